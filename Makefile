@@ -1,0 +1,64 @@
+# Every target says what it does: `make` prints them.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+UP     ?= --for 30s
+
+.DEFAULT_GOAL := help
+.PHONY: help up test check generate bench test-kube test-node lock clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "corewise needs Python 3.11 or newer; name one: make PYTHON=python3.12 ..." >&2; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/run.stamp: requirements/build.txt requirements/run.txt pyproject.toml | $(BIN)/python
+	$(PIP) --require-hashes -r requirements/build.txt -r requirements/run.txt
+	$(PIP) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/dev.stamp: requirements/dev.txt $(VENV)/run.stamp
+	$(PIP) --require-hashes -r requirements/dev.txt
+	@touch $@
+
+up: $(VENV)/run.stamp ## Install what is needed and run the local cluster (UP="--for 60s --nodes 20")
+	$(BIN)/corewise up $(UP)
+
+test: $(VENV)/dev.stamp ## Run the tests (T="-k webhook" narrows them)
+	$(BIN)/pytest $(T)
+
+check: $(VENV)/dev.stamp ## Lint, types, layer rules, generated files current
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/python tools/generate.py --check
+
+generate: $(VENV)/dev.stamp ## Write the files that are generated from the code
+	$(BIN)/python tools/generate.py
+
+bench: $(VENV)/dev.stamp ## Measure, and write the results to docs/benchmarks.md
+	$(BIN)/python -m tools.bench
+
+test-kube: $(VENV)/dev.stamp ## Run the contract tests, against COREWISE_TEST_KUBECONFIG if it is set
+	$(BIN)/pytest tests/kube_contract $(T)
+
+$(VENV)/node.stamp: requirements/node.txt $(VENV)/dev.stamp
+	$(PIP) --require-hashes -r requirements/node.txt
+	@touch $@
+
+test-node: $(VENV)/node.stamp ## Run the tests on real kernels, in virtual machines (docs/testing-on-kernels.md)
+	COREWISE_TEST_NODE=1 $(BIN)/pytest tests/node $(T)
+
+lock: ## Resolve the locked requirements anew (needs uv)
+	echo 'hatchling>=1.25 editables' | tr ' ' '\n' | uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header - -o requirements/build.txt
+	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header pyproject.toml -o requirements/run.txt
+	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --group dev pyproject.toml -c requirements/run.txt -o requirements/dev.txt
+	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --group node -c requirements/dev.txt -o requirements/node.txt
+
+clean: ## Remove the virtual environment and caches
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,3 @@
+"""corewise: one CPU in a request means the same on every node of a cluster."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,18 @@
+"""What may be done to the world, as values, each with its reason.
+
+A capability or program decides and returns actions; one executor carries them out, and dry run swaps that
+executor. Every action carries the reason code and the sentence that say why.
+"""
+
+from corewise.actions.nodes import EmitEvent, NodeAction, PatchNode, RepairNodeStatus, TouchNodeStatus
+from corewise.actions.quotas import QuotaOwner, WriteQuota
+
+__all__ = [
+    "EmitEvent",
+    "NodeAction",
+    "PatchNode",
+    "QuotaOwner",
+    "RepairNodeStatus",
+    "TouchNodeStatus",
+    "WriteQuota",
+]

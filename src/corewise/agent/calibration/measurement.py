@@ -1,0 +1,150 @@
+"""What is measured, in which order, and when a measurement is good for nothing.
+
+Each repeat measures three situations, one kernel after the other: one CPU busy and the rest idle; all CPUs
+busy; all threads of one core busy. Ratios come from the second: with all CPUs busy, hyper-threads shared and
+turbo at what it gives to all cores, a CPU does what a request of one CPU can rely on.
+
+Refused, because a wrong ratio costs more than none: other work takes CPU time before or while measuring (that
+covers steal of a hypervisor and the quota of a container too), or the middle half of the repeats is too wide.
+"""
+
+from __future__ import annotations
+
+import platform
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from corewise.agent.calibration.mix import KERNELS, MEMORY_PER_WORKER
+from corewise.agent.calibration.results import Calibration, rate, scored
+from corewise.agent.calibration.worker import Done
+from corewise.kernel.machine import MachineReading
+from corewise.topology import CPUSet, Topology
+
+LARGEST_BUSY = 500
+LARGEST_LOST = 300
+LARGEST_SPREAD = 500
+"""Basis points: CPU time of others before measuring, CPU time lost while measuring, spread of the repeats."""
+
+Run = Callable[[str, CPUSet, int], Mapping[int, Done]]
+"""Runs a kernel on CPUs for a number of nanoseconds: :meth:`corewise.agent.calibration.crew.Crew.run`."""
+
+
+class Unmeasurable(Exception):  # noqa: N818 - it is what the machine is
+    """A good measurement is not possible now; ``hint`` says what would help."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """CPUs that are busy at the same time."""
+
+    name: str
+    cpus: CPUSet
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How long and how often. ``duration`` is of one kernel in one situation, in nanoseconds."""
+
+    repeats: int = 5
+    duration: int = 200_000_000
+
+
+def situations(topology: Topology) -> dict[str, Situation]:
+    """Return what to measure on these CPUs. The last core is the quiet one: CPU 0 serves interrupts."""
+    cores = list(topology.cores.values())
+    threaded = [core for core in cores if len(core) > 1]
+    single = CPUSet.of(list(cores[-1])[:1])
+    found = {"single": Situation("one CPU", single), "all": Situation("all CPUs", topology.cpus)}
+    if threaded:
+        found["core"] = Situation("the threads of a core", threaded[-1])
+    return found
+
+
+def check_idle(busy: int) -> None:
+    """Refuse to begin on a busy machine; ``busy`` is the CPU time that others took, in basis points."""
+    if busy > LARGEST_BUSY:
+        raise Unmeasurable(
+            f"the machine is busy: other work took {percent(busy)} of its CPU time just now",
+            f"measure on a drained node; up to {percent(LARGEST_BUSY)} is tolerated",
+        )
+
+
+def check_memory(available: int | None, workers: int) -> None:
+    """Refuse to begin without the memory that the workers need."""
+    needed = workers * MEMORY_PER_WORKER
+    if available is not None and available < needed:
+        raise Unmeasurable(
+            f"{workers} workers need {needed >> 20} MiB of memory, {available >> 20} MiB are available",
+            "measure on a drained node",
+        )
+
+
+def measure(
+    machine: MachineReading, topology: Topology, run: Run, plan: Plan, progress: Callable[[int], None]
+) -> Calibration:
+    """Measure the CPUs of ``topology``, a part of the machine.
+
+    Raises:
+        Unmeasurable: if the result would be good for nothing.
+    """
+    measured = situations(topology)
+    runs: dict[str, list[dict[str, int]]] = {key: [] for key in measured}
+    lost: list[int] = []
+    for repeat in range(plan.repeats):
+        progress(repeat)
+        for key, situation in measured.items():
+            done = {name: run(name, situation.cpus, plan.duration) for name in KERNELS}
+            runs[key].append({name: rate(each.values()) for name, each in done.items()})
+            lost += [_lost(each) for of in done.values() for each in of.values()]
+    _check_lost(lost)
+    scores = {key: scored(len(situation.cpus), runs[key]) for key, situation in measured.items()}
+    for key, score in scores.items():
+        _check_spread(measured[key].name, score.spread)
+    facts = machine.cpu.facts
+    return Calibration(
+        cpu_model=facts.model,
+        vendor_id=facts.vendor,
+        hyper_thread_enabled=facts.hyper_threading,
+        turbo_enabled=facts.turbo,
+        online_cpus=len(machine.host.topology.cpus),
+        cores_alike=not machine.host.kinds,
+        single_thread=scores["single"],
+        all_cpus=scores["all"],
+        core_threads=scores.get("core"),
+        repeats=plan.repeats,
+        python=platform.python_version(),
+        zlib=zlib.ZLIB_RUNTIME_VERSION,
+        architecture=platform.machine(),
+    )
+
+
+def percent(basis_points: int) -> str:
+    """Return basis points as a percentage: "4.2 %"."""
+    return f"{basis_points // 100}.{basis_points % 100 // 10} %"
+
+
+def _lost(done: Done) -> int:
+    return max(0, done.elapsed - done.cpu) * 10_000 // max(1, done.elapsed)
+
+
+def _check_lost(lost: list[int]) -> None:
+    mean = sum(lost) // max(1, len(lost))
+    if mean > LARGEST_LOST:
+        raise Unmeasurable(
+            f"the workers did not get {percent(mean)} of their CPUs' time: "
+            "other work, a hypervisor, or a CPU quota took it",
+            f"measure on a drained node, outside of containers; up to {percent(LARGEST_LOST)} is tolerated",
+        )
+
+
+def _check_spread(situation: str, spread: int) -> None:
+    if spread > LARGEST_SPREAD:
+        raise Unmeasurable(
+            f"the repeats differ by {percent(spread)} with {situation} busy: no ratio can be made of that",
+            f"drain the node and let it cool down; up to {percent(LARGEST_SPREAD)} is tolerated",
+        )

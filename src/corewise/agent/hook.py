@@ -1,0 +1,88 @@
+"""What the container runtime is answered, so that no container runs a moment undivided.
+
+In both requests the quota is kubelet's own: of the container that is being created, and of the update that is
+asked for. It is divided once, here, and never what the runtime has set before. Without a quota in the request
+nothing is answered: it is not to be changed.
+
+A pod's own cgroup is left to the reconciler, which is woken. No container meets a parent smaller than
+itself: kubelet makes the pod's cgroup undivided, and the reconciler narrows it, on v1 never below
+a container's undivided quota (:mod:`corewise.agent.quotas`).
+
+At each new connection the runtime tells what runs already. The reconciler has those in hand; the runtime is
+told their quotas too, so that what it writes back one day with another resource is the divided one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+
+from corewise.agent.local_node import LocalNode
+from corewise.agent.objects import QuotaPod
+from corewise.normalization import divided_quota
+from corewise.nri.messages import Adjustment, Container, ContainerUpdate, CPUResources, Event, PodSandbox
+from corewise.policy.metrics import NRI_DIVIDED
+from corewise.prometheus.exposition import Exposition
+
+_TELLING = frozenset({Event.POST_CREATE_CONTAINER, Event.POST_START_CONTAINER, Event.POST_UPDATE_CONTAINER})
+
+
+class RuntimeHook:
+    """The agent's handler of NRI requests. ``wake`` has the reconciler run."""
+
+    def __init__(
+        self,
+        local: LocalNode,
+        pods: Callable[[], Collection[QuotaPod]],
+        metrics: Exposition,
+        wake: Callable[[], None],
+    ) -> None:
+        self._local = local
+        self._pods = pods
+        self._metrics = metrics
+        self._wake = wake
+
+    async def on_synchronize(
+        self, pods: Sequence[PodSandbox], containers: Sequence[Container]
+    ) -> Sequence[ContainerUpdate]:
+        """Return the divided quotas of those containers whose runtime knows another."""
+        self._wake()
+        bounds = {
+            container_id.partition("://")[2]: bound
+            for container_id, bound in self._local.bounds(self._pods()).items()
+        }
+        return [
+            ContainerUpdate(container.id, bound.quota)
+            for container in containers
+            if (bound := bounds.get(container.id)) is not None
+            and bound.quota is not None
+            and container.cpu.quota != bound.quota
+        ]
+
+    async def on_run_pod_sandbox(self, pod: PodSandbox) -> None:
+        """Have the reconciler look at the pod's cgroup."""
+        self._wake()
+
+    async def on_create(self, pod: PodSandbox, container: Container) -> Adjustment | None:
+        """Return the divided quota of a container that is being created."""
+        return self._answer(Event.CREATE_CONTAINER, pod, container.cpu)
+
+    async def on_update(
+        self, pod: PodSandbox, container: Container, requested: CPUResources
+    ) -> Adjustment | None:
+        """Return the divided quota of an update."""
+        return self._answer(Event.UPDATE_CONTAINER, pod, requested)
+
+    async def on_event(self, event: Event, pod: PodSandbox, container: Container | None) -> None:
+        """Have the reconciler look at what has just been created, started or updated."""
+        if event in _TELLING:
+            self._wake()
+
+    def _answer(self, event: Event, pod: PodSandbox, requested: CPUResources) -> Adjustment | None:
+        base = requested.quota
+        quota = None
+        if base is not None and base > 0 and self._local.divides(pod.labels, pod.annotations, pod.uid):
+            quota = divided_quota(base, self._local.ratio)
+        if quota is None or quota == base:
+            return None
+        self._metrics.count(NRI_DIVIDED, event.name)
+        return Adjustment(quota)

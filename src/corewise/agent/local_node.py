@@ -1,0 +1,121 @@
+"""What an agent keeps of its node besides the API: the ratio in force, cgroups, kubelet's CPU manager.
+
+It neither waits nor talks to anybody, so that one process may keep one node or a thousand simulated ones. A
+restart of the agent begins with the ratio that it reads: until the Node has been seen, nothing is done.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping
+from pathlib import Path
+
+from corewise.actions import WriteQuota
+from corewise.agent.complaints import Complaints
+from corewise.agent.cpu_manager import CPUManager, CPUManagerFile
+from corewise.agent.enforcement import Cycle, QuotaKeeper
+from corewise.agent.node_cgroups import NodeCgroups
+from corewise.agent.objects import QuotaPod
+from corewise.agent.quotas import Standing, container_cgroups, standing_of
+from corewise.agent.ratio import NOT_NORMALIZED, read_ratio
+from corewise.amplification import read_ratios
+from corewise.policy.names import AMPLIFICATION_RATIO
+from corewise.quantities import ONE, Ratio
+from corewise.service.logs import fields
+
+log = logging.getLogger(__name__)
+
+
+class LocalNode:
+    """One node. ``unreadable`` is called for each annotation of a ratio that cannot be read."""
+
+    def __init__(
+        self,
+        name: str,
+        root: Path,
+        cgroups: NodeCgroups,
+        *,
+        unreadable: Callable[[], None] = lambda: None,
+        complaints: Complaints | None = None,
+    ) -> None:
+        self.name = name
+        self.cgroups = cgroups
+        self.complaints = complaints or Complaints(name)
+        self._unreadable = unreadable
+        self._quotas = QuotaKeeper(cgroups)
+        self._cpu_manager_file = CPUManagerFile(root)
+        self._annotated: str | None = None
+        self._reading = NOT_NORMALIZED
+        self.amplification = ONE
+        self.is_seen = False
+
+    @property
+    def ratio(self) -> Ratio:
+        """The normalization ratio in force."""
+        return self._reading.ratio
+
+    def see(self, annotations: Mapping[str, str]) -> bool:
+        """Take the annotations of the Node; say whether a ratio has changed."""
+        before = self._reading, self.amplification
+        self._reading = read_ratio(annotations, self._reading)
+        if self._reading.problem and self._reading != before[0]:
+            self._unreadable()
+        self.complaints.hear("ratio", {"ratio": self._reading.problem} if self._reading.problem else {})
+        stated = read_ratios(annotations.get(AMPLIFICATION_RATIO), annotation=AMPLIFICATION_RATIO)
+        if not stated.is_bad("cpu"):
+            self.amplification = stated.ratios.get("cpu", ONE)
+        self._compare_ratios()
+        if self.ratio != before[0].ratio or not self.is_seen:
+            log.info("normalization ratio %s is in force", self.ratio, extra=fields(node=self.name))
+        changed = (self._reading, self.amplification) != before or not self.is_seen
+        self.is_seen = True
+        return changed
+
+    def cpu_manager(self) -> CPUManager:
+        """Return what kubelet's CPU manager has pinned."""
+        manager = self._cpu_manager_file.read()
+        problem = self._cpu_manager_file.problem
+        self.complaints.hear("kubelet's CPU manager", {"state": str(problem)} if problem else {})
+        return manager
+
+    def divides(self, labels: Mapping[str, str], annotations: Mapping[str, str], uid: str) -> bool:
+        """Whether the quotas of a pod that the runtime tells of are divided, as far as is known now."""
+        if not self.is_seen or self.ratio == ONE:
+            return False
+        return standing_of(labels, annotations, uid, "", self.cpu_manager()) is Standing.SHARE
+
+    def bounds(self, pods: Iterable[QuotaPod]) -> Mapping[str, WriteQuota]:
+        """Return what is held of running containers, by the runtime's ID ("containerd://…")."""
+        found = self.cgroups.found
+        if found is None:
+            return {}
+        bounds = {}
+        for pod in pods:
+            for container_id, cgroup in container_cgroups(pod, found.names):
+                held = found.held(cgroup)
+                if held is not None:
+                    bounds[container_id] = held
+        return bounds
+
+    def cycle(self, pods: Collection[QuotaPod]) -> Cycle:
+        """Bring the node's cgroups to their quotas."""
+        cycle = self._quotas.cycle(pods, self.ratio, self.cpu_manager())
+        self.complaints.hear("quotas", cycle.problems)
+        for write in cycle.written:
+            log.debug("wrote %s", write.cgroup, extra=fields(file=write.file, old=write.old, new=write.new))
+        for cgroup in cycle.drifted:
+            log.info("somebody else had changed a quota", extra=fields(cgroup=cgroup, node=self.name))
+        if cycle.written:
+            log.info(
+                "wrote quotas", extra=fields(node=self.name, ratio=self.ratio, writes=len(cycle.written))
+            )
+        return cycle
+
+    def _compare_ratios(self) -> None:
+        """Complain about a node that divides without offering more: its pods get less than they ask for."""
+        problem = (
+            f"normalized by {self.ratio} but amplified by {self.amplification} only: its pods get less time, "
+            "and no more of them fit"
+        )
+        less = self.amplification < self.ratio
+        self.complaints.hear("amplification", {"amplification": problem} if less else {})

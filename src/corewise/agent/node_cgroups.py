@@ -1,0 +1,94 @@
+"""kubelet's cgroups on one node, with the one writer of their quotas: looked for until they are found.
+
+An agent may start before kubelet has made its cgroups, and a simulated node may have none yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from corewise.actions import QuotaOwner, WriteQuota
+from corewise.kernel.cgroups.files import CgroupFiles, Files
+from corewise.kernel.cgroups.layout import Version, find_layout
+from corewise.kernel.cgroups.pods import PodCgroups, find_pod_cgroups
+from corewise.kernel.quotas.journal import Log
+from corewise.kernel.quotas.writer import QuotaWriter
+from corewise.policy.reasons import Reason
+
+Wrap = Callable[[Files], Files]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The files, how pods' cgroups are named in them, and who writes them."""
+
+    files: Files
+    names: PodCgroups
+    writer: QuotaWriter
+
+    @property
+    def is_v1(self) -> bool:
+        return self.files.version is Version.V1
+
+    def held(self, cgroup: str) -> WriteQuota | None:
+        """Return how normalization bounds a cgroup, be it since before a restart; None if it does not."""
+        hold = self.writer.held.get(cgroup)
+        bound = hold.bounds.get(QuotaOwner.NORMALIZATION) if hold else None
+        if hold is None or bound is None:
+            return None
+        return hold.causes.get(QuotaOwner.NORMALIZATION) or WriteQuota(
+            cgroup=cgroup,
+            owner=QuotaOwner.NORMALIZATION,
+            quota=bound.quota,
+            base=hold.base.quota_over(bound.period),
+            period=bound.period,
+            reason=Reason.QUOTA_NORMALIZED,
+            why="held since before the restart",
+        )
+
+
+class NodeCgroups:
+    """The cgroups below a root. ``wrap`` may stand between them and who uses them, as a dry run does."""
+
+    def __init__(
+        self,
+        root: Path,
+        cgroup_root: str,
+        log: Log,
+        *,
+        now: Callable[[], float],
+        wrap: Wrap = lambda files: files,
+    ) -> None:
+        self._root = root
+        self._cgroup_root = cgroup_root
+        self._log = log
+        self._now = now
+        self._wrap = wrap
+        self._kernel_files: CgroupFiles | None = None
+        self._found: Found | None = None
+
+    def find(self) -> Found:
+        """Return the cgroups.
+
+        Raises:
+            KernelError: if they are not there, or not yet.
+        """
+        if self._found is None:
+            if self._kernel_files is None:
+                self._kernel_files = CgroupFiles(find_layout(self._root))
+            names = find_pod_cgroups(self._kernel_files, self._cgroup_root)
+            files = self._wrap(self._kernel_files)
+            self._found = Found(files, names, QuotaWriter(files, self._log, now=self._now))
+        return self._found
+
+    @property
+    def found(self) -> Found | None:
+        """The cgroups, if they have been found."""
+        return self._found
+
+    def close(self) -> None:
+        """Close what is open; the next use opens it anew."""
+        if self._kernel_files is not None:
+            self._kernel_files.close()

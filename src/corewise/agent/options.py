@@ -1,0 +1,36 @@
+"""What the agent can be told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from corewise.service.options import Address
+
+NRI_SOCKET = "var/run/nri/nri.sock"
+STATE_DIR = "var/lib/corewise"
+INTERVAL = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentOptions:
+    """Everything the agent can be told. Paths that are not given lie below ``root``.
+
+    ``nri_socket`` is None where no container runtime is to be asked. ``once``: one cycle and one report, and
+    that is all. ``dry_run`` writes nothing, neither to cgroups nor to the API.
+    """
+
+    node: str
+    root: Path = Path("/")
+    cgroup_root: str = "/"
+    state_dir: Path | None = None
+    nri_socket: Path | None = None
+    interval: float = INTERVAL
+    metrics_listen: Address | None = None
+    once: bool = False
+    dry_run: bool = False
+
+    @property
+    def journal(self) -> Path:
+        """The directory of the journal of writes."""
+        return self.state_dir or self.root / STATE_DIR

@@ -1,0 +1,261 @@
+"""The agent as one program: everything wired together, one TaskGroup, ended by cancelling it.
+
+Its end changes nothing: quotas stay as they are, and the next agent goes on from the journal. Until the Node
+and its pods have been listed nothing is done, and while the API server cannot be reached the last state seen
+stays in force and drift is still repaired.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from corewise.agent import usage
+from corewise.agent.enforcement import Cycle
+from corewise.agent.hook import RuntimeHook
+from corewise.agent.local_node import LocalNode
+from corewise.agent.node_cgroups import NodeCgroups
+from corewise.agent.objects import AgentNode
+from corewise.agent.options import AgentOptions
+from corewise.agent.printing import print_change, print_cycle
+from corewise.agent.rehearsal import Rehearsal
+from corewise.agent.runtime import serve_runtime
+from corewise.agent.topology_report import TopologyChange
+from corewise.agent.topology_reporter import TopologyReporter, result_of
+from corewise.agent.watched import Watched
+from corewise.kernel.boot import read_boot_id
+from corewise.kernel.quotas.journal import Journal, Log, MemoryLog
+from corewise.kube.client import Client
+from corewise.kube.clock import SYSTEM_CLOCK, Clock
+from corewise.kube.config import ClusterConfig
+from corewise.kube.errors import KubeError
+from corewise.policy import metrics
+from corewise.prometheus.exposition import Exposition
+from corewise.service.health import HealthServer
+from corewise.service.options import OptionsError
+from corewise.service.supervision import Pulses, Supervisor
+
+TOPOLOGY_INTERVAL = 60.0
+SHORTEST_PAUSE = 0.1
+"""Between two cycles: a burst of changes is answered by two of them, the first and one for all the rest."""
+_LONG_SILENCE = 6
+Write = Callable[[str], object]
+
+
+@contextmanager
+def opened_log(options: AgentOptions) -> Iterator[Log]:
+    """Hold the journal of writes, or in a dry run something that is forgotten.
+
+    Raises:
+        JournalError: if it cannot be used, or another agent has it.
+    """
+    if options.dry_run:
+        yield MemoryLog()
+        return
+    with Journal.open(options.journal, boot=read_boot_id(options.root), now=time.time) as journal:
+        yield journal
+
+
+async def run_agent(
+    options: AgentOptions,
+    config: ClusterConfig,
+    *,
+    clock: Clock = SYSTEM_CLOCK,
+    started: Callable[[Agent], None] | None = None,
+    write: Write = sys.stdout.write,
+) -> bool:
+    """Run the agent until cancelled, or with ``once`` until it is done; return whether all went well.
+
+    ``started`` is called with it before its loops run; ``write`` takes what a dry run prints.
+
+    Raises:
+        JournalError: if the journal of writes cannot be used.
+        OptionsError: if an address cannot be listened on.
+    """
+    with opened_log(options) as log:
+        async with Client(config, on_warning=None) as client:
+            agent = Agent(client, options, log, clock=clock, write=write)
+            if started:
+                started(agent)
+            return await agent.run()
+
+
+class Agent:
+    """All parts of the agent of one node."""
+
+    def __init__(
+        self, client: Client, options: AgentOptions, log: Log, *, clock: Clock, write: Write
+    ) -> None:
+        self.options = options
+        self._clock = clock
+        self._write = write
+        self.metrics = Exposition(metrics.exported_by(metrics.AGENT))
+        self.pulses = Pulses(clock)
+        self._supervisor = Supervisor(clock, self.metrics)
+        cgroups = NodeCgroups(
+            options.root,
+            options.cgroup_root,
+            log,
+            now=time.time,
+            wrap=Rehearsal if options.dry_run else lambda files: files,
+        )
+        self.local = LocalNode(
+            options.node,
+            options.root,
+            cgroups,
+            unreadable=lambda: self.metrics.count(metrics.RATIO_UNREADABLE),
+        )
+        self.watched = Watched(
+            client,
+            options.node,
+            node_changed=self._node_changed,
+            pods_changed=self.wake,
+            clock=clock,
+        )
+        self.reporter = TopologyReporter(client, self.local, options.root)
+        self.hook = RuntimeHook(self.local, lambda: self.watched.pods, self.metrics, self.wake)
+        self._quotas_due, self._topology_due = asyncio.Event(), asyncio.Event()
+        self._printed: TopologyChange | None = None
+        self.cycles = 0
+        self.health = self._health()
+
+    async def run(self) -> bool:
+        """Run every loop until cancelled; with ``once`` until each has run once."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [
+                    group.create_task(self._supervisor.run(name, loop), name=name)
+                    for name, loop in self._loops()
+                ]
+                if self.options.once:
+                    return await self._once(tasks)
+        except ExceptionGroup as errors:
+            wrong = errors.subgroup(OptionsError)
+            if wrong is None:
+                raise
+            raise OptionsError(str(wrong.exceptions[0])) from errors
+        return True
+
+    def problems(self) -> Iterable[str]:
+        """Say why the agent is not ready, if it is not."""
+        yield from self.watched.problems()
+        if not self.cycles:
+            yield "no cycle has been completed yet"
+
+    def stuck(self) -> Iterable[str]:
+        """Say which loops are stuck."""
+        return (f"loop {name} has been silent for {age:.0f} s" for name, age in self.pulses.stuck().items())
+
+    def metrics_text(self) -> bytes:
+        """Return all metrics as they are now."""
+        usage.publish(self.local, self.watched.pods, self.metrics)
+        for name, cache in self.watched.caches.items():
+            self.metrics.set(metrics.CACHE_OBJECTS, len(cache.items), name)
+        return self.metrics.text()
+
+    def wake(self) -> None:
+        """Have a cycle run as soon as may be."""
+        self._quotas_due.set()
+
+    def _loops(self) -> Iterable[tuple[str, Callable[[], Coroutine[Any, Any, None]]]]:
+        for name, cache in self.watched.caches.items():
+            yield name, cache.run
+        if self.options.once:
+            return
+        yield "quotas", self._keep_quotas
+        yield "topology", self._keep_topology
+        socket = self.options.nri_socket
+        if socket is not None and not self.options.dry_run:
+            yield "nri", lambda: serve_runtime(socket, self.hook, self.metrics)
+        if self.health:
+            yield "health", self.health.run
+
+    async def _once(self, tasks: Iterable[asyncio.Task[None]]) -> bool:
+        try:
+            await self.watched.listed()
+            cycle = self._cycle()
+            reported = await self._report()
+        finally:
+            for task in tasks:
+                task.cancel()
+        return cycle is not None and not cycle.problems and reported
+
+    async def _keep_quotas(self) -> None:
+        await self.watched.synced()
+        while True:
+            self._quotas_due.clear()
+            self._cycle()
+            self.pulses.beat("quotas", self.options.interval * _LONG_SILENCE)
+            await self._clock.sleep(SHORTEST_PAUSE)
+            await self._wait(self._quotas_due, self.options.interval - SHORTEST_PAUSE)
+
+    async def _keep_topology(self) -> None:
+        await self.watched.synced()
+        while True:
+            self._topology_due.clear()
+            await self._report()
+            self.pulses.beat("topology", TOPOLOGY_INTERVAL * _LONG_SILENCE)
+            await self._clock.sleep(SHORTEST_PAUSE)
+            await self._wait(self._topology_due, TOPOLOGY_INTERVAL)
+
+    @staticmethod
+    async def _wait(due: asyncio.Event, longest: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(longest):
+                await due.wait()
+
+    def _cycle(self) -> Cycle | None:
+        """Run a cycle, unless the ratio in force is not known yet."""
+        if not self.local.is_seen:
+            return None
+        with self._timed("quotas"):
+            cycle = self.local.cycle(self.watched.pods)
+        self.cycles += 1
+        if self.options.dry_run:
+            print_cycle(cycle, self._write)
+        return cycle
+
+    async def _report(self) -> bool:
+        node = self.watched.node
+        if node is None:
+            return False
+        problems: dict[str, str] = {}
+        with self._timed("topology"):
+            try:
+                await self._report_on(node)
+            except KubeError as error:
+                self.metrics.count(metrics.TOPOLOGY_WRITES, result_of(error))
+                problems["report"] = str(error)
+        self.local.complaints.hear("NodeResourceTopology", problems)
+        return not problems
+
+    async def _report_on(self, node: AgentNode) -> None:
+        if self.options.dry_run:
+            change = await self.reporter.change(node, self.watched.pods)
+            if change != self._printed:
+                print_change(node.metadata.name, change, self._write)
+            self._printed = change
+        elif await self.reporter.check(node, self.watched.pods) is not None:
+            self.metrics.count(metrics.TOPOLOGY_WRITES, "ok")
+
+    @contextmanager
+    def _timed(self, loop: str) -> Iterator[None]:
+        began = self._clock.monotonic()
+        yield
+        self.metrics.observe(metrics.AGENT_LOOP_SECONDS, self._clock.monotonic() - began, loop)
+
+    def _health(self) -> HealthServer | None:
+        if self.options.metrics_listen is None:
+            return None
+        return HealthServer(
+            self.options.metrics_listen, alive=self.stuck, ready=self.problems, metrics=self.metrics_text
+        )
+
+    def _node_changed(self, annotations: Mapping[str, str]) -> None:
+        if self.local.see(annotations):
+            self._quotas_due.set()
+            self._topology_due.set()

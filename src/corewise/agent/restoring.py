@@ -1,0 +1,30 @@
+"""Puts kubelet's quotas back, from the journal alone: no API server, no agent, no container runtime is asked.
+
+What the journal holds is what agents have bounded in this boot and not released; each is written back to its
+base. An agent that runs meanwhile would bound everything again, and holds the journal: stop it first.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from corewise.kernel.boot import read_boot_id
+from corewise.kernel.cgroups.files import CgroupFiles
+from corewise.kernel.cgroups.layout import find_layout
+from corewise.kernel.quotas.journal import Journal
+from corewise.kernel.quotas.report import Report
+from corewise.kernel.quotas.writer import QuotaWriter
+
+
+def restore(root: Path, state_dir: Path) -> Report:
+    """Put everything back that the journal in ``state_dir`` holds.
+
+    Raises:
+        KernelError: if the journal is held or cannot be used, or there are no cgroups.
+    """
+    with (
+        CgroupFiles(find_layout(root)) as files,
+        Journal.open(state_dir, boot=read_boot_id(root), now=time.time) as journal,
+    ):
+        return QuotaWriter(files, journal, now=time.time).restore()

@@ -1,0 +1,241 @@
+"""What a node's NodeResourceTopology should say, and the change that makes it so. Pure.
+
+The object is shared: other programs own zones of other types, other resources in the same zones, attributes
+and annotations. Lists of a custom resource cannot be patched by item, so the change carries all zones, those
+of others as they were read, under the resourceVersion that they were read at: a conflict means to look again.
+
+- Ours are ``cpu`` and ``memory`` in the zones ``node-<N>`` of type Node, one for each NUMA node with CPUs or
+  memory, and the annotations named in :func:`_annotations`.
+- Zone CPU is floor(raw x ratio), with the ratio stated beside it in the same change, so that no reader
+  doubles it. Offline CPUs do not count. Zone memory has the hugepages taken off.
+- capacity = allocatable: kubelet keeps its reservations back from the node, not from a NUMA node.
+  available = allocatable less what pods take whose NUMA placement is known; without any, allocatable.
+- The raw capacity is kubelet's: online CPUs, and MemTotal including hugepages.
+- A fact that could not be read is left out. Equal amounts in another notation are no change.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from corewise.agent.zone_demand import NO_DEMAND, ZoneDemand
+from corewise.kernel.cpu_facts import ObservedCPU
+from corewise.policy.names import CPU_BASIC_INFO, CPU_MANAGER_POLICY, CPU_RATIO_APPLIED, MACHINE_RAW_CAPACITY
+from corewise.quantities import Quantity, QuantityError, Ratio, amplify
+from corewise.quantities.quantity import NANO, Format
+from corewise.topology import Host
+
+ZONE_TYPE = "Node"
+OWN_RESOURCES = ("cpu", "memory")
+_OWN_ZONE = re.compile(r"node-[0-9]+")
+_AMOUNTS = ("capacity", "allocatable", "available")
+
+JSON = Mapping[str, Any]
+"""An object, or a part of one, as the API has it: what others wrote must survive, so it is not decoded."""
+
+
+def _no_demand() -> Mapping[int, ZoneDemand]:
+    return MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyReport:
+    """What an agent knows about its node.
+
+    ``ratio`` is the CPU amplification ratio in force, ``boot_id`` the boot in which all this was read, and
+    ``cpu_manager`` kubelet's policy; what is empty is unknown and left out.
+    """
+
+    node: str
+    node_uid: str
+    cpu: ObservedCPU
+    host: Host
+    ratio: Ratio
+    demand: Mapping[int, ZoneDemand] = field(default_factory=_no_demand)
+    boot_id: str = ""
+    cpu_manager: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyChange:
+    """Create ``body`` if ``create``, else send it as a merge patch. ``why`` names what differs."""
+
+    create: bool
+    body: dict[str, Any]
+    why: str
+
+
+def topology_change(report: TopologyReport, existing: JSON | None) -> TopologyChange | None:
+    """Return the change that makes the object say what the report says, or None if it does."""
+    if existing is None:
+        return TopologyChange(create=True, body=_new(report), why="there is no NodeResourceTopology yet")
+    metadata = existing.get("metadata") or {}
+    annotations = _changed_annotations(_annotations(report), metadata.get("annotations") or {})
+    owners = _owners(report, metadata.get("ownerReferences") or [])
+    zones = _merged_zones(report, existing.get("zones") or [])
+    changes: dict[str, Any] = {}
+    if annotations:
+        changes["annotations"] = annotations
+    if owners is not None:
+        changes["ownerReferences"] = owners
+    differing = [*annotations, *(["ownerReferences"] if owners is not None else [])]
+    if zones is not None:
+        differing.append("zones")
+    if not differing:
+        return None
+    version = metadata.get("resourceVersion")
+    body: dict[str, Any] = {"metadata": changes | ({"resourceVersion": version} if version else {})}
+    if zones is not None:
+        body["zones"] = zones
+    return TopologyChange(create=False, body=body, why="differs: " + ", ".join(differing))
+
+
+def _new(report: TopologyReport) -> dict[str, Any]:
+    return {
+        "apiVersion": "topology.node.k8s.io/v1alpha1",
+        "kind": "NodeResourceTopology",
+        "metadata": {
+            "name": report.node,
+            "annotations": _annotations(report),
+            "ownerReferences": [_owner(report)],
+        },
+        "topologyPolicies": ["None"],
+        "zones": _merged_zones(report, []) or [],
+    }
+
+
+def _annotations(report: TopologyReport) -> dict[str, str]:
+    annotations = {
+        CPU_BASIC_INFO: json.dumps(basic_info(report.cpu)),
+        MACHINE_RAW_CAPACITY: json.dumps(_raw_capacity(report)),
+        CPU_RATIO_APPLIED: str(report.ratio),
+    }
+    if report.cpu_manager:
+        annotations[CPU_MANAGER_POLICY] = json.dumps({"policy": report.cpu_manager})
+    return annotations
+
+
+def _raw_capacity(report: TopologyReport) -> dict[str, str]:
+    return raw_capacity(report.host) | ({"bootID": report.boot_id} if report.boot_id else {})
+
+
+def basic_info(cpu: ObservedCPU) -> dict[str, Any]:
+    """Return the CPU facts as the annotation states them; what could not be read is left out."""
+    facts = {
+        "cpuModel": cpu.model,
+        "hyperThreadEnabled": cpu.hyper_threading,
+        "turboEnabled": cpu.turbo,
+        "catL3CbmMask": cpu.l3_mask or None,
+        "vendorID": cpu.vendor or None,
+    }
+    return {key: value for key, value in facts.items() if value is not None}
+
+
+def raw_capacity(host: Host) -> dict[str, str]:
+    """Return the machine's CPUs and memory as kubelet computes and writes them."""
+    memory = {} if host.memory_total is None else {"memory": _bytes(host.memory_total)}
+    return {"cpu": str(len(host.topology.cpus)), **memory}
+
+
+def _bytes(amount: int) -> str:
+    return str(Quantity(amount * NANO, Format.BINARY_SI))
+
+
+def _changed_annotations(wanted: Mapping[str, str], existing: Mapping[str, str]) -> dict[str, str]:
+    return {name: text for name, text in wanted.items() if not _says_the_same(name, text, existing.get(name))}
+
+
+def _says_the_same(name: str, wanted: str, existing: str | None) -> bool:
+    """Whether an annotation needs no change; options of the policy that somebody else knows may stay."""
+    if name != CPU_MANAGER_POLICY or existing is None:
+        return _same_json(wanted, existing)
+    try:
+        known = json.loads(existing)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(known, dict) and known.get("policy") == json.loads(wanted)["policy"]
+
+
+def _same_json(wanted: str, existing: str | None) -> bool:
+    if existing is None or wanted == existing:
+        return wanted == existing
+    try:
+        return bool(wanted.startswith("{") and json.loads(wanted) == json.loads(existing))
+    except (ValueError, RecursionError):
+        return False
+
+
+def _owner(report: TopologyReport) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "Node", "name": report.node, "uid": report.node_uid}
+
+
+def _owners(report: TopologyReport, existing: Iterable[JSON]) -> list[JSON] | None:
+    """Return the owners with the Node among them, or None if it is. A Node's older uid owns nothing."""
+    owner, before = _owner(report), list(existing)
+    if any(all(each.get(key) == value for key, value in owner.items()) for each in before):
+        return None
+    return [*(each for each in before if each.get("kind") != "Node"), owner]
+
+
+def _merged_zones(report: TopologyReport, existing: Iterable[JSON]) -> list[JSON] | None:
+    """Return all zones with ours as they should be, or None if they are."""
+    before = list(existing)
+    wanted = _wanted_zones(report)
+    after: list[JSON] = []
+    for zone in before:
+        if not _is_own(zone):
+            after.append(zone)
+            continue
+        resources = _merged_resources(zone.get("resources") or [], wanted.pop(zone["name"], []))
+        if resources:
+            after.append({**zone, "resources": resources})
+    after += [{"name": name, "type": ZONE_TYPE, "resources": own} for name, own in wanted.items()]
+    return None if after == before else after
+
+
+def _is_own(zone: JSON) -> bool:
+    return zone.get("type") == ZONE_TYPE and bool(_OWN_ZONE.fullmatch(str(zone.get("name"))))
+
+
+def _merged_resources(existing: list[JSON], own: list[JSON]) -> list[JSON]:
+    """Return a zone's resources: ours in place of the older ones, those of others as they are."""
+    left = {resource["name"]: resource for resource in own}
+    merged: list[JSON] = []
+    for resource in existing:
+        name = resource.get("name")
+        if name not in OWN_RESOURCES:
+            merged.append(resource)
+        elif name in left:
+            wanted = left.pop(str(name))
+            merged.append(resource if _same_amounts(resource, wanted) else wanted)
+    return [*merged, *left.values()]
+
+
+def _same_amounts(existing: JSON, wanted: JSON) -> bool:
+    try:
+        return all(Quantity.parse(str(existing[key])) == Quantity.parse(wanted[key]) for key in _AMOUNTS)
+    except (KeyError, QuantityError):
+        return False
+
+
+def _wanted_zones(report: TopologyReport) -> dict[str, list[JSON]]:
+    zones: dict[str, list[JSON]] = {}
+    for node, cpus in report.host.numa_nodes.items():
+        demand = report.demand.get(node, NO_DEMAND)
+        milli = amplify(len(cpus) * 1000, report.ratio)
+        cpu = _resource("cpu", *(str(Quantity.of_milli(m)) for m in (milli, max(0, milli - demand.cpu))))
+        zones[f"node-{node}"] = [cpu]
+        memory = report.host.memory.get(node)
+        if memory is not None:
+            amounts = (memory.usable, max(0, memory.usable - demand.memory))
+            zones[f"node-{node}"].append(_resource("memory", *map(_bytes, amounts)))
+    return zones
+
+
+def _resource(name: str, all_of_it: str, available: str) -> JSON:
+    return {"name": name, "capacity": all_of_it, "allocatable": all_of_it, "available": available}

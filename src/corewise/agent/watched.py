@@ -1,0 +1,93 @@
+"""What the agent follows in the API: its own Node, and the pods on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any
+
+from corewise.agent.objects import AGENT_NODES, QUOTA_PODS, AgentNode, QuotaPod
+from corewise.kube.cache import Cache
+from corewise.kube.client import Client
+from corewise.kube.clock import Clock
+
+LISTED_WITHIN = 30.0
+_POLL = 0.1
+
+
+class Watched:
+    """Two caches, bounded by field selectors to one node.
+
+    ``node_changed`` is called with the annotations of the Node, ``pods_changed`` after a change that a
+    quota could follow from.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        name: str,
+        *,
+        node_changed: Callable[[Mapping[str, str]], None],
+        pods_changed: Callable[[], None],
+        clock: Clock,
+    ) -> None:
+        self._name = name
+        self._clock = clock
+        self._node_changed = node_changed
+        self._pods_changed = pods_changed
+        self._nodes = Cache(
+            client,
+            AGENT_NODES,
+            field_selector=f"metadata.name={name}",
+            on_change=self._on_node,
+            clock=clock,
+        )
+        self._pods = Cache(
+            client, QUOTA_PODS, field_selector=f"spec.nodeName={name}", on_change=self._on_pod, clock=clock
+        )
+
+    @property
+    def caches(self) -> Mapping[str, Cache[Any]]:
+        """The caches by the plural of their resource."""
+        return {"nodes": self._nodes, "pods": self._pods}
+
+    @property
+    def node(self) -> AgentNode | None:
+        return self._nodes.get(self._name)
+
+    @property
+    def pods(self) -> Collection[QuotaPod]:
+        return self._pods.items.values()
+
+    async def synced(self) -> None:
+        """Wait until everything has been listed."""
+        for cache in self.caches.values():
+            await cache.synced.wait()
+
+    async def listed(self) -> None:
+        """Wait until everything has been listed, but not for ever.
+
+        Raises:
+            KubeError: if the API server does not allow it, or does not answer in time.
+        """
+        deadline = self._clock.monotonic() + LISTED_WITHIN
+        for cache in self.caches.values():
+            while not cache.synced.is_set():
+                error = cache.last_error
+                if error and (not error.retryable or self._clock.monotonic() > deadline):
+                    raise error
+                await self._clock.sleep(_POLL)
+
+    def problems(self) -> Iterator[str]:
+        """Say what is not known yet."""
+        unsynced = [name for name, cache in self.caches.items() if not cache.synced.is_set()]
+        yield from (f"{name} have not been listed yet" for name in unsynced)
+        if "nodes" not in unsynced and self.node is None:
+            yield f"there is no Node {self._name}"
+
+    def _on_node(self, _old: AgentNode | None, new: AgentNode | None) -> None:
+        if new is not None:
+            self._node_changed(new.metadata.annotations)
+
+    def _on_pod(self, old: QuotaPod | None, new: QuotaPod | None) -> None:
+        if old is None or new is None or not new.says_the_same(old):
+            self._pods_changed()

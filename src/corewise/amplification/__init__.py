@@ -1,0 +1,86 @@
+"""Amplification: a node offers raw x ratio to the scheduler, exactly once.
+
+What is decided here, all of it pure:
+
+- :mod:`ratio`: which ratio is to be in force, from the user's annotation, configuration and normalization;
+- :mod:`status`: what the webhook makes of a write of nodes/status;
+- :mod:`heartbeat`: when such a write need not be stored;
+- :mod:`safety`, :mod:`demand`: whether the node's pods fit after a change of ratio;
+- :mod:`repair`: when a node's status is not what it should be, and what to write then;
+- :mod:`record`, :mod:`stated`: the annotations all of them read and write.
+
+Amounts are Quantity, ratios are Ratio, annotations are text; ages and the time are arguments.
+"""
+
+from corewise.amplification.amounts import (
+    AMPLIFIABLE,
+    MAXIMUM,
+    Amounts,
+    Finding,
+    Ratios,
+    ResourceList,
+    amplified,
+)
+from corewise.amplification.demand import ContainerDemand, NodeDemand, PodDemand, node_demand, pod_requests
+from corewise.amplification.heartbeat import keeps_stored_times, parse_time
+from corewise.amplification.ratio import RatioVerdict, Source, ratio_in_force
+from corewise.amplification.record import (
+    RatioReading,
+    Record,
+    UnusableRecord,
+    print_amounts,
+    print_ratios,
+    print_record,
+    read_amounts,
+    read_ratios,
+    read_record,
+)
+from corewise.amplification.repair import Machine, Observation, Repair, State, StatusAssessment, assess
+from corewise.amplification.safety import Misfit, allows_unsafe_change, busy_raise, check_change, misfits
+from corewise.amplification.stated import effective_ratios, raw_amounts
+from corewise.amplification.status import StatusVerdict, StatusWrite, decide_status
+
+__all__ = [
+    "AMPLIFIABLE",
+    "MAXIMUM",
+    "Amounts",
+    "ContainerDemand",
+    "Finding",
+    "Machine",
+    "Misfit",
+    "NodeDemand",
+    "Observation",
+    "PodDemand",
+    "RatioReading",
+    "RatioVerdict",
+    "Ratios",
+    "Record",
+    "Repair",
+    "ResourceList",
+    "Source",
+    "State",
+    "StatusAssessment",
+    "StatusVerdict",
+    "StatusWrite",
+    "UnusableRecord",
+    "allows_unsafe_change",
+    "amplified",
+    "assess",
+    "busy_raise",
+    "check_change",
+    "decide_status",
+    "effective_ratios",
+    "keeps_stored_times",
+    "misfits",
+    "node_demand",
+    "parse_time",
+    "pod_requests",
+    "print_amounts",
+    "print_ratios",
+    "print_record",
+    "ratio_in_force",
+    "raw_amounts",
+    "read_amounts",
+    "read_ratios",
+    "read_record",
+]

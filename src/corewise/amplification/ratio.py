@@ -1,0 +1,203 @@
+"""Which amplification ratio is to be in force on a node, and who wrote the one that is there.
+
+    cpu            = original(cpu) x normalization ratio      half-even to hundredths
+    other resource = original
+    original       = the user's annotation, else configuration, else 1.00       (per resource)
+
+Whose annotation it is. A user may annotate the ratio directly. Before corewise writes that annotation for the
+first time it moves the user's text, as it stands, to the -original annotation; from then on that one is the
+user's and the ratio is corewise's. So the presence of -original says who wrote the ratio, a ratio is
+multiplied once whatever restarts, and nothing of the user's is overwritten or lost. A user's annotation that
+already says what is wanted is left alone.
+
+What cannot be decided stays as it is: a bad or held back entry keeps its text while the other resources go
+on. If that is the cpu entry, the normalization annotation has to stay with it (``hold_normalization``), so
+that a node is never divided but not amplified, nor the reverse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from corewise.amplification.amounts import AMPLIFIABLE, CPU, MAXIMUM, Finding, Ratios
+from corewise.amplification.record import RatioReading, print_entries, read_ratios
+from corewise.policy import names
+from corewise.policy.reasons import Reason
+from corewise.quantities import ONE, Ratio, ratio_product
+
+
+class StatedBy(StrEnum):
+    """Who states an original ratio."""
+
+    ANNOTATION = "annotation"
+    CONFIGURATION = "configuration"
+    DEFAULT = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a resource's ratio comes from.
+
+    ``original`` is None if it is bad, ``normalization`` if it could not be decided, ``ratio`` if for any
+    reason the entry stays as it is.
+    """
+
+    original: Ratio | None
+    stated_by: StatedBy
+    normalization: Ratio | None
+    ratio: Ratio | None
+
+
+@dataclass(frozen=True, slots=True)
+class RatioVerdict:
+    """The ratio in force of a node.
+
+    ``ratios``: what is in force once ``changes`` are written, without 1.00 entries.
+    ``changes``: annotations to write (None removes); empty when all is well, so that nothing is patched.
+    ``adopted``: a user's annotation is moved by these changes.
+    ``hold_normalization``: the cpu entry stays as it is, and the normalization annotation must stay with it.
+    """
+
+    ratios: Ratios
+    changes: Mapping[str, str | None]
+    sources: Mapping[str, Source]
+    findings: tuple[Finding, ...]
+    adopted: bool
+    hold_normalization: bool
+
+
+def ratio_in_force(
+    annotations: Mapping[str, str],
+    *,
+    configured: Ratios,
+    normalization: Ratio | None,
+    held: frozenset[str] = frozenset(),
+    maximum: Ratio = MAXIMUM,
+) -> RatioVerdict:
+    """Compute a node's wanted ratio annotations.
+
+    Args:
+        annotations: of the node.
+        configured: ratios of the strategy that applies to the node; empty if there is none or it is disabled.
+        normalization: the normalization ratio; None if it could not be decided.
+        held: resources whose entry must stay as it is, because lowering it now is not safe.
+        maximum: the largest ratio allowed.
+    """
+    current = read_ratios(
+        annotations.get(names.AMPLIFICATION_RATIO), annotation=names.AMPLIFICATION_RATIO, maximum=maximum
+    )
+    owned = annotations.get(names.AMPLIFICATION_ORIGINAL)
+    users = current
+    if owned is not None:
+        users = read_ratios(owned, annotation=names.AMPLIFICATION_ORIGINAL, maximum=maximum)
+    sources, findings = _sources(users, configured, normalization, maximum)
+    wanted = {resource: None if resource in held else source.ratio for resource, source in sources.items()}
+    undecided = None in wanted.values()
+    if not users.readable or (undecided and not current.readable):
+        return _nothing_changes(current, sources, findings)
+    changes = _changes(annotations, wanted, current, users)
+    return RatioVerdict(
+        ratios=_in_force(wanted, current),
+        changes=changes,
+        sources=sources,
+        findings=findings,
+        adopted=bool(changes) and owned is None and names.AMPLIFICATION_RATIO in annotations,
+        hold_normalization=wanted[CPU] is None,
+    )
+
+
+def _sources(
+    users: RatioReading, configured: Ratios, normalization: Ratio | None, maximum: Ratio
+) -> tuple[dict[str, Source], tuple[Finding, ...]]:
+    findings = list(users.findings)
+    findings += [_refused(resource) for resource in configured if resource not in AMPLIFIABLE]
+    sources: dict[str, Source] = {}
+    for resource in AMPLIFIABLE:
+        stated = _stated(resource, users, configured, normalization if resource == CPU else ONE)
+        finding = _obstacle(resource, stated, maximum)
+        sources[resource] = stated if finding is None else replace(stated, ratio=None)
+        findings += [finding] if finding else []
+    return sources, tuple(findings)
+
+
+def _stated(resource: str, users: RatioReading, configured: Ratios, factor: Ratio | None) -> Source:
+    """Return where a resource's ratio comes from, before any limit is looked at."""
+    if users.is_bad(resource):
+        return Source(None, StatedBy.ANNOTATION, factor, None)
+    original, by = ONE, StatedBy.DEFAULT
+    if resource in users.ratios:
+        original, by = users.ratios[resource], StatedBy.ANNOTATION
+    elif resource in configured:
+        original, by = configured[resource], StatedBy.CONFIGURATION
+    return Source(original, by, factor, None if factor is None else ratio_product(original, factor))
+
+
+def _obstacle(resource: str, source: Source, maximum: Ratio) -> Finding | None:
+    """Say why a ratio that can be read must not be written. The findings of unreadable ones exist already."""
+    if source.original is None:
+        return None
+    if source.original < ONE:
+        text = f"{source.stated_by}: {resource}: {source.original} is below 1.00"
+        return Finding(Reason.AMPLIFICATION_ORIGINAL_BELOW_ONE, text, resource)
+    if source.ratio is None:
+        text = f"{resource} stays as it is, because the normalization ratio could not be decided"
+        return Finding(Reason.NORMALIZATION_UNDECIDED, text, resource)
+    if source.ratio > maximum:
+        text = (
+            f"{resource}: original {source.original} ({source.stated_by}) x normalization "
+            f"{source.normalization} = {source.ratio} is above the largest ratio allowed, {maximum}"
+        )
+        return Finding(Reason.AMPLIFICATION_RATIO_OUT_OF_RANGE, text, resource)
+    return None
+
+
+def _refused(resource: str) -> Finding:
+    text = f"configuration: {resource}: only cpu and memory can be amplified; remove this entry"
+    return Finding(Reason.AMPLIFICATION_RESOURCE_REFUSED, text, resource)
+
+
+def _in_force(wanted: Mapping[str, Ratio | None], current: RatioReading) -> Ratios:
+    """Return the ratios above 1.00 that the annotation states once all decided ones are written."""
+    ratios = {
+        resource: current.ratios.get(resource, ONE) if ratio is None else ratio
+        for resource, ratio in wanted.items()
+    }
+    return {resource: ratio for resource, ratio in ratios.items() if ratio != ONE}
+
+
+def _changes(
+    annotations: Mapping[str, str],
+    wanted: Mapping[str, Ratio | None],
+    current: RatioReading,
+    users: RatioReading,
+) -> dict[str, str | None]:
+    owned = names.AMPLIFICATION_ORIGINAL in annotations
+    ratios = _in_force(wanted, current)
+    if not owned and ratios == {
+        resource: ratio for resource, ratio in current.ratios.items() if ratio != ONE
+    }:
+        return {}
+    entries = {resource: str(ratio) for resource, ratio in ratios.items() if wanted[resource] is not None}
+    entries |= {r: current.texts[r] for r, ratio in wanted.items() if ratio is None and r in current.texts}
+    whose = names.AMPLIFICATION_ORIGINAL if owned else names.AMPLIFICATION_RATIO
+    aims = {
+        names.AMPLIFICATION_RATIO: print_entries(entries) if entries else None,
+        # With nothing of the user's and nothing of corewise's there is nothing to own.
+        names.AMPLIFICATION_ORIGINAL: annotations.get(whose, "{}") if entries or users.texts else None,
+    }
+    return {name: text for name, text in aims.items() if text != annotations.get(name)}
+
+
+def _nothing_changes(
+    current: RatioReading, sources: Mapping[str, Source], findings: tuple[Finding, ...]
+) -> RatioVerdict:
+    return RatioVerdict(
+        ratios=_in_force(dict.fromkeys(AMPLIFIABLE), current),
+        changes={},
+        sources=sources,
+        findings=findings,
+        adopted=False,
+        hold_normalization=True,
+    )

@@ -1,0 +1,270 @@
+"""What the mutating webhook on nodes/status makes of a write: amplified amounts, never twice.
+
+For cpu and memory, in capacity and in allocatable, the webhook first finds the raw amount. With new = object,
+old = oldObject, applied = what the record of the **object** says is in status:
+
+====  ==========  ===========  ====================================  =========================================
+rule  record      writer       amounts                               then
+====  ==========  ===========  ====================================  =========================================
+1     has it      anybody      new == applied                        raw as recorded
+2     has it      own kubelet  new != applied                        new is raw
+3     has it      other        new != applied, new == old            left; kubelet or the manager mends it
+3     has it      other        new != applied, new != old            undone to old, with a warning
+4     has it not  anybody      new == old, a raw annotation says     that is raw
+4     has it not  anybody      otherwise                             new is raw
+====  ==========  ===========  ====================================  =========================================
+
+Then status = floor(raw x ratio), and record and raw annotations are written with it. A resource without a
+ratio gets its raw amounts back and leaves the record in that same write: the record outlives the ratio until
+status is raw again, so removing and re-adding a ratio never doubles. The identity of the writer alone does
+not make an amount raw: a kubelet sends the difference to what it has cached, and what it leaves out shows as
+stored.
+
+Three things keep what they have:
+- a resource with a field that rule 3 leaves keeps its record, in both fields;
+- a resource whose ratio cannot be read keeps the record's ratio, and without a record its amounts;
+- amounts in doubt (see :mod:`corewise.amplification.stated`) keep the stored ones, unless the kubelet states
+  every one of them anew, which starts a new record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+from corewise.amplification.amounts import (
+    AMPLIFIABLE,
+    FIELDS,
+    MAXIMUM,
+    Amounts,
+    Field,
+    Finding,
+    Ratios,
+    ResourceList,
+    amplified,
+)
+from corewise.amplification.record import RAW_ANNOTATIONS, print_amounts, print_record
+from corewise.amplification.stated import Stated, read_node
+from corewise.policy import names
+from corewise.policy.reasons import Reason
+from corewise.quantities import ONE, Quantity, Ratio
+
+_CONCERNED: Final = (names.AMPLIFICATION_RATIO, names.AMPLIFIED, names.RAW_CAPACITY, names.RAW_ALLOCATABLE)
+
+
+@dataclass(frozen=True, slots=True)
+class StatusWrite:
+    """One write of a node's status, as the API server shows it to the webhook.
+
+    ``annotations`` are those of the object. ``by_kubelet``: the writer is the node's own kubelet.
+    """
+
+    new: Amounts
+    old: Amounts
+    annotations: Mapping[str, str]
+    by_kubelet: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StatusVerdict:
+    """What to change in the object before it is stored. None removes an amount or an annotation.
+
+    ``put_back``: the write stated other amounts, and all of them are now again what is stored: the one
+    condition for a quiet heartbeat that only this decision knows.
+    ``findings``: why something was not done as asked; their messages are the admission warnings.
+    """
+
+    capacity: Mapping[str, Quantity | None]
+    allocatable: Mapping[str, Quantity | None]
+    annotations: Mapping[str, str | None]
+    findings: tuple[Finding, ...]
+    put_back: bool
+
+
+UNTOUCHED: Final = StatusVerdict({}, {}, {}, (), put_back=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Cell:
+    """One amount: what it becomes, and what record and raw annotation say of it afterwards."""
+
+    final: Quantity | None
+    raw: Quantity | None = None
+    applied: Quantity | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """One resource: its two amounts, and the ratio for the record."""
+
+    cells: Mapping[Field, _Cell]
+    ratio: Ratio
+    findings: tuple[Finding, ...] = ()
+
+
+def decide_status(
+    write: StatusWrite, *, amplify_capacity: bool = True, maximum: Ratio = MAXIMUM
+) -> StatusVerdict:
+    """Apply the rules above to a write of nodes/status.
+
+    ``amplify_capacity`` false amplifies allocatable alone; capacity is then raw.
+    """
+    if not any(name in write.annotations for name in _CONCERNED):
+        return UNTOUCHED
+    stated = read_node(write.annotations, maximum=maximum)
+    if stated.doubt is not None:
+        if not _states_anew(write, stated, amplify_capacity=amplify_capacity):
+            return _hold(write, stated, stated.doubt, amplify_capacity=amplify_capacity)
+        stated = replace(
+            stated, raw={field: {} for field in FIELDS}, doubt=None, broken=None, unreadable=frozenset()
+        )
+    rows = {
+        resource: _decide(write, stated, resource, amplify_capacity=amplify_capacity)
+        for resource in AMPLIFIABLE
+    }
+    return _verdict(write, stated, rows)
+
+
+def _decide(write: StatusWrite, stated: Stated, resource: str, *, amplify_capacity: bool) -> _Row:
+    ratio = stated.ratio(resource)
+    left = [field for field in FIELDS if _is_left(write, stated, field, resource)]
+    if ratio is None or left:
+        return _keep(write, stated, resource, left)
+    cells: dict[Field, _Cell] = {}
+    for field in FIELDS:
+        raw = _raw(write, stated, field, resource)
+        factor = ratio if field == "allocatable" or amplify_capacity else ONE
+        if raw is None or factor == ONE:
+            cells[field] = _Cell(raw)
+        else:
+            final = amplified(resource, raw, factor)
+            cells[field] = _Cell(final, raw, final)
+    return _Row(cells, ratio)
+
+
+def _is_left(write: StatusWrite, stated: Stated, field: Field, resource: str) -> bool:
+    """Rule 3: somebody else's amount on a recorded one, which tells nothing about raw."""
+    applied = stated.record.applied.of(field).get(resource) if stated.record else None
+    return not write.by_kubelet and applied is not None and write.new.of(field).get(resource) != applied
+
+
+def _raw(write: StatusWrite, stated: Stated, field: Field, resource: str) -> Quantity | None:
+    """Rules 1, 2 and 4: the raw amount of a resource that rule 3 does not leave."""
+    new = write.new.of(field).get(resource)
+    record = stated.record
+    if record is not None and resource in record.applied.of(field):
+        return record.raw.of(field)[resource] if new == record.applied.of(field)[resource] else new
+    unchanged = new == write.old.of(field).get(resource)
+    return stated.raw[field].get(resource, new) if unchanged else new
+
+
+def _keep(write: StatusWrite, stated: Stated, resource: str, left: Iterable[Field]) -> _Row:
+    """Keep what is known of a resource; its amounts are as sent, and as stored where rule 3 leaves them."""
+    record = stated.record
+    cells: dict[Field, _Cell] = {}
+    findings: list[Finding] = []
+    for field in FIELDS:
+        new, old = write.new.of(field).get(resource), write.old.of(field).get(resource)
+        raw, applied = stated.raw[field].get(resource), None
+        if record is not None and resource in record.applied.of(field):
+            raw, applied = record.raw.of(field)[resource], record.applied.of(field)[resource]
+        cells[field] = _Cell(old if field in left else new, raw, applied)
+        if field in left and new != old:
+            findings.append(_undone(field, resource, new, old))
+    ratio = record.ratios.get(resource, ONE) if record else ONE
+    return _Row(cells, ratio, tuple(findings))
+
+
+def _undone(field: Field, resource: str, new: Quantity | None, old: Quantity | None) -> Finding:
+    message = f"{field} {resource} stays {old}, not {new}: the amounts of an amplified node are its kubelet's"
+    return Finding(Reason.STATUS_CHANGE_UNDONE, message, resource)
+
+
+def _states_anew(write: StatusWrite, stated: Stated, *, amplify_capacity: bool) -> bool:
+    doubtful = _doubtful(stated, amplify_capacity=amplify_capacity)
+    return (
+        write.by_kubelet
+        and bool(doubtful)
+        and all(write.new.of(field).get(name) != write.old.of(field).get(name) for field, name in doubtful)
+    )
+
+
+def _doubtful(stated: Stated, *, amplify_capacity: bool) -> list[tuple[Field, str]]:
+    return [
+        (field, resource)
+        for field in FIELDS
+        for resource in AMPLIFIABLE
+        if stated.is_doubtful(field, resource, amplify_capacity=amplify_capacity)
+    ]
+
+
+def _hold(write: StatusWrite, stated: Stated, doubt: Finding, *, amplify_capacity: bool) -> StatusVerdict:
+    """Keep the stored amounts of everything in doubt; the rest of the write goes through."""
+    final: dict[Field, dict[str, Quantity | None]] = {field: {} for field in FIELDS}
+    for field, resource in _doubtful(stated, amplify_capacity=amplify_capacity):
+        final[field][resource] = write.old.of(field).get(resource)
+    changes = {field: _differing(final[field], write.new.of(field)) for field in FIELDS}
+    return StatusVerdict(
+        changes["capacity"],
+        changes["allocatable"],
+        {},
+        (doubt,),
+        put_back=_is_put_back(write, changes),
+    )
+
+
+def _verdict(write: StatusWrite, stated: Stated, rows: Mapping[str, _Row]) -> StatusVerdict:
+    changes = {
+        field: _differing({name: row.cells[field].final for name, row in rows.items()}, write.new.of(field))
+        for field in FIELDS
+    }
+    annotations = _annotations(write.annotations, stated, rows)
+    findings = [finding for row in rows.values() for finding in row.findings]
+    ratios = [
+        each for each in stated.ratios.findings if each.reason is not Reason.AMPLIFICATION_RESOURCE_REFUSED
+    ]
+    return StatusVerdict(
+        changes["capacity"],
+        changes["allocatable"],
+        annotations,
+        (*ratios, *findings),
+        put_back=not annotations and _is_put_back(write, changes),
+    )
+
+
+def _differing(final: Mapping[str, Quantity | None], new: ResourceList) -> dict[str, Quantity | None]:
+    return {resource: amount for resource, amount in final.items() if amount != new.get(resource)}
+
+
+def _is_put_back(write: StatusWrite, changes: Mapping[Field, Mapping[str, Quantity | None]]) -> bool:
+    """Whether something was changed, and cpu and memory are now all as stored."""
+    as_stored = all(
+        changes[field].get(name, write.new.of(field).get(name)) == write.old.of(field).get(name)
+        for field in FIELDS
+        for name in AMPLIFIABLE
+    )
+    return as_stored and any(changes.values())
+
+
+def _annotations(
+    present: Mapping[str, str], stated: Stated, rows: Mapping[str, _Row]
+) -> dict[str, str | None]:
+    """Return what to change so that record and raw annotations say what the rows say."""
+    applied = Amounts(*(_column(rows, field, "applied") for field in FIELDS))
+    named = {*applied.capacity, *applied.allocatable}
+    ratios: Ratios = {resource: row.ratio for resource, row in rows.items() if resource in named}
+    record = stated.record
+    aims: dict[str, str | None] = {}
+    if record is None or (record.ratios, record.applied) != (ratios, applied):
+        aims[names.AMPLIFIED] = print_record(ratios, applied) if named else None
+    for field in FIELDS:
+        raw = _column(rows, field, "raw")
+        if raw != stated.raw[field] or not raw:
+            aims[RAW_ANNOTATIONS[field]] = print_amounts(raw) if raw else None
+    return {name: text for name, text in aims.items() if text != present.get(name)}
+
+
+def _column(rows: Mapping[str, _Row], field: Field, what: Literal["raw", "applied"]) -> ResourceList:
+    amounts = {name: getattr(row.cells[field], what) for name, row in rows.items()}
+    return {name: amount for name, amount in amounts.items() if amount is not None}

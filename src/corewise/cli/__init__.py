@@ -1,0 +1,72 @@
+"""The ``corewise`` command: one file per subcommand, imported only when it is called.
+
+stdout is data, stderr is talk. A failure is one line that says what is wrong and one that says what to do;
+exit codes are those of :mod:`corewise.cli.errors`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any, NoReturn
+
+import click
+
+from corewise import __version__
+from corewise.cli.errors import Failure
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "up": ("corewise.cli.up", "Run a local cluster of simulated machines, and report."),
+    "nodes": ("corewise.cli.nodes", "List nodes: raw, normalized, amplified, requested and free."),
+    "explain": ("corewise.cli.explain", "Say why a node has the ratio it has, and what is missing."),
+    "manager": ("corewise.cli.manager", "Keep every node at its ratios, and serve the webhooks."),
+    "agent": (
+        "corewise.cli.agent",
+        "Divide this node's CPU quotas by its ratio; report its CPUs.",
+    ),
+    "audit": ("corewise.cli.audit", "Show what was written to this node's cgroups, and why."),
+    "topology": ("corewise.cli.topology", "Show what this machine is made of, from sockets to CPUs."),
+    "calibrate": ("corewise.cli.calibrate", "Measure this machine's CPU; turn measurements into ratios."),
+    "config": ("corewise.cli.config", "Look at configuration before the cluster does."),
+}
+"""Command name -> module that holds ``command``, and its one line in ``corewise --help``."""
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands' names and help lines without importing them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(COMMANDS[cmd_name][0]).command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        rows = [(name, line) for name, (_, line) in COMMANDS.items()]
+        if rows:
+            with formatter.section("Commands"):
+                formatter.write_dl(rows)
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="corewise")
+def corewise() -> None:
+    """Manage the CPUs of a cluster.
+
+    One CPU in a request means the same on every node, offline work lives on what online work leaves, and
+    every CPU is accounted for.
+    """
+
+
+def main(arguments: list[str] | None = None) -> NoReturn:
+    """Run the command line and exit. A Failure becomes its message, its hint and its exit code."""
+    options: dict[str, Any] = {"args": arguments, "prog_name": "corewise", "standalone_mode": True}
+    try:
+        corewise(**options)
+    except Failure as failure:
+        print(f"corewise: {failure}", file=sys.stderr)
+        sys.exit(failure.exit_code)
+    sys.exit(0)

@@ -1,0 +1,179 @@
+"""``corewise agent``: run the agent of a node; ``corewise agent restore``: undo what it did to cgroups."""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from corewise.agent.options import INTERVAL, NRI_SOCKET, STATE_DIR, AgentOptions
+from corewise.agent.program import run_agent
+from corewise.agent.restoring import restore
+from corewise.cli.cluster import find_cluster, run
+from corewise.cli.durations import seconds
+from corewise.cli.errors import ExitCode, Failure
+from corewise.cli.output import count, say
+from corewise.kernel.errors import JournalHeld, KernelError
+from corewise.kube.config import ClusterConfig
+from corewise.service.logs import LogFormat, configure
+from corewise.service.options import Address, AddressError, OptionsError
+
+_FOLDER = click.Path(path_type=Path, file_okay=False)
+_SHORTEST_INTERVAL = 1.0
+
+
+def _address(context: click.Context, parameter: click.Parameter, value: str | None) -> Address | None:
+    try:
+        return None if value is None else Address.parse(value)
+    except AddressError as error:
+        raise click.BadParameter(str(error), context, parameter) from error
+
+
+def _interval(context: click.Context, parameter: click.Parameter, value: str) -> float:
+    period = seconds(context, parameter, value)
+    if period is None or period < _SHORTEST_INTERVAL:
+        raise click.BadParameter(f"at least {_SHORTEST_INTERVAL:.0f}s", context, parameter)
+    return period
+
+
+_ROOT = click.option(
+    "--root",
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    default="/",
+    show_default=True,
+    help="Where the host's /proc, /sys and /var are found.",
+)
+_STATE = click.option(
+    "--state-dir",
+    type=_FOLDER,
+    help=f"Directory of the journal of writes.  [default: {STATE_DIR} below the root]",
+)
+
+
+@click.group(invoke_without_command=True)
+@click.pass_context
+@click.option(
+    "--kubeconfig",
+    default=None,
+    help="Kubeconfig file; else KUBECONFIG, ~/.kube/config, or the Pod's own account.",
+)
+@click.option("--context", "cluster_context", default=None, help="Context of the kubeconfig to use.")
+@click.option("--node-name", envvar="NODE_NAME", help="The own Node.  [default: $NODE_NAME, or the host]")
+@_ROOT
+@click.option(
+    "--cgroup-root", default="/", show_default=True, help="kubelet's --cgroup-root, or the path of a cgroup."
+)
+@_STATE
+@click.option(
+    "--nri-socket",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help=f"The container runtime's NRI socket.  [default: {NRI_SOCKET} below the root]",
+)
+@click.option("--no-nri", is_flag=True, help="Leave the container runtime alone; divide once containers run.")
+@click.option(
+    "--interval",
+    default=f"{INTERVAL:.0f}s",
+    show_default=True,
+    metavar="TIME",
+    callback=_interval,
+    help="How often quotas are looked at, besides after every change.",
+)
+@click.option(
+    "--metrics-listen",
+    metavar="HOST:PORT",
+    callback=_address,
+    help="Serve /livez, /readyz and /metrics here (HTTP).",
+)
+@click.option("--once", is_flag=True, help="Bring everything in order once, and end.")
+@click.option("--dry-run", is_flag=True, help="Write nothing; print on stdout what would be written.")
+@click.option(
+    "--log-format", type=click.Choice([f.value for f in LogFormat]), default="text", show_default=True
+)
+@click.option("-v", "--verbose", is_flag=True, help="Log more.")
+def command(
+    context: click.Context,
+    /,
+    kubeconfig: str | None,
+    cluster_context: str | None,
+    log_format: str,
+    verbose: bool,
+    **options: Any,
+) -> None:
+    """Report what this machine is, and divide the CPU quotas of its pods by the node's ratio.
+
+    Runs until SIGTERM or SIGINT, which change nothing: quotas stay as they are. To undo them, stop the agent
+    and run `corewise agent restore`.
+    """
+    if context.invoked_subcommand is not None:
+        return
+    agent_options = _options(**options)
+    configure(LogFormat(log_format), verbose=verbose)
+    cluster = find_cluster(kubeconfig, cluster_context)
+    try:
+        done = run(_until_told(agent_options, cluster))
+    except OptionsError as error:
+        raise Failure(str(error), exit_code=ExitCode.USAGE) from error
+    except KernelError as error:
+        raise Failure(str(error), hint=error.hint, exit_code=ExitCode.REFUSED) from error
+    if not done:
+        raise Failure("not everything is in order; see above", exit_code=ExitCode.VERDICT)
+
+
+def _options(*, node_name: str | None, nri_socket: Path | None, no_nri: bool, **options: Any) -> AgentOptions:
+    if no_nri and nri_socket:
+        raise click.UsageError("--nri-socket and --no-nri exclude each other")
+    socket = None if no_nri else nri_socket or options["root"] / NRI_SOCKET
+    return AgentOptions(node=node_name or platform.node().lower(), nri_socket=socket, **options)
+
+
+async def _until_told(options: AgentOptions, cluster: ClusterConfig) -> bool:
+    """Run the agent until it is done, or a signal ends it in order."""
+    task = asyncio.ensure_future(run_agent(options, cluster, write=_print))
+    told = False
+
+    def stop() -> None:
+        nonlocal told
+        told = True
+        task.cancel()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop)
+    try:
+        return await task
+    except asyncio.CancelledError:
+        if not told:
+            raise
+        return True
+
+
+def _print(line: str) -> None:
+    sys.stdout.write(line)
+    sys.stdout.flush()
+
+
+@command.command("restore")
+@_ROOT
+@_STATE
+def restore_command(root: Path, state_dir: Path | None) -> None:
+    """Put kubelet's quotas back, as the journal of writes has them; no API server is needed.
+
+    The agent must not run: it would divide them again. A second call does nothing.
+    """
+    try:
+        report = restore(root, state_dir or root / STATE_DIR)
+    except JournalHeld as error:
+        raise Failure(str(error), hint=error.hint, exit_code=ExitCode.REFUSED) from error
+    except KernelError as error:
+        raise Failure(str(error), hint=error.hint) from error
+    for written in report.written:
+        click.echo(f"{written.cgroup} {written.file} {written.old} -> {written.new}")
+    for problem in report.failed.values():
+        say(str(problem))
+    say(f"{count(len(report.written), 'write')}, {count(len(report.failed), 'failure')}")
+    if report.failed:
+        raise Failure("not everything could be put back", exit_code=ExitCode.VERDICT)

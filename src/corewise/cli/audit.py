@@ -1,0 +1,153 @@
+"""``corewise audit``: the journal of everything that was written to this node's cgroups."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from corewise.agent.options import STATE_DIR
+from corewise.cli import output
+from corewise.cli.durations import seconds
+from corewise.cli.errors import ExitCode, Failure
+from corewise.cli.output import Column, Form, Listing, Severity, count, say
+from corewise.kernel.errors import KernelError
+from corewise.kernel.quotas.entries import Entry, Failed, Held, Opened, Released, Wrote
+from corewise.kernel.quotas.journal import read_history
+from corewise.policy.reasons import Reason
+
+_FORMS = (Form.TABLE, Form.WIDE, Form.JSON, Form.YAML, Form.CSV)
+_KINDS = {"wrote": Wrote, "failed": Failed, "released": Released, "opened": Opened, "held": Held}
+_SHOWN = ("wrote", "failed")
+
+
+@dataclass(frozen=True, slots=True)
+class _Filter:
+    kinds: tuple[type, ...]
+    since: float
+    cgroup: str
+    reason: str | None
+
+    def keeps(self, entry: Entry) -> bool:
+        return (
+            isinstance(entry, self.kinds)
+            and entry.time >= self.since
+            and self.cgroup in getattr(entry, "cgroup", "")
+            and self.reason in {None, getattr(entry, "reason", "")}
+        )
+
+
+def _when(entry: Entry) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(entry.time))
+
+
+def _field(name: str) -> Any:
+    return lambda entry: str(getattr(entry, name, "")) or "-"
+
+
+def _why(entry: Entry) -> str:
+    match entry:
+        case Failed(error=error):
+            return error
+        case Opened(boot=boot):
+            return f"an agent began to write; boot {boot}"
+        case Released():
+            return "back at its base, or gone"
+        case Held(base=base):
+            return f"comes back one day: {base.quota or 'max'} {base.period}"
+        case Wrote(why=why):
+            return why
+
+
+def _severity(entry: Entry) -> Severity | None:
+    return Severity.ERROR if isinstance(entry, Failed) else None
+
+
+_COLUMNS: tuple[Column[Entry], ...] = (
+    Column("TIME", _when),
+    Column("CGROUP", lambda entry: str(getattr(entry, "cgroup", "-")).rpartition("/")[2]),
+    Column("FILE", _field("file")),
+    Column("OLD", _field("old"), right=True),
+    Column("NEW", _field("new"), right=True),
+    Column("REASON", _field("reason")),
+    Column("PATH", _field("cgroup"), wide=True),
+    Column("WHY", _why, severity=_severity),
+)
+
+
+@click.command()
+@click.option(
+    "--root",
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    default="/",
+    show_default=True,
+    help="Where the host's /var is found.",
+)
+@click.option(
+    "--state-dir",
+    type=click.Path(path_type=Path, file_okay=False),
+    help=f"Directory of the journal.  [default: {STATE_DIR} below the root]",
+)
+@click.option("--since", metavar="TIME", callback=seconds, help="Only the last 10m, 1h, …")
+@click.option("--cgroup", default="", metavar="TEXT", help="Only cgroups whose path has this: a pod's UID.")
+@click.option(
+    "--reason",
+    type=click.Choice([reason.value for reason in Reason if reason.startswith("Quota")]),
+    help="Only writes for this reason.",
+)
+@click.option(
+    "--kind",
+    "kinds",
+    multiple=True,
+    type=click.Choice(list(_KINDS)),
+    default=_SHOWN,
+    show_default=True,
+    help="Which entries. Repeatable.",
+)
+@click.option("--last", type=click.IntRange(1), metavar="N", help="Only the last N of them.")
+@output.option(_FORMS)
+def command(
+    root: Path,
+    state_dir: Path | None,
+    since: float | None,
+    cgroup: str,
+    reason: str | None,
+    kinds: tuple[str, ...],
+    last: int | None,
+    form: Form,
+) -> None:
+    """Show what was written to this node's cgroups: when, where, from what to what, and why.
+
+    It reads the journal that the agent keeps, whether the agent runs or not, and needs no cluster.
+    """
+    start = 0.0 if since is None else time.time() - since
+    kept = _Filter(tuple(_KINDS[kind] for kind in kinds), start, cgroup, reason)
+    directory = state_dir or root / STATE_DIR
+    if not directory.is_dir():
+        hint = "has an agent run here? See --root and --state-dir"
+        raise Failure(f"{directory}: there is no journal", hint=hint, exit_code=ExitCode.NOT_FOUND)
+    entries, unreadable = _read(directory)
+    rows = [entry for entry in entries if kept.keeps(entry)][-(last or 0) :]
+    records = [msgspec.to_builtins(row) for row in rows]
+    listing = Listing(_COLUMNS, rows, records, name=_field("cgroup"))
+    click.echo(output.render(listing, form, colour=output.colour_wanted()), nl=False)
+    if unreadable:
+        say(f"{count(unreadable, 'line')} of the journal cannot be read: cut off when a writer was killed")
+
+
+def _read(directory: Path) -> tuple[list[Entry], int]:
+    try:
+        lines = list(read_history(directory))
+    except KernelError as error:
+        raise Failure(str(error), exit_code=ExitCode.REFUSED) from error
+    entries = list(_readable(lines))
+    return entries, len(lines) - len(entries)
+
+
+def _readable(lines: list[Entry | None]) -> Iterator[Entry]:
+    return (line for line in lines if line is not None)

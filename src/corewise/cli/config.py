@@ -1,0 +1,186 @@
+"""``corewise config``: look at configuration before the cluster does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from corewise.cli import output
+from corewise.cli.config_file import KEYS, Contents, KeyText, UndecidedKeyError, read_contents
+from corewise.cli.errors import ExitCode, Failure
+from corewise.cli.output import Form
+from corewise.policy.configuration import (
+    LARGEST_AMPLIFICATION_RATIO,
+    Configuration,
+    Parsed,
+    Problem,
+    Severity,
+    node_config_conflicts,
+    parse_amplification,
+    parse_normalization,
+)
+from corewise.policy.names import NORMALIZATION_KEY
+from corewise.policy.strategies import S
+from corewise.quantities import Ratio, RatioError
+
+NodeLabels = list[tuple[str, Mapping[str, str]]]
+
+
+class _Metadata(msgspec.Struct):
+    name: str
+    labels: dict[str, str] | None = None
+
+
+class _Object(msgspec.Struct):
+    metadata: _Metadata
+    kind: str = "Node"
+
+
+class _Dump(msgspec.Struct):
+    items: list[_Object]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One problem at its place in the file; ``key`` is empty for problems of the file itself."""
+
+    key: str
+    problem: Problem
+
+
+@click.group()
+def command() -> None:
+    """Look at configuration before the cluster does."""
+
+
+def _ratio(_context: click.Context, _parameter: click.Parameter, value: str) -> Ratio:
+    try:
+        return Ratio.parse(value)
+    except RatioError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+@command.command()
+@click.argument("file")
+@click.option("--key", type=click.Choice(KEYS), help="The only key to check, or the key whose JSON FILE is.")
+@click.option("--nodes", metavar="DUMP", help="Also check selectors against: kubectl get nodes -o json.")
+@click.option(
+    "--largest-amplification",
+    metavar="RATIO",
+    callback=_ratio,
+    default=str(LARGEST_AMPLIFICATION_RATIO),
+    show_default=True,
+    help="The largest amplification ratio, as the manager has it.",
+)
+@output.option((Form.TABLE, Form.JSON))
+def check(file: str, key: str | None, nodes: str | None, largest_amplification: Ratio, form: Form) -> None:
+    """Check a configuration and name every error with its place.
+
+    FILE is a ConfigMap in YAML or JSON (several documents or a List will do), or the JSON of one of its
+    keys; - is stdin. Unknown keys are warnings.
+
+    Exit codes: 0 no errors, 1 errors, 2 wrong call, 5 a file cannot be read or holds no configuration.
+    """
+    contents = _contents(file, key)
+    labels = _nodes(nodes) if nodes else []
+    findings = [Finding("", problem) for problem in contents.problems]
+    for text in contents.keys:
+        parsed = _checked(text, labels, largest_amplification)
+        findings += [Finding(text.key, text.in_file(each, contents.positions)) for each in parsed]
+    findings.sort(key=lambda each: (each.problem.line, each.problem.column))
+    _print(file, contents, findings, form)
+    if any(each.problem.severity is Severity.ERROR for each in findings):
+        raise click.exceptions.Exit(ExitCode.VERDICT)
+
+
+def _contents(file: str, key: str | None) -> Contents:
+    text = _read(file)
+    try:
+        contents = read_contents(text, key)
+    except UndecidedKeyError:
+        raise Failure(
+            f"{file} is the JSON of one key, and nothing in it says of which",
+            hint=f"name it: --key {KEYS[0]} or --key {KEYS[1]}",
+            exit_code=ExitCode.USAGE,
+        ) from None
+    if not contents.keys and not contents.problems:
+        keys = " or ".join(KEYS if key is None else (key,))
+        raise Failure(
+            f"{file} holds no configuration of corewise",
+            hint=f"a ConfigMap has it in data, under {keys}",
+        )
+    return contents
+
+
+def _read(file: str) -> str:
+    try:
+        with click.open_file(file, "rb") as stream:
+            content: bytes = stream.read()
+        return content.decode("utf-8-sig")
+    except OSError as error:
+        raise Failure(f"{file} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise Failure(f"{file} is not UTF-8: byte {error.start} is wrong") from None
+
+
+def _nodes(file: str) -> NodeLabels:
+    try:
+        dump = msgspec.json.decode(_read(file), type=_Dump)
+    except msgspec.MsgspecError as error:
+        hint = "make it with: kubectl get nodes -o json"
+        raise Failure(f"{file} is not a list of nodes: {error}", hint=hint) from None
+    return [(each.metadata.name, each.metadata.labels or {}) for each in dump.items if each.kind == "Node"]
+
+
+def _checked(text: KeyText, nodes: NodeLabels, largest: Ratio) -> list[Problem]:
+    if text.key == NORMALIZATION_KEY:
+        return _with_conflicts(parse_normalization(text.text), nodes)
+    return _with_conflicts(parse_amplification(text.text, largest), nodes)
+
+
+def _with_conflicts(parsed: Parsed[Configuration[S]], nodes: NodeLabels) -> list[Problem]:
+    conflicts = () if parsed.value is None else node_config_conflicts(parsed.value, nodes)
+    return [*parsed.problems, *conflicts]
+
+
+def _print(file: str, contents: Contents, findings: list[Finding], form: Form) -> None:
+    name = "<stdin>" if file == "-" else file
+    errors = sum(each.problem.severity is Severity.ERROR for each in findings)
+    warnings = len(findings) - errors
+    if form is Form.JSON:
+        document = {
+            "file": name,
+            "keys": [each.key for each in contents.keys],
+            "errors": errors,
+            "warnings": warnings,
+            "problems": [_record(each) for each in findings],
+        }
+        click.echo(output.document_text(document, form), nl=False)
+        return
+    for finding in findings:
+        click.echo(_line(name, finding.problem))
+    checked = ", ".join(each.key for each in contents.keys) or "no key"
+    found = f"{output.count(errors, 'error')}, {output.count(warnings, 'warning')}"
+    output.say(f"{Path(name).name}: {checked}: {found if findings else 'no problems'}")
+
+
+def _line(file: str, problem: Problem) -> str:
+    path = f"{problem.path}: " if problem.path else ""
+    return f"{file}:{problem.line}:{problem.column}: {problem.severity}: {path}{problem.message}"
+
+
+def _record(finding: Finding) -> Mapping[str, Any]:
+    problem = finding.problem
+    return {
+        "severity": problem.severity.value,
+        "key": finding.key,
+        "line": problem.line,
+        "column": problem.column,
+        "path": problem.path,
+        "message": problem.message,
+    }

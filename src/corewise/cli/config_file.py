@@ -1,0 +1,197 @@
+"""Find the configuration keys in a file: a ConfigMap in YAML or JSON, a list of them, or one key's JSON.
+
+Everything found keeps its place in the file, so that a problem at line 3, column 7 of a key's JSON can be
+told at the line and column of the file that a person has open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import yaml
+
+from corewise.cli.scalar_positions import json_string, yaml_scalar
+from corewise.policy.decoding import Problem, Severity, did_you_mean
+from corewise.policy.json_text import DEEPEST, read_json
+from corewise.policy.json_tree import BROKEN, Items, Located, Member, Members, Positions
+from corewise.policy.names import AMPLIFICATION_KEY, CONFIG_NAME, NORMALIZATION_KEY
+
+KEYS = (NORMALIZATION_KEY, AMPLIFICATION_KEY)
+_ONLY_NORMALIZATION = {"ratioModel", "defaultRatio"}
+_ONLY_AMPLIFICATION = {"resourceAmplificationRatio", "amplifyCapacity"}
+_OBJECT_KEYS = {"apiVersion", "kind", "metadata", "data"}
+
+Align = Callable[[Located, str], Sequence[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class KeyText:
+    """The text of one key; ``places`` holds the offset in the file of each character, and of the end."""
+
+    key: str
+    text: str
+    places: Sequence[int]
+
+    def in_file(self, problem: Problem, file: Positions) -> Problem:
+        """Return a problem of the text with its line and column in the file."""
+        starts = [0, *(at + 1 for at, character in enumerate(self.text) if character == "\n")]
+        offset = min(starts[problem.line - 1] + problem.column - 1, len(self.text))
+        line, column = file.at(self.places[offset])
+        return Problem(problem.severity, line, column, problem.path, problem.message)
+
+
+@dataclass(slots=True)
+class Contents:
+    """What a file holds: keys, and problems of the file itself. Nothing else is kept of it."""
+
+    text: str
+    keys: list[KeyText] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    positions: Positions = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.positions = Positions(self.text)
+
+    def tell(self, offset: int, message: str, severity: Severity = Severity.ERROR) -> None:
+        self.problems.append(Problem(severity, *self.positions.at(offset), "", message))
+
+
+class UndecidedKeyError(ValueError):
+    """The text is the JSON of one key, and nothing in it says of which."""
+
+
+def read_contents(text: str, wanted: str | None) -> Contents:
+    """Find the keys in a file's text; ``wanted`` names the only key to look for.
+
+    Raises:
+        UndecidedKeyError: if it is one key's JSON, of either key.
+    """
+    contents = Contents(text)
+    if text.lstrip().startswith("{"):
+        _read_json_file(contents, wanted)
+    else:
+        _read_yaml_file(contents, wanted)
+    return contents
+
+
+def _read_json_file(contents: Contents, wanted: str | None) -> None:
+    text = contents.text
+    reading = read_json(text)
+    root = reading.root or Located(BROKEN, 0)
+    names = _names(root)
+    if not names & _OBJECT_KEYS:
+        contents.keys.append(KeyText(wanted or _decide(root, names), text, range(len(text) + 1)))
+        return
+    contents.problems += [
+        Problem(Severity.ERROR, fault.line, fault.column, fault.path, fault.message)
+        for fault in reading.faults
+    ]
+    _objects(contents, root, wanted, lambda value, string: json_string(text, value.offset, string))
+
+
+def _names(value: Located) -> set[str]:
+    return {member.key for member in value.value} if isinstance(value.value, Members) else set()
+
+
+def _decide(root: Located, names: set[str]) -> str:
+    entries = _member(root, "nodeConfigs")
+    if entries is not None and isinstance(entries.value, Items):
+        names = names.union(*(_names(entry) for entry in entries.value))
+    if names & _ONLY_NORMALIZATION and not names & _ONLY_AMPLIFICATION:
+        return NORMALIZATION_KEY
+    if names & _ONLY_AMPLIFICATION and not names & _ONLY_NORMALIZATION:
+        return AMPLIFICATION_KEY
+    raise UndecidedKeyError
+
+
+def _read_yaml_file(contents: Contents, wanted: str | None) -> None:
+    scalars: dict[int, yaml.ScalarNode] = {}
+
+    def align(value: Located, _: str) -> Sequence[int]:
+        return yaml_scalar(contents.text, scalars[value.offset])
+
+    try:
+        for document in yaml.compose_all(contents.text, Loader=yaml.CSafeLoader):
+            _objects(contents, _Converter(scalars).convert(document, 0), wanted, align)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        offset = mark.index if mark is not None else getattr(error, "position", 0)
+        what = getattr(error, "problem", None) or getattr(error, "reason", None) or "it cannot be read"
+        contents.tell(min(offset, len(contents.text)), f"not YAML: {what}")
+
+
+class _Converter:
+    """Turns YAML nodes into the values that JSON has. A node that contains itself is broken."""
+
+    def __init__(self, scalars: dict[int, yaml.ScalarNode]) -> None:
+        self._scalars = scalars
+        self._done: dict[int, Located] = {}
+
+    def convert(self, node: yaml.Node, depth: int) -> Located:
+        known = self._done.get(id(node))
+        if known is not None:
+            return known
+        offset = node.start_mark.index
+        self._done[id(node)] = Located(BROKEN, offset)
+        if depth < DEEPEST:
+            self._done[id(node)] = Located(self._value(node, depth), offset)
+        return self._done[id(node)]
+
+    def _value(self, node: yaml.Node, depth: int) -> Members | Items | str | None:
+        match node:
+            case yaml.MappingNode():
+                return Members(
+                    Member(key.value, key.start_mark.index, self.convert(value, depth + 1))
+                    for key, value in node.value
+                    if isinstance(key, yaml.ScalarNode)
+                )
+            case yaml.SequenceNode():
+                return Items(self.convert(item, depth + 1) for item in node.value)
+            case yaml.ScalarNode() if node.tag != "tag:yaml.org,2002:null":
+                self._scalars[node.start_mark.index] = node
+                return str(node.value)
+            case _:
+                return None
+
+
+def _objects(contents: Contents, root: Located, wanted: str | None, align: Align) -> None:
+    """Look at a document: a ConfigMap, a list of objects, or something else."""
+    items = _member(root, "items")
+    listed = items.value if items is not None and isinstance(items.value, Items) else Items([root])
+    for item in listed:
+        kind = _member(item, "kind")
+        if kind is not None and kind.value == "ConfigMap":
+            _config_map(contents, item, wanted, align)
+
+
+def _config_map(contents: Contents, config_map: Located, wanted: str | None, align: Align) -> None:
+    data = _member(config_map, "data")
+    if data is None or not isinstance(data.value, Members):
+        return
+    found = []
+    for name, offset, value in data.value:
+        if name in KEYS:
+            found.append(name)
+            if wanted in {None, name}:
+                _key(contents, name, value, align)
+            if found.count(name) > 1:
+                contents.tell(offset, f"the key {name} is given twice")
+        elif hint := did_you_mean(name, KEYS, closeness=0.85):
+            contents.tell(offset, f"key {name} means nothing to corewise{hint}", Severity.WARNING)
+    called = _member(_member(config_map, "metadata") or Located(None, 0), "name")
+    if found and called is not None and called.value != CONFIG_NAME:
+        message = f"the manager reads the ConfigMap {CONFIG_NAME}, not this one"
+        contents.tell(called.offset, message, Severity.WARNING)
+
+
+def _key(contents: Contents, name: str, value: Located, align: Align) -> None:
+    if isinstance(value.value, str):
+        contents.keys.append(KeyText(name, value.value, align(value, value.value)))
+    else:
+        contents.tell(value.offset, f"{name} must be text that holds JSON: write it as a block, |")
+
+
+def _member(value: Located, name: str) -> Located | None:
+    members = value.value if isinstance(value.value, Members) else ()
+    return next((member.value for member in members if member.key == name), None)

@@ -1,0 +1,119 @@
+"""``corewise explain``: why something is as it is, and what to do about it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from corewise.cli import output
+from corewise.cli.cluster import cluster_options, find_cluster, run
+from corewise.cli.errors import ExitCode, Failure
+from corewise.cli.node_explanation import Line, lines_about, record_of
+from corewise.cli.output import Form
+from corewise.kube.client import Client
+from corewise.kube.config import ClusterConfig
+from corewise.kube.errors import Forbidden, NotFound
+from corewise.kube.objects import Event
+from corewise.kube.resources import EVENTS
+from corewise.manager.listing import ListedCluster, ListedNode, Which, list_cluster
+from corewise.manager.program import COMPONENT
+
+_LABEL_WIDTH = 15
+_SHOWN_EVENTS = 5
+
+
+@click.group()
+def command() -> None:
+    """Say why something is as it is, and what to do about it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Explained:
+    cluster: ListedCluster
+    events: tuple[Event, ...]
+
+    @property
+    def node(self) -> ListedNode:
+        return self.cluster.nodes[0]
+
+
+@command.command("node")
+@cluster_options
+@click.argument("name")
+@output.option((Form.TABLE, Form.JSON, Form.YAML))
+def node_command(
+    kubeconfig: str | None, context: str | None, config_namespace: str, name: str, form: Form
+) -> None:
+    """Say which rule gives node NAME its ratios, from which CPU facts, what is missing, and what to fix."""
+    explained = run(_read(find_cluster(kubeconfig, context), name, config_namespace))
+    if form is Form.TABLE:
+        click.echo(_text(explained), nl=False)
+    else:
+        document = {
+            **record_of(explained.node.assessment, pods_known=explained.cluster.pods_known),
+            "events": [_event(each) for each in explained.events],
+        }
+        click.echo(output.document_text(document, form), nl=False)
+    for line in explained.cluster.missing:
+        output.say(line)
+
+
+async def _read(cluster: ClusterConfig, name: str, config_namespace: str) -> _Explained:
+    async with Client(cluster) as client:
+        try:
+            listed, events = await asyncio.gather(
+                list_cluster(client, Which(name=name), config_namespace), _events(client, name)
+            )
+        except NotFound as error:
+            hint = "list the nodes with: corewise nodes"
+            raise Failure(f"there is no node {name}", hint=hint, exit_code=ExitCode.NOT_FOUND) from error
+    return _Explained(listed, events)
+
+
+async def _events(client: Client, name: str) -> tuple[Event, ...]:
+    """Return the manager's Events about the node, the latest first; none if the user may not read them."""
+    try:
+        listed = await client.list(
+            EVENTS, "default", field_selector=f"involvedObject.kind=Node,involvedObject.name={name}"
+        )
+    except Forbidden:
+        return ()
+    own = [event for event in listed if event.source.component == COMPONENT]
+    return tuple(sorted(own, key=lambda event: event.last_timestamp or "", reverse=True)[:_SHOWN_EVENTS])
+
+
+def _text(explained: _Explained) -> str:
+    heading, lines = lines_about(explained.node.assessment, pods_known=explained.cluster.pods_known)
+    told = [each.message for each in explained.node.assessment.problems]
+    events = [Line("events", _event_text(event, told)) for event in explained.events]
+    return "".join(f"{line}\n" for line in [heading, *_laid_out([*lines, *events])])
+
+
+def _event_text(event: Event, told: Iterable[str]) -> str:
+    """Return an Event in one line, without what the lines about problems have told."""
+    head = f"{event.last_timestamp} {event.reason} x{event.count}"
+    known = any(event.message.startswith(message) for message in told)
+    return f"{head}, as above" if known else f"{head}: {event.message}"
+
+
+def _laid_out(lines: Iterable[Line]) -> Iterable[str]:
+    """Indent lines and print each label once."""
+    label = ""
+    for line in lines:
+        shown = "" if line.label == label else line.label
+        label = line.label
+        yield f"  {shown:{_LABEL_WIDTH}}{line.text}".rstrip()
+
+
+def _event(event: Event) -> dict[str, Any]:
+    return {
+        "reason": event.reason,
+        "type": event.type,
+        "message": event.message,
+        "count": event.count,
+        "last": event.last_timestamp,
+    }

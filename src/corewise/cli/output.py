@@ -1,0 +1,194 @@
+"""The output forms that every listing command shares: ``-o table|wide|json|yaml|csv|name``.
+
+A command describes a row once: columns for people, one flat record for programs. Tables look like kubectl's:
+no box lines, numbers to the right, colour for severity only, and only on a terminal that wants it
+(https://no-color.org). stdout is data; what is said about the data goes to stderr.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Generic, TypeVar
+
+import click
+import msgspec
+import yaml
+
+T = TypeVar("T")
+Record = Mapping[str, Any]
+
+
+class Form(StrEnum):
+    """What ``-o`` may be."""
+
+    TABLE = "table"
+    WIDE = "wide"
+    JSON = "json"
+    YAML = "yaml"
+    CSV = "csv"
+    NAME = "name"
+
+
+class Severity(StrEnum):
+    """Severity of a cell; the value is its colour."""
+
+    WARNING = "yellow"
+    ERROR = "red"
+
+
+@dataclass(frozen=True, slots=True)
+class Column(Generic[T]):
+    """One column of a table for people: title, text of a row, and where it is shown."""
+
+    title: str
+    text: Callable[[T], str]
+    right: bool = False
+    wide: bool = False
+    severity: Callable[[T], Severity | None] = lambda _: None
+
+
+@dataclass(frozen=True, slots=True)
+class Listing(Generic[T]):
+    """Rows and everything needed to print them in every form.
+
+    ``records`` is the machine form of the rows, ``totals`` of all of them together; ``lead`` are rows that
+    only tables show (the ``*`` row).
+    """
+
+    columns: Sequence[Column[T]]
+    rows: Sequence[T]
+    records: Sequence[Record]
+    name: Callable[[T], str]
+    totals: Record | None = None
+    lead: Sequence[T] = ()
+
+
+def option(forms: Iterable[Form] = tuple(Form)) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return the ``-o`` option for a command; the argument is named ``form``."""
+    return click.option(
+        "-o",
+        "--output",
+        "form",
+        type=click.Choice([f.value for f in forms]),
+        default=Form.TABLE.value,
+        show_default=True,
+        help="Output form.",
+        callback=lambda _context, _parameter, value: Form(value),
+    )
+
+
+def render(listing: Listing[T], form: Form, *, colour: bool = False) -> str:
+    """Return the listing in one form, ending in a newline unless it is empty."""
+    if form is Form.JSON or form is Form.YAML:
+        document: dict[str, Any] = {"items": list(listing.records)}
+        if listing.totals is not None:
+            document["total"] = listing.totals
+        return document_text(document, form)
+    if form is Form.CSV:
+        return _csv(listing.records)
+    if form is Form.NAME:
+        return "".join(f"{listing.name(row)}\n" for row in listing.rows)
+    columns = [c for c in listing.columns if form is Form.WIDE or not c.wide]
+    return _table(columns, [*listing.lead, *listing.rows], colour=colour)
+
+
+def document_text(document: Any, form: Form) -> str:
+    """Return one document as JSON or YAML."""
+    plain = msgspec.to_builtins(document)
+    if form is Form.YAML:
+        return yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=100)
+    return msgspec.json.format(msgspec.json.encode(plain), indent=2).decode() + "\n"
+
+
+def colour_wanted() -> bool:
+    """Say whether stdout is a terminal whose user has not asked for no colour."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def say(message: str) -> None:
+    """Tell the person something about the data (stderr)."""
+    click.echo(message, err=True)
+
+
+def count(number: int, noun: str) -> str:
+    """Return "1 node" or "2 nodes"."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def percent(part: int, whole: int) -> str:
+    """Return " (73%)", rounded down as kubectl does, or nothing when there is no whole."""
+    return f" ({part * 100 // whole}%)" if whole > 0 else ""
+
+
+def cpus(milli: int | None) -> str:
+    """Return milli-CPU as CPUs with as many decimals as are needed, at least one unless whole.
+
+    ``48000`` is "48", ``79200`` is "79.2", ``250`` is "0.25". None is "-".
+    """
+    if milli is None:
+        return "-"
+    sign, whole, rest = "-" * (milli < 0), abs(milli) // 1000, abs(milli) % 1000
+    return f"{sign}{whole}" + (f".{rest:03d}".rstrip("0") if rest else "")
+
+
+def gibibytes(amount: int | None) -> str:
+    """Return bytes as GiB with one decimal, rounded down. None is "-"."""
+    if amount is None:
+        return "-"
+    tenths = amount * 10 // 2**30
+    return f"{tenths // 10}.{tenths % 10}"
+
+
+def _csv(records: Sequence[Record]) -> str:
+    flat = [_flatten(record) for record in records]
+    fields = list(dict.fromkeys(key for record in flat for key in record))
+    out = io.StringIO()
+    writer = csv.DictWriter(out, fields, restval="", lineterminator="\n")
+    if fields:
+        writer.writeheader()
+    writer.writerows(flat)
+    return out.getvalue()
+
+
+def _flatten(record: Record, prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in record.items():
+        if isinstance(value, Mapping):
+            flat |= _flatten(value, f"{prefix}{key}.")
+        elif isinstance(value, (list, tuple)):
+            flat[prefix + key] = " ".join(map(str, value))
+        else:
+            flat[prefix + key] = str(value).lower() if isinstance(value, bool) else value
+    return flat
+
+
+def _table(columns: Sequence[Column[T]], rows: Sequence[T], *, colour: bool) -> str:
+    cells = [[column.text(row) for column in columns] for row in rows]
+    titles = [column.title for column in columns]
+    widths = [max(map(len, texts)) for texts in zip(titles, *cells, strict=True)]
+    lines = [_line(columns, titles, widths)]
+    for row, texts in zip(rows, cells, strict=True):
+        severities = [column.severity(row) if colour else None for column in columns]
+        lines.append(_line(columns, texts, widths, severities))
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _line(
+    columns: Sequence[Column[T]],
+    texts: Sequence[str],
+    widths: Sequence[int],
+    severities: Sequence[Severity | None] | None = None,
+) -> str:
+    parts = []
+    for index, (column, text, width) in enumerate(zip(columns, texts, widths, strict=True)):
+        last_on_the_left = index == len(columns) - 1 and not column.right
+        padded = text if last_on_the_left else text.rjust(width) if column.right else text.ljust(width)
+        severity = severities[index] if severities else None
+        parts.append(click.style(padded, fg=severity.value) if severity else padded)
+    return "  ".join(parts).rstrip()

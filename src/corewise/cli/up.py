@@ -1,0 +1,162 @@
+"""``corewise up``: a local cluster of simulated machines, with the real manager, and a report."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from corewise.cli.durations import seconds
+from corewise.cli.errors import ExitCode, Failure
+from corewise.cli.output import Form, option
+from corewise.cli.up_report import Teller, print_report, refuse_unsound
+from corewise.kube.errors import KubeError
+from corewise.local.control_plane import Folder
+from corewise.local.dump import load_dump
+from corewise.local.openb import load_openb
+from corewise.local.plan import InputError, Plan, check_config
+from corewise.local.processes import ClusterError
+from corewise.local.report import Report
+from corewise.local.run import RunOptions, run
+from corewise.local.scenario import BUILTIN, load_scenario, packaged_scenarios
+
+_INTERRUPTED = 130
+_MEMORY = "/dev/shm"  # noqa: S108 - TemporaryDirectory makes a private directory in it
+_PLENTY = 2 << 30
+_FILE = click.Path(path_type=Path, dir_okay=False)
+
+
+@click.command()
+@click.option(
+    "--nodes", type=click.IntRange(1, 20_000), help="Number of nodes.  [default: as the scenario has]"
+)
+@click.option(
+    "--scenario",
+    default=BUILTIN,
+    show_default=True,
+    metavar="NAME|FILE",
+    help=f"Scenario: {', '.join(packaged_scenarios())}, or a YAML file.",
+)
+@click.option(
+    "--from", "dump", type=_FILE, help="Nodes and pods of a real cluster: kubectl get nodes,pods -A -o json."
+)
+@click.option(
+    "--from-openb", "openb", type=(_FILE, _FILE), help="Nodes and pods of the Alibaba openb trace (CSV)."
+)
+@click.option(
+    "--for",
+    "duration",
+    metavar="TIME",
+    callback=seconds,
+    help="How long to run, such as 60s.  [default: until Ctrl-C]",
+)
+@click.option("--kubeconfig-out", type=_FILE, help="Write the cluster's kubeconfig to this file.")
+@click.option(
+    "--state",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Keep the cluster's objects, kubeconfig and logs in this directory, and go on from what is there.",
+)
+@option((Form.TABLE, Form.JSON))
+def command(
+    nodes: int | None,
+    scenario: str,
+    dump: Path | None,
+    openb: tuple[Path, Path] | None,
+    duration: float | None,
+    kubeconfig_out: Path | None,
+    state: Path | None,
+    form: Form,
+) -> None:
+    """Run simulated machines with corewise off, then on, and report what a requested CPU delivers.
+
+    It needs no root, no containers and no network. kubectl and corewise work against it; Ctrl-C ends it.
+    """
+    if kubeconfig_out and not kubeconfig_out.parent.is_dir():
+        raise Failure(f"cannot write {kubeconfig_out}: there is no directory {kubeconfig_out.parent}")
+    try:
+        plan = make_plan(nodes, scenario, dump, openb)
+        check_config(plan)
+    except InputError as error:
+        raise Failure(str(error)) from error
+    with _folder(state) as folder:
+        kubeconfig = kubeconfig_out or folder.path / "kubeconfig"
+        teller = Teller(form, kubeconfig, open_ended=duration is None)
+        report = _run(RunOptions(plan, folder, duration, kubeconfig_out=kubeconfig_out), teller)
+        print_report(report, form)
+    refuse_unsound(report)
+
+
+def make_plan(nodes: int | None, scenario: str, dump: Path | None, openb: tuple[Path, Path] | None) -> Plan:
+    """Read what the cluster is to be made of.
+
+    Raises:
+        InputError: if a file cannot be used.
+        UsageError: for options that exclude each other.
+    """
+    if dump and openb:
+        raise click.UsageError("--from and --from-openb exclude each other")
+    if nodes is not None and (dump or openb):
+        raise click.UsageError("--nodes goes with a scenario; a dump or trace says itself how many there are")
+    chosen = load_scenario(scenario)
+    if dump:
+        return load_dump(dump, config=chosen.config, table=chosen.cpu_facts, models=chosen.models)
+    if openb:
+        return load_openb(*openb, config=chosen.config)
+    return chosen.plan(nodes)
+
+
+@contextmanager
+def _folder(state: Path | None) -> Iterator[Folder]:
+    if state is None:
+        with tempfile.TemporaryDirectory(prefix="corewise-", dir=_scratch()) as path:
+            yield Folder(Path(path))
+        return
+    try:
+        state.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise Failure(f"cannot keep state in {state}: {error.strerror}") from error
+    yield Folder(state, state=state / "objects")
+
+
+def _scratch() -> str | None:
+    """Return where a run's many small files go: memory if there is plenty, else where temporary files go."""
+    try:
+        roomy = shutil.disk_usage(_MEMORY).free > _PLENTY and os.access(_MEMORY, os.W_OK | os.X_OK)
+    except OSError:
+        return None
+    return _MEMORY if roomy and not os.environ.get("TMPDIR") else None
+
+
+def _run(options: RunOptions, teller: Teller) -> Report:
+    try:
+        return asyncio.run(_until_told(options, teller))
+    except (ClusterError, KubeError) as error:
+        hint = getattr(error, "hint", "")
+        raise Failure(str(error), hint=hint, exit_code=ExitCode.CONNECTION) from error
+    except asyncio.CancelledError:
+        raise Failure("stopped before there was anything to report", exit_code=_INTERRUPTED) from None
+    finally:
+        teller.clear()
+
+
+async def _until_told(options: RunOptions, teller: Teller) -> Report:
+    """Run; Ctrl-C ends the run with its report, or at once as long as there is nothing to report."""
+    stop = asyncio.Event()
+    program = asyncio.ensure_future(run(options, teller, stop))
+
+    def interrupt() -> None:
+        stop.set()
+        if not teller.reportable:
+            program.cancel()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, interrupt)
+    return await program

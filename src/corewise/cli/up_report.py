@@ -1,0 +1,192 @@
+"""What ``corewise up`` prints: lines as they become known, and the table in the end."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+
+from corewise.cli.errors import ExitCode, Failure
+from corewise.cli.output import (
+    Column,
+    Form,
+    Listing,
+    Severity,
+    colour_wanted,
+    count,
+    cpus,
+    document_text,
+    percent,
+    render,
+    say,
+)
+from corewise.local.measurement import NodeView, Snapshot
+from corewise.local.plan import Plan
+from corewise.local.report import Report, Rest, document
+
+MOST_ROWS = 40
+_MEBI = 1 << 20
+
+
+class Teller:
+    """Tells how a run goes: data on stdout (as a table only), talk on stderr."""
+
+    def __init__(self, form: Form, kubeconfig: Path, *, open_ended: bool) -> None:
+        self._table = form is Form.TABLE
+        self._kubeconfig = kubeconfig
+        self._open_ended = open_ended
+        self._live = sys.stderr.isatty()
+        self._off: Snapshot | None = None
+        self.reportable = False
+        """Whether enough has been measured for a report."""
+
+    def progress(self, text: str) -> None:
+        if self._live:
+            print(f"\r\033[K{text} …", end="", file=sys.stderr, flush=True)
+
+    def clear(self) -> None:
+        """Wipe the progress line."""
+        if self._live:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+    def started(self, plan: Plan) -> None:
+        models = {machine.model.name for machine in plan.machines if machine.model}
+        nodes = count(len(plan.machines), "node")
+        self._line(f"{plan.source}: {nodes}, {count(len(models), 'CPU model')}")
+
+    def loaded(self, pods: int, seconds: float) -> None:
+        self._line(f"loaded, {count(pods, 'pod')} in place after {seconds:.1f} s")
+
+    def measured(self, snapshot: Snapshot, *, on: bool) -> None:
+        before = self._off.schedulable if self._off else None
+        more = f" ({snapshot.schedulable / before - 1:+.0%})" if on and before else ""
+        self._line(
+            f"corewise {'on ' if on else 'off'}  {_range(snapshot)}; "
+            f"schedulable {cpus(snapshot.schedulable)} CPUs{more}, "
+            f"requested {cpus(snapshot.requested)}{percent(snapshot.requested, snapshot.schedulable)}"
+        )
+        if on:
+            self.reportable = True
+        else:
+            self._off = snapshot
+
+    def at_rest(self) -> None:
+        self.clear()
+        if self._open_ended:
+            say("The cluster is up until Ctrl-C. To use it from another shell:")
+            say(f"  export KUBECONFIG={shlex.quote(str(self._kubeconfig))}")
+            say("  kubectl get nodes")
+            say("  corewise nodes")
+        else:
+            self.progress("at rest; counting node writes")
+
+    def _line(self, text: str) -> None:
+        self.clear()
+        if self._table:
+            print(text, flush=True)
+
+
+def _range(snapshot: Snapshot) -> str:
+    values = snapshot.per_requested
+    if not values or snapshot.spread is None:
+        return "compute per requested CPU not measurable (no CPUShare pod with a limit ran into it)"
+    return f"compute per requested CPU {min(values):.2f} to {max(values):.2f}, spread {snapshot.spread:.2f}"
+
+
+def print_report(report: Report, form: Form) -> None:
+    """Print the report on stdout."""
+    if form is Form.JSON:
+        print(document_text(document(report), form), end="")
+        return
+    off = {node.name: node for node in report.off.nodes} if report.off else {}
+    rows = list(report.on.nodes)
+    print()
+    print(render(_listing(rows[:MOST_ROWS], off), form, colour=colour_wanted()), end="")
+    if len(rows) > MOST_ROWS:
+        print(f"{count(len(rows) - MOST_ROWS, 'more node')}: -o json shows all")
+    print()
+    for line in _closing_lines(report):
+        print(line)
+
+
+def _listing(rows: list[NodeView], off: dict[str, NodeView]) -> Listing[NodeView]:
+    columns: tuple[Column[NodeView], ...] = (
+        Column("NODE", lambda node: node.name),
+        Column("CPU MODEL", lambda node: _fact(node, "cpuModel")),
+        Column("HT", lambda node: _switch(node, "hyperThreadEnabled")),
+        Column("TURBO", lambda node: _switch(node, "turboEnabled")),
+        Column("RATIO", lambda node: node.normalization_ratio or "-", right=True),
+        Column("RAW CPU", lambda node: cpus(node.raw_allocatable), right=True),
+        Column("SCHEDULABLE", lambda node: cpus(node.schedulable), right=True),
+        Column("REQUESTED", lambda node: cpus(node.requested), right=True),
+        Column("COMPUTE/CPU OFF", lambda node: _compute(off.get(node.name)), right=True),
+        Column("ON", _compute, right=True),
+        Column(
+            "VERDICT",
+            lambda node: node.verdict.reason if node.verdict else "",
+            severity=lambda node: Severity.WARNING if node.verdict else None,
+        ),
+    )
+    return Listing(columns, rows, (), name=lambda node: f"node/{node.name}")
+
+
+def _fact(node: NodeView, key: str) -> str:
+    return str(node.facts.get(key, "-")) if node.facts else "-"
+
+
+def _switch(node: NodeView, key: str) -> str:
+    if not node.facts:
+        return "-"
+    return "on" if node.facts.get(key) else "off"
+
+
+def _compute(node: NodeView | None) -> str:
+    value = node.delivered.per_requested if node and node.delivered else None
+    return "-" if value is None else f"{value:.2f}"
+
+
+def _closing_lines(report: Report) -> list[str]:
+    lines = ["compute per requested CPU is in baseline CPUs: 1 thread of a Xeon E5-2682 v4, HT on, turbo off"]
+    lines += [f"at rest, corewise off: {_rest(report.rest_off)}"] if report.off else []
+    lines += [f"at rest, corewise on: {_rest(report.rest_on)}"]
+    if report.unsettled:
+        shown = ", ".join(report.unsettled[:5]) + (" …" if len(report.unsettled) > 5 else "")
+        lines.append(f"NOT SETTLED: {count(len(report.unsettled), 'node')}: {shown}")
+    if report.pods_rejected:
+        lines.append(f"{count(report.pods_rejected, 'pod')} rejected by kubelets")
+    if report.failed_requests:
+        lines.append(f"{count(report.failed_requests, 'request')} failed, the last: {report.last_failure}")
+    seconds = report.seconds
+    lines.append(
+        f"time: loaded in {seconds.get('load', 0):.1f} s; "
+        f"{_settled(report)} {seconds.get('settle', 0):.1f} s after the manager's start"
+    )
+    used = (f"{name} {size // _MEBI} MiB" for name, size in report.memory.items() if size is not None)
+    lines.append(f"resident memory: {', '.join(used)}")
+    return lines + [f"note: {note}" for note in report.notes]
+
+
+def _settled(report: Report) -> str:
+    nodes = report.on.nodes
+    others = {node.name for node in nodes if node.verdict} | set(report.unsettled)
+    if not others:
+        return "all nodes at their ratios"
+    return f"{len(nodes) - len(others)} of {count(len(nodes), 'node')} at their ratios"
+
+
+def _rest(rest: Rest | None) -> str:
+    if rest is None:
+        return "not counted: the run was too short for a round of all kubelets and more; --for a longer time"
+    sent = f"{rest.status_patches} status patch{'' if rest.status_patches == 1 else 'es'}"
+    return f"in {rest.seconds:.0f} s kubelets sent {sent}, {count(rest.node_writes, 'node write')} stored"
+
+
+def refuse_unsound(report: Report) -> None:
+    """Raise a Failure for a run that did not do what it set out to do."""
+    if not report.sound:
+        raise Failure(
+            f"{count(len(report.unsettled), 'node')} did not come to their ratios: "
+            f"{', '.join(report.unsettled[:5])}",
+            hint="what the manager said is in manager.log; keep it with --state DIR",
+            exit_code=ExitCode.VERDICT,
+        )

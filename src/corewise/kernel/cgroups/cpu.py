@@ -1,0 +1,191 @@
+"""The CPU files of a cgroup: CFS quota, burst, weight, CPU set and usage, in v1 and v2.
+
+=========  ===========================================  =============================
+what       v1                                           v2
+=========  ===========================================  =============================
+quota      cpu.cfs_quota_us: -1 or microseconds         cpu.max: "max|quota period"
+period     cpu.cfs_period_us                            in cpu.max
+burst      cpu.cfs_burst_us (Linux 5.14)                cpu.max.burst (Linux 5.14)
+weight     cpu.shares: 2..262144                        cpu.weight: 1..10000
+CPU set    cpuset.cpus, cpuset.effective_cpus           cpuset.cpus, cpuset.cpus.effective
+usage      cpuacct.usage, ns                            cpu.stat: usage_usec
+=========  ===========================================  =============================
+
+A period is only ever read. On v2 a quota is written alone, which by the kernel's rule keeps the period, so
+nobody's change of it is lost. Rules the kernel enforces: quota >= 1000 us; burst <= quota; on v1 a quota,
+taken relative to its period, at most the nearest ancestor's.
+
+Source: Documentation/scheduler/sched-bwc.rst, admin-guide/cgroup-v2.rst; kernel/sched/core.c
+(tg_set_cfs_bandwidth, tg_cfs_schedulable_down).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from corewise.kernel.cgroups.files import Files
+from corewise.kernel.cgroups.layout import Version
+from corewise.kernel.errors import KernelError, Malformed, Missing, Vanished
+from corewise.quantities import Microseconds
+from corewise.topology import CPUSet, CPUSetError
+
+SMALLEST_QUOTA = Microseconds(1000)
+"""The kernel refuses less."""
+
+_SHARE_SHIFT = 20
+_NANO_PER_MICRO = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Bandwidth:
+    """A CFS quota per period; None is unlimited."""
+
+    quota: Microseconds | None
+    period: Microseconds
+
+    def fits_in(self, other: Bandwidth) -> bool:
+        """Whether this is at most the other, as the kernel compares (BW_SHIFT) a child with its parent."""
+        if other.quota is None:
+            return True
+        return self.quota is not None and _share(self.quota, self.period) <= _share(other.quota, other.period)
+
+    def quota_over(self, period: Microseconds) -> Microseconds | None:
+        """Return the quota that is the same share of another period, rounded down to what fits."""
+        if self.quota is None or period == self.period:
+            return self.quota
+        return Microseconds(self.quota * period // self.period)
+
+    def __str__(self) -> str:
+        return f"{'max' if self.quota is None else self.quota} {self.period}"
+
+
+def _share(quota: int, period: int) -> int:
+    return (quota << _SHARE_SHIFT) // period
+
+
+def quota_file(version: Version) -> str:
+    """Return the file that a quota is written to."""
+    return "cpu.max" if version is Version.V2 else "cpu.cfs_quota_us"
+
+
+def burst_file(version: Version) -> str:
+    """Return the file of the burst."""
+    return "cpu.max.burst" if version is Version.V2 else "cpu.cfs_burst_us"
+
+
+def weight_file(version: Version) -> str:
+    """Return the file of the weight."""
+    return "cpu.weight" if version is Version.V2 else "cpu.shares"
+
+
+def quota_text(version: Version, quota: Microseconds | None) -> str:
+    """Return what is written for a quota."""
+    if quota is None:
+        return "max" if version is Version.V2 else "-1"
+    return str(quota)
+
+
+def read_bandwidth(files: Files, cgroup: str) -> Bandwidth:
+    """Return a cgroup's quota and period.
+
+    Raises:
+        KernelError: among them Missing, Unreadable and Malformed.
+    """
+    if files.version is Version.V2:
+        words = files.read(cgroup, "cpu.max").split(" ")
+        if len(words) != 2:
+            raise _malformed(cgroup, "cpu.max", " ".join(words))
+        quota = None if words[0] == "max" else _number(cgroup, "cpu.max", words[0])
+        return Bandwidth(quota, _positive(cgroup, "cpu.max", words[1]))
+    text = files.read(cgroup, "cpu.cfs_quota_us")
+    period = files.read(cgroup, "cpu.cfs_period_us")
+    quota = None if text == "-1" else _number(cgroup, "cpu.cfs_quota_us", text)
+    return Bandwidth(quota, _positive(cgroup, "cpu.cfs_period_us", period))
+
+
+def write_quota(files: Files, cgroup: str, quota: Microseconds | None) -> None:
+    """Write a quota and leave the period; only the writer of quotas calls this.
+
+    Raises:
+        KernelError: among them Refused, ReadOnly and Vanished.
+    """
+    files.write(cgroup, quota_file(files.version), quota_text(files.version, quota))
+
+
+def read_burst(files: Files, cgroup: str) -> Microseconds | None:
+    """Return a cgroup's burst, or None if this kernel has none."""
+    file = burst_file(files.version)
+    try:
+        return _number(cgroup, file, files.read(cgroup, file))
+    except Vanished:
+        raise
+    except Missing:
+        return None
+
+
+def write_burst(files: Files, cgroup: str, burst: Microseconds) -> None:
+    """Write a burst; only the writer of quotas calls this."""
+    files.write(cgroup, burst_file(files.version), str(burst))
+
+
+def read_weight(files: Files, cgroup: str) -> int:
+    """Return cpu.shares on v1 (1024 by default), cpu.weight on v2 (100 by default)."""
+    file = weight_file(files.version)
+    return _number(cgroup, file, files.read(cgroup, file))
+
+
+def write_weight(files: Files, cgroup: str, weight: int) -> None:
+    """Write cpu.shares on v1, cpu.weight on v2."""
+    files.write(cgroup, weight_file(files.version), str(weight))
+
+
+def read_cpuset(files: Files, cgroup: str) -> CPUSet:
+    """Return the CPUs asked for; empty means those of the parent."""
+    return _cpus(files, cgroup, "cpuset.cpus")
+
+
+def read_effective_cpuset(files: Files, cgroup: str) -> CPUSet:
+    """Return the CPUs that the cgroup may really use."""
+    v2 = files.version is Version.V2
+    return _cpus(files, cgroup, "cpuset.cpus.effective" if v2 else "cpuset.effective_cpus")
+
+
+def write_cpuset(files: Files, cgroup: str, cpus: CPUSet) -> None:
+    """Write the CPUs asked for."""
+    files.write(cgroup, "cpuset.cpus", str(cpus))
+
+
+def read_usage(files: Files, cgroup: str) -> int:
+    """Return the CPU time that a cgroup has used since it was made, in nanoseconds."""
+    if files.version is Version.V1:
+        return _number(cgroup, "cpuacct.usage", files.read(cgroup, "cpuacct.usage"))
+    text = files.read(cgroup, "cpu.stat")
+    fields = dict(line.split(" ", 1) for line in text.splitlines() if " " in line)
+    if "usage_usec" not in fields:
+        raise _malformed(cgroup, "cpu.stat", text)
+    return _number(cgroup, "cpu.stat", fields["usage_usec"]) * _NANO_PER_MICRO
+
+
+def _cpus(files: Files, cgroup: str, file: str) -> CPUSet:
+    text = files.read(cgroup, file)
+    try:
+        return CPUSet.parse(text)
+    except CPUSetError as error:
+        raise _malformed(cgroup, file, text) from error
+
+
+def _number(cgroup: str, file: str, text: str) -> Microseconds:
+    if not (text.isascii() and text.isdigit() and len(text) <= 20):
+        raise _malformed(cgroup, file, text)
+    return Microseconds(int(text))
+
+
+def _positive(cgroup: str, file: str, text: str) -> Microseconds:
+    number = _number(cgroup, file, text)
+    if number <= 0:
+        raise _malformed(cgroup, file, text)
+    return number
+
+
+def _malformed(cgroup: str, file: str, text: str) -> KernelError:
+    return Malformed(f"{cgroup}/{file}", f"unexpected content {text[:80]!r}")

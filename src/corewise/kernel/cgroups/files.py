@@ -1,0 +1,222 @@
+"""Opens the files of cgroups, without ever leaving the hierarchy.
+
+A cgroup's directory is reached from the mount component by component, none of them ``..`` and none followed
+if it is a symbolic link; the descriptor (O_PATH) is kept, so that a cycle need not walk the path again. Kept
+is one descriptor a cgroup, not one a file: files kept open would save 3 ms in a cycle of 330 cgroups (0.4 ms
+for 3.7; opened by their full paths 5.8), and would cost 660 descriptors and a page of kernel memory each.
+
+Real cgroup files have no size. A file that has one belongs to a recorded or simulated tree, where a write
+must leave what a kernel would show: the whole content replaced, a period kept if only a quota is written.
+
+Errors tell a cgroup that has vanished from a file that this kernel does not have, and from one never there.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import weakref
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol, Self, TypeVar
+
+from corewise.kernel.cgroups.layout import Layout, Version
+from corewise.kernel.errors import (
+    KernelError,
+    Malformed,
+    Missing,
+    UnsafeName,
+    reading_error,
+    writing_error,
+)
+
+MOST_DIRECTORIES = 768
+"""Descriptors kept at most; the oldest goes first. Below the usual soft limit of 1024 a process."""
+
+_DIRECTORY = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_CHUNK = 4096
+
+T = TypeVar("T")
+
+
+class Files(Protocol):
+    """The files of one machine's cgroups; errors are :class:`KernelError`."""
+
+    @property
+    def version(self) -> Version: ...
+
+    def read(self, cgroup: str, file: str) -> str: ...
+
+    def write(self, cgroup: str, file: str, text: str) -> None: ...
+
+    def exists(self, cgroup: str) -> bool: ...
+
+    def children(self, cgroup: str) -> tuple[str, ...]: ...
+
+
+class CgroupFiles:
+    """The files below the mounts of a layout. The part of a file's name before the dot is its controller."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._version = layout.version
+        self._mounts: Mapping[str, Path] = layout.mounts
+        self._directories: dict[tuple[Path, str], int] = {}
+        weakref.finalize(self, _close_all, self._directories)
+
+    @property
+    def version(self) -> Version:
+        return self._version
+
+    def read(self, cgroup: str, file: str) -> str:
+        """Return the content of a file, without the newline at its end.
+
+        Raises:
+            KernelError: among them Missing, Vanished, Unreadable, Malformed and UnsafeName.
+        """
+        path = self._path(cgroup, file)
+        try:
+            content = self._with(cgroup, file, os.O_RDONLY, _read_all)
+        except OSError as error:
+            raise reading_error(path, error) from error
+        try:
+            return content.decode("ascii").rstrip("\n")
+        except UnicodeDecodeError:
+            raise Malformed(path, f"not text: {content[:40]!r}") from None
+
+    def write(self, cgroup: str, file: str, text: str) -> None:
+        """Write a value in one call.
+
+        Raises:
+            KernelError: among them Refused, ReadOnly, Vanished and Busy.
+        """
+
+        def put(descriptor: int) -> None:
+            if os.fstat(descriptor).st_size:
+                shown = _as_shown(file, self.read(cgroup, file), text).encode()
+                os.pwrite(descriptor, shown, 0)
+                os.ftruncate(descriptor, len(shown))
+            else:
+                os.write(descriptor, text.encode())
+
+        try:
+            self._with(cgroup, file, os.O_WRONLY, put)
+        except OSError as error:
+            raise writing_error(self._path(cgroup, file), error, value=text) from error
+
+    def exists(self, cgroup: str) -> bool:
+        """Whether there is such a cgroup in the hierarchy of the cpu controller."""
+        try:
+            self._with(cgroup, ".", os.O_PATH | os.O_DIRECTORY, lambda _: None)
+        except (OSError, KernelError):
+            return False
+        return True
+
+    def children(self, cgroup: str) -> tuple[str, ...]:
+        """Return the cgroups directly below one, in order of their names.
+
+        Raises:
+            KernelError: if the cgroup cannot be listed.
+        """
+        try:
+            names = self._with(cgroup, ".", os.O_RDONLY | os.O_DIRECTORY, _directories_in)
+        except OSError as error:
+            raise reading_error(self._path(cgroup, "."), error) from error
+        return tuple(f"{cgroup.rstrip('/')}/{name}" for name in sorted(names))
+
+    def close(self) -> None:
+        """Close all descriptors; the object can still be used, and opens them anew."""
+        _close_all(self._directories)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _with(self, cgroup: str, file: str, flags: int, use: Callable[[int], T]) -> T:
+        descriptor = self._open(cgroup, file, flags | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            return use(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def _open(self, cgroup: str, file: str, flags: int) -> int:
+        """Open a file; a kept directory that is gone is looked for once more, under the same name."""
+        key = (self._mount(cgroup, file), cgroup)
+        kept = self._directories.get(key)
+        if kept is not None:
+            with suppress(FileNotFoundError):
+                return os.open(file, flags, dir_fd=kept)
+            os.close(self._directories.pop(key))
+        try:
+            directory = self._directory(key)
+        except FileNotFoundError as error:
+            raise OSError(errno.ENOENT if kept is None else errno.ENODEV, "") from error
+        return os.open(file, flags, dir_fd=directory)
+
+    def _directory(self, key: tuple[Path, str]) -> int:
+        directory = self._directories.get(key)
+        if directory is None:
+            directory = self._directories[key] = _walk(*key)
+            if len(self._directories) > MOST_DIRECTORIES:
+                os.close(self._directories.pop(next(iter(self._directories))))
+        return directory
+
+    def _mount(self, cgroup: str, file: str) -> Path:
+        controller = file.partition(".")[0] or "cpu"
+        try:
+            return self._mounts[controller]
+        except KeyError:
+            raise Missing(
+                f"{cgroup}/{file}", f"no mounted hierarchy has the {controller} controller"
+            ) from None
+
+    def _path(self, cgroup: str, file: str) -> str:
+        return os.path.normpath(f"{self._mount(cgroup, file)}/{cgroup}/{file}")
+
+
+def _walk(mount: Path, cgroup: str) -> int:
+    parts = _parts(cgroup)
+    directory = os.open(mount, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    for part in parts:
+        parent = directory
+        try:
+            directory = os.open(part, _DIRECTORY, dir_fd=parent)
+        finally:
+            os.close(parent)
+    return directory
+
+
+def _parts(cgroup: str) -> list[str]:
+    parts = cgroup.strip("/").split("/") if cgroup.strip("/") else []
+    if not cgroup.startswith("/") or "\0" in cgroup or any(part in {"", ".", ".."} for part in parts):
+        raise UnsafeName(repr(cgroup[:200]), "not a path from the root of a cgroup hierarchy")
+    return parts
+
+
+def _close_all(directories: dict[tuple[Path, str], int]) -> None:
+    while directories:
+        os.close(directories.popitem()[1])
+
+
+def _read_all(descriptor: int) -> bytes:
+    content = chunk = os.read(descriptor, _CHUNK)
+    while len(chunk) == _CHUNK:
+        chunk = os.read(descriptor, _CHUNK)
+        content += chunk
+    return content
+
+
+def _directories_in(descriptor: int) -> list[str]:
+    with os.scandir(descriptor) as entries:
+        return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+
+
+def _as_shown(file: str, before: str, text: str) -> str:
+    """Return what a kernel would show after ``text`` is written to a file that showed ``before``."""
+    kept_period = before.partition(" ")[2] if file == "cpu.max" and " " not in text else ""
+    return f"{text} {kept_period}".rstrip() + "\n"

@@ -1,0 +1,67 @@
+"""CPU time that a machine has used, from /proc/stat, and how much memory is available.
+
+/proc/stat counts in ticks since boot, for each CPU online: user, nice, system, idle, iowait, irq, softirq,
+steal (guest time is part of user). A CPU is busy in what is neither idle nor iowait; steal is time that a
+hypervisor gave to others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from corewise.kernel.host_files import HostFiles
+from corewise.topology import CPUSet
+
+STAT = "proc/stat"
+MEMINFO = "proc/meminfo"
+_CPU = re.compile(r"^cpu([0-9]{1,9})((?: [0-9]{1,20}){4,12})$", re.MULTILINE)
+_IDLE = (3, 4)
+_COUNTED = 8
+_AVAILABLE = re.compile(r"^MemAvailable:\s*([0-9]{1,15}) kB$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class CPUTime:
+    """Ticks of one CPU since boot."""
+
+    busy: int
+    total: int
+
+
+def read_cpu_times(files: HostFiles) -> Mapping[int, CPUTime] | None:
+    """Return the time of every CPU online, or None if the kernel's account cannot be read."""
+    return files.parsed(STAT, cpu_times)
+
+
+def read_memory_available(files: HostFiles) -> int | None:
+    """Return the bytes that new processes can have without swapping."""
+    text = files.text(MEMINFO)
+    match = _AVAILABLE.search(text) if text else None
+    return int(match[1]) * 1024 if match else None
+
+
+def cpu_times(stat: str) -> Mapping[int, CPUTime]:
+    """Return the time of every CPU in a text like /proc/stat.
+
+    Raises:
+        ValueError: if there is none.
+    """
+    times = {}
+    for match in _CPU.finditer(stat):
+        ticks = [int(each) for each in match[2].split()][:_COUNTED]
+        times[int(match[1])] = CPUTime(
+            sum(ticks) - sum(ticks[index] for index in _IDLE if index < len(ticks)), sum(ticks)
+        )
+    if not times:
+        raise ValueError("there is no line for any CPU")
+    return times
+
+
+def busy_share(before: Mapping[int, CPUTime], after: Mapping[int, CPUTime], cpus: CPUSet) -> int:
+    """Return the share of time in which CPUs were busy between two readings, in hundredths of a percent."""
+    both = [cpu for cpu in cpus if cpu in before and cpu in after]
+    busy = sum(after[cpu].busy - before[cpu].busy for cpu in both)
+    total = sum(after[cpu].total - before[cpu].total for cpu in both)
+    return max(0, busy) * 10_000 // total if total > 0 else 0

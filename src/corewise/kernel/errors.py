@@ -1,0 +1,121 @@
+"""Everything that can go wrong between a program and the kernel's files, each with path and errno.
+
+::
+
+    KernelError                 path, code (errno or 0), message, hint
+    ├── UnsafeName              a pod UID, container ID or path that could lead out of the cgroup root
+    ├── LayoutUnknown           no cpu controller, or no kubepods below the cgroup root (yet)
+    ├── Missing                 ENOENT: never there, or gone
+    │   └── Vanished            ENODEV: removed while it was open
+    ├── Unreadable              EACCES, EIO and whatever else the kernel says
+    ├── ReadOnly                EROFS, and EACCES or EPERM on a write
+    ├── Busy                    EBUSY, EAGAIN: the same may succeed later
+    ├── Refused                 EINVAL and ERANGE: the kernel's rules forbid the value, here and now
+    ├── Malformed               a content that is not what the kernel writes there
+    └── JournalError            the journal cannot be used
+        └── JournalHeld         another process holds it
+"""
+# ruff: noqa: N818 - these errors are named after what happened
+
+from __future__ import annotations
+
+import errno
+import os
+
+
+class KernelError(Exception):
+    """Base of all errors of this package; ``str()`` is the message, which names path and errno."""
+
+    default_hint = ""
+
+    def __init__(self, path: str, message: str, *, code: int = 0, hint: str = "") -> None:
+        super().__init__(f"{path}: {message}")
+        self.path = path
+        self.code = code
+        self.hint = hint or self.default_hint
+
+
+class UnsafeName(KernelError):
+    """A name that could lead out of the cgroup root; nothing was opened."""
+
+
+class LayoutUnknown(KernelError):
+    """The cgroups of kubelet were not found."""
+
+    default_hint = "is kubelet running here, and --cgroup-root the one that it was started with?"
+
+
+class Missing(KernelError):
+    """The cgroup or file does not exist."""
+
+
+class Vanished(Missing):
+    """The cgroup was removed while it was in use: its pod or container has ended."""
+
+
+class Unreadable(KernelError):
+    """The kernel did not let the file be read or written."""
+
+
+class ReadOnly(KernelError):
+    """The file cannot be written."""
+
+    default_hint = "mount cgroupfs read-write into the agent's container, and run it as root"
+
+
+class Busy(KernelError):
+    """Not now; the same may succeed later."""
+
+
+class Refused(KernelError):
+    """The value breaks one of the kernel's rules: below 1000 us, above the parent's, or below its burst."""
+
+
+class Malformed(KernelError):
+    """The content is not what the kernel writes there."""
+
+
+class JournalError(KernelError):
+    """The journal of writes cannot be used, so nothing may be written."""
+
+    default_hint = "the journal's directory must be writable; see --state-dir"
+
+
+class JournalHeld(JournalError):
+    """Another process writes this journal."""
+
+    default_hint = "stop the other agent first: one journal has one writer"
+
+
+_READING: dict[int, type[KernelError]] = {
+    errno.ENOENT: Missing,
+    errno.ENODEV: Vanished,
+    errno.ENOTDIR: UnsafeName,
+    errno.ELOOP: UnsafeName,
+    errno.EBUSY: Busy,
+    errno.EAGAIN: Busy,
+}
+_WRITING: dict[int, type[KernelError]] = {
+    **_READING,
+    errno.EROFS: ReadOnly,
+    errno.EACCES: ReadOnly,
+    errno.EPERM: ReadOnly,
+    errno.EINVAL: Refused,
+    errno.ERANGE: Refused,
+}
+
+
+def reading_error(path: str, error: OSError) -> KernelError:
+    """Return the error that a failed open or read means."""
+    return _error(_READING, path, error, "read")
+
+
+def writing_error(path: str, error: OSError, *, value: str) -> KernelError:
+    """Return the error that a failed write of ``value`` means."""
+    return _error(_WRITING, path, error, f"write {value!r}")
+
+
+def _error(kinds: dict[int, type[KernelError]], path: str, error: OSError, attempt: str) -> KernelError:
+    code = error.errno or 0
+    name = errno.errorcode.get(code, str(code))
+    return kinds.get(code, Unreadable)(path, f"cannot {attempt}: {name} ({os.strerror(code)})", code=code)

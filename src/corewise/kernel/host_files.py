@@ -1,0 +1,102 @@
+"""Reading /proc and /sys of one machine below a root directory, where any file may be missing or wrong.
+
+What the kernel does not have, it does not tell: a missing file is an answer (None), and so is EAGAIN, which
+a driver that is switched off gives. Everything else that goes wrong (no permission, a content that the kernel
+would not write) is also None, and noted in ``problems``, so that one bad file costs one fact and no more.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from corewise.kernel.errors import Busy, KernelError, Malformed, Missing, reading_error
+from corewise.topology import CPUSet, CPUSetError
+
+T = TypeVar("T")
+
+LONGEST_READ = 1 << 20
+"""Far more than any file here has; a tree that somebody recorded may hold anything."""
+
+_NUMBER = re.compile(r"-?[0-9]{1,18}")
+_SHOWN = 40
+
+
+class HostFiles:
+    """The files of one machine. Paths are relative to ``root`` ("sys/devices/system/cpu/online")."""
+
+    def __init__(self, root: str | Path = "/") -> None:
+        self._root = Path(root)
+        self.problems: list[KernelError] = []
+
+    def text(self, path: str, *, longest: int = LONGEST_READ) -> str | None:
+        """Return a file's content without surrounding white space, its first ``longest`` bytes."""
+        return self._found(path, str, longest)
+
+    def number(self, path: str) -> int | None:
+        """Return the decimal number that a file holds."""
+        return self._found(path, _number)
+
+    def flag(self, path: str) -> bool | None:
+        """Return whether a file holds 1 rather than 0."""
+        return self._found(path, _flag)
+
+    def cpus(self, path: str) -> CPUSet | None:
+        """Return the CPU list that a file holds."""
+        return self._found(path, CPUSet.parse)
+
+    def parsed(self, path: str, parse: Callable[[str], T]) -> T | None:
+        """Return what ``parse`` makes of a file; its ValueError means that the content is wrong."""
+        return self._found(path, parse)
+
+    def numbered(self, path: str, prefix: str) -> list[int]:
+        """Return N of every entry ``<prefix>N`` of a directory, ascending; none if it does not exist."""
+        name = re.compile(re.escape(prefix) + "([0-9]{1,9})")
+        return sorted(int(match[1]) for entry in self.entries(path) if (match := name.fullmatch(entry)))
+
+    def entries(self, path: str) -> list[str]:
+        """Return the names in a directory; none if it does not exist."""
+        where = self._root / path
+        try:
+            return sorted(entry.name for entry in where.iterdir())
+        except OSError as error:
+            self._note(reading_error(str(where), error))
+            return []
+
+    def failed(self, path: str) -> bool:
+        """Say whether a problem with this file was noted."""
+        return any(problem.path == str(self._root / path) for problem in self.problems)
+
+    def _found(self, path: str, parse: Callable[[str], T], longest: int = LONGEST_READ) -> T | None:
+        where = self._root / path
+        try:
+            with where.open("rb") as file:
+                text = file.read(longest).decode(errors="replace").strip()
+        except OSError as error:
+            self._note(reading_error(str(where), error))
+            return None
+        try:
+            return parse(text)
+        except CPUSetError as error:
+            self._note(Malformed(str(where), f"not a CPU list: {error}"))
+        except ValueError as error:
+            self._note(Malformed(str(where), str(error)))
+        return None
+
+    def _note(self, error: KernelError) -> None:
+        if not isinstance(error, Missing | Busy) and not any(error.path == e.path for e in self.problems):
+            self.problems.append(error)
+
+
+def _number(text: str) -> int:
+    if not _NUMBER.fullmatch(text):
+        raise ValueError(f"{text[:_SHOWN]!r} is not a number")
+    return int(text)
+
+
+def _flag(text: str) -> bool:
+    if text not in {"0", "1"}:
+        raise ValueError(f"{text[:_SHOWN]!r} is neither 0 nor 1")
+    return text == "1"

@@ -1,0 +1,76 @@
+"""What the journal holds: one JSON object a line, told apart by ``kind``.
+
+A cgroup is *held* from the first write to it until it is released. ``Held`` states what comes back and who
+bounds it; the last one of a cgroup counts. ``Wrote`` is entered before its write, so that no write is without
+one; ``Failed`` follows if the kernel then refused. Quotas are in microseconds per period, null is unlimited.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+import msgspec
+
+
+class Amount(msgspec.Struct, frozen=True, array_like=True):
+    """A quota (null: unlimited) and the period it was computed for."""
+
+    quota: int | None
+    period: int
+
+
+class Opened(msgspec.Struct, frozen=True, tag_field="kind", tag="opened"):
+    """A process began to write. Cgroups do not outlive the boot, so neither does what is held."""
+
+    time: float
+    boot: str
+
+
+class Held(msgspec.Struct, frozen=True, tag_field="kind", tag="held"):
+    """A cgroup that was or will be written.
+
+    ``base`` and ``base_burst`` are what comes back (no burst: none was read yet); ``bounds`` what each owner
+    wants. ``found`` marks a cgroup that nobody named: it was in the way of a narrower parent. At the
+    beginning of a file, ``wrote`` repeats what was last written to each file (old, new).
+    """
+
+    time: float
+    cgroup: str
+    base: Amount
+    base_burst: int | None = None
+    bounds: Mapping[str, Amount] = {}
+    found: bool = False
+    wrote: Mapping[str, tuple[str, str]] = {}
+
+
+class Wrote(msgspec.Struct, frozen=True, tag_field="kind", tag="wrote"):
+    """One write that is about to happen."""
+
+    time: float
+    cgroup: str
+    file: str
+    old: str
+    new: str
+    reason: str
+    why: str
+
+
+class Failed(msgspec.Struct, frozen=True, tag_field="kind", tag="failed"):
+    """The kernel did not take the write entered just before."""
+
+    time: float
+    cgroup: str
+    file: str
+    new: str
+    error: str
+
+
+class Released(msgspec.Struct, frozen=True, tag_field="kind", tag="released"):
+    """A cgroup is back at its base, or gone."""
+
+    time: float
+    cgroup: str
+
+
+Entry: TypeAlias = Opened | Held | Wrote | Failed | Released

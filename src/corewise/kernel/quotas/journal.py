@@ -1,0 +1,229 @@
+"""The journal of writes: an append-only file that survives the death of its writer.
+
+- Every entry is in the file (one write(2)) before what it announces happens. Nothing is synced to disk:
+  what write(2) has taken survives kill -9, and what a loss of power takes from the file it takes from the
+  cgroups too, which are made anew at each boot. The boot's id at the head of a file tells: what a former boot
+  held counts as released.
+- A line that cannot be read (half of one at the end after a kill or a full disk) is passed over; the next
+  entry starts on a line of its own.
+- It is bounded: beyond ``limit`` bytes the file becomes ``journal.1``, in place of the one before, and a new
+  one begins with everything held. That file is complete before it takes the name ``journal``, so there is one
+  at every moment.
+- A lock beside it belongs to the process that writes; it is free again however that process ends.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol, Self
+
+import msgspec
+
+from corewise.kernel.errors import JournalError, JournalHeld
+from corewise.kernel.quotas.entries import Entry, Opened
+
+LIMIT = 4 << 20
+"""Bytes in a file of the journal; two are kept. A change of ratio on 330 cgroups takes about 200 KB."""
+
+JOURNAL, FORMER, NEXT, LOCK = "journal", "journal.1", "journal.next", "lock"
+_MODE = 0o640
+_ENCODER = msgspec.json.Encoder()
+_DECODER: msgspec.json.Decoder[Entry] = msgspec.json.Decoder(Entry)
+
+
+class Log(Protocol):
+    """Where the writer enters what it does."""
+
+    @property
+    def full(self) -> bool: ...
+
+    def entries(self) -> Iterable[Entry]: ...
+
+    def append(self, entries: Iterable[Entry]) -> None: ...
+
+    def begin_anew(self, held: Iterable[Entry]) -> None: ...
+
+
+class Journal:
+    """The journal in a directory, held by this process until closed."""
+
+    def __init__(
+        self, directory: Path, lock: int, *, boot: str, now: Callable[[], float], limit: int
+    ) -> None:
+        self._directory = directory
+        self._lock = lock
+        self._boot = boot
+        self._now = now
+        self._limit = limit
+        self._descriptor, self._size = self._opened()
+        self.append([self._header()])
+
+    @classmethod
+    def open(cls, directory: Path, *, boot: str, now: Callable[[], float], limit: int = LIMIT) -> Journal:
+        """Take the journal of a directory, which is made if need be.
+
+        Raises:
+            JournalHeld: if another process has it.
+            JournalError: if the directory or file cannot be written.
+        """
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            lock = _locked(directory / LOCK)
+        except OSError as error:
+            raise _journal_error(directory, error) from error
+        try:
+            return cls(directory, lock, boot=boot, now=now, limit=limit)
+        except JournalError:
+            os.close(lock)
+            raise
+
+    @property
+    def full(self) -> bool:
+        """Whether it is time to begin a new file."""
+        return self._size >= self._limit
+
+    def entries(self) -> Iterator[Entry]:
+        """Yield the entries of the present file, oldest first. The last ``Opened`` is this process's."""
+        return (entry for entry in read_file(self._directory / JOURNAL) if entry is not None)
+
+    def append(self, entries: Iterable[Entry]) -> None:
+        """Enter what is about to happen.
+
+        Raises:
+            JournalError: if it could not be entered whole; it must then not happen.
+        """
+        lines = b"".join(_ENCODER.encode(entry) + b"\n" for entry in entries)
+        self._size += len(lines)
+        try:
+            written = os.write(self._descriptor, lines)
+        except OSError as error:
+            raise _journal_error(self._directory / JOURNAL, error) from error
+        if written < len(lines):
+            with suppress(OSError):
+                os.write(self._descriptor, b"\n")
+            raise _journal_error(self._directory / JOURNAL, OSError(errno.ENOSPC, "only a part was written"))
+
+    def begin_anew(self, held: Iterable[Entry]) -> None:
+        """Begin a new file with all that is held; the present one becomes the former.
+
+        Raises:
+            JournalError: if the new file cannot be written; the present one stays.
+        """
+        journal, former, following = (self._directory / name for name in (JOURNAL, FORMER, NEXT))
+        lines = b"".join(_ENCODER.encode(entry) + b"\n" for entry in [self._header(), *held])
+        try:
+            following.write_bytes(lines)
+            former.unlink(missing_ok=True)
+            former.hardlink_to(journal)
+            following.replace(journal)
+        except OSError as error:
+            raise _journal_error(journal, error) from error
+        os.close(self._descriptor)
+        self._descriptor, self._size = self._opened()
+
+    def close(self) -> None:
+        """Give the journal free."""
+        os.close(self._descriptor)
+        os.close(self._lock)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _header(self) -> Opened:
+        return Opened(self._now(), self._boot)
+
+    def _opened(self) -> tuple[int, int]:
+        path = self._directory / JOURNAL
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, _MODE)
+            size = os.fstat(descriptor).st_size
+            if size and os.pread(descriptor, 1, size - 1) != b"\n":
+                size += os.write(descriptor, b"\n")
+        except OSError as error:
+            raise _journal_error(path, error) from error
+        return descriptor, size
+
+
+class MemoryLog:
+    """A journal that is forgotten at the end: for a dry run."""
+
+    full = False
+
+    def __init__(self) -> None:
+        self._entries: list[Entry] = []
+
+    def entries(self) -> Iterable[Entry]:
+        return tuple(self._entries)
+
+    def append(self, entries: Iterable[Entry]) -> None:
+        self._entries += entries
+
+    def begin_anew(self, held: Iterable[Entry]) -> None:
+        self._entries = [*held]
+
+
+def read_file(path: Path) -> Iterator[Entry | None]:
+    """Yield the entries of one file of a journal, None for a line that is none; an absent file has none.
+
+    Raises:
+        JournalError: if it cannot be read.
+    """
+    try:
+        with path.open("rb") as lines:
+            yield from (_decoded(line) for line in lines if line != b"\n")
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise _journal_error(path, error) from error
+
+
+def read_history(directory: Path) -> Iterator[Entry | None]:
+    """Yield all that a journal still has, oldest first; no lock is needed.
+
+    Raises:
+        JournalError: if a file cannot be read.
+    """
+    former, present = directory / FORMER, directory / JOURNAL
+    one_and_the_same = False
+    with suppress(OSError):
+        one_and_the_same = former.samefile(present)
+    if not one_and_the_same:
+        yield from read_file(former)
+    yield from read_file(present)
+
+
+def _decoded(line: bytes) -> Entry | None:
+    try:
+        return _DECODER.decode(line)
+    except msgspec.DecodeError:
+        return None
+
+
+def _locked(path: Path) -> int:
+    lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _MODE)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        holder = os.pread(lock, 32, 0).decode("ascii", "replace").strip() or "unknown"
+        os.close(lock)
+        raise JournalHeld(str(path), f"held by the process {holder}", code=errno.EWOULDBLOCK) from error
+    os.ftruncate(lock, 0)
+    os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
+    return lock
+
+
+def _journal_error(path: Path, error: OSError) -> JournalError:
+    code = error.errno or 0
+    name = errno.errorcode.get(code, str(code))
+    return JournalError(str(path), f"cannot be used: {name} ({os.strerror(code)})", code=code)

@@ -1,0 +1,164 @@
+"""AdmissionReview (admission.k8s.io/v1): what the API server asks of a webhook, and the answer.
+
+``object`` and ``old_object`` stay raw JSON, so that a webhook decodes what it needs and no more; most reviews
+of node status are answered by "yes".
+
+Invariant: every answer carries the uid of its request; what cannot be decoded has none and is answered with
+HTTP 400 by the caller, as the API server expects.
+
+Source: https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum
+
+import msgspec
+
+from corewise.kube.errors import DecodeError
+from corewise.kube.json_patch import Operation
+from corewise.kube.objects import EMPTY, Struct
+
+API_VERSION = "admission.k8s.io/v1"
+WARNING_ADVICE = 120
+"""Characters to which the Kubernetes documentation advises to keep a warning."""
+_WARNING_LIMIT = 256
+_NULL = msgspec.Raw(b"null")
+
+
+class OperationType(Enum):
+    """What is done to the object."""
+
+    CREATE = "CREATE"
+    UPDATE = "UPDATE"
+    DELETE = "DELETE"
+    CONNECT = "CONNECT"
+
+
+class UserInfo(Struct, frozen=True):
+    """Who asks."""
+
+    username: str = ""
+    uid: str = ""
+    groups: tuple[str, ...] = ()
+
+
+class GroupVersionResource(Struct, frozen=True):
+    """What is asked about."""
+
+    resource: str
+    version: str = ""
+    group: str = ""
+
+
+class AdmissionRequest(Struct, frozen=True):
+    """The question; ``object`` is JSON null for DELETE, ``old_object`` for CREATE."""
+
+    uid: str
+    resource: GroupVersionResource
+    operation: OperationType
+    sub_resource: str = ""
+    name: str = ""
+    namespace: str = ""
+    user_info: UserInfo = UserInfo()
+    object: msgspec.Raw = _NULL
+    old_object: msgspec.Raw = _NULL
+    dry_run: bool = False
+
+
+class _Review(Struct, frozen=True):
+    api_version: str = ""
+    kind: str = ""
+    request: AdmissionRequest | None = None
+
+
+class _AnswerStatus(Struct, frozen=True):
+    code: int
+    message: str
+    reason: str = ""
+
+
+class _Answer(Struct, frozen=True):
+    uid: str
+    # No default: a denial must say so, and defaults are left out.
+    allowed: bool
+    status: _AnswerStatus | None = None
+    patch_type: str = ""
+    patch: str = ""
+    warnings: tuple[str, ...] = ()
+    audit_annotations: Mapping[str, str] = EMPTY
+
+
+_REVIEW = msgspec.json.Decoder(_Review)
+
+
+def decode_review(body: bytes) -> AdmissionRequest:
+    """The request in a review.
+
+    Raises:
+        DecodeError: saying what is wrong; answer it with HTTP 400.
+    """
+    try:
+        review = _REVIEW.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise DecodeError(f"no AdmissionReview: {error}") from error
+    if review.kind != "AdmissionReview" or review.api_version != API_VERSION:
+        got = f"{review.api_version} {review.kind}".strip() or "neither apiVersion nor kind"
+        raise DecodeError(f"{API_VERSION} AdmissionReview expected, got {got}")
+    if review.request is None or not review.request.uid:
+        raise DecodeError("the AdmissionReview carries no request with a uid")
+    return review.request
+
+
+def allow(
+    request: AdmissionRequest,
+    *,
+    patch: Sequence[Operation] = (),
+    warnings: Iterable[str] = (),
+    audit_annotations: Mapping[str, str] = EMPTY,
+) -> bytes:
+    """The answer "yes", perhaps with changes; an empty patch is none."""
+    encoded = b64encode(msgspec.json.encode(patch)).decode() if patch else ""
+    return _encode(
+        _Answer(
+            uid=request.uid,
+            allowed=True,
+            patch_type="JSONPatch" if patch else "",
+            patch=encoded,
+            warnings=_cleaned(warnings),
+            audit_annotations=audit_annotations or EMPTY,
+        )
+    )
+
+
+def deny(
+    request: AdmissionRequest,
+    message: str,
+    *,
+    code: int = 403,
+    reason: str = "",
+    warnings: Iterable[str] = (),
+    audit_annotations: Mapping[str, str] = EMPTY,
+) -> bytes:
+    """The answer "no"; ``message`` reaches the user, ``code`` and ``reason`` the client program."""
+    return _encode(
+        _Answer(
+            uid=request.uid,
+            allowed=False,
+            status=_AnswerStatus(code=code, message=message, reason=reason),
+            warnings=_cleaned(warnings),
+            audit_annotations=audit_annotations or EMPTY,
+        )
+    )
+
+
+def _encode(answer: _Answer) -> bytes:
+    return msgspec.json.encode({"apiVersion": API_VERSION, "kind": "AdmissionReview", "response": answer})
+
+
+def _cleaned(warnings: Iterable[str]) -> tuple[str, ...]:
+    """Texts that can stand in a header: printable, and cut to 256 characters, as the API server would."""
+    spaced = ("".join(c if c.isprintable() else " " for c in text) for text in warnings)
+    return tuple(text if len(text) <= _WARNING_LIMIT else text[: _WARNING_LIMIT - 1] + "…" for text in spaced)

@@ -1,0 +1,208 @@
+"""A local copy of a resource that follows the cluster: list once, then watch, for ever.
+
+Invariants:
+- ``run`` ends only when it is cancelled. Every ``KubeError`` is a pause with jittered exponential backoff.
+- A watch that ends in order, or is cut, goes on from the last version seen; nothing is listed again. A
+  version that is too old (410), a line beyond the cap, or five failures in a row lead to a new list.
+- A new list replaces the copy at once: what is gone is reported as deleted, what has the same version is left
+  alone, object and all.
+- An object that cannot be decoded never takes its good predecessor away; ``problems`` names it until it can.
+- ``on_change(old, new)`` is called after ``items`` has changed: old is None when the object is new, new is
+  None when it is gone. It must be quick, and what it raises ends ``run``, as a bug should.
+
+Watches are asked to end after 5 to 10 minutes, a random time each, so that after an API server's restart
+clients do not come back together for ever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
+from types import MappingProxyType
+from typing import Generic, TypeVar
+
+from corewise.kube.client import PAGE_SIZE, Client
+from corewise.kube.clock import SYSTEM_CLOCK, Clock
+from corewise.kube.decoding import Bookmark, EventType, Listing, Undecodable, WatchEvent
+from corewise.kube.errors import Gone, KubeError, LineTooLongError
+from corewise.kube.objects import KubeObject
+from corewise.kube.resources import Resource
+from corewise.kube.retry import LONGEST_WAIT, Backoff
+
+T = TypeVar("T", bound=KubeObject)
+Key = str | tuple[str, str]
+"""``name`` of a cluster-scoped object, ``(namespace, name)`` of a namespaced one."""
+
+SHORTEST_WATCH = 300
+RELIST_AFTER = 5
+BACKOFF = Backoff(first=0.5, longest=LONGEST_WAIT)
+_QUICK_END = 1.0
+
+_log = logging.getLogger(__name__)
+
+
+class Cache(Generic[T]):
+    """The objects of one resource, kept current by ``run``."""
+
+    def __init__(
+        self,
+        client: Client,
+        resource: Resource[T],
+        *,
+        namespace: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+        page_size: int = PAGE_SIZE,
+        on_change: Callable[[T | None, T | None], None] | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+        rng: random.Random | None = None,
+    ) -> None:
+        self._client = client
+        self._resource = resource
+        self._namespace = namespace
+        self._label_selector = label_selector
+        self._field_selector = field_selector
+        self._page_size = page_size
+        self._on_change = on_change
+        self._clock = clock
+        self._rng = rng or random.Random()  # noqa: S311 - spreads watches in time, guards nothing
+        self._items: dict[Key, T] = {}
+        self._problems: dict[Key, str] = {}
+        self._version = ""
+        self._failures = 0
+        self.items: Mapping[Key, T] = MappingProxyType(self._items)
+        self.problems: Mapping[Key, str] = MappingProxyType(self._problems)
+        self.synced = asyncio.Event()
+        self.last_contact: float | None = None
+        self.last_error: KubeError | None = None
+
+    def get(self, name: str, namespace: str = "") -> T | None:
+        """The object of that name, if there is one."""
+        return self._items.get(self._key(namespace, name))
+
+    async def run(self) -> None:
+        """Follow the cluster until cancelled."""
+        while True:
+            try:
+                if not self._version:
+                    await self._list()
+                await self._watch()
+            except KubeError as error:
+                self._failed(error)
+                asked = min(error.retry_after or 0.0, LONGEST_WAIT)
+                await self._clock.sleep(max(asked, BACKOFF.delay(self._failures, self._rng)))
+
+    async def _list(self) -> None:
+        listing = await self._client.list(
+            self._resource,
+            self._namespace,
+            label_selector=self._label_selector,
+            field_selector=self._field_selector,
+            page_size=self._page_size,
+        )
+        self._contact()
+        self._replace(listing)
+        self._version = listing.resource_version
+        self.synced.set()
+
+    async def _watch(self) -> None:
+        started = self._clock.monotonic()
+        quiet = True
+        async with aclosing(self._open_watch()) as events:
+            async for event in events:
+                self._contact()
+                self._take(event)
+                quiet = False
+        self._contact()
+        if quiet and self._clock.monotonic() - started < _QUICK_END:
+            # A server, or a proxy, that ends every watch at once must not make this a busy loop.
+            await self._clock.sleep(BACKOFF.delay(1, self._rng))
+
+    def _open_watch(self) -> AsyncGenerator[WatchEvent[T] | Bookmark | Undecodable, None]:
+        return self._client.watch(
+            self._resource,
+            self._version,
+            self._namespace,
+            label_selector=self._label_selector,
+            field_selector=self._field_selector,
+            timeout_seconds=SHORTEST_WATCH + self._rng.randrange(SHORTEST_WATCH),
+        )
+
+    def _contact(self) -> None:
+        self.last_contact = self._clock.monotonic()
+        self.last_error = None
+        self._failures = 0
+
+    def _failed(self, error: KubeError) -> None:
+        self._failures += 1
+        self.last_error = error
+        # The first cut is an API server's restart or a load balancer's habit; a person should see the second.
+        level = logging.WARNING if self._failures > 1 or not error.retryable else logging.INFO
+        _log.log(level, "following %s: %s", self._resource.plural, error)
+        if isinstance(error, Gone | LineTooLongError) or self._failures >= RELIST_AFTER:
+            self._version = ""
+
+    def _take(self, event: WatchEvent[T] | Bookmark | Undecodable) -> None:
+        match event:
+            case WatchEvent(EventType.DELETED, gone):
+                self._version = gone.metadata.resource_version
+                self._remove(self._key_of(gone), gone)
+            case WatchEvent(_, current):
+                self._version = current.metadata.resource_version
+                self._put(self._key_of(current), current)
+            case Bookmark(version):
+                self._version = version
+            case Undecodable():
+                self._version = event.resource_version or self._version
+                self._report(event)
+
+    def _replace(self, listing: Listing[T]) -> None:
+        fresh = {self._key_of(item): item for item in listing.items}
+        broken = {self._key(bad.namespace, bad.name) for bad in listing.undecodable}
+        for key in self._items.keys() - fresh.keys() - broken:
+            self._remove(key, self._items[key])
+        for key in self._problems.keys() - broken:
+            del self._problems[key]
+        for key, item in fresh.items():
+            known = self._items.get(key)
+            if known is None or known.metadata.resource_version != item.metadata.resource_version:
+                self._put(key, item)
+        for bad in listing.undecodable:
+            self._report(bad)
+
+    def _put(self, key: Key, item: T) -> None:
+        old = self._items.get(key)
+        self._items[key] = item
+        self._problems.pop(key, None)
+        self._tell(old, item)
+
+    def _remove(self, key: Key, last: T) -> None:
+        self._problems.pop(key, None)
+        if self._items.pop(key, None) is not None:
+            self._tell(last, None)
+
+    def _tell(self, old: T | None, new: T | None) -> None:
+        if self._on_change is not None:
+            self._on_change(old, new)
+
+    def _report(self, bad: Undecodable) -> None:
+        key = self._key(bad.namespace, bad.name)
+        if bad.type is EventType.DELETED:
+            known = self._items.get(key)
+            if known is not None:
+                self._remove(key, known)
+            self._problems.pop(key, None)
+            return
+        label = self._resource.label(bad.name or "(of unreadable name)", bad.namespace)
+        if self._problems.get(key) != bad.message:
+            _log.warning("%s cannot be read, the last good state stays: %s", label, bad.message)
+        self._problems[key] = bad.message
+
+    def _key_of(self, item: T) -> Key:
+        return self._key(item.metadata.namespace, item.metadata.name)
+
+    def _key(self, namespace: str, name: str) -> Key:
+        return (namespace, name) if self._resource.namespaced else name

@@ -1,0 +1,288 @@
+"""The API client: typed calls on ``Resource`` values over one shared transport.
+
+A ``Client`` is cheap: it is an identity (whom it impersonates) over a ``Transport`` (connections,
+credentials, retries). ``as_user`` gives another identity over the same connections.
+
+Bodies are anything msgspec can encode (a dict, a struct) or bytes that are JSON already. Answers are decoded
+to the type of the resource; ``resource.typed(dict)`` gives plain dicts.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from enum import Enum
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from corewise.kube.clock import SYSTEM_CLOCK, Clock
+from corewise.kube.config import ClusterConfig
+from corewise.kube.decoding import (
+    Bookmark,
+    Listing,
+    Page,
+    Undecodable,
+    WatchEvent,
+    decode_object,
+    decode_page,
+)
+from corewise.kube.encoding import encode, impersonation, selectors, with_kind, writing
+from corewise.kube.errors import Gone
+from corewise.kube.resources import Resource
+from corewise.kube.transport import HTTPTransport, Request, Transport
+from corewise.kube.watch import watch_events
+
+if TYPE_CHECKING:
+    from typing import Self
+
+T = TypeVar("T")
+
+PAGE_SIZE = 500
+
+
+class PatchType(Enum):
+    """The four patch formats, by their media types."""
+
+    MERGE = "application/merge-patch+json"
+    JSON = "application/json-patch+json"
+    STRATEGIC = "application/strategic-merge-patch+json"
+    APPLY = "application/apply-patch+yaml"
+
+
+# Patches that may be sent twice: the second changes nothing more, or conflicts if it names a version.
+_REPEATABLE_PATCHES = frozenset({PatchType.MERGE, PatchType.APPLY})
+
+
+class Client:
+    """An identity at an API server: ``async with Client(load_config()) as client: ...``."""
+
+    def __init__(
+        self,
+        config: ClusterConfig,
+        *,
+        timeout: float = 30.0,
+        connections: int = 64,
+        attempts: int = 5,
+        on_warning: Callable[[str], None] | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+        rng: random.Random | None = None,
+        transport: Transport | None = None,
+    ) -> None:
+        # A transport that is given belongs to the giver, who opens and closes it.
+        self.config = config
+        self._transport = transport or HTTPTransport(
+            config,
+            timeout=timeout,
+            connections=connections,
+            attempts=attempts,
+            on_warning=on_warning,
+            clock=clock,
+            rng=rng or random.Random(),  # noqa: S311 - spreads retries in time, guards nothing
+        )
+        self._owns_transport = transport is None
+        self._headers = impersonation(config.user)
+
+    async def __aenter__(self) -> Self:
+        if self._owns_transport:
+            await self._transport.open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._owns_transport:
+            await self._transport.close()
+
+    def as_user(self, name: str, groups: Sequence[str] = (), uid: str = "") -> Client:
+        """The same connections under another name; it lives as long as this client and needs no closing."""
+        user = dataclasses.replace(
+            self.config.user, impersonate=name, impersonate_groups=tuple(groups), impersonate_uid=uid
+        )
+        return Client(dataclasses.replace(self.config, user=user), transport=self._transport)
+
+    async def get(self, resource: Resource[T], name: str, namespace: str = "") -> T:
+        """One object; ``NotFound`` if there is none."""
+        body = await self.request("GET", resource.path(name, namespace=namespace))
+        return decode_object(resource, body, resource.label(name, namespace))
+
+    async def list(
+        self,
+        resource: Resource[T],
+        namespace: str = "",
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        page_size: int = PAGE_SIZE,
+    ) -> Listing[T]:
+        """All objects, fetched in pages.
+
+        A continue token that expires on the way (410) starts the list anew, in one page: that cannot expire.
+        """
+        chosen = selectors(label_selector, field_selector)
+        try:
+            return await self._list_pages(resource, namespace, chosen, page_size)
+        except Gone:
+            return await self._list_pages(resource, namespace, chosen, 0)
+
+    async def _list_pages(
+        self, resource: Resource[T], namespace: str, chosen: Mapping[str, str], page_size: int
+    ) -> Listing[T]:
+        params = dict(chosen)
+        if page_size:
+            params["limit"] = str(page_size)
+        items: list[T] = []
+        broken: list[Undecodable] = []
+        while True:
+            page: Page[T] = decode_page(
+                resource, await self.request("GET", resource.path(namespace=namespace), params=params)
+            )
+            items += page.items
+            broken += page.undecodable
+            if not page.continue_token:
+                return Listing(tuple(items), page.resource_version, tuple(broken))
+            params["continue"] = page.continue_token
+
+    async def create(
+        self,
+        resource: Resource[T],
+        body: object,
+        namespace: str = "",
+        *,
+        field_manager: str = "",
+        dry_run: bool = False,
+    ) -> T:
+        """Create an object; ``AlreadyExists`` if there is one."""
+        answer = await self.request(
+            "POST",
+            resource.path(namespace=namespace),
+            params=writing(field_manager=field_manager, dry_run=dry_run),
+            body=with_kind(resource, body),
+        )
+        return decode_object(resource, answer, resource.label(namespace=namespace))
+
+    async def replace(
+        self,
+        resource: Resource[T],
+        name: str,
+        body: object,
+        namespace: str = "",
+        *,
+        subresource: str = "",
+        field_manager: str = "",
+        dry_run: bool = False,
+    ) -> T:
+        """Put a whole object; ``Conflict`` if its resourceVersion is not the stored one."""
+        answer = await self.request(
+            "PUT",
+            resource.path(name, namespace=namespace, subresource=subresource),
+            params=writing(field_manager=field_manager, dry_run=dry_run),
+            body=with_kind(resource, body),
+        )
+        return decode_object(resource, answer, resource.label(name, namespace))
+
+    async def patch(
+        self,
+        resource: Resource[T],
+        name: str,
+        body: object,
+        *,
+        type: PatchType = PatchType.MERGE,  # noqa: A002 - the word of the API
+        namespace: str = "",
+        subresource: str = "",
+        field_manager: str = "",
+        force: bool = False,
+        dry_run: bool = False,
+    ) -> T:
+        """Change an object. ``APPLY`` needs a ``field_manager``; ``force`` takes fields from others."""
+        if type is PatchType.APPLY:
+            if not field_manager:
+                raise ValueError("server-side apply needs a field_manager")
+            body = with_kind(resource, body)
+        params = writing(field_manager=field_manager, dry_run=dry_run)
+        if force:
+            params["force"] = "true"
+        answer = await self.request(
+            "PATCH",
+            resource.path(name, namespace=namespace, subresource=subresource),
+            params=params,
+            body=body,
+            content_type=type.value,
+            repeatable=type in _REPEATABLE_PATCHES,
+        )
+        return decode_object(resource, answer, resource.label(name, namespace))
+
+    async def delete(
+        self,
+        resource: Resource[Any],
+        name: str,
+        namespace: str = "",
+        *,
+        uid: str = "",
+        grace_period: int | None = None,
+        propagation: str = "",
+        dry_run: bool = False,
+    ) -> None:
+        """Delete an object; with a ``uid``, that very one (``Conflict`` if another has its name)."""
+        options: dict[str, object] = {"apiVersion": "v1", "kind": "DeleteOptions"}
+        if uid:
+            options["preconditions"] = {"uid": uid}
+        if grace_period is not None:
+            options["gracePeriodSeconds"] = grace_period
+        if propagation:
+            options["propagationPolicy"] = propagation
+        if dry_run:
+            options["dryRun"] = ["All"]
+        await self.request("DELETE", resource.path(name, namespace=namespace), body=options)
+
+    def watch(
+        self,
+        resource: Resource[T],
+        resource_version: str = "",
+        namespace: str = "",
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        timeout_seconds: int = 300,
+    ) -> AsyncGenerator[WatchEvent[T] | Bookmark | Undecodable, None]:
+        """Changes after ``resource_version``, until the server ends the watch in order (the iterator ends).
+
+        Raises ``Gone`` when the version is too old, ``TransportError`` when the connection is cut.
+        """
+        params = selectors(label_selector, field_selector) | {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(timeout_seconds),
+        }
+        if resource_version:
+            params["resourceVersion"] = resource_version
+        request = Request("GET", resource.path(namespace=namespace), params=params, headers=self._headers)
+        return watch_events(self._transport, resource, request, timeout_seconds)
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        body: object = None,
+        content_type: str = "application/json",
+        repeatable: bool | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - of each attempt, not of the call
+    ) -> bytes:
+        """The raw answer to any request; ``repeatable`` says whether sending it twice does no harm.
+
+        By default that is so for GET, PUT and DELETE.
+        """
+        return await self._transport.send(
+            Request(
+                method,
+                path,
+                params=params or {},
+                body=encode(body),
+                content_type=content_type,
+                headers=self._headers,
+                repeatable=method in {"GET", "PUT", "DELETE"} if repeatable is None else repeatable,
+                timeout=timeout,
+            )
+        )

@@ -1,0 +1,47 @@
+"""The clock, as an argument: what waits or stamps a time takes one, so that tests need not wait.
+
+``monotonic`` and ``sleep`` are the event loop's own, so a loop with virtual time moves them too; ``now`` is
+the wall clock, used for what is written into objects and for expiry dates, never to measure.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Seconds that only grow, the date, and a way to wait."""
+
+    def monotonic(self) -> float: ...
+
+    def now(self) -> datetime: ...
+
+    async def sleep(self, seconds: float) -> None: ...
+
+
+class SystemClock:
+    """The running event loop's time and the machine's date."""
+
+    def monotonic(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+SYSTEM_CLOCK = SystemClock()
+
+
+def rfc3339(moment: datetime) -> str:
+    """metav1.Time as text: whole seconds, UTC."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def rfc3339_micro(moment: datetime) -> str:
+    """metav1.MicroTime as text: six decimals, UTC."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,0 +1,263 @@
+"""Kubernetes objects as narrow frozen structs: only the fields that corewise reads.
+
+Why narrow: a watch delivers every pod of a cluster again and again, and what is not decoded costs neither
+time nor heap. So a struct of this module must **never be sent back whole** with PUT: the fields it does not
+name would be lost. Change objects with ``Client.patch``; create those that have more fields from plain dicts.
+
+Invariants:
+- Decoded objects are never changed, so equal parts are shared (see ``sharing``). Absent maps share one empty
+  mapping, absent lists one empty tuple.
+- ``gc=False`` is safe: JSON has no cycles, so these structs cannot take part in one.
+- Times stay text, as the API sent them: few are read, and parsing them all would double the cost of decoding.
+- Unknown fields are ignored, so that a newer API server is no error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Protocol
+
+import msgspec
+from msgspec.structs import force_setattr
+
+from corewise.kube.sharing import EMPTY_MAP, shared_map, shared_text, shared_tuple
+
+EMPTY = EMPTY_MAP
+"""What an absent map of strings is."""
+
+
+class Struct(msgspec.Struct, rename="camel", frozen=True, gc=False, omit_defaults=True):
+    """The form of every struct here: camelCase on the wire, defaults left out."""
+
+
+class OwnerReference(Struct, frozen=True):
+    """The object on whose deletion this one goes too."""
+
+    api_version: str
+    kind: str
+    name: str
+    uid: str
+    controller: bool = False
+
+
+class ObjectMeta(Struct, frozen=True):
+    """metav1.ObjectMeta."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    labels: Mapping[str, str] = EMPTY
+    annotations: Mapping[str, str] = EMPTY
+    owner_references: tuple[OwnerReference, ...] = ()
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "namespace", shared_text(self.namespace))
+        force_setattr(self, "labels", shared_map(self.labels))
+        force_setattr(self, "owner_references", shared_tuple(self.owner_references))
+
+
+NO_META = ObjectMeta()
+
+
+class KubeObject(Protocol):
+    """What every decoded object has."""
+
+    @property
+    def metadata(self) -> ObjectMeta: ...
+
+
+class PartialObject(Struct, frozen=True):
+    """The metadata of an object of any kind: ``PODS.typed(PartialObject)`` where nothing else is read."""
+
+    metadata: ObjectMeta = NO_META
+
+
+class Namespace(Struct, frozen=True):
+    """core/v1 Namespace."""
+
+    metadata: ObjectMeta = NO_META
+
+
+class ConfigMap(Struct, frozen=True):
+    """core/v1 ConfigMap, the text part of it."""
+
+    metadata: ObjectMeta = NO_META
+    data: Mapping[str, str] = EMPTY
+
+
+class Secret(Struct, frozen=True):
+    """core/v1 Secret; values are bytes, base64 on the wire."""
+
+    metadata: ObjectMeta = NO_META
+    type: str = "Opaque"
+    data: Mapping[str, bytes] = MappingProxyType({})
+
+
+class Taint(Struct, frozen=True):
+    """core/v1 Taint."""
+
+    key: str
+    effect: str
+    value: str = ""
+
+
+class NodeSpec(Struct, frozen=True):
+    """core/v1 NodeSpec."""
+
+    unschedulable: bool = False
+    taints: tuple[Taint, ...] = ()
+
+
+class NodeCondition(Struct, frozen=True):
+    """core/v1 NodeCondition, without reasons and times."""
+
+    type: str
+    status: str
+
+
+class NodeStatus(Struct, frozen=True):
+    """core/v1 NodeStatus: amounts are quantities as text."""
+
+    capacity: Mapping[str, str] = EMPTY
+    allocatable: Mapping[str, str] = EMPTY
+    conditions: tuple[NodeCondition, ...] = ()
+
+
+class Node(Struct, frozen=True):
+    """core/v1 Node."""
+
+    metadata: ObjectMeta = NO_META
+    spec: NodeSpec = NodeSpec()
+    status: NodeStatus = NodeStatus()
+
+
+class ResourceRequirements(Struct, frozen=True):
+    """core/v1 ResourceRequirements: quantities as text."""
+
+    requests: Mapping[str, str] = EMPTY
+    limits: Mapping[str, str] = EMPTY
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "requests", shared_map(self.requests))
+        force_setattr(self, "limits", shared_map(self.limits))
+
+
+NO_RESOURCES = ResourceRequirements()
+
+
+class Container(Struct, frozen=True):
+    """core/v1 Container; ``restart_policy`` is "Always" for a sidecar among the init containers."""
+
+    name: str
+    resources: ResourceRequirements = NO_RESOURCES
+    restart_policy: str = ""
+
+
+class PodSpec(Struct, frozen=True):
+    """core/v1 PodSpec; ``resources`` are those of the pod level."""
+
+    node_name: str = ""
+    containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] = ()
+    overhead: Mapping[str, str] = EMPTY
+    resources: ResourceRequirements = NO_RESOURCES
+    priority_class_name: str = ""
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "node_name", shared_text(self.node_name))
+        force_setattr(self, "priority_class_name", shared_text(self.priority_class_name))
+
+
+class PodStatus(Struct, frozen=True):
+    """core/v1 PodStatus."""
+
+    phase: str = "Pending"
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "phase", shared_text(self.phase))
+
+
+class Pod(Struct, frozen=True):
+    """core/v1 Pod."""
+
+    metadata: ObjectMeta = NO_META
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+
+class ZoneResource(Struct, frozen=True):
+    """topology.node.k8s.io/v1alpha1 ResourceInfo: quantities may be numbers in a custom resource."""
+
+    name: str
+    capacity: str | int
+    allocatable: str | int
+    available: str | int
+
+
+class Zone(Struct, frozen=True):
+    """topology.node.k8s.io/v1alpha1 Zone: one NUMA node."""
+
+    name: str
+    type: str
+    resources: tuple[ZoneResource, ...] = ()
+
+
+class NodeResourceTopology(Struct, frozen=True):
+    """topology.node.k8s.io/v1alpha1 NodeResourceTopology: cluster-scoped, named as its node."""
+
+    metadata: ObjectMeta = NO_META
+    zones: tuple[Zone, ...] = ()
+
+
+class LeaseSpec(Struct, frozen=True):
+    """coordination.k8s.io/v1 LeaseSpec; times are RFC 3339 with microseconds."""
+
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    acquire_time: str | None = None
+    renew_time: str | None = None
+    lease_transitions: int | None = None
+
+
+class Lease(Struct, frozen=True):
+    """coordination.k8s.io/v1 Lease."""
+
+    metadata: ObjectMeta = NO_META
+    spec: LeaseSpec = LeaseSpec()
+
+
+class ObjectReference(Struct, frozen=True, omit_defaults=False):
+    """core/v1 ObjectReference: whom an event is about; its apiVersion must be stated, default or not."""
+
+    kind: str
+    name: str
+    namespace: str = ""
+    uid: str = ""
+    api_version: str = "v1"
+
+
+class EventSource(Struct, frozen=True):
+    """core/v1 EventSource."""
+
+    component: str = ""
+    host: str = ""
+
+
+class Event(Struct, frozen=True):
+    """core/v1 Event."""
+
+    involved_object: ObjectReference
+    metadata: ObjectMeta = NO_META
+    reason: str = ""
+    message: str = ""
+    type: str = ""
+    count: int = 0
+    first_timestamp: str | None = None
+    last_timestamp: str | None = None
+    source: EventSource = EventSource()
+    reporting_component: str = ""
+    reporting_instance: str = ""

@@ -1,0 +1,107 @@
+"""Which resources there are: where each lies in the API, and the struct that its objects decode to.
+
+A ``Resource`` is a value that is passed to every call of the client, so that the type checker knows what
+comes back: ``await client.get(NODES, "n1")`` is a ``Node``.
+"""
+
+from __future__ import annotations
+
+import builtins
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+from urllib.parse import quote
+
+from corewise.kube.objects import (
+    ConfigMap,
+    Event,
+    Lease,
+    Namespace,
+    Node,
+    NodeResourceTopology,
+    Pod,
+    Secret,
+)
+from corewise.kube.registration import WebhookConfiguration
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+
+@dataclass(frozen=True, slots=True)
+class Resource(Generic[T]):
+    """A resource of the API; ``group`` is "" for the core group, ``type`` is what an object decodes to."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool
+    type: builtins.type[T]
+
+    @property
+    def api_version(self) -> str:
+        """As objects state it: "v1", "coordination.k8s.io/v1"."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def typed(self, other: builtins.type[U]) -> Resource[U]:
+        """The same resource, decoded to another type: a narrower struct, or a plain dict."""
+        return Resource(self.group, self.version, self.plural, self.kind, self.namespaced, other)
+
+    def path(self, name: str = "", *, namespace: str = "", subresource: str = "") -> str:
+        """Where the resource, or one object of it, lies below the server's address.
+
+        Without a namespace, a namespaced resource is that of all namespaces.
+
+        Raises:
+            ValueError: a name without the namespace it needs, or a namespace where there is none.
+        """
+        if namespace and not self.namespaced:
+            raise ValueError(f"{self.plural} have no namespace, but {namespace!r} was given")
+        if name and self.namespaced and not namespace:
+            raise ValueError(f"{self.plural} {name!r} needs a namespace")
+        parts = ["apis", self.group, self.version] if self.group else ["api", self.version]
+        if namespace:
+            parts += ["namespaces", quote(namespace, safe="")]
+        parts.append(self.plural)
+        if name:
+            parts.append(quote(name, safe=""))
+        if subresource:
+            parts.append(subresource)
+        return "/" + "/".join(parts)
+
+    def label(self, name: str = "", namespace: str = "") -> str:
+        """How messages name an object: ``pods default/web-1``, ``nodes n1``."""
+        return " ".join(filter(None, (self.plural, f"{namespace}/{name}" if namespace else name)))
+
+
+NODES = Resource("", "v1", "nodes", "Node", namespaced=False, type=Node)
+PODS = Resource("", "v1", "pods", "Pod", namespaced=True, type=Pod)
+CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap", namespaced=True, type=ConfigMap)
+SECRETS = Resource("", "v1", "secrets", "Secret", namespaced=True, type=Secret)
+NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False, type=Namespace)
+EVENTS = Resource("", "v1", "events", "Event", namespaced=True, type=Event)
+LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease", namespaced=True, type=Lease)
+NODE_RESOURCE_TOPOLOGIES = Resource(
+    "topology.node.k8s.io",
+    "v1alpha1",
+    "noderesourcetopologies",
+    "NodeResourceTopology",
+    namespaced=False,
+    type=NodeResourceTopology,
+)
+MUTATING_WEBHOOKS = Resource(
+    "admissionregistration.k8s.io",
+    "v1",
+    "mutatingwebhookconfigurations",
+    "MutatingWebhookConfiguration",
+    namespaced=False,
+    type=WebhookConfiguration,
+)
+VALIDATING_WEBHOOKS = Resource(
+    "admissionregistration.k8s.io",
+    "v1",
+    "validatingwebhookconfigurations",
+    "ValidatingWebhookConfiguration",
+    namespaced=False,
+    type=WebhookConfiguration,
+)

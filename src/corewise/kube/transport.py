@@ -1,0 +1,282 @@
+"""Connections, credentials and retries below the client; aiohttp's errors end here.
+
+Invariants:
+- Requests share a limited pool of connections; watches have a pool of their own without a limit, so that they
+  never take the connections that requests need.
+- A request takes at most ``timeout`` seconds between two bytes and four times that in all, waiting for a
+  connection included.
+- 401 renews the credentials and repeats the request once; ``retry`` says what else is repeated.
+- A new client certificate means new connections; the old ones drain.
+- Redirects are not followed: credentials go to the configured server only.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import random
+import socket
+import ssl
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import aiohttp
+
+import corewise
+from corewise.kube.auth import Identity, credentials_for
+from corewise.kube.clock import Clock
+from corewise.kube.config import ClusterConfig
+from corewise.kube.errors import APIError, ConfigError, TransportError, Unauthorized, api_error
+from corewise.kube.retry import retry_delay
+from corewise.kube.tls import client_context
+from corewise.kube.warning_headers import WarningLog, warnings_in
+
+CONNECT_TIMEOUT = 10.0
+READ_BUFFER = 1 << 18
+"""Bytes that aiohttp collects before it asks the server to wait; its own 64 KiB are less than a few pods."""
+_USER_AGENT = f"corewise/{corewise.__version__}"
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request; ``repeatable`` says that sending it twice does no harm."""
+
+    method: str
+    path: str
+    params: Mapping[str, str] = field(default_factory=dict)
+    body: bytes | None = None
+    content_type: str = "application/json"
+    headers: tuple[tuple[str, str], ...] = ()
+    repeatable: bool = True
+    timeout: float | None = None
+
+    @property
+    def label(self) -> str:
+        """How messages name it."""
+        return f"{self.method} {self.path}"
+
+
+class Transport(Protocol):
+    """What a client needs below it; tests may give one without a network."""
+
+    async def open(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+    async def send(self, request: Request) -> bytes:
+        """The body of a good answer; anything else is raised as a ``KubeError``."""
+        ...
+
+    def stream(
+        self, request: Request, *, longest: float
+    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """The body in chunks as it comes, for at most ``longest`` seconds; errors as those of ``send``."""
+        ...
+
+
+class HTTPTransport:
+    """One server, one set of credentials, shared connections."""
+
+    def __init__(
+        self,
+        config: ClusterConfig,
+        *,
+        timeout: float,
+        connections: int,
+        attempts: int,
+        on_warning: Callable[[str], None] | None,
+        clock: Clock,
+        rng: random.Random,
+    ) -> None:
+        self._config = config
+        self._timeout = timeout
+        self._connections = connections
+        self._attempts = attempts
+        self._on_warning = on_warning or WarningLog()
+        self._clock = clock
+        self._rng = rng
+        self._credentials = credentials_for(config, clock)
+        self._shown: tuple[bytes, bytes] | None = None
+        self._ssl: ssl.SSLContext | bool = True
+        self._requests: aiohttp.ClientSession | None = None
+        self._watches: aiohttp.ClientSession | None = None
+
+    async def open(self) -> None:
+        """Get the credentials, so that bad ones fail here, and the pools of connections."""
+        await self._current_identity()
+        self._requests = self._session(self._connections)
+        self._watches = self._session(0)
+
+    def _session(self, limit: int) -> aiohttp.ClientSession:
+        connector = aiohttp.TCPConnector(limit=limit)
+        return aiohttp.ClientSession(
+            connector=connector, cookie_jar=aiohttp.DummyCookieJar(), headers={"User-Agent": _USER_AGENT}
+        )
+
+    async def close(self) -> None:
+        """End all connections."""
+        for session in (self._requests, self._watches):
+            if session is not None:
+                await session.close()
+        self._requests = self._watches = None
+
+    async def send(self, request: Request) -> bytes:
+        """The body of the answer; repeated as ``retry`` says."""
+        failures = 0
+        while True:
+            try:
+                return await self._authenticated(request)
+            except (TransportError, APIError) as error:
+                failures += 1
+                delay = retry_delay(error, repeatable=request.repeatable, failures=failures, rng=self._rng)
+                if delay is None or failures >= self._attempts:
+                    raise
+            await self._clock.sleep(delay)
+
+    async def _authenticated(self, request: Request) -> bytes:
+        identity = await self._current_identity()
+        try:
+            return await self._once(request, identity)
+        except Unauthorized:
+            self._credentials.refused(identity)
+            fresh = await self._current_identity()
+            if fresh == identity:
+                raise
+        return await self._once(request, fresh)
+
+    async def _once(self, request: Request, identity: Identity) -> bytes:
+        wait = request.timeout or self._timeout
+        limits = aiohttp.ClientTimeout(total=4 * wait, sock_connect=CONNECT_TIMEOUT, sock_read=wait)
+        async with self._answer(self._requests, request, identity, limits) as response:
+            return await response.read()
+
+    @asynccontextmanager
+    async def stream(self, request: Request, *, longest: float) -> AsyncIterator[AsyncIterator[bytes]]:
+        """As ``Transport.stream``; never repeated, but after a 401 the next one has fresh credentials."""
+        limits = aiohttp.ClientTimeout(total=longest, sock_connect=CONNECT_TIMEOUT)
+        identity = await self._current_identity()
+        try:
+            async with self._answer(self._watches, request, identity, limits) as response:
+                _keep_alive(response)
+                yield response.content.iter_any()
+        except Unauthorized:
+            self._credentials.refused(identity)
+            raise
+
+    @asynccontextmanager
+    async def _answer(
+        self,
+        session: aiohttp.ClientSession | None,
+        request: Request,
+        identity: Identity,
+        limits: aiohttp.ClientTimeout,
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """The answer while it is good; errors in it, and on the way, as this package's own."""
+        if session is None:
+            raise RuntimeError("the client is not open: async with Client(...)")
+        try:
+            async with session.request(
+                request.method,
+                self._config.server + request.path,
+                params=request.params,
+                data=request.body,
+                headers=_headers(request, identity),
+                ssl=self._ssl,
+                server_hostname=self._config.tls_server_name or None,
+                timeout=limits,
+                allow_redirects=False,
+                read_bufsize=READ_BUFFER,
+            ) as response:
+                for text in warnings_in(response.headers.getall("Warning", ())):
+                    self._on_warning(text)
+                if response.status >= 300:
+                    raise api_error(
+                        response.status,
+                        await response.read(),
+                        request=request.label,
+                        retry_after=_retry_after(response.headers),
+                    )
+                yield response
+        except (aiohttp.ClientError, OSError) as error:
+            raise _transport_error(error, request, self._config) from error
+
+    async def _current_identity(self) -> Identity:
+        identity = await self._credentials.identity()
+        shown = (identity.certificate, identity.key)
+        if shown != self._shown and self._config.server.startswith("https:"):
+            self._show(identity)
+        return identity
+
+    def _show(self, identity: Identity) -> None:
+        """Use this identity's certificate from now on, unless it is bad and there is a good one."""
+        try:
+            self._ssl = client_context(self._config, identity)
+        except ConfigError as error:
+            if self._shown is None:
+                raise
+            # A certificate that is being replaced may be there before its key.
+            _log.warning("%s; the last good certificate stays in use", error)
+            self._credentials.refused(identity)
+        else:
+            self._shown = (identity.certificate, identity.key)
+
+
+def _keep_alive(response: aiohttp.ClientResponse) -> None:
+    """Let the kernel ask whether the peer of an idle watch is still there."""
+    transport = response.connection.transport if response.connection else None
+    sock = transport.get_extra_info("socket") if transport else None
+    if sock is None:
+        return
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3)):
+        if hasattr(socket, option):
+            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+
+
+def _headers(request: Request, identity: Identity) -> list[tuple[str, str]]:
+    headers = [("Accept", "application/json"), *request.headers]
+    if request.body is not None:
+        headers.append(("Content-Type", request.content_type))
+    if identity.token:
+        headers.append(("Authorization", f"Bearer {identity.token}"))
+    return headers
+
+
+def _retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds, as API servers state it; the form with a date is a proxy's, and not obeyed."""
+    text = headers.get("Retry-After", "").strip()
+    return float(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
+
+
+def _transport_error(error: Exception, request: Request, config: ClusterConfig) -> TransportError:
+    text = f"{request.label} at {config.server}: {_words(error)}"
+    match error:
+        case aiohttp.ClientConnectorCertificateError():
+            hint = f"compare the certificate authority in {config.source} with the server's certificate"
+            return TransportError(text, hint=hint, sent=False)
+        case aiohttp.ClientConnectorError() | aiohttp.ConnectionTimeoutError():
+            return TransportError(text, sent=False)
+        case _:
+            return TransportError(text)
+
+
+def _words(error: Exception) -> str:
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        return str(error.certificate_error)
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return f"cannot connect: {_reason(error.os_error)}"
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def _reason(error: OSError) -> str:
+    """Say what the system says; asyncio puts addresses in place of its words."""
+    if error.errno is not None and error.errno in errno.errorcode:
+        return os.strerror(error.errno)
+    return error.strerror or str(error)

@@ -1,0 +1,1 @@
+"""What the served kinds are made of: structure, defaults, validation."""

@@ -1,0 +1,78 @@
+"""What a local cluster is to be made of, wherever it was read from: machines, pods, configuration.
+
+Scenario, dump and trace all become a :class:`Plan`. ``notes`` say what had to be assumed on the way; they
+stand in the report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from corewise.local.machines import Machine
+from corewise.local.plant import Load
+from corewise.policy.configuration import parse_amplification, parse_normalization
+from corewise.policy.names import AMPLIFICATION_KEY, NORMALIZATION_KEY
+from corewise.quantities import Bytes
+
+_PARSERS = ((NORMALIZATION_KEY, parse_normalization), (AMPLIFICATION_KEY, parse_amplification))
+
+
+class InputError(ValueError):
+    """An input file cannot be used; the message names the file, the place in it and what is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodGroup:
+    """Like pods: either so many ``replicas``, or as many as fill a share of the schedulable CPU."""
+
+    name: str
+    cpu_milli: int
+    memory: Bytes
+    replicas: int = 0
+    fill: float = 0.0
+    limited: bool = True
+    qos_class: str = "LS"
+    load: Load | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeMetadata:
+    """What a user had written on a node about corewise, set aside while it is off, and put back with it."""
+
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A cluster to build."""
+
+    source: str
+    machines: tuple[Machine, ...]
+    config: Mapping[str, str]
+    pods: tuple[dict[str, Any], ...] = ()
+    """Pod manifests, each with the node it runs on."""
+    groups: tuple[PodGroup, ...] = ()
+    """Pods still to be placed, by what the nodes offer."""
+    when_on: Mapping[str, NodeMetadata] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+def check_config(plan: Plan) -> None:
+    """Check the configuration before a cluster is started for it.
+
+    Raises:
+        InputError: with every error in it.
+    """
+    texts = ((key, plan.config.get(key), parse) for key, parse in _PARSERS)
+    errors = [
+        f"  {key}, {problem}"
+        for key, text, parse in texts
+        if text is not None
+        for problem in parse(text).errors
+    ]
+    if errors:
+        raise InputError("\n".join([f"{plan.source}: {len(errors)} error(s) in its configuration", *errors]))

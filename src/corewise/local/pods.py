@@ -1,0 +1,105 @@
+"""Pod manifests of the local cluster, and what a pod is asked to do.
+
+A pod's load stands on the pod itself, in the annotation ``local.corewise.io/load``: ``LOW-HIGH/SECONDS``,
+for example ``0.5-4/60``, a demand that swings between 0.5 and 4 times the request (in baseline CPUs) once a
+minute. ``1`` alone is a constant. A pod without it wants four times its request if it has a CPU limit, so
+that it runs into the limit on every machine, and just its request if not.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+from corewise.local.plan import PodGroup
+from corewise.local.plant import Load
+from corewise.policy.names import QOS_CLASS, SIMULATED_LOAD
+from corewise.quantities import Quantity
+
+BUSY = Load(4.0, 4.0)
+STEADY = Load(1.0, 1.0)
+_NUMBER = r"([0-9]{1,6}(?:\.[0-9]{1,6})?)"
+_LOAD = re.compile(rf"{_NUMBER}(?:-{_NUMBER}(?:/{_NUMBER}s?)?)?")
+
+
+def parse_load(text: str) -> Load | None:
+    """Read a load annotation, or return None if it is none."""
+    match = _LOAD.fullmatch(text.strip())
+    if match is None:
+        return None
+    low = float(match[1])
+    high = float(match[2]) if match[2] else low
+    period = float(match[3]) if match[3] else 60.0
+    return Load(low, high, period) if period > 0 and low <= high else None
+
+
+def print_load(load: Load) -> str:
+    """Write a load as the annotation has it."""
+    return f"{load.low:g}-{load.high:g}/{load.period:g}"
+
+
+def load_of(annotations: Mapping[str, str], *, limited: bool) -> Load:
+    """Return what a pod is asked to do."""
+    return parse_load(annotations.get(SIMULATED_LOAD, "")) or (BUSY if limited else STEADY)
+
+
+def phase_of(name: str) -> float:
+    """Return where in its period a pod starts: a hash of its name, so the same in every run."""
+    return zlib.crc32(name.encode()) / 2**32
+
+
+def manifest(
+    name: str,
+    *,
+    cpu_milli: int,
+    memory: int,
+    limited: bool = True,
+    qos_class: str = "",
+    node: str = "",
+    labels: dict[str, str] | None = None,
+    load: Load | None = None,
+) -> dict[str, Any]:
+    """Return a pod with one container; ``limited`` makes its limits equal its requests."""
+    amounts = {"cpu": str(Quantity.of_milli(cpu_milli)), "memory": _memory(memory)}
+    resources: dict[str, Any] = {"requests": amounts}
+    if limited:
+        resources["limits"] = dict(amounts)
+    metadata: dict[str, Any] = {"name": name, "namespace": "default", "labels": dict(labels or {})}
+    if qos_class:
+        metadata["labels"][QOS_CLASS] = qos_class
+    if load is not None:
+        metadata["annotations"] = {SIMULATED_LOAD: print_load(load)}
+    container = {"name": "main", "image": "registry.k8s.io/pause:3.10", "resources": resources}
+    spec: dict[str, Any] = {"containers": [container], "terminationGracePeriodSeconds": 0}
+    if node:
+        spec["nodeName"] = node
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def of_group(group: PodGroup, index: int, node: str) -> dict[str, Any]:
+    """Return the pod number ``index`` of a group, placed on a node."""
+    return manifest(
+        f"{group.name}-{index}",
+        cpu_milli=group.cpu_milli,
+        memory=group.memory,
+        limited=group.limited,
+        qos_class=group.qos_class,
+        node=node,
+        labels={"app": group.name, **group.labels},
+        load=group.load,
+    )
+
+
+def _memory(amount: int) -> str:
+    mebi = 1 << 20
+    return f"{amount // mebi}Mi" if amount % mebi == 0 else str(amount)
+
+
+def copies_to_fill(group: PodGroup, schedulable_milli: int) -> int:
+    """Return how many pods of the group there should be with so much schedulable CPU."""
+    if group.fill <= 0:
+        return group.replicas
+    return math.floor(schedulable_milli * group.fill / group.cpu_milli)

@@ -1,0 +1,118 @@
+"""The report of a run: what each node offered and delivered with corewise off and on, and what it cost. Pure.
+
+Every number comes from the run. Keys say their unit; CPU is in milli-CPU unless it says otherwise, compute
+in baseline CPUs (:mod:`corewise.local.cpu_models`). ``off`` is null in a cluster that was on already when
+the run began (``--state``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from corewise.local.measurement import NodeView, Snapshot
+from corewise.quantities import Bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """A stretch of the run in which nobody changed anything, and the node writes in it."""
+
+    seconds: float
+    status_patches: int
+    """Patches of nodes/status that kubelets sent."""
+    node_writes: int
+    """Writes of nodes that were stored, whoever sent them: what every watcher of nodes gets."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Everything a run has found out."""
+
+    source: str
+    notes: tuple[str, ...]
+    off: Snapshot | None
+    on: Snapshot
+    unsettled: tuple[str, ...] = ()
+    """Nodes that the manager neither brought to their ratio in time nor said why not."""
+    rest_off: Rest | None = None
+    rest_on: Rest | None = None
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    memory: Mapping[str, Bytes | None] = field(default_factory=dict)
+    pods_rejected: int = 0
+    failed_requests: int = 0
+    last_failure: str = ""
+
+    @property
+    def sound(self) -> bool:
+        """Whether the run did what it set out to do."""
+        return not self.unsettled
+
+
+def document(report: Report) -> dict[str, Any]:
+    """Return the report as it is printed with ``-o json``."""
+    off = {node.name: node for node in report.off.nodes} if report.off else {}
+    return {
+        "source": report.source,
+        "sound": report.sound,
+        "notes": list(report.notes),
+        "nodes": [_node(node, off.get(node.name)) for node in report.on.nodes],
+        "spread": {"off": _round(report.off.spread if report.off else None), "on": _round(report.on.spread)},
+        "schedulableCPUMilli": _pair(report, "schedulable"),
+        "requestedCPUMilli": _pair(report, "requested"),
+        "pods": {**_pair(report, "pods"), "rejected": report.pods_rejected},
+        "atRest": {"off": _rest(report.rest_off), "on": _rest(report.rest_on)},
+        "unsettledNodes": list(report.unsettled),
+        "failedRequests": report.failed_requests,
+        "lastFailure": report.last_failure,
+        "seconds": {name: round(value, 2) for name, value in report.seconds.items()},
+        "residentMemoryBytes": dict(report.memory),
+    }
+
+
+def _pair(report: Report, name: str) -> dict[str, int | None]:
+    return {
+        "off": getattr(report.off, name) if report.off else None,
+        "on": getattr(report.on, name),
+    }
+
+
+def _node(on: NodeView, off: NodeView | None) -> dict[str, Any]:
+    return {
+        "name": on.name,
+        "cpuFacts": dict(on.facts) if on.facts is not None else None,
+        "normalizationRatio": on.normalization_ratio,
+        "amplificationRatio": dict(on.amplification_ratio),
+        "rawCPUMilli": on.raw_capacity,
+        "rawAllocatableCPUMilli": on.raw_allocatable,
+        "amplifiedCPUMilli": on.amplified_capacity,
+        "schedulableCPUMilli": {"off": off.schedulable if off else None, "on": on.schedulable},
+        "requestedCPUMilli": {"off": off.requested if off else None, "on": on.requested},
+        "pods": {"off": off.pods if off else None, "on": on.pods},
+        "computePerRequestedCPU": {"off": _per_requested(off), "on": _per_requested(on)},
+        "computeBaselineCPUs": {"off": _compute(off), "on": _compute(on)},
+        "verdict": {"reason": on.verdict.reason, "message": on.verdict.message} if on.verdict else None,
+    }
+
+
+def _per_requested(node: NodeView | None) -> float | None:
+    return _round(node.delivered.per_requested) if node and node.delivered else None
+
+
+def _compute(node: NodeView | None) -> float | None:
+    return _round(node.delivered.compute) if node and node.delivered else None
+
+
+def _rest(rest: Rest | None) -> dict[str, float] | None:
+    if rest is None:
+        return None
+    return {
+        "seconds": round(rest.seconds, 1),
+        "kubeletStatusPatchesSent": rest.status_patches,
+        "nodeWritesStored": rest.node_writes,
+    }
+
+
+def _round(value: float | None) -> float | None:
+    return None if value is None else round(value, 4)

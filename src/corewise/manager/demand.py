@@ -1,0 +1,96 @@
+"""From pods of the API to what they demand of their node, as ``amplification`` counts it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+
+import msgspec
+
+from corewise.amplification import ContainerDemand, NodeDemand, PodDemand, node_demand
+from corewise.amplification.amounts import AMPLIFIABLE, ResourceList
+from corewise.manager.objects import DemandingContainer, DemandingPod, GrantedContainer
+from corewise.policy.names import CPU_MANAGER_POLICY, RESOURCE_STATUS
+from corewise.quantities import Quantity, QuantityError
+from corewise.topology import CPUSet, CPUSetError
+
+
+class _ResourceStatus(msgspec.Struct):
+    cpuset: str = ""
+
+
+class _CPUManager(msgspec.Struct):
+    policy: str = ""
+
+
+_CPU_MANAGER = msgspec.json.Decoder(_CPUManager)
+_RESOURCE_STATUS = msgspec.json.Decoder(_ResourceStatus)
+
+
+def quantities(texts: Mapping[str, str]) -> ResourceList:
+    """Return cpu and memory of a ResourceList; an amount that cannot be read counts as absent.
+
+    The API server accepts no other amounts, so this is never met but in files.
+    """
+    stated = {resource: _quantity(texts[resource]) for resource in AMPLIFIABLE if resource in texts}
+    return {resource: amount for resource, amount in stated.items() if amount is not None}
+
+
+@lru_cache(maxsize=4096)
+def _quantity(text: str) -> Quantity | None:
+    """Read an amount once for all nodes and pods that state it."""
+    try:
+        return Quantity.parse(text)
+    except QuantityError:
+        return None
+
+
+def demand_of_node(
+    pods: Iterable[DemandingPod], topology_annotations: Mapping[str, str] | None
+) -> NodeDemand:
+    """Sum up what the pods of one node demand of it."""
+    static = _has_static_cpu_manager((topology_annotations or {}).get(CPU_MANAGER_POLICY, "{}"))
+    return node_demand([demand_of(pod) for pod in pods], static_cpu_manager=static)
+
+
+def demand_of(pod: DemandingPod) -> PodDemand:
+    """Return what one pod demands."""
+    granted = {each.name: each for each in pod.status.container_statuses}
+    granted_init = {each.name: each for each in pod.status.init_container_statuses}
+    return PodDemand(
+        name=f"{pod.metadata.namespace}/{pod.metadata.name}",
+        containers=tuple(_container(each, granted) for each in pod.spec.containers),
+        init_containers=tuple(_container(each, granted_init) for each in pod.spec.init_containers),
+        requests=quantities(pod.spec.resources.requests),
+        overhead=quantities(pod.spec.overhead),
+        labels=pod.metadata.labels,
+        exclusive_cpus=_exclusive_cpus(pod.metadata.annotations),
+        qos_class=pod.status.qos_class,
+        phase=pod.status.phase,
+    )
+
+
+def _has_static_cpu_manager(text: str) -> bool:
+    try:
+        return _CPU_MANAGER.decode(text).policy == "static"
+    except msgspec.DecodeError:
+        return False
+
+
+def _container(container: DemandingContainer, granted: Mapping[str, GrantedContainer]) -> ContainerDemand:
+    status = granted.get(container.name)
+    return ContainerDemand(
+        requests=quantities(container.resources.requests),
+        allocated=quantities(status.allocated_resources) if status else {},
+        restarts_always=container.restart_policy == "Always",
+    )
+
+
+def _exclusive_cpus(annotations: Mapping[str, str]) -> frozenset[int]:
+    text = annotations.get(RESOURCE_STATUS)
+    if text is None:
+        return frozenset()
+    try:
+        return frozenset(CPUSet.parse(_RESOURCE_STATUS.decode(text).cpuset))
+    except (msgspec.DecodeError, CPUSetError):
+        return frozenset()

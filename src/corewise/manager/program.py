@@ -1,0 +1,262 @@
+"""The manager as one program: everything wired together, one TaskGroup, ended by cancelling it.
+
+On every replica: caches, webhooks, certificates, health. On the leader: the reconciler, and the
+installation of the webhook configurations. A dry run has neither lease nor webhooks: it writes nothing at
+all, and prints instead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Coroutine, Iterable
+from contextlib import suppress
+from typing import Any
+
+from corewise.actions import EmitEvent
+from corewise.kube.client import Client
+from corewise.kube.clock import SYSTEM_CLOCK, Clock
+from corewise.kube.config import ClusterConfig
+from corewise.kube.election import DEFAULT_TERMS, Elector, Terms
+from corewise.kube.events import EventRecorder
+from corewise.kube.objects import ObjectReference
+from corewise.manager import gauges
+from corewise.manager.assembly import certificate_source, webhooks
+from corewise.manager.authority import Lifetimes
+from corewise.manager.configuration_events import validity
+from corewise.manager.executor import APIExecutor, Executor, PrintingExecutor
+from corewise.manager.installation import MUTATING_NAME, Installer
+from corewise.manager.options import ManagerOptions, ServiceAddress
+from corewise.manager.queue import WorkQueue
+from corewise.manager.reconciler import CONFIGURATION, Reconciler
+from corewise.manager.serving import (
+    CertificateKeeper,
+    CertificateSource,
+    ServingContext,
+    SharedCertificates,
+)
+from corewise.manager.snapshot import Listeners, Snapshot
+from corewise.manager.webhooks.server import WebhookServer
+from corewise.policy import metrics
+from corewise.prometheus.exposition import Exposition
+from corewise.service.health import HealthServer
+from corewise.service.options import OptionsError
+from corewise.service.supervision import Pulses, Supervisor
+
+COMPONENT = "corewise-manager"
+_INSTALLED_WITHIN = 10.0
+Write = Callable[[str], object]
+
+
+async def run_manager(
+    options: ManagerOptions,
+    config: ClusterConfig,
+    *,
+    clock: Clock = SYSTEM_CLOCK,
+    terms: Terms = DEFAULT_TERMS,
+    lifetimes: Lifetimes | None = None,
+    started: Callable[[Manager], None] | None = None,
+    synced: Callable[[], None] | None = None,
+    write: Write = sys.stdout.write,
+) -> None:
+    """Run the manager until cancelled.
+
+    ``started`` is called with it before its loops run, ``synced`` once it has listed everything; ``write``
+    takes what a dry run prints.
+    """
+    async with Client(config, on_warning=None) as client:
+        manager = Manager(client, options, clock=clock, terms=terms, lifetimes=lifetimes, write=write)
+        manager.synced = synced
+        if started:
+            started(manager)
+        await manager.run()
+
+
+class Manager:
+    """All parts of the manager."""
+
+    def __init__(
+        self,
+        client: Client,
+        options: ManagerOptions,
+        *,
+        clock: Clock,
+        terms: Terms,
+        lifetimes: Lifetimes | None,
+        write: Write,
+    ) -> None:
+        self.options = options
+        self._client = client
+        self._clock = clock
+        self._terms = terms
+        self.metrics = Exposition(metrics.exported_by(metrics.MANAGER))
+        self.pulses = Pulses(clock)
+        self._supervisor = Supervisor(clock, self.metrics)
+        self.queue = WorkQueue()
+        listeners = Listeners(self.queue.add, self._pods_changed, self._everything_changed)
+        self.snapshot = Snapshot(client, options, listeners, clock)
+        self.events = EventRecorder(client, component=COMPONENT, instance=options.identity, clock=clock)
+        executor: Executor = (
+            PrintingExecutor(write) if options.dry_run else APIExecutor(client, self._record, self.metrics)
+        )
+        self.reconciler = Reconciler(self.snapshot, executor, self.queue, pulses=self.pulses, clock=clock)
+        self.serving = ServingContext()
+        self.webhooks = self._webhook_server()
+        self._source: CertificateSource | None = None
+        if self.webhooks:
+            self._source = certificate_source(options, client, self._installed_bundle, clock, lifetimes)
+        self.health = self._health()
+        self.leading = asyncio.Event()
+        self._installed = asyncio.Event()
+        self._installer = self._new_installer()
+        self.synced: Callable[[], None] | None = None
+        self.stopping = False
+
+    async def run(self) -> None:
+        """Run every loop until cancelled.
+
+        Raises:
+            OptionsError: if an address cannot be listened on.
+        """
+        try:
+            async with asyncio.TaskGroup() as group:
+                for name, loop in self._loops():
+                    group.create_task(self._supervisor.run(name, loop), name=name)
+                group.create_task(self._lead_or_follow(), name="leadership")
+        except ExceptionGroup as errors:
+            wrong = errors.subgroup(OptionsError)
+            if wrong is None:
+                raise
+            raise OptionsError(str(wrong.exceptions[0])) from errors
+
+    def problems(self) -> Iterable[str]:
+        """Say why this replica is not ready, if it is not."""
+        if self.stopping:
+            yield "this replica is stopping"
+        yield from (f"{name} have not been listed yet" for name in self.snapshot.unsynced)
+        if self.webhooks:
+            problem = self.serving.problem(self._clock.now())
+            if problem:
+                yield problem
+            if not self.webhooks.listening.is_set():
+                yield "the webhooks do not listen yet"
+
+    def stuck(self) -> Iterable[str]:
+        """Say which loops are stuck."""
+        return (f"loop {name} has been silent for {age:.0f} s" for name, age in self.pulses.stuck().items())
+
+    def metrics_text(self) -> bytes:
+        """Return all metrics as they are now."""
+        gauges.publish(self.reconciler.assessments, self.metrics)
+        self.metrics.set(metrics.QUEUE, len(self.queue))
+        self.metrics.replace(metrics.CONFIG_VALID, validity(self.snapshot.reading))
+        for name, cache in self.snapshot.caches.items():
+            self.metrics.set(metrics.CACHE_OBJECTS, len(cache.items), name)
+        return self.metrics.text()
+
+    def _loops(self) -> Iterable[tuple[str, Callable[[], Coroutine[Any, Any, None]]]]:
+        yield "caches", self.snapshot.run
+        if not self.options.dry_run:
+            yield "events", self.events.run
+        if self.health:
+            yield "health", self.health.run
+        if self.webhooks and self._source:
+            keeper = CertificateKeeper(
+                self._source, self.serving, metrics=self.metrics, pulses=self.pulses, clock=self._clock
+            )
+            yield "certificates", keeper.run
+            yield "webhooks", self.webhooks.run
+
+    async def _lead_or_follow(self) -> None:
+        await self.snapshot.synced()
+        if self.synced:
+            self.synced()
+        if not self.options.leader_elect or self.options.dry_run:
+            await self._lead()
+            return
+        elector = Elector(
+            self._client,
+            namespace=self.options.config_namespace,
+            name=COMPONENT,
+            identity=self.options.identity,
+            terms=self._terms,
+            clock=self._clock,
+        )
+        await self._supervisor.run("election", lambda: elector.run(self._lead))
+
+    async def _lead(self) -> None:
+        """Do what only the leader does, until cancelled."""
+        self.leading.set()
+        self.metrics.set(metrics.LEADER, 1)
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._supervisor.run("reconciler", self._reconcile))
+                if self._installer:
+                    group.create_task(self._supervisor.run("installation", self._installer.run))
+        finally:
+            self.leading.clear()
+            self.metrics.set(metrics.LEADER, 0)
+
+    async def _reconcile(self) -> None:
+        """Reconcile, once the webhooks by which a ratio takes effect are installed, or after a while."""
+        if self._installer:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_INSTALLED_WITHIN):
+                    await self._installed.wait()
+        await self.reconciler.run(self.options.concurrency)
+
+    def _new_installer(self) -> Installer | None:
+        if self.webhooks is None or not self.options.manage_webhooks:
+            return None
+        return Installer(
+            self._client,
+            base=self._webhook_base,
+            bundle=self._bundle,
+            config_namespace=self.options.config_namespace,
+            clock=self._clock,
+            installed=self._installed,
+        )
+
+    def _webhook_base(self) -> str | ServiceAddress | None:
+        """Return how the API server reaches the webhooks; None until they listen."""
+        if self.webhooks is None or not self.webhooks.listening.is_set():
+            return None
+        return self.options.webhook_service or self.options.webhook_url or f"https://{self.webhooks.address}"
+
+    def _bundle(self) -> str | None:
+        """Return the authorities to trust: none of ours for files, None while ours are not known yet."""
+        return (self._source.bundle or None) if isinstance(self._source, SharedCertificates) else ""
+
+    def _installed_bundle(self) -> str:
+        """Return the authorities that the installed mutating webhook trusts, from the cache."""
+        installed = self.snapshot.webhooks.get(MUTATING_NAME)
+        if installed is None or not installed.webhooks:
+            return ""
+        return installed.webhooks[0].client_config.ca_bundle.decode("ascii", "replace")
+
+    def _webhook_server(self) -> WebhookServer | None:
+        listen = self.options.webhook_listen
+        if listen is None or self.options.dry_run:
+            return None
+        reviews = webhooks(self.options, self.snapshot, self._client, self.metrics, self._clock)
+        return WebhookServer(listen, self.serving, reviews, self.metrics)
+
+    def _health(self) -> HealthServer | None:
+        if self.options.metrics_listen is None:
+            return None
+        return HealthServer(
+            self.options.metrics_listen, alive=self.stuck, ready=self.problems, metrics=self.metrics_text
+        )
+
+    def _pods_changed(self, node: str) -> None:
+        self.reconciler.pods_changed(node)
+
+    def _everything_changed(self) -> None:
+        self.queue.add(CONFIGURATION)
+        self.queue.add_all(self.snapshot.names())
+
+    def _record(self, event: EmitEvent) -> None:
+        regarding = ObjectReference(
+            kind=event.regarding_kind, name=event.name, namespace=event.namespace, uid=event.uid
+        )
+        self.events.emit(regarding, event.reason, event.message, warning=event.warning)

@@ -1,0 +1,225 @@
+"""The certificate the webhooks are served with, from files or from the Secret all replicas share.
+
+A new certificate is loaded into the same TLS context: handshakes from then on get it, connections that
+are open go on, nothing is dropped. A certificate that cannot be used never replaces one that can.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+import tempfile
+from base64 import b64encode
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Protocol
+
+from corewise.kube.certificates import CertificateError, KeyPair, check_pair, not_after
+from corewise.kube.client import Client
+from corewise.kube.clock import Clock
+from corewise.kube.errors import Conflict, KubeError, NotFound
+from corewise.kube.objects import Secret
+from corewise.kube.resources import SECRETS
+from corewise.manager import authority
+from corewise.manager.authority import Certificates, Lifetimes
+from corewise.policy.metrics import CERTIFICATE_EXPIRY
+from corewise.prometheus.exposition import Exposition
+from corewise.service.logs import fields
+from corewise.service.supervision import Pulses
+
+log = logging.getLogger(__name__)
+
+SECRET_NAME = "corewise-webhook-certificates"  # noqa: S105 - the name of a Secret is none
+LOOP = "certificates"
+_LOOK_EVERY = 10.0
+_RETRY = 2.0
+_BEAT_LIMIT = 120.0
+
+
+class ServingContext:
+    """The TLS context of the webhooks, and the certificate in it."""
+
+    def __init__(self) -> None:
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.minimum_version = ssl.TLSVersion.TLSv1_2
+        self.loaded = asyncio.Event()
+        self.expires: datetime | None = None
+        self._pair: KeyPair | None = None
+
+    def load(self, pair: KeyPair) -> bool:
+        """Serve this certificate from the next handshake on; say whether it is another than before.
+
+        Raises:
+            CertificateError: if certificate and key are unreadable or do not belong together.
+        """
+        if pair == self._pair:
+            return False
+        check_pair(pair.certificate_pem, pair.key_pem)
+        with tempfile.TemporaryDirectory(prefix="corewise-") as directory:
+            path = Path(directory, "serving.pem")
+            path.touch(mode=0o600)
+            path.write_text(pair.certificate_pem + "\n" + pair.key_pem)
+            self.context.load_cert_chain(path)
+        self._pair, self.expires = pair, not_after(pair.certificate_pem)
+        self.loaded.set()
+        return True
+
+    def problem(self, now: datetime) -> str:
+        """Say why webhooks cannot be served with this certificate; empty if they can."""
+        if self.expires is None:
+            return "there is no serving certificate yet"
+        if self.expires <= now:
+            return f"the serving certificate expired at {self.expires:%Y-%m-%dT%H:%M:%SZ}: renew it"
+        return ""
+
+
+class CertificateSource(Protocol):
+    """Where the serving certificate comes from."""
+
+    async def current(self) -> KeyPair:
+        """Return the certificate to serve now.
+
+        Raises:
+            CertificateError: if what is there cannot be used.
+            KubeError: if the API server said no, or nothing.
+        """
+
+
+class FileCertificates:
+    """A certificate and key in files that something else renews, such as a mounted Secret of cert-manager."""
+
+    def __init__(self, certificate: str, key: str) -> None:
+        self._certificate = Path(certificate)
+        self._key = Path(key)
+
+    async def current(self) -> KeyPair:
+        return await asyncio.to_thread(self._read)
+
+    def _read(self) -> KeyPair:
+        try:
+            return KeyPair(self._certificate.read_text(), self._key.read_text())
+        except (OSError, UnicodeDecodeError) as error:
+            raise CertificateError(f"cannot read the certificate files: {error}") from error
+
+
+class SharedCertificates:
+    """Our own authority, kept in a Secret that all replicas share and any of them renews."""
+
+    def __init__(
+        self,
+        client: Client,
+        namespace: str,
+        hosts: tuple[str, ...],
+        installed_bundle: Callable[[], str],
+        *,
+        clock: Clock,
+        lifetimes: Lifetimes | None = None,
+    ) -> None:
+        self._client = client
+        self._namespace = namespace
+        self._hosts = hosts
+        self._installed_bundle = installed_bundle
+        self._clock = clock
+        self._lifetimes = lifetimes or Lifetimes()
+        self.bundle = ""
+
+    async def current(self) -> KeyPair:
+        """Return the shared certificate, after renewing what is due; who writes second reads again."""
+        while True:
+            try:
+                stored = await self._agreed()
+            except Conflict:
+                continue
+            self.bundle = stored.bundle
+            return stored.serving
+
+    async def _agreed(self) -> Certificates:
+        try:
+            secret = await self._client.get(SECRETS, SECRET_NAME, self._namespace)
+        except NotFound:
+            secret = None
+        stored = _usable(secret)
+        due = authority.renewed(
+            stored,
+            hosts=self._hosts,
+            installed_bundle=self._installed_bundle(),
+            now=self._clock.now(),
+            lifetimes=self._lifetimes,
+        )
+        if due is not stored:
+            await self._store(secret, due)
+            log.info("certificates renewed", extra=fields(serving_expires=due.serving.not_after))
+        return due
+
+    async def _store(self, secret: Secret | None, due: Certificates) -> None:
+        """Write the Secret; it must be as it was read, or not be there if it was not."""
+        texts = authority.data_of(due)
+        data = {key: None if text is None else _base64(text) for key, text in texts.items()}
+        if secret is None:
+            present = {key: value for key, value in data.items() if value is not None}
+            metadata = {"name": SECRET_NAME, "namespace": self._namespace}
+            await self._client.create(SECRETS, {"metadata": metadata, "data": present}, self._namespace)
+        else:
+            version = {"resourceVersion": secret.metadata.resource_version}
+            patch = {"metadata": version, "data": data}
+            await self._client.patch(SECRETS, SECRET_NAME, patch, namespace=self._namespace)
+
+
+class CertificateKeeper:
+    """Keeps the serving context current."""
+
+    def __init__(
+        self,
+        source: CertificateSource,
+        serving: ServingContext,
+        *,
+        metrics: Exposition,
+        pulses: Pulses,
+        clock: Clock,
+    ) -> None:
+        self._source = source
+        self._serving = serving
+        self._metrics = metrics
+        self._pulses = pulses
+        self._clock = clock
+        self._told = ""
+
+    async def run(self) -> None:
+        """Look for a new certificate every ten seconds, until cancelled."""
+        while True:
+            self._pulses.beat(LOOP, _BEAT_LIMIT)
+            await self.look()
+            await self._clock.sleep(_LOOK_EVERY if self._serving.expires else _RETRY)
+
+    async def look(self) -> None:
+        """Load the current certificate, if there is a usable one."""
+        try:
+            if self._serving.load(await self._source.current()):
+                log.info("serving certificate loaded", extra=fields(expires=self._serving.expires))
+        except (CertificateError, KubeError) as error:
+            self._tell(f"the serving certificate cannot be renewed: {error}")
+        else:
+            self._tell(self._serving.problem(self._clock.now()))
+        if self._serving.expires:
+            self._metrics.set(CERTIFICATE_EXPIRY, self._serving.expires.timestamp())
+
+    def _tell(self, problem: str) -> None:
+        if problem and problem != self._told:
+            log.error(problem)
+        self._told = problem
+
+
+def _usable(secret: Secret | None) -> Certificates | None:
+    if secret is None:
+        return None
+    try:
+        return authority.parse(secret.data)
+    except CertificateError as error:
+        log.warning("Secret is unusable and made anew", extra=fields(secret=SECRET_NAME, error=error))
+        return None
+
+
+def _base64(text: str) -> str:
+    return b64encode(text.encode()).decode()

@@ -1,0 +1,192 @@
+"""What the manager knows of the cluster: five caches, and the views of nodes made from them.
+
+Every replica keeps them, since the validating webhooks need them as much as the reconciler does. The resource
+NodeResourceTopology may not be installed: then no node has CPU facts, and everything else works.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from corewise.kube.cache import Cache
+from corewise.kube.client import Client
+from corewise.kube.clock import Clock
+from corewise.kube.errors import NotFound
+from corewise.kube.objects import ConfigMap, KubeObject, PartialObject
+from corewise.kube.resources import CONFIG_MAPS, MUTATING_WEBHOOKS, NODE_RESOURCE_TOPOLOGIES
+from corewise.manager.assessment import Surroundings
+from corewise.manager.configuration import UNKNOWN, ConfigurationReading, read_configuration
+from corewise.manager.demand import demand_of_node
+from corewise.manager.koordinator import interfering_webhook
+from corewise.manager.objects import (
+    DEMANDING_PODS,
+    MANAGED_NODES,
+    RUNNING_ON_A_NODE,
+    DemandingPod,
+    ManagedNode,
+    running_on,
+)
+from corewise.manager.options import ManagerOptions
+from corewise.manager.view import NodeView, view_of
+
+_POLL = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Listeners:
+    """Who is told what has changed: a node (by name), a node's pods, or what holds for all nodes."""
+
+    node: Callable[[str], None]
+    pods: Callable[[str], None]
+    everything: Callable[[], None]
+
+
+class Snapshot:
+    """The caches, and what is derived from them."""
+
+    def __init__(self, client: Client, options: ManagerOptions, listeners: Listeners, clock: Clock) -> None:
+        self._client = client
+        self._options = options
+        self._listeners = listeners
+        self._clock = clock
+        self._pods_of: dict[str, dict[str, DemandingPod]] = {}
+        self.reading = ConfigurationReading(UNKNOWN, present=False)
+        self.koordinator = ""
+        self.nodes = Cache(client, MANAGED_NODES, on_change=self._node_changed, clock=clock)
+        self.topologies = Cache(
+            client,
+            NODE_RESOURCE_TOPOLOGIES.typed(PartialObject),
+            on_change=self._topology_changed,
+            clock=clock,
+        )
+        self.pods = Cache(
+            client,
+            DEMANDING_PODS,
+            field_selector=RUNNING_ON_A_NODE,
+            on_change=self._pod_changed,
+            clock=clock,
+        )
+        self.config_maps = Cache(
+            client,
+            CONFIG_MAPS,
+            namespace=options.config_namespace,
+            field_selector=f"metadata.name={options.config_name}",
+            on_change=self._config_changed,
+            clock=clock,
+        )
+        self.webhooks = Cache(client, MUTATING_WEBHOOKS, on_change=self._webhooks_changed, clock=clock)
+
+    @property
+    def caches(self) -> Mapping[str, Cache[Any]]:
+        """The caches by the plural of their resource."""
+        return {
+            "nodes": self.nodes,
+            "noderesourcetopologies": self.topologies,
+            "pods": self.pods,
+            "configmaps": self.config_maps,
+            "mutatingwebhookconfigurations": self.webhooks,
+        }
+
+    @property
+    def unsynced(self) -> list[str]:
+        """The caches that have not listed their resource yet."""
+        return [
+            name
+            for name, cache in self.caches.items()
+            if not cache.synced.is_set() and not self._absent(cache)
+        ]
+
+    @property
+    def surroundings(self) -> Surroundings:
+        """What holds for all nodes now."""
+        return Surroundings(self.reading.configuration, self.koordinator, self._options.largest_amplification)
+
+    @property
+    def config_map(self) -> ConfigMap | None:
+        return self.config_maps.get(self._options.config_name, self._options.config_namespace)
+
+    async def synced(self) -> None:
+        """Wait until everything has been listed, and read the configuration even if there is none."""
+        while self.unsynced:
+            await self._clock.sleep(_POLL)
+        self._read_configuration()
+
+    async def run(self) -> None:
+        """Follow the cluster until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for name, cache in self.caches.items():
+                group.create_task(cache.run(), name=f"cache {name}")
+
+    def names(self) -> Iterable[str]:
+        return [str(name) for name in self.nodes.items]
+
+    def node_labels(self) -> Iterable[tuple[str, Mapping[str, str]]]:
+        return [(node.metadata.name, node.metadata.labels) for node in self.nodes.items.values()]
+
+    def view(self, name: str) -> NodeView | None:
+        """Return a node as it is now; None if there is none of that name."""
+        node = self.nodes.get(name)
+        return self.view_of(node) if node else None
+
+    def view_of(self, node: ManagedNode) -> NodeView:
+        """Return the view of a node that need not be the cached one."""
+        name = node.metadata.name
+        topology = self.topologies.get(name)
+        annotations = topology.metadata.annotations if topology else None
+        return view_of(node, annotations, lambda: self._pods_of.get(name, {}).values())
+
+    async def with_current_pods(self, node: NodeView) -> NodeView:
+        """Return the view with the pods that the API server has on the node now, whatever the cache says.
+
+        Raises:
+            KubeError: if it does not tell.
+        """
+        pods = await self._client.list(DEMANDING_PODS, field_selector=running_on(node.name))
+        return replace(node, demand=lambda: demand_of_node(pods, node.topology))
+
+    @staticmethod
+    def _absent(cache: Cache[Any]) -> bool:
+        return isinstance(cache.last_error, NotFound)
+
+    def _node_changed(self, old: KubeObject | None, new: KubeObject | None) -> None:
+        self._tell_node(old, new)
+
+    def _topology_changed(self, old: KubeObject | None, new: KubeObject | None) -> None:
+        if old is None or new is None or old.metadata.annotations != new.metadata.annotations:
+            self._tell_node(old, new)
+
+    def _tell_node(self, old: KubeObject | None, new: KubeObject | None) -> None:
+        changed = new or old
+        if changed:
+            self._listeners.node(changed.metadata.name)
+
+    def _pod_changed(self, old: DemandingPod | None, new: DemandingPod | None) -> None:
+        if old:
+            pods = self._pods_of.get(old.spec.node_name, {})
+            pods.pop(old.metadata.uid, None)
+            if not pods:
+                self._pods_of.pop(old.spec.node_name, None)
+        if new:
+            self._pods_of.setdefault(new.spec.node_name, {})[new.metadata.uid] = new
+        changed = new or old
+        if changed:
+            self._listeners.pods(changed.spec.node_name)
+
+    def _config_changed(self, _old: ConfigMap | None, _new: ConfigMap | None) -> None:
+        self._read_configuration()
+
+    def _read_configuration(self) -> None:
+        last_good, largest = self.reading.configuration, self._options.largest_amplification
+        reading = read_configuration(self.config_map, last_good, largest)
+        if reading != self.reading:
+            self.reading = reading
+            self._listeners.everything()
+
+    def _webhooks_changed(self, _old: KubeObject | None, _new: KubeObject | None) -> None:
+        koordinator = interfering_webhook(self.webhooks.items.values())
+        if koordinator != self.koordinator:
+            self.koordinator = koordinator
+            self._listeners.everything()

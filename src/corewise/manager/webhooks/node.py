@@ -1,0 +1,167 @@
+"""Validating webhook on nodes: changes of ratios by anybody are safe and well-formed, or refused.
+
+- A ratio annotation or the enabling label that is changed to something unreadable is refused.
+- Removing the -original annotation alone is refused: the ratio that corewise computed would from then on
+  count as the user's own, and be multiplied again.
+- A change after which the node's pods no longer fit is refused: a lower ratio annotation, or a label or
+  original ratio that makes the manager want a lower one. The refusal names the smallest safe ratio. The
+  annotation ``node.corewise.io/allow-unsafe-amplification-change`` overrides.
+- A higher cpu ratio on a node whose real usage is above 60 % is warned about, where usage is known
+  (metrics.k8s.io); where that API is absent, nothing is said.
+
+Writes that change none of this, by far the most, are answered from a comparison of labels and annotations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+
+from corewise.amplification import Misfit, Ratios, allows_unsafe_change, busy_raise, misfits, read_ratios
+from corewise.amplification.amounts import CPU
+from corewise.amplification.stated import effective_ratios, raw_amounts
+from corewise.kube.admission import AdmissionRequest
+from corewise.kube.decoding import decode_object
+from corewise.manager.assessment import Surroundings, lowered, normalization_of, wanted_ratio
+from corewise.manager.objects import MANAGED_NODES, ManagedNode
+from corewise.manager.view import NodeView
+from corewise.manager.webhooks.answers import Answer, allowed, refused
+from corewise.normalization import decide
+from corewise.policy.configuration import LARGEST_NORMALIZATION_RATIO, NO_NORMALIZATION
+from corewise.policy.names import (
+    AMPLIFICATION_ORIGINAL,
+    AMPLIFICATION_RATIO,
+    NORMALIZATION_ENABLED,
+    NORMALIZATION_RATIO,
+)
+from corewise.policy.reasons import Reason
+from corewise.quantities import ONE, Ratio, RatioError
+
+Usage = Callable[[str], Awaitable[int | None]]
+_RATIO_MAPS = (AMPLIFICATION_RATIO, AMPLIFICATION_ORIGINAL)
+_LOOKED_AT = (*_RATIO_MAPS, NORMALIZATION_RATIO)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeWebhook:
+    """Answers reviews of nodes.
+
+    ``ready`` says whether the nodes' pods are known; ``usage`` asks for a node's real CPU usage in milli-CPU.
+    The manager's own writes go through nodes/status and never come here: it checks them itself.
+    """
+
+    surroundings: Callable[[], Surroundings]
+    view: Callable[[ManagedNode], NodeView]
+    ready: Callable[[], bool]
+    usage: Usage
+
+    async def review(self, request: AdmissionRequest) -> Answer:
+        """Answer one review.
+
+        Raises:
+            DecodeError: if the objects are not Nodes.
+        """
+        new_node = decode_object(MANAGED_NODES, request.object, "object")
+        old_node = decode_object(MANAGED_NODES, request.old_object, "oldObject")
+        if not _differ(old_node, new_node):
+            return allowed(request)
+        old, new = self.view(old_node), self.view(new_node)
+        around = self.surroundings()
+        refusal = _refusal(request, old, new, around.largest)
+        if refusal:
+            return refusal
+        if not self.ready():
+            return allowed(request, warnings=["the node's pods are not known yet: safety was not checked"])
+        unsafe = _unsafe(old, new, around)
+        if unsafe and not allows_unsafe_change(new.annotations):
+            message = "; ".join(each.message for each in unsafe)
+            fix = Reason.UNSAFE_DECREASE_REFUSED.text.fix
+            return refused(request, f"{message}. {fix}", code=403, reason=Reason.UNSAFE_DECREASE_REFUSED)
+        warnings = [f"{each.message} ({Reason.UNSAFE_DECREASE_ALLOWED})" for each in unsafe]
+        return allowed(request, warnings=[*warnings, *await self._busy(old, new, around)])
+
+    async def _busy(self, old: NodeView, new: NodeView, around: Surroundings) -> Iterable[str]:
+        before = effective_ratios(old.annotations, maximum=around.largest)
+        after = effective_ratios(new.annotations, maximum=around.largest)
+        if not any(lowered(after, before)):
+            return ()
+        raw = raw_amounts(old.amounts, old.annotations).capacity.get(CPU)
+        used = await self.usage(new.name)
+        percent = used * 100 // raw.milli if used is not None and raw and raw.milli else None
+        finding = busy_raise(old=before, new=after, cpu_usage_percent=percent)
+        return (f"{finding.message} ({finding.reason})",) if finding else ()
+
+
+def _differ(old: ManagedNode, new: ManagedNode) -> bool:
+    before, after = old.metadata, new.metadata
+    return before.labels != after.labels or any(
+        before.annotations.get(name) != after.annotations.get(name) for name in _LOOKED_AT
+    )
+
+
+def _refusal(request: AdmissionRequest, old: NodeView, new: NodeView, largest: Ratio) -> Answer | None:
+    """Refuse what is wrong whatever the node's pods request."""
+    faults = list(_malformed(old, new, largest))
+    if faults:
+        return refused(request, "; ".join(faults), code=422, reason="Invalid")
+    if _disowned(old, new):
+        text = Reason.ORIGINAL_NEEDED.text
+        return refused(request, f"{text.meaning} {text.fix}", code=403, reason=Reason.ORIGINAL_NEEDED)
+    return None
+
+
+def _malformed(old: NodeView, new: NodeView, largest: Ratio) -> Iterable[str]:
+    """Say what is wrong with the texts that this write changes; what was wrong before stays allowed."""
+    for name in _RATIO_MAPS:
+        text = new.annotations.get(name)
+        if text is not None and text != old.annotations.get(name):
+            findings = read_ratios(text, annotation=name, maximum=largest).findings
+            yield from (finding.message for finding in findings)
+            if findings and name == AMPLIFICATION_ORIGINAL:
+                yield "to have no ratio of your own, set it to {}"
+    text = new.annotations.get(NORMALIZATION_RATIO)
+    if text is not None and text != old.annotations.get(NORMALIZATION_RATIO):
+        yield from _malformed_normalization(text)
+    label = new.labels.get(NORMALIZATION_ENABLED)
+    if label is not None and label != old.labels.get(NORMALIZATION_ENABLED):
+        verdict = decide({NORMALIZATION_ENABLED: label}, None, NO_NORMALIZATION)
+        if verdict.reason is Reason.ENABLE_LABEL_INVALID:
+            yield verdict.message
+
+
+def _disowned(old: NodeView, new: NodeView) -> bool:
+    """Whether a ratio of corewise's would stay, and pass for the user's own."""
+    ratio = new.annotations.get(AMPLIFICATION_RATIO)
+    removed = AMPLIFICATION_ORIGINAL in old.annotations and AMPLIFICATION_ORIGINAL not in new.annotations
+    return removed and ratio is not None and ratio == old.annotations.get(AMPLIFICATION_RATIO)
+
+
+def _malformed_normalization(text: str) -> Iterable[str]:
+    try:
+        ratio = Ratio.parse(text)
+    except RatioError as error:
+        yield f"annotation {NORMALIZATION_RATIO}: {error}"
+        return
+    if not ONE <= ratio <= LARGEST_NORMALIZATION_RATIO:
+        yield f"annotation {NORMALIZATION_RATIO}: {text} is outside {ONE}..{LARGEST_NORMALIZATION_RATIO}"
+
+
+def _wanted(node: NodeView, around: Surroundings) -> Ratios:
+    return wanted_ratio(node, normalization_of(node, around.configuration), around).ratios
+
+
+def _unsafe(old: NodeView, new: NodeView, around: Surroundings) -> tuple[Misfit, ...]:
+    """Return what no longer fits: by the annotation itself, or by what the manager makes of the write."""
+    before = effective_ratios(old.annotations, maximum=around.largest)
+    after = effective_ratios(new.annotations, maximum=around.largest)
+    targets = [after]
+    wanted = _wanted(new, around)
+    if any(lowered(_wanted(old, around), wanted)):
+        targets.append(wanted)
+    targets = [target for target in targets if any(lowered(before, target))]
+    if not targets:
+        return ()
+    raw = raw_amounts(old.amounts, old.annotations).allocatable
+    demand = old.demand()
+    found = [misfits(old=before, new=target, raw_allocatable=raw, demand=demand) for target in targets]
+    return max(found, key=len)

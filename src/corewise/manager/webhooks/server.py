@@ -1,0 +1,96 @@
+"""HTTPS around the webhooks: POST a review, get an answer.
+
+Malformed reviews are answered with 400 and a message. A bug in a webhook is answered with 500, logged
+with its traceback by the server and counted; with failurePolicy Ignore the write then goes through as if
+no webhook was there, and no kubelet is held up. On shutdown, reviews in flight are answered first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Coroutine, Mapping
+
+from aiohttp import web
+
+from corewise.kube.admission import decode_review
+from corewise.kube.errors import DecodeError
+from corewise.manager.serving import ServingContext
+from corewise.manager.webhooks.answers import Outcome, Review
+from corewise.policy.metrics import WEBHOOK_REQUESTS, WEBHOOK_SECONDS
+from corewise.prometheus.exposition import Exposition
+from corewise.service.listening import started
+from corewise.service.options import Address
+
+log = logging.getLogger(__name__)
+
+NODE_STATUS = "node-status"
+NODE = "node"
+CONFIG_MAP = "config-map"
+PATHS = {NODE_STATUS: "/mutate-node-status", NODE: "/validate-node", CONFIG_MAP: "/validate-config"}
+_LARGEST_REVIEW = 16 * 1024 * 1024
+_GRACE = 10.0
+
+
+class WebhookServer:
+    """Serves the webhooks from the moment there is a certificate."""
+
+    def __init__(
+        self, listen: Address, serving: ServingContext, reviews: Mapping[str, Review], metrics: Exposition
+    ) -> None:
+        self._listen = listen
+        self._serving = serving
+        self._reviews = reviews
+        self._metrics = metrics
+        self.listening = asyncio.Event()
+        self.address = listen
+
+    async def run(self) -> None:
+        """Serve until cancelled."""
+        await self._serving.loaded.wait()
+        runner = web.AppRunner(self.application(), access_log=None, logger=log, shutdown_timeout=_GRACE)
+        await runner.setup()
+        try:
+            site = web.TCPSite(
+                runner, self._listen.host or None, self._listen.port, ssl_context=self._serving.context
+            )
+            await started(site, self._listen)
+            self.address = Address(self._listen.host, runner.addresses[0][1])
+            self.listening.set()
+            log.info("webhooks listen on %s", self.address)
+            await asyncio.Event().wait()
+        finally:
+            self.listening.clear()
+            await runner.cleanup()
+
+    def application(self) -> web.Application:
+        """Return the routes."""
+        application = web.Application(client_max_size=_LARGEST_REVIEW)
+        for name, review in self._reviews.items():
+            application.router.add_post(PATHS[name], _handler(name, review, self._metrics))
+        return application
+
+
+def _handler(
+    name: str, review: Review, metrics: Exposition
+) -> Callable[[web.Request], Coroutine[None, None, web.Response]]:
+    async def handle(http: web.Request) -> web.Response:
+        started = time.perf_counter()
+        outcome = Outcome.BUG
+        try:
+            body = await http.read()
+            answer = await review(decode_review(body))
+            outcome = answer.outcome
+            return web.Response(body=answer.body, content_type="application/json")
+        except DecodeError as error:
+            outcome = Outcome.MALFORMED
+            return web.Response(status=400, text=f"{error}\n")
+        except web.HTTPException:
+            outcome = Outcome.MALFORMED
+            raise
+        finally:
+            metrics.count(WEBHOOK_REQUESTS, name, outcome)
+            metrics.observe(WEBHOOK_SECONDS, time.perf_counter() - started, name)
+
+    return handle

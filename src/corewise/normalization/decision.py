@@ -1,0 +1,136 @@
+"""Which normalization ratio a node has.
+
+1. The node's strategy is the cluster's with the first matching nodeConfigs entry over it.
+2. Enabled is what the node's label says, else the strategy, else no. An unreadable label is an error verdict.
+3. Disabled: the ratio is 1.00, written out.
+4. Enabled: the model's ratio for HT and turbo as they are set. Where model or field is missing, defaultRatio;
+   it does not stand in for missing or malformed CPU facts.
+5. A ratio outside 1.00..5.00 is an error verdict, never clamped.
+
+An error verdict has no ratio: the node's annotations stay as they are.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from corewise.policy.configuration import (
+    LARGEST_NORMALIZATION_RATIO,
+    SMALLEST_RATIO,
+    NormalizationConfig,
+    NormalizationStrategy,
+    RatioField,
+)
+from corewise.policy.facts import CPUFacts, FactsProblem
+from corewise.policy.names import NORMALIZATION_ENABLED
+from corewise.policy.reasons import Reason
+from corewise.quantities import ONE, Ratio
+
+_TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
+_FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False"})
+DEFAULT_FIELD = "defaultRatio"
+
+
+@dataclass(frozen=True, slots=True)
+class NormalizationVerdict:
+    """What was decided for one node, and from what.
+
+    ``ratio`` is None where things are left as they are. ``ratio_field`` is the key the ratio comes from, or
+    was looked for under; ``nearest_model`` is the known model spelled most like an unknown one.
+    """
+
+    ratio: Ratio | None
+    reason: Reason
+    message: str
+    enabled_by: str
+    strategy_source: str
+    ratio_field: str = ""
+    nearest_model: str | None = None
+
+
+def decide(
+    labels: Mapping[str, str], facts: CPUFacts | FactsProblem | None, config: NormalizationConfig
+) -> NormalizationVerdict:
+    """Decide a node's ratio from its labels and CPU facts; ``facts`` is None where it has reported none."""
+    strategy, source = config.strategy_for(labels)
+    enabled, enabled_by = _enabled(labels, strategy)
+    draft = NormalizationVerdict(None, Reason.NORMALIZATION_DISABLED, "", enabled_by, source)
+    if enabled is None:
+        return replace(
+            draft,
+            reason=Reason.ENABLE_LABEL_INVALID,
+            message=f'{enabled_by} is not a bool string: write "true" or "false", or remove the label',
+        )
+    if not enabled:
+        return replace(draft, ratio=ONE, message=f"normalization is off ({enabled_by})")
+    if facts is None:
+        message = "the node's NodeResourceTopology states no CPU facts"
+        return replace(draft, reason=Reason.CPU_FACTS_MISSING, message=message)
+    if isinstance(facts, FactsProblem):
+        return replace(draft, reason=facts.reason, message=facts.message)
+    return _in_range(_looked_up(draft, facts, strategy))
+
+
+def _enabled(labels: Mapping[str, str], strategy: NormalizationStrategy) -> tuple[bool | None, str]:
+    label = labels.get(NORMALIZATION_ENABLED)
+    if label is not None:
+        known = True if label in _TRUE else False if label in _FALSE else None
+        return known, f'label {NORMALIZATION_ENABLED}="{label}"'
+    if strategy.enable is None:
+        return False, "neither label nor strategy enables it"
+    return strategy.enable, f"strategy says enable: {str(strategy.enable).lower()}"
+
+
+def _looked_up(
+    draft: NormalizationVerdict, facts: CPUFacts, strategy: NormalizationStrategy
+) -> NormalizationVerdict:
+    field = RatioField.of(hyper_threading=facts.hyper_threading, turbo=facts.turbo)
+    model = strategy.ratio_model.get(facts.model)
+    ratio = model.get(field) if model is not None else None
+    if ratio is not None:
+        message = f'{field} of "{facts.model}" is {ratio}'
+        return replace(
+            draft, ratio=ratio, reason=Reason.RATIO_FROM_MODEL, message=message, ratio_field=field.value
+        )
+    if model is None:
+        nearest = nearest_model(facts.model, tuple(strategy.ratio_model))
+        also = f'; nearest is "{nearest}"' if nearest else ""
+        reason, missing = Reason.UNKNOWN_CPU_MODEL, f'ratioModel has no entry for "{facts.model}"{also}'
+    else:
+        nearest = None
+        reason, missing = Reason.RATIO_FIELD_MISSING, f'ratioModel has no {field} for "{facts.model}"'
+    draft = replace(draft, nearest_model=nearest)
+    if strategy.default_ratio is None:
+        return replace(
+            draft, reason=reason, message=f"{missing}, and there is no defaultRatio", ratio_field=field.value
+        )
+    return replace(
+        draft,
+        ratio=strategy.default_ratio,
+        reason=Reason.RATIO_FROM_DEFAULT,
+        message=f"{missing}; defaultRatio is {strategy.default_ratio}",
+        ratio_field=DEFAULT_FIELD,
+    )
+
+
+def _in_range(verdict: NormalizationVerdict) -> NormalizationVerdict:
+    ratio = verdict.ratio
+    if ratio is None or SMALLEST_RATIO <= ratio <= LARGEST_NORMALIZATION_RATIO:
+        return verdict
+    allowed = f"{SMALLEST_RATIO}..{LARGEST_NORMALIZATION_RATIO}"
+    message = f"{verdict.message}, which is outside {allowed}"
+    return replace(verdict, ratio=None, reason=Reason.RATIO_OUT_OF_RANGE, message=message)
+
+
+@lru_cache(maxsize=256)
+def nearest_model(model: str, known: tuple[str, ...]) -> str | None:
+    """Return the known model spelled most like this one, if any is like it.
+
+    Cached, since the nodes of a cluster share few models and every pass asks anew.
+    """
+    by_lower = {name.lower(): name for name in known}
+    nearest = difflib.get_close_matches(model.lower(), by_lower, n=1, cutoff=0.5)
+    return by_lower[nearest[0]] if nearest else None

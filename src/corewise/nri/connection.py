@@ -1,0 +1,193 @@
+"""One connection to the runtime: calls in both directions over the same socket.
+
+One task reads, one answers. Requests are answered one at a time in the order in which they came, as the
+runtime makes them; a handler therefore never sees two at once. Reading goes on meanwhile, so that the end of
+the connection and answers to calls of our own are seen at once.
+
+A request's time counts from its arrival, not from when its turn comes. Whatever ends the connection also
+ends the calls that wait for an answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any, Never
+
+from corewise.nri import codec
+from corewise.nri.errors import CallRefused, ConnectionLost, NoAnswer, NRIError, ProtocolViolation
+from corewise.nri.framing import Decoder, Kind, Message, Stream, encode
+
+RUNTIME_SERVICE = "nri.pkg.api.v1alpha1.Runtime"
+_CHUNK = 1 << 16
+_BACKLOG = 64
+_NANO = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A call of the runtime. ``allowed`` seconds after ``arrived`` it gives up; 0 if it did not say."""
+
+    service: str
+    method: str
+    payload: bytes
+    arrived: float
+    allowed: float
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a request is answered with; a ``code`` other than 0 is a gRPC error code."""
+
+    payload: bytes = b""
+    code: int = 0
+    message: str = ""
+
+
+class Connection:
+    """Owns neither reader nor writer: whoever opened them closes them."""
+
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        answer: Callable[[Request], Awaitable[Reply]],
+    ) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._answer = answer
+        self._requests: asyncio.Queue[tuple[int, Request]] = asyncio.Queue(_BACKLOG)
+        self._calls: dict[int, asyncio.Future[bytes]] = {}
+        self._last_call = -1
+        self._last_request = 0
+        self._ended: NRIError | None = None
+
+    async def run(self, session: Coroutine[Any, Any, Never]) -> Never:
+        """Read and answer, beside ``session``, which may call, until one of the three fails.
+
+        Raises:
+            ConnectionLost: if the runtime closed the connection.
+            ProtocolViolation: if it sent what it may not.
+        """
+        working = self._answer_all(), session, self._read_all()
+        tasks = [asyncio.create_task(work, name="nri-connection") for work in working]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            next(task for task in tasks if task.done()).result()
+        except NRIError as error:
+            self._ended = error
+            raise
+        finally:
+            for task in tasks:
+                task.cancel()
+            self._end_calls(self._ended or ConnectionLost("the connection was closed"))
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def call(self, method: str, payload: bytes, *, patience: float) -> bytes:
+        """Call the runtime's service, and return its answer.
+
+        Raises:
+            CallRefused: if the runtime answers with an error.
+            NoAnswer: if it does not answer within ``patience`` seconds.
+            TooLarge: if the payload is too large to be sent.
+            ConnectionLost, ProtocolViolation: if the connection has ended, or ends now.
+        """
+        if self._ended is not None:
+            raise self._ended
+        self._last_call += 2
+        number = self._last_call
+        request = codec.encode(
+            "Request",
+            service=RUNTIME_SERVICE,
+            method=method,
+            payload=payload,
+            timeout_nano=int(patience * _NANO),
+        )
+        answer = self._calls[number] = asyncio.get_running_loop().create_future()
+        try:
+            async with asyncio.timeout(patience):
+                await self._send(Message(Stream.RUNTIME, number, Kind.REQUEST, request))
+                return _payload(method, await answer)
+        except TimeoutError as error:
+            raise NoAnswer(f"the runtime did not answer {method} within {patience:g} s") from error
+        finally:
+            del self._calls[number]
+
+    async def _read_all(self) -> Never:
+        decoder = Decoder()
+        while data := await self._read():
+            for message in decoder.feed(data):
+                self._take(message)
+        if decoder.pending:
+            raise ConnectionLost(
+                f"the runtime closed the connection within a message ({decoder.pending} bytes)"
+            )
+        raise ConnectionLost("the runtime closed the connection")
+
+    async def _read(self) -> bytes:
+        try:
+            return await self._reader.read(_CHUNK)
+        except OSError as error:
+            raise ConnectionLost(f"the connection broke: {error}") from error
+
+    def _take(self, message: Message) -> None:
+        if message.kind is Kind.RESPONSE:
+            self._take_response(message)
+        else:
+            self._take_request(message)
+
+    def _take_response(self, message: Message) -> None:
+        """Hand the answer to the call that waits for it; nobody may wait any longer."""
+        if message.call > self._last_call:
+            raise ProtocolViolation(f"an answer to call {message.call}, which was never made")
+        waiting = self._calls.get(message.call)
+        if waiting and not waiting.done():
+            waiting.set_result(message.payload)
+
+    def _take_request(self, message: Message) -> None:
+        if message.call <= self._last_request:
+            raise ProtocolViolation(f"request {message.call} after {self._last_request}: numbers must grow")
+        self._last_request = message.call
+        envelope = codec.decode("Request", message.payload)
+        now = asyncio.get_running_loop().time()
+        request = Request(
+            service=envelope.service,
+            method=envelope.method,
+            payload=envelope.payload,
+            arrived=now,
+            allowed=max(0, envelope.timeout_nano) / _NANO,
+        )
+        try:
+            self._requests.put_nowait((message.call, request))
+        except asyncio.QueueFull:
+            raise ProtocolViolation(f"more than {_BACKLOG} requests without waiting for an answer") from None
+
+    async def _answer_all(self) -> Never:
+        while True:
+            number, request = await self._requests.get()
+            reply = await self._answer(request)
+            status: dict[str, Any] = {"code": reply.code, "message": reply.message}
+            response = codec.encode("Response", status=status, payload=reply.payload)
+            await self._send(Message(Stream.PLUGIN, number, Kind.RESPONSE, response))
+
+    async def _send(self, message: Message) -> None:
+        try:
+            self._writer.write(encode(message))
+            await self._writer.drain()
+        except OSError as error:
+            raise ConnectionLost(f"the connection broke: {error}") from error
+
+    def _end_calls(self, error: NRIError) -> None:
+        self._ended = error
+        for waiting in self._calls.values():
+            if not waiting.done():
+                waiting.set_exception(error)
+
+
+def _payload(method: str, response: bytes) -> bytes:
+    decoded = codec.decode("Response", response)
+    if decoded.status.code:
+        raise CallRefused(method, decoded.status.code, decoded.status.message)
+    payload: bytes = decoded.payload
+    return payload

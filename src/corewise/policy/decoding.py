@@ -1,0 +1,219 @@
+"""From JSON with positions to typed values, with every problem told and none raised.
+
+A Decoder walks the tree that :mod:`corewise.policy.json_text` has read. Each of its methods takes a Place and
+returns the value there, or None if the place is empty (absent or null) or wrong; what is wrong is
+then in ``problems``. Unknown keys are warnings, since configuration outlives programs; everything else is
+an error.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import StrEnum
+from fractions import Fraction
+from typing import Generic, TypeVar
+
+from corewise.policy.json_tree import BROKEN, Items, Located, Members, Path, Reading, Value, path_text
+from corewise.quantities import Ratio, RatioError
+
+T = TypeVar("T")
+_LONGEST_SHOWN = 40
+
+
+class Severity(StrEnum):
+    """An error makes the whole text unusable; a warning does not."""
+
+    ERROR = "error"
+    WARNING = "warning"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What is wrong at one place of a text, and what to write there. Line and column count from 1."""
+
+    severity: Severity
+    line: int
+    column: int
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        where = f"line {self.line}, column {self.column}"
+        return f"{where}: {self.path}: {self.message}" if self.path else f"{where}: {self.message}"
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed(Generic[T]):
+    """A value, None if the text has errors, and all problems in the order of the text."""
+
+    value: T | None
+    problems: tuple[Problem, ...]
+
+    @property
+    def errors(self) -> tuple[Problem, ...]:
+        return tuple(each for each in self.problems if each.severity is Severity.ERROR)
+
+    @property
+    def warnings(self) -> tuple[Problem, ...]:
+        return tuple(each for each in self.problems if each.severity is Severity.WARNING)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A value, its path, and the offset to name when it is wrong."""
+
+    value: Value
+    path: Path
+    offset: int
+
+    @classmethod
+    def of(cls, located: Located, path: Path) -> Place:
+        return cls(located.value, path, located.offset)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is to be decoded here: absent, null, or already told to be broken."""
+        return self.value is None or self.value is BROKEN
+
+
+class Decoder:
+    """Typed access to a reading; collects problems."""
+
+    def __init__(self, reading: Reading) -> None:
+        self._positions = reading.positions
+        self.is_complete = reading.complete
+        self.problems = [
+            Problem(Severity.ERROR, fault.line, fault.column, fault.path, fault.message)
+            for fault in reading.faults
+        ]
+        self.root = Place.of(reading.root or Located(BROKEN, 0), ())
+
+    def finish(self, value: T) -> Parsed[T]:
+        """Return the value, unless there are errors, with the problems in the order of the text."""
+        problems = tuple(sorted(self.problems, key=lambda each: (each.line, each.column)))
+        failed = any(each.severity is Severity.ERROR for each in problems)
+        return Parsed(None if failed else value, problems)
+
+    def position(self, place: Place) -> tuple[int, int]:
+        return self._positions.at(place.offset)
+
+    def tell(self, place: Place, message: str, severity: Severity = Severity.ERROR) -> None:
+        line, column = self.position(place)
+        self.problems.append(Problem(severity, line, column, path_text(place.path), message))
+
+    def entries(self, place: Place) -> list[tuple[Place, Place]]:
+        """Return the key and the value of each member of an object."""
+        if place.is_empty:
+            return []
+        if not isinstance(place.value, Members):
+            self.tell(place, f"must be an object {{...}}, not {shown(place.value)}")
+            return []
+        return [
+            (Place(member.key, (*place.path, member.key), member.offset), Place.of(member.value, path))
+            for member in place.value
+            for path in [(*place.path, member.key)]
+        ]
+
+    def fields(self, place: Place, known: Iterable[str]) -> Fields:
+        """Return the known members of an object; warn about each of the others."""
+        names = list(known)
+        found: dict[str, Place] = {}
+        for key, value in self.entries(place):
+            name = key.path[-1]
+            if name in names:
+                found[str(name)] = value
+            else:
+                self.tell(key, f"unknown key{did_you_mean(str(name), names)}", Severity.WARNING)
+        return Fields(place, found)
+
+    def items(self, place: Place) -> list[Place]:
+        if place.is_empty:
+            return []
+        if not isinstance(place.value, Items):
+            self.tell(place, f"must be a list [...], not {shown(place.value)}")
+            return []
+        return [Place.of(item, (*place.path, index)) for index, item in enumerate(place.value)]
+
+    def text(self, place: Place) -> str | None:
+        if place.is_empty or isinstance(place.value, str):
+            return place.value if isinstance(place.value, str) else None
+        self.tell(place, f"must be a string in double quotes, not {shown(place.value)}")
+        return None
+
+    def flag(self, place: Place) -> bool | None:
+        if place.is_empty or isinstance(place.value, bool):
+            return place.value if isinstance(place.value, bool) else None
+        self.tell(place, f"must be true or false, without quotes, not {shown(place.value)}")
+        return None
+
+    def ratio(self, place: Place, smallest: Ratio, largest: Ratio, hint: str = "") -> Ratio | None:
+        """Read a JSON number with at most two decimal places in ``smallest``..``largest``."""
+        if place.is_empty:
+            return None
+        allowed = f"{smallest}..{largest}"
+        if not isinstance(place.value, Decimal):
+            self.tell(place, f"{_not_a_number(place.value)} in {allowed}")
+            return None
+        low, high = Decimal(str(smallest)), Decimal(str(largest))
+        if not low <= place.value <= high:
+            why = f": {hint}" if hint and place.value < low else ""
+            self.tell(place, f"{shown(place.value)} is outside {allowed}{why}")
+            return None
+        hundredths = Fraction(place.value) * 100
+        if hundredths.denominator != 1:
+            near = Ratio(round(hundredths))
+            self.tell(place, f"{shown(place.value)} has more than two decimal places: write {near}")
+            return None
+        return Ratio(int(hundredths))
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """The known members of one object."""
+
+    owner: Place
+    found: dict[str, Place]
+
+    def __getitem__(self, name: str) -> Place:
+        """Return the place of a member; an empty place if it is absent."""
+        return self.found.get(name) or Place(None, (*self.owner.path, name), self.owner.offset)
+
+
+def did_you_mean(word: str, known: Iterable[str], closeness: float = 0.6) -> str:
+    """Return ``: did you mean "enable"?`` for the known word nearest to an unknown one, or nothing."""
+    by_lower = {name.lower(): name for name in known}
+    nearest = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=closeness)
+    return f': did you mean "{by_lower[nearest[0]]}"?' if nearest else ""
+
+
+def shown(value: Value) -> str:
+    """Print a JSON value for a message, at no great length."""
+    match value:
+        case Members():
+            return "an object"
+        case Items():
+            return "a list"
+        case bool():
+            return str(value).lower()
+        case str():
+            return f'"{value[:_LONGEST_SHOWN]}"'
+        case _:
+            return str(value)[:_LONGEST_SHOWN]
+
+
+def _not_a_number(value: Value) -> str:
+    if not isinstance(value, str):
+        return f"must be a number, not {shown(value)}: write one"
+    text = value.strip()
+    try:
+        return f"{shown(value)} is text: write the number without quotes, {Ratio.parse(text)},"
+    except RatioError:
+        pass
+    with_point = text.replace(",", ".")
+    try:
+        return f"{shown(value)} is text, and has a comma: write the number {Ratio.parse(with_point)},"
+    except RatioError:
+        return f"{shown(value)} is not a number: write one with at most two decimal places"

@@ -1,0 +1,244 @@
+"""Every metric of corewise: one table, from which the programs register them and docs/reference.md is made.
+
+Names follow Prometheus' rules: a base unit in the name, ``_total`` on counters. CPU amounts are in cores and
+say whether they are raw or amplified. Ratios are exported as the decimal number they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class MetricType(Enum):
+    """How a metric behaves, as Prometheus names it."""
+
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    HISTOGRAM = "histogram"
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One row of the reference. ``labels`` are the names of its labels; ``buckets`` those of a histogram.
+
+    ``tallied``: a counter whose totals are kept elsewhere (in the kernel, by a writer) and set as they stand.
+    """
+
+    name: str
+    type: MetricType
+    meaning: str
+    labels: tuple[str, ...] = ()
+    buckets: tuple[float, ...] = ()
+    exported_by: str = "manager"
+    tallied: bool = False
+
+
+MANAGER, AGENT = "manager", "agent"
+
+
+def _counter(name: str, meaning: str, *labels: str, by: str = MANAGER) -> Metric:
+    return Metric(name, MetricType.COUNTER, meaning, labels, exported_by=by)
+
+
+def _tally(name: str, meaning: str, *labels: str, by: str = MANAGER) -> Metric:
+    return Metric(name, MetricType.COUNTER, meaning, labels, exported_by=by, tallied=True)
+
+
+def _gauge(name: str, meaning: str, *labels: str, by: str = MANAGER) -> Metric:
+    return Metric(name, MetricType.GAUGE, meaning, labels, exported_by=by)
+
+
+NODES_ASSESSED = _gauge("corewise_nodes", "Nodes the leader has assessed.")
+NODES_PROBLEM = _gauge(
+    "corewise_nodes_problem", "Nodes with a warning verdict, by its reason code.", "reason"
+)
+NODES_PENDING = _gauge(
+    "corewise_nodes_amplification_pending",
+    "Nodes whose ratio is set and whose status does not show it yet.",
+)
+NODES_HELD_BACK = _gauge(
+    "corewise_nodes_amplification_held_back",
+    "Nodes on which an unsafe decrease of the amplification ratio is due and not carried out yet.",
+)
+NODE_NORMALIZATION_RATIO = _gauge(
+    "corewise_node_cpu_normalization_ratio", "Normalization ratio annotated on the node.", "node"
+)
+NODE_AMPLIFICATION_RATIO = _gauge(
+    "corewise_node_amplification_ratio", "Amplification ratio annotated on the node.", "node", "resource"
+)
+NODE_RAW_CPU = _gauge("corewise_node_raw_cpu_cores", "Raw allocatable CPU of the node.", "node")
+NODE_AMPLIFIED_CPU = _gauge(
+    "corewise_node_amplified_cpu_cores",
+    "Amplified allocatable CPU of the node, as its status shows it.",
+    "node",
+)
+WRITES = _counter(
+    "corewise_node_writes_total",
+    "Writes to nodes by the manager, by action (PatchNode, TouchNodeStatus, RepairNodeStatus) and result.",
+    "action",
+    "result",
+)
+EVENTS = _counter(
+    "corewise_events_total", "Events asked for, by reason code, before de-duplication.", "reason"
+)
+QUEUE = _gauge("corewise_reconcile_queue_nodes", "Nodes waiting to be assessed.")
+WEBHOOK_REQUESTS = _counter(
+    "corewise_webhook_requests_total",
+    "Admission reviews, by webhook and outcome (allowed, changed, refused, malformed, bug).",
+    "webhook",
+    "outcome",
+)
+WEBHOOK_SECONDS = Metric(
+    "corewise_webhook_duration_seconds",
+    MetricType.HISTOGRAM,
+    "Time spent in the handler of an admission review.",
+    ("webhook",),
+    (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.05, 0.25, 1.0),
+)
+HEARTBEATS_QUIETED = _counter(
+    "corewise_webhook_heartbeats_quieted_total",
+    "Kubelet status writes that changed nothing but heartbeat times and were therefore not stored.",
+)
+CHANGES_UNDONE = _counter(
+    "corewise_webhook_status_changes_undone_total",
+    "Amplified amounts set by a writer other than the node's kubelet, and undone.",
+)
+CONFIG_VALID = _gauge(
+    "corewise_config_valid", "1 if this key of the ConfigMap is without errors or absent, else 0.", "key"
+)
+CERTIFICATE_EXPIRY = _gauge(
+    "corewise_certificate_expiry_timestamp_seconds", "When the webhooks' serving certificate expires."
+)
+LEADER = _gauge("corewise_leader", "1 on the replica that holds the lease, else 0.")
+LOOP_RESTARTS = _counter(
+    "corewise_loop_restarts_total",
+    "Restarts of a loop after a bug in it.",
+    "loop",
+    by=f"{MANAGER}, {AGENT}",
+)
+CACHE_OBJECTS = _gauge("corewise_cache_objects", "Objects in a cache.", "resource", by=f"{MANAGER}, {AGENT}")
+
+_OF_A_CONTAINER = ("namespace", "pod", "container")
+CONTAINER_CPU_SECONDS = _tally(
+    "corewise_container_cpu_seconds_total",
+    "CPU time of a running container, raw: as this machine's CPUs count it.",
+    *_OF_A_CONTAINER,
+    by=AGENT,
+)
+CONTAINER_CPU_REQUEST = _gauge(
+    "corewise_container_cpu_request_cores",
+    "CPU that a running container requests, amplified: as its pod's spec has it.",
+    *_OF_A_CONTAINER,
+    by=AGENT,
+)
+CONTAINER_RATIO = _gauge(
+    "corewise_container_cpu_normalization_ratio",
+    "Normalization ratio in force for a running container; 1 if its quota is not divided.",
+    *_OF_A_CONTAINER,
+    by=AGENT,
+)
+AGENT_RATIO = _gauge(
+    "corewise_agent_cpu_normalization_ratio", "Normalization ratio that the agent has in force.", by=AGENT
+)
+RATIO_UNREADABLE = _counter(
+    "corewise_agent_ratio_unreadable_total",
+    "Ratios annotated on the node that could not be read; the last good one stayed.",
+    by=AGENT,
+)
+QUOTAS_HELD = _gauge("corewise_quota_cgroups", "Cgroups whose quota is divided.", by=AGENT)
+QUOTAS_FAILING = _gauge(
+    "corewise_quota_failing",
+    "Cgroups and pods that the last cycle could not bring to their quotas.",
+    by=AGENT,
+)
+QUOTA_WRITES = _tally(
+    "corewise_quota_writes_total", "Writes of quotas and bursts that the kernel took.", by=AGENT
+)
+QUOTA_DRIFTS = _tally(
+    "corewise_quota_drifts_total", "Quotas that somebody else had changed, and that were put right.", by=AGENT
+)
+QUOTA_ERRORS = _tally(
+    "corewise_quota_errors_total",
+    "Reads and writes of quotas that failed and were left to the next cycle.",
+    by=AGENT,
+)
+QUOTA_REFUSALS = _tally(
+    "corewise_quota_refused_total", "Writes that the kernel refused (EINVAL), put right or not.", by=AGENT
+)
+NRI_CONNECTED = _gauge(
+    "corewise_nri_connected",
+    "1 while the container runtime has the agent registered as NRI plugin.",
+    by=AGENT,
+)
+NRI_REQUESTS = _counter(
+    "corewise_nri_requests_total",
+    "Requests of the container runtime, by method and outcome (answered, late, failed, unknown).",
+    "method",
+    "outcome",
+    by=AGENT,
+)
+NRI_DIVIDED = _counter(
+    "corewise_nri_divided_total",
+    "Containers that the runtime created or updated with a divided quota, by request.",
+    "event",
+    by=AGENT,
+)
+TOPOLOGY_WRITES = _counter(
+    "corewise_topology_writes_total",
+    "Writes of the node's NodeResourceTopology, by result (ok, conflict, error).",
+    "result",
+    by=AGENT,
+)
+AGENT_LOOP_SECONDS = Metric(
+    "corewise_agent_loop_duration_seconds",
+    MetricType.HISTOGRAM,
+    "Time that one round of a loop took (quotas, topology).",
+    ("loop",),
+    (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 2.0),
+    AGENT,
+)
+
+METRICS: tuple[Metric, ...] = (
+    NODES_ASSESSED,
+    NODES_PROBLEM,
+    NODES_PENDING,
+    NODES_HELD_BACK,
+    NODE_NORMALIZATION_RATIO,
+    NODE_AMPLIFICATION_RATIO,
+    NODE_RAW_CPU,
+    NODE_AMPLIFIED_CPU,
+    WRITES,
+    EVENTS,
+    QUEUE,
+    WEBHOOK_REQUESTS,
+    WEBHOOK_SECONDS,
+    HEARTBEATS_QUIETED,
+    CHANGES_UNDONE,
+    CONFIG_VALID,
+    CERTIFICATE_EXPIRY,
+    LEADER,
+    LOOP_RESTARTS,
+    CACHE_OBJECTS,
+    CONTAINER_CPU_SECONDS,
+    CONTAINER_CPU_REQUEST,
+    CONTAINER_RATIO,
+    AGENT_RATIO,
+    RATIO_UNREADABLE,
+    QUOTAS_HELD,
+    QUOTAS_FAILING,
+    QUOTA_WRITES,
+    QUOTA_DRIFTS,
+    QUOTA_ERRORS,
+    QUOTA_REFUSALS,
+    NRI_CONNECTED,
+    NRI_REQUESTS,
+    NRI_DIVIDED,
+    TOPOLOGY_WRITES,
+    AGENT_LOOP_SECONDS,
+)
+
+
+def exported_by(program: str) -> tuple[Metric, ...]:
+    """Return the rows that a program exports."""
+    return tuple(metric for metric in METRICS if program in metric.exported_by.split(", "))

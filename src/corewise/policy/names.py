@@ -1,0 +1,246 @@
+"""Every label, annotation, resource and configuration key of corewise: one table, behind docs/reference.md.
+
+Foreign names (``koordinator.sh``) are those that users of Koordinator already have; corewise keeps their
+meaning. Code refers to a name by its constant, never by its text. Metrics are in
+:mod:`corewise.policy.metrics`, reason codes in :mod:`corewise.policy.reasons`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+# Node
+NORMALIZATION_ENABLED = "node.koordinator.sh/cpu-normalization-enabled"
+NORMALIZATION_RATIO = "node.koordinator.sh/cpu-normalization-ratio"
+AMPLIFICATION_RATIO = "node.koordinator.sh/resource-amplification-ratio"
+RAW_CAPACITY = "node.koordinator.sh/raw-capacity"
+RAW_ALLOCATABLE = "node.koordinator.sh/raw-allocatable"
+AMPLIFIED = "node.corewise.io/amplified"
+AMPLIFICATION_ORIGINAL = "node.corewise.io/resource-amplification-ratio-original"
+ALLOW_UNSAFE_CHANGE = "node.corewise.io/allow-unsafe-amplification-change"
+
+# NodeResourceTopology
+CPU_BASIC_INFO = "node.koordinator.sh/cpu-basic-info"
+MACHINE_RAW_CAPACITY = "node.corewise.io/raw-capacity"
+CPU_RATIO_APPLIED = "node.koordinator.sh/cpu-amplification-ratio-applied"
+CPU_MANAGER_POLICY = "kubelet.koordinator.sh/cpu-manager-policy"
+
+# Pod
+QOS_CLASS = "koordinator.sh/qosClass"
+RESOURCE_STATUS = "scheduling.koordinator.sh/resource-status"
+RESOURCE_SPEC = "scheduling.koordinator.sh/resource-spec"
+STATIC_POD = "kubernetes.io/config.mirror"
+SIMULATED_LOAD = "local.corewise.io/load"
+
+# ConfigMap
+CONFIG_NAME = "slo-controller-config"
+CONFIG_NAMESPACE = "koordinator-system"
+NORMALIZATION_KEY = "cpu-normalization-config"
+AMPLIFICATION_KEY = "resource-amplification-config"
+
+BATCH_CPU = "kubernetes.io/batch-cpu"
+BATCH_MEMORY = "kubernetes.io/batch-memory"
+
+
+class Kind(Enum):
+    """What a name is the name of."""
+
+    LABEL = "label"
+    ANNOTATION = "annotation"
+    RESOURCE = "resource"
+    CONFIG_KEY = "ConfigMap key"
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """One row of the reference: where a name stands, its value's form, who writes it, what it means."""
+
+    name: str
+    kind: Kind
+    on: str
+    value: str
+    written_by: str
+    meaning: str
+
+
+_NODE = "Node"
+_TOPOLOGY = "NodeResourceTopology"
+_POD = "Pod"
+_CONFIG_MAP = f"ConfigMap {CONFIG_NAME}"
+
+TABLE: tuple[Name, ...] = (
+    Name(
+        NORMALIZATION_ENABLED,
+        Kind.LABEL,
+        _NODE,
+        "bool string: `true`, `false`, and what else Go's ParseBool takes",
+        "user",
+        "Enables or disables normalization of the node; wins over `enable` of the configuration.",
+    ),
+    Name(
+        NORMALIZATION_RATIO,
+        Kind.ANNOTATION,
+        _NODE,
+        'decimal with two places, `"1.20"`, 1.00 to 5.00',
+        "manager",
+        "How much faster one CPU of the node is than the baseline CPU of the cluster. `1.00` if disabled.",
+    ),
+    Name(
+        AMPLIFICATION_RATIO,
+        Kind.ANNOTATION,
+        _NODE,
+        'JSON, `{"cpu":1.50,"memory":1.20}`, at least 1.00',
+        "manager; user",
+        "The amplification ratios in force. For cpu it includes the normalization ratio. A value that a user "
+        "writes before the manager has is taken as the node's original ratio.",
+    ),
+    Name(
+        AMPLIFICATION_ORIGINAL,
+        Kind.ANNOTATION,
+        _NODE,
+        'JSON, `{"cpu":1.50}` or `{}`',
+        "manager; user",
+        "The user's own ratio, which normalization multiplies. Present whenever the manager owns the "
+        "annotation of the ratio in force; change it here.",
+    ),
+    Name(
+        RAW_CAPACITY,
+        Kind.ANNOTATION,
+        _NODE,
+        'JSON ResourceList, `{"cpu":"48","memory":"196608Mi"}`',
+        "webhook",
+        "The raw amounts of the amplified resources in capacity.",
+    ),
+    Name(
+        RAW_ALLOCATABLE,
+        Kind.ANNOTATION,
+        _NODE,
+        'JSON ResourceList, `{"cpu":"47","memory":"192512Mi"}`',
+        "webhook",
+        "The raw amounts of the amplified resources in allocatable.",
+    ),
+    Name(
+        AMPLIFIED,
+        Kind.ANNOTATION,
+        _NODE,
+        'JSON, `{"ratio":{...},"capacity":{...},"allocatable":{...}}`',
+        "webhook",
+        "The record: which amounts in status are amplified, and by which ratio. It outlives the ratio until "
+        "status is raw again.",
+    ),
+    Name(
+        ALLOW_UNSAFE_CHANGE,
+        Kind.ANNOTATION,
+        _NODE,
+        '`"true"`',
+        "user",
+        "Lets a ratio be lowered or removed although the node's pods no longer fit then.",
+    ),
+    Name(
+        CPU_BASIC_INFO,
+        Kind.ANNOTATION,
+        _TOPOLOGY,
+        'JSON, `{"cpuModel":"...","hyperThreadEnabled":true,"turboEnabled":true,"catL3CbmMask":"...",'
+        '"vendorID":"..."}`',
+        "agent",
+        "CPU facts of the node. What is absent is false or unknown.",
+    ),
+    Name(
+        MACHINE_RAW_CAPACITY,
+        Kind.ANNOTATION,
+        _TOPOLOGY,
+        'JSON ResourceList and boot, `{"cpu":"48","memory":"196608Mi","bootID":"..."}`',
+        "agent",
+        "The machine's raw CPUs and memory, as kubelet computes them, and the boot in which they were read. "
+        "Without `bootID` the report is not taken for one of the boot that kubelet speaks of.",
+    ),
+    Name(
+        CPU_RATIO_APPLIED,
+        Kind.ANNOTATION,
+        _TOPOLOGY,
+        'decimal with two places, `"1.50"`',
+        "agent",
+        "The ratio by which CPU in the zones of this object is amplified, so that no reader doubles it.",
+    ),
+    Name(
+        CPU_MANAGER_POLICY,
+        Kind.ANNOTATION,
+        _TOPOLOGY,
+        'JSON, `{"policy":"static","options":{...}}`',
+        "agent",
+        "The CPU manager policy of the node's kubelet. With `static`, Guaranteed pods own their whole CPUs.",
+    ),
+    Name(
+        QOS_CLASS,
+        Kind.LABEL,
+        _POD,
+        "`LSE`, `LSR`, `LS`, `BE` or `SYSTEM`",
+        "user",
+        "QoS class. LSE and LSR own CPUs (CPUSet pods); BE is offline.",
+    ),
+    Name(
+        RESOURCE_STATUS,
+        Kind.ANNOTATION,
+        _POD,
+        'JSON, `{"cpuset":"0-3"}`',
+        "binding gate",
+        "The CPUs a CPUSet pod owns.",
+    ),
+    Name(
+        RESOURCE_SPEC,
+        Kind.ANNOTATION,
+        _POD,
+        'JSON, `{"preferredCPUBindPolicy":"FullPCPUs"}`',
+        "user",
+        "How a CPUSet pod wants its CPUs placed.",
+    ),
+    Name(
+        STATIC_POD,
+        Kind.ANNOTATION,
+        _POD,
+        "UID",
+        "kubelet",
+        "Marks the mirror of a static pod, and tells the UID by which its cgroup is named.",
+    ),
+    Name(
+        SIMULATED_LOAD,
+        Kind.ANNOTATION,
+        _POD,
+        "see the local cluster",
+        "user",
+        "What the pod does in the local cluster (`corewise up`). It means nothing elsewhere.",
+    ),
+    Name(
+        NORMALIZATION_KEY,
+        Kind.CONFIG_KEY,
+        _CONFIG_MAP,
+        "JSON: `enable`, `ratioModel`, `defaultRatio`, `nodeConfigs`",
+        "user",
+        "Which CPU models are how much faster than the baseline; 1.00 to 5.00.",
+    ),
+    Name(
+        AMPLIFICATION_KEY,
+        Kind.CONFIG_KEY,
+        _CONFIG_MAP,
+        "JSON: `enable`, `resourceAmplificationRatio`, `amplifyCapacity`, `nodeConfigs`",
+        "user",
+        "The original amplification ratios of cpu and memory; 1.00 to 10.00.",
+    ),
+    Name(
+        BATCH_CPU,
+        Kind.RESOURCE,
+        "Node, Pod",
+        "milli-CPU, whole number",
+        "agent on Nodes; user on Pods",
+        "CPU that online pods leave idle, which offline pods request.",
+    ),
+    Name(
+        BATCH_MEMORY,
+        Kind.RESOURCE,
+        "Node, Pod",
+        "bytes",
+        "agent on Nodes; user on Pods",
+        "Memory that online pods leave idle, which offline pods request.",
+    ),
+)

@@ -1,0 +1,251 @@
+"""Reason codes: one enum, one meaning, the same in events, metrics, logs, CLI output and docs/reference.md.
+
+Every verdict carries one. A verdict that leaves things as they are for want of something (``warning=True``)
+becomes a Warning Event on the object it is about, with ``fix`` telling what to do; the others tell how
+a good result came about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+
+
+class Reason(StrEnum):
+    """Why something was decided, done or refused."""
+
+    # normalization: which ratio
+    RATIO_FROM_MODEL = "RatioFromModel"
+    RATIO_FROM_DEFAULT = "RatioFromDefault"
+    NORMALIZATION_DISABLED = "NormalizationDisabled"
+    ENABLE_LABEL_INVALID = "EnableLabelInvalid"
+    CPU_FACTS_MISSING = "CPUFactsMissing"
+    CPU_FACTS_MALFORMED = "CPUFactsMalformed"
+    UNKNOWN_CPU_MODEL = "UnknownCPUModel"
+    RATIO_FIELD_MISSING = "RatioFieldMissing"
+    RATIO_OUT_OF_RANGE = "RatioOutOfRange"
+    NORMALIZATION_RATIO_INVALID = "NormalizationRatioInvalid"
+
+    # configuration
+    CONFIG_INVALID = "ConfigInvalid"
+    CONFIG_APPLIED = "ConfigApplied"
+    CONFLICTING_NODE_CONFIGS = "ConflictingNodeConfigs"
+
+    # amplification: which ratio
+    AMPLIFICATION_RATIO_INVALID = "AmplificationRatioInvalid"
+    AMPLIFICATION_RATIO_OUT_OF_RANGE = "AmplificationRatioOutOfRange"
+    AMPLIFICATION_RESOURCE_REFUSED = "AmplificationResourceRefused"
+    AMPLIFICATION_ORIGINAL_BELOW_ONE = "AmplificationOriginalBelowOne"
+    NORMALIZATION_UNDECIDED = "NormalizationUndecided"
+    ORIGINAL_ADOPTED = "OriginalAdopted"
+    ORIGINAL_NEEDED = "OriginalNeeded"
+    KOORDINATOR_WEBHOOK_PRESENT = "KoordinatorWebhookPresent"
+
+    # amplification: is a change safe
+    UNSAFE_DECREASE_HELD_BACK = "UnsafeDecreaseHeldBack"
+    UNSAFE_DECREASE_REFUSED = "UnsafeDecreaseRefused"
+    UNSAFE_DECREASE_ALLOWED = "UnsafeDecreaseAllowed"
+    RAISE_ON_BUSY_NODE = "RaiseOnBusyNode"
+
+    # amplification: node status
+    RATIOS_WRITTEN = "RatiosWritten"
+    STATUS_TOUCHED = "StatusTouched"
+    STATUS_REPAIRED = "StatusRepaired"
+    STATUS_CHANGE_UNDONE = "StatusChangeUndone"
+    RECORD_UNUSABLE = "RecordUnusable"
+    RAW_UNKNOWN = "RawUnknown"
+    RAW_EQUALS_AMPLIFIED = "RawEqualsAmplified"
+
+    # quotas of cgroups
+    QUOTA_NORMALIZED = "QuotaNormalized"
+    QUOTA_RESTORED = "QuotaRestored"
+    QUOTA_BOUNDED_BY_PARENT = "QuotaBoundedByParent"
+    QUOTA_DRIFT_REPAIRED = "QuotaDriftRepaired"
+
+    @property
+    def text(self) -> ReasonText:
+        """What the code means, what to do about it, and whether it is a warning."""
+        return REASONS[self]
+
+
+@dataclass(frozen=True, slots=True)
+class ReasonText:
+    """One row of the reference. ``fix`` is empty where nothing is to be done."""
+
+    meaning: str
+    fix: str = ""
+    warning: bool = False
+
+
+def _warning(meaning: str, fix: str) -> ReasonText:
+    return ReasonText(meaning, fix, warning=True)
+
+
+_NORMALIZATION = {
+    Reason.RATIO_FROM_MODEL: ReasonText(
+        "The normalization ratio is the one that ratioModel gives for this CPU model, HT and turbo setting."
+    ),
+    Reason.RATIO_FROM_DEFAULT: ReasonText(
+        "ratioModel has no ratio for this CPU model, HT and turbo setting; defaultRatio is used.",
+        "Add the model to ratioModel if defaultRatio is not right for it.",
+    ),
+    Reason.NORMALIZATION_DISABLED: ReasonText(
+        "Neither the node's label nor its strategy enables normalization: the ratio is 1.00, written out."
+    ),
+    Reason.ENABLE_LABEL_INVALID: _warning(
+        "The label that enables normalization is not a bool string; the node's annotations stay as they are.",
+        'Set node.koordinator.sh/cpu-normalization-enabled to "true" or "false", or remove it.',
+    ),
+    Reason.CPU_FACTS_MISSING: _warning(
+        "The node's NodeResourceTopology states no CPU model; the node's annotations stay as they are.",
+        "Run the agent on the node, or annotate its NodeResourceTopology with "
+        "node.koordinator.sh/cpu-basic-info.",
+    ),
+    Reason.CPU_FACTS_MALFORMED: _warning(
+        "The annotation with the node's CPU facts cannot be read; the node's annotations stay as they are.",
+        "Correct node.koordinator.sh/cpu-basic-info on the NodeResourceTopology, or restart the agent "
+        "that writes it.",
+    ),
+    Reason.UNKNOWN_CPU_MODEL: _warning(
+        "ratioModel has no entry for this CPU model and there is no defaultRatio; the node's annotations "
+        "stay as they are.",
+        "Add the model, spelled exactly as the node reports it, to ratioModel (key cpu-normalization-config "
+        "of the ConfigMap slo-controller-config), or set defaultRatio there.",
+    ),
+    Reason.RATIO_FIELD_MISSING: _warning(
+        "ratioModel knows this CPU model, but not for its HT and turbo setting, and there is no "
+        "defaultRatio; the node's annotations stay as they are.",
+        "Add the missing ratio to the model's entry in ratioModel (key cpu-normalization-config of the "
+        "ConfigMap slo-controller-config), or set defaultRatio there.",
+    ),
+    Reason.RATIO_OUT_OF_RANGE: _warning(
+        "The normalization ratio found is outside 1.00..5.00; it is not clamped, and the node's annotations "
+        "stay as they are.",
+        "Correct the ratio. The slowest CPU model of the cluster is the baseline, with ratio 1.00.",
+    ),
+    Reason.NORMALIZATION_RATIO_INVALID: _warning(
+        "The normalization ratio annotated on the node cannot be read; the last good one stays in force.",
+        "Remove the annotation node.koordinator.sh/cpu-normalization-ratio; the manager writes it anew.",
+    ),
+}
+
+_CONFIGURATION = {
+    Reason.CONFIG_INVALID: _warning(
+        "A key of the ConfigMap slo-controller-config has errors; the last good one stays in force.",
+        "Run corewise config check on the ConfigMap: it lists every error with line and column.",
+    ),
+    Reason.CONFIG_APPLIED: ReasonText("The configuration was read without errors and is in force."),
+    Reason.CONFLICTING_NODE_CONFIGS: _warning(
+        "More than one nodeConfigs entry selects the same node; the first of them is used.",
+        "Make the selectors exclude each other.",
+    ),
+}
+
+_RATIO = {
+    Reason.AMPLIFICATION_RATIO_INVALID: _warning(
+        "An amplification ratio cannot be read; what is in force for these resources stays.",
+        'Write a JSON object of decimal numbers with two places, such as {"cpu":1.50}.',
+    ),
+    Reason.AMPLIFICATION_RATIO_OUT_OF_RANGE: _warning(
+        "An amplification ratio is above the largest allowed; what is in force for this resource stays.",
+        "Lower the original ratio, or raise the limit of the manager.",
+    ),
+    Reason.AMPLIFICATION_RESOURCE_REFUSED: _warning(
+        "Only cpu and memory can be amplified: of other resources kubelet copies the stored, amplified "
+        "capacity back into allocatable, which would double. The other entries of the map count.",
+        "Remove the resource from the ratio.",
+    ),
+    Reason.AMPLIFICATION_ORIGINAL_BELOW_ONE: _warning(
+        "An original amplification ratio is below 1.00; this resource stays as it is, the others go on.",
+        "Write a ratio of at least 1.00, or remove the entry.",
+    ),
+    Reason.NORMALIZATION_UNDECIDED: _warning(
+        "The normalization ratio of the node could not be decided, so its cpu entry stays as it is too.",
+        "See the node's normalization reason: corewise explain node NAME.",
+    ),
+    Reason.ORIGINAL_ADOPTED: ReasonText(
+        "A ratio that a user had annotated was taken as the node's original ratio and moved to the "
+        "-original annotation."
+    ),
+    Reason.ORIGINAL_NEEDED: _warning(
+        "Removing the -original annotation alone was refused: it says that the ratio annotation is "
+        "corewise's product, which would then count as the user's own ratio and be multiplied again.",
+        "Remove node.koordinator.sh/resource-amplification-ratio in the same write, or set "
+        "node.corewise.io/resource-amplification-ratio-original to {}, which is: no ratio of your own.",
+    ),
+    Reason.KOORDINATOR_WEBHOOK_PRESENT: _warning(
+        "Koordinator's own node webhook is installed; two webhooks would amplify twice, so nothing is "
+        "amplified.",
+        "Remove nodes from Koordinator's mutating webhook configuration, or leave amplification to it.",
+    ),
+}
+
+_SAFETY = {
+    Reason.UNSAFE_DECREASE_HELD_BACK: _warning(
+        "A lower amplification ratio is due, but the pods of the node would no longer fit; the old ratio "
+        "stays until they do.",
+        "Drain pods from the node, or annotate it with "
+        'node.corewise.io/allow-unsafe-amplification-change: "true".',
+    ),
+    Reason.UNSAFE_DECREASE_REFUSED: _warning(
+        "Somebody's change of the amplification ratio was refused: the pods of the node would no longer fit.",
+        "Use the smallest safe ratio that the message names, drain pods, or annotate the node with "
+        'node.corewise.io/allow-unsafe-amplification-change: "true".',
+    ),
+    Reason.UNSAFE_DECREASE_ALLOWED: _warning(
+        "A change after which pods no longer fit was let through because the node's annotation allows it.",
+        "Expect kubelet to reject or evict pods; remove the annotation afterwards.",
+    ),
+    Reason.RAISE_ON_BUSY_NODE: _warning(
+        "The ratio of a node was raised while its real CPU usage is above 60 %; it is applied all the same.",
+        "Amplify idle nodes only, or lower the ratio again.",
+    ),
+}
+
+_STATUS = {
+    Reason.RATIOS_WRITTEN: ReasonText("The node's normalization and amplification ratios were written."),
+    Reason.STATUS_TOUCHED: ReasonText(
+        "An empty status patch was sent: no webhook had applied the ratio when it was written."
+    ),
+    Reason.STATUS_REPAIRED: ReasonText(
+        "The node's status was not what ratio and record say; raw amounts were written and amplified anew."
+    ),
+    Reason.STATUS_CHANGE_UNDONE: _warning(
+        "A writer other than the node's kubelet set an amplified amount; the stored amount was kept.",
+        "Leave cpu and memory of amplified nodes to kubelet, or remove the ratio first.",
+    ),
+    Reason.RECORD_UNUSABLE: _warning(
+        "The record of what was amplified cannot be read; amplified amounts stay until they can be "
+        "computed anew.",
+        "Nothing: the manager repairs the node. If it cannot, see RawUnknown.",
+    ),
+    Reason.RAW_UNKNOWN: _warning(
+        "The node's raw amounts are known neither from its annotations nor from its NodeResourceTopology; "
+        "nothing is repaired until kubelet states them.",
+        "Run the agent on the node. If that does not help within a minute, remove the annotations that "
+        "the message names: kubelet then states the amounts within 10 seconds.",
+    ),
+    Reason.RAW_EQUALS_AMPLIFIED: ReasonText(
+        "The machine's raw capacity now equals the amplified amount in status; raw amounts were written anew."
+    ),
+}
+
+_QUOTAS = {
+    Reason.QUOTA_NORMALIZED: ReasonText(
+        "The cgroup has kubelet's quota divided by the node's normalization ratio."
+    ),
+    Reason.QUOTA_RESTORED: ReasonText("Nobody bounds the cgroup any more: kubelet's quota was put back."),
+    Reason.QUOTA_BOUNDED_BY_PARENT: ReasonText(
+        "On cgroup v1 a cgroup cannot have more than its parent, and the parent has less than was asked for."
+    ),
+    Reason.QUOTA_DRIFT_REPAIRED: ReasonText(
+        "Somebody else had changed the quota of a cgroup that is bounded; the bound was put back.",
+        "Find out who else writes the quotas of this node's cgroups, if this comes again and again.",
+    ),
+}
+
+REASONS: Mapping[Reason, ReasonText] = MappingProxyType(
+    {**_NORMALIZATION, **_CONFIGURATION, **_RATIO, **_SAFETY, **_STATUS, **_QUOTAS}
+)

@@ -1,0 +1,1 @@
+"""Metrics out, as Prometheus reads them."""

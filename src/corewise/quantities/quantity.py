@@ -1,0 +1,144 @@
+"""Kubernetes resource quantities: parsed and printed exactly as apimachinery's ``resource.Quantity`` does.
+
+A quantity is a decimal number with a suffix: decimal SI (``n u m "" k M G T P E``), binary SI (``Ki`` to
+``Ei``) or a decimal exponent (``e3``). Values are kept as exact integers of 1e-9 (nano), the finest step the
+API has; finer input is rounded up in magnitude. A magnitude written in binary SI is capped to 2**63-1 (so
+``12Ei`` is 9223372036854775807); the others are not. The canonical form has no fraction and the largest
+suffix of its family that keeps it so; a binary amount below 1024 or with a fraction is printed in decimal SI.
+
+Refused though apimachinery takes it: a text without any digit (there ``m`` is 0), and an exponent beyond 63.
+
+Source: k8s.io/apimachinery/pkg/api/resource/quantity.go.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from enum import Enum
+
+NANO = 10**9
+_NANO_POWER = 9
+_LARGEST_BINARY = 2**63 - 1
+_KIBI = 1024
+
+_GRAMMAR = re.compile(r"(?P<sign>[+-]?)(?P<whole>[0-9]*)(?:\.(?P<fraction>[0-9]*))?(?P<suffix>.*)", re.DOTALL)
+_EXPONENT = re.compile(r"[eE][+-]?[0-9]{1,9}")
+_DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_DECIMAL_SUFFIX = {power: suffix for suffix, power in _DECIMAL.items()}
+_BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+_BINARY_DESCENDING = sorted(_BINARY.items(), key=lambda item: -item[1])
+_LARGEST_DECIMAL_SUFFIX = 18
+_LARGEST_EXPONENT = 63
+_LONGEST = 64
+
+
+class QuantityError(ValueError):
+    """The text is not a Kubernetes quantity."""
+
+
+class Format(Enum):
+    """The family of suffixes a quantity was written with, and is printed with."""
+
+    DECIMAL_SI = "decimalSI"
+    BINARY_SI = "binarySI"
+    DECIMAL_EXPONENT = "decimalExponent"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Quantity:
+    """An exact amount of something, in units of 1e-9, with the suffix family it was written in.
+
+    Equality and order are those of the amount: ``Quantity.parse("1000m") == Quantity.parse("1")``.
+    """
+
+    nano: int
+    format: Format = field(default=Format.DECIMAL_SI, compare=False)
+
+    @classmethod
+    def parse(cls, text: str) -> Quantity:
+        """Read a quantity.
+
+        Raises:
+            QuantityError: if the text is not a quantity; the message shows one that is.
+        """
+        match = _GRAMMAR.fullmatch(text) if len(text) <= _LONGEST else None
+        if match is None or not (match["whole"] or match["fraction"]):
+            raise QuantityError(f"{text[:_LONGEST]!r} is not a quantity: write 500m, 2, 1.5 or 16Gi")
+        factor, power, form = _scale(match["suffix"], text)
+        digits = int((match["whole"] or "") + (match["fraction"] or ""))
+        nano = _scaled_up(digits * factor, power - len(match["fraction"] or "") + _NANO_POWER)
+        if form is Format.BINARY_SI:
+            nano = min(nano, _LARGEST_BINARY * NANO)
+            form = Format.DECIMAL_SI if 0 < nano < NANO else form
+        return cls(-nano if match["sign"] == "-" else nano, form)
+
+    @classmethod
+    def of_milli(cls, milli: int) -> Quantity:
+        """Return a CPU amount given in milli-CPU."""
+        return cls(milli * (NANO // 1000))
+
+    @classmethod
+    def of_units(cls, units: int, like: Quantity | None = None) -> Quantity:
+        """Return an amount of whole units (bytes, pods), printed in the suffix family of ``like``."""
+        return cls(units * NANO, like.format if like else Format.DECIMAL_SI)
+
+    @property
+    def milli(self) -> int:
+        """The amount in thousandths, rounded away from zero, as ``Quantity.MilliValue`` of the API does."""
+        return _away_from_zero(self.nano, NANO // 1000)
+
+    @property
+    def units(self) -> int:
+        """The amount in whole units, rounded away from zero, as ``Quantity.Value`` of the API does."""
+        return _away_from_zero(self.nano, NANO)
+
+    def __str__(self) -> str:
+        if self.format is Format.BINARY_SI and self.nano % NANO == 0 and abs(self.nano) >= _KIBI * NANO:
+            return _print_binary(self.nano // NANO)
+        return _print_decimal(self.nano, exponent=self.format is Format.DECIMAL_EXPONENT)
+
+
+def _scale(suffix: str, text: str) -> tuple[int, int, Format]:
+    """Return the binary factor and the power of ten that a suffix stands for."""
+    if suffix in _DECIMAL:
+        return 1, _DECIMAL[suffix], Format.DECIMAL_SI
+    if suffix in _BINARY:
+        return 1 << _BINARY[suffix], 0, Format.BINARY_SI
+    if _EXPONENT.fullmatch(suffix):
+        power = int(suffix[1:])
+        if abs(power) > _LARGEST_EXPONENT:
+            raise QuantityError(f"{text!r} has an exponent beyond {_LARGEST_EXPONENT}")
+        return 1, power, Format.DECIMAL_EXPONENT
+    raise QuantityError(
+        f"{text!r} is not a quantity: unknown suffix {suffix!r}; the suffixes are "
+        "n u m k M G T P E, Ki Mi Gi Ti Pi Ei, or an exponent such as e3"
+    )
+
+
+def _scaled_up(number: int, power: int) -> int:
+    """Return ceil(number x 10**power)."""
+    return number * 10**power if power >= 0 else _away_from_zero(number, 10**-power)
+
+
+def _away_from_zero(number: int, divisor: int) -> int:
+    return -(-number // divisor) if number >= 0 else number // divisor
+
+
+def _print_binary(units: int) -> str:
+    for suffix, power in _BINARY_DESCENDING:
+        if units % (1 << power) == 0:
+            return f"{units >> power}{suffix}"
+    return str(units)
+
+
+def _print_decimal(nano: int, *, exponent: bool) -> str:
+    if nano == 0:
+        return "0"
+    power = -_NANO_POWER
+    while nano % 1000 == 0:
+        nano //= 1000
+        power += 3
+    if exponent or power > _LARGEST_DECIMAL_SUFFIX:
+        return f"{nano}e{power}" if power else str(nano)
+    return f"{nano}{_DECIMAL_SUFFIX[power]}"

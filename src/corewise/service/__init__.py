@@ -1,0 +1,7 @@
+"""What the programs have in common, whatever they do: supervised loops, log lines, health and metrics served.
+
+- :mod:`supervision`: loops that outlive their bugs, and their heartbeats. :mod:`logs`: one line per event.
+- :mod:`health`: /livez, /readyz and /metrics. :mod:`listening`, :mod:`options`: addresses.
+
+It knows adapters, and no capability.
+"""

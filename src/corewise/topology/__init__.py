@@ -1,0 +1,19 @@
+"""The shape of a machine: sockets, NUMA nodes, last-level caches, cores, threads; and sets of CPUs.
+
+A CPU is a hardware thread, named by the number that the kernel gives it.
+"""
+
+from corewise.topology.cpuset import LARGEST_CPU, CPUSet, CPUSetError
+from corewise.topology.host import Cache, Host, NumaMemory
+from corewise.topology.machine import Thread, Topology
+
+__all__ = [
+    "LARGEST_CPU",
+    "CPUSet",
+    "CPUSetError",
+    "Cache",
+    "Host",
+    "NumaMemory",
+    "Thread",
+    "Topology",
+]

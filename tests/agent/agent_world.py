@@ -1,0 +1,129 @@
+"""An agent against the local API server, on a machine made of files, with the identity of its manifest."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from agent.fake_node import FakeNode
+from corewise.agent.objects import QuotaPod
+from corewise.agent.options import AgentOptions
+from corewise.agent.program import Agent, run_agent
+from corewise.kernel.cgroups.layout import Version
+from corewise.kube.client import Client, PatchType
+from corewise.kube.config import ClusterConfig, load_config
+from corewise.kube.resources import NODES, PODS
+from corewise.local.apiserver import LocalAPIServer
+from corewise.local.apiserver.authentication import service_account
+from corewise.local.bootstrap import apply
+from corewise.policy.names import AMPLIFICATION_RATIO, NORMALIZATION_RATIO
+from kernel import machine_trees
+from manager.world import eventually, small_cluster, until
+
+DEPLOY = Path(__file__).parents[2] / "deploy" / "agent"
+ACCOUNT = service_account("corewise-system", "corewise-agent")
+NODE = "n1"
+BOOT = "11111111-2222-3333-4444-555555555555"
+
+
+def manifests() -> Iterator[dict[str, Any]]:
+    """Namespace, account and role of the agent."""
+    for name in ("namespace.yaml", "rbac.yaml"):
+        yield from yaml.safe_load_all((DEPLOY / name).read_text())
+
+
+@dataclass
+class AgentWorld:
+    """The cluster, the machine, and what tests do to both."""
+
+    server: LocalAPIServer
+    client: Client
+    config: ClusterConfig
+    machine: FakeNode
+    options: AgentOptions
+    printed: list[str] = field(default_factory=list)
+
+    @asynccontextmanager
+    async def agent(self, *, ready: bool = True, **changes: Any) -> AsyncIterator[Agent]:
+        """Run an agent until the block ends."""
+        running: list[Agent] = []
+        options = replace(self.options, **changes)
+        task = asyncio.create_task(
+            run_agent(options, self.config, started=running.append, write=self.printed.append)
+        )
+        try:
+            await until(lambda: bool(running) or task.done())
+            if task.done():
+                await task
+            if ready:
+                await until(lambda: not list(running[0].problems()) or task.done())
+            yield running[0]
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+    async def ratio(self, text: str | None, *, amplified: str | None = None) -> None:
+        """Annotate the node as the manager does."""
+        in_json = None if text is None else f'{{"cpu":{amplified or text}}}'
+        annotations = {NORMALIZATION_RATIO: text, AMPLIFICATION_RATIO: in_json}
+        await self.client.patch(NODES, NODE, {"metadata": {"annotations": annotations}})
+
+    async def start(self, manifest: dict[str, Any]) -> QuotaPod:
+        """Create a pod that runs: in the API, and its cgroups as kubelet makes them."""
+        body = {"metadata": {**manifest["metadata"]}, "spec": manifest["spec"]}
+        body["metadata"].pop("uid")
+        namespace, name = manifest["metadata"]["namespace"], manifest["metadata"]["name"]
+        await self.client.create(PODS.typed(dict), body, namespace)
+        status = {key: value for key, value in manifest["status"].items() if key != "qosClass"}
+        pod = await self.client.patch(
+            PODS.typed(QuotaPod),
+            name,
+            {"status": status},
+            namespace=namespace,
+            subresource="status",
+            type=PatchType.MERGE,
+        )
+        self.machine.start(pod)
+        return pod
+
+    def resize(self, pod: QuotaPod, container: str, limit: str) -> None:
+        """Change a container's limit in the API, as its resize subresource does."""
+        stored = self.server.store.get("pods", pod.metadata.namespace, pod.metadata.name)
+        assert stored
+        changed = copy.deepcopy(stored.object)
+        for each in changed["spec"]["containers"]:
+            if each["name"] == container:
+                each["resources"]["limits"]["cpu"] = limit
+        self.server.store.put("pods", stored.key, changed)
+
+    async def has(self, pod: QuotaPod, container: str, quota: int | None) -> None:
+        """Wait until a cgroup has a quota."""
+        await until(lambda: self.machine.quota(pod, container) == quota)
+
+
+@asynccontextmanager
+async def agent_world(
+    server: LocalAPIServer, directory: Path, version: Version = Version.V2
+) -> AsyncIterator[AgentWorld]:
+    """A cluster with one node, and the machine behind it: 2 sockets with 4 threads each."""
+    root = directory / "machine"
+    machine_trees.intel(root).put("proc/sys/kernel/random/boot_id", BOOT)
+    machine = FakeNode(root, version)
+    async with small_cluster(server, directory) as world:
+        for manifest in manifests():
+            await apply(world.client, manifest)
+        await world.client.create(NODES.typed(dict), {"metadata": {"name": NODE}})
+        server.write_kubeconfig(directory / "agent", ACCOUNT.name, ACCOUNT.groups[:2])
+        config = load_config(str(directory / "agent"))
+        yield AgentWorld(server, world.client, config, machine, AgentOptions(node=NODE, root=root))
+
+
+__all__ = ["ACCOUNT", "BOOT", "DEPLOY", "NODE", "AgentWorld", "agent_world", "eventually", "until"]

@@ -1,0 +1,114 @@
+"""The manifests under deploy/agent: they load, bound the agent, and grant what it needs and no more."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from agent.agent_world import ACCOUNT, DEPLOY, AgentWorld, agent_world, eventually
+from agent.fake_node import container, manifest
+from corewise.agent.options import AgentOptions
+from corewise.agent.topology_reporter import TOPOLOGIES
+from corewise.cli.agent import command
+from corewise.local.apiserver import LocalAPIServer
+from corewise.local.apiserver.rbac import Rule
+from corewise.policy.metrics import AGENT, exported_by
+from local.test_deploy import Recorder
+
+
+def documents(name: str) -> list[dict[str, Any]]:
+    return list(yaml.safe_load_all((DEPLOY / name).read_text()))
+
+
+(DAEMON_SET,) = documents("daemonset.yaml")
+POD = DAEMON_SET["spec"]["template"]["spec"]
+(CONTAINER,) = POD["containers"]
+
+
+def test_the_kustomization_names_every_manifest() -> None:
+    (kustomization,) = documents("kustomization.yaml")
+    others = {"kustomization.yaml", "recording-rules.yaml"}
+    assert set(kustomization["resources"]) == {path.name for path in DEPLOY.glob("*.yaml")} - others
+
+
+def test_the_agent_is_root_without_a_capability_and_without_the_hosts_namespaces() -> None:
+    assert CONTAINER["securityContext"] == {
+        "privileged": False,
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert not {"hostPID", "hostNetwork", "hostIPC"} & POD.keys()
+    assert POD["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+
+
+def test_only_cgroups_and_the_journal_are_mounted_writable() -> None:
+    writable = [mount["mountPath"] for mount in CONTAINER["volumeMounts"] if not mount.get("readOnly")]
+    assert writable == ["/host/sys/fs/cgroup", "/host/var/lib/corewise"]
+    volumes = {volume["name"] for volume in POD["volumes"]}
+    assert {mount["name"] for mount in CONTAINER["volumeMounts"]} == volumes
+    assert all(set(volume) == {"name", "hostPath"} for volume in POD["volumes"])
+
+
+def test_what_the_agent_looks_for_below_its_root_is_mounted() -> None:
+    options = AgentOptions(node="n1", root=Path("/host"))
+    mounted = [mount["mountPath"] for mount in CONTAINER["volumeMounts"]]
+    assert str(options.journal) in mounted
+    for host_path, mount in zip(POD["volumes"], CONTAINER["volumeMounts"], strict=True):
+        assert mount["mountPath"] == "/host" + host_path["hostPath"]["path"]
+
+
+def test_the_agent_takes_the_arguments_that_the_manifest_gives_it() -> None:
+    known = {option for parameter in command.params for option in parameter.opts}
+    assert CONTAINER["args"][0] == "agent"
+    assert {argument.partition("=")[0] for argument in CONTAINER["args"][1:]} <= known
+
+
+def test_recording_rules_speak_of_metrics_that_the_agent_exports() -> None:
+    (rules,) = documents("recording-rules.yaml")
+    exported = {metric.name for metric in exported_by(AGENT)}
+    expressions = [rule["expr"] for group in rules["groups"] for rule in group["rules"]]
+    used = {name for text in expressions for name in re.findall(r"corewise_\w+", text)}
+    assert used <= exported
+    assert len(used) == 3
+
+
+def grants() -> Iterator[tuple[str, Rule]]:
+    for role in documents("rbac.yaml"):
+        for rule in role.get("rules", ()):
+            for verb in rule["verbs"]:
+                yield f"{verb} {rule['resources'][0]}", Rule.of({**rule, "verbs": [verb]})
+
+
+@pytest.fixture
+async def world(api_server: LocalAPIServer, tmp_path: Path) -> AsyncIterator[AgentWorld]:
+    async with agent_world(api_server, tmp_path) as world:
+        yield world
+
+
+async def test_the_agent_uses_exactly_what_its_role_grants(
+    world: AgentWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorder = Recorder(world.server, user=ACCOUNT.name)
+    monkeypatch.setattr(world.server.cluster.authorizer, "require", recorder.require)
+    web = await world.start(manifest("web", container("a", "1")))
+    await world.ratio("1.50")
+
+    async def applied(ratio: str) -> bool:
+        found = await world.client.get(TOPOLOGIES, "n1")
+        text = found["metadata"]["annotations"]["node.koordinator.sh/cpu-amplification-ratio-applied"]
+        return bool(text == ratio)
+
+    async with world.agent():
+        await world.has(web, "a", 66_667)
+        await eventually(lambda: applied("1.50"))
+        await world.ratio("2.00")
+        await eventually(lambda: applied("2.00"))
+    assert recorder.refused == []
+    unused = [text for text, rule in grants() if not any(rule.allows(each) for each in recorder.wanted)]
+    assert unused == []

@@ -1,0 +1,219 @@
+"""A node's cgroups come to their quotas and stay there, whatever happens to pods, ratio and files."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from agent.fake_node import FakeNode, container, pod
+from corewise.agent.cpu_manager import NO_POLICY, UNKNOWN_POLICY, CPUManager
+from corewise.agent.enforcement import Cycle, QuotaKeeper
+from corewise.agent.node_cgroups import NodeCgroups
+from corewise.agent.objects import QuotaPod
+from corewise.kernel.cgroups.layout import Version
+from corewise.kernel.quotas.journal import Journal, Log, MemoryLog
+from corewise.policy.names import QOS_CLASS, RESOURCE_STATUS
+from corewise.quantities import Ratio
+
+WEB = pod("web", container("a", "1"), container("b", "500m"))
+OWNER = pod("owner", container("a", "2"), labels={QOS_CLASS: "LSR"}, qos="Guaranteed")
+FREE = pod("free", container("a", request="1"))
+
+
+class Kept:
+    """A node with a keeper of its quotas."""
+
+    def __init__(self, node: FakeNode, log: Log | None = None) -> None:
+        self.node = node
+        clock = itertools.count(1)
+        cgroups = NodeCgroups(node.root, "/", log or MemoryLog(), now=lambda: float(next(clock)))
+        self.keeper = QuotaKeeper(cgroups)
+
+    def cycle(self, pods: Iterable[QuotaPod], ratio: int = 150, manager: CPUManager = NO_POLICY) -> Cycle:
+        return self.keeper.cycle(pods, Ratio(ratio), manager)
+
+    def quotas(self, of: QuotaPod) -> dict[str, int | None]:
+        names = ["", *(status.name for status in of.status.all_containers)]
+        return {name: self.node.quota(of, name) for name in names}
+
+
+@pytest.fixture(params=Version)
+def node(request: pytest.FixtureRequest, tmp_path: Path) -> FakeNode:
+    return FakeNode(tmp_path, request.param)
+
+
+@pytest.fixture
+def kept(node: FakeNode) -> Kept:
+    node.start(WEB, OWNER, FREE)
+    return Kept(node)
+
+
+def expected(node: FakeNode, ratio: int) -> dict[str, int | None]:
+    """Of the pod web; on v1 the pod has room for its largest container."""
+    divided = {n: -(-base * 100 // ratio) for n, base in {"": 150_000, "a": 100_000, "b": 50_000}.items()}
+    if node.version is Version.V1:
+        divided[""] = max(divided[""], 100_000)
+    return dict(divided)
+
+
+def test_a_ratio_that_comes_changes_and_goes_is_followed(kept: Kept) -> None:
+    before = kept.quotas(WEB)
+    for ratio in (100, 200, 120, 500, 101, 100):
+        cycle = kept.cycle([WEB, OWNER, FREE], ratio)
+        assert not cycle.problems
+        assert kept.quotas(WEB) == expected(kept.node, ratio)
+        assert kept.quotas(OWNER) == {"": 200_000, "a": 200_000}
+        assert kept.quotas(FREE) == {"": None, "a": None}
+    assert kept.quotas(WEB) == before
+
+
+def test_nothing_is_written_where_nothing_has_changed(kept: Kept) -> None:
+    assert kept.cycle([WEB, OWNER, FREE]).written
+    for _ in range(3):
+        assert not kept.cycle([WEB, OWNER, FREE]).written
+
+
+def test_a_drift_is_repaired_and_counted(kept: Kept) -> None:
+    kept.cycle([WEB])
+    kept.node.write(WEB, "b", 40_000)
+    cycle = kept.cycle([WEB])
+    assert cycle.drifted == [kept.node.cgroup(WEB, "b")]
+    assert kept.quotas(WEB) == expected(kept.node, 150)
+
+
+def test_a_restarted_agent_divides_nothing_twice(node: FakeNode) -> None:
+    node.start(WEB)
+    journal = node.root / "journal"
+    for ratio in (150, 150, 200):
+        with Journal.open(journal, boot="b", now=lambda: 1.0) as log:
+            kept = Kept(node, log)
+            kept.cycle([WEB], ratio)
+            assert kept.quotas(WEB) == expected(node, ratio)
+
+
+def test_a_ratio_that_went_while_no_agent_ran_is_taken_back(node: FakeNode) -> None:
+    node.start(WEB)
+    for ratio in (150, 100):
+        with Journal.open(node.root / "journal", boot="b", now=lambda: 1.0) as log:
+            Kept(node, log).cycle([WEB], ratio)
+    assert Kept(node).quotas(WEB) == expected(node, 100)
+
+
+def test_the_way_back_is_todays_limit_not_that_of_the_first_write(kept: Kept) -> None:
+    kept.cycle([WEB])
+    larger = pod("web", container("a", "3"), container("b", "500m"))
+    kept.cycle([larger], 100)
+    assert kept.quotas(larger) == {"": 350_000, "a": 300_000, "b": 50_000}
+
+
+def test_a_pod_that_comes_to_own_cpus_gets_its_quota_back(kept: Kept) -> None:
+    kept.cycle([WEB])
+    owned = pod(
+        "web",
+        container("a", "1"),
+        container("b", "500m"),
+        annotations={RESOURCE_STATUS: '{"cpuset":"0-1"}'},
+    )
+    kept.cycle([owned])
+    assert kept.quotas(WEB) == expected(kept.node, 100)
+
+
+def test_a_resize_is_followed_and_a_waiting_one_changes_nothing(kept: Kept) -> None:
+    kept.cycle([WEB])
+    resized = pod("web", container("a", "2"), container("b", "500m"))
+    status = msgspec.structs.replace(resized.status, resize="Deferred")
+    waiting = msgspec.structs.replace(resized, status=status)
+    assert not kept.cycle([waiting]).written
+    assert kept.quotas(WEB) == expected(kept.node, 150)
+    kept.cycle([resized], 200)
+    assert kept.node.quota(WEB, "a") == 100_000
+
+
+def test_a_waiting_resize_that_a_new_agent_meets_stays_as_it_was(node: FakeNode) -> None:
+    node.start(WEB)
+    status = msgspec.structs.replace(WEB.status, resize="Infeasible")
+    waiting = msgspec.structs.replace(pod("web", container("a", "9"), container("b", "9")), status=status)
+    for of in (WEB, waiting):
+        with Journal.open(node.root / "journal", boot="b", now=lambda: 1.0) as log:
+            Kept(node, log).cycle([of])
+    assert Kept(node).quotas(WEB) == expected(node, 150)
+    assert not Kept(node).cycle([waiting]).written
+
+
+def test_while_kubelets_state_is_unreadable_guaranteed_pods_stay_as_they_are(kept: Kept) -> None:
+    whole = pod("whole", container("a", "2"), qos="Guaranteed")
+    kept.node.start(whole)
+    kept.cycle([whole, WEB], 150, UNKNOWN_POLICY)
+    assert kept.node.quota(whole, "a") == 200_000
+    assert kept.quotas(WEB) == expected(kept.node, 150)
+    kept.cycle([whole, WEB], 150, NO_POLICY)
+    assert kept.node.quota(whole, "a") == 133_334
+    kept.cycle([whole, WEB], 120, UNKNOWN_POLICY)
+    assert kept.node.quota(whole, "a") == 133_334
+
+
+def test_limits_that_kubelet_does_not_enforce_are_not_introduced(kept: Kept) -> None:
+    unenforced = pod("free2", container("a", "1"))
+    kept.node.start(unenforced)
+    for name in ("", "a"):
+        kept.node.write(unenforced, name, None)
+    assert not kept.cycle([unenforced]).written
+
+
+def test_another_period_is_computed_with_not_repaired(kept: Kept) -> None:
+    kept.cycle([WEB])
+    kept.node.set_period(WEB, "a", 50_000)
+    kept.cycle([WEB])
+    assert kept.node.quota(WEB, "a") == 33_334
+    assert not kept.cycle([WEB]).written
+
+
+def test_a_container_that_has_not_begun_or_has_ended_is_no_problem(kept: Kept) -> None:
+    unseen = pod("unseen", container("a", "1"))
+    assert kept.cycle([unseen, WEB]).problems == {}
+    os.unlink(kept.node.path(WEB, "a"))  # noqa: PTH108 - as the kernel takes it away
+    assert kept.cycle([unseen, WEB]).problems == {}
+
+
+def test_a_pod_that_is_gone_is_forgotten(kept: Kept) -> None:
+    assert kept.cycle([WEB]).bound
+    assert kept.cycle([]).bound == 0
+    assert kept.quotas(WEB) == expected(kept.node, 100)
+
+
+def test_one_bad_pod_or_file_leaves_the_others_be(kept: Kept) -> None:
+    status = {"name": "a", "containerID": "containerd://../../evil", "state": {"running": {}}}
+    evil = pod("evil", container("a", "1"), status={"containerStatuses": [status]})
+    broken = pod("broken", container("a", "1"))
+    kept.node.start(broken)
+    kept.node.path(broken, "a").write_text("nonsense\n")
+    cycle = kept.cycle([evil, broken, WEB])
+    assert kept.quotas(WEB) == expected(kept.node, 150)
+    assert "not plain" in cycle.problems["default/evil"]
+    assert "unexpected content" in cycle.problems[kept.node.cgroup(broken, "a")]
+
+
+def test_kubelets_cgroups_may_come_later(tmp_path: Path) -> None:
+    keeper = QuotaKeeper(NodeCgroups(tmp_path, "/", MemoryLog(), now=lambda: 1.0))
+    assert keeper.cycle([WEB], Ratio(150), NO_POLICY).problems
+    node = FakeNode(tmp_path)
+    node.start(WEB)
+    assert not keeper.cycle([WEB], Ratio(150), NO_POLICY).problems
+    assert node.quota(WEB, "a") == 66_667
+
+
+def test_what_the_runtime_made_divided_already_finds_its_way_back(node: FakeNode) -> None:
+    node.start(WEB)
+    for name in ("a", "b"):
+        node.write(WEB, name, expected(node, 150)[name])
+    if node.version is Version.V2:
+        node.write(WEB, "", expected(node, 150)[""])
+    for ratio in (150, 100):
+        with Journal.open(node.root / "journal", boot="b", now=lambda: 1.0) as log:
+            Kept(node, log).cycle([WEB], ratio)
+    assert Kept(node).quotas(WEB) == expected(node, 100)

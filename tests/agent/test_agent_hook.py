@@ -1,0 +1,103 @@
+"""What the container runtime is answered: kubelet's quota divided, once, and only where it is to be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agent.fake_node import FakeNode, container, container_id, pod
+from corewise.agent.hook import RuntimeHook
+from corewise.agent.local_node import LocalNode
+from corewise.agent.node_cgroups import NodeCgroups
+from corewise.agent.objects import QuotaPod
+from corewise.kernel.quotas.journal import MemoryLog
+from corewise.nri.messages import Adjustment, Container, CPUResources, Event, PodSandbox
+from corewise.policy.metrics import METRICS, NRI_DIVIDED
+from corewise.policy.names import AMPLIFICATION_RATIO, NORMALIZATION_RATIO, QOS_CLASS
+from corewise.prometheus.exposition import Exposition
+from corewise.quantities import Microseconds
+
+RATIO = {NORMALIZATION_RATIO: "1.50", AMPLIFICATION_RATIO: '{"cpu":1.50}'}
+SANDBOX = PodSandbox("s", "web", "uid-web", "default")
+WEB = pod("web", container("a", "1"))
+
+
+class Hooked:
+    def __init__(self, root: Path) -> None:
+        self.node = FakeNode(root)
+        self.metrics = Exposition(METRICS)
+        self.woken = 0
+        self.local = LocalNode("n1", root, NodeCgroups(root, "/", MemoryLog(), now=lambda: 1.0))
+        self.pods: list[QuotaPod] = []
+        self.hook = RuntimeHook(self.local, lambda: self.pods, self.metrics, self.wake)
+
+    def wake(self) -> None:
+        self.woken += 1
+
+
+@pytest.fixture
+def hooked(tmp_path: Path) -> Hooked:
+    return Hooked(tmp_path)
+
+
+def asked(quota: int | None) -> CPUResources:
+    return CPUResources(None if quota is None else Microseconds(quota), Microseconds(100_000))
+
+
+async def test_a_container_is_created_and_updated_with_the_divided_quota(hooked: Hooked) -> None:
+    hooked.local.see(RATIO)
+    created = Container("c", "s", "a", cpu=asked(100_000))
+    assert await hooked.hook.on_create(SANDBOX, created) == Adjustment(Microseconds(66_667))
+    running = Container("c", "s", "a", cpu=asked(66_667))
+    update = await hooked.hook.on_update(SANDBOX, running, asked(200_000))
+    assert update == Adjustment(Microseconds(133_334))
+    assert hooked.metrics.value(NRI_DIVIDED, "CREATE_CONTAINER") == 1
+    assert hooked.metrics.value(NRI_DIVIDED, "UPDATE_CONTAINER") == 1
+
+
+@pytest.mark.parametrize("quota", [None, -1, 0])
+async def test_an_update_of_something_else_leaves_the_quota_alone(hooked: Hooked, quota: int | None) -> None:
+    hooked.local.see(RATIO)
+    running = Container("c", "s", "a", cpu=asked(66_667))
+    assert await hooked.hook.on_update(SANDBOX, running, asked(quota)) is None
+
+
+async def test_nothing_is_divided_before_the_ratio_is_known_or_without_one(hooked: Hooked) -> None:
+    created = Container("c", "s", "a", cpu=asked(100_000))
+    assert await hooked.hook.on_create(SANDBOX, created) is None
+    hooked.local.see({NORMALIZATION_RATIO: "1.00"})
+    assert await hooked.hook.on_create(SANDBOX, created) is None
+    assert hooked.metrics.value(NRI_DIVIDED, "CREATE_CONTAINER") == 0
+
+
+async def test_a_pod_that_owns_cpus_keeps_its_quota(hooked: Hooked) -> None:
+    hooked.local.see(RATIO)
+    owner = PodSandbox("s", "web", "uid-web", "default", labels={QOS_CLASS: "LSE"})
+    assert await hooked.hook.on_create(owner, Container("c", "s", "a", cpu=asked(100_000))) is None
+
+
+async def test_the_smallest_quota_is_not_divided_further(hooked: Hooked) -> None:
+    hooked.local.see(RATIO)
+    assert await hooked.hook.on_create(SANDBOX, Container("c", "s", "a", cpu=asked(1000))) is None
+
+
+async def test_a_runtime_that_connects_learns_the_quotas_of_what_runs(hooked: Hooked) -> None:
+    hooked.node.start(WEB)
+    hooked.pods = [WEB]
+    hooked.local.see(RATIO)
+    hooked.local.cycle(hooked.pods)
+    plain_id = container_id("web", "a").partition("://")[2]
+    undivided = Container(plain_id, "s", "a", cpu=asked(100_000))
+    stranger = Container("other", "s", "b", cpu=asked(100_000))
+    (update,) = await hooked.hook.on_synchronize([SANDBOX], [undivided, stranger])
+    assert (update.container_id, update.quota) == (plain_id, 66_667)
+    divided = Container(plain_id, "s", "a", cpu=asked(66_667))
+    assert not await hooked.hook.on_synchronize([SANDBOX], [divided])
+
+
+async def test_what_begins_wakes_the_reconciler(hooked: Hooked) -> None:
+    await hooked.hook.on_run_pod_sandbox(SANDBOX)
+    await hooked.hook.on_event(Event.POST_START_CONTAINER, SANDBOX, Container("c"))
+    await hooked.hook.on_event(Event.REMOVE_CONTAINER, SANDBOX, Container("c"))
+    assert hooked.woken == 2

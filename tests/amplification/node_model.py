@@ -1,0 +1,404 @@
+"""A model of one node and of everybody who writes to it, for the tests of histories.
+
+A World is an immutable value: every event is a function from one World to the next, so that histories can be
+enumerated as well as drawn at random. Amounts are whole milli-CPU and bytes.
+
+Who writes:
+- kubelet sends the difference between its view, which may be stale, and what it computes from the machine;
+- other writers send amounts of their own, or whole older statuses, or nothing about amounts at all;
+- people set, damage and remove annotations, each through ``nodes``, where the status webhook is not called;
+- the manager writes ratio annotations through nodes/status, touches, and repairs, by what the agent reports
+  if there is one.
+
+What must hold after every event, for each amount in status:
+
+    amount = floor(base x ratio)       once, never twice
+
+where ratio is 1.00 or was in force since all was last at rest, and base is a raw amount that the machine has
+had since then. Only where somebody else has managed to state an amount (while the webhook was away or the
+node was not amplified, or by removing all that was known of an amplified amount) base may be what they
+stated, until kubelet states that amount."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Final, TypeAlias
+
+from corewise.amplification import (
+    Amounts,
+    Machine,
+    Observation,
+    Repair,
+    State,
+    StatusAssessment,
+    StatusWrite,
+    UnusableRecord,
+    assess,
+    decide_status,
+    effective_ratios,
+    ratio_in_force,
+    read_ratios,
+    read_record,
+)
+from corewise.amplification.amounts import Field
+from corewise.amplification.record import RAW_ANNOTATIONS, Record, read_amounts
+from corewise.amplification.stated import read_node
+from corewise.policy import names
+from corewise.policy.reasons import Reason
+from corewise.quantities import ONE, Quantity, Ratio, amplify
+
+CELLS: Final[tuple[tuple[Field, str], ...]] = (
+    ("capacity", "cpu"),
+    ("capacity", "memory"),
+    ("allocatable", "cpu"),
+    ("allocatable", "memory"),
+)
+Cells: TypeAlias = tuple[int, ...]
+"""The four amounts of a node, in the order of CELLS."""
+
+MACHINE: Final[Cells] = (8000, 32_000_000_000, 7910, 31_000_000_007)
+KNOWLEDGE: Final = (names.AMPLIFIED, names.RAW_CAPACITY, names.RAW_ALLOCATABLE)
+REMEMBERED: Final = 4
+LONG: Final = 31
+MINUTES: Final = 4
+"""For how long a node may take to come to rest."""
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """A node, what its writers know of it, and what has been stated about it."""
+
+    machine: Cells = MACHINE
+    status: Cells = MACHINE
+    view: Cells = MACHINE
+    past: tuple[Cells, ...] = ()
+    annotations: tuple[tuple[str, str], ...] = ()
+    webhook: bool = True
+    amplify_capacity: bool = True
+    normalization: Ratio | None = ONE
+    report: tuple[int, int] | None = None
+    report_newer: bool = False
+    report_same_boot: bool = True
+    ratio_written: bool = False
+    raws: frozenset[tuple[int, int]] = frozenset(enumerate(MACHINE))
+    ratios: frozenset[tuple[str, Ratio]] = frozenset()
+    foreign: frozenset[tuple[int, int]] = frozenset()
+    tainted: frozenset[int] = frozenset()
+
+    @property
+    def notes(self) -> dict[str, str]:
+        """The node's annotations."""
+        return dict(self.annotations)
+
+
+@cache
+def quantity(resource: str, amount: int) -> Quantity:
+    return (
+        Quantity.of_milli(amount) if resource == "cpu" else Quantity.of_units(amount, Quantity.parse("1Ki"))
+    )
+
+
+def amounts(cells: Cells) -> Amounts:
+    lists: dict[Field, dict[str, Quantity]] = {"capacity": {}, "allocatable": {}}
+    for (field, resource), amount in zip(CELLS, cells, strict=True):
+        lists[field][resource] = quantity(resource, amount)
+    return Amounts(lists["capacity"], lists["allocatable"])
+
+
+def cells_of(stated: Amounts) -> Cells:
+    return tuple(_count(resource, stated.of(field)[resource]) for field, resource in CELLS)
+
+
+def _count(resource: str, amount: Quantity) -> int:
+    return amount.milli if resource == "cpu" else amount.units
+
+
+# --- how a write is stored -------------------------------------------------------------------------------
+
+
+def write_status(
+    world: World, new: Cells, *, by_kubelet: bool = False, stated: Iterable[int] = (), foreign: bool = False
+) -> World:
+    """Store a write of nodes/status as the API server does, through the webhook if it is up.
+
+    ``stated``: the cells a kubelet names. ``foreign``: the amounts are somebody else's.
+    """
+    final, notes = new, world.notes
+    if world.webhook:
+        final, notes = _admitted(world, new, by_kubelet=by_kubelet)
+    changed = {i for i, old in enumerate(world.status) if foreign and old not in {new[i], final[i]}}
+    changed -= _protected(world) if world.webhook else set()
+    cleared = {i for i in stated if _is_settled_by(new, final, i, notes)}
+    return _stored(
+        replace(
+            world,
+            foreign=world.foreign | {(i, new[i]) for i in changed},
+            tainted=(world.tainted | changed) - cleared,
+        ),
+        final,
+        notes,
+    )
+
+
+def _is_settled_by(stated: Cells, final: Cells, cell: int, notes: Mapping[str, str]) -> bool:
+    """Whether nothing but the amount that kubelet has just stated is known of a cell."""
+    field, resource = CELLS[cell]
+    record = read_record(notes)
+    if isinstance(record, Record) and resource in record.raw.of(field):
+        return record.raw.of(field)[resource] == quantity(resource, stated[cell])
+    return record is None and RAW_ANNOTATIONS[field] not in notes and final[cell] == stated[cell]
+
+
+def _admitted(world: World, new: Cells, *, by_kubelet: bool) -> tuple[Cells, dict[str, str]]:
+    write = StatusWrite(amounts(new), amounts(world.status), world.notes, by_kubelet)
+    verdict = decide_status(write, amplify_capacity=world.amplify_capacity)
+    changes: Mapping[Field, Mapping[str, Quantity | None]] = {
+        "capacity": verdict.capacity,
+        "allocatable": verdict.allocatable,
+    }
+    final = []
+    for (field, resource), sent in zip(CELLS, new, strict=True):
+        amount = changes[field].get(resource, quantity(resource, sent))
+        assert amount is not None
+        final.append(_count(resource, amount))
+    if verdict.put_back:
+        assert tuple(final) == world.status != new
+        assert not verdict.annotations
+    notes = edited(world.notes, verdict.annotations)
+    if not verdict.findings:
+        again = StatusWrite(amounts(tuple(final)), amounts(tuple(final)), notes, by_kubelet)
+        settled = decide_status(again, amplify_capacity=world.amplify_capacity)
+        assert not settled.capacity
+        assert not settled.allocatable
+        assert not settled.annotations
+    return tuple(final), notes
+
+
+def _protected(world: World) -> set[int]:
+    """Return the cells that nobody but the kubelet can state, because they are or may be amplified."""
+    record = read_record(world.notes)
+    if isinstance(record, Record):
+        return {i for i in range(len(CELLS)) if _applied(record, i) is not None}
+    if record is None:
+        return set()
+    stated = read_node(world.notes)
+    return {
+        i
+        for i, (field, resource) in enumerate(CELLS)
+        if stated.is_doubtful(field, resource, amplify_capacity=world.amplify_capacity)
+    }
+
+
+def _stored(world: World, status: Cells, notes: Mapping[str, str]) -> World:
+    past = world.past
+    if status != world.status:
+        past = (*(each for each in past if each != world.status), world.status)[-REMEMBERED:]
+    rewritten = notes.get(names.AMPLIFIED) != world.notes.get(names.AMPLIFIED)
+    return replace(
+        world,
+        status=status,
+        past=past,
+        annotations=tuple(sorted(notes.items())),
+        report_newer=world.report_newer and not rewritten,
+    )
+
+
+def _applied(record: Record, cell: int) -> int | None:
+    field, resource = CELLS[cell]
+    amount = record.applied.of(field).get(resource)
+    return None if amount is None else _count(resource, amount)
+
+
+def edited(notes: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
+    merged = {**notes, **changes}
+    return {name: text for name, text in merged.items() if text is not None}
+
+
+# --- events ----------------------------------------------------------------------------------------------
+
+
+def kubelet_writes(world: World, *, fresh: bool = True) -> World:
+    """Send what differs between kubelet's view and the machine; a fresh kubelet has just read the node."""
+    view = world.status if fresh else world.view
+    stated = [i for i in range(len(CELLS)) if world.machine[i] != view[i]]
+    new = tuple(world.machine[i] if i in stated else world.status[i] for i in range(len(CELLS)))
+    return replace(write_status(world, new, by_kubelet=True, stated=stated), view=view)
+
+
+def kubelet_reads(world: World) -> World:
+    return replace(world, view=world.status)
+
+
+def machine_becomes(world: World, machine: Cells, *, reboot: bool = False) -> World:
+    raws = world.raws | frozenset(enumerate(machine))
+    return replace(world, machine=machine, raws=raws, report_same_boot=world.report_same_boot and not reboot)
+
+
+def agent_reports(world: World) -> World:
+    changed = (world.machine[0], world.machine[1])
+    return replace(world, report=changed, report_newer=True, report_same_boot=True)
+
+
+def other_writes(world: World, new: Cells) -> World:
+    return write_status(world, new, foreign=True)
+
+
+def annotate(world: World, changes: Mapping[str, str | None]) -> World:
+    """Change annotations through ``nodes``. Ratios in it are in force from now on."""
+    world = _stored(world, world.status, edited(world.notes, changes))
+    return _blinded(replace(world, ratios=world.ratios | frozenset(effective_ratios(world.notes).items())))
+
+
+def forge(world: World, changes: Mapping[str, str], claims: Iterable[tuple[int, int]]) -> World:
+    """Write annotations that look like corewise's and claim other raw amounts, cell by cell."""
+    claimed = {*claims, *enumerate(world.status)}
+    world = replace(
+        world, foreign=world.foreign | claimed, tainted=world.tainted | frozenset(range(len(CELLS)))
+    )
+    return annotate(world, changes)
+
+
+def _blinded(world: World) -> World:
+    """Mark amplified amounts of which nothing is known any more: they cannot be told from raw ones."""
+    if names.AMPLIFIED in world.notes:
+        return world
+    blind = {i for i in range(len(CELLS)) if (i, world.status[i]) not in world.raws and _is_unnamed(world, i)}
+    stated = {(i, world.status[i]) for i in blind}
+    return replace(world, foreign=world.foreign | stated, tainted=world.tainted | blind)
+
+
+def _is_unnamed(world: World, cell: int) -> bool:
+    field, resource = CELLS[cell]
+    text = world.notes.get(RAW_ANNOTATIONS[field])
+    named = read_amounts(text)
+    return text is None or (named is not None and resource not in named)
+
+
+def manager_passes(world: World, *, patient: bool = True, old_record: bool = True) -> World:
+    """One pass and one write: new ratios if the status is fit for them, else what the status needs.
+
+    ``patient``: a mismatch has lasted long; ``old_record``: the record has been as it is for long.
+    """
+    verdict = ratio_in_force(world.notes, configured={}, normalization=world.normalization)
+    found = look(world, seconds=LONG * patient, record_seconds=LONG * old_record)
+    if found.state is State.SETTLED:
+        world = replace(world, ratio_written=False)
+    if found.repair is None and verdict.changes and found.unproven.isdisjoint(verdict.ratios):
+        written = found.state is State.SETTLED or found.touch
+        return replace(write_ratios(world, verdict.changes), ratio_written=written)
+    if found.repair is not None:
+        return _repaired(world, found, found.repair)
+    return write_status(world, world.status) if found.touch else world
+
+
+def write_ratios(world: World, changes: Mapping[str, str | None]) -> World:
+    """Change annotations through ``nodes/status``: the webhook sees them, and amplifies in the same write."""
+    notes = edited(world.notes, changes)
+    ratios = world.ratios | frozenset(effective_ratios(notes).items())
+    return write_status(replace(world, annotations=tuple(sorted(notes.items())), ratios=ratios), world.status)
+
+
+def _repaired(world: World, found: StatusAssessment, repair: Repair) -> World:
+    raw = cells_of(repair.raw)
+    if found.finding is not None and found.finding.reason is Reason.RAW_EQUALS_AMPLIFIED:
+        # Allocatable is then an estimate, with the recorded reservation, until kubelet states it.
+        assert all(raw[i + 2] <= raw[i] or {i, i + 2} & world.tainted for i in (0, 1))
+        world = replace(
+            world, foreign=world.foreign | {(2, raw[2]), (3, raw[3])}, tainted=world.tainted | {2, 3}
+        )
+    kept = tuple(pair for pair in world.annotations if pair[0] not in repair.drop_annotations)
+    return _blinded(write_status(replace(world, annotations=kept), raw))
+
+
+def look(world: World, *, seconds: int = 0, record_seconds: int = 0) -> StatusAssessment:
+    machine = None
+    if world.report is not None:
+        capacity = {"cpu": quantity("cpu", world.report[0]), "memory": quantity("memory", world.report[1])}
+        machine = Machine(capacity, world.report_same_boot, world.report_newer)
+    shown = amounts(world.status)
+    seen = Observation(shown, world.notes, machine, seconds, record_seconds, world.ratio_written)
+    return assess(seen, amplify_capacity=world.amplify_capacity)
+
+
+# --- what must hold --------------------------------------------------------------------------------------
+
+
+def check(world: World) -> None:
+    """Every amount in status is amplified at most once."""
+    for i, (_, resource) in enumerate(CELLS):
+        bases = {amount for cell, amount in world.raws if cell == i}
+        if i in world.tainted:
+            bases |= {amount for cell, amount in world.foreign if cell == i}
+        ratios = {ONE} | {ratio for name, ratio in world.ratios if name == resource}
+        allowed = {amplify(base, ratio) for base in bases for ratio in ratios}
+        assert world.status[i] in allowed, (CELLS[i], world.status[i], sorted(allowed))
+
+
+def come_to_rest(world: World, *, agent: bool) -> World:
+    """Let the webhook be back, people correct what they are told to, kubelet and manager do their work."""
+    world = replace(world, webhook=True, normalization=world.normalization or ONE, report=None)
+    world = annotate(world, _corrections(world))
+    before = None
+    for _ in range(MINUTES):
+        if world == before:
+            break
+        before, world = world, _a_while(world, agent=agent)
+        if look(world).state is State.RAW_UNKNOWN:
+            # What the finding tells a person to do.
+            world = annotate(world, dict.fromkeys(KNOWLEDGE))
+    check_rest(world, agent=agent)
+    return replace(
+        world,
+        past=(),
+        view=world.status,
+        raws=frozenset(enumerate(world.machine)) | _recorded_raws(world),
+        ratios=frozenset(effective_ratios(world.notes).items()),
+        foreign=frozenset(),
+        tainted=frozenset(),
+    )
+
+
+def _a_while(world: World, *, agent: bool) -> World:
+    """Return the world half a minute later."""
+    world = kubelet_writes(kubelet_reads(world))
+    world = agent_reports(world) if agent else world
+    return kubelet_writes(manager_passes(world))
+
+
+def _corrections(world: World) -> dict[str, str | None]:
+    return {
+        name: None
+        for name in (names.AMPLIFICATION_RATIO, names.AMPLIFICATION_ORIGINAL)
+        if read_ratios(world.notes.get(name), annotation=name).findings
+    }
+
+
+def check_rest(world: World, *, agent: bool) -> None:
+    """Status, record and raw annotations are exactly what machine and ratio say."""
+    ratios = effective_ratios(world.notes)
+    record = read_record(world.notes)
+    assert not isinstance(record, UnusableRecord)
+    assert look(world).state is State.SETTLED
+    for i, (field, resource) in enumerate(CELLS):
+        ratio = ratios.get(resource, ONE) if world.amplify_capacity or field == "allocatable" else ONE
+        raw = (read_amounts(world.notes.get(RAW_ANNOTATIONS[field])) or {}).get(resource)
+        applied = record.applied.of(field).get(resource) if record else None
+        if ratio == ONE:
+            assert (world.status[i], raw, applied) == (world.machine[i], None, None)
+            continue
+        assert raw is not None
+        assert applied == quantity(resource, world.status[i])
+        assert world.status[i] == amplify(_count(resource, raw), ratio)
+        unnoticed = world.machine[i] == world.status[i] and not (agent and field == "capacity")
+        assert unnoticed or raw == quantity(resource, world.machine[i])
+
+
+def _recorded_raws(world: World) -> frozenset[tuple[int, int]]:
+    """Raw amounts in force that the machine has no longer: the case that cannot be told (see repair)."""
+    record = read_record(world.notes)
+    if not isinstance(record, Record):
+        return frozenset()
+    found = ((i, record.raw.of(field).get(resource)) for i, (field, resource) in enumerate(CELLS))
+    return frozenset((i, _count(CELLS[i][1], raw)) for i, raw in found if raw is not None)

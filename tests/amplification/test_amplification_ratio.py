@@ -1,0 +1,233 @@
+"""Which ratio is to be in force, and whose annotation it is.
+
+node says             -original  configured  normalization  ratio            -original afterwards
+--------------------  ---------  ----------  -------------  ---------------  --------------------
+nothing               -          -           1.00           -                -
+nothing               -          -           1.50           1.50             {}
+nothing               -          1.20        1.50           1.80             {}
+1.20 (a user's)       -          -           1.00           1.20, untouched  -
+1.20 (a user's)       -          1.50        1.00           1.20, untouched  -
+1.20 (a user's)       -          -           1.50           1.80             the user's text
+1.80                  1.20       -           1.50           1.80, untouched  1.20
+nothing (removed)     1.20       -           1.50           1.80 again       1.20
+1.80                  1.20       -           1.00           1.20             1.20
+1.50                  {}         -           1.00           -                -
+1.50                  {}         -           undecided      1.50, untouched  {}
+0.90 (a user's)       -          -           1.50           0.90, untouched  -; memory goes on
+not JSON              -          1.50        1.50           untouched        -
+8.00 (a user's)       -          -           1.50           8.00, untouched  12.00 is above 10.00
+"""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corewise.amplification import RatioVerdict, ratio_in_force
+from corewise.amplification.ratio import StatedBy
+from corewise.policy import names
+from corewise.policy.reasons import Reason
+from corewise.quantities import ONE, Ratio, ratio_product
+
+RATIO = names.AMPLIFICATION_RATIO
+ORIGINAL = names.AMPLIFICATION_ORIGINAL
+
+
+def run(
+    notes: dict[str, str], norm: str | None = "1.00", **configured: str
+) -> tuple[dict[str, str], RatioVerdict]:
+    """Return the annotations after the changes, and the verdict."""
+    verdict = ratio_in_force(
+        notes,
+        configured={name: Ratio.parse(text) for name, text in configured.items()},
+        normalization=None if norm is None else Ratio.parse(norm),
+    )
+    after = {**notes, **verdict.changes}
+    return {name: text for name, text in after.items() if text is not None}, verdict
+
+
+def test_a_node_with_nothing_to_amplify_is_not_written() -> None:
+    after, verdict = run({})
+    assert (after, verdict.changes, verdict.ratios) == ({}, {}, {})
+
+
+def test_normalization_alone_makes_the_ratio_and_says_that_no_user_did() -> None:
+    after, verdict = run({}, "1.50")
+    assert after == {RATIO: '{"cpu":1.50}', ORIGINAL: "{}"}
+    assert verdict.ratios == {"cpu": Ratio(150)}
+    assert not verdict.adopted
+
+
+def test_configuration_is_multiplied_for_cpu_and_taken_as_it_is_for_memory() -> None:
+    after, verdict = run({}, "1.50", cpu="1.20", memory="1.30")
+    assert after[RATIO] == '{"cpu":1.80,"memory":1.30}'
+    assert verdict.sources["cpu"].stated_by is StatedBy.CONFIGURATION
+
+
+def test_a_users_ratio_that_is_already_what_is_wanted_is_left_alone() -> None:
+    notes = {RATIO: '{ "cpu": 1.2 }'}
+    assert run(notes)[0] == notes
+    assert run(notes, cpu="1.50")[0] == notes
+
+
+def test_a_users_ratio_is_moved_as_it_stands_before_corewise_writes() -> None:
+    notes = {RATIO: '{ "cpu": 1.2, "nvidia.com/gpu": 2 }'}
+    after, verdict = run(notes, "1.50")
+    assert after == {RATIO: '{"cpu":1.80}', ORIGINAL: notes[RATIO]}
+    assert verdict.adopted
+    assert verdict.sources["cpu"].stated_by is StatedBy.ANNOTATION
+
+
+def test_a_user_overrides_configuration_resource_by_resource() -> None:
+    after, _ = run({RATIO: '{"cpu":1.00}'}, cpu="1.50", memory="1.30")
+    assert after == {RATIO: '{"memory":1.30}', ORIGINAL: '{"cpu":1.00}'}
+
+
+def test_a_ratio_that_corewise_wrote_is_never_multiplied_again() -> None:
+    notes, _ = run({RATIO: '{"cpu":1.2}'}, "1.50")
+    assert run(notes, "1.50")[1].changes == {}
+
+
+def test_a_ratio_that_somebody_removed_is_written_again() -> None:
+    after, _ = run({ORIGINAL: '{"cpu":1.20}'}, "1.50")
+    assert after[RATIO] == '{"cpu":1.80}'
+
+
+def test_without_normalization_the_users_ratio_is_in_force_and_stays_in_its_place() -> None:
+    notes, _ = run({RATIO: '{"cpu":1.2}'}, "1.50")
+    after, _ = run(notes, "1.00")
+    assert after == {RATIO: '{"cpu":1.20}', ORIGINAL: '{"cpu":1.2}'}
+
+
+def test_when_nobody_wants_a_ratio_both_annotations_go() -> None:
+    notes, _ = run({}, "1.50", memory="1.20")
+    assert run(notes, "1.00") == ({}, run(notes, "1.00")[1])
+
+
+def test_a_users_own_1_00_stays_where_it_was_moved_to() -> None:
+    notes = {RATIO: '{"memory":1.30}', ORIGINAL: '{"cpu":1.00}'}
+    assert run(notes)[0] == {ORIGINAL: '{"cpu":1.00}'}
+
+
+def test_an_undecided_normalization_leaves_the_cpu_entry_while_memory_goes_on() -> None:
+    notes = {RATIO: '{"cpu":1.50}', ORIGINAL: "{}"}
+    after, verdict = run(notes, None, memory="1.30")
+    assert after == {RATIO: '{"cpu":1.50,"memory":1.30}', ORIGINAL: "{}"}
+    assert verdict.hold_normalization
+    assert verdict.ratios["cpu"] == Ratio(150)
+    assert [finding.reason for finding in verdict.findings] == [Reason.NORMALIZATION_UNDECIDED]
+
+
+def test_an_undecided_normalization_does_not_make_a_user_s_ratio_corewise_s() -> None:
+    assert run({RATIO: '{"cpu":1.2}'}, None)[1].changes == {}
+
+
+def test_an_original_below_one_stays_as_it_is_and_holds_normalization_while_memory_goes_on() -> None:
+    notes = {RATIO: '{"cpu":0.9}'}
+    after, verdict = run(notes, "1.50")
+    assert (after, verdict.hold_normalization, verdict.ratios) == (notes, True, {})
+    after, verdict = run(notes, "1.50", memory="1.30")
+    assert after == {RATIO: '{"cpu":0.9,"memory":1.30}', ORIGINAL: '{"cpu":0.9}'}
+    assert verdict.findings[0].reason is Reason.AMPLIFICATION_ORIGINAL_BELOW_ONE
+
+
+def test_an_original_that_becomes_bad_leaves_the_last_good_entry_in_force() -> None:
+    after, verdict = run({RATIO: '{"cpu":1.80}', ORIGINAL: '{"cpu":"fast"}'}, "2.00")
+    assert after[RATIO] == '{"cpu":1.80}'
+    assert verdict.ratios == {"cpu": Ratio(180)}
+    assert verdict.findings[0].resource == "cpu"
+
+
+@pytest.mark.parametrize("notes", [{RATIO: "{"}, {RATIO: '{"cpu":1.50}', ORIGINAL: "{"}, {RATIO: ""}])
+def test_nothing_is_written_over_a_text_that_cannot_be_read(notes: dict[str, str]) -> None:
+    after, verdict = run(notes, "1.50", cpu="2.00", memory="2.00")
+    assert (after, verdict.hold_normalization) == (notes, True)
+    assert verdict.findings[0].reason is Reason.AMPLIFICATION_RATIO_INVALID
+
+
+def test_a_damaged_ratio_of_corewise_s_is_written_anew() -> None:
+    after, _ = run({RATIO: "{", ORIGINAL: "{}"}, "1.50")
+    assert after[RATIO] == '{"cpu":1.50}'
+
+
+def test_a_damaged_ratio_stays_while_an_entry_of_it_would_have_to_be_kept() -> None:
+    assert run({RATIO: "{", ORIGINAL: "{}"}, None, memory="1.30")[1].changes == {}
+
+
+def test_a_product_above_the_largest_ratio_is_not_written_and_not_clamped() -> None:
+    notes = {RATIO: '{"cpu":8.00}'}
+    after, verdict = run(notes, "1.50")
+    assert (after, verdict.hold_normalization) == (notes, True)
+    assert "8.00 (annotation) x normalization 1.50 = 12.00" in verdict.findings[0].message
+
+
+@pytest.mark.parametrize(("ratio", "reason"), [("0.99", "OriginalBelowOne"), ("10.01", "RatioOutOfRange")])
+def test_a_bad_ratio_of_the_configuration_is_a_finding_of_that_resource(ratio: str, reason: str) -> None:
+    after, verdict = run({}, "1.00", memory=ratio, cpu="1.20")
+    assert after[RATIO] == '{"cpu":1.20}'
+    assert verdict.findings[0].reason.endswith(reason)
+
+
+def test_other_resources_of_the_configuration_are_refused() -> None:
+    verdict = ratio_in_force({}, configured={"nvidia.com/gpu": Ratio(200)}, normalization=ONE)
+    assert (verdict.changes, verdict.findings[0].reason) == ({}, Reason.AMPLIFICATION_RESOURCE_REFUSED)
+
+
+def test_a_held_back_resource_keeps_its_entry_and_cpu_holds_normalization_with_it() -> None:
+    notes = {RATIO: '{"cpu":3.00,"memory":1.30}', ORIGINAL: "{}"}
+    verdict = ratio_in_force(
+        notes, configured={"memory": Ratio(120)}, normalization=Ratio(150), held=frozenset({"cpu"})
+    )
+    assert verdict.changes == {RATIO: '{"cpu":3.00,"memory":1.20}'}
+    assert verdict.ratios == {"cpu": Ratio(300), "memory": Ratio(120)}
+    assert verdict.hold_normalization
+
+
+def test_a_held_back_removal_keeps_corewise_the_owner() -> None:
+    notes = {RATIO: '{"cpu":1.50}', ORIGINAL: "{}"}
+    verdict = ratio_in_force(notes, configured={}, normalization=ONE, held=frozenset({"cpu"}))
+    assert verdict.changes == {}
+
+
+def test_products_are_rounded_half_even() -> None:
+    assert run({}, "1.15", cpu="1.10")[1].ratios == {"cpu": Ratio(126)}  # 1.2650
+    assert run({}, "1.25", cpu="1.10")[1].ratios == {"cpu": Ratio(138)}  # 1.3750
+
+
+sources = st.fixed_dictionaries(
+    {},
+    optional={
+        RATIO: st.sampled_from(
+            ['{"cpu":1.20}', '{"cpu":0.9,"memory":1.10}', "{}", "{", '{"gpu":2}', '{"cpu":1}']
+        ),
+        ORIGINAL: st.sampled_from(["{}", '{"cpu":1.20}', '{"memory":1.10}', "x", '{"cpu":1.00}']),
+    },
+)
+
+
+@given(
+    notes=sources,
+    norms=st.lists(st.sampled_from([None, ONE, Ratio(150), Ratio(217)]), min_size=1, max_size=4),
+    configured=st.dictionaries(st.sampled_from(["cpu", "memory"]), st.sampled_from([ONE, Ratio(130)])),
+)
+def test_passes_are_idempotent_and_multiply_the_users_ratio_exactly_once(
+    notes: dict[str, str], norms: list[Ratio | None], configured: dict[str, Ratio]
+) -> None:
+    for norm in norms:
+        verdict = ratio_in_force(notes, configured=configured, normalization=norm)
+        notes = {k: v for k, v in {**notes, **verdict.changes}.items() if v is not None}
+        again = ratio_in_force(notes, configured=configured, normalization=norm)
+        assert (again.changes, again.ratios) == ({}, verdict.ratios)
+        source = verdict.sources["cpu"]
+        if (
+            source.ratio is not None
+            and source.original is not None
+            and norm is not None
+            and not _damaged(notes)
+        ):
+            assert verdict.ratios.get("cpu", ONE) == ratio_product(source.original, norm)
+
+
+def _damaged(notes: dict[str, str]) -> bool:
+    return notes.get(RATIO) == "{" or notes.get(ORIGINAL) == "x"

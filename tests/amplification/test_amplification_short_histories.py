@@ -1,0 +1,101 @@
+"""Every short history of a node: nothing is ever amplified twice, and all ends as ratio and machine say.
+
+Histories are enumerated by the states they lead to: two that lead to the same state have the same future.
+COREWISE_HISTORY_LENGTH=N goes further than the default.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final, TypeAlias
+
+import pytest
+
+from amplification.node_model import (
+    MACHINE,
+    World,
+    agent_reports,
+    annotate,
+    check,
+    come_to_rest,
+    kubelet_reads,
+    kubelet_writes,
+    machine_becomes,
+    manager_passes,
+    other_writes,
+    write_status,
+)
+from corewise.policy import names
+
+Event: TypeAlias = Callable[[World], World]
+
+
+def sets(**changes: str | None) -> Event:
+    """Return the event that annotations are set; None removes. Names are those of ``names``."""
+    return lambda world: annotate(world, {getattr(names, name): text for name, text in changes.items()})
+
+
+def damages(name: str) -> Event:
+    return lambda world: annotate(world, {name: "{"}) if name in world.notes else world
+
+
+EVENTS: Final[dict[str, Event]] = {
+    "ratio 2.00": sets(AMPLIFICATION_RATIO='{"cpu":2.00}'),
+    "ratio 1.37": sets(AMPLIFICATION_RATIO='{"cpu":1.37}'),
+    "no ratio": sets(AMPLIFICATION_RATIO=None),
+    "bad ratio": sets(AMPLIFICATION_RATIO='{"cpu":0.99'),
+    "kubelet": kubelet_writes,
+    "stale kubelet": lambda w: kubelet_writes(w, fresh=False),
+    "kubelet reads": kubelet_reads,
+    "touch": lambda w: write_status(w, w.status),
+    "stale writer": lambda w: other_writes(w, w.past[-1] if w.past else w.status),
+    "machine doubles": lambda w: machine_becomes(w, tuple(2 * amount for amount in MACHINE)),
+    "machine is back": lambda w: machine_becomes(w, MACHINE),
+    "outage": lambda w: replace(w, webhook=False),
+    "webhook is back": lambda w: replace(w, webhook=True),
+    "record damaged": damages(names.AMPLIFIED),
+    "record removed": sets(AMPLIFIED=None),
+    "raw damaged": damages(names.RAW_ALLOCATABLE),
+    "raw removed": sets(RAW_CAPACITY=None, RAW_ALLOCATABLE=None),
+    "agent": agent_reports,
+    "manager": lambda w: manager_passes(w, patient=False, old_record=False),
+    "manager, old record": lambda w: manager_passes(w, patient=False),
+    "patient manager": manager_passes,
+}
+LENGTH: Final = int(os.environ.get("COREWISE_HISTORY_LENGTH", "4"))
+AMPLIFIED: Final = manager_passes(annotate(World(), {names.AMPLIFICATION_RATIO: '{"cpu":2.00}'}))
+
+
+def reachable(start: World, length: int) -> dict[World, tuple[str, ...]]:
+    """Return every state that a history of at most this length leads to, with the first such history."""
+    found: dict[World, tuple[str, ...]] = {start: ()}
+    frontier = [start]
+    for _ in range(length):
+        grown: list[World] = []
+        for world in frontier:
+            for name, event in EVENTS.items():
+                after = event(world)
+                if after not in found:
+                    found[after] = (*found[world], name)
+                    grown.append(after)
+        frontier = grown
+    return found
+
+
+@pytest.mark.parametrize("agent", [False, True], ids=["without agent", "with agent"])
+@pytest.mark.parametrize(
+    ("start", "length"),
+    [(World(), LENGTH), (AMPLIFIED, LENGTH)],
+    ids=["from raw", "from amplified"],
+)
+def test_no_short_history_amplifies_twice_and_each_ends_exactly(
+    start: World, length: int, agent: bool
+) -> None:
+    for world, history in reachable(start, length).items():
+        try:
+            check(world)
+            come_to_rest(world, agent=agent)
+        except AssertionError as error:
+            pytest.fail(f"after {' > '.join(history) or 'nothing'}: {error}\n{world}")

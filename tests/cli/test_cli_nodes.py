@@ -1,0 +1,197 @@
+"""``corewise nodes`` and ``corewise explain node`` against a local API server in a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from api_process import local_api_server
+from corewise.cli import corewise
+from corewise.cli.errors import ExitCode, Failure
+from corewise.kube.client import Client
+from corewise.kube.config import load_config
+from corewise.kube.resources import CONFIG_MAPS, NAMESPACES, NODE_RESOURCE_TOPOLOGIES, NODES, PODS
+from corewise.policy.names import (
+    AMPLIFICATION_ORIGINAL,
+    AMPLIFICATION_RATIO,
+    AMPLIFIED,
+    CONFIG_NAME,
+    CONFIG_NAMESPACE,
+    CPU_BASIC_INFO,
+    NORMALIZATION_KEY,
+    NORMALIZATION_RATIO,
+    RAW_ALLOCATABLE,
+    RAW_CAPACITY,
+)
+from manager.world import CRD, FAST, SLOW, normalization
+
+AMPLIFIED_ANNOTATIONS = {
+    NORMALIZATION_RATIO: "2.00",
+    AMPLIFICATION_RATIO: '{"cpu":2.00}',
+    AMPLIFICATION_ORIGINAL: "{}",
+    AMPLIFIED: '{"ratio":{"cpu":2.00},"capacity":{"cpu":"16"},"allocatable":{"cpu":"16"}}',
+    RAW_CAPACITY: '{"cpu":"8"}',
+    RAW_ALLOCATABLE: '{"cpu":"8"}',
+}
+
+
+async def fill(kubeconfig: Path) -> None:
+    async with Client(load_config(str(kubeconfig))) as client:
+        await client.request("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", body=CRD)
+        await client.create(NAMESPACES, {"metadata": {"name": CONFIG_NAMESPACE}})
+        data = {NORMALIZATION_KEY: normalization()}
+        await client.create(CONFIG_MAPS, {"metadata": {"name": CONFIG_NAME}, "data": data}, CONFIG_NAMESPACE)
+        for name, model, cpu, annotations in (
+            ("fast", FAST, "16", AMPLIFIED_ANNOTATIONS),
+            ("slow", SLOW, "8", {NORMALIZATION_RATIO: "1.00"}),
+            ("odd", "Odd CPU", "8", {}),
+        ):
+            amounts = {"cpu": cpu, "memory": "16Gi", "pods": "110"}
+            metadata = {"name": name, "annotations": annotations, "labels": {"pool": name}}
+            await client.create(NODES, {"metadata": metadata})
+            left = amounts | {"cpu": "7"} if name == "slow" else amounts
+            status = {"capacity": amounts, "allocatable": left}
+            await client.patch(NODES, name, {"status": status}, subresource="status")
+            info = {CPU_BASIC_INFO: json.dumps({"cpuModel": model, "hyperThreadEnabled": False})}
+            await client.create(NODE_RESOURCE_TOPOLOGIES, {"metadata": {"name": name, "annotations": info}})
+        taint = {"key": "dedicated", "value": "x", "effect": "NoSchedule"}
+        await client.create(NODES, {"metadata": {"name": "tainted"}, "spec": {"taints": [taint]}})
+        container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "4", "memory": "1Gi"}}}
+        spec = {"nodeName": "fast", "containers": [container]}
+        await client.create(PODS, {"metadata": {"name": "p"}, "spec": spec}, "default")
+
+
+@pytest.fixture(scope="module")
+def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    with local_api_server(tmp_path_factory.mktemp("cluster")) as path:
+        asyncio.run(fill(path))
+        yield path
+
+
+def call(kubeconfig: Path, *arguments: str) -> Result:
+    return CliRunner().invoke(corewise, [*arguments, "--kubeconfig", str(kubeconfig)])
+
+
+def test_the_table_shows_every_unit_of_cpu_and_a_total(kubeconfig: Path) -> None:
+    result = call(kubeconfig, "nodes")
+    assert result.exit_code == 0
+    assert result.stdout.splitlines() == [
+        "NODE  MODEL     RAW CPU  NORM  NORMALIZED   AMP  SCHEDULABLE  REQUESTED  FREE  STATE",
+        "*     3 models       23                31                 31    4 (12%)    27",
+        "fast  Fast CPU        8  2.00          16  2.00           16    4 (25%)    12",
+        "odd   Odd CPU         8     -           8  1.00            8     0 (0%)     8  UnknownCPUModel",
+        "slow  Slow CPU        7  1.00           7  1.00            7     0 (0%)     7",
+    ]
+
+
+def test_what_the_table_does_not_show_is_said_on_stderr(kubeconfig: Path) -> None:
+    said = call(kubeconfig, "nodes").stderr.splitlines()
+    assert said == [
+        "1 node hidden by taint or cordon (--all shows it).",
+        "1 node has a problem: odd UnknownCPUModel (corewise explain node odd)",
+    ]
+    shown = call(kubeconfig, "nodes", "--all")
+    assert "tainted" in shown.stdout
+    assert "hidden" not in shown.stderr
+
+
+def test_a_selector_narrows_the_list(kubeconfig: Path) -> None:
+    assert call(kubeconfig, "nodes", "-l", "pool=fast", "-o", "name").stdout == "node/fast\n"
+
+
+def test_machine_forms_name_units_and_hide_nothing(kubeconfig: Path) -> None:
+    document = json.loads(call(kubeconfig, "nodes", "-o", "json").stdout)
+    assert [item["name"] for item in document["items"]] == ["fast", "odd", "slow", "tainted"]
+    fast = document["items"][0]
+    assert fast["rawAllocatableCPUMilli"] == fast["rawCapacityCPUMilli"] == 8000
+    assert fast["capacityCPUMilli"] == 16000
+    slow = document["items"][2]
+    assert (slow["rawAllocatableCPUMilli"], slow["rawCapacityCPUMilli"]) == (7000, 8000)
+    assert fast["schedulableCPUMilli"] == 16000
+    assert fast["freeCPUMilli"] == 12000
+    assert fast["requestedMemoryBytes"] == 2**30
+    assert fast["normalizationRatio"] == "2.00"
+    assert document["items"][1]["problem"] == "UnknownCPUModel"
+    assert yaml.safe_load(call(kubeconfig, "nodes", "-o", "yaml").stdout) == document
+    rows = list(csv.DictReader(io.StringIO(call(kubeconfig, "nodes", "-o", "csv").stdout)))
+    assert rows[0]["rawAllocatableCPUMilli"] == "8000"
+    assert rows[0]["hyperThreading"] == "false"
+
+
+def test_a_line_can_be_multiplied_along(kubeconfig: Path) -> None:
+    document = json.loads(call(kubeconfig, "nodes", "-o", "json").stdout)
+    for item in document["items"][:3]:
+        raw = item["rawAllocatableCPUMilli"]
+        assert item["schedulableCPUMilli"] == raw * float(item["amplificationRatio"])
+        assert item["normalizedCPUMilli"] == raw * float(item["normalizationRatio"] or 1)
+        assert item["freeCPUMilli"] == item["schedulableCPUMilli"] - item["requestedCPUMilli"]
+
+
+def test_wide_adds_capacity_memory_and_cpu_settings(kubeconfig: Path) -> None:
+    heading, *rows = call(kubeconfig, "nodes", "-o", "wide").stdout.splitlines()
+    for column in ("TURBO", "RAW CAPACITY", "CAPACITY", "RAW MEM GiB"):
+        assert column in heading
+    (slow,) = (row for row in rows if row.startswith("slow"))
+    end = heading.index("RAW CAPACITY") + len("RAW CAPACITY")
+    assert slow[:end].endswith(" 8")
+
+
+def test_explain_names_rule_facts_amounts_and_what_to_fix(kubeconfig: Path) -> None:
+    text = call(kubeconfig, "explain", "node", "odd").stdout
+    assert text.startswith("odd: ratio unchanged, none in force; amplification none    UnknownCPUModel")
+    assert '"Odd CPU" HT off, turbo off    NodeResourceTopology odd' in text
+    assert 'ratioModel has no entry for "Odd CPU"' in text
+    assert "to fix         Add the model" in text
+
+
+def test_explain_shows_the_amplification_of_a_node_that_is_well(kubeconfig: Path) -> None:
+    text = call(kubeconfig, "explain", "node", "fast").stdout
+    assert text.startswith("fast: normalization ratio 2.00; amplification cpu 2.00\n")
+    assert "cpu: original 1.00 (default) x normalization 2.00 = 2.00" in text
+    assert "raw            capacity 8 CPU, 16.0 GiB; allocatable 8 CPU, 16.0 GiB" in text
+    assert "in status      capacity 16 CPU" in text
+    assert "shows the ratio" in text
+
+
+def test_explain_has_a_machine_form(kubeconfig: Path) -> None:
+    document = json.loads(call(kubeconfig, "explain", "node", "fast", "-o", "json").stdout)
+    assert document["normalization"]["ratio"] == "2.00"
+    assert document["amplification"]["inForce"] == {"cpu": "2.00"}
+    assert document["status"]["rawCapacity"]["cpuMilli"] == 8000
+    assert document["status"]["allocatable"]["cpuMilli"] == 16000
+    assert document["requested"] == {"cpuMilli": 4000, "memoryBytes": 2**30, "ownedCPUMilli": 0}
+    assert document["problems"] == []
+    assert document["events"] == []
+
+
+def failure(kubeconfig: Path, *arguments: str) -> Failure:
+    error = call(kubeconfig, *arguments).exception
+    assert isinstance(error, Failure)
+    return error
+
+
+def test_a_node_that_is_not_there_is_said_with_the_next_thing_to_try(kubeconfig: Path) -> None:
+    error = failure(kubeconfig, "explain", "node", "nowhere")
+    assert "there is no node nowhere" in str(error)
+    assert "corewise nodes" in error.hint
+    assert error.exit_code == ExitCode.NOT_FOUND
+
+
+def test_a_cluster_that_does_not_answer_is_said_so(kubeconfig: Path, tmp_path: Path) -> None:
+    document = json.loads(kubeconfig.read_text())
+    document["clusters"][0]["cluster"]["server"] = "https://127.0.0.1:1"
+    other = tmp_path / "kubeconfig"
+    other.write_text(json.dumps(document))
+    assert failure(other, "nodes").exit_code == ExitCode.CONNECTION
+
+
+def test_a_kubeconfig_that_is_not_there_is_bad_input(tmp_path: Path) -> None:
+    assert failure(tmp_path / "none", "nodes").exit_code == ExitCode.BAD_INPUT

@@ -1,0 +1,109 @@
+"""One description of rows prints in every form."""
+
+import csv
+import io
+import json
+from dataclasses import dataclass
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corewise.cli import output
+from corewise.cli.output import Column, Form, Listing, Severity
+
+
+@dataclass(frozen=True)
+class Row:
+    name: str
+    cpu: int
+    state: str = ""
+
+
+COLUMNS: list[Column[Row]] = [
+    Column("NAME", lambda r: r.name),
+    Column("CPU", lambda r: output.cpus(r.cpu), right=True),
+    Column("UID", lambda r: "u-" + r.name, wide=True),
+    Column("STATE", lambda r: r.state, severity=lambda r: Severity.ERROR if r.state else None),
+]
+
+
+def listing(*rows: Row) -> Listing[Row]:
+    records = [
+        {"name": r.name, "cpuMilli": r.cpu, "facts": {"model": "M", "flags": ["a", "b"]}} for r in rows
+    ]
+    total = Row("*", sum(r.cpu for r in rows))
+    return Listing(COLUMNS, rows, records, lambda r: f"node/{r.name}", {"nodes": len(rows)}, [total])
+
+
+TWO = listing(Row("n1", 48000), Row("node-2", 79200, "UnknownCPUModel"))
+
+
+def test_a_table_aligns_numbers_right_and_ends_lines_without_blanks() -> None:
+    assert output.render(TWO, Form.TABLE).splitlines() == [
+        "NAME      CPU  STATE",
+        "*       127.2",
+        "n1         48",
+        "node-2   79.2  UnknownCPUModel",
+    ]
+
+
+def test_wide_adds_columns() -> None:
+    assert "u-n1" in output.render(TWO, Form.WIDE)
+
+
+def test_colour_marks_severity_only_and_only_when_wanted() -> None:
+    assert "\x1b[31mUnknownCPUModel" in output.render(TWO, Form.TABLE, colour=True)
+    assert "\x1b" not in output.render(TWO, Form.TABLE)
+
+
+def test_json_and_yaml_hold_the_same_items_and_total() -> None:
+    from_json = json.loads(output.render(TWO, Form.JSON))
+    assert from_json == yaml.safe_load(output.render(TWO, Form.YAML))
+    assert from_json["items"][1]["cpuMilli"] == 79200
+    assert from_json["total"] == {"nodes": 2}
+
+
+def test_csv_flattens_records() -> None:
+    rows = list(csv.DictReader(io.StringIO(output.render(TWO, Form.CSV))))
+    assert rows[0] == {"name": "n1", "cpuMilli": "48000", "facts.model": "M", "facts.flags": "a b"}
+
+
+def test_name_prints_what_kubectl_takes() -> None:
+    assert output.render(TWO, Form.NAME) == "node/n1\nnode/node-2\n"
+
+
+def test_an_empty_listing_prints_in_every_form() -> None:
+    for form in Form:
+        output.render(listing(), form)
+
+
+@pytest.mark.parametrize(
+    ("milli", "text"),
+    [(48000, "48"), (79200, "79.2"), (250, "0.25"), (1, "0.001"), (0, "0"), (-500, "-0.5"), (None, "-")],
+)
+def test_cpus_are_printed_exactly(milli: int | None, text: str) -> None:
+    assert output.cpus(milli) == text
+
+
+@given(st.integers(-(10**9), 10**9))
+def test_printed_cpus_read_back_as_the_same_amount(milli: int) -> None:
+    assert round(float(output.cpus(milli)) * 1000) == milli
+
+
+def test_percent_and_gibibytes_round_down_and_have_no_whole_to_divide_by() -> None:
+    assert output.percent(58100, 79200) == " (73%)"
+    assert not output.percent(1, 0)
+    assert output.gibibytes(2**30 + 2**29 - 1) == "1.4"
+    assert output.gibibytes(None) == "-"
+
+
+def test_counts_are_said_in_singular_and_plural() -> None:
+    assert output.count(1, "node") == "1 node"
+    assert output.count(0, "node") == "0 nodes"
+
+
+def test_colour_is_off_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert not output.colour_wanted()

@@ -1,0 +1,52 @@
+"""What the documents written by hand say exists, exists: names, links, files."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from corewise.policy.metrics import METRICS
+from corewise.policy.names import TABLE
+from corewise.policy.reasons import Reason
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = sorted(
+    [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("deploy/*.md")], key=lambda path: path.as_posix()
+)
+LINK = re.compile(r"\]\((?!https?://)([^)\s]*)\)")
+OUR_NAME = re.compile(r"\b(?:node|scheduling|kubelet|local)\.(?:koordinator\.sh|corewise\.io)/([a-z-]+)")
+METRIC = re.compile(r"\bcorewise_[a-z_]+")
+VERDICT = re.compile(r"`([A-Z][A-Za-z]+(?:Invalid|Missing|Refused|HeldBack|Unknown|Undone|Unusable))`")
+
+
+def anchor(heading: str) -> str:
+    """Return the anchor that forges give a heading."""
+    return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
+
+
+def anchors(document: Path) -> set[str]:
+    return {anchor(heading) for heading in re.findall(r"^#+ (.*)$", document.read_text(), re.MULTILINE)}
+
+
+def ids(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=ids)
+def test_every_link_leads_somewhere(document: Path) -> None:
+    for link in LINK.findall(document.read_text()):
+        path, _, fragment = link.partition("#")
+        target = (document.parent / path).resolve() if path else document
+        assert target.exists(), link
+        assert not fragment or fragment in anchors(target), link
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=ids)
+def test_every_name_is_one_that_the_code_knows(document: Path) -> None:
+    text = document.read_text()
+    known = {row.name for row in TABLE}
+    assert {found[0] for found in OUR_NAME.finditer(text)} <= known
+    assert set(METRIC.findall(text)) <= {metric.name for metric in METRICS}
+    assert set(VERDICT.findall(text)) <= set(Reason)

@@ -1,0 +1,21 @@
+"""Fixtures that tests of several packages share."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from corewise.local.apiserver import LocalAPIServer, serve
+
+# Timings are never asserted, so a busy machine fails no test.
+settings.register_profile("corewise", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("corewise")
+
+
+@pytest.fixture
+async def api_server() -> AsyncIterator[LocalAPIServer]:
+    """A running API server of its own, with RBAC enforced; ``kubeconfig()`` is an administrator's."""
+    async with serve() as server:
+        yield server

@@ -1,0 +1,193 @@
+"""Trees of cgroups for tests: in memory or as plain files, with the kernel's rules on top."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from corewise.actions import QuotaOwner, WriteQuota
+from corewise.kernel.cgroups.cpu import SMALLEST_QUOTA, Bandwidth, burst_file, quota_file, read_bandwidth
+from corewise.kernel.cgroups.files import Files
+from corewise.kernel.cgroups.layout import Version
+from corewise.kernel.errors import Missing, Vanished, reading_error, writing_error
+from corewise.kernel.quotas.order import ancestors
+from corewise.policy.reasons import Reason
+from corewise.quantities import Microseconds
+
+PERIOD = 100_000
+FRESH = {
+    Version.V1: {
+        "cpu.cfs_quota_us": "-1",
+        "cpu.cfs_period_us": str(PERIOD),
+        "cpu.cfs_burst_us": "0",
+        "cpu.shares": "1024",
+    },
+    Version.V2: {"cpu.max": f"max {PERIOD}", "cpu.max.burst": "0", "cpu.weight": "100"},
+}
+
+
+class StoredCgroups:
+    """Cgroups in memory, without rules. ``faults`` (cgroup, file) -> errno strike at the next use."""
+
+    def __init__(self, version: Version, cgroups: Iterable[str] = ()) -> None:
+        self.version = version
+        self.contents: dict[str, dict[str, str]] = {}
+        self.faults: dict[tuple[str, str], int] = {}
+        self.writes: list[tuple[str, str, str]] = []
+        for cgroup in cgroups:
+            self.make(cgroup)
+
+    def make(self, cgroup: str) -> None:
+        for path in (cgroup, *ancestors(cgroup)):
+            self.contents.setdefault(path, dict(FRESH[self.version]))
+
+    def remove(self, cgroup: str) -> None:
+        for path in [each for each in self.contents if each == cgroup or cgroup in ancestors(each)]:
+            del self.contents[path]
+
+    def read(self, cgroup: str, file: str) -> str:
+        path = f"{cgroup}/{file}"
+        if cgroup not in self.contents:
+            raise Vanished(path, "gone", code=errno.ENODEV)
+        if (cgroup, "read") in self.faults:
+            raise reading_error(path, OSError(self.faults[cgroup, "read"], ""))
+        if file not in self.contents[cgroup]:
+            raise Missing(path, "none", code=errno.ENOENT)
+        return self.contents[cgroup][file]
+
+    def write(self, cgroup: str, file: str, text: str) -> None:
+        code = self.faults.get((cgroup, "write"), 0 if cgroup in self.contents else errno.ENODEV)
+        if code:
+            raise writing_error(f"{cgroup}/{file}", OSError(code, ""), value=text)
+        if file == "cpu.max" and " " not in text:
+            text = f"{text} {self.contents[cgroup][file].split()[1]}"
+        self.contents[cgroup][file] = text
+        self.writes.append((cgroup, file, text))
+
+    def exists(self, cgroup: str) -> bool:
+        return cgroup in self.contents
+
+    def children(self, cgroup: str) -> tuple[str, ...]:
+        return tuple(each for each in self.contents if each != "/" and next(ancestors(each)) == cgroup)
+
+
+class KernelRules:
+    """What the kernel refuses, in front of files that take everything. Refuses as the kernel does: EINVAL.
+
+    Quota below 1000 us; a burst above the quota; on v1 a child above its nearest bounded ancestor.
+    """
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+        self.version = files.version
+        self.refused: list[tuple[str, str, str]] = []
+
+    def read(self, cgroup: str, file: str) -> str:
+        return self._files.read(cgroup, file)
+
+    def exists(self, cgroup: str) -> bool:
+        return self._files.exists(cgroup)
+
+    def children(self, cgroup: str) -> tuple[str, ...]:
+        return self._files.children(cgroup)
+
+    def write(self, cgroup: str, file: str, text: str) -> None:
+        if self._files.exists(cgroup) and not self._allows(cgroup, file, text):
+            self.refused.append((cgroup, file, text))
+            raise writing_error(f"{cgroup}/{file}", OSError(errno.EINVAL, ""), value=text)
+        self._files.write(cgroup, file, text)
+
+    def _allows(self, cgroup: str, file: str, text: str) -> bool:
+        present = read_bandwidth(self._files, cgroup)
+        burst = int(self._files.read(cgroup, burst_file(self.version)))
+        if file == burst_file(self.version):
+            return present.quota is None or int(text) <= present.quota
+        if file != quota_file(self.version) or text in {"-1", "max"}:
+            return self._fits(cgroup, Bandwidth(None, present.period))
+        quota = Microseconds(int(text.split(maxsplit=1)[0]))
+        fits = self._fits(cgroup, Bandwidth(quota, present.period))
+        return quota >= SMALLEST_QUOTA and burst <= quota and fits
+
+    def _fits(self, cgroup: str, new: Bandwidth) -> bool:
+        if self.version is Version.V2:
+            return True
+        above = limit_above(self._files, cgroup)
+        if new.quota is None:
+            new = above
+        elif not new.fits_in(above):
+            return False
+        return all(self._below_fits(child, new) for child in self._files.children(cgroup))
+
+    def _below_fits(self, cgroup: str, limit: Bandwidth) -> bool:
+        own = read_bandwidth(self._files, cgroup)
+        if own.quota is not None and not own.fits_in(limit):
+            return False
+        limit = limit if own.quota is None else own
+        return all(self._below_fits(child, limit) for child in self._files.children(cgroup))
+
+
+def limit_above(files: Files, cgroup: str) -> Bandwidth:
+    """Return the bandwidth of the nearest bounded ancestor."""
+    above = (read_bandwidth(files, each) for each in ancestors(cgroup) if files.exists(each))
+    unlimited = Bandwidth(None, Microseconds(PERIOD))
+    return next((each for each in above if each.quota is not None), unlimited)
+
+
+def in_order_everywhere(files: Files, cgroups: Iterable[str]) -> bool:
+    """Whether no cgroup has more than its nearest bounded ancestor."""
+    for cgroup in cgroups:
+        own = read_bandwidth(files, cgroup)
+        if own.quota is not None and not own.fits_in(limit_above(files, cgroup)):
+            return False
+    return True
+
+
+def plain_tree(root: Path, version: Version, cgroups: Iterable[str]) -> None:
+    """Make a tree of plain files below ``root`` that has the shape of sys/fs/cgroup."""
+    base = root / "sys/fs/cgroup"
+    mounts = [base] if version is Version.V2 else [base / "cpu", base / "cpuacct", base / "cpuset"]
+    for mount in mounts:
+        mount.mkdir(parents=True, exist_ok=True)
+    if version is Version.V2:
+        (base / "cgroup.controllers").write_text("cpuset cpu io memory pids\n")
+    for cgroup in ("/", *cgroups):
+        for path in (cgroup, *ancestors(cgroup)):
+            directory = mounts[0] / path.lstrip("/")
+            directory.mkdir(parents=True, exist_ok=True)
+            for file, text in FRESH[version].items():
+                if not (directory / file).exists():
+                    (directory / file).write_text(f"{text}\n")
+
+
+def bound(
+    cgroup: str,
+    quota: int | None,
+    base: int | None = None,
+    *,
+    owner: QuotaOwner = QuotaOwner.NORMALIZATION,
+    period: int = PERIOD,
+    why: str = "ratio 1.50",
+) -> WriteQuota:
+    """Return the action that bounds a cgroup."""
+    wanted = None if quota is None else Microseconds(quota)
+    kubelets = None if base is None else Microseconds(base)
+    return WriteQuota(cgroup, owner, wanted, kubelets, Microseconds(period), Reason.RATIO_FROM_MODEL, why)
+
+
+def divided(amount: int, ratio: int) -> int:
+    """Return a quota as normalization divides it; the ratio is in hundredths."""
+    return max(1000, -(-amount * 100 // ratio))
+
+
+def killed_child(work: Callable[[], None]) -> int:
+    """Run ``work`` in a child process; return the signal that ended it, 0 if it came to its end."""
+    child = os.fork()
+    if not child:
+        try:
+            work()
+        finally:
+            os._exit(0)
+    _, status = os.waitpid(child, 0)
+    return os.waitstatus_to_exitcode(status) * -1

@@ -1,0 +1,240 @@
+"""Whatever owners want, others write and faults strike: order holds, the end is right, no write is wasted.
+
+A history is any sequence of: a change of ratio, of suppression and of batch limits; a restart; a write by
+somebody else that the kernel takes; a death of the agent at any point. Afterwards one undisturbed call must
+bring about exactly what is wanted, a second one write nothing, and restore must put back kubelet's values.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from corewise.actions import QuotaOwner, WriteQuota
+from corewise.kernel.cgroups.cpu import burst_file, quota_file, quota_text, read_bandwidth
+from corewise.kernel.cgroups.layout import Version
+from corewise.kernel.errors import Refused
+from corewise.kernel.quotas.journal import MemoryLog
+from corewise.kernel.quotas.order import ancestors
+from corewise.kernel.quotas.pen import Point
+from corewise.kernel.quotas.report import Report
+from corewise.kernel.quotas.writer import QuotaWriter
+from corewise.quantities import Microseconds
+from kernel.cgroup_trees import KernelRules, StoredCgroups, bound, divided, in_order_everywhere
+
+PODS = ("/kubepods/burstable/poda", "/kubepods/podb", "/kubepods/burstable/podc")
+SLICE = "/kubepods/besteffort"
+OFFLINE = (f"{SLICE}/podd", f"{SLICE}/podd/1")
+LIMITS = st.lists(st.integers(1_000, 400_000), min_size=1, max_size=3)
+TREES = st.lists(LIMITS, max_size=len(PODS))
+ANY = st.integers(0, 20)
+
+OPERATIONS = st.one_of(
+    st.tuples(st.just("ratio"), st.sampled_from([100, 115, 120, 150, 200, 500])),
+    st.tuples(st.just("suppress"), st.one_of(st.none(), st.integers(1_000, 600_000))),
+    st.tuples(st.just("limit"), st.one_of(st.none(), st.integers(1_000, 600_000))),
+    st.tuples(st.just("restart"), st.none()),
+    st.tuples(st.just("start"), ANY),
+    st.tuples(st.just("end"), ANY),
+    st.tuples(st.just("drift"), st.tuples(ANY, st.one_of(st.none(), st.integers(1_000, 600_000)))),
+    st.tuples(st.just("die"), st.integers(0, 25)),
+)
+
+
+class Killed(BaseException):
+    """The agent is gone from one moment to the next."""
+
+
+class History:
+    """One node through its life. ``online`` has the bases of normalized cgroups, parents first."""
+
+    def __init__(self, version: Version, tree: list[list[int]]) -> None:
+        self.version = version
+        self.online: dict[str, int] = {}
+        for pod, limits in zip(PODS, tree, strict=False):
+            self.online[pod] = sum(limits)
+            self.online |= {f"{pod}/{number}": limit for number, limit in enumerate(limits)}
+        self.stored = StoredCgroups(version, self.bases)
+        self.rules = KernelRules(self.stored)
+        self.bursts = {}
+        for cgroup, quota in self.bases.items():
+            self.rules.write(cgroup, quota_file(version), self.text(quota))
+            if quota is not None and cgroup.endswith("/0"):
+                self.bursts[cgroup] = quota * 3 // 5
+                self.rules.write(cgroup, burst_file(version), str(self.bursts[cgroup]))
+        self.log = MemoryLog()
+        self.ratio = 100
+        self.suppressed: int | None = None
+        self.limit: int | None = None
+        self.points_left: int | None = None
+        self.writer = self.restart()
+
+    @property
+    def bases(self) -> dict[str, int | None]:
+        return {**self.online, SLICE: None, **dict.fromkeys(OFFLINE)}
+
+    def text(self, quota: int | None) -> str:
+        return quota_text(self.version, None if quota is None else Microseconds(quota))
+
+    def restart(self) -> QuotaWriter:
+        self.writer = QuotaWriter(self.rules, self.log, now=lambda: 0.0, at=self.at)
+        return self.writer
+
+    def at(self, point: Point, cgroup: str) -> None:
+        if self.version is Version.V1:
+            assert in_order_everywhere(self.stored, self.bases), (point, cgroup)
+        if self.points_left is not None:
+            self.points_left -= 1
+            if self.points_left < 0:
+                raise Killed
+
+    def wants(self) -> dict[QuotaOwner, list[WriteQuota]]:
+        return {
+            QuotaOwner.NORMALIZATION: [
+                bound(cgroup, divided(base, self.ratio), base) for cgroup, base in self.online.items()
+            ],
+            QuotaOwner.SUPPRESSION: [bound(SLICE, self.suppressed, owner=QuotaOwner.SUPPRESSION)],
+            QuotaOwner.BATCH_LIMIT: [
+                bound(cgroup, self.limit, owner=QuotaOwner.BATCH_LIMIT) for cgroup in OFFLINE
+            ],
+        }
+
+    def everything(self) -> list[Report]:
+        return [self.writer.reconcile(owner, actions) for owner, actions in self.wants().items()]
+
+    def live(self, operation: str, value: object) -> None:
+        """Let one thing happen."""
+        match operation, value:
+            case "ratio", int(ratio):
+                self.ratio = ratio
+            case "suppress", (int() | None) as quota:
+                self.suppressed = quota
+            case "limit", (int() | None) as quota:
+                self.limit = quota
+            case "restart", _:
+                self.restart()
+            case "start", int(pod) if self.online:
+                self.start([each for each in PODS if each in self.online][pod % len(PODS) % self.pods])
+            case "end", int(container):
+                self.end(container)
+            case "drift", (int(number), (int() | None) as quota):
+                self.drift(list(self.bases)[number % len(self.bases)], quota)
+            case "die", int(points):
+                self.die(points)
+            case _:
+                pass
+        if operation != "die":
+            self.everything()
+
+    @property
+    def pods(self) -> int:
+        return sum(pod in self.online for pod in PODS)
+
+    def start(self, pod: str) -> None:
+        """Start a container; on v1 a runtime cannot give it more than its pod has just then."""
+        cgroup = f"{pod}/new{sum(each.startswith(pod) for each in self.online)}"
+        self.online[cgroup] = self.online[pod]
+        self.stored.make(cgroup)
+        self.drift(cgroup, self.online[pod])
+
+    def end(self, number: int) -> None:
+        containers = [cgroup for cgroup in self.online if cgroup not in PODS]
+        if containers:
+            ended = containers[number % len(containers)]
+            self.stored.remove(ended)
+            del self.online[ended]
+            self.bursts.pop(ended, None)
+
+    def drift(self, cgroup: str, quota: int | None) -> None:
+        try:
+            self.rules.write(cgroup, quota_file(self.version), self.text(quota))
+        except Refused:
+            self.rules.refused.clear()
+
+    def die(self, points: int) -> None:
+        self.ratio = 250 - self.ratio % 100
+        self.points_left = points
+        with suppress(Killed):
+            self.everything()
+        self.points_left = None
+        self.restart()
+
+    def expected(self) -> dict[str, int | None]:
+        """What everybody's bounds come to, by a formula that knows nothing of the writer."""
+        asked = {
+            **{cgroup: divided(base, self.ratio) for cgroup, base in self.online.items()},
+            SLICE: self.suppressed,
+            **dict.fromkeys(OFFLINE, self.limit),
+        }
+        if self.version is Version.V2:
+            return asked
+        within: dict[str, int | None] = {}
+        for cgroup, own in asked.items():
+            chain = [quota for up in ancestors(cgroup) if (quota := asked.get(up)) is not None]
+            within[cgroup] = None if own is None else min([own, *chain])
+        return within
+
+    def bursts_now(self) -> dict[str, int]:
+        file = burst_file(self.version)
+        return {cgroup: int(self.stored.read(cgroup, file)) for cgroup in self.bursts}
+
+    def quotas(self) -> dict[str, int | None]:
+        return {cgroup: read_bandwidth(self.stored, cgroup).quota for cgroup in self.bases}
+
+
+def wasted(report: Report) -> list[object]:
+    """Return the writes that changed nothing or were made more than once."""
+    times = Counter((each.cgroup, each.file) for each in report.written)
+    unchanged = [each for each in report.written if each.old == each.new]
+    return [*unchanged, *(place for place, count in times.items() if count > 1)]
+
+
+@pytest.mark.parametrize("version", Version)
+@given(tree=TREES, operations=st.lists(OPERATIONS, max_size=12))
+@settings(deadline=None, max_examples=120)
+def test_any_history_ends_in_what_is_wanted(
+    version: Version, tree: list[list[int]], operations: list[tuple[str, object]]
+) -> None:
+    history = History(version, tree)
+    for operation, value in operations:
+        history.live(operation, value)
+    for report in history.everything():
+        assert not report.failed
+        assert not wasted(report)
+    assert history.quotas() == history.expected()
+    assert [report.written for report in history.everything()] == [[], [], []]
+
+
+@pytest.mark.parametrize("version", Version)
+@given(
+    tree=TREES, operations=st.lists(OPERATIONS, max_size=8), deaths=st.lists(st.integers(0, 20), max_size=3)
+)
+@settings(deadline=None, max_examples=80)
+def test_restore_puts_kubelet_s_values_back_however_often_it_dies(
+    version: Version, tree: list[list[int]], operations: list[tuple[str, object]], deaths: list[int]
+) -> None:
+    history = History(version, tree)
+    for operation, value in [("ratio", 120), *operations]:
+        history.live(operation, value)
+    history.everything()
+    for points in deaths:
+        history.restart()
+        history.points_left = points
+        run_until_killed(history.writer.restore)
+        history.points_left = None
+    history.restart()
+    report = history.writer.restore()
+    assert not report.failed
+    assert history.quotas() == history.bases
+    assert history.bursts_now() == history.bursts
+    assert not history.restart().held
+
+
+def run_until_killed(work: Callable[[], Report]) -> None:
+    with suppress(Killed):
+        work()

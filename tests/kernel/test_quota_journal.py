@@ -1,0 +1,140 @@
+"""The journal keeps every entry that was made, whatever ends its writer, and stays within its bound."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from corewise.kernel.errors import JournalError, JournalHeld
+from corewise.kernel.quotas.entries import Amount, Entry, Failed, Held, Opened, Released, Wrote
+from corewise.kernel.quotas.journal import Journal, read_history
+from corewise.kernel.quotas.ledger import Ledger
+from kernel.cgroup_trees import killed_child
+
+HELD = Held(1.0, "/a", Amount(100_000, 100_000), 0, {"normalization": Amount(66_667, 100_000)})
+WROTE = Wrote(2.0, "/a", "cpu.max", "100000", "66667", "RatioFromModel", "ratio 1.50")
+ENTRIES: list[Entry] = [HELD, WROTE, Failed(3.0, "/a", "cpu.max", "66667", "EBUSY"), Released(4.0, "/a")]
+
+
+def journal(directory: Path, *, boot: str = "one", limit: int = 1 << 20) -> Journal:
+    return Journal.open(directory, boot=boot, now=lambda: 0.0, limit=limit)
+
+
+def told(directory: Path) -> list[Entry | None]:
+    return [entry for entry in read_history(directory) if not isinstance(entry, Opened)]
+
+
+def test_entries_come_back_in_order_and_typed(tmp_path: Path) -> None:
+    with journal(tmp_path / "made/on/the/way") as log:
+        log.append(ENTRIES)
+        assert [entry for entry in log.entries() if not isinstance(entry, Opened)] == ENTRIES
+    assert told(tmp_path / "made/on/the/way") == ENTRIES
+
+
+def test_a_second_process_cannot_take_it_and_learns_who_has_it(tmp_path: Path) -> None:
+    with journal(tmp_path):
+        with pytest.raises(JournalHeld, match=f"process {os.getpid()}") as caught:
+            journal(tmp_path)
+        assert "other agent" in caught.value.hint
+    journal(tmp_path).close()
+
+
+def test_a_killed_writer_leaves_all_its_entries_and_no_lock(tmp_path: Path) -> None:
+    def work() -> None:
+        journal(tmp_path).append(ENTRIES[:2])
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    assert killed_child(work) == signal.SIGKILL
+    with journal(tmp_path) as log:
+        assert told(tmp_path) == ENTRIES[:2]
+        assert "/a" in Ledger.of(log.entries())
+
+
+@pytest.mark.parametrize("cut", range(1, 60, 7))
+def test_half_a_line_at_the_end_is_passed_over_and_later_entries_are_not(tmp_path: Path, cut: int) -> None:
+    with journal(tmp_path) as log:
+        log.append(ENTRIES[:2])
+    file = tmp_path / "journal"
+    file.write_bytes(file.read_bytes()[:-cut])
+    with journal(tmp_path) as log:
+        log.append(ENTRIES[3:])
+    last = [WROTE] if cut == 1 else [None]
+    assert told(tmp_path) == [HELD, *last, ENTRIES[3]]
+
+
+@pytest.mark.parametrize(
+    "line", [b"\x00\xff", b"{}", b'{"kind":"unheard-of"}', b"[1]", b"null", b'{"kind":1}']
+)
+def test_a_line_that_is_no_entry_is_passed_over(tmp_path: Path, line: bytes) -> None:
+    with journal(tmp_path) as log:
+        log.append([HELD])
+    with (tmp_path / "journal").open("ab") as file:
+        file.write(line + b"\n")
+    with journal(tmp_path) as log:
+        assert list(Ledger.of(log.entries())) == ["/a"]
+
+
+def test_what_a_former_boot_held_is_no_longer_held(tmp_path: Path) -> None:
+    with journal(tmp_path) as log:
+        log.append([HELD])
+    with journal(tmp_path, boot="one") as log:
+        assert set(Ledger.of(log.entries())) == {"/a"}
+    with journal(tmp_path, boot="two") as log:
+        assert not Ledger.of(log.entries())
+    assert HELD in told(tmp_path)
+
+
+def test_a_full_journal_begins_anew_with_what_is_held_and_keeps_the_former(tmp_path: Path) -> None:
+    with journal(tmp_path, limit=2000) as log:
+        for number in range(200):
+            log.append([Wrote(float(number), "/a", "cpu.max", "1", "2", "RatioFromModel", "")])
+            if log.full:
+                log.begin_anew([HELD])
+        assert "/a" in Ledger.of(log.entries())
+    assert {path.name for path in tmp_path.iterdir()} == {"journal", "journal.1", "lock"}
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 2 * 2000 + 1000
+    times = [entry.time for entry in told(tmp_path) if isinstance(entry, Wrote)]
+    assert times == sorted(times)
+    assert times[-1] == 199
+
+
+def test_killed_while_beginning_anew_nothing_is_told_twice_or_lost(tmp_path: Path) -> None:
+    with journal(tmp_path) as log:
+        log.append([HELD, WROTE])
+    (tmp_path / "journal.next").write_bytes(b'{"kind":"opened","ti')
+    assert told(tmp_path) == [HELD, WROTE]
+    (tmp_path / "journal.1").hardlink_to(tmp_path / "journal")
+    assert told(tmp_path) == [HELD, WROTE]
+    with journal(tmp_path) as log:
+        log.append([WROTE])
+        log.begin_anew([HELD])
+    assert told(tmp_path) == [HELD, WROTE, WROTE, HELD]
+
+
+def test_a_journal_that_cannot_be_written_says_so_with_path_and_errno(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(JournalError, match=r"ENOTDIR|EEXIST"):
+        journal(tmp_path / "file")
+    (tmp_path / "journal").mkdir()
+    with pytest.raises(JournalError, match="EISDIR"):
+        journal(tmp_path)
+    (tmp_path / "journal").rmdir()
+    journal(tmp_path).close()
+
+
+def test_a_full_disk_is_an_error_before_anything_is_written_to_a_cgroup(tmp_path: Path) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("no /dev/full here")
+    with journal(tmp_path) as log:
+        full = os.open("/dev/full", os.O_WRONLY)
+        os.dup2(full, log._descriptor)
+        os.close(full)
+        with pytest.raises(JournalError, match="ENOSPC"):
+            log.append([HELD])
+
+
+def test_a_history_without_files_is_empty(tmp_path: Path) -> None:
+    assert list(read_history(tmp_path / "none")) == []

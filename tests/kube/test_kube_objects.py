@@ -1,0 +1,63 @@
+"""Equal parts of objects are kept once, and nothing a program holds can change them."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corewise.kube import sharing
+from corewise.kube.decoding import decode_object
+from corewise.kube.objects import EMPTY, ObjectMeta, Pod, PodStatus, ResourceRequirements
+from corewise.kube.resources import PODS
+
+POD = (
+    b'{"metadata":{"namespace":"team","name":"%s","labels":{"app":"web"},"ownerReferences":'
+    b'[{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"web-1","uid":"u"}]},"spec":{"nodeName":"n1",'
+    b'"containers":[{"name":"c","resources":{"requests":{"cpu":"1"}}}]},"status":{"phase":"Running"}}'
+)
+
+
+def pod(name: bytes) -> Pod:
+    return decode_object(PODS, POD % name, "it")
+
+
+def test_pods_of_one_deployment_share_what_is_equal() -> None:
+    one, two = pod(b"one"), pod(b"two")
+    assert one.metadata.labels is two.metadata.labels
+    assert one.metadata.namespace is two.metadata.namespace
+    assert one.metadata.owner_references is two.metadata.owner_references
+    assert one.spec.node_name is two.spec.node_name
+    assert one.spec.containers[0].resources.requests is two.spec.containers[0].resources.requests
+    assert one.status.phase is two.status.phase
+
+
+def test_a_map_that_a_program_changes_later_is_not_shared() -> None:
+    labels = {"made": "here"}
+    meta = ObjectMeta(labels=labels)
+    labels["made"] = "elsewhere"
+    assert meta.labels == {"made": "here"}
+    assert ObjectMeta(labels={"made": "here"}).labels == {"made": "here"}
+
+
+def test_text_of_another_type_becomes_plain_text() -> None:
+    class Phase(StrEnum):
+        RUNNING = "Running"
+
+    assert type(PodStatus(phase=Phase.RUNNING).phase) is str
+
+
+def test_pools_stay_small() -> None:
+    for number in range(2 * sharing.POOL_SIZE):
+        ResourceRequirements(requests={"cpu": f"{number}m"})
+    assert len(sharing._maps) <= sharing.POOL_SIZE
+
+
+@given(st.dictionaries(st.text(max_size=3), st.text(max_size=3), max_size=4))
+def test_sharing_changes_nothing_that_is_sent(labels: dict[str, str]) -> None:
+    meta = ObjectMeta(name="x", labels=labels)
+    expected = {"name": "x"} | ({"labels": labels} if labels else {})
+    assert msgspec.json.decode(msgspec.json.encode(meta)) == expected
+    assert labels or meta.labels == EMPTY

@@ -1,0 +1,130 @@
+"""Binding, eviction and deletion of pods."""
+
+from __future__ import annotations
+
+import pytest
+
+from kube_contract.api import STRATEGIC_PATCH, Api, Object
+from kube_contract.conftest import Make
+
+
+@pytest.fixture
+async def pod(make: Make, namespace: str, pod_body: Object) -> str:
+    """The path of a pod that waits to be scheduled."""
+    pods = f"/api/v1/namespaces/{namespace}/pods"
+    return f"{pods}/{(await make(pods, pod_body))['metadata']['name']}"
+
+
+def binding(pod: str, node: str, **metadata: Object) -> Object:
+    return {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": pod.rpartition("/")[2], **metadata},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+    }
+
+
+async def test_a_new_pod_is_pending_without_a_node(api: Api, pod: str) -> None:
+    stored = await api.get(pod)
+    assert stored["status"]["phase"] == "Pending"
+    assert "nodeName" not in stored["spec"]
+    assert stored["status"]["qosClass"] == "Burstable"
+
+
+async def test_binding_sets_the_node_and_the_scheduled_condition(api: Api, pod: str, node: str) -> None:
+    reply = await api.request("POST", f"{pod}/binding", binding(pod, node))
+    assert reply.code == 201
+    assert reply.body["status"] == "Success"
+    bound = await api.get(pod)
+    assert bound["spec"]["nodeName"] == node
+    conditions = {entry["type"]: entry["status"] for entry in bound["status"]["conditions"]}
+    assert conditions["PodScheduled"] == "True"
+
+
+async def test_annotations_of_the_binding_are_copied_to_the_pod(api: Api, pod: str, node: str) -> None:
+    await api.create(f"{pod}/binding", binding(pod, node, annotations={"example.com/cpuset": "0-3"}))
+    assert (await api.get(pod))["metadata"]["annotations"]["example.com/cpuset"] == "0-3"
+
+
+async def test_binding_twice_conflicts(api: Api, pod: str, node: str) -> None:
+    await api.create(f"{pod}/binding", binding(pod, node))
+    status = (await api.request("POST", f"{pod}/binding", binding(pod, node))).refused(409, "Conflict")
+    assert "is already assigned to node" in status["message"]
+
+
+async def test_binding_in_dry_run_binds_nothing(api: Api, pod: str, node: str) -> None:
+    await api.create(f"{pod}/binding", binding(pod, node), dryRun="All")
+    assert "nodeName" not in (await api.get(pod))["spec"]
+
+
+async def test_the_node_of_a_pod_cannot_be_patched(api: Api, pod: str, node: str) -> None:
+    reply = await api.request(
+        "PATCH", pod, {"spec": {"nodeName": node}}, content_type="application/merge-patch+json"
+    )
+    reply.refused(422, "Invalid")
+
+
+async def test_annotations_of_a_running_pod_may_change(api: Api, pod: str, node: str) -> None:
+    await api.create(f"{pod}/binding", binding(pod, node))
+    patched = await api.patch(pod, {"metadata": {"annotations": {"example.com/a": "1"}}})
+    assert patched["metadata"]["annotations"]["example.com/a"] == "1"
+
+
+async def test_evicting_a_pod_deletes_it(api: Api, pod: str) -> None:
+    body = {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": pod.rpartition("/")[2]},
+        "deleteOptions": {"gracePeriodSeconds": 0},
+    }
+    reply = await api.request("POST", f"{pod}/eviction", body)
+    assert reply.code == 201
+    (await api.request("GET", pod)).refused(404)
+
+
+async def test_evicting_what_is_not_there_is_not_found(api: Api, pod: str) -> None:
+    body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "absent"}}
+    path = f"{pod.rpartition('/')[0]}/absent/eviction"
+    (await api.request("POST", path, body)).refused(404)
+
+
+async def test_evicting_in_dry_run_deletes_nothing(api: Api, pod: str) -> None:
+    body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod.rpartition("/")[2]}}
+    await api.create(f"{pod}/eviction", body, dryRun="All")
+    assert "deletionTimestamp" not in (await api.get(pod))["metadata"]
+
+
+async def test_an_unbound_pod_is_deleted_at_once(api: Api, pod: str) -> None:
+    await api.delete(pod)
+    (await api.request("GET", pod)).refused(404)
+
+
+async def test_a_bound_pod_waits_for_its_kubelet_unless_deleted_at_once(
+    api: Api, namespace: str, make: Make, pod_body: Object, node: str
+) -> None:
+    pod_body["spec"]["terminationGracePeriodSeconds"] = 30
+    pods = f"/api/v1/namespaces/{namespace}/pods"
+    path = f"{pods}/{(await make(pods, pod_body))['metadata']['name']}"
+    await api.create(f"{path}/binding", binding(path, node))
+    await api.delete(path)
+    waiting = await api.get(path)
+    assert waiting["metadata"]["deletionTimestamp"]
+    assert waiting["metadata"]["deletionGracePeriodSeconds"] == 30
+    await api.delete(path, gracePeriodSeconds="0")
+    (await api.request("GET", path)).refused(404)
+
+
+async def test_what_is_meant_for_one_pod_is_not_done_to_its_successor(api: Api, pod: str, node: str) -> None:
+    """Kubelets name the uid in what they write to a pod's status and in its last deletion."""
+    await api.create(f"{pod}/binding", binding(pod, node))
+    uid = (await api.get(pod))["metadata"]["uid"]
+    other = "11111111-2222-3333-4444-555555555555"
+    for named, codes in ((other, {409, 422}), (uid, {200})):
+        body = {"metadata": {"uid": named}, "status": {"phase": "Running"}}
+        reply = await api.request("PATCH", f"{pod}/status", body, content_type=STRATEGIC_PATCH)
+        assert reply.code in codes, reply.text
+    for named, code in ((other, 409), (uid, 200)):
+        options = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": named}}
+        reply = await api.request("DELETE", pod, {**options, "gracePeriodSeconds": 0})
+        assert reply.code == code, reply.text
+    (await api.request("GET", pod)).refused(404)

@@ -1,0 +1,113 @@
+"""AdmissionReviews as the API server sends them, and webhooks to put them to, without a cluster."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode
+from collections.abc import Mapping
+from typing import Any
+
+from corewise.kube.clock import SYSTEM_CLOCK
+from corewise.manager.assessment import Surroundings
+from corewise.manager.configuration import ClusterConfiguration
+from corewise.manager.objects import ManagedNode
+from corewise.manager.view import NodeView, view_of
+from corewise.manager.webhooks.answers import Review
+from corewise.manager.webhooks.config_map import ConfigMapWebhook
+from corewise.manager.webhooks.node import NodeWebhook
+from corewise.manager.webhooks.node_status import NodeStatusWebhook
+from corewise.manager.webhooks.server import CONFIG_MAP, NODE, NODE_STATUS
+from corewise.policy.configuration import NO_AMPLIFICATION, NO_NORMALIZATION
+from corewise.policy.metrics import METRICS
+from corewise.policy.names import CONFIG_NAME, CONFIG_NAMESPACE
+from corewise.prometheus.exposition import Exposition
+from corewise.quantities import Ratio
+
+RESOURCES = {NODE_STATUS: "nodes", NODE: "nodes", CONFIG_MAP: "configmaps"}
+
+
+def webhooks(metrics: Exposition | None = None, koordinator: str = "") -> Mapping[str, Review]:
+    """All webhooks, in a cluster of no pods and no configuration."""
+    around = Surroundings(ClusterConfiguration(NO_NORMALIZATION, NO_AMPLIFICATION), koordinator)
+    status = NodeStatusWebhook(
+        surroundings=lambda: around,
+        kubelet_users=("system:node:",),
+        quiet_heartbeats=True,
+        metrics=metrics or Exposition(METRICS),
+        clock=SYSTEM_CLOCK,
+    )
+
+    def view(node: ManagedNode) -> NodeView:
+        return view_of(node, None, tuple)
+
+    async def usage(_node: str) -> int | None:
+        return 7000
+
+    node = NodeWebhook(lambda: around, view, lambda: True, usage)
+    config_map = ConfigMapWebhook(CONFIG_NAMESPACE, CONFIG_NAME, Ratio(1000), tuple)
+    return {NODE_STATUS: status.review, NODE: node.review, CONFIG_MAP: config_map.review}
+
+
+def review(
+    webhook: str,
+    new: Any,
+    old: Any,
+    *,
+    user: str = "system:node:n1",
+    operation: str = "UPDATE",
+    name: str = "n1",
+) -> dict[str, Any]:
+    request = {
+        "uid": "705ab4f5-6393-11e8-b7cc-42010a800002",
+        "kind": {"group": "", "version": "v1", "kind": "Node"},
+        "resource": {"group": "", "version": "v1", "resource": RESOURCES[webhook]},
+        "name": name,
+        "namespace": CONFIG_NAMESPACE if webhook == CONFIG_MAP else "",
+        "operation": operation,
+        "userInfo": {"username": user, "groups": ["system:nodes"]},
+        "object": new,
+        "oldObject": old,
+        "dryRun": False,
+    }
+    return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+
+
+def body(document: Any) -> bytes:
+    return json.dumps(document).encode()
+
+
+def node(
+    annotations: Mapping[str, str], *, cpu: str = "8", labels: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    amounts = {"cpu": cpu, "memory": "16Gi", "pods": "110"}
+    conditions = [
+        {
+            "type": "Ready",
+            "status": "True",
+            "lastHeartbeatTime": "2026-01-01T00:00:00Z",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }
+    ]
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": "n1",
+            "labels": dict(labels or {}),
+            "annotations": dict(annotations),
+            "managedFields": [],
+        },
+        "spec": {},
+        "status": {"capacity": dict(amounts), "allocatable": dict(amounts), "conditions": conditions},
+    }
+
+
+def response_of(answer: bytes) -> dict[str, Any]:
+    response: dict[str, Any] = json.loads(answer)["response"]
+    return response
+
+
+def patch_of(answer: bytes) -> list[dict[str, Any]]:
+    patch = response_of(answer).get("patch", "")
+    operations: list[dict[str, Any]] = json.loads(b64decode(patch)) if patch else []
+    return operations

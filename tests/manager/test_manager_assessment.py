@@ -1,0 +1,277 @@
+"""The assessment of a node, case by case.
+
+A node of 8 raw CPUs. Columns: annotations on the node, what its pods request, what status shows; then
+which annotations are patched, what follows, and which problems there are. `model` is what its agent
+reports, `label` the enabling label.
+
+| case                              | verdict                                             |
+|-----------------------------------|-----------------------------------------------------|
+| nothing configured                | ratio 1.00 written out, nothing else                 |
+| model known                       | normalization and amplification in one write         |
+| user's own ratio                  | moved to -original, multiplied once                  |
+| ... on amounts not proven raw     | nothing yet                                          |
+| the status needs repair           | repaired first                                       |
+| ratio as it should be             | nothing                                              |
+| model unknown, facts missing      | nothing, a problem with an Event                     |
+| label malformed                   | nothing, a problem                                   |
+| decrease that pods survive        | patched                                              |
+| decrease that they do not         | held back: annotations stay, a problem               |
+| the same, allowed by annotation   | patched, a problem says so                           |
+| configuration unknown             | nothing                                              |
+| Koordinator's webhook present     | nothing                                              |
+| status not as recorded            | pending; after 30 s repaired with raw amounts        |
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pytest
+
+from corewise.actions import EmitEvent, NodeAction, PatchNode, RepairNodeStatus, TouchNodeStatus
+from corewise.amplification import Amounts, NodeDemand, State
+from corewise.kube.objects import ConfigMap
+from corewise.manager.assessment import NodeAssessment, Surroundings, assess
+from corewise.manager.configuration import UNKNOWN, read_configuration
+from corewise.manager.demand import quantities
+from corewise.manager.remedies import Observed
+from corewise.manager.view import NodeView
+from corewise.policy.names import (
+    ALLOW_UNSAFE_CHANGE,
+    AMPLIFICATION_KEY,
+    AMPLIFICATION_ORIGINAL,
+    AMPLIFICATION_RATIO,
+    AMPLIFIED,
+    CPU_BASIC_INFO,
+    MACHINE_RAW_CAPACITY,
+    NORMALIZATION_ENABLED,
+    NORMALIZATION_KEY,
+    NORMALIZATION_RATIO,
+    RAW_ALLOCATABLE,
+    RAW_CAPACITY,
+)
+from corewise.policy.reasons import Reason
+
+RECORD = '{"ratio":{"cpu":2.00},"capacity":{"cpu":"16"},"allocatable":{"cpu":"16"}}'
+SETTLED = {
+    NORMALIZATION_RATIO: "2.00",
+    AMPLIFICATION_RATIO: '{"cpu":2.00}',
+    AMPLIFICATION_ORIGINAL: "{}",
+    AMPLIFIED: RECORD,
+    RAW_CAPACITY: '{"cpu":"8"}',
+    RAW_ALLOCATABLE: '{"cpu":"8"}',
+}
+
+
+def configured(ratio: float = 2.0, **amplification: float) -> Surroundings:
+    data = {
+        NORMALIZATION_KEY: json.dumps({"enable": True, "ratioModel": {"Fast": {"baseRatio": ratio}}}),
+        AMPLIFICATION_KEY: json.dumps({"enable": True, "resourceAmplificationRatio": amplification}),
+    }
+    return Surroundings(read_configuration(ConfigMap(data=data)).configuration)
+
+
+NOTHING = Surroundings(read_configuration(None).configuration)
+
+
+def view(
+    annotations: Mapping[str, str] | None = None,
+    *,
+    cpu: str = "8",
+    requested: int = 0,
+    model: str | None = "Fast",
+    labels: Mapping[str, str] | None = None,
+    machine: str = "",
+) -> NodeView:
+    topology = {} if model is None else {CPU_BASIC_INFO: json.dumps({"cpuModel": model})}
+    if machine:
+        topology[MACHINE_RAW_CAPACITY] = machine
+    amounts = quantities({"cpu": cpu, "memory": "16Gi"})
+    return NodeView(
+        name="n1",
+        uid="u1",
+        resource_version="7",
+        labels=labels or {},
+        annotations=annotations or {},
+        amounts=Amounts(amounts, amounts),
+        boot_id="b1",
+        topology=topology,
+        demand=lambda: NodeDemand({"cpu": requested, "memory": 0}),
+    )
+
+
+@dataclass(frozen=True)
+class Case:
+    node: NodeView
+    around: Surroundings = field(default_factory=configured)
+    patch: Mapping[str, str | None] = field(default_factory=dict)
+    problems: tuple[Reason, ...] = ()
+    observed: Observed = field(default_factory=Observed)
+    repaired: bool = False
+
+
+CASES = {
+    "nothing configured": Case(view(), NOTHING, {NORMALIZATION_RATIO: "1.00"}),
+    "model known": Case(
+        view(),
+        patch={
+            NORMALIZATION_RATIO: "2.00",
+            AMPLIFICATION_RATIO: '{"cpu":2.00}',
+            AMPLIFICATION_ORIGINAL: "{}",
+        },
+    ),
+    "user's own ratio": Case(
+        view({AMPLIFICATION_RATIO: '{"cpu":1.50}'}),
+        patch={
+            NORMALIZATION_RATIO: "2.00",
+            AMPLIFICATION_RATIO: '{"cpu":3.00}',
+            AMPLIFICATION_ORIGINAL: '{"cpu":1.50}',
+        },
+        observed=Observed(record=31),
+    ),
+    "user's own ratio, nothing proven raw": Case(view({AMPLIFICATION_RATIO: '{"cpu":1.50}'})),
+    "user's own ratio, the agent reports": Case(
+        view({AMPLIFICATION_RATIO: '{"cpu":1.50}'}, machine='{"cpu":"8"}'),
+        patch={
+            NORMALIZATION_RATIO: "2.00",
+            AMPLIFICATION_RATIO: '{"cpu":3.00}',
+            AMPLIFICATION_ORIGINAL: '{"cpu":1.50}',
+        },
+    ),
+    "normalization alone changes": Case(
+        view(SETTLED | {NORMALIZATION_RATIO: "1.00"}, cpu="16"), patch={NORMALIZATION_RATIO: "2.00"}
+    ),
+    "lower ratio on a status to repair": Case(
+        view(SETTLED | {AMPLIFIED: "{"}, cpu="16"),
+        configured(1.5),
+        problems=(Reason.RECORD_UNUSABLE,),
+        repaired=True,
+    ),
+    "ratio as it should be": Case(view(SETTLED, cpu="16")),
+    "model unknown": Case(view(model="Odd"), problems=(Reason.UNKNOWN_CPU_MODEL,)),
+    "facts missing": Case(view(model=None), problems=(Reason.CPU_FACTS_MISSING,)),
+    "label malformed": Case(
+        view(labels={NORMALIZATION_ENABLED: "yes"}), problems=(Reason.ENABLE_LABEL_INVALID,)
+    ),
+    "decrease that pods survive": Case(
+        view(SETTLED, cpu="16", requested=12000),
+        configured(1.5),
+        {NORMALIZATION_RATIO: "1.50", AMPLIFICATION_RATIO: '{"cpu":1.50}'},
+    ),
+    "decrease that pods do not survive": Case(
+        view(SETTLED, cpu="16", requested=12001),
+        configured(1.5),
+        problems=(Reason.UNSAFE_DECREASE_HELD_BACK,),
+    ),
+    "the same, allowed": Case(
+        view(SETTLED | {ALLOW_UNSAFE_CHANGE: "true"}, cpu="16", requested=12001),
+        configured(1.5),
+        {NORMALIZATION_RATIO: "1.50", AMPLIFICATION_RATIO: '{"cpu":1.50}'},
+        problems=(Reason.UNSAFE_DECREASE_ALLOWED,),
+    ),
+    "memory goes on while cpu is held back": Case(
+        view(SETTLED, cpu="16", requested=12001),
+        configured(1.5, memory=1.25),
+        {AMPLIFICATION_RATIO: '{"cpu":2.00,"memory":1.25}'},
+        problems=(Reason.UNSAFE_DECREASE_HELD_BACK,),
+    ),
+    "configuration unknown": Case(
+        view(), Surroundings(UNKNOWN), problems=(Reason.CONFIG_INVALID, Reason.CONFIG_INVALID)
+    ),
+    "Koordinator's webhook present": Case(
+        view(),
+        Surroundings(configured().configuration, koordinator="k/mnode-status.koordinator.sh"),
+        problems=(Reason.KOORDINATOR_WEBHOOK_PRESENT,),
+    ),
+}
+
+
+def only(assessment: NodeAssessment, kind: type[NodeAction]) -> list[NodeAction]:
+    return [action for action in assessment.actions if isinstance(action, kind)]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_each_case_has_its_verdict(name: str) -> None:
+    case = CASES[name]
+    assessment = assess(case.node, case.around, case.observed)
+    patches = only(assessment, PatchNode)
+    assert [patch.annotations for patch in patches if isinstance(patch, PatchNode)] == [case.patch] * bool(
+        case.patch
+    )
+    assert not only(assessment, TouchNodeStatus), "one write a node"
+    assert tuple(problem.reason for problem in assessment.problems) == case.problems
+    assert bool(only(assessment, RepairNodeStatus)) == case.repaired
+
+
+def test_the_patch_names_the_version_it_was_decided_on() -> None:
+    (patch,) = only(assess(view(), configured()), PatchNode)
+    assert isinstance(patch, PatchNode)
+    assert (patch.name, patch.resource_version) == ("n1", "7")
+
+
+def test_a_problem_becomes_one_warning_event_with_the_fix() -> None:
+    (event,) = only(assess(view(model="Odd"), configured()), EmitEvent)
+    assert isinstance(event, EmitEvent)
+    assert event.warning
+    assert (event.regarding_kind, event.name, event.uid) == ("Node", "n1", "u1")
+    assert "Add the model" in event.message
+
+
+def test_what_is_wrong_with_the_configuration_is_not_said_on_every_node() -> None:
+    assert not only(assess(view(), Surroundings(UNKNOWN)), EmitEvent)
+
+
+def test_a_wrong_status_is_pending_and_repaired_with_raw_amounts_after_thirty_seconds() -> None:
+    node = view(SETTLED, cpu="8")
+    early = assess(node, configured(), Observed(mismatch=29))
+    assert early.pending
+    assert early.status.state is State.PENDING
+    assert early.recheck
+    almost = assess(node, configured(), Observed(mismatch=30))
+    assert almost.recheck == 1, "30 s are not over yet, but will be in a second"
+    late = assess(node, configured(), Observed(mismatch=31))
+    (repair,) = only(late, RepairNodeStatus)
+    assert isinstance(repair, RepairNodeStatus)
+    assert str(repair.capacity["cpu"]) == "8"
+    assert set(repair.drop_annotations) == {AMPLIFIED, RAW_CAPACITY, RAW_ALLOCATABLE}
+    again = assess(node, configured(), Observed(mismatch=45, since_repair=14))
+    assert not only(again, RepairNodeStatus)
+    assert again.recheck == 46
+
+
+def test_a_pending_status_is_touched_at_growing_intervals() -> None:
+    node = view(SETTLED | {AMPLIFICATION_RATIO: '{"cpu":3.00}', NORMALIZATION_RATIO: "3.00"}, cpu="16")
+    around = configured(3.0)
+    touched = []
+    for touches, since in ((0, None), (1, 4), (1, 5), (2, 9), (2, 10), (9, 59), (9, 60)):
+        assessment = assess(node, around, Observed(touches=touches, since_touch=since))
+        touched.append(bool(only(assessment, TouchNodeStatus)))
+    assert touched == [True, False, True, False, True, False, True]
+
+
+def test_a_ratio_just_written_takes_effect_without_a_record() -> None:
+    node = view({**SETTLED, AMPLIFIED: ""}, cpu="8")
+    fresh = {
+        name: SETTLED[name] for name in (NORMALIZATION_RATIO, AMPLIFICATION_RATIO, AMPLIFICATION_ORIGINAL)
+    }
+    node = view(fresh, cpu="8")
+    assert not only(assess(node, configured()), TouchNodeStatus)
+    assert only(assess(node, configured(), Observed(ratio_written=True)), TouchNodeStatus)
+
+
+def test_the_agents_report_is_read_with_its_boot() -> None:
+    node = view(machine='{"cpu":"8","memory":"16Gi","bootID":"b1"}')
+    machine = node.machine(newer_than_record=True)
+    assert machine
+    assert machine.same_boot
+    assert machine.newer_than_record
+    other = view(machine='{"cpu":"8","bootID":"b0"}').machine(newer_than_record=False)
+    assert other
+    assert not other.same_boot
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"cpu":8}', '{"cpu":"eight"}', "{"])
+def test_an_unreadable_report_is_none(text: str) -> None:
+    assert view(machine=text).machine(newer_than_record=False) is None

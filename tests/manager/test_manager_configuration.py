@@ -1,0 +1,27 @@
+"""Which configuration is in force when the ConfigMap is bad."""
+
+from __future__ import annotations
+
+from corewise.kube.objects import ConfigMap
+from corewise.manager.configuration import UNKNOWN, read_configuration
+from corewise.policy.names import (
+    AMPLIFICATION_KEY,
+    NORMALIZATION_KEY,
+)
+
+
+def test_a_bad_key_keeps_its_last_good_value_and_the_other_key_goes_on() -> None:
+    good = read_configuration(ConfigMap(data={NORMALIZATION_KEY: '{"enable":true}'})).configuration
+    data = {NORMALIZATION_KEY: "{", AMPLIFICATION_KEY: '{"enable":true}'}
+    reading = read_configuration(ConfigMap(data=data), good)
+    assert reading.bad_keys == (NORMALIZATION_KEY,)
+    assert reading.configuration.normalization == good.normalization
+    assert reading.configuration.amplification
+    assert reading.configuration.amplification.cluster.enable
+
+
+def test_a_key_that_never_was_good_is_unknown_and_an_absent_one_is_empty() -> None:
+    reading = read_configuration(ConfigMap(data={NORMALIZATION_KEY: "{"}), UNKNOWN)
+    assert reading.configuration.normalization is None
+    assert reading.configuration.amplification is not None
+    assert not read_configuration(ConfigMap(data={NORMALIZATION_KEY: " \n"})).bad_keys

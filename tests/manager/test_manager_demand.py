@@ -1,0 +1,39 @@
+"""What pods demand of their node."""
+
+from __future__ import annotations
+
+import pytest
+
+from corewise.kube.objects import ResourceRequirements
+from corewise.manager.demand import demand_of, demand_of_node
+from corewise.manager.objects import DemandingContainer, DemandingPod, DemandingPodSpec
+from corewise.policy.names import (
+    CPU_MANAGER_POLICY,
+    RESOURCE_STATUS,
+)
+
+
+def pod(cpu: str, **annotations: str) -> DemandingPod:
+    container = DemandingContainer(name="c", resources=ResourceRequirements(requests={"cpu": cpu}))
+    bare = DemandingPod(spec=DemandingPodSpec(node_name="n1", containers=(container,)))
+    if not annotations:
+        return bare
+    meta = type(bare.metadata)(annotations=annotations, labels={"koordinator.sh/qosClass": "LSR"})
+    return DemandingPod(metadata=meta, spec=bare.spec)
+
+
+def test_requests_are_summed_and_owned_cpus_told_apart() -> None:
+    owner = pod("2", **{RESOURCE_STATUS: '{"cpuset":"0-1"}'})
+    demand = demand_of_node([pod("500m"), owner], None)
+    assert demand.requests["cpu"] == 2500
+    assert demand.cpuset_milli == 2000
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"cpuset":"a-b"}', '{"cpuset":7}'])
+def test_an_unreadable_cpuset_owns_nothing(text: str) -> None:
+    assert demand_of(pod("2", **{RESOURCE_STATUS: text})).exclusive_cpus == frozenset()
+
+
+@pytest.mark.parametrize("text", ["", "static", '{"policy":"none"}', '{"policy":1}'])
+def test_only_a_readable_static_policy_is_one(text: str) -> None:
+    assert demand_of_node([pod("2")], {CPU_MANAGER_POLICY: text}).cpuset_milli == 0

@@ -1,0 +1,46 @@
+"""What the webhook configurations say, and who else is installed."""
+
+from __future__ import annotations
+
+from corewise.kube.registration import RuleWithOperations, Webhook, WebhookConfiguration
+from corewise.manager.installation import (
+    client_config,
+    includes,
+    mutating_configuration,
+    validating_configuration,
+)
+from corewise.manager.koordinator import interfering_webhook
+from corewise.manager.options import ServiceAddress
+
+
+def test_the_configurations_ask_for_no_more_than_is_answered() -> None:
+    config = client_config(ServiceAddress("ns", "svc"), "PEM")
+    (status,) = mutating_configuration(config)["webhooks"]
+    assert status["clientConfig"]["service"] == {
+        "namespace": "ns",
+        "name": "svc",
+        "port": 443,
+        "path": "/mutate-node-status",
+    }
+    assert status["rules"][0]["resources"] == ["nodes/status"]
+    assert {each["failurePolicy"] for each in validating_configuration(config, "ns")["webhooks"]} == {
+        "Ignore"
+    }
+
+
+def test_an_object_with_more_members_includes_what_is_wanted() -> None:
+    assert includes({"a": [{"b": 1, "c": 2}], "d": 3}, {"a": [{"b": 1}]})
+    assert not includes({"a": [{"b": 1}, {}]}, {"a": [{"b": 1}]})
+    assert not includes({"a": "x"}, {"a": {"b": 1}})
+    assert not includes({}, {"a": None})
+
+
+def test_only_koordinators_webhook_on_node_status_is_in_the_way() -> None:
+    def configuration(name: str, resource: str, group: str = "") -> WebhookConfiguration:
+        rule = RuleWithOperations(("UPDATE",), (group,), ("v1",), (resource,))
+        return WebhookConfiguration(webhooks=(Webhook(name=name, rules=(rule,)),))
+
+    assert interfering_webhook([configuration("mnode-status.koordinator.sh", "nodes/status")])
+    assert interfering_webhook([configuration("all.koordinator.sh", "*/*", "*")])
+    assert not interfering_webhook([configuration("mpod.koordinator.sh", "pods")])
+    assert not interfering_webhook([configuration("node-status.corewise.io", "nodes/status")])

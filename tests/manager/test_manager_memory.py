@@ -1,0 +1,47 @@
+"""What is remembered of a node between two assessments."""
+
+from __future__ import annotations
+
+from corewise.actions import PatchNode, TouchNodeStatus
+from corewise.manager.assessment import assess
+from corewise.manager.memory import JUST_NOW, STALE_FOR, NodeMemory
+from corewise.policy.names import (
+    AMPLIFICATION_RATIO,
+)
+from corewise.policy.reasons import Reason
+from manager.test_manager_assessment import SETTLED, configured, view
+
+
+def test_the_cache_is_stale_until_it_shows_what_was_written() -> None:
+    memory, node = NodeMemory(), view()
+    patch = PatchNode("n1", "7", {}, Reason.RATIOS_WRITTEN, "")
+    memory.wrote(patch, node, "8", 100.0)
+    assert memory.stale(node, 101.0)
+    assert not memory.stale(node, 100.0 + STALE_FOR)
+
+
+def test_a_touch_that_changed_nothing_leaves_the_cache_good() -> None:
+    memory, node = NodeMemory(), view()
+    memory.wrote(TouchNodeStatus("n1", "7", Reason.STATUS_TOUCHED, ""), node, "7", 100.0)
+    assert not memory.stale(node, 100.0)
+    assert memory.observe(node, 103.0).since_touch == 3
+
+
+def test_a_ratio_counts_as_just_written_only_on_a_status_that_was_right() -> None:
+    patch = PatchNode("n1", "7", {AMPLIFICATION_RATIO: '{"cpu":2.00}'}, Reason.RATIOS_WRITTEN, "")
+    right, wrong = NodeMemory(), NodeMemory()
+    right.assessed(assess(view(), configured()), 0.0)
+    wrong.assessed(assess(view(SETTLED), configured()), 0.0)
+    for memory in (right, wrong):
+        memory.wrote(patch, view(), "8", 1.0)
+    assert right.observe(view(), 2.0).ratio_written
+    assert not right.observe(view(), 2.0 + JUST_NOW).ratio_written
+    assert not wrong.observe(view(), 2.0).ratio_written
+
+
+def test_only_a_report_that_was_seen_to_change_is_newer_than_the_record() -> None:
+    memory = NodeMemory()
+    assert not memory.observe(view(SETTLED, machine='{"cpu":"8"}'), 0.0).report_newer_than_record
+    assert memory.observe(view(SETTLED, machine='{"cpu":"16"}'), 1.0).report_newer_than_record
+    rewritten = SETTLED | {"node.corewise.io/amplified": "{}"}
+    assert not memory.observe(view(rewritten, machine='{"cpu":"16"}'), 2.0).report_newer_than_record

@@ -1,0 +1,200 @@
+"""Several replicas, their leader, their certificates, and what they say about their health."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from corewise.kube.certificates import Authority, KeyPair, load
+from corewise.kube.resources import LEASES, MUTATING_WEBHOOKS, SECRETS
+from corewise.manager.authority import Lifetimes, parse
+from corewise.manager.installation import MUTATING_NAME
+from corewise.manager.program import COMPONENT, Manager
+from corewise.manager.serving import SECRET_NAME
+from corewise.policy import metrics
+from corewise.policy.names import CONFIG_NAMESPACE
+from corewise.service.options import OptionsError
+from manager.world import World, eventually, normalization, until
+
+MINUTES = timedelta(minutes=1)
+
+
+async def fetch(manager: Manager, path: str) -> tuple[int, str]:
+    assert manager.health
+    async with (
+        aiohttp.ClientSession() as session,
+        session.get(f"http://{manager.health.address}{path}") as response,
+    ):
+        return response.status, await response.text()
+
+
+async def served_certificate(manager: Manager, bundle: str) -> bytes:
+    """Shake hands with the webhooks as the API server does, and return what they show."""
+    assert manager.webhooks
+    context = ssl.create_default_context(cadata=bundle)
+    address = manager.webhooks.address
+    _, writer = await asyncio.open_connection(address.host, address.port, ssl=context)
+    try:
+        shown: bytes = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+        return shown
+    finally:
+        writer.close()
+        await writer.wait_closed()
+
+
+async def test_health_metrics_and_readiness_are_served(world: World) -> None:
+    async with world.manager() as manager:
+        await until(manager.leading.is_set)
+        assert await fetch(manager, "/livez") == (200, "ok\n")
+        assert await fetch(manager, "/readyz") == (200, "ok\n")
+        status, text = await fetch(manager, "/metrics")
+        assert status == 200
+        assert "corewise_leader 1.0" in text
+
+
+async def test_one_replica_leads_and_the_other_takes_over(world: World) -> None:
+    await world.add_node("fast")
+    await world.configure(normalization=normalization())
+    async with world.manager(leader_elect=True, identity="b") as follower:
+        async with world.manager(
+            leader_elect=True, identity="a", webhook_listen=None, manage_webhooks=False
+        ) as other:
+            await until(lambda: follower.leading.is_set() or other.leading.is_set())
+            await world.kubelet_gets("fast", "16")
+            assert follower.leading.is_set() != other.leading.is_set()
+            first = follower if follower.leading.is_set() else other
+        if first is other:
+            await until(follower.leading.is_set)
+        lease = await world.client.get(LEASES, COMPONENT, CONFIG_NAMESPACE)
+        assert lease.spec.holder_identity == "b"
+        assert follower.metrics.value(metrics.LEADER) == 1
+    lease = await world.client.get(LEASES, COMPONENT, CONFIG_NAMESPACE)
+    assert not lease.spec.holder_identity
+
+
+async def test_followers_serve_the_webhooks_with_the_same_certificate(world: World) -> None:
+    async with (
+        world.manager(leader_elect=True, identity="a") as first,
+        world.manager(leader_elect=True, identity="b") as second,
+    ):
+        secret = await world.client.get(SECRETS, SECRET_NAME, CONFIG_NAMESPACE)
+        bundle = parse(secret.data).bundle
+        assert await served_certificate(first, bundle) == await served_certificate(second, bundle)
+
+
+async def test_the_serving_certificate_is_renewed_without_dropping_a_review(world: World) -> None:
+    await world.add_node("fast")
+    await world.configure(normalization=normalization())
+    lifetimes = Lifetimes(serving=6 * MINUTES)
+    async with world.manager(lifetimes=lifetimes) as manager:
+        await world.shows_cpu("fast", "16")
+        first = manager.serving.expires
+        world.clock.skip(4.2 * 60)
+        while manager.serving.expires == first:
+            assert (await world.kubelet_writes("fast"))["status"]["capacity"]["cpu"] == "16"
+        assert (await world.kubelet_writes("fast"))["status"]["capacity"]["cpu"] == "16"
+        assert not list(manager.problems())
+
+
+async def test_an_authority_is_succeeded_only_when_its_successor_is_trusted(world: World) -> None:
+    await world.add_node("fast")
+    await world.configure(normalization=normalization())
+    lifetimes = Lifetimes(authority=4.5 * MINUTES, serving=4 * MINUTES)
+
+    async def shared() -> bytes:
+        secret = await world.client.get(SECRETS, SECRET_NAME, CONFIG_NAMESPACE)
+        return secret.data["authority.crt"]
+
+    async with world.manager(lifetimes=lifetimes):
+        await world.shows_cpu("fast", "16")
+        old = await shared()
+        world.clock.skip(3.1 * 60)
+
+        async def trusted() -> bool:
+            installed = await world.client.get(MUTATING_WEBHOOKS, MUTATING_NAME)
+            return installed.webhooks[0].client_config.ca_bundle.count(b"BEGIN") == 2
+
+        await eventually(trusted)
+        assert await shared() == old
+        world.clock.skip(61)
+
+        async def succeeded() -> bool:
+            assert (await world.kubelet_writes("fast"))["status"]["capacity"]["cpu"] == "16"
+            return await shared() != old
+
+        await eventually(succeeded)
+        assert (await world.kubelet_writes("fast"))["status"]["capacity"]["cpu"] == "16"
+
+
+async def test_a_damaged_secret_is_made_anew(world: World) -> None:
+    async with world.manager() as manager:
+        first = manager.serving.expires
+        patch = {"data": {"tls.key": None}}
+        await world.client.patch(SECRETS, SECRET_NAME, patch, namespace=CONFIG_NAMESPACE)
+        world.clock.skip(2)
+        await until(lambda: manager.serving.expires != first)
+
+
+def write_pair(directory: Path, pair: KeyPair) -> dict[str, Any]:
+    (directory / "tls.crt").write_text(pair.certificate_pem)
+    (directory / "tls.key").write_text(pair.key_pem)
+    return {"tls_cert": str(directory / "tls.crt"), "tls_key": str(directory / "tls.key")}
+
+
+async def test_an_expired_certificate_makes_the_replica_unready_until_it_is_renewed(
+    world: World, tmp_path: Path
+) -> None:
+    authority = Authority.create("test", now=datetime.now(UTC))
+    expired = authority.issue_server(
+        ["127.0.0.1"], now=datetime.now(UTC) - timedelta(days=2), lifetime=timedelta(days=1)
+    )
+    files = write_pair(tmp_path, expired)
+    async with world.manager(manage_webhooks=False, wait=False, **files) as manager:
+        await until(lambda: manager.webhooks is not None and manager.webhooks.listening.is_set())
+        status, text = await fetch(manager, "/readyz")
+        assert status == 503
+        assert "the serving certificate expired at" in text
+        fresh = authority.issue_server(["127.0.0.1"], now=datetime.now(UTC))
+        write_pair(tmp_path, fresh)
+        await until(lambda: not list(manager.problems()))
+        shown = await served_certificate(manager, authority.certificate_pem)
+        assert load(ssl.DER_cert_to_PEM_cert(shown)) == load(fresh.certificate_pem)
+
+
+async def test_a_broken_certificate_file_does_not_replace_a_good_one(world: World, tmp_path: Path) -> None:
+    authority = Authority.create("test", now=datetime.now(UTC))
+    good = authority.issue_server(["127.0.0.1"], now=datetime.now(UTC))
+    async with world.manager(manage_webhooks=False, **write_pair(tmp_path, good)) as manager:
+        (tmp_path / "tls.key").write_text("half a key")
+        world.clock.skip(60)
+        assert await served_certificate(manager, authority.certificate_pem)
+        assert not list(manager.problems())
+
+
+async def test_an_address_that_is_taken_ends_the_program_and_is_named(world: World) -> None:
+    async with world.manager() as manager:
+        assert manager.health
+        with pytest.raises(OptionsError, match=f"{manager.health.address}: address already in use"):
+            async with world.manager(metrics_listen=manager.health.address):
+                pass
+
+
+async def test_webhooks_are_installed_for_certificates_from_files_too(world: World, tmp_path: Path) -> None:
+    authority = Authority.create("test", now=datetime.now(UTC))
+    pair = authority.issue_server(["127.0.0.1"], now=datetime.now(UTC))
+    async with world.manager(**write_pair(tmp_path, pair)):
+        await world.installed()
+        installed = await world.client.get(MUTATING_WEBHOOKS, MUTATING_NAME)
+        assert not installed.webhooks[0].client_config.ca_bundle
+
+
+async def test_webhooks_without_any_certificate_are_a_wrong_call(world: World) -> None:
+    with pytest.raises(OptionsError, match="--tls-cert"):
+        async with world.manager(manage_webhooks=False):
+            pass

@@ -1,0 +1,282 @@
+"""Whatever arrives at a webhook is answered, or refused with 400; never does it crash."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import pytest
+from aiohttp.test_utils import TestClient, TestServer
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from corewise.kube.admission import AdmissionRequest, decode_review
+from corewise.kube.errors import DecodeError
+from corewise.manager.serving import ServingContext
+from corewise.manager.webhooks.answers import Answer
+from corewise.manager.webhooks.server import CONFIG_MAP, NODE, NODE_STATUS, PATHS, WebhookServer
+from corewise.policy import metrics
+from corewise.policy.metrics import METRICS
+from corewise.policy.names import (
+    AMPLIFICATION_KEY,
+    AMPLIFICATION_ORIGINAL,
+    AMPLIFICATION_RATIO,
+    AMPLIFIED,
+    CONFIG_NAME,
+    NORMALIZATION_ENABLED,
+    NORMALIZATION_KEY,
+    NORMALIZATION_RATIO,
+    RAW_ALLOCATABLE,
+    RAW_CAPACITY,
+)
+from corewise.prometheus.exposition import Exposition
+from corewise.service.options import Address
+from manager.reviews import body, node, patch_of, response_of, review, webhooks
+
+RECORD = '{"ratio":{"cpu":2.00},"capacity":{"cpu":"16"},"allocatable":{"cpu":"16"}}'
+FULL = {
+    AMPLIFICATION_RATIO: '{"cpu":2.00}',
+    AMPLIFICATION_ORIGINAL: "{}",
+    AMPLIFIED: RECORD,
+    RAW_CAPACITY: '{"cpu":"8"}',
+    RAW_ALLOCATABLE: '{"cpu":"8"}',
+    NORMALIZATION_RATIO: "2.00",
+}
+CONFIG = {
+    "kind": "ConfigMap",
+    "metadata": {"name": CONFIG_NAME},
+    "data": {
+        NORMALIZATION_KEY: '{"enable":true,"ratioModel":{"A":{"baseRatio":1.5}},"nodeConfigs":[]}',
+        AMPLIFICATION_KEY: '{"enable":true,"resourceAmplificationRatio":{"cpu":1.5}}',
+    },
+}
+REAL = {
+    NODE_STATUS: review(NODE_STATUS, node(FULL), node(FULL, cpu="16")),
+    NODE: review(NODE, node(FULL | {AMPLIFICATION_RATIO: '{"cpu":1.50}'}, cpu="16"), node(FULL, cpu="16")),
+    CONFIG_MAP: review(CONFIG_MAP, CONFIG, CONFIG, name=CONFIG_NAME),
+}
+SCALARS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**70), 2**70),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.text(max_size=20),
+    st.sampled_from(["1e3", "0.1m", "12Ei", "-1", "1,2", "NaN", '{"cpu":1e400}', '{"cpu":', "[]", "0" * 40]),
+)
+VALUES = st.recursive(
+    SCALARS | st.just("\ud800"),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+LENIENT = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+async def ask(webhook: str, document: bytes, hooks: Any = None) -> Answer | None:
+    """The answer, or None for what the server answers with 400."""
+    try:
+        return await (hooks or webhooks())[webhook](decode_review(document))
+    except DecodeError:
+        return None
+
+
+def places(document: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Every place in a JSON document."""
+    found = [path]
+    if isinstance(document, dict):
+        found += [place for key, value in document.items() for place in places(value, (*path, key))]
+    if isinstance(document, list):
+        found += [place for index, value in enumerate(document) for place in places(value, (*path, index))]
+    return found
+
+
+def mutated(document: Any, path: tuple[Any, ...], value: Any, *, remove: bool) -> Any:
+    if not path:
+        return value
+    changed = copy.deepcopy(document)
+    at = changed
+    for step in path[:-1]:
+        at = at[step]
+    if remove:
+        del at[path[-1]]
+    else:
+        at[path[-1]] = value
+    return changed
+
+
+@pytest.mark.parametrize("webhook", REAL)
+async def test_a_real_review_is_answered(webhook: str) -> None:
+    answer = await ask(webhook, body(REAL[webhook]))
+    assert answer
+    assert response_of(answer.body)["allowed"]
+
+
+@pytest.mark.parametrize("webhook", REAL)
+@LENIENT
+@given(data=st.data())
+async def test_a_review_with_anything_in_any_place_is_answered_or_refused(
+    webhook: str, data: st.DataObject
+) -> None:
+    document = REAL[webhook]
+    for _ in range(data.draw(st.integers(1, 3))):
+        path = data.draw(st.sampled_from(places(document)))
+        document = mutated(document, path, data.draw(VALUES), remove=data.draw(st.booleans()))
+    answer = await ask(webhook, body(document))
+    if answer:
+        assert response_of(answer.body)["uid"]
+
+
+@pytest.mark.parametrize("webhook", [NODE_STATUS, NODE])
+@LENIENT
+@given(data=st.data())
+async def test_annotations_of_any_content_are_no_trouble(webhook: str, data: st.DataObject) -> None:
+    texts = st.one_of(SCALARS.map(str), st.lists(SCALARS).map(json.dumps), st.sampled_from([*FULL.values()]))
+    names = st.sampled_from([*FULL])
+    new, old = (data.draw(st.dictionaries(names, texts)) for _ in range(2))
+    labels = data.draw(st.dictionaries(st.just(NORMALIZATION_ENABLED), st.text(max_size=6)))
+    amounts = st.sampled_from(["8", "16", "1e3", "0.1m", "12Ei", "500m", "-1", "x", ""])
+    document = review(
+        webhook, node(new, cpu=data.draw(amounts), labels=labels), node(old, cpu=data.draw(amounts))
+    )
+    assert await ask(webhook, body(document))
+
+
+@LENIENT
+@given(st.binary(max_size=200) | VALUES.map(lambda value: json.dumps(value).encode()))
+async def test_a_body_that_is_no_review_is_refused(content: bytes) -> None:
+    for webhook in PATHS:
+        assert await ask(webhook, content) is None
+
+
+@LENIENT
+@given(normalization=st.text(max_size=60) | VALUES.map(json.dumps), amplification=VALUES.map(json.dumps))
+async def test_a_config_map_of_any_content_is_judged(normalization: str, amplification: str) -> None:
+    data = {NORMALIZATION_KEY: normalization, AMPLIFICATION_KEY: amplification}
+    document = review(CONFIG_MAP, CONFIG | {"data": data}, CONFIG, name=CONFIG_NAME)
+    assert await ask(CONFIG_MAP, body(document))
+
+
+async def test_raw_amounts_are_amplified_and_heartbeats_put_back() -> None:
+    beat = "2026-01-01T00:00:10Z"
+    new = node(FULL)
+    new["status"]["conditions"][0]["lastHeartbeatTime"] = beat
+    answer = await ask(NODE_STATUS, body(review(NODE_STATUS, new, node(FULL, cpu="16"))))
+    assert answer
+    changes = {each["path"]: each["value"] for each in patch_of(answer.body)}
+    assert changes == {"/status/capacity/cpu": "16", "/status/allocatable/cpu": "16"}
+
+
+async def test_next_to_koordinators_webhook_status_passes_unchanged() -> None:
+    hooks = webhooks(koordinator="koordinator/mnode-status.koordinator.sh")
+    answer = await ask(NODE_STATUS, body(REAL[NODE_STATUS]), hooks)
+    assert answer
+    assert not patch_of(answer.body)
+
+
+async def test_raising_the_ratio_of_a_busy_node_is_warned_about() -> None:
+    raised = node(FULL | {AMPLIFICATION_RATIO: '{"cpu":3.00}'}, cpu="16")
+    answer = await ask(NODE, body(review(NODE, raised, node(FULL, cpu="16"), user="somebody")))
+    assert answer
+    assert "RaiseOnBusyNode" in response_of(answer.body)["warnings"][0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "refusal"),
+    [
+        ({AMPLIFICATION_ORIGINAL: None}, "OriginalNeeded"),
+        ({AMPLIFICATION_ORIGINAL: '{"cpu":1,5}'}, "Invalid"),
+        ({AMPLIFICATION_ORIGINAL: ""}, "Invalid"),
+        ({AMPLIFICATION_ORIGINAL: None, AMPLIFICATION_RATIO: None}, ""),
+        ({AMPLIFICATION_ORIGINAL: None, AMPLIFICATION_RATIO: '{"cpu":2.50}'}, ""),
+        ({AMPLIFICATION_RATIO: None}, ""),
+        ({AMPLIFICATION_ORIGINAL: "{}"}, ""),
+        ({AMPLIFICATION_ORIGINAL: '{"cpu":1.25}'}, ""),
+    ],
+)
+async def test_a_ratio_that_corewise_computed_never_passes_for_the_users_own(
+    changes: dict[str, str | None], refusal: str
+) -> None:
+    """`-original` may change to any ratio or go with the ratio itself, but not alone and not unreadable."""
+    owned = FULL | {AMPLIFICATION_ORIGINAL: '{"cpu":1.33}'}
+    changed = {name: text for name, text in (owned | changes).items() if text is not None}
+    answer = await ask(
+        NODE, body(review(NODE, node(changed, cpu="16"), node(owned, cpu="16"), user="somebody"))
+    )
+    assert answer
+    response = response_of(answer.body)
+    assert response["allowed"] == (not refusal)
+    if refusal:
+        assert response["status"]["reason"] == refusal
+        assert "to {}" in response["status"]["message"]
+
+
+async def test_where_corewise_owns_no_ratio_an_original_may_be_removed() -> None:
+    old = node({AMPLIFICATION_ORIGINAL: '{"cpu":1.00}'})
+    answer = await ask(NODE, body(review(NODE, node({}), old, user="somebody")))
+    assert answer
+    assert response_of(answer.body)["allowed"]
+
+
+async def test_a_key_that_was_bad_before_does_not_stop_other_changes() -> None:
+    bad = CONFIG | {"data": {NORMALIZATION_KEY: "{"}}
+    changed = CONFIG | {"data": {NORMALIZATION_KEY: "{", "colocation-config": "{}"}}
+    answer = await ask(CONFIG_MAP, body(review(CONFIG_MAP, changed, bad, name=CONFIG_NAME)))
+    assert answer
+    response = response_of(answer.body)
+    assert response["allowed"]
+    assert NORMALIZATION_KEY in response["warnings"][0]
+
+
+async def test_other_config_maps_are_none_of_our_business() -> None:
+    bad = CONFIG | {"data": {NORMALIZATION_KEY: "{"}}
+    answer = await ask(CONFIG_MAP, body(review(CONFIG_MAP, bad, bad, name="other")))
+    assert answer
+    assert response_of(answer.body) == {"uid": REAL[NODE]["request"]["uid"], "allowed": True}
+
+
+@pytest.mark.parametrize("place", ["spec", "label", "condition", "capacity", "annotation"])
+async def test_whatever_else_changes_makes_a_heartbeat_loud(place: str) -> None:
+    old, new = node(FULL, cpu="16"), node(FULL)
+    for each in (old, new):
+        each["status"]["conditions"][0]["lastHeartbeatTime"] = "2999-01-01T00:00:00Z"
+    new["status"]["conditions"][0]["lastHeartbeatTime"] = "2999-01-01T00:00:10Z"
+    quiet = await ask(NODE_STATUS, body(review(NODE_STATUS, new, old)))
+    assert quiet
+    assert "/status/conditions/0/lastHeartbeatTime" in {each["path"] for each in patch_of(quiet.body)}
+    match place:
+        case "spec":
+            new["spec"]["unschedulable"] = True
+        case "label":
+            new["metadata"]["labels"]["zone"] = "b"
+        case "condition":
+            new["status"]["conditions"][0]["reason"] = "KubeletReady"
+        case "capacity":
+            new["status"]["capacity"]["pods"] = "111"
+        case _:
+            new["metadata"]["annotations"]["example.com/note"] = "new"
+    loud = await ask(NODE_STATUS, body(review(NODE_STATUS, new, old)))
+    assert loud
+    assert "/status/conditions/0/lastHeartbeatTime" not in {each["path"] for each in patch_of(loud.body)}
+
+
+async def test_over_http_malformed_reviews_get_400_and_bugs_500_and_both_are_counted() -> None:
+    exposition = Exposition(METRICS)
+    hooks = dict(webhooks(exposition))
+
+    async def bug(_request: AdmissionRequest) -> Answer:
+        raise ZeroDivisionError
+
+    hooks[NODE] = bug
+    server = WebhookServer(Address("127.0.0.1", 0), ServingContext(), hooks, exposition)
+    async with TestClient(TestServer(server.application())) as client:
+        good = await client.post(PATHS[NODE_STATUS], data=body(REAL[NODE_STATUS]))
+        assert (good.status, good.content_type) == (200, "application/json")
+        malformed = await client.post(PATHS[NODE_STATUS], data=b"{}")
+        assert malformed.status == 400
+        assert "AdmissionReview expected" in await malformed.text()
+        broken = await client.post(PATHS[NODE], data=body(REAL[NODE]))
+        assert broken.status == 500
+        assert (await client.get(PATHS[NODE_STATUS])).status == 405
+    assert exposition.value(metrics.WEBHOOK_REQUESTS, NODE_STATUS, "changed") == 1
+    assert exposition.value(metrics.WEBHOOK_REQUESTS, NODE_STATUS, "malformed") == 1
+    assert exposition.value(metrics.WEBHOOK_REQUESTS, NODE, "bug") == 1

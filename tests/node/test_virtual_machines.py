@@ -1,0 +1,235 @@
+"""On real kernels with cgroup v2, on machines of several shapes, corewise reads and writes what is right.
+
+Each machine is booted once, and everything observed in it; the tests judge what was seen. What is expected of
+the hardware is what qemu was told; what is expected of quotas is worked out by hand.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from node.guest.records import Deaths, Hybrid, Mounted, Names, Observations, Quotas, Shape, Usage
+from node.machines import MACHINES, MEBI, Machine
+from node.unpacking import Unavailable
+from node.virtual_machines import Tools, observed, tools
+
+TOLERANCE = 0.02
+TREES = {"systemd": "systemd", "cgroupfs below a root": "cgroupfs", "systemd below a root": "systemd"}
+UNLIMITED = {"free": "max 100000", "free/any": "max 100000"}
+UNDIVIDED = {
+    "web": "301000 100000",
+    "web/one": "100000 100000",
+    "web/two": "200000 100000",
+    "web/tiny": "1000 100000",
+    "db": "230000 100000",
+    "db/only": "115000 50000",
+    **UNLIMITED,
+}
+HALVED = {
+    "web": "150500 100000",
+    "web/one": "50000 100000",
+    "web/two": "100000 100000",
+    "web/tiny": "1000 100000",
+    "db": "115000 100000",
+    "db/only": "57500 50000",
+    **UNLIMITED,
+}
+BY_1_20 = {
+    "web": "250834 100000",
+    "web/one": "83334 100000",
+    "web/two": "166667 100000",
+    "web/tiny": "1000 100000",
+    "db": "191667 100000",
+    "db/only": "95834 50000",
+    **UNLIMITED,
+}
+STEPS = {
+    "100": (UNDIVIDED, 20_000),
+    "200": (HALVED, 10_000),
+    "120": (BY_1_20, 16_666),
+    "removed": (UNDIVIDED, 20_000),
+    "restored": (UNDIVIDED, 20_000),
+}
+
+
+@pytest.fixture(scope="module")
+def boot() -> Tools:
+    try:
+        return tools()
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+
+
+@pytest.fixture(scope="module", params=MACHINES, ids=lambda machine: machine.name)
+def machine(request: pytest.FixtureRequest) -> Machine:
+    assert isinstance(request.param, Machine)
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def seen(machine: Machine, boot: Tools, tmp_path_factory: pytest.TempPathFactory) -> Observations:
+    return observed(machine, boot, tmp_path_factory.mktemp(machine.name))
+
+
+@pytest.fixture(params=TREES)
+def tree(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def test_the_machine_is_read_as_qemu_was_told(machine: Machine, seen: Observations) -> None:
+    shape = seen.get("hardware/as booted", Shape)
+    assert (shape.model, shape.vendor) == (machine.model, machine.vendor)
+    assert (shape.hyper_threading, shape.turbo) == (machine.threads > 1, False)
+    assert shape.cores == machine.groups(machine.threads)
+    assert list(shape.sockets.values()) == machine.groups(machine.cores * machine.threads)
+    assert shape.numa_nodes == {node: cpus for node, (_, cpus) in enumerate(machine.numa)}
+    assert tuple(shape.caches.values()) == machine.caches
+    assert shape.offline == ""
+    assert shape.problems == []
+
+
+def test_memory_is_what_qemu_was_told_less_what_the_kernel_keeps(
+    machine: Machine, seen: Observations
+) -> None:
+    shape = seen.get("hardware/as booted", Shape)
+    assert shape.memory_total == sum(shape.memory.values())
+    for node, (mebibytes, _) in enumerate(machine.numa):
+        assert 0.85 * mebibytes * MEBI < shape.memory[node] <= mebibytes * MEBI
+
+
+def test_cores_sockets_and_nodes_are_numbered_as_lscpu_does(seen: Observations) -> None:
+    for state in ("as booted", "last CPU offline", "as before"):
+        shape = seen.get(f"hardware/{state}", Shape)
+        assert shape.threads == shape.lscpu
+
+
+def test_a_cpu_taken_offline_is_missed_and_no_other(machine: Machine, seen: Observations) -> None:
+    before, after = (seen.get(f"hardware/{state}", Shape) for state in ("as booted", "last CPU offline"))
+    last = machine.cpus - 1
+    assert after.offline == str(last)
+    assert after.threads == [row for row in before.threads if row[0] != last]
+    assert after.memory == before.memory
+    assert (after.model, after.hyper_threading) == (before.model, before.hyper_threading)
+
+
+def test_smt_switched_off_leaves_every_core_one_thread(machine: Machine, seen: Observations) -> None:
+    switched = seen.get("hardware/SMT can be switched", bool)
+    assert switched is (machine.threads > 1)
+    if switched:
+        shape = seen.get("hardware/SMT off", Shape)
+        assert not shape.hyper_threading
+        assert len(shape.cores) == machine.sockets * machine.cores
+        assert shape.offline == ",".join(str(cpu) for cpu in range(1, machine.cpus, 2))
+        assert shape.problems == []
+
+
+def test_cpus_that_come_back_are_seen_as_before(seen: Observations) -> None:
+    assert seen.get("hardware/as before", Shape) == seen.get("hardware/as booted", Shape)
+
+
+def test_the_unified_hierarchy_serves_the_cpu(seen: Observations) -> None:
+    unified = Mounted(
+        "v2", hybrid=False, mounts=dict.fromkeys(("cpu", "cpuacct", "cpuset"), "/sys/fs/cgroup")
+    )
+    assert seen.get("layout/unified", Mounted) == unified
+    assert seen.get("layout/unified again", Mounted) == unified
+
+
+def test_v1_controllers_beside_the_unified_hierarchy_are_found_where_they_are(seen: Observations) -> None:
+    layout = seen.get("layout/hybrid", Mounted)
+    assert (layout.version, layout.hybrid) == ("v1", True)
+    both = dict.fromkeys(("cpu", "cpuacct"), "/run/cgroup-v1/cpu,cpuacct")
+    assert layout.mounts == {**both, "cpuset": "/run/cgroup-v1/cpuset"}
+
+
+def test_v1_beside_the_unified_hierarchy_takes_every_ratio_without_refusal(seen: Observations) -> None:
+    hybrid = seen.get("hybrid", Hybrid)
+    assert hybrid.quotas == [
+        [200_000, 100_000, 100_000],
+        [100_000, 50_000, 50_000],
+        [166_667, 83_334, 83_334],
+        [200_000, 100_000, 100_000],
+    ]
+    assert (hybrid.totals["written"], hybrid.totals["refused"], hybrid.totals["failed"]) == (9, 0, 0)
+
+
+def test_pods_are_found_under_the_names_of_their_driver(seen: Observations, tree: str) -> None:
+    names = seen.get(f"names/{tree}", Names)
+    assert names.driver == TREES[tree]
+    assert names.named == names.made
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_every_change_of_ratio_ends_at_the_right_quotas_with_no_refusal(
+    seen: Observations, tree: str, step: str
+) -> None:
+    quotas = seen.get(f"quotas/{tree}/{step}", Quotas)
+    expected, burst = STEPS[step]
+    assert quotas.cpu_max == expected
+    assert quotas.burst == {role: burst if role == "web/two" else 0 for role in expected}
+    assert (quotas.refused, quotas.failed, quotas.gone) == (0, {}, [])
+
+
+@pytest.mark.parametrize("step", ["100", "200 again", "120 again", "restored again"])
+def test_nothing_is_written_where_nothing_changes(seen: Observations, tree: str, step: str) -> None:
+    assert seen.get(f"quotas/{tree}/{step}", Quotas).written == 0
+
+
+def test_a_container_of_one_cpu_gets_two_thirds_under_1_50(seen: Observations) -> None:
+    assert seen.get("usage/one CPU under 1.50", Usage).cpus == pytest.approx(1 / 1.5, rel=TOLERANCE)
+
+
+def test_the_threads_of_a_container_share_its_quota(seen: Observations) -> None:
+    usage = seen.get("usage/four threads, two CPUs under 1.50", Usage)
+    assert usage.cpus == pytest.approx(2 / 1.5, rel=TOLERANCE)
+
+
+def test_a_pod_narrower_than_its_containers_is_allowed_and_bounds_them_all(seen: Observations) -> None:
+    texts = seen.get("usage/cpu.max in a narrow pod", dict[str, str])
+    assert (texts["web"], texts["web/one"], texts["web/two"]) == (
+        "50000 100000",
+        "66667 100000",
+        "133334 100000",
+    )
+    assert seen.get("usage/narrow pod", Usage).cpus == pytest.approx(0.5, rel=TOLERANCE)
+
+
+def test_a_writer_killed_at_any_step_is_followed_by_one_that_gets_everything_right(
+    seen: Observations,
+) -> None:
+    deaths = seen.get("deaths", Deaths)
+    assert {"read", "held", "entered", "written"} <= set(deaths.points)
+    assert deaths.outcomes == [BY_1_20] * len(deaths.points)
+
+
+def test_a_cgroup_that_vanishes_is_reported_and_the_rest_is_divided(seen: Observations) -> None:
+    quotas = seen.get("faults/vanished", Quotas)
+    assert quotas.gone == ["web/tiny"]
+    assert (quotas.refused, quotas.failed) == (0, {})
+    assert {**quotas.cpu_max, "web/tiny": ""} == {**HALVED, "web/tiny": ""}
+
+
+def test_a_read_only_hierarchy_is_reported_for_every_write_that_was_due(seen: Observations) -> None:
+    quotas = seen.get("faults/read-only", Quotas)
+    due = {role for role in UNDIVIDED if UNDIVIDED[role] != HALVED[role]}
+    assert quotas.failed == dict.fromkeys(due, "ReadOnly")
+    assert quotas.written == 0
+
+
+def test_the_kernel_has_the_rules_that_the_other_tests_stand_on(seen: Observations) -> None:
+    assert seen.get("rules/answers", dict[str, str]) == {
+        "a quota of 999 us": "EINVAL",
+        "a quota of 1000 us": "",
+        "a quota alone, beside the period of another": "",
+        "a child above its parent": "",
+        "a parent below its child": "",
+        "a quota below the burst": "EINVAL",
+        "a burst above the quota": "EINVAL",
+        "a burst of the quota": "",
+    }
+    texts = seen.get("rules/cpu.max", dict[str, str])
+    assert (texts["web"], texts["web/one"], texts["db/only"]) == (
+        "50000 100000",
+        "900000 100000",
+        "60000 50000",
+    )

@@ -1,0 +1,50 @@
+"""``make bench``: run every measurement, print it, and write it to docs/benchmarks.md.
+
+``python -m tools.bench watching webhook`` runs some of them only; nothing is written with ``--print``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Coroutine
+
+from tools.bench import agent, ratio_change, table, watching, webhook
+from tools.bench.table import Row
+
+NODE_COUNTS = (1_000, 5_000)
+RATES = (200, 500)
+
+
+async def _ratio_change() -> list[Row]:
+    return [row for count in NODE_COUNTS for row in await ratio_change.measure(count)]
+
+
+MEASUREMENTS: dict[str, Callable[[], Coroutine[None, None, list[Row]]]] = {
+    "watching": watching.measure,
+    "webhook": lambda: webhook.measure(RATES),
+    "ratio-change": _ratio_change,
+    "agent": agent.measure,
+}
+
+
+def main(arguments: list[str]) -> None:
+    """Run what is named, or all."""
+    only_print = "--print" in arguments
+    names = [name for name in arguments if not name.startswith("-")] or list(MEASUREMENTS)
+    unknown = set(names) - set(MEASUREMENTS)
+    if unknown:
+        raise SystemExit(
+            f"no measurement named {', '.join(sorted(unknown))}; there are {', '.join(MEASUREMENTS)}"
+        )
+    for name in names:
+        print(f"# {name}", flush=True)
+        text = table.markdown(asyncio.run(MEASUREMENTS[name]()))
+        print(text, flush=True)
+        if not only_print:
+            table.fill(name, text)
+    if not only_print:
+        table.fill("machine", table.machine())
+
+
+main(sys.argv[1:])

@@ -1,0 +1,183 @@
+"""What the agent takes of a node with 110 pods of two containers each, and how fast a ratio is followed.
+
+The agent is a process of its own at its default intervals, with the NRI plugin loaded and no runtime to
+connect to. CPU time is what the kernel accounts to it (utime + stime); system calls are counted by strace,
+over whole cycles, and only where strace may attach.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shutil
+import tempfile
+import time
+from asyncio.subprocess import PIPE, Process
+from pathlib import Path
+from typing import Any
+
+from corewise.agent.objects import QUOTA_PODS, QuotaPod
+from corewise.kube.client import Client, PatchType
+from corewise.kube.config import load_config
+from corewise.kube.resources import NODES, PODS
+from corewise.policy.names import AMPLIFICATION_RATIO, NORMALIZATION_RATIO
+from tools.bench import processes
+from tools.bench.agent_machine import BenchMachine, bench_machine
+from tools.bench.table import Row
+
+NODE = "n1"
+COUNT = 110
+CYCLE = 10.0
+REST = 60.0
+TRACED = 3 * CYCLE
+_RUNNING = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
+_DIVIDED = {"1.50": {66_667, 33_334}, "2.00": {50_000, 25_000}}
+
+
+async def measure() -> list[Row]:
+    """Run the agent on a full node; change the ratio; let it rest."""
+    with tempfile.TemporaryDirectory() as name, bench_machine() as machine:
+        folder = Path(name)
+        async with (
+            processes.api_server(folder) as (_, kubeconfig),
+            Client(load_config(str(kubeconfig), None)) as client,
+        ):
+            pods = await _populate(client)
+            machine.start(pods)
+            port = processes.free_port()
+            arguments = _arguments(folder, kubeconfig, machine, port)
+            async with processes.child(*arguments, log=folder / "agent.log") as agent:
+                await processes.until_ready(agent, port, folder / "agent.log")
+                return await _rows(client, machine, pods, agent, port)
+
+
+def _arguments(folder: Path, kubeconfig: Path, machine: BenchMachine, port: int) -> list[str]:
+    return [
+        *("corewise", "agent", "--kubeconfig", str(kubeconfig), "--node-name", NODE),
+        *("--root", str(machine.root), "--cgroup-root", machine.cgroup_root),
+        *("--state-dir", str(folder / "state"), "--nri-socket", str(folder / "nri.sock")),
+        *("--metrics-listen", f"127.0.0.1:{port}"),
+    ]
+
+
+async def _rows(
+    client: Client, machine: BenchMachine, pods: list[QuotaPod], agent: Process, port: int
+) -> list[Row]:
+    size = f"{COUNT} pods x 2 containers, {machine.kind}"
+    first = await _change(client, machine, pods, port, "1.50")
+    second = await _change(client, machine, pods, port, "2.00")
+    cpu, writes = await _at_rest(agent, port)
+    calls = await _system_calls(agent)
+    rows = [
+        Row("ratio annotated to all quotas written: first time", size, _changed(first)),
+        Row("ratio annotated to all quotas written: 1.50 to 2.00", size, _changed(second)),
+        Row(f"CPU at rest, over {REST:.0f} s", size, f"{cpu / REST:.2%} of a core"),
+        Row(f"quota writes at rest, over {REST:.0f} s", size, f"{writes:.0f}"),
+        Row("resident memory: now, peak", size, _resident(agent)),
+    ]
+    return [*rows, *(Row(f"system calls a cycle: {what}", size, value) for what, value in calls)]
+
+
+def _changed(change: tuple[float, float]) -> str:
+    return f"{change[0] * 1000:.0f} ms, {change[1]:.0f} writes"
+
+
+async def _populate(client: Client) -> list[QuotaPod]:
+    """Create the node, and its pods as they run."""
+    await client.create(NODES.typed(dict), {"metadata": {"name": NODE}})
+    gate = asyncio.Semaphore(16)
+
+    async def one(index: int) -> QuotaPod:
+        async with gate:
+            name = f"pod-{index}"
+            await client.create(PODS.typed(dict), _pod(name), "default")
+            statuses = [_status(name, container) for container in ("main", "side")]
+            body = {"status": {"phase": "Running", "containerStatuses": statuses}}
+            return await client.patch(
+                QUOTA_PODS, name, body, namespace="default", subresource="status", type=PatchType.MERGE
+            )
+
+    return await asyncio.gather(*(one(index) for index in range(COUNT)))
+
+
+def _pod(name: str) -> dict[str, Any]:
+    containers = [
+        {"name": each, "image": "i", "resources": {"requests": {"cpu": "100m"}, "limits": {"cpu": limit}}}
+        for each, limit in (("main", "1"), ("side", "500m"))
+    ]
+    return {"metadata": {"name": name}, "spec": {"nodeName": NODE, "containers": containers}}
+
+
+def _status(pod: str, container: str) -> dict[str, Any]:
+    number = f"{pod}{container}".encode().hex()
+    state = {"name": container, "containerID": f"containerd://{number}", "state": _RUNNING}
+    return {**state, "image": "i", "imageID": "i", "ready": True, "restartCount": 0}
+
+
+async def _change(
+    client: Client, machine: BenchMachine, pods: list[QuotaPod], port: int, ratio: str
+) -> tuple[float, float]:
+    """Annotate a ratio; return the seconds until the last quota was there, and how many writes it took."""
+    before = await _metric(port, "corewise_quota_writes_total")
+    annotations = {NORMALIZATION_RATIO: ratio, AMPLIFICATION_RATIO: f'{{"cpu":{ratio}}}'}
+    began = time.monotonic()
+    await client.patch(NODES, NODE, {"metadata": {"annotations": annotations}})
+    async with asyncio.timeout(CYCLE):
+        while not set(machine.quotas(pods)) <= _DIVIDED[ratio]:
+            await asyncio.sleep(0.001)
+    took = time.monotonic() - began
+    await asyncio.sleep(1.0)
+    return took, await _metric(port, "corewise_quota_writes_total") - before
+
+
+async def _at_rest(agent: Process, port: int) -> tuple[float, float]:
+    """Return CPU seconds used, and quotas written, while nothing changes."""
+    writes, cpu = await _metric(port, "corewise_quota_writes_total"), _cpu_seconds(agent)
+    await asyncio.sleep(REST)
+    used = _cpu_seconds(agent) - cpu
+    return used, await _metric(port, "corewise_quota_writes_total") - writes
+
+
+async def _system_calls(agent: Process) -> list[tuple[str, str]]:
+    """Count system calls over a few cycles."""
+    strace = shutil.which("strace")
+    if strace is None:
+        return [("all", "not counted: no strace here")]
+    counting = await asyncio.create_subprocess_exec(
+        strace, "-f", "-c", "-p", str(agent.pid), stdin=PIPE, stdout=PIPE, stderr=PIPE
+    )
+    await asyncio.sleep(TRACED)
+    counting.terminate()
+    _, table = await counting.communicate()
+    counts: dict[str, int] = {}
+    for line in table.decode().splitlines():
+        match = re.match(r"\s*[\d.]+\s+[\d.]+\s+\d+\s+(\d+)\s+(?:\d+\s+)?(\w+)$", line)
+        if match:
+            counts[match[2]] = int(match[1])
+    counts.pop("total", None)
+    cycles = TRACED / CYCLE
+    most = sorted(counts, key=lambda name: -counts[name])[:4]
+    shown = ", ".join(f"{name} {counts[name] / cycles:.0f}" for name in most)
+    return [("all", f"{sum(counts.values()) / cycles:.0f} ({shown})")]
+
+
+async def _metric(port: int, name: str) -> float:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+    text = (await reader.read()).decode()
+    writer.close()
+    match = re.search(rf"^{name} (\S+)$", text, re.MULTILINE)
+    return float(match[1]) if match else 0.0
+
+
+def _cpu_seconds(process: Process) -> float:
+    fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _resident(process: Process) -> str:
+    """Return the resident set now and at its largest."""
+    text = Path(f"/proc/{process.pid}/status").read_text()
+    amounts = {name: int(amount) / 1024 for name, amount in re.findall(r"(VmRSS|VmHWM):\s*(\d+)", text)}
+    return f"{amounts['VmRSS']:.0f} MiB, {amounts['VmHWM']:.0f} MiB"

@@ -1,0 +1,113 @@
+"""The cgroups that the agent's benchmark runs on: the kernel's own where that may be, else files.
+
+With root and a writable cgroup v1 they are real, below one cgroup that is removed at the end; the rest of the
+machine is this one. Elsewhere they are files of a simulated machine (v2).
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from corewise.agent.objects import QuotaPod
+from corewise.agent.quotas import targets_of
+from corewise.kernel.cgroups.cpu import read_bandwidth, write_quota
+from corewise.kernel.cgroups.files import CgroupFiles
+from corewise.kernel.cgroups.layout import Layout, Version, find_layout
+from corewise.kernel.cgroups.pods import PodCgroups, find_pod_cgroups
+from corewise.kernel.errors import LayoutUnknown
+from corewise.local.cpu_models import CATALOGUE
+from corewise.local.machine_files import MachineFiles
+from corewise.local.machines import Machine
+from corewise.quantities import ONE, Bytes, Microseconds
+
+PERIOD = Microseconds(100_000)
+
+
+@dataclass(slots=True)
+class BenchMachine:
+    """Where the agent finds its machine, and kubelet's hand on it."""
+
+    kind: str
+    root: Path
+    cgroup_root: str
+    layout: Layout
+    made: list[str] = field(default_factory=list)
+
+    @property
+    def files(self) -> CgroupFiles:
+        return CgroupFiles(self.layout)
+
+    @property
+    def names(self) -> PodCgroups:
+        with self.files as files:
+            return find_pod_cgroups(files, self.cgroup_root)
+
+    def start(self, pods: list[QuotaPod]) -> None:
+        """Make the pods' cgroups, with kubelet's quotas."""
+        names = self.names
+        with self.files as files:
+            for pod in pods:
+                for target in targets_of(pod, pod.spec, names):
+                    self.make(target.cgroup)
+                    write_quota(files, target.cgroup, target.quota(PERIOD, ONE))
+
+    def quotas(self, pods: list[QuotaPod]) -> list[int | None]:
+        """Return the quotas of all containers."""
+        names = self.names
+        with self.files as files:
+            return [
+                read_bandwidth(files, target.cgroup).quota
+                for pod in pods
+                for target in targets_of(pod, pod.spec, names)
+                if target.container
+            ]
+
+    def make(self, cgroup: str) -> None:
+        """Make a cgroup in every hierarchy that the agent uses."""
+        self.made.append(cgroup)
+        for mount in {self.layout.mounts["cpu"], self.layout.mounts["cpuacct"]}:
+            directory = mount / cgroup[1:]
+            directory.mkdir(exist_ok=True)
+            if self.layout.version is Version.V2:
+                (directory / "cpu.max").write_text(f"max {PERIOD}\n")
+                (directory / "cpu.stat").write_text("usage_usec 0\n")
+
+    def remove(self) -> None:
+        """Remove what was made, if the kernel holds it."""
+        if self.layout.version is Version.V1:
+            for cgroup in reversed(self.made):
+                for mount in {self.layout.mounts["cpu"], self.layout.mounts["cpuacct"]}:
+                    (mount / cgroup[1:]).rmdir()
+
+
+@contextmanager
+def bench_machine() -> Iterator[BenchMachine]:
+    """A machine with kubelet's upper cgroups."""
+    layout = _real()
+    if layout is None:
+        with tempfile.TemporaryDirectory() as folder:
+            model = CATALOGUE["Intel(R) Xeon(R) Platinum 8369B CPU @ 2.70GHz"]
+            root = MachineFiles(Path(folder) / "m").make(Machine("n1", model, 64, Bytes(256 << 30)))
+            yield BenchMachine("files shaped as cgroup v2", root, "/", find_layout(root))
+        return
+    machine = BenchMachine("real cgroups, v1", Path("/"), f"/corewise-bench-{os.getpid()}", layout)
+    try:
+        for cgroup in ("", "/kubepods.slice", "/kubepods.slice/kubepods-burstable.slice"):
+            machine.make(machine.cgroup_root + cgroup)
+        yield machine
+    finally:
+        machine.remove()
+
+
+def _real() -> Layout | None:
+    try:
+        layout = find_layout()
+    except LayoutUnknown:
+        return None
+    usable = layout.version is Version.V1 and os.geteuid() == 0 and os.access(layout.cpu, os.W_OK)
+    return layout if usable and "cpuacct" in layout.mounts else None

@@ -1,0 +1,146 @@
+"""What a watched object costs: events a second through a real connection, and heap per cached node and pod.
+
+A bare HTTP server on the loopback address sends watch lines made beforehand, so that the client is what is
+measured. Heap is what the cache holds on to after the list, by tracemalloc, divided by the objects in it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import time
+import tracemalloc
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+from aiohttp import web
+
+from corewise.kube.cache import Cache
+from corewise.kube.client import Client
+from corewise.kube.config import ClusterConfig
+from corewise.kube.decoding import WatchEvent
+from corewise.kube.resources import NODES, PODS, Resource
+from tools.bench import fleet
+from tools.bench.table import Row
+
+_EVENTS = 100_000
+_OBJECTS = 5_000
+
+
+async def measure() -> list[Row]:
+    """Events a second for pods and nodes beside json.loads of the same lines, and heap per cached object."""
+    rows: list[Row] = []
+    for resource, make in ((PODS, pod), (NODES, fleet.node)):
+        lines = [_line(make(index), index) for index in range(1000)]
+        ours, theirs = await _events_per_second(resource, lines), _json_loads_per_second(lines)
+        at = f"{len(lines[0]) / 1024:.1f} KB a {resource.kind.lower()}"
+        rows.append(Row("watch events decoded", at, f"{ours:,.0f}/s ({ours / theirs:.1f} x json.loads)"))
+        heap = await _heap_per_object(resource, [make(index) for index in range(_OBJECTS)])
+        rows.append(Row(f"heap per cached {resource.kind.lower()}", at, f"{heap / 1024:.1f} KiB"))
+    return rows
+
+
+def pod(index: int) -> dict[str, Any]:
+    """A Pod of about 10 KB, as big as real ones: environment, probes, volumes, managedFields."""
+    name = f"service-{index % 50}-7d4b9c6f5d-{index:05d}"
+    container = {
+        "image": "registry.example/team/service@sha256:" + "0" * 64,
+        "resources": {
+            "requests": {"cpu": "500m", "memory": "1Gi"},
+            "limits": {"cpu": "2", "memory": "2Gi"},
+        },
+        "env": [{"name": f"SETTING_{i}", "value": f"value-of-setting-{i}"} for i in range(25)],
+        "volumeMounts": [{"name": f"volume-{i}", "mountPath": f"/var/data/{i}"} for i in range(6)],
+        "livenessProbe": {"httpGet": {"path": "/healthz", "port": 8080}, "periodSeconds": 10},
+    }
+    fields: dict[str, Any] = {f"f:field-{i}": {"f:inner": {}, "f:other": {".": {}}} for i in range(60)}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "namespace": f"team-{index % 20}",
+            "uid": f"00000000-0000-0000-0000-{index:012d}",
+            "resourceVersion": str(index + 1),
+            "labels": {"app": f"service-{index % 50}", "pod-template-hash": "7d4b9c6f5d"},
+            "annotations": {"checksum/config": "0" * 64},
+            "managedFields": [
+                {"manager": manager, "operation": "Update", "apiVersion": "v1", "fieldsV1": fields}
+                for manager in ("kube-controller-manager", "kubelet")
+            ],
+        },
+        "spec": {
+            "nodeName": fleet.node_name(index % 500),
+            "containers": [container | {"name": "app"}, container | {"name": "proxy"}],
+            "volumes": [{"name": f"volume-{i}", "emptyDir": {}} for i in range(6)],
+        },
+        "status": {"phase": "Running", "qosClass": "Burstable", "podIP": "10.0.0.1"},
+    }
+
+
+def _line(thing: dict[str, Any], version: int) -> bytes:
+    thing["metadata"]["resourceVersion"] = str(version + 1)
+    return msgspec.json.encode({"type": "MODIFIED", "object": thing}) + b"\n"
+
+
+@asynccontextmanager
+async def _served(listing: bytes, lines: list[bytes], count: int) -> AsyncIterator[ClusterConfig]:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        if "watch" not in request.query:
+            return web.Response(body=listing, content_type="application/json")
+        stream = web.StreamResponse()
+        await stream.prepare(request)
+        for i in range(0, count, 20):
+            await stream.write(b"".join(lines[j % len(lines)] for j in range(i, i + 20)))
+        return stream
+
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    try:
+        yield ClusterConfig(server=f"http://127.0.0.1:{runner.addresses[0][1]}")
+    finally:
+        await runner.cleanup()
+
+
+async def _events_per_second(resource: Resource[Any], lines: list[bytes]) -> float:
+    """Server and client share the process: the server's writing is part of the time."""
+    async with _served(b"{}", lines, _EVENTS) as config, Client(config) as client:
+        seen = 0
+        begin = time.monotonic()
+        async for event in client.watch(resource, "1"):
+            seen += isinstance(event, WatchEvent)
+        return seen / (time.monotonic() - begin)
+
+
+def _json_loads_per_second(lines: list[bytes]) -> float:
+    rounds = 10
+    begin = time.monotonic()
+    for _ in range(rounds):
+        for line in lines:
+            json.loads(line)
+    return rounds * len(lines) / (time.monotonic() - begin)
+
+
+async def _heap_per_object(resource: Resource[Any], things: list[dict[str, Any]]) -> float:
+    header = {"apiVersion": resource.api_version, "kind": f"{resource.kind}List"}
+    listing = msgspec.json.encode(header | {"metadata": {"resourceVersion": "1"}, "items": things})
+    async with _served(listing, [], 0) as config, Client(config) as client:
+        gc.collect()
+        tracemalloc.start()
+        before, _ = tracemalloc.get_traced_memory()
+        cache = Cache(client, resource)
+        running = asyncio.create_task(cache.run())
+        await cache.synced.wait()
+        gc.collect()
+        after, _ = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        held = len(cache.items)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+    return (after - before) / held
