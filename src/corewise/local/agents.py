@@ -138,9 +138,14 @@ class AgentFleet:
             agent.pods.pop(pod.uid, None)
         else:
             agent.pods[pod.uid] = new
-        if agent.is_normalizing and (old is None or new is None or not new.says_the_same(old)):
-            self._unanswered.add(pod.spec.node_name)
-            self._quotas.add(pod.spec.node_name)
+        if old is None or new is None or not new.says_the_same(old):
+            self.look_at(pod.spec.node_name)
+
+    def look_at(self, node: str) -> None:
+        """Have a node looked at soon, if it is normalized: its pods or their cgroups have changed."""
+        if self._agents[node].is_normalizing:
+            self._unanswered.add(node)
+            self._quotas.add(node)
 
     async def _now_and_then(self) -> None:
         """Have every node looked at once in a period, evenly spread."""

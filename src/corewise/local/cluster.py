@@ -76,6 +76,7 @@ class LocalCluster:
             cached_pods=cast("Mapping[object, DemandingPod]", self._pods.items),
             files=self.files,
             clock=SYSTEM_CLOCK,
+            on_start=self.agents.look_at,
         )
         self._copies: dict[str, int] = {}
 
@@ -228,9 +229,13 @@ class LocalCluster:
 
     async def agents_done(self) -> None:
         """Wait until the agents have seen what the API holds now, and have acted upon it."""
-        nodes, pods = self.nodes, [pod for pod in self.pods if pod.spec.node_name in self.machines]
+        await self._until(lambda: all(map(self._keeper.is_at_rest, self._bound_pods())))
+        nodes, pods = self.nodes, self._bound_pods()
         await self.agents.have_seen(nodes, pods)
         await self._until(lambda: self.agents.is_idle)
+
+    def _bound_pods(self) -> list[DemandingPod]:
+        return [pod for pod in self.pods if pod.spec.node_name in self.machines]
 
     async def snapshot(self) -> Snapshot:
         """Look at all nodes, and let the plant say what they deliver under the quotas in their cgroups."""

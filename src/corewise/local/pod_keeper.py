@@ -52,12 +52,15 @@ class PodKeeper:
         cached_pods: Mapping[object, DemandingPod],
         files: MachineFiles,
         clock: Clock,
+        on_start: Callable[[str], None],
     ) -> None:
+        """``on_start`` hears of each node on which a pod's cgroups have been made."""
         self._fleet = fleet
         self._cached_node = cached_node
         self._cached_pods = cached_pods
         self._files = files
         self._clock = clock
+        self._on_start = on_start
         self._queue: asyncio.Queue[Key] = asyncio.Queue()
         self._queued: set[Key] = set()
         self._admitted: dict[str, dict[str, Need]] = defaultdict(dict)
@@ -71,10 +74,11 @@ class PodKeeper:
         if (new is None or is_finished(new)) and pod.metadata.uid in admitted:
             del admitted[pod.metadata.uid]
             remove_cgroups(self._files.root(pod.spec.node_name), pod)
-        if new is not None and not self._at_rest(new):
+        if new is not None and not self.is_at_rest(new):
             self._enqueue((pod.metadata.namespace, pod.metadata.name))
 
-    def _at_rest(self, pod: DemandingPod) -> bool:
+    def is_at_rest(self, pod: DemandingPod) -> bool:
+        """Whether a pod of a simulated node is where it belongs, its cgroups too."""
         if pod.metadata.deletion_timestamp is not None:
             return False
         running = pod.status.phase == "Running"
@@ -97,7 +101,7 @@ class PodKeeper:
             self._queued.discard(key)
             pod = self._cached_pods.get(key)
             kubelet = self._fleet.kubelets.get(pod.spec.node_name) if pod else None
-            if pod is None or kubelet is None or self._at_rest(pod):
+            if pod is None or kubelet is None or self.is_at_rest(pod):
                 continue
             if not await self._fleet.attempt(partial(self._settle, kubelet, pod)):
                 await self._clock.sleep(_AGAIN_AFTER)
@@ -132,6 +136,7 @@ class PodKeeper:
                 return rejected_status(rejection, now=now)
         admitted[pod.metadata.uid] = need
         make_cgroups(self._files.root(kubelet.machine.name), pod)
+        self._on_start(kubelet.machine.name)
         if pod.status.phase == "Running":
             return None
         self._fleet.counters.pods_started += 1
