@@ -52,7 +52,7 @@ $(VENV)/node.stamp: requirements/node.txt $(VENV)/dev.stamp
 	@touch $@
 
 test-node: $(VENV)/node.stamp ## Run the tests on real kernels, in virtual machines (docs/testing-on-kernels.md)
-	COREWISE_TEST_NODE=1 $(BIN)/pytest tests/node $(T)
+	COREWISE_TEST_NODE=1 $(BIN)/pytest -o faulthandler_timeout=1800 tests/node $(T)
 
 lock: ## Resolve the locked requirements anew (needs uv)
 	echo 'hatchling>=1.25 editables' | tr ' ' '\n' | uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header - -o requirements/build.txt

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-STARTED_WITHIN = 30.0
+STARTED_WITHIN = 120.0
 
 
 @contextmanager
@@ -32,7 +32,7 @@ def local_api_server(directory: Path, *options: str) -> Iterator[Path]:
         finally:
             assert process.stdin
             process.stdin.close()
-            process.wait(timeout=10)
+            process.wait(timeout=STARTED_WITHIN)
 
 
 def _wait_for(kubeconfig: Path, process: subprocess.Popen[bytes], log: Path) -> None:

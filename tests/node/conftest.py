@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from node.virtual_machines import STALLS
+
 _HERE = Path(__file__).parent
 ASKED_FOR = "COREWISE_TEST_NODE"
 
@@ -18,3 +20,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if _HERE in item.path.parents:
             item.add_marker(skip)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Tell which boots were tried again, and why."""
+    for stall in STALLS:
+        terminalreporter.write_line(f"virtual machine tried again: {stall}", yellow=True)

@@ -15,7 +15,10 @@ MEBI = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A machine whose CPUs are counted thread by thread; ``numa`` has each node's memory in MiB and CPUs."""
+    """A machine whose CPUs are counted thread by thread; ``numa`` has each node's memory in MiB and CPUs.
+
+    On one that ``runs_agent`` the agent runs as a program, which takes its time under emulation.
+    """
 
     name: str
     qemu_model: str
@@ -26,6 +29,7 @@ class Machine:
     threads: int
     numa: tuple[tuple[int, str], ...]
     caches: tuple[str, ...]
+    runs_agent: bool = False
 
     @property
     def cpus(self) -> int:
@@ -68,6 +72,7 @@ MACHINES = (
         threads=2,
         numa=((1024, "0-7"), (1024, "8-15")),
         caches=("0-7", "8-15"),
+        runs_agent=True,
     ),
     Machine(
         name="amd-2-nodes-per-socket",

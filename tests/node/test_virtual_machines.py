@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import pytest
 
-from node.guest.records import Deaths, Hybrid, Mounted, Names, Observations, Quotas, Shape, Usage
+from node.guest.program import KUBELETS, QUOTAS
+from node.guest.records import Deaths, Hybrid, Mounted, Names, Observations, Program, Quotas, Shape, Usage
 from node.machines import MACHINES, MEBI, Machine
 from node.unpacking import Unavailable
 from node.virtual_machines import Tools, observed, tools
 
 TOLERANCE = 0.02
+TOLERANCE_IF_UNSTEADY = 0.15
 TREES = {"systemd": "systemd", "cgroupfs below a root": "cgroupfs", "systemd below a root": "systemd"}
 UNLIMITED = {"free": "max 100000", "free/any": "max 100000"}
 UNDIVIDED = {
@@ -68,7 +70,10 @@ def machine(request: pytest.FixtureRequest) -> Machine:
 
 @pytest.fixture(scope="module")
 def seen(machine: Machine, boot: Tools, tmp_path_factory: pytest.TempPathFactory) -> Observations:
-    return observed(machine, boot, tmp_path_factory.mktemp(machine.name))
+    try:
+        return observed(machine, boot, tmp_path_factory.mktemp(machine.name))
+    except Unavailable as reason:
+        pytest.skip(str(reason))
 
 
 @pytest.fixture(params=TREES)
@@ -175,13 +180,18 @@ def test_nothing_is_written_where_nothing_changes(seen: Observations, tree: str,
     assert seen.get(f"quotas/{tree}/{step}", Quotas).written == 0
 
 
+def assert_share(usage: Usage, expected: float) -> None:
+    """Compare the middle of the spells with what a quota gives."""
+    tolerance = TOLERANCE if usage.is_steady else TOLERANCE_IF_UNSTEADY
+    assert usage.cpus == pytest.approx(expected, rel=tolerance), usage.shares
+
+
 def test_a_container_of_one_cpu_gets_two_thirds_under_1_50(seen: Observations) -> None:
-    assert seen.get("usage/one CPU under 1.50", Usage).cpus == pytest.approx(1 / 1.5, rel=TOLERANCE)
+    assert_share(seen.get("usage/one CPU under 1.50", Usage), 1 / 1.5)
 
 
 def test_the_threads_of_a_container_share_its_quota(seen: Observations) -> None:
-    usage = seen.get("usage/four threads, two CPUs under 1.50", Usage)
-    assert usage.cpus == pytest.approx(2 / 1.5, rel=TOLERANCE)
+    assert_share(seen.get("usage/four threads, two CPUs under 1.50", Usage), 2 / 1.5)
 
 
 def test_a_pod_narrower_than_its_containers_is_allowed_and_bounds_them_all(seen: Observations) -> None:
@@ -191,7 +201,7 @@ def test_a_pod_narrower_than_its_containers_is_allowed_and_bounds_them_all(seen:
         "66667 100000",
         "133334 100000",
     )
-    assert seen.get("usage/narrow pod", Usage).cpus == pytest.approx(0.5, rel=TOLERANCE)
+    assert_share(seen.get("usage/narrow pod", Usage), 0.5)
 
 
 def test_a_writer_killed_at_any_step_is_followed_by_one_that_gets_everything_right(
@@ -233,3 +243,46 @@ def test_the_kernel_has_the_rules_that_the_other_tests_stand_on(seen: Observatio
         "900000 100000",
         "60000 50000",
     )
+
+
+Steps = dict[str, dict[str, int]]
+
+
+@pytest.fixture
+def program(machine: Machine, seen: Observations) -> Steps:
+    """The quotas of a pod at each step."""
+    if not machine.runs_agent:
+        pytest.skip("the agent runs as a program on one machine only: a start takes its time under emulation")
+    return {
+        step: seen.get(f"program/{step}", dict[str, int])
+        for step in ("kubelet's", *QUOTAS, "killed", "ended", "restored")
+    }
+
+
+def test_the_agent_brings_the_pods_of_its_node_to_the_quotas_of_each_ratio(program: Steps) -> None:
+    assert program["kubelet's"] == KUBELETS
+    assert {step: program[step] for step in QUOTAS} == QUOTAS
+
+
+def test_an_agent_that_is_killed_changes_nothing_and_the_next_one_goes_on(program: Steps) -> None:
+    assert program["killed"] == QUOTAS["1.20"]
+    assert program["1.60"] == QUOTAS["1.60"]
+
+
+def test_an_agent_that_ends_in_order_changes_nothing_and_restore_puts_everything_back(
+    program: Steps, seen: Observations
+) -> None:
+    assert program["ended"] == QUOTAS["2.00"]
+    assert program["restored"] == KUBELETS
+    assert seen.get("program", Program) == Program(ended=0, restored=0, bugs=0)
+
+
+def test_the_agent_reports_the_machine_that_qemu_was_told_about(
+    machine: Machine, program: Steps, seen: Observations
+) -> None:
+    nodes = range(len(machine.numa))
+    assert seen.get("program/topology", dict[str, object]) == {
+        "model": machine.model,
+        "hyperThreading": machine.threads > 1,
+        "zones": {f"node-{node}": str(machine.cpus * 2 // len(nodes)) for node in nodes},
+    }

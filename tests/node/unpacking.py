@@ -13,12 +13,16 @@ import platform
 import pwd
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-LONGEST = 300
+LONGEST = 600
 """Seconds that apt may take for one step; 90 MB are to be fetched."""
+
+PAUSES = (5.0, 15.0, 45.0)
+"""Seconds before each further attempt: a mirror that does not answer, or is being updated."""
 
 
 class Unavailable(Exception):  # noqa: N818 - a test is skipped for it, with its text as the reason
@@ -41,10 +45,25 @@ def unpacked(name: str, packages: Sequence[str], *, with_dependencies: bool = Tr
     with _locked(cache()):
         if not tree.exists():
             partial = tree.with_suffix(".partial")
-            shutil.rmtree(partial, ignore_errors=True)
-            _fill(partial, packages, with_dependencies=with_dependencies)
+            _fill_in_the_end(partial, packages, with_dependencies=with_dependencies)
             partial.rename(tree)
     return tree
+
+
+def _fill_in_the_end(directory: Path, packages: Sequence[str], *, with_dependencies: bool) -> None:
+    """Fill a directory, beginning anew each time that apt fails."""
+    if not shutil.which("apt-get"):
+        raise Unavailable("there is no apt-get here to fetch Debian's packages with")
+    for pause in (*PAUSES, None):
+        shutil.rmtree(directory, ignore_errors=True)
+        try:
+            _fill(directory, packages, with_dependencies=with_dependencies)
+        except (Unavailable, subprocess.SubprocessError) as error:
+            if pause is None:
+                raise Unavailable(str(error)) from error
+            time.sleep(pause)
+        else:
+            return
 
 
 def _fingerprint(packages: Sequence[str]) -> str:
@@ -72,9 +91,9 @@ def _missing(work: Path, packages: Sequence[str]) -> list[str]:
 
 
 def _apt(work: Path, *arguments: str) -> str:
-    if not shutil.which("apt-get"):
-        raise Unavailable("there is no apt-get here to fetch Debian's packages with")
     options = {
+        "Acquire::Retries": "3",
+        "Acquire::http::Timeout": "60",
         "Dir::State::lists": work / "lists",
         "Dir::Cache": work,
         "Debug::NoLocking": "true",

@@ -4,6 +4,11 @@ virtme-ng boots Debian's kernel on the files of this machine, read-only over 9p,
 source and Python. It and qemu are told where everything is: nothing is installed, nothing needs root. The
 results come back through a directory that the guest may write; the console is kept for when they don't.
 
+An emulated boot can hang, and qemu can crash: 7.2 does, now and then, while the kernel enumerates PCI devices
+and other CPUs run, so the kernel begins with one CPU, and the guest brings up the others. Neither says
+anything about what is tested: a guest that is silent for too long is killed and booted anew, a few times,
+each noted in ``STALLS``. A guest that fails is not tried again: that is an answer.
+
 A boot is bounded three times: by the guest itself, by ``timeout``, which outlives a killed pytest, and here.
 """
 
@@ -15,6 +20,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,13 +31,27 @@ from node.unpacking import Unavailable, unpacked
 PACKAGES = ("qemu-system-x86", "kmod", "busybox-static", "linux-image-amd64")
 QEMU = "qemu-system-x86_64"
 COMMANDS = {"depmod": "bin/kmod", "modprobe": "bin/kmod", "busybox": "bin/busybox"}
-LONGEST = 300
-"""Seconds for one machine, from the start to power off. Undisturbed it takes about 90."""
+LONGEST = 1500
+"""Seconds for one boot, from the start to power off. Undisturbed it takes about 100."""
+
+ATTEMPTS = 3
+BOOT_SILENT_FOR = 120.0
+"""Seconds without a word on the console before the guest's first record. Undisturbed it is there after 20."""
+
+WORK_SILENT_FOR = 300.0
+"""Seconds without a record. Undisturbed the longest are 15 apart."""
+
+ALL_WITHIN = 2400.0
+"""Seconds for all machines; no attempt is begun after them."""
+
+STALLS: list[str] = []
+"""What was killed and tried again, with reasons; the summary of the run prints them."""
 
 SHOWN = 30
 """Lines of the console in a failure."""
 
 _TESTS = Path(__file__).resolve().parent.parent
+_STARTED = time.monotonic()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +102,32 @@ def _commands(tree: Path) -> Path:
     return directory
 
 
+class Stalled(Exception):  # noqa: N818 - a boot is tried again for it
+    """A boot has not come to its end, and its guest has not said why."""
+
+
 def observed(machine: Machine, with_: Tools, directory: Path) -> Observations:
-    """Boot a machine and return what was seen in it."""
-    results = directory / "results"
+    """Boot a machine and return what was seen in it.
+
+    Raises:
+        Unavailable: if no boot came to its end, or to a failure of its guest.
+        AssertionError: if the guest failed.
+    """
+    for attempt in range(1, ATTEMPTS + 1):
+        if time.monotonic() - _STARTED > ALL_WITHIN:
+            break
+        folder = directory / str(attempt)
+        folder.mkdir()
+        try:
+            return _boot(machine, with_, folder)
+        except Stalled as reason:
+            STALLS.append(f"{machine.name}, attempt {attempt} of {ATTEMPTS}: {reason}")
+    raise Unavailable(f"no boot of {machine.name} came to its end: see the summary")
+
+
+def _boot(machine: Machine, with_: Tools, directory: Path) -> Observations:
+    results, console = directory / "results", directory / "console"
     results.touch()
-    console = directory / "console"
     command = ["timeout", "--kill-after=10", str(LONGEST), *_command(machine, with_, directory, results)]
     path = os.pathsep.join([str(with_.commands), *os.environ["PATH"].split(os.pathsep), "/usr/sbin", "/sbin"])
     environment = {"PATH": path, "HOME": str(directory), "TMPDIR": str(directory)}
@@ -102,12 +143,25 @@ def observed(machine: Machine, with_: Tools, directory: Path) -> Observations:
         ) as process,
     ):
         try:
-            process.wait(LONGEST + 20)
+            _watch(process, results, console)
         finally:
             _end(process)
     seen = Observations(results)
-    _check_end(seen, console)
+    _check_end(seen, process.returncode, console)
     return seen
+
+
+def _watch(process: subprocess.Popen[bytes], results: Path, console: Path) -> None:
+    """Wait for the end of a boot, as long as its guest has something to tell."""
+    told, since = (0, 0), time.monotonic()
+    while process.poll() is None:
+        sizes = results.stat().st_size, console.stat().st_size
+        if sizes != told:
+            told, since = sizes, time.monotonic()
+        allowed = WORK_SILENT_FOR if told[0] else BOOT_SILENT_FOR
+        if time.monotonic() - since > allowed:
+            raise Stalled(f"silent for {allowed:.0f} s; its console:\n{_console_end(console)}")
+        time.sleep(0.2)
 
 
 def _command(machine: Machine, with_: Tools, directory: Path, results: Path) -> list[str]:
@@ -121,6 +175,7 @@ def _command(machine: Machine, with_: Tools, directory: Path, results: Path) -> 
             "-m",
             "node.guest",
             str(results),
+            *(["agent"] if machine.runs_agent else []),
         ]
     )
     return [
@@ -131,6 +186,7 @@ def _command(machine: Machine, with_: Tools, directory: Path, results: Path) -> 
         "--force-9p",
         "--verbose",
         "--show-boot-console",
+        "--kopt=maxcpus=1",
         f"--rwdir={directory}={directory}",
         f"--script-sh={inside}",
         *machine.arguments,
@@ -143,10 +199,16 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-def _check_end(seen: Observations, console: Path) -> None:
+def _check_end(seen: Observations, code: int, console: Path) -> None:
     if "end" in seen.names:
         return
     if "failure" in seen.names:
         raise AssertionError(f"in the guest: {seen.get('failure', str)}")
-    lines = console.read_text(errors="replace").splitlines()[-SHOWN:]
-    raise AssertionError("\n".join(["the guest did not come to its end; its console:", *lines]))
+    shown = _console_end(console)
+    if "Traceback (most recent call last)" in shown:
+        raise AssertionError(f"the guest did not begin:\n{shown}")
+    raise Stalled(f"ended with {code} before the guest did; its console:\n{shown}")
+
+
+def _console_end(console: Path) -> str:
+    return "\n".join(console.read_text(errors="replace").splitlines()[-SHOWN:])

@@ -1,5 +1,9 @@
 """Runs inside a virtual machine: observes, and writes what it saw to the file named by its argument.
 
+    python -m node.guest FILE [agent]
+
+With ``agent`` the agent runs there as a program, too.
+
 It ends within LONGEST seconds, whatever happens, and with it the virtual machine.
 """
 
@@ -12,14 +16,16 @@ from pathlib import Path
 
 from corewise.kernel.cgroups.files import CgroupFiles
 from corewise.kernel.cgroups.layout import find_layout
-from node.guest import hardware, hybrid, loads, pods, writing
+from node.guest import hardware, hybrid, loads, pods, program, writing
 from node.guest.records import Report
 
-LONGEST = 240
+LONGEST = 1440
 
 
-def main(report: Report) -> None:
+def main(report: Report, *, with_agent: bool) -> None:
     """Observe everything, in an order in which nothing disturbs what follows."""
+    report.add("begun", value=True)
+    hardware.bring_up()
     hardware.observe(report)
     hybrid.observe(report)
     with CgroupFiles(find_layout()) as files:
@@ -32,6 +38,8 @@ def main(report: Report) -> None:
         writing.die(report, tree, files)
         writing.meet_faults(report, tree, files)
         writing.ask_kernel(report, tree)
+    if with_agent:
+        program.observe(report)
     report.add("end", value=True)
 
 
@@ -39,7 +47,7 @@ if __name__ == "__main__":
     signal.alarm(LONGEST)
     told = Report(Path(sys.argv[1]))
     try:
-        main(told)
+        main(told, with_agent="agent" in sys.argv[2:])
     except BaseException:
         told.add("failure", traceback.format_exc())
         raise

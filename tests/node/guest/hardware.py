@@ -15,6 +15,13 @@ SMT = CPUS / "smt/control"
 UNSUPPORTED = {"notsupported", "notimplemented"}
 
 
+def bring_up() -> None:
+    """Have every CPU online: the kernel has begun with one of them."""
+    for file in sorted(CPUS.glob("cpu[0-9]*/online")):
+        if file.read_text().strip() == "0":
+            file.write_text("1")
+
+
 def observe(report: Report) -> None:
     """Tell the shapes of this machine."""
     report.add("hardware/as booted", shape(read_machine()))

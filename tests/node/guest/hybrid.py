@@ -18,7 +18,7 @@ from node.guest.records import Hybrid, Mounted, Report
 
 V1 = Path("/run/cgroup-v1")
 CONTROLLERS = Path("/sys/fs/cgroup/cgroup.controllers")
-PATIENCE = 20
+PATIENCE = 180
 HIERARCHIES = ("cpu,cpuacct", "cpuset")
 POD = "/kubepods/burstable/pod8c2f5b9e-0d4b-4f5e-9d0a-6c1a4f3b2e11"
 KUBELETS = {POD: 200_000, f"{POD}/one": 100_000, f"{POD}/two": 100_000}

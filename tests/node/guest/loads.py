@@ -1,7 +1,7 @@
 """Keeps CPUs busy in cgroups, and measures what the kernel lets them have.
 
 A spell is long against a period (100 ms), and there are several: emulated CPUs are held up by the CPUs below
-them now and then, and the middle one tells what the quota does.
+them now and then, and the middle one tells what the quota does. As long as they differ, there are more.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from node.guest.pods import Tree, actions
 from node.guest.records import Report, Usage
 from node.guest.writing import writing
 
-SPELLS = 5
+FEWEST, MOST = 3, 15
 SECONDS = 3
 SETTLE = 1
 _THREADS = """
@@ -54,8 +54,9 @@ def measure(report: Report, tree: Tree, files: CgroupFiles) -> None:
 def usage(files: CgroupFiles, cgroup: str) -> Usage:
     """Return the CPU time used in some spells, after the start has settled."""
     time.sleep(SETTLE)
-    used, lasted = [], []
-    for _ in range(SPELLS):
+    used: list[int] = []
+    lasted: list[int] = []
+    while len(used) < FEWEST or (len(used) < MOST and not Usage(used, lasted).is_steady):
         before, began = read_usage(files, cgroup), time.monotonic_ns()
         time.sleep(SECONDS)
         after, ended = read_usage(files, cgroup), time.monotonic_ns()

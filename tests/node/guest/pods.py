@@ -103,15 +103,20 @@ TREES = (
 def make(tree: Tree) -> None:
     """Make the cgroups of a tree and write what kubelet writes."""
     for path in tree.cgroups.values():
-        directory = MOUNT
-        for part in path.strip("/").split("/"):
-            (directory / "cgroup.subtree_control").write_text("+cpu +cpuset")
-            directory /= part
-            directory.mkdir(exist_ok=True)
+        make_cgroup(path)
     for role, text in KUBELETS.items():
         tree.file(role, "cpu.max").write_text(text)
     for role, burst in BURSTS.items():
         tree.file(role, "cpu.max.burst").write_text(str(burst))
+
+
+def make_cgroup(path: str) -> None:
+    """Make a cgroup and those above it, which hand the controllers of the CPU down."""
+    directory = MOUNT
+    for part in path.strip("/").split("/"):
+        (directory / "cgroup.subtree_control").write_text("+cpu +cpuset")
+        directory /= part
+        directory.mkdir(exist_ok=True)
 
 
 def tell_names(report: Report, tree: Tree, files: CgroupFiles) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import TypeVar
 
@@ -80,15 +81,35 @@ class Usage(msgspec.Struct, frozen=True):
     lasted: list[int]
 
     @property
+    def shares(self) -> list[float]:
+        """The CPUs used in each spell, from the fewest to the most."""
+        return sorted(used / lasted for used, lasted in zip(self.used, self.lasted, strict=True))
+
+    @property
     def cpus(self) -> float:
         """The CPUs used in the middle one of the spells."""
-        shares = sorted(used / lasted for used, lasted in zip(self.used, self.lasted, strict=True))
+        shares = self.shares
         return shares[len(shares) // 2]
+
+    @property
+    def is_steady(self) -> bool:
+        """Whether the spells, without the outer quarters, lie within one percent."""
+        shares, outer = self.shares, len(self.used) // 4
+        return shares[-1 - outer] - shares[outer] <= 0.01 * self.cpus
+
+
+class Program(msgspec.Struct, frozen=True):
+    """How the agent ended as a program, and ``corewise agent restore``: exit codes, and bugs in their log."""
+
+    ended: int
+    restored: int
+    bugs: int
 
 
 class _Record(msgspec.Struct, frozen=True):
     name: str
     value: msgspec.Raw
+    uptime: float = 0.0
 
 
 class Report:
@@ -99,7 +120,8 @@ class Report:
 
     def add(self, name: str, value: object) -> None:
         """Write a record; it is in the file when this returns."""
-        line = msgspec.json.encode(_Record(name, msgspec.Raw(msgspec.json.encode(value))))
+        record = _Record(name, msgspec.Raw(msgspec.json.encode(value)), round(time.monotonic(), 1))
+        line = msgspec.json.encode(record)
         with self._path.open("ab") as lines:
             lines.write(line + b"\n")
 

@@ -1,0 +1,175 @@
+"""A cluster of one node for ``corewise agent``: API server and agent are processes, as a user starts them.
+
+The agent has the identity and the permissions that its manifest gives it. Waiting is for conditions, with a
+patience that an emulated or busy machine needs; what ends is told with the end of the agent's log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from api_process import local_api_server
+from corewise.kube.client import Client, PatchType
+from corewise.kube.config import load_config
+from corewise.kube.errors import NotFound
+from corewise.kube.resources import NODE_RESOURCE_TOPOLOGIES, NODES, PODS
+from corewise.local.bootstrap import (
+    AGENT_NAME,
+    AGENT_NAMESPACE,
+    account_identity,
+    acting_as,
+    install,
+    shipped_manifests,
+)
+from corewise.policy.names import AMPLIFICATION_RATIO, NORMALIZATION_RATIO
+
+NODE = "n1"
+PATIENCE = 240.0
+RUNNING = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
+T = TypeVar("T")
+Object = dict[str, Any]
+
+
+def corewise(*arguments: str) -> list[str]:
+    """Return the command line of corewise."""
+    return [sys.executable, "-m", "corewise", *arguments]
+
+
+class AgentCluster:
+    """What a test does to the cluster, and to the agent."""
+
+    def __init__(self, directory: Path, kubeconfig: Path) -> None:
+        self._kubeconfig = kubeconfig
+        self._identity = directory / "agent-kubeconfig"
+        self.state = directory / "state"
+        self.log = directory / "agent.log"
+        self.log.touch()
+
+    def prepare(self) -> None:
+        """Install what is shipped, and create the node."""
+
+        async def prepared(client: Client) -> None:
+            await install(client, [each for each in shipped_manifests() if _is_needed(each)])
+            await client.create(NODES.typed(dict), {"metadata": {"name": NODE}})
+
+        self._with_client(prepared)
+        acting_as(self._kubeconfig, *account_identity(AGENT_NAMESPACE, AGENT_NAME), self._identity)
+
+    def annotate(self, ratio: str | None) -> None:
+        """Set the ratio on the Node as the manager does."""
+        amplification = None if ratio is None else f'{{"cpu":{ratio}}}'
+        annotations = {NORMALIZATION_RATIO: ratio, AMPLIFICATION_RATIO: amplification}
+        body = {"metadata": {"annotations": annotations}}
+        self._with_client(lambda client: client.patch(NODES.typed(dict), NODE, body))
+
+    def add_pod(self, name: str, limits: Mapping[str, str]) -> str:
+        """Create a pod with a CPU limit for each container, and return its UID."""
+        containers = [
+            {
+                "name": container,
+                "image": "i",
+                "resources": {"requests": {"cpu": "10m"}, "limits": {"cpu": limit}},
+            }
+            for container, limit in limits.items()
+        ]
+        body = {"metadata": {"name": name}, "spec": {"nodeName": NODE, "containers": containers}}
+        created = self._with_client(lambda client: client.create(PODS.typed(dict), body, "default"))
+        return str(created["metadata"]["uid"])
+
+    def run_pod(self, name: str, container_ids: Mapping[str, str]) -> None:
+        """Have these containers of a pod run, as kubelet states it."""
+        statuses = [
+            {
+                "name": container,
+                "containerID": f"containerd://{number}",
+                "state": RUNNING,
+                "image": "i",
+                "imageID": "i",
+                "ready": True,
+                "restartCount": 0,
+            }
+            for container, number in container_ids.items()
+        ]
+        body = {"status": {"phase": "Running", "containerStatuses": statuses}}
+        self._with_client(
+            lambda client: client.patch(
+                PODS.typed(dict), name, body, namespace="default", subresource="status", type=PatchType.MERGE
+            )
+        )
+
+    def topology(self) -> Object:
+        """Return the node's NodeResourceTopology; {} as long as there is none."""
+
+        async def found(client: Client) -> Object:
+            try:
+                return await client.get(NODE_RESOURCE_TOPOLOGIES.typed(dict), NODE)
+            except NotFound:
+                return {}
+
+        return self._with_client(found)
+
+    @contextmanager
+    def agent(self, *options: str) -> Iterator[subprocess.Popen[bytes]]:
+        """Run an agent; what still runs at the end is killed."""
+        command = corewise("agent", "--kubeconfig", str(self._identity), "--node-name", NODE)
+        with (
+            self.log.open("ab") as log,
+            subprocess.Popen(
+                [*command, "--state-dir", str(self.state), *options],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            ) as process,
+        ):
+            try:
+                yield process
+            finally:
+                process.kill()
+
+    def restore(self, *options: str) -> int:
+        """Undo what agents did, and return the exit code."""
+        command = corewise("agent", "restore", "--state-dir", str(self.state), *options)
+        with self.log.open("ab") as log:
+            return subprocess.run(command, stdout=log, stderr=log, timeout=PATIENCE, check=False).returncode
+
+    def said(self, words: str) -> int:
+        """Return in how many lines of the agents' log something was said."""
+        return sum(words in line for line in self.log.read_text(errors="replace").splitlines())
+
+    def wait_for(self, condition: Callable[[], object], what: str) -> None:
+        """Look again and again until something has come about."""
+        deadline = time.monotonic() + PATIENCE
+        while not condition():
+            if time.monotonic() > deadline:
+                log = "\n".join(self.log.read_text(errors="replace").splitlines()[-30:])
+                raise AssertionError(f"waited in vain until {what}; the end of the agent's log:\n{log}")
+            time.sleep(0.05)
+
+    def _with_client(self, call: Callable[[Client], Awaitable[T]]) -> T:
+        async def called() -> T:
+            async with Client(load_config(str(self._kubeconfig))) as client:
+                return await call(client)
+
+        return asyncio.run(called())
+
+
+def _is_needed(manifest: Object) -> bool:
+    """Whether the agent needs what is shipped: its account and permissions, its namespace, the CRD."""
+    name = manifest["metadata"]["name"]
+    return name in {AGENT_NAME, AGENT_NAMESPACE} or manifest["kind"] == "CustomResourceDefinition"
+
+
+@contextmanager
+def agent_cluster(directory: Path) -> Iterator[AgentCluster]:
+    """A cluster, as long as the block lasts."""
+    with local_api_server(directory) as kubeconfig:
+        cluster = AgentCluster(directory, kubeconfig)
+        cluster.prepare()
+        yield cluster
