@@ -23,7 +23,7 @@ from node.cri import CRI, Pod
 from node.image import IMAGE, write_image
 from node.packages import RuntimeFiles
 
-LONGEST = 60.0
+LONGEST = 180.0
 """Seconds to wait for what takes one or two."""
 
 _CGROUPS = Path("/sys/fs/cgroup")
@@ -111,12 +111,24 @@ class ContainerdNode:
         self.cri.close()
         self._tell("kill -KILL $containerd; wait $containerd; true")
 
+    @property
+    def cgroup_root(self) -> str:
+        """What a kubelet of this node would have as its ``--cgroup-root``."""
+        return self._parent
+
+    def make_kubepods(self) -> None:
+        """Make the cgroup that a kubelet with the cgroupfs driver has its burstable pods in."""
+        for root in hierarchies():
+            directory = root / self._parent[1:] / "kubepods/burstable"
+            directory.mkdir(parents=True, exist_ok=True)
+
     @contextmanager
-    def pod(self) -> Iterator[Pod]:
-        """A pod that runs as long as this lasts."""
+    def pod(self, uid: str = "") -> Iterator[Pod]:
+        """A pod that runs as long as this lasts; with a UID of the API, below kubelet's cgroup."""
         self._pods += 1
-        uid = f"uid-{self._pods}"
-        pod = self.cri.run_pod(uid, f"{self._parent}/pod{uid}")
+        above = f"{self._parent}/kubepods/burstable" if uid else self._parent
+        uid = uid or f"uid-{self._pods}"
+        pod = self.cri.run_pod(uid, f"{above}/pod{uid}")
         try:
             yield pod
         finally:
@@ -202,9 +214,8 @@ class ContainerdNode:
 
     def _remove_cgroups(self) -> None:
         """Remove the cgroups that are left: empty, since their processes ended with the namespace."""
-        roots = [_CGROUPS] if unified() else [each for each in _CGROUPS.iterdir() if each.is_dir()]
         deadline = time.monotonic() + LONGEST
-        left = [root / self._parent[1:] for root in roots]
+        left = [root / self._parent[1:] for root in hierarchies()]
         while left and time.monotonic() < deadline:
             for parent in left:
                 for directory, _, _ in os.walk(parent, topdown=False):
@@ -213,6 +224,11 @@ class ContainerdNode:
             left = [parent for parent in left if parent.exists()]
             time.sleep(0.02)
         assert not left
+
+
+def hierarchies() -> list[Path]:
+    """Return where cgroups are mounted."""
+    return [_CGROUPS] if unified() else [each for each in _CGROUPS.iterdir() if each.is_dir()]
 
 
 def unified() -> bool:

@@ -134,7 +134,7 @@ class CRI:
             request_serializer=_MESSAGES[request].SerializeToString,
             response_deserializer=_MESSAGES[response].FromString,
         )
-        return call(_MESSAGES[request](**fields), timeout=60)
+        return call(_MESSAGES[request](**fields), timeout=180)
 
 
 @dataclass(frozen=True, slots=True)

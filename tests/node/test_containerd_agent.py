@@ -1,0 +1,117 @@
+"""With a real containerd, the real agent program divides containers from their first moment, as NRI plugin.
+
+The agent runs as a user starts it, against a local API server, with the permissions of its manifest; its
+cgroups are those that containerd and runc make, below a cgroup root of the test's own.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from node.agent_cluster import AgentCluster, agent_cluster
+from node.containerd import ContainerdNode, unavailable
+from node.cri import Pod
+from node.packages import runtime_files
+from node.unpacking import Unavailable
+
+ONE_CPU, ONE_CPU_DIVIDED = 100_000, 66_667
+TWO_CPU, TWO_CPU_DIVIDED = 200_000, 133_334
+IN_FORCE = "normalization ratio 1.50 is in force"
+REGISTERED = "plugin of containerd"
+
+
+@pytest.fixture(scope="module")
+def node() -> Iterator[ContainerdNode]:
+    if reason := unavailable():
+        pytest.skip(reason)
+    try:
+        files = runtime_files()
+    except Unavailable as error:
+        pytest.skip(str(error))
+    with (
+        tempfile.TemporaryDirectory(prefix="corewise-node-") as base,
+        ContainerdNode(files, Path(base)).running() as node,
+    ):
+        node.make_kubepods()
+        yield node
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentCluster]:
+    with agent_cluster(tmp_path_factory.mktemp("cluster")) as cluster:
+        cluster.annotate("1.50")
+        yield cluster
+
+
+@contextmanager
+def agent(cluster: AgentCluster, node: ContainerdNode) -> Iterator[None]:
+    """An agent that knows the ratio and is registered with containerd, and is killed at the end."""
+    known, registered = cluster.said(IN_FORCE), cluster.said(REGISTERED)
+    with cluster.agent("--cgroup-root", node.cgroup_root, "--nri-socket", str(node.nri_socket)):
+        cluster.wait_for(lambda: cluster.said(IN_FORCE) > known, "the agent knows the ratio")
+        cluster.wait_for(lambda: cluster.said(REGISTERED) > registered, "containerd has the agent")
+        yield
+
+
+@contextmanager
+def web(cluster: AgentCluster, node: ContainerdNode, name: str) -> Iterator[Pod]:
+    """A pod that the API server has assigned to the node, and that runs."""
+    uid = cluster.add_pod(name, {"one": "1", "two": "2"})
+    with node.pod(uid) as pod:
+        yield pod
+
+
+def created(node: ContainerdNode, pod: Pod, name: str, quota: int) -> tuple[str, int]:
+    """Start a container; return its ID and the quota that its first process saw."""
+    container = node.create(pod, name, quota=quota)
+    node.cri.start(container)
+    return container, node.first_seen_quota(name)
+
+
+def test_the_agent_has_containers_created_divided_and_updates_divided_once(
+    node: ContainerdNode, cluster: AgentCluster
+) -> None:
+    with agent(cluster, node), web(cluster, node, "divided") as pod:
+        container, seen = created(node, pod, "one", ONE_CPU)
+        assert (seen, node.stated_quota(container)) == (ONE_CPU_DIVIDED, ONE_CPU_DIVIDED)
+        cluster.run_pod("divided", {"one": container})
+        for quota, divided in ((TWO_CPU, TWO_CPU_DIVIDED), (ONE_CPU, ONE_CPU_DIVIDED)):
+            node.cri.update(container, cpu_quota=quota, cpu_period=100_000)
+            assert node.stated_quota(container) == divided
+        node.wait_for(lambda: node.quota(pod, container) == ONE_CPU_DIVIDED, "the quota is that of the spec")
+        cluster.annotate("2.00")
+        node.wait_for(lambda: node.quota(pod, container) == ONE_CPU // 2, "the quota follows the ratio")
+        cluster.annotate("1.50")
+        node.wait_for(lambda: node.quota(pod, container) == ONE_CPU_DIVIDED, "the quota follows it back")
+    assert cluster.said("this is a bug") == 0
+
+
+def test_pods_start_while_the_agent_is_killed_and_are_divided_once_it_is_back(
+    node: ContainerdNode, cluster: AgentCluster
+) -> None:
+    with web(cluster, node, "alone") as pod:
+        with agent(cluster, node):
+            pass
+        container, seen = created(node, pod, "alone", ONE_CPU)
+        assert seen == ONE_CPU
+        cluster.run_pod("alone", {"one": container})
+        with agent(cluster, node):
+            node.wait_for(lambda: node.quota(pod, container) == ONE_CPU_DIVIDED, "it is divided")
+
+
+def test_a_restarted_containerd_has_the_agent_again(node: ContainerdNode, cluster: AgentCluster) -> None:
+    with agent(cluster, node), web(cluster, node, "again") as pod:
+        before, seen = created(node, pod, "before", ONE_CPU)
+        assert seen == ONE_CPU_DIVIDED
+        registered = cluster.said(REGISTERED)
+        node.kill()
+        node.start()
+        cluster.wait_for(lambda: cluster.said(REGISTERED) > registered, "the agent has registered again")
+        assert created(node, pod, "after", TWO_CPU)[1] == TWO_CPU_DIVIDED
+        assert node.quota(pod, before) == ONE_CPU_DIVIDED
+    assert cluster.said("Traceback") == 0
