@@ -186,17 +186,20 @@ def test_what_is_no_result_is_an_error(text: bytes) -> None:
 
 
 class FakeRun:
-    """Workers that get a part of their CPU's time, and whose speed is of the caller's making."""
+    """Workers that get a part of their CPU's time in each repeat, at speeds of the caller's making."""
 
-    def __init__(self, *, cpu_share: Fraction = Fraction(1), speeds: tuple[int, ...] = (100,)) -> None:
+    def __init__(
+        self, *, cpu_shares: tuple[Fraction, ...] = (Fraction(1),), speeds: tuple[int, ...] = (100,)
+    ) -> None:
         self.calls: list[tuple[str, str]] = []
-        self._share = cpu_share
+        self._shares = cpu_shares
         self._speeds = speeds
 
     def __call__(self, kernel: str, cpus: CPUSet, duration: int) -> Mapping[int, Done]:
         speed = self._speeds[len(self.calls) // len(KERNELS) % len(self._speeds)]
+        share = self._shares[min(len(self.calls) // len(KERNELS) // 3, len(self._shares) - 1)]
         self.calls.append((kernel, str(cpus)))
-        return {cpu: Done(speed, duration, int(duration * self._share)) for cpu in cpus}
+        return {cpu: Done(speed, duration, int(duration * share)) for cpu in cpus}
 
 
 def measured(root: Path, run: FakeRun, repeats: int = 3) -> Calibration:
@@ -226,14 +229,29 @@ def test_without_threads_that_share_a_core_there_is_nothing_to_say_about_them(tm
 def test_time_that_others_take_while_measuring_is_refused(tmp_path: Path) -> None:
     root = machine_trees.intel(tmp_path).root
     with pytest.raises(Unmeasurable, match=r"did not get 10\.0 % of their CPUs' time"):
-        measured(root, FakeRun(cpu_share=Fraction(9, 10)))
-    assert measured(root, FakeRun(cpu_share=Fraction(98, 100)))
+        measured(root, FakeRun(cpu_shares=(Fraction(9, 10),)))
+    assert measured(root, FakeRun(cpu_shares=(Fraction(98, 100),)))
 
 
 def test_repeats_that_differ_too_much_are_refused(tmp_path: Path) -> None:
     root = machine_trees.intel(tmp_path).root
     with pytest.raises(Unmeasurable, match=r"the repeats differ by .* % with"):
-        measured(root, FakeRun(speeds=(100, 100, 100, 120)))
+        measured(root, FakeRun(speeds=(100, 150)))
+
+
+def test_a_repeat_in_which_time_was_lost_is_done_again(tmp_path: Path) -> None:
+    root = machine_trees.intel(tmp_path).root
+    run = FakeRun(cpu_shares=(Fraction(1), Fraction(1, 2), Fraction(1)))
+    found = measured(root, run)
+    assert found.repeats == 3
+    assert len(run.calls) == 4 * 3 * len(KERNELS)
+
+
+def test_repeats_that_differ_are_followed_by_more_until_most_agree(tmp_path: Path) -> None:
+    root = machine_trees.intel(tmp_path).root
+    found = measured(root, FakeRun(speeds=(100,) * 3 + (150,) * 3 + (100,) * 30))
+    assert found.repeats > 3
+    assert found.all_cpus.score == 500_000
 
 
 def test_a_busy_machine_and_too_little_memory_are_refused() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +17,7 @@ from corewise.agent.calibration.results import Calibration, Score
 from corewise.agent.calibration.worker import Done
 from corewise.cli import calibrate
 from corewise.cli.errors import ExitCode, Failure
+from corewise.kernel.processes import ProcessTime
 from corewise.topology import CPUSet
 
 
@@ -76,11 +78,25 @@ def test_a_measurement_prints_a_table_and_one_line_of_json() -> None:
 @pytest.mark.usefixtures("quiet_machine")
 def test_a_busy_machine_is_refused_with_a_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calibrate, "_busy_now", lambda _: 4000)
+    spinning = {7: ProcessTime("spinner", 1, 50), 8: ProcessTime("ours", os.getpid(), 10**6)}
+    readings: Iterator[dict[int, ProcessTime]] = iter([{}, spinning])
+    monkeypatch.setattr(calibrate, "read_processes", lambda _: next(readings))
     failure = run().exception
     assert isinstance(failure, Failure)
     assert failure.exit_code == ExitCode.REFUSED
     assert "not measured: the machine is busy: other work took 40.0 %" in str(failure)
-    assert "drained node" in str(failure)
+    assert failure.hint
+    assert "spinner (process 7)" in failure.hint
+    assert "ours" not in failure.hint
+    assert "drained node" in failure.hint
+
+
+@pytest.mark.usefixtures("quiet_machine")
+def test_a_quiet_moment_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = iter([4000, 2000, 300])
+    monkeypatch.setattr(calibrate, "_busy_now", lambda _: next(looks))
+    assert run("--repeats", "3").exit_code == 0
+    assert next(looks, None) is None
 
 
 def test_results_become_a_ratio_model(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.kernel.cpu_time import busy_share, cpu_times
+from corewise.kernel.cpu_time import busy_share, cpu_times, stolen_share
 from corewise.kernel.cpu_topology import cache_size
 from corewise.kernel.machine import read_machine
 from corewise.kernel.memory import mem_total
@@ -206,6 +206,7 @@ def test_busy_cpu_time_is_what_is_neither_idle_nor_waiting() -> None:
     assert busy_share(before, after, CPUSet.parse("0")) == 4000
     assert busy_share(before, after, CPUSet.parse("0-1")) == 2000
     assert busy_share(before, before, CPUSet.parse("0-1")) == 0
+    assert stolen_share(before, after, CPUSet.parse("0")) == 2000
     assert busy_share(before, after, CPUSet.parse("7")) == 0
 
 

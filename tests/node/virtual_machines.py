@@ -38,7 +38,7 @@ ATTEMPTS = 3
 BOOT_SILENT_FOR = 120.0
 """Seconds without a word on the console before the guest's first record. Undisturbed it is there after 20."""
 
-WORK_SILENT_FOR = 300.0
+WORK_SILENT_FOR = 360.0
 """Seconds without a record. Undisturbed the longest are 15 apart."""
 
 ALL_WITHIN = 2400.0
@@ -165,7 +165,8 @@ def _watch(process: subprocess.Popen[bytes], results: Path, console: Path) -> No
 
 
 def _command(machine: Machine, with_: Tools, directory: Path, results: Path) -> list[str]:
-    inside = shlex.join(
+    booted = shlex.join(["echo", '{"name":"booted","value":true}'])
+    observing = shlex.join(
         [
             "env",
             f"PYTHONPATH={_TESTS}",
@@ -188,7 +189,7 @@ def _command(machine: Machine, with_: Tools, directory: Path, results: Path) -> 
         "--show-boot-console",
         "--kopt=maxcpus=1",
         f"--rwdir={directory}={directory}",
-        f"--script-sh={inside}",
+        f"--script-sh={booted} >>{shlex.quote(str(results))}; {observing}",
         *machine.arguments,
     ]
 

@@ -12,6 +12,7 @@ import msgspec
 
 from corewise.agent.calibration.crew import WorkerError, crew
 from corewise.agent.calibration.measurement import (
+    LARGEST_BUSY,
     Plan,
     Unmeasurable,
     check_idle,
@@ -24,13 +25,16 @@ from corewise.agent.calibration.results import Calibration, Score, decoded
 from corewise.cli import output
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.output import Column, Form, Listing
-from corewise.kernel.cpu_time import busy_share, read_cpu_times, read_memory_available
+from corewise.kernel.cpu_time import busy_share, read_cpu_times, read_memory_available, stolen_share
 from corewise.kernel.host_files import HostFiles
 from corewise.kernel.machine import read_machine
+from corewise.kernel.processes import TICKS_PER_SECOND, busiest, read_processes
 from corewise.policy.names import CONFIG_NAME, NORMALIZATION_KEY
 from corewise.topology import CPUSet
 
 _LOOKING_SECONDS = 0.5
+_LOOKS = 60
+_WORTH_TELLING = 100
 
 
 @click.command()
@@ -70,19 +74,32 @@ def _measured(repeats: int) -> Calibration:
     topology = machine.host.topology.within(CPUSet.of(os.sched_getaffinity(0)))
     if not topology.threads:
         raise Failure("no CPU of this machine can be measured: /sys names none that this process may use")
+    others = Others(HostFiles(), topology.cpus)
     try:
         check_memory(read_memory_available(HostFiles()), len(topology.cpus))
-        check_idle(_busy_now(topology.cpus))
+        check_idle(_quietest(topology.cpus))
         with crew(topology.cpus) as workers:
             return measure(
                 machine, topology, workers.run, Plan(repeats), lambda done: _progress(done, repeats)
             )
     except Unmeasurable as error:
-        raise Failure(f"not measured: {error}", hint=error.hint, exit_code=ExitCode.REFUSED) from error
+        hint = "; ".join(filter(None, (others.told(), error.hint)))
+        raise Failure(f"not measured: {error}", hint=hint, exit_code=ExitCode.REFUSED) from error
     except WorkerError as error:
         raise Failure(f"not measured: {error}", exit_code=ExitCode.REFUSED) from error
     finally:
         _progress(None, repeats)
+
+
+def _quietest(cpus: CPUSet) -> int:
+    """Wait for a quiet moment; return the share of CPU time that others took in the quietest one."""
+    quietest = _busy_now(cpus)
+    for _ in range(_LOOKS):
+        if quietest <= LARGEST_BUSY:
+            break
+        _talk("waiting for a quiet moment ")
+        quietest = min(quietest, _busy_now(cpus))
+    return quietest
 
 
 def _busy_now(cpus: CPUSet) -> int:
@@ -92,11 +109,36 @@ def _busy_now(cpus: CPUSet) -> int:
     return busy_share(before, read_cpu_times(files) or {}, cpus)
 
 
+class Others:
+    """Who else has used the CPUs since this was made."""
+
+    def __init__(self, files: HostFiles, cpus: CPUSet) -> None:
+        self._files = files
+        self._cpus = cpus
+        self._began = time.monotonic()
+        self._before = read_processes(files), read_cpu_times(files) or {}
+
+    def told(self) -> str:
+        """Say which processes were the busiest, and how much time a hypervisor took; "" if nobody did."""
+        processes, times = self._before
+        seconds = max(0.01, time.monotonic() - self._began)
+        busy = busiest(processes, read_processes(self._files), own={os.getpid()})
+        said = [
+            f"{each.name} (process {each.pid}) {100 * each.used / TICKS_PER_SECOND / seconds:.0f} %"
+            for each in busy
+        ]
+        stolen = stolen_share(times, read_cpu_times(self._files) or {}, self._cpus)
+        said += [f"a hypervisor {percent(stolen)} of all"] if stolen >= _WORTH_TELLING else []
+        return f"meanwhile used, of one CPU: {', '.join(said)}" if said else ""
+
+
 def _progress(done: int | None, repeats: int) -> None:
+    _talk("" if done is None else f"measuring {min(done + 1, repeats)} of {repeats} ")
+
+
+def _talk(words: str) -> None:
     if sys.stderr.isatty():
-        click.echo(
-            "\r\x1b[K" if done is None else f"\rmeasuring {done + 1} of {repeats} ", err=True, nl=False
-        )
+        click.echo(f"\r\x1b[K{words}", err=True, nl=False)
 
 
 def _print_result(result: Calibration, form: Form) -> None:

@@ -8,7 +8,7 @@ hypervisor gave to others.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from corewise.kernel.host_files import HostFiles
@@ -18,16 +18,18 @@ STAT = "proc/stat"
 MEMINFO = "proc/meminfo"
 _CPU = re.compile(r"^cpu([0-9]{1,9})((?: [0-9]{1,20}){4,12})$", re.MULTILINE)
 _IDLE = (3, 4)
+_STEAL = 7
 _COUNTED = 8
 _AVAILABLE = re.compile(r"^MemAvailable:\s*([0-9]{1,15}) kB$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class CPUTime:
-    """Ticks of one CPU since boot."""
+    """Ticks of one CPU since boot; ``stolen`` is the part of ``busy`` that a hypervisor gave to others."""
 
     busy: int
     total: int
+    stolen: int = 0
 
 
 def read_cpu_times(files: HostFiles) -> Mapping[int, CPUTime] | None:
@@ -52,7 +54,9 @@ def cpu_times(stat: str) -> Mapping[int, CPUTime]:
     for match in _CPU.finditer(stat):
         ticks = [int(each) for each in match[2].split()][:_COUNTED]
         times[int(match[1])] = CPUTime(
-            sum(ticks) - sum(ticks[index] for index in _IDLE if index < len(ticks)), sum(ticks)
+            sum(ticks) - sum(ticks[index] for index in _IDLE if index < len(ticks)),
+            sum(ticks),
+            sum(ticks[_STEAL:]),
         )
     if not times:
         raise ValueError("there is no line for any CPU")
@@ -61,7 +65,24 @@ def cpu_times(stat: str) -> Mapping[int, CPUTime]:
 
 def busy_share(before: Mapping[int, CPUTime], after: Mapping[int, CPUTime], cpus: CPUSet) -> int:
     """Return the share of time in which CPUs were busy between two readings, in hundredths of a percent."""
-    both = [cpu for cpu in cpus if cpu in before and cpu in after]
-    busy = sum(after[cpu].busy - before[cpu].busy for cpu in both)
-    total = sum(after[cpu].total - before[cpu].total for cpu in both)
-    return max(0, busy) * 10_000 // total if total > 0 else 0
+    between = list(_between(before, after, cpus))
+    return _share(sum(time.busy for time in between), between)
+
+
+def stolen_share(before: Mapping[int, CPUTime], after: Mapping[int, CPUTime], cpus: CPUSet) -> int:
+    """Return the share of time that a hypervisor gave to others, in hundredths of a percent."""
+    between = list(_between(before, after, cpus))
+    return _share(sum(time.stolen for time in between), between)
+
+
+def _between(before: Mapping[int, CPUTime], after: Mapping[int, CPUTime], cpus: CPUSet) -> Iterator[CPUTime]:
+    """Yield what each CPU has counted between two readings."""
+    for cpu in cpus:
+        if cpu in before and cpu in after:
+            first, last = before[cpu], after[cpu]
+            yield CPUTime(last.busy - first.busy, last.total - first.total, last.stolen - first.stolen)
+
+
+def _share(part: int, between: Iterable[CPUTime]) -> int:
+    total = sum(time.total for time in between)
+    return max(0, part) * 10_000 // total if total > 0 else 0

@@ -24,7 +24,6 @@ LONGEST = 1440
 
 def main(report: Report, *, with_agent: bool) -> None:
     """Observe everything, in an order in which nothing disturbs what follows."""
-    report.add("begun", value=True)
     hardware.bring_up()
     hardware.observe(report)
     hybrid.observe(report)
