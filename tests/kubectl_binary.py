@@ -15,7 +15,7 @@ import pytest
 
 KUBECTLS = tuple(filter(None, (shutil.which("kubectl"), os.environ.get("COREWISE_TEST_KUBECTL"))))
 """The one on PATH, and another that the environment names: an old one tells what a new one forgives."""
-PATIENCE = 20.0
+PATIENCE = 120.0
 
 
 class Kubectl:

@@ -75,6 +75,7 @@ def exit_codes() -> str:
         ExitCode.NOT_FOUND: "the object does not exist",
         ExitCode.BAD_INPUT: "a file cannot be read or understood",
         ExitCode.REFUSED: "the API server, or corewise itself, refused",
+        ExitCode.OUTPUT: "stdout cannot be written, for want of room",
     }
     rows = [("0", "success"), *((str(int(code)), meanings[code]) for code in ExitCode)]
     return table(("exit code", "meaning"), rows)

@@ -33,7 +33,7 @@ from corewise.quantities import Ratio
 from kernel import machine_trees
 
 WEB = pod("web", container("a", "1"), container("b", "500m"))
-WITHIN = 20.0
+WITHIN = 120.0
 
 
 def call(*arguments: str) -> Result:

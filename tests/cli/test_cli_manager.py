@@ -82,6 +82,6 @@ def test_on_sigterm_the_lease_is_released_and_the_exit_is_clean(tmp_path: Path) 
             assert asyncio.run(holder(kubeconfig))
             process.send_signal(signal.SIGTERM)
             process.stderr.read()
-            assert process.wait(timeout=20) == 0
+            assert process.wait(timeout=120) == 0
         assert not asyncio.run(holder(kubeconfig))
         assert any("webhooks listen" in message for message in messages)

@@ -3,7 +3,10 @@
 import csv
 import io
 import json
+import subprocess
+import sys
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 import yaml
@@ -11,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corewise.cli import output
+from corewise.cli.errors import ExitCode
 from corewise.cli.output import Column, Form, Listing, Severity
 
 
@@ -107,3 +111,20 @@ def test_counts_are_said_in_singular_and_plural() -> None:
 def test_colour_is_off_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
     assert not output.colour_wanted()
+
+
+@pytest.mark.parametrize("arguments", [["topology"], ["--help"], ["topology", "-o", "json"]])
+def test_a_full_disk_below_stdout_is_one_line_and_no_traceback(arguments: list[str]) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("there is no /dev/full here")
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "corewise", *arguments],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+    assert done.stderr == "corewise: stdout cannot be written: No space left on device\n"
+    assert done.returncode == ExitCode.OUTPUT

@@ -270,7 +270,7 @@ def test_a_read_only_mount_can_be_read_and_says_erofs_to_a_write(tree: Tree) -> 
     mount = tree.layout.cpu
     script = f'mount --bind {mount} {mount} && mount -o remount,ro,bind {mount} && exec "$@"'
     command = ["unshare", "-m", "sh", "-c", script, "sh", sys.executable, "-c", READ_ONLY, tree.one]
-    result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=180)
     if "permission denied" in result.stderr.lower():
         pytest.skip("mounting is not allowed here")
     assert result.stdout.splitlines()[0] == "100000 100000"

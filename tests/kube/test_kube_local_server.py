@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import json
+import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -14,14 +18,21 @@ from corewise.kube.client import Client, PatchType
 from corewise.kube.config import load_config
 from corewise.kube.decoding import EventType, WatchEvent
 from corewise.kube.election import Elector
-from corewise.kube.errors import AlreadyExists, Conflict, Forbidden, Gone, NotFound
+from corewise.kube.errors import (
+    AlreadyExists,
+    Conflict,
+    Forbidden,
+    Gone,
+    NotFound,
+    TransportError,
+)
 from corewise.kube.events import EventRecorder
 from corewise.kube.objects import ConfigMap, Node, ObjectMeta, ObjectReference, Secret
 from corewise.kube.resources import CONFIG_MAPS, EVENTS, LEASES, NODES, SECRETS
 from corewise.local.apiserver import LocalAPIServer, serve
 from kube.fake_api import InstantClock
 
-SOON = 20.0
+SOON = 90.0
 
 
 @pytest.fixture
@@ -50,6 +61,38 @@ async def test_an_object_lives_from_create_to_delete(client: Client) -> None:
     await client.delete(NODES, "n1", uid=created.metadata.uid)
     with pytest.raises(NotFound):
         await client.get(NODES, "n1")
+
+
+async def test_an_expired_client_certificate_is_named_when_the_server_cuts_the_connection(
+    api_server: LocalAPIServer, tmp_path: Path
+) -> None:
+    then = datetime.now(UTC) - timedelta(days=3)
+    pair = api_server.authority.issue_client("admin", now=then, lifetime=timedelta(days=1))
+    document = api_server.kubeconfig()
+    document["users"][0]["user"] = {
+        "client-certificate-data": base64.b64encode(pair.certificate_pem.encode()).decode(),
+        "client-key-data": base64.b64encode(pair.key_pem.encode()).decode(),
+    }
+    (tmp_path / "kubeconfig").write_text(json.dumps(document))
+    async with Client(load_config(str(tmp_path / "kubeconfig")), attempts=1) as client:
+        with pytest.raises(TransportError) as raised:
+            await client.get(NODES, "n1")
+    assert f"expired at {then + timedelta(days=1):%Y-%m-%d}" in raised.value.hint
+    assert "--kubeconfig" in raised.value.hint
+
+
+async def test_a_cache_that_is_not_allowed_says_which_permission_is_missing(
+    api_server: LocalAPIServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    api_server.write_kubeconfig(tmp_path / "kubeconfig", "nobody", ["system:authenticated"])
+    with caplog.at_level(logging.WARNING, "corewise.kube.cache"):
+        async with Client(load_config(str(tmp_path / "kubeconfig"))) as client:
+            following = asyncio.create_task(Cache(client, NODES).run())
+            await until(lambda: bool(caplog.messages))
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
+    assert 'User "nobody" cannot list resource "nodes"' in caplog.messages[0]
+    assert "compare its Role or ClusterRole" in caplog.messages[0]
 
 
 async def test_nothing_is_stored_in_a_dry_run(client: Client) -> None:

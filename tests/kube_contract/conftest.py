@@ -22,7 +22,7 @@ from kube_contract.webhook_server import WebhookServer, webhook_server
 
 TEST_LABEL = "contract.corewise.io/test"
 REGISTRATIONS = "/apis/admissionregistration.k8s.io/v1"
-SETTLED_WITHIN = 10.0
+SETTLED_WITHIN = 60.0
 
 
 @pytest.fixture(scope="session")

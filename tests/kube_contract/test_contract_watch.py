@@ -11,7 +11,7 @@ import pytest
 from kube_contract.api import Api, Object
 from kube_contract.conftest import Make
 
-PATIENCE = 10.0
+PATIENCE = 60.0
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ def test_it_says_where_it_listens_and_stops_when_stdin_closes(tmp_path: Path) ->
         assert url in kubeconfig.read_text()
         assert kubeconfig.stat().st_mode & 0o077 == 0
         process.stdin.close()
-        assert process.wait(timeout=20) == 0
+        assert process.wait(timeout=120) == 0
 
 
 def test_a_damaged_state_directory_is_one_clear_line(tmp_path: Path) -> None:
@@ -35,7 +35,7 @@ def test_a_damaged_state_directory_is_one_clear_line(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=120,
     )
     assert done.returncode == 1
     assert "snapshot: damaged" in done.stderr
@@ -52,7 +52,7 @@ def test_an_address_in_use_is_one_clear_line(tmp_path: Path) -> None:
             capture_output=True,
             text=True,
             check=False,
-            timeout=60,
+            timeout=120,
         )
     assert done.returncode == 1
     assert f"cannot listen on 127.0.0.1:{port}" in done.stderr

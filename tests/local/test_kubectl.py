@@ -198,7 +198,7 @@ def test_taint_and_cordon(kubectl: Kubectl, node: str) -> None:
 
 def test_drain_evicts_the_nodes_pods(kubectl: Kubectl, node: str, name: str) -> None:
     kubectl("create", "-f", "-", stdin=a_pod(name, nodeName=node, terminationGracePeriodSeconds=0))
-    assert f"pod/{name} evicted" in kubectl("drain", node, "--force", "--timeout=10s")
+    assert f"pod/{name} evicted" in kubectl("drain", node, "--force", "--timeout=60s")
     assert kubectl("get", "pod", name, "--ignore-not-found") == ""
 
 

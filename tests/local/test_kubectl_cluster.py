@@ -13,10 +13,10 @@ DEPLOY = Path(__file__).parents[2] / "deploy"
 
 
 def test_wait_for_a_condition_and_a_value(kubectl: Kubectl, node: str) -> None:
-    kubectl("wait", "--for=condition=Ready", f"node/{node}", "--timeout=5s")
+    kubectl("wait", "--for=condition=Ready", f"node/{node}", "--timeout=60s")
     kubectl.needs(24)
     waiting = kubectl.start(
-        "wait", "--for=jsonpath={.status.capacity.cpu}=12", f"node/{node}", "--timeout=15s"
+        "wait", "--for=jsonpath={.status.capacity.cpu}=12", f"node/{node}", "--timeout=60s"
     )
     kubectl("patch", "node", node, "--subresource=status", "-p", '{"status":{"capacity":{"cpu":"12"}}}')
     output, _ = waiting.communicate(timeout=PATIENCE)
@@ -26,7 +26,7 @@ def test_wait_for_a_condition_and_a_value(kubectl: Kubectl, node: str) -> None:
 
 def test_wait_for_deletion(kubectl: Kubectl, name: str) -> None:
     kubectl("create", "-f", "-", stdin=a_map(name))
-    waiting = kubectl.start("wait", "--for=delete", f"configmap/{name}", "--timeout=15s")
+    waiting = kubectl.start("wait", "--for=delete", f"configmap/{name}", "--timeout=60s")
     kubectl("delete", "configmap", name)
     waiting.communicate(timeout=PATIENCE)
     kubectl.needs(24)  # older ones call it an error when the object is gone before they look
@@ -140,7 +140,7 @@ def test_config_view_shows_the_cluster(kubectl: Kubectl) -> None:
 def test_custom_resources_are_served_with_their_short_name(kubectl: Kubectl, name: str) -> None:
     kubectl("apply", "-f", str(DEPLOY / "manager" / "noderesourcetopology-crd.yaml"))
     definition = "customresourcedefinition/noderesourcetopologies.topology.node.k8s.io"
-    kubectl("wait", "--for=condition=Established", definition, "--timeout=10s")
+    kubectl("wait", "--for=condition=Established", definition, "--timeout=60s")
     body = {
         "apiVersion": "topology.node.k8s.io/v1alpha1",
         "kind": "NodeResourceTopology",

@@ -16,7 +16,7 @@ kubernetes: Any = pytest.importorskip("kubernetes")  # Any: its types are partia
 client, config, dynamic, watch = kubernetes.client, kubernetes.config, kubernetes.dynamic, kubernetes.watch
 ApiException = client.exceptions.ApiException
 
-PATIENCE = 20
+PATIENCE = 60
 
 
 @pytest.fixture(scope="module")

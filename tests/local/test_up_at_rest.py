@@ -37,13 +37,13 @@ async def amplified(folder: Path) -> AsyncIterator[LocalCluster]:
         await cluster.load()
         await cluster.turn_on()
         async with control_plane.manager(place, bootstrap.shipped_manifests()):
-            assert await cluster.settle(timeout=60) == []
+            assert await cluster.settle(timeout=240) == []
             await patches(cluster, SETTLING_ROUNDS * NODES)
             yield cluster
 
 
 async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while not condition():  # noqa: ASYNC110 - the caches tell nobody
             await asyncio.sleep(0.02)
 

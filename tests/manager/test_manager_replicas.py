@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import ssl
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+import corewise
 from corewise.kube.certificates import Authority, KeyPair, load
 from corewise.kube.resources import LEASES, MUTATING_WEBHOOKS, SECRETS
 from corewise.manager.authority import Lifetimes, parse
@@ -19,6 +21,7 @@ from corewise.manager.program import COMPONENT, Manager
 from corewise.manager.serving import SECRET_NAME
 from corewise.policy import metrics
 from corewise.policy.names import CONFIG_NAMESPACE
+from corewise.service.logs import LineFormatter, LogFormat
 from corewise.service.options import OptionsError
 from manager.world import World, eventually, normalization, until
 
@@ -56,6 +59,23 @@ async def test_health_metrics_and_readiness_are_served(world: World) -> None:
         status, text = await fetch(manager, "/metrics")
         assert status == 200
         assert "corewise_leader 1.0" in text
+
+
+async def test_a_manager_says_what_begins_and_whom_it_waits_for(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    alone: dict[str, Any] = {"leader_elect": True, "webhook_listen": None, "manage_webhooks": False}
+    with caplog.at_level(logging.INFO, "corewise"):
+        async with world.manager(identity="a", **alone) as leader:
+            await until(leader.leading.is_set)
+            async with world.manager(identity="b", **alone):
+                waits = f"b waits: a leads, it holds lease {CONFIG_NAMESPACE}/{COMPONENT}"
+                await until(lambda: waits in caplog.messages)
+    assert f"corewise manager {corewise.__version__} begins" in caplog.messages
+    begun = next(record for record in caplog.records if "begins" in record.getMessage())
+    line = LineFormatter(LogFormat.TEXT).format(begun)
+    assert f'server="{world.config.server} ({world.config.source})"' in line
+    assert "identity=a" in line
 
 
 async def test_one_replica_leads_and_the_other_takes_over(world: World) -> None:

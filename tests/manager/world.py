@@ -45,7 +45,8 @@ from corewise.policy.names import (
 from corewise.service.options import Address
 
 LOOPBACK = Address("127.0.0.1", 0)
-QUICK_TERMS = Terms(lease_duration=1.5, renew_deadline=1.0, retry_period=0.2)
+QUICK_TERMS = Terms(lease_duration=60.0, renew_deadline=40.0, retry_period=0.2)
+"""Quick to take over a lease that is released; on a busy machine nobody loses one for being slow."""
 PLAIN_NODES: Resource[dict[str, Any]] = NODES.typed(dict)
 FAST = "Fast CPU"
 SLOW = "Slow CPU"
@@ -303,7 +304,7 @@ async def small_cluster(server: LocalAPIServer, directory: Path) -> AsyncIterato
         yield World(server, client, config)
 
 
-async def until(condition: Callable[[], bool], within: float = 15.0) -> None:
+async def until(condition: Callable[[], bool], within: float = 90.0) -> None:
     """Wait for something that needs no asking."""
 
     async def check() -> bool:
@@ -312,7 +313,7 @@ async def until(condition: Callable[[], bool], within: float = 15.0) -> None:
     await eventually(check, within)
 
 
-async def eventually(condition: Callable[[], Any], within: float = 15.0) -> None:
+async def eventually(condition: Callable[[], Any], within: float = 90.0) -> None:
     """Wait until a condition holds; an error of the API counts as not yet."""
     try:
         async with asyncio.timeout(within):

@@ -8,12 +8,14 @@ stays in force and drift is still repaired.
 from __future__ import annotations
 
 import asyncio
+import logging
 import sys
 import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
+import corewise
 from corewise.agent import usage
 from corewise.agent.enforcement import Cycle
 from corewise.agent.hook import RuntimeHook
@@ -36,10 +38,12 @@ from corewise.kube.errors import KubeError
 from corewise.policy import metrics
 from corewise.prometheus.exposition import Exposition
 from corewise.service.health import HealthServer
+from corewise.service.logs import fields
 from corewise.service.options import OptionsError
 from corewise.service.supervision import Pulses, Supervisor
 
 TOPOLOGY_INTERVAL = 60.0
+_log = logging.getLogger(__name__)
 SHORTEST_PAUSE = 0.1
 """Between two cycles: a burst of changes is answered by two of them, the first and one for all the rest."""
 _LONG_SILENCE = 6
@@ -81,6 +85,11 @@ async def run_agent(
             agent = Agent(client, options, log, clock=clock, write=write)
             if started:
                 started(agent)
+            _log.info(
+                "corewise agent %s begins",
+                corewise.__version__,
+                extra=fields(server=f"{config.server} ({config.source})", node=options.node),
+            )
             return await agent.run()
 
 

@@ -6,15 +6,18 @@ exit codes are those of :mod:`corewise.cli.errors`.
 
 from __future__ import annotations
 
+import errno
 import importlib
+import os
 import sys
 from typing import Any, NoReturn
 
 import click
 
 from corewise import __version__
-from corewise.cli.errors import Failure
+from corewise.cli.errors import ExitCode, Failure
 
+_CANNOT_HOLD_MORE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 COMMANDS: dict[str, tuple[str, str]] = {
     "up": ("corewise.cli.up", "Run a local cluster of simulated machines, and report."),
     "nodes": ("corewise.cli.nodes", "List nodes: raw, normalized, amplified, requested and free."),
@@ -69,4 +72,17 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     except Failure as failure:
         print(f"corewise: {failure}", file=sys.stderr)
         sys.exit(failure.exit_code)
+    except OSError as error:
+        if error.filename is not None or error.errno not in _CANNOT_HOLD_MORE:
+            raise
+        _give_up_stdout()
+        print(f"corewise: stdout cannot be written: {error.strerror}", file=sys.stderr)
+        sys.exit(ExitCode.OUTPUT)
     sys.exit(0)
+
+
+def _give_up_stdout() -> None:
+    """Have what is still to be written go nowhere: Python flushes at its end, and would fail once more."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)

@@ -18,6 +18,7 @@ class ExitCode(IntEnum):
     NOT_FOUND = 4
     BAD_INPUT = 5
     REFUSED = 6
+    OUTPUT = 7
 
 
 class Failure(Exception):  # noqa: N818 - it is what the user sees, and is named so

@@ -118,12 +118,26 @@ class Elector:
 
     async def _acquire(self) -> float:
         """Wait until the Lease is ours; the time at which that was asked for."""
+        waited_for = ""
         while True:
             asked = self._clock.monotonic()
             if await self._try():
                 _log.info("%s leads: it holds lease %s/%s", self._identity, self._namespace, self._name)
                 return asked
+            waited_for = self._say_who_leads(waited_for)
             await self._clock.sleep(self._terms.retry_period * self._rng.uniform(1.0, 1 + _JITTER))
+
+    def _say_who_leads(self, said: str) -> str:
+        """Say once for each leader that this replica waits; return who leads."""
+        if self.leader not in {said, "", self._identity}:
+            _log.info(
+                "%s waits: %s leads, it holds lease %s/%s",
+                self._identity,
+                self.leader,
+                self._namespace,
+                self._name,
+            )
+        return self.leader or said
 
     async def _lead(self, work: Callable[[], Coroutine[None, None, None]], renewed: float) -> bool:
         """Work and renew side by side; True when the work is done, False when the lead is lost."""
@@ -160,7 +174,7 @@ class Elector:
         try:
             return await self._renewed_blindly() or await self._taken()
         except KubeError as error:
-            _log.warning("lease %s/%s: %s", self._namespace, self._name, error)
+            _log.warning("lease %s/%s: %s", self._namespace, self._name, error.told)
             return False
 
     async def _renewed_blindly(self) -> bool:

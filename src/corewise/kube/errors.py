@@ -75,6 +75,11 @@ class KubeError(Exception):
         self.message = message
         self.hint = hint or self.default_hint
 
+    @property
+    def told(self) -> str:
+        """For a line of a log: the message, and the hint where only a person can mend it."""
+        return self.message if self.retryable or not self.hint else f"{self.message}; {self.hint}"
+
 
 class ConfigError(KubeError):
     """The kubeconfig or the credentials cannot be used."""
@@ -129,7 +134,10 @@ class BadRequest(APIError):
 class Unauthorized(APIError):
     """401: the credentials are not accepted."""
 
-    default_hint = "the credentials are wrong or expired: renew the token or certificate of this identity"
+    default_hint = (
+        "the credentials are wrong or expired: renew the token or certificate of this identity, "
+        "or name another kubeconfig (--kubeconfig)"
+    )
 
 
 class Forbidden(APIError):

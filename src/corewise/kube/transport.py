@@ -19,7 +19,7 @@ import random
 import socket
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -203,7 +203,8 @@ class HTTPTransport:
                     )
                 yield response
         except (aiohttp.ClientError, OSError) as error:
-            raise _transport_error(error, request, self._config) from error
+            expired = _expiry_hint(identity, self._config, self._clock)
+            raise _transport_error(error, request, self._config, expired) from error
 
     async def _current_identity(self) -> Identity:
         identity = await self._credentials.identity()
@@ -253,16 +254,36 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
     return float(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
 
 
-def _transport_error(error: Exception, request: Request, config: ClusterConfig) -> TransportError:
+def _expiry_hint(identity: Identity, config: ClusterConfig, clock: Clock) -> str:
+    """Say if the client certificate has expired: servers cut such a connection without a word; "" if not."""
+    if not identity.certificate:
+        return ""
+    from corewise.kube.certificates import not_after  # noqa: PLC0415 - heavy, and only after an error
+
+    with suppress(ValueError):
+        until = not_after(identity.certificate.decode("ascii"))
+        if until < clock.now():
+            return (
+                f"the client certificate of {config.source} expired at {until:%Y-%m-%d %H:%M} UTC: "
+                "servers cut such connections; renew it, or name another kubeconfig (--kubeconfig)"
+            )
+    return ""
+
+
+def _transport_error(
+    error: Exception, request: Request, config: ClusterConfig, expired: str
+) -> TransportError:
     text = f"{request.label} at {config.server}: {_words(error)}"
     match error:
         case aiohttp.ClientConnectorCertificateError():
             hint = f"compare the certificate authority in {config.source} with the server's certificate"
             return TransportError(text, hint=hint, sent=False)
+        case aiohttp.ClientConnectorSSLError():
+            return TransportError(text, hint=expired, sent=False)
         case aiohttp.ClientConnectorError() | aiohttp.ConnectionTimeoutError():
             return TransportError(text, sent=False)
         case _:
-            return TransportError(text)
+            return TransportError(text, hint=expired)
 
 
 def _words(error: Exception) -> str:

@@ -8,11 +8,13 @@ all, and prints instead.
 from __future__ import annotations
 
 import asyncio
+import logging
 import sys
 from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from typing import Any
 
+import corewise
 from corewise.actions import EmitEvent
 from corewise.kube.client import Client
 from corewise.kube.clock import SYSTEM_CLOCK, Clock
@@ -40,10 +42,12 @@ from corewise.manager.webhooks.server import WebhookServer
 from corewise.policy import metrics
 from corewise.prometheus.exposition import Exposition
 from corewise.service.health import HealthServer
+from corewise.service.logs import fields
 from corewise.service.options import OptionsError
 from corewise.service.supervision import Pulses, Supervisor
 
 COMPONENT = "corewise-manager"
+log = logging.getLogger(__name__)
 _INSTALLED_WITHIN = 10.0
 Write = Callable[[str], object]
 
@@ -65,7 +69,15 @@ async def run_manager(
     takes what a dry run prints.
     """
     async with Client(config, on_warning=None) as client:
-        manager = Manager(client, options, clock=clock, terms=terms, lifetimes=lifetimes, write=write)
+        manager = Manager(
+            client,
+            options,
+            server=f"{config.server} ({config.source})",
+            clock=clock,
+            terms=terms,
+            lifetimes=lifetimes,
+            write=write,
+        )
         manager.synced = synced
         if started:
             started(manager)
@@ -80,12 +92,14 @@ class Manager:
         client: Client,
         options: ManagerOptions,
         *,
+        server: str,
         clock: Clock,
         terms: Terms,
         lifetimes: Lifetimes | None,
         write: Write,
     ) -> None:
         self.options = options
+        self._server = server
         self._client = client
         self._clock = clock
         self._terms = terms
@@ -118,6 +132,7 @@ class Manager:
         Raises:
             OptionsError: if an address cannot be listened on.
         """
+        self._say_what_begins()
         try:
             async with asyncio.TaskGroup() as group:
                 for name, loop in self._loops():
@@ -128,6 +143,15 @@ class Manager:
             if wrong is None:
                 raise
             raise OptionsError(str(wrong.exceptions[0])) from errors
+
+    def _say_what_begins(self) -> None:
+        options = self.options
+        role = "dry run" if options.dry_run else "elects a leader" if options.leader_elect else "leads"
+        log.info(
+            "corewise manager %s begins",
+            corewise.__version__,
+            extra=fields(server=self._server, identity=options.identity, replica=role),
+        )
 
     def problems(self) -> Iterable[str]:
         """Say why this replica is not ready, if it is not."""
