@@ -72,7 +72,6 @@ MACHINES = (
         threads=2,
         numa=((1024, "0-7"), (1024, "8-15")),
         caches=("0-7", "8-15"),
-        runs_agent=True,
     ),
     Machine(
         name="amd-2-nodes-per-socket",
@@ -95,5 +94,6 @@ MACHINES = (
         threads=1,
         numa=((1024, "0-3"), (512, "")),
         caches=("0-1", "2-3"),
+        runs_agent=True,
     ),
 )

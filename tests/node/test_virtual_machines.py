@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pytest
 
+from corewise.topology import CPUSet
 from node.guest.program import KUBELETS, QUOTAS
 from node.guest.records import Deaths, Hybrid, Mounted, Names, Observations, Program, Quotas, Shape, Usage
 from node.machines import MACHINES, MEBI, Machine
@@ -280,9 +281,9 @@ def test_an_agent_that_ends_in_order_changes_nothing_and_restore_puts_everything
 def test_the_agent_reports_the_machine_that_qemu_was_told_about(
     machine: Machine, program: Steps, seen: Observations
 ) -> None:
-    nodes = range(len(machine.numa))
+    cpus = [len(CPUSet.parse(cpus)) for _, cpus in machine.numa]
     assert seen.get("program/topology", dict[str, object]) == {
         "model": machine.model,
         "hyperThreading": machine.threads > 1,
-        "zones": {f"node-{node}": str(machine.cpus * 2 // len(nodes)) for node in nodes},
+        "zones": {f"node-{node}": str(count * 2) for node, count in enumerate(cpus)},
     }
