@@ -16,7 +16,7 @@ from node.unpacking import Unavailable
 from node.virtual_machines import Tools, observed, tools
 
 TOLERANCE = 0.02
-TOLERANCE_IF_UNSTEADY = 0.15
+TOLERANCE_OF_ONE = 0.1
 TREES = {"systemd": "systemd", "cgroupfs below a root": "cgroupfs", "systemd below a root": "systemd"}
 UNLIMITED = {"free": "max 100000", "free/any": "max 100000"}
 UNDIVIDED = {
@@ -182,9 +182,11 @@ def test_nothing_is_written_where_nothing_changes(seen: Observations, tree: str,
 
 
 def assert_share(usage: Usage, expected: float) -> None:
-    """Compare the middle of the spells with what a quota gives."""
-    tolerance = TOLERANCE if usage.is_steady else TOLERANCE_IF_UNSTEADY
-    assert usage.cpus == pytest.approx(expected, rel=tolerance), usage.shares
+    """Compare the middle of the full spells with what a quota gives; of no spell may it be much more."""
+    assert max(spell.cpus for spell in usage.spells) < expected * (1 + TOLERANCE_OF_ONE), usage
+    if usage.cpus is None:
+        pytest.skip(f"this machine is too busy to give a container its quota: {usage}")
+    assert usage.cpus == pytest.approx(expected, rel=TOLERANCE), usage
 
 
 def test_a_container_of_one_cpu_gets_two_thirds_under_1_50(seen: Observations) -> None:

@@ -1,7 +1,7 @@
 """Keeps CPUs busy in cgroups, and measures what the kernel lets them have.
 
-A spell is long against a period (100 ms), and there are several: emulated CPUs are held up by the CPUs below
-them now and then, and the middle one tells what the quota does. As long as they differ, there are more.
+A spell is long against a period (100 ms). Emulated CPUs are held up by the CPUs below them; where periods end
+before the quota does, the kernel's counters show it, and another spell is measured.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from corewise.kernel.cgroups.cpu import read_usage
 from corewise.kernel.cgroups.files import CgroupFiles
 from kernel.cgroup_trees import bound
 from node.guest.pods import Tree, actions
-from node.guest.records import Report, Usage
+from node.guest.records import Report, Spell, Usage
 from node.guest.writing import writing
 
-FEWEST, MOST = 3, 15
+ENOUGH, MOST = 3, 12
 SECONDS = 3
 SETTLE = 1
 _THREADS = """
@@ -41,28 +41,39 @@ def measure(report: Report, tree: Tree, files: CgroupFiles) -> None:
     with writing(tree, files) as writer:
         writer.reconcile(QuotaOwner.NORMALIZATION, actions(tree, 150))
         with busy_loop(tree, "web/one"):
-            report.add("usage/one CPU under 1.50", usage(files, tree.cgroups["web/one"]))
+            report.add("usage/one CPU under 1.50", usage(tree, "web/one", files))
         with busy_threads(tree, "web/two"):
-            report.add("usage/four threads, two CPUs under 1.50", usage(files, tree.cgroups["web/two"]))
+            report.add("usage/four threads, two CPUs under 1.50", usage(tree, "web/two", files))
         writer.apply([bound(tree.cgroups["web"], 50_000, 301_000, owner=QuotaOwner.SUPPRESSION)])
         report.add("usage/cpu.max in a narrow pod", tree.texts())
         with busy_loop(tree, "web/one"), busy_loop(tree, "web/two"):
-            report.add("usage/narrow pod", usage(files, tree.cgroups["web"]))
+            report.add("usage/narrow pod", usage(tree, "web", files))
         writer.restore()
 
 
-def usage(files: CgroupFiles, cgroup: str) -> Usage:
+def usage(tree: Tree, role: str, files: CgroupFiles) -> Usage:
     """Return the CPU time used in some spells, after the start has settled."""
     time.sleep(SETTLE)
-    used: list[int] = []
-    lasted: list[int] = []
-    while len(used) < FEWEST or (len(used) < MOST and not Usage(used, lasted).is_steady):
-        before, began = read_usage(files, cgroup), time.monotonic_ns()
-        time.sleep(SECONDS)
-        after, ended = read_usage(files, cgroup), time.monotonic_ns()
-        used.append(after - before)
-        lasted.append(ended - began)
-    return Usage(used, lasted)
+    measured = Usage([])
+    while len(measured.spells) < MOST and len(measured.full) < ENOUGH:
+        measured.spells.append(spell(tree, role, files))
+    return measured
+
+
+def spell(tree: Tree, role: str, files: CgroupFiles) -> Spell:
+    """Measure one spell."""
+    cgroup = tree.cgroups[role]
+    counted, began, before = counters(tree, role), time.monotonic_ns(), read_usage(files, cgroup)
+    time.sleep(SECONDS)
+    after, ended, last = read_usage(files, cgroup), time.monotonic_ns(), counters(tree, role)
+    periods, throttled = (last[key] - counted[key] for key in ("nr_periods", "nr_throttled"))
+    return Spell(after - before, ended - began, periods, throttled)
+
+
+def counters(tree: Tree, role: str) -> dict[str, int]:
+    """Return a cgroup's cpu.stat."""
+    lines = tree.file(role, "cpu.stat").read_text().splitlines()
+    return {key: int(value) for key, value in map(str.split, lines)}
 
 
 @contextmanager

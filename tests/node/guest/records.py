@@ -9,6 +9,8 @@ from typing import TypeVar
 import msgspec
 
 T = TypeVar("T")
+PERIOD = 100_000_000
+"""Of the bandwidth, in nanoseconds."""
 
 
 class Shape(msgspec.Struct, frozen=True):
@@ -74,28 +76,40 @@ class Deaths(msgspec.Struct, frozen=True):
     outcomes: list[dict[str, str]]
 
 
-class Usage(msgspec.Struct, frozen=True):
-    """CPU time used in each of some spells, and how long each lasted on the monotonic clock, in ns."""
+class Spell(msgspec.Struct, frozen=True):
+    """CPU time used in a while, how long that was on the monotonic clock (ns), and what the bandwidth did."""
 
-    used: list[int]
-    lasted: list[int]
-
-    @property
-    def shares(self) -> list[float]:
-        """The CPUs used in each spell, from the fewest to the most."""
-        return sorted(used / lasted for used, lasted in zip(self.used, self.lasted, strict=True))
+    used: int
+    lasted: int
+    periods: int
+    throttled: int
 
     @property
     def cpus(self) -> float:
-        """The CPUs used in the middle one of the spells."""
-        shares = self.shares
-        return shares[len(shares) // 2]
+        """The CPUs used."""
+        return self.used / self.lasted
 
     @property
-    def is_steady(self) -> bool:
-        """Whether the spells, without the outer quarters, lie within one percent."""
-        shares, outer = self.shares, len(self.used) // 4
-        return shares[-1 - outer] - shares[outer] <= 0.01 * self.cpus
+    def is_full(self) -> bool:
+        """Whether the machine gave the quota in every period, and neither it nor its clock stood still."""
+        due = self.lasted / PERIOD
+        return self.periods - self.throttled <= 1 and abs(self.periods - due) <= max(1.0, 0.02 * due)
+
+
+class Usage(msgspec.Struct, frozen=True):
+    """What a busy cgroup used in some spells. Only full ones tell what its quota gives."""
+
+    spells: list[Spell]
+
+    @property
+    def full(self) -> list[Spell]:
+        return [spell for spell in self.spells if spell.is_full]
+
+    @property
+    def cpus(self) -> float | None:
+        """The CPUs used in the middle one of the full spells; None if the machine was too busy for any."""
+        shares = sorted(spell.cpus for spell in self.full)
+        return shares[len(shares) // 2] if shares else None
 
 
 class Program(msgspec.Struct, frozen=True):
