@@ -219,7 +219,9 @@ async def test_the_runtime_is_answered_with_the_ratio_in_force(world: AgentWorld
         side = await runtime.accepted()
         await side.start()
         await until(lambda: agent.metrics.value(metrics.NRI_CONNECTED) == 1)
-        answer = codec.decode("CreateContainerResponse", (await side.create(quota=100_000, allowed=60.0)).payload)
+        answer = codec.decode(
+            "CreateContainerResponse", (await side.create(quota=100_000, allowed=60.0)).payload
+        )
         assert answer.adjust.linux.resources.cpu.quota.value == 66_667
         assert agent.metrics.value(metrics.NRI_DIVIDED, "CREATE_CONTAINER") == 1
         await side.close()

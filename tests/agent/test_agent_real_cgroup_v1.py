@@ -34,6 +34,8 @@ from corewise.quantities import ONE, Microseconds
 
 PERIOD = Microseconds(100_000)
 NANO = 1_000_000_000
+TWO_THIRDS = 66_667 / 100_000
+WINDOWS = 4
 SPIN = "while True: pass"
 
 
@@ -123,6 +125,10 @@ async def world(api_server: LocalAPIServer, tmp_path: Path, node: RealNode) -> A
         yield world
 
 
+def is_two_thirds(share: float) -> bool:
+    return abs(share / TWO_THIRDS - 1) <= 0.02
+
+
 async def comes_to(node: RealNode, pod: QuotaPod, **quotas: int) -> None:
     await until(lambda: node.quotas(pod) == {"" if name == "own" else name: q for name, q in quotas.items()})
 
@@ -166,10 +172,14 @@ async def test_under_a_ratio_of_one_and_a_half_a_cpu_is_two_thirds(world: AgentW
     cgroup = next(target.cgroup for target in targets_of(web, web.spec, node.names) if target.container)
     node.spin(cgroup, 2)
     await world.ratio("1.50")
+    shares: list[float] = []
     async with world.agent():
         await until(lambda: node.quotas(web)["a"] == 66_667)
         await asyncio.sleep(0.3)
-        began, before = time.monotonic(), read_usage(node.files, cgroup)
-        await asyncio.sleep(3.0)
-        used = (read_usage(node.files, cgroup) - before) / NANO / (time.monotonic() - began)
-    assert used <= 0.667 * 1.02
+        while len(shares) < WINDOWS and not any(is_two_thirds(share) for share in shares):
+            began, before = time.monotonic(), read_usage(node.files, cgroup)
+            await asyncio.sleep(3.0)
+            shares.append((read_usage(node.files, cgroup) - before) / NANO / (time.monotonic() - began))
+    assert max(shares) <= TWO_THIRDS * 1.02, shares
+    if not is_two_thirds(shares[-1]):
+        pytest.skip(f"this machine is too busy to give a container its quota: {shares}")
