@@ -23,7 +23,7 @@ from agent.agent_world import AgentWorld, agent_world, until
 from agent.fake_node import container, manifest
 from corewise.agent.objects import QuotaPod
 from corewise.agent.quotas import targets_of
-from corewise.kernel.cgroups.cpu import read_bandwidth, read_usage, write_quota
+from corewise.kernel.cgroups.cpu import read_bandwidth, read_usage, write_quota, write_weight
 from corewise.kernel.cgroups.files import CgroupFiles
 from corewise.kernel.cgroups.layout import Layout, Version, find_layout
 from corewise.kernel.cgroups.pods import find_pod_cgroups
@@ -36,6 +36,7 @@ PERIOD = Microseconds(100_000)
 NANO = 1_000_000_000
 TWO_THIRDS = 66_667 / 100_000
 WINDOWS = 4
+HEAVIEST = 262_144
 SPIN = "while True: pass"
 
 
@@ -170,6 +171,7 @@ async def test_under_a_ratio_of_one_and_a_half_a_cpu_is_two_thirds(world: AgentW
     web = await world.start(manifest("web", container("a", "1")))
     node.start(web)
     cgroup = next(target.cgroup for target in targets_of(web, web.spec, node.names) if target.container)
+    write_weight(node.files, node.root, HEAVIEST)
     node.spin(cgroup, 2)
     await world.ratio("1.50")
     shares: list[float] = []
