@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import ssl
 from collections.abc import AsyncIterator
@@ -9,6 +10,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import aiohttp
 import pytest
 
 from corewise.kube.certificates import Authority, KeyPair
@@ -144,6 +146,31 @@ async def test_a_slow_answer_is_a_transport_error(api: FakeAPI) -> None:
     async with Client(api.config, timeout=0.05, attempts=1) as client:
         with pytest.raises(TransportError, match="no answer in time"):
             await client.get(NODES, "n1")
+
+
+async def test_a_close_that_is_cancelled_closes_the_rest(
+    api: FakeAPI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    close, hanging = aiohttp.ClientSession.close, asyncio.Event()
+    asked: list[aiohttp.ClientSession] = []
+
+    async def first_hangs(session: aiohttp.ClientSession) -> None:
+        asked.append(session)
+        if len(asked) == 1:
+            hanging.set()
+            await asyncio.Event().wait()
+        await close(session)
+
+    client = Client(api.config)
+    await client.__aenter__()
+    with monkeypatch.context() as patched:
+        patched.setattr(aiohttp.ClientSession, "close", first_hangs)
+        closing = asyncio.create_task(client.__aexit__(None, None, None))
+        await hanging.wait()
+        closing.cancel()
+        await asyncio.gather(closing, return_exceptions=True)
+    assert [session.closed for session in asked] == [False, True]
+    await asked[0].close()
 
 
 @pytest.mark.parametrize("header", ["", "-1", "soon", "1.5", "²", "9" * 400, "Fri, 31 Dec 1999 23:59:59 GMT"])

@@ -19,7 +19,7 @@ import random
 import socket
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -119,11 +119,12 @@ class HTTPTransport:
         )
 
     async def close(self) -> None:
-        """End all connections."""
-        for session in (self._requests, self._watches):
-            if session is not None:
-                await session.close()
-        self._requests = self._watches = None
+        """End all connections, also when cancelled meanwhile."""
+        sessions, self._requests, self._watches = (self._requests, self._watches), None, None
+        async with AsyncExitStack() as closing:
+            for session in sessions:
+                if session is not None:
+                    closing.push_async_callback(session.close)
 
     async def send(self, request: Request) -> bytes:
         """The body of the answer; repeated as ``retry`` says."""

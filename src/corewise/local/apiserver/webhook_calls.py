@@ -46,8 +46,9 @@ class Caller:
     async def close(self) -> None:
         """Close all connections."""
         sessions, self._sessions = self._sessions, {}
-        for session in sessions.values():
-            await session.close()
+        async with AsyncExitStack() as closing:
+            for session in sessions.values():
+                closing.push_async_callback(session.close)
 
     async def post(self, endpoint: Endpoint, body: bytes, timeout_seconds: int) -> bytes:
         """Send a review and return the body of the answer.
