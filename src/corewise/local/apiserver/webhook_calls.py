@@ -16,6 +16,7 @@ import io
 import os
 import ssl
 from collections.abc import Mapping
+from contextlib import AsyncExitStack
 
 import aiohttp
 import msgspec
