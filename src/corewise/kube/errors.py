@@ -143,7 +143,10 @@ class Unauthorized(APIError):
 class Forbidden(APIError):
     """403: known, but not allowed (or refused by an admission plugin)."""
 
-    default_hint = "the identity lacks a permission: compare its Role or ClusterRole with the request above"
+    default_hint = (
+        "the identity lacks a permission: compare its Role or ClusterRole with the request above, "
+        "or name another kubeconfig (--kubeconfig)"
+    )
 
 
 class NotFound(APIError):

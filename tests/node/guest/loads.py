@@ -20,7 +20,7 @@ from node.guest.pods import Tree, actions
 from node.guest.records import Report, Spell, Usage
 from node.guest.writing import writing
 
-ENOUGH, MOST = 3, 12
+MOST = 12
 SECONDS = 3
 SETTLE = 1
 _THREADS = """
@@ -55,7 +55,7 @@ def usage(tree: Tree, role: str, files: CgroupFiles) -> Usage:
     """Return the CPU time used in some spells, after the start has settled."""
     time.sleep(SETTLE)
     measured = Usage([])
-    while len(measured.spells) < MOST and len(measured.full) < ENOUGH:
+    while len(measured.spells) < MOST and not measured.is_steady:
         measured.spells.append(spell(tree, role, files))
     return measured
 

@@ -97,19 +97,19 @@ class Spell(msgspec.Struct, frozen=True):
 
 
 class Usage(msgspec.Struct, frozen=True):
-    """What a busy cgroup used in some spells. Only full ones tell what its quota gives."""
+    """What a busy cgroup used in some spells. A busy machine gives it less than its quota, never more."""
 
     spells: list[Spell]
 
     @property
-    def full(self) -> list[Spell]:
-        return [spell for spell in self.spells if spell.is_full]
+    def full(self) -> list[float]:
+        """The CPUs used in the full spells, from the fewest to the most."""
+        return sorted(spell.cpus for spell in self.spells if spell.is_full)
 
     @property
-    def cpus(self) -> float | None:
-        """The CPUs used in the middle one of the full spells; None if the machine was too busy for any."""
-        shares = sorted(spell.cpus for spell in self.full)
-        return shares[len(shares) // 2] if shares else None
+    def is_steady(self) -> bool:
+        """Whether there are three full spells or more, and all of them lie within one percent."""
+        return len(self.full) >= 3 and self.full[-1] - self.full[0] <= 0.01 * self.full[-1]
 
 
 class Program(msgspec.Struct, frozen=True):
