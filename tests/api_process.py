@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-STARTED_WITHIN = 120.0
+STARTED_WITHIN = 600.0
 
 
 @contextmanager

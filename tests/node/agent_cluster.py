@@ -31,7 +31,9 @@ from corewise.local.bootstrap import (
 from corewise.policy.names import AMPLIFICATION_RATIO, NORMALIZATION_RATIO
 
 NODE = "n1"
-PATIENCE = 240.0
+PATIENCE = 600.0
+"""More than a guest may be silent for: one that is too slow is booted anew, and fails nothing."""
+
 RUNNING = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
 T = TypeVar("T")
 Object = dict[str, Any]
