@@ -31,7 +31,7 @@ from node.unpacking import Unavailable, unpacked
 PACKAGES = ("qemu-system-x86", "kmod", "busybox-static", "linux-image-amd64")
 QEMU = "qemu-system-x86_64"
 COMMANDS = {"depmod": "bin/kmod", "modprobe": "bin/kmod", "busybox": "bin/busybox"}
-LONGEST = 1500
+LONGEST = 1200
 """Seconds for one boot, from the start to power off. Undisturbed it takes about 100."""
 
 ATTEMPTS = 3
@@ -41,7 +41,7 @@ BOOT_SILENT_FOR = 120.0
 WORK_SILENT_FOR = 360.0
 """Seconds without a record. Undisturbed the longest are 15 apart."""
 
-ALL_WITHIN = 2400.0
+ALL_WITHIN = 1500.0
 """Seconds for all machines; no attempt is begun after them."""
 
 STALLS: list[str] = []

@@ -19,7 +19,7 @@ from corewise.kernel.cgroups.layout import find_layout
 from node.guest import hardware, hybrid, loads, pods, writing
 from node.guest.records import Report
 
-LONGEST = 1440
+LONGEST = 1140
 
 
 def main(report: Report, *, with_agent: bool) -> None:
