@@ -295,7 +295,7 @@ SUPPRESSION_REPAIRS = _tally(
 )
 SUPPRESSION_AT_FLOOR = _gauge(
     "corewise_suppression_at_floor",
-    "1 while nothing can be squeezed further: the slice, or every offline pod, has its smallest quota; else 0.",
+    "1 while the slice (per-pod-quota: every offline pod) has its smallest quota, else 0.",
     by=AGENT,
 )
 SUPPRESSION_SLICE_MISSING = _gauge(
