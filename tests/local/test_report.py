@@ -23,7 +23,7 @@ from corewise.local.measurement import (
     view_node,
     workloads_of,
 )
-from corewise.local.plant import Workload
+from corewise.local.nominal_compute import Workload
 from corewise.local.pods import manifest
 from corewise.local.report import Report, Rest, document
 from corewise.manager.objects import DemandingPod

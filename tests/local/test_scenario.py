@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from corewise.local.cpu_models import CATALOGUE
+from corewise.local.load import Load
+from corewise.local.nominal_compute import spread
 from corewise.local.plan import InputError, check_config
-from corewise.local.plant import Load, spread
 from corewise.local.pods import load_of, parse_load, print_load
 from corewise.local.scenario import load_scenario, packaged_scenarios, read_scenario
 from corewise.policy.configuration import Problem, parse_amplification, parse_normalization

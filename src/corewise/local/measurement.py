@@ -22,7 +22,7 @@ from corewise.amplification import read_amounts, read_ratios
 from corewise.kube.objects import NodeResourceTopology
 from corewise.local.kubelets import SimulatedNode
 from corewise.local.machines import Machine
-from corewise.local.plant import Delivered, Workload, run, spread
+from corewise.local.nominal_compute import Delivered, Workload, run, spread
 from corewise.local.pod_cgroups import cpu_of, read_share, running_containers
 from corewise.local.pods import load_of, phase_of
 from corewise.manager.objects import DemandingPod

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from corewise.local.load import Load
 from corewise.local.machines import Machine
-from corewise.local.plant import Load
 from corewise.policy.configuration import parse_amplification, parse_normalization
 from corewise.policy.names import AMPLIFICATION_KEY, NORMALIZATION_KEY
 from corewise.quantities import Bytes

@@ -14,8 +14,8 @@ import zlib
 from collections.abc import Mapping
 from typing import Any
 
+from corewise.local.load import Load
 from corewise.local.plan import PodGroup
-from corewise.local.plant import Load
 from corewise.policy.names import QOS_CLASS, SIMULATED_LOAD
 from corewise.quantities import Quantity
 

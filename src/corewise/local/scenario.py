@@ -13,9 +13,9 @@ from importlib.resources import files
 from pathlib import Path
 
 from corewise.local.cpu_models import CATALOGUE, CPUModel
+from corewise.local.load import Load
 from corewise.local.machines import Machine
 from corewise.local.plan import InputError, Plan, PodGroup
-from corewise.local.plant import Load
 from corewise.local.yaml_fields import REQUIRED, Fields, read_document
 from corewise.policy.configuration import Problem
 from corewise.quantities import Bytes, RawMilli
