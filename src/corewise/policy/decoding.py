@@ -9,7 +9,7 @@ an error.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
@@ -17,9 +17,10 @@ from fractions import Fraction
 from typing import Generic, TypeVar
 
 from corewise.policy.json_tree import BROKEN, Items, Located, Members, Path, Reading, Value, path_text
-from corewise.quantities import Ratio, RatioError
+from corewise.quantities import WHOLE, Ratio, Share
 
 T = TypeVar("T")
+E = TypeVar("E", bound=StrEnum)
 _LONGEST_SHOWN = 40
 
 
@@ -149,25 +150,85 @@ class Decoder:
         self.tell(place, f"must be true or false, without quotes, not {shown(place.value)}")
         return None
 
+    def choice(self, place: Place, choices: type[E]) -> E | None:
+        """Read one of the values of an enum."""
+        word = self.text(place)
+        known = [each.value for each in choices]
+        if word is None or word in known:
+            return None if word is None else choices(word)
+        hint = did_you_mean(word, known) or f": write {' or '.join(known)}"
+        self.tell(place, f"{shown(word)} means nothing here{hint}")
+        return None
+
     def ratio(self, place: Place, smallest: Ratio, largest: Ratio, hint: str = "") -> Ratio | None:
         """Read a JSON number with at most two decimal places in ``smallest``..``largest``."""
+        form = _Form(f"{smallest}..{largest}", 2, _two_places, hint)
+        hundredths = self._number(place, Decimal(str(smallest)), Decimal(str(largest)), form)
+        return None if hundredths is None else Ratio(hundredths)
+
+    def share(
+        self, place: Place, smallest: Share, largest: Share = WHOLE, *, places: int = 4, hint: str = ""
+    ) -> Share | None:
+        """Read a JSON number with at most ``places`` decimal places in ``smallest``..``largest``."""
+        form = _Form(f"{smallest}..{largest}", places, lambda text: str(Share.parse(text)), hint)
+        steps = self._number(place, Decimal(str(smallest)), Decimal(str(largest)), form)
+        return None if steps is None else Share(steps * 10 ** (4 - places))
+
+    def whole(self, place: Place, smallest: int, largest: int, hint: str = "") -> int | None:
+        """Read a whole JSON number in ``smallest``..``largest``."""
+        form = _Form(f"{smallest}..{largest}", 0, lambda text: str(int(text)), hint)
+        return self._number(place, Decimal(smallest), Decimal(largest), form)
+
+    def _number(self, place: Place, low: Decimal, high: Decimal, form: _Form) -> int | None:
+        """Return the number in units of its last decimal place."""
         if place.is_empty:
             return None
-        allowed = f"{smallest}..{largest}"
         if not isinstance(place.value, Decimal):
-            self.tell(place, f"{_not_a_number(place.value)} in {allowed}")
+            self.tell(place, f"{_not_a_number(place.value, form)} in {form.allowed}")
             return None
-        low, high = Decimal(str(smallest)), Decimal(str(largest))
         if not low <= place.value <= high:
-            why = f": {hint}" if hint and place.value < low else ""
-            self.tell(place, f"{shown(place.value)} is outside {allowed}{why}")
+            why = f": {form.hint}" if form.hint and place.value < low else ""
+            self.tell(place, f"{shown(place.value)} is outside {form.allowed}{why}")
             return None
-        hundredths = Fraction(place.value) * 100
-        if hundredths.denominator != 1:
-            near = Ratio(round(hundredths))
-            self.tell(place, f"{shown(place.value)} has more than two decimal places: write {near}")
+        steps = _steps(place.value, form.places)
+        if steps.denominator != 1:
+            near = form.printed(str(Decimal(round(steps)).scaleb(-form.places)))
+            more = f"has more than {form.described}" if form.places else "is not a whole number"
+            self.tell(place, f"{shown(place.value)} {more}: write {near}")
             return None
-        return Ratio(int(hundredths))
+        return int(steps)
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """What numbers are allowed at a place: the range in words, decimal places, how one is printed."""
+
+    allowed: str
+    places: int
+    printed: Callable[[str], str]
+    hint: str
+
+    @property
+    def described(self) -> str:
+        return f"{_COUNTS[self.places]} decimal places"
+
+    @property
+    def wanted(self) -> str:
+        return f"write one with at most {self.described}" if self.places else "write a whole one"
+
+
+_COUNTS = {2: "two", 4: "four"}
+
+
+def _two_places(text: str) -> str:
+    return str(Ratio.parse(text))
+
+
+def _steps(number: Decimal, places: int) -> Fraction:
+    """Return a number of no great size in units of a decimal place. Of a speck (1e-999999999) a half does."""
+    if 0 < abs(number) < Decimal(1).scaleb(-places):
+        return Fraction(1, 2)
+    return Fraction(number) * 10**places if number else Fraction(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,16 +265,16 @@ def shown(value: Value) -> str:
             return str(value)[:_LONGEST_SHOWN]
 
 
-def _not_a_number(value: Value) -> str:
+def _not_a_number(value: Value, form: _Form) -> str:
     if not isinstance(value, str):
         return f"must be a number, not {shown(value)}: write one"
     text = value.strip()
     try:
-        return f"{shown(value)} is text: write the number without quotes, {Ratio.parse(text)},"
-    except RatioError:
+        return f"{shown(value)} is text: write the number without quotes, {form.printed(text)},"
+    except ValueError:
         pass
     with_point = text.replace(",", ".")
     try:
-        return f"{shown(value)} is text, and has a comma: write the number {Ratio.parse(with_point)},"
-    except RatioError:
-        return f"{shown(value)} is not a number: write one with at most two decimal places"
+        return f"{shown(value)} is text, and has a comma: write the number {form.printed(with_point)},"
+    except ValueError:
+        return f"{shown(value)} is not a number: {form.wanted}"
