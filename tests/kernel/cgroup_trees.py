@@ -17,14 +17,29 @@ from corewise.policy.reasons import Reason
 from corewise.quantities import Microseconds
 
 PERIOD = 100_000
+UNLIMITED = (1 << 63) - 4096
 FRESH = {
     Version.V1: {
         "cpu.cfs_quota_us": "-1",
         "cpu.cfs_period_us": str(PERIOD),
         "cpu.cfs_burst_us": "0",
         "cpu.shares": "1024",
+        "cpuset.cpus": "0-7",
+        "cpuset.mems": "0-1",
+        "memory.limit_in_bytes": str(UNLIMITED),
+        "memory.usage_in_bytes": "0",
+        "memory.stat": "total_inactive_file 0",
     },
-    Version.V2: {"cpu.max": f"max {PERIOD}", "cpu.max.burst": "0", "cpu.weight": "100"},
+    Version.V2: {
+        "cpu.max": f"max {PERIOD}",
+        "cpu.max.burst": "0",
+        "cpu.weight": "100",
+        "cpuset.cpus": "",
+        "cpuset.mems": "",
+        "memory.max": "max",
+        "memory.current": "0",
+        "memory.stat": "inactive_file 0",
+    },
 }
 
 
@@ -147,16 +162,17 @@ def in_order_everywhere(files: Files, cgroups: Iterable[str]) -> bool:
 def plain_tree(root: Path, version: Version, cgroups: Iterable[str]) -> None:
     """Make a tree of plain files below ``root`` that has the shape of sys/fs/cgroup."""
     base = root / "sys/fs/cgroup"
-    mounts = [base] if version is Version.V2 else [base / "cpu", base / "cpuacct", base / "cpuset"]
-    for mount in mounts:
+    controllers = ("cpu", "cpuacct", "cpuset", "memory")
+    mounts = {name: base if version is Version.V2 else base / name for name in controllers}
+    for mount in mounts.values():
         mount.mkdir(parents=True, exist_ok=True)
     if version is Version.V2:
         (base / "cgroup.controllers").write_text("cpuset cpu io memory pids\n")
     for cgroup in ("/", *cgroups):
         for path in (cgroup, *ancestors(cgroup)):
-            directory = mounts[0] / path.lstrip("/")
-            directory.mkdir(parents=True, exist_ok=True)
             for file, text in FRESH[version].items():
+                directory = mounts[file.partition(".")[0]] / path.lstrip("/")
+                directory.mkdir(parents=True, exist_ok=True)
                 if not (directory / file).exists():
                     (directory / file).write_text(f"{text}\n")
 
