@@ -33,9 +33,9 @@ from corewise.kernel.cgroups.files import CgroupFiles, Files
 from corewise.kernel.cgroups.layout import Layout, Version, find_layout
 from corewise.kernel.cgroups.pods import Driver, QOSClass, find_pod_cgroups
 from corewise.kernel.errors import LayoutUnknown, Refused, Vanished
-from corewise.kernel.quotas.journal import Journal, MemoryLog
-from corewise.kernel.quotas.pen import Point
 from corewise.kernel.quotas.writer import QuotaWriter
+from corewise.kernel.writing.journal import Journal, MemoryLog
+from corewise.kernel.writing.pen import Point
 from corewise.quantities import Microseconds
 from kernel.cgroup_trees import KernelRules, StoredCgroups, bound, divided, in_order_everywhere, killed_child
 

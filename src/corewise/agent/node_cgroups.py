@@ -13,8 +13,8 @@ from corewise.actions import QuotaOwner, WriteQuota
 from corewise.kernel.cgroups.files import CgroupFiles, Files
 from corewise.kernel.cgroups.layout import Version, find_layout
 from corewise.kernel.cgroups.pods import PodCgroups, find_pod_cgroups
-from corewise.kernel.quotas.journal import Log
 from corewise.kernel.quotas.writer import QuotaWriter
+from corewise.kernel.writing.journal import Log
 from corewise.policy.reasons import Reason
 
 Wrap = Callable[[Files], Files]

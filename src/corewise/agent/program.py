@@ -28,7 +28,7 @@ from corewise.agent.topology_report import TopologyChange
 from corewise.agent.topology_reporter import TopologyReporter, result_of
 from corewise.agent.watched import Watched
 from corewise.kernel.boot import read_boot_id
-from corewise.kernel.quotas.journal import Journal, Log, MemoryLog
+from corewise.kernel.writing.journal import Journal, Log, MemoryLog
 from corewise.kube.client import Client
 from corewise.kube.clock import SYSTEM_CLOCK, Clock
 from corewise.kube.config import ClusterConfig

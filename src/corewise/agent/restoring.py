@@ -12,9 +12,9 @@ from pathlib import Path
 from corewise.kernel.boot import read_boot_id
 from corewise.kernel.cgroups.files import CgroupFiles
 from corewise.kernel.cgroups.layout import find_layout
-from corewise.kernel.quotas.journal import Journal
-from corewise.kernel.quotas.report import Report
 from corewise.kernel.quotas.writer import QuotaWriter
+from corewise.kernel.writing.journal import Journal
+from corewise.kernel.writing.report import Report
 
 
 def restore(root: Path, state_dir: Path) -> Report:

@@ -17,8 +17,8 @@ from corewise.cli.durations import seconds
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.output import Column, Form, Listing, Severity, count, say
 from corewise.kernel.errors import KernelError
-from corewise.kernel.quotas.entries import Entry, Failed, Held, Opened, Released, Wrote
-from corewise.kernel.quotas.journal import read_history
+from corewise.kernel.writing.entries import Entry, Failed, Held, Opened, Released, Wrote
+from corewise.kernel.writing.journal import read_history
 from corewise.policy.reasons import Reason
 
 _FORMS = (Form.TABLE, Form.WIDE, Form.JSON, Form.YAML, Form.CSV)

@@ -26,7 +26,7 @@ from corewise.agent.node_cgroups import NodeCgroups
 from corewise.agent.objects import AGENT_NODES, QUOTA_PODS, AgentNode, QuotaPod
 from corewise.agent.topology_reporter import TopologyReporter
 from corewise.kernel.machine import MachineReading, read_machine
-from corewise.kernel.quotas.journal import MemoryLog
+from corewise.kernel.writing.journal import MemoryLog
 from corewise.kube.cache import Cache
 from corewise.kube.client import Client
 from corewise.kube.clock import Clock

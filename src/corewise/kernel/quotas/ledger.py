@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from corewise.actions import WriteQuota
 from corewise.kernel.cgroups.cpu import SMALLEST_QUOTA, Bandwidth
-from corewise.kernel.quotas.entries import Amount, Entry, Held, Opened, Released, Wrote
+from corewise.kernel.writing.entries import Amount, Entry, Held, Opened, Released, Wrote
 from corewise.quantities import Microseconds
 
 

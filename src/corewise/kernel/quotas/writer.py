@@ -41,11 +41,11 @@ from corewise.kernel.cgroups.cpu import (
 from corewise.kernel.cgroups.files import Files
 from corewise.kernel.cgroups.layout import Version
 from corewise.kernel.errors import JournalError, KernelError, Missing, Refused
-from corewise.kernel.quotas.journal import Log
 from corewise.kernel.quotas.ledger import Hold, Ledger
 from corewise.kernel.quotas.order import Step, ancestors, in_order, within_parents
-from corewise.kernel.quotas.pen import Pen, Point, Writing
-from corewise.kernel.quotas.report import Counts, Report, Written
+from corewise.kernel.writing.journal import Log
+from corewise.kernel.writing.pen import Pen, Point, Writing
+from corewise.kernel.writing.report import Counts, Report, Written
 from corewise.policy.reasons import Reason
 from corewise.quantities import Microseconds
 

@@ -26,7 +26,7 @@ from typing import Protocol, Self
 import msgspec
 
 from corewise.kernel.errors import JournalError, JournalHeld
-from corewise.kernel.quotas.entries import Entry, Opened
+from corewise.kernel.writing.entries import Entry, Opened
 
 LIMIT = 4 << 20
 """Bytes in a file of the journal; two are kept. A change of ratio on 330 cgroups takes about 200 KB."""

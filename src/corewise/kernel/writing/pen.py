@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from corewise.kernel.cgroups.files import Files
 from corewise.kernel.errors import KernelError
-from corewise.kernel.quotas.entries import Failed, Released, Wrote
-from corewise.kernel.quotas.journal import Log
 from corewise.kernel.quotas.ledger import Hold
+from corewise.kernel.writing.entries import Failed, Released, Wrote
+from corewise.kernel.writing.journal import Log
 from corewise.policy.reasons import Reason
 
 

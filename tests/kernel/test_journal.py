@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from corewise.kernel.errors import JournalError, JournalHeld
-from corewise.kernel.quotas.entries import Amount, Entry, Failed, Held, Opened, Released, Wrote
-from corewise.kernel.quotas.journal import Journal, read_history
 from corewise.kernel.quotas.ledger import Ledger
+from corewise.kernel.writing.entries import Amount, Entry, Failed, Held, Opened, Released, Wrote
+from corewise.kernel.writing.journal import Journal, read_history
 from kernel.cgroup_trees import killed_child
 
 HELD = Held(1.0, "/a", Amount(100_000, 100_000), 0, {"normalization": Amount(66_667, 100_000)})
