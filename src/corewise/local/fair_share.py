@@ -87,51 +87,33 @@ class Tree:
 
 @dataclass(frozen=True, slots=True)
 class Division:
-    """CPUs by index of the cgroup: what it has, in each pool and in all, and what its quota refused it."""
+    """CPUs by index of the cgroup: what it has, and what its quota refused it."""
 
-    by_pool: tuple[Sequence[float], ...]
     time: Sequence[float]
     refused: Sequence[float]
 
 
 def divide(tree: Tree, wants: Mapping[int, float]) -> Division:
     """Divide the machine's CPUs. ``wants`` says how many CPUs each leaf could use, by its index."""
-    if len(tree.pools) == 1:
-        caps, raw = _caps(tree, wants, None)
-        time = _divide_pool(tree, caps, float(tree.pools[0].size))
-        return Division((time,), time, _refused(tree, time, raw))
-    return _divide_pools(tree, wants)
-
-
-def _divide_pools(tree: Tree, wants: Mapping[int, float]) -> Division:
-    by_pool = []
     time = [0.0] * len(tree.cgroups)
     for pool in tree.pools:
         left = {leaf: max(0.0, wants.get(leaf, 0.0) - time[leaf]) for leaf in pool.leaves}
-        caps, _ = _caps(tree, left, time)
-        more = _divide_pool(tree, caps, float(pool.size))
-        by_pool.append(more)
-        time = [a + b for a, b in zip(time, more, strict=True)]
-    return Division(tuple(by_pool), time, _refused(tree, time, _caps(tree, wants, None)[1]))
+        time = added(time, divide_pool(tree, pool, left, time))
+    return Division(time, refused(tree, wants, time))
 
 
-def _caps(
-    tree: Tree, wants: Mapping[int, float], used: Sequence[float] | None
-) -> tuple[list[float], list[float]]:
-    """Return what each cgroup can use, with and without its own quota, less what it has used already."""
-    count = len(tree.cgroups)
-    raw, caps = [0.0] * count, [0.0] * count
-    for index in range(count - 1, -1, -1):
-        below = tree.children[index]
-        raw[index] = sum([caps[child] for child in below]) if below else wants.get(index, 0.0)
-        quota = tree.cgroups[index].quota - (used[index] if used else 0.0)
-        caps[index] = max(0.0, min(raw[index], quota))
-    return caps, raw
+def added(one: Sequence[float], other: Sequence[float]) -> list[float]:
+    """Return the sum of two lists, element by element."""
+    return [a + b for a, b in zip(one, other, strict=True)]
 
 
-def _divide_pool(tree: Tree, caps: Sequence[float], cpus: float) -> list[float]:
+def divide_pool(
+    tree: Tree, pool: Pool, wants: Mapping[int, float], used: Sequence[float] | None = None
+) -> list[float]:
+    """Divide one pool's CPUs. ``used`` is what the cgroups have of their quotas elsewhere already."""
+    caps = _caps(tree, wants, used)[0]
     time = [0.0] * len(caps)
-    time[0] = min(max(0.0, cpus), caps[0])
+    time[0] = min(float(pool.size), caps[0])
     for index, below in enumerate(tree.children):
         if not below:
             continue
@@ -143,11 +125,27 @@ def _divide_pool(tree: Tree, caps: Sequence[float], cpus: float) -> list[float]:
     return time
 
 
-def _refused(tree: Tree, time: Sequence[float], raw: Sequence[float]) -> list[float]:
+def refused(tree: Tree, wants: Mapping[int, float], time: Sequence[float]) -> list[float]:
+    """Return what quotas refused, where ``time`` was had and ``wants`` were the wants of the leaves."""
+    raw = _caps(tree, wants, None)[1]
     return [
         wanted - cgroup.quota if wanted > cgroup.quota and had >= cgroup.quota * (1 - _LEAST) else 0.0
         for cgroup, had, wanted in zip(tree.cgroups, time, raw, strict=True)
     ]
+
+
+def _caps(
+    tree: Tree, wants: Mapping[int, float], used: Sequence[float] | None
+) -> tuple[list[float], list[float]]:
+    """Return what each cgroup can use, and what it could without a quota of its own."""
+    count = len(tree.cgroups)
+    raw, caps = [0.0] * count, [0.0] * count
+    for index in range(count - 1, -1, -1):
+        below = tree.children[index]
+        raw[index] = sum([caps[child] for child in below]) if below else wants.get(index, 0.0)
+        quota = tree.cgroups[index].quota - (used[index] if used else 0.0)
+        caps[index] = max(0.0, min(raw[index], quota))
+    return caps, raw
 
 
 def water_fill(caps: Sequence[float], weights: Sequence[float], total: float) -> list[float]:

@@ -20,11 +20,11 @@ A container's *demand* is in baseline CPUs (compute), as work comes in: it wants
     time_i    by the tree of cgroups
     compute_i = time_i x speed_i                      summed over pools
 
-``u`` follows from the times, and they follow from ``u``: the step is the fixed point, found from u = 0
-upwards. So what offline work costs online work on the same machine is this: it keeps siblings busy, online
-threads slow down, online containers use more CPU time for the same work, and those that have no more (their
-quota, or the machine, is used up) do less. *Slowdown* of a container is, over a window, at the same demand
-and quotas,
+``u`` follows from the times, and they follow from ``u``: the step is the one fixed point of the two. Pools
+are settled one after the other, and what a container could not do in one it wants to do in the next. So what
+offline work costs online work on the same machine is this: it keeps siblings busy, online threads slow down,
+online containers use more CPU time for the same work, and those that have no more (their quota, or the
+machine, is used up) do less. *Slowdown* of a container is, over a window, at the same demand and quotas,
 
     1 - compute beside offline pods / compute alone
 
@@ -36,13 +36,12 @@ different pools.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from corewise.local.fair_share import Division, Tree, divide
+from corewise.local.fair_share import Pool, Tree, added, divide_pool, refused
 
-_ROUNDS = 40
+_ROUNDS = 60
 _CLOSE = 1e-7
 
 
@@ -77,59 +76,48 @@ class Moment:
 
 def moment(tree: Tree, demand: Mapping[int, float], threads: Threads) -> Moment:
     """Return what everybody gets. ``demand`` is in baseline CPUs, by the index of the leaf."""
-    sizes = [pool.size for pool in tree.pools]
-    busy = [0.0] * len(sizes)
-    division = _divided(tree, demand, threads, busy, None)
-    for _ in range(_ROUNDS if threads.lone != threads.both else 0):
-        first = [time[0] for time in division.by_pool]
-        if _distance(first, busy) < _CLOSE:
+    left, speeds = dict(demand), dict.fromkeys(demand, threads.lone)
+    time = compute = [0.0] * len(tree.cgroups)
+    for pool in tree.pools:
+        more = _settled(tree, pool, left, time, threads)
+        speed = threads.speed(more[0] / pool.size)
+        time, compute = added(time, more), added(compute, [share * speed for share in more])
+        for leaf in pool.leaves:
+            left[leaf], speeds[leaf] = max(0.0, left.get(leaf, 0.0) - more[leaf] * speed), speed
+    wants = {leaf: time[leaf] + left[leaf] / speeds[leaf] for leaf in left}
+    return Moment(time, refused(tree, wants, time), compute)
+
+
+def _settled(
+    tree: Tree, pool: Pool, demand: Mapping[int, float], used: Sequence[float], threads: Threads
+) -> list[float]:
+    """Return the times in a pool with which the speed agrees that they were worked out with.
+
+    More busy threads are slower, so that more are wanted: what is busy rises with what was assumed, and
+    crosses it once. The crossing is looked for between two bounds by false position (Illinois).
+    """
+    size = float(pool.size)
+
+    def excess(busy: float) -> tuple[float, list[float]]:
+        speed = threads.speed(busy / size)
+        wants = {leaf: min(size, demand.get(leaf, 0.0) / speed) for leaf in pool.leaves}
+        time = divide_pool(tree, pool, wants, used)
+        return time[0] - busy, time
+
+    above, time = excess(0.0)
+    if above <= size / 2 or threads.lone == threads.both:
+        return time
+    low, high = above, size
+    above, (below, time) = excess(low)[0], excess(high)
+    for _ in range(_ROUNDS if below < 0 else 0):
+        if high - low < _CLOSE or above < _CLOSE:
             break
-        division = _divided(tree, demand, threads, first, division)
-        second = [time[0] for time in division.by_pool]
-        busy = [_ahead(*each) for each in zip(busy, first, second, sizes, strict=True)]
-        division = _divided(tree, demand, threads, busy, division)
-    return _moment(tree, division, threads)
-
-
-def _distance(one: Sequence[float], other: Sequence[float]) -> float:
-    return max(abs(a - b) for a, b in zip(one, other, strict=True))
-
-
-def _ahead(start: float, first: float, second: float, most: float) -> float:
-    """Return where the sequence start, first, second goes to (Aitken), within 0 and ``most``."""
-    bend = second - 2 * first + start
-    if abs(bend) < _CLOSE * _CLOSE:
-        return second
-    return min(most, max(0.0, start - (first - start) ** 2 / bend))
-
-
-def _divided(
-    tree: Tree, demand: Mapping[int, float], threads: Threads, busy: Sequence[float], last: Division | None
-) -> Division:
-    """Divide the machine, with the threads as fast as they are while so many CPUs of each pool are busy."""
-    speeds = [threads.speed(used / pool.size) for used, pool in zip(busy, tree.pools, strict=True)]
-    wants = {}
-    for leaf, wanted in demand.items():
-        reachable = sum([pool.size for pool in tree.pools if leaf in pool.leaves])
-        wants[leaf] = min(reachable, wanted / _speed_of(leaf, tree, speeds, last))
-    return divide(tree, wants)
-
-
-def _speed_of(leaf: int, tree: Tree, speeds: Sequence[float], last: Division | None) -> float:
-    """Return the speed at which a leaf runs: the mean over its pools, by its time or else their size."""
-    if len(speeds) == 1:
-        return speeds[0]
-    if last is not None and last.time[leaf] > 0:
-        parts = [time[leaf] for time in last.by_pool]
-    else:
-        parts = [float(pool.size) if leaf in pool.leaves else 0.0 for pool in tree.pools]
-    return math.fsum(p * s for p, s in zip(parts, speeds, strict=True)) / math.fsum(parts)
-
-
-def _moment(tree: Tree, division: Division, threads: Threads) -> Moment:
-    compute = [0.0] * len(tree.cgroups)
-    for pool, time in zip(tree.pools, division.by_pool, strict=True):
-        speed = threads.speed(time[0] / pool.size)
-        for index, share in enumerate(time):
-            compute[index] += share * speed
-    return Moment(division.time, division.refused, compute)
+        middle = low + (high - low) * above / (above - below)
+        found, time = excess(middle)
+        if abs(found) < _CLOSE:
+            break
+        if found > 0:
+            low, above, below = middle, found, below / 2
+        else:
+            high, below, above = middle, found, above / 2
+    return time
