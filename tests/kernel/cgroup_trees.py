@@ -11,8 +11,8 @@ from corewise.actions import QuotaOwner, WriteQuota
 from corewise.kernel.cgroups.cpu import SMALLEST_QUOTA, Bandwidth, burst_file, quota_file, read_bandwidth
 from corewise.kernel.cgroups.files import Files
 from corewise.kernel.cgroups.layout import Version
+from corewise.kernel.cgroups.paths import ancestors
 from corewise.kernel.errors import Missing, Vanished, reading_error, writing_error
-from corewise.kernel.quotas.order import ancestors
 from corewise.policy.reasons import Reason
 from corewise.quantities import Microseconds
 

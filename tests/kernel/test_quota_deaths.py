@@ -18,9 +18,9 @@ from corewise.actions import QuotaOwner, WriteQuota
 from corewise.kernel.cgroups.cpu import read_bandwidth, read_burst, write_burst, write_quota
 from corewise.kernel.cgroups.files import CgroupFiles, Files
 from corewise.kernel.cgroups.layout import Version, find_layout
-from corewise.kernel.quotas.writer import QuotaWriter, go_on
+from corewise.kernel.quotas.writer import QuotaWriter
 from corewise.kernel.writing.journal import Journal
-from corewise.kernel.writing.pen import Point
+from corewise.kernel.writing.pen import Point, go_on
 from corewise.quantities import Microseconds
 from kernel.cgroup_trees import KernelRules, bound, divided, in_order_everywhere, killed_child, plain_tree
 

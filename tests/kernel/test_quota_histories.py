@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from corewise.actions import QuotaOwner, WriteQuota
 from corewise.kernel.cgroups.cpu import burst_file, quota_file, quota_text, read_bandwidth
 from corewise.kernel.cgroups.layout import Version
+from corewise.kernel.cgroups.paths import ancestors
 from corewise.kernel.errors import Refused
-from corewise.kernel.quotas.order import ancestors
 from corewise.kernel.quotas.writer import QuotaWriter
 from corewise.kernel.writing.journal import MemoryLog
 from corewise.kernel.writing.pen import Point

@@ -11,7 +11,7 @@ API for the agent (all synchronous; a cycle over 330 cgroups takes milliseconds)
     read_bandwidth(files, cgroup) -> Bandwidth(quota | None, period)      # kernel.cgroups.cpu
     read_usage(files, cgroup) -> nanoseconds of CPU time
 
-    with Journal.open(state_dir, boot=…) as journal:             # kernel.writing.journal; JournalHeld if taken
+    with Journal.open(state_dir, boot=…) as journal:             # kernel.writing.journal; or JournalHeld
         writer = QuotaWriter(files, journal, now=time.time)      # kernel.quotas.writer; loads the ledger
         report = writer.reconcile(QuotaOwner.NORMALIZATION, actions)   # the owner's whole wanted state
         report = writer.apply(actions)                           # some of it, at once (one pod, from NRI)
