@@ -1,0 +1,105 @@
+"""The agent's own code, holding back the offline pods of a real node; in its loop is nothing of a test's.
+
+The journal of writes is a real one, in a directory of its own. ``root`` is where the machine's load is read
+(proc/stat, proc/meminfo); cgroups are this machine's. Leaving it puts everything back as kubelet made it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from corewise.agent.colocation.keeper import OfflineKeeper, Tick
+from corewise.agent.local_node import LocalNode
+from corewise.agent.node_cgroups import NodeCgroups
+from corewise.agent.objects import QuotaPod
+from corewise.kernel.writing.journal import Journal
+from corewise.policy.colocation import OversubscriptionSettings, SuppressionMode, SuppressionSettings
+from corewise.policy.names import OVERSUBSCRIPTION
+from corewise.quantities import ONE, Seconds
+from corewise.suppression.offer import Amounts
+from real_load.kubelet_tree import KubeletTree
+from real_load.runs import Held
+
+_MEMORY = 8 << 30
+BOOT = "11111111-2222-3333-4444-555555555555"
+
+
+OPTION_1 = SuppressionSettings()
+"""The defaults: one quota for all offline pods."""
+
+OPTION_2 = SuppressionSettings(mode=SuppressionMode.PER_POD_QUOTA)
+"""The defaults with a quota for each offline pod."""
+
+EACH_SECOND = OversubscriptionSettings(interval=Seconds(1))
+
+
+class Agent:
+    """An agent on a real node of so many milli-CPU."""
+
+    def __init__(
+        self,
+        tree: KubeletTree,
+        pods: Sequence[QuotaPod],
+        milli: int,
+        directory: Path,
+        *,
+        suppression: SuppressionSettings = OPTION_1,
+        root: Path = Path("/"),
+    ) -> None:
+        self._tree = tree
+        self._pods = pods
+        self._exit = ExitStack()
+        log = self._exit.enter_context(Journal.open(directory, boot=BOOT, now=time.time))
+        self.cgroups = NodeCgroups(Path("/"), tree.root, log, now=time.time)
+        self._exit.callback(self.cgroups.close)
+        self.keeper = OfflineKeeper(LocalNode("n1", root, self.cgroups), root)
+        self.keeper.settings(EACH_SECOND, suppression)
+        self._allocatable = Amounts(milli, _MEMORY)
+        self.label("true")
+        self.ticks: list[Tick] = []
+        self.after: Callable[[float], None] | None = None
+
+    def label(self, text: str | None) -> None:
+        """Label the Node as somebody switches oversubscription."""
+        labels = {} if text is None else {OVERSUBSCRIPTION: text}
+        self.keeper.node(labels, self._allocatable, ONE)
+
+    def tick(self, now: float) -> Held:
+        """Do what an interval asks for, and say what offline pods have now."""
+        tick = self.keeper.tick(now, time.time(), self._pods)
+        self.ticks.append(tick)
+        if self.after:
+            self.after(now)
+        holds = tick.report.suppression if tick.report else None
+        if holds is None:
+            return Held()
+        if holds.mode == SuppressionMode.PER_POD_QUOTA:
+            return Held(self._pods_together())
+        return Held(holds.quota_milli, holds.target_milli)
+
+    def _pods_together(self) -> int:
+        """Return what the quotas of all offline pods come to, in milli-CPU."""
+        cgroups = self._tree.files.children(self._tree.best_effort)
+        return sum((self._tree.quota(cgroup) or 0) // 100 for cgroup in cgroups)
+
+    def restore(self) -> None:
+        """Put everything back."""
+        self.cgroups.find().writer.restore()
+
+    def stop(self) -> None:
+        """End as a killed process does: nothing is put back."""
+        self._exit.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.restore()
+        self.stop()

@@ -1,0 +1,134 @@
+"""One run of a scenario with real processes: what online and offline pods got in every second.
+
+The processes of the online pod follow the scenario's curve, one on each CPU of the machine, at slots spread
+evenly; those of offline pods always want more, one in each pod, on whichever CPU. Whatever holds offline pods
+back has its tick each second, in real time, right after the counters have been read.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from corewise.agent.objects import QuotaPod
+from corewise.local.closed_loop import Sample, Series
+from real_load.crew import Crew, Curve, Worker
+from real_load.kubelet_tree import KubeletTree
+from real_load.scenarios import WARM_UP, Scenario
+from real_load.spinner import SLOT
+
+_NANO = 1_000_000_000
+_FULL = ((0.0, 1.0),)
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What offline pods are held to after a tick, in milli-CPU; None is no bound."""
+
+    quota: int | None = None
+    target: int | None = None
+
+
+class Holder(Protocol):
+    """Something that holds offline pods back."""
+
+    def tick(self, now: float) -> Held: ...
+
+
+class Nobody:
+    """Holds nobody back."""
+
+    def tick(self, now: float) -> Held:
+        return Held()
+
+
+@dataclass(frozen=True, slots=True)
+class Second:
+    """One second of a run: work done per second, CPUs used, and what came of the tick at its end."""
+
+    at: float
+    work: float
+    online: float
+    offline: float
+    held: Held
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """The real node of a run; online and offline pods are there."""
+
+    tree: KubeletTree
+    online: QuotaPod
+    offline: Sequence[QuotaPod]
+    cpus: Sequence[int] = tuple(sorted(os.sched_getaffinity(0)))
+
+    def run(self, scenario: Scenario, holder: Holder | None, *, lead: float = 0.5) -> list[Second]:
+        """Run a scenario with offline pods, or without if ``holder`` is None."""
+        began = time.monotonic() + lead
+        with Crew() as crew:
+            online = [
+                self._start(crew, self.online, scenario.curve, began + SLOT * index / len(self.cpus), cpu)
+                for index, cpu in enumerate(self.cpus)
+            ]
+            for pod in self.offline if holder else ():
+                self._start(crew, pod, _FULL, began)
+            return self._follow(crew, online, scenario.seconds, began, holder or Nobody())
+
+    def _start(self, crew: Crew, pod: QuotaPod, curve: Curve, began: float, cpu: int | None = None) -> Worker:
+        directories = self.tree.process_directories(self.tree.container(pod))
+        return crew.start(directories, curve, began, cpu)
+
+    def _follow(
+        self, crew: Crew, online: Sequence[Worker], seconds: int, began: float, holder: Holder
+    ) -> list[Second]:
+        rows = []
+        time.sleep(max(0.0, began - time.monotonic()))
+        before = self._counters(crew, online)
+        holder.tick(before[0])
+        for number in range(1, seconds + 1):
+            time.sleep(max(0.0, began + number - time.monotonic()))
+            after = self._counters(crew, online)
+            held = holder.tick(after[0])
+            work, used, lent = (
+                (now - then) / (after[0] - before[0]) for now, then in zip(after[1:], before[1:], strict=True)
+            )
+            rows.append(Second(after[0] - began, work, used / _NANO, lent / _NANO, held))
+            before = after
+        return rows
+
+    def _counters(self, crew: Crew, online: Sequence[Worker]) -> tuple[float, int, int, int]:
+        """Return the time, work done, and CPU time of online and offline pods."""
+        used = self.tree.usage(self.tree.pod(self.online))
+        lent = self.tree.usage(self.tree.best_effort)
+        return time.monotonic(), crew.done(online), used, lent
+
+
+def series(
+    node: Node, scenario: Scenario, rows: Sequence[Second], alone: Sequence[Second], step: int
+) -> Series:
+    """Join a run with one of online work alone to what figures are taken of; the warm-up is left out."""
+    samples = []
+    start = 0.0
+    for row, lone in zip(rows, alone, strict=True):
+        load = scenario.mean(start, min(row.at, scenario.seconds))
+        samples.append(_sample(node, row, lone, len(node.cpus) * load))
+        start = row.at
+    return Series(len(node.cpus), step, scenario.jumps, tuple(samples[WARM_UP:]))
+
+
+def _sample(node: Node, row: Second, lone: Second, wanted: float) -> Sample:
+    whole = len(node.cpus) * 1000
+    target = row.held.target if row.held.target is not None else row.held.quota
+    return Sample(
+        at=row.at,
+        quota=row.held.quota,
+        target=whole if target is None else target,
+        online_wanted=wanted,
+        work=row.work,
+        work_alone=lone.work,
+        offline=row.offline,
+        offline_wanted=float(len(node.offline)),
+    )
