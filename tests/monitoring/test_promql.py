@@ -1,4 +1,4 @@
-"""The reader of PromQL that the tests of alerts and dashboard rely on finds every metric, and nothing else."""
+"""The reader of PromQL that the tests of alerts and dashboard rely on finds metrics, and nothing else."""
 
 from __future__ import annotations
 

@@ -17,7 +17,6 @@ from corewise.manager.listing import ListedCluster, ListedNode, Which, list_clus
 
 _CONDITION_TAINTS = "node.kubernetes.io/"
 _KEEPS_PODS_AWAY = frozenset({"NoSchedule", "NoExecute"})
-_SHOWN_NODES = 5
 
 
 @click.command()
@@ -90,10 +89,8 @@ def _problems(rows: list[Row]) -> Iterable[str]:
         if row.problem:
             named[row.problem].append(row.name)
     for reason, nodes in named.items():
-        more = f" and {len(nodes) - _SHOWN_NODES} more" if len(nodes) > _SHOWN_NODES else ""
         verb = "has" if len(nodes) == 1 else "have"
-        shown = ", ".join(nodes[:_SHOWN_NODES])
         yield (
-            f"{output.count(len(nodes), 'node')} {verb} a problem: {shown}{more} {reason} "
+            f"{output.count(len(nodes), 'node')} {verb} a problem: {output.some(nodes)} {reason} "
             f"(corewise explain node {nodes[0]})"
         )

@@ -121,6 +121,12 @@ def count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
+def some(names: Sequence[str], shown: int = 5) -> str:
+    """Return the first names, and how many more there are."""
+    more = f" and {len(names) - shown} more" if len(names) > shown else ""
+    return ", ".join(names[:shown]) + more
+
+
 def percent(part: int, whole: int) -> str:
     """Return " (73%)", rounded down as kubectl does, or nothing when there is no whole."""
     return f" ({part * 100 // whole}%)" if whole > 0 else ""
