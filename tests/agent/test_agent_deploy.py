@@ -98,6 +98,8 @@ async def test_the_agent_uses_exactly_what_its_role_grants(
     monkeypatch.setattr(world.server.cluster.authorizer, "require", recorder.require)
     web = await world.start(manifest("web", container("a", "1")))
     await world.ratio("1.50")
+    await world.allocatable()
+    await world.label("true")
 
     async def applied(ratio: str) -> bool:
         found = await world.client.get(TOPOLOGIES, "n1")
@@ -107,6 +109,7 @@ async def test_the_agent_uses_exactly_what_its_role_grants(
     async with world.agent():
         await world.has(web, "a", 66_667)
         await eventually(lambda: applied("1.50"))
+        await eventually(world.report)
         await world.ratio("2.00")
         await eventually(lambda: applied("2.00"))
     assert recorder.refused == []

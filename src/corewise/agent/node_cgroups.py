@@ -48,6 +48,10 @@ class Found:
             why="held since before the restart",
         )
 
+    def bounded_by(self, owner: QuotaOwner) -> frozenset[str]:
+        """Return the cgroups that an owner bounds."""
+        return frozenset(cgroup for cgroup, hold in self.writer.held.items() if owner in hold.bounds)
+
 
 class NodeCgroups:
     """The cgroups below a root. ``wrap`` may stand between them and who uses them, as a dry run does."""

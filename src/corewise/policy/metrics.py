@@ -196,7 +196,7 @@ TOPOLOGY_WRITES = _counter(
 AGENT_LOOP_SECONDS = Metric(
     "corewise_agent_loop_duration_seconds",
     MetricType.HISTOGRAM,
-    "Time that one round of a loop took (quotas, topology).",
+    "Time that one round of a loop took (quotas, topology, oversubscription).",
     ("loop",),
     (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 2.0),
     AGENT,
@@ -248,9 +248,10 @@ OVERSUBSCRIPTION_LAST_SAMPLE = _gauge(
     "When the last good sample was taken.",
     by=AGENT,
 )
-OVERSUBSCRIPTION_SAMPLES_MISSED = _counter(
+OVERSUBSCRIPTION_SAMPLES_MISSED = _tally(
     "corewise_oversubscription_samples_missed_total",
-    "Samples that could not be taken or were not believable, by reason code.",
+    "Samples that could not be taken or were not believable, by what was wrong (unreadable, clock, stale, "
+    "backwards, absurd).",
     "reason",
     by=AGENT,
 )
@@ -282,7 +283,7 @@ SUPPRESSION_TARGET = _gauge(
     "Quota that the steps lead to, raw; no series while there is no target.",
     by=AGENT,
 )
-SUPPRESSION_ADJUSTMENTS = _counter(
+SUPPRESSION_ADJUSTMENTS = _tally(
     "corewise_suppression_adjustments_total",
     "Changes of a quota by suppression, by direction (down, up).",
     "direction",

@@ -1,0 +1,124 @@
+"""Offline pods' own limits, from the batch resources that kubelet knows nothing of.
+
+They stay as long as the pod does, whatever the node's label says: the pod asked for them. What comes back is
+kubelet's: no quota. The period of a cgroup is read when it is met for the first time; one that is not there
+has ended, or has not begun.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from corewise.actions import QuotaOwner, WriteQuota
+from corewise.agent.colocation.offline_pods import OfflinePod
+from corewise.agent.colocation.pod_suppression import LimitedPod
+from corewise.agent.node_cgroups import Found
+from corewise.kernel.cgroups.cpu import Bandwidth, read_bandwidth
+from corewise.kernel.errors import KernelError, Missing
+from corewise.kernel.writing.report import Report, Written
+from corewise.policy.reasons import Reason
+from corewise.quantities import Microseconds, Ratio
+from corewise.suppression.batch_limits import quota
+
+
+@dataclass(slots=True)
+class Brought:
+    """What was done. ``limited``: the pods that have a limit and a cgroup. ``problems`` are by cgroup."""
+
+    written: list[Written] = field(default_factory=list)
+    limited: list[LimitedPod] = field(default_factory=list)
+    problems: dict[str, str] = field(default_factory=dict)
+
+    def add(self, report: Report) -> None:
+        self.written += report.written
+        self.problems |= {cgroup: str(error) for cgroup, error in report.failed.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class _Limit:
+    """A cgroup that is to have a quota: whose, and its batch-cpu limit in milli-CPU."""
+
+    cgroup: str
+    pod: str
+    container: str
+    milli: int
+
+    def quota(self, period: Microseconds, ratio: Ratio) -> Microseconds:
+        return Microseconds(quota(self.milli, period=period, normalization=ratio) or 0)
+
+    def action(self, period: Microseconds, ratio: Ratio) -> WriteQuota:
+        whose = f"pod {self.pod}" + (f" container {self.container}" if self.container else "")
+        return WriteQuota(
+            cgroup=self.cgroup,
+            owner=QuotaOwner.BATCH_LIMIT,
+            quota=self.quota(period, ratio),
+            base=None,
+            period=period,
+            reason=Reason.BATCH_LIMIT_APPLIED,
+            why=f"{whose}: batch-cpu limit {self.milli} / {ratio}",
+        )
+
+
+class BatchLimits:
+    """The limits of one node's offline pods."""
+
+    def __init__(self) -> None:
+        self._met: dict[str, Bandwidth] = {}
+
+    def bring(self, found: Found, pods: Iterable[OfflinePod], ratio: Ratio) -> Brought:
+        """Bring every offline pod to its limits.
+
+        Raises:
+            JournalError: if nothing can be written.
+        """
+        done = Brought()
+        limits = {limit.cgroup: limit for pod in pods for limit in _limits(pod)}
+        self._met = {cgroup: met for cgroup in limits if (met := self._meet(found, cgroup, done)) is not None}
+        wanted = [limits[cgroup].action(met.period, ratio) for cgroup, met in self._met.items()]
+        if wanted or found.bounded_by(QuotaOwner.BATCH_LIMIT):
+            report = found.writer.reconcile(QuotaOwner.BATCH_LIMIT, wanted)
+            done.add(report)
+            foreign = {
+                cgroup: period for cgroup, period in report.foreign_periods.items() if cgroup in self._met
+            }
+            self._met |= {
+                cgroup: Bandwidth(self._met[cgroup].quota, period) for cgroup, period in foreign.items()
+            }
+            if foreign:
+                again = (limits[cgroup].action(period, ratio) for cgroup, period in foreign.items())
+                done.add(found.writer.apply(again))
+        done.limited = list(self._limited(limits, ratio))
+        return done
+
+    def _meet(self, found: Found, cgroup: str, done: Brought) -> Bandwidth | None:
+        """Return the period; beside it a quota that the cgroup is met with now and that nobody accounts
+        for.
+        """
+        known = self._met.get(cgroup)
+        if known is not None:
+            return replace(known, quota=None)
+        try:
+            met = read_bandwidth(found.files, cgroup)
+        except Missing:
+            return None
+        except KernelError as error:
+            done.problems[cgroup] = str(error)
+            return None
+        return replace(met, quota=None) if cgroup in found.writer.held else met
+
+    def _limited(self, limits: Mapping[str, _Limit], ratio: Ratio) -> Iterator[LimitedPod]:
+        for cgroup, met in self._met.items():
+            limit = limits[cgroup]
+            if not limit.container:
+                yield LimitedPod(limit.pod, cgroup, limit.quota(met.period, ratio), met.period, met.quota)
+
+
+def _limits(pod: OfflinePod) -> Iterator[_Limit]:
+    """Yield the cgroups of a pod that are to have a quota."""
+    if pod.spec.cpu_limit:
+        yield _Limit(pod.cgroup, pod.name, "", pod.spec.cpu_limit)
+    for container in (*pod.spec.containers, *pod.spec.init_containers):
+        cgroup = pod.containers.get(container.name)
+        if cgroup is not None and container.cpu_limit:
+            yield _Limit(cgroup, pod.name, container.name, container.cpu_limit)

@@ -1,0 +1,164 @@
+"""Runs the keeper of offline pods: on time, with the settings in force; tells the API server what came of it.
+
+A tick is made each interval, and 1 s after the first look, so that a node offers soon after its label says
+so. A change of the Node, its pods or the ConfigMap is answered at once, but without a sample: a short one is
+noise.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+
+from corewise.agent.colocation.configuration import ColocationConfiguration
+from corewise.agent.colocation.keeper import OfflineKeeper, Tick
+from corewise.agent.colocation.node_facts import raw_allocatable
+from corewise.agent.colocation.publisher import Publisher, write_publication
+from corewise.agent.local_node import LocalNode
+from corewise.agent.objects import AgentNode
+from corewise.agent.options import AgentOptions
+from corewise.agent.printing import print_node_patch, print_writes
+from corewise.agent.topology_reporter import result_of
+from corewise.agent.watched import Watched
+from corewise.kube.client import Client
+from corewise.kube.clock import Clock
+from corewise.kube.errors import KubeError
+from corewise.policy import metrics
+from corewise.prometheus.exposition import Exposition
+from corewise.service.supervision import Pulses
+
+NAME = "oversubscription"
+FIRST_PAUSE = 1.0
+"""Seconds between the first look and the next one."""
+SHORTEST_PAUSE = 0.1
+_LONG_SILENCE = 6
+_CONFIG_WITHIN = 5.0
+"""Seconds that the ConfigMap is waited for before the rest begins without it."""
+
+
+class OfflineLoop:
+    """The loop of one agent."""
+
+    def __init__(
+        self,
+        client: Client,
+        local: LocalNode,
+        watched: Watched,
+        options: AgentOptions,
+        *,
+        metrics: Exposition,
+        clock: Clock,
+        write: Callable[[str], object],
+    ) -> None:
+        self._client = client
+        self._local = local
+        self._watched = watched
+        self._options = options
+        self._metrics = metrics
+        self._clock = clock
+        self._write = write
+        self._due = asyncio.Event()
+        self._labels: object = None
+        self._read: object = self
+        self.configuration = ColocationConfiguration()
+        self.keeper = OfflineKeeper(local, options.root)
+        self.publisher = Publisher()
+
+    def wake(self) -> None:
+        """Have what need not wait for the next interval done as soon as may be."""
+        self._due.set()
+
+    def node_changed(self, node: AgentNode) -> None:
+        """Take note of a change of the Node: its labels count, and heartbeats do not."""
+        if node.metadata.labels != self._labels:
+            self._labels = node.metadata.labels
+            self.wake()
+
+    async def run(self, pulses: Pulses) -> None:
+        """Keep the node's offline pods until cancelled."""
+        await self._watched.synced()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_CONFIG_WITHIN):
+                await self._watched.config_synced()
+        tick_at = self._clock.monotonic()
+        while True:
+            self._due.clear()
+            now = self._clock.monotonic()
+            if now >= tick_at:
+                tick_at = self._next(await self.pass_on(now, sample=True), tick_at, now)
+            else:
+                await self.pass_on(now, sample=False)
+            pulses.beat(NAME, self.keeper.interval * _LONG_SILENCE)
+            await self._clock.sleep(SHORTEST_PAUSE)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(max(0.0, tick_at - self._clock.monotonic())):
+                    await self._due.wait()
+
+    async def once(self) -> bool:
+        """Take one sample of a second, act and tell; return whether all went well."""
+        await self._watched.config_synced()
+        first = await self.pass_on(self._clock.monotonic(), sample=True)
+        if not self.keeper.on:
+            return not first.problems
+        await self._clock.sleep(FIRST_PAUSE)
+        tick = await self.pass_on(self._clock.monotonic(), sample=True)
+        return not tick.problems
+
+    async def pass_on(self, now: float, *, sample: bool) -> Tick:
+        """Do one round, and tell the API server what came of it."""
+        node = self._watched.node
+        if node is None or not self._local.is_seen:
+            return Tick()
+        self._configure(node)
+        pods = self._watched.pods
+        began = self._clock.monotonic()
+        wall = self._clock.now().timestamp()
+        tick = self.keeper.tick(now, wall, pods) if sample else self.keeper.settle(pods)
+        self._metrics.observe(metrics.AGENT_LOOP_SECONDS, self._clock.monotonic() - began, NAME)
+        if self._options.dry_run:
+            print_writes(tick.written, self._write)
+        await self._publish(tick, node, now)
+        return tick
+
+    def stop(self) -> None:
+        """Give back what is to be given back at the end of the agent."""
+        if not self._options.dry_run:
+            self.keeper.stop()
+
+    def _next(self, tick: Tick, tick_at: float, now: float) -> float:
+        """Return when the next tick is due: on time, unless a tick has been missed."""
+        if self.keeper.on and not tick.sampled and not self.keeper.has_measured:
+            return now + min(FIRST_PAUSE, self.keeper.interval)
+        following = tick_at + self.keeper.interval
+        return following if following > now else now + self.keeper.interval
+
+    def _configure(self, node: AgentNode) -> None:
+        """Take the ConfigMap if it is known and another one, and what both it and the Node say."""
+        config_map = self._watched.config
+        if self._watched.is_config_known and config_map is not self._read:
+            self.configuration.read(config_map)
+            self._read = config_map
+            self._local.complaints.hear("ConfigMap", self.configuration.problems)
+        labels = node.metadata.labels
+        self.keeper.settings(
+            self.configuration.oversubscription(labels), self.configuration.suppression(labels)
+        )
+        self.keeper.node(labels, raw_allocatable(node), self._local.ratio)
+
+    async def _publish(self, tick: Tick, node: AgentNode, now: float) -> None:
+        publication = self.publisher.change(tick, node, self._local.ratio, now)
+        if publication is None:
+            return
+        problems: dict[str, str] = {}
+        try:
+            if self._options.dry_run:
+                print_node_patch(node.metadata.name, publication.body, self._write)
+            else:
+                await write_publication(self._client, node.metadata.name, publication)
+                self._metrics.count(metrics.OVERSUBSCRIPTION_WRITES, "ok")
+            self.publisher.done(publication, now)
+        except KubeError as error:
+            self._metrics.count(metrics.OVERSUBSCRIPTION_WRITES, result_of(error))
+            tick.problems["publication"] = problems["publication"] = str(error)
+        self._local.complaints.hear("offer on the Node", problems)
