@@ -58,11 +58,15 @@ class Agent:
         self.cgroups = NodeCgroups(Path("/"), tree.root, log, now=time.time)
         self._exit.callback(self.cgroups.close)
         self.keeper = OfflineKeeper(LocalNode("n1", root, self.cgroups), root)
-        self.keeper.settings(EACH_SECOND, suppression)
+        self.set(suppression)
         self._allocatable = Amounts(milli, _MEMORY)
         self.label("true")
         self.ticks: list[Tick] = []
         self.after: Callable[[float], None] | None = None
+
+    def set(self, suppression: SuppressionSettings) -> None:
+        """Configure suppression."""
+        self.keeper.settings(EACH_SECOND, suppression)
 
     def label(self, text: str | None) -> None:
         """Label the Node as somebody switches oversubscription."""

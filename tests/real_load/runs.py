@@ -49,7 +49,7 @@ class Nobody:
 class Second:
     """One second of a run: work done per second, CPUs used, and what came of the tick at its end."""
 
-    at: float
+    at: int
     work: float
     online: float
     offline: float
@@ -95,7 +95,7 @@ class Node:
             work, used, lent = (
                 (now - then) / (after[0] - before[0]) for now, then in zip(after[1:], before[1:], strict=True)
             )
-            rows.append(Second(after[0] - began, work, used / _NANO, lent / _NANO, held))
+            rows.append(Second(number, work, used / _NANO, lent / _NANO, held))
             before = after
         return rows
 
