@@ -7,14 +7,23 @@ import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from corewise.actions import QuotaOwner, WriteQuota
-from corewise.kernel.cgroups.cpu import SMALLEST_QUOTA, Bandwidth, burst_file, quota_file, read_bandwidth
+from corewise.actions import QuotaOwner, Setting, SettingOwner, WriteQuota, WriteSetting
+from corewise.kernel.cgroups.cpu import (
+    SMALLEST_QUOTA,
+    Bandwidth,
+    burst_file,
+    quota_file,
+    read_bandwidth,
+    weight_file,
+)
 from corewise.kernel.cgroups.files import Files
 from corewise.kernel.cgroups.layout import Version
+from corewise.kernel.cgroups.memory import limit_file, read_memory_usage
 from corewise.kernel.cgroups.paths import ancestors
 from corewise.kernel.errors import Missing, Vanished, reading_error, writing_error
 from corewise.policy.reasons import Reason
 from corewise.quantities import Microseconds
+from corewise.topology import CPUSet
 
 PERIOD = 100_000
 UNLIMITED = (1 << 63) - 4096
@@ -78,6 +87,8 @@ class StoredCgroups:
             raise writing_error(f"{cgroup}/{file}", OSError(code, ""), value=text)
         if file == "cpu.max" and " " not in text:
             text = f"{text} {self.contents[cgroup][file].split()[1]}"
+        if file in {"memory.max", "memory.limit_in_bytes"}:
+            text = whole_pages(text)
         self.contents[cgroup][file] = text
         self.writes.append((cgroup, file, text))
 
@@ -88,10 +99,20 @@ class StoredCgroups:
         return tuple(each for each in self.contents if each != "/" and next(ancestors(each)) == cgroup)
 
 
-class KernelRules:
-    """What the kernel refuses, in front of files that take everything. Refuses as the kernel does: EINVAL.
+def whole_pages(limit: str) -> str:
+    """Return a memory limit as the kernel shows it."""
+    if limit == "-1":
+        return str(UNLIMITED)
+    return limit if limit == "max" else str(int(limit) // 4096 * 4096)
 
-    Quota below 1000 us; a burst above the quota; on v1 a child above its nearest bounded ancestor.
+
+class KernelRules:
+    """What the kernel refuses, in front of files that take everything.
+
+    Quota below 1000 us; a burst above the quota; on v1 a child above its nearest bounded ancestor (EINVAL).
+    A v2 weight out of range (ERANGE). On v1 a CPU set that is not within the parent's (EACCES), or that does
+    not hold the children's (EBUSY). A memory limit below what is in use is refused on v1 (EBUSY); on v2 it
+    would kill, so here it is the end of the test.
     """
 
     def __init__(self, files: Files) -> None:
@@ -109,10 +130,33 @@ class KernelRules:
         return self._files.children(cgroup)
 
     def write(self, cgroup: str, file: str, text: str) -> None:
-        if self._files.exists(cgroup) and not self._allows(cgroup, file, text):
+        code = self._refusal(cgroup, file, text) if self._files.exists(cgroup) else 0
+        if code:
             self.refused.append((cgroup, file, text))
-            raise writing_error(f"{cgroup}/{file}", OSError(errno.EINVAL, ""), value=text)
+            raise writing_error(f"{cgroup}/{file}", OSError(code, ""), value=text, opened=True)
         self._files.write(cgroup, file, text)
+
+    def _refusal(self, cgroup: str, file: str, text: str) -> int:
+        if file.startswith("cpuset."):
+            return self._nested(cgroup, file, CPUSet.parse(text)) if self.version is Version.V1 else 0
+        if file == limit_file(self.version):
+            kills = text.isdigit() and int(text) < read_memory_usage(self._files, cgroup)
+            assert not kills or self.version is Version.V1, f"{text} is below what {cgroup} uses"
+            return errno.EBUSY if kills else 0
+        if file == weight_file(self.version):
+            return 0 if self.version is Version.V1 or 1 <= int(text) <= 10_000 else errno.ERANGE
+        if file in {quota_file(self.version), burst_file(self.version)}:
+            return 0 if self._allows(cgroup, file, text) else errno.EINVAL
+        return 0
+
+    def _nested(self, cgroup: str, file: str, cpus: CPUSet) -> int:
+        below = (self._files.read(child, file) for child in self._files.children(cgroup))
+        if any(not CPUSet.parse(each) <= cpus for each in below):
+            return errno.EBUSY
+        parent = next(ancestors(cgroup), None)
+        if parent is not None and not cpus <= CPUSet.parse(self._files.read(parent, file)):
+            return errno.EACCES
+        return 0
 
     def _allows(self, cgroup: str, file: str, text: str) -> bool:
         present = read_bandwidth(self._files, cgroup)
@@ -190,6 +234,19 @@ def bound(
     wanted = None if quota is None else Microseconds(quota)
     kubelets = None if base is None else Microseconds(base)
     return WriteQuota(cgroup, owner, wanted, kubelets, Microseconds(period), Reason.RATIO_FROM_MODEL, why)
+
+
+def setting(
+    cgroup: str,
+    what: Setting,
+    value: str,
+    base: str | None = None,
+    *,
+    owner: SettingOwner = SettingOwner.BATCH,
+    why: str = "as asked",
+) -> WriteSetting:
+    """Return the action that sets something."""
+    return WriteSetting(cgroup, what, owner, value, base, Reason.BATCH_LIMIT_APPLIED, why)
 
 
 def divided(amount: int, ratio: int) -> int:

@@ -64,6 +64,11 @@ class Reason(StrEnum):
     QUOTA_BOUNDED_BY_PARENT = "QuotaBoundedByParent"
     QUOTA_DRIFT_REPAIRED = "QuotaDriftRepaired"
 
+    # weights, CPU sets and memory limits of cgroups
+    SETTING_RESTORED = "SettingRestored"
+    SETTING_BOUNDED_BY_PARENT = "SettingBoundedByParent"
+    SETTING_DRIFT_REPAIRED = "SettingDriftRepaired"
+
     # oversubscription: what is offered to offline pods
     OFFER_FROM_IDLE = "OfferFromIdle"
     OFFER_LESS_PINNED = "OfferLessPinned"
@@ -371,6 +376,28 @@ _SUPPRESSION = {
     ),
 }
 
+_SETTINGS = {
+    Reason.SETTING_RESTORED: ReasonText("Nobody sets this any more: what was there before was put back."),
+    Reason.SETTING_BOUNDED_BY_PARENT: ReasonText(
+        "On cgroup v1 the CPUs and memory nodes of a cgroup are among its parent's, and the parent has fewer "
+        "than were there before; they come back with the parent's."
+    ),
+    Reason.SETTING_DRIFT_REPAIRED: ReasonText(
+        "Somebody else had changed a weight, CPU set or memory limit that corewise sets; it was put back.",
+        "Find out who else writes to this node's cgroups, if this comes again and again.",
+    ),
+}
+
 REASONS: Mapping[Reason, ReasonText] = MappingProxyType(
-    {**_NORMALIZATION, **_CONFIGURATION, **_RATIO, **_SAFETY, **_STATUS, **_QUOTAS, **_OFFER, **_SUPPRESSION}
+    {
+        **_NORMALIZATION,
+        **_CONFIGURATION,
+        **_RATIO,
+        **_SAFETY,
+        **_STATUS,
+        **_QUOTAS,
+        **_SETTINGS,
+        **_OFFER,
+        **_SUPPRESSION,
+    }
 )
