@@ -226,7 +226,7 @@ def _two_places(text: str) -> str:
 
 def _steps(number: Decimal, places: int) -> Fraction:
     """Return a number of no great size in units of a decimal place. Of a speck (1e-999999999) a half does."""
-    if 0 < abs(number) < Decimal(1).scaleb(-places):
+    if 0 < number.copy_abs() < Decimal(1).scaleb(-places):
         return Fraction(1, 2)
     return Fraction(number) * 10**places if number else Fraction(0)
 

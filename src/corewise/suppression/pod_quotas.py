@@ -7,7 +7,8 @@
 
 In each cycle the first ``pods_a_cycle`` of those that can still be moved lose, or gain,
 ``quota_step x limit``, at least one microsecond; never below max(10 % of the limit, 1000 us), never above
-the limit. If none can be moved, the task ends. A suppression that ends below ``recover`` turns into a recovery in the same cycle.
+the limit. If none can be moved, the task ends. A suppression that ends below ``recover`` turns into a
+recovery in the same cycle.
 
 The limit is the batch-cpu limit divided by the normalization ratio: physical, in microseconds of the pod's
 period. A pod without one is skipped. What a pod has is read from its cgroup, so a restart loses nothing; a
