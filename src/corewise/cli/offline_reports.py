@@ -1,7 +1,7 @@
 """What a Node says about its offline pods: its agent's report, how old it is, and its state in a word (pure).
 
-A report older than three intervals and a minute is *stale*: the agent publishes at least once a minute, so
-it is not there, or cannot write.
+A report is *stale* if its last sample, and those that it says are missing since, were due more than three
+intervals and a minute ago: the agent publishes at least once a minute, so it is gone, or cannot write.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from corewise.policy.reasons import Reason
 
 _PUBLISHED_WITHIN = 60
 _INTERVALS = 3
+_NEVER = 1970
+"""The year of a sample that there never was."""
 _BITES = 95
 """Percent of their quota that offline pods use where the quota is what holds them."""
 _SQUEEZING = frozenset(
@@ -27,7 +29,7 @@ SUPPRESSING, RECOVERING = "suppressing", "recovering"
 
 @dataclass(frozen=True, slots=True)
 class NodeReport:
-    """A node and its report. ``age`` is in whole seconds; None without a report, or of one without a time.
+    """A node and its report. ``age`` is that of the last sample in whole seconds; None if there was none.
 
     ``unreadable``: there is an annotation, and it is no report. ``labelled``: oversubscription is asked for.
     """
@@ -41,9 +43,12 @@ class NodeReport:
     @property
     def stale(self) -> bool:
         """Whether there is a report, and it is too old to be relied on."""
-        if self.report is None:
+        report = self.report
+        if report is None:
             return False
-        return self.age is None or self.age > _INTERVALS * self.report.interval_seconds + _PUBLISHED_WITHIN
+        if self.age is None:
+            return report.state is not OfferState.WITHDRAWN
+        return self.age > (_INTERVALS + report.missing) * report.interval_seconds + _PUBLISHED_WITHIN
 
 
 def node_report(
@@ -62,7 +67,8 @@ def node_report(
 
 def _age(time: str, now: datetime) -> int | None:
     try:
-        return max(0, int((now - datetime.fromisoformat(time)).total_seconds()))
+        moment = datetime.fromisoformat(time)
+        return max(0, int((now - moment).total_seconds())) if moment.year > _NEVER else None
     except (ValueError, TypeError):
         return None
 

@@ -14,6 +14,7 @@ _OF_THE_OFFER: dict[str, str] = {
     Reason.OFFER_RATIO_ZERO: "ratio is 0",
     Reason.OFFER_FROZEN: "no samples: frozen",
     Reason.OFFER_WITHDRAWN: "no samples: withdrawn",
+    Reason.SAMPLE_MISSED: "no samples yet",
 }
 _OF_THE_QUOTA: dict[str, str] = {
     Reason.SUPPRESSION_AT_FLOOR: "at the floor: {offer}",
