@@ -14,7 +14,7 @@ from what the API holds, read back through watches. A child that dies ends the b
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -134,16 +134,28 @@ class LocalCluster:
         await self._until(lambda: len(self.nodes) >= len(self.machines))
         rooms = self._rooms()
         schedulable = sum(room.total_cpu for room in rooms)
+        raw = sum(machine.allocatable_milli for machine in self.machines.values())
         wanted: list[tuple[PodGroup, int]] = []
         for group in self.plan.groups:
             first = self._copies.get(group.name, 0)
-            wanted += [(group, index) for index in range(first, copies_to_fill(group, schedulable))]
-        placement = place(((group.cpu_milli, group.memory, 1) for group, _ in wanted), rooms)
-        pods = [of_group(*wanted[index], node) for index, node in placement.node_of.items()]
-        for group, index in wanted:
-            self._copies[group.name] = max(self._copies.get(group.name, 0), index + 1)
+            wanted += [(group, index) for index in range(first, copies_to_fill(group, schedulable, raw))]
+            self._copies[group.name] = max(first, copies_to_fill(group, schedulable, raw))
+        online = [each for each in wanted if not each[0].offline]
+        offline = [each for each in wanted if each[0].offline]
+        pods = [*_placed(online, rooms), *_placed(offline, self._rooms_for_offline())]
         await self._create_pods(pods)
         return len(pods)
+
+    def _rooms_for_offline(self) -> list[Room]:
+        """What each machine has for offline pods: its raw CPU and memory, which online pods leave in part.
+
+        Nobody has offered any yet when they are placed; a scheduler would go by ``batch-cpu``.
+        """
+        rooms = []
+        for machine in self.machines.values():
+            amounts = (int(machine.allocatable_milli), int(machine.memory), machine.max_pods)
+            rooms.append(Room(machine.name, amounts, amounts[0]))
+        return rooms
 
     def _rooms(self) -> list[Room]:
         """What each node has left for pods, by what the API says it offers."""
@@ -275,6 +287,12 @@ class LocalCluster:
         async with asyncio.TaskGroup() as tasks:
             for request in requests:
                 tasks.create_task(in_turn(request))
+
+
+def _placed(wanted: Sequence[tuple[PodGroup, int]], rooms: Sequence[Room]) -> list[dict[str, Any]]:
+    """Return the manifests of the pods that there is room for, each with its node."""
+    placement = place(((group.cpu_milli, group.memory, 1) for group, _ in wanted), rooms)
+    return [of_group(*wanted[index], node) for index, node in placement.node_of.items()]
 
 
 @asynccontextmanager

@@ -25,7 +25,10 @@ class InputError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class PodGroup:
-    """Like pods: either so many ``replicas``, or as many as fill a share of the schedulable CPU."""
+    """Like pods: either so many ``replicas``, or as many as fill a share of the CPU.
+
+    That is the schedulable CPU, and for offline pods, whose share should not grow with it, the raw one.
+    """
 
     name: str
     cpu_milli: int
@@ -33,6 +36,8 @@ class PodGroup:
     replicas: int = 0
     fill: float = 0.0
     limited: bool = True
+    offline: bool = False
+    """Whether they request batch CPU and memory; then ``cpu_milli`` and ``memory`` are of these."""
     qos_class: str = "LS"
     load: Load | None = None
     labels: Mapping[str, str] = field(default_factory=dict)

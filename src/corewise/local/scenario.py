@@ -13,7 +13,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from corewise.local.cpu_models import CATALOGUE, CPUModel
-from corewise.local.load import Load
+from corewise.local.load import Load, Shape
 from corewise.local.machines import Machine
 from corewise.local.plan import InputError, Plan, PodGroup
 from corewise.local.yaml_fields import REQUIRED, Fields, read_document
@@ -199,6 +199,7 @@ def _pod_group(fields: Fields) -> PodGroup:
     if cpu < 1:
         fields.note("a pod must request some CPU", key="cpu")
     load = fields.mapping("load")
+    offline = fields.boolean("offline", default=False)
     group = PodGroup(
         name=fields.object_name("name"),
         cpu_milli=max(1, cpu),
@@ -206,7 +207,8 @@ def _pod_group(fields: Fields) -> PodGroup:
         replicas=fields.integer("replicas", 0, low=0, high=1_000_000),
         fill=fields.number("fill", 0.0, low=0, high=1),
         limited=fields.boolean("limited", default=True),
-        qos_class=fields.choice("qosClass", "LS", allowed=_QOS),
+        offline=offline,
+        qos_class=fields.choice("qosClass", "BE" if offline else "LS", allowed=_QOS),
         load=_load(load) if load else None,
         labels=fields.texts("labels"),
     )
@@ -219,6 +221,8 @@ def _load(fields: Fields) -> Load:
     high = fields.number("high", low, low=0, high=1000)
     if high < low:
         fields.note(f"{high:g} is below low ({low:g})", key="high")
-    load = Load(low, high, fields.number("periodSeconds", 60.0, low=1, high=86_400))
+    shape = fields.choice("shape", Shape.WAVE, allowed=tuple(Shape))
+    known = Shape(shape) if shape in set(Shape) else Shape.WAVE
+    load = Load(low, high, fields.number("periodSeconds", 60.0, low=1, high=86_400), known)
     fields.finish()
     return load
