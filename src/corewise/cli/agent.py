@@ -160,9 +160,9 @@ def _print(line: str) -> None:
 @_ROOT
 @_STATE
 def restore_command(root: Path, state_dir: Path | None) -> None:
-    """Put kubelet's quotas back, as the journal of writes has them; no API server is needed.
+    """Put quotas, weights, CPU sets and memory limits of cgroups back, as the journal has them.
 
-    The agent must not run: it would divide them again. A second call does nothing.
+    No API server is needed. The agent must not run: it would write again. A second call does nothing.
     """
     try:
         report = restore(root, state_dir or root / STATE_DIR)
@@ -171,7 +171,8 @@ def restore_command(root: Path, state_dir: Path | None) -> None:
     except KernelError as error:
         raise Failure(str(error), hint=error.hint) from error
     for written in report.written:
-        click.echo(f"{written.cgroup} {written.file} {written.old} -> {written.new}")
+        old, new = (text or "(empty)" for text in (written.old, written.new))
+        click.echo(f"{written.cgroup} {written.file} {old} -> {new}")
     for problem in report.failed.values():
         say(str(problem))
     say(f"{count(len(report.written), 'write')}, {count(len(report.failed), 'failure')}")
