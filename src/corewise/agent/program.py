@@ -231,7 +231,7 @@ class Agent:
             return None
         with self._timed("quotas"):
             cycle = self.local.cycle(self.watched.pods)
-        self.offline.keeper.heed(cycle.written)
+        self.offline.keeper.heed(cycle)
         self.cycles += 1
         if self.options.dry_run:
             print_writes(cycle.written, self._write)

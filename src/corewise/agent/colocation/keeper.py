@@ -20,9 +20,10 @@ from corewise.agent.colocation.limits import BatchLimits
 from corewise.agent.colocation.offline_pods import NodePods, sort_pods
 from corewise.agent.colocation.pod_suppression import LimitedPod
 from corewise.agent.colocation.reporting import Inputs, Measured, report_of
-from corewise.agent.colocation.sampler import Miss, Missed, Sampler
+from corewise.agent.colocation.sampler import Miss, Missed, Sampler, Samples
 from corewise.agent.colocation.suppressor import Event, Suppressor
 from corewise.agent.colocation.switch import Switch, read_switch
+from corewise.agent.enforcement import Cycle
 from corewise.agent.local_node import LocalNode
 from corewise.agent.node_cgroups import Found
 from corewise.agent.objects import QuotaPod
@@ -54,11 +55,11 @@ class Tick:
 
 
 class OfflineKeeper:
-    """One node's offline pods."""
+    """One node's offline pods. ``samples`` is asked for their usage in place of the kernel's counters."""
 
-    def __init__(self, local: LocalNode, root: Path) -> None:
+    def __init__(self, local: LocalNode, root: Path, *, samples: Samples | None = None) -> None:
         self._local = local
-        self.sampler = Sampler(root, local.cgroups)
+        self._samples = samples or Sampler(root, local.cgroups)
         self.suppressor = Suppressor(local.name)
         self._limits = BatchLimits()
         self._bus: Bus[Event] = Bus()
@@ -114,11 +115,11 @@ class OfflineKeeper:
         problem = self._switch.problem
         self._local.complaints.hear("oversubscription label", {"label": problem} if problem else {})
 
-    def heed(self, written: Collection[Written]) -> None:
-        """Take note of what another loop's round wrote: it may have mended ours."""
+    def heed(self, cycle: Cycle) -> None:
+        """Take note of what a cycle of quotas wrote: it may have mended ours."""
         found = self._local.cgroups.found
-        if found is not None:
-            self.suppressor.heed(found, written)
+        if found is not None and cycle.written:
+            self.suppressor.heed(found, cycle.written, cycle.drifted)
 
     def settle(self, pods: Collection[QuotaPod]) -> Tick:
         """Do what need not wait: limits of offline pods, and giving back what is switched off."""
@@ -175,7 +176,7 @@ class OfflineKeeper:
             done = self._limits.bring(found, self.pods.offline, self._ratio)
             result.problems.update(done.problems)
             result.written += done.written
-            self.suppressor.heed(found, done.written)
+            self.suppressor.heed(found, done.written, done.drifted)
             limited = tuple(done.limited)
         except KernelError as error:
             result.problems[error.path] = str(error)
@@ -192,7 +193,7 @@ class OfflineKeeper:
 
     def _release(self, found: Found, result: Tick) -> None:
         if self.on is False:
-            self.sampler.forget()
+            self._samples.forget()
             self._history, self._measured, self.utilization = OfferHistory(), Measured(), None
         try:
             report = self.suppressor.release(found)
@@ -207,7 +208,7 @@ class OfflineKeeper:
         self, now: float, wall: float, settings: OversubscriptionSettings, allocatable: Amounts, result: Tick
     ) -> Fraction | None:
         """Take a sample into the history; return the node's utilization, if there is one."""
-        usage = self.sampler.sample(now, self.pods.pinned)
+        usage = self._samples.sample(now, self.pods.pinned)
         if isinstance(usage, Missed):
             self._history = self._history.with_miss(now)
             if usage.kind is not Miss.FIRST:
@@ -218,7 +219,7 @@ class OfflineKeeper:
         self._history = self._history.with_sample(now, computed)
         self._measured.add(wall, usage, computed)
         result.sampled = True
-        self.utilization = Fraction(usage.node_milli, max(1, self.sampler.cpus * 1000))
+        self.utilization = Fraction(usage.node_milli, max(1, self._samples.cpus * 1000))
         return self.utilization
 
     def _publish(self, event: Event, result: Tick) -> None:

@@ -1,8 +1,9 @@
-"""Offline pods' own limits, from the batch resources that kubelet knows nothing of.
+"""Brings offline pods to their own limits and weights, from the batch resources that kubelet knows nothing
+of.
 
 They stay as long as the pod does, whatever the node's label says: the pod asked for them. What comes back is
-kubelet's: no quota. The period of a cgroup is read when it is met for the first time; one that is not there
-has ended, or has not begun.
+kubelet's: no quota, and the settings that were found. The period of a cgroup is read when it is met for the
+first time; one that is not there has ended, or has not begun.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from corewise.actions import QuotaOwner, WriteQuota
+from corewise.actions import QuotaOwner, SettingOwner, WriteQuota
+from corewise.agent.colocation.batch_settings import batch_settings
 from corewise.agent.colocation.offline_pods import OfflinePod
 from corewise.agent.colocation.pod_suppression import LimitedPod
 from corewise.agent.node_cgroups import Found
@@ -24,14 +26,18 @@ from corewise.suppression.batch_limits import quota
 
 @dataclass(slots=True)
 class Brought:
-    """What was done. ``limited``: the pods that have a limit and a cgroup. ``problems`` are by cgroup."""
+    """What was done. ``limited``: the pods that have a limit and a cgroup. ``problems`` are by cgroup or
+    file.
+    """
 
     written: list[Written] = field(default_factory=list)
+    drifted: list[str] = field(default_factory=list)
     limited: list[LimitedPod] = field(default_factory=list)
     problems: dict[str, str] = field(default_factory=dict)
 
     def add(self, report: Report) -> None:
         self.written += report.written
+        self.drifted += report.drifted
         self.problems |= {cgroup: str(error) for cgroup, error in report.failed.items()}
 
 
@@ -67,16 +73,24 @@ class BatchLimits:
         self._met: dict[str, Bandwidth] = {}
 
     def bring(self, found: Found, pods: Iterable[OfflinePod], ratio: Ratio) -> Brought:
-        """Bring every offline pod to its limits.
+        """Bring every offline pod to its limits and weights.
 
         Raises:
             JournalError: if nothing can be written.
         """
         done = Brought()
+        pods = tuple(pods)
+        self._bring_quotas(found, pods, ratio, done)
+        settings = tuple(batch_settings(pods, found.files.version))
+        if settings or found.settings.held:
+            done.add(found.settings.reconcile(SettingOwner.BATCH, settings))
+        return done
+
+    def _bring_quotas(self, found: Found, pods: Iterable[OfflinePod], ratio: Ratio, done: Brought) -> None:
         limits = {limit.cgroup: limit for pod in pods for limit in _limits(pod)}
         self._met = {cgroup: met for cgroup in limits if (met := self._meet(found, cgroup, done)) is not None}
         wanted = [limits[cgroup].action(met.period, ratio) for cgroup, met in self._met.items()]
-        if wanted or found.bounded_by(QuotaOwner.BATCH_LIMIT):
+        if wanted or found.concerns(QuotaOwner.BATCH_LIMIT):
             report = found.writer.reconcile(QuotaOwner.BATCH_LIMIT, wanted)
             done.add(report)
             foreign = {
@@ -89,7 +103,6 @@ class BatchLimits:
                 again = (limits[cgroup].action(period, ratio) for cgroup, period in foreign.items())
                 done.add(found.writer.apply(again))
         done.limited = list(self._limited(limits, ratio))
-        return done
 
     def _meet(self, found: Found, cgroup: str, done: Brought) -> Bandwidth | None:
         """Return the period; beside it a quota that the cgroup is met with now and that nobody accounts

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import Protocol
 
 from corewise.agent.node_cgroups import NodeCgroups
 from corewise.kernel.cgroups.cpu import read_usage
@@ -82,6 +83,17 @@ class _Look:
     offline_memory: int
 
 
+class Samples(Protocol):
+    """What a keeper asks for the usage of its node."""
+
+    @property
+    def cpus(self) -> int: ...
+
+    def sample(self, now: float, pinned: Iterable[PinnedPod] = ()) -> Usage | Missed: ...
+
+    def forget(self) -> None: ...
+
+
 class Sampler:
     """The counters of one node. Synchronous: two files of the machine, two or three a cgroup."""
 
@@ -89,11 +101,6 @@ class Sampler:
         self._root = root
         self._cgroups = cgroups
         self._before: _Look | None = None
-
-    @property
-    def has_begun(self) -> bool:
-        """Whether there is a look to compare with."""
-        return self._before is not None
 
     @property
     def cpus(self) -> int:

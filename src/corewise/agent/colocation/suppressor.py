@@ -17,6 +17,7 @@ from corewise.agent.colocation.pod_suppression import LimitedPod, PodSuppression
 from corewise.agent.colocation.slice_suppression import Adjusted, SliceSuppression
 from corewise.agent.node_cgroups import Found
 from corewise.kernel.cgroups.cpu import Bandwidth
+from corewise.kernel.cgroups.pods import QOSClass
 from corewise.kernel.errors import KernelError, Missing
 from corewise.kernel.writing.report import Report, Written
 from corewise.policy.colocation import SuppressionMode, SuppressionSettings
@@ -101,16 +102,22 @@ class Suppressor:
         self._slice.forget()
         self._pods.forget()
         self.report, self._turn, self.slice_missing = None, None, False
-        if not found.bounded_by(QuotaOwner.SUPPRESSION):
+        if not found.concerns(QuotaOwner.SUPPRESSION):
             return None
         report = found.writer.reconcile(QuotaOwner.SUPPRESSION, ())
-        log.info("suppression ends: offline pods have kubelet's quotas", extra=fields(node=self._node))
+        if report.written:
+            log.info("suppression ends: what it bounded is given back", extra=fields(node=self._node))
         return report
 
-    def heed(self, found: Found, written: Iterable[Written]) -> None:
-        """Count what somebody else's round has put right of ours: the writer mends every owner's bounds."""
+    def heed(self, found: Found, written: Iterable[Written], drifted: Iterable[str]) -> None:
+        """Count what somebody else's round has put right of ours: the writer mends every owner's bounds.
+
+        Nobody but suppression bounds the BestEffort cgroup, so every write there has mended it.
+        """
         ours = found.bounded_by(QuotaOwner.SUPPRESSION)
-        self.repaired += len({each.cgroup for each in written if each.cgroup in ours})
+        cgroup = found.names.qos(QOSClass.BEST_EFFORT)
+        mended = {each.cgroup for each in written if each.cgroup == cgroup}
+        self.repaired += len(ours.intersection(mended.union(drifted)))
 
     def _squeeze_all(self, event: Event) -> None:
         self._pods.forget()
