@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from corewise.kernel.cgroups.layout import Version
 from corewise.kernel.cgroups.memory import limit_file, read_memory_usage
 from corewise.kernel.cgroups.paths import ancestors
 from corewise.kernel.errors import Missing, Vanished, reading_error, writing_error
+from corewise.kernel.writing.pen import Hook, Point
 from corewise.policy.reasons import Reason
 from corewise.quantities import Microseconds
 from corewise.topology import CPUSet
@@ -264,3 +266,15 @@ def killed_child(work: Callable[[], None]) -> int:
             os._exit(0)
     _, status = os.waitpid(child, 0)
     return os.waitstatus_to_exitcode(status) * -1
+
+
+def dying(after: int) -> Hook:
+    """Return a hook that kills its own process when it has been called ``after`` times."""
+    left = [after]
+
+    def at(_point: Point, _cgroup: str) -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return at

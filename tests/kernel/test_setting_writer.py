@@ -6,64 +6,22 @@ Every test runs on a tree that refuses what the kernel refuses, in v1 and in v2.
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable
 
 import pytest
 
-from corewise.actions import QuotaOwner, Setting, SettingOwner, WriteSetting
+from corewise.actions import QuotaOwner, Setting, WriteSetting
 from corewise.kernel.cgroups.layout import Version
 from corewise.kernel.errors import Busy, Malformed, Missing, Refused
 from corewise.kernel.quotas.writer import QuotaWriter
 from corewise.kernel.settings.ledger import Place
-from corewise.kernel.settings.values import setting_file
-from corewise.kernel.settings.writer import SettingWriter
 from corewise.kernel.writing.entries import Failed, HeldSetting, Released, Wrote
-from corewise.kernel.writing.journal import MemoryLog
 from corewise.kernel.writing.pen import Point, go_on
-from corewise.kernel.writing.report import Report
 from corewise.policy.reasons import Reason
-from kernel.cgroup_trees import KernelRules, StoredCgroups, bound, setting
+from kernel.cgroup_trees import bound, setting
+from kernel.setting_node import BATCH, ONE, PINNING, POD, TWO, Node
 
-SLICE = "/kubepods/besteffort"
-POD = f"{SLICE}/podx"
-ONE, TWO = f"{POD}/one", f"{POD}/two"
 WEIGHT, CPUS, NODES, MEMORY = Setting
-BATCH, PINNING = SettingOwner
 MEBI = 1 << 20
-VERSIONS = {version.value: version for version in Version}
-
-
-class Node:
-    """A tree, its writer and its journal."""
-
-    def __init__(self, version: Version) -> None:
-        self.version = version
-        self.stored = StoredCgroups(version, [ONE, TWO])
-        self.rules = KernelRules(self.stored)
-        self.log = MemoryLog()
-        self.before_each: Callable[[Point, str], None] = go_on
-        self.writer = self.restarted()
-
-    def restarted(self) -> SettingWriter:
-        def at(point: Point, cgroup: str) -> None:
-            self.before_each(point, cgroup)
-
-        self.writer = SettingWriter(self.rules, self.log, now=lambda: 12.0, at=at)
-        return self.writer
-
-    def file(self, what: Setting) -> str:
-        return setting_file(self.version, what)
-
-    def shown(self, what: Setting, *cgroups: str) -> list[str]:
-        return [self.stored.contents[cgroup][self.file(what)] for cgroup in cgroups]
-
-    def write(self, cgroup: str, what: Setting, text: str) -> None:
-        """Write as somebody else."""
-        self.rules.write(cgroup, self.file(what), text)
-        self.stored.writes.clear()
-
-    def batch(self, *actions: WriteSetting) -> Report:
-        return self.writer.reconcile(BATCH, actions)
 
 
 @pytest.fixture(params=Version, ids=lambda version: version.value)
