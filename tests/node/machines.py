@@ -26,6 +26,8 @@ class Machine:
     threads: int
     numa: tuple[tuple[int, str], ...]
     caches: tuple[str, ...]
+    guest: str = "node.guest"
+    """The module that runs in it."""
 
     @property
     def cpus(self) -> int:

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Self
 
 from corewise.agent.colocation.keeper import OfflineKeeper, Tick
+from corewise.agent.colocation.sampler import Sampler, Samples
 from corewise.agent.local_node import LocalNode
 from corewise.agent.node_cgroups import NodeCgroups
 from corewise.agent.objects import QuotaPod
@@ -38,6 +39,10 @@ OPTION_2 = SuppressionSettings(mode=SuppressionMode.PER_POD_QUOTA)
 EACH_SECOND = OversubscriptionSettings(interval=Seconds(1))
 
 
+def _nothing() -> None:
+    """Do nothing."""
+
+
 class Agent:
     """An agent on a real node of so many milli-CPU."""
 
@@ -50,6 +55,7 @@ class Agent:
         *,
         suppression: SuppressionSettings = OPTION_1,
         root: Path = Path("/"),
+        samples: Callable[[Path, NodeCgroups], Samples] = Sampler,
     ) -> None:
         self._tree = tree
         self._pods = pods
@@ -57,12 +63,13 @@ class Agent:
         log = self._exit.enter_context(Journal.open(directory, boot=BOOT, now=time.time))
         self.cgroups = NodeCgroups(Path("/"), tree.root, log, now=time.time)
         self._exit.callback(self.cgroups.close)
-        self.keeper = OfflineKeeper(LocalNode("n1", root, self.cgroups), root)
+        local = LocalNode("n1", root, self.cgroups)
+        self.keeper = OfflineKeeper(local, root, samples=samples(root, self.cgroups))
         self.set(suppression)
         self._allocatable = Amounts(milli, _MEMORY)
         self.label("true")
         self.ticks: list[Tick] = []
-        self.after: Callable[[float], None] | None = None
+        self.before_tick: Callable[[], None] = _nothing
 
     def set(self, suppression: SuppressionSettings) -> None:
         """Configure suppression."""
@@ -75,10 +82,9 @@ class Agent:
 
     def tick(self, now: float) -> Held:
         """Do what an interval asks for, and say what offline pods have now."""
+        self.before_tick()
         tick = self.keeper.tick(now, time.time(), self._pods)
         self.ticks.append(tick)
-        if self.after:
-            self.after(now)
         holds = tick.report.suppression if tick.report else None
         if holds is None:
             return Held()
@@ -90,6 +96,11 @@ class Agent:
         """Return what the quotas of all offline pods come to, in milli-CPU."""
         cgroups = self._tree.files.children(self._tree.best_effort)
         return sum((self._tree.quota(cgroup) or 0) // 100 for cgroup in cgroups)
+
+    @property
+    def writes(self) -> int:
+        """How many files it has written."""
+        return sum(len(tick.written) for tick in self.ticks)
 
     def restore(self) -> None:
         """Put everything back."""

@@ -32,6 +32,11 @@ class Held:
     target: int | None = None
 
 
+def cpus_here() -> tuple[int, ...]:
+    """Return the CPUs that this process may use."""
+    return tuple(sorted(os.sched_getaffinity(0)))
+
+
 class Holder(Protocol):
     """Something that holds offline pods back."""
 
@@ -63,7 +68,7 @@ class Node:
     tree: KubeletTree
     online: QuotaPod
     offline: Sequence[QuotaPod]
-    cpus: Sequence[int] = tuple(sorted(os.sched_getaffinity(0)))
+    cpus: Sequence[int]
 
     def run(self, scenario: Scenario, holder: Holder | None, *, lead: float = 0.5) -> list[Second]:
         """Run a scenario with offline pods, or without if ``holder`` is None."""
@@ -107,28 +112,30 @@ class Node:
 
 
 def series(
-    node: Node, scenario: Scenario, rows: Sequence[Second], alone: Sequence[Second], step: int
+    cpus: int, scenario: Scenario, rows: Sequence[Second], alone: Sequence[Second], step: int
 ) -> Series:
-    """Join a run with one of online work alone to what figures are taken of; the warm-up is left out."""
-    samples = []
-    start = 0.0
-    for row, lone in zip(rows, alone, strict=True):
-        load = scenario.mean(start, min(row.at, scenario.seconds))
-        samples.append(_sample(node, row, lone, len(node.cpus) * load))
-        start = row.at
-    return Series(len(node.cpus), step, scenario.jumps, tuple(samples[WARM_UP:]))
+    """Join a run with one of online work alone to what figures are taken of; the warm-up is left out.
+
+    Where nothing is aimed at (option 2), the target is where the quota comes to rest.
+    """
+    samples = [
+        Sample(
+            at=float(row.at),
+            quota=row.held.quota,
+            target=_rest(cpus, scenario, rows, row) if row.held.target is None else row.held.target,
+            online_wanted=cpus * scenario.mean(row.at - 1, row.at),
+            work=row.work,
+            work_alone=lone.work,
+            offline=row.offline,
+            offline_wanted=float(cpus),
+        )
+        for row, lone in zip(rows, alone, strict=True)
+    ]
+    return Series(cpus, step, scenario.jumps, tuple(samples[WARM_UP:]))
 
 
-def _sample(node: Node, row: Second, lone: Second, wanted: float) -> Sample:
-    whole = len(node.cpus) * 1000
-    target = row.held.target if row.held.target is not None else row.held.quota
-    return Sample(
-        at=row.at,
-        quota=row.held.quota,
-        target=whole if target is None else target,
-        online_wanted=wanted,
-        work=row.work,
-        work_alone=lone.work,
-        offline=row.offline,
-        offline_wanted=float(len(node.offline)),
-    )
+def _rest(cpus: int, scenario: Scenario, rows: Sequence[Second], row: Second) -> int:
+    """Return the last quota of the phase that a row is in, or what there is without one."""
+    end = next((jump for jump in scenario.jumps if row.at <= jump), rows[-1].at)
+    quota = next(each.held.quota for each in reversed(rows) if each.at <= end)
+    return cpus * 1000 if quota is None else quota

@@ -1,8 +1,11 @@
 """Keeps a CPU busy for a part of each slot of time, and counts the work that it does.
 
-Work is hashing (SHA-256) in one thread. In each slot, 20 ms long and on a grid of its own, it works from the
+Work is hashing (SHA-256) in one thread. In each slot of about 20 ms, on a grid of its own, it works from the
 slot's beginning until the load's part of the slot is over by the clock, whatever it got done: time for which
 it had to wait for a CPU is work not done. Load 1 never rests.
+
+A slot is no multiple of a timer tick (1, 4 or 10 ms): most kernels find out what CPUs do (proc/stat) by a
+look at each tick, and would never see work that goes in step with it.
 
 Runs alone, with nothing but the standard library: ``python -I -S spinner.py COUNTERS INDEX BEGAN CURVE``.
 COUNTERS is a file of 64-bit numbers of which INDEX is this process's own; BEGAN is when the curve begins, on
@@ -17,7 +20,7 @@ import sys
 from pathlib import Path
 from time import monotonic, sleep
 
-SLOT = 0.02
+SLOT = 0.0197
 _BLOCK = bytes(2000)
 _Points = list[tuple[float, float]]
 

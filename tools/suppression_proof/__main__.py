@@ -1,0 +1,15 @@
+"""``python -m tools.suppression_proof [--print] [--quick] [--own-load] [plant|real|virtual ...]``.
+
+Without names all of them run, about 20 minutes. ``--print`` writes nothing; ``--quick`` runs the step only,
+each way once. ``--own-load`` counts as the node's usage only what runs in the proof's own cgroups: for a
+machine that others use at the same time.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
+importlib.import_module("tools.suppression_proof.proof").main(sys.argv[1:])

@@ -1,0 +1,80 @@
+"""The pictures of the proof: what online and offline pods got, and how quotas moved, over time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from corewise.local.closed_loop import Sample
+from tools.suppression_proof.chart import Curve, Panel, chart
+from tools.suppression_proof.run import COUNTING, COUNTING_AT_ONCE, NOBODY, OPTION_ONE, OPTION_TWO, Run
+
+FOLDER = Path("docs/pictures")
+COMMAND = "python -m tools.suppression_proof"
+_MILLI = 1000
+
+
+def draw(part: str, runs: Sequence[Run], where: str) -> Iterator[str]:
+    """Write a part's pictures; yield their names."""
+    pictures = {
+        f"suppression-{part}": [_followed(run, where) for run in _first(runs, OPTION_ONE, OPTION_TWO)],
+        f"suppression-{part}-formulas": list(_compared(runs, where)),
+    }
+    for name, panels in pictures.items():
+        if panels:
+            text = chart(panels, label=f"{name.replace('-', ' ')}, {where}", made_by=f"{COMMAND} {part}")
+            (FOLDER / f"{name}.svg").write_text(text)
+            yield name
+
+
+def _first(runs: Sequence[Run], *ways: str) -> list[Run]:
+    """Return the first round of every scenario in these ways."""
+    found: dict[tuple[str, str], Run] = {}
+    for run in runs:
+        if run.way in ways:
+            found.setdefault((run.scenario, run.way), run)
+    return list(found.values())
+
+
+def _followed(run: Run, where: str) -> Panel:
+    """What online and offline pods got, and the quota and its target."""
+    curves = [
+        _curve(run, "online pods want", "online", lambda sample: sample.online_wanted),
+        _curve(run, "offline pods use", "offline", lambda sample: sample.offline),
+        _quota(run, "quota", "quota"),
+    ]
+    if run.way == OPTION_ONE:
+        curves.append(_curve(run, "target", "target", lambda sample: sample.target / _MILLI))
+    return _panel(run, f"{run.scenario}, {run.way}, {where}", curves)
+
+
+def _compared(runs: Sequence[Run], where: str) -> Iterator[Panel]:
+    """What offline pods may use by each formula, and what online pods leave."""
+    shown = [run for run in _first(runs, OPTION_ONE, COUNTING, COUNTING_AT_ONCE) if run.scenario == "step"]
+    styles = {OPTION_ONE: "offline", COUNTING: "quota", COUNTING_AT_ONCE: "other"}
+    if len(shown) < 2:
+        return
+    cpus = shown[0].series.cpus
+    left = _curve(shown[0], "online pods leave", "idle", lambda sample: cpus - sample.online_wanted)
+    quotas = [_quota(run, _NAMES.get(run.way, run.way), styles[run.way]) for run in shown]
+    yield _panel(shown[0], f"quota of offline pods by formula, step, {where}", [left, *quotas])
+
+
+_NAMES = {OPTION_ONE: "without offline usage (corewise)", NOBODY: "no bound"}
+
+
+def _panel(run: Run, title: str, curves: Sequence[Curve]) -> Panel:
+    return Panel(title, "CPUs", float(run.series.cpus), curves, run.series.jumps)
+
+
+def _curve(run: Run, name: str, style: str, of: Callable[[Sample], float]) -> Curve:
+    return Curve(name, style, [(sample.at, of(sample)) for sample in run.series.samples])
+
+
+def _quota(run: Run, name: str, style: str) -> Curve:
+    whole = run.series.cpus * _MILLI
+    points = [
+        (sample.at, (whole if sample.quota is None else sample.quota) / _MILLI)
+        for sample in run.series.samples
+    ]
+    return Curve(name, style, points, held=True)
