@@ -16,12 +16,14 @@ from pathlib import Path
 
 import pytest
 
+from corewise.agent.objects import QuotaPod
 from corewise.kernel.cgroups.layout import Version
 from corewise.local.closed_loop import Sample, Series, figures
 from corewise.policy.colocation import SuppressionSettings
 from real_load.agents import OPTION_1, OPTION_2, Agent
 from real_load.crew import Crew
 from real_load.kubelet_tree import layout_here
+from real_load.runs import cpus_here
 from real_load.stated_node import BUSY, CPUS, FLOOR, FULL, QUIET, ROOMY, STEP, TIGHT, StatedNode, stated_node
 
 LAYOUT = layout_here(Version.V1)
@@ -171,6 +173,11 @@ def end(agent: Agent, option: SuppressionSettings, way: str) -> None:
 
 
 SPELL = 1.5
+ENOUGH = 400_000_000
+"""Nanoseconds: a hundred turns of the scheduler."""
+
+PATIENCE = 60.0
+ALWAYS = ((0.0, 1.0),)
 
 
 def test_busy_offline_pods_get_no_more_than_the_quota(world: StatedNode) -> None:
@@ -180,9 +187,28 @@ def test_busy_offline_pods_get_no_more_than_the_quota(world: StatedNode) -> None
         quota = world.quota
         assert quota == 24_000
         for pod in world.offline:
-            crew.start(world.tree.process_directories(world.tree.container(pod)), ((0, 1),), time.monotonic())
+            crew.start(directories(world, pod), ALWAYS, time.monotonic())
         before, began = world.tree.usage(world.tree.best_effort), time.monotonic()
         time.sleep(SPELL)
         used = world.tree.usage(world.tree.best_effort) - before
         periods = (time.monotonic() - began) / 0.1 + 2
     assert used <= periods * quota * 1000
+
+
+def test_busy_offline_pods_share_a_cpu_by_what_they_request(world: StatedNode) -> None:
+    """Requested are 8 and 2 CPUs: 4 to 1, if nobody else were on that CPU at all."""
+    big, small = (world.tree.pod(pod) for pod in world.offline)
+    with Crew() as crew, world.agent() as agent:
+        world.tick(agent, QUIET, 20)
+        for pod in world.offline:
+            crew.start(directories(world, pod), ALWAYS, time.monotonic(), cpus_here()[-1])
+        began = {cgroup: world.tree.usage(cgroup) for cgroup in (big, small)}
+        until = time.monotonic() + PATIENCE
+        while world.tree.usage(big) - began[big] < ENOUGH and time.monotonic() < until:
+            time.sleep(0.1)
+        more, less = (world.tree.usage(cgroup) - began[cgroup] for cgroup in (big, small))
+    assert 2 < more / max(1, less) < 8
+
+
+def directories(world: StatedNode, pod: QuotaPod) -> list[Path]:
+    return world.tree.process_directories(world.tree.container(pod))

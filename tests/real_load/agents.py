@@ -104,7 +104,9 @@ class Agent:
 
     def restore(self) -> None:
         """Put everything back."""
-        self.cgroups.find().writer.restore()
+        found = self.cgroups.find()
+        found.writer.restore()
+        found.settings.restore()
 
     def stop(self) -> None:
         """End as a killed process does: nothing is put back."""
