@@ -63,6 +63,10 @@ class Tree:
         self.leaves = tuple(index for index, below in enumerate(self.children) if not below)
         self.pools = tuple(self._pools(cpus))
 
+    def reach(self, leaf: int) -> float:
+        """Return how many CPUs a leaf may use."""
+        return float(sum([pool.size for pool in self.pools if leaf in pool.leaves]))
+
     def _add(self, cgroup: Cgroup, allowed: frozenset[int] | None) -> int:
         index = len(self.cgroups)
         if cgroup.cpus is not None:

@@ -5,7 +5,7 @@ file                                   holds
 =====================================  =================================================================
 proc/stat                              ticks of 10 ms since boot, evenly over the CPUs: user and idle
 proc/meminfo                           MemTotal, MemFree, MemAvailable, Inactive(file)
-cpu.stat of the best-effort cgroups    usage_usec, throttled_usec: the time that its own quota refused it
+cpu.stat of the best-effort slice      usage_usec, throttled_usec: the time that its own quota refused it
 cpu.stat of pods that own CPUs         likewise
 memory.current, memory.stat            of the best-effort slice: its pods' memory and their share of cache
 =====================================  =================================================================
@@ -26,9 +26,8 @@ from pathlib import Path
 from corewise.local.machines import KIBI, Machine
 from corewise.local.node_tree import NodeTree
 from corewise.local.plant import Moment
-from corewise.local.pod_cgroups import BEST_EFFORT, MOUNT, make_best_effort_slice
+from corewise.local.pod_cgroups import BEST_EFFORT, MOUNT, WORKING_SET, make_best_effort_slice
 
-WORKING_SET = 0.7
 CACHE = 0.1
 _TICKS = 100
 _MICRO = 1_000_000
@@ -53,7 +52,7 @@ class NodeCounters:
         self._busy += moment.busy * seconds
         for index, cgroup in enumerate(tree.tree.cgroups):
             path = cgroup.path
-            if path.startswith(BEST_EFFORT) or path in tree.owners:
+            if path == BEST_EFFORT or path in tree.owners:
                 self._usage[path] = self._usage.get(path, 0.0) + moment.time[index] * seconds
                 self._throttled[path] = self._throttled.get(path, 0.0) + moment.refused[index] * seconds
 
@@ -80,8 +79,8 @@ class NodeCounters:
 
     def _write_memory(self, tree: NodeTree) -> None:
         total, cache = self._machine.memory, int(self._machine.memory * CACHE)
-        offline = _working_set([task.memory for task in tree.tasks if task.best_effort])
-        used = min(total - cache, _working_set([task.memory for task in tree.tasks]))
+        offline = _working_set([task.container.memory for task in tree.tasks if task.best_effort])
+        used = min(total - cache, _working_set([task.container.memory for task in tree.tasks]))
         theirs = cache * offline // used if used else 0
         free = total - used - cache
         lines = {"MemTotal": total, "MemFree": free, "MemAvailable": free + cache, "Inactive(file)": cache}
@@ -106,7 +105,7 @@ def own_proc(root: Path) -> None:
 
 
 def _working_set(requests: Sequence[int]) -> int:
-    return int(sum(requests) * WORKING_SET)
+    return sum(requests) * WORKING_SET // 100
 
 
 def _put(path: Path, text: str) -> None:

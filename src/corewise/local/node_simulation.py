@@ -23,7 +23,7 @@ from pathlib import Path
 
 from corewise.local.machines import Machine
 from corewise.local.node_counters import NodeCounters
-from corewise.local.node_tree import NodeTree, Task, read_tree
+from corewise.local.node_tree import NodeTree, Task, describe, read_tree
 from corewise.local.plant import Moment, Threads, moment
 from corewise.local.pod_cgroups import BEST_EFFORT
 from corewise.manager.objects import DemandingPod
@@ -100,7 +100,7 @@ class NodeSimulation:
 
     def place(self, pods: Iterable[DemandingPod]) -> None:
         """Take the pods that run from now on."""
-        self._pods = tuple(pods)
+        self._pods = describe(self._root, pods)
         self.read()
 
     def read(self) -> None:

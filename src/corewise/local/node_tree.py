@@ -17,7 +17,7 @@ batch CPU, for a pod that requests no CPU at all its limit.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,10 +38,9 @@ from corewise.local.pod_cgroups import (
     read_weight,
     running_containers,
 )
-from corewise.local.pods import batch_milli, load_of, phase_of
+from corewise.local.pods import batch_milli, load_of, memory_of, phase_of
 from corewise.manager.objects import DemandingContainer, DemandingPod
 from corewise.policy.names import BATCH_MEMORY, RESOURCE_STATUS
-from corewise.quantities import Quantity, QuantityError
 from corewise.suppression.batch_limits import weight
 from corewise.topology import CPUSet, CPUSetError
 
@@ -51,21 +50,59 @@ class _ResourceStatus(msgspec.Struct):
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
-    """A running container: where it is in the tree, and what it is asked to do. Memory is in bytes."""
+class RunningContainer:
+    """A running container as its spec has it: what kubelet counts of it, and what it is asked to do.
 
-    leaf: int
+    ``request`` is in milli-CPU, ``requested`` (what its load is a multiple of) in CPUs, ``memory`` in bytes.
+    """
+
+    path: str
     name: str
+    request: int
     requested: float
     load: Load
-    phase: float
-    offline: bool
-    best_effort: bool
     memory: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunningPod:
+    """A running pod as its spec has it. ``owned`` are the CPUs that are its own."""
+
+    path: str
+    qos: QOSClass
+    offline: bool
+    phase: float
+    owned: frozenset[int]
+    containers: tuple[RunningContainer, ...]
+
+    @property
+    def request(self) -> int:
+        return sum(container.request for container in self.containers)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A running container in a tree."""
+
+    leaf: int
+    container: RunningContainer
+    pod: RunningPod
+
+    @property
+    def name(self) -> str:
+        return self.container.name
+
+    @property
+    def offline(self) -> bool:
+        return self.pod.offline
+
+    @property
+    def best_effort(self) -> bool:
+        return self.pod.qos is QOSClass.BEST_EFFORT
 
     def demand(self, seconds: float) -> float:
         """Return what it wants at a time, in baseline CPUs."""
-        return self.requested * self.load.at(seconds, self.phase)
+        return self.container.requested * self.container.load.at(seconds, self.pod.phase)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,27 +118,26 @@ class NodeTree:
         return self.tree.index[cgroup]
 
 
-def read_tree(root: Path, pods: Iterable[DemandingPod], cpus: int) -> NodeTree:
+def describe(root: Path, pods: Iterable[DemandingPod]) -> tuple[RunningPod, ...]:
+    """Describe the pods that run on a machine, in an order that is always the same."""
+    return tuple(_describe(root, pod) for pod in sorted(pods, key=lambda pod: pod.metadata.uid))
+
+
+def read_tree(root: Path, pods: Sequence[RunningPod], cpus: int) -> NodeTree:
     """Read the tree of a machine with so many CPUs, on which these pods run."""
-    running = sorted(pods, key=lambda pod: pod.metadata.uid)
-    owned = {pod.metadata.uid: cpus_owned(pod) for pod in running}
-    taken = frozenset(cpu for each in owned.values() for cpu in each)
-    rest = frozenset(range(cpus)) - taken if taken else None
+    taken = frozenset(cpu for pod in pods for cpu in pod.owned)
+    rest = (frozenset(range(cpus)) - taken if taken else None) or None
     by_class: dict[QOSClass, list[Cgroup]] = {qos: [] for qos in QOSClass}
-    for pod in running:
-        confined = owned[pod.metadata.uid] or rest or None
-        by_class[QOSClass(pod.status.qos_class)].append(_pod(root, pod, confined))
-    requests = sum(_requested(pod) for pod in running if pod.status.qos_class == QOSClass.BURSTABLE)
+    for pod in pods:
+        by_class[pod.qos].append(_pod(root, pod, pod.owned or rest))
+    requests = sum(pod.request for pod in pods if pod.qos is QOSClass.BURSTABLE)
     slices = (
         _slice(root, BURSTABLE, weight(requests), by_class[QOSClass.BURSTABLE]),
         _slice(root, BEST_EFFORT, weight(0), by_class[QOSClass.BEST_EFFORT]),
     )
     tree = Tree(Cgroup(KUBEPODS, children=(*by_class[QOSClass.GUARANTEED], *slices)), cpus)
-    return NodeTree(
-        tree,
-        tuple(task for pod in running for task in _tasks(root, pod, tree)),
-        tuple(pod_cgroup(pod) for pod in running if owned[pod.metadata.uid]),
-    )
+    tasks = (Task(tree.index[each.path], each, pod) for pod in pods for each in pod.containers)
+    return NodeTree(tree, tuple(tasks), tuple(pod.path for pod in pods if pod.owned))
 
 
 def cpus_owned(pod: DemandingPod) -> frozenset[int]:
@@ -119,15 +155,15 @@ def _slice(root: Path, path: str, default: int, children: Sequence[Cgroup]) -> C
     return Cgroup(path, _weight(root, path, default), _quota(root, path), None, tuple(children))
 
 
-def _pod(root: Path, pod: DemandingPod, cpus: frozenset[int] | None) -> Cgroup:
-    path = pod_cgroup(pod)
-    containers = tuple(_container(root, pod, each) for each in running_containers(pod))
-    return Cgroup(path, _weight(root, path, weight(_requested(pod))), _quota(root, path), cpus, containers)
+def _pod(root: Path, pod: RunningPod, cpus: frozenset[int] | None) -> Cgroup:
+    path = pod.path
+    containers = tuple(_container(root, each) for each in pod.containers)
+    return Cgroup(path, _weight(root, path, weight(pod.request)), _quota(root, path), cpus, containers)
 
 
-def _container(root: Path, pod: DemandingPod, container: DemandingContainer) -> Cgroup:
-    path = container_cgroup(pod, container.name)
-    return Cgroup(path, _weight(root, path, weight(_request(container))), _quota(root, path))
+def _container(root: Path, container: RunningContainer) -> Cgroup:
+    path = container.path
+    return Cgroup(path, _weight(root, path, weight(container.request)), _quota(root, path))
 
 
 def _weight(root: Path, path: str, default: int) -> float:
@@ -140,36 +176,35 @@ def _quota(root: Path, path: str) -> float:
     return math.inf if found is None else found
 
 
-def _requested(pod: DemandingPod) -> int:
-    return sum(map(_request, running_containers(pod)))
+def _describe(root: Path, pod: DemandingPod) -> RunningPod:
+    offline = is_offline(pod)
+    containers = (_describe_container(root, pod, each, offline=offline) for each in running_containers(pod))
+    return RunningPod(
+        path=pod_cgroup(pod),
+        qos=QOSClass(pod.status.qos_class),
+        offline=offline,
+        phase=phase_of(pod.metadata.name),
+        owned=cpus_owned(pod),
+        containers=tuple(containers),
+    )
+
+
+def _describe_container(
+    root: Path, pod: DemandingPod, container: DemandingContainer, *, offline: bool
+) -> RunningContainer:
+    path, request = container_cgroup(pod, container.name), _request(container)
+    limited = offline or read_quota(root, path) is not None
+    return RunningContainer(
+        path=path,
+        name=f"{pod.metadata.namespace}/{pod.metadata.name}/{container.name}",
+        request=request,
+        requested=(batch_milli(container) if offline else request) / 1000,
+        load=load_of(pod.metadata.annotations, limited=limited),
+        memory=memory_of(container, BATCH_MEMORY if offline else "memory"),
+    )
 
 
 def _request(container: DemandingContainer) -> int:
     """Return the milli-CPU that kubelet counts for a container: its limit, if it requests nothing else."""
     requests, limits = container.resources.requests, container.resources.limits
     return cpu_of(requests if "cpu" in requests else limits) or 0
-
-
-def _tasks(root: Path, pod: DemandingPod, tree: Tree) -> Iterable[Task]:
-    offline = is_offline(pod)
-    for each in running_containers(pod):
-        path = container_cgroup(pod, each.name)
-        limited = offline or read_quota(root, path) is not None
-        yield Task(
-            leaf=tree.index[path],
-            name=f"{pod.metadata.namespace}/{pod.metadata.name}/{each.name}",
-            requested=(batch_milli(each) if offline else _request(each)) / 1000,
-            load=load_of(pod.metadata.annotations, limited=limited),
-            phase=phase_of(pod.metadata.name),
-            offline=offline,
-            best_effort=pod.status.qos_class == QOSClass.BEST_EFFORT,
-            memory=_memory(each, BATCH_MEMORY if offline else "memory"),
-        )
-
-
-def _memory(container: DemandingContainer, resource: str) -> int:
-    amounts: Mapping[str, str] = {**container.resources.limits, **container.resources.requests}
-    try:
-        return Quantity.parse(amounts.get(resource, "0")).units
-    except QuantityError:
-        return 0

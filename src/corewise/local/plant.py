@@ -84,7 +84,7 @@ def moment(tree: Tree, demand: Mapping[int, float], threads: Threads) -> Moment:
         time, compute = added(time, more), added(compute, [share * speed for share in more])
         for leaf in pool.leaves:
             left[leaf], speeds[leaf] = max(0.0, left.get(leaf, 0.0) - more[leaf] * speed), speed
-    wants = {leaf: time[leaf] + left[leaf] / speeds[leaf] for leaf in left}
+    wants = {leaf: min(tree.reach(leaf), time[leaf] + left[leaf] / speeds[leaf]) for leaf in left}
     return Moment(time, refused(tree, wants, time), compute)
 
 

@@ -56,7 +56,7 @@ class Course:
 
 
 STEP = Course(
-    "step", "a step from 20 % to 70 %, and back", Load(0.2, 0.7, 800.0, Shape.SQUARE), (400.0, 800.0), 1200.0
+    "step", "a step from 20 % to 70 %, and back", Load(0.2, 0.7, 600.0, Shape.SQUARE), (300.0, 600.0), 900.0
 )
 RAMP = Course(
     "ramp", "a ramp from 10 % to 80 % in 600 s", Load(0.1, 0.8, 600.0, Shape.RAMP), (WARM_UP,), 900.0

@@ -14,9 +14,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from corewise.kernel.cgroups.pods import Driver, PodCgroups, QOSClass
+from corewise.local.pods import memory_of
 from corewise.manager.objects import DemandingContainer, DemandingPod
 from corewise.normalization import ContainerLimit, PodLimits, container_quota, pod_quota
-from corewise.policy.names import BATCH_CPU
+from corewise.policy.names import BATCH_CPU, BATCH_MEMORY
 from corewise.quantities import ONE, AmplifiedMilli, Microseconds, Quantity, QuantityError
 
 PERIOD = Microseconds(100_000)
@@ -28,13 +29,13 @@ KUBEPODS = _NAMES.kubepods[1:]
 BURSTABLE, BEST_EFFORT = (_NAMES.qos(qos)[1:] for qos in (QOSClass.BURSTABLE, QOSClass.BEST_EFFORT))
 """Cgroups here are paths below the mount, without a slash in front."""
 
-_UNBOUNDED = {
-    "cpu.max": f"max {PERIOD}",
-    "cpu.weight": "1",
-    "cpu.stat": "usage_usec 0",
-    "memory.current": "0",
-    "memory.stat": "inactive_file 0",
-}
+WORKING_SET = 70
+"""Percent of the memory it requests that a container uses, from its first moment to its last."""
+
+_UNBOUNDED = {"cpu.max": f"max {PERIOD}", "cpu.weight": "1"}
+"""What kubelet gives best-effort pods: no quota, and the least weight."""
+
+_COUNTED = {"cpu.stat": "usage_usec 0", "memory.stat": "inactive_file 0"}
 
 
 def container_id(pod: DemandingPod, container: str) -> str:
@@ -78,23 +79,24 @@ def make_best_effort_slice(root: Path) -> None:
     """Give the slice of the best-effort pods its files, unless it has them."""
     directory = root / MOUNT / BEST_EFFORT
     if not (directory / "cpu.max").exists():
-        directory.mkdir(parents=True, exist_ok=True)
-        _write_files(directory)
+        _write_files(directory, {**_UNBOUNDED, **_COUNTED, "memory.current": "0"})
 
 
 def _make_offline(root: Path, pod: DemandingPod) -> None:
     make_best_effort_slice(root)
-    cgroups = [pod_cgroup(pod), *(container_cgroup(pod, each.name) for each in running_containers(pod))]
-    for cgroup in cgroups:
-        directory = root / MOUNT / cgroup
-        directory.mkdir(parents=True, exist_ok=True)
-        _write_files(directory)
-        (directory / "memory.max").write_text("max\n", encoding="ascii")
+    sizes = {
+        each.name: memory_of(each, BATCH_MEMORY) * WORKING_SET // 100 for each in running_containers(pod)
+    }
+    used = {pod_cgroup(pod): sum(sizes.values())}
+    used |= {container_cgroup(pod, name): size for name, size in sizes.items()}
+    for cgroup, size in used.items():
+        files = {**_UNBOUNDED, "memory.current": str(size), "memory.max": "max"}
+        _write_files(root / MOUNT / cgroup, files)
 
 
-def _write_files(directory: Path) -> None:
-    """Write what a cgroup has that nobody has bounded: kubelet gives best-effort pods the least weight."""
-    for name, content in _UNBOUNDED.items():
+def _write_files(directory: Path, files: Mapping[str, str]) -> None:
+    directory.mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
         (directory / name).write_text(f"{content}\n", encoding="ascii")
 
 

@@ -64,6 +64,15 @@ def batch_milli(container: DemandingContainer) -> int:
         return 0
 
 
+def memory_of(container: DemandingContainer, resource: str) -> int:
+    """Return the bytes that a container requests, or else its limit."""
+    amounts: Mapping[str, str] = {**container.resources.limits, **container.resources.requests}
+    try:
+        return Quantity.parse(amounts.get(resource, "0")).units
+    except QuantityError:
+        return 0
+
+
 def manifest(
     name: str,
     *,
