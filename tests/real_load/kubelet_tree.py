@@ -24,7 +24,7 @@ from corewise.kernel.cgroups.layout import Layout, Version, find_layout
 from corewise.kernel.cgroups.pods import QOSClass, find_pod_cgroups
 from corewise.kernel.errors import LayoutUnknown
 from corewise.policy.names import BATCH_CPU, BATCH_MEMORY
-from corewise.quantities import ONE, Microseconds
+from corewise.quantities import ONE, Microseconds, Quantity
 
 PERIOD = Microseconds(100_000)
 _CONTROLLERS = ("cpu", "cpuacct", "memory")
@@ -78,6 +78,7 @@ class KubeletTree:
         self._mounts = sorted({layout.mounts[controller] for controller in _CONTROLLERS})
         self._made: list[str] = []
         self._inside = ""
+        self._requested = 0
         kubepods = f"{self.root}/kubepods.slice"
         self.best_effort = f"{kubepods}/kubepods-besteffort.slice"
         for cgroup in (self.root, kubepods, f"{kubepods}/kubepods-burstable.slice", self.best_effort):
@@ -89,13 +90,15 @@ class KubeletTree:
 
     def start(self, pod: QuotaPod) -> None:
         """Make a pod's cgroups with kubelet's quotas and weights, the pod's first."""
-        cpus = int(pod.spec.containers[0].resources.requests.get("cpu", "0"))
+        requests = (each.resources.requests.get("cpu", "0") for each in pod.spec.containers)
+        shares = sum(Quantity.parse(text).milli for text in requests) * _SHARES_OF_A_CPU // 1000
         for target in targets_of(pod, pod.spec, self.names):
             self._make(target.cgroup)
             write_quota(self.files, target.cgroup, target.quota(PERIOD, ONE))
-            self._weigh(target.cgroup, max(_LIGHTEST, cpus * _SHARES_OF_A_CPU))
-        if cpus:
-            self._weigh(self.names.qos(QOSClass.BURSTABLE), cpus * _SHARES_OF_A_CPU)
+            self._weigh(target.cgroup, max(_LIGHTEST, shares))
+        self._requested += shares
+        if self._requested:
+            self._weigh(self.names.qos(QOSClass.BURSTABLE), self._requested)
 
     def container(self, pod: QuotaPod) -> str:
         """Return the cgroup of a pod's one container."""
@@ -122,22 +125,23 @@ class KubeletTree:
         """Return CPU time in nanoseconds."""
         return read_usage(self.files, cgroup)
 
-    def enter(self) -> None:
-        """Take this process into the tree, where the agent is; it leaves at the end."""
-        self._inside = f"{self.root}/agent"
-        self._make(self._inside)
-        self._weigh(self._inside, _HEAVY)
-        self._move(self._inside)
+    def enter(self, process: int | None = None) -> None:
+        """Take a process into the tree, where the agent is: this one, which leaves at the end, or another."""
+        if not self._inside:
+            self._inside = f"{self.root}/agent"
+            self._make(self._inside)
+            self._weigh(self._inside, _HEAVY)
+        self._move(self._inside, process or os.getpid())
 
-    def _move(self, cgroup: str) -> None:
+    def _move(self, cgroup: str, process: int) -> None:
         for directory in self.process_directories(cgroup):
-            (directory / "cgroup.procs").write_text(str(os.getpid()))
+            (directory / "cgroup.procs").write_text(str(process))
 
     def end(self) -> None:
         """Remove all that was made; processes must have ended."""
         self.files.close()
         if self._inside:
-            self._move("/")
+            self._move("/", os.getpid())
         for cgroup, mount in itertools.product(reversed(self._made), self._mounts):
             for _ in range(_REMOVAL):
                 try:

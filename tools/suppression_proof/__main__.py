@@ -5,11 +5,8 @@ each way once. ``--own-load`` counts as the node's usage only what runs in the p
 machine that others use at the same time.
 """
 
-from __future__ import annotations
-
-import importlib
 import sys
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
-importlib.import_module("tools.suppression_proof.proof").main(sys.argv[1:])
+from tools.suppression_proof.proof import main
+
+main(sys.argv[1:])
