@@ -159,6 +159,7 @@ class OfflineKeeper:
             found = self._found(result)
             if found is not None:
                 self._release(found, result)
+            self._complain(result)
         return result
 
     def _found(self, result: Tick) -> Found | None:

@@ -63,7 +63,7 @@ class OfflineLoop:
         self._read: object = self
         self.configuration = ColocationConfiguration()
         self.keeper = OfflineKeeper(local, options.root)
-        self.publisher = Publisher()
+        self.publisher = Publisher(rehearses=options.dry_run)
 
     def wake(self) -> None:
         """Have what need not wait for the next interval done as soon as may be."""

@@ -51,18 +51,27 @@ class Publication:
         }
 
 
-class Publisher:
-    """What one Node shows of its offer. ``published`` is what was written last, None if nothing was."""
+_NOTHING = Publication(None, None)
 
-    def __init__(self) -> None:
+
+class Publisher:
+    """What one Node shows of its offer. ``published`` is what was written last, None if nothing was.
+
+    ``rehearses``: nothing is written really, so what the Node shows says nothing.
+    """
+
+    def __init__(self, *, rehearses: bool = False) -> None:
+        self._rehearses = rehearses
         self.published: Amounts | None = None
         self._published_at: float | None = None
         self._told: tuple[str, ...] = ()
+        self._removed = False
 
     def change(self, tick: Tick, node: AgentNode, normalization: Ratio, now: float) -> Publication | None:
         """Return what is to be written, if anything is. ``now`` is monotonic, in seconds."""
         if tick.on is False:
-            return Publication(None, None) if OFFLINE_REPORT in node.metadata.annotations else None
+            shows = OFFLINE_REPORT in node.metadata.annotations
+            return _NOTHING if shows and not (self._rehearses and self._removed) else None
         if tick.offer is None or tick.report is None:
             return None
         amounts = due(self.published, self._published_at, tick.offer, normalization, now)
@@ -74,10 +83,11 @@ class Publisher:
         """Take note that it has been written."""
         self.published, self._published_at = publication.amounts, now
         self._told = _told(publication.report) if publication.report else ()
+        self._removed = publication == _NOTHING
 
     def _is_lost(self, node: AgentNode, now: float) -> bool:
         """Whether somebody else has changed or removed what was written."""
-        if self._published_at is None or now - self._published_at < _SEEN_WITHIN:
+        if self._rehearses or self._published_at is None or now - self._published_at < _SEEN_WITHIN:
             return False
         return OFFLINE_REPORT not in node.metadata.annotations or any(
             _shown(amounts) != self.published for amounts in (node.status.capacity, node.status.allocatable)

@@ -16,7 +16,7 @@ from corewise.actions import QuotaOwner
 from corewise.agent.colocation.pod_suppression import LimitedPod, PodSuppression, Turn
 from corewise.agent.colocation.slice_suppression import Adjusted, SliceSuppression
 from corewise.agent.node_cgroups import Found
-from corewise.kernel.cgroups.cpu import Bandwidth
+from corewise.kernel.cgroups.cpu import SMALLEST_QUOTA, Bandwidth
 from corewise.kernel.cgroups.pods import QOSClass
 from corewise.kernel.errors import KernelError, Missing
 from corewise.kernel.writing.report import Report, Written
@@ -54,6 +54,7 @@ class Suppressor:
         self._slice = SliceSuppression()
         self._pods = PodSuppression()
         self._turn: Turn | None = None
+        self._after: Bandwidth | None = None
         self.report: SuppressionReport | None = None
         self.repaired = 0
         self.adjustments: Counter[str] = Counter()
@@ -76,7 +77,7 @@ class Suppressor:
         """Whether nobody can be squeezed further."""
         if self._turn is not None:
             return bool(self._turn.pods) and all(pod.quota <= pod.floor for pod in self._turn.pods)
-        return self.report is not None and self.report.reason == Reason.SUPPRESSION_AT_FLOOR
+        return self._after is not None and self._after.quota == SMALLEST_QUOTA
 
     def handle(self, event: Event) -> None:
         """Act on an event.
@@ -101,7 +102,8 @@ class Suppressor:
         """
         self._slice.forget()
         self._pods.forget()
-        self.report, self._turn, self.slice_missing = None, None, False
+        self.report = self._turn = self._after = None
+        self.slice_missing = False
         if not found.concerns(QuotaOwner.SUPPRESSION):
             return None
         report = found.writer.reconcile(QuotaOwner.SUPPRESSION, ())
@@ -135,6 +137,7 @@ class Suppressor:
             self._failed(event, error)
             raise
         self._take(done.report)
+        self._after = done.after
         self.repaired += done.adjustment.repaired
         self.slice_missing = False
         self._count(done.before, done.after)
@@ -143,7 +146,7 @@ class Suppressor:
 
     def _squeeze_each(self, event: Event) -> None:
         self._slice.forget()
-        self.slice_missing = False
+        self._after, self.slice_missing = None, False
         if event.utilization is None:
             return
         before = event.found.bounded_by(QuotaOwner.SUPPRESSION)
