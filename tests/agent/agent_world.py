@@ -39,7 +39,7 @@ from corewise.policy.names import (
 )
 from corewise.policy.offline_report import OfflineReport, decode
 from kernel import machine_trees
-from manager.world import eventually, small_cluster, until
+from manager.world import World, eventually, small_cluster, until
 
 DEPLOY = Path(__file__).parents[2] / "deploy" / "agent"
 ACCOUNT = service_account("corewise-system", "corewise-agent")
@@ -66,6 +66,7 @@ class AgentWorld:
     machine: FakeNode
     options: AgentOptions
     offline: OfflineNode
+    cluster: World
     printed: list[str] = field(default_factory=list)
 
     @asynccontextmanager
@@ -194,7 +195,7 @@ async def agent_world(
         server.write_kubeconfig(directory / "agent", ACCOUNT.name, ACCOUNT.groups[:2])
         config = load_config(str(directory / "agent"))
         options = AgentOptions(node=NODE, root=root)
-        yield AgentWorld(server, world.client, config, offline.machine, options, offline)
+        yield AgentWorld(server, world.client, config, offline.machine, options, offline, world)
 
 
 __all__ = ["ACCOUNT", "BOOT", "DEPLOY", "NODE", "AgentWorld", "agent_world", "eventually", "until"]
