@@ -13,6 +13,7 @@ import logging
 import signal
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from textwrap import wrap
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -64,20 +65,22 @@ async def _draw(cache: Cache[PartialObject], view: View, wake: asyncio.Event, en
         while not ended.is_set():
             wake.clear()
             if cache.synced.is_set():
-                live.update(_picture(cache, view, console), refresh=True)
+                live.update(picture(cache, view, console), refresh=True)
             await asyncio.sleep(SHORTEST_PAUSE)
             with suppress(TimeoutError):
                 async with asyncio.timeout(EVERY - SHORTEST_PAUSE):
                     await wake.wait()
 
 
-def _picture(cache: Cache[PartialObject], view: View, console: Console) -> Group:
+def picture(cache: Cache[PartialObject], view: View, console: Console) -> Group:
+    """Return what fits on the console of the nodes in the cache, and what is to be said about them."""
     now = SYSTEM_CLOCK.now()
     reports = view.reports(cache.items.values(), now)
     table = output.render(view.listing(reports), view.form, colour=True).splitlines()
-    below = list(view.remarks(reports))
+    said = list(view.remarks(reports))
     if cache.last_error is not None:
-        below.insert(0, f"The API server does not answer, this is the last known: {cache.last_error.message}")
+        said.insert(0, f"The API server does not answer, this is the last known: {cache.last_error.message}")
+    below = [part for line in said for part in wrap(line, console.width)]
     head = f"corewise top   {now:%H:%M:%S} UTC   Ctrl-C ends"
     lines = [head, "", *fitted(table, console.height - len(below) - 3), "", *below]
     return Group(*(_line(line, console.width) for line in lines[: console.height]))

@@ -146,6 +146,10 @@ def _severity(row: Row) -> Severity | None:
     return Severity.WARNING if row.report and offer_problem(row.report) else None
 
 
+def _staleness(row: Row) -> Severity | None:
+    return Severity.ERROR if row.stale and row.name != TOTAL else None
+
+
 def columns(bars: str) -> list[Column[Row]]:
     """Return the columns; ``bars`` are the characters of sparklines."""
 
@@ -168,7 +172,7 @@ def columns(bars: str) -> list[Column[Row]]:
         Column("MODE", lambda row: row.mode, wide=True),
         Column("STATE", lambda row: row.state, wide=True, severity=_severity),
         Column("LIMITED BY", lambda row: row.limit, severity=_severity),
-        Column("AGE", _age, right=True, severity=lambda row: Severity.ERROR if row.stale else None),
+        Column("AGE", _age, right=True, severity=_staleness),
         Column("ONLINE LATELY", history(lambda row: row.online_history, _SHORT)),
         Column("OFFLINE LATELY", history(lambda row: row.offline_history, _SHORT)),
     ]
