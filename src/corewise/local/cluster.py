@@ -24,10 +24,12 @@ from corewise.kube.client import Client
 from corewise.kube.clock import SYSTEM_CLOCK
 from corewise.kube.config import load_config
 from corewise.kube.errors import AlreadyExists, NotFound
+from corewise.kube.objects import ConfigMap
 from corewise.kube.resources import CONFIG_MAPS, EVENTS, MUTATING_WEBHOOKS, NODE_RESOURCE_TOPOLOGIES, NODES
 from corewise.local import bootstrap, control_plane
 from corewise.local.agents import AgentFleet
 from corewise.local.kubelets import SIMULATED_NODES, KubeletFleet, Periods, SimulatedNode
+from corewise.local.living_nodes import LivingNodes
 from corewise.local.machine_files import MachineFiles
 from corewise.local.measurement import Snapshot, Verdict, by_node, is_settled, view_node
 from corewise.local.placement import Room, place
@@ -79,6 +81,8 @@ class LocalCluster:
             on_start=self.agents.look_at,
         )
         self._copies: dict[str, int] = {}
+        self._config: tuple[ConfigMap, ...] = ()
+        self.living = LivingNodes(self.machines, self.files, self.agents, lambda: by_node(self.pods))
 
     def _node_changed(self, old: SimulatedNode | None, new: SimulatedNode | None) -> None:
         if old is not None and new is not None:
@@ -196,7 +200,7 @@ class LocalCluster:
             return
         await bootstrap.ensure_namespace(self.client, CONFIG_NAMESPACE)
         body = {"metadata": {"name": CONFIG_NAME}, "data": dict(self.plan.config)}
-        await self.client.create(CONFIG_MAPS, body, CONFIG_NAMESPACE)
+        self._config = (await self.client.create(CONFIG_MAPS, body, CONFIG_NAMESPACE),)
         await self._all(
             self._patch_node(name, {"labels": dict(own.labels), "annotations": dict(own.annotations)})
             for name, own in self.plan.when_on.items()
@@ -243,7 +247,7 @@ class LocalCluster:
         """Wait until the agents have seen what the API holds now, and have acted upon it."""
         await self._until(lambda: all(map(self._keeper.is_at_rest, self._bound_pods())))
         nodes, pods = self.nodes, self._bound_pods()
-        await self.agents.have_seen(nodes, pods)
+        await self.agents.have_seen(nodes, pods, self._config)
         await self._until(lambda: self.agents.is_idle)
 
     def _bound_pods(self) -> list[DemandingPod]:

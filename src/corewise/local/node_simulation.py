@@ -91,7 +91,8 @@ class NodeSimulation:
         self.account = Account(cpus=machine.cpus)
         self._root = root
         self._agent = agent
-        self._interval = interval
+        self.interval = interval
+        """Seconds from the next look to the one after it."""
         self._next_look = start + interval
         self._threads = machine.threads or UNKNOWN_SPEED
         self.counters = NodeCounters(root, machine)
@@ -117,8 +118,8 @@ class NodeSimulation:
         while self.now < end:
             self.step(min(STEP, end - self.now, self._next_look - self.now))
             if self.now >= self._next_look:
-                self._next_look += self._interval
                 self._look()
+                self._next_look += self.interval
 
     def step(self, seconds: float) -> Step:
         """Let one step pass, and return what it was like."""

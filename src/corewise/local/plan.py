@@ -12,11 +12,27 @@ from typing import Any
 
 from corewise.local.load import Load
 from corewise.local.machines import Machine
+from corewise.policy.colocation import parse_oversubscription, parse_suppression
 from corewise.policy.configuration import parse_amplification, parse_normalization
-from corewise.policy.names import AMPLIFICATION_KEY, NORMALIZATION_KEY
+from corewise.policy.names import (
+    AMPLIFICATION_KEY,
+    NORMALIZATION_ENABLED,
+    NORMALIZATION_KEY,
+    OVERSUBSCRIPTION,
+    OVERSUBSCRIPTION_KEY,
+    SUPPRESSION_KEY,
+)
 from corewise.quantities import Bytes
 
-_PARSERS = ((NORMALIZATION_KEY, parse_normalization), (AMPLIFICATION_KEY, parse_amplification))
+_PARSERS = (
+    (NORMALIZATION_KEY, parse_normalization),
+    (AMPLIFICATION_KEY, parse_amplification),
+    (OVERSUBSCRIPTION_KEY, parse_oversubscription),
+    (SUPPRESSION_KEY, parse_suppression),
+)
+
+SWITCHES = frozenset({NORMALIZATION_ENABLED, OVERSUBSCRIPTION})
+"""Labels of nodes that mean something to corewise alone; they are not there before it is turned on."""
 
 
 class InputError(ValueError):

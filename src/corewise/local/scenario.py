@@ -1,8 +1,9 @@
 """Scenarios: a cluster described in YAML. The packaged ones are in ``scenarios/``.
 
-``nodes`` are groups of like machines, ``pods`` groups of like pods, ``config`` the data of the ConfigMap that
-turns corewise on, as an operator would write it. ``cpuModels`` adds to the catalogue, ``cpuFacts`` says by
-label which CPU the nodes of a dump have. All problems of a file are reported at once.
+``nodes`` are groups of like machines, ``pods`` groups of like pods, ``config`` the data of the ConfigMap
+that turns corewise on, as an operator would write it; labels of nodes that switch a part of it come with
+that too. ``cpuModels`` adds to the catalogue, ``cpuFacts`` says by label which CPU the nodes of a dump
+have. All problems of a file are reported at once.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pathlib import Path
 from corewise.local.cpu_models import CATALOGUE, CPUModel
 from corewise.local.load import Load, Shape
 from corewise.local.machines import Machine
-from corewise.local.plan import InputError, Plan, PodGroup
+from corewise.local.plan import SWITCHES, InputError, NodeMetadata, Plan, PodGroup
 from corewise.local.yaml_fields import REQUIRED, Fields, read_document
 from corewise.policy.configuration import Problem
 from corewise.quantities import Bytes, RawMilli
@@ -67,7 +68,22 @@ class Scenario:
             group = turn[index % len(turn)]
             machines.append(group.machine(numbers[group.template.name]))
             numbers[group.template.name] += 1
-        return Plan(f"scenario {self.name}", tuple(machines), self.config, groups=self.pods)
+        return Plan(
+            f"scenario {self.name}",
+            tuple(replace(machine, labels=_without(machine.labels)) for machine in machines),
+            self.config,
+            groups=self.pods,
+            when_on={m.name: NodeMetadata(_switches(m.labels)) for m in machines if _switches(m.labels)},
+        )
+
+
+def _switches(labels: Mapping[str, str]) -> dict[str, str]:
+    """Return the labels that turn something of corewise on: they come with its configuration."""
+    return {key: value for key, value in labels.items() if key in SWITCHES}
+
+
+def _without(labels: Mapping[str, str]) -> dict[str, str]:
+    return {key: value for key, value in labels.items() if key not in SWITCHES}
 
 
 def load_scenario(name_or_path: str) -> Scenario:
