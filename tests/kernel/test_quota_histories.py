@@ -21,6 +21,7 @@ from corewise.kernel.cgroups.layout import Version
 from corewise.kernel.cgroups.paths import ancestors
 from corewise.kernel.errors import Refused
 from corewise.kernel.quotas.writer import QuotaWriter
+from corewise.kernel.writing.entries import Opened
 from corewise.kernel.writing.journal import MemoryLog
 from corewise.kernel.writing.pen import Point
 from corewise.kernel.writing.report import Report
@@ -82,6 +83,7 @@ class History:
         return quota_text(self.version, None if quota is None else Microseconds(quota))
 
     def restart(self) -> QuotaWriter:
+        self.log.append([Opened(0.0, "boot")])
         self.writer = QuotaWriter(self.rules, self.log, now=lambda: 0.0, at=self.at)
         return self.writer
 

@@ -86,13 +86,14 @@ class QuotaWriter:
     def applied(self, cgroup: str, present: Bandwidth) -> Microseconds | None:
         """Return the quota last applied to a cgroup, for the period that it has; None: no limit, or nothing.
 
-        ``present`` is what the cgroup shows. If somebody else wrote that, it is what the owners wanted last.
-        It is known from the journal, too, after a restart.
+        ``present`` is what the cgroup shows. If somebody else has changed it, it is what the owners wanted
+        last. It is known from the journal, too, after a restart.
         """
         hold = self._ledger.get(cgroup)
         if hold is None or not hold.bounds or self._quota_file not in hold.wrote:
             return None
-        if hold.drifted(self._quota_file, self._text(present.quota)):
+        foreign_period = any(bound.period != present.period for bound in hold.bounds.values())
+        if foreign_period or hold.drifted(self._quota_file, self._text(present.quota)):
             return hold.wanted(present.period)
         return present.quota
 

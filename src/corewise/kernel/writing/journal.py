@@ -182,7 +182,8 @@ class MemoryLog:
         self._entries += entries
 
     def begin_anew(self) -> None:
-        self._entries = [*still_held(self._entries)]
+        opened = [entry for entry in self._entries if isinstance(entry, Opened)]
+        self._entries = [*opened[-1:], *still_held(self._entries)]
 
 
 def read_file(path: Path) -> Iterator[Entry | None]:
