@@ -63,6 +63,7 @@ OPERATIONS = st.one_of(
     *[st.tuples(st.just("tick"), st.tuples(MILLI, MILLI))] * 4,
     st.tuples(st.just("miss"), st.none()),
     st.tuples(st.just("settle"), st.none()),
+    st.tuples(st.just("quotas"), st.none()),
     st.tuples(st.just("suppression"), st.sampled_from(MODES)),
     st.tuples(st.just("label"), st.sampled_from(["true", "true", "true", "false", None, "yes"])),
     st.tuples(st.just("ratio"), st.sampled_from([100, 120, 200])),
@@ -155,8 +156,8 @@ class History:
         files = MortalFiles(KernelRules(self.stored), self.fate)
         cgroups = NodeCgroups(self.root, "/", self.log, now=lambda: 1.0, wrap=lambda _files: files)
         self.sampler = StatedSampler()
-        local = LocalNode("n1", self.root, cgroups)
-        self.keeper = OfflineKeeper(local, self.root, samples=self.sampler)
+        self.local = LocalNode("n1", self.root, cgroups)
+        self.keeper = OfflineKeeper(self.local, self.root, samples=self.sampler)
 
     def cgroups(self, pod: QuotaPod) -> list[str]:
         statuses = pod.status.all_containers
@@ -190,6 +191,10 @@ class History:
         self._prepare()
         self.checked(self.keeper.settle(self.pods.values()))
 
+    def on_quotas(self, _value: None) -> None:
+        """The other loop of the agent: normalization, which mends every owner's bounds."""
+        self.keeper.heed(self.local.cycle(list(self.pods.values())))
+
     def on_suppression(self, suppression: SuppressionSettings | None) -> None:
         self.suppression = suppression
 
@@ -222,7 +227,7 @@ class History:
     def on_foreign(self, value: tuple[int, int | None]) -> None:
         """Somebody else changes what is bounded, as far as the kernel lets him."""
         number, wanted = value
-        found = self.keeper._local.cgroups.found
+        found = self.local.cgroups.found
         held = (
             sorted(cgroup for cgroup in found.writer.held if cgroup in self.stored.contents) if found else []
         )
@@ -277,8 +282,9 @@ def test_what_is_switched_off_or_restored_leaves_nothing_behind(
     history.fate.left = None
     history.run("suppression", OFF)
     history.run("settle", None)
+    history.run("quotas", None)
     assert history.quotas() == history.asked_for()
-    found = history.keeper._local.cgroups.find()
+    found = history.local.cgroups.find()
     assert not found.bounded_by(QuotaOwner.SUPPRESSION)
     found.writer.restore()
     found.settings.restore()

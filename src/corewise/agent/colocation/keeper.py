@@ -17,7 +17,7 @@ from pathlib import Path
 
 from corewise.agent.colocation.bus import Bus
 from corewise.agent.colocation.limits import BatchLimits
-from corewise.agent.colocation.offline_pods import NodePods, sort_pods
+from corewise.agent.colocation.offline_pods import NodePods, PodTable
 from corewise.agent.colocation.pod_suppression import LimitedPod
 from corewise.agent.colocation.reporting import Inputs, Measured, report_of
 from corewise.agent.colocation.sampler import Miss, Missed, Sampler, Samples
@@ -61,6 +61,7 @@ class OfflineKeeper:
         self._local = local
         self._samples = samples or Sampler(root, local.cgroups)
         self.suppressor = Suppressor(local.name)
+        self._table = PodTable()
         self._limits = BatchLimits()
         self._bus: Bus[Event] = Bus()
         self._bus.subscribe("suppression", self.suppressor.handle)
@@ -170,7 +171,7 @@ class OfflineKeeper:
             return None
 
     def _settle(self, found: Found, pods: Collection[QuotaPod], result: Tick) -> tuple[LimitedPod, ...]:
-        self.pods = sort_pods(pods, found.names, self._local.cpu_manager())
+        self.pods = self._table.sort(pods, found.names, self._local.cpu_manager())
         result.problems.update(self.pods.problems)
         limited: tuple[LimitedPod, ...] = ()
         try:

@@ -23,6 +23,8 @@ from corewise.policy.reasons import Reason
 from corewise.quantities import Microseconds, Ratio
 from corewise.suppression.batch_limits import quota
 
+AGAIN_AFTER = 6
+
 
 @dataclass(slots=True)
 class Brought:
@@ -67,10 +69,17 @@ class _Limit:
 
 
 class BatchLimits:
-    """The limits of one node's offline pods."""
+    """The limits and weights of one node's offline pods.
+
+    As long as pods and ratio are the same, nothing is read again but once in ``AGAIN_AFTER`` calls: drift of
+    quotas is mended by every round of whoever writes quotas, and nobody changes weights all the time.
+    """
 
     def __init__(self) -> None:
         self._met: dict[str, Bandwidth] = {}
+        self._brought: tuple[Ratio, tuple[OfflinePod, ...]] | None = None
+        self._limited: list[LimitedPod] = []
+        self._calls = 0
 
     def bring(self, found: Found, pods: Iterable[OfflinePod], ratio: Ratio) -> Brought:
         """Bring every offline pod to its limits and weights.
@@ -78,15 +87,26 @@ class BatchLimits:
         Raises:
             JournalError: if nothing can be written.
         """
+        wanted = ratio, tuple(pods)
+        self._calls += 1
+        held = found.writer.held
+        if wanted == self._brought and self._calls < AGAIN_AFTER and all(each in held for each in self._met):
+            return Brought(limited=self._limited)
+        self._brought, self._calls = None, 0
         done = Brought()
-        pods = tuple(pods)
-        self._bring_quotas(found, pods, ratio, done)
-        settings = tuple(batch_settings(pods, found.files.version))
+        is_complete = self._bring_quotas(found, wanted[1], ratio, done)
+        settings = tuple(batch_settings(wanted[1], found.files.version))
         if settings or found.settings.held:
-            done.add(found.settings.reconcile(SettingOwner.BATCH, settings))
+            report = found.settings.reconcile(SettingOwner.BATCH, settings)
+            is_complete = is_complete and not report.gone
+            done.add(report)
+        if is_complete and not done.problems:
+            self._brought = wanted
+        self._limited = [replace(pod, met=None) for pod in done.limited]
         return done
 
-    def _bring_quotas(self, found: Found, pods: Iterable[OfflinePod], ratio: Ratio, done: Brought) -> None:
+    def _bring_quotas(self, found: Found, pods: Iterable[OfflinePod], ratio: Ratio, done: Brought) -> bool:
+        """Bring pods to their quotas; say whether every cgroup that is to have one is there."""
         limits = {limit.cgroup: limit for pod in pods for limit in _limits(pod)}
         self._met = {cgroup: met for cgroup in limits if (met := self._meet(found, cgroup, done)) is not None}
         wanted = [limits[cgroup].action(met.period, ratio) for cgroup, met in self._met.items()]
@@ -102,7 +122,8 @@ class BatchLimits:
             if foreign:
                 again = (limits[cgroup].action(period, ratio) for cgroup, period in foreign.items())
                 done.add(found.writer.apply(again))
-        done.limited = list(self._limited(limits, ratio))
+        done.limited = list(self._pods(limits, ratio))
+        return len(self._met) == len(limits)
 
     def _meet(self, found: Found, cgroup: str, done: Brought) -> Bandwidth | None:
         """Return the period; beside it a quota that the cgroup is met with now and that nobody accounts
@@ -120,7 +141,7 @@ class BatchLimits:
             return None
         return replace(met, quota=None) if cgroup in found.writer.held else met
 
-    def _limited(self, limits: Mapping[str, _Limit], ratio: Ratio) -> Iterator[LimitedPod]:
+    def _pods(self, limits: Mapping[str, _Limit], ratio: Ratio) -> Iterator[LimitedPod]:
         for cgroup, met in self._met.items():
             limit = limits[cgroup]
             if not limit.container:

@@ -10,7 +10,7 @@ which then tells how many. They cannot be lent, whether it uses them or not.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
@@ -48,6 +48,16 @@ class OfflinePod:
     containers: Mapping[str, str]
 
 
+@dataclass(frozen=True, slots=True)
+class _Sorted:
+    """What one pod is. ``cgroup`` is empty if it cannot be named."""
+
+    cgroup: str = ""
+    offline: OfflinePod | None = None
+    native: bool = False
+    problems: Mapping[str, str] = field(default_factory=dict)
+
+
 @dataclass(slots=True)
 class NodePods:
     """The pods of a node as far as oversubscription cares. ``problems`` are sentences by pod."""
@@ -57,36 +67,54 @@ class NodePods:
     pinned: list[PinnedPod] = field(default_factory=list)
     problems: dict[str, str] = field(default_factory=dict)
 
-
-def sort_pods(pods: Collection[QuotaPod], names: PodCgroups, manager: CPUManager) -> NodePods:
-    """Tell the pods of a node apart; those that have ended are none."""
-    sorted_pods = NodePods()
-    for pod in pods:
-        if pod.has_ended or not pod.status.qos_class:
-            continue
-        try:
-            _sort(pod, names, manager, sorted_pods)
-        except (UnsafeName, ValueError) as error:
-            sorted_pods.problems[pod.name] = f"pod {pod.name} is left alone: {error}"
-    return sorted_pods
+    def add(self, kind: _Sorted) -> None:
+        """Take in a pod."""
+        if kind.offline is not None:
+            self.offline.append(kind.offline)
+        self.native += kind.native
+        self.problems.update(kind.problems)
 
 
-def _sort(pod: QuotaPod, names: PodCgroups, manager: CPUManager, into: NodePods) -> None:
-    qos = QOSClass(pod.status.qos_class)
-    if _is_offline(pod):
-        into.problems.update(_doubts(pod))
-        if qos is QOSClass.BEST_EFFORT:
-            into.offline.append(_offline_pod(pod, names))
-        else:
-            into.problems[pod.name] = (
-                f"pod {pod.name} requests {BATCH_CPU} and is {qos}, not BestEffort: it counts as online, and "
-                "its cgroups stay as kubelet made them; let it request no cpu and no memory"
-            )
-    elif qos is QOSClass.BEST_EFFORT:
-        into.native += 1
-    owned = _owned(pod, manager)
-    if owned:
-        into.pinned.append(PinnedPod(pod.uid, names.pod(pod.uid, qos), owned))
+class PodTable:
+    """Tells the pods of a node apart, and computes what follows from a pod only when it is another one."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[QuotaPod, _Sorted]] = {}
+
+    def sort(self, pods: Iterable[QuotaPod], names: PodCgroups, manager: CPUManager) -> NodePods:
+        """Return the pods by what they are; those that have ended are none."""
+        known, result = self._known, NodePods()
+        self._known = {}
+        for pod in pods:
+            if pod.has_ended or not pod.status.qos_class:
+                continue
+            before = known.get(pod.name)
+            kind = before[1] if before is not None and before[0] is pod else _sorted(pod, names)
+            self._known[pod.name] = pod, kind
+            result.add(kind)
+            owned = _owned(pod, manager) if kind.cgroup else 0
+            if owned:
+                result.pinned.append(PinnedPod(pod.uid, kind.cgroup, owned))
+        return result
+
+
+def _sorted(pod: QuotaPod, names: PodCgroups) -> _Sorted:
+    try:
+        qos = QOSClass(pod.status.qos_class)
+        cgroup = names.pod(pod.uid, qos)
+        best_effort = qos is QOSClass.BEST_EFFORT
+        if not _is_offline(pod):
+            return _Sorted(cgroup, native=best_effort)
+        problems = dict(_doubts(pod))
+        if best_effort:
+            return _Sorted(cgroup, _offline_pod(pod, cgroup, names), problems=problems)
+    except (UnsafeName, ValueError) as error:
+        return _Sorted(problems={pod.name: f"pod {pod.name} is left alone: {error}"})
+    problems[pod.name] = (
+        f"pod {pod.name} requests {BATCH_CPU} and is {qos}, not BestEffort: it counts as online, and its "
+        "cgroups stay as kubelet made them; let it request no cpu and no memory"
+    )
+    return _Sorted(cgroup, problems=problems)
 
 
 def _is_offline(pod: QuotaPod) -> bool:
@@ -97,11 +125,11 @@ def _is_offline(pod: QuotaPod) -> bool:
     )
 
 
-def _offline_pod(pod: QuotaPod, names: PodCgroups) -> OfflinePod:
+def _offline_pod(pod: QuotaPod, cgroup: str, names: PodCgroups) -> OfflinePod:
     stated = {container.name for container in pod.spec.all_containers}
     return OfflinePod(
         name=pod.name,
-        cgroup=names.pod(pod.uid, QOSClass.BEST_EFFORT),
+        cgroup=cgroup,
         spec=_batch_pod(pod),
         containers={
             status.name: names.container(pod.uid, QOSClass.BEST_EFFORT, status.container_id)

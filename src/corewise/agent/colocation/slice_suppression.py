@@ -61,7 +61,10 @@ class SliceSuppression:
             step=settings.adjust_step,
             fast=settings.fast,
         )
+        before = self._action
         action = self._action_for(cgroup, present.period, adjustment)
+        if action is before and present.quota == action.quota and cgroup in found.writer.held:
+            return Adjusted(cgroup, present, present, adjustment, Report())
         report = found.writer.reconcile(QuotaOwner.SUPPRESSION, [action])
         if cgroup in report.failed:
             raise report.failed[cgroup]
