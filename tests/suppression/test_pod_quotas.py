@@ -142,6 +142,12 @@ def test_a_pod_moves_by_a_part_of_its_limit_and_keeps_a_tenth_of_it(
     assert [each.quota for each in up] == ([] if raised is None else [raised])
 
 
+def test_a_limit_so_small_that_a_step_is_nothing_still_moves() -> None:
+    finest = SuppressionSettings(quota_step=Share(1))
+    (change,) = cycle(Task.NONE, Fraction(1), [pod("a", 2000, None)], finest).changes
+    assert change.quota == 1999
+
+
 def test_a_change_says_why_with_the_numbers() -> None:
     (change,) = cycle(Task.NONE, Fraction(8567, 10_000), [pod("a", 400_000, None)], SETTINGS).changes
     assert change.why == "node utilization 85.6 %: from 4 to 3.6 CPUs of the limit 4"

@@ -25,7 +25,6 @@ from corewise.suppression.slice_quota import (
     Adjustment,
     adjust,
     largest_step,
-    over_period,
     quota_of,
 )
 
@@ -124,17 +123,15 @@ def test_fast_suppression_shrinks_at_once_and_grows_in_steps() -> None:
     assert (shrunk.quota, shrunk.reason) == (200_000, Reason.SUPPRESSION_FAST)
     grown = adjusted(200_000, 9000, applied=200_000, fast=True)
     assert (grown.quota, grown.reason) == (360_000, Reason.SUPPRESSION_STEPPED_UP)
-    assert adjusted(300_000, 2000, fast=True).reason is Reason.SUPPRESSION_AT_TARGET
+    assert adjusted(360_000, 2000, fast=True).reason is Reason.SUPPRESSION_AT_TARGET
     assert adjusted(None, 0, fast=True).quota == SMALLEST_QUOTA
 
 
 def test_a_foreign_period_is_kept_and_the_amounts_follow_it() -> None:
-    halved = over_period(400_000, PERIOD, 50_000)
-    assert halved == 200_000
-    found = adjusted(400_000, 4000, applied=halved, period=50_000)
+    found = adjusted(400_000, 4000, applied=200_000, period=50_000)
     assert (found.quota, found.target, found.repaired) == (200_000, 200_000, True)
-    assert over_period(1000, PERIOD, 1000) == SMALLEST_QUOTA
-    assert over_period(12_345, PERIOD, PERIOD) == 12_345
+    squeezed = adjusted(1000, 0, applied=500, period=50_000)
+    assert (squeezed.quota, squeezed.repaired) == (SMALLEST_QUOTA, True)
     assert course(None, 4000, period=50_000)[:2] == [720_000, 640_000]
 
 
@@ -262,10 +259,3 @@ def test_somebody_who_writes_the_slice_does_not_delay_the_way_to_the_target(data
         assert found.repaired is (present != applied)
         seen.append(found.quota)
     assert seen == undisturbed
-
-
-@given(quotas, periods, periods)
-def test_another_period_never_buys_more_cpu_than_before(quota: int, before: int, after: int) -> None:
-    moved = over_period(quota, before, after)
-    assert moved >= SMALLEST_QUOTA
-    assert moved == SMALLEST_QUOTA or moved * before <= quota * after

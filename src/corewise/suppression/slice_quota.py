@@ -14,7 +14,8 @@ adjustments, to the microsecond, and stays. What was applied last goes back and 
 tick, so somebody who writes "max" each minute gains nothing. After a restart nothing was applied yet, and the
 file is what to go on from.
 
-A period is only read. If somebody changes it, the amounts follow: call ``over_period`` on what was applied.
+A period is only read. If somebody changes it, the amounts follow it, and what was applied last is to be
+stated as what it is worth in the new one.
 
 Source: design/suppression.md, Option 1.
 """
@@ -59,11 +60,6 @@ def largest_step(allocatable_milli: int, period: int, step: Share) -> int:
     return max(1, step.of(quota_of(allocatable_milli, period)))
 
 
-def over_period(quota: int, before: int, after: int) -> int:
-    """Return the quota that is worth as many CPUs over another period, at least the floor."""
-    return quota if before == after else max(SMALLEST_QUOTA, quota * after // before)
-
-
 def adjust(
     present: int | None,
     applied: int | None,
@@ -77,7 +73,7 @@ def adjust(
     """Return the next quota of the slice.
 
     ``present`` is what the file holds, None for "max"; ``applied`` what was last written there, None if
-    nothing was yet. Milli-CPU are physical.
+    nothing was yet; both in microseconds of the present period. Milli-CPU are physical.
 
     Raises:
         ValueError: if the period is not positive.
