@@ -22,6 +22,7 @@ from corewise.policy.colocation import (
     parse_suppression,
 )
 from corewise.policy.offline_report import OfflineReport
+from corewise.policy.reasons import Reason
 from corewise.quantities import Ratio, Share, amplify
 from corewise.suppression.history import OfferHistory
 from corewise.suppression.offer import Amounts, Pinned, Usage, compute
@@ -115,6 +116,12 @@ def test_the_configuration_on_the_page_is_accepted() -> None:
     assert quota.value
     (entry,) = quota.value.node_configs
     assert entry.strategy.over(quota.value.cluster).in_force.fast
+
+
+def test_reason_codes_on_the_page_are_those_of_the_code() -> None:
+    told = set(re.findall(r"`([A-Z][a-z]+(?:[A-Z][A-Za-z]+)+)`", PAGE))
+    assert told <= set(Reason)
+    assert {"OfferFrozen", "SliceMissing"} <= told
 
 
 def reported(name: str, report: OfflineReport, age: int) -> NodeReport:

@@ -116,6 +116,8 @@ def test_every_alert_says_what_it_is_and_where_to_read_what_to_do(alert: Mapping
     assert {"summary", "description", "runbook"} == set(alert["annotations"])
     page, _, section = alert["annotations"]["runbook"].partition("#")
     assert section in anchors(ROOT / page)
+    told = set(re.findall(r"corewise_[a-z_]+", " ".join(alert["annotations"].values())))
+    assert told <= set(BY_NAME)
     used = set(re.findall(r"\$labels\.(\w+)", " ".join(alert["annotations"].values())))
     query = parse(alert["expr"])
     labels = BY_SCRAPE.union(*(metric.labels for _, metric in exported(query)))
