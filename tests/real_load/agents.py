@@ -18,16 +18,17 @@ from corewise.agent.colocation.sampler import Sampler, Samples
 from corewise.agent.local_node import LocalNode
 from corewise.agent.node_cgroups import NodeCgroups
 from corewise.agent.objects import QuotaPod
+from corewise.kernel.boot import read_boot_id
 from corewise.kernel.writing.journal import Journal
+from corewise.local.holders import Held
 from corewise.policy.colocation import OversubscriptionSettings, SuppressionMode, SuppressionSettings
 from corewise.policy.names import OVERSUBSCRIPTION
 from corewise.quantities import ONE, Seconds
 from corewise.suppression.offer import Amounts
 from real_load.kubelet_tree import KubeletTree
-from real_load.runs import Held
 
+_HERE = Path("/")
 _MEMORY = 8 << 30
-BOOT = "11111111-2222-3333-4444-555555555555"
 
 
 OPTION_1 = SuppressionSettings()
@@ -54,14 +55,14 @@ class Agent:
         directory: Path,
         *,
         suppression: SuppressionSettings = OPTION_1,
-        root: Path = Path("/"),
+        root: Path = _HERE,
         samples: Callable[[Path, NodeCgroups], Samples] = Sampler,
     ) -> None:
         self._tree = tree
         self._pods = pods
         self._exit = ExitStack()
-        log = self._exit.enter_context(Journal.open(directory, boot=BOOT, now=time.time))
-        self.cgroups = NodeCgroups(Path("/"), tree.root, log, now=time.time)
+        log = self._exit.enter_context(Journal.open(directory, boot=read_boot_id(_HERE), now=time.time))
+        self.cgroups = NodeCgroups(_HERE, tree.root, log, now=time.time)
         self._exit.callback(self.cgroups.close)
         local = LocalNode("n1", root, self.cgroups)
         self.keeper = OfflineKeeper(local, root, samples=samples(root, self.cgroups))

@@ -15,6 +15,7 @@ from typing import Protocol
 
 from corewise.agent.objects import QuotaPod
 from corewise.local.closed_loop import Sample, Series
+from corewise.local.holders import Held
 from real_load.crew import Crew, Curve, Worker
 from real_load.kubelet_tree import KubeletTree
 from real_load.scenarios import WARM_UP, Scenario
@@ -22,14 +23,6 @@ from real_load.spinner import SLOT
 
 _NANO = 1_000_000_000
 _FULL = ((0.0, 1.0),)
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """What offline pods are held to after a tick, in milli-CPU; None is no bound."""
-
-    quota: int | None = None
-    target: int | None = None
 
 
 def cpus_here() -> tuple[int, ...]:

@@ -37,7 +37,7 @@ class StatedNode:
     def __init__(self, tree: KubeletTree, directory: Path) -> None:
         self.tree = tree
         self.load = MachineLoad(directory / "machine", CPUS)
-        self._journal = directory / "journal"
+        self.journal = directory / "journal"
         self.offline = offline_pod("big", 8_000), offline_pod("small", 2_000)
         self.pods = [online_pod("web", 4), *self.offline]
         for pod in self.pods:
@@ -46,7 +46,7 @@ class StatedNode:
 
     def agent(self, suppression: SuppressionSettings = OPTION_1) -> Agent:
         """Start an agent, and have it look at the counters once."""
-        where = self._journal, self.load.root
+        where = self.journal, self.load.root
         agent = Agent(self.tree, self.pods, CPUS * 1000, where[0], suppression=suppression, root=where[1])
         agent.tick(float(next(self._clock)))
         return agent

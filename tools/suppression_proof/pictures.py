@@ -31,7 +31,7 @@ def _first(runs: Sequence[Run], *ways: str) -> list[Run]:
     """Return the first round of every scenario in these ways."""
     found: dict[tuple[str, str], Run] = {}
     for run in runs:
-        if run.way in ways:
+        if run.way in ways and run.scenario != "threads":
             found.setdefault((run.scenario, run.way), run)
     return list(found.values())
 

@@ -9,10 +9,11 @@ from pathlib import Path
 from real_load.scenarios import RAMP, SQUARE, STEP
 from tools.bench import table
 from tools.suppression_proof import pictures, plant, real, virtual
-from tools.suppression_proof.run import COUNTING, NOBODY, OPTION_ONE, OPTION_TWO, Run
+from tools.suppression_proof.run import COUNTING, NOBODY, OPTION_ONE, OPTION_TWO, Run, summary
 from tools.suppression_proof.run import table as figures_table
 
 PAGE = Path("docs/suppression.md")
+FIGURES = Path("docs/suppression-proof.md")
 ROUNDS = 3
 _WAYS = (OPTION_ONE, OPTION_TWO, NOBODY)
 _WHERE = {
@@ -34,7 +35,7 @@ def main(arguments: Sequence[str]) -> None:
         if runs:
             _tell(name, runs, write="--print" not in flags)
     if "--print" not in flags:
-        table.fill("proof-machine", table.machine(), PAGE)
+        table.fill("machine", table.machine(), FIGURES)
 
 
 def _plant(flags: set[str]) -> list[Run]:
@@ -65,9 +66,10 @@ def _tell(name: str, runs: Sequence[Run], *, write: bool) -> None:
     where = _WHERE[name]
     parts = [f"**{_TITLES[scenario]}** ({where})\n\n{text}" for scenario, text in _tables(runs).items()]
     text = "\n\n".join(parts)
-    print(text, flush=True)
+    print(f"{summary(runs)}\n\n{text}", flush=True)
     if write:
-        table.fill(f"proof-{name}", text, PAGE)
+        table.fill(name, text, FIGURES)
+        table.fill(f"proof-{name}", f"- {where[0].upper()}{where[1:]}: {summary(runs)}.", PAGE)
         for picture in pictures.draw(name, runs, where):
             _say(f"drawn: {picture}.svg")
 
@@ -76,6 +78,7 @@ _TITLES = {
     "step": "Step: online load from 20 % to 70 %, and back",
     "ramp": "Ramp: online load from 10 % to 80 %",
     "square": "Square wave: online load between 20 % and 70 %",
+    "threads": "The step on a machine whose hyper-threads slow each other",
 }
 
 

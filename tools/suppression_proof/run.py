@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from corewise.local.closed_loop import Figures, Phase, Series, figures
 
 OPTION_ONE, OPTION_TWO, NOBODY = "option 1", "option 2", "no suppression"
+_SUMMED = OPTION_ONE, NOBODY
+_NONE = "-"
 COUNTING, COUNTING_AT_ONCE = "offline usage counted", "counted, no smoothing, no steps"
 
 
@@ -35,20 +37,38 @@ def table(runs: Sequence[Run]) -> str:
     lines = ["| | " + " | ".join(ways) + " |", "|---|" + "---|" * len(ways)]
     for what, told in _ROWS.items():
         cells = [told(by_way[way]) for way in ways]
-        lines.append(f"| {what} | " + " | ".join(cells) + " |")
+        if set(cells) != {_NONE}:
+            lines.append(f"| {what} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
+def summary(runs: Sequence[Run]) -> str:
+    """Return in a sentence what option 1 came to after steps of load, and what there is without it."""
+    held, free = ([run for run in runs if run.scenario == "step" and run.way == way] for way in _SUMMED)
+    text = (
+        f"each jump was settled after {_settling(held)} and {_adjustments(held)} "
+        f"({_in_time(held)} phases in time, overshoot {_overshoot(held)}, {_reversals(held)} turns); "
+        f"offline pods used {_used(held)} of what online pods left; online pods lost {_slowdown(held)} of "
+        "their work"
+    )
+    return f"{text}, and without suppression {_slowdown(free)}" if free else text
+
+
 def _phases(runs: Sequence[Run]) -> list[Phase]:
-    held = [run for run in runs if any(sample.quota is not None for sample in run.series.samples)]
+    """Return the phases of runs with a quota; a ramp is none, since its target does not stay."""
+    held = [run for run in runs if _is_held(run) and run.scenario != "ramp"]
     return [phase for run in held for phase in run.figures.phases]
+
+
+def _is_held(run: Run) -> bool:
+    return any(sample.quota is not None for sample in run.series.samples)
 
 
 def _settling(runs: Sequence[Run]) -> str:
     phases = _phases(runs)
     times = [phase.settling for phase in phases if phase.settling is not None]
     if not phases:
-        return "-"
+        return _NONE
     never = len(phases) - len(times)
     shown = _span([round(time) for time in times], " s") if times else ""
     return ", ".join(part for part in (shown, f"{never} of {len(phases)} never" if never else "") if part)
@@ -57,25 +77,31 @@ def _settling(runs: Sequence[Run]) -> str:
 def _adjustments(runs: Sequence[Run]) -> str:
     phases = _phases(runs)
     if not phases:
-        return "-"
+        return _NONE
     taken, due = ([getattr(phase, name) for phase in phases] for name in ("adjustments", "expected"))
-    return f"{_span(taken)} (change is {_span(due)} steps)"
+    return f"{_span(taken)} adjustments of {_span(due)}"
 
 
 def _in_time(runs: Sequence[Run]) -> str:
     phases = _phases(runs)
-    return f"{sum(phase.settled_in_time for phase in phases)} of {len(phases)}" if phases else "-"
+    return f"{sum(phase.settled_in_time for phase in phases)} of {len(phases)}" if phases else _NONE
 
 
 def _overshoot(runs: Sequence[Run]) -> str:
     phases = _phases(runs)
     whole = runs[0].series.cpus * 1000
-    return f"{max(phase.overshoot for phase in phases) / whole:.1%}" if phases else "-"
+    return f"{max(phase.overshoot for phase in phases) / whole:.1%}" if phases else _NONE
 
 
 def _reversals(runs: Sequence[Run]) -> str:
     phases = _phases(runs)
-    return _span([phase.reversals for phase in phases]) if phases else "-"
+    return _span([phase.reversals for phase in phases]) if phases else _NONE
+
+
+def _farthest(runs: Sequence[Run]) -> str:
+    held = [run for run in runs if _is_held(run) and run.way != OPTION_TWO]
+    whole = runs[0].series.cpus * 1000
+    return f"{max(run.figures.farthest for run in held) / whole:.1%}" if held else _NONE
 
 
 def _changes(runs: Sequence[Run]) -> str:
@@ -84,7 +110,7 @@ def _changes(runs: Sequence[Run]) -> str:
 
 def _writes(runs: Sequence[Run]) -> str:
     counted = [run.writes for run in runs if run.writes is not None]
-    return _span(counted) if counted else "-"
+    return _span(counted) if counted else _NONE
 
 
 def _used(runs: Sequence[Run]) -> str:
@@ -105,15 +131,16 @@ def _slowdown(runs: Sequence[Run]) -> str:
 
 def _time_lost(runs: Sequence[Run]) -> str:
     known = [run.time_lost for run in runs if run.time_lost is not None]
-    return f"{sum(known) / len(known):.1%}" if known else "-"
+    return f"{sum(known) / len(known):.1%}" if known else _NONE
 
 
 _ROWS: dict[str, Callable[[Sequence[Run]], str]] = {
-    "settled after a jump": _settling,
-    "adjustments until then": _adjustments,
-    "phases settled within ceil(change / step) adjustments": _in_time,
+    "settled after": _settling,
+    "adjustments until then, of ceil(change / step)": _adjustments,
+    "phases settled with no more": _in_time,
     "overshoot, of the machine": _overshoot,
     "turns of the quota in a phase": _reversals,
+    "farthest from the target, of the machine": _farthest,
     "changes of the quota": _changes,
     "files written": _writes,
     "offline pods used of what online pods left": _used,
