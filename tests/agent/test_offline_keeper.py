@@ -278,7 +278,7 @@ def test_cpus_where_thousandths_were_meant_are_warned_about(
         kept.settle()
         kept.settle()
     (line,) = [record.getMessage() for record in caplog.records]
-    assert "asks for kubernetes.io/batch-cpu: 8" in line
+    assert "pod default/slip: container a asks for kubernetes.io/batch-cpu: 8" in line
     assert "0.008 of a CPU, and 8 CPUs are 8000" in line
 
 

@@ -124,7 +124,7 @@ class Agent:
             client, self.local, self.watched, options, metrics=self.metrics, clock=clock, write=write
         )
         self.reporter = TopologyReporter(client, self.local, options.root)
-        self.hook = RuntimeHook(self.local, lambda: self.watched.pods, self.metrics, self.wake)
+        self.hook = RuntimeHook(self.local, lambda: self.watched.pods, self.metrics, self._pods_changed)
         self._quotas_due, self._topology_due = asyncio.Event(), asyncio.Event()
         self._printed: TopologyChange | None = None
         self.cycles = 0
@@ -184,6 +184,7 @@ class Agent:
         yield "quotas", self._keep_quotas
         yield "topology", self._keep_topology
         yield "oversubscription", lambda: self.offline.run(self.pulses)
+        yield "events", self.offline.events.run
         socket = self.options.nri_socket
         if socket is not None and not self.options.dry_run:
             yield "nri", lambda: serve_runtime(socket, self.hook, self.metrics)

@@ -90,18 +90,29 @@ class Watched:
         await self._configs.synced.wait()
 
     async def listed(self) -> None:
-        """Wait until everything has been listed, but not for ever.
+        """Wait until the Node and its pods have been listed, but not for ever.
 
         Raises:
             KubeError: if the API server does not allow it, or does not answer in time.
         """
+        for cache in (self._nodes, self._pods):
+            await self._listed(cache)
+
+    async def config_listed(self) -> None:
+        """Wait until it is known whether there is a ConfigMap, but not for ever.
+
+        Raises:
+            KubeError: if the API server does not allow it, or does not answer in time.
+        """
+        await self._listed(self._configs)
+
+    async def _listed(self, cache: Cache[Any]) -> None:
         deadline = self._clock.monotonic() + LISTED_WITHIN
-        for cache in self.caches.values():
-            while not cache.synced.is_set():
-                error = cache.last_error
-                if error and (not error.retryable or self._clock.monotonic() > deadline):
-                    raise error
-                await self._clock.sleep(_POLL)
+        while not cache.synced.is_set():
+            error = cache.last_error
+            if error and (not error.retryable or self._clock.monotonic() > deadline):
+                raise error
+            await self._clock.sleep(_POLL)
 
     def problems(self) -> Iterator[str]:
         """Say what is not known yet."""

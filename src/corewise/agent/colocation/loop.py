@@ -11,10 +11,11 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 
+from corewise.actions import EmitEvent
 from corewise.agent.colocation.configuration import ColocationConfiguration
 from corewise.agent.colocation.keeper import OfflineKeeper, Tick
 from corewise.agent.colocation.node_facts import raw_allocatable
-from corewise.agent.colocation.publisher import Publisher, write_publication
+from corewise.agent.colocation.publisher import FIELD_MANAGER, Publisher, write_publication
 from corewise.agent.local_node import LocalNode
 from corewise.agent.objects import AgentNode
 from corewise.agent.options import AgentOptions
@@ -24,6 +25,8 @@ from corewise.agent.watched import Watched
 from corewise.kube.client import Client
 from corewise.kube.clock import Clock
 from corewise.kube.errors import KubeError
+from corewise.kube.events import EventRecorder
+from corewise.kube.objects import ObjectReference
 from corewise.policy import metrics
 from corewise.prometheus.exposition import Exposition
 from corewise.service.supervision import Pulses
@@ -35,6 +38,9 @@ SHORTEST_PAUSE = 0.1
 _LONG_SILENCE = 6
 _CONFIG_WITHIN = 5.0
 """Seconds that the ConfigMap is waited for before the rest begins without it."""
+
+_NOTHING = object()
+"""Stands for the ConfigMap before one has been read: None is that there is none."""
 
 
 class OfflineLoop:
@@ -60,10 +66,12 @@ class OfflineLoop:
         self._write = write
         self._due = asyncio.Event()
         self._labels: object = None
-        self._read: object = self
+        self._read: object = _NOTHING
         self.configuration = ColocationConfiguration()
         self.keeper = OfflineKeeper(local, options.root)
         self.publisher = Publisher(rehearses=options.dry_run)
+        self.events = EventRecorder(client, component=FIELD_MANAGER, instance=options.node, clock=clock)
+        self._warned: frozenset[EmitEvent] = frozenset()
 
     def wake(self) -> None:
         """Have what need not wait for the next interval done as soon as may be."""
@@ -86,9 +94,9 @@ class OfflineLoop:
             self._due.clear()
             now = self._clock.monotonic()
             if now >= tick_at:
-                tick_at = self._next(await self.pass_on(now, sample=True), tick_at, now)
+                tick_at = self._next(await self.round(now, sample=True), tick_at, now)
             else:
-                await self.pass_on(now, sample=False)
+                await self.round(now, sample=False)
             pulses.beat(NAME, self.keeper.interval * _LONG_SILENCE)
             await self._clock.sleep(SHORTEST_PAUSE)
             with suppress(TimeoutError):
@@ -97,15 +105,19 @@ class OfflineLoop:
 
     async def once(self) -> bool:
         """Take one sample of a second, act and tell; return whether all went well."""
-        await self._watched.config_synced()
-        first = await self.pass_on(self._clock.monotonic(), sample=True)
+        try:
+            await self._watched.config_listed()
+        except KubeError as error:
+            self._local.complaints.hear("ConfigMap", {"ConfigMap": str(error)})
+            return False
+        first = await self.round(self._clock.monotonic(), sample=True)
         if not self.keeper.on:
             return not first.problems
         await self._clock.sleep(FIRST_PAUSE)
-        tick = await self.pass_on(self._clock.monotonic(), sample=True)
+        tick = await self.round(self._clock.monotonic(), sample=True)
         return not tick.problems
 
-    async def pass_on(self, now: float, *, sample: bool) -> Tick:
+    async def round(self, now: float, *, sample: bool) -> Tick:
         """Do one round, and tell the API server what came of it."""
         node = self._watched.node
         if node is None or not self._local.is_seen:
@@ -118,6 +130,7 @@ class OfflineLoop:
         self._metrics.observe(metrics.AGENT_LOOP_SECONDS, self._clock.monotonic() - began, NAME)
         if self._options.dry_run:
             print_writes(tick.written, self._write)
+        self._warn()
         await self._publish(tick, node, now)
         return tick
 
@@ -145,6 +158,15 @@ class OfflineLoop:
             self.configuration.oversubscription(labels), self.configuration.suppression(labels)
         )
         self.keeper.node(labels, raw_allocatable(node), self._local.ratio)
+
+    def _warn(self) -> None:
+        """Tell the users of pods, once, what is probably meant otherwise."""
+        warnings = frozenset(self.keeper.pods.warnings)
+        if not self._options.dry_run:
+            for each in warnings - self._warned:
+                about = ObjectReference(each.regarding_kind, each.name, each.namespace, each.uid)
+                self.events.emit(about, each.reason, each.message, warning=each.warning)
+        self._warned = warnings
 
     async def _publish(self, tick: Tick, node: AgentNode, now: float) -> None:
         publication = self.publisher.change(tick, node, self._local.ratio, now)

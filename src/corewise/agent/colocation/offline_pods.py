@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from corewise.actions import EmitEvent
 from corewise.agent.colocation.sampler import PinnedPod
 from corewise.agent.cpu_manager import CPUManager
 from corewise.agent.objects import QuotaContainer, QuotaPod
@@ -38,9 +39,7 @@ _RESOURCE_STATUS = msgspec.json.Decoder(_ResourceStatus)
 
 @dataclass(frozen=True, slots=True)
 class OfflinePod:
-    """An offline pod in kubelet's BestEffort class: what it asks for, and the cgroups of what runs, by
-    container.
-    """
+    """An offline pod in kubelet's BestEffort class: what it asks for, and cgroups of running containers."""
 
     name: str
     cgroup: str
@@ -56,16 +55,21 @@ class _Sorted:
     offline: OfflinePod | None = None
     native: bool = False
     problems: Mapping[str, str] = field(default_factory=dict)
+    warnings: tuple[EmitEvent, ...] = ()
 
 
 @dataclass(slots=True)
 class NodePods:
-    """The pods of a node as far as oversubscription cares. ``problems`` are sentences by pod."""
+    """The pods of a node as far as oversubscription cares.
+
+    ``problems`` are sentences by pod, ``warnings`` what the users of pods are to be told.
+    """
 
     offline: list[OfflinePod] = field(default_factory=list)
     native: int = 0
     pinned: list[PinnedPod] = field(default_factory=list)
     problems: dict[str, str] = field(default_factory=dict)
+    warnings: list[EmitEvent] = field(default_factory=list)
 
     def add(self, kind: _Sorted) -> None:
         """Take in a pod."""
@@ -73,6 +77,7 @@ class NodePods:
             self.offline.append(kind.offline)
         self.native += kind.native
         self.problems.update(kind.problems)
+        self.warnings += kind.warnings
 
 
 class PodTable:
@@ -105,16 +110,17 @@ def _sorted(pod: QuotaPod, names: PodCgroups) -> _Sorted:
         best_effort = qos is QOSClass.BEST_EFFORT
         if not _is_offline(pod):
             return _Sorted(cgroup, native=best_effort)
-        problems = dict(_doubts(pod))
+        warnings = tuple(_doubts(pod))
+        problems = {f"{pod.name}: {each.message}": f"pod {pod.name}: {each.message}" for each in warnings}
         if best_effort:
-            return _Sorted(cgroup, _offline_pod(pod, cgroup, names), problems=problems)
+            return _Sorted(cgroup, _offline_pod(pod, cgroup, names), problems=problems, warnings=warnings)
     except (UnsafeName, ValueError) as error:
         return _Sorted(problems={pod.name: f"pod {pod.name} is left alone: {error}"})
     problems[pod.name] = (
         f"pod {pod.name} requests {BATCH_CPU} and is {qos}, not BestEffort: it counts as online, and its "
         "cgroups stay as kubelet made them; let it request no cpu and no memory"
     )
-    return _Sorted(cgroup, problems=problems)
+    return _Sorted(cgroup, problems=problems, warnings=warnings)
 
 
 def _is_offline(pod: QuotaPod) -> bool:
@@ -165,17 +171,17 @@ def _amount(amounts: Mapping[str, str], resource: str) -> int | None:
         return None
 
 
-def _doubts(pod: QuotaPod) -> Iterator[tuple[str, str]]:
+def _doubts(pod: QuotaPod) -> Iterator[EmitEvent]:
     """Yield what is probably meant otherwise."""
-    spec = _batch_pod(pod)
+    spec, meta, reason = _batch_pod(pod), pod.metadata, Reason.BATCH_AMOUNT_TINY
     for container in (*spec.containers, *spec.init_containers):
         if container.is_tiny:
-            amount = container.requested
-            what = f"container {container.name} of pod {pod.name} asks for {BATCH_CPU}: {amount}"
-            unit = (
-                f"it counts milli-CPU, so that is 0.{amount:03d} of a CPU, and {amount} CPUs are {amount}000"
+            amount = min(filter(None, (container.cpu_request, container.cpu_limit)))
+            message = (
+                f"container {container.name} asks for {BATCH_CPU}: {amount}, which counts milli-CPU: that is "
+                f"0.{amount:03d} of a CPU, and {amount} CPUs are {amount}000 ({reason})"
             )
-            yield f"{pod.name}/{container.name}", f"{what}; {unit} ({Reason.BATCH_AMOUNT_TINY})"
+            yield EmitEvent("Pod", meta.namespace, meta.name, meta.uid, reason, message, warning=True)
 
 
 def _owned(pod: QuotaPod, manager: CPUManager) -> int:
