@@ -12,7 +12,7 @@ from pathlib import Path
 
 from corewise.kernel.cgroups.files import CgroupFiles
 from corewise.kernel.cgroups.layout import find_layout
-from node.guest import hardware, hybrid, loads, pods, writing
+from node.guest import hardware, hybrid, loads, pods, settings, writing
 from node.guest.records import Report
 
 LONGEST = 240
@@ -30,6 +30,7 @@ def main(report: Report) -> None:
         tree = pods.TREES[0]
         loads.measure(report, tree, files)
         writing.die(report, tree, files)
+        settings.observe(report, tree, files)
         writing.meet_faults(report, tree, files)
         writing.ask_kernel(report, tree)
     report.add("end", value=True)

@@ -105,7 +105,7 @@ def make(tree: Tree) -> None:
     for path in tree.cgroups.values():
         directory = MOUNT
         for part in path.strip("/").split("/"):
-            (directory / "cgroup.subtree_control").write_text("+cpu +cpuset")
+            (directory / "cgroup.subtree_control").write_text("+cpu +cpuset +memory")
             directory /= part
             directory.mkdir(exist_ok=True)
     for role, text in KUBELETS.items():

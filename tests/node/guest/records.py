@@ -73,6 +73,16 @@ class Deaths(msgspec.Struct, frozen=True):
     outcomes: list[dict[str, str]]
 
 
+class Settings(msgspec.Struct, frozen=True):
+    """Files of a pod and its containers by role and name, and the report of the writer of settings."""
+
+    shown: dict[str, str]
+    written: int
+    refused: int
+    drifted: int
+    problems: list[str]
+
+
 class Usage(msgspec.Struct, frozen=True):
     """CPU time used in each of some spells, and how long each lasted on the monotonic clock, in ns."""
 
