@@ -109,7 +109,7 @@ def test_everything_is_said_with_its_numbers(tmp_path: Path) -> None:
     assert result.exit_code == 0
     shown = re.sub(r"20\d\d-\S+, ", "TIME, ", result.stdout)
     assert shown.splitlines() == [
-        "n1: offers 2.5 of 16 CPU; offline pods suppressing    SuppressionSteppedDown",
+        "n1: offers 2.5 of 16 CPU; offline pods are squeezed    SuppressionSteppedDown",
         "  switched on by label volcano.sh/oversubscription is true",
         "  settings       oversubscription: ratio 0.60, every 10 s    cluster strategy",
         (

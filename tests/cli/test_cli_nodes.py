@@ -104,8 +104,8 @@ def test_the_table_shows_every_unit_of_cpu_and_a_total(kubeconfig: Path) -> None
     ]
     assert [line[79:] for line in lines] == [
         "OFFLINE OFFERED  STATE",
-        "            2.5",
-        "            2.5  suppressing",
+        "           2.50",
+        "           2.50  suppressing",
         "              -  UnknownCPUModel",
         "              -",
     ]

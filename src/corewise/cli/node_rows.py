@@ -134,7 +134,7 @@ COLUMNS: list[Column[Row]] = [
     Column("SCHEDULABLE", lambda row: output.cpus(row.schedulable), right=True),
     Column("REQUESTED", _requested, right=True),
     Column("FREE", lambda row: output.cpus(row.free), right=True),
-    Column("OFFLINE OFFERED", lambda row: output.cpus(row.offline_offered), right=True),
+    Column("OFFLINE OFFERED", lambda row: output.measured(row.offline_offered), right=True),
     Column("NATIVE BE", lambda row: _plain(row.native_best_effort), right=True, wide=True),
     Column("RAW CAPACITY", lambda row: output.cpus(row.raw_capacity), right=True, wide=True),
     Column("CAPACITY", lambda row: output.cpus(row.capacity), right=True, wide=True),

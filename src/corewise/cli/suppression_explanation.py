@@ -10,7 +10,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from corewise.cli.explanation import Line
-from corewise.cli.offline_reports import NodeReport, age_text, offer_problem, suppression_state
+from corewise.cli.offline_reports import (
+    RECOVERING,
+    SUPPRESSING,
+    NodeReport,
+    age_text,
+    offer_problem,
+    suppression_state,
+)
 from corewise.cli.offline_settings import OfflineSettings
 from corewise.cli.output import count, cpus, gibibytes, some
 from corewise.cli.suppression_course import course
@@ -18,6 +25,8 @@ from corewise.policy.colocation import SuppressionMode, SuppressionSettings
 from corewise.policy.names import BATCH_CPU, OVERSUBSCRIPTION
 from corewise.policy.offline_report import OfferState, OfflineReport, SuppressionReport
 from corewise.policy.reasons import Reason
+
+_STATES = {SUPPRESSING: "squeezed", RECOVERING: "let go", "": "not squeezed"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +91,8 @@ def _heading(subject: Subject) -> str:
     suppression = report.suppression
     if suppression is None:
         return f"{name}: {told}; not suppressed    {Reason.SUPPRESSION_OFF}"
-    squeezed = suppression_state(report) or "not squeezed"
-    return f"{name}: {told}; offline pods {squeezed}    {suppression.reason}"
+    state = suppression_state(report)
+    return f"{name}: {told}; offline pods are {_STATES.get(state, state)}    {suppression.reason}"
 
 
 def _switch(subject: Subject) -> Iterable[Line]:
@@ -197,12 +206,14 @@ def _quota(subject: Subject, report: OfflineReport) -> Iterable[Line]:
 
 
 def _native(subject: Subject, report: OfflineReport) -> Iterable[Line]:
-    squeezed = "squeezed along" if report.suppression else "in the same slice"
-    names = f": {some(subject.native)}" if subject.native else ""
     yield Line("offline pods", str(report.offline_pods))
-    yield Line(
-        "native pods", f"{report.native_best_effort} BestEffort without {BATCH_CPU}, {squeezed}{names}"
-    )
+    if report.native_best_effort:
+        bound = report.suppression is not None and report.suppression.mode == SuppressionMode.BESTEFFORT_QUOTA
+        squeezed = "squeezed along" if bound else "not squeezed"
+        names = f": {some(subject.native)}" if subject.native else ""
+        yield Line(
+            "native pods", f"{report.native_best_effort} BestEffort without {BATCH_CPU}, {squeezed}{names}"
+        )
 
 
 def _remedies(subject: Subject) -> Iterable[Line]:

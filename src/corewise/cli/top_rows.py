@@ -21,7 +21,6 @@ from corewise.policy.offline_report import OfflineReport, SuppressionReport
 TOTAL = "*"
 """The name of the line that adds up all others; no node can have it."""
 _SHORT = 14
-_MANY = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,17 +122,8 @@ SORTS: dict[str, Callable[[Row], Any]] = {
 """What ``--sort`` may be: names ascend, figures descend."""
 
 
-def cores(milli: int | None) -> str:
-    """Return measured milli-CPU as CPUs, rounded down: two decimals below ten, else one. None is "-"."""
-    if milli is None:
-        return "-"
-    if milli < _MANY:
-        return f"{milli // 1000}.{milli % 1000 // 10:02d}"
-    return f"{milli // 1000}.{milli % 1000 // 100}"
-
-
 def _part(amount: Callable[[Row], int]) -> Callable[[Row], str]:
-    return lambda row: cores(amount(row)) + output.percent(amount(row), row.allocatable)
+    return lambda row: output.measured(amount(row)) + output.percent(amount(row), row.allocatable)
 
 
 def _age(row: Row) -> str:
@@ -162,9 +152,9 @@ def columns(bars: str) -> list[Column[Row]]:
         Column("ONLINE", _part(lambda row: row.online), right=True),
         Column("OFFLINE", _part(lambda row: row.offline), right=True),
         Column("IDLE", _part(lambda row: row.idle), right=True),
-        Column("OFFERED", lambda row: cores(row.offered), right=True),
-        Column("QUOTA", lambda row: cores(row.quota), right=True),
-        Column("TARGET", lambda row: cores(row.target), right=True, wide=True),
+        Column("OFFERED", lambda row: output.measured(row.offered), right=True),
+        Column("QUOTA", lambda row: output.measured(row.quota), right=True),
+        Column("TARGET", lambda row: output.measured(row.target), right=True, wide=True),
         Column("PODS", lambda row: str(row.offline_pods), right=True, wide=True),
         Column("NATIVE BE", lambda row: str(row.native_pods), right=True, wide=True),
         Column("OFFERED MEM GiB", lambda row: output.gibibytes(row.offered_memory), right=True, wide=True),
