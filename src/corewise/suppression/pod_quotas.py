@@ -94,7 +94,7 @@ def cycle(
     wanted = _task(task, utilization, settings)
     if wanted is Task.NONE:
         return Cycle(Task.NONE, (), Reason.UTILIZATION_BETWEEN)
-    limited = [pod for pod in pods if pod.limit > 0 and pod.period > 0]
+    limited = [pod for pod in pods if pod.limit > 0]
     suppresses = wanted is Task.SUPPRESSING
     moved = _lowered(limited, settings) if suppresses else _raised(limited, settings)
     if not moved:
