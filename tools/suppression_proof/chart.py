@@ -11,14 +11,16 @@ from corewise.cli.svg import Box
 
 WIDTH = 880
 _PLOT = 190
-_LEFT, _RIGHT, _ABOVE, _BELOW = 56, 16, 46, 26
+_LEFT, _RIGHT, _ABOVE, _BELOW = 56, 16, 46, 34
 _SIZE = 11
+_LETTER = 6.0
+"""About how wide a letter of the legend is."""
+
 _TICKS = 5
 _NICE = (1, 2, 5, 10)
 _STYLES = (
     ".title{fill:#111827;font-weight:600}"
     ".word{fill:#4b5563}"
-    ".unit{fill:#4b5563}"
     ".tick{fill:#6b7280;text-anchor:end}"
     ".second{fill:#6b7280;text-anchor:middle}"
     ".frame{fill:none;stroke:#9ca3af}"
@@ -74,7 +76,7 @@ class Panel:
 def chart(panels: Sequence[Panel], *, label: str, made_by: str) -> str:
     """Return an SVG file; ``made_by`` is the command which made it."""
     boxes = [_panel(panel) for panel in panels]
-    words = svg.text(_LEFT, 14, f"seconds. Made by: {made_by}", size=_SIZE, style="word")
+    words = svg.text(_LEFT, 14, f"made by: {made_by}", size=_SIZE, style="word")
     inside = svg.column([*boxes, Box(WIDTH, 22, words)], gap=2)
     return svg.document(inside, label=label, styles=_STYLES)
 
@@ -84,7 +86,8 @@ def _panel(panel: Panel) -> Box:
     scale = _Scale(start, end, panel.top)
     parts = [
         svg.text(_LEFT, 16, panel.title, size=13, style="title"),
-        svg.text(4, _ABOVE - 8, panel.unit, size=_SIZE, style="unit"),
+        svg.text(_LEFT - 6, _ABOVE - 8, panel.unit, size=_SIZE, style="tick"),
+        svg.text(WIDTH - _RIGHT, _ABOVE + _PLOT + 28, "seconds", size=_SIZE, style="tick"),
         _legend(panel.curves),
         *_amounts(scale),
         *_seconds(scale),
@@ -132,11 +135,11 @@ def _seconds(scale: _Scale) -> Iterator[str]:
 
 
 def _legend(curves: Sequence[Curve]) -> str:
-    parts, x = [], _LEFT + 90
+    parts, x = [], _LEFT
     for curve in curves:
         parts.append(f'<polyline points="{x},{_ABOVE - 12} {x + 22},{_ABOVE - 12}" class="{curve.style}"/>')
         parts.append(svg.text(x + 27, _ABOVE - 8, curve.name, size=_SIZE, style="word"))
-        x += 42 + svg.text_width(curve.name, _SIZE)
+        x += 44 + round(_LETTER * len(curve.name))
     return "".join(parts)
 
 

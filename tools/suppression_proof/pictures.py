@@ -7,7 +7,7 @@ from pathlib import Path
 
 from corewise.local.closed_loop import Sample
 from tools.suppression_proof.chart import Curve, Panel, chart
-from tools.suppression_proof.run import COUNTING, COUNTING_AT_ONCE, NOBODY, OPTION_ONE, OPTION_TWO, Run
+from tools.suppression_proof.run import COUNTING, COUNTING_AT_ONCE, OPTION_ONE, OPTION_TWO, Run
 
 FOLDER = Path("docs/pictures")
 COMMAND = "python -m tools.suppression_proof"
@@ -31,7 +31,7 @@ def _first(runs: Sequence[Run], *ways: str) -> list[Run]:
     """Return the first round of every scenario in these ways."""
     found: dict[tuple[str, str], Run] = {}
     for run in runs:
-        if run.way in ways and run.scenario != "threads":
+        if run.way in ways:
             found.setdefault((run.scenario, run.way), run)
     return list(found.values())
 
@@ -60,7 +60,7 @@ def _compared(runs: Sequence[Run], where: str) -> Iterator[Panel]:
     yield _panel(shown[0], f"quota of offline pods by formula, step, {where}", [left, *quotas])
 
 
-_NAMES = {OPTION_ONE: "without offline usage (corewise)", NOBODY: "no bound"}
+_NAMES = {OPTION_ONE: "corewise: offline usage taken out"}
 
 
 def _panel(run: Run, title: str, curves: Sequence[Curve]) -> Panel:

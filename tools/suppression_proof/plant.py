@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from corewise.local.holders import Begin, counting_offline, nobody, suppressed
-from corewise.local.plant_loop import COURSES, OPTION_1, OPTION_2, STEP, Bench, Course, run_loop
+from corewise.local.plant_loop import COURSES, OPTION_1, OPTION_2, STEP, Course, run_loop
 from tools.suppression_proof.run import COUNTING, COUNTING_AT_ONCE, NOBODY, OPTION_ONE, OPTION_TWO, Run
 
 WAYS: Mapping[str, Begin] = {
@@ -22,9 +21,6 @@ FORMULAS: Mapping[str, Begin] = {
 }
 
 
-HYPER_THREADS = Bench(model="AMD EPYC 9654 96-Core Processor", hyper_threading=True)
-
-
 def measure(*, quick: bool, told: Callable[[str], None]) -> list[Run]:
     """Run every course in every way, and the step with every formula."""
     runs = []
@@ -32,11 +28,9 @@ def measure(*, quick: bool, told: Callable[[str], None]) -> list[Run]:
         ways = {**WAYS, **FORMULAS} if course is STEP else WAYS
         told(f"{course.name}: {', '.join(ways)}")
         runs += [_run(course, way, begin) for way, begin in ways.items()]
-    told(f"{STEP.name} with hyper-threads: {', '.join(WAYS)}")
-    threads = replace(STEP, name="threads")
-    return runs + [_run(threads, way, begin, HYPER_THREADS) for way, begin in WAYS.items()]
+    return runs
 
 
-def _run(course: Course, way: str, begin: Begin, bench: Bench | None = None) -> Run:
+def _run(course: Course, way: str, begin: Begin) -> Run:
     with tempfile.TemporaryDirectory() as directory:
-        return Run(course.name, way, run_loop(Path(directory) / "machine", course, begin, bench=bench))
+        return Run(course.name, way, run_loop(Path(directory) / "machine", course, begin))

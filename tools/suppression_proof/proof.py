@@ -78,7 +78,6 @@ _TITLES = {
     "step": "Step: online load from 20 % to 70 %, and back",
     "ramp": "Ramp: online load from 10 % to 80 %",
     "square": "Square wave: online load between 20 % and 70 %",
-    "threads": "The step on a machine whose hyper-threads slow each other",
 }
 
 

@@ -10,7 +10,7 @@ from corewise.local.closed_loop import Figures, Phase, Series, figures
 OPTION_ONE, OPTION_TWO, NOBODY = "option 1", "option 2", "no suppression"
 _SUMMED = OPTION_ONE, NOBODY
 _NONE = "-"
-COUNTING, COUNTING_AT_ONCE = "offline usage counted", "counted, no smoothing, no steps"
+COUNTING, COUNTING_AT_ONCE = "offline usage counted", "counted, set at once"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ def summary(runs: Sequence[Run]) -> str:
     """Return in a sentence what option 1 came to after steps of load, and what there is without it."""
     held, free = ([run for run in runs if run.scenario == "step" and run.way == way] for way in _SUMMED)
     text = (
-        f"each jump was settled after {_settling(held)} and {_adjustments(held)} "
+        f"each jump was settled after {_settling(held)} and {_adjustments(held)} adjustments "
         f"({_in_time(held)} phases in time, overshoot {_overshoot(held)}, {_reversals(held)} turns); "
         f"offline pods used {_used(held)} of what online pods left; online pods lost {_slowdown(held)} of "
         "their work"
@@ -79,7 +79,7 @@ def _adjustments(runs: Sequence[Run]) -> str:
     if not phases:
         return _NONE
     taken, due = ([getattr(phase, name) for phase in phases] for name in ("adjustments", "expected"))
-    return f"{_span(taken)} adjustments of {_span(due)}"
+    return f"{_span(taken)} of {_span(due)}"
 
 
 def _in_time(runs: Sequence[Run]) -> str:
@@ -126,12 +126,12 @@ def _late(runs: Sequence[Run]) -> str:
 
 
 def _slowdown(runs: Sequence[Run]) -> str:
-    return f"{_mean(runs, lambda run: run.figures.online_slowdown):.1%}"
+    return f"{_mean(runs, lambda run: run.figures.online_slowdown):z.1%}"
 
 
 def _time_lost(runs: Sequence[Run]) -> str:
     known = [run.time_lost for run in runs if run.time_lost is not None]
-    return f"{sum(known) / len(known):.1%}" if known else _NONE
+    return f"{sum(known) / len(known):z.1%}" if known else _NONE
 
 
 _ROWS: dict[str, Callable[[Sequence[Run]], str]] = {
