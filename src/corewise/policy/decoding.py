@@ -9,19 +9,18 @@ an error.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
-from fractions import Fraction
 from typing import Generic, TypeVar
 
+from corewise.policy.json_numbers import Form, not_a_number, shown, steps_of, two_places
 from corewise.policy.json_tree import BROKEN, Items, Located, Members, Path, Reading, Value, path_text
 from corewise.quantities import WHOLE, Ratio, Share
 
 T = TypeVar("T")
 E = TypeVar("E", bound=StrEnum)
-_LONGEST_SHOWN = 40
 
 
 class Severity(StrEnum):
@@ -162,7 +161,7 @@ class Decoder:
 
     def ratio(self, place: Place, smallest: Ratio, largest: Ratio, hint: str = "") -> Ratio | None:
         """Read a JSON number with at most two decimal places in ``smallest``..``largest``."""
-        form = _Form(f"{smallest}..{largest}", 2, _two_places, hint)
+        form = Form(f"{smallest}..{largest}", 2, two_places, hint)
         hundredths = self._number(place, Decimal(str(smallest)), Decimal(str(largest)), form)
         return None if hundredths is None else Ratio(hundredths)
 
@@ -170,65 +169,33 @@ class Decoder:
         self, place: Place, smallest: Share, largest: Share = WHOLE, *, places: int = 4, hint: str = ""
     ) -> Share | None:
         """Read a JSON number with at most ``places`` decimal places in ``smallest``..``largest``."""
-        form = _Form(f"{smallest}..{largest}", places, lambda text: str(Share.parse(text)), hint)
+        form = Form(f"{smallest}..{largest}", places, lambda text: str(Share.parse(text)), hint)
         steps = self._number(place, Decimal(str(smallest)), Decimal(str(largest)), form)
         return None if steps is None else Share(steps * 10 ** (4 - places))
 
     def whole(self, place: Place, smallest: int, largest: int, hint: str = "") -> int | None:
         """Read a whole JSON number in ``smallest``..``largest``."""
-        form = _Form(f"{smallest}..{largest}", 0, lambda text: str(int(text)), hint)
+        form = Form(f"{smallest}..{largest}", 0, lambda text: str(int(text)), hint)
         return self._number(place, Decimal(smallest), Decimal(largest), form)
 
-    def _number(self, place: Place, low: Decimal, high: Decimal, form: _Form) -> int | None:
+    def _number(self, place: Place, low: Decimal, high: Decimal, form: Form) -> int | None:
         """Return the number in units of its last decimal place."""
         if place.is_empty:
             return None
         if not isinstance(place.value, Decimal):
-            self.tell(place, f"{_not_a_number(place.value, form)} in {form.allowed}")
+            self.tell(place, f"{not_a_number(place.value, form)} in {form.allowed}")
             return None
         if not low <= place.value <= high:
             why = f": {form.hint}" if form.hint and place.value < low else ""
             self.tell(place, f"{shown(place.value)} is outside {form.allowed}{why}")
             return None
-        steps = _steps(place.value, form.places)
+        steps = steps_of(place.value, form.places)
         if steps.denominator != 1:
             near = form.printed(str(Decimal(round(steps)).scaleb(-form.places)))
             more = f"has more than {form.described}" if form.places else "is not a whole number"
             self.tell(place, f"{shown(place.value)} {more}: write {near}")
             return None
         return int(steps)
-
-
-@dataclass(frozen=True, slots=True)
-class _Form:
-    """What numbers are allowed at a place: the range in words, decimal places, how one is printed."""
-
-    allowed: str
-    places: int
-    printed: Callable[[str], str]
-    hint: str
-
-    @property
-    def described(self) -> str:
-        return f"{_COUNTS[self.places]} decimal places"
-
-    @property
-    def wanted(self) -> str:
-        return f"write one with at most {self.described}" if self.places else "write a whole one"
-
-
-_COUNTS = {2: "two", 4: "four"}
-
-
-def _two_places(text: str) -> str:
-    return str(Ratio.parse(text))
-
-
-def _steps(number: Decimal, places: int) -> Fraction:
-    """Return a number of no great size in units of a decimal place. Of a speck (1e-999999999) a half does."""
-    if 0 < number.copy_abs() < Decimal(1).scaleb(-places):
-        return Fraction(1, 2)
-    return Fraction(number) * 10**places if number else Fraction(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,33 +215,3 @@ def did_you_mean(word: str, known: Iterable[str], closeness: float = 0.6) -> str
     by_lower = {name.lower(): name for name in known}
     nearest = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=closeness)
     return f': did you mean "{by_lower[nearest[0]]}"?' if nearest else ""
-
-
-def shown(value: Value) -> str:
-    """Print a JSON value for a message, at no great length."""
-    match value:
-        case Members():
-            return "an object"
-        case Items():
-            return "a list"
-        case bool():
-            return str(value).lower()
-        case str():
-            return f'"{value[:_LONGEST_SHOWN]}"'
-        case _:
-            return str(value)[:_LONGEST_SHOWN]
-
-
-def _not_a_number(value: Value, form: _Form) -> str:
-    if not isinstance(value, str):
-        return f"must be a number, not {shown(value)}: write one"
-    text = value.strip()
-    try:
-        return f"{shown(value)} is text: write the number without quotes, {form.printed(text)},"
-    except ValueError:
-        pass
-    with_point = text.replace(",", ".")
-    try:
-        return f"{shown(value)} is text, and has a comma: write the number {form.printed(with_point)},"
-    except ValueError:
-        return f"{shown(value)} is not a number: {form.wanted}"
