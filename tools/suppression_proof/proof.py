@@ -14,11 +14,12 @@ from tools.suppression_proof.run import table as figures_table
 
 PAGE = Path("docs/suppression.md")
 FIGURES = Path("docs/suppression-proof.md")
-ROUNDS = 3
+ROUNDS = 2
+LOADS, PAIRS = (0.2, 0.7), 15
 _WAYS = (OPTION_ONE, OPTION_TWO, NOBODY)
 _WHERE = {
     "plant": "simulated node, 16 CPUs, interval 10 s",
-    "real": "real kernel, cgroup {version}, {cpus} CPUs, interval 1 s",
+    "real": "real kernel, cgroup {version}, {cpus} CPUs of which other work used {others:.2f}, interval 1 s",
     "virtual": "real kernel in a virtual machine, cgroup v2, 2 CPUs, interval 1 s",
 }
 
@@ -46,11 +47,15 @@ def _real(flags: set[str]) -> list[Run]:
     quick = "--quick" in flags
     with real.machine(own_load="--own-load" in flags) as on:
         version, cpus = on.node.tree.layout.version.value, len(on.node.cpus)
-        _WHERE["real"] = _WHERE["real"].format(version=version, cpus=cpus)
+        _WHERE["real"] = _WHERE["real"].format(version=version, cpus=cpus, others=real.others())
         runs = real.measure(on, STEP, 1 if quick else ROUNDS, _WAYS, told=_say)
         runs += real.measure(on, STEP, 1, (COUNTING,), told=_say)
         for scenario in () if quick else (RAMP, SQUARE):
             runs += real.measure(on, scenario, 1, _WAYS, told=_say)
+        turns = real.measure_turns(on, LOADS, 3 if quick else PAIRS, told=_say)
+    print(turns, flush=True)
+    if "--print" not in flags:
+        table.fill("turns", turns, FIGURES)
     return runs
 
 

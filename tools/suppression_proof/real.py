@@ -7,27 +7,33 @@ of time. Work done alone is the mean of all rounds.
 
 from __future__ import annotations
 
+import itertools
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import median
 
 from corewise.agent.colocation.sampler import Missed, PinnedPod, Sampler
 from corewise.kernel.cgroups.layout import Version
+from corewise.kernel.cpu_time import read_busy_time
+from corewise.kernel.host_files import HostFiles
 from corewise.policy.colocation import SuppressionSettings
 from corewise.suppression.offer import Usage
 from real_load.agents import OPTION_1, OPTION_2, Agent
 from real_load.kubelet_tree import KubeletTree, layout_here, offline_pod, online_pod
 from real_load.machine_load import MachineLoad
-from real_load.runs import Holder, Nobody, Node, Second, cpus_here, series
+from real_load.runs import Holder, Nobody, Node, Second, Turn, cpus_here, series
 from real_load.scenarios import Scenario
-from tools.suppression_proof.run import COUNTING, NOBODY, OPTION_TWO, Run
+from tools.suppression_proof.run import COUNTING, NOBODY, OPTION_ONE, OPTION_TWO, Run
 
 ALONE = "alone"
 
 
 Rows = list[Second]
+OTHERS_FOR = 3.0
 
 
 class CountingSampler(Sampler):
@@ -96,6 +102,17 @@ def machine(*, own_load: bool) -> Iterator[Machine]:
         yield Machine(Node(tree, online, offline, cpus), Path(name), load)
 
 
+def others() -> float:
+    """Return how many CPUs other work uses, in a few seconds in which nothing of ours runs."""
+    host = HostFiles(Path("/"))
+    before, began = read_busy_time(host), time.monotonic()
+    time.sleep(OTHERS_FOR)
+    after, ended = read_busy_time(host), time.monotonic()
+    if before is None or after is None:
+        raise SystemExit("proc/stat cannot be read")
+    return (after.busy - before.busy) / 1e9 / (ended - began)
+
+
 def measure(
     on: Machine, scenario: Scenario, rounds: int, ways: Sequence[str], *, told: Callable[[str], None]
 ) -> list[Run]:
@@ -117,6 +134,33 @@ def measure(
         )
         for way, rows, writes in beside
     ]
+
+
+def measure_turns(on: Machine, loads: Sequence[float], pairs: int, *, told: Callable[[str], None]) -> str:
+    """Let offline pods run and stop them by turns under a steady load; return what that cost, as a table."""
+    lines = [
+        "| online load | way | pairs | offline pods used | online pods lost: work | CPU time |",
+        "|---|---|---|---|---|---|",
+    ]
+    for load, way in itertools.product(loads, (OPTION_ONE, NOBODY)):
+        told(f"{load:.0%} online load, {pairs} pairs of turns with and without offline pods: {way}")
+        turns = on.node.turns(load, Nobody(), pairs) if way == NOBODY else _held_turns(on, load, pairs)
+        used = sum(turn.beside.offline for turn in turns) / len(turns)
+        lost = [_lost(turns, of) for of in ("work", "online")]
+        lines.append(f"| {load:.0%} | {way} | {pairs} | {used:.2f} CPUs | {lost[0]} | {lost[1]} |")
+    return "\n".join(lines)
+
+
+def _held_turns(on: Machine, load: float, pairs: int) -> list[Turn]:
+    with on.agent(OPTION_1) as agent:
+        return on.node.turns(load, agent, pairs)
+
+
+def _lost(turns: Sequence[Turn], of: str) -> str:
+    """Return the part lost: of all turns together, and in the middle one of the pairs."""
+    beside, alone = ([getattr(getattr(turn, which), of) for turn in turns] for which in ("beside", "alone"))
+    middle = median(1 - b / a for b, a in zip(beside, alone, strict=True) if a)
+    return f"{1 - sum(beside) / sum(alone):z.1%} (median {middle:z.1%})"
 
 
 def _beside(on: Machine, scenario: Scenario, way: str) -> tuple[Rows, int | None]:
