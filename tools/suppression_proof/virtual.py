@@ -26,10 +26,8 @@ def measure(*, told: Callable[[str], None]) -> list[Run]:
         return []
     alone = seen.get("processes/alone", list[Second])
     step = OPTION_1.adjust_step.of(MACHINE.cpus * 1000)
-    return [_run(way, seen.get(f"processes/{way}", list[Second]), alone, step) for way in OPTIONS]
-
-
-def _run(way: str, rows: list[Second], alone: list[Second], step: int) -> Run:
-    lost = 1 - sum(row.online for row in rows) / sum(row.online for row in alone)
-    joined = series(MACHINE.cpus, STEP, rows, alone, step)
-    return Run(STEP.name, way, joined, time_lost=lost)
+    by_way = {way: seen.get(f"processes/{way}", list[Second]) for way in OPTIONS}
+    return [
+        Run(STEP.name, way, series(MACHINE.cpus, STEP, rows, alone, step), work_counts=False)
+        for way, rows in by_way.items()
+    ]
