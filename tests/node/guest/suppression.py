@@ -26,6 +26,10 @@ from real_load.stated_node import BUSY, FULL, QUIET, StatedNode, stated_node
 LONGEST = 600
 CPUS = Path("/sys/devices/system/cpu")
 
+STEPS = (("quiet", QUIET), ("busy", BUSY), ("quiet again", QUIET))
+SETTLED = 11
+"""Ticks until the samples before a change count for nothing any more."""
+
 OPTIONS = {"option 1": OPTION_1, "option 2": OPTION_2}
 
 
@@ -51,8 +55,8 @@ def _observe_steps(report: Report, layout: Layout) -> None:
     """Tell the quotas of a step up and back, and what is left after a kill."""
     with _node(layout) as node:
         agent = node.agent()
-        for name, online in (("quiet", QUIET), ("busy", BUSY), ("quiet again", QUIET)):
-            report.add(f"steps/{name}", node.tick(agent, online, 20))
+        for name, online in STEPS:
+            report.add(f"steps/{name}", node.tick(agent, online, SETTLED))
         agent.stop()
         report.add("killed", node.quota)
         with node.agent() as follower:
@@ -63,7 +67,7 @@ def _observe_writers(report: Report, layout: Layout) -> None:
     """Tell what becomes of what somebody else writes, and how often it was counted."""
     for name, quota, period in (("max", None, None), ("less", 5_000, None), ("a period", None, 50_000)):
         with _node(layout) as node, node.agent() as agent:
-            node.tick(agent, QUIET, 20)
+            node.tick(agent, QUIET, SETTLED)
             node.somebody_writes(quota, period)
             report.add(f"writers/{name}/written", [node.quota])
             report.add(f"writers/{name}/repaired", node.tick(agent, QUIET, 2))
