@@ -7,13 +7,22 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from corewise.kube.resources import CONFIG_MAPS
 from corewise.local import control_plane
 from corewise.local.cluster import LocalCluster, local_cluster
 from corewise.local.kubelets import SIMULATED_NODES, Periods, SimulatedNode
 from corewise.local.pod_cgroups import BEST_EFFORT, read_quota
 from corewise.local.processes import running
 from corewise.local.scenario import load_scenario
-from corewise.policy.names import BATCH_CPU, OFFLINE_REPORT, OVERSUBSCRIPTION
+from corewise.policy.colocation import SuppressionMode
+from corewise.policy.names import (
+    BATCH_CPU,
+    CONFIG_NAME,
+    CONFIG_NAMESPACE,
+    OFFLINE_REPORT,
+    OVERSUBSCRIPTION,
+    SUPPRESSION_KEY,
+)
 from corewise.policy.offline_report import OfferState, decode
 
 SCENARIO = """\
@@ -96,6 +105,24 @@ async def test_while_the_cluster_is_up_time_goes_on_and_a_label_that_goes_gives_
             await until(lambda: quota(made, "labelled-0") is None)
             await until(lambda: BATCH_CPU not in named(made, "labelled-0").status["allocatable"])
             assert OFFLINE_REPORT not in named(made, "labelled-0").metadata.annotations
+
+
+async def test_another_option_in_the_configuration_takes_over_while_the_cluster_is_up(tmp_path: Path) -> None:
+    def mode() -> str:
+        text = named(made, "labelled-0").metadata.annotations.get(OFFLINE_REPORT, "")
+        report = decode(text)
+        return report.suppression.mode if report and report.suppression else ""
+
+    async with cluster(tmp_path) as made:
+        await made.turn_on()
+        await made.agents_done()
+        async with running(made.living.run):
+            await until(lambda: mode() == SuppressionMode.BESTEFFORT_QUOTA)
+            await until(lambda: quota(made, "labelled-0") is not None)
+            data = {SUPPRESSION_KEY: '{"mode": "per-pod-quota"}'}
+            await made.client.patch(CONFIG_MAPS, CONFIG_NAME, {"data": data}, namespace=CONFIG_NAMESPACE)
+            await until(lambda: mode() == SuppressionMode.PER_POD_QUOTA)
+            await until(lambda: quota(made, "labelled-0") is None)
 
 
 async def test_a_node_that_is_labelled_while_the_cluster_is_up_begins_to_offer(tmp_path: Path) -> None:
