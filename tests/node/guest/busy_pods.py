@@ -3,7 +3,8 @@
     python -m node.guest.busy_pods FILE
 
 What every second of a step of online load brought, alone and beside offline pods held back in each way, is
-written to the file.
+written to the file. What the node uses is what its pods' cgroups say: emulated CPUs lose timer ticks when
+their host is busy, and the kernel's own account of them (proc/stat) is taken at ticks.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from node.guest.records import Report
 from node.guest.suppression import OPTIONS, run
 from real_load.agents import Agent
 from real_load.kubelet_tree import KubeletTree, offline_pod, online_pod
+from real_load.machine_load import MachineLoad
 from real_load.runs import Node, Second, cpus_here
 from real_load.scenarios import STEP
 
@@ -39,12 +41,13 @@ def observe(report: Report, layout: Layout) -> None:
 
 def _held(node: Node, option: SuppressionSettings) -> list[Second]:
     milli = len(node.cpus) * 1000
-    pods = [node.online, *node.offline]
-    with (
-        tempfile.TemporaryDirectory() as directory,
-        Agent(node.tree, pods, milli, Path(directory), suppression=option) as agent,
-    ):
-        return node.run(STEP, agent, lead=LEAD)
+    tree, pods = node.tree, [node.online, *node.offline]
+    with tempfile.TemporaryDirectory() as name:
+        load = MachineLoad(Path(name) / "machine", len(node.cpus))
+        journal = Path(name) / "journal"
+        with Agent(tree, pods, milli, journal, suppression=option, root=load.root) as agent:
+            agent.before_tick = lambda: load.state(tree.usage(tree.root))
+            return node.run(STEP, agent, lead=LEAD)
 
 
 if __name__ == "__main__":
