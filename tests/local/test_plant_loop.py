@@ -157,6 +157,18 @@ def test_such_a_formula_without_smoothing_and_steps_swings(tmp_path: Path) -> No
     assert all(phase.overshoot > 1000 for phase in phases)
 
 
+def test_on_hyper_threads_such_a_formula_never_comes_to_rest_and_the_agent_does(tmp_path: Path) -> None:
+    begins = {"formula": counting_offline(gently=False), "agent": suppressed(OPTION_1)}
+    runs = {
+        name: run_loop(tmp_path / name, STEP, begin, bench=HYPER_THREADS) for name, begin in begins.items()
+    }
+    busy = {name: figures(run).phases[0] for name, run in runs.items()}
+    assert busy["formula"].reversals > 10
+    assert busy["formula"].swing > 500, "milli-CPU, in the last third"
+    assert (busy["agent"].reversals, busy["agent"].settled_in_time) == (0, True)
+    assert busy["agent"].swing < 50
+
+
 @pytest.mark.parametrize("option", OPTIONS)
 def test_on_hyper_threads_the_loop_comes_to_rest_although_offline_work_makes_online_work_use_more(
     tmp_path: Path, option: str
