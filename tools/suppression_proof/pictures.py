@@ -16,8 +16,9 @@ _MILLI = 1000
 
 def draw(part: str, runs: Sequence[Run], where: str) -> Iterator[str]:
     """Write a part's pictures; yield their names."""
+    followed = _first(runs, _FOLLOWED, OPTION_ONE, OPTION_TWO)
     pictures = {
-        f"suppression-{part}": [_followed(run, where) for run in _first(runs, OPTION_ONE, OPTION_TWO)],
+        f"suppression-{part}": [_followed(run, where) for run in followed],
         f"suppression-{part}-formulas": list(_compared(runs, where)),
     }
     for name, panels in pictures.items():
@@ -27,11 +28,11 @@ def draw(part: str, runs: Sequence[Run], where: str) -> Iterator[str]:
             yield name
 
 
-def _first(runs: Sequence[Run], *ways: str) -> list[Run]:
-    """Return the first round of every scenario in these ways."""
+def _first(runs: Sequence[Run], scenarios: Sequence[str], *ways: str) -> list[Run]:
+    """Return the first round of each of these scenarios in these ways."""
     found: dict[tuple[str, str], Run] = {}
     for run in runs:
-        if run.way in ways:
+        if run.way in ways and run.scenario in scenarios:
             found.setdefault((run.scenario, run.way), run)
     return list(found.values())
 
@@ -50,16 +51,22 @@ def _followed(run: Run, where: str) -> Panel:
 
 def _compared(runs: Sequence[Run], where: str) -> Iterator[Panel]:
     """What offline pods may use by each formula, and what online pods leave."""
-    shown = [run for run in _first(runs, OPTION_ONE, COUNTING, COUNTING_AT_ONCE) if run.scenario == "step"]
-    styles = {OPTION_ONE: "offline", COUNTING: "quota", COUNTING_AT_ONCE: "other"}
-    if len(shown) < 2:
-        return
-    cpus = shown[0].series.cpus
-    left = _curve(shown[0], "online pods leave", "idle", lambda sample: cpus - sample.online_wanted)
-    quotas = [_quota(run, _NAMES.get(run.way, run.way), styles[run.way]) for run in shown]
-    yield _panel(shown[0], f"quota of offline pods by formula, step, {where}", [left, *quotas])
+    for scenario, load in _COMPARED.items():
+        shown = _first(runs, [scenario], *_STYLES)
+        if len(shown) > 1:
+            quotas = [_quota(run, _NAMES.get(run.way, run.way), _STYLES[run.way]) for run in shown]
+            title = f"quota of offline pods by formula, {load}, {where}"
+            yield _panel(shown[0], title, [_left(shown[0]), *quotas])
 
 
+def _left(run: Run) -> Curve:
+    cpus = run.series.cpus
+    return _curve(run, "online pods leave", "idle", lambda sample: cpus - sample.online_wanted)
+
+
+_STYLES = {OPTION_ONE: "offline", COUNTING: "quota", COUNTING_AT_ONCE: "other"}
+_FOLLOWED = ("step", "ramp", "square")
+_COMPARED = {"step": "step", "threads": "step on hyper-threads"}
 _NAMES = {OPTION_ONE: "corewise: offline usage taken out"}
 
 

@@ -17,6 +17,7 @@ _TITLES = {
     "step": "Step: online load from 20 % to 70 %, and back",
     "ramp": "Ramp: online load from 10 % to 80 %",
     "square": "Square wave: online load between 20 % and 70 %",
+    "threads": "The step on hyper-threads, where offline work makes online work use more CPU time",
 }
 
 
