@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import mmap
+import os
 import sys
 from pathlib import Path
 from time import monotonic, sleep
@@ -44,10 +45,10 @@ def load_at(curve: _Points, seconds: float) -> float:
 
 
 def spin(counters: memoryview, index: int, began: float, curve: _Points) -> None:
-    """Work for ever. ``counters`` holds 64-bit numbers."""
-    work = hashlib.sha256
+    """Work as long as whoever started it lives. ``counters`` holds 64-bit numbers."""
+    work, parent = hashlib.sha256, os.getppid()
     done, slot = 0, began
-    while True:
+    while os.getppid() == parent:
         until = slot + SLOT * load_at(curve, slot - began)
         while monotonic() < until:
             work(_BLOCK)

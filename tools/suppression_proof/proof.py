@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import signal
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -33,6 +35,7 @@ def main(arguments: Sequence[str]) -> None:
     unknown = (set(names) - set(_PARTS)) | (flags - _FLAGS)
     if unknown:
         raise SystemExit(f"unknown: {', '.join(sorted(unknown))}; parts are {', '.join(_PARTS)}")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended before it was done"))
     wish = _Wish("--print" not in flags, "--quick" in flags, "--own-load" in flags)
     for name in names:
         _PARTS[name](wish)
