@@ -180,7 +180,9 @@ async def _reaction(client: Client, tree: KubeletTree, pods: Sequence[QuotaPod])
     times = [answer for answer in answers if answer is not None]
     at = f"{len(jumps)} jumps between 20 % and 70 %, interval {interval} s, {SIZE}"
     if not times:
-        return [Row("jump of load to quota moved, p50, p99", at, "never")]
+        return [
+            Row("jump of load to quota moved, p50, p99", at, "not seen: does other work use the machine?")
+        ]
     shown = ", ".join(f"{quantile(times, share):.2f} s" for share in (0.5, 0.99))
     ratio = quantile(times, 0.5) / interval
     answered = f"{len(times)} of {len(jumps)}"
