@@ -47,6 +47,8 @@ PODS = (
     offline_pod("late", batch_container("a", limit=12_000)),
 )
 LIMITS = {"one": (6000, 4000, 2000), "two": (1000, 1000), "free": (0, 0), "late": (12_000, 12_000)}
+BEST_EFFORT = {Version.V1: {"cpu.shares": "2"}, Version.V2: {"cpu.weight": "1"}}
+"""What kubelet gives the cgroups of pods that request nothing."""
 OFF = SuppressionSettings(enabled=False)
 MODES = (
     OFF,
@@ -215,6 +217,7 @@ class History:
             return
         for cgroup in self.cgroups(pod):
             self.stored.make(cgroup)
+            self.stored.contents[cgroup] |= BEST_EFFORT[self.stored.version]
         self.pods[pod.name] = pod
 
     def on_slice(self, _value: None) -> None:
@@ -288,6 +291,8 @@ def test_what_is_switched_off_or_restored_leaves_nothing_behind(
     assert not found.bounded_by(QuotaOwner.SUPPRESSION)
     found.writer.restore()
     found.settings.restore()
-    assert all(files == FRESH[version] for files in history.stored.contents.values())
+    pods = {cgroup for pod in history.pods.values() for cgroup in history.cgroups(pod)}
+    for cgroup, files in history.stored.contents.items():
+        assert files == FRESH[version] | (BEST_EFFORT[version] if cgroup in pods else {})
     assert not found.writer.held
     assert not found.settings.held

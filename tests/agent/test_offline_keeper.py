@@ -32,6 +32,8 @@ ALLOCATABLE = Amounts(CPUS * 1000, 60 * GIB)
 STEPPED = SuppressionSettings()
 PER_POD = SuppressionSettings(mode=SuppressionMode.PER_POD_QUOTA)
 OFF = SuppressionSettings(enabled=False)
+LEAST_V1 = {"cpu.shares": "2", "memory.limit_in_bytes": "-1"}
+"""A file that stands for the kernel's shows what was written: -1, not the number just below 2^63."""
 JOB = offline_pod("job", batch_container("a", limit=4000), batch_container("b", limit=2000))
 
 
@@ -250,6 +252,22 @@ def test_offline_pods_get_their_limits_and_weights_whatever_the_label_says(kept:
     weights = [read_weight(files, machine.cgroup(JOB, name)) for name in ("", "a", "b")]
     assert weights == ([235, 157, 79] if machine.version is Version.V2 else [6144, 4096, 2048])
     assert not kept.settle().written
+
+
+def test_what_kubelet_gives_offline_pods_comes_back_even_if_the_journal_is_lost(kept: Kept) -> None:
+    bound = offline_pod("bound", batch_container("a", limit=1000, memory=GIB))
+    kept.start(bound)
+    cgroups = [kept.node.machine.cgroup(bound, name) for name in ("", "a")]
+    assert not kept.settle().problems
+    kept.log = MemoryLog()
+    kept.restart()
+    assert not kept.settle().problems
+    found = kept.local.cgroups.find()
+    assert not found.settings.restore().failed
+    v2 = found.files.version is Version.V2
+    least = {"cpu.weight": "1", "memory.max": "max"} if v2 else LEAST_V1
+    for cgroup in cgroups:
+        assert {file: found.files.read(cgroup, file) for file in least} == least
 
 
 def test_a_memory_limit_below_what_is_in_use_is_refused_and_tried_again(kept: Kept) -> None:

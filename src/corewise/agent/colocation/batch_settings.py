@@ -2,8 +2,13 @@
 
 The weight follows from the batch-cpu request and compares offline pods with each other: the weight of all of
 them together is that of kubelet's BestEffort cgroup, the least there is. The memory limit is the
-batch-memory limit, in a container and, where every container has one, in the pod. What comes back is what
-was found.
+batch-memory limit, in a container and, where every container has one, in the pod.
+
+What comes back is what kubelet gives everything in its BestEffort class, whatever is found: the least weight
+and no memory limit. So the way back is known without a journal, too.
+
+Source: kubelet's pkg/kubelet/cm/helpers_linux.go (ResourceConfigForPod) for pods,
+pkg/kubelet/kuberuntime/kuberuntime_container_linux.go (calculateLinuxResources) for containers.
 """
 
 from __future__ import annotations
@@ -16,6 +21,9 @@ from corewise.kernel.cgroups.layout import Version
 from corewise.policy.names import BATCH_CPU, BATCH_MEMORY
 from corewise.policy.reasons import Reason
 from corewise.suppression.batch_limits import shares, weight
+
+_REQUESTS_NOTHING = 0
+_NO_LIMIT = "max"
 
 
 def batch_settings(pods: Iterable[OfflinePod], version: Version) -> Iterator[WriteSetting]:
@@ -36,21 +44,24 @@ def batch_settings(pods: Iterable[OfflinePod], version: Version) -> Iterator[Wri
 
 
 def _weight(cgroup: str, version: Version, request: int, whose: str) -> WriteSetting:
-    value = weight(request) if version is Version.V2 else shares(request)
-    return _action(cgroup, Setting.CPU_WEIGHT, value, f"{whose}: {BATCH_CPU} request {request}")
+    of = weight if version is Version.V2 else shares
+    why = f"{whose}: {BATCH_CPU} request {request}"
+    return _action(cgroup, Setting.CPU_WEIGHT, str(of(request)), str(of(_REQUESTS_NOTHING)), why)
 
 
 def _memory(cgroup: str, limit: int, whose: str) -> WriteSetting:
-    return _action(cgroup, Setting.MEMORY_LIMIT, limit, f"{whose}: {BATCH_MEMORY} limit {limit}")
+    return _action(
+        cgroup, Setting.MEMORY_LIMIT, str(limit), _NO_LIMIT, f"{whose}: {BATCH_MEMORY} limit {limit}"
+    )
 
 
-def _action(cgroup: str, setting: Setting, value: int, why: str) -> WriteSetting:
+def _action(cgroup: str, setting: Setting, value: str, base: str, why: str) -> WriteSetting:
     return WriteSetting(
         cgroup=cgroup,
         setting=setting,
         owner=SettingOwner.BATCH,
-        value=str(value),
-        base=None,
+        value=value,
+        base=base,
         reason=Reason.BATCH_LIMIT_APPLIED,
         why=why,
     )
