@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -13,24 +14,40 @@ from typing import Any
 import yaml
 
 from agent.fake_node import FakeNode
+from agent.offline_node import OfflineNode
 from corewise.agent.objects import QuotaPod
 from corewise.agent.options import AgentOptions
 from corewise.agent.program import Agent, run_agent
 from corewise.kernel.cgroups.layout import Version
 from corewise.kube.client import Client, PatchType
 from corewise.kube.config import ClusterConfig, load_config
-from corewise.kube.resources import NODES, PODS
+from corewise.kube.resources import CONFIG_MAPS, NODES, PODS
 from corewise.local.apiserver import LocalAPIServer
 from corewise.local.apiserver.authentication import service_account
 from corewise.local.bootstrap import apply
-from corewise.policy.names import AMPLIFICATION_RATIO, NORMALIZATION_RATIO
+from corewise.policy.names import (
+    AMPLIFICATION_RATIO,
+    BATCH_CPU,
+    BATCH_MEMORY,
+    CONFIG_NAME,
+    CONFIG_NAMESPACE,
+    NORMALIZATION_RATIO,
+    OFFLINE_REPORT,
+    OVERSUBSCRIPTION,
+    OVERSUBSCRIPTION_KEY,
+    SUPPRESSION_KEY,
+)
+from corewise.policy.offline_report import OfflineReport, decode
 from kernel import machine_trees
-from manager.world import eventually, small_cluster, until
+from manager.world import World, eventually, small_cluster, until
 
 DEPLOY = Path(__file__).parents[2] / "deploy" / "agent"
 ACCOUNT = service_account("corewise-system", "corewise-agent")
 NODE = "n1"
 BOOT = "11111111-2222-3333-4444-555555555555"
+CPUS = 8
+MEMORY = 395_000_000 * 1024
+ALLOCATABLE = {"cpu": str(CPUS), "memory": "32Gi", "pods": "110"}
 
 
 def manifests() -> Iterator[dict[str, Any]]:
@@ -48,6 +65,8 @@ class AgentWorld:
     config: ClusterConfig
     machine: FakeNode
     options: AgentOptions
+    offline: OfflineNode
+    cluster: World
     printed: list[str] = field(default_factory=list)
 
     @asynccontextmanager
@@ -94,6 +113,58 @@ class AgentWorld:
         self.machine.start(pod)
         return pod
 
+    async def label(self, oversubscription: str | None) -> None:
+        """Label the node as somebody does who turns oversubscription on or off."""
+        await self.client.patch(NODES, NODE, {"metadata": {"labels": {OVERSUBSCRIPTION: oversubscription}}})
+
+    async def allocatable(self, **amounts: str) -> None:
+        """Write what the node offers, as its kubelet does."""
+        stated = {**ALLOCATABLE, **amounts}
+        body = {"status": {"capacity": stated, "allocatable": stated}}
+        await self.client.patch(NODES, NODE, body, subresource="status")
+
+    async def configure(self, **keys: object) -> None:
+        """Set keys of the ConfigMap (``oversubscription``, ``suppression``), to texts or to JSON of them."""
+        names = {"oversubscription": OVERSUBSCRIPTION_KEY, "suppression": SUPPRESSION_KEY}
+        data = {names[key]: text if isinstance(text, str) else json.dumps(text) for key, text in keys.items()}
+        body = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": CONFIG_NAME, "namespace": CONFIG_NAMESPACE},
+            "data": data,
+        }
+        await self.client.patch(
+            CONFIG_MAPS,
+            CONFIG_NAME,
+            body,
+            namespace=CONFIG_NAMESPACE,
+            type=PatchType.APPLY,
+            field_manager="somebody",
+            force=True,
+        )
+
+    async def node(self) -> dict[str, Any]:
+        return await self.client.get(NODES.typed(dict), NODE)
+
+    async def offered(self) -> tuple[str | None, ...]:
+        """The batch-cpu and batch-memory of capacity and of allocatable."""
+        status = (await self.node()).get("status", {})
+        amounts = [status.get(field, {}) for field in ("capacity", "allocatable")]
+        return tuple(each.get(name) for each in amounts for name in (BATCH_CPU, BATCH_MEMORY))
+
+    async def offers(self, cpu: str | None, memory: str | None) -> None:
+        """Wait until the node offers so much."""
+
+        async def does() -> bool:
+            return await self.offered() == (cpu, memory, cpu, memory)
+
+        await eventually(does)
+
+    async def report(self) -> OfflineReport | None:
+        """The offline report on the Node."""
+        text = (await self.node())["metadata"].get("annotations", {}).get(OFFLINE_REPORT)
+        return decode(text) if text else None
+
     def resize(self, pod: QuotaPod, container: str, limit: str) -> None:
         """Change a container's limit in the API, as its resize subresource does."""
         stored = self.server.store.get("pods", pod.metadata.namespace, pod.metadata.name)
@@ -116,14 +187,15 @@ async def agent_world(
     """A cluster with one node, and the machine behind it: 2 sockets with 4 threads each."""
     root = directory / "machine"
     machine_trees.intel(root).put("proc/sys/kernel/random/boot_id", BOOT)
-    machine = FakeNode(root, version)
+    offline = OfflineNode(root, version, cpus=CPUS, memory=MEMORY)
     async with small_cluster(server, directory) as world:
         for manifest in manifests():
             await apply(world.client, manifest)
         await world.client.create(NODES.typed(dict), {"metadata": {"name": NODE}})
         server.write_kubeconfig(directory / "agent", ACCOUNT.name, ACCOUNT.groups[:2])
         config = load_config(str(directory / "agent"))
-        yield AgentWorld(server, world.client, config, machine, AgentOptions(node=NODE, root=root))
+        options = AgentOptions(node=NODE, root=root)
+        yield AgentWorld(server, world.client, config, offline.machine, options, offline, world)
 
 
 __all__ = ["ACCOUNT", "BOOT", "DEPLOY", "NODE", "AgentWorld", "agent_world", "eventually", "until"]

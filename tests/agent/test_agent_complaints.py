@@ -15,7 +15,7 @@ from corewise.agent.node_cgroups import NodeCgroups
 from corewise.agent.rehearsal import Rehearsal
 from corewise.kernel.cgroups.cpu import read_bandwidth, write_quota
 from corewise.kernel.cgroups.layout import Version
-from corewise.kernel.quotas.journal import MemoryLog
+from corewise.kernel.writing.journal import MemoryLog
 from corewise.policy.names import AMPLIFICATION_RATIO, NORMALIZATION_RATIO
 from corewise.quantities import Microseconds
 

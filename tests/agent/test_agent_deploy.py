@@ -12,12 +12,14 @@ import yaml
 
 from agent.agent_world import ACCOUNT, DEPLOY, AgentWorld, agent_world, eventually
 from agent.fake_node import container, manifest
+from agent.offline_node import batch_container, offline_manifest
 from corewise.agent.options import AgentOptions
 from corewise.agent.topology_reporter import TOPOLOGIES
 from corewise.cli.agent import command
 from corewise.local.apiserver import LocalAPIServer
 from corewise.local.apiserver.rbac import Rule
 from corewise.policy.metrics import AGENT, exported_by
+from corewise.policy.reasons import Reason
 from local.test_deploy import Recorder
 
 
@@ -98,6 +100,9 @@ async def test_the_agent_uses_exactly_what_its_role_grants(
     monkeypatch.setattr(world.server.cluster.authorizer, "require", recorder.require)
     web = await world.start(manifest("web", container("a", "1")))
     await world.ratio("1.50")
+    await world.allocatable()
+    await world.label("true")
+    await world.start(offline_manifest("slip", batch_container("a", limit=8)))
 
     async def applied(ratio: str) -> bool:
         found = await world.client.get(TOPOLOGIES, "n1")
@@ -107,6 +112,8 @@ async def test_the_agent_uses_exactly_what_its_role_grants(
     async with world.agent():
         await world.has(web, "a", 66_667)
         await eventually(lambda: applied("1.50"))
+        await eventually(world.report)
+        await world.cluster.told(Reason.BATCH_AMOUNT_TINY, "Pod")
         await world.ratio("2.00")
         await eventually(lambda: applied("2.00"))
     assert recorder.refused == []

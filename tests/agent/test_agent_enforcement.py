@@ -16,7 +16,7 @@ from corewise.agent.enforcement import Cycle, QuotaKeeper
 from corewise.agent.node_cgroups import NodeCgroups
 from corewise.agent.objects import QuotaPod
 from corewise.kernel.cgroups.layout import Version
-from corewise.kernel.quotas.journal import Journal, Log, MemoryLog
+from corewise.kernel.writing.journal import Journal, Log, MemoryLog
 from corewise.policy.names import QOS_CLASS, RESOURCE_STATUS
 from corewise.quantities import Ratio
 

@@ -11,7 +11,7 @@ from corewise.agent.hook import RuntimeHook
 from corewise.agent.local_node import LocalNode
 from corewise.agent.node_cgroups import NodeCgroups
 from corewise.agent.objects import QuotaPod
-from corewise.kernel.quotas.journal import MemoryLog
+from corewise.kernel.writing.journal import MemoryLog
 from corewise.nri.messages import Adjustment, Container, CPUResources, Event, PodSandbox
 from corewise.policy.metrics import METRICS, NRI_DIVIDED
 from corewise.policy.names import AMPLIFICATION_RATIO, NORMALIZATION_RATIO, QOS_CLASS

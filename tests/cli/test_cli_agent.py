@@ -25,7 +25,7 @@ from corewise.agent.node_cgroups import NodeCgroups
 from corewise.agent.options import STATE_DIR
 from corewise.cli import corewise
 from corewise.kernel.boot import BOOT_ID
-from corewise.kernel.quotas.journal import Journal
+from corewise.kernel.writing.journal import Journal
 from corewise.kube.client import Client
 from corewise.kube.config import load_config
 from corewise.kube.resources import NODES

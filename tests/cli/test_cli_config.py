@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from corewise.cli.config import command
 from corewise.cli.config_file import UndecidedKeyError, read_contents
 from corewise.cli.errors import ExitCode, Failure
-from corewise.policy.names import AMPLIFICATION_KEY, NORMALIZATION_KEY
+from corewise.policy.names import AMPLIFICATION_KEY, NORMALIZATION_KEY, OVERSUBSCRIPTION_KEY, SUPPRESSION_KEY
 
 GOOD = '{"enable": true, "ratioModel": {"Xeon": {"baseRatio": 1.5}}}'
 
@@ -142,13 +142,45 @@ def test_json_output_holds_every_problem(check: Check) -> None:
         ('{"defaultRatio": 1}', NORMALIZATION_KEY),
         ('{"amplifyCapacity": true}', AMPLIFICATION_KEY),
         ('{"nodeConfigs": [{"nodeSelector": {}, "ratioModel": {}}]}', NORMALIZATION_KEY),
+        ('{"ratio": 0.5}', OVERSUBSCRIPTION_KEY),
+        ('{"nodeConfigs": [{"nodeSelector": {}, "intervalSeconds": 5}]}', OVERSUBSCRIPTION_KEY),
+        ('{"enabled": false}', SUPPRESSION_KEY),
+        ('{"nodeConfigs": [{"nodeSelector": {}, "adjustPodNum": 5}]}', SUPPRESSION_KEY),
     ],
 )
 def test_the_json_of_one_key_is_known_by_its_keys(check: Check, text: str, key: str) -> None:
     assert json.loads(check(text, "-o", "json").stdout)["keys"] == [key]
 
 
-def test_json_that_could_be_of_either_key_asks_for_the_key(check: Check) -> None:
+@pytest.mark.parametrize(
+    ("key", "text", "line"),
+    [
+        (OVERSUBSCRIPTION_KEY, '{"ratio": 1.2}', "f:1:11: error: ratio: 1.2 is outside 0.00..1.00"),
+        (
+            SUPPRESSION_KEY,
+            '{"lowThreshold": 0.9}',
+            (
+                "f:1:18: error: lowThreshold: the thresholds must rise, and in force here are "
+                "recoverThreshold 0.40 < lowThreshold 0.90 < highThreshold 0.80"
+            ),
+        ),
+    ],
+)
+def test_the_keys_of_colocation_are_checked_too(check: Check, key: str, text: str, line: str) -> None:
+    result = check(text, "--key", key)
+    assert (result.exit_code, result.stdout) == (ExitCode.VERDICT, f"{line}\n")
+    in_config_map = check(config_map(key, text))
+    assert line.partition("error")[2] in in_config_map.stdout
+    assert in_config_map.stderr == f"f: {key}: 1 error, 0 warnings\n"
+
+
+def test_entries_of_suppression_that_select_one_node_are_an_error(check: Check, tmp_path: Path) -> None:
+    (tmp_path / "nodes.json").write_text(json.dumps({"items": [node("n1", a="1", b="1")]}))
+    text = TWO_ENTRIES.replace("defaultRatio", "adjustStep").replace("1.2", "0.2")
+    assert "selects node n1" in check(text, "--nodes", "nodes.json").stdout
+
+
+def test_json_that_could_be_of_several_keys_asks_for_the_key(check: Check) -> None:
     result = check('{"enable": 1}')
     assert isinstance(result.exception, Failure)
     assert result.exception.exit_code == ExitCode.USAGE
@@ -182,7 +214,7 @@ def test_stdin_is_read_for_a_dash() -> None:
         ),
         (
             "kind: ConfigMap\nmetadata: {name: other}\ndata:\n  cpu-normalization-config: '{}'\n",
-            "f:2:18: warning: the manager reads the ConfigMap slo-controller-config, not this one",
+            "f:2:18: warning: corewise reads the ConfigMap slo-controller-config, not this one",
         ),
         (
             "kind: ConfigMap\ndata:\n  cpu-normalization-config: ''\n",

@@ -7,6 +7,7 @@ import csv
 import io
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,11 @@ import yaml
 from click.testing import CliRunner, Result
 
 from api_process import local_api_server
+from cli.offline_world import NOW, REPORT, aged, changed, labelled
 from corewise.cli import corewise
 from corewise.cli.errors import ExitCode, Failure
+from corewise.cli.node_state import NodeState, offline_state_of
+from corewise.cli.offline_reports import node_report
 from corewise.kube.client import Client
 from corewise.kube.config import load_config
 from corewise.kube.resources import CONFIG_MAPS, NAMESPACES, NODE_RESOURCE_TOPOLOGIES, NODES, PODS
@@ -28,12 +32,16 @@ from corewise.policy.names import (
     CPU_BASIC_INFO,
     NORMALIZATION_KEY,
     NORMALIZATION_RATIO,
+    OFFLINE_REPORT,
     RAW_ALLOCATABLE,
     RAW_CAPACITY,
 )
+from corewise.policy.offline_report import OfferState, OfflineReport
 from manager.world import CRD, FAST, SLOW, normalization
 
+FRESH = aged(REPORT, -3600, datetime.now(UTC))
 AMPLIFIED_ANNOTATIONS = {
+    OFFLINE_REPORT: FRESH.encode(),
     NORMALIZATION_RATIO: "2.00",
     AMPLIFICATION_RATIO: '{"cpu":2.00}',
     AMPLIFICATION_ORIGINAL: "{}",
@@ -63,7 +71,10 @@ async def fill(kubeconfig: Path) -> None:
             info = {CPU_BASIC_INFO: json.dumps({"cpuModel": model, "hyperThreadEnabled": False})}
             await client.create(NODE_RESOURCE_TOPOLOGIES, {"metadata": {"name": name, "annotations": info}})
         taint = {"key": "dedicated", "value": "x", "effect": "NoSchedule"}
-        await client.create(NODES, {"metadata": {"name": "tainted"}, "spec": {"taints": [taint]}})
+        frozen = labelled(changed(FRESH, state=OfferState.FROZEN))
+        info = {CPU_BASIC_INFO: json.dumps({"cpuModel": SLOW, "hyperThreadEnabled": False})}
+        await client.create(NODE_RESOURCE_TOPOLOGIES, {"metadata": {"name": "tainted", "annotations": info}})
+        await client.create(NODES, {"metadata": {"name": "tainted", **frozen}, "spec": {"taints": [taint]}})
         container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "4", "memory": "1Gi"}}}
         spec = {"nodeName": "fast", "containers": [container]}
         await client.create(PODS, {"metadata": {"name": "p"}, "spec": spec}, "default")
@@ -83,12 +94,20 @@ def call(kubeconfig: Path, *arguments: str) -> Result:
 def test_the_table_shows_every_unit_of_cpu_and_a_total(kubeconfig: Path) -> None:
     result = call(kubeconfig, "nodes")
     assert result.exit_code == 0
-    assert result.stdout.splitlines() == [
-        "NODE  MODEL     RAW CPU  NORM  NORMALIZED   AMP  SCHEDULABLE  REQUESTED  FREE  STATE",
+    lines = result.stdout.splitlines()
+    assert [line[:85].rstrip() for line in lines] == [
+        "NODE  MODEL     RAW CPU  NORM  NORMALIZED   AMP  SCHEDULABLE  REQUESTED  FREE  OFFLIN",
         "*     3 models       23                31                 31    4 (12%)    27",
         "fast  Fast CPU        8  2.00          16  2.00           16    4 (25%)    12",
-        "odd   Odd CPU         8     -           8  1.00            8     0 (0%)     8  UnknownCPUModel",
+        "odd   Odd CPU         8     -           8  1.00            8     0 (0%)     8",
         "slow  Slow CPU        7  1.00           7  1.00            7     0 (0%)     7",
+    ]
+    assert [line[79:] for line in lines] == [
+        "OFFLINE OFFERED  STATE",
+        "           2.50",
+        "           2.50  suppressing",
+        "              -  UnknownCPUModel",
+        "              -",
     ]
 
 
@@ -101,6 +120,7 @@ def test_what_the_table_does_not_show_is_said_on_stderr(kubeconfig: Path) -> Non
     shown = call(kubeconfig, "nodes", "--all")
     assert "tainted" in shown.stdout
     assert "hidden" not in shown.stderr
+    assert "a problem: tainted OfferFrozen (corewise explain suppression tainted)" in shown.stderr
 
 
 def test_a_selector_narrows_the_list(kubeconfig: Path) -> None:
@@ -137,11 +157,33 @@ def test_a_line_can_be_multiplied_along(kubeconfig: Path) -> None:
 
 def test_wide_adds_capacity_memory_and_cpu_settings(kubeconfig: Path) -> None:
     heading, *rows = call(kubeconfig, "nodes", "-o", "wide").stdout.splitlines()
-    for column in ("TURBO", "RAW CAPACITY", "CAPACITY", "RAW MEM GiB"):
+    for column in ("TURBO", "RAW CAPACITY", "CAPACITY", "RAW MEM GiB", "NATIVE BE"):
         assert column in heading
     (slow,) = (row for row in rows if row.startswith("slow"))
     end = heading.index("RAW CAPACITY") + len("RAW CAPACITY")
     assert slow[:end].endswith(" 8")
+
+
+def test_what_is_offered_to_offline_pods_is_in_the_machine_forms(kubeconfig: Path) -> None:
+    document = json.loads(call(kubeconfig, "nodes", "-o", "json").stdout)
+    fast, odd = document["items"][:2]
+    assert (fast["offlineOfferedCPUMilli"], fast["nativeBestEffortPods"]) == (2500, 2)
+    assert (odd["offlineOfferedCPUMilli"], odd["nativeBestEffortPods"]) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("report", "text", "problem"),
+    [
+        (aged(REPORT, 0), "suppressing", ""),
+        (aged(REPORT, 3600), "offline data old", ""),
+        (changed(REPORT, suppression={"reason": "SuppressionSteppedUp", "quota_milli": 9000}), "", ""),
+        (changed(REPORT, suppression=None), "", ""),
+        (changed(aged(REPORT, 3600), state=OfferState.WITHDRAWN), "OfferWithdrawn", "OfferWithdrawn"),
+    ],
+)
+def test_the_state_of_offline_pods_is_one_word(report: OfflineReport, text: str, problem: str) -> None:
+    node = node_report("n1", {}, labelled(report)["annotations"], NOW)
+    assert offline_state_of(node) == NodeState(text, problem)
 
 
 def test_explain_names_rule_facts_amounts_and_what_to_fix(kubeconfig: Path) -> None:

@@ -4,27 +4,53 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from corewise.actions import QuotaOwner, WriteQuota
-from corewise.kernel.cgroups.cpu import SMALLEST_QUOTA, Bandwidth, burst_file, quota_file, read_bandwidth
+from corewise.actions import QuotaOwner, Setting, SettingOwner, WriteQuota, WriteSetting
+from corewise.kernel.cgroups.cpu import (
+    SMALLEST_QUOTA,
+    Bandwidth,
+    burst_file,
+    quota_file,
+    read_bandwidth,
+    weight_file,
+)
 from corewise.kernel.cgroups.files import Files
 from corewise.kernel.cgroups.layout import Version
+from corewise.kernel.cgroups.memory import limit_file, read_memory_usage
+from corewise.kernel.cgroups.paths import ancestors
 from corewise.kernel.errors import Missing, Vanished, reading_error, writing_error
-from corewise.kernel.quotas.order import ancestors
+from corewise.kernel.writing.pen import Hook, Point
 from corewise.policy.reasons import Reason
 from corewise.quantities import Microseconds
+from corewise.topology import CPUSet
 
 PERIOD = 100_000
+UNLIMITED = (1 << 63) - 4096
 FRESH = {
     Version.V1: {
         "cpu.cfs_quota_us": "-1",
         "cpu.cfs_period_us": str(PERIOD),
         "cpu.cfs_burst_us": "0",
         "cpu.shares": "1024",
+        "cpuset.cpus": "0-7",
+        "cpuset.mems": "0-1",
+        "memory.limit_in_bytes": str(UNLIMITED),
+        "memory.usage_in_bytes": "0",
+        "memory.stat": "total_inactive_file 0",
     },
-    Version.V2: {"cpu.max": f"max {PERIOD}", "cpu.max.burst": "0", "cpu.weight": "100"},
+    Version.V2: {
+        "cpu.max": f"max {PERIOD}",
+        "cpu.max.burst": "0",
+        "cpu.weight": "100",
+        "cpuset.cpus": "",
+        "cpuset.mems": "",
+        "memory.max": "max",
+        "memory.current": "0",
+        "memory.stat": "inactive_file 0",
+    },
 }
 
 
@@ -63,6 +89,8 @@ class StoredCgroups:
             raise writing_error(f"{cgroup}/{file}", OSError(code, ""), value=text)
         if file == "cpu.max" and " " not in text:
             text = f"{text} {self.contents[cgroup][file].split()[1]}"
+        if file in {"memory.max", "memory.limit_in_bytes"}:
+            text = whole_pages(text)
         self.contents[cgroup][file] = text
         self.writes.append((cgroup, file, text))
 
@@ -73,10 +101,20 @@ class StoredCgroups:
         return tuple(each for each in self.contents if each != "/" and next(ancestors(each)) == cgroup)
 
 
-class KernelRules:
-    """What the kernel refuses, in front of files that take everything. Refuses as the kernel does: EINVAL.
+def whole_pages(limit: str) -> str:
+    """Return a memory limit as the kernel shows it."""
+    if limit == "-1":
+        return str(UNLIMITED)
+    return limit if limit == "max" else str(int(limit) // 4096 * 4096)
 
-    Quota below 1000 us; a burst above the quota; on v1 a child above its nearest bounded ancestor.
+
+class KernelRules:
+    """What the kernel refuses, in front of files that take everything.
+
+    Quota below 1000 us; a burst above the quota; on v1 a child above its nearest bounded ancestor (EINVAL).
+    A v2 weight out of range (ERANGE). On v1 a CPU set that is not within the parent's (EACCES), or that does
+    not hold the children's (EBUSY). A memory limit below what is in use is refused on v1 (EBUSY); on v2 it
+    would kill, so here it is the end of the test.
     """
 
     def __init__(self, files: Files) -> None:
@@ -94,10 +132,33 @@ class KernelRules:
         return self._files.children(cgroup)
 
     def write(self, cgroup: str, file: str, text: str) -> None:
-        if self._files.exists(cgroup) and not self._allows(cgroup, file, text):
+        code = self._refusal(cgroup, file, text) if self._files.exists(cgroup) else 0
+        if code:
             self.refused.append((cgroup, file, text))
-            raise writing_error(f"{cgroup}/{file}", OSError(errno.EINVAL, ""), value=text)
+            raise writing_error(f"{cgroup}/{file}", OSError(code, ""), value=text, opened=True)
         self._files.write(cgroup, file, text)
+
+    def _refusal(self, cgroup: str, file: str, text: str) -> int:
+        if file.startswith("cpuset."):
+            return self._nested(cgroup, file, CPUSet.parse(text)) if self.version is Version.V1 else 0
+        if file == limit_file(self.version):
+            kills = text.isdigit() and int(text) < read_memory_usage(self._files, cgroup)
+            assert not kills or self.version is Version.V1, f"{text} is below what {cgroup} uses"
+            return errno.EBUSY if kills else 0
+        if file == weight_file(self.version):
+            return 0 if self.version is Version.V1 or 1 <= int(text) <= 10_000 else errno.ERANGE
+        if file in {quota_file(self.version), burst_file(self.version)}:
+            return 0 if self._allows(cgroup, file, text) else errno.EINVAL
+        return 0
+
+    def _nested(self, cgroup: str, file: str, cpus: CPUSet) -> int:
+        below = (self._files.read(child, file) for child in self._files.children(cgroup))
+        if any(not CPUSet.parse(each) <= cpus for each in below):
+            return errno.EBUSY
+        parent = next(ancestors(cgroup), None)
+        if parent is not None and not cpus <= CPUSet.parse(self._files.read(parent, file)):
+            return errno.EACCES
+        return 0
 
     def _allows(self, cgroup: str, file: str, text: str) -> bool:
         present = read_bandwidth(self._files, cgroup)
@@ -147,16 +208,17 @@ def in_order_everywhere(files: Files, cgroups: Iterable[str]) -> bool:
 def plain_tree(root: Path, version: Version, cgroups: Iterable[str]) -> None:
     """Make a tree of plain files below ``root`` that has the shape of sys/fs/cgroup."""
     base = root / "sys/fs/cgroup"
-    mounts = [base] if version is Version.V2 else [base / "cpu", base / "cpuacct", base / "cpuset"]
-    for mount in mounts:
+    controllers = ("cpu", "cpuacct", "cpuset", "memory")
+    mounts = {name: base if version is Version.V2 else base / name for name in controllers}
+    for mount in mounts.values():
         mount.mkdir(parents=True, exist_ok=True)
     if version is Version.V2:
         (base / "cgroup.controllers").write_text("cpuset cpu io memory pids\n")
     for cgroup in ("/", *cgroups):
         for path in (cgroup, *ancestors(cgroup)):
-            directory = mounts[0] / path.lstrip("/")
-            directory.mkdir(parents=True, exist_ok=True)
             for file, text in FRESH[version].items():
+                directory = mounts[file.partition(".")[0]] / path.lstrip("/")
+                directory.mkdir(parents=True, exist_ok=True)
                 if not (directory / file).exists():
                     (directory / file).write_text(f"{text}\n")
 
@@ -176,6 +238,19 @@ def bound(
     return WriteQuota(cgroup, owner, wanted, kubelets, Microseconds(period), Reason.RATIO_FROM_MODEL, why)
 
 
+def setting(
+    cgroup: str,
+    what: Setting,
+    value: str,
+    base: str | None = None,
+    *,
+    owner: SettingOwner = SettingOwner.BATCH,
+    why: str = "as asked",
+) -> WriteSetting:
+    """Return the action that sets something."""
+    return WriteSetting(cgroup, what, owner, value, base, Reason.BATCH_LIMIT_APPLIED, why)
+
+
 def divided(amount: int, ratio: int) -> int:
     """Return a quota as normalization divides it; the ratio is in hundredths."""
     return max(1000, -(-amount * 100 // ratio))
@@ -191,3 +266,15 @@ def killed_child(work: Callable[[], None]) -> int:
             os._exit(0)
     _, status = os.waitpid(child, 0)
     return os.waitstatus_to_exitcode(status) * -1
+
+
+def dying(after: int) -> Hook:
+    """Return a hook that kills its own process when it has been called ``after`` times."""
+    left = [after]
+
+    def at(_point: Point, _cgroup: str) -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return at

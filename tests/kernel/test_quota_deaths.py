@@ -6,9 +6,7 @@ same is done in test_real_cgroup_v1.py.
 
 from __future__ import annotations
 
-import os
 import signal
-from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 
@@ -18,11 +16,19 @@ from corewise.actions import QuotaOwner, WriteQuota
 from corewise.kernel.cgroups.cpu import read_bandwidth, read_burst, write_burst, write_quota
 from corewise.kernel.cgroups.files import CgroupFiles, Files
 from corewise.kernel.cgroups.layout import Version, find_layout
-from corewise.kernel.quotas.journal import Journal
-from corewise.kernel.quotas.pen import Point
-from corewise.kernel.quotas.writer import QuotaWriter, go_on
+from corewise.kernel.quotas.writer import QuotaWriter
+from corewise.kernel.writing.journal import Journal
+from corewise.kernel.writing.pen import Hook, go_on
 from corewise.quantities import Microseconds
-from kernel.cgroup_trees import KernelRules, bound, divided, in_order_everywhere, killed_child, plain_tree
+from kernel.cgroup_trees import (
+    KernelRules,
+    bound,
+    divided,
+    dying,
+    in_order_everywhere,
+    killed_child,
+    plain_tree,
+)
 
 POD = "/kubepods/burstable/podx"
 BASES = {POD: 300_000, f"{POD}/one": 100_000, f"{POD}/two": 200_000}
@@ -42,18 +48,6 @@ def as_kubelet_made_it(root: Path, version: Version) -> Files:
     return KernelRules(files)
 
 
-def dying(after: int) -> Callable[[Point, str], None]:
-    """Return a hook that kills its own process when it has been called ``after`` times."""
-    left = [after]
-
-    def at(_point: Point, _cgroup: str) -> None:
-        left[0] -= 1
-        if left[0] < 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    return at
-
-
 def state(files: Files) -> dict[str, int | None]:
     return {cgroup: read_bandwidth(files, cgroup).quota for cgroup in BASES}
 
@@ -66,12 +60,12 @@ class Life:
         self.journal = directory / "journal"
         self.limit = limit
 
-    def update(self, ratio: int, at: Callable[[Point, str], None] = go_on) -> None:
+    def update(self, ratio: int, at: Hook = go_on) -> None:
         with Journal.open(self.journal, boot="b", now=lambda: 0.0, limit=self.limit) as log:
             writer = QuotaWriter(self.files, log, now=lambda: 0.0, at=at)
             writer.reconcile(QuotaOwner.NORMALIZATION, wanted(ratio))
 
-    def restore(self, at: Callable[[Point, str], None] = go_on) -> None:
+    def restore(self, at: Hook = go_on) -> None:
         with Journal.open(self.journal, boot="b", now=lambda: 0.0, limit=self.limit) as log:
             writer = QuotaWriter(self.files, log, now=lambda: 0.0, at=at)
             assert not writer.restore().failed

@@ -18,12 +18,13 @@ from hypothesis import strategies as st
 from corewise.actions import QuotaOwner, WriteQuota
 from corewise.kernel.cgroups.cpu import burst_file, quota_file, quota_text, read_bandwidth
 from corewise.kernel.cgroups.layout import Version
+from corewise.kernel.cgroups.paths import ancestors
 from corewise.kernel.errors import Refused
-from corewise.kernel.quotas.journal import MemoryLog
-from corewise.kernel.quotas.order import ancestors
-from corewise.kernel.quotas.pen import Point
-from corewise.kernel.quotas.report import Report
 from corewise.kernel.quotas.writer import QuotaWriter
+from corewise.kernel.writing.entries import Opened
+from corewise.kernel.writing.journal import MemoryLog
+from corewise.kernel.writing.pen import Point
+from corewise.kernel.writing.report import Report
 from corewise.quantities import Microseconds
 from kernel.cgroup_trees import KernelRules, StoredCgroups, bound, divided, in_order_everywhere
 
@@ -82,6 +83,7 @@ class History:
         return quota_text(self.version, None if quota is None else Microseconds(quota))
 
     def restart(self) -> QuotaWriter:
+        self.log.append([Opened(0.0, "boot")])
         self.writer = QuotaWriter(self.rules, self.log, now=lambda: 0.0, at=self.at)
         return self.writer
 

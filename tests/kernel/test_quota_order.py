@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corewise.kernel.cgroups.cpu import Bandwidth
-from corewise.kernel.quotas.order import Step, ancestors, in_order, within_parents
+from corewise.kernel.cgroups.paths import ancestors
+from corewise.kernel.quotas.order import Step, in_order, within_parents
 from corewise.quantities import Microseconds
 
 TREE = ["/", "/k", "/k/a", "/k/b", "/k/a/1", "/k/a/2", "/k/b/1", "/k/b/1/x"]

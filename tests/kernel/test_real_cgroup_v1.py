@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -34,11 +34,19 @@ from corewise.kernel.cgroups.files import CgroupFiles, Files
 from corewise.kernel.cgroups.layout import Layout, Version, find_layout
 from corewise.kernel.cgroups.pods import Driver, QOSClass, find_pod_cgroups
 from corewise.kernel.errors import LayoutUnknown, Refused, Vanished
-from corewise.kernel.quotas.journal import Journal, MemoryLog
-from corewise.kernel.quotas.pen import Point
 from corewise.kernel.quotas.writer import QuotaWriter
+from corewise.kernel.writing.journal import Journal, MemoryLog
+from corewise.kernel.writing.pen import Hook, Point
 from corewise.quantities import Microseconds
-from kernel.cgroup_trees import KernelRules, StoredCgroups, bound, divided, in_order_everywhere, killed_child
+from kernel.cgroup_trees import (
+    KernelRules,
+    StoredCgroups,
+    bound,
+    divided,
+    dying,
+    in_order_everywhere,
+    killed_child,
+)
 
 UID = "5b9eb9ae-7e5d-4e1c-a7d5-22ff2d4c9f6a"
 HEAVIEST = 262_144
@@ -195,7 +203,7 @@ def test_killed_at_every_point_the_hierarchy_converges(tree: Tree, tmp_path: Pat
     assert deaths > len(tree.bases) * 2
 
 
-def update(tree: Tree, journal: Path, ratio: int, at: Callable[[Point, str], None] | None = None) -> None:
+def update(tree: Tree, journal: Path, ratio: int, at: Hook | None = None) -> None:
     with Journal.open(journal, boot="b", now=time.time) as log:
         writer = QuotaWriter(tree.files, log, now=time.time, at=at) if at else writer_of(tree, log)
         assert writer.reconcile(NORMALIZATION, tree.wanted(ratio)).failed == {}
@@ -203,14 +211,7 @@ def update(tree: Tree, journal: Path, ratio: int, at: Callable[[Point, str], Non
 
 def update_dying(tree: Tree, journal: Path, ratio: int, after: int) -> bool:
     """Whether an update that is killed at its point number ``after`` has so many."""
-    left = [after]
-
-    def die(_point: Point, _cgroup: str) -> None:
-        left[0] -= 1
-        if left[0] < 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    return killed_child(lambda: update(tree, journal, ratio, die)) == signal.SIGKILL
+    return killed_child(lambda: update(tree, journal, ratio, dying(after))) == signal.SIGKILL
 
 
 NAMES = ("/t", "/t/a", "/t/b", "/t/a/1", "/t/a/2")

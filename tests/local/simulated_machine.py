@@ -12,7 +12,7 @@ from corewise.agent.node_cgroups import NodeCgroups
 from corewise.agent.objects import QuotaPod
 from corewise.agent.topology_report import TopologyReport, topology_change
 from corewise.kernel.machine import read_machine
-from corewise.kernel.quotas.journal import MemoryLog
+from corewise.kernel.writing.journal import MemoryLog
 from corewise.kube.objects import NodeResourceTopology
 from corewise.local.machine_files import MachineFiles
 from corewise.local.machines import Machine

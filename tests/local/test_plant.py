@@ -1,4 +1,4 @@
-"""The plant: nobody above its cap, no CPU idle while wanted, shares by weight, compute = time x speed."""
+"""The plant: hyper-threads, demand in compute, and what offline work costs online work on the same cores."""
 
 from __future__ import annotations
 
@@ -8,116 +8,127 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.local.plant import Container, Load, Workload, run, spread, step, water_fill
+from corewise.local.cpu_models import CATALOGUE
+from corewise.local.fair_share import Cgroup, Tree
+from corewise.local.plant import Moment, Threads, moment
 
-amounts = st.floats(min_value=0, max_value=1000)
-weights = st.floats(min_value=0.01, max_value=10_000)
-claims = st.lists(st.tuples(amounts | st.just(math.inf), weights), min_size=1, max_size=12)
-totals = st.floats(min_value=0.1, max_value=500)
-SLACK = 1e-6
-
-
-@given(claims, totals)
-def test_all_cpus_are_given_out_as_long_as_somebody_can_use_them(
-    claims: list[tuple[float, float]], total: float
-) -> None:
-    caps = [cap for cap, _ in claims]
-    shares = water_fill(caps, [weight for _, weight in claims], total)
-    assert math.fsum(shares) == pytest.approx(min(total, math.fsum(caps)), rel=SLACK, abs=SLACK)
+THREADS = Threads(lone=2.0, both=1.25)
+FLAT = Threads(lone=1.5, both=1.5)
+CPUS = 16
 
 
-@given(claims, totals)
-def test_nobody_gets_more_than_its_cap_or_less_than_nothing(
-    claims: list[tuple[float, float]], total: float
-) -> None:
-    shares = water_fill([cap for cap, _ in claims], [weight for _, weight in claims], total)
-    assert all(0 <= share <= cap + SLACK for share, (cap, _) in zip(shares, claims, strict=True))
+def machine(*, web_quota: float = math.inf, be_quota: float = math.inf, be_weight: float = 1) -> Tree:
+    be = Cgroup("be", be_weight, be_quota, None, (Cgroup("batch"),))
+    return Tree(Cgroup("root", children=(Cgroup("web", 493, web_quota), be)), CPUS)
 
 
-@given(claims, totals)
-def test_those_below_their_cap_have_shares_by_weight(claims: list[tuple[float, float]], total: float) -> None:
-    shares = water_fill([cap for cap, _ in claims], [weight for _, weight in claims], total)
-    levels = [
-        share / weight
-        for share, (cap, weight) in zip(shares, claims, strict=True)
-        if share < cap * (1 - SLACK) - SLACK
-    ]
-    assert not levels or max(levels) == pytest.approx(min(levels), rel=1e-4, abs=SLACK)
+def compute(tree: Tree, web: float, batch: float, threads: Threads = THREADS) -> float:
+    """What web does in compute."""
+    return at(tree, web, batch, threads).compute[tree.index["web"]]
 
 
-@given(claims, totals, st.floats(min_value=0, max_value=100))
-def test_more_cpus_never_give_anybody_less(
-    claims: list[tuple[float, float]], total: float, more: float
-) -> None:
-    caps, by_weight = [cap for cap, _ in claims], [weight for _, weight in claims]
-    before, after = water_fill(caps, by_weight, total), water_fill(caps, by_weight, total + more)
-    assert all(new >= old - SLACK for old, new in zip(before, after, strict=True))
-
-
-@given(claims, totals, st.floats(min_value=0, max_value=100))
-def test_a_higher_cap_never_costs_its_owner_anything(
-    claims: list[tuple[float, float]], total: float, more: float
-) -> None:
-    caps, by_weight = [cap for cap, _ in claims], [weight for _, weight in claims]
-    before = water_fill(caps, by_weight, total)[0]
-    assert water_fill([caps[0] + more, *caps[1:]], by_weight, total)[0] >= before - SLACK
-
-
-def test_a_quota_bounds_cpu_time_and_the_speed_makes_compute_of_it() -> None:
-    (share,) = step([Container(demand=10.0, weight=1.0, quota=2.0)], cpus=8.0, speed=1.5)
-    assert (share.cpu_time, share.compute, share.held_back) == (2.0, 3.0, True)
-
-
-def test_a_container_that_wants_little_gets_it_and_is_not_held_back() -> None:
-    (share,) = step([Container(demand=3.0, weight=1.0, quota=4.0)], cpus=8.0, speed=2.0)
-    assert (share.cpu_time, share.compute, share.held_back) == (1.5, 3.0, False)
-
-
-def workload(*, quota: float, load: Load, counts: bool = True) -> Workload:
-    return Workload(requested=2.0, weight=1.0, quota=quota, load=load, phase=0.0, counts=counts)
-
-
-def test_a_requested_cpu_is_worth_the_speed_without_normalization_and_one_with_it() -> None:
-    busy = Load(4.0, 4.0)
-    off = run([workload(quota=2.0, load=busy)], cpus=8.0, speed=2.5, seconds=(0.0,))
-    on = run([workload(quota=2.0 / 2.5, load=busy)], cpus=8.0, speed=2.5, seconds=(0.0,))
-    assert (off.per_requested, on.per_requested) == (2.5, 1.0)
-
-
-def test_an_idle_container_says_nothing_about_its_machine() -> None:
-    delivered = run([workload(quota=2.0, load=Load(0.5, 0.5))], cpus=8.0, speed=1.0, seconds=(0.0,))
-    assert delivered.per_requested is None
-    assert delivered.compute == 1.0
-
-
-def test_only_the_steps_in_which_a_container_is_held_back_count() -> None:
-    swinging = run([workload(quota=2.0, load=Load(0.0, 4.0, 4.0))], cpus=8.0, speed=1.0, seconds=(0.0, 2.0))
-    assert swinging.per_requested == 1.0
-    assert swinging.compute == 1.0, "none in the first step, two baseline CPUs in the second"
-
-
-def test_containers_that_do_not_count_take_part_all_the_same() -> None:
-    busy = Load(4.0, 4.0)
-    both = [workload(quota=math.inf, load=busy, counts=False), workload(quota=2.0, load=busy)]
-    delivered = run(both, cpus=2.0, speed=1.0, seconds=(0.0,))
-    assert delivered.per_requested == 0.5
-
-
-def test_a_load_swings_between_its_ends() -> None:
-    load = Load(1.0, 3.0, 60.0)
-    assert load.at(0) == pytest.approx(1.0)
-    assert load.at(30) == pytest.approx(3.0)
-    assert load.at(0, phase=0.5) == pytest.approx(3.0)
-
-
-def test_a_constant_load_is_worked_out_once_and_gives_the_same() -> None:
-    constant = [workload(quota=1.0, load=Load(4.0, 4.0))]
-    one = run(constant, cpus=4.0, speed=1.0, seconds=(0.0,))
-    assert run(constant, cpus=4.0, speed=1.0, seconds=tuple(map(float, range(50)))) == one
+def at(tree: Tree, web: float, batch: float, threads: Threads = THREADS) -> Moment:
+    return moment(tree, {tree.index["web"]: web, tree.index["batch"]: batch}, threads)
 
 
 @pytest.mark.parametrize(
-    ("values", "expected"), [([], None), ([2.0], 1.0), ([1.0, 3.0], 3.0), ([0.0, 1.0], None)]
+    ("busy", "speed"),
+    [(0.0, 2.0), (0.25, 2.0), (0.5, 2.0), (0.75, (0.25 * 2 + 0.5 * 1.25) / 0.75), (1.0, 1.25)],
 )
-def test_the_spread_is_the_largest_over_the_smallest(values: list[float], expected: float | None) -> None:
-    assert spread(values) == expected
+def test_threads_run_alone_until_every_core_is_busy_and_share_from_then_on(busy: float, speed: float) -> None:
+    assert THREADS.speed(busy) == pytest.approx(speed)
+
+
+@given(st.floats(0, 1), st.floats(0, 1))
+def test_a_busier_machine_does_more_on_slower_threads(one: float, other: float) -> None:
+    low, high = sorted((one, other))
+    assert THREADS.speed(low) >= THREADS.speed(high) - 1e-12
+    assert low * THREADS.speed(low) <= high * THREADS.speed(high) + 1e-12
+
+
+def test_the_nominal_speed_of_a_model_is_that_of_two_busy_threads() -> None:
+    model = CATALOGUE["AMD EPYC 9654 96-Core Processor"]
+    threads = model.threads(hyper_threading=True, turbo=True)
+    assert threads is not None
+    assert threads.both == model.speed(hyper_threading=True, turbo=True)
+    assert threads.lone == model.speed(hyper_threading=False, turbo=True)
+
+
+def test_work_takes_time_by_the_speed_of_its_threads() -> None:
+    tree = machine()
+    alone = at(tree, web=8.0, batch=0.0)
+    assert alone.time[tree.index["web"]] == pytest.approx(4.0)
+    assert alone.compute[tree.index["web"]] == pytest.approx(8.0)
+
+
+def test_offline_work_makes_online_work_take_more_time_for_the_same_work() -> None:
+    tree = machine()
+    web = tree.index["web"]
+    alone, beside = at(tree, 8.0, 0.0), at(tree, 8.0, 1000.0)
+    assert beside.busy == pytest.approx(CPUS)
+    assert beside.time[web] == pytest.approx(8.0 / THREADS.both)
+    assert beside.time[web] > alone.time[web]
+    assert beside.compute[web] == pytest.approx(8.0), "its weight gets it the time it needs"
+
+
+def test_online_work_at_its_quota_loses_what_its_threads_lose() -> None:
+    tree = machine(web_quota=4.0)
+    alone, beside = compute(tree, 100.0, 0.0), compute(tree, 100.0, 1000.0)
+    assert alone == pytest.approx(4.0 * THREADS.lone)
+    assert beside == pytest.approx(4.0 * THREADS.both)
+
+
+def test_a_quota_of_the_offline_slice_gives_online_work_its_threads_back() -> None:
+    free, bounded = machine(web_quota=4.0), machine(web_quota=4.0, be_quota=4.0)
+    assert compute(bounded, 100.0, 1000.0) == pytest.approx(4.0 * THREADS.lone)
+    assert compute(free, 100.0, 1000.0) < compute(bounded, 100.0, 1000.0)
+
+
+def test_without_hyper_threading_offline_work_in_its_place_costs_next_to_nothing() -> None:
+    lost = 1 - compute(machine(), 1.5 * CPUS, 1000.0, FLAT) / compute(machine(), 1.5 * CPUS, 0.0, FLAT)
+    assert lost == pytest.approx(1 / 494)
+    assert compute(machine(), 1.0 * CPUS, 1000.0, FLAT) == pytest.approx(CPUS)
+
+
+def test_offline_work_of_equal_weight_would_cost_half() -> None:
+    equal = machine(be_weight=493)
+    lost = 1 - compute(equal, 1.5 * CPUS, 1000.0, FLAT) / compute(equal, 1.5 * CPUS, 0.0, FLAT)
+    assert lost == pytest.approx(0.5)
+
+
+def test_a_pod_on_cpus_of_its_own_keeps_their_speed() -> None:
+    pinned = Cgroup("pinned", cpus=frozenset({0, 8}))
+    others = frozenset(set(range(CPUS)) - {0, 8})
+    tree = Tree(Cgroup("root", children=(pinned, Cgroup("batch", cpus=others))), CPUS)
+    seen = moment(tree, {tree.index["pinned"]: 2.0, tree.index["batch"]: 1000.0}, THREADS)
+    assert seen.time[tree.index["pinned"]] == pytest.approx(1.0), "a lone thread of its core"
+    assert seen.compute[tree.index["batch"]] == pytest.approx(14 * THREADS.both)
+
+
+@given(
+    web=st.floats(0, 60),
+    batch=st.floats(0, 60),
+    web_quota=st.floats(0.1, 16),
+    be_quota=st.floats(0.1, 16),
+    both=st.floats(0.51, 1.0),
+)
+def test_the_times_and_the_speed_of_a_step_agree_with_each_other(
+    web: float, batch: float, web_quota: float, be_quota: float, both: float
+) -> None:
+    threads = Threads(1.0, both)
+    tree = machine(web_quota=web_quota, be_quota=be_quota)
+    seen = at(tree, web, batch, threads)
+    speed = threads.speed(seen.busy / CPUS)
+    for path, demand, quota in (("web", web, web_quota), ("batch", batch, be_quota)):
+        index = tree.index[path]
+        had = seen.time[index]
+        assert seen.compute[index] == pytest.approx(had * speed, abs=1e-4)
+        if had < min(quota, CPUS) - 1e-3 and seen.busy < CPUS - 1e-3:
+            assert had * speed == pytest.approx(demand, abs=1e-3)
+        assert had * speed <= demand + 1e-3
+
+
+@given(st.floats(0, 60), st.floats(0, 60))
+def test_offline_work_never_helps_online_work(web: float, batch: float) -> None:
+    tree = machine(web_quota=6.0)
+    assert compute(tree, web, batch) <= compute(tree, web, 0.0) + 1e-4

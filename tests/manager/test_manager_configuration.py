@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from corewise.kube.objects import ConfigMap
-from corewise.manager.configuration import UNKNOWN, read_configuration
+from corewise.manager.configuration import UNKNOWN, conflicts, read_configuration
+from corewise.policy.colocation import NO_SUPPRESSION
 from corewise.policy.names import (
     AMPLIFICATION_KEY,
     NORMALIZATION_KEY,
+    OVERSUBSCRIPTION_KEY,
+    SUPPRESSION_KEY,
 )
 
 
@@ -25,3 +28,14 @@ def test_a_key_that_never_was_good_is_unknown_and_an_absent_one_is_empty() -> No
     assert reading.configuration.normalization is None
     assert reading.configuration.amplification is not None
     assert not read_configuration(ConfigMap(data={NORMALIZATION_KEY: " \n"})).bad_keys
+
+
+def test_bad_keys_of_colocation_are_told_too_and_clashes_of_their_entries() -> None:
+    two = '{"nodeConfigs":[{"nodeSelector":{}},{"nodeSelector":{}}]}'
+    reading = read_configuration(ConfigMap(data={OVERSUBSCRIPTION_KEY: two, SUPPRESSION_KEY: two}))
+    assert set(conflicts(reading.configuration, [("n1", {})])) == {OVERSUBSCRIPTION_KEY, SUPPRESSION_KEY}
+    bad = {OVERSUBSCRIPTION_KEY: '{"ratio":2}', SUPPRESSION_KEY: '{"adjustStep":0}'}
+    again = read_configuration(ConfigMap(data=bad), reading.configuration)
+    assert again.bad_keys == (OVERSUBSCRIPTION_KEY, SUPPRESSION_KEY)
+    assert again.configuration == reading.configuration
+    assert read_configuration(None).configuration.suppression == NO_SUPPRESSION

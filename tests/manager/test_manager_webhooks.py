@@ -27,8 +27,10 @@ from corewise.policy.names import (
     NORMALIZATION_ENABLED,
     NORMALIZATION_KEY,
     NORMALIZATION_RATIO,
+    OVERSUBSCRIPTION_KEY,
     RAW_ALLOCATABLE,
     RAW_CAPACITY,
+    SUPPRESSION_KEY,
 )
 from corewise.prometheus.exposition import Exposition
 from corewise.service.options import Address
@@ -215,6 +217,23 @@ async def test_where_corewise_owns_no_ratio_an_original_may_be_removed() -> None
     answer = await ask(NODE, body(review(NODE, node({}), old, user="somebody")))
     assert answer
     assert response_of(answer.body)["allowed"]
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "told"),
+    [
+        (OVERSUBSCRIPTION_KEY, '{"ratio": 1.5}', "ratio: 1.5 is outside 0.00..1.00"),
+        (SUPPRESSION_KEY, '{"adjustStep": "x"}', 'adjustStep: "x" is not a number'),
+        (SUPPRESSION_KEY, '{"highThreshold": 0.3}', "the thresholds must rise"),
+    ],
+)
+async def test_bad_settings_of_colocation_are_refused_at_the_door(key: str, text: str, told: str) -> None:
+    changed = CONFIG | {"data": {key: text}}
+    answer = await ask(CONFIG_MAP, body(review(CONFIG_MAP, changed, CONFIG, name=CONFIG_NAME)))
+    assert answer
+    response = response_of(answer.body)
+    assert not response["allowed"]
+    assert told in response["status"]["message"]
 
 
 async def test_a_key_that_was_bad_before_does_not_stop_other_changes() -> None:

@@ -30,6 +30,8 @@ class Machine:
     numa: tuple[tuple[int, str], ...]
     caches: tuple[str, ...]
     runs_agent: bool = False
+    guest: str = "node.guest"
+    """The module that runs in it."""
 
     @property
     def cpus(self) -> int:

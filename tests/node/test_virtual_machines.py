@@ -10,9 +10,21 @@ from statistics import median
 
 import pytest
 
+from corewise.kernel.cgroups.layout import CONTROLLERS
 from corewise.topology import CPUSet
 from node.guest.program import KUBELETS, QUOTAS
-from node.guest.records import Deaths, Hybrid, Mounted, Names, Observations, Program, Quotas, Shape, Usage
+from node.guest.records import (
+    Deaths,
+    Hybrid,
+    Mounted,
+    Names,
+    Observations,
+    Program,
+    Quotas,
+    Settings,
+    Shape,
+    Usage,
+)
 from node.machines import MACHINES, MEBI, Machine
 from node.unpacking import Unavailable
 from node.virtual_machines import Tools, observed, tools
@@ -136,9 +148,7 @@ def test_cpus_that_come_back_are_seen_as_before(seen: Observations) -> None:
 
 
 def test_the_unified_hierarchy_serves_the_cpu(seen: Observations) -> None:
-    unified = Mounted(
-        "v2", hybrid=False, mounts=dict.fromkeys(("cpu", "cpuacct", "cpuset"), "/sys/fs/cgroup")
-    )
+    unified = Mounted("v2", hybrid=False, mounts=dict.fromkeys(CONTROLLERS, "/sys/fs/cgroup"))
     assert seen.get("layout/unified", Mounted) == unified
     assert seen.get("layout/unified again", Mounted) == unified
 
@@ -297,3 +307,40 @@ def test_the_agent_reports_the_machine_that_qemu_was_told_about(
         "hyperThreading": machine.threads > 1,
         "zones": {f"node-{node}": str(count * 2) for node, count in enumerate(cpus)},
     }
+
+
+@pytest.mark.parametrize(
+    ("step", "pod", "one", "written"),
+    [("0-1", "0-1", "0", 5), ("2-3", "2-3", "3", 2), ("1-2", "1-2", "1-2", 2), ("again", "1-2", "1-2", 0)],
+)
+def test_settings_are_what_is_wanted_with_no_write_too_many(
+    seen: Observations, step: str, pod: str, one: str, written: int
+) -> None:
+    settings = seen.get(f"settings/{step}", Settings)
+    assert (settings.problems, settings.refused, settings.drifted) == ([], 0, 0)
+    assert (settings.shown["web/cpuset.cpus"], settings.shown["web/one/cpuset.cpus"]) == (pod, one)
+    assert settings.shown["web/one/cpu.weight"] == "20"
+    assert settings.shown["web/two/memory.max"] == str(64 * MEBI)
+    assert settings.shown["web/two/cpuset.mems"] == "0"
+    assert settings.written == written
+
+
+def test_settings_that_somebody_else_has_changed_are_put_right_and_counted(seen: Observations) -> None:
+    settings = seen.get("settings/drifted", Settings)
+    assert (settings.problems, settings.drifted, settings.written) == ([], 1, 1)
+    assert settings.shown["web/one/cpu.weight"] == "20"
+
+
+def test_settings_are_restored_as_they_were_by_another_process(seen: Observations) -> None:
+    before, restored = (seen.get(f"settings/{step}", Settings) for step in ("before", "restored"))
+    assert restored.problems == []
+    assert restored.shown == before.shown
+
+
+def test_the_kernel_has_the_rules_of_settings_that_the_other_tests_stand_on(seen: Observations) -> None:
+    answers = seen.get("settings/answers", dict[str, str])
+    refused = {answers.pop(each) for each in ("a weight of 0", "a weight of 10001")}
+    assert refused == {"ERANGE"}
+    assert answers.pop("a CPU that there is not") in {"EINVAL", "ERANGE", "EOVERFLOW"}
+    assert set(answers.values()) == {""}
+    assert seen.get("settings/limit", str) == str(12_345_678 // 4096 * 4096)

@@ -174,7 +174,7 @@ def _command(machine: Machine, with_: Tools, directory: Path, results: Path) -> 
             "TMPDIR=/run",
             sys.executable,
             "-m",
-            "node.guest",
+            machine.guest,
             str(results),
             *(["agent"] if machine.runs_agent else []),
         ]

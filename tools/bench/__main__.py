@@ -9,7 +9,7 @@ import asyncio
 import sys
 from collections.abc import Callable, Coroutine
 
-from tools.bench import agent, ratio_change, table, watching, webhook
+from tools.bench import agent, ratio_change, suppression, table, watching, webhook
 from tools.bench.table import Row
 
 NODE_COUNTS = (1_000, 5_000)
@@ -25,6 +25,7 @@ MEASUREMENTS: dict[str, Callable[[], Coroutine[None, None, list[Row]]]] = {
     "webhook": lambda: webhook.measure(RATES),
     "ratio-change": _ratio_change,
     "agent": agent.measure,
+    "suppression": suppression.measure,
 }
 
 

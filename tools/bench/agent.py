@@ -8,7 +8,6 @@ over whole cycles, and only where strace may attach.
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import shutil
 import tempfile
@@ -92,7 +91,7 @@ async def _populate(client: Client) -> list[QuotaPod]:
         async with gate:
             name = f"pod-{index}"
             await client.create(PODS.typed(dict), _pod(name), "default")
-            statuses = [_status(name, container) for container in ("main", "side")]
+            statuses = [running_container(name, container) for container in ("main", "side")]
             body = {"status": {"phase": "Running", "containerStatuses": statuses}}
             return await client.patch(
                 QUOTA_PODS, name, body, namespace="default", subresource="status", type=PatchType.MERGE
@@ -109,7 +108,8 @@ def _pod(name: str) -> dict[str, Any]:
     return {"metadata": {"name": name}, "spec": {"nodeName": NODE, "containers": containers}}
 
 
-def _status(pod: str, container: str) -> dict[str, Any]:
+def running_container(pod: str, container: str) -> dict[str, Any]:
+    """Return the status of a container that runs."""
     number = f"{pod}{container}".encode().hex()
     state = {"name": container, "containerID": f"containerd://{number}", "state": _RUNNING}
     return {**state, "image": "i", "imageID": "i", "ready": True, "restartCount": 0}
@@ -133,9 +133,9 @@ async def _change(
 
 async def _at_rest(agent: Process, port: int) -> tuple[float, float]:
     """Return CPU seconds used, and quotas written, while nothing changes."""
-    writes, cpu = await _metric(port, "corewise_quota_writes_total"), _cpu_seconds(agent)
+    writes, cpu = await _metric(port, "corewise_quota_writes_total"), processes.cpu_seconds(agent)
     await asyncio.sleep(REST)
-    used = _cpu_seconds(agent) - cpu
+    used = processes.cpu_seconds(agent) - cpu
     return used, await _metric(port, "corewise_quota_writes_total") - writes
 
 
@@ -169,11 +169,6 @@ async def _metric(port: int, name: str) -> float:
     writer.close()
     match = re.search(rf"^{name} (\S+)$", text, re.MULTILINE)
     return float(match[1]) if match else 0.0
-
-
-def _cpu_seconds(process: Process) -> float:
-    fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _resident(process: Process) -> str:

@@ -37,12 +37,12 @@ def markdown(rows: list[Row]) -> str:
     return "\n".join([*lines, *(f"| {row.what} | {row.size} | {row.value} |" for row in rows)])
 
 
-def fill(section: str, text: str) -> None:
-    """Replace what stands between the section's two markers in docs/benchmarks.md."""
-    page = PAGE.read_text()
+def fill(section: str, text: str, on: Path = PAGE) -> None:
+    """Replace what stands between the section's two markers in a document."""
+    page = on.read_text()
     start, end = f"<!-- {section} -->", f"<!-- /{section} -->"
     before, rest = page.split(start)
-    PAGE.write_text(before + start + "\n" + text + "\n" + end + rest.split(end)[1])
+    on.write_text(before + start + "\n" + text + "\n" + end + rest.split(end)[1])
 
 
 def quantile(values: list[float], share: float) -> float:

@@ -6,6 +6,7 @@ executor. Every action carries the reason code and the sentence that say why.
 
 from corewise.actions.nodes import EmitEvent, NodeAction, PatchNode, RepairNodeStatus, TouchNodeStatus
 from corewise.actions.quotas import QuotaOwner, WriteQuota
+from corewise.actions.settings import Setting, SettingOwner, WriteSetting
 
 __all__ = [
     "EmitEvent",
@@ -13,6 +14,9 @@ __all__ = [
     "PatchNode",
     "QuotaOwner",
     "RepairNodeStatus",
+    "Setting",
+    "SettingOwner",
     "TouchNodeStatus",
     "WriteQuota",
+    "WriteSetting",
 ]

@@ -16,7 +16,7 @@ from corewise.agent.node_cgroups import Found, NodeCgroups
 from corewise.agent.objects import QuotaPod
 from corewise.agent.plan import Memory, Plan
 from corewise.kernel.errors import KernelError
-from corewise.kernel.quotas.report import Report, Written
+from corewise.kernel.writing.report import Report, Written
 from corewise.quantities import Ratio
 
 

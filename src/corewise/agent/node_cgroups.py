@@ -1,4 +1,4 @@
-"""kubelet's cgroups on one node, with the one writer of their quotas: looked for until they are found.
+"""kubelet's cgroups on one node, with the writers of their quotas and settings: looked for until found.
 
 An agent may start before kubelet has made its cgroups, and a simulated node may have none yet.
 """
@@ -13,8 +13,9 @@ from corewise.actions import QuotaOwner, WriteQuota
 from corewise.kernel.cgroups.files import CgroupFiles, Files
 from corewise.kernel.cgroups.layout import Version, find_layout
 from corewise.kernel.cgroups.pods import PodCgroups, find_pod_cgroups
-from corewise.kernel.quotas.journal import Log
 from corewise.kernel.quotas.writer import QuotaWriter
+from corewise.kernel.settings.writer import SettingWriter
+from corewise.kernel.writing.journal import Log
 from corewise.policy.reasons import Reason
 
 Wrap = Callable[[Files], Files]
@@ -22,11 +23,12 @@ Wrap = Callable[[Files], Files]
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The files, how pods' cgroups are named in them, and who writes them."""
+    """The files, how pods' cgroups are named in them, and who writes quotas and settings."""
 
     files: Files
     names: PodCgroups
     writer: QuotaWriter
+    settings: SettingWriter
 
     @property
     def is_v1(self) -> bool:
@@ -47,6 +49,17 @@ class Found:
             reason=Reason.QUOTA_NORMALIZED,
             why="held since before the restart",
         )
+
+    def concerns(self, owner: QuotaOwner) -> bool:
+        """Whether an owner that wants nothing has something to see to: its own bounds, or an unfinished end.
+
+        Of an end that was cut short nothing is left but a cgroup that is held and that nobody bounds.
+        """
+        return any(owner in hold.bounds or not hold.bounds for hold in self.writer.held.values())
+
+    def bounded_by(self, owner: QuotaOwner) -> frozenset[str]:
+        """Return the cgroups that an owner bounds."""
+        return frozenset(cgroup for cgroup, hold in self.writer.held.items() if owner in hold.bounds)
 
 
 class NodeCgroups:
@@ -80,7 +93,8 @@ class NodeCgroups:
                 self._kernel_files = CgroupFiles(find_layout(self._root))
             names = find_pod_cgroups(self._kernel_files, self._cgroup_root)
             files = self._wrap(self._kernel_files)
-            self._found = Found(files, names, QuotaWriter(files, self._log, now=self._now))
+            quotas = QuotaWriter(files, self._log, now=self._now)
+            self._found = Found(files, names, quotas, SettingWriter(files, self._log, now=self._now))
         return self._found
 
     @property

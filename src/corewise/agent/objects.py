@@ -14,10 +14,18 @@ from corewise.kube.resources import NODES, PODS, Resource
 from corewise.policy.names import STATIC_POD
 
 
+class AgentNodeStatus(Struct, frozen=True):
+    """core/v1 NodeStatus: amounts are quantities as text, of cpu and memory amplified ones."""
+
+    capacity: Mapping[str, str] = EMPTY
+    allocatable: Mapping[str, str] = EMPTY
+
+
 class AgentNode(Struct, frozen=True):
-    """core/v1 Node: its annotations."""
+    """core/v1 Node: labels, annotations, and what it offers."""
 
     metadata: ObjectMeta = NO_META
+    status: AgentNodeStatus = AgentNodeStatus()
 
 
 class PodMeta(ObjectMeta, frozen=True):

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import msgspec
 
-from corewise.agent.enforcement import Cycle
 from corewise.agent.topology_report import TopologyChange
+from corewise.kernel.writing.report import Written
 
 Write = Callable[[str], object]
 
 
-def print_cycle(cycle: Cycle, write: Write) -> None:
-    """Print the writes of a cycle."""
-    for each in cycle.written:
+def print_writes(written: Iterable[Written], write: Write) -> None:
+    """Print writes to cgroups."""
+    for each in written:
         line = {"action": "WriteQuota", "cgroup": each.cgroup, "file": each.file}
         _print({**line, "old": each.old, "new": each.new}, write)
 
@@ -24,6 +25,11 @@ def print_change(node: str, change: TopologyChange | None, write: Write) -> None
     if change is not None:
         action = "CreateNodeResourceTopology" if change.create else "PatchNodeResourceTopology"
         _print({"action": action, "object": node, "why": change.why, "body": change.body}, write)
+
+
+def print_node_patch(node: str, body: Mapping[str, Any], write: Write) -> None:
+    """Print a patch of the Node's status."""
+    _print({"action": "PatchNodeStatus", "object": node, "body": body}, write)
 
 
 def _print(line: object, write: Write) -> None:

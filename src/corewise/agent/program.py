@@ -1,8 +1,9 @@
 """The agent as one program: everything wired together, one TaskGroup, ended by cancelling it.
 
-Its end changes nothing: quotas stay as they are, and the next agent goes on from the journal. Until the Node
-and its pods have been listed nothing is done, and while the API server cannot be reached the last state seen
-stays in force and drift is still repaired.
+Its end changes nothing: quotas stay as they are, and the next agent goes on from the journal; unless
+suppression is configured to give back at the end what it bounds. Until the Node and its pods have been
+listed nothing is done, and while the API server cannot be reached the last state seen stays in force and
+drift is still repaired.
 """
 
 from __future__ import annotations
@@ -11,26 +12,28 @@ import asyncio
 import logging
 import sys
 import time
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
 import corewise
 from corewise.agent import usage
+from corewise.agent.colocation import exposing
+from corewise.agent.colocation.loop import OfflineLoop
 from corewise.agent.enforcement import Cycle
 from corewise.agent.hook import RuntimeHook
 from corewise.agent.local_node import LocalNode
 from corewise.agent.node_cgroups import NodeCgroups
 from corewise.agent.objects import AgentNode
 from corewise.agent.options import AgentOptions
-from corewise.agent.printing import print_change, print_cycle
+from corewise.agent.printing import print_change, print_writes
 from corewise.agent.rehearsal import Rehearsal
 from corewise.agent.runtime import serve_runtime
 from corewise.agent.topology_report import TopologyChange
 from corewise.agent.topology_reporter import TopologyReporter, result_of
 from corewise.agent.watched import Watched
 from corewise.kernel.boot import read_boot_id
-from corewise.kernel.quotas.journal import Journal, Log, MemoryLog
+from corewise.kernel.writing.journal import Journal, Log, MemoryLog
 from corewise.kube.client import Client
 from corewise.kube.clock import SYSTEM_CLOCK, Clock
 from corewise.kube.config import ClusterConfig
@@ -122,11 +125,15 @@ class Agent:
             client,
             options.node,
             node_changed=self._node_changed,
-            pods_changed=self.wake,
+            pods_changed=self._pods_changed,
+            config_changed=lambda _config_map: self.offline.wake(),
             clock=clock,
         )
+        self.offline = OfflineLoop(
+            client, self.local, self.watched, options, metrics=self.metrics, clock=clock, write=write
+        )
         self.reporter = TopologyReporter(client, self.local, options.root)
-        self.hook = RuntimeHook(self.local, lambda: self.watched.pods, self.metrics, self.wake)
+        self.hook = RuntimeHook(self.local, lambda: self.watched.pods, self.metrics, self._pods_changed)
         self._quotas_due, self._topology_due = asyncio.Event(), asyncio.Event()
         self._printed: TopologyChange | None = None
         self.cycles = 0
@@ -134,6 +141,13 @@ class Agent:
 
     async def run(self) -> bool:
         """Run every loop until cancelled; with ``once`` until each has run once."""
+        try:
+            return await self._run()
+        finally:
+            if not self.options.once:
+                self.offline.stop()
+
+    async def _run(self) -> bool:
         try:
             async with asyncio.TaskGroup() as group:
                 tasks = [
@@ -162,6 +176,7 @@ class Agent:
     def metrics_text(self) -> bytes:
         """Return all metrics as they are now."""
         usage.publish(self.local, self.watched.pods, self.metrics)
+        exposing.publish(self.offline, self.metrics)
         for name, cache in self.watched.caches.items():
             self.metrics.set(metrics.CACHE_OBJECTS, len(cache.items), name)
         return self.metrics.text()
@@ -177,6 +192,9 @@ class Agent:
             return
         yield "quotas", self._keep_quotas
         yield "topology", self._keep_topology
+        yield "oversubscription", lambda: self.offline.run(self.pulses)
+        yield "offers", lambda: self.offline.tell(self.pulses)
+        yield "events", self.offline.events.run
         socket = self.options.nri_socket
         if socket is not None and not self.options.dry_run:
             yield "nri", lambda: serve_runtime(socket, self.hook, self.metrics)
@@ -188,10 +206,11 @@ class Agent:
             await self.watched.listed()
             cycle = self._cycle()
             reported = await self._report()
+            offered = await self.offline.once()
         finally:
             for task in tasks:
                 task.cancel()
-        return cycle is not None and not cycle.problems and reported
+        return cycle is not None and not cycle.problems and reported and offered
 
     async def _keep_quotas(self) -> None:
         await self.watched.synced()
@@ -223,9 +242,10 @@ class Agent:
             return None
         with self._timed("quotas"):
             cycle = self.local.cycle(self.watched.pods)
+        self.offline.keeper.heed(cycle)
         self.cycles += 1
         if self.options.dry_run:
-            print_cycle(cycle, self._write)
+            print_writes(cycle.written, self._write)
         return cycle
 
     async def _report(self) -> bool:
@@ -264,7 +284,12 @@ class Agent:
             self.options.metrics_listen, alive=self.stuck, ready=self.problems, metrics=self.metrics_text
         )
 
-    def _node_changed(self, annotations: Mapping[str, str]) -> None:
-        if self.local.see(annotations):
+    def _node_changed(self, node: AgentNode) -> None:
+        if self.local.see(node.metadata.annotations):
             self._quotas_due.set()
             self._topology_due.set()
+        self.offline.node_changed(node)
+
+    def _pods_changed(self) -> None:
+        self.wake()
+        self.offline.wake()

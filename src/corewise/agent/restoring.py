@@ -1,7 +1,8 @@
-"""Puts kubelet's quotas back, from the journal alone: no API server, no agent, no container runtime is asked.
+"""Puts back what was in cgroups, from the journal alone: no API server, no agent, no runtime is asked.
 
-What the journal holds is what agents have bounded in this boot and not released; each is written back to its
-base. An agent that runs meanwhile would bound everything again, and holds the journal: stop it first.
+What the journal holds is what agents have bounded or set in this boot and not released: quotas, weights, CPU
+sets, memory limits. Each is written back to its base. An agent that runs meanwhile would do it all again, and
+holds the journal: stop it first.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ from pathlib import Path
 from corewise.kernel.boot import read_boot_id
 from corewise.kernel.cgroups.files import CgroupFiles
 from corewise.kernel.cgroups.layout import find_layout
-from corewise.kernel.quotas.journal import Journal
-from corewise.kernel.quotas.report import Report
 from corewise.kernel.quotas.writer import QuotaWriter
+from corewise.kernel.settings.writer import SettingWriter
+from corewise.kernel.writing.journal import Journal
+from corewise.kernel.writing.report import Report
 
 
 def restore(root: Path, state_dir: Path) -> Report:
@@ -27,4 +29,6 @@ def restore(root: Path, state_dir: Path) -> Report:
         CgroupFiles(find_layout(root)) as files,
         Journal.open(state_dir, boot=read_boot_id(root), now=time.time) as journal,
     ):
-        return QuotaWriter(files, journal, now=time.time).restore()
+        report = QuotaWriter(files, journal, now=time.time).restore()
+        report.add(SettingWriter(files, journal, now=time.time).restore())
+        return report

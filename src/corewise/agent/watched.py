@@ -1,4 +1,4 @@
-"""What the agent follows in the API: its own Node, and the pods on it."""
+"""What the agent follows in the API: its own Node, the pods on it, and the ConfigMap with the settings."""
 
 from __future__ import annotations
 
@@ -9,16 +9,20 @@ from corewise.agent.objects import AGENT_NODES, QUOTA_PODS, AgentNode, QuotaPod
 from corewise.kube.cache import Cache
 from corewise.kube.client import Client
 from corewise.kube.clock import Clock
+from corewise.kube.objects import ConfigMap
+from corewise.kube.resources import CONFIG_MAPS
+from corewise.policy.names import CONFIG_NAME, CONFIG_NAMESPACE
 
 LISTED_WITHIN = 30.0
 _POLL = 0.1
 
 
 class Watched:
-    """Two caches, bounded by field selectors to one node.
+    """Three caches, bounded by field selectors to one node and one ConfigMap.
 
-    ``node_changed`` is called with the annotations of the Node, ``pods_changed`` after a change that a
-    quota could follow from.
+    ``node_changed`` is called with the Node, ``pods_changed`` after a change that a quota could follow from,
+    ``config_changed`` with the ConfigMap, None when it is gone. Quotas need no ConfigMap: where it cannot be
+    listed only what it configures has to wait.
     """
 
     def __init__(
@@ -26,8 +30,9 @@ class Watched:
         client: Client,
         name: str,
         *,
-        node_changed: Callable[[Mapping[str, str]], None],
+        node_changed: Callable[[AgentNode], None],
         pods_changed: Callable[[], None],
+        config_changed: Callable[[ConfigMap | None], None],
         clock: Clock,
     ) -> None:
         self._name = name
@@ -44,11 +49,19 @@ class Watched:
         self._pods = Cache(
             client, QUOTA_PODS, field_selector=f"spec.nodeName={name}", on_change=self._on_pod, clock=clock
         )
+        self._configs = Cache(
+            client,
+            CONFIG_MAPS,
+            namespace=CONFIG_NAMESPACE,
+            field_selector=f"metadata.name={CONFIG_NAME}",
+            on_change=lambda _old, new: config_changed(new),
+            clock=clock,
+        )
 
     @property
     def caches(self) -> Mapping[str, Cache[Any]]:
         """The caches by the plural of their resource."""
-        return {"nodes": self._nodes, "pods": self._pods}
+        return {"nodes": self._nodes, "pods": self._pods, "configmaps": self._configs}
 
     @property
     def node(self) -> AgentNode | None:
@@ -58,24 +71,48 @@ class Watched:
     def pods(self) -> Collection[QuotaPod]:
         return self._pods.items.values()
 
+    @property
+    def is_config_known(self) -> bool:
+        """Whether it is known what the ConfigMap says, or that there is none."""
+        return self._configs.synced.is_set()
+
+    @property
+    def config(self) -> ConfigMap | None:
+        return self._configs.get(CONFIG_NAME, CONFIG_NAMESPACE)
+
     async def synced(self) -> None:
-        """Wait until everything has been listed."""
-        for cache in self.caches.values():
-            await cache.synced.wait()
+        """Wait until the Node and its pods have been listed."""
+        await self._nodes.synced.wait()
+        await self._pods.synced.wait()
+
+    async def config_synced(self) -> None:
+        """Wait until it is known whether there is a ConfigMap."""
+        await self._configs.synced.wait()
 
     async def listed(self) -> None:
-        """Wait until everything has been listed, but not for ever.
+        """Wait until the Node and its pods have been listed, but not for ever.
 
         Raises:
             KubeError: if the API server does not allow it, or does not answer in time.
         """
+        for cache in (self._nodes, self._pods):
+            await self._listed(cache)
+
+    async def config_listed(self) -> None:
+        """Wait until it is known whether there is a ConfigMap, but not for ever.
+
+        Raises:
+            KubeError: if the API server does not allow it, or does not answer in time.
+        """
+        await self._listed(self._configs)
+
+    async def _listed(self, cache: Cache[Any]) -> None:
         deadline = self._clock.monotonic() + LISTED_WITHIN
-        for cache in self.caches.values():
-            while not cache.synced.is_set():
-                error = cache.last_error
-                if error and (not error.retryable or self._clock.monotonic() > deadline):
-                    raise error
-                await self._clock.sleep(_POLL)
+        while not cache.synced.is_set():
+            error = cache.last_error
+            if error and (not error.retryable or self._clock.monotonic() > deadline):
+                raise error
+            await self._clock.sleep(_POLL)
 
     def problems(self) -> Iterator[str]:
         """Say what is not known yet."""
@@ -86,7 +123,7 @@ class Watched:
 
     def _on_node(self, _old: AgentNode | None, new: AgentNode | None) -> None:
         if new is not None:
-            self._node_changed(new.metadata.annotations)
+            self._node_changed(new)
 
     def _on_pod(self, old: QuotaPod | None, new: QuotaPod | None) -> None:
         if old is None or new is None or not new.says_the_same(old):

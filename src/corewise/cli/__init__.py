@@ -21,7 +21,8 @@ _CANNOT_HOLD_MORE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EI
 COMMANDS: dict[str, tuple[str, str]] = {
     "up": ("corewise.cli.up", "Run a local cluster of simulated machines, and report."),
     "nodes": ("corewise.cli.nodes", "List nodes: raw, normalized, amplified, requested and free."),
-    "explain": ("corewise.cli.explain", "Say why a node has the ratio it has, and what is missing."),
+    "top": ("corewise.cli.top", "Watch nodes' CPU: online, offline and idle, offered, and what limits it."),
+    "explain": ("corewise.cli.explain", "Say why a node has its ratios, or its offline pods their CPU."),
     "manager": ("corewise.cli.manager", "Keep every node at its ratios, and serve the webhooks."),
     "agent": (
         "corewise.cli.agent",

@@ -89,7 +89,9 @@ _STATE = click.option(
     callback=_address,
     help="Serve /livez, /readyz and /metrics here (HTTP).",
 )
-@click.option("--once", is_flag=True, help="Bring everything in order once, and end.")
+@click.option(
+    "--once", is_flag=True, help="Bring everything in order once (one sample of 1 s, one step), and end."
+)
 @click.option("--dry-run", is_flag=True, help="Write nothing; print on stdout what would be written.")
 @click.option(
     "--log-format", type=click.Choice([f.value for f in LogFormat]), default="text", show_default=True
@@ -104,10 +106,16 @@ def command(
     verbose: bool,
     **options: Any,
 ) -> None:
-    """Report what this machine is, and divide the CPU quotas of its pods by the node's ratio.
+    """Report what this machine is, divide the CPU quotas of its pods by the node's ratio, and look after
+    offline pods.
 
-    Runs until SIGTERM or SIGINT, which change nothing: quotas stay as they are. To undo them, stop the agent
-    and run `corewise agent restore`.
+    With the label volcano.sh/oversubscription=true the Node offers to offline pods (batch-cpu, batch-memory)
+    what online pods leave idle; the ConfigMap slo-controller-config says how much, and how offline pods are
+    held back.
+
+    Runs until SIGTERM or SIGINT, which change nothing: quotas stay as they are (with onAgentStop "restore",
+    those of suppression go back). To undo everything, remove the label, stop the agent, and run
+    `corewise agent restore`.
     """
     if context.invoked_subcommand is not None:
         return
@@ -160,9 +168,9 @@ def _print(line: str) -> None:
 @_ROOT
 @_STATE
 def restore_command(root: Path, state_dir: Path | None) -> None:
-    """Put kubelet's quotas back, as the journal of writes has them; no API server is needed.
+    """Put quotas, weights, CPU sets and memory limits of cgroups back, as the journal has them.
 
-    The agent must not run: it would divide them again. A second call does nothing.
+    No API server is needed. The agent must not run: it would write again. A second call does nothing.
     """
     try:
         report = restore(root, state_dir or root / STATE_DIR)
@@ -171,7 +179,8 @@ def restore_command(root: Path, state_dir: Path | None) -> None:
     except KernelError as error:
         raise Failure(str(error), hint=error.hint) from error
     for written in report.written:
-        click.echo(f"{written.cgroup} {written.file} {written.old} -> {written.new}")
+        old, new = (text or "(empty)" for text in (written.old, written.new))
+        click.echo(f"{written.cgroup} {written.file} {old} -> {new}")
     for problem in report.failed.values():
         say(str(problem))
     say(f"{count(len(report.written), 'write')}, {count(len(report.failed), 'failure')}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,18 @@ from corewise.cli.durations import seconds
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.output import Column, Form, Listing, Severity, count, say
 from corewise.kernel.errors import KernelError
-from corewise.kernel.quotas.entries import Entry, Failed, Held, Opened, Released, Wrote
-from corewise.kernel.quotas.journal import read_history
+from corewise.kernel.writing.entries import Entry, Failed, Held, HeldSetting, Opened, Released, Wrote
+from corewise.kernel.writing.journal import read_history
 from corewise.policy.reasons import Reason
 
 _FORMS = (Form.TABLE, Form.WIDE, Form.JSON, Form.YAML, Form.CSV)
-_KINDS = {"wrote": Wrote, "failed": Failed, "released": Released, "opened": Opened, "held": Held}
+_KINDS: Mapping[str, tuple[type, ...]] = {
+    "wrote": (Wrote,),
+    "failed": (Failed,),
+    "released": (Released,),
+    "opened": (Opened,),
+    "held": (Held, HeldSetting),
+}
 _SHOWN = ("wrote", "failed")
 
 
@@ -60,6 +66,8 @@ def _why(entry: Entry) -> str:
             return "back at its base, or gone"
         case Held(base=base):
             return f"comes back one day: {base.quota or 'max'} {base.period}"
+        case HeldSetting(base=base):
+            return f"comes back one day: {base!r}"
         case Wrote(why=why):
             return why
 
@@ -97,8 +105,9 @@ _COLUMNS: tuple[Column[Entry], ...] = (
 @click.option("--cgroup", default="", metavar="TEXT", help="Only cgroups whose path has this: a pod's UID.")
 @click.option(
     "--reason",
-    type=click.Choice([reason.value for reason in Reason if reason.startswith("Quota")]),
-    help="Only writes for this reason.",
+    type=click.Choice([reason.value for reason in Reason]),
+    metavar="REASON",
+    help="Only writes for this reason, such as QuotaRestored.",
 )
 @click.option(
     "--kind",
@@ -126,7 +135,7 @@ def command(
     It reads the journal that the agent keeps, whether the agent runs or not, and needs no cluster.
     """
     start = 0.0 if since is None else time.time() - since
-    kept = _Filter(tuple(_KINDS[kind] for kind in kinds), start, cgroup, reason)
+    kept = _Filter(tuple(each for kind in kinds for each in _KINDS[kind]), start, cgroup, reason)
     directory = state_dir or root / STATE_DIR
     if not directory.is_dir():
         hint = "has an agent run here? See --root and --state-dir"

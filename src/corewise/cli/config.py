@@ -14,6 +14,8 @@ from corewise.cli import output
 from corewise.cli.config_file import KEYS, Contents, KeyText, UndecidedKeyError, read_contents
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.output import Form
+from corewise.policy import names
+from corewise.policy.colocation import parse_oversubscription, parse_suppression
 from corewise.policy.configuration import (
     LARGEST_AMPLIFICATION_RATIO,
     Configuration,
@@ -24,7 +26,6 @@ from corewise.policy.configuration import (
     parse_amplification,
     parse_normalization,
 )
-from corewise.policy.names import NORMALIZATION_KEY
 from corewise.policy.strategies import S
 from corewise.quantities import Ratio, RatioError
 
@@ -105,7 +106,7 @@ def _contents(file: str, key: str | None) -> Contents:
     except UndecidedKeyError:
         raise Failure(
             f"{file} is the JSON of one key, and nothing in it says of which",
-            hint=f"name it: --key {KEYS[0]} or --key {KEYS[1]}",
+            hint="name it: " + " or ".join(f"--key {each}" for each in KEYS),
             exit_code=ExitCode.USAGE,
         ) from None
     if not contents.keys and not contents.problems:
@@ -138,9 +139,15 @@ def _nodes(file: str) -> NodeLabels:
 
 
 def _checked(text: KeyText, nodes: NodeLabels, largest: Ratio) -> list[Problem]:
-    if text.key == NORMALIZATION_KEY:
-        return _with_conflicts(parse_normalization(text.text), nodes)
-    return _with_conflicts(parse_amplification(text.text, largest), nodes)
+    match text.key:
+        case names.NORMALIZATION_KEY:
+            return _with_conflicts(parse_normalization(text.text), nodes)
+        case names.AMPLIFICATION_KEY:
+            return _with_conflicts(parse_amplification(text.text, largest), nodes)
+        case names.OVERSUBSCRIPTION_KEY:
+            return _with_conflicts(parse_oversubscription(text.text), nodes)
+        case _:
+            return _with_conflicts(parse_suppression(text.text), nodes)
 
 
 def _with_conflicts(parsed: Parsed[Configuration[S]], nodes: NodeLabels) -> list[Problem]:

@@ -15,11 +15,24 @@ from corewise.cli.scalar_positions import json_string, yaml_scalar
 from corewise.policy.decoding import Problem, Severity, did_you_mean
 from corewise.policy.json_text import DEEPEST, read_json
 from corewise.policy.json_tree import BROKEN, Items, Located, Member, Members, Positions
-from corewise.policy.names import AMPLIFICATION_KEY, CONFIG_NAME, NORMALIZATION_KEY
+from corewise.policy.names import (
+    AMPLIFICATION_KEY,
+    CONFIG_NAME,
+    NORMALIZATION_KEY,
+    OVERSUBSCRIPTION_KEY,
+    SUPPRESSION_KEY,
+)
 
-KEYS = (NORMALIZATION_KEY, AMPLIFICATION_KEY)
-_ONLY_NORMALIZATION = {"ratioModel", "defaultRatio"}
-_ONLY_AMPLIFICATION = {"resourceAmplificationRatio", "amplifyCapacity"}
+_OWN_MEMBERS = {
+    NORMALIZATION_KEY: {"ratioModel", "defaultRatio"},
+    AMPLIFICATION_KEY: {"resourceAmplificationRatio", "amplifyCapacity"},
+    OVERSUBSCRIPTION_KEY: {"ratio", "intervalSeconds"},
+    SUPPRESSION_KEY: {
+        *("enabled", "mode", "adjustStep", "fastSuppress", "onAgentStop", "adjustQuotaStep", "adjustPodNum"),
+        *("highThreshold", "lowThreshold", "recoverThreshold"),
+    },
+}
+KEYS = tuple(_OWN_MEMBERS)
 _OBJECT_KEYS = {"apiVersion", "kind", "metadata", "data"}
 
 Align = Callable[[Located, str], Sequence[int]]
@@ -65,7 +78,7 @@ def read_contents(text: str, wanted: str | None) -> Contents:
     """Find the keys in a file's text; ``wanted`` names the only key to look for.
 
     Raises:
-        UndecidedKeyError: if it is one key's JSON, of either key.
+        UndecidedKeyError: if it is one key's JSON, and may be that of several.
     """
     contents = Contents(text)
     if text.lstrip().startswith("{"):
@@ -98,11 +111,10 @@ def _decide(root: Located, names: set[str]) -> str:
     entries = _member(root, "nodeConfigs")
     if entries is not None and isinstance(entries.value, Items):
         names = names.union(*(_names(entry) for entry in entries.value))
-    if names & _ONLY_NORMALIZATION and not names & _ONLY_AMPLIFICATION:
-        return NORMALIZATION_KEY
-    if names & _ONLY_AMPLIFICATION and not names & _ONLY_NORMALIZATION:
-        return AMPLIFICATION_KEY
-    raise UndecidedKeyError
+    possible = [key for key, own in _OWN_MEMBERS.items() if names & own]
+    if len(possible) != 1:
+        raise UndecidedKeyError
+    return possible[0]
 
 
 def _read_yaml_file(contents: Contents, wanted: str | None) -> None:
@@ -181,7 +193,7 @@ def _config_map(contents: Contents, config_map: Located, wanted: str | None, ali
             contents.tell(offset, f"key {name} means nothing to corewise{hint}", Severity.WARNING)
     called = _member(_member(config_map, "metadata") or Located(None, 0), "name")
     if found and called is not None and called.value != CONFIG_NAME:
-        message = f"the manager reads the ConfigMap {CONFIG_NAME}, not this one"
+        message = f"corewise reads the ConfigMap {CONFIG_NAME}, not this one"
         contents.tell(called.offset, message, Severity.WARNING)
 
 

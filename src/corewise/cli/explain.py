@@ -12,7 +12,9 @@ import click
 from corewise.cli import output
 from corewise.cli.cluster import cluster_options, find_cluster, run
 from corewise.cli.errors import ExitCode, Failure
-from corewise.cli.node_explanation import Line, lines_about, record_of
+from corewise.cli.explain_suppression import suppression_command
+from corewise.cli.explanation import Line, explanation
+from corewise.cli.node_explanation import lines_about, record_of
 from corewise.cli.output import Form
 from corewise.kube.client import Client
 from corewise.kube.config import ClusterConfig
@@ -22,13 +24,15 @@ from corewise.kube.resources import EVENTS
 from corewise.manager.listing import ListedCluster, ListedNode, Which, list_cluster
 from corewise.manager.program import COMPONENT
 
-_LABEL_WIDTH = 15
 _SHOWN_EVENTS = 5
 
 
 @click.group()
 def command() -> None:
     """Say why something is as it is, and what to do about it."""
+
+
+command.add_command(suppression_command)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +94,7 @@ def _text(explained: _Explained) -> str:
     heading, lines = lines_about(explained.node.assessment, pods_known=explained.cluster.pods_known)
     told = [each.message for each in explained.node.assessment.problems]
     events = [Line("events", _event_text(event, told)) for event in explained.events]
-    return "".join(f"{line}\n" for line in [heading, *_laid_out([*lines, *events])])
+    return explanation(heading, [*lines, *events])
 
 
 def _event_text(event: Event, told: Iterable[str]) -> str:
@@ -98,15 +102,6 @@ def _event_text(event: Event, told: Iterable[str]) -> str:
     head = f"{event.last_timestamp} {event.reason} x{event.count}"
     known = any(event.message.startswith(message) for message in told)
     return f"{head}, as above" if known else f"{head}: {event.message}"
-
-
-def _laid_out(lines: Iterable[Line]) -> Iterable[str]:
-    """Indent lines and print each label once."""
-    label = ""
-    for line in lines:
-        shown = "" if line.label == label else line.label
-        label = line.label
-        yield f"  {shown:{_LABEL_WIDTH}}{line.text}".rstrip()
 
 
 def _event(event: Event) -> dict[str, Any]:

@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from corewise.amplification import Ratios, ResourceList, State
+from corewise.cli.explanation import Line
 from corewise.cli.node_state import state_of
 from corewise.cli.output import cpus, gibibytes
 from corewise.manager.assessment import NodeAssessment
 from corewise.policy.facts import CPUFacts, FactsProblem
 from corewise.policy.names import NORMALIZATION_RATIO
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One line; lines that follow each other under one label show it once."""
-
-    label: str
-    text: str
 
 
 def lines_about(assessment: NodeAssessment, *, pods_known: bool = True) -> tuple[str, list[Line]]:

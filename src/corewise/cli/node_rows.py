@@ -2,18 +2,20 @@
 
 Amounts are of allocatable, what is left for pods, so that a reader can multiply along a line:
 raw x NORM = normalized, raw x AMP = schedulable, schedulable - requested = free. Capacity, the whole machine,
-is named so wherever it is shown.
+is named so wherever it is shown. What is offered to offline pods is raw, and beside all that.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from corewise.amplification import NodeDemand, ResourceList
 from corewise.cli import output
-from corewise.cli.node_state import state_of
+from corewise.cli.node_state import offline_state_of, state_of
+from corewise.cli.offline_reports import node_report
 from corewise.cli.output import Column, Severity
 from corewise.manager.listing import ListedNode
 from corewise.policy.facts import CPUFacts
@@ -43,6 +45,8 @@ class Row:
     raw_memory: int | None
     schedulable_memory: int | None
     requested_memory: int | None
+    offline_offered: int | None
+    native_best_effort: int | None
     state: str = ""
     problem: str = ""
 
@@ -53,15 +57,17 @@ class Row:
         return self.schedulable - self.requested
 
 
-def row_of(listed: ListedNode, *, pods_known: bool = True) -> Row:
-    """Return a node's line."""
+def row_of(listed: ListedNode, now: datetime, *, pods_known: bool = True) -> Row:
+    """Return a node's line. ``now`` tells how old the report on its offline pods is."""
     assessment = listed.assessment
+    offline = node_report(assessment.node.name, assessment.node.labels, assessment.node.annotations, now)
     node, raw = assessment.node, assessment.status.raw
     facts = node.facts if isinstance(node.facts, CPUFacts) else None
     demand = node.demand().requests if pods_known else NodeDemand({}).requests
     normalization = _annotated(node.annotations.get(NORMALIZATION_RATIO))
     raw_cpu = _milli(raw.allocatable)
-    state = state_of(assessment)
+    states = (state_of(assessment), offline_state_of(offline))
+    state = next((each for each in states if each.problem), states[0] if states[0].text else states[1])
     return Row(
         name=node.name,
         model=facts.model if facts else "-",
@@ -78,6 +84,8 @@ def row_of(listed: ListedNode, *, pods_known: bool = True) -> Row:
         raw_memory=_bytes(raw.allocatable),
         schedulable_memory=_bytes(node.amounts.allocatable),
         requested_memory=demand.get("memory", 0) if pods_known else None,
+        offline_offered=offline.report.offered_milli if offline.report else None,
+        native_best_effort=offline.report.native_best_effort if offline.report else None,
         state=state.text,
         problem=state.problem,
     )
@@ -110,6 +118,10 @@ def _requested(row: Row) -> str:
     return output.cpus(row.requested) + output.percent(row.requested or 0, row.schedulable or 0)
 
 
+def _plain(number: int | None) -> str:
+    return "-" if number is None else str(number)
+
+
 COLUMNS: list[Column[Row]] = [
     Column("NODE", lambda row: row.name),
     Column("MODEL", lambda row: row.model),
@@ -122,6 +134,8 @@ COLUMNS: list[Column[Row]] = [
     Column("SCHEDULABLE", lambda row: output.cpus(row.schedulable), right=True),
     Column("REQUESTED", _requested, right=True),
     Column("FREE", lambda row: output.cpus(row.free), right=True),
+    Column("OFFLINE OFFERED", lambda row: output.measured(row.offline_offered), right=True),
+    Column("NATIVE BE", lambda row: _plain(row.native_best_effort), right=True, wide=True),
     Column("RAW CAPACITY", lambda row: output.cpus(row.raw_capacity), right=True, wide=True),
     Column("CAPACITY", lambda row: output.cpus(row.capacity), right=True, wide=True),
     Column("RAW MEM GiB", lambda row: output.gibibytes(row.raw_memory), right=True, wide=True),
@@ -157,6 +171,8 @@ def total_of(rows: list[Row]) -> Row:
         raw_memory=add(row.raw_memory for row in rows),
         schedulable_memory=add(row.schedulable_memory for row in rows),
         requested_memory=add(row.requested_memory for row in rows),
+        offline_offered=add(row.offline_offered for row in rows),
+        native_best_effort=add(row.native_best_effort for row in rows),
     )
 
 
@@ -189,4 +205,6 @@ def sums_of(row: Row) -> dict[str, Any]:
         "rawAllocatableMemoryBytes": row.raw_memory,
         "schedulableMemoryBytes": row.schedulable_memory,
         "requestedMemoryBytes": row.requested_memory,
+        "offlineOfferedCPUMilli": row.offline_offered,
+        "nativeBestEffortPods": row.native_best_effort,
     }

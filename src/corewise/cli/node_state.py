@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from corewise.actions import PatchNode
 from corewise.amplification import State
+from corewise.cli.offline_reports import SUPPRESSING, NodeReport, offer_problem, suppression_state
 from corewise.manager.assessment import NodeAssessment
 from corewise.policy.reasons import Reason
 
@@ -30,3 +31,16 @@ def state_of(assessment: NodeAssessment) -> NodeState:
     if assessment.status.state is not State.SETTLED:
         return NodeState(assessment.status.state.value)
     return NodeState("")
+
+
+def offline_state_of(node: NodeReport) -> NodeState:
+    """Return the state of a node's offline pods: what is wrong with the offer first, then suppression."""
+    report = node.report
+    if report is None:
+        return NodeState("")
+    problem = offer_problem(report)
+    if problem:
+        return NodeState(problem, problem)
+    if node.stale:
+        return NodeState("offline data old")
+    return NodeState(SUPPRESSING if suppression_state(report) == SUPPRESSING else "")

@@ -12,12 +12,15 @@ from corewise.cli.cluster import cluster_options, find_cluster, run
 from corewise.cli.node_rows import COLUMNS, Row, record_of, row_of, sums_of, total_of
 from corewise.cli.output import Form, Listing
 from corewise.kube.client import Client
+from corewise.kube.clock import SYSTEM_CLOCK
 from corewise.kube.config import ClusterConfig
 from corewise.manager.listing import ListedCluster, ListedNode, Which, list_cluster
+from corewise.policy.reasons import Reason
 
 _CONDITION_TAINTS = "node.kubernetes.io/"
+_EXPLAINED: dict[str, str] = dict.fromkeys((Reason.OFFER_FROZEN, Reason.OFFER_WITHDRAWN), "suppression")
+"""What explains a problem, where it is not ``corewise explain node``."""
 _KEEPS_PODS_AWAY = frozenset({"NoSchedule", "NoExecute"})
-_SHOWN_NODES = 5
 
 
 @click.command()
@@ -39,14 +42,17 @@ def command(
 
     CPU is in CPUs, memory in GiB, both allocatable (what is left for pods); -o wide adds the capacity of the
     whole machine, and machine forms name the unit of each amount. NORM is the normalization ratio annotated
-    on the node, AMP the amplification ratio of cpu: RAW CPU x AMP is SCHEDULABLE.
+    on the node, AMP the amplification ratio of cpu: RAW CPU x AMP is SCHEDULABLE. OFFLINE OFFERED is the raw
+    CPU that offline pods may use; NATIVE BE counts BestEffort pods that are no offline pods, and are squeezed
+    along with them.
     """
     cluster = find_cluster(kubeconfig, context)
     listed = run(_read(cluster, Which(label_selector=selector), config_namespace))
     shown = [
         each for each in listed.nodes if show_all or form not in {Form.TABLE, Form.WIDE} or not hidden(each)
     ]
-    rows = [row_of(each, pods_known=listed.pods_known) for each in shown]
+    now = SYSTEM_CLOCK.now()
+    rows = [row_of(each, now, pods_known=listed.pods_known) for each in shown]
     click.echo(output.render(_listing(rows), form, colour=output.colour_wanted()), nl=False)
     for line in _remarks(listed, rows):
         output.say(line)
@@ -90,10 +96,8 @@ def _problems(rows: list[Row]) -> Iterable[str]:
         if row.problem:
             named[row.problem].append(row.name)
     for reason, nodes in named.items():
-        more = f" and {len(nodes) - _SHOWN_NODES} more" if len(nodes) > _SHOWN_NODES else ""
         verb = "has" if len(nodes) == 1 else "have"
-        shown = ", ".join(nodes[:_SHOWN_NODES])
         yield (
-            f"{output.count(len(nodes), 'node')} {verb} a problem: {shown}{more} {reason} "
-            f"(corewise explain node {nodes[0]})"
+            f"{output.count(len(nodes), 'node')} {verb} a problem: {output.some(nodes)} {reason} "
+            f"(corewise explain {_EXPLAINED.get(reason, 'node')} {nodes[0]})"
         )

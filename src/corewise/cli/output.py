@@ -22,6 +22,7 @@ import yaml
 
 T = TypeVar("T")
 Record = Mapping[str, Any]
+_MANY = 10
 
 
 class Form(StrEnum):
@@ -121,6 +122,12 @@ def count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
+def some(names: Sequence[str], shown: int = 5) -> str:
+    """Return the first names, and how many more there are."""
+    more = f" and {len(names) - shown} more" if len(names) > shown else ""
+    return ", ".join(names[:shown]) + more
+
+
 def percent(part: int, whole: int) -> str:
     """Return " (73%)", rounded down as kubectl does, or nothing when there is no whole."""
     return f" ({part * 100 // whole}%)" if whole > 0 else ""
@@ -135,6 +142,14 @@ def cpus(milli: int | None) -> str:
         return "-"
     sign, whole, rest = "-" * (milli < 0), abs(milli) // 1000, abs(milli) % 1000
     return f"{sign}{whole}" + (f".{rest:03d}".rstrip("0") if rest else "")
+
+
+def measured(milli: int | None) -> str:
+    """Return measured milli-CPU as CPUs, rounded down: two decimals below ten, else one. None is "-"."""
+    if milli is None:
+        return "-"
+    whole, rest = divmod(milli, 1000)
+    return f"{whole}.{rest // 10:02d}" if whole < _MANY else f"{whole}.{rest // 100}"
 
 
 def gibibytes(amount: int | None) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from corewise.cli.errors import ExitCode, Failure
@@ -20,6 +21,9 @@ from corewise.cli.output import (
     render,
     say,
 )
+from corewise.cli.up_colocation import beside, colocation_listing, colocation_notes
+from corewise.local.colocation import Colocation, total
+from corewise.local.living_nodes import SPEED_UP
 from corewise.local.measurement import NodeView, Snapshot
 from corewise.local.plan import Plan
 from corewise.local.report import Report, Rest, document
@@ -37,6 +41,7 @@ class Teller:
         self._open_ended = open_ended
         self._live = sys.stderr.isatty()
         self._off: Snapshot | None = None
+        self._colocated = False
         self.reportable = False
         """Whether enough has been measured for a report."""
 
@@ -70,6 +75,12 @@ class Teller:
         else:
             self._off = snapshot
 
+    def colocated(self, of: Mapping[str, Colocation], *, on: bool) -> None:
+        summed = total(of.values())
+        if summed is not None:
+            self._colocated = True
+            self._line(f"corewise {'on ' if on else 'off'}  {beside(summed)}")
+
     def at_rest(self) -> None:
         self.clear()
         if self._open_ended:
@@ -77,6 +88,8 @@ class Teller:
             say(f"  export KUBECONFIG={shlex.quote(str(self._kubeconfig))}")
             say("  kubectl get nodes")
             say("  corewise nodes")
+            if self._colocated:
+                say(f"  corewise top        (time on the nodes runs {SPEED_UP:g} times as fast as here)")
         else:
             self.progress("at rest; counting node writes")
 
@@ -102,11 +115,19 @@ def print_report(report: Report, form: Form) -> None:
     rows = list(report.on.nodes)
     print()
     print(render(_listing(rows[:MOST_ROWS], off), form, colour=colour_wanted()), end="")
-    if len(rows) > MOST_ROWS:
-        print(f"{count(len(rows) - MOST_ROWS, 'more node')}: -o json shows all")
+    _say_hidden(len(rows))
     print()
+    if report.colocation_on:
+        print(render(colocation_listing(report, MOST_ROWS), form, colour=colour_wanted()), end="")
+        _say_hidden(len(report.colocation_on))
+        print()
     for line in _closing_lines(report):
         print(line)
+
+
+def _say_hidden(rows: int) -> None:
+    if rows > MOST_ROWS:
+        print(f"{count(rows - MOST_ROWS, 'more node')}: -o json shows all")
 
 
 def _listing(rows: list[NodeView], off: dict[str, NodeView]) -> Listing[NodeView]:
@@ -147,6 +168,7 @@ def _compute(node: NodeView | None) -> str:
 
 def _closing_lines(report: Report) -> list[str]:
     lines = ["compute per requested CPU is in baseline CPUs: 1 thread of a Xeon E5-2682 v4, HT on, turbo off"]
+    lines += colocation_notes(report)
     lines += [f"at rest, corewise off: {_rest(report.rest_off)}"] if report.off else []
     lines += [f"at rest, corewise on: {_rest(report.rest_on)}"]
     if report.unsettled:
@@ -178,7 +200,10 @@ def _rest(rest: Rest | None) -> str:
     if rest is None:
         return "not counted: the run was too short for a round of all kubelets and more; --for a longer time"
     sent = f"{rest.status_patches} status patch{'' if rest.status_patches == 1 else 'es'}"
-    return f"in {rest.seconds:.0f} s kubelets sent {sent}, {count(rest.node_writes, 'node write')} stored"
+    told = f", {rest.publications} of them offers to offline pods" if rest.publications else ""
+    return (
+        f"in {rest.seconds:.0f} s kubelets sent {sent}, {count(rest.node_writes, 'node write')} stored{told}"
+    )
 
 
 def refuse_unsound(report: Report) -> None:

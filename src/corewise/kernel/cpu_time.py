@@ -1,8 +1,11 @@
 """CPU time that a machine has used, from /proc/stat, and how much memory is available.
 
 /proc/stat counts in ticks since boot, for each CPU online: user, nice, system, idle, iowait, irq, softirq,
-steal (guest time is part of user). A CPU is busy in what is neither idle nor iowait; steal is time that a
-hypervisor gave to others.
+steal (guest time is part of user, and is not counted again). A CPU is busy in what is neither idle nor
+iowait; steal is time that a hypervisor gave to others.
+
+What the node itself has used is user + nice + system + irq + softirq of the line ``cpu``, so without steal.
+That line has all CPUs that there ever were since boot: it only grows, whichever CPU goes offline.
 """
 
 from __future__ import annotations
@@ -17,9 +20,14 @@ from corewise.topology import CPUSet
 STAT = "proc/stat"
 MEMINFO = "proc/meminfo"
 _CPU = re.compile(r"^cpu([0-9]{1,9})((?: [0-9]{1,20}){4,12})$", re.MULTILINE)
+_NODE = re.compile(r"^cpu ((?: [0-9]{1,20}){7,12})$", re.MULTILINE)
+_USED = (0, 1, 2, 5, 6)
 _IDLE = (3, 4)
 _STEAL = 7
 _COUNTED = 8
+_TICK = 10_000_000
+"""Nanoseconds: USER_HZ is 100 on every architecture that runs containers."""
+
 _AVAILABLE = re.compile(r"^MemAvailable:\s*([0-9]{1,15}) kB$", re.MULTILINE)
 
 
@@ -32,9 +40,22 @@ class CPUTime:
     stolen: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class BusyTime:
+    """What all CPUs have used since boot, in nanoseconds (steps of 10 ms), and how many are online."""
+
+    busy: int
+    cpus: int
+
+
 def read_cpu_times(files: HostFiles) -> Mapping[int, CPUTime] | None:
     """Return the time of every CPU online, or None if the kernel's account cannot be read."""
     return files.parsed(STAT, cpu_times)
+
+
+def read_busy_time(files: HostFiles) -> BusyTime | None:
+    """Return the CPU time that the node has used since boot, or None if it cannot be read."""
+    return files.parsed(STAT, busy_time)
 
 
 def read_memory_available(files: HostFiles) -> int | None:
@@ -61,6 +82,19 @@ def cpu_times(stat: str) -> Mapping[int, CPUTime]:
     if not times:
         raise ValueError("there is no line for any CPU")
     return times
+
+
+def busy_time(stat: str) -> BusyTime:
+    """Return the used CPU time of a text like /proc/stat.
+
+    Raises:
+        ValueError: if there is no line for all CPUs together, or none for any.
+    """
+    match = _NODE.search(stat)
+    if match is None:
+        raise ValueError("there is no line for all CPUs together")
+    ticks = [int(each) for each in match[1].split()]
+    return BusyTime(sum(ticks[index] for index in _USED) * _TICK, len(cpu_times(stat)))
 
 
 def busy_share(before: Mapping[int, CPUTime], after: Mapping[int, CPUTime], cpus: CPUSet) -> int:

@@ -8,9 +8,10 @@
     ├── Missing                 ENOENT: never there, or gone
     │   └── Vanished            ENODEV: removed while it was open
     ├── Unreadable              EACCES, EIO and whatever else the kernel says
-    ├── ReadOnly                EROFS, and EACCES or EPERM on a write
+    ├── ReadOnly                EROFS, and EACCES or EPERM when opened for a write
     ├── Busy                    EBUSY, EAGAIN: the same may succeed later
-    ├── Refused                 EINVAL and ERANGE: the kernel's rules forbid the value, here and now
+    ├── Refused                 EINVAL and ERANGE: the kernel's rules forbid the value, here and now; and
+    │                           EACCES and ENOSPC of a write to a file that could be opened (cpuset on v1)
     ├── Malformed               a content that is not what the kernel writes there
     └── JournalError            the journal cannot be used
         └── JournalHeld         another process holds it
@@ -68,7 +69,7 @@ class Busy(KernelError):
 
 
 class Refused(KernelError):
-    """The value breaks one of the kernel's rules: below 1000 us, above the parent's, or below its burst."""
+    """The value breaks one of the kernel's rules: a quota below 1000 us, more than the parent has."""
 
 
 class Malformed(KernelError):
@@ -103,6 +104,7 @@ _WRITING: dict[int, type[KernelError]] = {
     errno.EINVAL: Refused,
     errno.ERANGE: Refused,
 }
+_TAKING: dict[int, type[KernelError]] = {**_WRITING, errno.EACCES: Refused, errno.ENOSPC: Refused}
 
 
 def reading_error(path: str, error: OSError) -> KernelError:
@@ -110,9 +112,9 @@ def reading_error(path: str, error: OSError) -> KernelError:
     return _error(_READING, path, error, "read")
 
 
-def writing_error(path: str, error: OSError, *, value: str) -> KernelError:
-    """Return the error that a failed write of ``value`` means."""
-    return _error(_WRITING, path, error, f"write {value!r}")
+def writing_error(path: str, error: OSError, *, value: str, opened: bool = False) -> KernelError:
+    """Return the error that a failed write of ``value`` means; ``opened`` if not the open failed."""
+    return _error(_TAKING if opened else _WRITING, path, error, f"write {value!r}")
 
 
 def _error(kinds: dict[int, type[KernelError]], path: str, error: OSError, attempt: str) -> KernelError:

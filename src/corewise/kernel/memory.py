@@ -3,6 +3,9 @@
 kubelet's capacity is ``MemTotal`` of /proc/meminfo, hugepages included, and so is a NUMA node's ``MemTotal``.
 Hugepages are a resource of their own: they are pre-allocated, so pods that ask for memory cannot have them.
 A machine without NUMA directories is one node, 0, with all the memory.
+
+What is in use is the working set: all that is neither free nor in pages of files that nobody has used lately
+(``Inactive(file)``), which the kernel gives back first.
 """
 
 from __future__ import annotations
@@ -21,12 +24,18 @@ HUGEPAGES = "sys/kernel/mm/hugepages"
 
 _KIBI = 1024
 _MEM_TOTAL = re.compile(r"^(?:Node [0-9]+ )?MemTotal:\s*([0-9]{1,15}) kB$", re.MULTILINE)
+_LINE = re.compile(r"^(MemTotal|MemFree|Inactive\(file\)):\s*([0-9]{1,15}) kB$", re.MULTILINE)
 _PAGE_SIZE = re.compile(r"hugepages-([0-9]{1,12})kB")
 
 
 def read_memory_total(files: HostFiles) -> Bytes | None:
     """Return the machine's memory, or None if the kernel's account of it cannot be read."""
     return files.parsed(MEMINFO, mem_total)
+
+
+def read_node_working_set(files: HostFiles) -> Bytes | None:
+    """Return how much of the machine's memory is in use, or None if the kernel's account cannot be read."""
+    return files.parsed(MEMINFO, working_set)
 
 
 def read_numa_memory(files: HostFiles) -> Mapping[int, NumaMemory]:
@@ -48,6 +57,19 @@ def mem_total(meminfo: str) -> Bytes:
     if match is None:
         raise ValueError("there is no line MemTotal")
     return Bytes(int(match[1]) * _KIBI)
+
+
+def working_set(meminfo: str) -> Bytes:
+    """Return MemTotal - MemFree - Inactive(file) of a meminfo file.
+
+    Raises:
+        ValueError: if one of them is not there.
+    """
+    amounts = {name: int(kibi) * _KIBI for name, kibi in _LINE.findall(meminfo)}
+    try:
+        return Bytes(max(0, amounts["MemTotal"] - amounts["MemFree"] - amounts["Inactive(file)"]))
+    except KeyError as error:
+        raise ValueError(f"there is no line {error.args[0]}") from None
 
 
 def _node_memory(files: HostFiles, directory: str) -> NumaMemory | None:

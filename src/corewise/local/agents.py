@@ -1,10 +1,10 @@
 """The agents of all simulated nodes: the real agent's code, thousands of times in one process.
 
-Each node has what ``corewise agent --root`` has: its cgroups and their writer, the rule of quotas, the report
-of its machine. What differs is what surrounds them, for the sake of thousands: all share one client and one
-watch of nodes and of pods, where each agent has watches of its own; journals are forgotten at the end, since
-cgroups are too; and a machine of a shape that has been read before is not read again. No container runtime is
-asked.
+Each node has what ``corewise agent --root`` has: its cgroups and their writer, the rule of quotas, the
+report of its machine, the keeper of offline pods. What differs is what surrounds them, for the sake of
+thousands: all share one client and one watch of nodes and of pods, where each agent has watches of its own;
+journals are forgotten at the end, since cgroups are too; and a machine of a shape that has been read before
+is not read again. No container runtime is asked.
 
 A node is looked at when something about it has changed, and every ``PERIOD`` seconds.
 """
@@ -20,19 +20,24 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from corewise.agent.colocation.keeper import Tick
+from corewise.agent.colocation.publisher import write_publication
 from corewise.agent.complaints import Complaints
 from corewise.agent.local_node import LocalNode
 from corewise.agent.node_cgroups import NodeCgroups
 from corewise.agent.objects import AGENT_NODES, QUOTA_PODS, AgentNode, QuotaPod
 from corewise.agent.topology_reporter import TopologyReporter
 from corewise.kernel.machine import MachineReading, read_machine
-from corewise.kernel.quotas.journal import MemoryLog
+from corewise.kernel.writing.journal import MemoryLog
 from corewise.kube.cache import Cache
 from corewise.kube.client import Client
 from corewise.kube.clock import Clock
 from corewise.kube.objects import KubeObject
+from corewise.kube.resources import CONFIG_MAPS
 from corewise.local.kubelets import KubeletFleet
+from corewise.local.offline_agents import OfflineAgent, Settings
 from corewise.manager.queue import WorkQueue
+from corewise.policy.names import CONFIG_NAME, CONFIG_NAMESPACE, OVERSUBSCRIPTION
 from corewise.quantities import ONE, Ratio
 
 PERIOD = 60.0
@@ -52,6 +57,7 @@ class SimulatedAgent:
 
     local: LocalNode
     reporter: TopologyReporter
+    offline: OfflineAgent
     pods: dict[str, QuotaPod] = field(default_factory=dict)
     reported: bool = False
 
@@ -74,18 +80,30 @@ class AgentFleet:
         self._pods = Cache(
             client, QUOTA_PODS, field_selector="spec.nodeName!=", on_change=self._pod_changed, clock=clock
         )
+        self._settings = Settings()
+        self._configs = Cache(
+            client,
+            CONFIG_MAPS,
+            namespace=CONFIG_NAMESPACE,
+            field_selector=f"metadata.name={CONFIG_NAME}",
+            on_change=lambda _old, new: self._settings.read(new),
+            clock=clock,
+        )
+        self._client = client
         self._machines: dict[Path, MachineReading] = {}
         self._agents = {name: self._agent(client, name, root) for name, root in roots.items()}
         self._quotas, self._reports = WorkQueue(), WorkQueue()
         self._unanswered: set[str] = set()
         self.quota_writes = 0
+        self.publications = 0
         self.unreadable_ratios = 0
 
     def _agent(self, client: Client, name: str, root: Path) -> SimulatedAgent:
         cgroups = NodeCgroups(root, "/", MemoryLog(), now=time.time)
         complaints = Complaints(name, _quiet)
         local = LocalNode(name, root, cgroups, unreadable=self._count_unreadable, complaints=complaints)
-        return SimulatedAgent(local, TopologyReporter(client, local, root, read=self._read))
+        offline = OfflineAgent(local, root, self._settings)
+        return SimulatedAgent(local, TopologyReporter(client, local, root, read=self._read), offline)
 
     @property
     def reported(self) -> int:
@@ -101,9 +119,37 @@ class AgentFleet:
         """Return the normalization ratio by which a node's quotas are divided."""
         return self._agents[node].local.ratio
 
-    async def have_seen(self, nodes: Iterable[KubeObject], pods: Iterable[KubeObject]) -> None:
+    def offers(self, node: str) -> bool:
+        """Whether the Node's label asks for offers to offline pods, as far as the agent has seen."""
+        seen = self._nodes.get(node)
+        return seen is not None and seen.metadata.labels.get(OVERSUBSCRIPTION) == "true"
+
+    def look(self, node: str, now: float) -> Tick:
+        """Have a node's agent look after its offline pods, at a time of the simulation."""
+        seen, agent = self._nodes.get(node), self._agents[node]
+        if seen is None or not agent.local.is_seen:
+            return Tick()
+        return agent.offline.look(now, seen, agent.pods.values())
+
+    def interval(self, node: str) -> float:
+        """Return the seconds between two looks."""
+        return self._agents[node].offline.keeper.interval
+
+    async def publish(self, node: str) -> None:
+        """Write to the Node what came of the last look, if it is time."""
+        seen, agent = self._nodes.get(node), self._agents[node].offline
+        publication = agent.publication(seen) if seen else None
+        if publication is None:
+            return
+        if await self._fleet.attempt(partial(write_publication, self._client, node, publication)):
+            agent.published(publication)
+            self.publications += 1
+
+    async def have_seen(
+        self, nodes: Iterable[KubeObject], pods: Iterable[KubeObject], configs: Iterable[KubeObject] = ()
+    ) -> None:
         """Wait until these have been seen in these versions or later ones: versions count upwards."""
-        for cache, objects in ((self._nodes, nodes), (self._pods, pods)):
+        for cache, objects in ((self._nodes, nodes), (self._pods, pods), (self._configs, configs)):
             for each in objects:
                 while not _is_in(cache, each):
                     await self._clock.sleep(_POLL)
@@ -113,6 +159,7 @@ class AgentFleet:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._nodes.run())
             tasks.create_task(self._pods.run())
+            tasks.create_task(self._configs.run())
             if self._agents:
                 tasks.create_task(self._now_and_then())
             tasks.create_task(self._keep_quotas())
@@ -164,6 +211,7 @@ class AgentFleet:
             agent = self._agents[name]
             if agent.local.is_seen:
                 cycle = agent.local.cycle(agent.pods.values())
+                agent.offline.keeper.heed(cycle)
                 self.quota_writes += len(cycle.written)
                 agent.local.cgroups.close()
             self._quotas.done(name)
@@ -184,7 +232,7 @@ class AgentFleet:
 
     def _read(self, root: Path) -> MachineReading:
         """Read a machine, or return what one of the same shape has shown."""
-        shape = (root / "proc").resolve()
+        shape = (root / "sys/devices").resolve()
         reading = self._machines.get(shape)
         if reading is None:
             reading = self._machines[shape] = read_machine(root)

@@ -24,20 +24,20 @@ from corewise.kube.client import Client
 from corewise.kube.clock import SYSTEM_CLOCK
 from corewise.kube.config import load_config
 from corewise.kube.errors import AlreadyExists, NotFound
+from corewise.kube.objects import ConfigMap
 from corewise.kube.resources import CONFIG_MAPS, EVENTS, MUTATING_WEBHOOKS, NODE_RESOURCE_TOPOLOGIES, NODES
 from corewise.local import bootstrap, control_plane
 from corewise.local.agents import AgentFleet
+from corewise.local.filling import Filling
 from corewise.local.kubelets import SIMULATED_NODES, KubeletFleet, Periods, SimulatedNode
+from corewise.local.living_nodes import LivingNodes
 from corewise.local.machine_files import MachineFiles
 from corewise.local.measurement import Snapshot, Verdict, by_node, is_settled, view_node
-from corewise.local.placement import Room, place
-from corewise.local.plan import Plan, PodGroup
-from corewise.local.pod_keeper import PodKeeper, is_finished, need_of
-from corewise.local.pods import copies_to_fill, of_group
+from corewise.local.plan import Plan
+from corewise.local.pod_keeper import PodKeeper, is_finished
 from corewise.local.processes import Child, running
 from corewise.manager.objects import DEMANDING_PODS, DemandingPod
 from corewise.policy.names import CONFIG_NAME, CONFIG_NAMESPACE
-from corewise.quantities import Quantity
 
 _POLL = 0.1
 _VERDICT_POLL = 1.0
@@ -78,7 +78,9 @@ class LocalCluster:
             clock=SYSTEM_CLOCK,
             on_start=self.agents.look_at,
         )
-        self._copies: dict[str, int] = {}
+        self._filling = Filling(plan)
+        self._config: tuple[ConfigMap, ...] = ()
+        self.living = LivingNodes(self.machines, self.files, self.agents, lambda: by_node(self.pods))
 
     def _node_changed(self, old: SimulatedNode | None, new: SimulatedNode | None) -> None:
         if old is not None and new is not None:
@@ -132,31 +134,9 @@ class LocalCluster:
     async def fill(self) -> int:
         """Create the pods that the groups call for and the nodes have room for; return how many."""
         await self._until(lambda: len(self.nodes) >= len(self.machines))
-        rooms = self._rooms()
-        schedulable = sum(room.total_cpu for room in rooms)
-        wanted: list[tuple[PodGroup, int]] = []
-        for group in self.plan.groups:
-            first = self._copies.get(group.name, 0)
-            wanted += [(group, index) for index in range(first, copies_to_fill(group, schedulable))]
-        placement = place(((group.cpu_milli, group.memory, 1) for group, _ in wanted), rooms)
-        pods = [of_group(*wanted[index], node) for index, node in placement.node_of.items()]
-        for group, index in wanted:
-            self._copies[group.name] = max(self._copies.get(group.name, 0), index + 1)
+        pods = self._filling.due(self.nodes, by_node(self.pods))
         await self._create_pods(pods)
         return len(pods)
-
-    def _rooms(self) -> list[Room]:
-        """What each node has left for pods, by what the API says it offers."""
-        pods = by_node(self.pods)
-        rooms = []
-        for node in self.nodes:
-            amounts = node.status.get("allocatable", {})
-            cpu, memory, count = (Quantity.parse(amounts.get(key, "0")) for key in ("cpu", "memory", "pods"))
-            room = Room(node.metadata.name, (cpu.milli, memory.units, count.units), cpu.milli)
-            for need in map(need_of, pods.get(node.metadata.name, [])):
-                room.take((need.cpu_milli, need.memory, 1))
-            rooms.append(room)
-        return rooms
 
     async def _create_pods(self, pods: Iterable[dict[str, Any]]) -> None:
         """Create pods and wait until each of them runs or was refused."""
@@ -184,7 +164,7 @@ class LocalCluster:
             return
         await bootstrap.ensure_namespace(self.client, CONFIG_NAMESPACE)
         body = {"metadata": {"name": CONFIG_NAME}, "data": dict(self.plan.config)}
-        await self.client.create(CONFIG_MAPS, body, CONFIG_NAMESPACE)
+        self._config = (await self.client.create(CONFIG_MAPS, body, CONFIG_NAMESPACE),)
         await self._all(
             self._patch_node(name, {"labels": dict(own.labels), "annotations": dict(own.annotations)})
             for name, own in self.plan.when_on.items()
@@ -231,7 +211,7 @@ class LocalCluster:
         """Wait until the agents have seen what the API holds now, and have acted upon it."""
         await self._until(lambda: all(map(self._keeper.is_at_rest, self._bound_pods())))
         nodes, pods = self.nodes, self._bound_pods()
-        await self.agents.have_seen(nodes, pods)
+        await self.agents.have_seen(nodes, pods, self._config)
         await self._until(lambda: self.agents.is_idle)
 
     def _bound_pods(self) -> list[DemandingPod]:

@@ -5,9 +5,10 @@ turbo off, all threads busy. A model states three numbers, and the speed of one 
 
     speed = core_speed x (turbo_gain if turbo) x (thread_share if hyper-threading)
 
-``core_speed`` is one core running one thread at its base clock, ``turbo_gain`` what turbo adds with all cores
-busy, ``thread_share`` what each of two busy threads of a core gets. A thread's sibling counts as busy always:
-that is what a request can rely on, and what measuring "all cores, both threads" measures.
+``core_speed`` is one core running one thread at its base clock, ``turbo_gain`` what turbo adds with all
+cores busy, ``thread_share`` what each of two busy threads of a core gets. In this *nominal* speed a thread's
+sibling counts as busy always: that is what a request can rely on, and what measuring "all cores, both
+threads" measures. A thread whose sibling idles has the whole core; the plant counts with both.
 
 The figures are assumptions, of the size that public per-core integer throughput results have for these
 models; they are not measurements. Nothing but the plant reads them: corewise sees a model's name and
@@ -19,6 +20,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+
+from corewise.local.plant import Threads
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,12 @@ class CPUModel:
             return None
         gain = self.turbo_gain if turbo else 1.0
         return self.core_speed * gain * (self.thread_share if hyper_threading else 1.0)
+
+    def threads(self, *, hyper_threading: bool, turbo: bool) -> Threads | None:
+        """Return how fast its threads are, with idle and with busy siblings; None where nobody knows."""
+        nominal = self.speed(hyper_threading=hyper_threading, turbo=turbo)
+        lone = self.speed(hyper_threading=False, turbo=turbo)
+        return None if nominal is None or lone is None else Threads(lone, nominal)
 
 
 def _intel(name: str, core_speed: float, turbo_gain: float, thread_share: float, l3_mask: str) -> CPUModel:

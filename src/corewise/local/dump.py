@@ -23,23 +23,30 @@ import msgspec
 from corewise.local.cpu_models import CPUModel
 from corewise.local.dump_objects import Amounts, Dump, DumpedNode, DumpedPod, DumpedTopology, Item, read_dump
 from corewise.local.machines import Machine
-from corewise.local.plan import NodeMetadata, Plan
+from corewise.local.plan import SWITCHES, NodeMetadata, Plan
 from corewise.local.scenario import CPUChoice
 from corewise.policy.facts import CPUFacts, parse_cpu_basic_info
 from corewise.policy.names import (
     ALLOW_UNSAFE_CHANGE,
     AMPLIFICATION_ORIGINAL,
     AMPLIFICATION_RATIO,
+    BATCH_CPU,
+    BATCH_MEMORY,
     CONFIG_NAME,
     CPU_BASIC_INFO,
-    NORMALIZATION_ENABLED,
     NORMALIZATION_RATIO,
     RAW_ALLOCATABLE,
     RAW_CAPACITY,
 )
 from corewise.quantities import Bytes, RawMilli
 
-_OF_THE_MACHINE = frozenset({"cpu", "memory", "ephemeral-storage", "hugepages-1Gi", "hugepages-2Mi", "pods"})
+_STATED_ELSEWHERE = frozenset(
+    {
+        *("cpu", "memory", "ephemeral-storage", "hugepages-1Gi", "hugepages-2Mi", "pods"),
+        *(BATCH_CPU, BATCH_MEMORY),
+    }
+)
+"""Amounts that follow from the machine, or that corewise works out; all others are taken as they are."""
 _KEPT_ANNOTATIONS = ("koordinator.sh/", "corewise.io/")
 _FINISHED = frozenset({"Succeeded", "Failed"})
 _SHOWN = 5
@@ -127,8 +134,8 @@ def _machine(node: Item[DumpedNode], choice: CPUChoice | None, found: _Found) ->
         reserved_cpu=RawMilli(max(0, cpus * 1000 - cpu_left.milli)),
         reserved_memory=Bytes(max(0, memory.units - memory_left.units)),
         max_pods=node.quantity(capacity, "status.capacity", "pods").units if "pods" in capacity else 110,
-        labels={key: value for key, value in node.labels.items() if key != NORMALIZATION_ENABLED},
-        other_resources={key: str(value) for key, value in capacity.items() if key not in _OF_THE_MACHINE},
+        labels={key: value for key, value in node.labels.items() if key not in SWITCHES},
+        other_resources={key: str(value) for key, value in capacity.items() if key not in _STATED_ELSEWHERE},
     )
 
 
@@ -153,7 +160,7 @@ def _user_metadata(node: Item[DumpedNode]) -> NodeMetadata | None:
         own[AMPLIFICATION_RATIO] = annotations[AMPLIFICATION_RATIO]
     if ALLOW_UNSAFE_CHANGE in annotations:
         own[ALLOW_UNSAFE_CHANGE] = annotations[ALLOW_UNSAFE_CHANGE]
-    enabled = {key: value for key, value in node.labels.items() if key == NORMALIZATION_ENABLED}
+    enabled = {key: value for key, value in node.labels.items() if key in SWITCHES}
     return NodeMetadata(enabled, own) if enabled or own else None
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from corewise.local.cpu_models import CPUModel
+from corewise.local.plant import Threads
 from corewise.quantities import Bytes, RawMilli
 
 KIBI = 1024
@@ -41,10 +42,17 @@ class Machine:
 
     @property
     def speed(self) -> float | None:
-        """Compute of one CPU in baseline CPUs; None if the model is unknown."""
+        """Nominal compute of one CPU in baseline CPUs; None if the model is unknown."""
         if self.model is None:
             return None
         return self.model.speed(hyper_threading=self.hyper_threading, turbo=self.turbo)
+
+    @property
+    def threads(self) -> Threads | None:
+        """How fast its hardware threads are, with idle and with busy siblings; None if nobody knows."""
+        if self.model is None:
+            return None
+        return self.model.threads(hyper_threading=self.hyper_threading, turbo=self.turbo)
 
     @property
     def architecture(self) -> str:

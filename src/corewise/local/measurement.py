@@ -1,8 +1,10 @@
 """What the cluster looks like at one moment, and what its machines deliver: read from the API's objects.
 
 Raw CPU is what the status says, or, on an amplified node, what its raw annotations say. What a node
-delivers comes from the plant, fed with the pods as the API has them and the quotas that stand in the
-cgroup files of the simulated machines, where kubelet stand-ins and agents have written them.
+delivers is worked out (:mod:`corewise.local.nominal_compute`) with the pods as the API has them and the
+quotas that stand in the cgroup files of the simulated machines, where kubelet stand-ins and agents have
+written them. Offline pods are no part of that: what they get, and what they cost, is measured in time
+(:mod:`corewise.local.living_nodes`).
 """
 
 from __future__ import annotations
@@ -22,8 +24,8 @@ from corewise.amplification import read_amounts, read_ratios
 from corewise.kube.objects import NodeResourceTopology
 from corewise.local.kubelets import SimulatedNode
 from corewise.local.machines import Machine
-from corewise.local.plant import Delivered, Workload, run, spread
-from corewise.local.pod_cgroups import cpu_of, read_share, running_containers
+from corewise.local.nominal_compute import Delivered, Workload, run, spread
+from corewise.local.pod_cgroups import cpu_of, is_offline, read_share, running_containers
 from corewise.local.pods import load_of, phase_of
 from corewise.manager.objects import DemandingPod
 from corewise.policy.names import (
@@ -131,7 +133,7 @@ def view_node(
     stated = read_ratios(annotations.get(AMPLIFICATION_RATIO), annotation=AMPLIFICATION_RATIO)
     capacity = _cpu(node.status.get("capacity", {}))
     schedulable = _cpu(node.status.get("allocatable", {}))
-    workloads = [workload for pod in pods for workload in workloads_of(pod, root)]
+    workloads = [workload for pod in pods if not is_offline(pod) for workload in workloads_of(pod, root)]
     return NodeView(
         name=node.metadata.name,
         facts=_facts(topology),

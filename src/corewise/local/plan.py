@@ -10,13 +10,29 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from corewise.local.load import Load
 from corewise.local.machines import Machine
-from corewise.local.plant import Load
+from corewise.policy.colocation import parse_oversubscription, parse_suppression
 from corewise.policy.configuration import parse_amplification, parse_normalization
-from corewise.policy.names import AMPLIFICATION_KEY, NORMALIZATION_KEY
+from corewise.policy.names import (
+    AMPLIFICATION_KEY,
+    NORMALIZATION_ENABLED,
+    NORMALIZATION_KEY,
+    OVERSUBSCRIPTION,
+    OVERSUBSCRIPTION_KEY,
+    SUPPRESSION_KEY,
+)
 from corewise.quantities import Bytes
 
-_PARSERS = ((NORMALIZATION_KEY, parse_normalization), (AMPLIFICATION_KEY, parse_amplification))
+_PARSERS = (
+    (NORMALIZATION_KEY, parse_normalization),
+    (AMPLIFICATION_KEY, parse_amplification),
+    (OVERSUBSCRIPTION_KEY, parse_oversubscription),
+    (SUPPRESSION_KEY, parse_suppression),
+)
+
+SWITCHES = frozenset({NORMALIZATION_ENABLED, OVERSUBSCRIPTION})
+"""Labels of nodes that mean something to corewise alone; they are not there before it is turned on."""
 
 
 class InputError(ValueError):
@@ -25,7 +41,10 @@ class InputError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class PodGroup:
-    """Like pods: either so many ``replicas``, or as many as fill a share of the schedulable CPU."""
+    """Like pods: either so many ``replicas``, or as many as fill a share of the CPU.
+
+    That is the schedulable CPU, and for offline pods, whose share should not grow with it, the raw one.
+    """
 
     name: str
     cpu_milli: int
@@ -33,6 +52,8 @@ class PodGroup:
     replicas: int = 0
     fill: float = 0.0
     limited: bool = True
+    offline: bool = False
+    """Whether they request batch CPU and memory; then ``cpu_milli`` and ``memory`` are of these."""
     qos_class: str = "LS"
     load: Load | None = None
     labels: Mapping[str, str] = field(default_factory=dict)

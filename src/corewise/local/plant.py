@@ -1,138 +1,126 @@
-"""The plant: what compute the containers of one machine get, from their demand, quota, weight and its speed.
+"""The plant: what the containers of a machine get in a moment, and what they cost each other.
 
-For one step, with ``C`` CPUs of speed ``s`` (:mod:`corewise.local.cpu_models`), and for container ``i`` a
-demand ``d`` in baseline CPUs, a quota ``q`` in CPUs (infinite without a limit) and a weight ``w``:
+CPU time is divided among the tree of cgroups as :mod:`corewise.local.fair_share` says: weights and quotas at
+every level, CPU sets. What a container does with its time depends on the speed of the hardware threads it
+runs on, and with hyper-threading that depends on their siblings. With ``lone`` the speed of a thread whose
+sibling idles (core_speed x turbo_gain of :mod:`corewise.local.cpu_models`), ``both`` that of each of two
+busy ones (x thread_share), and ``u`` the busy part of the threads of a pool of CPUs:
 
-    cap_i     = min(q_i, d_i / s)                       what it can use
-    time_i    = min(cap_i, w_i x level)                 water-filling: one level for the machine,
-    sum(time) = min(C, sum(cap))                        as high as the CPUs allow
-    compute_i = time_i x s                              in baseline CPUs
+    speed(u) = lone                                             u <= 1/2
+    speed(u) = ((1 - u) x lone + (2 u - 1) x both) / u          u > 1/2
 
-This is what the kernel's fair scheduler and bandwidth control come to over a period: nobody above its cap,
-no CPU idle while somebody wants it, and where CPUs are short, shares by weight.
+The kernel looks for a core that is idle as a whole before it takes the sibling of a busy thread. So up to
+half of the threads run alone; of ``u`` beyond that, ``2u - 1`` have a busy sibling and ``1 - u`` have none.
+The mean is everybody's: online and offline threads are mixed over the cores. Without hyper-threading ``lone
+= both``.
 
-What one requested CPU is worth shows only while a container wants more than it gets; one that idles says
-nothing about the machine. So *compute per requested CPU* of a node is, over the steps and those of its
-CPUShare containers that were held back in the step:
+A container's *demand* is in baseline CPUs (compute), as work comes in: it wants
 
-    sum(compute_i) / sum(requested_i)
+    wants_i   = demand_i / speed_i                    CPUs: work takes more time on a slower thread
+    time_i    by the tree of cgroups
+    compute_i = time_i x speed_i                      summed over pools
 
-Pure and deterministic: the same containers give the same numbers. Not modelled: caches, memory bandwidth,
-NUMA, frequency that depends on load, the time a switch costs.
+``u`` follows from the times, and they follow from ``u``: the step is the one fixed point of the two. Pools
+are settled one after the other, and what a container could not do in one it wants to do in the next. So what
+offline work costs online work on the same machine is this: it keeps siblings busy, online threads slow down,
+online containers use more CPU time for the same work, and those that have no more (their quota, or the
+machine, is used up) do less. *Slowdown* of a container is, over a window, at the same demand and quotas,
+
+    1 - compute beside offline pods / compute alone
+
+Pure and deterministic: the same tree and demand give the same numbers, and a step knows nothing of the one
+before. Not modelled: caches and memory bandwidth, NUMA, frequency that depends on load, the cost of a
+switch, the time a thread waits for a CPU although there is enough for all, a core whose two threads are in
+different pools.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 
-HELD_BACK = 1e-9
-"""A container whose compute is this much (relative) below its demand was held back."""
+from corewise.local.fair_share import Pool, Tree, added, divide_pool, refused
 
-
-@dataclass(frozen=True, slots=True)
-class Load:
-    """A demand curve, as a multiple of the request: a cosine between ``low`` and ``high``."""
-
-    low: float
-    high: float
-    period: float = 60.0
-
-    def at(self, seconds: float, phase: float = 0.0) -> float:
-        """Return the load at a time. ``phase`` (0 to 1) shifts the curve by that part of its period."""
-        middle, half = (self.low + self.high) / 2, (self.high - self.low) / 2
-        return middle - half * math.cos(2 * math.pi * (seconds / self.period + phase))
+_ROUNDS = 60
+_CLOSE = 1e-7
 
 
 @dataclass(frozen=True, slots=True)
-class Container:
-    """One container as the plant sees it, in one step."""
+class Threads:
+    """The speed of a machine's hardware threads, in baseline CPUs: with an idle and with a busy sibling."""
 
-    demand: float
-    weight: float
-    quota: float = math.inf
+    lone: float
+    both: float
+
+    def speed(self, busy: float) -> float:
+        """Return the mean speed of the busy threads, where so many (0 to 1) are busy."""
+        if busy <= 0.5:
+            return self.lone
+        busy = min(1.0, busy)
+        return ((1 - busy) * self.lone + (2 * busy - 1) * self.both) / busy
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
-    """What a container got in one step: CPUs, and compute in baseline CPUs."""
+class Moment:
+    """One step: by the index of a cgroup in its tree, CPUs it has, CPUs its quota refused it, its compute."""
 
-    cpu_time: float
-    compute: float
-    held_back: bool
+    time: Sequence[float]
+    refused: Sequence[float]
+    compute: Sequence[float]
+
+    @property
+    def busy(self) -> float:
+        """CPUs busy on the whole machine."""
+        return self.time[0]
 
 
-def water_fill(caps: Sequence[float], weights: Sequence[float], total: float) -> list[float]:
-    """Divide ``total`` by weight, nobody above its cap, nothing left over that somebody could use.
+def moment(tree: Tree, demand: Mapping[int, float], threads: Threads) -> Moment:
+    """Return what everybody gets. ``demand`` is in baseline CPUs, by the index of the leaf."""
+    left, speeds = dict(demand), dict.fromkeys(demand, threads.lone)
+    time = compute = [0.0] * len(tree.cgroups)
+    for pool in tree.pools:
+        more = _settled(tree, pool, left, time, threads)
+        speed = threads.speed(more[0] / pool.size)
+        time, compute = added(time, more), added(compute, [share * speed for share in more])
+        for leaf in pool.leaves:
+            left[leaf], speeds[leaf] = max(0.0, left.get(leaf, 0.0) - more[leaf] * speed), speed
+    wants = {leaf: min(tree.reach(leaf), time[leaf] + left[leaf] / speeds[leaf]) for leaf in left}
+    return Moment(time, refused(tree, wants, time), compute)
 
-    Weights must be positive; a cap may be infinite.
+
+def _settled(
+    tree: Tree, pool: Pool, demand: Mapping[int, float], used: Sequence[float], threads: Threads
+) -> list[float]:
+    """Return the times in a pool with which the speed agrees that they were worked out with.
+
+    More busy threads are slower, so that more are wanted: what is busy rises with what was assumed, and
+    crosses it once. The crossing is looked for between two bounds by false position (Illinois).
     """
-    shares = [0.0] * len(caps)
-    order = sorted(range(len(caps)), key=lambda i: caps[i] / weights[i])
-    weights_left = list(accumulate(weights[i] for i in reversed(order)))[::-1]
-    left = total
-    for i, weight_left in zip(order, weights_left, strict=True):
-        shares[i] = min(caps[i], left * weights[i] / weight_left)
-        left = max(0.0, left - shares[i])
-    return shares
+    size = float(pool.size)
 
+    def excess(busy: float) -> tuple[float, list[float]]:
+        speed = threads.speed(busy / size)
+        wants = {leaf: min(size, demand.get(leaf, 0.0) / speed) for leaf in pool.leaves}
+        time = divide_pool(tree, pool, wants, used)
+        return time[0] - busy, time
 
-def step(containers: Sequence[Container], *, cpus: float, speed: float) -> list[Share]:
-    """Return what each container gets in one step on a machine with ``cpus`` CPUs of ``speed``."""
-    caps = [min(c.quota, c.demand / speed) for c in containers]
-    times = water_fill(caps, [c.weight for c in containers], cpus)
-    return [
-        Share(time, time * speed, time * speed < c.demand * (1 - HELD_BACK))
-        for c, time in zip(containers, times, strict=True)
-    ]
-
-
-@dataclass(frozen=True, slots=True)
-class Workload:
-    """A container over time: what it requests, how it is bounded, and what it is asked to do."""
-
-    requested: float
-    weight: float
-    quota: float
-    load: Load
-    phase: float
-    counts: bool
-    """Whether it is a CPUShare container whose compute per requested CPU is to be reported."""
-
-
-@dataclass(frozen=True, slots=True)
-class Delivered:
-    """What a machine delivered over a window, in baseline CPUs, averaged over its steps."""
-
-    compute: float
-    per_requested: float | None
-    """Compute per requested CPU; None if no counted container ever wanted more than it got."""
-
-
-def run(workloads: Sequence[Workload], *, cpus: float, speed: float, seconds: Sequence[float]) -> Delivered:
-    """Advance a machine through the given points in time and report what it delivered.
-
-    Where every load is constant all steps are the same, and one of them says it all.
-    """
-    if all(workload.load.low == workload.load.high for workload in workloads):
-        seconds = seconds[:1]
-    compute, held_compute, held_requested = 0.0, 0.0, 0.0
-    for now in seconds:
-        containers = [Container(w.requested * w.load.at(now, w.phase), w.weight, w.quota) for w in workloads]
-        shares = step(containers, cpus=cpus, speed=speed)
-        compute += math.fsum(share.compute for share in shares)
-        for workload, share in zip(workloads, shares, strict=True):
-            if workload.counts and share.held_back:
-                held_compute += share.compute
-                held_requested += workload.requested
-    return Delivered(
-        compute=compute / max(1, len(seconds)),
-        per_requested=held_compute / held_requested if held_requested else None,
-    )
-
-
-def spread(values: Sequence[float]) -> float | None:
-    """Return the largest value over the smallest, or None if there is nothing to compare."""
-    return max(values) / min(values) if values and min(values) > 0 else None
+    above, time = excess(0.0)
+    if above <= size / 2 or threads.lone == threads.both:
+        return time
+    low, high = above, size
+    above, time = excess(low)
+    below, all_busy = excess(high)
+    if below >= 0:
+        return all_busy
+    for _ in range(_ROUNDS):
+        if high - low < _CLOSE or above < _CLOSE:
+            break
+        middle = low + (high - low) * above / (above - below)
+        found, time = excess(middle)
+        if abs(found) < _CLOSE:
+            break
+        if found > 0:
+            low, above, below = middle, found, below / 2
+        else:
+            high, below, above = middle, found, above / 2
+    return time

@@ -1,9 +1,10 @@
 """Pod manifests of the local cluster, and what a pod is asked to do.
 
-A pod's load stands on the pod itself, in the annotation ``local.corewise.io/load``: ``LOW-HIGH/SECONDS``,
+A pod's load stands on the pod, in the annotation ``local.corewise.io/load``: ``SHAPE:LOW-HIGH/SECONDS``,
 for example ``0.5-4/60``, a demand that swings between 0.5 and 4 times the request (in baseline CPUs) once a
-minute. ``1`` alone is a constant. A pod without it wants four times its request if it has a CPU limit, so
-that it runs into the limit on every machine, and just its request if not.
+minute, or ``step:0.2-0.7/90`` (:mod:`corewise.local.load`). ``1`` alone is a constant. A pod without it wants
+four times its request if it has a CPU limit, so that it runs into the limit on every machine, and just its
+request if not. An offline pod's request is its batch CPU, and it wants four times that.
 """
 
 from __future__ import annotations
@@ -14,15 +15,16 @@ import zlib
 from collections.abc import Mapping
 from typing import Any
 
+from corewise.local.load import Load, Shape
 from corewise.local.plan import PodGroup
-from corewise.local.plant import Load
-from corewise.policy.names import QOS_CLASS, SIMULATED_LOAD
-from corewise.quantities import Quantity
+from corewise.manager.objects import DemandingContainer
+from corewise.policy.names import BATCH_CPU, BATCH_MEMORY, QOS_CLASS, SIMULATED_LOAD
+from corewise.quantities import Quantity, QuantityError
 
 BUSY = Load(4.0, 4.0)
 STEADY = Load(1.0, 1.0)
 _NUMBER = r"([0-9]{1,6}(?:\.[0-9]{1,6})?)"
-_LOAD = re.compile(rf"{_NUMBER}(?:-{_NUMBER}(?:/{_NUMBER}s?)?)?")
+_LOAD = re.compile(rf"(?:({'|'.join(Shape)}):)?{_NUMBER}(?:-{_NUMBER}(?:/{_NUMBER}s?)?)?")
 
 
 def parse_load(text: str) -> Load | None:
@@ -30,15 +32,17 @@ def parse_load(text: str) -> Load | None:
     match = _LOAD.fullmatch(text.strip())
     if match is None:
         return None
-    low = float(match[1])
-    high = float(match[2]) if match[2] else low
-    period = float(match[3]) if match[3] else 60.0
-    return Load(low, high, period) if period > 0 and low <= high else None
+    low = float(match[2])
+    high = float(match[3]) if match[3] else low
+    period = float(match[4]) if match[4] else 60.0
+    shape = Shape(match[1]) if match[1] else Shape.WAVE
+    return Load(low, high, period, shape) if period > 0 and low <= high else None
 
 
 def print_load(load: Load) -> str:
     """Write a load as the annotation has it."""
-    return f"{load.low:g}-{load.high:g}/{load.period:g}"
+    shape = "" if load.shape is Shape.WAVE else f"{load.shape}:"
+    return f"{shape}{load.low:g}-{load.high:g}/{load.period:g}"
 
 
 def load_of(annotations: Mapping[str, str], *, limited: bool) -> Load:
@@ -51,19 +55,43 @@ def phase_of(name: str) -> float:
     return zlib.crc32(name.encode()) / 2**32
 
 
+def batch_milli(container: DemandingContainer) -> int:
+    """Return the batch CPU of a container in milli-CPU: its request, or else its limit."""
+    amounts = {**container.resources.limits, **container.resources.requests}
+    try:
+        return Quantity.parse(amounts.get(BATCH_CPU, "0")).units
+    except QuantityError:
+        return 0
+
+
+def memory_of(container: DemandingContainer, resource: str) -> int:
+    """Return the bytes that a container requests, or else its limit."""
+    amounts: Mapping[str, str] = {**container.resources.limits, **container.resources.requests}
+    try:
+        return Quantity.parse(amounts.get(resource, "0")).units
+    except QuantityError:
+        return 0
+
+
 def manifest(
     name: str,
     *,
     cpu_milli: int,
     memory: int,
     limited: bool = True,
+    offline: bool = False,
     qos_class: str = "",
     node: str = "",
     labels: dict[str, str] | None = None,
     load: Load | None = None,
 ) -> dict[str, Any]:
-    """Return a pod with one container; ``limited`` makes its limits equal its requests."""
+    """Return a pod with one container; ``limited`` makes its limits equal its requests.
+
+    An ``offline`` pod requests batch CPU (whole milli-CPU) and batch memory instead of cpu and memory.
+    """
     amounts = {"cpu": str(Quantity.of_milli(cpu_milli)), "memory": _memory(memory)}
+    if offline:
+        amounts = {BATCH_CPU: str(cpu_milli), BATCH_MEMORY: _memory(memory)}
     resources: dict[str, Any] = {"requests": amounts}
     if limited:
         resources["limits"] = dict(amounts)
@@ -86,6 +114,7 @@ def of_group(group: PodGroup, index: int, node: str) -> dict[str, Any]:
         cpu_milli=group.cpu_milli,
         memory=group.memory,
         limited=group.limited,
+        offline=group.offline,
         qos_class=group.qos_class,
         node=node,
         labels={"app": group.name, **group.labels},
@@ -98,8 +127,8 @@ def _memory(amount: int) -> str:
     return f"{amount // mebi}Mi" if amount % mebi == 0 else str(amount)
 
 
-def copies_to_fill(group: PodGroup, schedulable_milli: int) -> int:
-    """Return how many pods of the group there should be with so much schedulable CPU."""
+def copies_to_fill(group: PodGroup, schedulable_milli: int, raw_milli: int) -> int:
+    """Return how many pods of the group there should be with so much CPU; offline pods go by raw CPU."""
     if group.fill <= 0:
         return group.replicas
-    return math.floor(schedulable_milli * group.fill / group.cpu_milli)
+    return math.floor((raw_milli if group.offline else schedulable_milli) * group.fill / group.cpu_milli)

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from corewise.local.colocation import Colocation, total
+from corewise.local.living_nodes import WINDOW
 from corewise.local.measurement import NodeView, Snapshot
 from corewise.quantities import Bytes
 
@@ -24,6 +26,8 @@ class Rest:
     """Patches of nodes/status that kubelets sent."""
     node_writes: int
     """Writes of nodes that were stored, whoever sent them: what every watcher of nodes gets."""
+    publications: int = 0
+    """Those of them in which agents told what nodes offer to offline pods."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,11 @@ class Report:
     """Nodes that the manager neither brought to their ratio in time nor said why not."""
     rest_off: Rest | None = None
     rest_on: Rest | None = None
+    colocation_off: Mapping[str, Colocation] | None = None
+    """By node, for the nodes that have offline pods."""
+    colocation_on: Mapping[str, Colocation] = field(default_factory=dict)
+    nodes_not_simulated: int = 0
+    """Nodes with offline pods beyond those that are in ``colocation_on``."""
     seconds: Mapping[str, float] = field(default_factory=dict)
     memory: Mapping[str, Bytes | None] = field(default_factory=dict)
     pods_rejected: int = 0
@@ -57,7 +66,8 @@ def document(report: Report) -> dict[str, Any]:
         "source": report.source,
         "sound": report.sound,
         "notes": list(report.notes),
-        "nodes": [_node(node, off.get(node.name)) for node in report.on.nodes],
+        "nodes": [_node(report, node, off.get(node.name)) for node in report.on.nodes],
+        "colocation": _colocations(report),
         "spread": {"off": _round(report.off.spread if report.off else None), "on": _round(report.on.spread)},
         "schedulableCPUMilli": _pair(report, "schedulable"),
         "requestedCPUMilli": _pair(report, "requested"),
@@ -78,7 +88,7 @@ def _pair(report: Report, name: str) -> dict[str, int | None]:
     }
 
 
-def _node(on: NodeView, off: NodeView | None) -> dict[str, Any]:
+def _node(report: Report, on: NodeView, off: NodeView | None) -> dict[str, Any]:
     return {
         "name": on.name,
         "cpuFacts": dict(on.facts) if on.facts is not None else None,
@@ -92,7 +102,43 @@ def _node(on: NodeView, off: NodeView | None) -> dict[str, Any]:
         "pods": {"off": off.pods if off else None, "on": on.pods},
         "computePerRequestedCPU": {"off": _per_requested(off), "on": _per_requested(on)},
         "computeBaselineCPUs": {"off": _compute(off), "on": _compute(on)},
+        "colocation": _of_node(report, on.name),
         "verdict": {"reason": on.verdict.reason, "message": on.verdict.message} if on.verdict else None,
+    }
+
+
+def _colocations(report: Report) -> dict[str, Any] | None:
+    """Return the sums over the nodes that have offline pods; None without any."""
+    on = total(report.colocation_on.values())
+    if on is None:
+        return None
+    return {
+        "nodes": len(report.colocation_on),
+        "nodesNotSimulated": report.nodes_not_simulated,
+        "simulatedSeconds": int(WINDOW),
+        "off": _colocation(total((report.colocation_off or {}).values())),
+        "on": _colocation(on),
+    }
+
+
+def _of_node(report: Report, name: str) -> dict[str, Any] | None:
+    on = report.colocation_on.get(name)
+    if on is None:
+        return None
+    return {"off": _colocation((report.colocation_off or {}).get(name)), "on": _colocation(on)}
+
+
+def _colocation(of: Colocation | None) -> dict[str, Any] | None:
+    if of is None:
+        return None
+    return {
+        "onlineSlowdown": {"mean": _round(of.mean_slowdown), "worst": _round(of.worst_slowdown)},
+        "onlineCPUTimeGrowth": _round(of.stretch),
+        "onlineCPUs": _round(of.online),
+        "offlineCPUs": _round(of.offline),
+        "offeredCPUs": _round(of.offered),
+        "offlineCPUsRefused": _round(of.refused),
+        "utilization": _round(of.utilization),
     }
 
 
@@ -111,6 +157,7 @@ def _rest(rest: Rest | None) -> dict[str, float] | None:
         "seconds": round(rest.seconds, 1),
         "kubeletStatusPatchesSent": rest.status_patches,
         "nodeWritesStored": rest.node_writes,
+        "offerPublications": rest.publications,
     }
 
 

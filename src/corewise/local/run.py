@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,10 +18,11 @@ from typing import Protocol
 from corewise.kube.errors import KubeError
 from corewise.local import bootstrap, control_plane
 from corewise.local.cluster import LocalCluster, local_cluster
+from corewise.local.colocation import Colocation
 from corewise.local.kubelets import Periods
 from corewise.local.measurement import Snapshot
 from corewise.local.plan import Plan
-from corewise.local.processes import ClusterError, resident_memory
+from corewise.local.processes import ClusterError, resident_memory, running
 from corewise.local.report import Report, Rest
 from corewise.quantities import Bytes
 
@@ -48,6 +49,9 @@ class Listener(Protocol):
 
     def measured(self, snapshot: Snapshot, *, on: bool) -> None:
         """A measurement has been made."""
+
+    def colocated(self, of: Mapping[str, Colocation], *, on: bool) -> None:
+        """What online and offline pods get beside each other has been measured, on nodes that have both."""
 
     def at_rest(self) -> None:
         """Everything is in its place; the cluster runs on."""
@@ -121,15 +125,17 @@ async def _run(options: RunOptions, listener: Listener, stop: asyncio.Event) -> 
         await cluster.load()
         clock.marks["load"] = clock()
         listener.loaded(len(cluster.pods), clock())
-        off, rest_off = None, None
+        off, rest_off, beside_off = None, None, None
         if not cluster.was_on:
-            off, rest_off = await _measure_off(cluster, options, listener, clock, stop)
+            off, beside_off, rest_off = await _measure_off(cluster, options, listener, clock, stop)
             await cluster.turn_on()
             await _start_manager(cluster, options, stack)
         unsettled = await _bring_to_ratios(cluster, options, listener, clock)
         listener.measured(await cluster.snapshot(), on=True)
+        beside_on = await _colocate(cluster, listener, clock, on=True)
         listener.at_rest()
-        rest_on = await _rest_on(cluster, options, clock, stop)
+        async with running(cluster.living.run):
+            rest_on = await _rest_on(cluster, options, clock, stop)
         clock.marks["total"] = clock()
         counters = cluster.kubelets.counters
         return Report(
@@ -140,6 +146,9 @@ async def _run(options: RunOptions, listener: Listener, stop: asyncio.Event) -> 
             unsettled=tuple(unsettled),
             rest_off=rest_off,
             rest_on=rest_on,
+            colocation_off=beside_off,
+            colocation_on=beside_on,
+            nodes_not_simulated=cluster.living.left_out,
             seconds=clock.marks,
             memory=_memory(cluster),
             pods_rejected=counters.pods_rejected,
@@ -150,12 +159,24 @@ async def _run(options: RunOptions, listener: Listener, stop: asyncio.Event) -> 
 
 async def _measure_off(
     cluster: LocalCluster, options: RunOptions, listener: Listener, clock: _Clock, stop: asyncio.Event
-) -> tuple[Snapshot, Rest | None]:
+) -> tuple[Snapshot, Mapping[str, Colocation], Rest | None]:
     """Measure the cluster as it is without corewise, and count its node writes at rest, if there is time."""
     off = await cluster.snapshot()
     listener.measured(off, on=False)
+    beside = await _colocate(cluster, listener, clock, on=False)
     rest = await _rest(cluster, _rest_off_seconds(options, clock()), stop)
-    return off, rest if rest.seconds >= _SHORTEST_REST else None
+    return off, beside, rest if rest.seconds >= _SHORTEST_REST else None
+
+
+async def _colocate(
+    cluster: LocalCluster, listener: Listener, clock: _Clock, *, on: bool
+) -> Mapping[str, Colocation]:
+    """Measure what online and offline pods get beside each other."""
+    listener.progress("simulating nodes with offline pods")
+    async with clock.timed("simulateOn" if on else "simulateOff"):
+        beside = await cluster.living.measure(on=on)
+    listener.colocated(beside, on=on)
+    return beside
 
 
 async def _start_manager(cluster: LocalCluster, options: RunOptions, stack: AsyncExitStack) -> None:
@@ -209,10 +230,16 @@ async def _rest(cluster: LocalCluster, seconds: float | None, stop: asyncio.Even
     now = asyncio.get_running_loop().time
     counters = cluster.kubelets.counters
     started, patches, writes = now(), counters.status_patches, cluster.node_writes
+    publications = cluster.agents.publications
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await stop.wait()
-    return Rest(now() - started, counters.status_patches - patches, cluster.node_writes - writes)
+    return Rest(
+        now() - started,
+        counters.status_patches - patches,
+        cluster.node_writes - writes,
+        cluster.agents.publications - publications,
+    )
 
 
 def _memory(cluster: LocalCluster) -> dict[str, Bytes | None]:

@@ -1,8 +1,9 @@
 """Scenarios: a cluster described in YAML. The packaged ones are in ``scenarios/``.
 
-``nodes`` are groups of like machines, ``pods`` groups of like pods, ``config`` the data of the ConfigMap that
-turns corewise on, as an operator would write it. ``cpuModels`` adds to the catalogue, ``cpuFacts`` says by
-label which CPU the nodes of a dump have. All problems of a file are reported at once.
+``nodes`` are groups of like machines, ``pods`` groups of like pods, ``config`` the data of the ConfigMap
+that turns corewise on, as an operator would write it; labels of nodes that switch a part of it come with
+that too. ``cpuModels`` adds to the catalogue, ``cpuFacts`` says by label which CPU the nodes of a dump
+have. All problems of a file are reported at once.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from importlib.resources import files
 from pathlib import Path
 
 from corewise.local.cpu_models import CATALOGUE, CPUModel
+from corewise.local.load import Load, Shape
 from corewise.local.machines import Machine
-from corewise.local.plan import InputError, Plan, PodGroup
-from corewise.local.plant import Load
+from corewise.local.plan import SWITCHES, InputError, NodeMetadata, Plan, PodGroup
 from corewise.local.yaml_fields import REQUIRED, Fields, read_document
 from corewise.policy.configuration import Problem
 from corewise.quantities import Bytes, RawMilli
@@ -67,7 +68,22 @@ class Scenario:
             group = turn[index % len(turn)]
             machines.append(group.machine(numbers[group.template.name]))
             numbers[group.template.name] += 1
-        return Plan(f"scenario {self.name}", tuple(machines), self.config, groups=self.pods)
+        return Plan(
+            f"scenario {self.name}",
+            tuple(replace(machine, labels=_without(machine.labels)) for machine in machines),
+            self.config,
+            groups=self.pods,
+            when_on={m.name: NodeMetadata(_switches(m.labels)) for m in machines if _switches(m.labels)},
+        )
+
+
+def _switches(labels: Mapping[str, str]) -> dict[str, str]:
+    """Return the labels that turn something of corewise on: they come with its configuration."""
+    return {key: value for key, value in labels.items() if key in SWITCHES}
+
+
+def _without(labels: Mapping[str, str]) -> dict[str, str]:
+    return {key: value for key, value in labels.items() if key not in SWITCHES}
 
 
 def load_scenario(name_or_path: str) -> Scenario:
@@ -199,6 +215,7 @@ def _pod_group(fields: Fields) -> PodGroup:
     if cpu < 1:
         fields.note("a pod must request some CPU", key="cpu")
     load = fields.mapping("load")
+    offline = fields.boolean("offline", default=False)
     group = PodGroup(
         name=fields.object_name("name"),
         cpu_milli=max(1, cpu),
@@ -206,7 +223,8 @@ def _pod_group(fields: Fields) -> PodGroup:
         replicas=fields.integer("replicas", 0, low=0, high=1_000_000),
         fill=fields.number("fill", 0.0, low=0, high=1),
         limited=fields.boolean("limited", default=True),
-        qos_class=fields.choice("qosClass", "LS", allowed=_QOS),
+        offline=offline,
+        qos_class=fields.choice("qosClass", "BE" if offline else "LS", allowed=_QOS),
         load=_load(load) if load else None,
         labels=fields.texts("labels"),
     )
@@ -219,6 +237,8 @@ def _load(fields: Fields) -> Load:
     high = fields.number("high", low, low=0, high=1000)
     if high < low:
         fields.note(f"{high:g} is below low ({low:g})", key="high")
-    load = Load(low, high, fields.number("periodSeconds", 60.0, low=1, high=86_400))
+    shape = fields.choice("shape", Shape.WAVE, allowed=tuple(each.value for each in Shape))
+    known = Shape(shape) if shape in set(Shape) else Shape.WAVE
+    load = Load(low, high, fields.number("periodSeconds", 60.0, low=1, high=86_400), known)
     fields.finish()
     return load

@@ -3,31 +3,50 @@
 An absent ConfigMap or key is a configuration too: the empty one, which enables nothing. A bad key that was
 never good (the manager has just started) is *unknown*, None: nodes then keep what they have, since taking
 "unknown" for "nothing enabled" would undo everything on the restart after somebody's typing error.
+
+The keys of colocation are the agents' to follow. The manager reads them to refuse bad ones at the door, and
+to tell about those that got in.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from corewise.kube.objects import ConfigMap
 from corewise.manager.view import config_map_text
+from corewise.policy.colocation import (
+    NO_OVERSUBSCRIPTION,
+    NO_SUPPRESSION,
+    OversubscriptionConfig,
+    SuppressionConfig,
+    parse_oversubscription,
+    parse_suppression,
+)
 from corewise.policy.configuration import (
     LARGEST_AMPLIFICATION_RATIO,
     NO_AMPLIFICATION,
     NO_NORMALIZATION,
     AmplificationConfig,
     NormalizationConfig,
+    Parsed,
     Problem,
     Severity,
     node_config_conflicts,
     parse_amplification,
     parse_normalization,
 )
-from corewise.policy.names import AMPLIFICATION_KEY, NORMALIZATION_KEY
+from corewise.policy.names import (
+    AMPLIFICATION_KEY,
+    NORMALIZATION_KEY,
+    OVERSUBSCRIPTION_KEY,
+    SUPPRESSION_KEY,
+)
 from corewise.quantities import Ratio
 
-KEYS = (NORMALIZATION_KEY, AMPLIFICATION_KEY)
+T = TypeVar("T")
+KEYS = (NORMALIZATION_KEY, AMPLIFICATION_KEY, OVERSUBSCRIPTION_KEY, SUPPRESSION_KEY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +55,8 @@ class ClusterConfiguration:
 
     normalization: NormalizationConfig | None = None
     amplification: AmplificationConfig | None = None
+    oversubscription: OversubscriptionConfig | None = None
+    suppression: SuppressionConfig | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,19 +86,24 @@ def read_configuration(
 ) -> ConfigurationReading:
     """Read the ConfigMap (None: there is none) and say what is in force."""
     problems: dict[str, tuple[Problem, ...]] = {}
-    normalization: NormalizationConfig | None = NO_NORMALIZATION
-    amplification: AmplificationConfig | None = NO_AMPLIFICATION
-    text = config_map_text(config_map, NORMALIZATION_KEY)
-    if text is not None:
-        read = parse_normalization(text)
-        problems[NORMALIZATION_KEY] = read.problems
-        normalization = last_good.normalization if read.value is None else read.value
-    text = config_map_text(config_map, AMPLIFICATION_KEY)
-    if text is not None:
-        reading = parse_amplification(text, largest)
-        problems[AMPLIFICATION_KEY] = reading.problems
-        amplification = last_good.amplification if reading.value is None else reading.value
-    configuration = ClusterConfiguration(normalization, amplification)
+
+    def read(key: str, parse: Callable[[str], Parsed[T]], absent: T, last: T | None) -> T | None:
+        text = config_map_text(config_map, key)
+        if text is None:
+            return absent
+        parsed = parse(text)
+        problems[key] = parsed.problems
+        return last if parsed.value is None else parsed.value
+
+    def amplification(text: str) -> Parsed[AmplificationConfig]:
+        return parse_amplification(text, largest)
+
+    configuration = ClusterConfiguration(
+        read(NORMALIZATION_KEY, parse_normalization, NO_NORMALIZATION, last_good.normalization),
+        read(AMPLIFICATION_KEY, amplification, NO_AMPLIFICATION, last_good.amplification),
+        read(OVERSUBSCRIPTION_KEY, parse_oversubscription, NO_OVERSUBSCRIPTION, last_good.oversubscription),
+        read(SUPPRESSION_KEY, parse_suppression, NO_SUPPRESSION, last_good.suppression),
+    )
     return ConfigurationReading(configuration, config_map is not None, problems)
 
 
@@ -91,6 +117,10 @@ def conflicts(
         found[NORMALIZATION_KEY] = node_config_conflicts(configuration.normalization, nodes)
     if configuration.amplification:
         found[AMPLIFICATION_KEY] = node_config_conflicts(configuration.amplification, nodes)
+    if configuration.oversubscription:
+        found[OVERSUBSCRIPTION_KEY] = node_config_conflicts(configuration.oversubscription, nodes)
+    if configuration.suppression:
+        found[SUPPRESSION_KEY] = node_config_conflicts(configuration.suppression, nodes)
     return {key: problems for key, problems in found.items() if problems}
 
 

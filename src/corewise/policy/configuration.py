@@ -17,19 +17,12 @@ A null is an absent key. The structs are those of Koordinator, and ``defaultRati
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from corewise.policy.decoding import Decoder, Fields, Parsed, Place, Problem, Severity, did_you_mean
 from corewise.policy.json_text import read_json
-from corewise.policy.selectors import (
-    NOTHING,
-    LabelSelector,
-    Operator,
-    Requirement,
-    label_key_fault,
-    label_value_fault,
-)
+from corewise.policy.node_configs import read_node_configs
 from corewise.policy.strategies import (
     LARGEST_AMPLIFICATION_RATIO,
     LARGEST_NORMALIZATION_RATIO,
@@ -74,14 +67,13 @@ __all__ = [
 
 _NORMALIZATION_KEYS = ("enable", "ratioModel", "defaultRatio")
 _AMPLIFICATION_KEYS = ("enable", "resourceAmplificationRatio", "amplifyCapacity")
-_ENTRY_KEYS = ("name", "nodeSelector")
 _BASELINE = "the slowest CPU model is the baseline, with ratio 1.00"
 
 
 def parse_normalization(text: str) -> Parsed[NormalizationConfig]:
     """Read the value of the key ``cpu-normalization-config``."""
     decoder = Decoder(read_json(text))
-    return decoder.finish(_configuration(decoder, _NORMALIZATION_KEYS, _normalization_strategy))
+    return decoder.finish(read_node_configs(decoder, _NORMALIZATION_KEYS, _normalization_strategy))
 
 
 def parse_amplification(
@@ -93,7 +85,7 @@ def parse_amplification(
     def strategy(decoder: Decoder, fields: Fields) -> AmplificationStrategy:
         return _amplification_strategy(decoder, fields, largest)
 
-    return decoder.finish(_configuration(decoder, _AMPLIFICATION_KEYS, strategy))
+    return decoder.finish(read_node_configs(decoder, _AMPLIFICATION_KEYS, strategy))
 
 
 def node_config_conflicts(
@@ -122,21 +114,6 @@ def _conflict(config: Configuration[S], first: int, other: int, names: list[str]
         f"selects node {names[0]}{more}, as {config.node_configs[first]} does: "
         "let the selectors exclude each other",
     )
-
-
-def _configuration(
-    decoder: Decoder, keys: Iterable[str], strategy: Callable[[Decoder, Fields], S]
-) -> Configuration[S]:
-    own = tuple(keys)
-    root = decoder.fields(decoder.root, (*own, "nodeConfigs"))
-    entries = []
-    for index, place in enumerate(decoder.items(root["nodeConfigs"])):
-        fields = decoder.fields(place, (*_ENTRY_KEYS, *own))
-        line, column = decoder.position(place)
-        name = decoder.text(fields["name"]) or ""
-        selector = _node_selector(decoder, fields["nodeSelector"])
-        entries.append(NodeConfig(index, name, selector, strategy(decoder, fields), line, column))
-    return Configuration(strategy(decoder, root), tuple(entries))
 
 
 def _normalization_strategy(decoder: Decoder, fields: Fields) -> NormalizationStrategy:
@@ -177,75 +154,3 @@ def _amplification_strategy(decoder: Decoder, fields: Fields, largest: Ratio) ->
         ratios=MappingProxyType(ratios),
         amplify_capacity=decoder.flag(fields["amplifyCapacity"]),
     )
-
-
-def _node_selector(decoder: Decoder, place: Place) -> LabelSelector:
-    if place.value is None:
-        message = "no nodeSelector, so the entry selects no node: {} selects all"
-        decoder.tell(place, message, Severity.WARNING)
-        return NOTHING
-    fields = decoder.fields(place, ("matchLabels", "matchExpressions"))
-    requirements = [
-        requirement
-        for key, value in decoder.entries(fields["matchLabels"])
-        for requirement in _label(decoder, key, value)
-    ]
-    for expression in decoder.items(fields["matchExpressions"]):
-        requirements.extend(_expression(decoder, expression))
-    return LabelSelector(tuple(requirements))
-
-
-def _label(decoder: Decoder, key: Place, place: Place) -> Iterable[Requirement]:
-    name = str(key.path[-1])
-    _check_label_key(decoder, key, name)
-    value = _label_value(decoder, place)
-    return () if value is None else (Requirement(name, Operator.IN, frozenset({value})),)
-
-
-def _expression(decoder: Decoder, place: Place) -> Iterable[Requirement]:
-    fields = decoder.fields(place, ("key", "operator", "values"))
-    key = _required(decoder, fields["key"])
-    operator = _operator(decoder, fields["operator"])
-    values = [_label_value(decoder, value) for value in decoder.items(fields["values"])]
-    if key is not None:
-        _check_label_key(decoder, fields["key"], key)
-    if operator is not None and operator.takes_values != bool(values) and decoder.is_complete:
-        needs = "needs at least one value" if operator.takes_values else "takes no values"
-        decoder.tell(fields["values"], f"operator {operator} {needs}")
-    if key is None or operator is None:
-        return ()
-    return (Requirement(key, operator, frozenset(value for value in values if value is not None)),)
-
-
-def _operator(decoder: Decoder, place: Place) -> Operator | None:
-    name = _required(decoder, place)
-    if name is None:
-        return None
-    if name in tuple(Operator):
-        return Operator(name)
-    hint = did_you_mean(name, tuple(Operator)) or f": write {', '.join(Operator)}"
-    decoder.tell(place, f'"{name[:40]}" is not an operator{hint}')
-    return None
-
-
-def _required(decoder: Decoder, place: Place) -> str | None:
-    """Read a string that must be there. Of a text cut short by a fault nothing more is asked."""
-    if place.value is None and decoder.is_complete:
-        decoder.tell(place, "is missing")
-    return decoder.text(place)
-
-
-def _check_label_key(decoder: Decoder, place: Place, key: str) -> None:
-    fault = label_key_fault(key)
-    if fault:
-        decoder.tell(place, f"not a label key: {fault}")
-
-
-def _label_value(decoder: Decoder, place: Place) -> str | None:
-    if place.value is None and decoder.is_complete:
-        decoder.tell(place, 'must be a string in double quotes, not null: "" is the empty value')
-    value = decoder.text(place)
-    fault = label_value_fault(value) if value is not None else None
-    if fault:
-        decoder.tell(place, f"not a label value: {fault}")
-    return value

@@ -13,14 +13,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
-from fractions import Fraction
 from typing import Generic, TypeVar
 
+from corewise.policy.json_numbers import Form, not_a_number, shown, steps_of, two_places
 from corewise.policy.json_tree import BROKEN, Items, Located, Members, Path, Reading, Value, path_text
-from corewise.quantities import Ratio, RatioError
+from corewise.quantities import WHOLE, Ratio, Share
 
 T = TypeVar("T")
-_LONGEST_SHOWN = 40
+E = TypeVar("E", bound=StrEnum)
 
 
 class Severity(StrEnum):
@@ -149,25 +149,53 @@ class Decoder:
         self.tell(place, f"must be true or false, without quotes, not {shown(place.value)}")
         return None
 
+    def choice(self, place: Place, choices: type[E]) -> E | None:
+        """Read one of the values of an enum."""
+        word = self.text(place)
+        known = [each.value for each in choices]
+        if word is None or word in known:
+            return None if word is None else choices(word)
+        hint = did_you_mean(word, known) or f": write {' or '.join(known)}"
+        self.tell(place, f"{shown(word)} means nothing here{hint}")
+        return None
+
     def ratio(self, place: Place, smallest: Ratio, largest: Ratio, hint: str = "") -> Ratio | None:
         """Read a JSON number with at most two decimal places in ``smallest``..``largest``."""
+        form = Form(f"{smallest}..{largest}", 2, two_places, hint)
+        hundredths = self._number(place, Decimal(str(smallest)), Decimal(str(largest)), form)
+        return None if hundredths is None else Ratio(hundredths)
+
+    def share(
+        self, place: Place, smallest: Share, largest: Share = WHOLE, *, places: int = 4, hint: str = ""
+    ) -> Share | None:
+        """Read a JSON number with at most ``places`` decimal places in ``smallest``..``largest``."""
+        form = Form(f"{smallest}..{largest}", places, lambda text: str(Share.parse(text)), hint)
+        steps = self._number(place, Decimal(str(smallest)), Decimal(str(largest)), form)
+        return None if steps is None else Share(steps * 10 ** (4 - places))
+
+    def whole(self, place: Place, smallest: int, largest: int, hint: str = "") -> int | None:
+        """Read a whole JSON number in ``smallest``..``largest``."""
+        form = Form(f"{smallest}..{largest}", 0, lambda text: str(int(text)), hint)
+        return self._number(place, Decimal(smallest), Decimal(largest), form)
+
+    def _number(self, place: Place, low: Decimal, high: Decimal, form: Form) -> int | None:
+        """Return the number in units of its last decimal place."""
         if place.is_empty:
             return None
-        allowed = f"{smallest}..{largest}"
         if not isinstance(place.value, Decimal):
-            self.tell(place, f"{_not_a_number(place.value)} in {allowed}")
+            self.tell(place, f"{not_a_number(place.value, form)} in {form.allowed}")
             return None
-        low, high = Decimal(str(smallest)), Decimal(str(largest))
         if not low <= place.value <= high:
-            why = f": {hint}" if hint and place.value < low else ""
-            self.tell(place, f"{shown(place.value)} is outside {allowed}{why}")
+            why = f": {form.hint}" if form.hint and place.value < low else ""
+            self.tell(place, f"{shown(place.value)} is outside {form.allowed}{why}")
             return None
-        hundredths = Fraction(place.value) * 100
-        if hundredths.denominator != 1:
-            near = Ratio(round(hundredths))
-            self.tell(place, f"{shown(place.value)} has more than two decimal places: write {near}")
+        steps = steps_of(place.value, form.places)
+        if steps.denominator != 1:
+            near = form.printed(str(Decimal(round(steps)).scaleb(-form.places)))
+            more = f"has more than {form.described}" if form.places else "is not a whole number"
+            self.tell(place, f"{shown(place.value)} {more}: write {near}")
             return None
-        return Ratio(int(hundredths))
+        return int(steps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,33 +215,3 @@ def did_you_mean(word: str, known: Iterable[str], closeness: float = 0.6) -> str
     by_lower = {name.lower(): name for name in known}
     nearest = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=closeness)
     return f': did you mean "{by_lower[nearest[0]]}"?' if nearest else ""
-
-
-def shown(value: Value) -> str:
-    """Print a JSON value for a message, at no great length."""
-    match value:
-        case Members():
-            return "an object"
-        case Items():
-            return "a list"
-        case bool():
-            return str(value).lower()
-        case str():
-            return f'"{value[:_LONGEST_SHOWN]}"'
-        case _:
-            return str(value)[:_LONGEST_SHOWN]
-
-
-def _not_a_number(value: Value) -> str:
-    if not isinstance(value, str):
-        return f"must be a number, not {shown(value)}: write one"
-    text = value.strip()
-    try:
-        return f"{shown(value)} is text: write the number without quotes, {Ratio.parse(text)},"
-    except RatioError:
-        pass
-    with_point = text.replace(",", ".")
-    try:
-        return f"{shown(value)} is text, and has a comma: write the number {Ratio.parse(with_point)},"
-    except RatioError:
-        return f"{shown(value)} is not a number: write one with at most two decimal places"

@@ -105,7 +105,10 @@ CHANGES_UNDONE = _counter(
     "Amplified amounts set by a writer other than the node's kubelet, and undone.",
 )
 CONFIG_VALID = _gauge(
-    "corewise_config_valid", "1 if this key of the ConfigMap is without errors or absent, else 0.", "key"
+    "corewise_config_valid",
+    "1 if this key of the ConfigMap is without errors or absent, else 0.",
+    "key",
+    by=f"{MANAGER}, {AGENT}",
 )
 CERTIFICATE_EXPIRY = _gauge(
     "corewise_certificate_expiry_timestamp_seconds", "When the webhooks' serving certificate expires."
@@ -193,10 +196,127 @@ TOPOLOGY_WRITES = _counter(
 AGENT_LOOP_SECONDS = Metric(
     "corewise_agent_loop_duration_seconds",
     MetricType.HISTOGRAM,
-    "Time that one round of a loop took (quotas, topology).",
+    "Time that one round of a loop took (quotas, topology, oversubscription).",
     ("loop",),
     (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 2.0),
     AGENT,
+)
+
+OVERSUBSCRIPTION_STATE = _gauge(
+    "corewise_oversubscription_state",
+    "1 for the state that the offer is in (fresh, frozen, withdrawn), 0 for the others; no series while "
+    "oversubscription is off.",
+    "state",
+    by=AGENT,
+)
+OVERSUBSCRIPTION_ALLOCATABLE_CPU = _gauge(
+    "corewise_oversubscription_allocatable_cpu_cores",
+    "Allocatable CPU that the offer is computed from, raw.",
+    by=AGENT,
+)
+OVERSUBSCRIPTION_USED_CPU = _gauge(
+    "corewise_oversubscription_used_cpu_cores",
+    "CPU that work (online, offline) used in the last sample, raw. Online is everything but the "
+    "BestEffort slice.",
+    "work",
+    by=AGENT,
+)
+OVERSUBSCRIPTION_PINNED_CPU = _gauge(
+    "corewise_oversubscription_pinned_cpu_cores",
+    "CPU counted as used in the last sample because CPUSet pods own it, beyond what they used; raw.",
+    by=AGENT,
+)
+OVERSUBSCRIPTION_OFFERED_CPU = _gauge(
+    "corewise_oversubscription_offered_cpu_cores", "CPU offered to offline pods, raw, smoothed.", by=AGENT
+)
+OVERSUBSCRIPTION_PUBLISHED_CPU = _gauge(
+    "corewise_oversubscription_published_cpu_cores",
+    "CPU that the Node shows as kubernetes.io/batch-cpu, normalized: raw x normalization ratio.",
+    by=AGENT,
+)
+OVERSUBSCRIPTION_USED_MEMORY = _gauge(
+    "corewise_oversubscription_used_memory_bytes",
+    "Working set of work (online, offline) in the last sample.",
+    "work",
+    by=AGENT,
+)
+OVERSUBSCRIPTION_OFFERED_MEMORY = _gauge(
+    "corewise_oversubscription_offered_memory_bytes", "Memory offered to offline pods, smoothed.", by=AGENT
+)
+OVERSUBSCRIPTION_LAST_SAMPLE = _gauge(
+    "corewise_oversubscription_last_sample_timestamp_seconds",
+    "When the last good sample was taken.",
+    by=AGENT,
+)
+OVERSUBSCRIPTION_SAMPLES_MISSED = _tally(
+    "corewise_oversubscription_samples_missed_total",
+    "Samples that could not be taken or were not believable, by what was wrong (unreadable, clock, stale, "
+    "backwards, absurd).",
+    "reason",
+    by=AGENT,
+)
+OVERSUBSCRIPTION_WRITES = _counter(
+    "corewise_oversubscription_writes_total",
+    "Writes of the offer to the Node's status, by result (ok, conflict, error).",
+    "result",
+    by=AGENT,
+)
+OFFLINE_PODS = _gauge(
+    "corewise_offline_pods",
+    "Pods in the BestEffort slice, by kind (offline: they request batch-cpu; native: they request nothing).",
+    "kind",
+    by=AGENT,
+)
+SUPPRESSION_ENABLED = _gauge(
+    "corewise_suppression_enabled",
+    "1 for the mode of suppression in force (besteffort-quota, per-pod-quota); no series while it is off.",
+    "mode",
+    by=AGENT,
+)
+SUPPRESSION_QUOTA = _gauge(
+    "corewise_suppression_quota_cpu_cores",
+    "Quota of all offline pods together, raw; no series while they have none.",
+    by=AGENT,
+)
+SUPPRESSION_TARGET = _gauge(
+    "corewise_suppression_target_cpu_cores",
+    "Quota that the steps lead to, raw; no series while there is no target.",
+    by=AGENT,
+)
+SUPPRESSION_ADJUSTMENTS = _tally(
+    "corewise_suppression_adjustments_total",
+    "Changes of a quota by suppression, by direction (down, up).",
+    "direction",
+    by=AGENT,
+)
+SUPPRESSION_REPAIRS = _tally(
+    "corewise_suppression_repairs_total",
+    "Quotas of suppression that somebody else had changed, and that were put right.",
+    by=AGENT,
+)
+SUPPRESSION_AT_FLOOR = _gauge(
+    "corewise_suppression_at_floor",
+    "1 while the slice (per-pod-quota: every offline pod) has its smallest quota, else 0.",
+    by=AGENT,
+)
+SUPPRESSION_SLICE_MISSING = _gauge(
+    "corewise_suppression_slice_missing",
+    "1 while suppression is on and kubelet's BestEffort cgroup is not there, else 0.",
+    by=AGENT,
+)
+SUPPRESSION_TASK = _gauge(
+    "corewise_suppression_task",
+    "1 for the task that runs (suppressing, recovering), 0 for the other.",
+    "task",
+    by=AGENT,
+)
+SUPPRESSION_UTILIZATION = _gauge(
+    "corewise_suppression_node_utilization_ratio",
+    "CPU used on the node / its raw capacity, over the last interval; 0 to 1.",
+    by=AGENT,
+)
+SUPPRESSION_PODS = _gauge(
+    "corewise_suppression_suppressed_pods", "Offline pods whose own quota is below their limit.", by=AGENT
 )
 
 METRICS: tuple[Metric, ...] = (
@@ -236,6 +356,28 @@ METRICS: tuple[Metric, ...] = (
     NRI_DIVIDED,
     TOPOLOGY_WRITES,
     AGENT_LOOP_SECONDS,
+    OVERSUBSCRIPTION_STATE,
+    OVERSUBSCRIPTION_ALLOCATABLE_CPU,
+    OVERSUBSCRIPTION_USED_CPU,
+    OVERSUBSCRIPTION_PINNED_CPU,
+    OVERSUBSCRIPTION_OFFERED_CPU,
+    OVERSUBSCRIPTION_PUBLISHED_CPU,
+    OVERSUBSCRIPTION_USED_MEMORY,
+    OVERSUBSCRIPTION_OFFERED_MEMORY,
+    OVERSUBSCRIPTION_LAST_SAMPLE,
+    OVERSUBSCRIPTION_SAMPLES_MISSED,
+    OVERSUBSCRIPTION_WRITES,
+    OFFLINE_PODS,
+    SUPPRESSION_ENABLED,
+    SUPPRESSION_QUOTA,
+    SUPPRESSION_TARGET,
+    SUPPRESSION_ADJUSTMENTS,
+    SUPPRESSION_REPAIRS,
+    SUPPRESSION_AT_FLOOR,
+    SUPPRESSION_SLICE_MISSING,
+    SUPPRESSION_TASK,
+    SUPPRESSION_UTILIZATION,
+    SUPPRESSION_PODS,
 )
 
 

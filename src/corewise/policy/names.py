@@ -19,6 +19,8 @@ RAW_ALLOCATABLE = "node.koordinator.sh/raw-allocatable"
 AMPLIFIED = "node.corewise.io/amplified"
 AMPLIFICATION_ORIGINAL = "node.corewise.io/resource-amplification-ratio-original"
 ALLOW_UNSAFE_CHANGE = "node.corewise.io/allow-unsafe-amplification-change"
+OVERSUBSCRIPTION = "volcano.sh/oversubscription"
+OFFLINE_REPORT = "node.corewise.io/oversubscription"
 
 # NodeResourceTopology
 CPU_BASIC_INFO = "node.koordinator.sh/cpu-basic-info"
@@ -38,6 +40,8 @@ CONFIG_NAME = "slo-controller-config"
 CONFIG_NAMESPACE = "koordinator-system"
 NORMALIZATION_KEY = "cpu-normalization-config"
 AMPLIFICATION_KEY = "resource-amplification-config"
+OVERSUBSCRIPTION_KEY = "oversubscription-config"
+SUPPRESSION_KEY = "cpu-suppression-config"
 
 BATCH_CPU = "kubernetes.io/batch-cpu"
 BATCH_MEMORY = "kubernetes.io/batch-memory"
@@ -138,6 +142,24 @@ TABLE: tuple[Name, ...] = (
         "Lets a ratio be lowered or removed although the node's pods no longer fit then.",
     ),
     Name(
+        OVERSUBSCRIPTION,
+        Kind.LABEL,
+        _NODE,
+        "`true` or `false`",
+        "user",
+        "Whether the node offers to offline pods what online pods leave idle. Absent is `false`; any other "
+        "value changes nothing, and is complained about.",
+    ),
+    Name(
+        OFFLINE_REPORT,
+        Kind.ANNOTATION,
+        _NODE,
+        'JSON, `{"time":"...","state":"fresh","offeredMilli":12000,...}`',
+        "agent",
+        "What the offer was computed from and what came of it, in physical milli-CPU and bytes: for "
+        "`corewise top` and `corewise explain suppression`. Nothing decides by it.",
+    ),
+    Name(
         CPU_BASIC_INFO,
         Kind.ANNOTATION,
         _TOPOLOGY,
@@ -226,6 +248,25 @@ TABLE: tuple[Name, ...] = (
         "JSON: `enable`, `resourceAmplificationRatio`, `amplifyCapacity`, `nodeConfigs`",
         "user",
         "The original amplification ratios of cpu and memory; 1.00 to 10.00.",
+    ),
+    Name(
+        OVERSUBSCRIPTION_KEY,
+        Kind.CONFIG_KEY,
+        _CONFIG_MAP,
+        "JSON: `ratio`, `intervalSeconds`, `nodeConfigs`",
+        "user",
+        "Which part of what online pods leave idle is offered (0.00 to 1.00, default 0.60), and how often it "
+        "is computed (1 to 60 seconds, default 10).",
+    ),
+    Name(
+        SUPPRESSION_KEY,
+        Kind.CONFIG_KEY,
+        _CONFIG_MAP,
+        "JSON: `enabled`, `mode`, `adjustStep`, `fastSuppress`, `onAgentStop`, `highThreshold`, "
+        "`lowThreshold`, `recoverThreshold`, `adjustQuotaStep`, `adjustPodNum`, `nodeConfigs`",
+        "user",
+        "How offline pods are held back: `besteffort-quota` (default) or `per-pod-quota`. Without the "
+        "key they are not.",
     ),
     Name(
         BATCH_CPU,

@@ -64,6 +64,42 @@ class Reason(StrEnum):
     QUOTA_BOUNDED_BY_PARENT = "QuotaBoundedByParent"
     QUOTA_DRIFT_REPAIRED = "QuotaDriftRepaired"
 
+    # weights, CPU sets and memory limits of cgroups
+    SETTING_RESTORED = "SettingRestored"
+    SETTING_BOUNDED_BY_PARENT = "SettingBoundedByParent"
+    SETTING_DRIFT_REPAIRED = "SettingDriftRepaired"
+
+    # oversubscription: what is offered to offline pods
+    OFFER_FROM_IDLE = "OfferFromIdle"
+    OFFER_LESS_PINNED = "OfferLessPinned"
+    OFFER_NOTHING_IDLE = "OfferNothingIdle"
+    OFFER_RATIO_ZERO = "OfferRatioZero"
+    OFFER_FROZEN = "OfferFrozen"
+    OFFER_WITHDRAWN = "OfferWithdrawn"
+    OVERSUBSCRIPTION_OFF = "OversubscriptionOff"
+    OVERSUBSCRIPTION_LABEL_INVALID = "OversubscriptionLabelInvalid"
+    SAMPLE_MISSED = "SampleMissed"
+
+    # suppression: one quota for all offline pods
+    SUPPRESSION_OFF = "SuppressionOff"
+    SUPPRESSION_AT_TARGET = "SuppressionAtTarget"
+    SUPPRESSION_AT_FLOOR = "SuppressionAtFloor"
+    SUPPRESSION_STEPPED_DOWN = "SuppressionSteppedDown"
+    SUPPRESSION_STEPPED_UP = "SuppressionSteppedUp"
+    SUPPRESSION_FAST = "SuppressionFast"
+    SLICE_MISSING = "SliceMissing"
+    SLICE_UNREADABLE = "SliceUnreadable"
+
+    # suppression: a quota for each offline pod
+    UTILIZATION_HIGH = "UtilizationHigh"
+    UTILIZATION_LOW = "UtilizationLow"
+    UTILIZATION_BETWEEN = "UtilizationBetween"
+    NOTHING_ADJUSTABLE = "NothingAdjustable"
+
+    # offline pods' own limits
+    BATCH_LIMIT_APPLIED = "BatchLimitApplied"
+    BATCH_AMOUNT_TINY = "BatchAmountTiny"
+
     @property
     def text(self) -> ReasonText:
         """What the code means, what to do about it, and whether it is a warning."""
@@ -246,6 +282,122 @@ _QUOTAS = {
     ),
 }
 
+_OFFER = {
+    Reason.OFFER_FROM_IDLE: ReasonText(
+        "Offline pods are offered the ratio of what online work leaves idle of the node's allocatable CPU."
+    ),
+    Reason.OFFER_LESS_PINNED: ReasonText(
+        "CPUSet pods use less than they request. Their CPUs cannot be lent, so what they request counts, and "
+        "the offer is that much smaller."
+    ),
+    Reason.OFFER_NOTHING_IDLE: ReasonText(
+        "Online work, with what CPUSet pods request, takes all of the node's allocatable CPU: nothing is "
+        "offered, and offline pods keep the smallest quota."
+    ),
+    Reason.OFFER_RATIO_ZERO: ReasonText(
+        "The ratio of oversubscription is 0.00, so nothing is offered.",
+        "Raise ratio in the key oversubscription-config of the ConfigMap slo-controller-config, if offline "
+        "pods are meant to run on the node.",
+    ),
+    Reason.OFFER_FROZEN: _warning(
+        "Three or more samples of usage are missing in a row: the last offer stays.",
+        "See the agent's log for why usage cannot be read. After 15 minutes without a sample nothing is "
+        "offered any more.",
+    ),
+    Reason.OFFER_WITHDRAWN: _warning(
+        "There was no sample of usage for 15 minutes: nothing is offered until there is one.",
+        "See the agent's log for why usage cannot be read.",
+    ),
+    Reason.OVERSUBSCRIPTION_OFF: ReasonText(
+        "The node's label does not turn oversubscription on: nothing is offered, and nothing is suppressed.",
+        'Label the node volcano.sh/oversubscription: "true" if offline pods are meant to run on it.',
+    ),
+    Reason.OVERSUBSCRIPTION_LABEL_INVALID: _warning(
+        "The label that turns oversubscription on is neither true nor false; what was in force stays.",
+        'Set volcano.sh/oversubscription to "true" or "false", or remove it.',
+    ),
+    Reason.SAMPLE_MISSED: _warning(
+        "Usage could not be measured in one interval. What is missing is not zero: the offer stays.",
+        "Nothing, if it is one. The message tells what could not be read, or made no sense.",
+    ),
+}
+
+_SUPPRESSION = {
+    Reason.SUPPRESSION_OFF: ReasonText(
+        "Suppression is not configured, or disabled, for the node: offline pods have the quotas of kubelet.",
+        "Set the key cpu-suppression-config of the ConfigMap slo-controller-config to {} to turn it on.",
+    ),
+    Reason.SUPPRESSION_AT_TARGET: ReasonText("The quota of all offline pods is the amount offered."),
+    Reason.SUPPRESSION_AT_FLOOR: ReasonText(
+        "Nothing, or next to nothing, is offered: all offline pods together have the smallest quota, 1000 us "
+        "of each period."
+    ),
+    Reason.SUPPRESSION_STEPPED_DOWN: ReasonText(
+        "The quota of all offline pods is above the amount offered and came down by one step (adjustStep)."
+    ),
+    Reason.SUPPRESSION_STEPPED_UP: ReasonText(
+        "The quota of all offline pods is below the amount offered and went up by one step (adjustStep)."
+    ),
+    Reason.SUPPRESSION_FAST: ReasonText(
+        "The quota of all offline pods came down to the amount offered at once, as fastSuppress asks."
+    ),
+    Reason.SLICE_MISSING: _warning(
+        "The node has no cgroup of BestEffort pods, so there is nothing to hold back.",
+        "Nothing, if kubelet has just started: it is looked for again at each interval. Else see whether the "
+        "agent finds kubelet's cgroups: corewise agent --help.",
+    ),
+    Reason.SLICE_UNREADABLE: _warning(
+        "The quota of the cgroup of BestEffort pods cannot be read or written; it stays as it is.",
+        "See what the message names. It is tried again at each interval.",
+    ),
+    Reason.UTILIZATION_HIGH: ReasonText(
+        "The node's CPU utilization rose above highThreshold and is not below lowThreshold yet: quotas of "
+        "offline pods are lowered, the least suppressed first."
+    ),
+    Reason.UTILIZATION_LOW: ReasonText(
+        "The node's CPU utilization fell below recoverThreshold and is not above lowThreshold yet: quotas of "
+        "offline pods are raised, the most suppressed first."
+    ),
+    Reason.UTILIZATION_BETWEEN: ReasonText(
+        "The node's CPU utilization calls for no change of offline pods' quotas."
+    ),
+    Reason.NOTHING_ADJUSTABLE: ReasonText(
+        "Offline pods' quotas should change, but every one is at its end: at 10 % of the limit, at the "
+        "limit, or without a limit."
+    ),
+    Reason.BATCH_LIMIT_APPLIED: ReasonText(
+        "The cgroup has the weight, quota or memory limit that the offline pod's kubernetes.io/batch-cpu and "
+        "kubernetes.io/batch-memory ask for; kubelet knows neither."
+    ),
+    Reason.BATCH_AMOUNT_TINY: _warning(
+        "An offline pod asks for less than 1 % of a CPU. kubernetes.io/batch-cpu counts in thousandths of a "
+        "CPU: 8 CPUs are 8000.",
+        "Write the amount in thousandths in the pod's kubernetes.io/batch-cpu.",
+    ),
+}
+
+_SETTINGS = {
+    Reason.SETTING_RESTORED: ReasonText("Nobody sets this any more: what was there before was put back."),
+    Reason.SETTING_BOUNDED_BY_PARENT: ReasonText(
+        "On cgroup v1 the CPUs and memory nodes of a cgroup are among its parent's, and the parent has fewer "
+        "than were there before; they come back with the parent's."
+    ),
+    Reason.SETTING_DRIFT_REPAIRED: ReasonText(
+        "Somebody else had changed a weight, CPU set or memory limit that corewise sets; it was put back.",
+        "Find out who else writes to this node's cgroups, if this comes again and again.",
+    ),
+}
+
 REASONS: Mapping[Reason, ReasonText] = MappingProxyType(
-    {**_NORMALIZATION, **_CONFIGURATION, **_RATIO, **_SAFETY, **_STATUS, **_QUOTAS}
+    {
+        **_NORMALIZATION,
+        **_CONFIGURATION,
+        **_RATIO,
+        **_SAFETY,
+        **_STATUS,
+        **_QUOTAS,
+        **_SETTINGS,
+        **_OFFER,
+        **_SUPPRESSION,
+    }
 )

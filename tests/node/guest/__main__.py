@@ -16,7 +16,7 @@ from pathlib import Path
 
 from corewise.kernel.cgroups.files import CgroupFiles
 from corewise.kernel.cgroups.layout import find_layout
-from node.guest import hardware, hybrid, loads, pods, writing
+from node.guest import hardware, hybrid, loads, pods, settings, writing
 from node.guest.records import Report
 
 LONGEST = 1140
@@ -35,6 +35,7 @@ def main(report: Report, *, with_agent: bool) -> None:
         tree = pods.TREES[0]
         loads.measure(report, tree, files)
         writing.die(report, tree, files)
+        settings.observe(report, tree, files)
         writing.meet_faults(report, tree, files)
         writing.ask_kernel(report, tree)
     if with_agent:

@@ -114,7 +114,7 @@ def make_cgroup(path: str) -> None:
     """Make a cgroup and those above it, which hand the controllers of the CPU down."""
     directory = MOUNT
     for part in path.strip("/").split("/"):
-        (directory / "cgroup.subtree_control").write_text("+cpu +cpuset")
+        (directory / "cgroup.subtree_control").write_text("+cpu +cpuset +memory")
         directory /= part
         directory.mkdir(exist_ok=True)
 

@@ -76,6 +76,16 @@ class Deaths(msgspec.Struct, frozen=True):
     outcomes: list[dict[str, str]]
 
 
+class Settings(msgspec.Struct, frozen=True):
+    """Files of a pod and its containers by role and name, and the report of the writer of settings."""
+
+    shown: dict[str, str]
+    written: int
+    refused: int
+    drifted: int
+    problems: list[str]
+
+
 class Spell(msgspec.Struct, frozen=True):
     """CPU time used in a while, how long that was on the monotonic clock (ns), and what the bandwidth did."""
 

@@ -86,24 +86,27 @@ class CgroupFiles:
             raise Malformed(path, f"not text: {content[:40]!r}") from None
 
     def write(self, cgroup: str, file: str, text: str) -> None:
-        """Write a value in one call.
+        """Write a value in one call: an empty one as an empty line, or the kernel would see nothing.
 
         Raises:
             KernelError: among them Refused, ReadOnly, Vanished and Busy.
         """
+        opened = False
 
         def put(descriptor: int) -> None:
+            nonlocal opened
+            opened = True
             if os.fstat(descriptor).st_size:
                 shown = _as_shown(file, self.read(cgroup, file), text).encode()
                 os.pwrite(descriptor, shown, 0)
                 os.ftruncate(descriptor, len(shown))
             else:
-                os.write(descriptor, text.encode())
+                os.write(descriptor, text.encode() or b"\n")
 
         try:
             self._with(cgroup, file, os.O_WRONLY, put)
         except OSError as error:
-            raise writing_error(self._path(cgroup, file), error, value=text) from error
+            raise writing_error(self._path(cgroup, file), error, value=text, opened=opened) from error
 
     def exists(self, cgroup: str) -> bool:
         """Whether there is such a cgroup in the hierarchy of the cpu controller."""

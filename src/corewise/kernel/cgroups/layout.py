@@ -23,7 +23,7 @@ from pathlib import Path
 
 from corewise.kernel.errors import LayoutUnknown
 
-CONTROLLERS = ("cpu", "cpuacct", "cpuset")
+CONTROLLERS = ("cpu", "cpuacct", "cpuset", "memory")
 """The controllers that corewise reads or writes."""
 
 _SHAPE = "sys/fs/cgroup"

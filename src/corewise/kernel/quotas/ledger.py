@@ -16,7 +16,9 @@ from dataclasses import dataclass, field
 
 from corewise.actions import WriteQuota
 from corewise.kernel.cgroups.cpu import SMALLEST_QUOTA, Bandwidth
-from corewise.kernel.quotas.entries import Amount, Entry, Held, Opened, Released, Wrote
+from corewise.kernel.writing.entries import Amount, Entry, Held
+from corewise.kernel.writing.pen import Writing
+from corewise.kernel.writing.replay import still_held
 from corewise.quantities import Microseconds
 
 
@@ -24,9 +26,8 @@ from corewise.quantities import Microseconds
 class Hold:
     """One cgroup.
 
-    ``wrote`` has the old and new text last written to each file: what is ours and no drift. ``refused`` is
-    the write that failed last: file, old, new. ``entered``: the journal knows of the hold, ``changed``: but
-    not the latest. ``rebased``: kubelet changed its mind, so another value in the file is no drift.
+    ``wrote``, ``refused``, ``entered`` and ``changed`` are as in :class:`Holding`. ``rebased``: kubelet
+    changed its mind, so another value in the file is no drift.
     """
 
     base: Bandwidth
@@ -35,7 +36,7 @@ class Hold:
     found: bool = False
     causes: dict[str, WriteQuota] = field(default_factory=dict)
     wrote: dict[str, tuple[str, str]] = field(default_factory=dict)
-    refused: tuple[str, ...] | None = None
+    refused: Writing | None = None
     entered: bool = False
     changed: bool = True
     rebased: bool = False
@@ -53,7 +54,7 @@ class Hold:
         self.causes[action.owner] = action
 
     def drifted(self, file: str, text: str) -> bool:
-        """Whether somebody else wrote what a file shows: it is neither old nor new of our last write."""
+        """Whether somebody else wrote what a file shows: it is not what we last wrote."""
         return file in self.wrote and text not in self.wrote[file]
 
     @property
@@ -111,11 +112,10 @@ class Hold:
         """Whether nobody bounds the cgroup and its base is what it has."""
         return not self.bounds and bandwidth.quota == self.wanted(bandwidth.period)
 
-    def entry(self, cgroup: str, time: float, *, anew: bool = False) -> Held:
-        """Return what the journal is to say; ``anew`` if the file has nothing of it yet."""
+    def entry(self, cgroup: str, time: float) -> Held:
+        """Return what the journal is to say."""
         bounds = {owner: _amount(self.bounds[owner]) for owner in sorted(self.bounds)}
-        wrote = self.wrote if anew else {}
-        return Held(time, cgroup, _amount(self.base), self.base_burst, bounds, self.found, wrote)
+        return Held(time, cgroup, _amount(self.base), self.base_burst, bounds, self.found)
 
     def _quotas(self, period: Microseconds) -> Iterator[Microseconds | None]:
         for amount in self.bounds.values() or (self.base,):
@@ -127,24 +127,9 @@ class Ledger(dict[str, Hold]):
 
     @classmethod
     def of(cls, entries: Iterable[Entry]) -> Ledger:
-        """Rebuild what the last boot in a journal holds."""
-        ledger = cls()
-        boot: str | None = None
-        for entry in entries:
-            match entry:
-                case Opened():
-                    if entry.boot != boot:
-                        ledger.clear()
-                    boot = entry.boot
-                case Held():
-                    ledger._hold(entry)
-                case Wrote() if entry.cgroup in ledger:
-                    ledger[entry.cgroup].wrote[entry.file] = entry.old, entry.new
-                case Released():
-                    ledger.pop(entry.cgroup, None)
-                case _:
-                    pass
-        return ledger
+        """Rebuild what a journal holds of quotas."""
+        held = (each for each in still_held(entries) if isinstance(each, Held))
+        return cls({each.cgroup: _hold(each) for each in held})
 
     def bound(self, action: WriteQuota) -> None:
         """Take over what an owner wants of a cgroup."""
@@ -170,17 +155,17 @@ class Ledger(dict[str, Hold]):
             if hold.changed and (hold.entered or cgroup in about_to_be or hold.differs_from_base)
         }
 
-    def _hold(self, entry: Held) -> None:
-        known = self.get(entry.cgroup)
-        self[entry.cgroup] = Hold(
-            base=_bandwidth(entry.base),
-            base_burst=None if entry.base_burst is None else Microseconds(entry.base_burst),
-            bounds={owner: _bandwidth(amount) for owner, amount in entry.bounds.items()},
-            found=entry.found,
-            wrote=dict(entry.wrote) or (known.wrote if known else {}),
-            entered=True,
-            changed=False,
-        )
+
+def _hold(entry: Held) -> Hold:
+    return Hold(
+        base=_bandwidth(entry.base),
+        base_burst=None if entry.base_burst is None else Microseconds(entry.base_burst),
+        bounds={owner: _bandwidth(amount) for owner, amount in entry.bounds.items()},
+        found=entry.found,
+        wrote=dict(entry.wrote),
+        entered=True,
+        changed=False,
+    )
 
 
 def _amount(bandwidth: Bandwidth) -> Amount:

@@ -12,10 +12,11 @@ So parent >= child holds after every single write. v2 has no such rule; the orde
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from corewise.kernel.cgroups.cpu import Bandwidth
+from corewise.kernel.cgroups.paths import ancestors, depth
 from corewise.quantities import Microseconds
 
 
@@ -44,18 +45,6 @@ class Step:
     @property
     def changes_burst(self) -> bool:
         return self.burst is not None and self.burst != self.burst_before
-
-
-def ancestors(cgroup: str) -> Iterator[str]:
-    """Yield the paths above a cgroup, nearest first, up to "/"."""
-    while cgroup != "/":
-        cgroup = cgroup.rpartition("/")[0] or "/"
-        yield cgroup
-
-
-def depth(cgroup: str) -> int:
-    """Return how far a cgroup stands below "/"."""
-    return 0 if cgroup == "/" else cgroup.count("/")
 
 
 def within_parents(

@@ -26,7 +26,6 @@ runtime asks for divided quotas (NRI), or bound the containers alone.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Mapping
 
 from corewise.actions import QuotaOwner, WriteQuota
@@ -40,21 +39,15 @@ from corewise.kernel.cgroups.cpu import (
 )
 from corewise.kernel.cgroups.files import Files
 from corewise.kernel.cgroups.layout import Version
+from corewise.kernel.cgroups.paths import ancestors
 from corewise.kernel.errors import JournalError, KernelError, Missing, Refused
-from corewise.kernel.quotas.journal import Log
 from corewise.kernel.quotas.ledger import Hold, Ledger
-from corewise.kernel.quotas.order import Step, ancestors, in_order, within_parents
-from corewise.kernel.quotas.pen import Pen, Point, Writing
-from corewise.kernel.quotas.report import Counts, Report, Written
+from corewise.kernel.quotas.order import Step, in_order, within_parents
+from corewise.kernel.writing.journal import Log
+from corewise.kernel.writing.pen import ROUNDS, Hook, Pen, Point, Writing, go_on
+from corewise.kernel.writing.report import Counts, Report, Written
 from corewise.policy.reasons import Reason
 from corewise.quantities import Microseconds
-
-ROUNDS = 3
-"""How often the order is worked out in one call. Two suffice unless somebody writes at the same time."""
-
-
-def go_on(_point: Point, _cgroup: str) -> None:
-    """Let no fault strike."""
 
 
 class QuotaWriter:
@@ -69,12 +62,11 @@ class QuotaWriter:
         log: Log,
         *,
         now: Callable[[], float],
-        at: Callable[[Point, str], None] = go_on,
+        at: Hook = go_on,
     ) -> None:
         self._files = files
         self._pen = Pen(files, log, now, at)
         self._at = at
-        self._turn = threading.Lock()
         self._ledger = Ledger.of(log.entries())
         self._quota_file = quota_file(files.version)
         self._burst_file = burst_file(files.version)
@@ -91,12 +83,26 @@ class QuotaWriter:
         """What is bounded, by cgroup."""
         return self._ledger
 
+    def applied(self, cgroup: str, present: Bandwidth) -> Microseconds | None:
+        """Return the quota last applied to a cgroup, for the period that it has; None: no limit, or nothing.
+
+        ``present`` is what the cgroup shows. If somebody else has changed it, it is what the owners wanted
+        last. It is known from the journal, too, after a restart.
+        """
+        hold = self._ledger.get(cgroup)
+        if hold is None or not hold.bounds or self._quota_file not in hold.wrote:
+            return None
+        foreign_period = any(bound.period != present.period for bound in hold.bounds.values())
+        if foreign_period or hold.drifted(self._quota_file, self._text(present.quota)):
+            return hold.wanted(present.period)
+        return present.quota
+
     def reconcile(self, owner: QuotaOwner, actions: Iterable[WriteQuota]) -> Report:
         """Bring about all that an owner wants; what it no longer names goes back to its base.
 
         Everything held is looked at, so that what somebody else has changed is put right for every owner.
         """
-        with self._turn:
+        with self._pen.turn:
             named = {action.cgroup: action for action in actions}
             self._ledger.let_go(owner, but=named)
             for action in named.values():
@@ -105,7 +111,7 @@ class QuotaWriter:
 
     def apply(self, actions: Iterable[WriteQuota]) -> Report:
         """Bring about some of what owners want, at once; other cgroups are touched only if above or below."""
-        with self._turn:
+        with self._pen.turn:
             named = set()
             for action in actions:
                 self._ledger.bound(action)
@@ -116,7 +122,7 @@ class QuotaWriter:
 
     def restore(self) -> Report:
         """Put every base back and forget it, whoever changed the cgroup last. A second call does nothing."""
-        with self._turn:
+        with self._pen.turn:
             for hold in self._ledger.values():
                 hold.restored()
             return self._settle(set(self._ledger))
@@ -206,7 +212,6 @@ class QuotaWriter:
         if str(found) not in ours:
             hold.adopt_burst(found, before)
             hold.wrote[self._burst_file] = str(found), str(found)
-
         return Step(cgroup, before, aim.quota, found, hold.burst_beside(aim))
 
     def _write(self, steps: list[Step], report: Report) -> dict[str, KernelError]:
@@ -262,7 +267,7 @@ class QuotaWriter:
     def _gone(self, cgroup: str, report: Report) -> None:
         report.gone.append(cgroup)
         if self._ledger.pop(cgroup).entered:
-            self._pen.release([cgroup])
+            self._pen.release([(cgroup, "")])
 
     def _release(self, aims: Mapping[str, Bandwidth], report: Report) -> None:
         """Forget what nobody bounds any more and what is back at its base."""
@@ -272,9 +277,9 @@ class QuotaWriter:
             if cgroup in self._ledger and cgroup not in report.failed and self._ledger[cgroup].at_rest(aim)
         ]
         released = {cgroup: self._ledger.pop(cgroup) for cgroup in done}
-        self._pen.release(cgroup for cgroup, hold in released.items() if hold.entered)
+        self._pen.release((cgroup, "") for cgroup, hold in released.items() if hold.entered)
         try:
-            self._pen.begin_anew(self._ledger)
+            self._pen.begin_anew()
         except JournalError as error:
             report.failed[error.path] = error
 

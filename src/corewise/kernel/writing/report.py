@@ -1,4 +1,4 @@
-"""What the writer did, for metrics, logs and the next decision."""
+"""What a writer did, for metrics, logs and the next decision."""
 
 from __future__ import annotations
 
@@ -22,11 +22,13 @@ class Written:
 
 @dataclass(slots=True)
 class Report:
-    """The outcome of one call of the writer.
+    """The outcome of one call of a writer.
 
-    ``drifted`` are cgroups that somebody else had changed and that were put right. ``gone`` are those that no
-    longer exist (or not yet). ``failed`` are left as they are until the next call. For ``foreign_periods``,
-    quotas were scaled to the period found; whoever bounds them computes them exactly and calls again.
+    ``drifted`` is what somebody else had changed and what was put right. ``gone`` are cgroups that no longer
+    exist (or not yet). ``failed`` is left as it is until the next call. Both go by cgroup for quotas, and by
+    file ("/kubepods/…/cpu.weight") for settings, and in ``failed`` the journal by its path. For
+    ``foreign_periods``, quotas were scaled to the period found; whoever bounds them computes them exactly and
+    calls again.
     """
 
     written: list[Written] = field(default_factory=list)
@@ -36,6 +38,16 @@ class Report:
     foreign_periods: dict[str, Microseconds] = field(default_factory=dict)
     examined: int = 0
     refused: int = 0
+
+    def add(self, other: Report) -> None:
+        """Take in what another call did."""
+        self.written += other.written
+        self.drifted += other.drifted
+        self.gone += [cgroup for cgroup in other.gone if cgroup not in self.gone]
+        self.failed |= other.failed
+        self.foreign_periods |= other.foreign_periods
+        self.examined += other.examined
+        self.refused += other.refused
 
 
 class Counts:

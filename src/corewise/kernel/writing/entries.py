@@ -1,8 +1,9 @@
 """What the journal holds: one JSON object a line, told apart by ``kind``.
 
-A cgroup is *held* from the first write to it until it is released. ``Held`` states what comes back and who
-bounds it; the last one of a cgroup counts. ``Wrote`` is entered before its write, so that no write is without
-one; ``Failed`` follows if the kernel then refused. Quotas are in microseconds per period, null is unlimited.
+A cgroup's quota, or one of its settings, is *held* from the first write to it until it is released. ``Held``
+and ``HeldSetting`` state what comes back and who wants what; the last one counts. ``Wrote`` is entered before
+its write, so that no write is without one; ``Failed`` follows if the kernel then refused. Quotas are in
+microseconds per period, null is unlimited.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class Opened(msgspec.Struct, frozen=True, tag_field="kind", tag="opened"):
 
 
 class Held(msgspec.Struct, frozen=True, tag_field="kind", tag="held"):
-    """A cgroup that was or will be written.
+    """A cgroup whose quota was or will be written.
 
     ``base`` and ``base_burst`` are what comes back (no burst: none was read yet); ``bounds`` what each owner
     wants. ``found`` marks a cgroup that nobody named: it was in the way of a narrower parent. At the
@@ -41,6 +42,23 @@ class Held(msgspec.Struct, frozen=True, tag_field="kind", tag="held"):
     base_burst: int | None = None
     bounds: Mapping[str, Amount] = {}
     found: bool = False
+    wrote: Mapping[str, tuple[str, str]] = {}
+
+
+class HeldSetting(msgspec.Struct, frozen=True, tag_field="kind", tag="held-setting"):
+    """A file of a cgroup, holding one setting, that was or will be written.
+
+    ``base`` is what comes back; ``stated`` if its owner said so, else it was found there. ``value`` is what
+    ``owner`` wants, null if nobody wants anything any more. ``wrote`` is as in ``Held``.
+    """
+
+    time: float
+    cgroup: str
+    file: str
+    base: str
+    value: str | None = None
+    owner: str = ""
+    stated: bool = False
     wrote: Mapping[str, tuple[str, str]] = {}
 
 
@@ -67,10 +85,12 @@ class Failed(msgspec.Struct, frozen=True, tag_field="kind", tag="failed"):
 
 
 class Released(msgspec.Struct, frozen=True, tag_field="kind", tag="released"):
-    """A cgroup is back at its base, or gone."""
+    """A quota (no ``file``) or a setting is back at its base, or its cgroup gone."""
 
     time: float
     cgroup: str
+    file: str = ""
 
 
-Entry: TypeAlias = Opened | Held | Wrote | Failed | Released
+Kept: TypeAlias = Held | HeldSetting
+Entry: TypeAlias = Opened | Kept | Wrote | Failed | Released

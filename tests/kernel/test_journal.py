@@ -7,11 +7,12 @@ import signal
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from corewise.kernel.errors import JournalError, JournalHeld
-from corewise.kernel.quotas.entries import Amount, Entry, Failed, Held, Opened, Released, Wrote
-from corewise.kernel.quotas.journal import Journal, read_history
 from corewise.kernel.quotas.ledger import Ledger
+from corewise.kernel.writing.entries import Amount, Entry, Failed, Held, Opened, Released, Wrote
+from corewise.kernel.writing.journal import Journal, read_history
 from kernel.cgroup_trees import killed_child
 
 HELD = Held(1.0, "/a", Amount(100_000, 100_000), 0, {"normalization": Amount(66_667, 100_000)})
@@ -89,10 +90,11 @@ def test_what_a_former_boot_held_is_no_longer_held(tmp_path: Path) -> None:
 
 def test_a_full_journal_begins_anew_with_what_is_held_and_keeps_the_former(tmp_path: Path) -> None:
     with journal(tmp_path, limit=2000) as log:
+        log.append([HELD])
         for number in range(200):
             log.append([Wrote(float(number), "/a", "cpu.max", "1", "2", "RatioFromModel", "")])
             if log.full:
-                log.begin_anew([HELD])
+                log.begin_anew()
         assert "/a" in Ledger.of(log.entries())
     assert {path.name for path in tmp_path.iterdir()} == {"journal", "journal.1", "lock"}
     assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 2 * 2000 + 1000
@@ -110,8 +112,8 @@ def test_killed_while_beginning_anew_nothing_is_told_twice_or_lost(tmp_path: Pat
     assert told(tmp_path) == [HELD, WROTE]
     with journal(tmp_path) as log:
         log.append([WROTE])
-        log.begin_anew([HELD])
-    assert told(tmp_path) == [HELD, WROTE, WROTE, HELD]
+        log.begin_anew()
+    assert told(tmp_path) == [HELD, WROTE, WROTE, replace(HELD, wrote={"cpu.max": (WROTE.old, WROTE.new)})]
 
 
 def test_a_journal_that_cannot_be_written_says_so_with_path_and_errno(tmp_path: Path) -> None:

@@ -7,8 +7,9 @@
 - A line that cannot be read (half of one at the end after a kill or a full disk) is passed over; the next
   entry starts on a line of its own.
 - It is bounded: beyond ``limit`` bytes the file becomes ``journal.1``, in place of the one before, and a new
-  one begins with everything held. That file is complete before it takes the name ``journal``, so there is one
-  at every moment.
+  one begins with everything that the entries leave held, whoever entered it. That file is complete before it
+  takes the name ``journal``, so there is one at every moment.
+- Whoever writes has the ``turn``: several writers and loops of one process do not mix their entries.
 - A lock beside it belongs to the process that writes; it is free again however that process ends.
 """
 
@@ -17,8 +18,9 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
@@ -26,7 +28,8 @@ from typing import Protocol, Self
 import msgspec
 
 from corewise.kernel.errors import JournalError, JournalHeld
-from corewise.kernel.quotas.entries import Entry, Opened
+from corewise.kernel.writing.entries import Entry, Opened
+from corewise.kernel.writing.replay import still_held
 
 LIMIT = 4 << 20
 """Bytes in a file of the journal; two are kept. A change of ratio on 330 cgroups takes about 200 KB."""
@@ -41,17 +44,22 @@ class Log(Protocol):
     """Where the writer enters what it does."""
 
     @property
+    def turn(self) -> AbstractContextManager[object]: ...
+
+    @property
     def full(self) -> bool: ...
 
     def entries(self) -> Iterable[Entry]: ...
 
     def append(self, entries: Iterable[Entry]) -> None: ...
 
-    def begin_anew(self, held: Iterable[Entry]) -> None: ...
+    def begin_anew(self) -> None: ...
 
 
 class Journal:
     """The journal in a directory, held by this process until closed."""
+
+    turn: AbstractContextManager[object]
 
     def __init__(
         self, directory: Path, lock: int, *, boot: str, now: Callable[[], float], limit: int
@@ -61,6 +69,7 @@ class Journal:
         self._boot = boot
         self._now = now
         self._limit = limit
+        self.turn = threading.RLock()
         self._descriptor, self._size = self._opened()
         self.append([self._header()])
 
@@ -109,13 +118,14 @@ class Journal:
                 os.write(self._descriptor, b"\n")
             raise _journal_error(self._directory / JOURNAL, OSError(errno.ENOSPC, "only a part was written"))
 
-    def begin_anew(self, held: Iterable[Entry]) -> None:
-        """Begin a new file with all that is held; the present one becomes the former.
+    def begin_anew(self) -> None:
+        """Begin a new file with all that the present one leaves held; that becomes the former.
 
         Raises:
             JournalError: if the new file cannot be written; the present one stays.
         """
         journal, former, following = (self._directory / name for name in (JOURNAL, FORMER, NEXT))
+        held = still_held(self.entries())
         lines = b"".join(_ENCODER.encode(entry) + b"\n" for entry in [self._header(), *held])
         try:
             following.write_bytes(lines)
@@ -159,9 +169,11 @@ class MemoryLog:
     """A journal that is forgotten at the end: for a dry run."""
 
     full = False
+    turn: AbstractContextManager[object]
 
     def __init__(self) -> None:
         self._entries: list[Entry] = []
+        self.turn = threading.RLock()
 
     def entries(self) -> Iterable[Entry]:
         return tuple(self._entries)
@@ -169,8 +181,9 @@ class MemoryLog:
     def append(self, entries: Iterable[Entry]) -> None:
         self._entries += entries
 
-    def begin_anew(self, held: Iterable[Entry]) -> None:
-        self._entries = [*held]
+    def begin_anew(self) -> None:
+        opened = [entry for entry in self._entries if isinstance(entry, Opened)]
+        self._entries = [*opened[-1:], *still_held(self._entries)]
 
 
 def read_file(path: Path) -> Iterator[Entry | None]:

@@ -1,0 +1,248 @@
+"""Keeps the offline pods of one node: samples, offers, squeezes, and says what it did.
+
+Synchronous; time is an argument, so one process may keep one node or a thousand simulated ones. Each
+``tick`` is an interval: a sample, an offer, an event on the bus, which suppression handles. ``settle`` is
+for what need not wait for the next interval: a pod's own limits, and giving back what is switched off.
+
+As long as the settings or the node are not known, nothing is begun and nothing given back.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+
+from corewise.agent.colocation.bus import Bus
+from corewise.agent.colocation.limits import BatchLimits
+from corewise.agent.colocation.offline_pods import NodePods, PodTable
+from corewise.agent.colocation.pod_suppression import LimitedPod
+from corewise.agent.colocation.reporting import Inputs, Measured, report_of
+from corewise.agent.colocation.sampler import Miss, Missed, Sampler, Samples
+from corewise.agent.colocation.suppressor import Event, Suppressor
+from corewise.agent.colocation.switch import Switch, read_switch
+from corewise.agent.enforcement import Cycle
+from corewise.agent.local_node import LocalNode
+from corewise.agent.node_cgroups import Found
+from corewise.agent.objects import QuotaPod
+from corewise.kernel.errors import KernelError
+from corewise.kernel.writing.report import Written
+from corewise.policy.colocation import OversubscriptionSettings, SuppressionSettings
+from corewise.policy.offline_report import OfflineReport
+from corewise.quantities import ONE, Ratio
+from corewise.suppression.history import Offer, OfferHistory
+from corewise.suppression.offer import Amounts, compute
+
+_DEFAULTS = OversubscriptionSettings()
+
+
+@dataclass(slots=True)
+class Tick:
+    """What an interval brought. ``problems`` are sentences by what they are about.
+
+    ``on``: whether the node offers at all; None if that is not known, and nothing is to be told of it.
+    ``written`` are all writes to cgroups. ``sampled``: whether there was a sample.
+    """
+
+    on: bool | None = None
+    offer: Offer | None = None
+    report: OfflineReport | None = None
+    sampled: bool = False
+    written: list[Written] = field(default_factory=list)
+    problems: dict[str, str] = field(default_factory=dict)
+
+
+class OfflineKeeper:
+    """One node's offline pods. ``samples`` is asked for their usage in place of the kernel's counters."""
+
+    def __init__(self, local: LocalNode, root: Path, *, samples: Samples | None = None) -> None:
+        self._local = local
+        self._samples = samples or Sampler(root, local.cgroups)
+        self.suppressor = Suppressor(local.name)
+        self._table = PodTable()
+        self._limits = BatchLimits()
+        self._bus: Bus[Event] = Bus()
+        self._bus.subscribe("suppression", self.suppressor.handle)
+        self._history = OfferHistory()
+        self._measured = Measured()
+        self._switch = Switch()
+        self._is_seen = False
+        self._allocatable: Amounts | None = None
+        self._ratio = ONE
+        self._oversubscription: OversubscriptionSettings | None = None
+        self._suppression: SuppressionSettings | None = None
+        self.missed: Counter[Miss] = Counter()
+        self.utilization: Fraction | None = None
+        self.pods = NodePods()
+        self.last = Tick()
+
+    @property
+    def on(self) -> bool | None:
+        """Whether the node offers to offline pods; None if that is not known."""
+        return self._switch.on if self._is_seen else None
+
+    @property
+    def has_measured(self) -> bool:
+        """Whether there has been a sample since oversubscription was turned on."""
+        return self._measured.usage is not None
+
+    @property
+    def sampled_at(self) -> float | None:
+        """When the last sample was taken, in seconds since 1970; None if there was none."""
+        return self._measured.wall if self.has_measured else None
+
+    @property
+    def interval(self) -> float:
+        """Seconds between two ticks."""
+        return float((self._oversubscription or _DEFAULTS).interval)
+
+    @property
+    def suppression(self) -> SuppressionSettings | None:
+        """How offline pods are held back; None if that is not known."""
+        return self._suppression
+
+    def settings(
+        self, oversubscription: OversubscriptionSettings | None, suppression: SuppressionSettings | None
+    ) -> None:
+        """Take the settings in force; None is unknown."""
+        self._oversubscription, self._suppression = oversubscription, suppression
+
+    def node(self, labels: Mapping[str, str], allocatable: Amounts | None, normalization: Ratio) -> None:
+        """Take the Node: its labels, its raw allocatable amounts (None: not stated yet), and its ratio."""
+        self._switch = read_switch(labels, self._switch)
+        self._allocatable, self._ratio, self._is_seen = allocatable, normalization, True
+        problem = self._switch.problem
+        self._local.complaints.hear("oversubscription label", {"label": problem} if problem else {})
+
+    def heed(self, cycle: Cycle) -> None:
+        """Take note of what a cycle of quotas wrote: it may have mended ours."""
+        found = self._local.cgroups.found
+        if found is not None and cycle.written:
+            self.suppressor.heed(found, cycle.written, cycle.drifted)
+
+    def settle(self, pods: Collection[QuotaPod]) -> Tick:
+        """Do what need not wait: limits of offline pods, and giving back what is switched off."""
+        result = Tick(on=self.on)
+        found = self._found(result)
+        if found is not None:
+            self._settle(found, pods, result)
+        self._complain(result)
+        return result
+
+    def tick(self, now: float, wall: float, pods: Collection[QuotaPod]) -> Tick:
+        """Do what an interval asks for.
+
+        ``now`` is monotonic, in seconds; ``wall`` the seconds since 1970, for the report alone.
+        """
+        result = Tick(on=self.on)
+        found = self._found(result)
+        limited = self._settle(found, pods, result) if found else ()
+        settings = self._oversubscription
+        if self.on and settings is not None and self._allocatable is not None:
+            utilization = self._sample(now, wall, settings, self._allocatable, result)
+            result.offer = self._history.offer(now)
+            if found is not None and self._suppression is not None and self._suppression.enabled:
+                event = Event(
+                    found, self._suppression, result.offer, self._allocatable.cpu_milli, utilization, limited
+                )
+                self._publish(event, result)
+            result.report = self._report(settings, self._allocatable, result.offer)
+        self._complain(result)
+        self.last = result
+        return result
+
+    def stop(self) -> Tick:
+        """Do what is configured for the end of the agent: nothing, or give back what suppression bounds."""
+        result = Tick(on=self.on)
+        if self._suppression is not None and self._suppression.restore_on_stop:
+            found = self._found(result)
+            if found is not None:
+                self._release(found, result)
+            self._complain(result)
+        return result
+
+    def _found(self, result: Tick) -> Found | None:
+        try:
+            return self._local.cgroups.find()
+        except KernelError as error:
+            result.problems[error.path] = str(error)
+            return None
+
+    def _settle(self, found: Found, pods: Collection[QuotaPod], result: Tick) -> tuple[LimitedPod, ...]:
+        self.pods = self._table.sort(pods, found.names, self._local.cpu_manager())
+        result.problems.update(self.pods.problems)
+        limited: tuple[LimitedPod, ...] = ()
+        try:
+            done = self._limits.bring(found, self.pods.offline, self._ratio)
+            result.problems.update(done.problems)
+            result.written += done.written
+            self.suppressor.heed(found, done.written, done.drifted)
+            limited = tuple(done.limited)
+        except KernelError as error:
+            result.problems[error.path] = str(error)
+        self.suppressor.adopt(limited)
+        if self._is_off:
+            self._release(found, result)
+        return limited
+
+    @property
+    def _is_off(self) -> bool:
+        """Whether it is known that nothing is to be suppressed."""
+        disabled = self._suppression is not None and not self._suppression.enabled
+        return self.on is False or disabled
+
+    def _release(self, found: Found, result: Tick) -> None:
+        if self.on is False:
+            self._samples.forget()
+            self._history, self._measured, self.utilization = OfferHistory(), Measured(), None
+        try:
+            report = self.suppressor.release(found)
+        except KernelError as error:
+            result.problems[error.path] = str(error)
+            return
+        if report is not None:
+            result.written += report.written
+            result.problems |= {cgroup: str(error) for cgroup, error in report.failed.items()}
+
+    def _sample(
+        self, now: float, wall: float, settings: OversubscriptionSettings, allocatable: Amounts, result: Tick
+    ) -> Fraction | None:
+        """Take a sample into the history; return the node's utilization, if there is one."""
+        usage = self._samples.sample(now, self.pods.pinned)
+        if isinstance(usage, Missed):
+            self._history = self._history.with_miss(now)
+            if usage.kind is not Miss.FIRST:
+                self.missed[usage.kind] += 1
+                result.problems["sample"] = f"no sample of usage: {usage.why}"
+            return None
+        computed = compute(usage, allocatable, settings.ratio)
+        self._history = self._history.with_sample(now, computed)
+        self._measured.add(wall, usage, computed)
+        result.sampled = True
+        self.utilization = Fraction(usage.node_milli, max(1, self._samples.cpus * 1000))
+        return self.utilization
+
+    def _publish(self, event: Event, result: Tick) -> None:
+        self._bus.publish(event)
+        for name, error in self._bus.deliver().items():
+            result.problems[name] = str(error)
+        result.written += self.suppressor.written
+        result.problems |= self.suppressor.problems
+        self.suppressor.written, self.suppressor.problems = [], {}
+
+    def _report(
+        self, settings: OversubscriptionSettings, allocatable: Amounts, offer: Offer
+    ) -> OfflineReport | None:
+        inputs = Inputs(
+            settings=settings,
+            allocatable=allocatable,
+            normalization=self._ratio,
+            native=self.pods.native,
+            offline=len(self.pods.offline),
+        )
+        return report_of(inputs, self._measured, offer, self.suppressor.report)
+
+    def _complain(self, result: Tick) -> None:
+        self._local.complaints.hear("offline pods", result.problems)

@@ -1,0 +1,209 @@
+"""Runs the keeper of offline pods: on time, with the settings in force; tells the API server what came of it.
+
+A tick is made each interval, and 1 s after the first look, so that a node offers soon after its label says
+so. A change of the Node, its pods or the ConfigMap is answered at once, but without a sample: a short one is
+noise.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+
+from corewise.actions import EmitEvent
+from corewise.agent.colocation.configuration import ColocationConfiguration
+from corewise.agent.colocation.keeper import OfflineKeeper, Tick
+from corewise.agent.colocation.node_facts import raw_allocatable
+from corewise.agent.colocation.publisher import FIELD_MANAGER, Publisher, write_publication
+from corewise.agent.local_node import LocalNode
+from corewise.agent.objects import AgentNode
+from corewise.agent.options import AgentOptions
+from corewise.agent.printing import print_node_patch, print_writes
+from corewise.agent.topology_reporter import result_of
+from corewise.agent.watched import Watched
+from corewise.kube.client import Client
+from corewise.kube.clock import Clock
+from corewise.kube.errors import KubeError
+from corewise.kube.events import EventRecorder
+from corewise.kube.objects import ObjectReference
+from corewise.policy import metrics
+from corewise.prometheus.exposition import Exposition
+from corewise.service.supervision import Pulses
+
+NAME, TELLING = "oversubscription", "offers"
+FIRST_PAUSE = 1.0
+"""Seconds between the first look and the next one."""
+SHORTEST_PAUSE = 0.1
+_LONG_SILENCE = 6
+_LONGEST_TELLING = 600.0
+"""Seconds: a write is tried several times, with a pause in between."""
+_CONFIG_WITHIN = 5.0
+"""Seconds that the ConfigMap is waited for before the rest begins without it."""
+
+_NOTHING = object()
+"""Stands for the ConfigMap before one has been read: None is that there is none."""
+
+
+class OfflineLoop:
+    """The loop of one agent."""
+
+    def __init__(
+        self,
+        client: Client,
+        local: LocalNode,
+        watched: Watched,
+        options: AgentOptions,
+        *,
+        metrics: Exposition,
+        clock: Clock,
+        write: Callable[[str], object],
+    ) -> None:
+        self._client = client
+        self._local = local
+        self._watched = watched
+        self._options = options
+        self._metrics = metrics
+        self._clock = clock
+        self._write = write
+        self._due, self._to_tell = asyncio.Event(), asyncio.Event()
+        self._latest: tuple[Tick, float] = Tick(), 0.0
+        self._labels: object = None
+        self._read: object = _NOTHING
+        self.configuration = ColocationConfiguration()
+        self.keeper = OfflineKeeper(local, options.root)
+        self.publisher = Publisher(rehearses=options.dry_run)
+        self.events = EventRecorder(client, component=FIELD_MANAGER, instance=options.node, clock=clock)
+        self._warned: frozenset[EmitEvent] = frozenset()
+
+    def wake(self) -> None:
+        """Have what need not wait for the next interval done as soon as may be."""
+        self._due.set()
+
+    def node_changed(self, node: AgentNode) -> None:
+        """Take note of a change of the Node: its labels count, and heartbeats do not."""
+        if node.metadata.labels != self._labels:
+            self._labels = node.metadata.labels
+            self.wake()
+
+    async def run(self, pulses: Pulses) -> None:
+        """Keep the node's offline pods until cancelled."""
+        await self._watched.synced()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_CONFIG_WITHIN):
+                await self._watched.config_synced()
+        tick_at = self._clock.monotonic()
+        while True:
+            self._due.clear()
+            now = self._clock.monotonic()
+            if now >= tick_at:
+                tick_at = self._next(self.round(now, sample=True), tick_at, now)
+            else:
+                self.round(now, sample=False)
+            pulses.beat(NAME, self.keeper.interval * _LONG_SILENCE)
+            await self._clock.sleep(SHORTEST_PAUSE)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(max(0.0, tick_at - self._clock.monotonic())):
+                    await self._due.wait()
+
+    async def tell(self, pulses: Pulses) -> None:
+        """Tell the API server what came of the latest round, until cancelled.
+
+        A loop of its own: an API server that does not answer must not keep offline pods unsqueezed.
+        """
+        while True:
+            pulses.beat(TELLING, _LONGEST_TELLING)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LONGEST_TELLING / _LONG_SILENCE):
+                    await self._to_tell.wait()
+            self._to_tell.clear()
+            await self._publish(*self._latest)
+
+    async def once(self) -> bool:
+        """Take one sample of a second, act and tell; return whether all went well."""
+        try:
+            await self._watched.config_listed()
+        except KubeError as error:
+            self._local.complaints.hear("ConfigMap", {"ConfigMap": str(error)})
+            return False
+        tick = self.round(self._clock.monotonic(), sample=True)
+        if self.keeper.on:
+            await self._clock.sleep(FIRST_PAUSE)
+            tick = self.round(self._clock.monotonic(), sample=True)
+        told = await self._publish(*self._latest)
+        return told and not tick.problems
+
+    def round(self, now: float, *, sample: bool) -> Tick:
+        """Do one round, and have the API server told what came of it."""
+        node = self._watched.node
+        if node is None or not self._local.is_seen:
+            return Tick()
+        self._configure(node)
+        pods = self._watched.pods
+        began = self._clock.monotonic()
+        wall = self._clock.now().timestamp()
+        tick = self.keeper.tick(now, wall, pods) if sample else self.keeper.settle(pods)
+        self._metrics.observe(metrics.AGENT_LOOP_SECONDS, self._clock.monotonic() - began, NAME)
+        if self._options.dry_run:
+            print_writes(tick.written, self._write)
+        self._warn()
+        if sample or tick.on is False:
+            self._latest = tick, now
+            self._to_tell.set()
+        return tick
+
+    def stop(self) -> None:
+        """Give back what is to be given back at the end of the agent."""
+        if not self._options.dry_run:
+            self.keeper.stop()
+
+    def _next(self, tick: Tick, tick_at: float, now: float) -> float:
+        """Return when the next tick is due: on time, unless a tick has been missed."""
+        if self.keeper.on and not self.keeper.has_measured and "sample" not in tick.problems:
+            return now + min(FIRST_PAUSE, self.keeper.interval)
+        following = tick_at + self.keeper.interval
+        return following if following > now else now + self.keeper.interval
+
+    def _configure(self, node: AgentNode) -> None:
+        """Take the ConfigMap if it is known and another one, and what both it and the Node say."""
+        config_map = self._watched.config
+        if self._watched.is_config_known and config_map is not self._read:
+            self.configuration.read(config_map)
+            self._read = config_map
+            self._local.complaints.hear("ConfigMap", self.configuration.problems)
+        labels = node.metadata.labels
+        self.keeper.settings(
+            self.configuration.oversubscription(labels), self.configuration.suppression(labels)
+        )
+        self.keeper.node(labels, raw_allocatable(node), self._local.ratio)
+
+    def _warn(self) -> None:
+        """Tell the users of pods, once, what is probably meant otherwise."""
+        warnings = frozenset(self.keeper.pods.warnings)
+        if not self._options.dry_run:
+            for each in warnings - self._warned:
+                about = ObjectReference(each.regarding_kind, each.name, each.namespace, each.uid)
+                self.events.emit(about, each.reason, each.message, warning=each.warning)
+        self._warned = warnings
+
+    async def _publish(self, tick: Tick, now: float) -> bool:
+        """Write what is due, if anything is; say whether the Node shows what it should."""
+        node = self._watched.node
+        if node is None:
+            return True
+        publication = self.publisher.change(tick, node, self._local.ratio, now)
+        if publication is None:
+            return True
+        problems: dict[str, str] = {}
+        try:
+            if self._options.dry_run:
+                print_node_patch(node.metadata.name, publication.body, self._write)
+            else:
+                await write_publication(self._client, node.metadata.name, publication)
+                self._metrics.count(metrics.OVERSUBSCRIPTION_WRITES, "ok")
+            self.publisher.done(publication, now)
+        except KubeError as error:
+            self._metrics.count(metrics.OVERSUBSCRIPTION_WRITES, result_of(error))
+            problems["publication"] = str(error)
+        self._local.complaints.hear("offer on the Node", problems)
+        return not problems

@@ -1,0 +1,210 @@
+"""Which pods on the node are offline, which are native best-effort ones, and which own CPUs. Pure.
+
+An *offline pod* requests ``kubernetes.io/batch-cpu``; kubelet knows nothing of that resource, so a pod that
+requests nothing else is BestEffort to it. A pod with the resource that kubelet puts into another class has
+limits of kubelet's own: it counts as online, and its cgroups are left alone.
+
+A pod owns CPUs by kubelet's static policy, by its QoS class (LSE, LSR), or by the binding gate's annotation,
+which then tells how many. They cannot be lent, whether it uses them or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from corewise.actions import EmitEvent
+from corewise.agent.colocation.sampler import PinnedPod
+from corewise.agent.cpu_manager import CPUManager
+from corewise.agent.objects import QuotaContainer, QuotaPod
+from corewise.kernel.cgroups.pods import PodCgroups, QOSClass
+from corewise.kernel.errors import UnsafeName
+from corewise.policy.names import BATCH_CPU, BATCH_MEMORY, QOS_CLASS, RESOURCE_STATUS
+from corewise.policy.reasons import Reason
+from corewise.quantities import Quantity, QuantityError
+from corewise.suppression.batch_limits import BatchContainer, BatchPod
+from corewise.topology import CPUSet, CPUSetError
+
+OWNERS_OF_CPUS = frozenset({"LSE", "LSR"})
+
+
+class _ResourceStatus(msgspec.Struct):
+    cpuset: str = ""
+
+
+_RESOURCE_STATUS = msgspec.json.Decoder(_ResourceStatus)
+
+
+@dataclass(frozen=True, slots=True)
+class OfflinePod:
+    """An offline pod in kubelet's BestEffort class: what it asks for, and cgroups of running containers."""
+
+    name: str
+    cgroup: str
+    spec: BatchPod
+    containers: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Sorted:
+    """What one pod is. ``cgroup`` is empty if it cannot be named."""
+
+    cgroup: str = ""
+    offline: OfflinePod | None = None
+    native: bool = False
+    problems: Mapping[str, str] = field(default_factory=dict)
+    warnings: tuple[EmitEvent, ...] = ()
+
+
+@dataclass(slots=True)
+class NodePods:
+    """The pods of a node as far as oversubscription cares.
+
+    ``problems`` are sentences by pod, ``warnings`` what the users of pods are to be told.
+    """
+
+    offline: list[OfflinePod] = field(default_factory=list)
+    native: int = 0
+    pinned: list[PinnedPod] = field(default_factory=list)
+    problems: dict[str, str] = field(default_factory=dict)
+    warnings: list[EmitEvent] = field(default_factory=list)
+
+    def add(self, kind: _Sorted) -> None:
+        """Take in a pod."""
+        if kind.offline is not None:
+            self.offline.append(kind.offline)
+        self.native += kind.native
+        self.problems.update(kind.problems)
+        self.warnings += kind.warnings
+
+
+class PodTable:
+    """Tells the pods of a node apart, and computes what follows from a pod only when it is another one."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[QuotaPod, _Sorted]] = {}
+
+    def sort(self, pods: Iterable[QuotaPod], names: PodCgroups, manager: CPUManager) -> NodePods:
+        """Return the pods by what they are; those that have ended are none."""
+        known, result = self._known, NodePods()
+        self._known = {}
+        for pod in pods:
+            if pod.has_ended or not pod.status.qos_class:
+                continue
+            before = known.get(pod.name)
+            kind = before[1] if before is not None and before[0] is pod else _sorted(pod, names)
+            self._known[pod.name] = pod, kind
+            result.add(kind)
+            owned = _owned(pod, manager) if kind.cgroup else 0
+            if owned:
+                result.pinned.append(PinnedPod(pod.uid, kind.cgroup, owned))
+        return result
+
+
+def _sorted(pod: QuotaPod, names: PodCgroups) -> _Sorted:
+    try:
+        qos = QOSClass(pod.status.qos_class)
+        cgroup = names.pod(pod.uid, qos)
+        best_effort = qos is QOSClass.BEST_EFFORT
+        if not _is_offline(pod):
+            return _Sorted(cgroup, native=best_effort)
+        warnings = tuple(_doubts(pod))
+        problems = {f"{pod.name}: {each.message}": f"pod {pod.name}: {each.message}" for each in warnings}
+        if best_effort:
+            return _Sorted(cgroup, _offline_pod(pod, cgroup, names), problems=problems, warnings=warnings)
+    except (UnsafeName, ValueError) as error:
+        return _Sorted(problems={pod.name: f"pod {pod.name} is left alone: {error}"})
+    problems[pod.name] = (
+        f"pod {pod.name} requests {BATCH_CPU} and is {qos}, not BestEffort: it counts as online, and its "
+        "cgroups stay as kubelet made them; let it request no cpu and no memory"
+    )
+    return _Sorted(cgroup, problems=problems, warnings=warnings)
+
+
+def _is_offline(pod: QuotaPod) -> bool:
+    return any(
+        BATCH_CPU in amounts
+        for container in pod.spec.all_containers
+        for amounts in (container.resources.requests, container.resources.limits)
+    )
+
+
+def _offline_pod(pod: QuotaPod, cgroup: str, names: PodCgroups) -> OfflinePod:
+    stated = {container.name for container in pod.spec.all_containers}
+    return OfflinePod(
+        name=pod.name,
+        cgroup=cgroup,
+        spec=_batch_pod(pod),
+        containers={
+            status.name: names.container(pod.uid, QOSClass.BEST_EFFORT, status.container_id)
+            for status in pod.status.all_containers
+            if status.runs and status.name in stated
+        },
+    )
+
+
+def _batch_pod(pod: QuotaPod) -> BatchPod:
+    return BatchPod(
+        tuple(map(_batch_container, pod.spec.containers)),
+        tuple(map(_batch_container, pod.spec.init_containers)),
+    )
+
+
+def _batch_container(container: QuotaContainer) -> BatchContainer:
+    requests, limits = container.resources.requests, container.resources.limits
+    return BatchContainer(
+        name=container.name,
+        cpu_request=_amount(requests, BATCH_CPU),
+        cpu_limit=_amount(limits, BATCH_CPU),
+        memory_limit=_amount(limits, BATCH_MEMORY),
+        sidecar=container.restart_policy == "Always",
+    )
+
+
+def _amount(amounts: Mapping[str, str], resource: str) -> int | None:
+    """Return a whole number; the API server accepts no amount that cannot be read."""
+    try:
+        return Quantity.parse(amounts[resource]).units if resource in amounts else None
+    except QuantityError:
+        return None
+
+
+def _doubts(pod: QuotaPod) -> Iterator[EmitEvent]:
+    """Yield what is probably meant otherwise."""
+    spec, meta, reason = _batch_pod(pod), pod.metadata, Reason.BATCH_AMOUNT_TINY
+    for container in (*spec.containers, *spec.init_containers):
+        if container.is_tiny:
+            amount = min(filter(None, (container.cpu_request, container.cpu_limit)))
+            message = (
+                f"container {container.name} asks for {BATCH_CPU}: {amount}, which counts milli-CPU: that is "
+                f"0.{amount:03d} of a CPU, and {amount} CPUs are {amount}000 ({reason})"
+            )
+            yield EmitEvent("Pod", meta.namespace, meta.name, meta.uid, reason, message, warning=True)
+
+
+def _owned(pod: QuotaPod, manager: CPUManager) -> int:
+    """Return the milli-CPU of the CPUs that a pod owns."""
+    stated = _stated_cpus(pod.metadata.annotations.get(RESOURCE_STATUS))
+    if stated:
+        return len(stated) * 1000
+    if pod.uid in manager.pinned or pod.metadata.labels.get(QOS_CLASS) in OWNERS_OF_CPUS:
+        return sum(_requests(pod.spec.containers))
+    return 0
+
+
+def _stated_cpus(text: str | None) -> CPUSet:
+    try:
+        return CPUSet.parse(_RESOURCE_STATUS.decode(text).cpuset) if text else CPUSet()
+    except (msgspec.DecodeError, CPUSetError):
+        return CPUSet()
+
+
+def _requests(containers: Iterable[QuotaContainer]) -> Iterator[int]:
+    for container in containers:
+        text = container.resources.requests.get("cpu")
+        try:
+            yield Quantity.parse(text).milli if text else 0
+        except QuantityError:
+            continue

@@ -1,0 +1,201 @@
+"""What the node and its best-effort pods have used between two looks at the kernel's counters.
+
+A sample is a difference of counters over monotonic time, so it needs a look before. What cannot be believed
+is *missed*, with the reason, and never zero: a counter that ran backwards, more CPU time than the CPUs have,
+a clock that stood still or went back, a file that cannot be read. The look of a missed sample is the
+beginning of the next one, unless nothing could be read; a beginning older than ``LONGEST`` seconds is no
+beginning any more.
+
+Usage is physical: milli-CPU as the kernel counts CPUs, and bytes of working set (without inactive file
+pages). A best-effort cgroup that is not there uses nothing. One that is there and cannot be read is a miss;
+but where the kernel does not account for its memory, all memory counts as that of online pods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Protocol
+
+from corewise.agent.node_cgroups import NodeCgroups
+from corewise.kernel.cgroups.cpu import read_usage
+from corewise.kernel.cgroups.files import Files
+from corewise.kernel.cgroups.memory import read_working_set
+from corewise.kernel.cgroups.pods import QOSClass
+from corewise.kernel.cpu_time import BusyTime, read_busy_time
+from corewise.kernel.errors import KernelError, Malformed, Missing
+from corewise.kernel.host_files import HostFiles
+from corewise.kernel.memory import read_node_working_set
+from corewise.suppression.offer import Pinned, Usage
+
+LONGEST = 150.0
+"""Seconds that a sample may span."""
+_NANO = 1_000_000_000
+_MILLI = 1000
+_TOLERANCE = 105
+"""Percent of the CPUs' time that is believed, for clocks that are read one after the other."""
+_TICKS = 20_000_000
+"""Nanoseconds more for each CPU: the kernel counts in ticks of 10 ms."""
+
+
+@dataclass(frozen=True, slots=True)
+class PinnedPod:
+    """A pod that owns CPUs. ``requested``: milli-CPU that cannot be lent, whether it uses them or not."""
+
+    key: str
+    cgroup: str
+    requested: int
+
+
+class Miss(StrEnum):
+    """What kind of thing was wrong, as the metric has it."""
+
+    FIRST = "first"
+    UNREADABLE = "unreadable"
+    CLOCK = "clock"
+    STALE = "stale"
+    BACKWARDS = "backwards"
+    ABSURD = "absurd"
+
+
+@dataclass(frozen=True, slots=True)
+class Missed:
+    """There is no sample, and why."""
+
+    kind: Miss
+    why: str
+
+
+FIRST_LOOK = Missed(Miss.FIRST, "this was the first look: a sample needs two")
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """Counters at one moment, in nanoseconds, and memory in bytes."""
+
+    at: float
+    node: BusyTime
+    offline: int
+    pinned: Mapping[str, int]
+    node_memory: int
+    offline_memory: int
+
+
+class Samples(Protocol):
+    """What a keeper asks for the usage of its node."""
+
+    @property
+    def cpus(self) -> int: ...
+
+    def sample(self, now: float, pinned: Iterable[PinnedPod] = ()) -> Usage | Missed: ...
+
+    def forget(self) -> None: ...
+
+
+class Sampler:
+    """The counters of one node. Synchronous: two files of the machine, two or three a cgroup."""
+
+    def __init__(self, root: Path, cgroups: NodeCgroups) -> None:
+        self._root = root
+        self._cgroups = cgroups
+        self._before: _Look | None = None
+
+    @property
+    def cpus(self) -> int:
+        """How many CPUs were online at the last look; 0 if there was none."""
+        return self._before.node.cpus if self._before else 0
+
+    def forget(self) -> None:
+        """Begin anew: the time up to the next look is nobody's concern."""
+        self._before = None
+
+    def sample(self, now: float, pinned: Iterable[PinnedPod] = ()) -> Usage | Missed:
+        """Return the usage since the last look. ``now`` is monotonic, in seconds."""
+        owners = tuple(pinned)
+        try:
+            look = self._look(now, owners)
+        except KernelError as error:
+            return Missed(Miss.UNREADABLE, str(error))
+        before, self._before = self._before, look
+        if before is None:
+            return FIRST_LOOK
+        return _doubt(before, look) or _usage(before, look, owners)
+
+    def _look(self, now: float, pinned: Iterable[PinnedPod]) -> _Look:
+        found = self._cgroups.find()
+        offline = found.names.qos(QOSClass.BEST_EFFORT)
+        has_offline = found.files.exists(offline)
+        host = HostFiles(self._root)
+        node, memory = read_busy_time(host), read_node_working_set(host)
+        if node is None or memory is None:
+            raise _unread(host, self._root)
+        return _Look(
+            at=now,
+            node=node,
+            offline=read_usage(found.files, offline) if has_offline else 0,
+            pinned=dict(_times(found.files, pinned)),
+            node_memory=memory,
+            offline_memory=_memory(found.files, offline) if has_offline else 0,
+        )
+
+
+def _times(files: Files, pinned: Iterable[PinnedPod]) -> Iterable[tuple[str, int]]:
+    """Yield the CPU time of each pod that is there: one has just ended, another has not begun."""
+    for pod in pinned:
+        try:
+            yield pod.key, read_usage(files, pod.cgroup)
+        except Missing:
+            continue
+
+
+def _memory(files: Files, cgroup: str) -> int:
+    try:
+        return read_working_set(files, cgroup)
+    except Missing:
+        return 0
+
+
+def _unread(host: HostFiles, root: Path) -> KernelError:
+    """Return what was wrong with the machine's files."""
+    for problem in host.problems:
+        return problem
+    return Malformed(str(root / "proc"), "stat or meminfo is missing")
+
+
+def _doubt(before: _Look, look: _Look) -> Missed | None:
+    """Say why a difference cannot be believed, if it cannot."""
+    elapsed = look.at - before.at
+    if elapsed <= 0:
+        return Missed(Miss.CLOCK, f"the clock went from {before.at:.3f} to {look.at:.3f} s")
+    if elapsed > LONGEST:
+        return Missed(
+            Miss.STALE, f"the last look was {elapsed:.0f} s ago: no sample spans more than {LONGEST:.0f} s"
+        )
+    most = look.node.cpus * (int(elapsed * _NANO) * _TOLERANCE // 100 + _TICKS)
+    deltas = {"the node": look.node.busy - before.node.busy, "offline pods": look.offline - before.offline}
+    for whose, delta in deltas.items():
+        if delta < 0:
+            return Missed(Miss.BACKWARDS, f"the CPU time of {whose} ran backwards by {-delta / _NANO:.3f} s")
+        if delta > most:
+            grew = f"the CPU time of {whose} grew by {delta / _NANO:.3f} s in {elapsed:.3f} s"
+            return Missed(Miss.ABSURD, f"{grew}, on {look.node.cpus} CPUs")
+    return None
+
+
+def _usage(before: _Look, look: _Look, pinned: Iterable[PinnedPod]) -> Usage:
+    elapsed = int((look.at - before.at) * _NANO)
+    node = min((look.node.busy - before.node.busy) * _MILLI // elapsed, look.node.cpus * _MILLI)
+    return Usage(
+        node_milli=node,
+        offline_milli=min((look.offline - before.offline) * _MILLI // elapsed, node),
+        pinned=tuple(
+            Pinned(pod.requested, max(0, look.pinned[pod.key] - before.pinned[pod.key]) * _MILLI // elapsed)
+            if pod.key in before.pinned and pod.key in look.pinned
+            else Pinned(pod.requested, 0)
+            for pod in pinned
+        ),
+        node_memory=look.node_memory,
+        offline_memory=min(look.offline_memory, look.node_memory),
+    )

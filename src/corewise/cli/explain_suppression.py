@@ -1,0 +1,178 @@
+"""``corewise explain suppression``: how a node's offer and its offline pods' quota come about.
+
+Everything is read from the cluster, or from a file that kubectl has made of it. The node's agent need not be
+reachable: what it measured and decided stands on the Node.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from corewise.cli import output
+from corewise.cli.cluster import cluster_options, find_cluster, run
+from corewise.cli.errors import ExitCode, Failure
+from corewise.cli.explanation import explanation
+from corewise.cli.offline_reports import node_report
+from corewise.cli.offline_settings import settings_for
+from corewise.cli.output import Form
+from corewise.cli.suppression_explanation import Subject, lines_about
+from corewise.cli.suppression_record import record_of
+from corewise.kube.client import Client
+from corewise.kube.clock import SYSTEM_CLOCK
+from corewise.kube.config import ClusterConfig
+from corewise.kube.errors import Forbidden, NotFound
+from corewise.kube.objects import ConfigMap
+from corewise.kube.resources import CONFIG_MAPS
+from corewise.manager.objects import DEMANDING_PODS, MANAGED_NODES, DemandingPod, ManagedNode, running_on
+from corewise.policy.names import BATCH_CPU, BATCH_MEMORY, CONFIG_NAME, OVERSUBSCRIPTION
+from corewise.quantities import Quantity, QuantityError
+
+_ENDED = frozenset({"Succeeded", "Failed"})
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What was read; None is what may not be read. ``missing`` says so in words."""
+
+    node: ManagedNode
+    data: Mapping[str, str] | None
+    pods: Iterable[DemandingPod] | None
+    missing: tuple[str, ...] = ()
+
+
+@click.command("suppression")
+@cluster_options
+@click.option(
+    "--from",
+    "file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Read this file instead of a cluster: kubectl get nodes,pods,configmaps -A -o json.",
+)
+@click.argument("name", metavar="NODE")
+@output.option((Form.TABLE, Form.JSON, Form.YAML))
+def suppression_command(
+    kubeconfig: str | None,
+    context: str | None,
+    config_namespace: str,
+    file: Path | None,
+    name: str,
+    form: Form,
+) -> None:
+    """Say how much CPU offline pods on NODE may have: inputs, formula, bound, quota, and what comes next.
+
+    Amounts are raw: as the kernel counts CPUs. What was measured is the agent's last report, with its age.
+    """
+    if file is None:
+        found = run(_read(find_cluster(kubeconfig, context), name, config_namespace))
+    else:
+        found = _read_file(file, name, config_namespace)
+    subject = _subject(found)
+    if form is Form.TABLE:
+        click.echo(explanation(*lines_about(subject)), nl=False)
+    else:
+        click.echo(output.document_text(record_of(subject), form), nl=False)
+    for line in found.missing:
+        output.say(line)
+
+
+async def _read(cluster: ClusterConfig, name: str, config_namespace: str) -> Found:
+    async with Client(cluster) as client:
+        try:
+            node = await client.get(MANAGED_NODES, name)
+        except NotFound as error:
+            raise _no_node(name, "list the nodes with: corewise nodes") from error
+        config, pods = await asyncio.gather(_config(client, config_namespace), _pods(client, name))
+    missing = []
+    if config is None:
+        missing.append(f"ConfigMap {config_namespace}/{CONFIG_NAME}: you may not read it")
+    if pods is None:
+        missing.append("pods: you may not read them")
+    return Found(node, config, pods, tuple(missing))
+
+
+async def _config(client: Client, namespace: str) -> Mapping[str, str] | None:
+    try:
+        return (await client.get(CONFIG_MAPS, CONFIG_NAME, namespace)).data
+    except NotFound:
+        return {}
+    except Forbidden:
+        return None
+
+
+async def _pods(client: Client, node: str) -> Iterable[DemandingPod] | None:
+    try:
+        return await client.list(DEMANDING_PODS, field_selector=running_on(node))
+    except Forbidden:
+        return None
+
+
+def _no_node(name: str, hint: str) -> Failure:
+    return Failure(f"there is no node {name}", hint=hint, exit_code=ExitCode.NOT_FOUND)
+
+
+def _read_file(file: Path, name: str, config_namespace: str) -> Found:
+    try:
+        document = msgspec.json.decode(file.read_bytes(), type=dict[str, Any])
+        items = document.get("items", [document])
+        nodes = [msgspec.convert(item, ManagedNode) for item in _of_kind(items, "Node")]
+        maps = [msgspec.convert(item, ConfigMap) for item in _of_kind(items, "ConfigMap")]
+        pods = [msgspec.convert(item, DemandingPod) for item in _of_kind(items, "Pod")]
+    except OSError as error:
+        raise Failure(f"{file} cannot be read: {error.strerror}") from error
+    except (msgspec.MsgspecError, RecursionError) as error:
+        hint = "make it with: kubectl get nodes,pods,configmaps -A -o json"
+        raise Failure(f"{file} is not what kubectl prints: {error}", hint=hint) from error
+    node = next((each for each in nodes if each.metadata.name == name), None)
+    if node is None:
+        raise _no_node(name, f"{file} has: {output.some([each.metadata.name for each in nodes]) or 'none'}")
+    config = (
+        each.data
+        for each in maps
+        if (each.metadata.namespace, each.metadata.name) == (config_namespace, CONFIG_NAME)
+    )
+    own = [pod for pod in pods if pod.spec.node_name == name and pod.status.phase not in _ENDED]
+    return Found(node, next(config, {}), own)
+
+
+def _of_kind(items: Any, kind: str) -> list[Any]:
+    if not isinstance(items, list):
+        raise msgspec.ValidationError("items is not a list")
+    return [item for item in items if isinstance(item, dict) and item.get("kind") == kind]
+
+
+def _subject(found: Found) -> Subject:
+    meta = found.node.metadata
+    allocatable = found.node.status.allocatable
+    return Subject(
+        node=node_report(meta.name, meta.labels, meta.annotations, SYSTEM_CLOCK.now()),
+        label=meta.labels.get(OVERSUBSCRIPTION),
+        settings=settings_for(found.data, meta.labels),
+        batch_cpu_milli=_whole(allocatable, BATCH_CPU),
+        batch_memory=_whole(allocatable, BATCH_MEMORY),
+        native=None if found.pods is None else sorted(map(_named, filter(_is_native, found.pods))),
+    )
+
+
+def _whole(amounts: Mapping[str, str], resource: str) -> int | None:
+    try:
+        return Quantity.parse(amounts[resource]).units
+    except (KeyError, QuantityError):
+        return None
+
+
+def _is_native(pod: DemandingPod) -> bool:
+    """Whether a pod is BestEffort without being an offline pod."""
+    containers = (*pod.spec.containers, *pod.spec.init_containers)
+    asks = any(BATCH_CPU in {**each.resources.requests, **each.resources.limits} for each in containers)
+    return pod.status.qos_class == "BestEffort" and not asks
+
+
+def _named(pod: DemandingPod) -> str:
+    return f"{pod.metadata.namespace}/{pod.metadata.name}"

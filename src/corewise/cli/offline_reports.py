@@ -1,0 +1,114 @@
+"""What a Node says about its offline pods: its agent's report, how old it is, and its state in a word (pure).
+
+A report is *stale* if its last sample, and those that it says are missing since, were due more than three
+intervals and a minute ago: the agent publishes at least once a minute, so it is gone, or cannot write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from corewise.policy.names import OFFLINE_REPORT, OVERSUBSCRIPTION
+from corewise.policy.offline_report import OfferState, OfflineReport, SuppressionReport, decode
+from corewise.policy.reasons import Reason
+
+_PUBLISHED_WITHIN = 60
+_INTERVALS = 3
+_NEVER = 1970
+"""The year of a sample that there never was."""
+_BITES = 95
+"""Percent of their quota that offline pods use where the quota is what holds them."""
+_SQUEEZING = frozenset(
+    {Reason.SUPPRESSION_STEPPED_DOWN, Reason.SUPPRESSION_FAST, Reason.SUPPRESSION_AT_FLOOR}
+)
+
+SUPPRESSING, RECOVERING = "suppressing", "recovering"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeReport:
+    """A node and its report. ``age`` is that of the last sample in whole seconds; None if there was none.
+
+    ``unreadable``: there is an annotation, and it is no report. ``labelled``: oversubscription is asked for.
+    """
+
+    name: str
+    labelled: bool
+    report: OfflineReport | None = None
+    unreadable: bool = False
+    age: int | None = None
+
+    @property
+    def stale(self) -> bool:
+        """Whether there is a report, and it is too old to be relied on."""
+        report = self.report
+        if report is None:
+            return False
+        if self.age is None:
+            return report.state is not OfferState.WITHDRAWN
+        return self.age > (_INTERVALS + report.missing) * report.interval_seconds + _PUBLISHED_WITHIN
+
+
+def node_report(
+    name: str, labels: Mapping[str, str], annotations: Mapping[str, str], now: datetime
+) -> NodeReport:
+    """Read a Node's annotation. A time that is yet to come (clocks differ) is age 0."""
+    text = annotations.get(OFFLINE_REPORT)
+    labelled = labels.get(OVERSUBSCRIPTION) == "true"
+    if text is None:
+        return NodeReport(name, labelled)
+    report = decode(text)
+    if report is None:
+        return NodeReport(name, labelled, unreadable=True)
+    return NodeReport(name, labelled, report, age=_age(report.time, now))
+
+
+def _age(time: str, now: datetime) -> int | None:
+    try:
+        moment = datetime.fromisoformat(time)
+        return max(0, int((now - moment).total_seconds())) if moment.year > _NEVER else None
+    except (ValueError, TypeError):
+        return None
+
+
+def suppression_state(report: OfflineReport) -> str:
+    """Return "suppressing" while offline pods are being squeezed, "recovering" while let go, else "".
+
+    With one quota for all, they are squeezed while it comes down, is at its floor, or is used up.
+    """
+    suppression = report.suppression
+    if suppression is None:
+        return ""
+    if suppression.task:
+        return suppression.task
+    if suppression.reason in _SQUEEZING or _is_used_up(report, suppression):
+        return SUPPRESSING
+    return RECOVERING if suppression.reason == Reason.SUPPRESSION_STEPPED_UP else ""
+
+
+def _is_used_up(report: OfflineReport, suppression: SuppressionReport) -> bool:
+    quota = suppression.quota_milli
+    return bool(quota) and report.offline_milli * 100 >= (quota or 0) * _BITES
+
+
+def offer_problem(report: OfflineReport) -> str:
+    """Return the reason code of what is wrong with the offer, if anything is."""
+    match report.state:
+        case OfferState.FROZEN:
+            return Reason.OFFER_FROZEN
+        case OfferState.WITHDRAWN:
+            return Reason.OFFER_WITHDRAWN
+        case OfferState.FRESH:
+            return ""
+
+
+def age_text(seconds: int | None) -> str:
+    """Return an age as kubectl prints them: "4s", "12m", "3h", "2d"."""
+    if seconds is None:
+        return "?"
+    for unit, length in (("d", 86_400), ("h", 3600), ("m", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds // length}{unit}"
+    return f"{seconds}s"

@@ -1,0 +1,108 @@
+"""``corewise top``: nodes' CPU split into online, offline and idle, what is offered, and what limits it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import click
+
+from corewise.cli import output
+from corewise.cli.cluster import cluster_options, find_cluster, run
+from corewise.cli.offline_reports import NodeReport, node_report
+from corewise.cli.output import Form, Listing
+from corewise.cli.sparkline import ramp
+from corewise.cli.top_remarks import remarks
+from corewise.cli.top_rows import SORTS, Row, columns, record_of, row_of, sums_of, total_of
+from corewise.kube.client import Client
+from corewise.kube.clock import SYSTEM_CLOCK
+from corewise.kube.config import ClusterConfig
+from corewise.kube.objects import PartialObject
+from corewise.kube.resources import NODES
+
+REPORTING_NODES = NODES.typed(PartialObject)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """How the user wants to see which nodes. ``bars``: the characters of sparklines."""
+
+    form: Form
+    sort: str
+    selector: str
+    config_namespace: str
+    bars: str
+
+    def reports(self, nodes: Iterable[PartialObject], now: datetime) -> list[NodeReport]:
+        """Read what the nodes report, in the order of their names."""
+        metas = sorted((node.metadata for node in nodes), key=lambda meta: meta.name)
+        return [node_report(meta.name, meta.labels, meta.annotations, now) for meta in metas]
+
+    def listing(self, reports: Sequence[NodeReport]) -> Listing[Row]:
+        """Return the table of those that report."""
+        rows = sorted(filter(None, map(row_of, reports)), key=SORTS[self.sort])
+        total, records = total_of(rows), [record_of(row) for row in rows]
+        return Listing(
+            columns(self.bars), rows, records, lambda row: f"node/{row.name}", sums_of(total), [total]
+        )
+
+    def remarks(self, reports: Sequence[NodeReport]) -> Iterable[str]:
+        """Return what is to be said beside the table."""
+        return remarks(reports, self.config_namespace)
+
+
+@click.command()
+@cluster_options
+@click.option("-l", "--selector", default="", help="Label selector, such as pool=fast,zone!=a.")
+@click.option(
+    "--sort", type=click.Choice(list(SORTS)), default="name", show_default=True, help="Order of the nodes."
+)
+@click.option("--once", is_flag=True, help="Print once and end, on a terminal too.")
+@output.option()
+def command(
+    kubeconfig: str | None,
+    context: str | None,
+    config_namespace: str,
+    selector: str,
+    sort: str,
+    once: bool,
+    form: Form,
+) -> None:
+    """Show the CPU of nodes that offer what is idle to offline pods, as their agents measured it.
+
+    On a terminal the table is live: drawn again when a Node changes, and every 2 seconds; Ctrl-C ends it.
+    Elsewhere, and in machine forms, it is printed once.
+
+    CPU is raw: ONLINE + OFFLINE + IDLE = CPU allocatable. OFFERED is what offline pods may have, QUOTA what
+    their cgroup has at the moment, LIMITED BY why it is not more. AGE is that of the last sample; STALE is
+    older than three intervals and a minute. The formula with a node's numbers in it: corewise explain
+    suppression NODE.
+    """
+    cluster = find_cluster(kubeconfig, context)
+    view = View(form, sort, selector, config_namespace, ramp(sys.stdout.encoding))
+    if once or form not in {Form.TABLE, Form.WIDE} or not _can_draw():
+        _print(view, run(_read(cluster, view)))
+        return
+    from corewise.cli.top_live import follow  # noqa: PLC0415 - rich is imported only when a screen is drawn
+
+    run(follow(cluster, view))
+
+
+def _can_draw() -> bool:
+    return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+
+
+async def _read(cluster: ClusterConfig, view: View) -> list[NodeReport]:
+    async with Client(cluster) as client:
+        nodes = await client.list(REPORTING_NODES, label_selector=view.selector)
+    return view.reports(nodes, SYSTEM_CLOCK.now())
+
+
+def _print(view: View, reports: Sequence[NodeReport]) -> None:
+    text = output.render(view.listing(reports), view.form, colour=output.colour_wanted())
+    click.echo(text, nl=False)
+    for line in view.remarks(reports):
+        output.say(line)

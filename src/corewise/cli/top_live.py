@@ -1,0 +1,101 @@
+"""The live screen of ``corewise top``: follows the Nodes, and leaves the terminal as it was.
+
+The table is drawn on the terminal's second screen, when a Node changes (at most four times a second) and
+every two seconds, since ages grow. Ctrl-C and SIGTERM end it, as does whatever goes wrong; in every case the
+first screen comes back, with its cursor. While the API server is away the last picture stays, with what is
+wrong below.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from textwrap import wrap
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.text import Text
+
+from corewise.cli import output
+from corewise.cli.top import REPORTING_NODES, View
+from corewise.kube.cache import Cache
+from corewise.kube.client import Client
+from corewise.kube.clock import SYSTEM_CLOCK
+from corewise.kube.config import ClusterConfig
+from corewise.kube.objects import PartialObject
+
+EVERY = 2.0
+SHORTEST_PAUSE = 0.25
+_FEWEST_LINES = 3
+
+
+async def follow(cluster: ClusterConfig, view: View) -> None:
+    """Draw until told to end.
+
+    Raises:
+        KubeError: if the nodes cannot be listed at first.
+    """
+    # What the cache says about a lost connection is on the screen; a line of log would tear it.
+    logging.getLogger("corewise").addHandler(logging.NullHandler())
+    wake, ended = asyncio.Event(), asyncio.Event()
+
+    def end() -> None:
+        ended.set()
+        wake.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, end)
+    async with Client(cluster, on_warning=None) as client:
+        await client.list(REPORTING_NODES, label_selector=view.selector)
+        cache = Cache(
+            client, REPORTING_NODES, label_selector=view.selector, on_change=lambda _old, _new: wake.set()
+        )
+        async with asyncio.TaskGroup() as group:
+            follower = group.create_task(cache.run())
+            await _draw(cache, view, wake, ended)
+            follower.cancel()
+
+
+async def _draw(cache: Cache[PartialObject], view: View, wake: asyncio.Event, ended: asyncio.Event) -> None:
+    console = Console()
+    with Live(console=console, screen=True, auto_refresh=False) as live:
+        while not ended.is_set():
+            wake.clear()
+            if cache.synced.is_set():
+                live.update(picture(cache, view, console), refresh=True)
+            await asyncio.sleep(SHORTEST_PAUSE)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(EVERY - SHORTEST_PAUSE):
+                    await wake.wait()
+
+
+def picture(cache: Cache[PartialObject], view: View, console: Console) -> Group:
+    """Return what fits on the console of the nodes in the cache, and what is to be said about them."""
+    now = SYSTEM_CLOCK.now()
+    reports = view.reports(cache.items.values(), now)
+    table = output.render(view.listing(reports), view.form, colour=True).splitlines()
+    said = list(view.remarks(reports))
+    if cache.last_error is not None:
+        said.insert(0, f"The API server does not answer, this is the last known: {cache.last_error.message}")
+    below = [part for line in said for part in wrap(line, console.width)]
+    head = f"corewise top   {now:%H:%M:%S} UTC   Ctrl-C ends"
+    lines = [head, "", *fitted(table, console.height - len(below) - 3), "", *below]
+    return Group(*(_line(line, console.width) for line in lines[: console.height]))
+
+
+def fitted(table: Sequence[str], height: int) -> Iterable[str]:
+    """Return a table's lines, or as many as fit and how many are left out."""
+    height = max(height, _FEWEST_LINES)
+    if len(table) <= height:
+        return table
+    kept = table[: height - 1]
+    return [*kept, f"{output.count(len(table) - len(kept), 'node')} more (-l chooses, --sort orders)"]
+
+
+def _line(text: str, width: int) -> Text:
+    line = Text.from_ansi(text, no_wrap=True, overflow="crop")
+    line.truncate(width)
+    return line

@@ -1,0 +1,271 @@
+"""The one writer of weights, CPU sets, memory nodes and memory limits of cgroups.
+
+It works as the writer of quotas does (:mod:`corewise.kernel.quotas.writer`), into the same journal: owners
+state all that they want, what is there already is not written, what comes back is entered before the first
+write and each write before it happens, what somebody else changed is put right, and whoever is killed at any
+point leaves what the next process needs.
+
+What is particular:
+
+- On v1 the CPUs and memory nodes of a cgroup are within its parent's. Writes are ordered so that this holds
+  after each (:mod:`corewise.kernel.settings.order`). A cgroup below that nobody named is narrowed with its
+  parent and widened with it again; one that its owner wants beyond the parent's is a failure, not less.
+- A memory limit is never set below what is in use, page cache included: the kernel would have to reclaim, or
+  kill. It is a failure until less is in use; the next call tries again.
+- A file that its cgroup does not have (a controller that is not enabled) is a failure too.
+
+A call over 330 settings (110 pods of two containers) takes, on one core of a small virtual machine, 7 ms
+where nothing changes and 20 ms where every weight does; moving 330 CPU sets on v1 takes 90 ms.
+
+A warning for v1: a container that its runtime creates or restarts with CPUs that its pod's cgroup has not is
+refused by the kernel. Whoever narrows a pod's cgroup there must see to it that the runtime asks for fewer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from corewise.actions import Setting, SettingOwner, WriteSetting
+from corewise.kernel.cgroups.files import Files
+from corewise.kernel.cgroups.layout import Version
+from corewise.kernel.cgroups.memory import read_memory_usage
+from corewise.kernel.cgroups.paths import ancestors
+from corewise.kernel.errors import Busy, JournalError, KernelError, Malformed, Missing, Refused
+from corewise.kernel.settings.ledger import Place, SettingHold, SettingLedger
+from corewise.kernel.settings.plan import Step, aims_of, cause_of, in_line, sets_in, steps_of
+from corewise.kernel.settings.values import LISTS, bytes_of, normal, setting_file, setting_in
+from corewise.kernel.writing.journal import Log
+from corewise.kernel.writing.pen import ROUNDS, Hook, Pen, Point, Writing, go_on
+from corewise.kernel.writing.report import Counts, Report, Written
+from corewise.topology import CPUSet
+
+
+class SettingWriter:
+    """Brings settings to what their owners want, and back.
+
+    Nothing raises but JournalError: what goes wrong with one file stands in the report.
+    """
+
+    def __init__(self, files: Files, log: Log, *, now: Callable[[], float], at: Hook = go_on) -> None:
+        self._files = files
+        self._pen = Pen(files, log, now, at)
+        self._at = at
+        self._ledger = SettingLedger.of(log.entries())
+        self._counts = Counts()
+        nested = LISTS if files.version is Version.V1 else ()
+        self._nested = frozenset(setting_file(files.version, setting) for setting in nested)
+
+    @property
+    def totals(self) -> Mapping[str, int]:
+        """What all calls together did; see :class:`Counts`."""
+        return self._counts.totals
+
+    @property
+    def held(self) -> Mapping[Place, SettingHold]:
+        """What is set, by cgroup and file."""
+        return self._ledger
+
+    def applied(self, cgroup: str, setting: Setting) -> str | None:
+        """Return what an owner wants of a cgroup, also since before a restart; None if nobody does."""
+        hold = self._ledger.get(Place(cgroup, setting_file(self._files.version, setting)))
+        return None if hold is None else hold.value
+
+    def reconcile(self, owner: SettingOwner, actions: Iterable[WriteSetting]) -> Report:
+        """Bring about all that an owner wants; what it no longer names goes back to its base.
+
+        Everything held is looked at, so that what somebody else has changed is put right for every owner.
+        """
+        with self._pen.turn:
+            named = {self._place(action): action for action in actions}
+            self._ledger.let_go(owner, but=named)
+            refused = self._take_over(named)
+            return self._settle(set(self._ledger), refused)
+
+    def apply(self, actions: Iterable[WriteSetting]) -> Report:
+        """Bring about some of what owners want, at once; other cgroups are touched only if above or below."""
+        with self._pen.turn:
+            named = {self._place(action): action for action in actions}
+            refused = self._take_over(named)
+            scope = {each for each in self._ledger if any(in_line(each, place) for place in named)}
+            return self._settle(scope, refused)
+
+    def restore(self) -> Report:
+        """Put every base back and forget it. A second call does nothing."""
+        with self._pen.turn:
+            for hold in self._ledger.values():
+                hold.let_go()
+            return self._settle(set(self._ledger), {})
+
+    def _place(self, action: WriteSetting) -> Place:
+        return Place(action.cgroup, setting_file(self._files.version, action.setting))
+
+    def _take_over(self, named: Mapping[Place, WriteSetting]) -> dict[Place, KernelError]:
+        """Take over what is wanted; return what cannot be: it is none of this file's values, or another's."""
+        refused: dict[Place, KernelError] = {}
+        for place, action in named.items():
+            hold = self._ledger.get(place) or SettingHold()
+            try:
+                value = self._normal(place, action.value)
+                base = None if action.base is None else self._normal(place, action.base)
+            except Malformed as error:
+                refused[place] = error
+                continue
+            if hold.owner not in {"", action.owner}:
+                refused[place] = Refused(str(place), f"{hold.owner} sets this; {action.owner} cannot")
+                continue
+            hold.set_by(action, value, base)
+            self._ledger[place] = hold
+        return refused
+
+    def _settle(self, scope: set[Place], refused: dict[Place, KernelError]) -> Report:
+        report = Report(examined=len(scope))
+        not_taken: dict[Place, KernelError] = {}
+        drifted: set[Place] = set()
+        aims: dict[Place, str] = {}
+        for _ in range(ROUNDS):
+            present = self._read(scope, drifted, report)
+            aims = self._aims(present, report)
+            not_taken = self._write(steps_of(present, aims, self._nested), drifted, report)
+            if not not_taken:
+                break
+            scope |= self._found_below(not_taken, aims)
+        report.failed.update({str(place): error for place, error in not_taken.items()})
+        self._release(aims, report)
+        report.failed.update({str(place): error for place, error in refused.items()})
+        self._counts.add(report)
+        return report
+
+    def _read(self, scope: set[Place], drifted: set[Place], report: Report) -> dict[Place, str]:
+        present: dict[Place, str] = {}
+        for place in scope & self._ledger.keys():
+            if str(place) in report.failed:
+                continue
+            try:
+                present[place] = text = self._text(place)
+            except KernelError as error:
+                self._could_not(place, error, report)
+                continue
+            hold = self._ledger[place]
+            if hold.value is not None and hold.foreign(place.file, text):
+                drifted.add(place)
+            hold.read(place.file, text)
+        self._at(Point.READ, "")
+        return present
+
+    def _aims(self, present: Mapping[Place, str], report: Report) -> dict[Place, str]:
+        """Return what each file is to show; what it cannot, since the parent has less, is a failure."""
+        around = {file: self._with_parents(sets_in(present, file), file) for file in self._nested}
+        aims, beyond = aims_of(present, self._ledger, around)
+        for place, limit in beyond.items():
+            message = f"{self._ledger[place].wanted} is not within {limit}, which its parent has"
+            report.failed[str(place)] = Refused(str(place), message)
+        return aims
+
+    def _with_parents(self, present: Mapping[str, CPUSet], file: str) -> dict[str, CPUSet]:
+        """Return sets and those of their parents; what cannot be read there is the kernel's to judge."""
+        known = dict(present)
+        for cgroup in present:
+            parent = next(ancestors(cgroup), cgroup)
+            if parent not in known:
+                try:
+                    known[parent] = CPUSet.parse(self._text(Place(parent, file)))
+                except KernelError:
+                    continue
+        return known
+
+    def _write(self, steps: list[Step], drifted: set[Place], report: Report) -> dict[Place, KernelError]:
+        """Take the steps; return what the kernel's rules did not allow."""
+        self._pen.hold(self._ledger.due({step.place for step in steps}))
+        refused: dict[Place, KernelError] = {}
+        for step in steps:
+            if step.place in refused or step.place not in self._ledger or str(step.place) in report.failed:
+                continue
+            try:
+                self._take(step, report, drifted=step.place in drifted)
+            except (Refused, Busy) as error:
+                report.refused += 1
+                refused[step.place] = error
+            except KernelError as error:
+                self._could_not(step.place, error, report)
+        return refused
+
+    def _take(self, step: Step, report: Report, *, drifted: bool) -> None:
+        place, hold = step.place, self._ledger[step.place]
+        in_use = self._in_use_beyond(step)
+        if in_use is not None:
+            message = f"a limit of {step.after} bytes is below the {in_use} in use; it is tried again"
+            report.failed[str(place)] = Refused(str(place), message)
+            return
+        reason, why = cause_of(hold, step, drifted=drifted)
+        writing = Writing(place.file, step.before, step.after)
+        self._pen.write(place.cgroup, hold, writing, reason, why)
+        report.written.append(Written(place.cgroup, *writing))
+        if drifted and str(place) not in report.drifted:
+            report.drifted.append(str(place))
+
+    def _in_use_beyond(self, step: Step) -> int | None:
+        """Return how much memory is in use, if a step would set a limit below that."""
+        if setting_in(self._files.version, step.place.file) is not Setting.MEMORY_LIMIT:
+            return None
+        limit = bytes_of(step.after)
+        if limit is None:
+            return None
+        usage = read_memory_usage(self._files, step.place.cgroup)
+        return usage if usage > limit else None
+
+    def _found_below(self, refused: Iterable[Place], aims: Mapping[Place, str]) -> set[Place]:
+        """Find the sets that nobody named below those that the kernel refused to narrow (v1)."""
+        found: set[Place] = set()
+        below = [(place, CPUSet.parse(aims[place])) for place in refused if place.file in self._nested]
+        while below:
+            (cgroup, file), aim = below.pop()
+            try:
+                children = [Place(child, file) for child in self._files.children(cgroup)]
+            except KernelError:
+                continue
+            below += [(child, aim) for child in children]
+            for child in set(children) - self._ledger.keys():
+                if self._is_beyond(child, aim):
+                    self._ledger[child] = SettingHold()
+                    found.add(child)
+        return found
+
+    def _is_beyond(self, place: Place, aim: CPUSet) -> bool:
+        try:
+            return not CPUSet.parse(self._text(place)) <= aim
+        except KernelError:
+            return False
+
+    def _could_not(self, place: Place, error: KernelError, report: Report) -> None:
+        """Note a failure; if it is that the cgroup is gone, so is what was held of it."""
+        if not isinstance(error, Missing) or self._files.exists(place.cgroup):
+            report.failed[str(place)] = error
+            return
+        if place.cgroup not in report.gone:
+            report.gone.append(place.cgroup)
+        if self._ledger.pop(place).entered:
+            self._pen.release([place])
+
+    def _release(self, aims: Mapping[Place, str], report: Report) -> None:
+        """Forget what nobody sets any more and what is back at its base."""
+        done = [
+            place
+            for place, aim in aims.items()
+            if place in self._ledger and str(place) not in report.failed and self._ledger[place].at_rest(aim)
+        ]
+        released = {place: self._ledger.pop(place) for place in done}
+        self._pen.release(place for place, hold in released.items() if hold.entered)
+        try:
+            self._pen.begin_anew()
+        except JournalError as error:
+            report.failed[error.path] = error
+
+    def _text(self, place: Place) -> str:
+        return self._normal(place, self._files.read(place.cgroup, place.file))
+
+    def _normal(self, place: Place, text: str) -> str:
+        setting = setting_in(self._files.version, place.file)
+        try:
+            return text if setting is None else normal(self._files.version, setting, text)
+        except ValueError as error:
+            raise Malformed(str(place), str(error)) from error

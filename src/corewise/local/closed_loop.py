@@ -1,0 +1,186 @@
+"""How well a closed loop of suppression behaved, worked out from a series of samples of it.
+
+The same figures are taken of the plant (simulated nodes) and of real kernels, by the same function, so that
+they may be compared. A *phase* is the time between two jumps of the online load; a ramp is one phase. For
+each phase, with ``q`` the quota after each tick and ``t`` the target that the last half of the phase has in
+its middle:
+
+    settled at     the first tick from which on  |q - t| <= step  for the rest of the phase
+    adjustments    changes of q up to there; expected of them is  ceil(|t - q before the phase| / step)
+    overshoot      how far q went beyond t, coming from where it was before the phase
+    reversals      how often q turned around by more than ``NOISE`` of the machine
+    swing          largest less smallest q after the first 2/3 of the phase: what never comes to rest
+
+and over the whole series:
+
+    offline lost   sum of (min(what offline wanted, CPUs - what online wanted) - what offline got), in CPU s
+    offline late   the part of it that a quota at its target would not have lost
+    online slowdown   1 - work done beside offline pods / work done alone
+
+Pure. The amounts here are measured, not made: they may be binary floats, quotas and targets are whole.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+
+NOISE = 0.02
+"""Turns of the quota that are smaller than this part of the machine are the measured load's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One tick. CPU and work are averages since the sample before; quota and target are what it set.
+
+    ``at`` is in seconds; ``quota`` (None is no bound) and ``target`` in milli-CPU; ``wanted`` and ``offline``
+    in CPUs. ``work`` and ``work_alone`` are what online pods did and what they do without offline pods, per
+    second, in one unit, whichever it is.
+    """
+
+    at: float
+    quota: int | None
+    target: int
+    online_wanted: float
+    work: float
+    work_alone: float
+    offline: float
+    offline_wanted: float
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Samples of one run, its first one taken before the first jump at ``jumps`` (seconds)."""
+
+    cpus: int
+    step: int
+    """The largest adjustment, in milli-CPU."""
+
+    jumps: tuple[float, ...]
+    samples: tuple[Sample, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """How the quota followed one jump: seconds, counts, milli-CPU. ``settling`` is None if it never did."""
+
+    settling: float | None
+    adjustments: int
+    expected: int
+    overshoot: int
+    reversals: int
+    swing: int
+
+    @property
+    def settled_in_time(self) -> bool:
+        """Whether it settled with no more adjustments than the change is steps."""
+        return self.settling is not None and self.adjustments <= self.expected
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What a run comes to. CPU is in CPU seconds, ``farthest`` in milli-CPU, the shares are 0 to 1."""
+
+    phases: tuple[Phase, ...]
+    writes: int
+    farthest: int
+    """The largest distance of quota and target at any tick but those of the first phase."""
+
+    offline_got: float
+    offline_lost: float
+    offline_late: float
+    online_slowdown: float
+    idle_used: float
+    """The part of what online left that offline got."""
+
+
+def figures(series: Series) -> Figures:
+    """Return the figures of a run.
+
+    Raises:
+        ValueError: if a phase, or the time before the first jump, has no sample.
+    """
+    phases = _phases(series)
+    later = [sample for phase in phases[1:] for sample in phase]
+    spans = [(after, after.at - before.at) for before, after in pairwise(series.samples)]
+    quotas = [_bounded(series, sample) for sample in series.samples]
+    got = math.fsum(sample.offline * seconds for sample, seconds in spans)
+    lost = math.fsum(_lost(series, sample) * seconds for sample, seconds in spans)
+    return Figures(
+        phases=tuple(
+            _phase(series, jump, before[-1], phase)
+            for jump, (before, phase) in zip(series.jumps, pairwise(phases), strict=True)
+        ),
+        writes=_changes(quotas),
+        farthest=max((abs(_bounded(series, sample) - sample.target) for sample in later), default=0),
+        offline_got=got,
+        offline_lost=lost,
+        offline_late=math.fsum(_late(series, *pair) for pair in pairwise(series.samples)),
+        online_slowdown=_slowdown(spans),
+        idle_used=got / (got + lost) if got + lost else 0.0,
+    )
+
+
+def _phases(series: Series) -> list[list[Sample]]:
+    """Return the samples before the first jump, and those of each phase."""
+    bounds = [-math.inf, *series.jumps, math.inf]
+    phases = [[s for s in series.samples if start < s.at <= end] for start, end in pairwise(bounds)]
+    if not all(phases):
+        raise ValueError("there is no sample between two jumps, or before the first or after the last one")
+    return phases
+
+
+def _phase(series: Series, jump: float, before: Sample, phase: Sequence[Sample]) -> Phase:
+    start = _bounded(series, before)
+    quotas = [_bounded(series, sample) for sample in phase]
+    target = round(median(sample.target for sample in phase[len(phase) // 2 :]))
+    away = [index for index, quota in enumerate(quotas) if abs(quota - target) > series.step]
+    settled = away[-1] + 1 if away else 0
+    beyond = (target - quota if start >= target else quota - target for quota in quotas)
+    rest = quotas[len(quotas) * 2 // 3 :]
+    return Phase(
+        settling=phase[settled].at - jump if settled < len(phase) else None,
+        adjustments=_changes([start, *quotas[: settled + 1]]),
+        expected=math.ceil(abs(target - start) / series.step),
+        overshoot=max(0, *beyond),
+        reversals=_reversals([start, *quotas], round(NOISE * series.cpus * 1000)),
+        swing=max(rest) - min(rest),
+    )
+
+
+def _changes(quotas: Sequence[int]) -> int:
+    return sum(before != after for before, after in pairwise(quotas))
+
+
+def _reversals(quotas: Sequence[int], noise: int) -> int:
+    """Count the turning points that are more than ``noise`` away from the one before."""
+    turns, heading, extreme = 0, 0, quotas[0]
+    for quota in quotas:
+        if heading * (quota - extreme) > 0 or (not heading and abs(quota - extreme) > noise):
+            heading, extreme = (1 if quota > extreme else -1), quota
+        elif abs(quota - extreme) > noise:
+            turns, heading, extreme = turns + 1, -heading, quota
+    return turns
+
+
+def _bounded(series: Series, sample: Sample) -> int:
+    return series.cpus * 1000 if sample.quota is None else sample.quota
+
+
+def _lost(series: Series, sample: Sample) -> float:
+    left = max(0.0, series.cpus - sample.online_wanted)
+    return max(0.0, min(sample.offline_wanted, left) - sample.offline)
+
+
+def _late(series: Series, before: Sample, after: Sample) -> float:
+    """Return the CPU seconds that offline lost because the quota in force was below its target."""
+    short = (before.target - _bounded(series, before)) / 1000
+    return max(0.0, min(short, _lost(series, after))) * (after.at - before.at)
+
+
+def _slowdown(spans: Sequence[tuple[Sample, float]]) -> float:
+    alone = math.fsum(sample.work_alone * seconds for sample, seconds in spans)
+    return 1 - math.fsum(sample.work * seconds for sample, seconds in spans) / alone if alone else 0.0

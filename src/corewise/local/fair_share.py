@@ -1,0 +1,167 @@
+"""How the kernel's fair scheduler divides the CPUs of a machine among a tree of cgroups. Pure.
+
+What weights, quotas and CPU sets come to over a few periods. Every cgroup has a weight ``w``, a quota ``q``
+(in CPUs; infinite without one) and maybe a CPU set; those without children (*leaves*) want ``d`` CPUs. Where
+nobody is confined to some CPUs, the ``C`` CPUs are one pool, and
+
+    cap(leaf)  = min(q, d)
+    cap(group) = min(q, sum of cap(child))
+    time(root) = min(C, cap(root))
+    time(child) = min(cap(child), w x level)      one level for the children of a group, such that
+    sum of time(child) = time(group)              (water-filling)
+
+So nobody is above its cap, no CPU idles that somebody may use, and where time is short, shares are by weight,
+level by level: the children of a slice share what the slice has. *Refused* is what a cgroup's own quota kept
+from it: ``wants - q`` where it has all of ``q``, with ``wants`` the caps below it.
+
+CPU sets make several *pools*: CPUs that the same leaves may use. They are divided one after the other as
+above, those with the fewest users first, each leaf looking there for what it still wants; weights count
+within a pool. So a leaf that may go elsewhere leaves the CPUs that others are confined to, as load balancing
+does, and still no CPU idles that somebody may use. A cgroup's set counts within that of its parent; one that
+leaves nothing is the parent's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+_LEAST = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Cgroup:
+    """A cgroup as the scheduler sees it. ``quota`` is in CPUs; without ``cpus`` it may use its parent's."""
+
+    path: str
+    weight: float = 100.0
+    quota: float = math.inf
+    cpus: frozenset[int] | None = None
+    children: tuple[Cgroup, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """CPUs that the same leaves may use; ``leaves`` are their indices."""
+
+    size: int
+    leaves: frozenset[int]
+
+
+class Tree:
+    """A tree of cgroups on a machine with ``cpus`` CPUs, made ready to be divided many times."""
+
+    def __init__(self, root: Cgroup, cpus: int) -> None:
+        self.cgroups: list[Cgroup] = []
+        """All of them, parents first. Indices below are into this list."""
+        self.children: list[tuple[int, ...]] = []
+        self._allowed: dict[int, frozenset[int] | None] = {}
+        self._add(root, None)
+        self.index = {cgroup.path: index for index, cgroup in enumerate(self.cgroups)}
+        self.leaves = tuple(index for index, below in enumerate(self.children) if not below)
+        self.pools = tuple(self._pools(cpus))
+
+    def reach(self, leaf: int) -> float:
+        """Return how many CPUs a leaf may use."""
+        return float(sum([pool.size for pool in self.pools if leaf in pool.leaves]))
+
+    def _add(self, cgroup: Cgroup, allowed: frozenset[int] | None) -> int:
+        index = len(self.cgroups)
+        if cgroup.cpus is not None:
+            allowed = (cgroup.cpus if allowed is None else cgroup.cpus & allowed) or allowed
+        self.cgroups.append(cgroup)
+        self.children.append(())
+        self._allowed[index] = allowed
+        self.children[index] = tuple([self._add(child, allowed) for child in cgroup.children])
+        return index
+
+    def _pools(self, cpus: int) -> Iterator[Pool]:
+        every = frozenset(self.leaves)
+        if all(self._allowed[leaf] is None for leaf in self.leaves):
+            yield Pool(cpus, every)
+            return
+        sizes: dict[frozenset[int], int] = {}
+        for cpu in range(cpus):
+            users = frozenset(leaf for leaf in every if cpu in (self._allowed[leaf] or (cpu,)))
+            sizes[users] = sizes.get(users, 0) + 1
+        yield from (Pool(sizes[users], users) for users in sorted(sizes, key=len))
+
+
+@dataclass(frozen=True, slots=True)
+class Division:
+    """CPUs by index of the cgroup: what it has, and what its quota refused it."""
+
+    time: Sequence[float]
+    refused: Sequence[float]
+
+
+def divide(tree: Tree, wants: Mapping[int, float]) -> Division:
+    """Divide the machine's CPUs. ``wants`` says how many CPUs each leaf could use, by its index."""
+    time = [0.0] * len(tree.cgroups)
+    for pool in tree.pools:
+        left = {leaf: max(0.0, wants.get(leaf, 0.0) - time[leaf]) for leaf in pool.leaves}
+        time = added(time, divide_pool(tree, pool, left, time))
+    return Division(time, refused(tree, wants, time))
+
+
+def added(one: Sequence[float], other: Sequence[float]) -> list[float]:
+    """Return the sum of two lists, element by element."""
+    return [a + b for a, b in zip(one, other, strict=True)]
+
+
+def divide_pool(
+    tree: Tree, pool: Pool, wants: Mapping[int, float], used: Sequence[float] | None = None
+) -> list[float]:
+    """Divide one pool's CPUs. ``used`` is what the cgroups have of their quotas elsewhere already."""
+    caps = _caps(tree, wants, used)[0]
+    time = [0.0] * len(caps)
+    time[0] = min(float(pool.size), caps[0])
+    for index, below in enumerate(tree.children):
+        if not below:
+            continue
+        wanted = [caps[child] for child in below]
+        if sum(wanted) > time[index]:
+            wanted = water_fill(wanted, [tree.cgroups[child].weight for child in below], time[index])
+        for child, share in zip(below, wanted, strict=True):
+            time[child] = share
+    return time
+
+
+def refused(tree: Tree, wants: Mapping[int, float], time: Sequence[float]) -> list[float]:
+    """Return what quotas refused, where ``time`` was had and ``wants`` were the wants of the leaves."""
+    raw = _caps(tree, wants, None)[1]
+    return [
+        wanted - cgroup.quota if wanted > cgroup.quota and had >= cgroup.quota * (1 - _LEAST) else 0.0
+        for cgroup, had, wanted in zip(tree.cgroups, time, raw, strict=True)
+    ]
+
+
+def _caps(
+    tree: Tree, wants: Mapping[int, float], used: Sequence[float] | None
+) -> tuple[list[float], list[float]]:
+    """Return what each cgroup can use, and what it could without a quota of its own."""
+    count = len(tree.cgroups)
+    raw, caps = [0.0] * count, [0.0] * count
+    for index in range(count - 1, -1, -1):
+        below = tree.children[index]
+        raw[index] = sum([caps[child] for child in below]) if below else wants.get(index, 0.0)
+        quota = tree.cgroups[index].quota - (used[index] if used else 0.0)
+        caps[index] = max(0.0, min(raw[index], quota))
+    return caps, raw
+
+
+def water_fill(caps: Sequence[float], weights: Sequence[float], total: float) -> list[float]:
+    """Divide ``total`` by weight, nobody above its cap, nothing left over that somebody could use.
+
+    Weights must be positive; a cap may be infinite.
+    """
+    shares = [0.0] * len(caps)
+    order = sorted(range(len(caps)), key=lambda i: caps[i] / weights[i])
+    weights_left = list(accumulate(weights[i] for i in reversed(order)))[::-1]
+    left = total
+    for i, weight_left in zip(order, weights_left, strict=True):
+        shares[i] = min(caps[i], left * weights[i] / weight_left)
+        left = max(0.0, left - shares[i])
+    return shares

@@ -1,0 +1,298 @@
+"""Whatever happened before: switched off, offline pods have what they ask for; restored, kubelet's own
+values.
+
+A history is any sequence of ticks under any load, changes of mode, label and ratio, pods that come and go,
+writes of others to what is bounded, a best-effort cgroup that is removed and made anew, restarts, and deaths
+of the agent between any two writes, to a cgroup or to the journal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agent.fake_node import FakeNode
+from agent.offline_node import GIB, batch_container, offline_pod
+from corewise.actions import QuotaOwner
+from corewise.agent.colocation.keeper import OfflineKeeper, Tick
+from corewise.agent.colocation.sampler import Miss, Missed, PinnedPod
+from corewise.agent.local_node import LocalNode
+from corewise.agent.node_cgroups import NodeCgroups
+from corewise.agent.objects import QuotaPod
+from corewise.kernel.cgroups.cpu import quota_file, quota_text, read_bandwidth
+from corewise.kernel.cgroups.files import Files
+from corewise.kernel.cgroups.layout import Version
+from corewise.kernel.cgroups.pods import QOSClass
+from corewise.kernel.errors import KernelError
+from corewise.kernel.writing.entries import Entry
+from corewise.kernel.writing.journal import MemoryLog
+from corewise.policy.colocation import OversubscriptionSettings, SuppressionMode, SuppressionSettings
+from corewise.policy.names import OVERSUBSCRIPTION
+from corewise.quantities import Microseconds, Ratio, Share
+from corewise.suppression.batch_limits import quota
+from corewise.suppression.offer import Amounts, Usage
+from kernel.cgroup_trees import FRESH, PERIOD, KernelRules, StoredCgroups
+
+CPUS = 16_000
+PODS = (
+    offline_pod("one", batch_container("a", limit=4000, memory=GIB), batch_container("b", limit=2000)),
+    offline_pod("two", batch_container("a", limit=1000)),
+    offline_pod("free", batch_container("a", request=500)),
+    offline_pod("late", batch_container("a", limit=12_000)),
+)
+LIMITS = {"one": (6000, 4000, 2000), "two": (1000, 1000), "free": (0, 0), "late": (12_000, 12_000)}
+BEST_EFFORT = {Version.V1: {"cpu.shares": "2"}, Version.V2: {"cpu.weight": "1"}}
+"""What kubelet gives the cgroups of pods that request nothing."""
+OFF = SuppressionSettings(enabled=False)
+MODES = (
+    OFF,
+    SuppressionSettings(),
+    SuppressionSettings(adjust_step=Share(10_000)),
+    SuppressionSettings(fast=True),
+    SuppressionSettings(mode=SuppressionMode.PER_POD_QUOTA),
+    SuppressionSettings(mode=SuppressionMode.PER_POD_QUOTA, quota_step=Share(5000), pods_a_cycle=1),
+    None,
+)
+MILLI = st.integers(0, CPUS)
+QUOTA = st.one_of(st.none(), st.integers(1_000, 2_000_000))
+OPERATIONS = st.one_of(
+    *[st.tuples(st.just("tick"), st.tuples(MILLI, MILLI))] * 4,
+    st.tuples(st.just("miss"), st.none()),
+    st.tuples(st.just("settle"), st.none()),
+    st.tuples(st.just("quotas"), st.none()),
+    st.tuples(st.just("suppression"), st.sampled_from(MODES)),
+    st.tuples(st.just("label"), st.sampled_from(["true", "true", "true", "false", None, "yes"])),
+    st.tuples(st.just("ratio"), st.sampled_from([100, 120, 200])),
+    st.tuples(st.just("pod"), st.integers(0, len(PODS) - 1)),
+    st.tuples(st.just("foreign"), st.tuples(st.integers(0, 9), QUOTA)),
+    st.tuples(st.just("slice"), st.none()),
+    st.tuples(st.just("restart"), st.none()),
+    st.tuples(st.just("die"), st.integers(0, 30)),
+)
+
+
+class Killed(BaseException):
+    """The agent is gone from one moment to the next."""
+
+
+class Fate:
+    """Counts down to the death of the agent; each write, and each one announced, may be the last thing it
+    does."""
+
+    def __init__(self) -> None:
+        self.left: int | None = None
+
+    def strike(self) -> None:
+        if self.left is not None:
+            self.left -= 1
+            if self.left < 0:
+                raise Killed
+
+
+class MortalFiles:
+    """Files before and after each write to which the agent may die."""
+
+    def __init__(self, files: Files, fate: Fate) -> None:
+        self._files = files
+        self._fate = fate
+        self.version = files.version
+        self.read, self.exists, self.children = files.read, files.exists, files.children
+
+    def write(self, cgroup: str, file: str, text: str) -> None:
+        self._fate.strike()
+        self._files.write(cgroup, file, text)
+        self._fate.strike()
+
+
+class MortalLog(MemoryLog):
+    """A journal after each entry of which the agent may die."""
+
+    def __init__(self, fate: Fate) -> None:
+        super().__init__()
+        self._fate = fate
+
+    def append(self, entries: Iterable[Entry]) -> None:
+        super().append(entries)
+        self._fate.strike()
+
+
+class StatedSampler:
+    """A sampler that has measured what a history says."""
+
+    def __init__(self) -> None:
+        self.cpus = CPUS // 1000
+        self.next: Usage | Missed = Missed(Miss.FIRST, "")
+
+    def sample(self, now: float, pinned: Iterable[PinnedPod] = ()) -> Usage | Missed:
+        return self.next
+
+    def forget(self) -> None:
+        """Forget nothing: a history says all."""
+
+
+class History:
+    """One node through its life."""
+
+    def __init__(self, version: Version, root: Path) -> None:
+        self.root = root
+        self.names = FakeNode(root, version).names
+        self.slice = self.names.qos(QOSClass.BEST_EFFORT)
+        self.stored = StoredCgroups(version, [self.slice])
+        self.fate = Fate()
+        self.log = MortalLog(self.fate)
+        self.pods: dict[str, QuotaPod] = {}
+        self.suppression: SuppressionSettings | None = SuppressionSettings()
+        self.labels = {OVERSUBSCRIPTION: "true"}
+        self.ratio = Ratio(100)
+        self.now = 0.0
+        self.restart()
+        self.run("pod", 0)
+
+    def restart(self, _value: object = None) -> None:
+        files = MortalFiles(KernelRules(self.stored), self.fate)
+        cgroups = NodeCgroups(self.root, "/", self.log, now=lambda: 1.0, wrap=lambda _files: files)
+        self.sampler = StatedSampler()
+        self.local = LocalNode("n1", self.root, cgroups)
+        self.keeper = OfflineKeeper(self.local, self.root, samples=self.sampler)
+
+    def cgroups(self, pod: QuotaPod) -> list[str]:
+        statuses = pod.status.all_containers
+        uid, qos = pod.uid, QOSClass.BEST_EFFORT
+        return [self.names.pod(uid, qos), *(self.names.container(uid, qos, s.container_id) for s in statuses)]
+
+    def run(self, operation: str, value: Any) -> None:
+        try:
+            getattr(self, f"on_{operation}")(value)
+        except Killed:
+            self.fate.left = None
+            self.stored.make(self.slice)
+            self.restart()
+
+    def on_restart(self, _value: None) -> None:
+        self.restart()
+
+    def on_die(self, points: int) -> None:
+        self.fate.left = points
+
+    def on_tick(self, load: tuple[int, int]) -> None:
+        online, offline = load
+        self.sampler.next = Usage(min(CPUS, online + offline), offline, (), 0, 0)
+        self._tick()
+
+    def on_miss(self, _value: None) -> None:
+        self.sampler.next = Missed(Miss.ABSURD, "too much")
+        self._tick()
+
+    def on_settle(self, _value: None) -> None:
+        self._prepare()
+        self.checked(self.keeper.settle(self.pods.values()))
+
+    def on_quotas(self, _value: None) -> None:
+        """The other loop of the agent: normalization, which mends every owner's bounds."""
+        self.keeper.heed(self.local.cycle(list(self.pods.values())))
+
+    def on_suppression(self, suppression: SuppressionSettings | None) -> None:
+        self.suppression = suppression
+
+    def on_label(self, text: str | None) -> None:
+        self.labels = {} if text is None else {OVERSUBSCRIPTION: text}
+
+    def on_ratio(self, hundredths: int) -> None:
+        self.ratio = Ratio(hundredths)
+
+    def on_pod(self, number: int) -> None:
+        """A pod comes with its cgroups, or goes: first they, then what the API says of it."""
+        pod = PODS[number]
+        if pod.name in self.pods:
+            self.stored.remove(self.cgroups(pod)[0])
+            if len(self.pods) % 2:
+                self._tick()
+            del self.pods[pod.name]
+            return
+        for cgroup in self.cgroups(pod):
+            self.stored.make(cgroup)
+            self.stored.contents[cgroup] |= BEST_EFFORT[self.stored.version]
+        self.pods[pod.name] = pod
+
+    def on_slice(self, _value: None) -> None:
+        """kubelet starts anew: no pods, and a cgroup without a quota."""
+        self.stored.remove(self.slice)
+        self.pods.clear()
+        self._tick()
+        self.stored.make(self.slice)
+
+    def on_foreign(self, value: tuple[int, int | None]) -> None:
+        """Somebody else changes what is bounded, as far as the kernel lets him."""
+        number, wanted = value
+        found = self.local.cgroups.found
+        held = (
+            sorted(cgroup for cgroup in found.writer.held if cgroup in self.stored.contents) if found else []
+        )
+        if held:
+            text = quota_text(self.stored.version, None if wanted is None else Microseconds(wanted))
+            with suppress(KernelError):
+                file = quota_file(self.stored.version)
+                KernelRules(self.stored).write(held[number % len(held)], file, text)
+
+    def _prepare(self) -> None:
+        self.keeper.settings(OversubscriptionSettings(), self.suppression)
+        self.keeper.node(self.labels, Amounts(CPUS, 0), self.ratio)
+
+    def _tick(self) -> None:
+        self.now += 10
+        self._prepare()
+        self.checked(self.keeper.tick(self.now, self.now, list(self.pods.values())))
+
+    def checked(self, tick: Tick) -> None:
+        """What holds after each call that came to its end."""
+        slice_quota = self.quota(self.slice) if self.slice in self.stored.contents else None
+        assert slice_quota is None or 1_000 <= slice_quota <= CPUS * 100
+        missing = self.slice not in self.stored.contents
+        assert missing or not tick.problems or set(tick.problems) == {"sample"}
+
+    def quota(self, cgroup: str) -> int | None:
+        return read_bandwidth(self.stored, cgroup).quota
+
+    def quotas(self) -> dict[str, int | None]:
+        return {
+            cgroup: self.quota(cgroup) for cgroup in self.stored.contents if cgroup.startswith(self.slice)
+        }
+
+    def asked_for(self) -> dict[str, int | None]:
+        """What cgroups have if nothing but the pods' own limits counts."""
+        expected: dict[str, int | None] = {self.slice: None}
+        for pod in self.pods.values():
+            for cgroup, limit in zip(self.cgroups(pod), LIMITS[pod.metadata.name], strict=True):
+                expected[cgroup] = quota(limit, period=PERIOD, normalization=self.ratio)
+        return {cgroup: each for cgroup, each in expected.items() if cgroup in self.stored.contents}
+
+
+@pytest.mark.parametrize("version", Version)
+@given(operations=st.lists(OPERATIONS, max_size=30))
+@settings(deadline=None, max_examples=60)
+def test_what_is_switched_off_or_restored_leaves_nothing_behind(
+    tmp_path_factory: pytest.TempPathFactory, version: Version, operations: list[tuple[str, Any]]
+) -> None:
+    history = History(version, tmp_path_factory.mktemp("node"))
+    for operation, value in operations:
+        history.run(operation, value)
+    history.fate.left = None
+    history.run("suppression", OFF)
+    history.run("settle", None)
+    history.run("quotas", None)
+    assert history.quotas() == history.asked_for()
+    found = history.local.cgroups.find()
+    assert not found.bounded_by(QuotaOwner.SUPPRESSION)
+    found.writer.restore()
+    found.settings.restore()
+    pods = {cgroup for pod in history.pods.values() for cgroup in history.cgroups(pod)}
+    for cgroup, files in history.stored.contents.items():
+        assert files == FRESH[version] | (BEST_EFFORT[version] if cgroup in pods else {})
+    assert not found.writer.held
+    assert not found.settings.held

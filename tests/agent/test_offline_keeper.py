@@ -1,0 +1,432 @@
+"""The keeper of offline pods in stated time: what it offers, how it squeezes, what bad input does to it."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agent.fake_node import container, pod
+from agent.offline_node import GIB, OfflineNode, batch_container, offline_pod
+from corewise.agent.colocation.keeper import OfflineKeeper, Tick
+from corewise.agent.cpu_manager import STATE_FILE
+from corewise.agent.local_node import LocalNode
+from corewise.agent.node_cgroups import NodeCgroups
+from corewise.agent.objects import QuotaPod
+from corewise.kernel.cgroups.cpu import read_bandwidth, read_weight
+from corewise.kernel.cgroups.layout import Version
+from corewise.kernel.writing.journal import Journal, Log, MemoryLog
+from corewise.policy.colocation import OversubscriptionSettings, SuppressionMode, SuppressionSettings
+from corewise.policy.names import NORMALIZATION_RATIO, OVERSUBSCRIPTION, QOS_CLASS, RESOURCE_STATUS
+from corewise.policy.offline_report import OfferState
+from corewise.policy.reasons import Reason
+from corewise.quantities import Seconds, Share
+from corewise.suppression.offer import Amounts
+
+CPUS = 16
+ALLOCATABLE = Amounts(CPUS * 1000, 60 * GIB)
+STEPPED = SuppressionSettings()
+PER_POD = SuppressionSettings(mode=SuppressionMode.PER_POD_QUOTA)
+OFF = SuppressionSettings(enabled=False)
+LEAST_V1 = {"cpu.shares": "2", "memory.limit_in_bytes": "-1"}
+"""A file that stands for the kernel's shows what was written: -1, not the number just below 2^63."""
+JOB = offline_pod("job", batch_container("a", limit=4000), batch_container("b", limit=2000))
+
+
+class Kept:
+    """A node with its keeper, which has had its first look."""
+
+    def __init__(self, node: OfflineNode, log: Log | None = None) -> None:
+        self.node = node
+        self.pods: list[QuotaPod] = []
+        self.log = log or MemoryLog()
+        self.suppression: SuppressionSettings | None = STEPPED
+        self.labels: Mapping[str, str] = {OVERSUBSCRIPTION: "true"}
+        self.annotations: Mapping[str, str] = {}
+        self.restart()
+
+    def restart(self) -> None:
+        self.local = LocalNode(
+            "n1", self.node.root, NodeCgroups(self.node.root, "/", self.log, now=lambda: 1.0)
+        )
+        self.keeper = OfflineKeeper(self.local, self.node.root)
+        self.tick(0)
+
+    def start(self, *pods: QuotaPod) -> None:
+        self.node.start(*pods)
+        self.pods += pods
+
+    def state(self) -> None:
+        self.local.see(self.annotations)
+        self.keeper.settings(OversubscriptionSettings(interval=Seconds(10)), self.suppression)
+        self.keeper.node(self.labels, ALLOCATABLE, self.local.ratio)
+
+    def tick(self, seconds: float = 10, **load: int) -> Tick:
+        self.state()
+        now = self.node.pass_time(seconds, **load)
+        return self.keeper.tick(now, now, self.pods)
+
+    def settle(self) -> Tick:
+        self.state()
+        return self.keeper.settle(self.pods)
+
+    def quota_of(self, of: QuotaPod, name: str = "") -> int | None:
+        return self.node.machine.quota(of, name)
+
+
+@pytest.fixture(params=Version)
+def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Kept:
+    return Kept(OfflineNode(tmp_path, request.param))
+
+
+def test_before_the_first_sample_nothing_is_begun(tmp_path: Path) -> None:
+    kept = Kept(OfflineNode(tmp_path))
+    assert kept.keeper.last.report is None
+    assert kept.node.quota().quota is None
+
+
+def test_the_offer_does_not_shrink_because_it_is_used(kept: Kept) -> None:
+    for offline in (0, 4000, 7200, 7200):
+        tick = kept.tick(online=4000, offline=offline, memory=10 * GIB, offline_memory=offline << 20)
+        assert tick.report is not None
+        assert (tick.report.raw_offer_milli, tick.report.online_milli) == (7200, 4000)
+        assert tick.report.memory.offered == Share(6000).of(50 * GIB)
+
+
+def test_the_quota_steps_to_the_offer_lands_on_it_and_stays(kept: Kept) -> None:
+    quotas = []
+    for _ in range(8):
+        kept.tick(online=9334)
+        quotas.append(kept.node.quota().quota)
+    assert quotas == [1_440_000, 1_280_000, 1_120_000, 960_000, 800_000, 640_000, 480_000, 399_900]
+    assert not kept.tick(online=9334).written
+    report = kept.keeper.last.report
+    assert report is not None
+    assert report.suppression is not None
+    assert (report.suppression.reason, report.suppression.quota_milli) == (Reason.SUPPRESSION_AT_TARGET, 3999)
+
+
+def test_a_busy_node_leaves_the_floor_and_never_max_or_nothing(kept: Kept) -> None:
+    kept.suppression = replace(STEPPED, fast=True)
+    kept.tick(online=16_000)
+    assert kept.node.quota().quota == 1_000
+    assert kept.keeper.suppressor.at_floor
+
+
+@pytest.mark.parametrize("written", [None, 50_000, 1_600_000])
+def test_what_somebody_else_wrote_is_repaired_at_the_next_tick_and_stepped_from(
+    kept: Kept, written: int | None
+) -> None:
+    for _ in range(3):
+        kept.tick(online=9334)
+    kept.node.write(written)
+    tick = kept.tick(online=9334)
+    assert kept.node.quota().quota == 960_000
+    assert tick.report is not None
+    assert tick.report.suppression is not None
+    assert tick.report.suppression.repaired == 1
+
+
+def test_a_repair_by_another_loop_is_counted_too(kept: Kept) -> None:
+    kept.start(pod("web", container("a", "1")))
+    kept.annotations = {NORMALIZATION_RATIO: "1.50"}
+    kept.tick(online=9334)
+    kept.local.cycle(kept.pods)
+    kept.node.write(None)
+    kept.keeper.heed(kept.local.cycle(kept.pods))
+    assert kept.node.quota().quota == 1_440_000
+    assert kept.keeper.suppressor.repaired == 1
+    kept.tick(online=9334)
+    assert kept.keeper.suppressor.repaired == 1
+
+
+def test_a_foreign_period_is_kept_and_computed_with(kept: Kept) -> None:
+    kept.suppression = replace(STEPPED, adjust_step=Share(10_000))
+    kept.tick(online=6000)
+    assert kept.node.quota().quota == 600_000
+    if kept.node.machine.version is Version.V2:
+        kept.node.path("cpu", kept.node.slice, "cpu.max").write_text("600000 50000\n")
+    else:
+        kept.node.path("cpu", kept.node.slice, "cpu.cfs_period_us").write_text("50000\n")
+    kept.tick(online=6000)
+    assert (kept.node.quota().quota, kept.node.quota().period) == (300_000, 50_000)
+
+
+def test_a_restarted_agent_goes_on_from_the_file(tmp_path: Path) -> None:
+    node = OfflineNode(tmp_path)
+    with Journal.open(tmp_path / "journal", boot="b", now=lambda: 1.0) as log:
+        kept = Kept(node, log)
+        for _ in range(3):
+            kept.tick(online=9334)
+    with Journal.open(tmp_path / "journal", boot="b", now=lambda: 1.0) as log:
+        kept = Kept(node, log)
+        assert node.quota().quota == 1_120_000
+        kept.tick(online=9334)
+        assert node.quota().quota == 960_000
+        kept.suppression = OFF
+        kept.settle()
+        assert node.quota().quota is None
+
+
+@pytest.mark.parametrize("what", ["label", "disabled"])
+def test_switching_off_gives_everything_back_at_once(kept: Kept, what: str) -> None:
+    kept.start(JOB)
+    before = kept.node.quotas([JOB])
+    assert set(before.values()) == {None}
+    for suppression in (STEPPED, PER_POD):
+        kept.suppression = suppression
+        kept.labels = {OVERSUBSCRIPTION: "true"}
+        for _ in range(3):
+            kept.tick(online=15_000)
+        if what == "label":
+            kept.labels = {}
+        else:
+            kept.suppression = OFF
+        kept.settle()
+        assert kept.node.quota().quota is None
+        assert [kept.quota_of(JOB, name) for name in ("", "a", "b")] == [600_000, 400_000, 200_000]
+    kept.pods.clear()
+    kept.settle()
+    assert kept.node.quotas([JOB]) == before
+
+
+def test_a_change_of_mode_gives_back_what_the_other_had_bounded(kept: Kept) -> None:
+    kept.start(JOB)
+    for _ in range(12):
+        kept.tick(online=15_000)
+    assert (kept.node.quota().quota or 0) < 100_000
+    kept.suppression = PER_POD
+    kept.tick(online=15_000)
+    assert kept.node.quota().quota is None
+    assert kept.quota_of(JOB) == 540_000
+    kept.suppression = STEPPED
+    kept.tick(online=15_000)
+    assert kept.node.quota().quota == 1_440_000
+    assert kept.quota_of(JOB) == 600_000
+
+
+def test_per_pod_quotas_sink_above_high_rest_between_and_rise_below_recover(kept: Kept) -> None:
+    kept.start(JOB, offline_pod("free", batch_container("a", request=500)))
+    kept.suppression = PER_POD
+    seen = []
+    for online in (13_000, 11_000, 9_000, 7_000, 6_000, 9_000, 9_800):
+        kept.tick(online=online)
+        seen.append((str(kept.keeper.suppressor.task), kept.quota_of(JOB)))
+    assert seen == [
+        ("suppressing", 540_000),
+        ("suppressing", 480_000),
+        ("", 480_000),
+        ("", 480_000),
+        ("recovering", 540_000),
+        ("recovering", 600_000),
+        ("", 600_000),
+    ]
+
+
+def test_per_pod_quotas_outlive_the_agent_and_even_its_journal(kept: Kept) -> None:
+    kept.start(JOB)
+    kept.suppression = PER_POD
+    for _ in range(3):
+        kept.tick(online=15_000)
+    assert kept.quota_of(JOB) == 420_000
+    kept.restart()
+    kept.tick(online=15_000)
+    assert kept.quota_of(JOB) == 360_000
+    kept.log = MemoryLog()
+    kept.restart()
+    kept.tick(online=15_000)
+    assert kept.quota_of(JOB) == 300_000
+
+
+def test_offline_pods_get_their_limits_and_weights_whatever_the_label_says(kept: Kept) -> None:
+    kept.labels = {}
+    kept.annotations = {NORMALIZATION_RATIO: "1.50"}
+    kept.start(JOB)
+    assert not kept.settle().problems
+    assert [kept.quota_of(JOB, name) for name in ("", "a", "b")] == [400_000, 266_667, 133_334]
+    files, machine = kept.node.machine.files, kept.node.machine
+    weights = [read_weight(files, machine.cgroup(JOB, name)) for name in ("", "a", "b")]
+    assert weights == ([235, 157, 79] if machine.version is Version.V2 else [6144, 4096, 2048])
+    assert not kept.settle().written
+
+
+def test_what_kubelet_gives_offline_pods_comes_back_even_if_the_journal_is_lost(kept: Kept) -> None:
+    bound = offline_pod("bound", batch_container("a", limit=1000, memory=GIB))
+    kept.start(bound)
+    cgroups = [kept.node.machine.cgroup(bound, name) for name in ("", "a")]
+    assert not kept.settle().problems
+    kept.log = MemoryLog()
+    kept.restart()
+    assert not kept.settle().problems
+    found = kept.local.cgroups.find()
+    assert not found.settings.restore().failed
+    v2 = found.files.version is Version.V2
+    least = {"cpu.weight": "1", "memory.max": "max"} if v2 else LEAST_V1
+    for cgroup in cgroups:
+        assert {file: found.files.read(cgroup, file) for file in least} == least
+
+
+def test_a_memory_limit_below_what_is_in_use_is_refused_and_tried_again(kept: Kept) -> None:
+    fat = offline_pod("fat", batch_container("a", limit=1000, memory=GIB))
+    kept.start(fat)
+    v2 = kept.node.machine.version is Version.V2
+    usage = "memory.current" if v2 else "memory.usage_in_bytes"
+    for name in ("", "a"):
+        kept.node.path("memory", kept.node.machine.cgroup(fat, name), usage).write_text(f"{2 * GIB}\n")
+    tick = kept.settle()
+    assert len(tick.problems) == 2
+    for name in ("", "a"):
+        kept.node.path("memory", kept.node.machine.cgroup(fat, name), usage).write_text("1000\n")
+    assert not kept.settle().problems
+    limit = kept.node.path(
+        "memory", kept.node.machine.cgroup(fat, "a"), "memory.max" if v2 else "memory.limit_in_bytes"
+    )
+    assert limit.read_text() == f"{GIB}\n"
+
+
+def test_cpus_where_thousandths_were_meant_are_warned_about(
+    kept: Kept, caplog: pytest.LogCaptureFixture
+) -> None:
+    kept.start(offline_pod("slip", batch_container("a", limit=8)))
+    with caplog.at_level(logging.WARNING):
+        kept.settle()
+        kept.settle()
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert "pod default/slip: container a asks for kubernetes.io/batch-cpu: 8" in line
+    assert "0.008 of a CPU, and 8 CPUs are 8000" in line
+
+
+def test_a_pod_with_batch_cpu_that_kubelet_limits_itself_is_left_alone(kept: Kept) -> None:
+    mixed = pod("mixed", {**batch_container("a", limit=1000)}, container("b", "1"))
+    kept.start(mixed)
+    assert "not BestEffort" in kept.settle().problems["default/mixed"]
+    assert kept.quota_of(mixed, "b") == 100_000
+    assert kept.quota_of(mixed, "a") is None
+
+
+def test_cpus_that_pods_own_are_not_lent(kept: Kept) -> None:
+    kept.tick()
+    kept.start(
+        pod("owner", container("a", "2"), labels={QOS_CLASS: "LSR"}, qos="Guaranteed"),
+        pod("bound", container("a", "3"), annotations={RESOURCE_STATUS: '{"cpuset":"0-3"}'}),
+        pod("static", container("a", "1"), qos="Guaranteed"),
+    )
+    state = kept.node.root / STATE_FILE
+    state.parent.mkdir(parents=True)
+    state.write_text(
+        json.dumps({"policyName": "static", "entries": {"uid-static": {"a": "7"}}, "defaultCpuSet": "0-6"})
+    )
+    tick = kept.tick()
+    assert tick.report is not None
+    assert (tick.report.pinned_milli, tick.report.raw_offer_milli) == (7000, 5400)
+    assert tick.report.limited_by == Reason.OFFER_LESS_PINNED
+
+
+def test_a_slice_that_is_missing_is_bounded_as_soon_as_it_is_there(tmp_path: Path) -> None:
+    node = OfflineNode(tmp_path)
+    directory = node.path("cpu", node.slice, "")
+    for path in directory.iterdir():
+        path.unlink()
+    directory.rmdir()
+    kept = Kept(node)
+    tick = kept.tick(online=4000)
+    assert "cpu.max" in tick.problems["suppression"]
+    assert kept.keeper.suppressor.slice_missing
+    assert tick.report is not None
+    assert tick.report.suppression is not None
+    assert tick.report.suppression.reason == Reason.SLICE_MISSING
+    node.make_slice()
+    assert not kept.tick(online=4000).problems
+    assert node.quota().quota == 1_440_000
+
+
+@pytest.mark.parametrize("content", ["", "nonsense\n", "max\n", "-5 100000\n", "1000 0\n"])
+def test_a_quota_that_cannot_be_read_is_named_and_left(tmp_path: Path, content: str) -> None:
+    kept = Kept(OfflineNode(tmp_path))
+    path = kept.node.path("cpu", kept.node.slice, "cpu.max")
+    path.write_text(content)
+    tick = kept.tick(online=4000)
+    assert "unexpected content" in tick.problems["suppression"]
+    assert path.read_text() == content
+    path.write_text("max 100000\n")
+    assert not kept.tick(online=4000).problems
+
+
+def test_three_missing_samples_freeze_the_offer_and_fifteen_minutes_withdraw_it(tmp_path: Path) -> None:
+    kept = Kept(OfflineNode(tmp_path))
+    kept.suppression = replace(STEPPED, adjust_step=Share(10_000))
+    kept.tick(online=6000)
+    stat = kept.node.root / "proc/stat"
+    states = []
+    for _ in range(91):
+        kept.node.pass_time(10)
+        stat.unlink()
+        kept.state()
+        tick = kept.keeper.tick(kept.node.now, kept.node.now, ())
+        assert tick.report is not None
+        states.append(tick.report.state)
+        assert kept.node.quota().quota == (1_000 if tick.report.state is OfferState.WITHDRAWN else 600_000)
+    assert states[:4] == [OfferState.FRESH, OfferState.FRESH, OfferState.FROZEN, OfferState.FROZEN]
+    assert states[88:] == [OfferState.FROZEN, OfferState.WITHDRAWN, OfferState.WITHDRAWN]
+
+
+@pytest.mark.parametrize("text", ["yes", "True", "1", ""])
+def test_a_label_that_says_neither_changes_nothing_and_is_told(
+    kept: Kept, caplog: pytest.LogCaptureFixture, text: str
+) -> None:
+    kept.tick(online=4000)
+    kept.labels = {OVERSUBSCRIPTION: text}
+    with caplog.at_level(logging.WARNING):
+        assert kept.tick(online=4000).on
+    assert "neither true nor false; on stays" in caplog.text
+    kept.restart()
+    assert kept.keeper.on is False
+
+
+def test_unknown_settings_begin_nothing_and_give_nothing_back(kept: Kept) -> None:
+    kept.tick(online=4000)
+    before = kept.node.quota()
+    kept.suppression = None
+    for _ in range(3):
+        kept.tick(online=16_000)
+        kept.settle()
+    assert kept.node.quota() == before
+
+
+@pytest.mark.parametrize(("restores", "after"), [(False, 1_440_000), (True, None)])
+def test_the_end_of_the_agent_holds_or_restores_as_configured(
+    kept: Kept, restores: bool, after: int | None
+) -> None:
+    kept.start(JOB)
+    kept.suppression = replace(STEPPED, restore_on_stop=restores)
+    kept.tick(online=4000)
+    kept.keeper.stop()
+    assert kept.node.quota().quota == after
+    assert kept.quota_of(JOB) == 600_000
+
+
+def test_a_pod_that_ends_mid_cycle_is_no_problem(kept: Kept) -> None:
+    kept.start(JOB)
+    kept.suppression = PER_POD
+    kept.tick(online=15_000)
+    for name in ("a", "b", ""):
+        kept.node.machine.path(JOB, name).unlink()
+    assert not kept.tick(online=15_000).problems
+    assert read_bandwidth(kept.node.machine.files, kept.node.slice).quota is None
+
+
+def test_kubelets_cgroups_may_come_later(tmp_path: Path) -> None:
+    local = LocalNode("n1", tmp_path, NodeCgroups(tmp_path, "/", MemoryLog(), now=lambda: 1.0))
+    keeper = OfflineKeeper(local, tmp_path)
+    keeper.settings(OversubscriptionSettings(), STEPPED)
+    local.see({})
+    keeper.node({OVERSUBSCRIPTION: "true"}, ALLOCATABLE, local.ratio)
+    assert keeper.tick(1.0, 1.0, ()).problems
+    node = OfflineNode(tmp_path)
+    assert "no cgroup" not in str(keeper.tick(node.now, node.now, ()).problems)
+    assert not keeper.tick(node.pass_time(10), node.now, ()).problems
+    assert node.quota().quota is not None

@@ -1,0 +1,223 @@
+"""Oversubscription and suppression in the agent as a program, against the local API server.
+
+The counters of the machine stand still, so that its usage is nothing however fast or slowly time passes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.agent_world import NODE, AgentWorld, agent_world, eventually, until
+from agent.fake_node import container, manifest
+from agent.offline_node import batch_container, offline_manifest
+from corewise.agent.program import run_agent
+from corewise.agent.restoring import restore
+from corewise.kube.errors import Forbidden
+from corewise.kube.resources import NODES, Resource
+from corewise.local.apiserver import LocalAPIServer
+from corewise.policy import metrics
+from corewise.policy.metrics import AGENT, exported_by
+from corewise.policy.names import (
+    AMPLIFICATION_RATIO,
+    BATCH_CPU,
+    OFFLINE_REPORT,
+    RAW_ALLOCATABLE,
+    SUPPRESSION_KEY,
+)
+
+QUICK = {"intervalSeconds": 1}
+AT_ONCE = {"adjustStep": 1}
+OFFERED = 480_000
+"""Microseconds: 60 % of 8 idle CPUs."""
+ROLES: Resource[dict[str, Any]] = Resource(
+    "rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding", namespaced=True, type=dict[str, Any]
+)
+
+
+@pytest.fixture
+async def world(api_server: LocalAPIServer, tmp_path: Path) -> AsyncIterator[AgentWorld]:
+    async with agent_world(api_server, tmp_path) as world:
+        await world.allocatable()
+        yield world
+
+
+async def bounded(world: AgentWorld, quota: int | None = OFFERED) -> None:
+    """Wait until the BestEffort cgroup has a quota."""
+    await until(lambda: world.offline.quota().quota == quota)
+
+
+async def test_a_label_makes_the_node_offer_what_is_idle_and_its_end_takes_it_back(world: AgentWorld) -> None:
+    await world.configure(oversubscription=QUICK)
+    async with world.agent():
+        await world.label("true")
+        await world.offers("4800", "20615843020")
+        await world.label(None)
+        await world.offers(None, None)
+        assert await world.report() is None
+
+
+async def test_what_an_earlier_agent_offered_is_removed_by_one_that_finds_no_label(world: AgentWorld) -> None:
+    await world.configure(oversubscription=QUICK)
+    await world.label("true")
+    async with world.agent():
+        await world.offers("4800", "20615843020")
+    await world.label("false")
+    assert (await world.offered())[0] == "4800"
+    async with world.agent():
+        await world.offers(None, None)
+
+
+async def test_the_best_effort_cgroup_is_bounded_by_the_offer_until_suppression_is_off(
+    world: AgentWorld,
+) -> None:
+    await world.configure(oversubscription=QUICK, suppression=AT_ONCE)
+    await world.label("true")
+    async with world.agent():
+        await bounded(world)
+        await world.configure(oversubscription=QUICK, suppression={"enabled": False})
+        await bounded(world, None)
+        await world.offers("4800", "20615843020")
+
+
+async def test_an_offline_pod_gets_its_limits_as_soon_as_it_runs(world: AgentWorld) -> None:
+    async with world.agent():
+        job = await world.start(offline_manifest("job", batch_container("a", limit=2000)))
+        await world.has(job, "a", 200_000)
+        await world.has(job, "", 200_000)
+
+
+@pytest.mark.parametrize(("on_stop", "left"), [("hold", OFFERED), ("restore", None)])
+async def test_the_end_of_the_agent_holds_or_restores_and_an_uninstall_leaves_nothing(
+    world: AgentWorld, on_stop: str, left: int | None
+) -> None:
+    await world.configure(oversubscription=QUICK, suppression={**AT_ONCE, "onAgentStop": on_stop})
+    await world.label("true")
+    async with world.agent():
+        job = await world.start(offline_manifest("job", batch_container("a", limit=2000)))
+        await world.has(job, "a", 200_000)
+        await bounded(world)
+    assert world.offline.quota().quota == left
+    assert world.machine.quota(job, "a") == 200_000
+    assert not restore(world.options.root, world.options.journal).failed
+    assert set(world.offline.quotas([job]).values()) == {None}
+
+
+async def test_a_bad_key_of_the_configmap_changes_nothing_and_is_told(world: AgentWorld) -> None:
+    await world.configure(oversubscription=QUICK, suppression=AT_ONCE)
+    await world.label("true")
+    async with world.agent() as agent:
+        await bounded(world)
+        await world.configure(oversubscription=QUICK, suppression={"adjustStep": 1.5})
+        await until(lambda: bool(agent.offline.configuration.problems))
+        agent.metrics_text()
+        assert agent.metrics.value(metrics.CONFIG_VALID, SUPPRESSION_KEY) == 0
+        settings = agent.offline.keeper.suppression
+        assert settings is not None
+        assert settings.enabled
+        assert world.offline.quota().quota == OFFERED
+
+
+async def test_without_leave_to_read_the_configmap_quotas_are_divided_all_the_same(world: AgentWorld) -> None:
+    await world.client.delete(ROLES, "corewise-agent", "koordinator-system")
+    await world.label("true")
+    await world.ratio("1.50")
+    web = await world.start(manifest("web", container("a", "1")))
+    async with world.agent(ready=False) as agent:
+        await world.has(web, "a", 66_667)
+        await until(lambda: isinstance(agent.watched.caches["configmaps"].last_error, Forbidden))
+        assert any("configmaps" in problem for problem in agent.problems())
+        assert await world.report() is None
+
+
+async def test_a_single_run_takes_one_sample_and_acts_on_it(world: AgentWorld) -> None:
+    await world.configure(suppression=AT_ONCE)
+    await world.label("true")
+    assert await run_agent(replace(world.options, once=True), world.config)
+    assert world.offline.quota().quota == OFFERED
+    assert (await world.offered())[0] == "4800"
+
+
+async def test_a_dry_run_prints_the_quota_and_the_nodes_patch_and_writes_neither(world: AgentWorld) -> None:
+    await world.configure(oversubscription=QUICK, suppression=AT_ONCE)
+    await world.label("true")
+    job = await world.start(offline_manifest("job", batch_container("a", limit=2000)))
+    async with world.agent(dry_run=True, ready=False):
+        await until(lambda: any("PatchNodeStatus" in line for line in world.printed))
+        await until(lambda: any("480000" in line for line in world.printed))
+    lines = [json.loads(line) for line in world.printed]
+    patch = next(line for line in lines if line["action"] == "PatchNodeStatus")
+    assert patch["object"] == NODE
+    assert patch["body"]["status"]["allocatable"][BATCH_CPU] == "4800"
+    files = {line["file"] for line in lines if "cgroup" in line}
+    assert files == {"cpu.max", "cpu.weight"}
+    assert set(world.offline.quotas([job]).values()) == {None}
+    assert await world.offered() == (None,) * 4
+
+
+async def test_what_somebody_else_takes_from_the_node_comes_back(world: AgentWorld) -> None:
+    await world.configure(oversubscription=QUICK)
+    await world.label("true")
+    async with world.agent():
+        await world.offers("4800", "20615843020")
+        await world.client.patch(NODES, NODE, {"metadata": {"annotations": {OFFLINE_REPORT: None}}})
+        await eventually(world.report)
+
+
+async def test_an_api_server_that_does_not_answer_keeps_no_offline_pod_unsqueezed(
+    world: AgentWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await world.configure(oversubscription=QUICK, suppression={"adjustStep": 0.2})
+    await world.label("true")
+    answers = asyncio.Event()
+
+    async def silence(*_arguments: object) -> None:
+        await answers.wait()
+
+    monkeypatch.setattr("corewise.agent.colocation.loop.write_publication", silence)
+    async with world.agent():
+        await bounded(world)
+        assert (await world.offered())[0] is None
+
+
+async def test_every_metric_of_oversubscription_is_exported(world: AgentWorld) -> None:
+    await world.configure(oversubscription=QUICK, suppression=AT_ONCE)
+    await world.label("true")
+    async with world.agent() as agent:
+        await bounded(world)
+        await until(lambda: agent.metrics.value(metrics.OVERSUBSCRIPTION_WRITES, "ok") > 0)
+        text = agent.metrics_text().decode()
+    of_node = [each for each in exported_by(AGENT) if each.name.startswith("corewise_oversubscription_")]
+    missing = [
+        each.name for each in of_node if f"\n{each.name}{{" not in text and f"\n{each.name} " not in text
+    ]
+    assert missing == [metrics.OVERSUBSCRIPTION_SAMPLES_MISSED.name]
+    assert "\ncorewise_suppression_quota_cpu_cores 4.8" in text
+    assert '\ncorewise_suppression_enabled{mode="besteffort-quota"} 1' in text
+    assert agent.metrics.value(metrics.OVERSUBSCRIPTION_USED_CPU, "online") == 0
+
+
+async def test_the_amplifying_webhook_and_the_offer_leave_each_other_alone(world: AgentWorld) -> None:
+    await world.configure(oversubscription=QUICK)
+    async with world.cluster.manager(), world.agent():
+        await world.cluster.installed()
+        await world.cluster.annotate(NODE, {AMPLIFICATION_RATIO: '{"cpu":1.50}'})
+        await world.cluster.kubelet_gets(NODE, "12")
+        await world.label("true")
+        await world.offers("4800", "10307921510")
+        for _ in range(3):
+            assert await world.cluster.cpu(NODE) == ("12", "12")
+            await world.cluster.kubelet_writes(NODE)
+            await asyncio.sleep(0)
+        assert (await world.offered())[0] == "4800"
+        annotations = (await world.node())["metadata"]["annotations"]
+        assert json.loads(annotations[RAW_ALLOCATABLE]) == {"cpu": "8"}
+        await world.label(None)
+        await world.offers(None, None)
+        assert await world.cluster.cpu(NODE) == ("12", "12")

@@ -1,0 +1,220 @@
+"""What of the offer is written to the Node, and when; and which ConfigMap is in force."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from corewise.agent.colocation.configuration import ColocationConfiguration
+from corewise.agent.colocation.keeper import Tick
+from corewise.agent.colocation.node_facts import raw_allocatable
+from corewise.agent.colocation.publisher import Publication, Publisher
+from corewise.agent.objects import AgentNode
+from corewise.kube.objects import ConfigMap
+from corewise.policy.names import (
+    AMPLIFICATION_RATIO,
+    BATCH_CPU,
+    BATCH_MEMORY,
+    OFFLINE_REPORT,
+    OVERSUBSCRIPTION_KEY,
+    RAW_ALLOCATABLE,
+    SUPPRESSION_KEY,
+)
+from corewise.policy.offline_report import MemoryReport, OfferState, OfflineReport, SuppressionReport, decode
+from corewise.policy.reasons import Reason
+from corewise.quantities import Ratio, Share
+from corewise.suppression.history import Offer
+from corewise.suppression.offer import Amounts, Computed
+
+GIB = 1 << 30
+RATIO = Ratio(150)
+
+
+def tick(cpu: int = 4000, *, state: OfferState = OfferState.FRESH, task: str = "") -> Tick:
+    latest = Computed(cpu, GIB, 0, 0, 0, Reason.OFFER_FROM_IDLE)
+    offer = Offer(cpu, GIB, state, 1, 0, latest, 0.0)
+    memory = MemoryReport(allocatable=0, online=0, offline=0, offered=GIB)
+    report = OfflineReport(
+        time="2026-01-01T00:00:00Z",
+        interval_seconds=10,
+        state=state,
+        ratio="0.60",
+        normalization_ratio="1.50",
+        offered_milli=cpu,
+        memory=memory,
+        suppression=SuppressionReport(mode="per-pod-quota", reason="r", why="w", task=task),
+        allocatable_milli=0,
+        node_milli=0,
+        online_milli=0,
+        offline_milli=0,
+        pinned_milli=0,
+        raw_offer_milli=0,
+    )
+    return Tick(on=True, offer=offer, report=report)
+
+
+def node(cpu: str | None = None, memory: str | None = None, **annotations: str) -> AgentNode:
+    amounts = {BATCH_CPU: cpu, BATCH_MEMORY: memory} if cpu else {}
+    status = {"capacity": amounts, "allocatable": amounts}
+    return msgspec.convert({"metadata": {"annotations": annotations}, "status": status}, AgentNode)
+
+
+SHOWN = node("6k", "1Gi", **{OFFLINE_REPORT: "{}"})
+
+
+@pytest.fixture
+def publisher() -> Publisher:
+    """One that has published 4 CPUs of a node with ratio 1.50, at time 100."""
+    publisher = Publisher()
+    publication = publisher.change(tick(), node(), RATIO, 100.0)
+    assert publication is not None
+    publisher.done(publication, 100.0)
+    return publisher
+
+
+def test_a_publication_states_normalized_milli_cpu_bytes_and_the_report() -> None:
+    publication = Publisher().change(tick(), node(), RATIO, 100.0)
+    assert publication is not None
+    amounts = {BATCH_CPU: "6000", BATCH_MEMORY: str(GIB)}
+    body: Any = publication.body
+    assert body["status"] == {"capacity": amounts, "allocatable": amounts}
+    report = decode(body["metadata"]["annotations"][OFFLINE_REPORT])
+    assert report is not None
+    assert report.offered_milli == 4000
+
+
+@pytest.mark.parametrize(
+    ("change", "seconds", "due"),
+    [
+        (tick(), 10, False),
+        (tick(4400), 10, False),
+        (tick(4401), 10, True),
+        (tick(3599), 10, True),
+        (tick(), 59, False),
+        (tick(), 60, True),
+        (tick(state=OfferState.FROZEN), 10, True),
+        (tick(task="suppressing"), 10, True),
+    ],
+)
+def test_it_is_written_when_it_changes_much_or_once_a_minute(
+    publisher: Publisher, change: Tick, seconds: int, due: bool
+) -> None:
+    assert (publisher.change(change, SHOWN, RATIO, 100.0 + seconds) is not None) == due
+
+
+@pytest.mark.parametrize("shown", [node(), node("6k", "1Gi"), node("8k", "1Gi", **{OFFLINE_REPORT: "{}"})])
+def test_what_somebody_else_changed_on_the_node_is_written_again(
+    publisher: Publisher, shown: AgentNode
+) -> None:
+    assert publisher.change(tick(), shown, RATIO, 102.0) is None
+    assert publisher.change(tick(), shown, RATIO, 110.0) is not None
+
+
+def test_without_the_label_only_what_an_agent_wrote_is_removed(publisher: Publisher) -> None:
+    off = Tick(on=False)
+    assert publisher.change(off, node("6k", "1Gi"), RATIO, 110.0) is None
+    publication = publisher.change(off, SHOWN, RATIO, 110.0)
+    assert publication == Publication(None, None)
+    nothing = {BATCH_CPU: None, BATCH_MEMORY: None}
+    assert publication.body == {
+        "metadata": {"annotations": {OFFLINE_REPORT: None}},
+        "status": {"capacity": nothing, "allocatable": nothing},
+    }
+
+
+def test_what_is_not_known_is_not_told(publisher: Publisher) -> None:
+    for unknown in (Tick(), Tick(on=True)):
+        assert publisher.change(unknown, SHOWN, RATIO, 1000.0) is None
+
+
+def test_a_rehearsal_says_everything_once() -> None:
+    publisher = Publisher(rehearses=True)
+    first = publisher.change(tick(), node(), RATIO, 100.0)
+    assert first is not None
+    publisher.done(first, 100.0)
+    assert publisher.change(tick(), node(), RATIO, 120.0) is None
+    off = publisher.change(Tick(on=False), SHOWN, RATIO, 130.0)
+    assert off is not None
+    publisher.done(off, 130.0)
+    assert publisher.change(Tick(on=False), SHOWN, RATIO, 140.0) is None
+
+
+def stated(cpu: str, memory: str, **annotations: str) -> AgentNode:
+    amounts = {"cpu": cpu, "memory": memory}
+    status = {"capacity": amounts, "allocatable": amounts}
+    return msgspec.convert({"metadata": {"annotations": annotations}, "status": status}, AgentNode)
+
+
+@pytest.mark.parametrize(
+    ("shown", "raw"),
+    [
+        (stated("15900m", "32Gi"), Amounts(15_900, 32 * GIB)),
+        (
+            stated("24", "32Gi", **{RAW_ALLOCATABLE: '{"cpu":"16"}', AMPLIFICATION_RATIO: '{"cpu":1.5}'}),
+            Amounts(16_000, 32 * GIB),
+        ),
+        (node(), None),
+    ],
+)
+def test_the_physical_allocatable_amounts_count(shown: AgentNode, raw: Amounts | None) -> None:
+    assert raw_allocatable(shown) == raw
+
+
+def config_map(**keys: str) -> ConfigMap:
+    names = {"oversubscription": OVERSUBSCRIPTION_KEY, "suppression": SUPPRESSION_KEY}
+    return ConfigMap(data={names[key]: text for key, text in keys.items()})
+
+
+def test_before_it_is_read_nothing_is_known_and_absent_means_the_defaults() -> None:
+    configuration = ColocationConfiguration()
+    assert configuration.oversubscription({}) is None
+    assert configuration.suppression({}) is None
+    configuration.read(None)
+    oversubscription, suppression = configuration.oversubscription({}), configuration.suppression({})
+    assert oversubscription is not None
+    assert oversubscription.ratio == Share(6000)
+    assert suppression is not None
+    assert not suppression.enabled
+
+
+def test_a_nodes_own_settings_go_over_the_clusters() -> None:
+    text = """{"adjustStep": 0.2, "nodeConfigs": [
+        {"name": "s", "nodeSelector": {"matchLabels": {"kind": "small"}}, "adjustStep": 0.5}]}"""
+    configuration = ColocationConfiguration()
+    configuration.read(config_map(suppression=text))
+    steps = [configuration.suppression(labels) for labels in ({}, {"kind": "small"})]
+    assert [step.adjust_step if step else None for step in steps] == [Share(2000), Share(5000)]
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        ("suppression", '{"adjustStep": 0}'),
+        ("suppression", '{"adjustStep": 1.5}'),
+        ("suppression", '{"adjustStep": "x"}'),
+        ("suppression", '{"highThreshold": 0.5}'),
+        ("suppression", "{"),
+        ("oversubscription", '{"ratio": 1.01}'),
+        ("oversubscription", '{"intervalSeconds": 0}'),
+    ],
+)
+def test_a_bad_key_leaves_its_last_good_one_and_the_other_key_alone(key: str, text: str) -> None:
+    good = {"suppression": '{"adjustStep": 0.2}', "oversubscription": '{"ratio": 0.50}'}
+    configuration = ColocationConfiguration()
+    configuration.read(config_map(**{**good, key: text}))
+    assert list(configuration.problems) == list(config_map(**{key: ""}).data)
+    known = {
+        "suppression": configuration.suppression({}),
+        "oversubscription": configuration.oversubscription({}),
+    }
+    assert [name for name, value in known.items() if value is None] == [key]
+    configuration.read(config_map(**good))
+    assert not configuration.problems
+    configuration.read(config_map(**{**good, key: text}))
+    assert "the last good one stays in force" in next(iter(configuration.problems.values()))
+    suppression, oversubscription = configuration.suppression({}), configuration.oversubscription({})
+    assert suppression is not None
+    assert oversubscription is not None
+    assert (suppression.adjust_step, oversubscription.ratio) == (Share(2000), Share(5000))

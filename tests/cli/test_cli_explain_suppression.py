@@ -1,0 +1,358 @@
+"""``corewise explain suppression``: from a cluster, from a file, and the sentences about every situation."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from hypothesis import given
+from hypothesis import strategies as st
+
+from api_process import local_api_server
+from cli.offline_world import CALM, NOW, REPORT, STEPPING, aged, changed, labelled
+from corewise.agent.colocation.reporting import Inputs, Measured, report_of
+from corewise.cli import corewise
+from corewise.cli.errors import ExitCode, Failure
+from corewise.cli.explanation import explanation
+from corewise.cli.offline_reports import node_report
+from corewise.cli.offline_settings import settings_for
+from corewise.cli.suppression_course import adjustments_left, course
+from corewise.cli.suppression_explanation import Subject, formula, lines_about
+from corewise.kube.client import Client
+from corewise.kube.config import load_config
+from corewise.kube.resources import CONFIG_MAPS, NAMESPACES, NODES, PODS
+from corewise.policy.colocation import OversubscriptionSettings, SuppressionSettings
+from corewise.policy.names import (
+    CONFIG_NAME,
+    CONFIG_NAMESPACE,
+    OFFLINE_REPORT,
+    OVERSUBSCRIPTION,
+    OVERSUBSCRIPTION_KEY,
+    SUPPRESSION_KEY,
+)
+from corewise.policy.offline_report import OfferState, OfflineReport, SuppressionReport
+from corewise.policy.reasons import Reason
+from corewise.quantities import Ratio, Share
+from corewise.suppression.history import OfferHistory
+from corewise.suppression.offer import Amounts, Pinned, Usage, compute
+
+CONFIG = {
+    OVERSUBSCRIPTION_KEY: '{"ratio": 0.60, "intervalSeconds": 10}',
+    SUPPRESSION_KEY: json.dumps(
+        {
+            "adjustStep": 0.1,
+            "nodeConfigs": [
+                {"name": "batch", "nodeSelector": {"matchLabels": {"pool": "batch"}}, "adjustStep": 0.25}
+            ],
+        }
+    ),
+}
+
+
+def objects(report: OfflineReport | None = REPORT) -> dict[str, list[dict[str, Any]]]:
+    """Return what a cluster with one node holds, by plural."""
+    meta = labelled(report)
+    meta["labels"]["pool"] = "batch"
+    container = {"name": "c", "image": "i"}
+    batch = {**container, "resources": {"requests": {"kubernetes.io/batch-cpu": "2000"}}}
+
+    def pod(name: str, spec: dict[str, Any], qos: str = "BestEffort") -> dict[str, Any]:
+        return {
+            "metadata": {"name": name, "namespace": "default"},
+            "spec": {"nodeName": "n1", "containers": [spec]},
+            "status": {"phase": "Running", "qosClass": qos},
+        }
+
+    amounts = {"cpu": "24", "memory": "64Gi", "kubernetes.io/batch-cpu": "3690"}
+    return {
+        "nodes": [{"metadata": {"name": "n1", **meta}, "status": {"allocatable": amounts}}],
+        "configmaps": [{"metadata": {"name": CONFIG_NAME, "namespace": CONFIG_NAMESPACE}, "data": CONFIG}],
+        "pods": [pod("native", container), pod("batch", batch), pod("web", container, "Burstable")],
+    }
+
+
+def dump(path: Path, **lists: list[dict[str, Any]]) -> Path:
+    """Write what kubectl get nodes,pods,configmaps -o json prints."""
+    kinds = {"nodes": "Node", "configmaps": "ConfigMap", "pods": "Pod"}
+    items = [{"kind": kinds[plural], **item} for plural, listed in lists.items() for item in listed]
+    file = path / "dump.json"
+    file.write_text(json.dumps({"kind": "List", "items": items}))
+    return file
+
+
+def call(*arguments: str) -> Result:
+    return CliRunner().invoke(corewise, ["explain", "suppression", *arguments])
+
+
+def subject(report: OfflineReport | None, label: str | None = "true", **config: str) -> Subject:
+    labels = {} if label is None else {OVERSUBSCRIPTION: label}
+    annotations = {} if report is None else {OFFLINE_REPORT: report.encode()}
+    node = node_report("n1", labels, annotations, NOW)
+    data = {key.replace("_", "-"): text for key, text in config.items()} or CONFIG
+    return Subject(node, label, settings_for(data, labels), 3750, None, ())
+
+
+def text(subject: Subject) -> str:
+    return explanation(*lines_about(subject))
+
+
+def test_everything_is_said_with_its_numbers(tmp_path: Path) -> None:
+    result = call("n1", "--from", str(dump(tmp_path, **objects(aged(REPORT, -3600, datetime.now(UTC))))))
+    assert result.exit_code == 0
+    shown = re.sub(r"20\d\d-\S+, ", "TIME, ", result.stdout)
+    assert shown.splitlines() == [
+        "n1: offers 2.5 of 16 CPU; offline pods are squeezed    SuppressionSteppedDown",
+        "  switched on by label volcano.sh/oversubscription is true",
+        "  settings       oversubscription: ratio 0.60, every 10 s    cluster strategy",
+        (
+            "                 suppression: besteffort-quota, adjustStep 0.25    "
+            'nodeConfigs[0] "batch" over the cluster strategy'
+        ),
+        "  last sample    TIME, 0s old; one every 10 s; fresh",
+        "  allocatable    16 CPU, raw",
+        "  node           13 CPU used, by everything",
+        "  offline        3 CPU of that by the BestEffort slice",
+        "  online         13 - 3 = 10 CPU, daemons of the system too",
+        "  CPUSet pods    1.9 CPU owned and not used: cannot be lent",
+        "  offer          (16 - 10 - 1.9) x 0.60 = 2.46 CPU by the last sample",
+        "                 2.5 CPU smoothed over 10 samples, each weighs twice the one before",
+        "                 memory: (64.0 - 20.0) x 0.60, smoothed 26.0 GiB",
+        "  limited by     OfferLessPinned: " + Reason.OFFER_LESS_PINNED.text.meaning,
+        (
+            "  on the Node    kubernetes.io/batch-cpu 3690: offer 2.5 CPU x normalization ratio 1.50, "
+            "in thousandths"
+        ),
+        "  quota          4 CPU, target 2.5 CPU, at most 1.6 CPU each adjustment",
+        "  because        SuppressionSteppedDown: from 5.6 to 4.0 of 2.5 CPUs, by at most 1.6",
+        "  next           1 adjustment to the target if the offer stays, about 10 s",
+        "  repaired       2 times since the agent's start: somebody else had changed it",
+        "  offline pods   5",
+        "  native pods    2 BestEffort without kubernetes.io/batch-cpu, squeezed along: default/native",
+    ]
+
+
+def test_the_machine_form_holds_the_same(tmp_path: Path) -> None:
+    file = dump(tmp_path, **objects(aged(REPORT, -3600, datetime.now(UTC))))
+    document = json.loads(call("n1", "--from", str(file), "-o", "json").stdout)
+    assert document["formula"] == "(16 - 10 - 1.9) x 0.60"
+    assert document["adjustmentsToTarget"] == 1
+    assert document["report"]["suppression"]["quotaMilli"] == 4000
+    assert document["settings"]["suppression"]["adjustStep"] == "0.25"
+    assert document["settings"]["suppression"]["source"].startswith('nodeConfigs[0] "batch"')
+    assert document["published"]["batchCPUNormalizedMilli"] == 3690
+    assert document["nativeBestEffortPods"] == ["default/native"]
+    assert (document["state"], document["stale"], document["problems"]) == ("suppressing", False, [])
+
+
+@given(
+    st.integers(0, 128_000),
+    st.integers(0, 128_000),
+    st.integers(0, 128_000),
+    st.integers(0, 20_000),
+    st.integers(0, 100),
+)
+def test_the_formulas_numbers_give_the_offer(
+    allocatable: int, node: int, offline: int, pinned: int, percent: int
+) -> None:
+    usage = Usage(node, offline, (Pinned(pinned, 0),), 0, 0)
+    amounts, settings = Amounts(allocatable, 0), OversubscriptionSettings(ratio=Share(percent * 100))
+    computed = compute(usage, amounts, settings.ratio)
+    measured = Measured()
+    measured.add(0.0, usage, computed)
+    inputs = Inputs(settings=settings, allocatable=amounts, normalization=Ratio(100), native=0, offline=0)
+    report = report_of(inputs, measured, OfferHistory().with_sample(0.0, computed).offer(0.0), None)
+    assert report
+    inside, ratio = formula(report).split(" x ")
+    numbers = re.findall(r"[0-9.]+", inside.removeprefix("max(0, "))
+    total, *taken = (Fraction(number) for number in numbers)
+    offered = max(Fraction(0), total - sum(taken)) * Fraction(ratio)
+    assert report.raw_offer_milli == offered * 1000 // 1
+
+
+def stepping(quota: int, target: int, step: int, reason: Reason) -> SuppressionReport:
+    changes = {"quota_milli": quota, "target_milli": target, "step_milli": step, "reason": reason}
+    report = changed(REPORT, suppression=changes)
+    assert report.suppression
+    return report.suppression
+
+
+@pytest.mark.parametrize(
+    ("quota", "target", "step", "reason", "left"),
+    [
+        (14_400, 4_000, 1_600, Reason.SUPPRESSION_STEPPED_DOWN, 7),
+        (4_000, 9_600, 1_600, Reason.SUPPRESSION_STEPPED_UP, 4),
+        (4_000, 4_000, 1_600, Reason.SUPPRESSION_AT_TARGET, 0),
+        (10, 0, 1_600, Reason.SUPPRESSION_AT_FLOOR, 0),
+        (4_000, 3_999, 0, Reason.SUPPRESSION_STEPPED_DOWN, 1),
+    ],
+)
+def test_adjustments_to_the_target_are_counted(
+    quota: int, target: int, step: int, reason: Reason, left: int
+) -> None:
+    assert adjustments_left(stepping(quota, target, step, reason)) == left
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        (
+            Reason.UTILIZATION_HIGH,
+            "the next 5 pods lose 0.10 of their limit each interval, until utilization is ",
+        ),
+        (
+            Reason.UTILIZATION_LOW,
+            "the next 5 pods gain 0.10 of their limit each interval, until utilization is ",
+        ),
+        (Reason.UTILIZATION_BETWEEN, "nothing, until utilization is above 0.80 or below 0.40"),
+        (Reason.NOTHING_ADJUSTABLE, "nothing, until pods come and go"),
+        (Reason.SLICE_MISSING, "tried again every 10 s"),
+    ],
+)
+def test_what_comes_next_is_told_for_every_reason(reason: Reason, words: str) -> None:
+    suppression = SuppressionReport(mode="per-pod-quota", reason=reason, why="")
+    assert course(suppression, REPORT, SuppressionSettings()).startswith(words)
+
+
+def test_oversubscription_that_is_off_is_said_with_how_to_turn_it_on() -> None:
+    shown = text(subject(None, None))
+    assert shown.startswith("n1: oversubscription is off    OversubscriptionOff\n")
+    assert 'to fix         Label the node volcano.sh/oversubscription: "true"' in shown
+
+
+def test_a_label_without_a_report_points_at_the_agent() -> None:
+    shown = text(subject(None))
+    assert "its agent reports nothing yet" in shown
+    assert "see that corewise agent runs on the node" in shown
+
+
+def test_a_label_of_another_value_is_a_problem() -> None:
+    shown = text(subject(REPORT, "yes"))
+    assert "problem        OversubscriptionLabelInvalid" in shown
+
+
+def test_a_node_that_is_not_suppressed_says_how_it_would_be() -> None:
+    shown = text(subject(changed(CALM, suppression=None), oversubscription_config="{}"))
+    assert shown.startswith("n1: offers 8.4 of 16 CPU; not suppressed    SuppressionOff\n")
+    assert "suppression: off    defaults: there is no key cpu-suppression-config" in shown
+    assert "quota          kubelet's own: offline pods are not held back" in shown
+    assert "Set the key cpu-suppression-config" in shown
+
+
+def test_a_bad_key_is_told_and_the_agents_own_ratio_is_what_counts() -> None:
+    shown = text(subject(REPORT, cpu_suppression_config='{"adjustStep": 1.5}'))
+    assert "suppression: key cpu-suppression-config has errors; the agent keeps the last good one" in shown
+    assert "problem        ConfigInvalid" in shown
+    other = text(subject(REPORT, oversubscription_config='{"ratio": 0.5}'))
+    assert "the agent still has ratio 0.60 in force" in other
+
+
+def test_old_data_is_marked_and_missing_samples_are_told() -> None:
+    old = text(subject(aged(REPORT, 7200)))
+    assert old.startswith("n1: offers 2.5 of 16 CPU, 2h ago;")
+    assert "older than it should be: is the agent running?" in old
+    frozen = text(subject(changed(aged(REPORT, 300), state=OfferState.FROZEN, missing=30)))
+    assert "frozen; 30 missed in a row\n" in frozen
+    assert "problem        OfferFrozen" in frozen
+
+
+def test_a_withdrawn_offer_has_no_formula() -> None:
+    withdrawn = changed(REPORT, state=OfferState.WITHDRAWN, missing=90, offered_milli=0, samples=0)
+    shown = text(subject(withdrawn))
+    assert "offer          nothing: withdrawn, there was no sample for 15 minutes" in shown
+    assert " x 0.60 = " not in shown
+
+
+def test_pods_with_quotas_of_their_own_have_thresholds_instead_of_a_target() -> None:
+    per_pod = SuppressionReport(
+        mode="per-pod-quota", reason=Reason.UTILIZATION_HIGH, why="utilization 0.85", task="suppressing"
+    )
+    shown = text(
+        subject(changed(REPORT, suppression=per_pod), cpu_suppression_config='{"mode": "per-pod-quota"}')
+    )
+    assert "per-pod-quota, thresholds 0.40 0.60 0.80, adjustQuotaStep 0.10, adjustPodNum 5" in shown
+    assert "  quota " not in shown
+    assert "until utilization is below 0.60" in shown
+
+
+def test_a_reason_of_another_version_is_shown_as_it_is() -> None:
+    report = changed(REPORT, limited_by="FromTheFuture", suppression={"reason": "FromTheFuture"})
+    assert text(subject(report)).count("FromTheFuture") == 3
+    assert STEPPING.reason not in text(subject(report))
+
+
+@pytest.mark.parametrize(
+    "content", ["{", "[]", '{"items": 1}', '{"items": [{"kind": "Node", "metadata": 1}]}']
+)
+def test_a_file_that_kubectl_did_not_make_is_refused_with_how_to_make_it(
+    tmp_path: Path, content: str
+) -> None:
+    file = tmp_path / "dump.json"
+    file.write_text(content)
+    error = call("n1", "--from", str(file)).exception
+    assert isinstance(error, Failure)
+    assert "kubectl get nodes,pods,configmaps -A -o json" in error.hint
+    assert error.exit_code == ExitCode.BAD_INPUT
+
+
+def test_a_file_that_is_not_there_or_has_not_the_node_is_said_so(tmp_path: Path) -> None:
+    missing = call("n1", "--from", str(tmp_path / "none")).exception
+    assert isinstance(missing, Failure)
+    assert missing.exit_code == ExitCode.BAD_INPUT
+    other = call("n9", "--from", str(dump(tmp_path, **objects()))).exception
+    assert isinstance(other, Failure)
+    assert (other.exit_code, "n1" in other.hint) == (ExitCode.NOT_FOUND, True)
+
+
+def test_a_single_node_in_a_file_will_do(tmp_path: Path) -> None:
+    (node,) = objects()["nodes"]
+    file = tmp_path / "node.json"
+    file.write_text(json.dumps({"kind": "Node", **node}))
+    result = call("n1", "--from", str(file))
+    assert result.exit_code == 0
+    assert "suppression: off    defaults" in result.stdout
+
+
+async def fill(kubeconfig: Path) -> None:
+    async with Client(load_config(str(kubeconfig))) as client:
+        held = objects()
+        await client.create(NAMESPACES, {"metadata": {"name": CONFIG_NAMESPACE}})
+        for node in held["nodes"]:
+            await client.create(NODES, {"metadata": node["metadata"]})
+            await client.patch(NODES, "n1", {"status": node["status"]}, subresource="status")
+        for config in held["configmaps"]:
+            await client.create(CONFIG_MAPS, config, CONFIG_NAMESPACE)
+        for pod in held["pods"]:
+            await client.create(PODS, pod, "default")
+            name = pod["metadata"]["name"]
+            body = {"status": pod["status"]}
+            await client.patch(PODS, name, body, namespace="default", subresource="status")
+
+
+@pytest.fixture(scope="module")
+def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    with local_api_server(tmp_path_factory.mktemp("cluster")) as path:
+        asyncio.run(fill(path))
+        yield path
+
+
+def test_a_cluster_says_the_same_as_a_file_of_it(kubeconfig: Path, tmp_path: Path) -> None:
+    of_cluster = json.loads(call("n1", "--kubeconfig", str(kubeconfig), "-o", "json").stdout)
+    of_file = json.loads(call("n1", "--from", str(dump(tmp_path, **objects())), "-o", "json").stdout)
+    assert of_cluster.pop("ageSeconds") is not None
+    of_file.pop("ageSeconds")
+    assert of_cluster == of_file
+    assert of_cluster["nativeBestEffortPods"] == ["default/native"]
+
+
+def test_a_node_that_is_not_in_the_cluster_is_said_so(kubeconfig: Path) -> None:
+    error = call("n9", "--kubeconfig", str(kubeconfig)).exception
+    assert isinstance(error, Failure)
+    assert error.exit_code == ExitCode.NOT_FOUND

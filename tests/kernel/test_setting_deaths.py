@@ -1,0 +1,137 @@
+"""kill -9 at every point of a change of settings and of restore: the next process ends what the first began.
+
+Real processes, a real journal that also holds quotas, a tree of files that refuses what the kernel refuses.
+On the real kernel the same is done in test_real_settings_v1.py.
+"""
+
+from __future__ import annotations
+
+import signal
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from corewise.actions import Setting, SettingOwner, WriteSetting
+from corewise.kernel.cgroups.files import CgroupFiles
+from corewise.kernel.cgroups.layout import Version, find_layout
+from corewise.kernel.quotas.writer import QuotaWriter
+from corewise.kernel.settings.values import setting_file
+from corewise.kernel.settings.writer import SettingWriter
+from corewise.kernel.writing.journal import Journal
+from corewise.kernel.writing.pen import Hook, go_on
+from kernel.cgroup_trees import KernelRules, bound, dying, killed_child, plain_tree, setting
+
+POD = "/kubepods/besteffort/podx"
+ONE, TWO = f"{POD}/one", f"{POD}/two"
+VERSIONS = pytest.mark.parametrize("version", Version, ids=lambda version: version.value)
+PLANS = {
+    "narrow": ("0-3", "0-1", "20"),
+    "elsewhere": ("4-7", "5-6", "30"),
+    "wide": ("0-7", "2-5", "40"),
+}
+
+
+def wanted(plan: str) -> list[WriteSetting]:
+    pod, one, weight = PLANS[plan]
+    return [
+        setting(POD, Setting.CPUSET, pod),
+        setting(ONE, Setting.CPUSET, one),
+        setting(ONE, Setting.CPU_WEIGHT, weight),
+    ]
+
+
+def intended(version: Version, plan: str) -> list[str]:
+    """What the CPU sets of POD, ONE and TWO and the weight of ONE come to."""
+    pod, one, weight = PLANS[plan]
+    return [pod, one, pod if version is Version.V1 else "", weight]
+
+
+class Life:
+    """A fresh tree and journal for each death."""
+
+    def __init__(self, directory: Path, version: Version, *, limit: int = 1 << 20) -> None:
+        plain_tree(directory / "root", version, [ONE, TWO])
+        self.files = KernelRules(CgroupFiles(find_layout(directory / "root")))
+        self.journal = directory / "journal"
+        self.limit = limit
+        with self.opened() as log:
+            QuotaWriter(self.files, log, now=lambda: 0.0).apply([bound(ONE, 50_000)])
+        self.fresh = self.state()
+
+    def opened(self) -> Journal:
+        return Journal.open(self.journal, boot="b", now=lambda: 0.0, limit=self.limit)
+
+    def state(self) -> list[str]:
+        sets = [self.files.read(cgroup, "cpuset.cpus") for cgroup in (POD, ONE, TWO)]
+        return [*sets, self.files.read(ONE, setting_file(self.files.version, Setting.CPU_WEIGHT))]
+
+    def bring(self, plan: str, at: Hook = go_on) -> None:
+        with self.opened() as log:
+            writer = SettingWriter(self.files, log, now=lambda: 0.0, at=at)
+            assert not writer.reconcile(SettingOwner.BATCH, wanted(plan)).failed
+
+    def restore(self, at: Hook = go_on) -> None:
+        with self.opened() as log:
+            writer = SettingWriter(self.files, log, now=lambda: 0.0, at=at)
+            assert not writer.restore().failed
+            assert not writer.held
+
+    def check_restored(self) -> None:
+        assert self.state() == self.fresh
+        with self.opened() as log:
+            assert set(QuotaWriter(self.files, log, now=lambda: 0.0).held) == {ONE}
+            assert not SettingWriter(self.files, log, now=lambda: 0.0).held
+
+
+def bring_dying(life: Life, plan: str, after: int) -> bool:
+    """Whether a change that is killed at its point number ``after`` has so many."""
+    return killed_child(lambda: life.bring(plan, dying(after))) == signal.SIGKILL
+
+
+def restore_dying(life: Life, after: int) -> bool:
+    return killed_child(lambda: life.restore(dying(after))) == signal.SIGKILL
+
+
+@VERSIONS
+@pytest.mark.parametrize("limit", [1 << 20, 300], ids=["one journal", "a full journal"])
+@pytest.mark.parametrize(("before", "after"), [("narrow", "elsewhere"), ("elsewhere", "wide")])
+def test_killed_anywhere_in_a_change_the_next_process_completes_and_undoes_it(
+    tmp_path: Path, version: Version, limit: int, before: str, after: str
+) -> None:
+    for deaths in count():
+        life = Life(tmp_path / f"{deaths}", version, limit=limit)
+        life.bring(before)
+        killed = bring_dying(life, after, deaths)
+        life.bring(after)
+        assert life.state() == intended(version, after)
+        life.restore()
+        life.check_restored()
+        if not killed:
+            break
+    assert deaths > len(wanted(after)) * 2
+
+
+@VERSIONS
+def test_killed_anywhere_the_next_process_can_undo_it_at_once(tmp_path: Path, version: Version) -> None:
+    for deaths in count():
+        life = Life(tmp_path / f"{deaths}", version)
+        killed = bring_dying(life, "narrow", deaths)
+        life.restore()
+        life.check_restored()
+        if not killed:
+            break
+    assert deaths > len(wanted("narrow")) * 2
+
+
+@VERSIONS
+def test_killed_anywhere_in_restore_the_next_restore_completes_it(tmp_path: Path, version: Version) -> None:
+    for deaths in count():
+        life = Life(tmp_path / f"{deaths}", version)
+        life.bring("elsewhere")
+        killed = restore_dying(life, deaths)
+        life.restore()
+        life.check_restored()
+        if not killed:
+            break
+    assert deaths > len(wanted("elsewhere"))

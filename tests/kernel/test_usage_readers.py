@@ -1,0 +1,103 @@
+"""CPU time and memory that a machine and its cgroups use, as the kernel counts them."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corewise.kernel.cgroups.files import CgroupFiles
+from corewise.kernel.cgroups.layout import Version, find_layout
+from corewise.kernel.cgroups.memory import read_memory_usage, read_working_set
+from corewise.kernel.cpu_time import BusyTime, busy_time, read_busy_time
+from corewise.kernel.errors import Malformed, Missing
+from corewise.kernel.host_files import HostFiles
+from corewise.kernel.memory import read_node_working_set, working_set
+from kernel.cgroup_trees import plain_tree
+
+MEBI = 1 << 20
+POD = "/kubepods/besteffort/podx"
+STAT = "cpu  1000 200 300 9000 400 50 60 7000 800 90\ncpu0 1 1 1 1 1 1 1 1\ncpu3 1 1 1 1 1 1 1 1\nintr 5\n"
+MEMINFO = "MemTotal: 4096 kB\nMemFree: 1024 kB\nInactive: 900 kB\nInactive(file): 512 kB\n"
+
+
+def machine(root: Path, file: str, text: str) -> HostFiles:
+    (root / "proc").mkdir()
+    (root / "proc" / file).write_text(text)
+    return HostFiles(root)
+
+
+def test_busy_is_user_nice_system_and_interrupts_without_steal_and_guests_count_once(tmp_path: Path) -> None:
+    busy = 1000 + 200 + 300 + 50 + 60
+    assert read_busy_time(machine(tmp_path, "stat", STAT)) == BusyTime(busy * 10_000_000, cpus=2)
+
+
+@pytest.mark.parametrize(
+    "stat",
+    [
+        "",
+        "cpu  1 2 3 4\ncpu0 1 2 3 4\n",
+        "cpu  1 1 1 1 1 1 1 1\n",
+        "cpu0 1 1 1 1 1 1 1 1\n",
+        "cpu  -1 1 1 1 1 1 1 1\ncpu0 1 1 1 1 1 1 1 1\n",
+    ],
+)
+def test_an_account_of_cpu_time_that_is_not_whole_is_a_problem_and_no_number(
+    tmp_path: Path, stat: str
+) -> None:
+    files = machine(tmp_path, "stat", stat)
+    assert read_busy_time(files) is None
+    assert [type(problem) for problem in files.problems] == [Malformed]
+
+
+def test_what_is_in_use_on_the_node_is_neither_free_nor_inactive_pages_of_files(tmp_path: Path) -> None:
+    assert read_node_working_set(machine(tmp_path, "meminfo", MEMINFO)) == (4096 - 1024 - 512) * 1024
+
+
+@pytest.mark.parametrize("line", MEMINFO.splitlines(keepends=True))
+def test_an_account_of_memory_without_a_line_that_is_needed_is_a_problem(tmp_path: Path, line: str) -> None:
+    files = machine(tmp_path, "meminfo", MEMINFO.replace(line, ""))
+    needed = not line.startswith("Inactive:")
+    assert (read_node_working_set(files) is None, len(files.problems)) == (needed, needed)
+
+
+@given(st.text(max_size=200))
+def test_usage_is_never_negative_whatever_the_files_hold(text: str) -> None:
+    with suppress(ValueError):
+        assert busy_time(text).busy >= 0
+    with suppress(ValueError):
+        assert working_set(text) >= 0
+
+
+@pytest.fixture(params=Version, ids=lambda version: version.value)
+def cgroups(request: pytest.FixtureRequest, tmp_path: Path) -> CgroupFiles:
+    plain_tree(tmp_path, request.param, [POD])
+    return CgroupFiles(find_layout(tmp_path))
+
+
+def state(files: CgroupFiles, usage: int, inactive: int) -> None:
+    v2 = files.version is Version.V2
+    files.write(POD, "memory.current" if v2 else "memory.usage_in_bytes", str(usage))
+    own = "" if v2 else "inactive_file 1\ntotal_"
+    files.write(POD, "memory.stat", f"anon 5\n{own}inactive_file {inactive}\nunevictable 0")
+
+
+def test_the_working_set_of_a_cgroup_is_its_usage_without_inactive_pages_of_files(
+    cgroups: CgroupFiles,
+) -> None:
+    state(cgroups, 300 * MEBI, 100 * MEBI)
+    assert read_memory_usage(cgroups, POD) == 300 * MEBI
+    assert read_working_set(cgroups, POD) == 200 * MEBI
+    state(cgroups, 100 * MEBI, 101 * MEBI)
+    assert read_working_set(cgroups, POD) == 0
+
+
+def test_a_cgroup_whose_memory_cannot_be_told_is_an_error_with_its_path(cgroups: CgroupFiles) -> None:
+    cgroups.write(POD, "memory.stat", "anon 5")
+    with pytest.raises(Malformed, match=r"podx/memory\.stat"):
+        read_working_set(cgroups, POD)
+    with pytest.raises(Missing, match="podnew"):
+        read_working_set(cgroups, "/kubepods/besteffort/podnew")

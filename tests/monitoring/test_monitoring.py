@@ -1,0 +1,183 @@
+"""Alerts, recording rules and the dashboard speak of what corewise exports, as it exports it.
+
+| a query may | else |
+|---|---|
+| name metrics of policy/metrics.py, and records of its own file | the panel is empty and nobody notices |
+| match and group by their labels, and those that a scrape adds | likewise |
+| compare a label with values that the metric's meaning lists | likewise |
+| rate counters, and only counters | the figure is nonsense |
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from cli.test_documents import anchors
+from corewise.policy.metrics import METRICS, Metric, MetricType
+from monitoring.promql import Query, Selector, parse
+
+ROOT = Path(__file__).parents[2]
+MONITORING = ROOT / "deploy" / "monitoring"
+RULE_FILES = [MONITORING / "alerts.yaml", ROOT / "deploy" / "agent" / "recording-rules.yaml"]
+DASHBOARD = json.loads((MONITORING / "grafana-dashboard.json").read_text())
+BY_NAME = {metric.name: metric for metric in METRICS}
+BY_SCRAPE = {"instance", "job"}
+OF_COUNTERS = {"rate", "increase", "irate", "resets"}
+PROMTOOL = shutil.which("promtool")
+needs_promtool = pytest.mark.skipif(
+    PROMTOOL is None, reason="promtool is not on PATH (apt-get install prometheus)"
+)
+LABEL_VALUES = re.compile(r"label_values\((\w+), (\w+)\)")
+
+
+def rules(path: Path) -> list[dict[str, Any]]:
+    return [rule for group in yaml.safe_load(path.read_text())["groups"] for rule in group["rules"]]
+
+
+def panels() -> list[dict[str, Any]]:
+    return [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
+
+
+def expressions() -> Iterator[tuple[str, str]]:
+    for path in RULE_FILES:
+        for rule in rules(path):
+            yield f"{path.stem}: {rule.get('alert') or rule['record']}", rule["expr"]
+    for panel in panels():
+        for target in panel["targets"]:
+            yield f"dashboard: {panel['title']}: {target['refId']}", target["expr"]
+
+
+EXPRESSIONS = dict(expressions())
+RECORDED = {rule["record"] for path in RULE_FILES for rule in rules(path) if "record" in rule}
+each_query = pytest.mark.parametrize("query", [parse(text) for text in EXPRESSIONS.values()], ids=EXPRESSIONS)
+
+
+def metric_of(selector: Selector) -> Metric:
+    name = selector.metric
+    if name in BY_NAME:
+        assert BY_NAME[name].type is not MetricType.HISTOGRAM, f"{name} has only _bucket, _sum and _count"
+        return BY_NAME[name]
+    base, _, part = name.rpartition("_")
+    assert base in BY_NAME, f"corewise exports no {name}"
+    assert BY_NAME[base].type is MetricType.HISTOGRAM, f"corewise exports no {name}"
+    assert part in {"bucket", "sum", "count"}
+    return BY_NAME[base]
+
+
+def exported(query: Query) -> Iterator[tuple[Selector, Metric]]:
+    for selector in query.selectors:
+        if selector.metric not in RECORDED:
+            yield selector, metric_of(selector)
+
+
+@each_query
+def test_every_metric_is_exported_with_the_labels_that_the_query_uses(query: Query) -> None:
+    assert query.selectors
+    labels = set(BY_SCRAPE)
+    for selector, metric in exported(query):
+        own = {*metric.labels, *({"le"} if selector.metric.endswith("_bucket") else ())}
+        assert {label for label, _, _ in selector.matchers} <= own | BY_SCRAPE
+        labels |= own
+    assert query.grouped <= labels
+
+
+@each_query
+def test_values_of_labels_are_among_those_that_the_metrics_meaning_lists(query: Query) -> None:
+    for selector, metric in exported(query):
+        for label, operator, value in selector.matchers:
+            if label in metric.labels and operator in {"=", "!="}:
+                assert re.search(rf"\b{re.escape(value)}\b", metric.meaning), f"{metric.name}: {value}"
+
+
+@each_query
+def test_counters_are_rated_and_nothing_else_is(query: Query) -> None:
+    for selector, metric in exported(query):
+        counts = metric.type is not MetricType.GAUGE
+        assert selector.ranged == (selector.inside in OF_COUNTERS) == counts, selector.metric
+
+
+def alerts() -> Iterable[Mapping[str, Any]]:
+    return [rule for path in RULE_FILES for rule in rules(path) if "alert" in rule]
+
+
+@pytest.mark.parametrize("alert", alerts(), ids=lambda alert: alert["alert"])
+def test_every_alert_says_what_it_is_and_where_to_read_what_to_do(alert: Mapping[str, Any]) -> None:
+    assert alert["labels"]["severity"] in {"warning", "critical"}
+    assert re.fullmatch("[1-9][0-9]*m", alert["for"])
+    assert {"summary", "description", "runbook"} == set(alert["annotations"])
+    page, _, section = alert["annotations"]["runbook"].partition("#")
+    assert section in anchors(ROOT / page)
+    told = set(re.findall(r"corewise_[a-z_]+", " ".join(alert["annotations"].values())))
+    assert told <= set(BY_NAME)
+    used = set(re.findall(r"\$labels\.(\w+)", " ".join(alert["annotations"].values())))
+    query = parse(alert["expr"])
+    labels = BY_SCRAPE.union(*(metric.labels for _, metric in exported(query)))
+    kept = query.grouped if re.match(r"\s*(min|max|sum|count) by", alert["expr"]) else labels
+    assert used <= kept
+
+
+def test_alerts_have_names_of_their_own() -> None:
+    names = [alert["alert"] for alert in alerts()]
+    assert len(set(names)) == len(names) > 0
+
+
+def test_panels_do_not_overlap_and_say_what_they_show() -> None:
+    taken: set[tuple[int, int]] = set()
+    for panel in DASHBOARD["panels"]:
+        at = panel["gridPos"]
+        cells = {(x, y) for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"])}
+        assert not taken & cells, panel["title"]
+        assert at["x"] + at["w"] <= 24
+        taken |= cells
+    assert all(panel["description"] for panel in panels())
+    ids = [panel["id"] for panel in DASHBOARD["panels"]]
+    assert len(set(ids)) == len(ids)
+
+
+def test_every_variable_that_a_panel_uses_is_defined_from_a_series_that_is_there() -> None:
+    defined = {each["name"]: each for each in DASHBOARD["templating"]["list"]}
+    built_in = {"__rate_interval"}
+    used = set(re.findall(r"\$\{?(\w+)", json.dumps([panel["targets"] for panel in panels()])))
+    assert used - built_in == set(defined)
+    match = LABEL_VALUES.fullmatch(defined["instance"]["definition"])
+    assert match
+    assert match[1] in BY_NAME
+    assert match[2] in {*BY_SCRAPE, *BY_NAME[match[1]].labels}
+
+
+def promtool(*arguments: str) -> None:
+    assert PROMTOOL
+    done = subprocess.run([PROMTOOL, *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@needs_promtool
+@pytest.mark.parametrize("path", RULE_FILES, ids=lambda path: path.name)
+def test_prometheus_takes_the_rule_files(path: Path) -> None:
+    promtool("check", "rules", str(path))
+
+
+@needs_promtool
+def test_prometheus_takes_the_queries_of_the_dashboard(tmp_path: Path) -> None:
+    queries = [text for name, text in EXPRESSIONS.items() if name.startswith("dashboard")]
+    recorded = [
+        {"record": f"query:{number}", "expr": text.replace("$__rate_interval", "5m")}
+        for number, text in enumerate(queries)
+    ]
+    path = tmp_path / "rules.yaml"
+    path.write_text(yaml.safe_dump({"groups": [{"name": "dashboard", "rules": recorded}]}))
+    promtool("check", "rules", str(path))
+
+
+@needs_promtool
+def test_alerts_fire_when_they_should_and_only_then() -> None:
+    promtool("test", "rules", str(Path(__file__).parent / "alerts_cases.yaml"))

@@ -1,0 +1,67 @@
+"""On a real kernel with cgroup v2, offline pods are held back as they are on v1 and on simulated nodes.
+
+One machine is booted once, and everything observed in it (``node.guest.suppression``); the tests judge what
+was seen. Load and time are stated there: how busy processes fare in an emulated machine is measured by hand
+(``tools.suppression_proof``).
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from node.guest.records import Observations
+from node.suppression_machine import MACHINE, OPTIONS
+from node.unpacking import Unavailable
+from node.virtual_machines import observed, tools
+from real_load.stated_node import ROOMY, STEP, TIGHT
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> Observations:
+    try:
+        return observed(MACHINE, tools(), tmp_path_factory.mktemp(MACHINE.name))
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+
+
+def quotas(seen: Observations, name: str) -> list[int | None]:
+    return seen.get(name, list[int | None])
+
+
+def test_quotas_follow_a_step_of_load_and_its_way_back(seen: Observations) -> None:
+    quiet, busy, again = (quotas(seen, f"steps/{name}") for name in ("quiet", "busy", "quiet again"))
+    assert (quiet[-1], busy[-1], again[-1]) == (ROOMY, TIGHT, ROOMY)
+    assert busy[:2] == [ROOMY - STEP, ROOMY - 2 * STEP]
+    assert again[:2] == [TIGHT + STEP, TIGHT + 2 * STEP]
+    steps = [abs((after or 0) - (before or 0)) for before, after in pairwise([*quiet, *busy, *again])]
+    assert max(steps) == STEP
+
+
+def test_an_agent_that_is_killed_is_followed_by_one_that_goes_on_from_there(seen: Observations) -> None:
+    assert seen.get("killed", int) == ROOMY
+    assert quotas(seen, "followed") == [ROOMY] * 3
+
+
+@pytest.mark.parametrize(
+    ("name", "written", "repaired"),
+    [("max", None, ROOMY), ("less", 5_000, ROOMY), ("a period", None, ROOMY // 2)],
+)
+def test_what_somebody_else_writes_is_repaired_at_the_next_tick_and_counted(
+    seen: Observations, name: str, written: int | None, repaired: int
+) -> None:
+    assert quotas(seen, f"writers/{name}/written") == [written]
+    assert quotas(seen, f"writers/{name}/repaired") == [repaired, repaired]
+    assert seen.get(f"writers/{name}/counted", int) == 1
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_what_ends_leaves_every_file_as_it_was_met(seen: Observations, option: str) -> None:
+    kubelets, limited, suppressed, disabled, restored = (
+        seen.get(f"ends/{option}/{name}", dict[str, str])
+        for name in ("kubelet's", "limited", "suppressed", "disabled", "restored")
+    )
+    assert suppressed != limited != kubelets
+    assert disabled == limited
+    assert restored == kubelets

@@ -1,0 +1,123 @@
+"""The agent's own code, holding back the offline pods of a real node; in its loop is nothing of a test's.
+
+The journal of writes is a real one, in a directory of its own. ``root`` is where the machine's load is read
+(proc/stat, proc/meminfo); cgroups are this machine's. Leaving it puts everything back as kubelet made it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from corewise.agent.colocation.keeper import OfflineKeeper, Tick
+from corewise.agent.colocation.sampler import Sampler, Samples
+from corewise.agent.local_node import LocalNode
+from corewise.agent.node_cgroups import NodeCgroups
+from corewise.agent.objects import QuotaPod
+from corewise.kernel.boot import read_boot_id
+from corewise.kernel.writing.journal import Journal
+from corewise.local.holders import Held
+from corewise.policy.colocation import OversubscriptionSettings, SuppressionMode, SuppressionSettings
+from corewise.policy.names import OVERSUBSCRIPTION
+from corewise.quantities import ONE, Seconds
+from corewise.suppression.offer import Amounts
+from real_load.kubelet_tree import KubeletTree
+
+_HERE = Path("/")
+_MEMORY = 8 << 30
+
+
+OPTION_1 = SuppressionSettings()
+"""The defaults: one quota for all offline pods."""
+
+OPTION_2 = SuppressionSettings(mode=SuppressionMode.PER_POD_QUOTA)
+"""The defaults with a quota for each offline pod."""
+
+EACH_SECOND = OversubscriptionSettings(interval=Seconds(1))
+
+
+def _nothing() -> None:
+    """Do nothing."""
+
+
+class Agent:
+    """An agent on a real node of so many milli-CPU."""
+
+    def __init__(
+        self,
+        tree: KubeletTree,
+        pods: Sequence[QuotaPod],
+        milli: int,
+        directory: Path,
+        *,
+        suppression: SuppressionSettings = OPTION_1,
+        root: Path = _HERE,
+        samples: Callable[[Path, NodeCgroups], Samples] = Sampler,
+    ) -> None:
+        self._tree = tree
+        self._pods = pods
+        self._exit = ExitStack()
+        log = self._exit.enter_context(Journal.open(directory, boot=read_boot_id(_HERE), now=time.time))
+        self.cgroups = NodeCgroups(_HERE, tree.root, log, now=time.time)
+        self._exit.callback(self.cgroups.close)
+        local = LocalNode("n1", root, self.cgroups)
+        self.keeper = OfflineKeeper(local, root, samples=samples(root, self.cgroups))
+        self.set(suppression)
+        self._allocatable = Amounts(milli, _MEMORY)
+        self.label("true")
+        self.ticks: list[Tick] = []
+        self.before_tick: Callable[[], None] = _nothing
+
+    def set(self, suppression: SuppressionSettings) -> None:
+        """Configure suppression."""
+        self.keeper.settings(EACH_SECOND, suppression)
+
+    def label(self, text: str | None) -> None:
+        """Label the Node as somebody switches oversubscription."""
+        labels = {} if text is None else {OVERSUBSCRIPTION: text}
+        self.keeper.node(labels, self._allocatable, ONE)
+
+    def tick(self, now: float) -> Held:
+        """Do what an interval asks for, and say what offline pods have now."""
+        self.before_tick()
+        tick = self.keeper.tick(now, time.time(), self._pods)
+        self.ticks.append(tick)
+        holds = tick.report.suppression if tick.report else None
+        if holds is None:
+            return Held()
+        if holds.mode == SuppressionMode.PER_POD_QUOTA:
+            return Held(self._pods_together())
+        return Held(holds.quota_milli, holds.target_milli)
+
+    def _pods_together(self) -> int:
+        """Return what the quotas of all offline pods come to, in milli-CPU."""
+        cgroups = self._tree.files.children(self._tree.best_effort)
+        return sum((self._tree.quota(cgroup) or 0) // 100 for cgroup in cgroups)
+
+    @property
+    def writes(self) -> int:
+        """How many files it has written."""
+        return sum(len(tick.written) for tick in self.ticks)
+
+    def restore(self) -> None:
+        """Put everything back."""
+        found = self.cgroups.find()
+        found.writer.restore()
+        found.settings.restore()
+
+    def stop(self) -> None:
+        """End as a killed process does: nothing is put back."""
+        self._exit.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.restore()
+        self.stop()

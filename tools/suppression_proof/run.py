@@ -1,0 +1,166 @@
+"""What one run of the proof came to, and how runs are told together in a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from corewise.local.closed_loop import Figures, Phase, Series, figures
+
+OPTION_ONE, OPTION_TWO, NOBODY = "option 1", "option 2", "no suppression"
+_SUMMED = OPTION_ONE, NOBODY
+_NONE = "-"
+COUNTING, COUNTING_AT_ONCE = "offline usage counted", "counted, set at once"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A scenario run in one way. ``writes`` counts files written, ``time_lost`` is the part of their CPU time
+    that online pods lost against being alone; None where nobody counted.
+    """
+
+    scenario: str
+    way: str
+    series: Series
+    writes: int | None = None
+    time_lost: float | None = None
+    work_counts: bool = True
+    """Whether the work done says something: not where the CPUs themselves are emulated."""
+
+    @property
+    def figures(self) -> Figures:
+        return figures(self.series)
+
+
+def table(runs: Sequence[Run]) -> str:
+    """Return a table of one scenario: a column for each way, whose rounds are told together."""
+    ways = list(dict.fromkeys(run.way for run in runs))
+    by_way = {way: [run for run in runs if run.way == way] for way in ways}
+    lines = ["| | " + " | ".join(ways) + " |", "|---|" + "---|" * len(ways)]
+    for what, told in _ROWS.items():
+        cells = [told(by_way[way]) for way in ways]
+        if set(cells) != {_NONE}:
+            lines.append(f"| {what} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def summary(runs: Sequence[Run]) -> str:
+    """Return in a sentence what option 1 came to after steps of load, and what there is without it."""
+    held, free = ([run for run in runs if run.scenario == "step" and run.way == way] for way in _SUMMED)
+    text = (
+        f"each jump was settled after {_settling(held)} and {_adjustments(held)} adjustments "
+        f"({_in_time(held)} phases in time, overshoot {_overshoot(held)}, {_reversals(held)} turns); "
+        f"offline pods used {_used(held)} of what online pods left"
+    )
+    if not all(run.work_counts for run in held):
+        return text
+    text += f"; online pods lost {_slowdown(held)} of their work"
+    return f"{text}, and without suppression {_slowdown(free)}" if free else text
+
+
+def _phases(runs: Sequence[Run]) -> list[Phase]:
+    """Return the phases of runs with a quota; a ramp is none, since its target does not stay."""
+    held = [run for run in runs if _is_held(run) and run.scenario != "ramp"]
+    return [phase for run in held for phase in run.figures.phases]
+
+
+def _is_held(run: Run) -> bool:
+    return any(sample.quota is not None for sample in run.series.samples)
+
+
+def _settling(runs: Sequence[Run]) -> str:
+    phases = _phases(runs)
+    times = [phase.settling for phase in phases if phase.settling is not None]
+    if not phases:
+        return _NONE
+    never = len(phases) - len(times)
+    shown = _span([round(time) for time in times], " s") if times else ""
+    return ", ".join(part for part in (shown, f"{never} of {len(phases)} never" if never else "") if part)
+
+
+def _adjustments(runs: Sequence[Run]) -> str:
+    phases = _phases(runs)
+    if not phases:
+        return _NONE
+    taken, due = ([getattr(phase, name) for phase in phases] for name in ("adjustments", "expected"))
+    return f"{_span(taken)} of {_span(due)}"
+
+
+def _in_time(runs: Sequence[Run]) -> str:
+    phases = _phases(runs)
+    return f"{sum(phase.settled_in_time for phase in phases)} of {len(phases)}" if phases else _NONE
+
+
+def _overshoot(runs: Sequence[Run]) -> str:
+    phases = _phases(runs)
+    whole = runs[0].series.cpus * 1000
+    return f"{max(phase.overshoot for phase in phases) / whole:.1%}" if phases else _NONE
+
+
+def _reversals(runs: Sequence[Run]) -> str:
+    phases = _phases(runs)
+    return _span([phase.reversals for phase in phases]) if phases else _NONE
+
+
+def _farthest(runs: Sequence[Run]) -> str:
+    held = [run for run in runs if _is_held(run) and run.way != OPTION_TWO]
+    whole = runs[0].series.cpus * 1000
+    return f"{max(run.figures.farthest for run in held) / whole:.1%}" if held else _NONE
+
+
+def _changes(runs: Sequence[Run]) -> str:
+    return _span([run.figures.writes for run in runs])
+
+
+def _writes(runs: Sequence[Run]) -> str:
+    counted = [run.writes for run in runs if run.writes is not None]
+    return _span(counted) if counted else _NONE
+
+
+def _used(runs: Sequence[Run]) -> str:
+    return f"{_mean(runs, lambda run: run.figures.idle_used):.0%}"
+
+
+def _lost(runs: Sequence[Run]) -> str:
+    return f"{_mean(runs, lambda run: run.figures.offline_lost):.1f} CPU s"
+
+
+def _late(runs: Sequence[Run]) -> str:
+    return f"{_mean(runs, lambda run: run.figures.offline_late):.1f} CPU s"
+
+
+def _slowdown(runs: Sequence[Run]) -> str:
+    if not all(run.work_counts for run in runs):
+        return _NONE
+    return f"{_mean(runs, lambda run: run.figures.online_slowdown):z.1%}"
+
+
+def _time_lost(runs: Sequence[Run]) -> str:
+    known = [run.time_lost for run in runs if run.time_lost is not None]
+    return f"{sum(known) / len(known):z.1%}" if known else _NONE
+
+
+_ROWS: dict[str, Callable[[Sequence[Run]], str]] = {
+    "settled after": _settling,
+    "adjustments until then, of ceil(change / step)": _adjustments,
+    "phases settled with no more": _in_time,
+    "overshoot, of the machine": _overshoot,
+    "turns of the quota in a phase": _reversals,
+    "farthest from the target, of the machine": _farthest,
+    "changes of the quota": _changes,
+    "files written": _writes,
+    "offline pods used of what online pods left": _used,
+    "lost to them though online pods did not need it": _lost,
+    "of that because the quota was on its way": _late,
+    "work that online pods lost against being alone": _slowdown,
+    "CPU time that online pods lost": _time_lost,
+}
+
+
+def _mean(runs: Sequence[Run], of: Callable[[Run], float]) -> float:
+    return sum(of(run) for run in runs) / len(runs)
+
+
+def _span(numbers: Sequence[int], unit: str = "") -> str:
+    low, high = min(numbers), max(numbers)
+    return f"{low}{unit}" if low == high else f"{low}-{high}{unit}"
