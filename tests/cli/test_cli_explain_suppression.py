@@ -110,7 +110,7 @@ def test_everything_is_said_with_its_numbers(tmp_path: Path) -> None:
     shown = re.sub(r"20\d\d-\S+, ", "TIME, ", result.stdout)
     assert shown.splitlines() == [
         "n1: offers 2.5 of 16 CPU; offline pods are squeezed    SuppressionSteppedDown",
-        "  switched on by label volcano.sh/oversubscription is true",
+        "  switch         label volcano.sh/oversubscription is true",
         "  settings       oversubscription: ratio 0.60, every 10 s    cluster strategy",
         (
             "                 suppression: besteffort-quota, adjustStep 0.25    "

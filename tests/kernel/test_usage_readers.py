@@ -57,6 +57,11 @@ def test_what_is_in_use_on_the_node_is_neither_free_nor_inactive_pages_of_files(
     assert read_node_working_set(machine(tmp_path, "meminfo", MEMINFO)) == (4096 - 1024 - 512) * 1024
 
 
+def test_hugepages_are_not_in_use_as_memory_since_allocatable_memory_is_without_them(tmp_path: Path) -> None:
+    files = machine(tmp_path, "meminfo", f"{MEMINFO}HugePages_Total: 1\nHugetlb: 2048 kB\n")
+    assert read_node_working_set(files) == (4096 - 1024 - 512 - 2048) * 1024
+
+
 @pytest.mark.parametrize("line", MEMINFO.splitlines(keepends=True))
 def test_an_account_of_memory_without_a_line_that_is_needed_is_a_problem(tmp_path: Path, line: str) -> None:
     files = machine(tmp_path, "meminfo", MEMINFO.replace(line, ""))

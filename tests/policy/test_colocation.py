@@ -95,6 +95,12 @@ def test_a_node_inherits_what_its_entry_does_not_say() -> None:
 
 STEP = "0.0001..1.00: without a step nothing is ever adjusted"
 SUPPRESSION_PROBLEMS = {
+    '{"cpuSuppression": {"adjustStep": 0.1}}': [
+        (
+            "error line 1, column 20: cpuSuppression: write what is in it in its place: "
+            "this key is about nothing else"
+        )
+    ],
     '{"adjustStep": 0}': [f"error line 1, column 16: adjustStep: 0 is outside {STEP}"],
     '{"adjustStep": 1.5}': ["error line 1, column 16: adjustStep: 1.5 is outside 0.0001..1.00"],
     '{"adjustStep": -0.1}': [f"error line 1, column 16: adjustStep: -0.1 is outside {STEP}"],

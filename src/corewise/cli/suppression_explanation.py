@@ -97,7 +97,7 @@ def _heading(subject: Subject) -> str:
 
 def _switch(subject: Subject) -> Iterable[Line]:
     value = "is absent" if subject.label is None else f"is {subject.label}"
-    yield Line("switched on by", f"label {OVERSUBSCRIPTION} {value}")
+    yield Line("switch", f"label {OVERSUBSCRIPTION} {value}")
 
 
 def _settings(subject: Subject) -> Iterable[Line]:

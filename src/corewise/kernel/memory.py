@@ -5,7 +5,8 @@ Hugepages are a resource of their own: they are pre-allocated, so pods that ask 
 A machine without NUMA directories is one node, 0, with all the memory.
 
 What is in use is the working set: all that is neither free nor in pages of files that nobody has used lately
-(``Inactive(file)``), which the kernel gives back first.
+(``Inactive(file)``), which the kernel gives back first. Hugepages (``Hugetlb``, since Linux 4.16) are not in
+it, used or not: allocatable memory is without them already.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ HUGEPAGES = "sys/kernel/mm/hugepages"
 
 _KIBI = 1024
 _MEM_TOTAL = re.compile(r"^(?:Node [0-9]+ )?MemTotal:\s*([0-9]{1,15}) kB$", re.MULTILINE)
-_LINE = re.compile(r"^(MemTotal|MemFree|Inactive\(file\)):\s*([0-9]{1,15}) kB$", re.MULTILINE)
+_LINE = re.compile(r"^(MemTotal|MemFree|Inactive\(file\)|Hugetlb):\s*([0-9]{1,15}) kB$", re.MULTILINE)
 _PAGE_SIZE = re.compile(r"hugepages-([0-9]{1,12})kB")
 
 
@@ -60,14 +61,15 @@ def mem_total(meminfo: str) -> Bytes:
 
 
 def working_set(meminfo: str) -> Bytes:
-    """Return MemTotal - MemFree - Inactive(file) of a meminfo file.
+    """Return MemTotal - MemFree - Inactive(file) - Hugetlb of a meminfo file.
 
     Raises:
-        ValueError: if one of them is not there.
+        ValueError: if one of the first three is not there.
     """
-    amounts = {name: int(kibi) * _KIBI for name, kibi in _LINE.findall(meminfo)}
+    amounts = {"Hugetlb": 0} | {name: int(kibi) * _KIBI for name, kibi in _LINE.findall(meminfo)}
     try:
-        return Bytes(max(0, amounts["MemTotal"] - amounts["MemFree"] - amounts["Inactive(file)"]))
+        not_in_use = amounts["MemFree"] + amounts["Inactive(file)"] + amounts["Hugetlb"]
+        return Bytes(max(0, amounts["MemTotal"] - not_in_use))
     except KeyError as error:
         raise ValueError(f"there is no line {error.args[0]}") from None
 

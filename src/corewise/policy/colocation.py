@@ -134,6 +134,9 @@ _SUPPRESSION_KEYS = (
     *("enabled", "mode", "adjustStep", "fastSuppress", "onAgentStop"),
     *("highThreshold", "lowThreshold", "recoverThreshold", "adjustQuotaStep", "adjustPodNum"),
 )
+_AROUND = "cpuSuppression"
+"""What the design's example has around all of these, in a file with other settings beside it."""
+
 _THRESHOLDS = {"recoverThreshold": "recover", "lowThreshold": "low", "highThreshold": "high"}
 _NO_STEP = "without a step nothing is ever adjusted"
 
@@ -154,7 +157,7 @@ def parse_suppression(text: str) -> Parsed[SuppressionConfig]:
         read.append((places, found))
         return found
 
-    config = read_node_configs(decoder, _SUPPRESSION_KEYS, strategy)
+    config = read_node_configs(decoder, (*_SUPPRESSION_KEYS, _AROUND), strategy)
     if all(each.severity is Severity.WARNING for each in decoder.problems):
         for places, found in read:
             _check_thresholds(decoder, places, found.over(config.cluster).in_force)
@@ -174,6 +177,8 @@ def _oversubscription(decoder: Decoder, places: Fields) -> OversubscriptionStrat
 
 
 def _suppression(decoder: Decoder, places: Fields) -> SuppressionStrategy:
+    if not places[_AROUND].is_empty:
+        decoder.tell(places[_AROUND], "write what is in it in its place: this key is about nothing else")
     stop = decoder.choice(places["onAgentStop"], OnAgentStop)
     return SuppressionStrategy(
         enabled=decoder.flag(places["enabled"]),
