@@ -121,7 +121,7 @@ def record_of(assessment: NodeAssessment, *, pods_known: bool = True) -> dict[st
             "ratioField": verdict.ratio_field or None,
             "nearestModel": verdict.nearest_model,
         },
-        "amplification": _amplification(assessment),
+        "amplification": _amplification_record(assessment),
         "status": {
             "state": assessment.status.state.value,
             "rawCapacity": _plain(assessment.status.raw.capacity),
@@ -137,7 +137,7 @@ def record_of(assessment: NodeAssessment, *, pods_known: bool = True) -> dict[st
     }
 
 
-def _amplification(assessment: NodeAssessment) -> dict[str, Any]:
+def _amplification_record(assessment: NodeAssessment) -> dict[str, Any]:
     return {
         "inForce": _texts(assessment.in_force),
         "wanted": _texts(assessment.wanted),
