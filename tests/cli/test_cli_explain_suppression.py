@@ -104,6 +104,21 @@ def text(subject: Subject) -> str:
     return explanation(*lines_about(subject))
 
 
+def test_pods_that_ask_for_cpus_where_thousandths_count_are_named(tmp_path: Path) -> None:
+    lists = objects()
+    lists["pods"][1]["spec"]["containers"][0]["resources"]["requests"]["kubernetes.io/batch-cpu"] = "8"
+    file = str(dump(tmp_path, **lists))
+    shown = call("n1", "--from", file).stdout
+    assert "  tiny pods      default/batch\n" in shown
+    assert f"  problem        {Reason.BATCH_AMOUNT_TINY}: " in shown
+    record = json.loads(call("n1", "--from", file, "-o", "json").stdout)
+    assert record["tinyPods"] == ["default/batch"]
+    assert (
+        json.loads(call("n1", "--from", str(dump(tmp_path, **objects())), "-o", "json").stdout)["tinyPods"]
+        == []
+    )
+
+
 def test_everything_is_said_with_its_numbers(tmp_path: Path) -> None:
     result = call("n1", "--from", str(dump(tmp_path, **objects(aged(REPORT, -3600, datetime.now(UTC))))))
     assert result.exit_code == 0

@@ -33,6 +33,7 @@ from corewise.kube.resources import CONFIG_MAPS
 from corewise.manager.objects import DEMANDING_PODS, MANAGED_NODES, DemandingPod, ManagedNode, running_on
 from corewise.policy.names import BATCH_CPU, BATCH_MEMORY, CONFIG_NAME, OVERSUBSCRIPTION
 from corewise.quantities import Quantity, QuantityError
+from corewise.suppression.batch_limits import BatchContainer
 
 _ENDED = frozenset({"Succeeded", "Failed"})
 
@@ -157,6 +158,7 @@ def _subject(found: Found) -> Subject:
         batch_cpu_milli=_whole(allocatable, BATCH_CPU),
         batch_memory=_whole(allocatable, BATCH_MEMORY),
         native=None if found.pods is None else sorted(map(_named, filter(_is_native, found.pods))),
+        tiny=sorted(map(_named, filter(_is_tiny, found.pods or ()))),
     )
 
 
@@ -172,6 +174,16 @@ def _is_native(pod: DemandingPod) -> bool:
     containers = (*pod.spec.containers, *pod.spec.init_containers)
     asks = any(BATCH_CPU in {**each.resources.requests, **each.resources.limits} for each in containers)
     return pod.status.qos_class == "BestEffort" and not asks
+
+
+def _is_tiny(pod: DemandingPod) -> bool:
+    """Whether a pod asks for so little batch-cpu that CPUs were meant, not thousandths."""
+    containers = (*pod.spec.containers, *pod.spec.init_containers)
+    asked = ((each.name, each.resources.requests, each.resources.limits) for each in containers)
+    return any(
+        BatchContainer(name, _whole(requests, BATCH_CPU), _whole(limits, BATCH_CPU)).is_tiny
+        for name, requests, limits in asked
+    )
 
 
 def _named(pod: DemandingPod) -> str:

@@ -121,18 +121,7 @@ def record_of(assessment: NodeAssessment, *, pods_known: bool = True) -> dict[st
             "ratioField": verdict.ratio_field or None,
             "nearestModel": verdict.nearest_model,
         },
-        "amplification": {
-            "inForce": _texts(assessment.in_force),
-            "wanted": _texts(assessment.wanted),
-            "originals": {
-                resource: {
-                    "ratio": None if source.original is None else str(source.original),
-                    "statedBy": source.stated_by,
-                }
-                for resource, source in assessment.amplification.sources.items()
-            },
-            "heldBack": [each.message for each in assessment.held_back],
-        },
+        "amplification": _amplification_record(assessment),
         "status": {
             "state": assessment.status.state.value,
             "rawCapacity": _plain(assessment.status.raw.capacity),
@@ -145,6 +134,21 @@ def record_of(assessment: NodeAssessment, *, pods_known: bool = True) -> dict[st
             {"reason": each.reason, "message": each.message, "fix": each.reason.text.fix}
             for each in assessment.problems
         ],
+    }
+
+
+def _amplification_record(assessment: NodeAssessment) -> dict[str, Any]:
+    return {
+        "inForce": _texts(assessment.in_force),
+        "wanted": _texts(assessment.wanted),
+        "originals": {
+            resource: {
+                "ratio": None if source.original is None else str(source.original),
+                "statedBy": source.stated_by,
+            }
+            for resource, source in assessment.amplification.sources.items()
+        },
+        "heldBack": [each.message for each in assessment.held_back],
     }
 
 

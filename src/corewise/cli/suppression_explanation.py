@@ -34,7 +34,8 @@ class Subject:
     """All that is known of one node. ``label`` is the value of the label that turns oversubscription on.
 
     ``batch_cpu_milli`` and ``batch_memory`` are what the Node shows; ``native`` the names of its BestEffort
-    pods that are no offline pods, None if the pods could not be read.
+    pods that are no offline pods, None if the pods could not be read; ``tiny`` those of offline pods that ask
+    for so little batch-cpu that CPUs were meant.
     """
 
     node: NodeReport
@@ -43,6 +44,7 @@ class Subject:
     batch_cpu_milli: int | None = None
     batch_memory: int | None = None
     native: Sequence[str] | None = None
+    tiny: Sequence[str] = ()
 
     @property
     def problems(self) -> tuple[Reason, ...]:
@@ -55,6 +57,8 @@ class Subject:
         found += [Reason(code) for code in codes if code in tuple(Reason) and Reason(code).text.warning]
         if self.settings.oversubscription.invalid or self.settings.suppression.invalid:
             found.append(Reason.CONFIG_INVALID)
+        if self.tiny:
+            found.append(Reason.BATCH_AMOUNT_TINY)
         return tuple(found)
 
 
@@ -218,6 +222,8 @@ def _native(subject: Subject, report: OfflineReport) -> Iterable[Line]:
 
 def _remedies(subject: Subject) -> Iterable[Line]:
     report = subject.node.report
+    if subject.tiny:
+        yield Line("tiny pods", some(subject.tiny))
     for reason in subject.problems:
         yield Line("problem", f"{reason}: {reason.text.meaning}")
         yield Line("to fix", reason.text.fix)

@@ -33,6 +33,7 @@ def record_of(subject: Subject) -> dict[str, Any]:
         if report and report.suppression
         else None,
         "nativeBestEffortPods": None if subject.native is None else list(subject.native),
+        "tinyPods": list(subject.tiny),
         "problems": [
             {"reason": each, "message": each.text.meaning, "fix": each.text.fix} for each in subject.problems
         ],

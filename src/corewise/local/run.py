@@ -117,14 +117,7 @@ async def _run(options: RunOptions, listener: Listener, stop: asyncio.Event) -> 
         local_cluster(options.plan, options.folder, periods=options.periods) as cluster,
         AsyncExitStack() as stack,
     ):
-        if options.kubeconfig_out is not None:
-            source, target = options.folder.kubeconfig, options.kubeconfig_out
-            await asyncio.to_thread(control_plane.copy_private, source, target)
-        if cluster.was_on:
-            await _start_manager(cluster, options, stack)
-        await cluster.load()
-        clock.marks["load"] = clock()
-        listener.loaded(len(cluster.pods), clock())
+        await _load(cluster, options, listener, clock, stack)
         off, rest_off, beside_off = None, None, None
         if not cluster.was_on:
             off, beside_off, rest_off = await _measure_off(cluster, options, listener, clock, stop)
@@ -155,6 +148,19 @@ async def _run(options: RunOptions, listener: Listener, stop: asyncio.Event) -> 
             failed_requests=counters.failures,
             last_failure=counters.last_failure,
         )
+
+
+async def _load(
+    cluster: LocalCluster, options: RunOptions, listener: Listener, clock: _Clock, stack: AsyncExitStack
+) -> None:
+    """Put nodes and pods in; the manager is there before, if this cluster was on when it was left."""
+    if options.kubeconfig_out is not None:
+        await asyncio.to_thread(control_plane.copy_private, options.folder.kubeconfig, options.kubeconfig_out)
+    if cluster.was_on:
+        await _start_manager(cluster, options, stack)
+    await cluster.load()
+    clock.marks["load"] = clock()
+    listener.loaded(len(cluster.pods), clock())
 
 
 async def _measure_off(
