@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator
 
 import pytest
@@ -9,8 +10,14 @@ from hypothesis import HealthCheck, settings
 
 from corewise.local.apiserver import LocalAPIServer, serve
 
-# Timings are never asserted, so a busy machine fails no test.
-settings.register_profile("corewise", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# Timings are never asserted, so a busy machine fails no test. Examples are the same in every run, so that a
+# change is judged by what it changed; COREWISE_EXPLORE=1 draws new ones.
+settings.register_profile(
+    "corewise",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    derandomize=not os.environ.get("COREWISE_EXPLORE"),
+)
 settings.load_profile("corewise")
 
 

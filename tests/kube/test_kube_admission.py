@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from corewise.kube.admission import OperationType, allow, decode_review, deny
@@ -180,6 +180,7 @@ def applied(document: Any, operations: list[Operation]) -> Any:
 
 
 @given(DOCUMENTS, DOCUMENTS)
+@example({"a": [False, True]}, {"a": [0, True]})
 def test_the_operations_do_what_the_merge_patch_says(
     document: dict[str, Any], changes: dict[str, Any]
 ) -> None:

@@ -71,5 +71,7 @@ def _without_nulls(value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _same(old: object, new: object) -> bool:
-    """Equality of JSON values, where true is not 1."""
+    """Equality of JSON values, where true is not 1, in lists neither."""
+    if isinstance(new, list | Mapping):
+        return msgspec.json.encode(old, order="sorted") == msgspec.json.encode(new, order="sorted")
     return type(old) is type(new) and old == new
