@@ -19,6 +19,7 @@ RAW_ALLOCATABLE = "node.koordinator.sh/raw-allocatable"
 AMPLIFIED = "node.corewise.io/amplified"
 AMPLIFICATION_ORIGINAL = "node.corewise.io/resource-amplification-ratio-original"
 ALLOW_UNSAFE_CHANGE = "node.corewise.io/allow-unsafe-amplification-change"
+NUMA_POLICY = "node.koordinator.sh/numa-topology-policy"
 
 # NodeResourceTopology
 CPU_BASIC_INFO = "node.koordinator.sh/cpu-basic-info"
@@ -30,6 +31,7 @@ CPU_MANAGER_POLICY = "kubelet.koordinator.sh/cpu-manager-policy"
 QOS_CLASS = "koordinator.sh/qosClass"
 RESOURCE_STATUS = "scheduling.koordinator.sh/resource-status"
 RESOURCE_SPEC = "scheduling.koordinator.sh/resource-spec"
+NUMA_SPEC = "scheduling.koordinator.sh/numa-topology-spec"
 STATIC_POD = "kubernetes.io/config.mirror"
 SIMULATED_LOAD = "local.corewise.io/load"
 
@@ -138,6 +140,14 @@ TABLE: tuple[Name, ...] = (
         "Lets a ratio be lowered or removed although the node's pods no longer fit then.",
     ),
     Name(
+        NUMA_POLICY,
+        Kind.LABEL,
+        _NODE,
+        "`None`, `BestEffort`, `Restricted` or `SingleNUMANode`",
+        "user",
+        "On which NUMA nodes of the node a pod may be placed, as kubelet's topology manager defines it.",
+    ),
+    Name(
         CPU_BASIC_INFO,
         Kind.ANNOTATION,
         _TOPOLOGY,
@@ -183,17 +193,26 @@ TABLE: tuple[Name, ...] = (
         RESOURCE_STATUS,
         Kind.ANNOTATION,
         _POD,
-        'JSON, `{"cpuset":"0-3"}`',
+        'JSON, `{"cpuset":"0-3","numaNodeResources":[{"node":0,"resources":{"cpu":"4"}}]}`',
         "binding gate",
-        "The CPUs a CPUSet pod owns.",
+        "The CPUs a CPUSet pod owns; on a node with a NUMA topology policy, the pod's requests by NUMA node.",
     ),
     Name(
         RESOURCE_SPEC,
         Kind.ANNOTATION,
         _POD,
-        'JSON, `{"preferredCPUBindPolicy":"FullPCPUs"}`',
+        'JSON, `{"preferredCPUBindPolicy":"FullPCPUs","preferredCPUExclusivePolicy":"PCPULevel"}`',
         "user",
-        "How a CPUSet pod wants its CPUs placed.",
+        "How a CPUSet pod wants its CPUs placed: `FullPCPUs` (default) or `SpreadByPCPUs`; with "
+        "`requiredCPUBindPolicy` it fits nowhere else. Exclusive: `None`, `PCPULevel`, `NUMANodeLevel`.",
+    ),
+    Name(
+        NUMA_SPEC,
+        Kind.ANNOTATION,
+        _POD,
+        'JSON, `{"numaTopologyPolicy":"SingleNUMANode"}`',
+        "user",
+        "The pod's NUMA topology policy. A node that states another one refuses the pod.",
     ),
     Name(
         STATIC_POD,
