@@ -25,6 +25,7 @@ NUMA_POLICY = "node.koordinator.sh/numa-topology-policy"
 CPU_BASIC_INFO = "node.koordinator.sh/cpu-basic-info"
 MACHINE_RAW_CAPACITY = "node.corewise.io/raw-capacity"
 CPU_RATIO_APPLIED = "node.koordinator.sh/cpu-amplification-ratio-applied"
+CPU_TOPOLOGY = "node.koordinator.sh/cpu-topology"
 CPU_MANAGER_POLICY = "kubelet.koordinator.sh/cpu-manager-policy"
 
 # Pod
@@ -172,6 +173,14 @@ TABLE: tuple[Name, ...] = (
         'decimal with two places, `"1.50"`',
         "agent",
         "The ratio by which CPU in the zones of this object is amplified, so that no reader doubles it.",
+    ),
+    Name(
+        CPU_TOPOLOGY,
+        Kind.ANNOTATION,
+        _TOPOLOGY,
+        'JSON, `{"detail":[{"id":0,"core":0,"socket":0,"node":0},...]}`',
+        "agent",
+        "How the node's online CPUs are arranged. CPUSet pods are placed only on nodes that state it.",
     ),
     Name(
         CPU_MANAGER_POLICY,

@@ -78,8 +78,9 @@ class Reason(StrEnum):
     POD_CONSTRAINT_INVALID = "PodConstraintInvalid"
 
     # scheduling: why a node does not suit a pod
-    INSUFFICIENT_AMPLIFIED_CPU = "InsufficientAmplifiedCPU"
-    INSUFFICIENT_RESOURCE = "InsufficientResource"
+    AMPLIFIED_CPU_INSUFFICIENT = "AmplifiedCPUInsufficient"
+    RESOURCE_INSUFFICIENT = "ResourceInsufficient"
+    CPU_TOPOLOGY_UNKNOWN = "CPUTopologyUnknown"
     NUMA_POLICY_CONFLICT = "NUMAPolicyConflict"
     NUMA_POLICY_UNKNOWN = "NUMAPolicyUnknown"
     NUMA_ZONES_UNUSABLE = "NUMAZonesUnusable"
@@ -309,10 +310,14 @@ _SCHEDULING = {
         "The pod's node affinity or tolerations cannot be read; the pod fits nowhere.",
         "Correct the field that the message names.",
     ),
-    Reason.INSUFFICIENT_AMPLIFIED_CPU: ReasonText(
+    Reason.AMPLIFIED_CPU_INSUFFICIENT: ReasonText(
         "The node's amplified CPU does not suffice: CPUs that CPUSet pods own count amplified."
     ),
-    Reason.INSUFFICIENT_RESOURCE: ReasonText("What the pod requests is more than the node has left."),
+    Reason.RESOURCE_INSUFFICIENT: ReasonText("What the pod requests is more than the node has left."),
+    Reason.CPU_TOPOLOGY_UNKNOWN: ReasonText(
+        "The pod is to own CPUs, and nobody has stated how the node's CPUs are arranged.",
+        "Run the agent on the node.",
+    ),
     Reason.NUMA_POLICY_CONFLICT: ReasonText(
         "The pod and the node state different NUMA topology policies.",
         "Remove the policy from the pod, or select nodes of that policy.",
