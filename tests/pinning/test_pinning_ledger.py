@@ -77,6 +77,12 @@ def test_a_claim_again_replaces_the_owners_earlier_one() -> None:
     assert claimed(("a", "0-3"), ("a", "8")).held == cpus("8")
 
 
+def test_a_claim_again_keeps_its_rank() -> None:
+    ledger = claimed(("a", "0-3"), ("b", "2-5"), ("a", "1-3"))
+    assert ledger.held_by("a") == cpus("1-3")
+    assert ledger.held_by("b") == cpus("4-5")
+
+
 def test_shared_cpus_include_the_reserved_ones() -> None:
     ledger = Ledger(M, reserved=cpus("0")).with_claim("a", Claim(cpus("1")))
     assert 0 in ledger.shared

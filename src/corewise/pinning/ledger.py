@@ -73,9 +73,8 @@ class Ledger:
     claims: Mapping[str, Claim] = field(default_factory=_no_claims)
 
     def with_claim(self, owner: str, claim: Claim) -> Ledger:
-        """Return the ledger with a claim: the owner's earlier one is replaced, at the end of the order."""
-        others = {name: each for name, each in self.claims.items() if name != owner}
-        return replace(self, claims=MappingProxyType({**others, owner: claim}))
+        """Return the ledger with a claim: it takes the place of the owner's earlier one, else the last."""
+        return replace(self, claims=MappingProxyType({**self.claims, owner: claim}))
 
     def with_grant(self, owner: str, grant: Grant, exclusive: Exclusivity = Exclusivity.NONE) -> Ledger:
         """Return the ledger after a choice was carried out."""

@@ -44,8 +44,10 @@ class NodeAccount:
         return len(self._named) * _MILLI + self._unnamed
 
     def put(self, pod: PodFacts, placement: Placement) -> None:
-        """Count a pod; one of the same key is taken away first."""
-        self.take(pod.key)
+        """Count a pod; one of the same key gives its place to it."""
+        before = self.pods.get(pod.key)
+        if before is not None:
+            self._count(*before, -1)
         self.pods[pod.key] = pod, placement
         self._count(pod, placement, 1)
 

@@ -185,6 +185,8 @@ def _not_aligned(pod: PodFacts, owned: int | Column, snapshot: ClusterSnapshot) 
         own = NUMA_POLICIES.index(pod.numa_policy)
         other = (snapshot.numa_policy != _NONE) & (snapshot.numa_policy != own)
         refusals.append((other, _OTHER_POLICY))
+    if not pod.cpu and MEMORY not in pod.requests:
+        return refusals
     policies = effective_policy(pod, snapshot)
     for policy in (NumaPolicy.RESTRICTED, NumaPolicy.SINGLE_NUMA_NODE):
         under = snapshot.present & (policies == NUMA_POLICIES.index(policy))

@@ -17,7 +17,7 @@ from corewise.policy.cpu_binding import ExclusivePolicy
 from corewise.quantities import ONE, amplify, deamplified_ceil
 from corewise.scheduler.engine.account import NodeAccount, ZoneAccount
 from corewise.scheduler.engine.labels import ABSENT, LabelColumn
-from corewise.scheduler.engine.nodes import CPU, PODS, NodeFacts, Taint, bounded
+from corewise.scheduler.engine.nodes import CPU, MEMORY, PODS, NodeFacts, Taint, bounded
 from corewise.scheduler.engine.pods import Placement, PodFacts
 from corewise.scheduler.engine.snapshot import NUMA_POLICIES, ClusterSnapshot
 from corewise.scheduler.engine.table import Table
@@ -42,7 +42,7 @@ class Cluster:
         self._node_of: dict[str, str] = {}
         self._index: dict[str, int] = {}
         self._names: list[str] = []
-        self._resources: set[str] = {CPU, PODS}
+        self._resources: set[str] = {CPU, MEMORY, PODS}
         self._labels: dict[str, LabelColumn] = {}
         self._taint_sets: list[tuple[Taint, ...]] = [()]
         self._taint_numbers: dict[tuple[Taint, ...], int] = {(): 0}
@@ -99,18 +99,20 @@ class Cluster:
             del self._accounts[name]
 
     def put_pod(self, pod: PodFacts, placement: Placement) -> None:
-        """Count a pod on its node, and no longer where it was before."""
-        before = self._node_of.get(pod.key)
-        if before is not None and before != placement.node:
+        """Count a pod on its node, as it is and no longer as it was; its claim to CPUs keeps its rank."""
+        before = self.pods_on(self._node_of.get(pod.key, "")).get(pod.key)
+        if before == (pod, placement):
+            return
+        if before is not None and before[1].node != placement.node:
             self.remove_pod(pod.key)
         self._node_of[pod.key] = placement.node
         facts = self._facts.get(placement.node)
         static = bool(facts and facts.static_cpu_manager)
         self._accounts.setdefault(placement.node, NodeAccount(static)).put(pod, placement)
         ledger = self._ledgers.get(placement.node)
-        if ledger is not None and (placement.cpus or pod.key in ledger.claims):
+        if ledger is not None:
             self._ledgers[placement.node] = _with_pod(ledger, pod, placement)
-        self._refresh(placement.node, pod.requests)
+        self._refresh(placement.node, {*pod.requests, *(before[0].requests if before else ())})
 
     def remove_pod(self, key: str) -> None:
         """Count a pod no more; nothing happens if it is unknown."""
@@ -178,7 +180,7 @@ class Cluster:
             table.block(name, len(facts.zones))[:, row] = 0
         for place, zone in enumerate(facts.zones):
             table.block("zone_cpu")[place, row] = amplify(bounded(CPU, zone.cpu), ratio)
-            table.block("zone_memory")[place, row] = bounded("memory", zone.memory)
+            table.block("zone_memory")[place, row] = bounded(MEMORY, zone.memory)
 
     def _refresh(self, name: str, resources: Iterable[str]) -> None:
         """Write what a node's pods take of these resources, of its CPUs and zones into its row."""

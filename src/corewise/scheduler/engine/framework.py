@@ -44,7 +44,7 @@ class Cause:
     reason: Reason
     summary: str
     hopeless: bool = False
-    message: Callable[[Inputs], str] | None = None
+    message: Callable[[Inputs], str] | None = field(default=None, compare=False)
 
     def told(self, inputs: Inputs) -> str:
         """Return the message about one node."""

@@ -45,13 +45,9 @@ class AllocationScore:
     def score(self, pod: PodFacts, snapshot: ClusterSnapshot, prepared: object) -> Column:
         """Return 0 to 100 for every node."""
         needed = needed_on(pod, owned_on(pod, snapshot), snapshot)
-        parts = [self._part(snapshot.cpu_room - needed, snapshot.allocatable[CPU])]
-        if MEMORY in snapshot.free:
-            left = snapshot.free[MEMORY] - pod.requests.get(MEMORY, 0)
-            parts.append(self._part(left, snapshot.allocatable[MEMORY]))
-        if len(parts) == 1:
-            return parts[0]
-        return (parts[0] + parts[1]) >> 1
+        cpu = self._part(snapshot.cpu_room - needed, snapshot.allocatable[CPU])
+        left = snapshot.free[MEMORY] - pod.requests.get(MEMORY, 0)
+        return (cpu + self._part(left, snapshot.allocatable[MEMORY])) >> 1
 
     def _part(self, left: Column, allocatable: Column) -> Column:
         """Return the share that is left, or taken, in hundredths; 0 where nothing is offered."""
