@@ -75,7 +75,8 @@ class Reason(StrEnum):
     CPUS_NOT_INTEGER = "CPUsNotInteger"
     RESOURCE_SPEC_INVALID = "ResourceSpecInvalid"
     BIND_POLICY_CONFLICT = "BindPolicyConflict"
-    POD_CONSTRAINT_INVALID = "PodConstraintInvalid"
+    RESOURCE_STATUS_INVALID = "ResourceStatusInvalid"
+    CPU_TOPOLOGY_INVALID = "CPUTopologyInvalid"
 
     # scheduling: why a node does not suit a pod
     AMPLIFIED_CPU_INSUFFICIENT = "AmplifiedCPUInsufficient"
@@ -306,9 +307,13 @@ _SCHEDULING = {
         "The pod requires one CPU bind policy and prefers another.",
         "State one of requiredCPUBindPolicy and preferredCPUBindPolicy.",
     ),
-    Reason.POD_CONSTRAINT_INVALID: _warning(
-        "The pod's node affinity or tolerations cannot be read; the pod fits nowhere.",
-        "Correct the field that the message names.",
+    Reason.RESOURCE_STATUS_INVALID: _warning(
+        "The annotation that says which CPUs a pod was given cannot be read; the pod counts by its requests.",
+        "Delete the pod, so that it is placed anew.",
+    ),
+    Reason.CPU_TOPOLOGY_INVALID: _warning(
+        "The annotation that says how a node's CPUs are arranged cannot be read; it gives out no CPUs.",
+        "Restart the agent of the node, which writes it.",
     ),
     Reason.AMPLIFIED_CPU_INSUFFICIENT: ReasonText(
         "The node's amplified CPU does not suffice: CPUs that CPUSet pods own count amplified."

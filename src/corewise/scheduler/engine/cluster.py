@@ -75,7 +75,7 @@ class Cluster:
         if account.static_cpu_manager != facts.static_cpu_manager:
             account = account.under(static_cpu_manager=facts.static_cpu_manager)
             self._accounts[facts.name] = account
-        if before is None or before.topology != facts.topology:
+        if before is None or (before.topology, before.reserved) != (facts.topology, facts.reserved):
             self._fold_ledger(facts, account)
         row = self._row(facts.name)
         self._write_static(row, before, facts)
@@ -230,9 +230,8 @@ class Cluster:
         if facts.topology is None:
             self._ledgers.pop(facts.name, None)
             return
-        before = self._ledgers.get(facts.name)
-        ledger = before.on(facts.topology) if before else Ledger(facts.topology)
-        for pod, placement in account.pods.values() if before is None else ():
+        ledger = Ledger(facts.topology, reserved=facts.reserved)
+        for pod, placement in account.pods.values():
             ledger = _with_pod(ledger, pod, placement)
         self._ledgers[facts.name] = ledger
 

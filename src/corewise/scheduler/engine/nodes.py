@@ -64,7 +64,7 @@ class NodeFacts:
 
     ``ratio``: its CPU amplification ratio; None if the annotation cannot be read. ``static_cpu_manager``: its
     kubelet gives whole CPUs to Guaranteed pods. ``zones`` is empty where they are unknown or contradict the
-    node. ``topology``: its CPUs that may be given to CPUSet pods, None where nobody has stated them.
+    node. ``topology``: its CPUs online, None where nobody has stated them; ``reserved`` ones stay free.
     """
 
     name: str
@@ -78,3 +78,4 @@ class NodeFacts:
     numa_policy: NumaPolicy = NumaPolicy.NONE
     zones: tuple[Zone, ...] = ()
     topology: Topology | None = None
+    reserved: CPUSet = field(default_factory=CPUSet)
