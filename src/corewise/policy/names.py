@@ -28,6 +28,7 @@ CPU_BASIC_INFO = "node.koordinator.sh/cpu-basic-info"
 MACHINE_RAW_CAPACITY = "node.corewise.io/raw-capacity"
 CPU_RATIO_APPLIED = "node.koordinator.sh/cpu-amplification-ratio-applied"
 CPU_TOPOLOGY = "node.koordinator.sh/cpu-topology"
+POD_CPUS = "node.koordinator.sh/pod-cpu-allocs"
 CPU_MANAGER_POLICY = "kubelet.koordinator.sh/cpu-manager-policy"
 
 # Pod
@@ -208,9 +209,19 @@ TABLE: tuple[Name, ...] = (
         CPU_MANAGER_POLICY,
         Kind.ANNOTATION,
         _TOPOLOGY,
-        'JSON, `{"policy":"static","options":{...}}`',
+        'JSON, `{"policy":"static","options":{...},"reservedCPUs":"0-1"}`',
         "agent",
-        "The CPU manager policy of the node's kubelet. With `static`, Guaranteed pods own their whole CPUs.",
+        "The CPU manager policy of the node's kubelet. With `static`, Guaranteed pods own their whole CPUs. "
+        "`reservedCPUs` (`reservedSystemCPUs` of kubelet's configuration file) are never given to a pod.",
+    ),
+    Name(
+        POD_CPUS,
+        Kind.ANNOTATION,
+        _TOPOLOGY,
+        'JSON, `[{"namespace":"...","name":"...","uid":"...","cpuset":"0-3","managedByKubelet":true},...]`',
+        "agent",
+        "Who owns which CPUs of the node: by the binding gate, or, `managedByKubelet`, by kubelet's static "
+        "policy. Absent until a pod owns some; `[]` once none does.",
     ),
     Name(
         QOS_CLASS,

@@ -106,6 +106,14 @@ class Reason(StrEnum):
     CPUS_TAKEN = "CPUsTaken"
     CPUS_UNKNOWN = "CPUsUnknown"
 
+    # pinning: on the node
+    CPUS_OWNED = "CPUsOwned"
+    CPUS_SHARED = "CPUsShared"
+    CPUS_RESERVED = "CPUsReserved"
+    CPUS_OFFLINE = "CPUsOffline"
+    CPUS_MANAGED_BY_KUBELET = "CPUsManagedByKubelet"
+    SHARED_POOL_EMPTY = "SharedPoolEmpty"
+
     # scheduling: what is wrong with a pod
     CPUS_NOT_INTEGER = "CPUsNotInteger"
     RESOURCE_SPEC_INVALID = "ResourceSpecInvalid"
@@ -431,6 +439,25 @@ _PINNING = {
     Reason.CPUS_UNKNOWN: _warning(
         "A workload says that CPUs are its own which its machine has not; they count for nothing.",
         "Delete the pod, so that it is placed anew.",
+    ),
+    Reason.CPUS_OWNED: ReasonText("The pod runs on the CPUs that it was given as its own, and nowhere else."),
+    Reason.CPUS_SHARED: ReasonText("The pod owns no CPUs: it runs on those of its node that no pod owns."),
+    Reason.CPUS_RESERVED: _warning(
+        "A pod says that CPUs are its own which kubelet reserves for the system; they stay shared.",
+        "Delete the pod, so that it is placed anew.",
+    ),
+    Reason.CPUS_OFFLINE: _warning(
+        "All CPUs that a pod owns are offline: it runs on the shared ones for the time being.",
+        "Bring the CPUs online, or delete the pod, so that it is placed anew.",
+    ),
+    Reason.CPUS_MANAGED_BY_KUBELET: _warning(
+        "The node's kubelet keeps CPU sets itself (CPU manager policy static), so the agent writes none: two "
+        "who write them would undo each other's work.",
+        "Run kubelet with cpuManagerPolicy none, or keep pods with QoS class LSE or LSR off the node.",
+    ),
+    Reason.SHARED_POOL_EMPTY: _warning(
+        "Every CPU of the node is owned. Pods that own none must run somewhere, and run on all of them.",
+        "Let kubelet reserve CPUs (reservedSystemCPUs): those are never given away.",
     ),
 }
 
