@@ -62,7 +62,7 @@ class Division:
 
 
 def claimants(pods: Iterable[QuotaPod]) -> list[QuotaPod]:
-    """Return the pods that claim CPUs, or that may: nobody can read it. The earliest first, ended ones not."""
+    """Return the pods that claim CPUs, or may claim some: nobody can read it. The earliest first."""
     claiming = (pod for pod in pods if not pod.has_ended and claimed(pod))
     return sorted(claiming, key=lambda pod: (pod.bound_at, pod.uid))
 
