@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from corewise.agent.objects import QuotaPod
 from corewise.kernel.cgroups.files import Files
 from corewise.kernel.cgroups.layout import Version
 from corewise.kernel.cgroups.paths import ancestors
+from corewise.kernel.errors import writing_error
 from corewise.kernel.writing.entries import Opened
 from corewise.kernel.writing.journal import MemoryLog
 from corewise.policy.names import NORMALIZATION_RATIO, RESOURCE_STATUS
@@ -33,12 +35,16 @@ class Killed(BaseException):
 
 
 class Mortal:
-    """Files whose user may die before or after a write. ``points_left`` None: it lives."""
+    """Files whose user may die before or after a write. ``points_left`` None: it lives.
+
+    The cgroup ``read_only`` takes no writes.
+    """
 
     def __init__(self, files: Files) -> None:
         self._files = files
         self.version = files.version
         self.points_left: int | None = None
+        self.read_only = ""
 
     def read(self, cgroup: str, file: str) -> str:
         return self._files.read(cgroup, file)
@@ -51,6 +57,8 @@ class Mortal:
 
     def write(self, cgroup: str, file: str, text: str) -> None:
         self._pass_point()
+        if cgroup == self.read_only:
+            raise writing_error(f"{cgroup}/{file}", OSError(errno.EROFS, ""), value=text)
         self._files.write(cgroup, file, text)
         self._pass_point()
 

@@ -7,11 +7,15 @@ from pathlib import Path
 import pytest
 
 from agent.pinning_node import ONLINE, PinNode, claim, pin_pod, problems_of
+from corewise.agent.cpu_manager import NO_POLICY
+from corewise.agent.node_cgroups import NodeCgroups
 from corewise.agent.objects import QuotaPod
 from corewise.agent.pinning import exposing
+from corewise.agent.pinning.keeper import PinKeeper
 from corewise.kernel.cgroups.layout import Version
 from corewise.kernel.cgroups.pods import QOSClass
 from corewise.kernel.settings.writer import SettingWriter
+from corewise.kernel.writing.journal import MemoryLog
 from corewise.policy import metrics
 from corewise.policy.reasons import Reason
 from corewise.prometheus.exposition import Exposition
@@ -240,3 +244,20 @@ def test_the_metrics_tell_who_owns_and_what_is_shared(node: PinNode) -> None:
         metrics.SETTING_ERRORS: 0,
     }.items():
         assert f"\n{metric.name} {value}.0\n" in text
+
+
+def test_where_kubelet_has_no_cgroups_yet_only_claims_are_a_problem(node: PinNode, tmp_path: Path) -> None:
+    empty = PinKeeper(NodeCgroups(tmp_path / "empty", "/", MemoryLog(), now=lambda: 0.0), node.root)
+    assert empty.cycle([WEB], NO_POLICY).problems == {}
+    assert len(empty.cycle([OWNER], NO_POLICY).problems) == 1
+
+
+def test_a_file_that_cannot_be_written_is_told_and_the_others_go_on(node: PinNode) -> None:
+    cgroup = node.mortal.read_only = node.cgroup(WEB, "a")
+    cycle = node.cycle(*EVERYBODY)
+    assert f"{cgroup}/cpuset.cpus" in cycle.problems
+    assert all(file.startswith(node.cgroup(WEB)) for file in cycle.problems)
+    assert (node.sets_of(OWNER), node.sets_of(OFFLINE)) == ({"0-3"}, {"6-7"})
+    node.mortal.read_only = ""
+    assert node.cycle(*EVERYBODY).problems == {}
+    assert node.sets_of(WEB) == {"6-7"}

@@ -63,16 +63,24 @@ class PinKeeper:
         result = PinCycle()
         try:
             found = self._cgroups.find()
-            if not manager.is_known:
-                self._wait(pods, found, result)
-                return result
-            division = self._divide(pods, found, manager, result)
-            if division is not None:
-                self.division, self.report = division, print_ledger(division, pods, manager)
-                self._carry_out(pods, found, result)
+        except KernelError as error:
+            if claimants(pods):
+                result.problems[error.path] = str(error)
+            return result
+        try:
+            self._cycle(pods, found, manager, result)
         except KernelError as error:
             result.problems[error.path] = str(error)
         return result
+
+    def _cycle(self, pods: Collection[QuotaPod], found: Found, manager: CPUManager, result: PinCycle) -> None:
+        if not manager.is_known:
+            self._wait(pods, found, result)
+            return
+        division = self._divide(pods, found, manager, result)
+        if division is not None:
+            self.division, self.report = division, print_ledger(division, pods, manager)
+            self._carry_out(pods, found, result)
 
     def _wait(self, pods: Collection[QuotaPod], found: Found, result: PinCycle) -> None:
         if claimants(pods) or _is_at_work(found):
