@@ -9,7 +9,7 @@ is made in a pod that is narrowed already gets back what the pod gets.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from corewise.actions import Setting, SettingOwner, WriteSetting
 from corewise.agent.node_cgroups import Found
@@ -18,7 +18,7 @@ from corewise.agent.pinning.division import Division
 from corewise.kernel.cgroups.pods import QOSClass
 from corewise.kernel.errors import KernelError, Missing, UnsafeName
 from corewise.kernel.settings.ledger import Place
-from corewise.kernel.settings.values import setting_file
+from corewise.kernel.settings.values import list_of, setting_file
 from corewise.policy.reasons import Reason
 
 
@@ -40,23 +40,17 @@ def cpu_sets(
         except KernelError as error:
             problems[error.path] = str(error)
             continue
-        for each in (cgroup, *below):
-            yield _action(division, pod, each, _base(found, each, cgroup))
+        yield from _actions(division, pod, {each: _base(found, each, cgroup) for each in (cgroup, *below)})
 
 
-def _action(division: Division, pod: QuotaPod, cgroup: str, base: str | None) -> WriteSetting:
+def _actions(division: Division, pod: QuotaPod, bases: Mapping[str, str | None]) -> Iterator[WriteSetting]:
+    """Yield what is to be set in the cgroups of a pod, by their bases."""
     owner = division.owners.get(pod.uid)
     owns = owner is not None and bool(owner.online)
+    value, reason = list_of(division.cpus_of(pod.uid)), Reason.CPUS_OWNED if owns else Reason.CPUS_SHARED
     why = f"pod {pod.name} owns these CPUs" if owns else f"pod {pod.name} shares what no pod owns"
-    return WriteSetting(
-        cgroup=cgroup,
-        setting=Setting.CPUSET,
-        owner=SettingOwner.PINNING,
-        value=str(division.cpus_of(pod.uid)),
-        base=base,
-        reason=Reason.CPUS_OWNED if owns else Reason.CPUS_SHARED,
-        why=why,
-    )
+    for cgroup, base in bases.items():
+        yield WriteSetting(cgroup, Setting.CPUSET, SettingOwner.PINNING, value, base, reason, why)
 
 
 def _base(found: Found, cgroup: str, pod_cgroup: str) -> str | None:
