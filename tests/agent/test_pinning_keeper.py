@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent.pinning_node import ONLINE, PinNode, claim, pin_pod, problems_of
+from corewise.agent.colocation.offline_pods import PodTable
 from corewise.agent.cpu_manager import NO_POLICY
 from corewise.agent.node_cgroups import NodeCgroups
 from corewise.agent.objects import QuotaPod
@@ -108,7 +109,10 @@ def test_what_somebody_else_writes_is_put_right_and_counted(node: PinNode) -> No
     assert node.sets_of(OWNER) == {"0-3"}
 
 
-@pytest.mark.parametrize("bad", ["{", claim("3-4"), claim("9"), claim("zero")])
+DEEP = '{"x":' + "[" * 100_000 + "]" * 100_000 + "}"
+
+
+@pytest.mark.parametrize("bad", ["{", claim("3-4"), claim("9"), claim("zero"), pytest.param(DEEP, id="deep")])
 def test_a_bad_claim_leaves_its_pod_on_the_shared_cpus_and_the_others_alone(node: PinNode, bad: str) -> None:
     worse = pin_pod("worse", bad, bound="09", qos="Guaranteed")
     node.start(worse)
@@ -261,3 +265,8 @@ def test_a_file_that_cannot_be_written_is_told_and_the_others_go_on(node: PinNod
     node.mortal.read_only = ""
     assert node.cycle(*EVERYBODY).problems == {}
     assert node.sets_of(WEB) == {"6-7"}
+
+
+def test_an_annotation_that_no_reader_can_follow_owns_nothing_for_oversubscription(node: PinNode) -> None:
+    sorted_out = PodTable().sort([pin_pod("deep", DEEP)], node.machine.names, NO_POLICY)
+    assert sorted_out.pinned == []

@@ -11,6 +11,7 @@ import pytest
 
 from agent.pinning_node import PinNode, claim, pin_pod
 from corewise.agent.topology_report import TopologyReport, topology_change
+from corewise.agent.zone_demand import zone_demand
 from corewise.kernel.cgroups.layout import Version
 from corewise.kernel.machine import read_machine
 from corewise.policy.cpu_topology import parse_cpu_topology
@@ -72,6 +73,11 @@ def test_nobody_is_told_of_only_where_somebody_was(report: TopologyReport) -> No
     assert POD_CPUS not in told(report, present)
     assert told(somebody, present) == {}
     assert told(nobody, present) == {POD_CPUS: NOT_YET}
+
+
+def test_an_annotation_that_no_reader_can_follow_takes_nothing_of_a_zone(report: TopologyReport) -> None:
+    deep = '{"x":' + "[" * 100_000 + "]" * 100_000 + "}"
+    assert zone_demand([deep], report.host.topology, ONE) == {}
 
 
 def test_the_arrangement_of_cpus_is_stated(report: TopologyReport) -> None:
