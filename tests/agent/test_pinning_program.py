@@ -51,7 +51,7 @@ async def ledger(world: AgentWorld) -> list[dict[str, Any]] | None:
 async def test_cpus_follow_annotations_and_the_report_follows_them(world: AgentWorld) -> None:
     web = await world.start(WEB)
     before = cpus(world, web)
-    async with world.agent(interval=600.0):
+    async with world.agent(interval=1.0):
         owner = await world.start(OWNER)
         await until(lambda: cpus(world, owner) == ["0-1"] * 2)
         await until(lambda: "0" not in cpus(world, web)[0] and cpus(world, web)[0] == cpus(world, web)[1])
