@@ -13,10 +13,10 @@ from corewise.agent.cpu_manager import (
     NO_POLICY,
     STATE_FILE,
     UNKNOWN_POLICY,
-    CPUManager,
     CPUManagerFile,
     parse_state,
 )
+from corewise.topology import CPUSet
 
 STATIC = {
     "policyName": "static",
@@ -35,7 +35,9 @@ def written(root: Path, content: str | bytes) -> None:
 
 
 def test_pods_with_exclusive_cpus_are_pinned() -> None:
-    assert parse_state(json.dumps(STATIC).encode()) == CPUManager("static", frozenset({"uid-1"}))
+    manager = parse_state(json.dumps(STATIC).encode())
+    assert (manager.policy, manager.pinned) == ("static", frozenset({"uid-1"}))
+    assert manager.exclusive == {"uid-1": CPUSet.parse("1-3")}
 
 
 def test_without_the_static_policy_nobody_is_pinned() -> None:

@@ -19,9 +19,7 @@ from corewise.local.apiserver import LocalAPIServer
 from corewise.local.apiserver.authentication import User, service_account
 from corewise.local.apiserver.errors import StatusError
 from corewise.local.apiserver.rbac import Access, Rule
-from corewise.manager.authority import Lifetimes
-from corewise.manager.installation import client_config, mutating_configuration, validating_configuration
-from corewise.manager.options import ServiceAddress
+from corewise.manager.installation import mutating_configuration, validating_configuration
 from corewise.policy.names import (
     AMPLIFICATION_ORIGINAL,
     AMPLIFICATION_RATIO,
@@ -29,6 +27,9 @@ from corewise.policy.names import (
     CONFIG_NAMESPACE,
     NORMALIZATION_KEY,
 )
+from corewise.service.webhooks.authority import Lifetimes
+from corewise.service.webhooks.installation import client_config
+from corewise.service.webhooks.options import ServiceAddress
 from manager.world import World, amplification, eventually, normalization
 
 DEPLOY = Path(__file__).parents[2] / "deploy"

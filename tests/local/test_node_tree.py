@@ -132,7 +132,7 @@ def test_offline_pods_cgroups_have_all_that_an_agent_reads_and_writes_and_go_wit
 ) -> None:
     batch = offline(machine)
     own = machine.root / MOUNT / pod_cgroup(batch)
-    expected = {"cpu.max", "cpu.weight", "memory.current", "memory.max"}
+    expected = {"cpu.max", "cpu.weight", "cpuset.cpus", "memory.current", "memory.max"}
     assert {path.name for path in own.iterdir() if path.is_file()} == expected
     assert {path.name for path in next(path for path in own.iterdir() if path.is_dir()).iterdir()} == expected
     remove_cgroups(machine.root, batch)

@@ -10,18 +10,18 @@ from typing import Any
 from corewise.kube.clock import SYSTEM_CLOCK
 from corewise.manager.assessment import Surroundings
 from corewise.manager.configuration import ClusterConfiguration
+from corewise.manager.installation import CONFIG_MAP, NODE, NODE_STATUS
 from corewise.manager.objects import ManagedNode
 from corewise.manager.view import NodeView, view_of
-from corewise.manager.webhooks.answers import Review
 from corewise.manager.webhooks.config_map import ConfigMapWebhook
 from corewise.manager.webhooks.node import NodeWebhook
 from corewise.manager.webhooks.node_status import NodeStatusWebhook
-from corewise.manager.webhooks.server import CONFIG_MAP, NODE, NODE_STATUS
 from corewise.policy.configuration import NO_AMPLIFICATION, NO_NORMALIZATION
 from corewise.policy.metrics import METRICS
 from corewise.policy.names import CONFIG_NAME, CONFIG_NAMESPACE
 from corewise.prometheus.exposition import Exposition
 from corewise.quantities import Ratio
+from corewise.service.webhooks.answers import Review
 
 RESOURCES = {NODE_STATUS: "nodes", NODE: "nodes", CONFIG_MAP: "configmaps"}
 

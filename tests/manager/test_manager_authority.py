@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from corewise.manager.authority import SETTLE, Certificates, Lifetimes, data_of, parse, renewed
+from corewise.service.webhooks.authority import SETTLE, Certificates, Lifetimes, data_of, parse, renewed
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 DAY = timedelta(days=1)

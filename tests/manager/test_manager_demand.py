@@ -29,7 +29,12 @@ def test_requests_are_summed_and_owned_cpus_told_apart() -> None:
     assert demand.cpuset_milli == 2000
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"cpuset":"a-b"}', '{"cpuset":7}'])
+DEEP = '{"x":' + "[" * 100_000 + "]" * 100_000 + "}"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", '{"cpuset":"a-b"}', '{"cpuset":7}', pytest.param(DEEP, id="deep")]
+)
 def test_an_unreadable_cpuset_owns_nothing(text: str) -> None:
     assert demand_of(pod("2", **{RESOURCE_STATUS: text})).exclusive_cpus == frozenset()
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from corewise.manager.options import ServiceAddress
 from corewise.service.options import AddressError
+from corewise.service.webhooks.options import ServiceAddress
 
 
 def test_a_service_names_its_hosts() -> None:

@@ -15,14 +15,13 @@ import pytest
 import corewise
 from corewise.kube.certificates import Authority, KeyPair, load
 from corewise.kube.resources import LEASES, MUTATING_WEBHOOKS, SECRETS
-from corewise.manager.authority import Lifetimes, parse
-from corewise.manager.installation import MUTATING_NAME
+from corewise.manager.installation import MUTATING_NAME, SECRET_NAME
 from corewise.manager.program import COMPONENT, Manager
-from corewise.manager.serving import SECRET_NAME
 from corewise.policy import metrics
 from corewise.policy.names import CONFIG_NAMESPACE
 from corewise.service.logs import LineFormatter, LogFormat
 from corewise.service.options import OptionsError
+from corewise.service.webhooks.authority import Lifetimes, parse
 from manager.world import World, eventually, normalization, until
 
 MINUTES = timedelta(minutes=1)
@@ -35,6 +34,11 @@ async def fetch(manager: Manager, path: str) -> tuple[int, str]:
         session.get(f"http://{manager.health.address}{path}") as response,
     ):
         return response.status, await response.text()
+
+
+def expiry_of(manager: Manager) -> datetime | None:
+    assert manager.webhooks
+    return manager.webhooks.expires
 
 
 async def served_certificate(manager: Manager, bundle: str) -> bytes:
@@ -114,9 +118,9 @@ async def test_the_serving_certificate_is_renewed_without_dropping_a_review(worl
     lifetimes = Lifetimes(serving=6 * MINUTES)
     async with world.manager(lifetimes=lifetimes) as manager:
         await world.shows_cpu("fast", "16")
-        first = manager.serving.expires
+        first = expiry_of(manager)
         world.clock.skip(4.2 * 60)
-        while manager.serving.expires == first:
+        while expiry_of(manager) == first:
             assert (await world.kubelet_writes("fast"))["status"]["capacity"]["cpu"] == "16"
         assert (await world.kubelet_writes("fast"))["status"]["capacity"]["cpu"] == "16"
         assert not list(manager.problems())
@@ -154,11 +158,11 @@ async def test_an_authority_is_succeeded_only_when_its_successor_is_trusted(worl
 
 async def test_a_damaged_secret_is_made_anew(world: World) -> None:
     async with world.manager() as manager:
-        first = manager.serving.expires
+        first = expiry_of(manager)
         patch = {"data": {"tls.key": None}}
         await world.client.patch(SECRETS, SECRET_NAME, patch, namespace=CONFIG_NAMESPACE)
         world.clock.skip(2)
-        await until(lambda: manager.serving.expires != first)
+        await until(lambda: expiry_of(manager) != first)
 
 
 def write_pair(directory: Path, pair: KeyPair) -> dict[str, Any]:
@@ -176,7 +180,7 @@ async def test_an_expired_certificate_makes_the_replica_unready_until_it_is_rene
     )
     files = write_pair(tmp_path, expired)
     async with world.manager(manage_webhooks=False, wait=False, **files) as manager:
-        await until(lambda: manager.webhooks is not None and manager.webhooks.listening.is_set())
+        await until(lambda: manager.webhooks is not None and manager.webhooks.listening)
         status, text = await fetch(manager, "/readyz")
         assert status == 503
         assert "the serving certificate expired at" in text

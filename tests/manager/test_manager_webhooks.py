@@ -13,9 +13,7 @@ from hypothesis import strategies as st
 
 from corewise.kube.admission import AdmissionRequest, decode_review
 from corewise.kube.errors import DecodeError
-from corewise.manager.serving import ServingContext
-from corewise.manager.webhooks.answers import Answer
-from corewise.manager.webhooks.server import CONFIG_MAP, NODE, NODE_STATUS, PATHS, WebhookServer
+from corewise.manager.installation import CONFIG_MAP, NODE, NODE_STATUS, PATHS
 from corewise.policy import metrics
 from corewise.policy.metrics import METRICS
 from corewise.policy.names import (
@@ -34,6 +32,9 @@ from corewise.policy.names import (
 )
 from corewise.prometheus.exposition import Exposition
 from corewise.service.options import Address
+from corewise.service.webhooks.answers import Answer
+from corewise.service.webhooks.certificate import ServingContext
+from corewise.service.webhooks.server import Webhook, WebhookServer
 from manager.reviews import body, node, patch_of, response_of, review, webhooks
 
 RECORD = '{"ratio":{"cpu":2.00},"capacity":{"cpu":"16"},"allocatable":{"cpu":"16"}}'
@@ -286,7 +287,8 @@ async def test_over_http_malformed_reviews_get_400_and_bugs_500_and_both_are_cou
         raise ZeroDivisionError
 
     hooks[NODE] = bug
-    server = WebhookServer(Address("127.0.0.1", 0), ServingContext(), hooks, exposition)
+    served = [Webhook(name, PATHS[name], review) for name, review in hooks.items()]
+    server = WebhookServer(Address("127.0.0.1", 0), ServingContext(), served, exposition)
     async with TestClient(TestServer(server.application())) as client:
         good = await client.post(PATHS[NODE_STATUS], data=body(REAL[NODE_STATUS]))
         assert (good.status, good.content_type) == (200, "application/json")

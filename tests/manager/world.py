@@ -30,7 +30,6 @@ from corewise.kube.resources import (
     Resource,
 )
 from corewise.local.apiserver import LocalAPIServer
-from corewise.manager.authority import Lifetimes
 from corewise.manager.installation import MUTATING_NAME, VALIDATING_NAME
 from corewise.manager.options import ManagerOptions
 from corewise.manager.program import Manager, run_manager
@@ -43,6 +42,7 @@ from corewise.policy.names import (
     NORMALIZATION_KEY,
 )
 from corewise.service.options import Address
+from corewise.service.webhooks.authority import Lifetimes
 
 LOOPBACK = Address("127.0.0.1", 0)
 QUICK_TERMS = Terms(lease_duration=60.0, renew_deadline=40.0, retry_period=0.2)

@@ -11,8 +11,9 @@ Source: kubelet's pkg/kubelet/cm/cpumanager/state/checkpoint.go.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
 import msgspec
 
@@ -21,6 +22,7 @@ from corewise.topology import CPUSet, CPUSetError
 
 STATE_FILE = "var/lib/kubelet/cpu_manager_state"
 STATIC = "static"
+NONE = "none"
 
 
 class _State(msgspec.Struct, rename="camel"):
@@ -31,19 +33,29 @@ class _State(msgspec.Struct, rename="camel"):
 _DECODER = msgspec.json.Decoder(_State)
 
 
+def _no_cpus() -> Mapping[str, CPUSet]:
+    return MappingProxyType({})
+
+
 @dataclass(frozen=True, slots=True)
 class CPUManager:
-    """The policy in force ("" if unknown), and the UIDs of the pods that own CPUs by it."""
+    """The policy in force ("" if unknown), the UIDs of the pods that own CPUs by it, and which they own."""
 
     policy: str
     pinned: frozenset[str] = frozenset()
+    exclusive: Mapping[str, CPUSet] = field(default_factory=_no_cpus)
 
     @property
     def is_known(self) -> bool:
         return bool(self.policy)
 
+    @property
+    def writes_cpu_sets(self) -> bool:
+        """Whether kubelet itself keeps the CPU sets of its containers."""
+        return self.is_known and self.policy != NONE
 
-NO_POLICY = CPUManager("none")
+
+NO_POLICY = CPUManager(NONE)
 UNKNOWN_POLICY = CPUManager("")
 
 
@@ -57,7 +69,9 @@ def parse_state(text: bytes) -> CPUManager:
         state = _DECODER.decode(text)
         if state.policy_name != STATIC:
             return CPUManager(state.policy_name or NO_POLICY.policy)
-        return CPUManager(STATIC, frozenset(uid for uid, sets in _sets(state).items() if any(sets)))
+        sets = {uid: CPUSet.of(cpu for each in own for cpu in each) for uid, own in _sets(state).items()}
+        exclusive = {uid: cpus for uid, cpus in sets.items() if cpus}
+        return CPUManager(STATIC, frozenset(exclusive), MappingProxyType(exclusive))
     except (msgspec.DecodeError, CPUSetError) as error:
         raise ValueError(str(error)) from error
 

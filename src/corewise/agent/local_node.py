@@ -2,6 +2,7 @@
 
 It neither waits nor talks to anybody, so that one process may keep one node or a thousand simulated ones. A
 restart of the agent begins with the ratio that it reads: until the Node has been seen, nothing is done.
+A cycle sees to quotas and to CPU sets.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from corewise.agent.cpu_manager import CPUManager, CPUManagerFile
 from corewise.agent.enforcement import Cycle, QuotaKeeper
 from corewise.agent.node_cgroups import NodeCgroups
 from corewise.agent.objects import QuotaPod
+from corewise.agent.pinning.keeper import PinKeeper
 from corewise.agent.quotas import Standing, container_cgroups, standing_of
 from corewise.agent.ratio import NOT_NORMALIZED, read_ratio
 from corewise.amplification import read_ratios
@@ -43,6 +45,7 @@ class LocalNode:
         self.complaints = complaints or Complaints(name)
         self._unreadable = unreadable
         self._quotas = QuotaKeeper(cgroups)
+        self.pins = PinKeeper(cgroups, root)
         self._cpu_manager_file = CPUManagerFile(root)
         self._annotated: str | None = None
         self._reading = NOT_NORMALIZED
@@ -98,8 +101,9 @@ class LocalNode:
         return bounds
 
     def cycle(self, pods: Collection[QuotaPod]) -> Cycle:
-        """Bring the node's cgroups to their quotas."""
-        cycle = self._quotas.cycle(pods, self.ratio, self.cpu_manager())
+        """Bring the node's cgroups to their quotas and CPU sets."""
+        manager = self.cpu_manager()
+        cycle = self._quotas.cycle(pods, self.ratio, manager)
         self.complaints.hear("quotas", cycle.problems)
         for write in cycle.written:
             log.debug("wrote %s", write.cgroup, extra=fields(file=write.file, old=write.old, new=write.new))
@@ -109,7 +113,24 @@ class LocalNode:
             log.info(
                 "wrote quotas", extra=fields(node=self.name, ratio=self.ratio, writes=len(cycle.written))
             )
+        self._pin(pods, manager, cycle)
         return cycle
+
+    def _pin(self, pods: Collection[QuotaPod], manager: CPUManager, cycle: Cycle) -> None:
+        """Bring pods to the CPUs that they own or share; what was done is added to the cycle."""
+        pins = self.pins.cycle(pods, manager)
+        self.complaints.hear("CPU sets", pins.problems)
+        for file in pins.drifted:
+            log.info("somebody else had changed a setting", extra=fields(file=file, node=self.name))
+        if pins.written:
+            owned, shared = self.pins.division.owned, self.pins.division.shared
+            log.info(
+                "wrote CPU sets",
+                extra=fields(node=self.name, owned=owned, shared=shared, writes=len(pins.written)),
+            )
+        cycle.written += pins.written
+        cycle.drifted += pins.drifted
+        cycle.problems |= pins.problems
 
     def _compare_ratios(self) -> None:
         """Complain about a node that divides without offering more: its pods get less than they ask for."""

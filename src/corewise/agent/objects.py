@@ -64,10 +64,11 @@ class ContainerStatus(Struct, frozen=True):
 
 
 class PodCondition(Struct, frozen=True):
-    """core/v1 PodCondition, without reasons and times."""
+    """core/v1 PodCondition, without reasons. ``since`` is when the status was last another."""
 
     type: str
     status: str
+    since: str | None = msgspec.field(name="lastTransitionTime", default=None)
 
 
 class QuotaPodSpec(Struct, frozen=True):
@@ -121,6 +122,12 @@ class QuotaPod(Struct, frozen=True):
     def uid(self) -> str:
         """The UID that kubelet and runtime know; a static pod's is not that of its mirror in the API."""
         return self.metadata.annotations.get(STATIC_POD) or self.metadata.uid
+
+    @property
+    def bound_at(self) -> str:
+        """When it was bound, else when it was created; in UTC, so that texts compare as times do."""
+        bound = (each for each in self.status.conditions if each.type == "PodScheduled" and each.since)
+        return next((each.since or "" for each in bound), self.metadata.creation_timestamp or "")
 
     @property
     def has_ended(self) -> bool:

@@ -16,7 +16,8 @@ Write = Callable[[str], object]
 def print_writes(written: Iterable[Written], write: Write) -> None:
     """Print writes to cgroups."""
     for each in written:
-        line = {"action": "WriteQuota", "cgroup": each.cgroup, "file": each.file}
+        action = "WriteCPUSet" if each.file.startswith("cpuset.") else "WriteQuota"
+        line = {"action": action, "cgroup": each.cgroup, "file": each.file}
         _print({**line, "old": each.old, "new": each.new}, write)
 
 

@@ -26,10 +26,11 @@ from corewise.agent.local_node import LocalNode
 from corewise.agent.node_cgroups import NodeCgroups
 from corewise.agent.objects import AgentNode
 from corewise.agent.options import AgentOptions
+from corewise.agent.pinning import exposing as pinning
 from corewise.agent.printing import print_change, print_writes
 from corewise.agent.rehearsal import Rehearsal
 from corewise.agent.runtime import serve_runtime
-from corewise.agent.topology_report import TopologyChange
+from corewise.agent.topology_report import NOBODY, TopologyChange
 from corewise.agent.topology_reporter import TopologyReporter, result_of
 from corewise.agent.watched import Watched
 from corewise.kernel.boot import read_boot_id
@@ -177,6 +178,7 @@ class Agent:
         """Return all metrics as they are now."""
         usage.publish(self.local, self.watched.pods, self.metrics)
         exposing.publish(self.offline, self.metrics)
+        pinning.publish(self.local, self.metrics)
         for name, cache in self.watched.caches.items():
             self.metrics.set(metrics.CACHE_OBJECTS, len(cache.items), name)
         return self.metrics.text()
@@ -240,8 +242,11 @@ class Agent:
         """Run a cycle, unless the ratio in force is not known yet."""
         if not self.local.is_seen:
             return None
+        told = self.local.pins.report or NOBODY
         with self._timed("quotas"):
             cycle = self.local.cycle(self.watched.pods)
+        if self.local.pins.report != told:
+            self._topology_due.set()
         self.offline.keeper.heed(cycle)
         self.cycles += 1
         if self.options.dry_run:

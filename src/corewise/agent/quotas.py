@@ -67,7 +67,7 @@ def standing_of(
         return Standing.SHARE
     try:
         owned = CPUSet.parse(_RESOURCE_STATUS.decode(text).cpuset)
-    except (msgspec.DecodeError, CPUSetError):
+    except (msgspec.DecodeError, RecursionError, CPUSetError):
         return Standing.UNCERTAIN
     return Standing.EXEMPT if owned else Standing.SHARE
 

@@ -25,14 +25,23 @@ from typing import Any
 
 from corewise.agent.zone_demand import NO_DEMAND, ZoneDemand
 from corewise.kernel.cpu_facts import ObservedCPU
-from corewise.policy.names import CPU_BASIC_INFO, CPU_MANAGER_POLICY, CPU_RATIO_APPLIED, MACHINE_RAW_CAPACITY
+from corewise.policy.cpu_topology import print_cpu_topology
+from corewise.policy.names import (
+    CPU_BASIC_INFO,
+    CPU_MANAGER_POLICY,
+    CPU_RATIO_APPLIED,
+    CPU_TOPOLOGY,
+    MACHINE_RAW_CAPACITY,
+    POD_CPUS,
+)
 from corewise.quantities import Quantity, QuantityError, Ratio, amplify
 from corewise.quantities.quantity import NANO, Format
-from corewise.topology import Host
+from corewise.topology import CPUSet, Host
 
 ZONE_TYPE = "Node"
 OWN_RESOURCES = ("cpu", "memory")
 _OWN_ZONE = re.compile(r"node-[0-9]+")
+NOBODY = "[]"
 _AMOUNTS = ("capacity", "allocatable", "available")
 
 JSON = Mapping[str, Any]
@@ -47,8 +56,9 @@ def _no_demand() -> Mapping[int, ZoneDemand]:
 class TopologyReport:
     """What an agent knows about its node.
 
-    ``ratio`` is the CPU amplification ratio in force, ``boot_id`` the boot in which all this was read, and
-    ``cpu_manager`` kubelet's policy; what is empty is unknown and left out.
+    ``ratio`` is the CPU amplification ratio in force, ``boot_id`` the boot in which all this was read,
+    ``cpu_manager`` kubelet's policy, ``reserved`` the CPUs that kubelet reserves, and ``pod_cpus`` who owns
+    which CPUs, as the annotation has it; what is empty is unknown and left out.
     """
 
     node: str
@@ -59,6 +69,8 @@ class TopologyReport:
     demand: Mapping[int, ZoneDemand] = field(default_factory=_no_demand)
     boot_id: str = ""
     cpu_manager: str = ""
+    reserved: CPUSet = field(default_factory=CPUSet)
+    pod_cpus: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +87,9 @@ def topology_change(report: TopologyReport, existing: JSON | None) -> TopologyCh
     if existing is None:
         return TopologyChange(create=True, body=_new(report), why="there is no NodeResourceTopology yet")
     metadata = existing.get("metadata") or {}
-    annotations = _changed_annotations(_annotations(report), metadata.get("annotations") or {})
+    stated = metadata.get("annotations") or {}
+    wanted = _annotations(report) | _pod_cpus(report, stated)
+    annotations = _changed_annotations(wanted, stated)
     owners = _owners(report, metadata.get("ownerReferences") or [])
     zones = _merged_zones(report, existing.get("zones") or [])
     changes: dict[str, Any] = {}
@@ -101,7 +115,7 @@ def _new(report: TopologyReport) -> dict[str, Any]:
         "kind": "NodeResourceTopology",
         "metadata": {
             "name": report.node,
-            "annotations": _annotations(report),
+            "annotations": _annotations(report) | _pod_cpus(report, {}),
             "ownerReferences": [_owner(report)],
         },
         "topologyPolicies": ["None"],
@@ -114,10 +128,18 @@ def _annotations(report: TopologyReport) -> dict[str, str]:
         CPU_BASIC_INFO: json.dumps(basic_info(report.cpu)),
         MACHINE_RAW_CAPACITY: json.dumps(_raw_capacity(report)),
         CPU_RATIO_APPLIED: str(report.ratio),
+        CPU_TOPOLOGY: print_cpu_topology(report.host.topology),
     }
     if report.cpu_manager:
-        annotations[CPU_MANAGER_POLICY] = json.dumps({"policy": report.cpu_manager})
+        reserved = {"reservedCPUs": str(report.reserved)} if report.reserved else {}
+        annotations[CPU_MANAGER_POLICY] = json.dumps({"policy": report.cpu_manager, **reserved})
     return annotations
+
+
+def _pod_cpus(report: TopologyReport, stated: Mapping[str, str]) -> dict[str, str]:
+    """Return who owns which CPUs; that nobody does is told only where somebody did."""
+    is_telling = report.pod_cpus != NOBODY or POD_CPUS in stated
+    return {POD_CPUS: report.pod_cpus} if report.pod_cpus and is_telling else {}
 
 
 def _raw_capacity(report: TopologyReport) -> dict[str, str]:
@@ -151,14 +173,18 @@ def _changed_annotations(wanted: Mapping[str, str], existing: Mapping[str, str])
 
 
 def _says_the_same(name: str, wanted: str, existing: str | None) -> bool:
-    """Whether an annotation needs no change; options of the policy that somebody else knows may stay."""
+    """Whether an annotation needs no change.
+
+    Options of the policy that somebody else knows may stay, and so may CPUs that it reserves if none are
+    known here.
+    """
     if name != CPU_MANAGER_POLICY or existing is None:
         return _same_json(wanted, existing)
     try:
         known = json.loads(existing)
     except (ValueError, RecursionError):
         return False
-    return isinstance(known, dict) and known.get("policy") == json.loads(wanted)["policy"]
+    return isinstance(known, dict) and known == known | json.loads(wanted)
 
 
 def _same_json(wanted: str, existing: str | None) -> bool:

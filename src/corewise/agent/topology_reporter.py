@@ -80,6 +80,8 @@ class TopologyReporter:
             demand=zone_demand(statuses, reading.host.topology, ratio),
             boot_id=read_boot_id(self._root),
             cpu_manager=self._local.cpu_manager().policy,
+            reserved=self._local.pins.reserved,
+            pod_cpus=self._local.pins.report,
         )
 
     async def _existing(self, name: str) -> dict[str, Any] | None:

@@ -61,7 +61,7 @@ def _placed(text: str, topology: Topology, ratio: Ratio) -> Mapping[int, ZoneDem
         status = msgspec.json.decode(text, type=_ResourceStatus)
         owned = CPUSet.parse(status.cpuset)
         shares = {share.node: _share(share.resources) for share in status.numa_shares}
-    except (msgspec.MsgspecError, CPUSetError, QuantityError):
+    except (msgspec.MsgspecError, RecursionError, CPUSetError, QuantityError):
         return {}
     if not owned:
         return shares

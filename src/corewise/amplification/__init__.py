@@ -5,6 +5,7 @@ What is decided here, all of it pure:
 - :mod:`ratio`: which ratio is to be in force, from the user's annotation, configuration and normalization;
 - :mod:`status`: what the webhook makes of a write of nodes/status;
 - :mod:`heartbeat`: when such a write need not be stored;
+- :mod:`occupancy`, :mod:`numa`: whether a pod fits a node, and its NUMA nodes, where CPUSet pods own CPUs;
 - :mod:`safety`, :mod:`demand`: whether the node's pods fit after a change of ratio;
 - :mod:`repair`: when a node's status is not what it should be, and what to write then;
 - :mod:`record`, :mod:`stated`: the annotations all of them read and write.
@@ -21,8 +22,18 @@ from corewise.amplification.amounts import (
     ResourceList,
     amplified,
 )
-from corewise.amplification.demand import ContainerDemand, NodeDemand, PodDemand, node_demand, pod_requests
+from corewise.amplification.demand import (
+    ContainerDemand,
+    NodeDemand,
+    PodDemand,
+    is_cpuset_by_class,
+    node_demand,
+    owned_milli,
+    pod_request,
+    pod_requests,
+)
 from corewise.amplification.heartbeat import keeps_stored_times, parse_time
+from corewise.amplification.occupancy import Column, Flags, amplified_up, fits, occupied
 from corewise.amplification.ratio import RatioVerdict, Source, ratio_in_force
 from corewise.amplification.record import (
     RatioReading,
@@ -44,8 +55,10 @@ __all__ = [
     "AMPLIFIABLE",
     "MAXIMUM",
     "Amounts",
+    "Column",
     "ContainerDemand",
     "Finding",
+    "Flags",
     "Machine",
     "Misfit",
     "NodeDemand",
@@ -65,15 +78,21 @@ __all__ = [
     "UnusableRecord",
     "allows_unsafe_change",
     "amplified",
+    "amplified_up",
     "assess",
     "busy_raise",
     "check_change",
     "decide_status",
     "effective_ratios",
+    "fits",
+    "is_cpuset_by_class",
     "keeps_stored_times",
     "misfits",
     "node_demand",
+    "occupied",
+    "owned_milli",
     "parse_time",
+    "pod_request",
     "pod_requests",
     "print_amounts",
     "print_ratios",

@@ -68,7 +68,12 @@ class NodeDemand:
 
 def pod_requests(pod: PodDemand) -> ResourceList:
     """Return the effective requests of a pod, cpu and memory."""
-    return {resource: Quantity(_pod_nano(pod, resource)) for resource in AMPLIFIABLE}
+    return {resource: pod_request(pod, resource) for resource in AMPLIFIABLE}
+
+
+def pod_request(pod: PodDemand, resource: str) -> Quantity:
+    """Return the effective request of a pod for one resource, of any kind."""
+    return Quantity(_pod_nano(pod, resource))
 
 
 def _pod_nano(pod: PodDemand, resource: str) -> int:
@@ -97,7 +102,9 @@ def node_demand(pods: Iterable[PodDemand], *, static_cpu_manager: bool = False) 
     present = [pod for pod in pods if pod.phase not in _FINISHED]
     requests = [pod_requests(pod) for pod in present]
     named = frozenset[int]().union(*(pod.exclusive_cpus for pod in present))
-    unnamed = sum(_unassigned_milli(pod, static=static_cpu_manager) for pod in present)
+    unnamed = sum(
+        owned_milli(pod, static_cpu_manager=static_cpu_manager) for pod in present if not pod.exclusive_cpus
+    )
     return NodeDemand(
         requests={
             CPU: sum(each[CPU].milli for each in requests),
@@ -107,13 +114,19 @@ def node_demand(pods: Iterable[PodDemand], *, static_cpu_manager: bool = False) 
     )
 
 
-def _unassigned_milli(pod: PodDemand, *, static: bool) -> int:
-    """Return 1000 x the CPUs a CPUSet pod owns though no annotation says which."""
-    if pod.exclusive_cpus:
-        return 0
-    if pod.labels.get(names.QOS_CLASS) in _CPUSET_QOS:
-        return _whole_milli(Quantity(_pod_nano(pod, CPU)))
-    if static and pod.qos_class == "Guaranteed":
+def is_cpuset_by_class(pod: PodDemand) -> bool:
+    """Whether the pod asks for CPUs of its own by its QoS class, whatever the node's kubelet does."""
+    return pod.labels.get(names.QOS_CLASS) in _CPUSET_QOS
+
+
+def owned_milli(pod: PodDemand, *, static_cpu_manager: bool) -> int:
+    """Return 1000 x the CPUs that a pod is to own by its requests; 0 for a CPUShare pod.
+
+    An amount that is no whole number of CPUs owns none.
+    """
+    if is_cpuset_by_class(pod):
+        return _whole_milli(pod_request(pod, CPU))
+    if static_cpu_manager and pod.qos_class == "Guaranteed":
         sidecars = tuple(each for each in pod.init_containers if each.restarts_always)
         lasting = (*pod.containers, *sidecars)
         return sum(_whole_milli(each.requests.get(CPU, _NOTHING)) for each in lasting)

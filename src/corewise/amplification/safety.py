@@ -3,7 +3,7 @@
 Lowering or removing a ratio can leave pods that no longer fit, and kubelet would evict or reject them.
 
     R = sum of the pods' requests, A = 1000 x CPUs that CPUSet pods own      (milli-CPU)
-    requested(ratio)   = R - A + ceil(A x ratio)  if R >= A > 0, else R      (cpu; of memory just R)
+    requested(ratio)   = occupied(R, A, ratio), see occupancy.py             (cpu; of memory just R)
     allocatable(ratio) = floor(raw allocatable x ratio)
     safe iff requested(ratio) <= allocatable(ratio), for every resource whose ratio falls
 
@@ -34,10 +34,11 @@ from corewise.amplification.amounts import (
     ratio_of,
 )
 from corewise.amplification.demand import NodeDemand
+from corewise.amplification.occupancy import occupied
 from corewise.amplification.stated import effective_ratios, raw_amounts
 from corewise.policy import names
 from corewise.policy.reasons import Reason
-from corewise.quantities import ONE, Quantity, Ratio, amplify
+from corewise.quantities import ONE, Quantity, Ratio
 
 BUSY_PERCENT: Final = 60
 
@@ -107,8 +108,7 @@ def _misfit(resource: str, ratio: Ratio, raw: Quantity, demand: NodeDemand) -> M
     total = demand.requests.get(resource, 0)
     owned = demand.cpuset_milli if resource == CPU and total >= demand.cpuset_milli else 0
     step = NANO_PER_STEP[resource]
-    owned_at_ratio = -amplify(-owned, ratio)  # rounded up
-    requested = Quantity((total - owned + owned_at_ratio) * step, raw.format)
+    requested = Quantity(occupied(total, owned, ratio.hundredths) * step, raw.format)
     allocatable = amplified(resource, raw, ratio)
     if requested <= allocatable:
         return None

@@ -14,11 +14,12 @@ import click
 from corewise.cli.cluster import cluster_options, find_cluster, run
 from corewise.cli.errors import ExitCode, Failure
 from corewise.kube.config import ClusterConfig
-from corewise.manager.options import KUBELET_USER, LARGEST_AMPLIFICATION, ManagerOptions, ServiceAddress
+from corewise.manager.options import KUBELET_USER, LARGEST_AMPLIFICATION, ManagerOptions
 from corewise.manager.program import Manager, run_manager
 from corewise.quantities import ONE, Ratio, RatioError
 from corewise.service.logs import LogFormat, configure
 from corewise.service.options import Address, AddressError, OptionsError
+from corewise.service.webhooks.options import ServiceAddress
 
 _DRAIN = 5.0
 """Seconds; kube-proxy and kube-apiserver follow a change of endpoints within one or two."""

@@ -61,6 +61,12 @@ def read_arrangement(files: HostFiles) -> Arrangement:
     return Arrangement(Topology(tuple(threads)), MappingProxyType(offline), caches, kinds)
 
 
+def read_cpus(files: HostFiles) -> tuple[CPUSet, CPUSet]:
+    """Return the CPUs that are online, and those that are there and offline."""
+    online = _online(files)
+    return online, _present(files) - online
+
+
 def _online(files: HostFiles) -> CPUSet:
     listed = files.cpus(f"{CPUS}/online")
     if listed:

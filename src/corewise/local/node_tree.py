@@ -147,7 +147,7 @@ def cpus_owned(pod: DemandingPod) -> frozenset[int]:
         return (
             CPUSet.parse(msgspec.json.decode(text, type=_ResourceStatus).cpuset).cpus if text else frozenset()
         )
-    except (msgspec.DecodeError, CPUSetError):
+    except (msgspec.DecodeError, RecursionError, CPUSetError):
         return frozenset()
 
 

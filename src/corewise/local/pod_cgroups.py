@@ -1,9 +1,9 @@
 """The cgroups of pods on a simulated machine, as kubelet and its runtime make them (v2, systemd driver).
 
-Of online pods only those that kubelet bounds are made, each with ``cpu.max`` alone: of all others nobody
-reads anything, and a container without a cgroup here is an unlimited one with kubelet's weight. Offline pods
-and the slice that they are in have all that an agent reads and writes there. What is read back is what the
-agent has made of them.
+Of online pods only those that kubelet bounds are made, with ``cpu.max`` and CPU sets alone: of all others
+nobody reads anything, and a container without a cgroup here is an unlimited one with kubelet's weight.
+Offline pods and the slice that they are in have all that an agent reads and writes there. What is read back
+is what the agent has made of them.
 """
 
 from __future__ import annotations
@@ -59,10 +59,17 @@ def make_cgroups(root: Path, pod: DemandingPod) -> None:
     shutil.rmtree(mount / own, ignore_errors=True)
     if is_offline(pod):
         _make_offline(root, pod)
-        return
+    else:
+        _make_online(mount, pod)
+    for directory in (mount / own, *(mount / own).glob("*/")):
+        if directory.is_dir():
+            (directory / "cpuset.cpus").write_text("\n", encoding="ascii")
+
+
+def _make_online(mount: Path, pod: DemandingPod) -> None:
     quota = pod_quota(_limits(pod), period=PERIOD, ratio=ONE)
     if quota is not None:
-        _make(mount / own, quota)
+        _make(mount / pod_cgroup(pod), quota)
     level = cpu_of(pod.spec.resources.limits)
     for each in running_containers(pod):
         limit = cpu_of(each.resources.limits)

@@ -73,7 +73,7 @@ def demand_of(pod: DemandingPod) -> PodDemand:
 def _has_static_cpu_manager(text: str) -> bool:
     try:
         return _CPU_MANAGER.decode(text).policy == "static"
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return False
 
 
@@ -92,5 +92,5 @@ def _exclusive_cpus(annotations: Mapping[str, str]) -> frozenset[int]:
         return frozenset()
     try:
         return frozenset(CPUSet.parse(_RESOURCE_STATUS.decode(text).cpuset))
-    except (msgspec.DecodeError, CPUSetError):
+    except (msgspec.DecodeError, RecursionError, CPUSetError):
         return frozenset()

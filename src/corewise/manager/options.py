@@ -1,4 +1,4 @@
-"""What the manager can be told, and how the Service of its webhooks is written."""
+"""What the manager can be told."""
 
 from __future__ import annotations
 
@@ -8,37 +8,11 @@ from dataclasses import dataclass, field
 
 from corewise.policy.names import CONFIG_NAME, CONFIG_NAMESPACE
 from corewise.quantities import Ratio
-from corewise.service.options import Address, AddressError
+from corewise.service.options import Address
+from corewise.service.webhooks.options import ServiceAddress, WebhookOptions
 
 KUBELET_USER = "system:node:"
 LARGEST_AMPLIFICATION = Ratio(1000)
-
-
-@dataclass(frozen=True, slots=True)
-class ServiceAddress:
-    """The Service through which the API server reaches the webhooks, as ``NAMESPACE/NAME[:PORT]``."""
-
-    namespace: str
-    name: str
-    port: int = 443
-
-    @classmethod
-    def parse(cls, text: str) -> ServiceAddress:
-        """Read the text.
-
-        Raises:
-            AddressError: if it is not of that form.
-        """
-        namespace, separator, rest = text.partition("/")
-        name, _, port = rest.partition(":")
-        if not separator or not namespace or not name or (port and not port.isdigit()):
-            raise AddressError(f"{text!r} is not a Service: write NAMESPACE/NAME or NAMESPACE/NAME:PORT")
-        return cls(namespace, name, int(port or 443))
-
-    @property
-    def hosts(self) -> tuple[str, ...]:
-        """The names by which the API server verifies the serving certificate."""
-        return (f"{self.name}.{self.namespace}.svc", f"{self.name}.{self.namespace}.svc.cluster.local")
 
 
 def _identity() -> str:
@@ -69,3 +43,15 @@ class ManagerOptions:
     kubelet_users: tuple[str, ...] = (KUBELET_USER,)
     largest_amplification: Ratio = LARGEST_AMPLIFICATION
     concurrency: int = 16
+
+    @property
+    def webhooks(self) -> WebhookOptions:
+        """How the webhooks are served; a dry run serves none."""
+        return WebhookOptions(
+            listen=None if self.dry_run else self.webhook_listen,
+            url=self.webhook_url,
+            service=self.webhook_service,
+            manage=self.manage_webhooks,
+            tls_cert=self.tls_cert,
+            tls_key=self.tls_key,
+        )

@@ -23,28 +23,22 @@ from corewise.kube.election import DEFAULT_TERMS, Elector, Terms
 from corewise.kube.events import EventRecorder
 from corewise.kube.objects import ObjectReference
 from corewise.manager import gauges
-from corewise.manager.assembly import certificate_source, webhooks
-from corewise.manager.authority import Lifetimes
+from corewise.manager.assembly import webhooks
 from corewise.manager.configuration_events import validity
-from corewise.manager.executor import APIExecutor, Executor, PrintingExecutor
-from corewise.manager.installation import MUTATING_NAME, Installer
-from corewise.manager.options import ManagerOptions, ServiceAddress
+from corewise.manager.executor import FIELD_MANAGER, APIExecutor, Executor, PrintingExecutor
+from corewise.manager.installation import MUTATING_NAME, SECRET_NAME, configurations
+from corewise.manager.options import ManagerOptions
 from corewise.manager.queue import WorkQueue
 from corewise.manager.reconciler import CONFIGURATION, Reconciler
-from corewise.manager.serving import (
-    CertificateKeeper,
-    CertificateSource,
-    ServingContext,
-    SharedCertificates,
-)
 from corewise.manager.snapshot import Listeners, Snapshot
-from corewise.manager.webhooks.server import WebhookServer
 from corewise.policy import metrics
 from corewise.prometheus.exposition import Exposition
 from corewise.service.health import HealthServer
 from corewise.service.logs import fields
 from corewise.service.options import OptionsError
 from corewise.service.supervision import Pulses, Supervisor
+from corewise.service.webhooks.authority import Lifetimes
+from corewise.service.webhooks.service import WebhookService
 
 COMPONENT = "corewise-manager"
 log = logging.getLogger(__name__)
@@ -114,15 +108,9 @@ class Manager:
             PrintingExecutor(write) if options.dry_run else APIExecutor(client, self._record, self.metrics)
         )
         self.reconciler = Reconciler(self.snapshot, executor, self.queue, pulses=self.pulses, clock=clock)
-        self.serving = ServingContext()
-        self.webhooks = self._webhook_server()
-        self._source: CertificateSource | None = None
-        if self.webhooks:
-            self._source = certificate_source(options, client, self._installed_bundle, clock, lifetimes)
+        self.webhooks = self._webhook_service(lifetimes)
         self.health = self._health()
         self.leading = asyncio.Event()
-        self._installed = asyncio.Event()
-        self._installer = self._new_installer()
         self.synced: Callable[[], None] | None = None
         self.stopping = False
 
@@ -159,11 +147,7 @@ class Manager:
             yield "this replica is stopping"
         yield from (f"{name} have not been listed yet" for name in self.snapshot.unsynced)
         if self.webhooks:
-            problem = self.serving.problem(self._clock.now())
-            if problem:
-                yield problem
-            if not self.webhooks.listening.is_set():
-                yield "the webhooks do not listen yet"
+            yield from self.webhooks.problems()
 
     def stuck(self) -> Iterable[str]:
         """Say which loops are stuck."""
@@ -184,12 +168,8 @@ class Manager:
             yield "events", self.events.run
         if self.health:
             yield "health", self.health.run
-        if self.webhooks and self._source:
-            keeper = CertificateKeeper(
-                self._source, self.serving, metrics=self.metrics, pulses=self.pulses, clock=self._clock
-            )
-            yield "certificates", keeper.run
-            yield "webhooks", self.webhooks.run
+        if self.webhooks:
+            yield from self.webhooks.loops()
 
     async def _lead_or_follow(self) -> None:
         await self.snapshot.synced()
@@ -215,41 +195,20 @@ class Manager:
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._supervisor.run("reconciler", self._reconcile))
-                if self._installer:
-                    group.create_task(self._supervisor.run("installation", self._installer.run))
+                if self.webhooks and self.webhooks.installer:
+                    installer = self.webhooks.installer
+                    group.create_task(self._supervisor.run("installation", installer.run))
         finally:
             self.leading.clear()
             self.metrics.set(metrics.LEADER, 0)
 
     async def _reconcile(self) -> None:
         """Reconcile, once the webhooks by which a ratio takes effect are installed, or after a while."""
-        if self._installer:
+        if self.webhooks and self.webhooks.installer:
             with suppress(TimeoutError):
                 async with asyncio.timeout(_INSTALLED_WITHIN):
-                    await self._installed.wait()
+                    await self.webhooks.installed.wait()
         await self.reconciler.run(self.options.concurrency)
-
-    def _new_installer(self) -> Installer | None:
-        if self.webhooks is None or not self.options.manage_webhooks:
-            return None
-        return Installer(
-            self._client,
-            base=self._webhook_base,
-            bundle=self._bundle,
-            config_namespace=self.options.config_namespace,
-            clock=self._clock,
-            installed=self._installed,
-        )
-
-    def _webhook_base(self) -> str | ServiceAddress | None:
-        """Return how the API server reaches the webhooks; None until they listen."""
-        if self.webhooks is None or not self.webhooks.listening.is_set():
-            return None
-        return self.options.webhook_service or self.options.webhook_url or f"https://{self.webhooks.address}"
-
-    def _bundle(self) -> str | None:
-        """Return the authorities to trust: none of ours for files, None while ours are not known yet."""
-        return (self._source.bundle or None) if isinstance(self._source, SharedCertificates) else ""
 
     def _installed_bundle(self) -> str:
         """Return the authorities that the installed mutating webhook trusts, from the cache."""
@@ -258,12 +217,24 @@ class Manager:
             return ""
         return installed.webhooks[0].client_config.ca_bundle.decode("ascii", "replace")
 
-    def _webhook_server(self) -> WebhookServer | None:
-        listen = self.options.webhook_listen
-        if listen is None or self.options.dry_run:
+    def _webhook_service(self, lifetimes: Lifetimes | None) -> WebhookService | None:
+        options, namespace = self.options.webhooks, self.options.config_namespace
+        if options.listen is None:
             return None
-        reviews = webhooks(self.options, self.snapshot, self._client, self.metrics, self._clock)
-        return WebhookServer(listen, self.serving, reviews, self.metrics)
+        return WebhookService(
+            self._client,
+            options.listen,
+            options,
+            webhooks(self.options, self.snapshot, self._client, self.metrics, self._clock),
+            configurations=lambda config: configurations(config, namespace),
+            field_manager=FIELD_MANAGER,
+            secret=(namespace, SECRET_NAME),
+            installed_bundle=self._installed_bundle,
+            metrics=self.metrics,
+            pulses=self.pulses,
+            clock=self._clock,
+            lifetimes=lifetimes,
+        )
 
     def _health(self) -> HealthServer | None:
         if self.options.metrics_listen is None:

@@ -169,6 +169,33 @@ QUOTA_ERRORS = _tally(
 QUOTA_REFUSALS = _tally(
     "corewise_quota_refused_total", "Writes that the kernel refused (EINVAL), put right or not.", by=AGENT
 )
+PINNING_PODS = _gauge("corewise_pinning_pods", "Pods that run on CPUs of their own.", by=AGENT)
+PINNING_OWNED = _gauge("corewise_pinning_owned_cpus", "CPUs that pods own, raw: threads.", by=AGENT)
+PINNING_SHARED = _gauge(
+    "corewise_pinning_shared_cpus",
+    "CPUs online that no pod owns, raw: threads. None while no pod owns any.",
+    by=AGENT,
+)
+PINNING_FAILING = _gauge(
+    "corewise_pinning_failing",
+    "Pods whose claim to CPUs is not fulfilled, and CPU sets that the last cycle could not write.",
+    by=AGENT,
+)
+SETTING_WRITES = _tally(
+    "corewise_setting_writes_total",
+    "Writes of weights, CPU sets and memory limits that the kernel took.",
+    by=AGENT,
+)
+SETTING_DRIFTS = _tally(
+    "corewise_setting_drifts_total",
+    "Weights, CPU sets and memory limits that somebody else had changed, and that were put right.",
+    by=AGENT,
+)
+SETTING_ERRORS = _tally(
+    "corewise_setting_errors_total",
+    "Reads and writes of weights, CPU sets and memory limits that failed and were left to the next cycle.",
+    by=AGENT,
+)
 NRI_CONNECTED = _gauge(
     "corewise_nri_connected",
     "1 while the container runtime has the agent registered as NRI plugin.",
@@ -351,6 +378,13 @@ METRICS: tuple[Metric, ...] = (
     QUOTA_DRIFTS,
     QUOTA_ERRORS,
     QUOTA_REFUSALS,
+    PINNING_PODS,
+    PINNING_OWNED,
+    PINNING_SHARED,
+    PINNING_FAILING,
+    SETTING_WRITES,
+    SETTING_DRIFTS,
+    SETTING_ERRORS,
     NRI_CONNECTED,
     NRI_REQUESTS,
     NRI_DIVIDED,

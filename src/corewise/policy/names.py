@@ -21,17 +21,21 @@ AMPLIFICATION_ORIGINAL = "node.corewise.io/resource-amplification-ratio-original
 ALLOW_UNSAFE_CHANGE = "node.corewise.io/allow-unsafe-amplification-change"
 OVERSUBSCRIPTION = "volcano.sh/oversubscription"
 OFFLINE_REPORT = "node.corewise.io/oversubscription"
+NUMA_POLICY = "node.koordinator.sh/numa-topology-policy"
 
 # NodeResourceTopology
 CPU_BASIC_INFO = "node.koordinator.sh/cpu-basic-info"
 MACHINE_RAW_CAPACITY = "node.corewise.io/raw-capacity"
 CPU_RATIO_APPLIED = "node.koordinator.sh/cpu-amplification-ratio-applied"
+CPU_TOPOLOGY = "node.koordinator.sh/cpu-topology"
+POD_CPUS = "node.koordinator.sh/pod-cpu-allocs"
 CPU_MANAGER_POLICY = "kubelet.koordinator.sh/cpu-manager-policy"
 
 # Pod
 QOS_CLASS = "koordinator.sh/qosClass"
 RESOURCE_STATUS = "scheduling.koordinator.sh/resource-status"
 RESOURCE_SPEC = "scheduling.koordinator.sh/resource-spec"
+NUMA_SPEC = "scheduling.koordinator.sh/numa-topology-spec"
 STATIC_POD = "kubernetes.io/config.mirror"
 SIMULATED_LOAD = "local.corewise.io/load"
 
@@ -160,6 +164,14 @@ TABLE: tuple[Name, ...] = (
         "`corewise top` and `corewise explain suppression`. Nothing decides by it.",
     ),
     Name(
+        NUMA_POLICY,
+        Kind.LABEL,
+        _NODE,
+        "`None`, `BestEffort`, `Restricted` or `SingleNUMANode`",
+        "user",
+        "On which NUMA nodes of the node a pod may be placed, as kubelet's topology manager defines it.",
+    ),
+    Name(
         CPU_BASIC_INFO,
         Kind.ANNOTATION,
         _TOPOLOGY,
@@ -186,12 +198,30 @@ TABLE: tuple[Name, ...] = (
         "The ratio by which CPU in the zones of this object is amplified, so that no reader doubles it.",
     ),
     Name(
+        CPU_TOPOLOGY,
+        Kind.ANNOTATION,
+        _TOPOLOGY,
+        'JSON, `{"detail":[{"id":0,"core":0,"socket":0,"node":0},...]}`',
+        "agent",
+        "How the node's online CPUs are arranged. CPUSet pods are placed only on nodes that state it.",
+    ),
+    Name(
         CPU_MANAGER_POLICY,
         Kind.ANNOTATION,
         _TOPOLOGY,
-        'JSON, `{"policy":"static","options":{...}}`',
+        'JSON, `{"policy":"static","options":{...},"reservedCPUs":"0-1"}`',
         "agent",
-        "The CPU manager policy of the node's kubelet. With `static`, Guaranteed pods own their whole CPUs.",
+        "The CPU manager policy of the node's kubelet. With `static`, Guaranteed pods own their whole CPUs. "
+        "`reservedCPUs` (`reservedSystemCPUs` of kubelet's configuration file) are never given to a pod.",
+    ),
+    Name(
+        POD_CPUS,
+        Kind.ANNOTATION,
+        _TOPOLOGY,
+        'JSON, `[{"namespace":"...","name":"...","uid":"...","cpuset":"0-3","managedByKubelet":true},...]`',
+        "agent",
+        "Who owns which CPUs of the node: by the binding gate, or, `managedByKubelet`, by kubelet's static "
+        "policy. Absent until a pod owns some; `[]` once none does.",
     ),
     Name(
         QOS_CLASS,
@@ -205,17 +235,26 @@ TABLE: tuple[Name, ...] = (
         RESOURCE_STATUS,
         Kind.ANNOTATION,
         _POD,
-        'JSON, `{"cpuset":"0-3"}`',
+        'JSON, `{"cpuset":"0-3","numaNodeResources":[{"node":0,"resources":{"cpu":"4"}}]}`',
         "binding gate",
-        "The CPUs a CPUSet pod owns.",
+        "The CPUs a CPUSet pod owns; on a node with a NUMA topology policy, the pod's requests by NUMA node.",
     ),
     Name(
         RESOURCE_SPEC,
         Kind.ANNOTATION,
         _POD,
-        'JSON, `{"preferredCPUBindPolicy":"FullPCPUs"}`',
+        'JSON, `{"preferredCPUBindPolicy":"FullPCPUs","preferredCPUExclusivePolicy":"PCPULevel"}`',
         "user",
-        "How a CPUSet pod wants its CPUs placed.",
+        "How a CPUSet pod wants its CPUs placed: `FullPCPUs` (default) or `SpreadByPCPUs`; with "
+        "`requiredCPUBindPolicy` it fits nowhere else. Exclusive: `None`, `PCPULevel`, `NUMANodeLevel`.",
+    ),
+    Name(
+        NUMA_SPEC,
+        Kind.ANNOTATION,
+        _POD,
+        'JSON, `{"numaTopologyPolicy":"SingleNUMANode"}`',
+        "user",
+        "The pod's NUMA topology policy. A node that states another one refuses the pod.",
     ),
     Name(
         STATIC_POD,

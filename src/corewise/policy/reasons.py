@@ -99,6 +99,40 @@ class Reason(StrEnum):
     # offline pods' own limits
     BATCH_LIMIT_APPLIED = "BatchLimitApplied"
     BATCH_AMOUNT_TINY = "BatchAmountTiny"
+    # pinning: which CPUs
+    NOT_ENOUGH_CPUS = "NotEnoughCPUs"
+    NOT_WHOLE_CORES = "NotWholeCores"
+    NOT_ENOUGH_CORES = "NotEnoughCores"
+    CPUS_TAKEN = "CPUsTaken"
+    CPUS_UNKNOWN = "CPUsUnknown"
+
+    # pinning: on the node
+    CPUS_OWNED = "CPUsOwned"
+    CPUS_SHARED = "CPUsShared"
+    CPUS_RESERVED = "CPUsReserved"
+    CPUS_OFFLINE = "CPUsOffline"
+    CPUS_MANAGED_BY_KUBELET = "CPUsManagedByKubelet"
+    SHARED_POOL_EMPTY = "SharedPoolEmpty"
+
+    # scheduling: what is wrong with a pod
+    CPUS_NOT_INTEGER = "CPUsNotInteger"
+    RESOURCE_SPEC_INVALID = "ResourceSpecInvalid"
+    BIND_POLICY_CONFLICT = "BindPolicyConflict"
+    RESOURCE_STATUS_INVALID = "ResourceStatusInvalid"
+    CPU_TOPOLOGY_INVALID = "CPUTopologyInvalid"
+
+    # scheduling: why a node does not suit a pod
+    AMPLIFIED_CPU_INSUFFICIENT = "AmplifiedCPUInsufficient"
+    RESOURCE_INSUFFICIENT = "ResourceInsufficient"
+    CPU_TOPOLOGY_UNKNOWN = "CPUTopologyUnknown"
+    NUMA_POLICY_CONFLICT = "NUMAPolicyConflict"
+    NUMA_POLICY_UNKNOWN = "NUMAPolicyUnknown"
+    NUMA_ZONES_UNUSABLE = "NUMAZonesUnusable"
+    NUMA_NOT_ALIGNED = "NUMANotAligned"
+    NODE_NAME_MISMATCH = "NodeNameMismatch"
+    NODE_UNSCHEDULABLE = "NodeUnschedulable"
+    TAINT_NOT_TOLERATED = "TaintNotTolerated"
+    NODE_AFFINITY_MISMATCH = "NodeAffinityMismatch"
 
     @property
     def text(self) -> ReasonText:
@@ -388,6 +422,96 @@ _SETTINGS = {
     ),
 }
 
+_PINNING = {
+    Reason.NOT_ENOUGH_CPUS: ReasonText("Fewer CPUs are free than the workload is to own."),
+    Reason.NOT_WHOLE_CORES: ReasonText(
+        "Enough CPUs may be free, but not as whole cores, which the workload requires.",
+        "Request a multiple of the threads of a core, or prefer FullPCPUs instead of requiring it.",
+    ),
+    Reason.NOT_ENOUGH_CORES: ReasonText(
+        "Enough CPUs may be free, but not each on a core of its own, which the workload requires.",
+        "Prefer SpreadByPCPUs instead of requiring it.",
+    ),
+    Reason.CPUS_TAKEN: _warning(
+        "A workload says that CPUs are its own which another one holds; the earlier claim counts.",
+        "Delete one of the two pods, so that it is placed anew.",
+    ),
+    Reason.CPUS_UNKNOWN: _warning(
+        "A workload says that CPUs are its own which its machine has not; they count for nothing.",
+        "Delete the pod, so that it is placed anew.",
+    ),
+    Reason.CPUS_OWNED: ReasonText("The pod runs on the CPUs that it was given as its own, and nowhere else."),
+    Reason.CPUS_SHARED: ReasonText("The pod owns no CPUs: it runs on those of its node that no pod owns."),
+    Reason.CPUS_RESERVED: _warning(
+        "A pod says that CPUs are its own which kubelet reserves for the system; they stay shared.",
+        "Delete the pod, so that it is placed anew.",
+    ),
+    Reason.CPUS_OFFLINE: _warning(
+        "All CPUs that a pod owns are offline: it runs on the shared ones for the time being.",
+        "Bring the CPUs online, or delete the pod, so that it is placed anew.",
+    ),
+    Reason.CPUS_MANAGED_BY_KUBELET: _warning(
+        "The node's kubelet keeps CPU sets itself (CPU manager policy static), so the agent writes none: two "
+        "who write them would undo each other's work.",
+        "Run kubelet with cpuManagerPolicy none, or keep pods with QoS class LSE or LSR off the node.",
+    ),
+    Reason.SHARED_POOL_EMPTY: _warning(
+        "Every CPU of the node is owned. Pods that own none must run somewhere, and run on all of them.",
+        "Let kubelet reserve CPUs (reservedSystemCPUs): those are never given away.",
+    ),
+}
+
+_SCHEDULING = {
+    Reason.CPUS_NOT_INTEGER: _warning(
+        "The requested CPUs must be integer: the pod is to own CPUs (QoS class LSE or LSR), and CPUs are "
+        "owned whole.",
+        "Request a whole number of CPUs, or use QoS class LS.",
+    ),
+    Reason.RESOURCE_SPEC_INVALID: _warning(
+        "The annotation that says how the pod wants its CPUs cannot be read; the pod fits nowhere.",
+        "Correct scheduling.koordinator.sh/resource-spec or scheduling.koordinator.sh/numa-topology-spec.",
+    ),
+    Reason.BIND_POLICY_CONFLICT: _warning(
+        "The pod requires one CPU bind policy and prefers another.",
+        "State one of requiredCPUBindPolicy and preferredCPUBindPolicy.",
+    ),
+    Reason.RESOURCE_STATUS_INVALID: _warning(
+        "The annotation that says which CPUs a pod was given cannot be read; the pod counts by its requests.",
+        "Delete the pod, so that it is placed anew.",
+    ),
+    Reason.CPU_TOPOLOGY_INVALID: _warning(
+        "The annotation that says how a node's CPUs are arranged cannot be read; it gives out no CPUs.",
+        "Restart the agent of the node, which writes it.",
+    ),
+    Reason.AMPLIFIED_CPU_INSUFFICIENT: ReasonText(
+        "The node's amplified CPU does not suffice: CPUs that CPUSet pods own count amplified."
+    ),
+    Reason.RESOURCE_INSUFFICIENT: ReasonText("What the pod requests is more than the node has left."),
+    Reason.CPU_TOPOLOGY_UNKNOWN: ReasonText(
+        "The pod is to own CPUs, and nobody has stated how the node's CPUs are arranged.",
+        "Run the agent on the node.",
+    ),
+    Reason.NUMA_POLICY_CONFLICT: ReasonText(
+        "The pod and the node state different NUMA topology policies.",
+        "Remove the policy from the pod, or select nodes of that policy.",
+    ),
+    Reason.NUMA_POLICY_UNKNOWN: _warning(
+        "A NUMA topology policy is none of None, BestEffort, Restricted, SingleNUMANode; it counts as None.",
+        "Correct the label node.koordinator.sh/numa-topology-policy.",
+    ),
+    Reason.NUMA_ZONES_UNUSABLE: ReasonText(
+        "The node has a NUMA topology policy, but its NodeResourceTopology states no usable zones.",
+        "Run the agent on the node.",
+    ),
+    Reason.NUMA_NOT_ALIGNED: ReasonText(
+        "The node has room, but not within as few NUMA nodes as its NUMA topology policy demands."
+    ),
+    Reason.NODE_NAME_MISMATCH: ReasonText("The pod names another node."),
+    Reason.NODE_UNSCHEDULABLE: ReasonText("The node is cordoned."),
+    Reason.TAINT_NOT_TOLERATED: ReasonText("The node has a taint that the pod does not tolerate."),
+    Reason.NODE_AFFINITY_MISMATCH: ReasonText("The node's labels are not those that the pod selects."),
+}
+
 REASONS: Mapping[Reason, ReasonText] = MappingProxyType(
     {
         **_NORMALIZATION,
@@ -399,5 +523,7 @@ REASONS: Mapping[Reason, ReasonText] = MappingProxyType(
         **_SETTINGS,
         **_OFFER,
         **_SUPPRESSION,
+        **_PINNING,
+        **_SCHEDULING,
     }
 )

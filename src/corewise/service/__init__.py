@@ -2,6 +2,7 @@
 
 - :mod:`supervision`: loops that outlive their bugs, and their heartbeats. :mod:`logs`: one line per event.
 - :mod:`health`: /livez, /readyz and /metrics. :mod:`listening`, :mod:`options`: addresses.
+- :mod:`webhooks`: admission webhooks with their certificates and installed configurations.
 
 It knows adapters, and no capability.
 """

@@ -197,7 +197,7 @@ def _owned(pod: QuotaPod, manager: CPUManager) -> int:
 def _stated_cpus(text: str | None) -> CPUSet:
     try:
         return CPUSet.parse(_RESOURCE_STATUS.decode(text).cpuset) if text else CPUSet()
-    except (msgspec.DecodeError, CPUSetError):
+    except (msgspec.DecodeError, RecursionError, CPUSetError):
         return CPUSet()
 
 

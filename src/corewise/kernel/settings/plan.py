@@ -11,6 +11,7 @@ from typing import NamedTuple
 from corewise.kernel.cgroups.paths import ancestors
 from corewise.kernel.settings.ledger import Place, SettingHold
 from corewise.kernel.settings.order import nested_aims, nested_moves
+from corewise.kernel.settings.values import cpus_in, list_of
 from corewise.policy.reasons import Reason
 from corewise.topology import CPUSet
 
@@ -39,7 +40,7 @@ def aims_of(
         wanted = sets_in(aims, file)
         firm = {cgroup for cgroup in wanted if holds[Place(cgroup, file)].value is not None}
         possible, beyond = nested_aims(around, wanted, firm)
-        aims.update({Place(cgroup, file): str(cpus) for cgroup, cpus in possible.items()})
+        aims.update({Place(cgroup, file): list_of(cpus) for cgroup, cpus in possible.items()})
         impossible.update({Place(cgroup, file): limit for cgroup, limit in beyond.items()})
     return {place: aim for place, aim in aims.items() if place not in impossible}, impossible
 
@@ -58,7 +59,7 @@ def steps_of(present: Mapping[Place, str], aims: Mapping[Place, str], nested: It
 
 def sets_in(texts: Mapping[Place, str], file: str) -> dict[str, CPUSet]:
     """Return the sets in files of one name, by cgroup."""
-    return {cgroup: CPUSet.parse(text) for (cgroup, each), text in texts.items() if each == file}
+    return {cgroup: cpus_in(text) for (cgroup, each), text in texts.items() if each == file}
 
 
 def in_line(one: Place, other: Place) -> bool:

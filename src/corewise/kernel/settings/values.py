@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import os
 import re
+from functools import lru_cache
 
 from corewise.actions import Setting
 from corewise.kernel.cgroups.cpu import weight_file
@@ -58,13 +59,29 @@ def normal(version: Version, setting: Setting, text: str) -> str:
         ValueError: if it is none.
     """
     if setting in LISTS:
-        return str(CPUSet.parse(text))
+        return list_of(cpus_in(text))
     if setting is Setting.MEMORY_LIMIT:
         return _limit(version, text)
     number = _number(text)
     if version is Version.V1:
         number = min(max(number, _LEAST_SHARES), _MOST_SHARES)
     return str(number)
+
+
+@lru_cache(maxsize=1024)
+def cpus_in(text: str) -> CPUSet:
+    """Return the set that a list names; of hundreds of cgroups most have one of a few.
+
+    Raises:
+        CPUSetError: if it is no list.
+    """
+    return CPUSet.parse(text)
+
+
+@lru_cache(maxsize=1024)
+def list_of(cpus: CPUSet) -> str:
+    """Return a set as a list."""
+    return str(cpus)
 
 
 def bytes_of(limit: str) -> int | None:

@@ -15,9 +15,9 @@ from corewise.kube.objects import ConfigMap
 from corewise.kube.resources import CONFIG_MAPS
 from corewise.manager.configuration import KEYS, ConfigurationReading, conflicts, read_configuration
 from corewise.manager.view import config_map_text
-from corewise.manager.webhooks.answers import Answer, allowed, refused
 from corewise.policy.configuration import Problem, Severity
 from corewise.quantities import Ratio
+from corewise.service.webhooks.answers import Answer, allowed, refused
 
 Nodes = Iterable[tuple[str, Mapping[str, str]]]
 _EMPTY = ConfigMap()

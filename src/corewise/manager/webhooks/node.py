@@ -25,7 +25,6 @@ from corewise.kube.decoding import decode_object
 from corewise.manager.assessment import Surroundings, lowered, normalization_of, wanted_ratio
 from corewise.manager.objects import MANAGED_NODES, ManagedNode
 from corewise.manager.view import NodeView
-from corewise.manager.webhooks.answers import Answer, allowed, refused
 from corewise.normalization import decide
 from corewise.policy.configuration import LARGEST_NORMALIZATION_RATIO, NO_NORMALIZATION
 from corewise.policy.names import (
@@ -36,6 +35,7 @@ from corewise.policy.names import (
 )
 from corewise.policy.reasons import Reason
 from corewise.quantities import ONE, Ratio, RatioError
+from corewise.service.webhooks.answers import Answer, allowed, refused
 
 Usage = Callable[[str], Awaitable[int | None]]
 _RATIO_MAPS = (AMPLIFICATION_RATIO, AMPLIFICATION_ORIGINAL)

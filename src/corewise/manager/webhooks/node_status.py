@@ -19,12 +19,12 @@ from corewise.kube.json_patch import Operation, merge_operations
 from corewise.manager.assessment import Surroundings, amplifies_capacity
 from corewise.manager.demand import quantities
 from corewise.manager.objects import MANAGED_NODES, ManagedNode
-from corewise.manager.webhooks.answers import Answer, allowed
 from corewise.manager.webhooks.heartbeats import stored_times
 from corewise.policy.metrics import CHANGES_UNDONE, HEARTBEATS_QUIETED
 from corewise.policy.reasons import Reason
 from corewise.prometheus.exposition import Exposition
 from corewise.quantities import Quantity
+from corewise.service.webhooks.answers import Answer, allowed
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,38 +10,44 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable
+from dataclasses import dataclass
 
 from aiohttp import web
 
 from corewise.kube.admission import decode_review
 from corewise.kube.errors import DecodeError
-from corewise.manager.serving import ServingContext
-from corewise.manager.webhooks.answers import Outcome, Review
 from corewise.policy.metrics import WEBHOOK_REQUESTS, WEBHOOK_SECONDS
 from corewise.prometheus.exposition import Exposition
 from corewise.service.listening import started
 from corewise.service.options import Address
+from corewise.service.webhooks.answers import Outcome, Review
+from corewise.service.webhooks.certificate import ServingContext
 
 log = logging.getLogger(__name__)
 
-NODE_STATUS = "node-status"
-NODE = "node"
-CONFIG_MAP = "config-map"
-PATHS = {NODE_STATUS: "/mutate-node-status", NODE: "/validate-node", CONFIG_MAP: "/validate-config"}
 _LARGEST_REVIEW = 16 * 1024 * 1024
 _GRACE = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Webhook:
+    """One webhook: its name in metrics, the path it is served at, and what answers."""
+
+    name: str
+    path: str
+    review: Review
 
 
 class WebhookServer:
     """Serves the webhooks from the moment there is a certificate."""
 
     def __init__(
-        self, listen: Address, serving: ServingContext, reviews: Mapping[str, Review], metrics: Exposition
+        self, listen: Address, serving: ServingContext, webhooks: Iterable[Webhook], metrics: Exposition
     ) -> None:
         self._listen = listen
         self._serving = serving
-        self._reviews = reviews
+        self._webhooks = tuple(webhooks)
         self._metrics = metrics
         self.listening = asyncio.Event()
         self.address = listen
@@ -67,20 +73,20 @@ class WebhookServer:
     def application(self) -> web.Application:
         """Return the routes."""
         application = web.Application(client_max_size=_LARGEST_REVIEW)
-        for name, review in self._reviews.items():
-            application.router.add_post(PATHS[name], _handler(name, review, self._metrics))
+        for webhook in self._webhooks:
+            application.router.add_post(webhook.path, _handler(webhook, self._metrics))
         return application
 
 
 def _handler(
-    name: str, review: Review, metrics: Exposition
+    webhook: Webhook, metrics: Exposition
 ) -> Callable[[web.Request], Coroutine[None, None, web.Response]]:
     async def handle(http: web.Request) -> web.Response:
         started = time.perf_counter()
         outcome = Outcome.BUG
         try:
             body = await http.read()
-            answer = await review(decode_review(body))
+            answer = await webhook.review(decode_review(body))
             outcome = answer.outcome
             return web.Response(body=answer.body, content_type="application/json")
         except DecodeError as error:
@@ -90,7 +96,7 @@ def _handler(
             outcome = Outcome.MALFORMED
             raise
         finally:
-            metrics.count(WEBHOOK_REQUESTS, name, outcome)
-            metrics.observe(WEBHOOK_SECONDS, time.perf_counter() - started, name)
+            metrics.count(WEBHOOK_REQUESTS, webhook.name, outcome)
+            metrics.observe(WEBHOOK_SECONDS, time.perf_counter() - started, webhook.name)
 
     return handle

@@ -22,16 +22,17 @@ from corewise.kube.clock import Clock
 from corewise.kube.errors import Conflict, KubeError, NotFound
 from corewise.kube.objects import Secret
 from corewise.kube.resources import SECRETS
-from corewise.manager import authority
-from corewise.manager.authority import Certificates, Lifetimes
 from corewise.policy.metrics import CERTIFICATE_EXPIRY
 from corewise.prometheus.exposition import Exposition
 from corewise.service.logs import fields
+from corewise.service.options import OptionsError
 from corewise.service.supervision import Pulses
+from corewise.service.webhooks import authority
+from corewise.service.webhooks.authority import Certificates, Lifetimes
+from corewise.service.webhooks.options import WebhookOptions
 
 log = logging.getLogger(__name__)
 
-SECRET_NAME = "corewise-webhook-certificates"  # noqa: S105 - the name of a Secret is none
 LOOP = "certificates"
 _LOOK_EVERY = 10.0
 _RETRY = 2.0
@@ -111,6 +112,7 @@ class SharedCertificates:
         self,
         client: Client,
         namespace: str,
+        name: str,
         hosts: tuple[str, ...],
         installed_bundle: Callable[[], str],
         *,
@@ -119,6 +121,7 @@ class SharedCertificates:
     ) -> None:
         self._client = client
         self._namespace = namespace
+        self._name = name
         self._hosts = hosts
         self._installed_bundle = installed_bundle
         self._clock = clock
@@ -137,10 +140,10 @@ class SharedCertificates:
 
     async def _agreed(self) -> Certificates:
         try:
-            secret = await self._client.get(SECRETS, SECRET_NAME, self._namespace)
+            secret = await self._client.get(SECRETS, self._name, self._namespace)
         except NotFound:
             secret = None
-        stored = _usable(secret)
+        stored = self._usable(secret)
         due = authority.renewed(
             stored,
             hosts=self._hosts,
@@ -153,18 +156,50 @@ class SharedCertificates:
             log.info("certificates renewed", extra=fields(serving_expires=due.serving.not_after))
         return due
 
+    def _usable(self, secret: Secret | None) -> Certificates | None:
+        if secret is None:
+            return None
+        try:
+            return authority.parse(secret.data)
+        except CertificateError as error:
+            log.warning("Secret is unusable and made anew", extra=fields(secret=self._name, error=error))
+            return None
+
     async def _store(self, secret: Secret | None, due: Certificates) -> None:
         """Write the Secret; it must be as it was read, or not be there if it was not."""
         texts = authority.data_of(due)
         data = {key: None if text is None else _base64(text) for key, text in texts.items()}
         if secret is None:
             present = {key: value for key, value in data.items() if value is not None}
-            metadata = {"name": SECRET_NAME, "namespace": self._namespace}
+            metadata = {"name": self._name, "namespace": self._namespace}
             await self._client.create(SECRETS, {"metadata": metadata, "data": present}, self._namespace)
         else:
             version = {"resourceVersion": secret.metadata.resource_version}
             patch = {"metadata": version, "data": data}
-            await self._client.patch(SECRETS, SECRET_NAME, patch, namespace=self._namespace)
+            await self._client.patch(SECRETS, self._name, patch, namespace=self._namespace)
+
+
+def certificate_source(
+    options: WebhookOptions,
+    client: Client,
+    secret: tuple[str, str],
+    installed_bundle: Callable[[], str],
+    *,
+    clock: Clock,
+    lifetimes: Lifetimes | None,
+) -> CertificateSource:
+    """Return where the serving certificate comes from; ``secret`` is the namespace and name of our own.
+
+    Raises:
+        OptionsError: if nothing says where.
+    """
+    if options.tls_cert and options.tls_key:
+        return FileCertificates(options.tls_cert, options.tls_key)
+    if not options.manage:
+        raise OptionsError("webhooks need a certificate: --tls-cert and --tls-key, or --manage-webhooks")
+    return SharedCertificates(
+        client, *secret, options.hosts, installed_bundle, clock=clock, lifetimes=lifetimes
+    )
 
 
 class CertificateKeeper:
@@ -209,16 +244,6 @@ class CertificateKeeper:
         if problem and problem != self._told:
             log.error(problem)
         self._told = problem
-
-
-def _usable(secret: Secret | None) -> Certificates | None:
-    if secret is None:
-        return None
-    try:
-        return authority.parse(secret.data)
-    except CertificateError as error:
-        log.warning("Secret is unusable and made anew", extra=fields(secret=SECRET_NAME, error=error))
-        return None
 
 
 def _base64(text: str) -> str:

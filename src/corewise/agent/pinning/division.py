@@ -1,0 +1,121 @@
+"""Who owns which CPUs of a node, and which CPUs all others share. Pure.
+
+A pod claims CPUs by the annotation ``scheduling.koordinator.sh/resource-status``, which the binding gate
+writes. Claims are taken in the order in which pods were bound, and of those of one second by UID: so the
+division depends on the pods alone, and an agent that starts anew comes to the same.
+
+A claim is fulfilled whole or not at all. It is not if it names a CPU that the node has not, that an earlier
+claim has, or that kubelet reserves for the system; then the pod shares, and takes nothing from others. A CPU
+that is offline stays its owner's, who runs on the rest meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from corewise.agent.objects import QuotaPod
+from corewise.pinning import Claim, Ledger
+from corewise.policy.names import RESOURCE_STATUS
+from corewise.policy.reasons import Reason
+from corewise.policy.resource_status import parse_resource_status
+from corewise.topology import CPUSet, Thread, Topology
+
+_NO_CPUS = CPUSet()
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """The CPUs that pods may run on, those of the node that are offline, and those of the system."""
+
+    online: CPUSet
+    offline: CPUSet = _NO_CPUS
+    reserved: CPUSet = _NO_CPUS
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """A pod that owns CPUs. ``online``: those it runs on."""
+
+    pod: QuotaPod
+    cpus: CPUSet
+    online: CPUSet
+
+
+@dataclass(frozen=True, slots=True)
+class Division:
+    """The owners by UID and what is ``shared``. ``problems`` are sentences by pod."""
+
+    owners: Mapping[str, Owner] = field(default_factory=dict)
+    shared: CPUSet = _NO_CPUS
+    problems: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def owned(self) -> CPUSet:
+        """All CPUs that somebody owns, offline ones among them."""
+        return CPUSet.of(cpu for owner in self.owners.values() for cpu in owner.cpus)
+
+    def cpus_of(self, uid: str) -> CPUSet:
+        """Return what a pod runs on; empty where no CPU is left to share."""
+        owner = self.owners.get(uid)
+        return (owner.online if owner else _NO_CPUS) or self.shared
+
+
+def claimants(pods: Iterable[QuotaPod]) -> list[QuotaPod]:
+    """Return the pods that claim CPUs, or may claim some: nobody can read it. The earliest first."""
+    claiming = (pod for pod in pods if not pod.has_ended and claimed(pod))
+    return sorted(claiming, key=lambda pod: (pod.bound_at, pod.uid))
+
+
+def claimed(pod: QuotaPod) -> CPUSet | str:
+    """Return the CPUs that a pod claims, or what is wrong with its annotation."""
+    status = parse_resource_status(pod.metadata.annotations.get(RESOURCE_STATUS))
+    if isinstance(status, str):
+        invalid = Reason.RESOURCE_STATUS_INVALID
+        return f"pod {pod.name} shares CPUs: {RESOURCE_STATUS} cannot be read: {status} ({invalid})"
+    return status.cpus
+
+
+def divide(pods: Iterable[QuotaPod], ground: Ground) -> Division:
+    """Divide a node's CPUs among its pods."""
+    ledger = Ledger(_flat(ground.online), offline=ground.offline, reserved=ground.reserved)
+    owners: dict[str, Owner] = {}
+    problems: dict[str, str] = {}
+    for pod in claimants(pods):
+        cpus = claimed(pod)
+        if isinstance(cpus, str):
+            problems[pod.name] = cpus
+            continue
+        with_it = ledger.with_claim(pod.uid, Claim(cpus))
+        problem = _refusal(pod, cpus, with_it, owners)
+        if problem:
+            problems[pod.name] = f"pod {pod.name} shares CPUs: it claims {problem}"
+            continue
+        ledger = with_it
+        owners[pod.uid] = owner = Owner(pod, cpus, cpus & ground.online)
+        if not owner.online:
+            offline = f"all CPUs that it owns ({cpus}) are offline ({Reason.CPUS_OFFLINE})"
+            problems[pod.name] = f"pod {pod.name} shares CPUs: {offline}"
+    if owners and not ledger.shared:
+        problems["shared pool"] = (
+            f"pods own every CPU; pods that own none run on all of them ({Reason.SHARED_POOL_EMPTY})"
+        )
+    return Division(owners, ledger.shared, problems)
+
+
+def _refusal(pod: QuotaPod, cpus: CPUSet, ledger: Ledger, owners: Mapping[str, Owner]) -> str:
+    """Return why a ledger cannot fulfil the last claim in it, "" if it can."""
+    reserved = cpus & ledger.reserved
+    if reserved:
+        return f"CPUs {reserved}, which kubelet reserves for the system ({Reason.CPUS_RESERVED})"
+    for conflict in ledger.conflicts:
+        if conflict.owner == pod.uid:
+            holder = owners.get(conflict.holder)
+            whose = f"pod {holder.pod.name} owns" if holder else "this node has not"
+            return f"CPUs {conflict.cpus}, which {whose} ({conflict.reason})"
+    return ""
+
+
+def _flat(cpus: CPUSet) -> Topology:
+    """Return a machine of these CPUs; how they are arranged was for the gate to heed."""
+    return Topology(tuple(Thread(cpu, cpu, 0, 0, 0) for cpu in cpus))

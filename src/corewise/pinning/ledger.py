@@ -1,0 +1,150 @@
+"""Who holds which CPU of one machine.
+
+The ledger is folded from the claims of the machine's workloads, in the order they were made. A CPU has at
+most one holder, the first that claims it; a later claim to it is a conflict and holds the rest of its CPUs.
+When the first goes, the next claim to that CPU takes effect: so the ledger depends on the claims that are
+there and their order alone, not on what happened in between, and a restart that folds the same claims makes
+the same ledger. A claim to a CPU that the machine has not is a conflict too. An offline CPU keeps its holder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from types import MappingProxyType
+
+from corewise.pinning.wish import Exclusivity, Grant
+from corewise.policy.reasons import Reason
+from corewise.topology import CPUSet, Topology
+
+_NO_CPUS = CPUSet()
+
+
+def _no_claims() -> Mapping[str, Claim]:
+    return MappingProxyType({})
+
+
+def _no_kinds() -> Mapping[str, CPUSet]:
+    return MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The CPUs that one workload says are its own, and the threads beside them that must stay empty."""
+
+    cpus: CPUSet
+    withheld: CPUSet = _NO_CPUS
+    exclusive: Exclusivity = Exclusivity.NONE
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """CPUs that a workload claims and does not hold. ``holder`` is "" where the machine has no such CPU."""
+
+    owner: str
+    cpus: CPUSet
+    holder: str = ""
+
+    @property
+    def reason(self) -> Reason:
+        return Reason.CPUS_TAKEN if self.holder else Reason.CPUS_UNKNOWN
+
+    @property
+    def message(self) -> str:
+        """One sentence for the person who looks after the workload."""
+        if self.holder:
+            return f"{self.owner} claims CPUs {self.cpus}, which {self.holder} holds"
+        return f"{self.owner} claims CPUs {self.cpus}, which the machine has not"
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """The CPUs of one machine and the claims to them.
+
+    ``topology`` has the CPUs online, ``offline`` those that are not. ``reserved`` CPUs are never granted.
+    ``kinds`` names the CPUs of each kind of core, the preferred kind first; empty if all cores are alike.
+    """
+
+    topology: Topology
+    offline: CPUSet = _NO_CPUS
+    reserved: CPUSet = _NO_CPUS
+    kinds: Mapping[str, CPUSet] = field(default_factory=_no_kinds)
+    claims: Mapping[str, Claim] = field(default_factory=_no_claims)
+
+    def with_claim(self, owner: str, claim: Claim) -> Ledger:
+        """Return the ledger with a claim: it takes the place of the owner's earlier one, else the last."""
+        return replace(self, claims=MappingProxyType({**self.claims, owner: claim}))
+
+    def with_grant(self, owner: str, grant: Grant, exclusive: Exclusivity = Exclusivity.NONE) -> Ledger:
+        """Return the ledger after a choice was carried out."""
+        return self.with_claim(owner, Claim(grant.cpus, grant.withheld, exclusive))
+
+    def without(self, owner: str) -> Ledger:
+        """Return the ledger without an owner's claim; the same one if it has none."""
+        if owner not in self.claims:
+            return self
+        others = {name: each for name, each in self.claims.items() if name != owner}
+        return replace(self, claims=MappingProxyType(others))
+
+    def on(self, topology: Topology, offline: CPUSet = _NO_CPUS) -> Ledger:
+        """Return the ledger with other CPUs online; the claims stay."""
+        return replace(self, topology=topology, offline=offline)
+
+    @cached_property
+    def holder(self) -> Mapping[int, str]:
+        """The one owner of each CPU that is held or withheld."""
+        known = self.topology.cpus | self.offline
+        holders: dict[int, str] = {}
+        for owner, claim in self.claims.items():
+            for cpu in (claim.cpus & known).cpus:
+                holders.setdefault(cpu, owner)
+        for owner, claim in self.claims.items():
+            for cpu in (claim.withheld & known).cpus:
+                holders.setdefault(cpu, owner)
+        return MappingProxyType(holders)
+
+    def held_by(self, owner: str) -> CPUSet:
+        """Return the CPUs that an owner's workload may run on: without what it has lost to others."""
+        claim = self.claims.get(owner)
+        if claim is None:
+            return _NO_CPUS
+        return CPUSet.of(cpu for cpu in claim.cpus.cpus if self.holder.get(cpu) == owner)
+
+    @cached_property
+    def held(self) -> CPUSet:
+        """All CPUs that some workload runs on, withheld ones not among them."""
+        return CPUSet.of(cpu for owner in self.claims for cpu in self.held_by(owner).cpus)
+
+    @cached_property
+    def free(self) -> CPUSet:
+        """The CPUs online that can be granted."""
+        return CPUSet.of(self.topology.cpus.cpus - self.holder.keys() - self.reserved.cpus)
+
+    @cached_property
+    def shared(self) -> CPUSet:
+        """The CPUs online for workloads without CPUs of their own: all that nobody holds."""
+        return CPUSet.of(self.topology.cpus.cpus - self.holder.keys())
+
+    @cached_property
+    def conflicts(self) -> tuple[Conflict, ...]:
+        """What is claimed and not held, in the order of the claims."""
+        return tuple(conflict for owner in self.claims for conflict in self._conflicts_of(owner))
+
+    def _conflicts_of(self, owner: str) -> Iterable[Conflict]:
+        wanted = self.claims[owner].cpus
+        unknown = wanted - self.topology.cpus - self.offline
+        if unknown:
+            yield Conflict(owner, unknown)
+        rivals: dict[str, set[int]] = {}
+        for cpu in wanted - unknown:
+            holder = self.holder[cpu]
+            if holder != owner:
+                rivals.setdefault(holder, set()).add(cpu)
+        for rival, cpus in rivals.items():
+            yield Conflict(owner, CPUSet.of(cpus), rival)
+
+    def exclusive_cpus(self, exclusive: Exclusivity) -> CPUSet:
+        """Return the CPUs of the claims that wish this exclusivity."""
+        claims = (claim.cpus.cpus for claim in self.claims.values() if claim.exclusive is exclusive)
+        return CPUSet.of(frozenset[int]().union(*claims))

@@ -1,0 +1,75 @@
+"""What a pod was given: the annotation resource-status, which the binding gate writes.
+
+``{"cpuset": "0-3", "numaNodeResources": [{"node": 0, "resources": {"cpu": "4", "memory": "8Gi"}}]}``
+
+Amounts on NUMA nodes are the pod's own requests, not amplified. Unknown keys are passed over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+import msgspec
+
+from corewise.quantities import Quantity, QuantityError
+from corewise.topology import CPUSet, CPUSetError
+
+_LARGEST_NODE = 1023
+
+
+def _nothing() -> Mapping[int, Mapping[str, Quantity]]:
+    return MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceStatus:
+    """The CPUs a pod owns, and its amounts by NUMA node; either may be empty."""
+
+    cpus: CPUSet = field(default_factory=CPUSet)
+    zones: Mapping[int, Mapping[str, Quantity]] = field(default_factory=_nothing)
+
+
+NO_STATUS = ResourceStatus()
+
+
+class _Share(msgspec.Struct):
+    node: int
+    resources: dict[str, str | int] = {}
+
+
+class _Status(msgspec.Struct, omit_defaults=True):
+    cpuset: str = ""
+    shares: list[_Share] | None = msgspec.field(default=None, name="numaNodeResources")
+
+
+_DECODER = msgspec.json.Decoder(_Status)
+
+
+def parse_resource_status(text: str | None) -> ResourceStatus | str:
+    """Read the annotation; a text that cannot be read gives what is wrong with it."""
+    if text is None:
+        return NO_STATUS
+    try:
+        status = _DECODER.decode(text)
+        zones = {share.node: _amounts(share) for share in status.shares or ()}
+        return ResourceStatus(CPUSet.parse(status.cpuset), MappingProxyType(zones))
+    except (msgspec.DecodeError, RecursionError, CPUSetError, QuantityError) as error:
+        return str(error)
+
+
+def _amounts(share: _Share) -> Mapping[str, Quantity]:
+    if not 0 <= share.node <= _LARGEST_NODE:
+        raise QuantityError(f"{share.node} is not a NUMA node")
+    amounts = {name: Quantity.parse(str(amount)) for name, amount in share.resources.items()}
+    return {name: amount for name, amount in amounts.items() if amount.nano > 0}
+
+
+def print_resource_status(status: ResourceStatus) -> str:
+    """Write the annotation."""
+    shares = [
+        _Share(node, {name: str(amount) for name, amount in sorted(amounts.items())})
+        for node, amounts in sorted(status.zones.items())
+    ]
+    return msgspec.json.encode(_Status(str(status.cpus), shares or None)).decode()

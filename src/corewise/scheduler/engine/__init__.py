@@ -1,0 +1,53 @@
+"""The scheduling engine: a snapshot in, verdicts out. Pure; no plugin knows where nodes and pods come from.
+
+- :mod:`nodes`, :mod:`pods`: what is read of a node and a pod, as values;
+- :mod:`cluster`: nodes and pods put and taken away, and the snapshot of all of them in columns;
+- :mod:`framework`, :mod:`engine`: what a plugin is, and how plugins make a decision;
+- :mod:`amplified_cpu`, :mod:`cpu_placement`: CPUs that are owned count amplified; which CPUs and NUMA nodes;
+- :mod:`resource_fit`, :mod:`node_constraints`: what else makes a node suit a pod;
+- :mod:`explain`: the record of a decision, for people.
+"""
+
+from corewise.scheduler.engine.amplified_cpu import AmplifiedCPU
+from corewise.scheduler.engine.cluster import Cluster
+from corewise.scheduler.engine.cpu_placement import CPUPlacement
+from corewise.scheduler.engine.engine import NOWHERE, Decision, Engine, Weighted
+from corewise.scheduler.engine.explain import NodeExplanation, PodExplanation, explain_node, explain_pod
+from corewise.scheduler.engine.framework import Cause, ChosenNode, Refused, Verdicts
+from corewise.scheduler.engine.node_constraints import NodeConstraints
+from corewise.scheduler.engine.nodes import NodeFacts, Taint, Zone
+from corewise.scheduler.engine.pods import Constraints, NodeRequirement, Placement, PodFacts, Toleration
+from corewise.scheduler.engine.resource_fit import ResourceFit
+from corewise.scheduler.engine.scoring import Allocation, AllocationScore
+from corewise.scheduler.engine.snapshot import ClusterSnapshot
+
+__all__ = [
+    "NOWHERE",
+    "Allocation",
+    "AllocationScore",
+    "AmplifiedCPU",
+    "CPUPlacement",
+    "Cause",
+    "ChosenNode",
+    "Cluster",
+    "ClusterSnapshot",
+    "Constraints",
+    "Decision",
+    "Engine",
+    "NodeConstraints",
+    "NodeExplanation",
+    "NodeFacts",
+    "NodeRequirement",
+    "Placement",
+    "PodExplanation",
+    "PodFacts",
+    "Refused",
+    "ResourceFit",
+    "Taint",
+    "Toleration",
+    "Verdicts",
+    "Weighted",
+    "Zone",
+    "explain_node",
+    "explain_pod",
+]

@@ -1,0 +1,284 @@
+"""The cluster as it is: nodes and pods put and taken away one by one, and the snapshot of all of it.
+
+Each change refreshes the one row it concerns, so a decision never waits for a rebuild, and the rows are what
+a new cluster with the same nodes and pods would have: what a node's pods take is kept exactly, and order
+matters only for who holds a CPU that two pods claim (ledger). Pods may come before their node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from corewise.amplification import Column, occupied
+from corewise.pinning import Claim, Exclusivity, Ledger
+from corewise.policy.cpu_binding import ExclusivePolicy
+from corewise.quantities import ONE, amplify, deamplified_ceil
+from corewise.scheduler.engine.account import NodeAccount, ZoneAccount
+from corewise.scheduler.engine.labels import ABSENT, LabelColumn
+from corewise.scheduler.engine.nodes import CPU, MEMORY, PODS, NodeFacts, Taint, bounded
+from corewise.scheduler.engine.pods import Placement, PodFacts
+from corewise.scheduler.engine.snapshot import NUMA_POLICIES, ClusterSnapshot
+from corewise.scheduler.engine.table import Table
+
+EXCLUSIVITY = {
+    ExclusivePolicy.NONE: Exclusivity.NONE,
+    ExclusivePolicy.PCPU_LEVEL: Exclusivity.CORE,
+    ExclusivePolicy.NUMA_NODE_LEVEL: Exclusivity.NUMA_NODE,
+}
+_MILLI = 1000
+_NO_ZONE = ZoneAccount()
+
+
+class Cluster:
+    """Nodes, their pods, and the columns over them."""
+
+    def __init__(self) -> None:
+        self._table = Table()
+        self._facts: dict[str, NodeFacts] = {}
+        self._accounts: dict[str, NodeAccount] = {}
+        self._ledgers: dict[str, Ledger] = {}
+        self._node_of: dict[str, str] = {}
+        self._index: dict[str, int] = {}
+        self._names: list[str] = []
+        self._resources: set[str] = {CPU, MEMORY, PODS}
+        self._labels: dict[str, LabelColumn] = {}
+        self._taint_sets: list[tuple[Taint, ...]] = [()]
+        self._taint_numbers: dict[tuple[Taint, ...], int] = {(): 0}
+        self._static_version = 0
+        self._snapshot: tuple[tuple[int, int], ClusterSnapshot] | None = None
+
+    @property
+    def nodes(self) -> Mapping[str, NodeFacts]:
+        return self._facts
+
+    def pods_on(self, node: str) -> Mapping[str, tuple[PodFacts, Placement]]:
+        """Return the pods of a node, in the order they were put."""
+        account = self._accounts.get(node)
+        return account.pods if account else {}
+
+    def node_of(self, pod: str) -> str | None:
+        return self._node_of.get(pod)
+
+    def ledger(self, node: str) -> Ledger | None:
+        """Return who holds which CPU of a node; None where its topology is unknown."""
+        return self._ledgers.get(node)
+
+    def put_node(self, facts: NodeFacts) -> None:
+        """Add a node, or replace what is known of it; its pods stay."""
+        before = self._facts.get(facts.name)
+        if before == facts:
+            return
+        self._facts[facts.name] = facts
+        account = self._accounts.setdefault(facts.name, NodeAccount(facts.static_cpu_manager))
+        if account.static_cpu_manager != facts.static_cpu_manager:
+            account = account.under(static_cpu_manager=facts.static_cpu_manager)
+            self._accounts[facts.name] = account
+        if before is None or (before.topology, before.reserved) != (facts.topology, facts.reserved):
+            self._fold_ledger(facts, account)
+        row = self._row(facts.name)
+        self._write_static(row, before, facts)
+        self._write_amounts(row, before, facts)
+        resources = {*facts.allocatable, *(before.allocatable if before else ()), *account.requests}
+        self._refresh(facts.name, resources)
+
+    def remove_node(self, name: str) -> None:
+        """Forget a node; its pods are still known, in case it comes back before they go."""
+        facts = self._facts.pop(name, None)
+        if facts is None:
+            return
+        row = self._index.pop(name)
+        for key in facts.labels:
+            self._labels[key].rows[row] = ABSENT
+        self._names[row] = ""
+        self._ledgers.pop(name, None)
+        self._table.free_row(row)
+        self._static_version += 1
+        if not self._accounts[name].pods:
+            del self._accounts[name]
+
+    def put_pod(self, pod: PodFacts, placement: Placement) -> None:
+        """Count a pod on its node, as it is and no longer as it was; its claim to CPUs keeps its rank."""
+        before = self.pods_on(self._node_of.get(pod.key, "")).get(pod.key)
+        if before == (pod, placement):
+            return
+        if before is not None and before[1].node != placement.node:
+            self.remove_pod(pod.key)
+        self._node_of[pod.key] = placement.node
+        facts = self._facts.get(placement.node)
+        static = bool(facts and facts.static_cpu_manager)
+        self._accounts.setdefault(placement.node, NodeAccount(static)).put(pod, placement)
+        ledger = self._ledgers.get(placement.node)
+        if ledger is not None:
+            self._ledgers[placement.node] = _with_pod(ledger, pod, placement)
+        self._refresh(placement.node, {*pod.requests, *(before[0].requests if before else ())})
+
+    def remove_pod(self, key: str) -> None:
+        """Count a pod no more; nothing happens if it is unknown."""
+        node = self._node_of.pop(key, None)
+        if node is None:
+            return
+        account = self._accounts[node]
+        taken = account.take(key)
+        if node in self._ledgers:
+            self._ledgers[node] = self._ledgers[node].without(key)
+        if not account.pods and node not in self._facts:
+            del self._accounts[node]
+        self._refresh(node, taken[0].requests if taken else ())
+
+    def snapshot(self) -> ClusterSnapshot:
+        """Return the columns as they are; valid until the next change."""
+        state = (self._table.version, self._static_version)
+        if self._snapshot is None or self._snapshot[0] != state:
+            self._resource_columns()
+            snapshot = self._view()
+            self._snapshot = (self._table.version, self._static_version), snapshot
+        return self._snapshot[1]
+
+    def _row(self, name: str) -> int:
+        row = self._index.get(name)
+        if row is None:
+            row = self._index[name] = self._table.add_row()
+            self._names[row : row + 1] = [name]
+        return row
+
+    def _write_static(self, row: int, before: NodeFacts | None, facts: NodeFacts) -> None:
+        old = (before.labels, before.taints, before.unschedulable) if before else None
+        if old == (facts.labels, facts.taints, facts.unschedulable):
+            return
+        self._static_version += 1
+        table = self._table
+        table.flags("present")[row] = True
+        table.flags("unschedulable")[row] = facts.unschedulable
+        repelling = tuple(taint for taint in facts.taints if taint.repels)
+        if repelling not in self._taint_numbers:
+            self._taint_numbers[repelling] = len(self._taint_sets)
+            self._taint_sets.append(repelling)
+        table.numbers("taint_set")[row] = self._taint_numbers[repelling]
+        for key in {*facts.labels, *(before.labels if before else ())}:
+            column = self._labels.get(key)
+            if column is None:
+                column = self._labels[key] = LabelColumn(np.full(table.used, ABSENT, dtype=np.int64))
+            column.put(row, facts.labels.get(key))
+
+    def _write_amounts(self, row: int, before: NodeFacts | None, facts: NodeFacts) -> None:
+        table = self._table
+        for resource in {*facts.allocatable, *(before.allocatable if before else ())}:
+            self._resources.add(resource)
+            amount = bounded(resource, facts.allocatable.get(resource, 0))
+            table.numbers(f"allocatable/{resource}")[row] = amount
+        ratio = facts.ratio or ONE
+        table.numbers("ratio")[row] = ratio.hundredths
+        table.flags("ratio_known")[row] = facts.ratio is not None
+        table.flags("static_cpu_manager")[row] = facts.static_cpu_manager
+        table.flags("full_cores_only")[row] = facts.full_cores_only
+        table.flags("topology_known")[row] = facts.topology is not None
+        table.numbers("numa_policy")[row] = NUMA_POLICIES.index(facts.numa_policy)
+        table.flags("zones_known")[row] = bool(facts.zones)
+        for name in ("zone_cpu", "zone_cpu_room", "zone_memory", "zone_memory_free"):
+            table.block(name, len(facts.zones))[:, row] = 0
+        for place, zone in enumerate(facts.zones):
+            table.block("zone_cpu")[place, row] = amplify(bounded(CPU, zone.cpu), ratio)
+            table.block("zone_memory")[place, row] = bounded(MEMORY, zone.memory)
+
+    def _refresh(self, name: str, resources: Iterable[str]) -> None:
+        """Write what a node's pods take of these resources, of its CPUs and zones into its row."""
+        row, facts = self._index.get(name), self._facts.get(name)
+        if row is None or facts is None:
+            return
+        account, table = self._accounts[name], self._table
+        for resource in (*resources, PODS):
+            if resource not in self._resources:
+                self._resources.add(resource)
+                table.numbers(f"allocatable/{resource}")
+            left = table.number(f"allocatable/{resource}", row) - account.requests[resource]
+            table.set_number(f"free/{resource}", row, left)
+        ratio = facts.ratio or ONE
+        requested, owned = account.requests[CPU], account.owned
+        allocatable = bounded(CPU, facts.allocatable.get(CPU, 0))
+        table.set_number("requested_cpu", row, requested)
+        table.set_number("owned_cpu", row, owned)
+        table.set_number("cpu_room", row, allocatable - occupied(requested, owned, ratio.hundredths))
+        self._refresh_cores(row, self._ledgers.get(name), deamplified_ceil(allocatable, ratio) - owned)
+        for place, zone in enumerate(facts.zones):
+            taken = account.zones.get(zone.number, _NO_ZONE)
+            room = table.block("zone_cpu")[place, row] - occupied(taken.cpu, taken.owned, ratio.hundredths)
+            table.block("zone_cpu_room")[place, row] = room
+            table.block("zone_memory_free")[place, row] = (
+                table.block("zone_memory")[place, row] - taken.memory
+            )
+
+    def _refresh_cores(self, row: int, ledger: Ledger | None, raw_milli_left: int) -> None:
+        by_amount = max(0, raw_milli_left // _MILLI)
+        free = whole = cores_left = by_amount
+        size = 1
+        if ledger is not None:
+            cores = ledger.topology.cores.values()
+            sizes = {len(core) for core in cores}
+            size = sizes.pop() if len(sizes) == 1 else 1
+            free = min(by_amount, len(ledger.free))
+            whole = sum(len(core) for core in cores if core <= ledger.free)
+            cores_left = sum(not core.isdisjoint(ledger.free) for core in cores)
+        table = self._table
+        table.set_number("free_cpus", row, free)
+        table.set_number("free_whole_cpus", row, whole)
+        table.set_number("free_cores", row, cores_left)
+        table.set_number("core_size", row, size)
+
+    def _fold_ledger(self, facts: NodeFacts, account: NodeAccount) -> None:
+        if facts.topology is None:
+            self._ledgers.pop(facts.name, None)
+            return
+        ledger = Ledger(facts.topology, reserved=facts.reserved)
+        for pod, placement in account.pods.values():
+            ledger = _with_pod(ledger, pod, placement)
+        self._ledgers[facts.name] = ledger
+
+    def _resource_columns(self) -> None:
+        for resource in self._resources:
+            self._table.numbers(f"allocatable/{resource}")
+            self._table.numbers(f"free/{resource}")
+
+    def _view(self) -> ClusterSnapshot:
+        table = self._table
+        numbers, flags, block = table.numbers, table.flags, table.block
+        return ClusterSnapshot(
+            static_version=self._static_version,
+            names=self._names,
+            index=self._index,
+            present=flags("present"),
+            unschedulable=flags("unschedulable"),
+            taint_set=numbers("taint_set"),
+            taint_sets=self._taint_sets,
+            labels=self._labels,
+            allocatable=self._by_resource("allocatable", self._resources),
+            free=self._by_resource("free", self._resources),
+            ratio=numbers("ratio"),
+            ratio_known=flags("ratio_known"),
+            requested_cpu=numbers("requested_cpu"),
+            owned_cpu=numbers("owned_cpu"),
+            cpu_room=numbers("cpu_room"),
+            static_cpu_manager=flags("static_cpu_manager"),
+            topology_known=flags("topology_known"),
+            free_cpus=numbers("free_cpus"),
+            free_whole_cpus=numbers("free_whole_cpus"),
+            free_cores=numbers("free_cores"),
+            core_size=numbers("core_size"),
+            full_cores_only=flags("full_cores_only"),
+            numa_policy=numbers("numa_policy"),
+            zones_known=flags("zones_known"),
+            zone_cpu=block("zone_cpu"),
+            zone_cpu_room=block("zone_cpu_room"),
+            zone_memory=block("zone_memory"),
+            zone_memory_free=block("zone_memory_free"),
+        )
+
+    def _by_resource(self, what: str, resources: Iterable[str]) -> dict[str, Column]:
+        return {resource: self._table.numbers(f"{what}/{resource}") for resource in resources}
+
+
+def _with_pod(ledger: Ledger, pod: PodFacts, placement: Placement) -> Ledger:
+    if not placement.cpus:
+        return ledger.without(pod.key)
+    return ledger.with_claim(pod.key, Claim(placement.cpus, exclusive=EXCLUSIVITY[pod.binding.exclusive]))

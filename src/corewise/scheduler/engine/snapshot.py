@@ -1,0 +1,93 @@
+"""The cluster at one moment: one column of whole numbers for each thing that decisions read of nodes.
+
+Row i of every column is the node ``names[i]``; rows where ``present`` is false are empty. The columns are
+those of the cluster that made the snapshot: it holds until the cluster is changed, and a decision, which is
+made in one go, sees one state. ``copy`` makes one that stays.
+
+What is derived is kept, not computed for each decision:
+
+    free[resource]   = allocatable - requests of the pods
+    cpu_room         = allocatable - occupied(R, A)                  milli-CPU, amplified (occupancy.py)
+    zone_cpu_room    likewise for each NUMA node
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corewise.amplification import Column, Flags
+from corewise.policy.cpu_binding import NumaPolicy
+from corewise.scheduler.engine.labels import LabelColumn
+from corewise.scheduler.engine.nodes import Taint
+
+NUMA_POLICIES = (
+    NumaPolicy.NONE,
+    NumaPolicy.BEST_EFFORT,
+    NumaPolicy.RESTRICTED,
+    NumaPolicy.SINGLE_NUMA_NODE,
+)
+"""The policy that each number of the column ``numa_policy`` stands for; 0 is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSnapshot:
+    """Columns over nodes. ``static_version`` changes with names, labels, taints and cordons, nothing else."""
+
+    static_version: int
+    names: tuple[str, ...] | list[str]
+    index: Mapping[str, int]
+    present: Flags
+    unschedulable: Flags
+    taint_set: Column
+    taint_sets: list[tuple[Taint, ...]]
+    labels: Mapping[str, LabelColumn]
+
+    allocatable: Mapping[str, Column]
+    free: Mapping[str, Column]
+
+    ratio: Column
+    """In hundredths; 100 where the annotation cannot be read."""
+    ratio_known: Flags
+    requested_cpu: Column
+    owned_cpu: Column
+    cpu_room: Column
+    static_cpu_manager: Flags
+
+    topology_known: Flags
+    free_cpus: Column
+    """CPUs that nobody owns; with unknown topology, by the node's raw amount."""
+    free_whole_cpus: Column
+    """Those of them in cores of which nobody owns a thread."""
+    free_cores: Column
+    """Cores with a free thread."""
+    core_size: Column
+    """Threads of a core; 1 where cores differ."""
+    full_cores_only: Flags
+
+    numa_policy: Column
+    zones_known: Flags
+    zone_cpu: Column
+    zone_cpu_room: Column
+    zone_memory: Column
+    zone_memory_free: Column
+
+    @property
+    def size(self) -> int:
+        """How many rows there are, empty ones among them."""
+        return len(self.present)
+
+    def nowhere(self) -> Column:
+        """Return a column of zeros."""
+        return np.zeros(self.size, dtype=np.int64)
+
+    def copy(self) -> ClusterSnapshot:
+        """Return a snapshot that stays as it is when the cluster changes."""
+        return deepcopy(self)
+
+
+Indices = NDArray[np.intp]

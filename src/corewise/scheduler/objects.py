@@ -1,0 +1,143 @@
+"""Nodes, pods and topologies as far as the scheduler reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from corewise.kube.objects import EMPTY, NO_META, NO_RESOURCES, ObjectMeta, ResourceRequirements, Struct, Zone
+from corewise.kube.resources import NODE_RESOURCE_TOPOLOGIES, NODES, PODS, Resource
+
+
+class NodeTaint(Struct, frozen=True):
+    """core/v1 Taint."""
+
+    key: str
+    effect: str
+    value: str = ""
+
+
+class SchedulableNodeSpec(Struct, frozen=True):
+    """core/v1 NodeSpec: what keeps pods away."""
+
+    unschedulable: bool = False
+    taints: tuple[NodeTaint, ...] | None = ()
+
+
+class SchedulableNodeStatus(Struct, frozen=True):
+    """core/v1 NodeStatus, the amounts of it."""
+
+    capacity: Mapping[str, str | int] = EMPTY
+    allocatable: Mapping[str, str | int] = EMPTY
+
+
+class SchedulableNode(Struct, frozen=True):
+    """core/v1 Node."""
+
+    metadata: ObjectMeta = NO_META
+    spec: SchedulableNodeSpec = SchedulableNodeSpec()
+    status: SchedulableNodeStatus = SchedulableNodeStatus()
+
+
+class Topology(Struct, frozen=True):
+    """topology.node.k8s.io/v1alpha1 NodeResourceTopology."""
+
+    metadata: ObjectMeta = NO_META
+    topology_policies: tuple[str, ...] | None = ()
+    zones: tuple[Zone, ...] | None = ()
+
+
+class PlacedContainer(Struct, frozen=True):
+    """core/v1 Container: what it asks for."""
+
+    name: str = ""
+    resources: ResourceRequirements | None = NO_RESOURCES
+    restart_policy: str | None = ""
+
+
+class PodToleration(Struct, frozen=True):
+    """core/v1 Toleration."""
+
+    key: str | None = ""
+    operator: str | None = ""
+    value: str | None = ""
+    effect: str | None = ""
+
+
+class SelectorRequirement(Struct, frozen=True):
+    """core/v1 NodeSelectorRequirement."""
+
+    key: str = ""
+    operator: str = ""
+    values: tuple[str, ...] | None = ()
+
+
+class SelectorTerm(Struct, frozen=True):
+    """core/v1 NodeSelectorTerm."""
+
+    match_expressions: tuple[SelectorRequirement, ...] | None = ()
+    match_fields: tuple[SelectorRequirement, ...] | None = ()
+
+
+class NodeSelector(Struct, frozen=True):
+    """core/v1 NodeSelector."""
+
+    node_selector_terms: tuple[SelectorTerm, ...] | None = ()
+
+
+class NodeAffinity(Struct, frozen=True):
+    """core/v1 NodeAffinity, the part that must hold."""
+
+    required: NodeSelector | None = msgspec.field(
+        default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
+    )
+
+
+class Affinity(Struct, frozen=True):
+    """core/v1 Affinity, the part about nodes."""
+
+    node_affinity: NodeAffinity | None = None
+
+
+class PlacedPodSpec(Struct, frozen=True):
+    """core/v1 PodSpec: what the pod asks for, and where it may go."""
+
+    node_name: str = ""
+    scheduler_name: str = ""
+    containers: tuple[PlacedContainer, ...] = ()
+    init_containers: tuple[PlacedContainer, ...] | None = ()
+    overhead: Mapping[str, str | int] | None = EMPTY
+    resources: ResourceRequirements | None = NO_RESOURCES
+    node_selector: Mapping[str, str] | None = EMPTY
+    affinity: Affinity | None = None
+    tolerations: tuple[PodToleration, ...] | None = ()
+
+
+class GrantedResources(Struct, frozen=True):
+    """core/v1 ContainerStatus: what kubelet has granted, which lags behind while a resize is under way."""
+
+    name: str
+    allocated_resources: Mapping[str, str] | None = EMPTY
+
+
+class PlacedPodStatus(Struct, frozen=True):
+    """core/v1 PodStatus."""
+
+    phase: str = "Pending"
+    qos_class: str = ""
+    container_statuses: tuple[GrantedResources, ...] | None = ()
+    init_container_statuses: tuple[GrantedResources, ...] | None = ()
+
+
+class PlacedPod(Struct, frozen=True):
+    """core/v1 Pod."""
+
+    metadata: ObjectMeta = NO_META
+    spec: PlacedPodSpec = PlacedPodSpec()
+    status: PlacedPodStatus = PlacedPodStatus()
+
+
+SCHEDULABLE_NODES: Resource[SchedulableNode] = NODES.typed(SchedulableNode)
+PLACED_PODS: Resource[PlacedPod] = PODS.typed(PlacedPod)
+TOPOLOGIES: Resource[Topology] = NODE_RESOURCE_TOPOLOGIES.typed(Topology)

@@ -1,0 +1,152 @@
+"""Who owns which CPUs of a node.
+
+| claims, in the order of binding   | owners            | the others                          |
+|-----------------------------------|-------------------|-------------------------------------|
+| none                              | none              | share all                           |
+| 0-3, 4-5                          | both              | share 6-7                           |
+| 0-3, 3-5                          | the first         | the second shares 4-7 with the rest |
+| 0-3, 3-5, 4-5                     | first and third   | nothing of a refused claim is held  |
+| 6-8 of 8 CPUs                     | none              | whole claims only                   |
+| 0-1, of which 0 is reserved       | none              | reserved CPUs stay shared           |
+| 6-7, of which 7 is offline        | runs on 6         | nobody gets 7                       |
+| 7, which is offline               | owns, and shares  | nobody gets 7                       |
+| garbage                           | none              | shares                              |
+| 0-7                               | owns all          | run on all                          |
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.pinning_node import claim, pin_pod
+from corewise.agent.objects import QuotaPod
+from corewise.agent.pinning.division import Division, Ground, divide
+from corewise.policy.reasons import Reason
+from corewise.topology import CPUSet
+
+EIGHT = Ground(CPUSet.parse("0-7"))
+
+
+def claims(*cpus: str) -> list[QuotaPod]:
+    """Pods named a, b, c, bound one after the other."""
+    return [
+        pin_pod(name, claim(each), bound=f"{second:02}")
+        for second, (name, each) in enumerate(zip("abcdef", cpus, strict=False))
+    ]
+
+
+def shown(division: Division) -> dict[str, str]:
+    return {owner.pod.metadata.name: str(owner.online) for owner in division.owners.values()}
+
+
+@pytest.mark.parametrize(
+    ("cpus", "owners", "shared"),
+    [
+        ([], {}, "0-7"),
+        (["0-3", "4-5"], {"a": "0-3", "b": "4-5"}, "6-7"),
+        (["0-3", "3-5"], {"a": "0-3"}, "4-7"),
+        (["0-3", "3-5", "4-5"], {"a": "0-3", "c": "4-5"}, "6-7"),
+        (["6-8"], {}, "0-7"),
+        (["0-7"], {"a": "0-7"}, ""),
+        ([""], {}, "0-7"),
+    ],
+)
+def test_the_earlier_claim_counts_and_counts_whole(
+    cpus: list[str], owners: dict[str, str], shared: str
+) -> None:
+    division = divide(claims(*cpus), EIGHT)
+    assert (shown(division), str(division.shared)) == (owners, shared)
+
+
+@pytest.mark.parametrize(
+    ("cpus", "about", "words"),
+    [
+        (["0-3", "3-5"], "default/b", ("CPUs 3", "pod default/a owns", Reason.CPUS_TAKEN)),
+        (["6-9"], "default/a", ("CPUs 8-9", "this node has not", Reason.CPUS_UNKNOWN)),
+        (["0-7"], "shared pool", ("every CPU", Reason.SHARED_POOL_EMPTY)),
+    ],
+)
+def test_who_is_refused_is_told_why(cpus: list[str], about: str, words: tuple[str, ...]) -> None:
+    problems = divide(claims(*cpus), EIGHT).problems
+    assert list(problems) == [about]
+    assert all(word in problems[about] for word in words)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", '{"cpuset":3}', claim("3-1"), claim("zero"), claim("0-99999")]
+)
+def test_garbage_is_one_pods_problem(text: str) -> None:
+    division = divide([pin_pod("bad", text), pin_pod("good", claim("0-1"))], EIGHT)
+    assert shown(division) == {"good": "0-1"}
+    assert Reason.RESOURCE_STATUS_INVALID in division.problems["default/bad"]
+
+
+def test_what_kubelet_reserves_stays_shared() -> None:
+    division = divide(claims("0-1", "2-3"), Ground(EIGHT.online, reserved=CPUSet.parse("0")))
+    assert (shown(division), str(division.shared)) == ({"b": "2-3"}, "0-1,4-7")
+    assert Reason.CPUS_RESERVED in division.problems["default/a"]
+
+
+def test_a_cpu_that_is_offline_stays_its_owners() -> None:
+    ground = Ground(CPUSet.parse("0-6"), offline=CPUSet.parse("7"))
+    division = divide(claims("6-7"), ground)
+    assert (shown(division), str(division.shared), dict(division.problems)) == ({"a": "6"}, "0-5", {})
+    assert str(division.owned) == "6-7"
+
+
+def test_an_owner_without_any_cpu_online_shares_meanwhile() -> None:
+    ground = Ground(CPUSet.parse("0-6"), offline=CPUSet.parse("7"))
+    division = divide(claims("7", "7"), ground)
+    assert [str(division.cpus_of(f"uid-{name}")) for name in "ab"] == ["0-6", "0-6"]
+    assert Reason.CPUS_OFFLINE in division.problems["default/a"]
+    assert Reason.CPUS_TAKEN in division.problems["default/b"]
+
+
+def test_pods_are_taken_in_the_order_of_binding_then_of_creation_then_of_uid() -> None:
+    pods = [
+        pin_pod("late", claim("0"), bound="09", created="01"),
+        pin_pod("early", claim("0-1"), bound="05", created="04"),
+        pin_pod("unbound", claim("1-2"), created="03"),
+        pin_pod("b", claim("5"), bound="07"),
+        pin_pod("a", claim("5-6"), bound="07"),
+    ]
+    assert shown(divide(pods, EIGHT)) == {"unbound": "1-2", "late": "0", "a": "5-6"}
+
+
+def test_a_pod_that_has_ended_owns_nothing() -> None:
+    ended = pin_pod("a", claim("0-3"))
+    assert not divide([_with_phase(ended, "Succeeded"), _with_phase(ended, "Failed")], EIGHT).owners
+    assert divide([_with_phase(ended, "Pending")], EIGHT).owners
+
+
+def _with_phase(pod: QuotaPod, phase: str) -> QuotaPod:
+    return QuotaPod(pod.metadata, pod.spec, type(pod.status)(phase=phase, qos_class="Burstable"))
+
+
+SETS = st.frozensets(st.integers(0, 11), max_size=5).map(lambda cpus: str(CPUSet(cpus)))
+
+
+@given(
+    st.lists(st.tuples(SETS, st.integers(0, 3)), max_size=6), st.randoms(use_true_random=False), SETS, SETS
+)
+def test_no_cpu_has_two_owners_and_every_cpu_online_has_a_use(
+    stated: list[tuple[str, int]], random: Random, online: str, reserved: str
+) -> None:
+    cpus = CPUSet.parse(online)
+    ground = Ground(cpus, CPUSet.parse("0-9") - cpus, CPUSet.parse(reserved))
+    pods = [
+        pin_pod(f"p{number}", claim(text), bound=f"{second:02}")
+        for number, (text, second) in enumerate(stated)
+    ]
+    division = divide(pods, ground)
+    assert sum(len(owner.cpus) for owner in division.owners.values()) == len(division.owned)
+    assert division.owned & ground.online | division.shared == ground.online
+    assert division.owned.isdisjoint(division.shared)
+    assert division.owned.isdisjoint(ground.reserved)
+    assert division.owned <= ground.online | ground.offline
+    random.shuffle(pods)
+    assert divide(pods, ground) == division

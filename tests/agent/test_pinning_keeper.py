@@ -1,0 +1,272 @@
+"""Pods come to the CPUs that they own or share, stay there, and go back, whatever happens around them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agent.pinning_node import ONLINE, PinNode, claim, pin_pod, problems_of
+from corewise.agent.colocation.offline_pods import PodTable
+from corewise.agent.cpu_manager import NO_POLICY
+from corewise.agent.node_cgroups import NodeCgroups
+from corewise.agent.objects import QuotaPod
+from corewise.agent.pinning import exposing
+from corewise.agent.pinning.keeper import PinKeeper
+from corewise.kernel.cgroups.layout import Version
+from corewise.kernel.cgroups.pods import QOSClass
+from corewise.kernel.settings.writer import SettingWriter
+from corewise.kernel.writing.journal import MemoryLog
+from corewise.policy import metrics
+from corewise.policy.reasons import Reason
+from corewise.prometheus.exposition import Exposition
+
+OWNER = pin_pod("owner", claim("0-3"), bound="01", qos="Guaranteed")
+SECOND = pin_pod("second", claim("4-5"), bound="02", qos="Guaranteed")
+WEB = pin_pod("web")
+OFFLINE = pin_pod("offline", qos="BestEffort")
+EVERYBODY = (OWNER, SECOND, WEB, OFFLINE)
+
+
+@pytest.fixture(params=Version)
+def node(request: pytest.FixtureRequest, tmp_path: Path) -> PinNode:
+    node = PinNode(tmp_path, request.param)
+    node.start(*EVERYBODY)
+    return node
+
+
+def named(pods: tuple[QuotaPod, ...], *sets: str) -> dict[str, str]:
+    return {pod.name: cpus for pod, cpus in zip(pods, sets, strict=True)}
+
+
+def test_owners_run_on_their_own_cpus_and_all_others_on_what_is_left(node: PinNode) -> None:
+    assert node.cycle(*EVERYBODY).problems == {}
+    assert node.everything(EVERYBODY) == named(EVERYBODY, "0-3", "4-5", "6-7", "6-7")
+
+
+def test_the_cgroups_above_pods_are_kubelets(node: PinNode) -> None:
+    node.cycle(*EVERYBODY)
+    above = {node.cpus(node.machine.names.qos(qos)) for qos in QOSClass}
+    assert above == {node.kubelets}
+
+
+def test_a_node_without_owners_is_not_even_looked_at(node: PinNode) -> None:
+    (node.root / ONLINE).unlink()
+    cycle = node.cycle(WEB, OFFLINE, pin_pod("plain", "{}"))
+    assert (cycle.written, cycle.problems) == ([], {})
+
+
+def test_nothing_is_written_where_nothing_has_changed(node: PinNode) -> None:
+    assert node.cycle(*EVERYBODY).written
+    node.restart()
+    for _ in range(3):
+        assert not node.cycle(*EVERYBODY).written
+
+
+def test_the_shared_pool_grows_as_owners_go_and_with_the_last_everything_goes_back(node: PinNode) -> None:
+    node.cycle(*EVERYBODY)
+    node.cycle(SECOND, WEB, OFFLINE)
+    assert node.everything(EVERYBODY) == named(EVERYBODY, node.kubelets, "4-5", "0-3,6-7", "0-3,6-7")
+    node.cycle(WEB, OFFLINE)
+    assert set(node.everything(EVERYBODY).values()) == {node.kubelets}
+    assert not node.local.cgroups.find().settings.held
+
+
+def test_an_annotation_that_goes_gives_the_cpus_back(node: PinNode) -> None:
+    node.cycle(*EVERYBODY)
+    node.cycle(pin_pod("owner", qos="Guaranteed"), SECOND, WEB, OFFLINE)
+    assert node.everything(EVERYBODY) == named(EVERYBODY, "0-3,6-7", "4-5", "0-3,6-7", "0-3,6-7")
+
+
+def test_a_cgroup_that_is_gone_is_forgotten(node: PinNode) -> None:
+    node.cycle(*EVERYBODY)
+    node.remove(node.cgroup(OWNER))
+    cycle = node.cycle(SECOND, WEB, OFFLINE)
+    assert cycle.problems == {}
+    assert node.everything([SECOND, WEB]) == named((SECOND, WEB), "4-5", "0-3,6-7")
+
+
+@pytest.mark.parametrize("of", [OWNER, WEB], ids=["owner", "sharing pod"])
+def test_a_container_that_starts_anew_gets_its_pods_cpus_and_gives_back_what_the_pod_does(
+    node: PinNode, of: QuotaPod
+) -> None:
+    node.cycle(*EVERYBODY)
+    anew = f"{node.cgroup(of)}/cri-containerd-anew.scope"
+    node.remove(node.cgroup(of, "a"))
+    node.make(anew)
+    node.cycle(*EVERYBODY)
+    assert node.cpus(anew) == ("0-3" if of is OWNER else "6-7")
+    node.restart()
+    node.cycle(*EVERYBODY)
+    node.cycle(WEB, OFFLINE)
+    assert node.cpus(anew) == node.kubelets
+
+
+def test_what_somebody_else_writes_is_put_right_and_counted(node: PinNode) -> None:
+    node.cycle(*EVERYBODY)
+    node.files.write(node.cgroup(OWNER, "a"), "cpuset.cpus", "0-1")
+    assert node.cycle(*EVERYBODY).drifted == [f"{node.cgroup(OWNER, 'a')}/cpuset.cpus"]
+    assert node.sets_of(OWNER) == {"0-3"}
+
+
+DEEP = '{"x":' + "[" * 100_000 + "]" * 100_000 + "}"
+
+
+@pytest.mark.parametrize("bad", ["{", claim("3-4"), claim("9"), claim("zero"), pytest.param(DEEP, id="deep")])
+def test_a_bad_claim_leaves_its_pod_on_the_shared_cpus_and_the_others_alone(node: PinNode, bad: str) -> None:
+    worse = pin_pod("worse", bad, bound="09", qos="Guaranteed")
+    node.start(worse)
+    pods = (*EVERYBODY, worse)
+    cycle = node.cycle(*pods)
+    assert list(cycle.problems) == [worse.name]
+    assert "shares CPUs" in cycle.problems[worse.name]
+    assert node.everything(pods) == named(pods, "0-3", "4-5", "6-7", "6-7", "6-7")
+    assert node.local.complaints.count("CPU sets") == 1
+    node.cycle(*EVERYBODY)
+    assert node.local.complaints.count("CPU sets") == 0
+
+
+def test_a_refused_claim_is_fulfilled_when_the_earlier_one_goes(node: PinNode) -> None:
+    rival = pin_pod("rival", claim("2-3"), bound="08")
+    node.start(rival)
+    cycle = node.cycle(*EVERYBODY, rival)
+    assert all(Reason.CPUS_TAKEN in each for each in problems_of(cycle, "rival"))
+    assert node.sets_of(rival) == {"6-7"}
+    assert not node.cycle(SECOND, WEB, OFFLINE, rival).problems
+    assert (node.sets_of(rival), node.sets_of(WEB)) == ({"2-3"}, {"0-1,6-7"})
+
+
+def test_if_every_cpu_is_owned_the_others_run_as_kubelet_has_it(node: PinNode) -> None:
+    node.cycle(*EVERYBODY)
+    rest = pin_pod("rest", claim("6-7"), bound="03")
+    node.start(rest)
+    cycle = node.cycle(*EVERYBODY, rest)
+    assert Reason.SHARED_POOL_EMPTY in cycle.problems["shared pool"]
+    assert node.everything(EVERYBODY) == named(EVERYBODY, "0-3", "4-5", node.kubelets, node.kubelets)
+
+
+def test_cpus_that_go_offline_are_left_and_come_back(node: PinNode) -> None:
+    node.cycle(*EVERYBODY)
+    node.put(ONLINE, "0-2,4-6")
+    node.cycle(*EVERYBODY)
+    assert node.everything(EVERYBODY) == named(EVERYBODY, "0-2", "4-5", "6", "6")
+    node.put(ONLINE, "0-7")
+    node.cycle(*EVERYBODY)
+    assert node.everything(EVERYBODY) == named(EVERYBODY, "0-3", "4-5", "6-7", "6-7")
+
+
+@pytest.mark.parametrize("text", ["nonsense", ""])
+def test_a_node_that_does_not_tell_its_cpus_is_left_as_it_is(node: PinNode, text: str) -> None:
+    node.cycle(*EVERYBODY)
+    node.put(ONLINE, text)
+    cycle = node.cycle(SECOND, WEB, OFFLINE)
+    assert cycle.problems
+    assert not cycle.written
+    assert node.sets_of(WEB) == {"6-7"}
+
+
+def test_where_kubelet_keeps_cpu_sets_itself_nothing_is_written_and_claims_are_problems(
+    node: PinNode,
+) -> None:
+    node.kubelet("static", **{"uid-web": "0-1"})
+    cycle = node.cycle(*EVERYBODY)
+    assert not cycle.written
+    refused = problems_of(cycle, "owner", "second")
+    assert all(Reason.CPUS_MANAGED_BY_KUBELET in each for each in refused)
+    assert len(cycle.problems) == len(refused)
+
+
+def test_when_kubelet_begins_to_keep_cpu_sets_what_was_set_goes_back(node: PinNode) -> None:
+    node.cycle(*EVERYBODY)
+    node.kubelet("static")
+    node.cycle(*EVERYBODY)
+    assert set(node.everything(EVERYBODY).values()) == {node.kubelets}
+    assert not node.cycle(*EVERYBODY).written
+    node.kubelet("none")
+    node.cycle(*EVERYBODY)
+    assert node.sets_of(OWNER) == {"0-3"}
+
+
+def test_while_it_is_not_known_who_keeps_cpu_sets_everything_stays(node: PinNode) -> None:
+    node.cycle(*EVERYBODY)
+    node.put("var/lib/kubelet/cpu_manager_state", "nonsense")
+    node.restart()
+    cycle = node.cycle(SECOND, WEB, OFFLINE)
+    assert (cycle.written, list(cycle.problems)) == ([], ["kubelet's CPU manager"])
+    assert node.everything(EVERYBODY) == named(EVERYBODY, "0-3", "4-5", "6-7", "6-7")
+
+
+def test_cpus_that_kubelet_reserves_are_nobodys(node: PinNode) -> None:
+    node.kubelet_config("kind: KubeletConfiguration\nreservedSystemCPUs: 0,5\n")
+    cycle = node.cycle(*EVERYBODY)
+    assert all(Reason.CPUS_RESERVED in each for each in problems_of(cycle, "owner", "second"))
+    assert set(node.everything(EVERYBODY).values()) == {node.kubelets}
+
+
+@pytest.mark.parametrize("text", ["[", "- 1", "reservedSystemCPUs: x"])
+def test_a_configuration_that_cannot_be_read_changes_nothing(node: PinNode, text: str) -> None:
+    node.kubelet_config("reservedSystemCPUs: 0\n")
+    node.cycle(*EVERYBODY)
+    node.kubelet_config(text)
+    cycle = node.cycle(*EVERYBODY)
+    assert any("config.yaml" in each for each in cycle.problems)
+    assert (node.sets_of(OWNER), node.sets_of(SECOND)) == ({"0-3,6-7"}, {"4-5"})
+
+
+def test_pods_are_placed_within_what_kubelets_cgroup_has(node: PinNode) -> None:
+    file = "cpuset.cpus" if node.version is Version.V1 else "cpuset.cpus.effective"
+    base = node.root / "sys/fs/cgroup"
+    kubepods = (base / "cpuset" if node.version is Version.V1 else base) / node.machine.names.kubepods[1:]
+    for cgroup in sorted((path for path in kubepods.rglob("*") if path.is_dir()), reverse=True):
+        (cgroup / file).write_text("0-6\n")
+    (kubepods / file).write_text("0-6\n")
+    beyond = pin_pod("beyond", claim("6-7"), bound="09")
+    cycle = node.cycle(*EVERYBODY, beyond)
+    assert Reason.CPUS_UNKNOWN in cycle.problems[beyond.name]
+    assert node.everything(EVERYBODY) == named(EVERYBODY, "0-3", "4-5", "6", "6")
+
+
+def test_the_journal_alone_puts_everything_back(node: PinNode) -> None:
+    node.cycle(*EVERYBODY)
+    report = SettingWriter(node.files, node.log, now=lambda: 0.0).restore()
+    assert not report.failed
+    assert set(node.everything(EVERYBODY).values()) == {node.kubelets}
+
+
+def test_the_metrics_tell_who_owns_and_what_is_shared(node: PinNode) -> None:
+    node.cycle(*EVERYBODY, pin_pod("bad", "{"))
+    exposition = Exposition(metrics.exported_by(metrics.AGENT))
+    exposing.publish(node.local, exposition)
+    text = exposition.text().decode()
+    for metric, value in {
+        metrics.PINNING_PODS: 2,
+        metrics.PINNING_OWNED: 6,
+        metrics.PINNING_SHARED: 2,
+        metrics.PINNING_FAILING: 1,
+        metrics.SETTING_WRITES: 12,
+        metrics.SETTING_DRIFTS: 0,
+        metrics.SETTING_ERRORS: 0,
+    }.items():
+        assert f"\n{metric.name} {value}.0\n" in text
+
+
+def test_where_kubelet_has_no_cgroups_yet_only_claims_are_a_problem(node: PinNode, tmp_path: Path) -> None:
+    empty = PinKeeper(NodeCgroups(tmp_path / "empty", "/", MemoryLog(), now=lambda: 0.0), node.root)
+    assert empty.cycle([WEB], NO_POLICY).problems == {}
+    assert len(empty.cycle([OWNER], NO_POLICY).problems) == 1
+
+
+def test_a_file_that_cannot_be_written_is_told_and_the_others_go_on(node: PinNode) -> None:
+    cgroup = node.mortal.read_only = node.cgroup(WEB, "a")
+    cycle = node.cycle(*EVERYBODY)
+    assert f"{cgroup}/cpuset.cpus" in cycle.problems
+    assert all(file.startswith(node.cgroup(WEB)) for file in cycle.problems)
+    assert (node.sets_of(OWNER), node.sets_of(OFFLINE)) == ({"0-3"}, {"6-7"})
+    node.mortal.read_only = ""
+    assert node.cycle(*EVERYBODY).problems == {}
+    assert node.sets_of(WEB) == {"6-7"}
+
+
+def test_an_annotation_that_no_reader_can_follow_owns_nothing_for_oversubscription(node: PinNode) -> None:
+    sorted_out = PodTable().sort([pin_pod("deep", DEEP)], node.machine.names, NO_POLICY)
+    assert sorted_out.pinned == []

@@ -1,0 +1,214 @@
+"""The vectors of the design, through the engine: what fits a node, and what a refusal says.
+
+A node of 32 CPUs at ratio 2.00 offers 64:
+
+    bound          asked            verdict
+    cpuset 32      cpuset 32        refused
+    cpuset 32      share 32         refused
+    share 32       share 32         fits
+    share 32       cpuset 32        refused
+    -              cpuset 33        refused: the machine has 32
+    whatever       share 0          fits
+    static kubelet: Guaranteed pods with whole CPUs are CPUSet pods there, CPUShare pods elsewhere
+
+Zones of 16 CPUs at ratio 1.50 under SingleNUMANode: share 14, then cpuset 8 goes to the other zone, and with
+one zone nowhere.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from corewise.policy.cpu_binding import BindPolicy, CPUBinding, NumaPolicy, SpecProblem
+from corewise.policy.reasons import Reason
+from corewise.scheduler.engine import (
+    ChosenNode,
+    Cluster,
+    NodeFacts,
+    Placement,
+    PodFacts,
+    Refused,
+    explain_node,
+    explain_pod,
+)
+from corewise.topology import CPUSet
+from scheduler.scenes import bind, cluster_of, cpuset, decide, engine, node, numa_node, share, static
+
+FULL, SPREAD = BindPolicy.FULL_PCPUS, BindPolicy.SPREAD_BY_PCPUS
+SINGLE, RESTRICTED, BEST = NumaPolicy.SINGLE_NUMA_NODE, NumaPolicy.RESTRICTED, NumaPolicy.BEST_EFFORT
+
+
+def reasons(cluster: Cluster, pod: PodFacts) -> list[Reason]:
+    return [cause.reason for cause in decide(cluster, pod).counts()]
+
+
+@pytest.mark.parametrize(
+    ("bound", "asked", "fits"),
+    [
+        (cpuset("a", 32), cpuset("b", 32), False),
+        (cpuset("a", 32), share("b", 32), False),
+        (share("a", 32), share("b", 32), True),
+        (share("a", 32), cpuset("b", 32), False),
+        (share("a", 0.001), cpuset("b", 32), False),
+        (share("a", 0), cpuset("b", 32), True),
+        (cpuset("a", 16), share("b", 32), True),
+        (cpuset("a", 16), share("b", 32.001), False),
+        (cpuset("a", 16), cpuset("b", 16), True),
+        (cpuset("a", 32), share("b", 0), True),
+    ],
+)
+def test_on_32_cpus_at_ratio_2(bound: PodFacts, asked: PodFacts, fits: bool) -> None:
+    cluster = cluster_of(node("n", 32, "2.00"))
+    assert isinstance(bind(cluster, bound), Placement)
+    assert (decide(cluster, asked).node == "n") is fits
+
+
+def test_a_pod_that_would_own_more_cpus_than_the_machine_has_is_refused_for_that() -> None:
+    assert Reason.NOT_ENOUGH_CPUS in reasons(cluster_of(node("n", 32, "2.00")), cpuset("a", 33))
+
+
+def test_what_a_pod_owns_by_a_static_cpu_manager_counts_on_nodes_that_run_one() -> None:
+    plain, managed = node("plain", 32, "2.00"), node("managed", 32, "2.00", static_cpu_manager=True)
+    for bound in (share("a", 32), static("a", 32)):
+        assert isinstance(bind(cluster_of(plain), bound), Placement)
+    cluster = cluster_of(managed)
+    cluster.put_pod(static("a", 16), Placement("managed"))
+    assert decide(cluster, share("b", 32)).node == "managed"
+    assert decide(cluster, share("b", 33)).node is None
+    cluster.put_node(node("managed", 32, "2.00"))
+    assert decide(cluster, share("b", 48)).node == "managed"
+
+
+def test_a_pod_bound_without_cpus_while_the_gate_was_away_counts_by_its_request() -> None:
+    cluster = cluster_of(node("n", 32, "2.00"))
+    cluster.put_pod(cpuset("a", 16), Placement("n"))
+    assert decide(cluster, share("b", 33)).node is None
+    cluster.put_pod(cpuset("a", 16), Placement("n", CPUSet.parse("0-15")))
+    assert decide(cluster, share("b", 33)).node is None
+    assert decide(cluster, share("b", 32)).node == "n"
+
+
+def test_a_cpu_that_two_pods_name_counts_once() -> None:
+    cluster = cluster_of(node("n", 32, "2.00"))
+    for key in "ab":
+        cluster.put_pod(cpuset(key, 16), Placement("n", CPUSet.parse("0-15")))
+    assert cluster.snapshot().owned_cpu.tolist() == [16_000]
+    ledger = cluster.ledger("n")
+    assert ledger is not None
+    assert [conflict.owner for conflict in ledger.conflicts] == ["b"]
+
+
+def test_a_ratio_that_cannot_be_read_keeps_cpuset_pods_away_and_amplifies_nothing_for_others() -> None:
+    cluster = cluster_of(NodeFacts("n", {"cpu": 32_000, "memory": 1, "pods": 9}, ratio=None))
+    assert reasons(cluster, cpuset("a", 4)) == [Reason.AMPLIFICATION_RATIO_INVALID]
+    assert decide(cluster, share("a", 32)).node == "n"
+
+
+def test_a_cpuset_pod_needs_a_node_that_states_its_cpus() -> None:
+    cluster = cluster_of(node("n", 32, topology=None))
+    assert reasons(cluster, cpuset("a", 4)) == [Reason.CPU_TOPOLOGY_UNKNOWN]
+    assert decide(cluster, share("a", 4)).node == "n"
+
+
+def test_a_pod_with_a_problem_fits_nowhere_and_is_told_why() -> None:
+    problem = SpecProblem(Reason.CPUS_NOT_INTEGER, "the requested CPUs must be integer, not 2.5")
+    decision = decide(cluster_of(node("n", 32)), PodFacts("a", {"cpu": 2500}, problem=problem))
+    assert decision.node is None
+    assert explain_pod(decision).headline == (
+        "0/1 nodes are available: 1 the requested CPUs must be integer, not 2.5"
+    )
+
+
+def test_a_required_shape_must_be_there() -> None:
+    cluster = cluster_of(node("n", 8))
+    full, spread = CPUBinding(FULL, required=True), CPUBinding(SPREAD, required=True)
+    assert reasons(cluster, cpuset("a", 3, full)) == [Reason.NOT_WHOLE_CORES]
+    assert reasons(cluster, cpuset("a", 5, spread)) == [Reason.NOT_ENOUGH_CORES]
+    assert isinstance(bind(cluster, cpuset("a", 4, spread)), Placement)
+    assert reasons(cluster, cpuset("b", 2, full)) == [Reason.NOT_WHOLE_CORES]
+    assert decide(cluster, cpuset("b", 2)).node == "n"
+
+
+def test_a_node_that_gives_whole_cores_only_refuses_single_threads() -> None:
+    cluster = cluster_of(node("n", 8, full_cores_only=True))
+    assert reasons(cluster, cpuset("a", 3)) == [Reason.NOT_WHOLE_CORES]
+    assert reasons(cluster, cpuset("a", 2, CPUBinding(SPREAD, required=True))) == [
+        Reason.BIND_POLICY_CONFLICT
+    ]
+    assert bind(cluster, cpuset("a", 2, CPUBinding(SPREAD))) == Placement("n", CPUSet.parse("0,4"))
+
+
+def test_the_pods_own_request_counts_amplified_in_its_zone() -> None:
+    cluster = cluster_of(numa_node("n", 16, 1, "1.50", SINGLE))
+    assert isinstance(bind(cluster, share("a", 14)), Placement)
+    assert Reason.AMPLIFIED_CPU_INSUFFICIENT in reasons(cluster, cpuset("b", 8))
+    two = cluster_of(numa_node("n", 16, 2, "1.50", SINGLE))
+    assert bind(two, share("a", 14)) == Placement("n", zones={0: {"cpu": 14_000}})
+    placed = bind(two, cpuset("b", 8))
+    assert isinstance(placed, Placement)
+    assert placed.zones == {1: {"cpu": 8_000}}
+    assert reasons(two, cpuset("c", 9)) == [Reason.NUMA_NOT_ALIGNED]
+
+
+@pytest.mark.parametrize(
+    ("policy", "cpus", "zones"),
+    [
+        (SINGLE, 20, None),
+        (RESTRICTED, 20, {0: {"cpu": 16_000}, 1: {"cpu": 4_000}}),
+        (BEST, 20, {0: {"cpu": 16_000}, 1: {"cpu": 4_000}}),
+        (SINGLE, 16, {0: {"cpu": 16_000}}),
+        (NumaPolicy.NONE, 20, {}),
+    ],
+)
+def test_a_pod_larger_than_a_zone(
+    policy: NumaPolicy, cpus: int, zones: dict[int, dict[str, int]] | None
+) -> None:
+    placed = bind(cluster_of(numa_node("n", 16, 2, policy=policy)), share("a", cpus))
+    assert placed == (None if zones is None else Placement("n", zones=zones))
+
+
+def test_a_pod_and_a_node_with_different_numa_policies_do_not_suit_each_other() -> None:
+    cluster = cluster_of(numa_node("n", 16, 2, policy=RESTRICTED))
+    assert reasons(cluster, share("a", 1, numa_policy=SINGLE)) == [Reason.NUMA_POLICY_CONFLICT]
+    assert decide(cluster, share("a", 1, numa_policy=RESTRICTED)).node == "n"
+    assert decide(cluster, share("a", 1, numa_policy=NumaPolicy.NONE)).node == "n"
+    plain = cluster_of(numa_node("n", 16, 2))
+    assert reasons(plain, share("a", 17, numa_policy=SINGLE)) == [Reason.NUMA_NOT_ALIGNED]
+
+
+def test_a_numa_policy_on_a_node_without_usable_zones_refuses_it() -> None:
+    cluster = cluster_of(node("n", 16, numa_policy=SINGLE))
+    assert reasons(cluster, share("a", 1)) == [Reason.NUMA_ZONES_UNUSABLE]
+    assert decide(cluster, PodFacts("b")).node == "n"
+
+
+def test_memory_must_lie_in_the_same_zone() -> None:
+    cluster = cluster_of(numa_node("n", 16, 2, policy=SINGLE))
+    assert isinstance(bind(cluster, share("a", 12, memory=100)), Placement)
+    assert reasons(cluster, share("b", 2, memory=129)) == [Reason.NUMA_NOT_ALIGNED]
+    placed = bind(cluster, share("c", 2, memory=30))
+    assert isinstance(placed, Placement)
+    assert set(placed.zones) == {1}
+
+
+def test_a_node_whose_cpus_were_taken_since_the_decision_refuses_at_reserve() -> None:
+    cluster = cluster_of(node("n", 4))
+    pod = cpuset("a", 3)
+    decision = decide(cluster, pod)
+    assert decision.node == "n"
+    cluster.put_pod(cpuset("b", 2), Placement("n", CPUSet.parse("0-1")))
+    chosen = ChosenNode(cluster.nodes["n"], decision.row, cluster.ledger("n"), cluster.snapshot())
+    refused = engine().reserve(pod, chosen)
+    assert isinstance(refused, Refused)
+    assert (refused.plugin, refused.reason) == ("CPUPlacement", Reason.NOT_ENOUGH_CPUS)
+
+
+def test_a_refusal_tells_its_numbers() -> None:
+    cluster = cluster_of(node("n", 32, "2.00"))
+    bind(cluster, share("a", 40))
+    decision = decide(cluster, cpuset("b", 16))
+    (verdict,) = [each for each in explain_node(decision, 0).verdicts if each.reason]
+    assert verdict.message == (
+        "needs 32 amplified CPUs (16 requested, of which 16 owned, ratio 2.00), 24 of 64 are left"
+    )
+    assert verdict.inputs["free_cpus"] == 32

@@ -1,0 +1,223 @@
+"""Everything but CPUs that makes a node suit a pod: names, cordons, taints, labels, resources; and scores.
+
+Taints and tolerations
+    NoSchedule, NoExecute     keep away who does not tolerate them
+    PreferNoSchedule          keeps nobody away
+    key with Exists           tolerates every value;   no key with Exists tolerates everything
+    effect given              tolerates that effect alone
+
+Affinity
+    terms are alternatives, requirements of a term must all hold, an empty term matches nothing
+    Gt and Lt compare whole numbers, and hold for nothing else
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from corewise.policy.reasons import Reason
+from corewise.scheduler.engine import (
+    Allocation,
+    AllocationScore,
+    Cluster,
+    ClusterSnapshot,
+    Constraints,
+    Engine,
+    NodeFacts,
+    NodeRequirement,
+    Placement,
+    PodFacts,
+    ResourceFit,
+    Taint,
+    Toleration,
+    Weighted,
+    explain_pod,
+)
+from scheduler.scenes import GIB, bind, cluster_of, cpuset, decide, node, share
+
+GPU = Taint("gpu", "NoSchedule", "a100")
+
+
+def suits(constraints: Constraints, **facts: Any) -> bool:
+    return decide(cluster_of(node("n", 8, **facts)), share("a", 1, constraints=constraints)).node == "n"
+
+
+@pytest.mark.parametrize(
+    ("toleration", "tolerated"),
+    [
+        (Toleration("gpu", "Equal", "a100"), True),
+        (Toleration("gpu", "Equal", "a100", "NoSchedule"), True),
+        (Toleration("gpu", "Exists"), True),
+        (Toleration("", "Exists"), True),
+        (Toleration("gpu", "Equal", "h100"), False),
+        (Toleration("gpu", "Exists", effect="NoExecute"), False),
+        (Toleration("cpu", "Exists"), False),
+        (Toleration("", "Equal", "a100"), False),
+    ],
+)
+def test_a_taint_keeps_away_who_does_not_tolerate_it(toleration: Toleration, tolerated: bool) -> None:
+    assert suits(Constraints(tolerations=(toleration,)), taints=(GPU,)) is tolerated
+
+
+def test_every_taint_must_be_tolerated_but_preferences_need_not() -> None:
+    both = (GPU, Taint("x", "NoExecute"))
+    assert not suits(Constraints(tolerations=(Toleration("gpu", "Exists"),)), taints=both)
+    assert suits(Constraints(), taints=(Taint("slow", "PreferNoSchedule"),))
+
+
+def test_a_cordoned_node_takes_only_pods_that_tolerate_that() -> None:
+    assert not suits(Constraints(), unschedulable=True)
+    cordon = Toleration("node.kubernetes.io/unschedulable", "Exists")
+    assert suits(Constraints(tolerations=(cordon,)), unschedulable=True)
+
+
+def test_a_pod_that_names_a_node_goes_there_or_nowhere() -> None:
+    assert suits(Constraints(node_name="n"))
+    assert not suits(Constraints(node_name="other"))
+
+
+def requirement(operator: str, *values: str, key: str = "zone") -> NodeRequirement:
+    return NodeRequirement(key, operator, values)
+
+
+@pytest.mark.parametrize(
+    ("given", "holds"),
+    [
+        (requirement("In", "a", "b"), True),
+        (requirement("In", "b"), False),
+        (requirement("In"), False),
+        (requirement("NotIn", "b"), True),
+        (requirement("NotIn", "a"), False),
+        (requirement("NotIn", "a", key="none"), True),
+        (requirement("Exists"), True),
+        (requirement("Exists", key="none"), False),
+        (requirement("DoesNotExist"), False),
+        (requirement("DoesNotExist", key="none"), True),
+        (requirement("Gt", "6", key="cores"), True),
+        (requirement("Gt", "7", key="cores"), False),
+        (requirement("Lt", "8", key="cores"), True),
+        (requirement("Lt", "x", key="cores"), False),
+        (requirement("Gt", "1", key="zone"), False),
+        (requirement("Gt", "1", key="none"), False),
+        (requirement("Nonsense", "a"), False),
+        (NodeRequirement("metadata.name", "In", ("n", "m"), field=True), True),
+        (NodeRequirement("metadata.name", "In", ("m",), field=True), False),
+        (NodeRequirement("metadata.name", "NotIn", ("n",), field=True), False),
+    ],
+)
+def test_a_requirement_holds_for_these_labels(given: NodeRequirement, holds: bool) -> None:
+    labels = {"zone": "a", "cores": "7"}
+    assert suits(Constraints(selector=(given,)), labels=labels) is holds
+    assert suits(Constraints(affinity=((given,),)), labels=labels) is holds
+
+
+def test_terms_are_alternatives_and_an_empty_one_matches_nothing() -> None:
+    yes, no = requirement("Exists"), requirement("DoesNotExist")
+    labels = {"zone": "a"}
+    assert suits(Constraints(affinity=((no,), (yes,))), labels=labels)
+    assert not suits(Constraints(affinity=((no, yes),)), labels=labels)
+    assert not suits(Constraints(affinity=((),)), labels=labels)
+    assert not suits(Constraints(affinity=()), labels=labels)
+    assert suits(Constraints(affinity=None), labels=labels)
+
+
+def test_a_change_of_labels_or_taints_counts_at_once() -> None:
+    cluster = cluster_of(node("n", 8, labels={"zone": "a"}))
+    pod = share("a", 1, constraints=Constraints(selector=(requirement("In", "a"),)))
+    engine = decide(cluster, pod)
+    assert engine.node == "n"
+    cluster.put_node(node("n", 8, labels={"zone": "b"}))
+    assert decide(cluster, pod).node is None
+    cluster.put_node(node("n", 8, labels={"zone": "a"}, taints=(GPU,)))
+    assert decide(cluster, pod).node is None
+    cluster.put_node(node("m", 8, labels={"zone": "a", "new": "key"}))
+    assert decide(cluster, pod).node == "m"
+
+
+def test_every_resource_and_the_number_of_pods_must_suffice() -> None:
+    facts = NodeFacts("n", {"cpu": 4000, "memory": 8 * GIB, "pods": 2, "gpu": 1})
+    cluster = cluster_of(facts)
+    assert decide(cluster, PodFacts("a", {"gpu": 1, "cpu": 4000})).node == "n"
+    refused = {
+        "Insufficient cpu": PodFacts("a", {"cpu": 4001}),
+        "Insufficient memory": PodFacts("a", {"memory": 9 * GIB}),
+        "Insufficient gpu": PodFacts("a", {"gpu": 2}),
+        "Insufficient fpga": PodFacts("a", {"fpga": 1}),
+    }
+    for summary, pod in refused.items():
+        assert [cause.summary for cause in decide(cluster, pod).counts()] == [summary]
+    for key in "xy":
+        cluster.put_pod(PodFacts(key), Placement("n"))
+    assert [cause.summary for cause in decide(cluster, PodFacts("a")).counts()] == ["Too many pods"]
+
+
+def test_amounts_that_no_machine_has_fit_nowhere_and_break_nothing() -> None:
+    cluster = cluster_of(NodeFacts("n", {"cpu": 2**80, "memory": 2**80, "pods": 110}))
+    assert decide(cluster, PodFacts("a", {"cpu": 2**62})).node is None
+    assert decide(cluster, PodFacts("a", {"cpu": 1000})).node == "n"
+
+
+def test_the_node_with_the_largest_share_left_is_chosen_or_with_the_smallest() -> None:
+    cluster = cluster_of(node("small", 8), node("large", 64))
+    bind(cluster, share("a", 40, constraints=Constraints(node_name="large")))
+    least = Engine((ResourceFit(),), (Weighted(AllocationScore(Allocation.LEAST)),))
+    most = Engine((ResourceFit(),), (Weighted(AllocationScore(Allocation.MOST)),))
+    pod = share("b", 1)
+    assert least.decide(pod, cluster.snapshot()).node == "small"
+    assert most.decide(pod, cluster.snapshot()).node == "large"
+
+
+def test_owned_cpus_count_amplified_in_scores() -> None:
+    cluster = cluster_of(node("n", 32, "2.00", memory=0), node("m", 32, "1.00", memory=0))
+    decision = decide(cluster, cpuset("a", 16))
+    by_name = dict(zip(decision.names, decision.total.tolist(), strict=True))
+    assert by_name == {"n": 25, "m": 25}
+    assert dict(zip(decision.names, decide(cluster, share("a", 16)).total.tolist(), strict=True)) == {
+        "n": 37,
+        "m": 25,
+    }
+
+
+def test_scores_are_weighed_prepared_and_of_equal_nodes_the_first_is_chosen() -> None:
+    class Named:
+        name = "Named"
+
+        def pre_score(self, pod: PodFacts, snapshot: ClusterSnapshot, feasible: np.ndarray) -> object:
+            return int(feasible.sum())
+
+        def score(self, pod: PodFacts, snapshot: ClusterSnapshot, prepared: object) -> np.ndarray:
+            return np.array([prepared if name == "b" else 0 for name in snapshot.names], dtype=np.int64)
+
+    cluster = cluster_of(node("a", 8), node("b", 8), node("c", 8))
+    named = Named()
+    engine = Engine((), (Weighted(named, 10, named), Weighted(AllocationScore())))
+    decision = engine.decide(share("p", 1), cluster.snapshot())
+    assert decision.node == "b"
+    assert decision.scores["Named"].tolist() == [0, 3, 0]
+    assert decision.total[1] - decision.total[0] == 30
+    assert Engine().decide(share("p", 1), cluster.snapshot()).node == "a"
+
+
+def test_the_sum_of_refusals_counts_each_node_once_by_its_first_plugin() -> None:
+    cluster = cluster_of(
+        node("tainted", 1, taints=(GPU,)), node("small", 1), node("smaller", 1), node("good", 8)
+    )
+    told = explain_pod(decide(cluster, share("ns/p", 4)))
+    assert (told.node, told.asked, told.feasible) == ("good", 4, 1)
+    assert told.best == (("good", 75),)
+    assert [(each.nodes, each.reason) for each in told.refusals] == [
+        (2, Reason.RESOURCE_INSUFFICIENT),
+        (1, Reason.TAINT_NOT_TOLERATED),
+    ]
+    assert told.headline == "ns/p goes to good: 1 of 4 nodes suit it"
+    nowhere = explain_pod(decide(cluster, share("ns/p", 9)))
+    assert nowhere.headline == (
+        "0/4 nodes are available: 3 Insufficient cpu, 1 node has the untolerated taint {gpu: a100}"
+    )
+    assert nowhere.refusals[0].message == "requests 9000 of cpu, 1000 is left"
+    assert explain_pod(decide(Cluster(), share("ns/p", 1))).headline == (
+        "0/0 nodes are available: there are no nodes"
+    )
