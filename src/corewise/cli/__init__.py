@@ -27,6 +27,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "audit": ("corewise.cli.audit", "Show what was written to this node's cgroups, and why."),
     "topology": ("corewise.cli.topology", "Show what this machine is made of, from sockets to CPUs."),
     "calibrate": ("corewise.cli.calibrate", "Measure this machine's CPU; turn measurements into ratios."),
+    "plan": ("corewise.cli.plan", "Place all pods of a dump offline; compare two configurations."),
     "config": ("corewise.cli.config", "Look at configuration before the cluster does."),
 }
 """Command name -> module that holds ``command``, and its one line in ``corewise --help``."""

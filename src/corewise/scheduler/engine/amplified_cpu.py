@@ -117,6 +117,12 @@ def effective_policy(pod: PodFacts, snapshot: ClusterSnapshot) -> Column:
     return np.where(snapshot.numa_policy == _NONE, own, snapshot.numa_policy)
 
 
+def policy_on(pod: PodFacts, snapshot: ClusterSnapshot, row: int) -> NumaPolicy:
+    """Return the NUMA policy in force for the pod on one node."""
+    own = NUMA_POLICIES[int(snapshot.numa_policy[row])]
+    return own if own is not NumaPolicy.NONE else pod.numa_policy or NumaPolicy.NONE
+
+
 def zone_amounts(
     pod: PodFacts, owned: int | Column, snapshot: ClusterSnapshot, rows: Indices
 ) -> list[ZoneAmounts]:
@@ -143,10 +149,11 @@ def zone_amounts(
 
 def zones_for(pod: PodFacts, snapshot: ClusterSnapshot, row: int) -> int:
     """Return the set of zones where the pod goes on a node, as a mask of their places; 0 if it has none."""
-    rows = np.array([row])
-    policy = NUMA_POLICIES[int(effective_policy(pod, snapshot)[row])]
-    amounts = zone_amounts(pod, owned_on(pod, snapshot), snapshot, rows)
-    return int(affinity(policy, amounts)[0]) if amounts and policy is not NumaPolicy.NONE else 0
+    policy = policy_on(pod, snapshot, row)
+    if policy is NumaPolicy.NONE:
+        return 0
+    amounts = zone_amounts(pod, owned_on(pod, snapshot), snapshot, np.array([row]))
+    return int(affinity(policy, amounts)[0]) if amounts else 0
 
 
 def _without_cpus(pod: PodFacts, owned: int | Column, snapshot: ClusterSnapshot) -> _Refusals:

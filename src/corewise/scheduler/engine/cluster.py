@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from corewise.amplification import Column, occupied
-from corewise.pinning import Claim, Exclusivity, Ledger
+from corewise.pinning import Claim, Exclusivity, FreeCores, Ledger
 from corewise.policy.cpu_binding import ExclusivePolicy
 from corewise.quantities import ONE, amplify, deamplified_ceil
 from corewise.scheduler.engine.account import NodeAccount, ZoneAccount
@@ -211,20 +211,12 @@ class Cluster:
 
     def _refresh_cores(self, row: int, ledger: Ledger | None, raw_milli_left: int) -> None:
         by_amount = max(0, raw_milli_left // _MILLI)
-        free = whole = cores_left = by_amount
-        size = 1
-        if ledger is not None:
-            cores = ledger.topology.cores.values()
-            sizes = {len(core) for core in cores}
-            size = sizes.pop() if len(sizes) == 1 else 1
-            free = min(by_amount, len(ledger.free))
-            whole = sum(len(core) for core in cores if core <= ledger.free)
-            cores_left = sum(not core.isdisjoint(ledger.free) for core in cores)
+        cores = ledger.free_cores if ledger else FreeCores(by_amount, by_amount, 1)
         table = self._table
-        table.set_number("free_cpus", row, free)
-        table.set_number("free_whole_cpus", row, whole)
-        table.set_number("free_cores", row, cores_left)
-        table.set_number("core_size", row, size)
+        table.set_number("free_cpus", row, min(by_amount, len(ledger.free)) if ledger else by_amount)
+        table.set_number("free_whole_cpus", row, cores.whole_cpus)
+        table.set_number("free_cores", row, cores.cores)
+        table.set_number("core_size", row, cores.threads)
 
     def _fold_ledger(self, facts: NodeFacts, account: NodeAccount) -> None:
         if facts.topology is None:

@@ -15,12 +15,11 @@ from corewise.amplification.numa import distributed, members
 from corewise.pinning import CoreUse, Grant, Ledger, Wish, choose
 from corewise.policy.cpu_binding import BindPolicy, NumaPolicy
 from corewise.policy.reasons import Reason
-from corewise.scheduler.engine.amplified_cpu import effective_policy, zones_for
+from corewise.scheduler.engine.amplified_cpu import policy_on, zones_for
 from corewise.scheduler.engine.cluster import EXCLUSIVITY
 from corewise.scheduler.engine.framework import ChosenNode, Refused
 from corewise.scheduler.engine.nodes import CPU, MEMORY
 from corewise.scheduler.engine.pods import Placement, PodFacts
-from corewise.scheduler.engine.snapshot import NUMA_POLICIES
 from corewise.topology import CPUSet
 
 _MILLI = 1000
@@ -34,7 +33,7 @@ class CPUPlacement:
 
     def reserve(self, pod: PodFacts, node: ChosenNode, placement: Placement) -> Placement | Refused:
         """Choose CPUs and NUMA nodes; refuses if the ledger has no CPUs of the shape that is required."""
-        policy = NUMA_POLICIES[int(effective_policy(pod, node.snapshot)[node.row])]
+        policy = policy_on(pod, node.snapshot, node.row)
         mask = zones_for(pod, node.snapshot, node.row)
         cpus = CPUSet()
         if pod.owned_by_class:
@@ -46,7 +45,7 @@ class CPUPlacement:
                 return Refused(self.name, answer.reason, answer.message)
             cpus = answer.cpus
         if policy is NumaPolicy.NONE or not node.facts.zones:
-            return replace(placement, cpus=cpus)
+            return replace(placement, cpus=cpus) if cpus else placement
         return replace(placement, cpus=cpus, zones=_zones(pod, node, mask, cpus))
 
     def unreserve(self, pod: PodFacts, placement: Placement) -> None:
