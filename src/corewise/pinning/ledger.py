@@ -94,7 +94,7 @@ class Ledger:
         return self.with_claim(owner, Claim(grant.cpus, grant.withheld, exclusive))
 
     def without(self, owner: str) -> Ledger:
-        """Return the ledger without an owner's claim; the same one if it has none."""
+        """Return the ledger without an owner's claim; itself if there is none."""
         if owner not in self.claims:
             return self
         others = {name: each for name, each in self.claims.items() if name != owner}

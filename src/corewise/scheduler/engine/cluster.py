@@ -21,6 +21,7 @@ from corewise.scheduler.engine.nodes import CPU, MEMORY, PODS, NodeFacts, Taint,
 from corewise.scheduler.engine.pods import Placement, PodFacts
 from corewise.scheduler.engine.snapshot import NUMA_POLICIES, ClusterSnapshot
 from corewise.scheduler.engine.table import Table
+from corewise.topology import CPUSet, Topology
 
 EXCLUSIVITY = {
     ExclusivePolicy.NONE: Exclusivity.NONE,
@@ -29,6 +30,7 @@ EXCLUSIVITY = {
 }
 _MILLI = 1000
 _NO_ZONE = ZoneAccount()
+_MOST_REMEMBERED = 1024
 
 
 class Cluster:
@@ -39,6 +41,7 @@ class Cluster:
         self._facts: dict[str, NodeFacts] = {}
         self._accounts: dict[str, NodeAccount] = {}
         self._ledgers: dict[str, Ledger] = {}
+        self._empty_ledgers: dict[tuple[int, CPUSet], Ledger] = {}
         self._node_of: dict[str, str] = {}
         self._index: dict[str, int] = {}
         self._names: list[str] = []
@@ -222,10 +225,19 @@ class Cluster:
         if facts.topology is None:
             self._ledgers.pop(facts.name, None)
             return
-        ledger = Ledger(facts.topology, reserved=facts.reserved)
+        ledger = self._empty_ledger(facts.topology, facts.reserved)
         for pod, placement in account.pods.values():
             ledger = _with_pod(ledger, pod, placement)
         self._ledgers[facts.name] = ledger
+
+    def _empty_ledger(self, topology: Topology, reserved: CPUSet) -> Ledger:
+        """Return the ledger of a machine nobody has claimed anything of, one for all of the same topology."""
+        key = id(topology), reserved
+        if len(self._empty_ledgers) >= _MOST_REMEMBERED:
+            self._empty_ledgers.clear()
+        if key not in self._empty_ledgers:
+            self._empty_ledgers[key] = Ledger(topology, reserved=reserved)
+        return self._empty_ledgers[key]
 
     def _resource_columns(self) -> None:
         for resource in self._resources:
