@@ -23,7 +23,7 @@ from corewise.amplification import Column, Flags, occupied
 from corewise.amplification.numa import ZoneAmounts, admitted, affinity
 from corewise.policy.cpu_binding import BindPolicy, NumaPolicy
 from corewise.policy.reasons import Reason
-from corewise.scheduler.engine.framework import Cause, Inputs, Verdicts, everywhere, verdicts
+from corewise.scheduler.engine.framework import Cause, Inputs, Verdicts, verdicts
 from corewise.scheduler.engine.nodes import MEMORY
 from corewise.scheduler.engine.pods import PodFacts
 from corewise.scheduler.engine.snapshot import NUMA_POLICIES, ClusterSnapshot, Indices
@@ -84,8 +84,6 @@ class AmplifiedCPU:
 
     def filter(self, pod: PodFacts, snapshot: ClusterSnapshot) -> Verdicts | None:
         """Refuse nodes without the amplified CPU, the CPUs or the NUMA zones that a pod needs."""
-        if pod.problem is not None:
-            return everywhere(snapshot.size, Cause(pod.problem.reason, pod.problem.message, hopeless=True))
         owned = owned_on(pod, snapshot)
         needed = needed_on(pod, owned, snapshot)
         refusals: _Refusals = []
