@@ -9,10 +9,11 @@ import asyncio
 import sys
 from collections.abc import Callable, Coroutine
 
-from tools.bench import agent, ratio_change, table, watching, webhook
+from tools.bench import agent, engine, ratio_change, table, watching, webhook
 from tools.bench.table import Row
 
 NODE_COUNTS = (1_000, 5_000)
+SCHEDULED_NODE_COUNTS = (1_000, 5_000, 20_000)
 RATES = (200, 500)
 
 
@@ -25,6 +26,7 @@ MEASUREMENTS: dict[str, Callable[[], Coroutine[None, None, list[Row]]]] = {
     "webhook": lambda: webhook.measure(RATES),
     "ratio-change": _ratio_change,
     "agent": agent.measure,
+    "engine": lambda: engine.measure(SCHEDULED_NODE_COUNTS),
 }
 
 
