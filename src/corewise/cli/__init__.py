@@ -20,6 +20,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "nodes": ("corewise.cli.nodes", "List nodes: raw, normalized, amplified, requested and free."),
     "explain": ("corewise.cli.explain", "Say why a node has the ratio it has, and what is missing."),
     "manager": ("corewise.cli.manager", "Keep every node at its ratios, and serve the webhooks."),
+    "scheduler": ("corewise.cli.scheduler", "Answer kube-scheduler, and check every binding."),
     "agent": (
         "corewise.cli.agent",
         "Divide this node's CPU quotas by its ratio; report its CPUs.",
