@@ -20,6 +20,7 @@ from corewise.policy.names import AMPLIFICATION_RATIO, CPU_TOPOLOGY, QOS_CLASS, 
 from corewise.scheduler.installation import CONFIGURATION_NAME
 from corewise.scheduler.options import SchedulerOptions
 from corewise.scheduler.program import Scheduler, run_scheduler
+from corewise.service.webhooks.authority import Lifetimes
 from manager.world import LOOPBACK, QUICK_TERMS, MovableClock, eventually, until
 from scheduler.scenes import arrangement
 
@@ -54,7 +55,7 @@ class SchedulerWorld:
 
     @asynccontextmanager
     async def scheduler(
-        self, *, wait: bool = True, config: ClusterConfig | None = None, **changes: Any
+        self, *, wait: bool = True, lifetimes: Lifetimes | None = None, **changes: Any
     ) -> AsyncIterator[Scheduler]:
         """Run a scheduler until the block ends."""
         defaults: dict[str, Any] = {
@@ -67,9 +68,10 @@ class SchedulerWorld:
         task = asyncio.create_task(
             run_scheduler(
                 SchedulerOptions(**(defaults | changes)),
-                config or self.config,
+                self.config,
                 clock=self.clock,
                 terms=QUICK_TERMS,
+                lifetimes=lifetimes,
                 started=running.append,
             )
         )
