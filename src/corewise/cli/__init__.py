@@ -18,7 +18,7 @@ from corewise.cli.errors import Failure
 COMMANDS: dict[str, tuple[str, str]] = {
     "up": ("corewise.cli.up", "Run a local cluster of simulated machines, and report."),
     "nodes": ("corewise.cli.nodes", "List nodes: raw, normalized, amplified, requested and free."),
-    "explain": ("corewise.cli.explain", "Say why a node has the ratio it has, and what is missing."),
+    "explain": ("corewise.cli.explain", "Say why a node has its ratio, or a pod its node and CPUs."),
     "manager": ("corewise.cli.manager", "Keep every node at its ratios, and serve the webhooks."),
     "scheduler": ("corewise.cli.scheduler", "Answer kube-scheduler, and check every binding."),
     "agent": (

@@ -65,7 +65,7 @@ class Decisions:
     def details(self, pod: str, node: str = "") -> list[dict[str, Any]]:
         """Return those about one pod, with what every plugin said of every node, or of one node."""
         return [
-            {**summary(each), "nodes": list(_nodes(each.decision, node))}
+            {**summary(each), "nodes": list(by_node(each.decision, node))}
             for each in self
             if each.decision.pod.key == pod
         ]
@@ -73,12 +73,20 @@ class Decisions:
 
 def summary(kept: Remembered) -> dict[str, Any]:
     """Return a decision in short."""
-    explained = explain_pod(kept.decision)
     return {
         "time": rfc3339(kept.at),
         "asked": kept.asked.value,
-        "pod": explained.pod,
         "outcome": kept.outcome,
+        "secondsSinceHeard": dict(kept.ages),
+        **summed(kept.decision),
+    }
+
+
+def summed(decision: Decision) -> dict[str, Any]:
+    """Return how many nodes suit the pod, why the others do not, and which are best."""
+    explained = explain_pod(decision)
+    return {
+        "pod": explained.pod,
         "nodesAsked": explained.asked,
         "nodesSuiting": explained.feasible,
         "refusals": [
@@ -92,11 +100,11 @@ def summary(kept: Remembered) -> dict[str, Any]:
             for each in explained.refusals
         ],
         "best": [{"node": name, "score": score} for name, score in explained.best],
-        "secondsSinceHeard": dict(kept.ages),
     }
 
 
-def _nodes(decision: Decision, wanted: str) -> Iterator[dict[str, Any]]:
+def by_node(decision: Decision, wanted: str = "") -> Iterator[dict[str, Any]]:
+    """Yield what every plugin said of every node, or of one node."""
     for row in np.flatnonzero(decision.asked).tolist():
         if wanted not in {"", decision.names[row]}:
             continue

@@ -189,6 +189,7 @@ class Scheduler:
                 await self._take_over()
             self.leading.set()
             self.metrics.set(metrics.LEADER, 1)
+            log.info("extender and gate answer", extra=fields(nodes=len(self.state.nodes.items)))
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._supervisor.run(_LOOP, self._settle))
                 if self.service.installer:
