@@ -50,7 +50,16 @@ def rows(snapshot: ClusterSnapshot) -> dict[str, dict[str, Any]]:
         for kind in ("free", "allocatable"):
             by_resource = getattr(snapshot, kind)
             own |= {f"{kind}/{each}": by_resource[each][row].item() for each in by_resource}
-        for block in ("zone_cpu", "zone_cpu_room", "zone_memory", "zone_memory_free"):
+        for block in (
+            "zone_cpu",
+            "zone_cpu_room",
+            "zone_cpus",
+            "zone_free_cpus",
+            "zone_free_whole_cpus",
+            "zone_free_cores",
+            "zone_memory",
+            "zone_memory_free",
+        ):
             own[block] = np.trim_zeros(getattr(snapshot, block)[:, row], "b").tolist()
         own["taints"] = snapshot.taint_sets[snapshot.taint_set[row]]
         own["labels"] = {
@@ -185,7 +194,9 @@ class GateStaysWithinWhatThereIs(RuleBasedStateMachine):
     @rule(pod=pods)
     def arrives(self, pod: PodFacts) -> None:
         self.number += 1
-        bind(self.cluster, replace(pod, key=f"ns/{self.number}"))
+        answer = bind(self.cluster, replace(pod, key=f"ns/{self.number}"))
+        restricted = any(each.numa_policy is NumaPolicy.RESTRICTED for each in self.cluster.nodes.values())
+        assert restricted or not isinstance(answer, Refused), "a node that passes the filters has the CPUs"
 
     @rule(pod=pods, pick=st.integers(0, 2))
     def is_bound_while_the_gate_is_away(self, pod: PodFacts, pick: int) -> None:

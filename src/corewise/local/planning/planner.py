@@ -27,11 +27,11 @@ from corewise.scheduler.engine import (
     ChosenNode,
     Cluster,
     CPUPlacement,
+    Decision,
     Engine,
     NodeConstraints,
     Placement,
     PodFacts,
-    Refused,
     ResourceFit,
     Weighted,
 )
@@ -101,24 +101,35 @@ def plan(given: PlanInput, configuration: ClusterConfiguration, allocation: Allo
 def _place(engine: Engine, cluster: Cluster, pods: Iterable[PodFacts]) -> dict[str, Unplaced]:
     unplaced: dict[str, Unplaced] = {}
     for pod in pods:
-        snapshot = cluster.snapshot()
-        decision = engine.decide(pod, snapshot)
-        if decision.node is None:
-            counts = decision.counts()
-            cause = max(counts, key=lambda each: counts[each], default=None)
-            reason, summary = (
-                (cause.reason, cause.summary) if cause else (Reason.NODE_AFFINITY_MISMATCH, "no nodes")
-            )
-            unplaced[pod.key] = Unplaced(reason, summary)
-            continue
+        answer = _attempt(engine, cluster, pod)
+        if isinstance(answer, Placement):
+            cluster.put_pod(pod, answer)
+        else:
+            unplaced[pod.key] = answer
+    return unplaced
+
+
+def _attempt(engine: Engine, cluster: Cluster, pod: PodFacts) -> Placement | Unplaced:
+    """Return where a pod goes; a node that refuses at the last moment is left out of the next attempt."""
+    snapshot = cluster.snapshot()
+    decision = engine.decide(pod, snapshot)
+    left, last = decision.feasible, _unplaced(decision)
+    while decision.node is not None:
         facts = cluster.nodes[decision.node]
         chosen = ChosenNode(facts, decision.row, cluster.ledger(decision.node), snapshot)
-        placement: Placement | Refused = engine.reserve(pod, chosen)
-        if isinstance(placement, Refused):
-            unplaced[pod.key] = Unplaced(placement.reason, placement.message)
-        else:
-            cluster.put_pod(pod, placement)
-    return unplaced
+        answer = engine.reserve(pod, chosen)
+        if isinstance(answer, Placement):
+            return answer
+        last = Unplaced(answer.reason, answer.message)
+        left[decision.row] = False
+        decision = engine.decide(pod, snapshot, left)
+    return last
+
+
+def _unplaced(decision: Decision) -> Unplaced:
+    counts = decision.counts() if decision.node is None else {}
+    cause = max(counts, key=lambda each: counts[each], default=None)
+    return Unplaced(cause.reason, cause.summary) if cause else Unplaced(Reason.NODE_NAME_MISMATCH, "no nodes")
 
 
 def _with_offer(node: ConfiguredNode, cluster: Cluster, share: int) -> Mapping[str, int]:

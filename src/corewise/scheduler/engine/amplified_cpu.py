@@ -126,13 +126,18 @@ def zone_amounts(
 ) -> list[ZoneAmounts]:
     """Return what the pod needs of the NUMA nodes of some nodes, cpu first; its own CPUs are amplified.
 
-    Where zones state no memory, cpu alone decides.
+    CPUs that it is to own count one by one too: a zone may have room and no CPU that nobody owns. Where zones
+    state no memory, cpu alone decides.
     """
     amounts: list[ZoneAmounts] = []
     if pod.cpu:
         own = owned[rows] if isinstance(owned, np.ndarray) else owned
         needed = occupied(pod.cpu, own, snapshot.ratio[rows])
         amounts.append(ZoneAmounts(snapshot.zone_cpu[:, rows], snapshot.zone_cpu_room[:, rows], needed))
+    if pod.owned_by_class:
+        count = np.full(len(rows), pod.owned_by_class // _MILLI, dtype=np.int64)
+        free = _free_in_shape(pod, snapshot)[:, rows]
+        amounts.append(ZoneAmounts(snapshot.zone_cpus[:, rows], free, count))
     memory = pod.requests.get(MEMORY, 0)
     if memory:
         total, free = snapshot.zone_memory[:, rows], snapshot.zone_memory_free[:, rows]
@@ -143,6 +148,16 @@ def zone_amounts(
             needed = np.where(stated, needed, cpu.needed)
         amounts.append(ZoneAmounts(total, free, needed))
     return amounts
+
+
+def _free_in_shape(pod: PodFacts, snapshot: ClusterSnapshot) -> Column:
+    """Return how many CPUs of each zone can be given to the pod in the shape that it or the node requires."""
+    if pod.binding.required and pod.binding.policy is BindPolicy.SPREAD_BY_PCPUS:
+        return snapshot.zone_free_cores
+    if pod.binding.required:
+        return snapshot.zone_free_whole_cpus
+    whole = snapshot.full_cores_only
+    return np.where(whole, snapshot.zone_free_whole_cpus, snapshot.zone_free_cpus)
 
 
 def zones_for(pod: PodFacts, snapshot: ClusterSnapshot, row: int) -> int:

@@ -20,6 +20,17 @@ from corewise.scheduler.engine.table import Table
 
 _MILLI = 1000
 _NO_ZONE = ZoneAccount()
+_NOTHING_FREE = FreeCores(0, 0, 0, 1)
+_ZONE_BLOCKS = (
+    "zone_cpu",
+    "zone_cpu_room",
+    "zone_cpus",
+    "zone_free_cpus",
+    "zone_free_whole_cpus",
+    "zone_free_cores",
+    "zone_memory",
+    "zone_memory_free",
+)
 
 
 class NodeColumns:
@@ -76,6 +87,10 @@ class NodeColumns:
             table.block("zone_memory_free")[place, row] = (
                 table.block("zone_memory")[place, row] - taken.memory
             )
+            cores = ledger.free_by_numa_node.get(zone.number, _NOTHING_FREE) if ledger else _NOTHING_FREE
+            table.block("zone_free_cpus")[place, row] = cores.cpus
+            table.block("zone_free_whole_cpus")[place, row] = cores.whole_cpus
+            table.block("zone_free_cores")[place, row] = cores.cores
 
     def snapshot(self) -> ClusterSnapshot:
         """Return the columns as they are; valid until the next change."""
@@ -126,17 +141,18 @@ class NodeColumns:
         table.flags("topology_known")[row] = facts.topology is not None
         table.numbers("numa_policy")[row] = NUMA_POLICIES.index(facts.numa_policy)
         table.flags("zones_known")[row] = bool(facts.zones)
-        for name in ("zone_cpu", "zone_cpu_room", "zone_memory", "zone_memory_free"):
+        for name in _ZONE_BLOCKS:
             table.block(name, len(facts.zones))[:, row] = 0
         for place, zone in enumerate(facts.zones):
             table.block("zone_cpu")[place, row] = amplify(bounded(CPU, zone.cpu), ratio)
+            table.block("zone_cpus")[place, row] = zone.cpu // _MILLI
             table.block("zone_memory")[place, row] = bounded(MEMORY, zone.memory)
 
     def _refresh_cores(self, row: int, ledger: Ledger | None, raw_milli_left: int) -> None:
         by_amount = max(0, raw_milli_left // _MILLI)
-        cores = ledger.free_cores if ledger else FreeCores(by_amount, by_amount, 1)
+        cores = ledger.free_cores if ledger else FreeCores(by_amount, by_amount, by_amount, 1)
         table = self._table
-        table.set_number("free_cpus", row, min(by_amount, len(ledger.free)) if ledger else by_amount)
+        table.set_number("free_cpus", row, min(by_amount, cores.cpus))
         table.set_number("free_whole_cpus", row, cores.whole_cpus)
         table.set_number("free_cores", row, cores.cores)
         table.set_number("core_size", row, cores.threads)
@@ -176,6 +192,10 @@ class NodeColumns:
             zones_known=flags("zones_known"),
             zone_cpu=block("zone_cpu"),
             zone_cpu_room=block("zone_cpu_room"),
+            zone_cpus=block("zone_cpus"),
+            zone_free_cpus=block("zone_free_cpus"),
+            zone_free_whole_cpus=block("zone_free_whole_cpus"),
+            zone_free_cores=block("zone_free_cores"),
             zone_memory=block("zone_memory"),
             zone_memory_free=block("zone_memory_free"),
         )

@@ -1,8 +1,9 @@
 """CPUPlacement: which CPUs and which NUMA nodes a pod gets on the node that was chosen for it.
 
 A pod that owns CPUs by its class gets them from the node's ledger, in the shape it wishes, within the NUMA
-nodes of its affinity. On a node with a NUMA policy in force every pod's requests are written down by NUMA
-node, so that the use of zones can be rebuilt from what is bound; amounts are the pod's own, not amplified.
+nodes of its affinity; under BestEffort anywhere if need be. On a node with a NUMA policy in force every pod's
+requests are written down by NUMA node, so that the use of zones can be rebuilt from what is bound; amounts
+are the pod's own, not amplified.
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ class CPUPlacement:
                 text = Reason.CPU_TOPOLOGY_UNKNOWN.text.meaning
                 return Refused(self.name, Reason.CPU_TOPOLOGY_UNKNOWN, text)
             answer = choose(node.ledger, _wish(pod, node, mask, node.ledger))
+            if not isinstance(answer, Grant) and policy is NumaPolicy.BEST_EFFORT:
+                answer = choose(node.ledger, _wish(pod, node, 0, node.ledger))
             if not isinstance(answer, Grant):
                 return Refused(self.name, answer.reason, answer.message)
             cpus = answer.cpus
@@ -56,16 +59,17 @@ class CPUPlacement:
 def _wish(pod: PodFacts, node: ChosenNode, mask: int, ledger: Ledger) -> Wish:
     spread = pod.binding.policy is BindPolicy.SPREAD_BY_PCPUS
     whole_only = node.facts.full_cores_only
+    use = CoreUse.SPREAD if spread and not whole_only else CoreUse.WHOLE
     return Wish(
         pod.owned_by_class // _MILLI,
-        CoreUse.SPREAD if spread and not whole_only else CoreUse.WHOLE,
+        use,
         required=pod.binding.required or whole_only,
         exclusive=EXCLUSIVITY[pod.binding.exclusive],
-        within=_cpus_of(node, mask, ledger) if mask else None,
+        within=_cpus_of(node, mask, ledger, use) if mask else None,
     )
 
 
-def _cpus_of(node: ChosenNode, mask: int, ledger: Ledger) -> CPUSet | None:
+def _cpus_of(node: ChosenNode, mask: int, ledger: Ledger, use: CoreUse) -> CPUSet | None:
     """Return CPUs of a set of zones, of each as many as it has amplified room for; None where unknown.
 
     CPUShare pods hold no CPUs of a zone, and still use it up: free CPUs alone do not tell its room.
@@ -79,7 +83,7 @@ def _cpus_of(node: ChosenNode, mask: int, ledger: Ledger) -> CPUSet | None:
             return None
         room = max(0, int(node.snapshot.zone_cpu_room[place, node.row])) * ONE.hundredths // (ratio * _MILLI)
         if room < len(cpus):
-            answer = choose(ledger, Wish(room, within=cpus)) if room else None
+            answer = choose(ledger, Wish(room, use, within=cpus)) if room else None
             cpus = answer.cpus if isinstance(answer, Grant) else CPUSet()
         chosen |= cpus.cpus
     return CPUSet.of(chosen)

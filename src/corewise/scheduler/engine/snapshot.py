@@ -73,6 +73,11 @@ class ClusterSnapshot:
     zones_known: Flags
     zone_cpu: Column
     zone_cpu_room: Column
+    zone_cpus: Column
+    """CPUs of each NUMA node; beside it those that nobody owns, in the ways they are counted for the node."""
+    zone_free_cpus: Column
+    zone_free_whole_cpus: Column
+    zone_free_cores: Column
     zone_memory: Column
     zone_memory_free: Column
 
