@@ -89,6 +89,9 @@ async def test_a_pod_that_cannot_be_followed_fits_nowhere_and_its_owner_is_told(
         assert message.startswith("0/1 nodes are available: 1 ")
         assert why in message
         assert scheduler.events.held_back == 1
+        await call("filter", args(pod_document("unheard-of", **form), "n1"))
+        await scheduler.events.flush()
+        assert scheduler.events.written == 1
 
 
 async def test_a_pod_without_requests_fits_everywhere(world: SchedulerWorld) -> None:
@@ -154,7 +157,7 @@ async def test_explain_tells_the_last_decisions_with_their_numbers(world: Schedu
     await world.add_node("n2", 2)
     async with world.scheduler() as scheduler, caller(scheduler) as call:
         await call("filter", args({**pod_document("p", cpu="4"), "kind": "Pod"}, "n1", "n2"))
-        await call("prioritize", args(pod_document("q"), "n1"))
+        await call("filter", args(pod_document("q"), "n1"))
         _, answer = await call("explain")
         assert [each["pod"] for each in answer["decisions"]] == ["default/q", "default/p"]
         _, answer = await call("explain?pod=default/p&nodes=all")

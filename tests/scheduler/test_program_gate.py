@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from corewise.kube.client import Client
 from corewise.kube.errors import APIError, Conflict, NotFound
 from corewise.policy.cpu_topology import print_cpu_topology
 from corewise.policy.metrics import GATE_EXPIRED, GATE_REFUSALS, WEBHOOK_REQUESTS
@@ -80,8 +81,9 @@ async def test_two_hundred_bindings_raced_at_one_node_bind_exactly_those_that_fi
     names = [f"p{number}" for number in range(200)]
     for name in names:
         await world.add_pod(name, cpu="4", qos="LSR")
-    async with world.scheduler() as scheduler:
+    async with world.scheduler() as scheduler, Client(world.config, timeout=120.0) as client:
         await world.installed(scheduler)
+        world.client = client
         results = await asyncio.gather(*(world.bind(name, "n1") for name in names), return_exceptions=True)
         pods = {each["metadata"]["name"]: each for each in await world.client.list(PLAIN_PODS, "default")}
         in_place = [name for name in names if pods[name]["spec"].get("nodeName") == "n1"]

@@ -24,7 +24,6 @@ class Asked(StrEnum):
     """Who asked for the decision."""
 
     FILTER = "filter"
-    PRIORITIZE = "prioritize"
     GATE = "gate"
 
 

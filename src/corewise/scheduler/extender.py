@@ -51,12 +51,14 @@ class Extender:
         return Filtered(suits.tolist(), failed, hopeless)
 
     def prioritize(self, arguments: Arguments) -> Sequence[int]:
-        """Return a score of 0 to 10 for each node; 0 for those that do not suit the pod."""
+        """Return a score of 0 to 10 for each node; 0 for those that do not suit the pod.
+
+        It is the decision that ``filter`` has made and remembered, made again for fewer nodes.
+        """
         decision, rows = self._decide(arguments)
         most = BEST_SCORE * sum(each.weight for each in self.engine.scores)
         scores = (decision.total * LARGEST_SCORE + most // 2) // max(1, most)
         found: Column = np.append(np.where(decision.feasible, scores, 0), 0)[rows]
-        self.decisions.remember(Asked.PRIORITIZE, decision, self.state.ages, f"{len(rows)} nodes scored")
         clipped: list[int] = np.clip(found, 0, LARGEST_SCORE).tolist()
         return clipped
 

@@ -263,8 +263,14 @@ class Scheduler:
         )
 
     def _nothing_suits(self, pod: PlacedPod, message: str) -> None:
-        """Tell the pod's owner; a repetition is counted, not written again."""
+        """Tell the pod's owner; a repetition is counted, not written again.
+
+        Nobody is authenticated where the extender is served: of pods that do not exist nothing is told.
+        """
         meta = pod.metadata
+        known = self.state.pods.get(meta.name, meta.namespace or "default")
+        if known is None or known.metadata.uid != meta.uid:
+            return
         regarding = ObjectReference(
             kind="Pod", name=meta.name, namespace=meta.namespace or "default", uid=meta.uid
         )
