@@ -9,7 +9,7 @@ import asyncio
 import sys
 from collections.abc import Callable, Coroutine
 
-from tools.bench import agent, engine, ratio_change, table, watching, webhook
+from tools.bench import agent, engine, ratio_change, scheduler, table, watching, webhook
 from tools.bench.table import Row
 
 NODE_COUNTS = (1_000, 5_000)
@@ -27,6 +27,7 @@ MEASUREMENTS: dict[str, Callable[[], Coroutine[None, None, list[Row]]]] = {
     "ratio-change": _ratio_change,
     "agent": agent.measure,
     "engine": lambda: engine.measure(SCHEDULED_NODE_COUNTS),
+    "scheduler": lambda: scheduler.measure(NODE_COUNTS),
 }
 
 

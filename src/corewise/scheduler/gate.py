@@ -21,9 +21,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-import numpy as np
-
-from corewise.amplification import Flags
 from corewise.kube.admission import AdmissionRequest, OperationType
 from corewise.kube.clock import Clock
 from corewise.kube.decoding import decode_object
@@ -126,14 +123,13 @@ class Gate:
 
     def _decided(self, pod: PodFacts, name: str, before: Reservation | None) -> Placement | Refused:
         cluster = self.state.cluster
-        snapshot, facts = cluster.snapshot(), cluster.nodes.get(name)
+        facts = cluster.nodes.get(name)
         if facts is None:
             return Refused("", Reason.NODE_UNKNOWN, f"corewise does not know node {name} yet{_AGAIN}")
-        row = snapshot.index[name]
-        among: Flags = np.zeros(snapshot.size, dtype=np.bool_)
-        among[row] = True
-        decision = self.engine.decide(pod, snapshot, among)
-        node = ChosenNode(facts, row, cluster.ledger(name), snapshot)
+        every = cluster.snapshot()
+        snapshot = every.only(every.index[name])
+        decision = self.engine.decide(pod, snapshot)
+        node = ChosenNode(facts, snapshot.index[name], cluster.ledger(name), snapshot)
         answer = _refusal(decision, node) or _again(before, pod, node) or self.engine.reserve(pod, node)
         if isinstance(answer, Refused):
             answer = replace(answer, message=f"node {name} does not suit the pod: {answer.message}{_AGAIN}")
