@@ -50,7 +50,16 @@ def rows(snapshot: ClusterSnapshot) -> dict[str, dict[str, Any]]:
         for kind in ("free", "allocatable"):
             by_resource = getattr(snapshot, kind)
             own |= {f"{kind}/{each}": by_resource[each][row].item() for each in by_resource}
-        for block in ("zone_cpu", "zone_cpu_room", "zone_memory", "zone_memory_free"):
+        for block in (
+            "zone_cpu",
+            "zone_cpu_room",
+            "zone_cpus",
+            "zone_free_cpus",
+            "zone_free_whole_cpus",
+            "zone_free_cores",
+            "zone_memory",
+            "zone_memory_free",
+        ):
             own[block] = np.trim_zeros(getattr(snapshot, block)[:, row], "b").tolist()
         own["taints"] = snapshot.taint_sets[snapshot.taint_set[row]]
         own["labels"] = {
@@ -176,6 +185,7 @@ class GateStaysWithinWhatThereIs(RuleBasedStateMachine):
         self.cluster = Cluster()
         self.number = 0
         self.bound_without_gate: set[str] = set()
+        self.ratio_changed: set[str] = set()
 
     @initialize(facts=st.lists(nodes.filter(lambda each: each.ratio is not None), min_size=1, max_size=3))
     def begin(self, facts: list[NodeFacts]) -> None:
@@ -184,7 +194,9 @@ class GateStaysWithinWhatThereIs(RuleBasedStateMachine):
     @rule(pod=pods)
     def arrives(self, pod: PodFacts) -> None:
         self.number += 1
-        bind(self.cluster, replace(pod, key=f"ns/{self.number}"))
+        answer = bind(self.cluster, replace(pod, key=f"ns/{self.number}"))
+        restricted = any(each.numa_policy is NumaPolicy.RESTRICTED for each in self.cluster.nodes.values())
+        assert restricted or not isinstance(answer, Refused), "a node that passes the filters has the CPUs"
 
     @rule(pod=pods, pick=st.integers(0, 2))
     def is_bound_while_the_gate_is_away(self, pod: PodFacts, pick: int) -> None:
@@ -214,6 +226,7 @@ class GateStaysWithinWhatThereIs(RuleBasedStateMachine):
             for column in (self.cluster.snapshot().requested_cpu, self.cluster.snapshot().owned_cpu)
         )
         if occupied(requested, owned, hundredths) <= allocatable:
+            self.ratio_changed.add(name)
             amounts = {**facts.allocatable, "cpu": allocatable}
             self.cluster.put_node(replace(facts, ratio=Ratio(hundredths), allocatable=amounts))
 
@@ -249,6 +262,11 @@ class GateStaysWithinWhatThereIs(RuleBasedStateMachine):
     def zones_are_within_what_they_have(self) -> None:
         snapshot = self.cluster.snapshot()
         assert (snapshot.zone_memory_free >= 0).all()
+        for name, facts in self.cluster.nodes.items():
+            if facts.numa_policy in {NumaPolicy.RESTRICTED, NumaPolicy.SINGLE_NUMA_NODE} and name not in (
+                self.bound_without_gate | self.ratio_changed
+            ):
+                assert (snapshot.zone_cpu_room[:, snapshot.index[name]] >= 0).all()
 
 
 TestGateStaysWithinWhatThereIs = GateStaysWithinWhatThereIs.TestCase

@@ -85,6 +85,20 @@ async def manager(folder: Path, kubeconfig: Path, *options: str) -> AsyncIterato
         yield process, webhook, metrics
 
 
+@asynccontextmanager
+async def scheduler(folder: Path, kubeconfig: Path) -> AsyncIterator[tuple[Process, str]]:
+    """The scheduler, ready, and the address of its extender and gate."""
+    listen, metrics = f"127.0.0.1:{free_port()}", free_port()
+    command = (
+        *("corewise", "scheduler", "--kubeconfig", str(kubeconfig), "--no-leader-elect", "--manage-webhooks"),
+        *("--listen", listen, "--webhook-url", f"https://{listen}"),
+        *("--metrics-listen", f"127.0.0.1:{metrics}"),
+    )
+    async with child(*command, log=folder / "scheduler.log") as process:
+        await until_ready(process, metrics, folder / "scheduler.log")
+        yield process, f"https://{listen}"
+
+
 async def until_ready(process: Process, port: int, log: Path) -> None:
     """Wait until a program says on its port that it is ready."""
     async with asyncio.timeout(_MANAGER_PATIENCE):

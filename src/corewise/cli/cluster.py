@@ -19,13 +19,18 @@ Decorated = Callable[..., Any]
 
 def cluster_options(command: Decorated) -> Decorated:
     """Add ``--kubeconfig``, ``--context`` and ``--config-namespace``."""
+    namespace = click.option(
+        "--config-namespace",
+        default=CONFIG_NAMESPACE,
+        show_default=True,
+        help="Namespace of the ConfigMap slo-controller-config.",
+    )
+    return connection_options(namespace(command))
+
+
+def connection_options(command: Decorated) -> Decorated:
+    """Add ``--kubeconfig`` and ``--context``."""
     for option in (
-        click.option(
-            "--config-namespace",
-            default=CONFIG_NAMESPACE,
-            show_default=True,
-            help="Namespace of the ConfigMap slo-controller-config.",
-        ),
         click.option("--context", default=None, help="Context of the kubeconfig to use."),
         click.option(
             "--kubeconfig",

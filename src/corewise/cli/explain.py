@@ -9,8 +9,8 @@ from typing import Any
 
 import click
 
-from corewise.cli import output
-from corewise.cli.cluster import cluster_options, find_cluster, run
+from corewise.cli import output, pod_explanation
+from corewise.cli.cluster import cluster_options, connection_options, find_cluster, run
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.explain_suppression import suppression_command
 from corewise.cli.explanation import Line, explanation
@@ -23,6 +23,7 @@ from corewise.kube.objects import Event
 from corewise.kube.resources import EVENTS
 from corewise.manager.listing import ListedCluster, ListedNode, Which, list_cluster
 from corewise.manager.program import COMPONENT
+from corewise.scheduler.listing import ListedPod, list_pod
 
 _SHOWN_EVENTS = 5
 
@@ -64,6 +65,39 @@ def node_command(
         click.echo(output.document_text(document, form), nl=False)
     for line in explained.cluster.missing:
         output.say(line)
+
+
+@command.command("pod")
+@connection_options
+@click.argument("name", metavar="NAMESPACE/NAME")
+@click.option("--node", default="", help="Tell of this node alone.")
+@output.option((Form.TABLE, Form.JSON, Form.YAML))
+def pod_command(kubeconfig: str | None, context: str | None, name: str, node: str, form: Form) -> None:
+    """Say where a pod is and which CPUs it has, and of every node why it suits the pod or not.
+
+    Decides as the scheduler would now, from nodes and pods as they are in the cluster.
+    """
+    listed = run(_read_pod(find_cluster(kubeconfig, context), name))
+    if node and node not in listed.decision.names:
+        hint = "list the nodes with: corewise nodes"
+        raise Failure(f"there is no node {node}", hint=hint, exit_code=ExitCode.NOT_FOUND)
+    if form is Form.TABLE:
+        lines = [pod_explanation.heading_of(listed), *_laid_out(pod_explanation.lines_about(listed, node))]
+        click.echo("".join(f"{line}\n" for line in lines), nl=False)
+    else:
+        click.echo(output.document_text(pod_explanation.record_of(listed, node), form), nl=False)
+    for line in listed.missing:
+        output.say(line)
+
+
+async def _read_pod(cluster: ClusterConfig, name: str) -> ListedPod:
+    namespace, _, pod = name.rpartition("/")
+    async with Client(cluster) as client:
+        try:
+            return await list_pod(client, namespace or "default", pod)
+        except NotFound as error:
+            where = f"{namespace or 'default'}/{pod}"
+            raise Failure(f"there is no pod {where}", exit_code=ExitCode.NOT_FOUND) from error
 
 
 async def _read(cluster: ClusterConfig, name: str, config_namespace: str) -> _Explained:

@@ -9,7 +9,7 @@ the same ledger. A claim to a CPU that the machine has not is a conflict too. An
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -58,6 +58,20 @@ class Conflict:
         return f"{self.owner} claims CPUs {self.cpus}, which the machine has not"
 
 
+@dataclass(frozen=True, slots=True)
+class FreeCores:
+    """What is free of a machine, or of a part of it, core by core.
+
+    ``cpus``: all that is free; ``whole_cpus``: CPUs in cores that are free altogether; ``cores``: those with
+    a free thread; ``threads``: the threads of every core, 1 where cores differ.
+    """
+
+    cpus: int
+    whole_cpus: int
+    cores: int
+    threads: int
+
+
 @dataclass(frozen=True)
 class Ledger:
     """The CPUs of one machine and the claims to them.
@@ -81,7 +95,7 @@ class Ledger:
         return self.with_claim(owner, Claim(grant.cpus, grant.withheld, exclusive))
 
     def without(self, owner: str) -> Ledger:
-        """Return the ledger without an owner's claim; the same one if it has none."""
+        """Return the ledger without an owner's claim; itself if there is none."""
         if owner not in self.claims:
             return self
         others = {name: each for name, each in self.claims.items() if name != owner}
@@ -125,6 +139,29 @@ class Ledger:
     def shared(self) -> CPUSet:
         """The CPUs online for workloads without CPUs of their own: all that nobody holds."""
         return CPUSet.of(self.topology.cpus.cpus - self.holder.keys())
+
+    @cached_property
+    def free_cores(self) -> FreeCores:
+        """What is free of the machine, core by core."""
+        return self._free_of(self.topology.cores.values())
+
+    @cached_property
+    def free_by_numa_node(self) -> Mapping[int, FreeCores]:
+        """What is free of each NUMA node, core by core."""
+        cores: dict[int, list[CPUSet]] = {node: [] for node in self.topology.numa_nodes}
+        numa = {thread.core: thread.numa_node for thread in self.topology.threads}
+        for core, cpus in self.topology.cores.items():
+            cores[numa[core]].append(cpus)
+        return MappingProxyType({node: self._free_of(each) for node, each in cores.items()})
+
+    def _free_of(self, cores: Collection[CPUSet]) -> FreeCores:
+        sizes = {len(core) for core in cores}
+        return FreeCores(
+            cpus=sum(len(core & self.free) for core in cores),
+            whole_cpus=sum(len(core) for core in cores if core <= self.free),
+            cores=sum(not core.isdisjoint(self.free) for core in cores),
+            threads=sizes.pop() if len(sizes) == 1 else 1,
+        )
 
     @cached_property
     def conflicts(self) -> tuple[Conflict, ...]:

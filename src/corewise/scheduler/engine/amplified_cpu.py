@@ -23,7 +23,7 @@ from corewise.amplification import Column, Flags, occupied
 from corewise.amplification.numa import ZoneAmounts, admitted, affinity
 from corewise.policy.cpu_binding import BindPolicy, NumaPolicy
 from corewise.policy.reasons import Reason
-from corewise.scheduler.engine.framework import Cause, Inputs, Verdicts, everywhere, verdicts
+from corewise.scheduler.engine.framework import Cause, Inputs, Verdicts, verdicts
 from corewise.scheduler.engine.nodes import MEMORY
 from corewise.scheduler.engine.pods import PodFacts
 from corewise.scheduler.engine.snapshot import NUMA_POLICIES, ClusterSnapshot, Indices
@@ -84,8 +84,6 @@ class AmplifiedCPU:
 
     def filter(self, pod: PodFacts, snapshot: ClusterSnapshot) -> Verdicts | None:
         """Refuse nodes without the amplified CPU, the CPUs or the NUMA zones that a pod needs."""
-        if pod.problem is not None:
-            return everywhere(snapshot.size, Cause(pod.problem.reason, pod.problem.message, hopeless=True))
         owned = owned_on(pod, snapshot)
         needed = needed_on(pod, owned, snapshot)
         refusals: _Refusals = []
@@ -117,18 +115,29 @@ def effective_policy(pod: PodFacts, snapshot: ClusterSnapshot) -> Column:
     return np.where(snapshot.numa_policy == _NONE, own, snapshot.numa_policy)
 
 
+def policy_on(pod: PodFacts, snapshot: ClusterSnapshot, row: int) -> NumaPolicy:
+    """Return the NUMA policy in force for the pod on one node."""
+    own = NUMA_POLICIES[int(snapshot.numa_policy[row])]
+    return own if own is not NumaPolicy.NONE else pod.numa_policy or NumaPolicy.NONE
+
+
 def zone_amounts(
     pod: PodFacts, owned: int | Column, snapshot: ClusterSnapshot, rows: Indices
 ) -> list[ZoneAmounts]:
     """Return what the pod needs of the NUMA nodes of some nodes, cpu first; its own CPUs are amplified.
 
-    Where zones state no memory, cpu alone decides.
+    CPUs that it is to own count one by one too: a zone may have room and no CPU that nobody owns. Where zones
+    state no memory, cpu alone decides.
     """
     amounts: list[ZoneAmounts] = []
     if pod.cpu:
         own = owned[rows] if isinstance(owned, np.ndarray) else owned
         needed = occupied(pod.cpu, own, snapshot.ratio[rows])
         amounts.append(ZoneAmounts(snapshot.zone_cpu[:, rows], snapshot.zone_cpu_room[:, rows], needed))
+    if pod.owned_by_class:
+        count = np.full(len(rows), pod.owned_by_class // _MILLI, dtype=np.int64)
+        free = _free_in_shape(pod, snapshot)[:, rows]
+        amounts.append(ZoneAmounts(snapshot.zone_cpus[:, rows], free, count))
     memory = pod.requests.get(MEMORY, 0)
     if memory:
         total, free = snapshot.zone_memory[:, rows], snapshot.zone_memory_free[:, rows]
@@ -141,12 +150,23 @@ def zone_amounts(
     return amounts
 
 
+def _free_in_shape(pod: PodFacts, snapshot: ClusterSnapshot) -> Column:
+    """Return how many CPUs of each zone can be given to the pod in the shape that it or the node requires."""
+    if pod.binding.required and pod.binding.policy is BindPolicy.SPREAD_BY_PCPUS:
+        return snapshot.zone_free_cores
+    if pod.binding.required:
+        return snapshot.zone_free_whole_cpus
+    whole = snapshot.full_cores_only
+    return np.where(whole, snapshot.zone_free_whole_cpus, snapshot.zone_free_cpus)
+
+
 def zones_for(pod: PodFacts, snapshot: ClusterSnapshot, row: int) -> int:
     """Return the set of zones where the pod goes on a node, as a mask of their places; 0 if it has none."""
-    rows = np.array([row])
-    policy = NUMA_POLICIES[int(effective_policy(pod, snapshot)[row])]
-    amounts = zone_amounts(pod, owned_on(pod, snapshot), snapshot, rows)
-    return int(affinity(policy, amounts)[0]) if amounts and policy is not NumaPolicy.NONE else 0
+    policy = policy_on(pod, snapshot, row)
+    if policy is NumaPolicy.NONE:
+        return 0
+    amounts = zone_amounts(pod, owned_on(pod, snapshot), snapshot, np.array([row]))
+    return int(affinity(policy, amounts)[0]) if amounts else 0
 
 
 def _without_cpus(pod: PodFacts, owned: int | Column, snapshot: ClusterSnapshot) -> _Refusals:

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,6 +74,11 @@ class ClusterSnapshot:
     zones_known: Flags
     zone_cpu: Column
     zone_cpu_room: Column
+    zone_cpus: Column
+    """CPUs of each NUMA node; beside it those that nobody owns, in the ways they are counted for the node."""
+    zone_free_cpus: Column
+    zone_free_whole_cpus: Column
+    zone_free_cores: Column
     zone_memory: Column
     zone_memory_free: Column
 
@@ -84,6 +90,23 @@ class ClusterSnapshot:
     def nowhere(self) -> Column:
         """Return a column of zeros."""
         return np.zeros(self.size, dtype=np.int64)
+
+    def only(self, row: int) -> ClusterSnapshot:
+        """Return the snapshot of one node, its row there is 0; without labels, so that none selects it."""
+        here = slice(row, row + 1)
+        values = ((each.name, getattr(self, each.name)) for each in fields(self))
+        columns: dict[str, Any] = {
+            name: value[..., here] for name, value in values if isinstance(value, np.ndarray)
+        }
+        return replace(
+            self,
+            names=(self.names[row],),
+            index={self.names[row]: 0},
+            labels={},
+            allocatable={name: column[here] for name, column in self.allocatable.items()},
+            free={name: column[here] for name, column in self.free.items()},
+            **columns,
+        )
 
     def copy(self) -> ClusterSnapshot:
         """Return a snapshot that stays as it is when the cluster changes."""

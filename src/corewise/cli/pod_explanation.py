@@ -1,0 +1,87 @@
+"""What ``corewise explain pod`` says: where a pod is, or why it is nowhere, node by node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from corewise.cli.node_explanation import Line
+from corewise.cli.output import cpus
+from corewise.scheduler.decisions import by_node, summed
+from corewise.scheduler.engine import explain_node, explain_pod
+from corewise.scheduler.listing import ListedPod
+
+_SHOWN_NODES = 20
+
+
+def heading_of(listed: ListedPod) -> str:
+    """Return the first line: where the pod is, or how it stands."""
+    where = listed.placement
+    if where is None:
+        return f"{listed.facts.key}: not bound"
+    return f"{listed.facts.key}: on node {where.node}" + (f" with CPUs {where.cpus}" if where.cpus else "")
+
+
+def lines_about(listed: ListedPod, node: str) -> Iterator[Line]:
+    """Yield what is known of a pod; of one node alone if it is named."""
+    yield Line("requests", _requests(listed))
+    for finding in listed.findings:
+        yield Line("problem", finding)
+    if listed.placement is not None:
+        yield Line("if not bound", "the nodes would be as follows, without what the pod takes itself")
+    yield Line("nodes", _sum(listed))
+    yield from _node_lines(listed, node)
+
+
+def record_of(listed: ListedPod, node: str) -> dict[str, Any]:
+    """Return the same for programs, every node in it."""
+    where = listed.placement
+    return {
+        **summed(listed.decision),
+        "node": where.node if where else None,
+        "cpus": str(where.cpus) if where else "",
+        "requests": dict(listed.facts.requests),
+        "findings": list(listed.findings),
+        "nodes": list(by_node(listed.decision, node)),
+    }
+
+
+def _requests(listed: ListedPod) -> str:
+    facts = listed.facts
+    if facts.owned_by_class:
+        how = f"{facts.binding.policy}, {'required' if facts.binding.required else 'preferred'}"
+        return f"{cpus(facts.cpu)} CPUs of its own ({how})"
+    if facts.owned_if_static:
+        shared = f"{cpus(facts.cpu)} CPUs; {cpus(facts.owned_if_static)} of its own"
+        return f"{shared} on nodes with a static CPU manager"
+    return f"{cpus(facts.cpu)} CPUs, shared"
+
+
+def _sum(listed: ListedPod) -> str:
+    explained = explain_pod(listed.decision)
+    causes = ", ".join(f"{each.nodes} {each.summary}" for each in explained.refusals)
+    suiting = f"{explained.feasible} of {explained.asked} suit it"
+    return f"{suiting}; not the others: {causes}" if causes else suiting
+
+
+def _node_lines(listed: ListedPod, wanted: str) -> Iterable[Line]:
+    """Yield nodes in the order of their names."""
+    decision = listed.decision
+    rows = sorted(np.flatnonzero(decision.asked).tolist(), key=lambda row: decision.names[row])
+    rows = [row for row in rows if wanted in {"", decision.names[row]}]
+    for row in rows[:_SHOWN_NODES]:
+        yield Line(decision.names[row], _verdict(listed, row))
+    if len(rows) > _SHOWN_NODES:
+        yield Line(
+            "", f"{len(rows) - _SHOWN_NODES} more nodes: name one with --node, or see all with -o json"
+        )
+
+
+def _verdict(listed: ListedPod, row: int) -> str:
+    explained = explain_node(listed.decision, row)
+    if explained.feasible:
+        return f"suits it, score {explained.total}"
+    said = [f"{each.plugin}: {each.message} ({each.reason})" for each in explained.verdicts if each.reason]
+    return "; ".join(said)

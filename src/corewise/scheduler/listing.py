@@ -1,0 +1,96 @@
+"""The cluster read once, for commands: a decision about one pod as it would be made now."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from corewise.kube.client import Client
+from corewise.kube.errors import Forbidden, NotFound
+from corewise.scheduler.engine import (
+    AllocationScore,
+    AmplifiedCPU,
+    Cluster,
+    Decision,
+    Engine,
+    NodeConstraints,
+    Placement,
+    PodFacts,
+    ResourceFit,
+    Weighted,
+)
+from corewise.scheduler.objects import PLACED_PODS, SCHEDULABLE_NODES, TOPOLOGIES, PlacedPod, Topology
+from corewise.scheduler.reading_nodes import read_node_facts
+from corewise.scheduler.reading_pods import holds_resources, key_of, placement, pod_facts
+from corewise.scheduler.state import UNFINISHED
+
+ENGINE = Engine((NodeConstraints(), ResourceFit(), AmplifiedCPU()), (Weighted(AllocationScore()),))
+"""What kube-scheduler checks itself as far as the engine knows it, and what the extender checks."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListedPod:
+    """A pod, where it is if it is bound, and what would be decided about it if it was not.
+
+    ``findings``: what is wrong with what it states, or with its claim to CPUs; ``missing``: what could not be
+    read, in words.
+    """
+
+    facts: PodFacts
+    placement: Placement | None
+    decision: Decision
+    findings: tuple[str, ...]
+    missing: tuple[str, ...]
+
+
+async def list_pod(client: Client, namespace: str, name: str) -> ListedPod:
+    """Read a pod and the cluster, and decide.
+
+    Raises:
+        KubeError: if the pod, the nodes or the other pods cannot be read.
+    """
+    missing: list[str] = []
+    pod, nodes, pods, topologies = await asyncio.gather(
+        client.get(PLACED_PODS, name, namespace),
+        client.list(SCHEDULABLE_NODES),
+        client.list(PLACED_PODS, field_selector=UNFINISHED),
+        _topologies(client, missing),
+    )
+    stated = {each.metadata.name: each for each in topologies}
+    cluster = Cluster()
+    for node in nodes:
+        cluster.put_node(read_node_facts(node, stated.get(node.metadata.name)).facts)
+    for each in pods:
+        if holds_resources(each):
+            cluster.put_pod(pod_facts(each), placement(each)[0])
+    where, findings = _bound(pod, cluster)
+    cluster.remove_pod(key_of(pod))
+    decision = ENGINE.decide(pod_facts(pod), cluster.snapshot())
+    return ListedPod(pod_facts(pod), where, decision, findings, tuple(missing))
+
+
+async def _topologies(client: Client, missing: list[str]) -> Iterable[Topology]:
+    try:
+        return await client.list(TOPOLOGIES)
+    except NotFound:
+        missing.append(f"{TOPOLOGIES.plural}: there are none, so no node states its CPUs")
+    except Forbidden:
+        missing.append(f"{TOPOLOGIES.plural}: you may not read them, so no node's CPUs are known")
+    return ()
+
+
+def _bound(pod: PlacedPod, cluster: Cluster) -> tuple[Placement | None, tuple[str, ...]]:
+    """Return where a pod is, with the CPUs that are really its own, and what is wrong there."""
+    problem = pod_facts(pod).problem
+    findings = [problem.message] if problem else []
+    if not holds_resources(pod):
+        return None, tuple(findings)
+    where, finding = placement(pod)
+    findings += [finding.message] if finding else []
+    ledger = cluster.ledger(where.node)
+    if ledger is None:
+        return where, tuple(findings)
+    key = key_of(pod)
+    findings += [each.message for each in ledger.conflicts if each.owner == key]
+    return replace(where, cpus=ledger.held_by(key)), tuple(findings)

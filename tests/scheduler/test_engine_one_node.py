@@ -1,0 +1,52 @@
+"""What the engine says of a node does not depend on the others: the gate looks at one alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from corewise.policy.cpu_binding import NumaPolicy
+from corewise.scheduler.engine import AmplifiedCPU, ChosenNode, Cluster, CPUPlacement, Engine, PodFacts
+from scheduler.scenes import bind, cluster_of, cpuset, node, numa_node, share, static
+
+ENGINE = Engine((AmplifiedCPU(),), (), (CPUPlacement(),))
+PODS = [
+    share("a/share", 5, 3),
+    share("a/large", 30),
+    cpuset("a/set", 4),
+    cpuset("a/large-set", 12),
+    static("a/static", 3),
+    share("a/numa", 3, 8, numa_policy=NumaPolicy.SINGLE_NUMA_NODE),
+    cpuset("a/numa-set", 6, numa_policy=NumaPolicy.RESTRICTED),
+]
+
+
+def cluster() -> Cluster:
+    found = cluster_of(
+        node("plain", 8),
+        node("amplified", 16, "2.00", static_cpu_manager=True),
+        numa_node("zones", 8, 2, "1.50", NumaPolicy.SINGLE_NUMA_NODE),
+        numa_node("best-effort", 4, 4, "1.25", NumaPolicy.BEST_EFFORT),
+        node("bad", 8, topology=None),
+    )
+    for number in range(6):
+        bind(found, cpuset(f"b/set-{number}", 2))
+        bind(found, share(f"b/share-{number}", 2, 1))
+    return found
+
+
+@pytest.mark.parametrize("pod", PODS, ids=lambda pod: pod.key)
+def test_the_snapshot_of_one_node_gives_the_same_verdict_and_the_same_cpus(pod: PodFacts) -> None:
+    full = cluster()
+    snapshot = full.snapshot()
+    whole = ENGINE.decide(pod, snapshot)
+    for name, facts in full.nodes.items():
+        row, one = snapshot.index[name], snapshot.only(snapshot.index[name])
+        alone = ENGINE.decide(pod, one)
+        assert alone.names == (name,)
+        assert alone.refusal(0) == whole.refusal(row)
+        for plugin, verdicts in alone.verdicts.items():
+            assert verdicts.numbers(0) == whole.verdicts[plugin].numbers(row)
+        if whole.feasible[row]:
+            ledger = full.ledger(name)
+            there = ENGINE.reserve(pod, ChosenNode(facts, row, ledger, snapshot))
+            assert ENGINE.reserve(pod, ChosenNode(facts, 0, ledger, one)) == there

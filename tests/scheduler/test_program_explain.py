@@ -1,0 +1,81 @@
+"""``corewise explain pod``: where a pod is and with which CPUs, or why it is nowhere."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from corewise.cli.errors import ExitCode, Failure
+from corewise.cli.explain import command
+from corewise.policy.names import RESOURCE_STATUS
+from scheduler.program_world import PLAIN_PODS, SchedulerWorld, pod_document
+
+
+@pytest.fixture
+def kubeconfig(world: SchedulerWorld, tmp_path: Path) -> str:
+    world.server.write_kubeconfig(tmp_path / "user")
+    return str(tmp_path / "user")
+
+
+async def explain(kubeconfig: str, *arguments: str) -> Result:
+    options = ["pod", "--kubeconfig", kubeconfig, *arguments]
+    return await asyncio.to_thread(CliRunner().invoke, command, options)
+
+
+async def add_bound(world: SchedulerWorld, name: str, cpus: str, cpu: str = "4") -> None:
+    status = {RESOURCE_STATUS: json.dumps({"cpuset": cpus})}
+    document = pod_document(name, cpu=cpu, qos="LSR", annotations=status)
+    document["spec"]["nodeName"] = "n1"
+    await world.client.create(PLAIN_PODS, document, "default")
+
+
+async def test_a_pending_pod_is_told_node_by_node(world: SchedulerWorld, kubeconfig: str) -> None:
+    await world.add_node("n1", 8, "2.00")
+    await world.add_node("n2", 8)
+    await add_bound(world, "owner", "0-3")
+    await world.add_pod("p", cpu="6", qos="LSR")
+    answer = await explain(kubeconfig, "default/p")
+    assert answer.exit_code == 0
+    assert answer.stdout.splitlines() == [
+        "default/p: not bound",
+        "  requests       6 CPUs of its own (FullPCPUs, preferred)",
+        "  nodes          1 of 2 suit it; not the others: 1 not enough CPUs that nobody owns",
+        "  n1             AmplifiedCPU: needs 6 CPUs of its own, 4 are free (NotEnoughCPUs)",
+        "  n2             suits it, score 62",
+    ]
+    document = json.loads((await explain(kubeconfig, "p", "--node", "n1", "-o", "json")).stdout)
+    assert document["nodesSuiting"] == 1
+    assert document["node"] is None
+    (node,) = document["nodes"]
+    assert node["verdicts"][0]["inputs"]["owned"] == 6000
+
+
+async def test_a_bound_pod_is_told_with_its_cpus_and_what_it_lost(
+    world: SchedulerWorld, kubeconfig: str
+) -> None:
+    await world.add_node("n1", 8)
+    await add_bound(world, "first", "0-3")
+    await add_bound(world, "second", "2-5")
+    answer = await explain(kubeconfig, "default/second")
+    assert "default/second: on node n1 with CPUs 4-5\n" in answer.stdout
+    assert "default/second claims CPUs 2-3, which default/first holds" in answer.stdout
+    assert "if not bound" in answer.stdout
+
+
+async def test_what_is_not_there_is_said(world: SchedulerWorld, kubeconfig: str) -> None:
+    await world.add_node("n1", 8)
+    await world.add_pod("p", cpu="2500m", qos="LSR")
+    for arguments, wrong in (
+        (["default/nobody"], "no pod default/nobody"),
+        (["p", "--node", "n9"], "no node n9"),
+    ):
+        answer = await explain(kubeconfig, *arguments)
+        assert isinstance(answer.exception, Failure)
+        assert answer.exception.exit_code == ExitCode.NOT_FOUND
+        assert wrong in str(answer.exception)
+    answer = await explain(kubeconfig, "default/p")
+    assert "  problem        the requested CPUs must be integer: 2500m" in answer.stdout
