@@ -82,8 +82,8 @@ def pod_command(kubeconfig: str | None, context: str | None, name: str, node: st
         hint = "list the nodes with: corewise nodes"
         raise Failure(f"there is no node {node}", hint=hint, exit_code=ExitCode.NOT_FOUND)
     if form is Form.TABLE:
-        lines = [pod_explanation.heading_of(listed), *_laid_out(pod_explanation.lines_about(listed, node))]
-        click.echo("".join(f"{line}\n" for line in lines), nl=False)
+        lines = pod_explanation.lines_about(listed, node)
+        click.echo(explanation(pod_explanation.heading_of(listed), lines), nl=False)
     else:
         click.echo(output.document_text(pod_explanation.record_of(listed, node), form), nl=False)
     for line in listed.missing:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from corewise.cli.node_explanation import Line
+from corewise.cli.explanation import Line
 from corewise.cli.output import cpus
 from corewise.scheduler.decisions import by_node, summed
 from corewise.scheduler.engine import explain_node, explain_pod
