@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 from agent.agent_world import BOOT, NODE, AgentWorld, agent_world, eventually, until
 from agent.fake_node import container, manifest
 from corewise.agent.cpu_manager import STATE_FILE
+from corewise.agent.program import run_agent
 from corewise.kernel.cgroups.layout import Version
 from corewise.kernel.errors import JournalHeld
 from corewise.kube.resources import NODE_RESOURCE_TOPOLOGIES, NODES
@@ -168,9 +170,9 @@ async def test_metrics_tell_of_both_views(world: AgentWorld) -> None:
 async def test_once_brings_everything_in_order_and_ends(world: AgentWorld) -> None:
     web = await world.start(WEB)
     await world.ratio("1.50")
-    async with world.agent(ready=False, once=True):
-        await world.has(web, "a", 66_667)
-        await eventually(lambda: reported(world))
+    assert await run_agent(replace(world.options, once=True), world.config)
+    assert world.machine.quota(web, "a") == 66_667
+    assert await reported(world)
 
 
 async def test_a_dry_run_writes_nothing_and_says_each_thing_once(world: AgentWorld) -> None:

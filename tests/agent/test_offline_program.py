@@ -170,6 +170,22 @@ async def test_what_somebody_else_takes_from_the_node_comes_back(world: AgentWor
         await eventually(world.report)
 
 
+async def test_an_api_server_that_does_not_answer_keeps_no_offline_pod_unsqueezed(
+    world: AgentWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await world.configure(oversubscription=QUICK, suppression={"adjustStep": 0.2})
+    await world.label("true")
+    answers = asyncio.Event()
+
+    async def silence(*_arguments: object) -> None:
+        await answers.wait()
+
+    monkeypatch.setattr("corewise.agent.colocation.loop.write_publication", silence)
+    async with world.agent():
+        await bounded(world)
+        assert (await world.offered())[0] is None
+
+
 async def test_every_metric_of_oversubscription_is_exported(world: AgentWorld) -> None:
     await world.configure(oversubscription=QUICK, suppression=AT_ONCE)
     await world.label("true")

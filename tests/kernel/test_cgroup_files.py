@@ -66,6 +66,16 @@ def version(request: pytest.FixtureRequest) -> Version:
     return Version(request.param)
 
 
+def test_an_empty_value_is_written_as_an_empty_line_since_the_kernel_does_not_see_nothing(
+    tmp_path: Path,
+) -> None:
+    files = tree(tmp_path, Version.V2)
+    without_size = directory(tmp_path, Version.V2) / "cpuset.cpus"
+    without_size.write_text("")
+    files.write(CGROUP, "cpuset.cpus", "")
+    assert without_size.read_text() == "\n"
+
+
 def test_a_quota_is_written_and_the_period_stays(tmp_path: Path, version: Version) -> None:
     files = tree(tmp_path, version)
     assert read_bandwidth(files, CGROUP) == Bandwidth(None, Microseconds(100_000))

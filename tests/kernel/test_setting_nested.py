@@ -137,6 +137,8 @@ def test_a_parent_that_cannot_be_written_leaves_its_children_in_order(node: Node
     report = pin(node, pod="4-7", one="4-5")
     assert isinstance(report.failed[f"{POD}/cpuset.cpus"], Busy)
     assert node.shown(CPUS, POD, ONE) == ["0-3", "0-1"]
+    entered = [each for each in node.log.entries() if isinstance(each, Wrote) and each.cgroup == POD]
+    assert {(each.old, each.new) for each in entered} == {("0-7", "0-3"), ("0-3", "0-7")}
     node.stored.faults.clear()
     assert pin(node, pod="4-7", one="4-5").failed == {}
     assert node.shown(CPUS, POD, ONE) == ["4-7", "4-5"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import msgspec
 import pytest
 
 from corewise.kube.objects import ObjectMeta
+from corewise.local.colocation import Colocation, of_account, total
 from corewise.local.cpu_models import CATALOGUE
 from corewise.local.kubelets import SimulatedNode
 from corewise.local.machines import Machine
@@ -23,6 +25,7 @@ from corewise.local.measurement import (
     view_node,
     workloads_of,
 )
+from corewise.local.node_simulation import Account
 from corewise.local.nominal_compute import Workload
 from corewise.local.pods import manifest
 from corewise.local.report import Report, Rest, document
@@ -108,6 +111,7 @@ def test_a_node_is_shown_with_facts_ratio_raw_and_amplified_cpu_and_compute(view
             "pods": {"off": 1, "on": 1},
             "computePerRequestedCPU": {"off": SPEED, "on": SPEED / 2},
             "computeBaselineCPUs": {"off": 2 * SPEED, "on": SPEED},
+            "colocation": None,
             "verdict": None,
         }
     ]
@@ -115,7 +119,7 @@ def test_a_node_is_shown_with_facts_ratio_raw_and_amplified_cpu_and_compute(view
 
 def test_the_whole_cluster_is_summed_up(view: Viewer) -> None:
     snapshot = Snapshot((view(node()),))
-    rest = Rest(12.34, status_patches=7, node_writes=0)
+    rest = Rest(12.34, status_patches=7, node_writes=2, publications=2)
     memory = {"apiServer": Bytes(1), "manager": None}
     report = Report(
         "a test", ("assumed",), snapshot, snapshot, rest_on=rest, seconds={"load": 1.239}, memory=memory
@@ -125,11 +129,83 @@ def test_the_whole_cluster_is_summed_up(view: Viewer) -> None:
     assert whole["schedulableCPUMilli"] == {"off": 8000, "on": 8000}
     assert whole["atRest"] == {
         "off": None,
-        "on": {"seconds": 12.3, "kubeletStatusPatchesSent": 7, "nodeWritesStored": 0},
+        "on": {
+            "seconds": 12.3,
+            "kubeletStatusPatchesSent": 7,
+            "nodeWritesStored": 2,
+            "offerPublications": 2,
+        },
     }
+    assert whole["colocation"] is None, "there are no offline pods"
     assert whole["seconds"] == {"load": 1.24}
     assert whole["residentMemoryBytes"] == {"apiServer": 1, "manager": None}
     assert (whole["notes"], whole["sound"]) == (["assumed"], True)
+
+
+BESIDE_OFF = Colocation(
+    cpus=8.0,
+    online=4.0,
+    offline=4.0,
+    offered=None,
+    refused=0.0,
+    slowdowns=(0.0, 0.3),
+    work=4.0,
+    work_alone=5.0,
+    online_alone=4.0,
+)
+BESIDE_ON = replace(BESIDE_OFF, offline=2.0, offered=2.5, refused=6.0, slowdowns=(0.0, 0.1), work=4.5)
+
+
+def test_what_pods_got_beside_each_other_is_shown_by_node_and_for_all(view: Viewer) -> None:
+    snapshot = Snapshot((view(node()),))
+    report = Report(
+        "a test",
+        (),
+        snapshot,
+        snapshot,
+        colocation_off={"n1": BESIDE_OFF, "n2": BESIDE_OFF},
+        colocation_on={"n1": BESIDE_ON, "n2": BESIDE_ON},
+    )
+    whole = document(report)
+    off = {
+        "onlineSlowdown": {"mean": 0.15, "worst": 0.3},
+        "onlineCPUTimeGrowth": 0.25,
+        "onlineCPUs": 4.0,
+        "offlineCPUs": 4.0,
+        "offeredCPUs": None,
+        "offlineCPUsRefused": 0.0,
+        "utilization": 1.0,
+    }
+    assert whole["nodes"][0]["colocation"]["off"] == off
+    assert whole["nodes"][0]["colocation"]["on"]["onlineSlowdown"] == {"mean": 0.05, "worst": 0.1}
+    every = whole["colocation"]
+    assert (every["nodes"], every["nodesNotSimulated"], every["simulatedSeconds"]) == (2, 0, 240)
+    assert every["off"] == off | {"onlineCPUs": 8.0, "offlineCPUs": 8.0}
+    assert (every["on"]["offlineCPUs"], every["on"]["offeredCPUs"]) == (4.0, 5.0)
+
+
+def test_beside_offline_pods_with_corewise_on_from_the_start_off_is_null(view: Viewer) -> None:
+    report = Report("a test", (), None, Snapshot((view(node()),)), colocation_on={"n1": BESIDE_ON})
+    whole = document(report)
+    assert whole["colocation"]["off"] is None
+    assert whole["nodes"][0]["colocation"]["off"] is None
+    assert whole["nodes"][0]["colocation"]["on"]["offlineCPUs"] == 2.0
+
+
+def test_where_nobody_works_nothing_is_slowed() -> None:
+    idle = of_account(Account(seconds=10.0, cpus=8), ())
+    assert (idle.mean_slowdown, idle.worst_slowdown, idle.stretch, idle.offered) == (None, None, None, None)
+    assert (idle.utilization, total(())) == (0.0, None)
+
+
+def test_offline_pods_are_no_part_of_what_a_requested_cpu_is_worth(tmp_path: Path) -> None:
+    simulated = SimulatedMachine(tmp_path, MACHINE)
+    web, batch = simulated.start(pod()), simulated.start(pod("batch", offline=True), qos="BestEffort")
+    both, alone = (
+        view_node(node(), MACHINE, pods, root=simulated.root, topology=None) for pods in ([web, batch], [web])
+    )
+    assert (both.delivered, both.requested) == (alone.delivered, alone.requested)
+    assert both.pods == 2
 
 
 def test_without_a_measurement_with_corewise_off_its_numbers_are_null(view: Viewer) -> None:

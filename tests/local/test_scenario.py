@@ -8,13 +8,24 @@ from pathlib import Path
 import pytest
 
 from corewise.local.cpu_models import CATALOGUE
-from corewise.local.load import Load
+from corewise.local.load import Load, Shape
 from corewise.local.nominal_compute import spread
-from corewise.local.plan import InputError, check_config
-from corewise.local.pods import load_of, parse_load, print_load
+from corewise.local.plan import InputError, PodGroup, check_config
+from corewise.local.pods import copies_to_fill, load_of, of_group, parse_load, print_load
 from corewise.local.scenario import load_scenario, packaged_scenarios, read_scenario
+from corewise.policy.colocation import parse_oversubscription, parse_suppression
 from corewise.policy.configuration import Problem, parse_amplification, parse_normalization
-from corewise.policy.names import AMPLIFICATION_KEY, NORMALIZATION_KEY, SIMULATED_LOAD
+from corewise.policy.names import (
+    AMPLIFICATION_KEY,
+    BATCH_CPU,
+    BATCH_MEMORY,
+    NORMALIZATION_KEY,
+    OVERSUBSCRIPTION,
+    OVERSUBSCRIPTION_KEY,
+    SIMULATED_LOAD,
+    SUPPRESSION_KEY,
+)
+from corewise.quantities import Bytes
 
 SMALL = """\
 name: small
@@ -34,6 +45,8 @@ def test_a_packaged_scenario_and_its_configuration_have_no_problems(name: str) -
     config = load_scenario(name).config
     assert not parse_normalization(config[NORMALIZATION_KEY]).problems
     assert not parse_amplification(config.get(AMPLIFICATION_KEY, "{}")).problems
+    assert not parse_oversubscription(config.get(OVERSUBSCRIPTION_KEY, "{}")).problems
+    assert not parse_suppression(config.get(SUPPRESSION_KEY, "{}")).problems
 
 
 def test_the_builtin_scenario_is_a_heterogeneous_cluster() -> None:
@@ -65,6 +78,29 @@ def test_the_builtin_ratios_are_measured_ones_near_the_speeds_but_not_copied_fro
             errors.append(abs(ratio / speed - 1))
     assert max(errors) < 0.02
     assert sum(error > 0.002 for error in errors) > len(errors) / 2
+
+
+def test_the_labels_that_switch_something_on_come_with_the_configuration() -> None:
+    plan = load_scenario("colocation").plan()
+    assert len(plan.machines) == 5
+    assert all(OVERSUBSCRIPTION not in machine.labels for machine in plan.machines)
+    assert {dict(own.labels)[OVERSUBSCRIPTION] for own in plan.when_on.values()} == {"true"}
+    assert plan.when_on.keys() == {machine.name for machine in plan.machines}
+
+
+def test_the_colocation_scenario_has_loads_that_rise_and_jump_and_offline_pods() -> None:
+    groups = load_scenario("colocation").pods
+    assert {group.load.shape for group in groups if group.load} >= {Shape.WAVE, Shape.SQUARE}
+    (batch,) = (group for group in groups if group.offline)
+    assert batch.qos_class == "BE"
+    requests = of_group(batch, 0, "n1")["spec"]["containers"][0]["resources"]["requests"]
+    assert requests == {BATCH_CPU: "4000", BATCH_MEMORY: "4096Mi"}
+
+
+def test_offline_pods_fill_a_share_of_the_raw_cpus_and_do_not_grow_with_the_ratio() -> None:
+    batch = PodGroup("batch", 4000, Bytes(1 << 30), fill=0.5, offline=True)
+    web = PodGroup("web", 4000, Bytes(1 << 30), fill=0.5)
+    assert [copies_to_fill(group, 64_000, 32_000) for group in (batch, web)] == [4, 8]
 
 
 def test_a_number_of_nodes_takes_the_groups_in_turn() -> None:
@@ -133,6 +169,11 @@ def test_all_problems_are_told_at_once_with_their_places(tmp_path: Path) -> None
         (SMALL + SMALL.splitlines()[2] + "\n", "the name 'a' is used twice"),
         (SMALL + "pods: [{name: p, cpu: 1, replicas: 1, load: {low: .nan}}]", "out of range"),
         (SMALL + "pods: [{name: p, cpu: -1, replicas: 1}]", "must not be negative"),
+        (
+            SMALL + "pods: [{name: p, cpu: 1, replicas: 1, load: {low: 1, shape: sqare}}]",
+            "did you mean 'square'",
+        ),
+        (SMALL + "pods: [{name: p, cpu: 1, replicas: 1, offline: maybe}]", "must be true or false"),
     ],
 )
 def test_each_kind_of_problem_has_a_message(text: str, message: str) -> None:
@@ -142,9 +183,13 @@ def test_each_kind_of_problem_has_a_message(text: str, message: str) -> None:
 def test_a_load_is_printed_as_it_is_read() -> None:
     assert parse_load(print_load(Load(0.5, 4.0, 20.0))) == Load(0.5, 4.0, 20.0)
     assert parse_load("2") == Load(2.0, 2.0)
+    for shape in Shape:
+        load = Load(0.2, 0.7, 90.0, shape)
+        assert parse_load(print_load(load)) == load
+    assert parse_load("step:0.2-0.7/90s") == Load(0.2, 0.7, 90.0, Shape.STEP)
 
 
-@pytest.mark.parametrize("text", ["", "x", "4-1/60", "1-2/0", "-1", "1-2/", "nan"])
+@pytest.mark.parametrize("text", ["", "x", "4-1/60", "1-2/0", "-1", "1-2/", "nan", "step", "leap:1-2/3"])
 def test_a_bad_load_annotation_counts_as_none(text: str) -> None:
     assert load_of({SIMULATED_LOAD: text}, limited=False) == Load(1.0, 1.0)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -18,7 +19,7 @@ import pytest
 
 from corewise.policy.names import CPU_BASIC_INFO
 
-WITHIN = 90.0
+WITHIN = 180.0
 SHORT = ("--for", "3s")
 DATA = os.environ.get("COREWISE_TEST_DATA", "")
 
@@ -103,6 +104,34 @@ def test_amplified_nodes_take_more_pods_and_nobody_is_refused(builtin: dict[str,
     assert builtin["schedulableCPUMilli"]["on"] > builtin["schedulableCPUMilli"]["off"]
     assert builtin["requestedCPUMilli"]["on"] > builtin["requestedCPUMilli"]["off"]
     assert builtin["pods"]["rejected"] == 0
+
+
+def test_offline_pods_get_what_is_offered_and_online_pods_are_slowed_less_than_without(
+    builtin: dict[str, Any],
+) -> None:
+    off, on = builtin["colocation"]["off"], builtin["colocation"]["on"]
+    assert builtin["colocation"]["nodes"] == 4
+    assert off["offeredCPUs"] is None, "offline pods are bounded by nothing but weights"
+    assert off["utilization"] > 0.99
+    assert on["utilization"] < 0.95
+    assert on["onlineSlowdown"]["mean"] < off["onlineSlowdown"]["mean"]
+    assert on["onlineSlowdown"]["worst"] < off["onlineSlowdown"]["worst"]
+    assert on["offlineCPUs"] <= on["offeredCPUs"] * 1.02
+    assert on["offlineCPUs"] > 0.9 * on["offeredCPUs"]
+    assert all(node["colocation"]["on"]["offlineCPUs"] > 0 for node in builtin["nodes"])
+
+
+def test_the_table_shows_nodes_with_offline_pods_off_and_on() -> None:
+    done = up(*SHORT, "--scenario", "colocation")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    off, on = (line for line in lines if "offline pods get" in line)
+    assert off.startswith("corewise off")
+    assert re.match(r"corewise on   offline pods get [0-9.]+ CPUs of [0-9.]+ offered; nodes [0-9]+% busy", on)
+    (header,) = (line for line in lines if "ONLINE SLOWDOWN OFF" in line)
+    assert header.startswith("NODE")
+    (noht,) = (line for line in lines if line.startswith("colo-noht-0") and "Xeon" not in line)
+    assert noht.split()[-4:] == ["0.0%", "(0%)", "0.0%", "(0%)"], "no thread has a sibling that slows it"
 
 
 def test_the_report_names_time_and_memory(builtin: dict[str, Any]) -> None:

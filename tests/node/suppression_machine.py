@@ -1,6 +1,8 @@
-"""The virtual machine that offline pods are held back in (``node.guest.suppression``): 2 CPUs, cgroup v2."""
+"""The virtual machines that offline pods are held back in: 2 CPUs, cgroup v2; with stated load, and busy."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from node.machines import Machine
 
@@ -16,4 +18,5 @@ MACHINE = Machine(
     caches=("0-1",),
     guest="node.guest.suppression",
 )
+LOADED = replace(MACHINE, guest="node.guest.busy_pods")
 OPTIONS = ("option 1", "option 2")

@@ -28,7 +28,8 @@ from corewise.quantities import ONE, Microseconds, Quantity
 
 PERIOD = Microseconds(100_000)
 _CONTROLLERS = ("cpu", "cpuacct", "memory")
-_REMOVAL = 50
+_REMOVAL = 500
+_NUMBERS = itertools.count()
 _HEAVY = 32_768
 _LIGHTEST = 2
 _SHARES_OF_A_CPU = 1024
@@ -73,7 +74,7 @@ class KubeletTree:
 
     def __init__(self, layout: Layout, *, heavy: bool = False) -> None:
         self.layout = layout
-        self.root = f"/corewise-load-{os.getpid()}"
+        self.root = f"/corewise-load-{os.getpid()}-{next(_NUMBERS)}"
         self.files = CgroupFiles(layout)
         self._mounts = sorted({layout.mounts[controller] for controller in _CONTROLLERS})
         self._made: list[str] = []

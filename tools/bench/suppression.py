@@ -46,10 +46,10 @@ from tools.bench.table import Row, quantile
 
 ONLINE_PODS, OFFLINE_PODS = 100, 10
 SIZE = "110 pods"
-REST = 30.0
+REST = 20.0
 ROUNDS = 2
 INTERVALS = (10, 1)
-JUMPS = 30
+JUMPS = 24
 LOW, HIGH = 0.2, 0.7
 BETWEEN = 5.0
 TICKS = 400
@@ -132,7 +132,7 @@ async def _set(client: Client, *, on: bool, interval: int) -> None:
     )
     label = {OVERSUBSCRIPTION: "true" if on else "false"}
     await client.patch(NODES, NODE, {"metadata": {"labels": label}})
-    await asyncio.sleep(2 * interval)
+    await asyncio.sleep(2 * interval if on else 2)
 
 
 async def _cost(client: Client, agent: Process) -> list[Row]:

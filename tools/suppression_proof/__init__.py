@@ -2,5 +2,5 @@
 
 ``python -m tools.suppression_proof`` runs the agent's own code on simulated nodes, on this machine's kernel
 with real busy processes, and on a kernel with cgroup v2 in a virtual machine; prints what came out; and
-writes it to docs/suppression.md and docs/pictures.
+writes it to docs.
 """

@@ -1,6 +1,6 @@
-"""``python -m tools.suppression_proof [--print] [--quick] [--own-load] [plant|real|virtual ...]``.
+"""``python -m tools.suppression_proof [--print] [--quick] [--own-load] [plant|real|virtual|bench ...]``.
 
-Without names all of them run, about 20 minutes. ``--print`` writes nothing; ``--quick`` runs the step only,
+Without names all of them run, about half an hour. ``--print`` writes nothing; ``--quick`` runs the step only,
 each way once. ``--own-load`` counts as the node's usage only what runs in the proof's own cgroups: for a
 machine that others use at the same time.
 """

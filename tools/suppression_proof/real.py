@@ -57,6 +57,10 @@ class Machine:
         return len(self.node.cpus) * 1000
 
     @property
+    def version(self) -> str:
+        return str(self.node.tree.layout.version.value)
+
+    @property
     def step(self) -> int:
         return OPTION_1.adjust_step.of(self.milli)
 

@@ -24,6 +24,8 @@ class Run:
     series: Series
     writes: int | None = None
     time_lost: float | None = None
+    work_counts: bool = True
+    """Whether the work done says something: not where the CPUs themselves are emulated."""
 
     @property
     def figures(self) -> Figures:
@@ -48,9 +50,11 @@ def summary(runs: Sequence[Run]) -> str:
     text = (
         f"each jump was settled after {_settling(held)} and {_adjustments(held)} adjustments "
         f"({_in_time(held)} phases in time, overshoot {_overshoot(held)}, {_reversals(held)} turns); "
-        f"offline pods used {_used(held)} of what online pods left; online pods lost {_slowdown(held)} of "
-        "their work"
+        f"offline pods used {_used(held)} of what online pods left"
     )
+    if not all(run.work_counts for run in held):
+        return text
+    text += f"; online pods lost {_slowdown(held)} of their work"
     return f"{text}, and without suppression {_slowdown(free)}" if free else text
 
 
@@ -126,6 +130,8 @@ def _late(runs: Sequence[Run]) -> str:
 
 
 def _slowdown(runs: Sequence[Run]) -> str:
+    if not all(run.work_counts for run in runs):
+        return _NONE
     return f"{_mean(runs, lambda run: run.figures.online_slowdown):z.1%}"
 
 

@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from node.suppression_machine import MACHINE, OPTIONS
+from node.suppression_machine import LOADED, OPTIONS
 from node.unpacking import Unavailable
 from node.virtual_machines import observed, tools
 from real_load.agents import OPTION_1
@@ -20,16 +20,14 @@ def measure(*, told: Callable[[str], None]) -> list[Run]:
     told("step in a virtual machine: alone, " + ", ".join(OPTIONS))
     try:
         with tempfile.TemporaryDirectory() as directory:
-            seen = observed(MACHINE, tools(), Path(directory))
+            seen = observed(LOADED, tools(), Path(directory))
     except Unavailable as reason:
         told(f"left out: {reason}")
         return []
     alone = seen.get("processes/alone", list[Second])
-    step = OPTION_1.adjust_step.of(MACHINE.cpus * 1000)
-    return [_run(way, seen.get(f"processes/{way}", list[Second]), alone, step) for way in OPTIONS]
-
-
-def _run(way: str, rows: list[Second], alone: list[Second], step: int) -> Run:
-    lost = 1 - sum(row.online for row in rows) / sum(row.online for row in alone)
-    joined = series(MACHINE.cpus, STEP, rows, alone, step)
-    return Run(STEP.name, way, joined, time_lost=lost)
+    step = OPTION_1.adjust_step.of(LOADED.cpus * 1000)
+    by_way = {way: seen.get(f"processes/{way}", list[Second]) for way in OPTIONS}
+    return [
+        Run(STEP.name, way, series(LOADED.cpus, STEP, rows, alone, step), work_counts=False)
+        for way, rows in by_way.items()
+    ]

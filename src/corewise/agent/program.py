@@ -184,6 +184,7 @@ class Agent:
         yield "quotas", self._keep_quotas
         yield "topology", self._keep_topology
         yield "oversubscription", lambda: self.offline.run(self.pulses)
+        yield "offers", lambda: self.offline.tell(self.pulses)
         yield "events", self.offline.events.run
         socket = self.options.nri_socket
         if socket is not None and not self.options.dry_run:

@@ -1,4 +1,4 @@
-"""``corewise up``: a local cluster of simulated machines, with the real manager, and a report."""
+"""``corewise up``: a local cluster of simulated machines, with the real manager and agents, and a report."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def command(
     state: Path | None,
     form: Form,
 ) -> None:
-    """Run simulated machines with corewise off, then on, and report what a requested CPU delivers.
+    """Run simulated machines with corewise off, then on, and report what CPUs deliver to whom.
 
     It needs no root, no containers and no network. kubectl and corewise work against it; Ctrl-C ends it.
     """

@@ -14,7 +14,7 @@ from what the API holds, read back through watches. A child that dies ends the b
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -28,18 +28,16 @@ from corewise.kube.objects import ConfigMap
 from corewise.kube.resources import CONFIG_MAPS, EVENTS, MUTATING_WEBHOOKS, NODE_RESOURCE_TOPOLOGIES, NODES
 from corewise.local import bootstrap, control_plane
 from corewise.local.agents import AgentFleet
+from corewise.local.filling import Filling
 from corewise.local.kubelets import SIMULATED_NODES, KubeletFleet, Periods, SimulatedNode
 from corewise.local.living_nodes import LivingNodes
 from corewise.local.machine_files import MachineFiles
 from corewise.local.measurement import Snapshot, Verdict, by_node, is_settled, view_node
-from corewise.local.placement import Room, place
-from corewise.local.plan import Plan, PodGroup
-from corewise.local.pod_keeper import PodKeeper, is_finished, need_of
-from corewise.local.pods import copies_to_fill, of_group
+from corewise.local.plan import Plan
+from corewise.local.pod_keeper import PodKeeper, is_finished
 from corewise.local.processes import Child, running
 from corewise.manager.objects import DEMANDING_PODS, DemandingPod
 from corewise.policy.names import CONFIG_NAME, CONFIG_NAMESPACE
-from corewise.quantities import Quantity
 
 _POLL = 0.1
 _VERDICT_POLL = 1.0
@@ -80,7 +78,7 @@ class LocalCluster:
             clock=SYSTEM_CLOCK,
             on_start=self.agents.look_at,
         )
-        self._copies: dict[str, int] = {}
+        self._filling = Filling(plan)
         self._config: tuple[ConfigMap, ...] = ()
         self.living = LivingNodes(self.machines, self.files, self.agents, lambda: by_node(self.pods))
 
@@ -136,43 +134,9 @@ class LocalCluster:
     async def fill(self) -> int:
         """Create the pods that the groups call for and the nodes have room for; return how many."""
         await self._until(lambda: len(self.nodes) >= len(self.machines))
-        rooms = self._rooms()
-        schedulable = sum(room.total_cpu for room in rooms)
-        raw = sum(machine.allocatable_milli for machine in self.machines.values())
-        wanted: list[tuple[PodGroup, int]] = []
-        for group in self.plan.groups:
-            first = self._copies.get(group.name, 0)
-            wanted += [(group, index) for index in range(first, copies_to_fill(group, schedulable, raw))]
-            self._copies[group.name] = max(first, copies_to_fill(group, schedulable, raw))
-        online = [each for each in wanted if not each[0].offline]
-        offline = [each for each in wanted if each[0].offline]
-        pods = [*_placed(online, rooms), *_placed(offline, self._rooms_for_offline())]
+        pods = self._filling.due(self.nodes, by_node(self.pods))
         await self._create_pods(pods)
         return len(pods)
-
-    def _rooms_for_offline(self) -> list[Room]:
-        """What each machine has for offline pods: its raw CPU and memory, which online pods leave in part.
-
-        Nobody has offered any yet when they are placed; a scheduler would go by ``batch-cpu``.
-        """
-        rooms = []
-        for machine in self.machines.values():
-            amounts = (int(machine.allocatable_milli), int(machine.memory), machine.max_pods)
-            rooms.append(Room(machine.name, amounts, amounts[0]))
-        return rooms
-
-    def _rooms(self) -> list[Room]:
-        """What each node has left for pods, by what the API says it offers."""
-        pods = by_node(self.pods)
-        rooms = []
-        for node in self.nodes:
-            amounts = node.status.get("allocatable", {})
-            cpu, memory, count = (Quantity.parse(amounts.get(key, "0")) for key in ("cpu", "memory", "pods"))
-            room = Room(node.metadata.name, (cpu.milli, memory.units, count.units), cpu.milli)
-            for need in map(need_of, pods.get(node.metadata.name, [])):
-                room.take((need.cpu_milli, need.memory, 1))
-            rooms.append(room)
-        return rooms
 
     async def _create_pods(self, pods: Iterable[dict[str, Any]]) -> None:
         """Create pods and wait until each of them runs or was refused."""
@@ -291,12 +255,6 @@ class LocalCluster:
         async with asyncio.TaskGroup() as tasks:
             for request in requests:
                 tasks.create_task(in_turn(request))
-
-
-def _placed(wanted: Sequence[tuple[PodGroup, int]], rooms: Sequence[Room]) -> list[dict[str, Any]]:
-    """Return the manifests of the pods that there is room for, each with its node."""
-    placement = place(((group.cpu_milli, group.memory, 1) for group, _ in wanted), rooms)
-    return [of_group(*wanted[index], node) for index, node in placement.node_of.items()]
 
 
 @asynccontextmanager

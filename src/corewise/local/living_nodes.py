@@ -64,9 +64,10 @@ class LivingNodes:
             living = self._begin(name, pods.get(name, ()), on=on)
             if on:
                 await self._advance(living, WARM_UP)
-            living.simulation.begin_account()
             living.offers.clear()
+            living.simulation.accounting = True
             await self._advance(living, WINDOW)
+            living.simulation.accounting = False
             found[name] = of_account(living.simulation.account, living.offers)
             if on:
                 self._living[name] = living
@@ -120,6 +121,7 @@ class LivingNodes:
             agent=look if on else None,
             start=-WARM_UP if on else 0.0,
         )
+        simulation.accounting = False
         return _Living(simulation, _identities(pods), offers)
 
     @staticmethod

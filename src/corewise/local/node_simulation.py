@@ -9,8 +9,8 @@ quotas and weights that stand in the machine's tree. After each interval the cou
 agent is called; it reads them, and writes quotas, which the next step obeys. Without an agent nobody bounds
 anything: the kernel's weights alone protect online pods.
 
-Beside what happens, each step works out what online pods would get at the same load, quotas and weights if
-there were no offline pods: *alone*. From both follows what offline work costs.
+While ``accounting``, each step also works out what online pods would get at the same load, quotas and
+weights if there were no offline pods: *alone*. From both follows what offline work costs.
 
 Deterministic: the same machine, pods, start and agent give the same numbers.
 """
@@ -28,7 +28,7 @@ from corewise.local.plant import Moment, Threads, moment
 from corewise.local.pod_cgroups import BEST_EFFORT
 from corewise.manager.objects import DemandingPod
 
-STEP = 2.0
+STEP = 5.0
 INTERVAL = 10.0
 """Seconds between two looks of the agent, as it has them by default."""
 
@@ -66,7 +66,10 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step as it was: its beginning in seconds, and what everybody got, with offline pods and without."""
+    """One step as it was: its beginning in seconds, and what everybody got, with offline pods and without.
+
+    ``alone`` is the same as ``beside`` where there are no offline pods, or nobody asks.
+    """
 
     at: float
     beside: Moment
@@ -89,6 +92,7 @@ class NodeSimulation:
         self.machine = machine
         self.now = start
         self.account = Account(cpus=machine.cpus)
+        self.accounting = True
         self._root = root
         self._agent = agent
         self.interval = interval
@@ -125,7 +129,8 @@ class NodeSimulation:
         """Let one step pass, and return what it was like."""
         taken = self.at(self.now)
         self.counters.add(seconds, self.tree, taken.beside)
-        self._enter(seconds, taken)
+        if self.accounting:
+            self._enter(seconds, taken)
         self.now += seconds
         return taken
 
@@ -134,8 +139,9 @@ class NodeSimulation:
         demand = {task.leaf: task.demand(seconds) for task in self.tree.tasks}
         beside = moment(self.tree.tree, demand, self._threads)
         online = {task.leaf: demand[task.leaf] for task in self.tree.tasks if not task.offline}
-        without = len(online) == len(demand)
-        return Step(seconds, beside, beside if without else moment(self.tree.tree, online, self._threads))
+        if not self.accounting or len(online) == len(demand):
+            return Step(seconds, beside, beside)
+        return Step(seconds, beside, moment(self.tree.tree, online, self._threads))
 
     def _look(self) -> None:
         self.counters.write(self.tree)

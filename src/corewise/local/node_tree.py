@@ -167,7 +167,7 @@ def _container(root: Path, container: RunningContainer) -> Cgroup:
 
 
 def _weight(root: Path, path: str, default: int) -> float:
-    found = read_weight(root, path)
+    found = read_weight(root, path) if path.startswith(BEST_EFFORT) else None
     return float(default if found is None else found)
 
 

@@ -108,8 +108,11 @@ def _settled(
     if above <= size / 2 or threads.lone == threads.both:
         return time
     low, high = above, size
-    above, (below, time) = excess(low)[0], excess(high)
-    for _ in range(_ROUNDS if below < 0 else 0):
+    above, time = excess(low)
+    below, all_busy = excess(high)
+    if below >= 0:
+        return all_busy
+    for _ in range(_ROUNDS):
         if high - low < _CLOSE or above < _CLOSE:
             break
         middle = low + (high - low) * above / (above - below)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 
 from corewise.kernel.cgroups.pods import Driver, PodCgroups, QOSClass
@@ -34,6 +35,8 @@ WORKING_SET = 70
 
 _UNBOUNDED = {"cpu.max": f"max {PERIOD}", "cpu.weight": "1"}
 """What kubelet gives best-effort pods: no quota, and the least weight."""
+
+_MOST_PATHS = 10_000
 
 _COUNTED = {"cpu.stat": "usage_usec 0", "memory.stat": "inactive_file 0"}
 
@@ -70,9 +73,10 @@ def make_cgroups(root: Path, pod: DemandingPod) -> None:
 
 def is_offline(pod: DemandingPod) -> bool:
     """Whether a pod lives on what online pods leave: it asks for batch CPU, and is best effort to kubelet."""
+    if pod.status.qos_class != QOSClass.BEST_EFFORT:
+        return False
     amounts = ((c.resources.requests, c.resources.limits) for c in running_containers(pod))
-    asks = any(BATCH_CPU in each for pair in amounts for each in pair)
-    return asks and _qos(pod) is QOSClass.BEST_EFFORT
+    return any(BATCH_CPU in each for pair in amounts for each in pair)
 
 
 def make_best_effort_slice(root: Path) -> None:
@@ -127,9 +131,15 @@ def read_weight(root: Path, cgroup: str) -> int | None:
 
 def _read(root: Path, cgroup: str, file: str) -> str | None:
     try:
-        return (root / MOUNT / cgroup / file).read_text(encoding="ascii")
+        return _path(root, cgroup, file).read_text(encoding="ascii")
     except FileNotFoundError:
         return None
+
+
+@lru_cache(maxsize=_MOST_PATHS)
+def _path(root: Path, cgroup: str, file: str) -> Path:
+    """Return the path of a file; simulations read the same ones again and again."""
+    return root / MOUNT / cgroup / file
 
 
 def cpu_of(amounts: Mapping[str, str]) -> AmplifiedMilli | None:

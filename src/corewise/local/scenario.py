@@ -237,7 +237,7 @@ def _load(fields: Fields) -> Load:
     high = fields.number("high", low, low=0, high=1000)
     if high < low:
         fields.note(f"{high:g} is below low ({low:g})", key="high")
-    shape = fields.choice("shape", Shape.WAVE, allowed=tuple(Shape))
+    shape = fields.choice("shape", Shape.WAVE, allowed=tuple(each.value for each in Shape))
     known = Shape(shape) if shape in set(Shape) else Shape.WAVE
     load = Load(low, high, fields.number("periodSeconds", 60.0, low=1, high=86_400), known)
     fields.finish()

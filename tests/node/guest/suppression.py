@@ -1,9 +1,8 @@
-"""Runs inside a virtual machine with cgroup v2: the agent's code holds real offline pods back.
+"""Runs inside a virtual machine with cgroup v2: the agent's code holds offline pods back.
 
     python -m node.guest.suppression FILE
 
-First with stated load and time, so that every quota is known; then with busy processes, in real time. What
-was seen is written to the file; the host judges.
+Load and time are stated, so every quota is known. What was seen is written to the file; the host judges.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import signal
 import sys
 import tempfile
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -20,30 +19,26 @@ from pathlib import Path
 from corewise.kernel.cgroups.layout import Layout, Version
 from corewise.policy.colocation import SuppressionSettings
 from node.guest.records import Report
-from real_load.agents import OPTION_1, OPTION_2, Agent
-from real_load.kubelet_tree import KubeletTree, layout_here, offline_pod, online_pod
-from real_load.runs import Node, Second, cpus_here
-from real_load.scenarios import STEP
+from real_load.agents import OPTION_1, OPTION_2
+from real_load.kubelet_tree import layout_here
 from real_load.stated_node import BUSY, FULL, QUIET, StatedNode, stated_node
 
 LONGEST = 600
-LEAD = 5.0
-"""Seconds that processes have to start, under emulation."""
+CPUS = Path("/sys/devices/system/cpu")
+
+STEPS = (("quiet", QUIET), ("busy", BUSY), ("quiet again", QUIET))
+SETTLED = 11
+"""Ticks until the samples before a change count for nothing any more."""
 
 OPTIONS = {"option 1": OPTION_1, "option 2": OPTION_2}
 
 
-def main(report: Report) -> None:
+def observe(report: Report, layout: Layout) -> None:
     """Observe everything."""
-    report.add("begun", value=True)
-    layout = layout_here(Version.V2)
-    assert layout is not None, "this machine has no writable cgroup v2"
     _observe_steps(report, layout)
     _observe_writers(report, layout)
     for name, option in OPTIONS.items():
         _observe_ends(report, layout, name, option)
-    _observe_processes(report, layout)
-    report.add("end", value=True)
 
 
 @contextmanager
@@ -60,8 +55,8 @@ def _observe_steps(report: Report, layout: Layout) -> None:
     """Tell the quotas of a step up and back, and what is left after a kill."""
     with _node(layout) as node:
         agent = node.agent()
-        for name, online in (("quiet", QUIET), ("busy", BUSY), ("quiet again", QUIET)):
-            report.add(f"steps/{name}", node.tick(agent, online, 20))
+        for name, online in STEPS:
+            report.add(f"steps/{name}", node.tick(agent, online, SETTLED))
         agent.stop()
         report.add("killed", node.quota)
         with node.agent() as follower:
@@ -72,7 +67,7 @@ def _observe_writers(report: Report, layout: Layout) -> None:
     """Tell what becomes of what somebody else writes, and how often it was counted."""
     for name, quota, period in (("max", None, None), ("less", 5_000, None), ("a period", None, 50_000)):
         with _node(layout) as node, node.agent() as agent:
-            node.tick(agent, QUIET, 20)
+            node.tick(agent, QUIET, SETTLED)
             node.somebody_writes(quota, period)
             report.add(f"writers/{name}/written", [node.quota])
             report.add(f"writers/{name}/repaired", node.tick(agent, QUIET, 2))
@@ -96,34 +91,22 @@ def _observe_ends(report: Report, layout: Layout, name: str, option: Suppression
         report.add(f"ends/{name}/restored", node.as_it_is())
 
 
-def _observe_processes(report: Report, layout: Layout) -> None:
-    """Tell each second of a step of real load: online pods alone, and beside offline ones held back."""
-    pods = [offline_pod("batch-1", 1000), offline_pod("batch-2", 1000)]
-    online = online_pod("web", 2)
-    with KubeletTree(layout) as tree:
-        for pod in (online, *pods):
-            tree.start(pod)
-        node = Node(tree, online, pods, cpus_here())
-        report.add("processes/alone", node.run(STEP, None, lead=LEAD))
-        for name, option in OPTIONS.items():
-            report.add(f"processes/{name}", _held(node, option))
-
-
-def _held(node: Node, option: SuppressionSettings) -> list[Second]:
-    milli = len(node.cpus) * 1000
-    pods = [node.online, *node.offline]
-    with (
-        tempfile.TemporaryDirectory() as directory,
-        Agent(node.tree, pods, milli, Path(directory), suppression=option) as agent,
-    ):
-        return node.run(STEP, agent, lead=LEAD)
-
-
-if __name__ == "__main__":
+def run(observe: Callable[[Report, Layout], None]) -> None:
+    """Observe, and tell the host whatever comes of it, within LONGEST seconds."""
     signal.alarm(LONGEST)
     told = Report(Path(sys.argv[1]))
     try:
-        main(told)
+        told.add("begun", value=True)
+        for switch in CPUS.glob("cpu[0-9]*/online"):
+            switch.write_text("1")
+        layout = layout_here(Version.V2)
+        assert layout is not None, "this machine has no writable cgroup v2"
+        observe(told, layout)
+        told.add("end", value=True)
     except BaseException:
         told.add("failure", traceback.format_exc())
         raise
+
+
+if __name__ == "__main__":
+    run(observe)

@@ -31,11 +31,13 @@ from corewise.policy import metrics
 from corewise.prometheus.exposition import Exposition
 from corewise.service.supervision import Pulses
 
-NAME = "oversubscription"
+NAME, TELLING = "oversubscription", "offers"
 FIRST_PAUSE = 1.0
 """Seconds between the first look and the next one."""
 SHORTEST_PAUSE = 0.1
 _LONG_SILENCE = 6
+_LONGEST_TELLING = 600.0
+"""Seconds: a write is tried several times, with a pause in between."""
 _CONFIG_WITHIN = 5.0
 """Seconds that the ConfigMap is waited for before the rest begins without it."""
 
@@ -64,7 +66,8 @@ class OfflineLoop:
         self._metrics = metrics
         self._clock = clock
         self._write = write
-        self._due = asyncio.Event()
+        self._due, self._to_tell = asyncio.Event(), asyncio.Event()
+        self._latest: tuple[Tick, float] = Tick(), 0.0
         self._labels: object = None
         self._read: object = _NOTHING
         self.configuration = ColocationConfiguration()
@@ -94,14 +97,27 @@ class OfflineLoop:
             self._due.clear()
             now = self._clock.monotonic()
             if now >= tick_at:
-                tick_at = self._next(await self.round(now, sample=True), tick_at, now)
+                tick_at = self._next(self.round(now, sample=True), tick_at, now)
             else:
-                await self.round(now, sample=False)
+                self.round(now, sample=False)
             pulses.beat(NAME, self.keeper.interval * _LONG_SILENCE)
             await self._clock.sleep(SHORTEST_PAUSE)
             with suppress(TimeoutError):
                 async with asyncio.timeout(max(0.0, tick_at - self._clock.monotonic())):
                     await self._due.wait()
+
+    async def tell(self, pulses: Pulses) -> None:
+        """Tell the API server what came of the latest round, until cancelled.
+
+        A loop of its own: an API server that does not answer must not keep offline pods unsqueezed.
+        """
+        while True:
+            pulses.beat(TELLING, _LONGEST_TELLING)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LONGEST_TELLING / _LONG_SILENCE):
+                    await self._to_tell.wait()
+            self._to_tell.clear()
+            await self._publish(*self._latest)
 
     async def once(self) -> bool:
         """Take one sample of a second, act and tell; return whether all went well."""
@@ -110,15 +126,15 @@ class OfflineLoop:
         except KubeError as error:
             self._local.complaints.hear("ConfigMap", {"ConfigMap": str(error)})
             return False
-        first = await self.round(self._clock.monotonic(), sample=True)
-        if not self.keeper.on:
-            return not first.problems
-        await self._clock.sleep(FIRST_PAUSE)
-        tick = await self.round(self._clock.monotonic(), sample=True)
-        return not tick.problems
+        tick = self.round(self._clock.monotonic(), sample=True)
+        if self.keeper.on:
+            await self._clock.sleep(FIRST_PAUSE)
+            tick = self.round(self._clock.monotonic(), sample=True)
+        told = await self._publish(*self._latest)
+        return told and not tick.problems
 
-    async def round(self, now: float, *, sample: bool) -> Tick:
-        """Do one round, and tell the API server what came of it."""
+    def round(self, now: float, *, sample: bool) -> Tick:
+        """Do one round, and have the API server told what came of it."""
         node = self._watched.node
         if node is None or not self._local.is_seen:
             return Tick()
@@ -131,7 +147,9 @@ class OfflineLoop:
         if self._options.dry_run:
             print_writes(tick.written, self._write)
         self._warn()
-        await self._publish(tick, node, now)
+        if sample or tick.on is False:
+            self._latest = tick, now
+            self._to_tell.set()
         return tick
 
     def stop(self) -> None:
@@ -141,7 +159,7 @@ class OfflineLoop:
 
     def _next(self, tick: Tick, tick_at: float, now: float) -> float:
         """Return when the next tick is due: on time, unless a tick has been missed."""
-        if self.keeper.on and not tick.sampled and not self.keeper.has_measured:
+        if self.keeper.on and not self.keeper.has_measured and "sample" not in tick.problems:
             return now + min(FIRST_PAUSE, self.keeper.interval)
         following = tick_at + self.keeper.interval
         return following if following > now else now + self.keeper.interval
@@ -168,10 +186,14 @@ class OfflineLoop:
                 self.events.emit(about, each.reason, each.message, warning=each.warning)
         self._warned = warnings
 
-    async def _publish(self, tick: Tick, node: AgentNode, now: float) -> None:
+    async def _publish(self, tick: Tick, now: float) -> bool:
+        """Write what is due, if anything is; say whether the Node shows what it should."""
+        node = self._watched.node
+        if node is None:
+            return True
         publication = self.publisher.change(tick, node, self._local.ratio, now)
         if publication is None:
-            return
+            return True
         problems: dict[str, str] = {}
         try:
             if self._options.dry_run:
@@ -182,5 +204,6 @@ class OfflineLoop:
             self.publisher.done(publication, now)
         except KubeError as error:
             self._metrics.count(metrics.OVERSUBSCRIPTION_WRITES, result_of(error))
-            tick.problems["publication"] = problems["publication"] = str(error)
+            problems["publication"] = str(error)
         self._local.complaints.hear("offer on the Node", problems)
+        return not problems

@@ -1,4 +1,4 @@
-"""The one writer of CPU quotas, its journal, and undoing.
+"""The one writer of CPU quotas, and undoing; the journal is that of :mod:`corewise.kernel.writing`.
 
 API for the agent (all synchronous; a cycle over 330 cgroups takes milliseconds)::
 
@@ -16,6 +16,7 @@ API for the agent (all synchronous; a cycle over 330 cgroups takes milliseconds)
         report = writer.reconcile(QuotaOwner.NORMALIZATION, actions)   # the owner's whole wanted state
         report = writer.apply(actions)                           # some of it, at once (one pod, from NRI)
         report = writer.restore()                                # everything back to its base
+        writer.applied(cgroup, present) -> quota | None          # the last one applied, whoever wrote since
 
 ``actions`` are ``WriteQuota`` values. ``reconcile`` releases what the owner no longer names (back to base,
 then forgotten). Report: ``written`` (cgroup, file, old, new), ``drifted`` (cgroups), ``failed`` {cgroup:

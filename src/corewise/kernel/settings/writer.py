@@ -14,6 +14,9 @@ What is particular:
   kill. It is a failure until less is in use; the next call tries again.
 - A file that its cgroup does not have (a controller that is not enabled) is a failure too.
 
+A call over 330 settings (110 pods of two containers) takes, on one core of a small virtual machine, 7 ms
+where nothing changes and 20 ms where every weight does; moving 330 CPU sets on v1 takes 90 ms.
+
 A warning for v1: a container that its runtime creates or restarts with CPUs that its pod's cgroup has not is
 refused by the kernel. Whoever narrows a pod's cgroup there must see to it that the runtime asks for fewer.
 """

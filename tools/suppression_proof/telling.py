@@ -1,0 +1,46 @@
+"""Prints what runs came to, and puts figures and pictures into the documents."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from tools.bench import table
+from tools.suppression_proof import pictures
+from tools.suppression_proof.run import Run, summary
+from tools.suppression_proof.run import table as figures_table
+
+PAGE = Path("docs/suppression.md")
+FIGURES = Path("docs/suppression-proof.md")
+_TITLES = {
+    "step": "Step: online load from 20 % to 70 %, and back",
+    "ramp": "Ramp: online load from 10 % to 80 %",
+    "square": "Square wave: online load between 20 % and 70 %",
+}
+
+
+def say(text: str) -> None:
+    """Tell what goes on."""
+    print(f"# {text}", file=sys.stderr, flush=True)
+
+
+def tell(part: str, where: str, runs: Sequence[Run], *, write: bool) -> None:
+    """Print the figures of each scenario; write them to the pages, and draw them."""
+    scenarios = dict.fromkeys(run.scenario for run in runs)
+    tables = {each: figures_table([run for run in runs if run.scenario == each]) for each in scenarios}
+    text = "\n\n".join(f"**{_TITLES[each]}** ({where})\n\n{rows}" for each, rows in tables.items())
+    told = summary(runs)
+    print(f"{told}\n\n{text}", flush=True)
+    if write:
+        table.fill(part, text, FIGURES)
+        table.fill(f"proof-{part}", f"- {where[0].upper()}{where[1:]}: {told}.", PAGE)
+        for picture in pictures.draw(part, runs, where):
+            say(f"drawn: {picture}.svg")
+
+
+def tell_text(section: str, text: str, *, write: bool, page: Path = FIGURES) -> None:
+    """Print a table that stands in a section of its own, and write it there."""
+    print(text, flush=True)
+    if write:
+        table.fill(section, text, page)
