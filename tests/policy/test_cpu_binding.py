@@ -104,15 +104,21 @@ def test_a_resource_status_reads_back_as_it_was_written() -> None:
         "{",
         '{"cpuset":"x"}',
         '{"cpuset":7}',
-        '{"numaNodeResources":[{"node":-1}]}',
-        '{"numaNodeResources":[{"node":0,"resources":{"cpu":"much"}}]}',
-        '{"numaNodeResources":{}}',
+        "[]",
     ],
 )
 def test_a_resource_status_that_cannot_be_read_gives_what_is_wrong(text: str) -> None:
     problem = parse_resource_status(text)
     assert isinstance(problem, str)
     assert problem
+
+
+@pytest.mark.parametrize("shares", ['[{"node":-1}]', '[{"node":0,"resources":{"cpu":"much"}}]', "{}", "7"])
+def test_cpus_count_even_where_the_amounts_beside_them_cannot_be_read(shares: str) -> None:
+    status = parse_resource_status(f'{{"cpuset":"0-3","numaNodeResources":{shares}}}')
+    assert isinstance(status, ResourceStatus)
+    assert (status.cpus, dict(status.zones)) == (CPUSet.parse("0-3"), {})
+    assert status.problem
 
 
 @given(st.text(max_size=60))

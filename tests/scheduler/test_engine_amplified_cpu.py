@@ -191,6 +191,15 @@ def test_memory_must_lie_in_the_same_zone() -> None:
     assert set(placed.zones) == {1}
 
 
+def test_owned_cpus_are_taken_of_each_zone_only_as_far_as_it_has_room() -> None:
+    cluster = cluster_of(numa_node("n", 16, 2, policy=RESTRICTED))
+    assert isinstance(bind(cluster, share("a", 12)), Placement)
+    placed = bind(cluster, cpuset("b", 20))
+    assert isinstance(placed, Placement)
+    assert placed.zones == {0: {"cpu": 4_000}, 1: {"cpu": 16_000}}
+    assert cluster.snapshot().zone_cpu_room[:, 0].tolist() == [0, 0]
+
+
 def test_a_node_whose_cpus_were_taken_since_the_decision_refuses_at_reserve() -> None:
     cluster = cluster_of(node("n", 4))
     pod = cpuset("a", 3)

@@ -176,6 +176,7 @@ class GateStaysWithinWhatThereIs(RuleBasedStateMachine):
         self.cluster = Cluster()
         self.number = 0
         self.bound_without_gate: set[str] = set()
+        self.ratio_changed: set[str] = set()
 
     @initialize(facts=st.lists(nodes.filter(lambda each: each.ratio is not None), min_size=1, max_size=3))
     def begin(self, facts: list[NodeFacts]) -> None:
@@ -214,6 +215,7 @@ class GateStaysWithinWhatThereIs(RuleBasedStateMachine):
             for column in (self.cluster.snapshot().requested_cpu, self.cluster.snapshot().owned_cpu)
         )
         if occupied(requested, owned, hundredths) <= allocatable:
+            self.ratio_changed.add(name)
             amounts = {**facts.allocatable, "cpu": allocatable}
             self.cluster.put_node(replace(facts, ratio=Ratio(hundredths), allocatable=amounts))
 
@@ -249,6 +251,11 @@ class GateStaysWithinWhatThereIs(RuleBasedStateMachine):
     def zones_are_within_what_they_have(self) -> None:
         snapshot = self.cluster.snapshot()
         assert (snapshot.zone_memory_free >= 0).all()
+        for name, facts in self.cluster.nodes.items():
+            if facts.numa_policy in {NumaPolicy.RESTRICTED, NumaPolicy.SINGLE_NUMA_NODE} and name not in (
+                self.bound_without_gate | self.ratio_changed
+            ):
+                assert (snapshot.zone_cpu_room[:, snapshot.index[name]] >= 0).all()
 
 
 TestGateStaysWithinWhatThereIs = GateStaysWithinWhatThereIs.TestCase

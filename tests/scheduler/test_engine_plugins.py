@@ -160,6 +160,12 @@ def test_amounts_that_no_machine_has_fit_nowhere_and_break_nothing() -> None:
     assert decide(cluster, PodFacts("a", {"cpu": 1000})).node == "n"
 
 
+def test_a_pod_of_many_resources_is_refused_for_the_first_it_lacks() -> None:
+    requests = {"cpu": 1000, **{f"example.com/device-{number}": 1 for number in range(300)}}
+    decision = decide(cluster_of(node("n", 8)), PodFacts("a", requests))
+    assert [cause.summary for cause in decision.counts()] == ["Insufficient example.com/device-0"]
+
+
 def test_the_node_with_the_largest_share_left_is_chosen_or_with_the_smallest() -> None:
     cluster = cluster_of(node("small", 8), node("large", 64))
     bind(cluster, share("a", 40, constraints=Constraints(node_name="large")))

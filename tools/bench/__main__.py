@@ -9,10 +9,11 @@ import asyncio
 import sys
 from collections.abc import Callable, Coroutine
 
-from tools.bench import agent, ratio_change, suppression, table, watching, webhook
+from tools.bench import agent, engine, ratio_change, suppression, table, watching, webhook
 from tools.bench.table import Row
 
 NODE_COUNTS = (1_000, 5_000)
+SCHEDULED_NODE_COUNTS = (1_000, 5_000, 20_000)
 RATES = (200, 500)
 
 
@@ -26,6 +27,7 @@ MEASUREMENTS: dict[str, Callable[[], Coroutine[None, None, list[Row]]]] = {
     "ratio-change": _ratio_change,
     "agent": agent.measure,
     "suppression": suppression.measure,
+    "engine": lambda: engine.measure(SCHEDULED_NODE_COUNTS),
 }
 
 

@@ -21,6 +21,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "top": ("corewise.cli.top", "Watch nodes' CPU: online, offline and idle, offered, and what limits it."),
     "explain": ("corewise.cli.explain", "Say why a node has its ratios, or its offline pods their CPU."),
     "manager": ("corewise.cli.manager", "Keep every node at its ratios, and serve the webhooks."),
+    "scheduler": ("corewise.cli.scheduler", "Answer kube-scheduler, and check every binding."),
     "agent": (
         "corewise.cli.agent",
         "Divide this node's CPU quotas by its ratio; report its CPUs.",
@@ -28,6 +29,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "audit": ("corewise.cli.audit", "Show what was written to this node's cgroups, and why."),
     "topology": ("corewise.cli.topology", "Show what this machine is made of, from sockets to CPUs."),
     "calibrate": ("corewise.cli.calibrate", "Measure this machine's CPU; turn measurements into ratios."),
+    "plan": ("corewise.cli.plan", "Place all pods of a dump offline; compare two configurations."),
     "config": ("corewise.cli.config", "Look at configuration before the cluster does."),
 }
 """Command name -> module that holds ``command``, and its one line in ``corewise --help``."""

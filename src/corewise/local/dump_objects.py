@@ -158,7 +158,7 @@ def read_dump(path: Path) -> Dump:
     Raises:
         InputError: naming the first thing that is wrong.
     """
-    items = _items(path)
+    items = read_items(path)
     dump = Dump(
         nodes=_of_kind(path, items, "Node", DumpedNode),
         pods=_of_kind(path, items, "Pod", DumpedPod),
@@ -170,7 +170,12 @@ def read_dump(path: Path) -> Dump:
     return dump
 
 
-def _items(path: Path) -> list[Any]:
+def read_items(path: Path) -> list[Any]:
+    """Read a List of objects of any kind.
+
+    Raises:
+        InputError: if the file is none.
+    """
     try:
         document = msgspec.json.decode(path.read_bytes())
     except OSError as error:

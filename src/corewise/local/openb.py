@@ -63,7 +63,7 @@ def load_openb(nodes: Path, pods: Path, config: Mapping[str, str]) -> Plan:
     Raises:
         InputError: naming file, row and column of the first thing that is wrong.
     """
-    machines, gpus = _read_machines(nodes)
+    machines, gpus = read_machines(nodes)
     wanted = sorted(_read_pods(pods), key=lambda pod: (pod.gpu_milli == 0, pod.scheduled, pod.name))
     rooms = [_room(machine, gpus[machine.name]) for machine in machines]
     placement = place(((pod.cpu_milli, pod.memory, 1, pod.gpu_milli) for pod in wanted), rooms)
@@ -78,20 +78,30 @@ def load_openb(nodes: Path, pods: Path, config: Mapping[str, str]) -> Plan:
 
 
 def _notes(machines: tuple[Machine, ...], placed: int, unplaced: int) -> tuple[str, ...]:
-    models = Counter(machine.model.name for machine in machines if machine.model)
-    mix = ", ".join(f"{count} {name}" for name, count in models.most_common())
     how = "each on the machine with the largest free share of CPU"
     return (
-        f"the trace names no CPU models; they are assigned by a machine's number of CPUs: {mix}",
+        model_note(machines),
         f"{placed} running pods placed, {how}; {unplaced} did not fit",
     )
 
 
-def _read_machines(path: Path) -> tuple[tuple[Machine, ...], dict[str, int]]:
+def model_note(machines: tuple[Machine, ...]) -> str:
+    """Say which CPU models were assigned."""
+    models = Counter(machine.model.name for machine in machines if machine.model)
+    mix = ", ".join(f"{count} {name}" for name, count in models.most_common())
+    return f"the trace names no CPU models; they are assigned by a machine's number of CPUs: {mix}"
+
+
+def read_machines(path: Path) -> tuple[tuple[Machine, ...], dict[str, int]]:
+    """Read the file of nodes: machines, and the number of GPUs of each.
+
+    Raises:
+        InputError: naming file, row and column of the first thing that is wrong.
+    """
     turns: Counter[int] = Counter()
     machines: list[Machine] = []
     gpus: dict[str, int] = {}
-    for row in _rows(path, _NODE_COLUMNS):
+    for row in trace_rows(path, _NODE_COLUMNS):
         name, milli = row.text("sn"), row.integer("cpu_milli", low=1000, high=_MOST)
         if milli % 1000:
             raise row.error("cpu_milli", f"{milli} is not a whole number of CPUs")
@@ -135,7 +145,7 @@ def _room(machine: Machine, gpus: int) -> Room:
 
 def _read_pods(path: Path) -> Iterator[_Pod]:
     seen: set[str] = set()
-    for row in _rows(path, _POD_COLUMNS):
+    for row in trace_rows(path, _POD_COLUMNS):
         if row.text("pod_phase") != "Running":
             continue
         name = row.text("name")
@@ -164,7 +174,9 @@ def _manifest(pod: _Pod, node: str) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Row:
+class TraceRow:
+    """One row of a file, and its place."""
+
     path: Path
     line: int
     values: Mapping[str, str | None]
@@ -189,7 +201,12 @@ class _Row:
         return int(text)
 
 
-def _rows(path: Path, columns: tuple[str, ...]) -> Iterator[_Row]:
+def trace_rows(path: Path, columns: tuple[str, ...]) -> Iterator[TraceRow]:
+    """Yield the rows of a file that has these columns.
+
+    Raises:
+        InputError: if it has them not, or cannot be read.
+    """
     try:
         with path.open(newline="", encoding="utf-8") as file:
             reader = csv.DictReader(file, strict=True)
@@ -199,6 +216,6 @@ def _rows(path: Path, columns: tuple[str, ...]) -> Iterator[_Row]:
                     f"{path}, line 1: column {missing[0]!r} is missing; needed: {', '.join(columns)}"
                 )
             for values in reader:
-                yield _Row(path, reader.line_num, values)
+                yield TraceRow(path, reader.line_num, values)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"{path}: {getattr(error, 'strerror', None) or error}") from error

@@ -11,12 +11,8 @@ from corewise.amplification import ContainerDemand, NodeDemand, PodDemand, node_
 from corewise.amplification.amounts import AMPLIFIABLE, ResourceList
 from corewise.manager.objects import DemandingContainer, DemandingPod, GrantedContainer
 from corewise.policy.names import CPU_MANAGER_POLICY, RESOURCE_STATUS
+from corewise.policy.resource_status import ResourceStatus, parse_resource_status
 from corewise.quantities import Quantity, QuantityError
-from corewise.topology import CPUSet, CPUSetError
-
-
-class _ResourceStatus(msgspec.Struct):
-    cpuset: str = ""
 
 
 class _CPUManager(msgspec.Struct):
@@ -24,7 +20,6 @@ class _CPUManager(msgspec.Struct):
 
 
 _CPU_MANAGER = msgspec.json.Decoder(_CPUManager)
-_RESOURCE_STATUS = msgspec.json.Decoder(_ResourceStatus)
 
 
 def quantities(texts: Mapping[str, str]) -> ResourceList:
@@ -87,10 +82,5 @@ def _container(container: DemandingContainer, granted: Mapping[str, GrantedConta
 
 
 def _exclusive_cpus(annotations: Mapping[str, str]) -> frozenset[int]:
-    text = annotations.get(RESOURCE_STATUS)
-    if text is None:
-        return frozenset()
-    try:
-        return frozenset(CPUSet.parse(_RESOURCE_STATUS.decode(text).cpuset))
-    except (msgspec.DecodeError, CPUSetError):
-        return frozenset()
+    status = parse_resource_status(annotations.get(RESOURCE_STATUS))
+    return status.cpus.cpus if isinstance(status, ResourceStatus) else frozenset()

@@ -10,7 +10,7 @@ gives the same CPUs.
 """
 
 from corewise.pinning.choice import choose
-from corewise.pinning.ledger import Claim, Conflict, Ledger
+from corewise.pinning.ledger import Claim, Conflict, FreeCores, Ledger
 from corewise.pinning.wish import CoreUse, Exclusivity, Grant, Refusal, Wish
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "Conflict",
     "CoreUse",
     "Exclusivity",
+    "FreeCores",
     "Grant",
     "Ledger",
     "Refusal",

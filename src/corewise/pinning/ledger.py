@@ -58,6 +58,19 @@ class Conflict:
         return f"{self.owner} claims CPUs {self.cpus}, which the machine has not"
 
 
+@dataclass(frozen=True, slots=True)
+class FreeCores:
+    """What is free of a machine, core by core.
+
+    ``whole_cpus``: CPUs in cores that are free altogether; ``cores``: cores with a free thread; ``threads``:
+    those of every core, 1 where cores differ.
+    """
+
+    whole_cpus: int
+    cores: int
+    threads: int
+
+
 @dataclass(frozen=True)
 class Ledger:
     """The CPUs of one machine and the claims to them.
@@ -81,7 +94,7 @@ class Ledger:
         return self.with_claim(owner, Claim(grant.cpus, grant.withheld, exclusive))
 
     def without(self, owner: str) -> Ledger:
-        """Return the ledger without an owner's claim; the same one if it has none."""
+        """Return the ledger without an owner's claim; itself if there is none."""
         if owner not in self.claims:
             return self
         others = {name: each for name, each in self.claims.items() if name != owner}
@@ -125,6 +138,17 @@ class Ledger:
     def shared(self) -> CPUSet:
         """The CPUs online for workloads without CPUs of their own: all that nobody holds."""
         return CPUSet.of(self.topology.cpus.cpus - self.holder.keys())
+
+    @cached_property
+    def free_cores(self) -> FreeCores:
+        """What is free, core by core."""
+        cores = self.topology.cores.values()
+        sizes = {len(core) for core in cores}
+        return FreeCores(
+            whole_cpus=sum(len(core) for core in cores if core <= self.free),
+            cores=sum(not core.isdisjoint(self.free) for core in cores),
+            threads=sizes.pop() if len(sizes) == 1 else 1,
+        )
 
     @cached_property
     def conflicts(self) -> tuple[Conflict, ...]:

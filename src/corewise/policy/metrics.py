@@ -34,7 +34,9 @@ class Metric:
     tallied: bool = False
 
 
-MANAGER, AGENT = "manager", "agent"
+MANAGER, AGENT, SCHEDULER = "manager", "agent", "scheduler"
+_ALL = f"{MANAGER}, {AGENT}, {SCHEDULER}"
+_SERVING = f"{MANAGER}, {SCHEDULER}"
 
 
 def _counter(name: str, meaning: str, *labels: str, by: str = MANAGER) -> Metric:
@@ -80,14 +82,15 @@ WRITES = _counter(
     "result",
 )
 EVENTS = _counter(
-    "corewise_events_total", "Events asked for, by reason code, before de-duplication.", "reason"
+    "corewise_events_total", "Events asked for, by reason code, before de-duplication.", "reason", by=_SERVING
 )
 QUEUE = _gauge("corewise_reconcile_queue_nodes", "Nodes waiting to be assessed.")
 WEBHOOK_REQUESTS = _counter(
     "corewise_webhook_requests_total",
-    "Admission reviews, by webhook and outcome (allowed, changed, refused, malformed, bug).",
+    "Admission reviews, by webhook and outcome (allowed, changed, refused, malformed, unavailable, bug).",
     "webhook",
     "outcome",
+    by=_SERVING,
 )
 WEBHOOK_SECONDS = Metric(
     "corewise_webhook_duration_seconds",
@@ -95,6 +98,7 @@ WEBHOOK_SECONDS = Metric(
     "Time spent in the handler of an admission review.",
     ("webhook",),
     (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.05, 0.25, 1.0),
+    _SERVING,
 )
 HEARTBEATS_QUIETED = _counter(
     "corewise_webhook_heartbeats_quieted_total",
@@ -111,16 +115,18 @@ CONFIG_VALID = _gauge(
     by=f"{MANAGER}, {AGENT}",
 )
 CERTIFICATE_EXPIRY = _gauge(
-    "corewise_certificate_expiry_timestamp_seconds", "When the webhooks' serving certificate expires."
+    "corewise_certificate_expiry_timestamp_seconds",
+    "When the webhooks' serving certificate expires.",
+    by=_SERVING,
 )
-LEADER = _gauge("corewise_leader", "1 on the replica that holds the lease, else 0.")
+LEADER = _gauge("corewise_leader", "1 on the replica that holds the lease, else 0.", by=_SERVING)
 LOOP_RESTARTS = _counter(
     "corewise_loop_restarts_total",
     "Restarts of a loop after a bug in it.",
     "loop",
-    by=f"{MANAGER}, {AGENT}",
+    by=_ALL,
 )
-CACHE_OBJECTS = _gauge("corewise_cache_objects", "Objects in a cache.", "resource", by=f"{MANAGER}, {AGENT}")
+CACHE_OBJECTS = _gauge("corewise_cache_objects", "Objects in a cache.", "resource", by=_ALL)
 
 _OF_A_CONTAINER = ("namespace", "pod", "container")
 CONTAINER_CPU_SECONDS = _tally(
@@ -318,6 +324,39 @@ SUPPRESSION_UTILIZATION = _gauge(
 SUPPRESSION_PODS = _gauge(
     "corewise_suppression_suppressed_pods", "Offline pods whose own quota is below their limit.", by=AGENT
 )
+EXTENDER_REQUESTS = _counter(
+    "corewise_extender_requests_total",
+    "Calls of kube-scheduler, by verb (filter, prioritize) and outcome (answered, error, malformed).",
+    "verb",
+    "outcome",
+    by=SCHEDULER,
+)
+EXTENDER_SECONDS = Metric(
+    "corewise_extender_duration_seconds",
+    MetricType.HISTOGRAM,
+    "Time spent in the handler of a call of kube-scheduler.",
+    ("verb",),
+    (0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.25, 1.0),
+    SCHEDULER,
+)
+GATE_REFUSALS = _counter(
+    "corewise_gate_refusals_total", "Bindings refused, by reason code.", "reason", by=SCHEDULER
+)
+GATE_RESERVATIONS = _gauge(
+    "corewise_gate_reservations",
+    "Bindings let through whose pods have not been seen bound yet.",
+    by=SCHEDULER,
+)
+GATE_EXPIRED = _counter(
+    "corewise_gate_reservations_expired_total",
+    "Bindings let through whose pods were not bound: what was reserved for them is free again.",
+    by=SCHEDULER,
+)
+CPU_CONFLICTS = _gauge(
+    "corewise_cpu_claim_conflicts",
+    "Claims of pods to CPUs that another pod holds, or that their node has not.",
+    by=SCHEDULER,
+)
 
 METRICS: tuple[Metric, ...] = (
     NODES_ASSESSED,
@@ -378,6 +417,12 @@ METRICS: tuple[Metric, ...] = (
     SUPPRESSION_TASK,
     SUPPRESSION_UTILIZATION,
     SUPPRESSION_PODS,
+    EXTENDER_REQUESTS,
+    EXTENDER_SECONDS,
+    GATE_REFUSALS,
+    GATE_RESERVATIONS,
+    GATE_EXPIRED,
+    CPU_CONFLICTS,
 )
 
 

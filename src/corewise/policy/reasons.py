@@ -125,6 +125,8 @@ class Reason(StrEnum):
     NODE_UNSCHEDULABLE = "NodeUnschedulable"
     TAINT_NOT_TOLERATED = "TaintNotTolerated"
     NODE_AFFINITY_MISMATCH = "NodeAffinityMismatch"
+    NODE_UNKNOWN = "NodeUnknown"
+    NO_NODE_SUITS = "NoNodeSuits"
 
     @property
     def text(self) -> ReasonText:
@@ -483,6 +485,12 @@ _SCHEDULING = {
     Reason.NODE_UNSCHEDULABLE: ReasonText("The node is cordoned."),
     Reason.TAINT_NOT_TOLERATED: ReasonText("The node has a taint that the pod does not tolerate."),
     Reason.NODE_AFFINITY_MISMATCH: ReasonText("The node's labels are not those that the pod selects."),
+    Reason.NODE_UNKNOWN: ReasonText("The scheduler knows no node of this name, or does not know it yet."),
+    Reason.NO_NODE_SUITS: _warning(
+        "None of the nodes that kube-scheduler asked about has the CPUs that the pod needs; the Event counts "
+        "them by cause.",
+        "See each node's numbers with: corewise explain pod NAMESPACE/NAME.",
+    ),
 }
 
 REASONS: Mapping[Reason, ReasonText] = MappingProxyType(

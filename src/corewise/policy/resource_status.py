@@ -2,7 +2,8 @@
 
 ``{"cpuset": "0-3", "numaNodeResources": [{"node": 0, "resources": {"cpu": "4", "memory": "8Gi"}}]}``
 
-Amounts on NUMA nodes are the pod's own requests, not amplified. Unknown keys are passed over.
+Amounts on NUMA nodes are the pod's own requests, not amplified. Unknown keys are passed over. CPUs that can
+be read count even where the amounts cannot: nobody else must be given them.
 """
 
 from __future__ import annotations
@@ -25,10 +26,14 @@ def _nothing() -> Mapping[int, Mapping[str, Quantity]]:
 
 @dataclass(frozen=True, slots=True)
 class ResourceStatus:
-    """The CPUs a pod owns, and its amounts by NUMA node; either may be empty."""
+    """The CPUs a pod owns, and its amounts by NUMA node; either may be empty.
+
+    ``problem``: what is wrong with the amounts, which are then empty.
+    """
 
     cpus: CPUSet = field(default_factory=CPUSet)
     zones: Mapping[int, Mapping[str, Quantity]] = field(default_factory=_nothing)
+    problem: str = ""
 
 
 NO_STATUS = ResourceStatus()
@@ -39,24 +44,34 @@ class _Share(msgspec.Struct):
     resources: dict[str, str | int] = {}
 
 
-class _Status(msgspec.Struct, omit_defaults=True):
+class _Status(msgspec.Struct):
+    cpuset: str = ""
+    shares: msgspec.Raw = msgspec.field(default=msgspec.Raw(b"null"), name="numaNodeResources")
+
+
+class _Written(msgspec.Struct, omit_defaults=True):
     cpuset: str = ""
     shares: list[_Share] | None = msgspec.field(default=None, name="numaNodeResources")
 
 
 _DECODER = msgspec.json.Decoder(_Status)
+_SHARES = msgspec.json.Decoder(list[_Share] | None)
 
 
 def parse_resource_status(text: str | None) -> ResourceStatus | str:
-    """Read the annotation; a text that cannot be read gives what is wrong with it."""
+    """Read the annotation; a text whose CPUs cannot be read gives what is wrong with it."""
     if text is None:
         return NO_STATUS
     try:
         status = _DECODER.decode(text)
-        zones = {share.node: _amounts(share) for share in status.shares or ()}
-        return ResourceStatus(CPUSet.parse(status.cpuset), MappingProxyType(zones))
-    except (msgspec.DecodeError, RecursionError, CPUSetError, QuantityError) as error:
+        cpus = CPUSet.parse(status.cpuset)
+    except (msgspec.DecodeError, RecursionError, CPUSetError) as error:
         return str(error)
+    try:
+        zones = {share.node: _amounts(share) for share in _SHARES.decode(status.shares) or ()}
+    except (msgspec.DecodeError, RecursionError, QuantityError) as error:
+        return ResourceStatus(cpus, problem=str(error))
+    return ResourceStatus(cpus, MappingProxyType(zones))
 
 
 def _amounts(share: _Share) -> Mapping[str, Quantity]:
@@ -72,4 +87,4 @@ def print_resource_status(status: ResourceStatus) -> str:
         _Share(node, {name: str(amount) for name, amount in sorted(amounts.items())})
         for node, amounts in sorted(status.zones.items())
     ]
-    return msgspec.json.encode(_Status(str(status.cpus), shares or None)).decode()
+    return msgspec.json.encode(_Written(str(status.cpus), shares or None)).decode()

@@ -79,13 +79,17 @@ def placement(pod: PlacedPod) -> tuple[Placement, Finding | None]:
     """Return where a bound pod is; what its resource-status says, if it can be read."""
     status = parse_resource_status(pod.metadata.annotations.get(RESOURCE_STATUS))
     if not isinstance(status, ResourceStatus):
-        message = f"{key_of(pod)}: annotation {RESOURCE_STATUS} cannot be read: {status}"
-        return Placement(pod.spec.node_name), Finding(Reason.RESOURCE_STATUS_INVALID, message)
+        return Placement(pod.spec.node_name), _problem(pod, status)
     zones = {
         number: {name: amount_of(name, quantity) for name, quantity in amounts.items()}
         for number, amounts in status.zones.items()
     }
-    return Placement(pod.spec.node_name, status.cpus, zones), None
+    return Placement(pod.spec.node_name, status.cpus, zones), _problem(pod, status.problem)
+
+
+def _problem(pod: PlacedPod, what: str) -> Finding | None:
+    message = f"{key_of(pod)}: annotation {RESOURCE_STATUS} cannot be read: {what}"
+    return Finding(Reason.RESOURCE_STATUS_INVALID, message) if what else None
 
 
 def amount_of(resource: str, quantity: Quantity) -> int:

@@ -23,7 +23,7 @@ from corewise.amplification import Column, Flags, occupied
 from corewise.amplification.numa import ZoneAmounts, admitted, affinity
 from corewise.policy.cpu_binding import BindPolicy, NumaPolicy
 from corewise.policy.reasons import Reason
-from corewise.scheduler.engine.framework import Cause, Inputs, Verdicts, everywhere, verdicts
+from corewise.scheduler.engine.framework import Cause, Inputs, Verdicts, verdicts
 from corewise.scheduler.engine.nodes import MEMORY
 from corewise.scheduler.engine.pods import PodFacts
 from corewise.scheduler.engine.snapshot import NUMA_POLICIES, ClusterSnapshot, Indices
@@ -84,8 +84,6 @@ class AmplifiedCPU:
 
     def filter(self, pod: PodFacts, snapshot: ClusterSnapshot) -> Verdicts | None:
         """Refuse nodes without the amplified CPU, the CPUs or the NUMA zones that a pod needs."""
-        if pod.problem is not None:
-            return everywhere(snapshot.size, Cause(pod.problem.reason, pod.problem.message, hopeless=True))
         owned = owned_on(pod, snapshot)
         needed = needed_on(pod, owned, snapshot)
         refusals: _Refusals = []
@@ -117,6 +115,12 @@ def effective_policy(pod: PodFacts, snapshot: ClusterSnapshot) -> Column:
     return np.where(snapshot.numa_policy == _NONE, own, snapshot.numa_policy)
 
 
+def policy_on(pod: PodFacts, snapshot: ClusterSnapshot, row: int) -> NumaPolicy:
+    """Return the NUMA policy in force for the pod on one node."""
+    own = NUMA_POLICIES[int(snapshot.numa_policy[row])]
+    return own if own is not NumaPolicy.NONE else pod.numa_policy or NumaPolicy.NONE
+
+
 def zone_amounts(
     pod: PodFacts, owned: int | Column, snapshot: ClusterSnapshot, rows: Indices
 ) -> list[ZoneAmounts]:
@@ -143,10 +147,11 @@ def zone_amounts(
 
 def zones_for(pod: PodFacts, snapshot: ClusterSnapshot, row: int) -> int:
     """Return the set of zones where the pod goes on a node, as a mask of their places; 0 if it has none."""
-    rows = np.array([row])
-    policy = NUMA_POLICIES[int(effective_policy(pod, snapshot)[row])]
-    amounts = zone_amounts(pod, owned_on(pod, snapshot), snapshot, rows)
-    return int(affinity(policy, amounts)[0]) if amounts and policy is not NumaPolicy.NONE else 0
+    policy = policy_on(pod, snapshot, row)
+    if policy is NumaPolicy.NONE:
+        return 0
+    amounts = zone_amounts(pod, owned_on(pod, snapshot), snapshot, np.array([row]))
+    return int(affinity(policy, amounts)[0]) if amounts else 0
 
 
 def _without_cpus(pod: PodFacts, owned: int | Column, snapshot: ClusterSnapshot) -> _Refusals:

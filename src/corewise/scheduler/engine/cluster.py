@@ -9,45 +9,33 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-import numpy as np
-
-from corewise.amplification import Column, occupied
 from corewise.pinning import Claim, Exclusivity, Ledger
 from corewise.policy.cpu_binding import ExclusivePolicy
-from corewise.quantities import ONE, amplify, deamplified_ceil
-from corewise.scheduler.engine.account import NodeAccount, ZoneAccount
-from corewise.scheduler.engine.labels import ABSENT, LabelColumn
-from corewise.scheduler.engine.nodes import CPU, MEMORY, PODS, NodeFacts, Taint, bounded
+from corewise.scheduler.engine.account import NodeAccount
+from corewise.scheduler.engine.columns import NodeColumns
+from corewise.scheduler.engine.nodes import NodeFacts
 from corewise.scheduler.engine.pods import Placement, PodFacts
-from corewise.scheduler.engine.snapshot import NUMA_POLICIES, ClusterSnapshot
-from corewise.scheduler.engine.table import Table
+from corewise.scheduler.engine.snapshot import ClusterSnapshot
+from corewise.topology import CPUSet, Topology
 
 EXCLUSIVITY = {
     ExclusivePolicy.NONE: Exclusivity.NONE,
     ExclusivePolicy.PCPU_LEVEL: Exclusivity.CORE,
     ExclusivePolicy.NUMA_NODE_LEVEL: Exclusivity.NUMA_NODE,
 }
-_MILLI = 1000
-_NO_ZONE = ZoneAccount()
+_MOST_REMEMBERED = 1024
 
 
 class Cluster:
     """Nodes, their pods, and the columns over them."""
 
     def __init__(self) -> None:
-        self._table = Table()
+        self._columns = NodeColumns()
         self._facts: dict[str, NodeFacts] = {}
         self._accounts: dict[str, NodeAccount] = {}
         self._ledgers: dict[str, Ledger] = {}
+        self._empty_ledgers: dict[tuple[int, CPUSet], Ledger] = {}
         self._node_of: dict[str, str] = {}
-        self._index: dict[str, int] = {}
-        self._names: list[str] = []
-        self._resources: set[str] = {CPU, MEMORY, PODS}
-        self._labels: dict[str, LabelColumn] = {}
-        self._taint_sets: list[tuple[Taint, ...]] = [()]
-        self._taint_numbers: dict[tuple[Taint, ...], int] = {(): 0}
-        self._static_version = 0
-        self._snapshot: tuple[tuple[int, int], ClusterSnapshot] | None = None
 
     @property
     def nodes(self) -> Mapping[str, NodeFacts]:
@@ -77,9 +65,7 @@ class Cluster:
             self._accounts[facts.name] = account
         if before is None or (before.topology, before.reserved) != (facts.topology, facts.reserved):
             self._fold_ledger(facts, account)
-        row = self._row(facts.name)
-        self._write_static(row, before, facts)
-        self._write_amounts(row, before, facts)
+        self._columns.put(before, facts)
         resources = {*facts.allocatable, *(before.allocatable if before else ()), *account.requests}
         self._refresh(facts.name, resources)
 
@@ -88,13 +74,8 @@ class Cluster:
         facts = self._facts.pop(name, None)
         if facts is None:
             return
-        row = self._index.pop(name)
-        for key in facts.labels:
-            self._labels[key].rows[row] = ABSENT
-        self._names[row] = ""
+        self._columns.remove(facts)
         self._ledgers.pop(name, None)
-        self._table.free_row(row)
-        self._static_version += 1
         if not self._accounts[name].pods:
             del self._accounts[name]
 
@@ -129,153 +110,30 @@ class Cluster:
 
     def snapshot(self) -> ClusterSnapshot:
         """Return the columns as they are; valid until the next change."""
-        state = (self._table.version, self._static_version)
-        if self._snapshot is None or self._snapshot[0] != state:
-            self._resource_columns()
-            snapshot = self._view()
-            self._snapshot = (self._table.version, self._static_version), snapshot
-        return self._snapshot[1]
-
-    def _row(self, name: str) -> int:
-        row = self._index.get(name)
-        if row is None:
-            row = self._index[name] = self._table.add_row()
-            self._names[row : row + 1] = [name]
-        return row
-
-    def _write_static(self, row: int, before: NodeFacts | None, facts: NodeFacts) -> None:
-        old = (before.labels, before.taints, before.unschedulable) if before else None
-        if old == (facts.labels, facts.taints, facts.unschedulable):
-            return
-        self._static_version += 1
-        table = self._table
-        table.flags("present")[row] = True
-        table.flags("unschedulable")[row] = facts.unschedulable
-        repelling = tuple(taint for taint in facts.taints if taint.repels)
-        if repelling not in self._taint_numbers:
-            self._taint_numbers[repelling] = len(self._taint_sets)
-            self._taint_sets.append(repelling)
-        table.numbers("taint_set")[row] = self._taint_numbers[repelling]
-        for key in {*facts.labels, *(before.labels if before else ())}:
-            column = self._labels.get(key)
-            if column is None:
-                column = self._labels[key] = LabelColumn(np.full(table.used, ABSENT, dtype=np.int64))
-            column.put(row, facts.labels.get(key))
-
-    def _write_amounts(self, row: int, before: NodeFacts | None, facts: NodeFacts) -> None:
-        table = self._table
-        for resource in {*facts.allocatable, *(before.allocatable if before else ())}:
-            self._resources.add(resource)
-            amount = bounded(resource, facts.allocatable.get(resource, 0))
-            table.numbers(f"allocatable/{resource}")[row] = amount
-        ratio = facts.ratio or ONE
-        table.numbers("ratio")[row] = ratio.hundredths
-        table.flags("ratio_known")[row] = facts.ratio is not None
-        table.flags("static_cpu_manager")[row] = facts.static_cpu_manager
-        table.flags("full_cores_only")[row] = facts.full_cores_only
-        table.flags("topology_known")[row] = facts.topology is not None
-        table.numbers("numa_policy")[row] = NUMA_POLICIES.index(facts.numa_policy)
-        table.flags("zones_known")[row] = bool(facts.zones)
-        for name in ("zone_cpu", "zone_cpu_room", "zone_memory", "zone_memory_free"):
-            table.block(name, len(facts.zones))[:, row] = 0
-        for place, zone in enumerate(facts.zones):
-            table.block("zone_cpu")[place, row] = amplify(bounded(CPU, zone.cpu), ratio)
-            table.block("zone_memory")[place, row] = bounded(MEMORY, zone.memory)
+        return self._columns.snapshot()
 
     def _refresh(self, name: str, resources: Iterable[str]) -> None:
-        """Write what a node's pods take of these resources, of its CPUs and zones into its row."""
-        row, facts = self._index.get(name), self._facts.get(name)
-        if row is None or facts is None:
-            return
-        account, table = self._accounts[name], self._table
-        for resource in (*resources, PODS):
-            if resource not in self._resources:
-                self._resources.add(resource)
-                table.numbers(f"allocatable/{resource}")
-            left = table.number(f"allocatable/{resource}", row) - account.requests[resource]
-            table.set_number(f"free/{resource}", row, left)
-        ratio = facts.ratio or ONE
-        requested, owned = account.requests[CPU], account.owned
-        allocatable = bounded(CPU, facts.allocatable.get(CPU, 0))
-        table.set_number("requested_cpu", row, requested)
-        table.set_number("owned_cpu", row, owned)
-        table.set_number("cpu_room", row, allocatable - occupied(requested, owned, ratio.hundredths))
-        self._refresh_cores(row, self._ledgers.get(name), deamplified_ceil(allocatable, ratio) - owned)
-        for place, zone in enumerate(facts.zones):
-            taken = account.zones.get(zone.number, _NO_ZONE)
-            room = table.block("zone_cpu")[place, row] - occupied(taken.cpu, taken.owned, ratio.hundredths)
-            table.block("zone_cpu_room")[place, row] = room
-            table.block("zone_memory_free")[place, row] = (
-                table.block("zone_memory")[place, row] - taken.memory
-            )
-
-    def _refresh_cores(self, row: int, ledger: Ledger | None, raw_milli_left: int) -> None:
-        by_amount = max(0, raw_milli_left // _MILLI)
-        free = whole = cores_left = by_amount
-        size = 1
-        if ledger is not None:
-            cores = ledger.topology.cores.values()
-            sizes = {len(core) for core in cores}
-            size = sizes.pop() if len(sizes) == 1 else 1
-            free = min(by_amount, len(ledger.free))
-            whole = sum(len(core) for core in cores if core <= ledger.free)
-            cores_left = sum(not core.isdisjoint(ledger.free) for core in cores)
-        table = self._table
-        table.set_number("free_cpus", row, free)
-        table.set_number("free_whole_cpus", row, whole)
-        table.set_number("free_cores", row, cores_left)
-        table.set_number("core_size", row, size)
+        facts = self._facts.get(name)
+        if facts is not None:
+            self._columns.refresh(facts, self._accounts[name], self._ledgers.get(name), resources)
 
     def _fold_ledger(self, facts: NodeFacts, account: NodeAccount) -> None:
         if facts.topology is None:
             self._ledgers.pop(facts.name, None)
             return
-        ledger = Ledger(facts.topology, reserved=facts.reserved)
+        ledger = self._empty_ledger(facts.topology, facts.reserved)
         for pod, placement in account.pods.values():
             ledger = _with_pod(ledger, pod, placement)
         self._ledgers[facts.name] = ledger
 
-    def _resource_columns(self) -> None:
-        for resource in self._resources:
-            self._table.numbers(f"allocatable/{resource}")
-            self._table.numbers(f"free/{resource}")
-
-    def _view(self) -> ClusterSnapshot:
-        table = self._table
-        numbers, flags, block = table.numbers, table.flags, table.block
-        return ClusterSnapshot(
-            static_version=self._static_version,
-            names=self._names,
-            index=self._index,
-            present=flags("present"),
-            unschedulable=flags("unschedulable"),
-            taint_set=numbers("taint_set"),
-            taint_sets=self._taint_sets,
-            labels=self._labels,
-            allocatable=self._by_resource("allocatable", self._resources),
-            free=self._by_resource("free", self._resources),
-            ratio=numbers("ratio"),
-            ratio_known=flags("ratio_known"),
-            requested_cpu=numbers("requested_cpu"),
-            owned_cpu=numbers("owned_cpu"),
-            cpu_room=numbers("cpu_room"),
-            static_cpu_manager=flags("static_cpu_manager"),
-            topology_known=flags("topology_known"),
-            free_cpus=numbers("free_cpus"),
-            free_whole_cpus=numbers("free_whole_cpus"),
-            free_cores=numbers("free_cores"),
-            core_size=numbers("core_size"),
-            full_cores_only=flags("full_cores_only"),
-            numa_policy=numbers("numa_policy"),
-            zones_known=flags("zones_known"),
-            zone_cpu=block("zone_cpu"),
-            zone_cpu_room=block("zone_cpu_room"),
-            zone_memory=block("zone_memory"),
-            zone_memory_free=block("zone_memory_free"),
-        )
-
-    def _by_resource(self, what: str, resources: Iterable[str]) -> dict[str, Column]:
-        return {resource: self._table.numbers(f"{what}/{resource}") for resource in resources}
+    def _empty_ledger(self, topology: Topology, reserved: CPUSet) -> Ledger:
+        """Return the ledger of a machine nobody has claimed anything of, one for all of the same topology."""
+        key = id(topology), reserved
+        if len(self._empty_ledgers) >= _MOST_REMEMBERED:
+            self._empty_ledgers.clear()
+        if key not in self._empty_ledgers:
+            self._empty_ledgers[key] = Ledger(topology, reserved=reserved)
+        return self._empty_ledgers[key]
 
 
 def _with_pod(ledger: Ledger, pod: PodFacts, placement: Placement) -> Ledger:

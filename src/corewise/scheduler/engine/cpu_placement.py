@@ -15,12 +15,12 @@ from corewise.amplification.numa import distributed, members
 from corewise.pinning import CoreUse, Grant, Ledger, Wish, choose
 from corewise.policy.cpu_binding import BindPolicy, NumaPolicy
 from corewise.policy.reasons import Reason
-from corewise.scheduler.engine.amplified_cpu import effective_policy, zones_for
+from corewise.quantities import ONE
+from corewise.scheduler.engine.amplified_cpu import policy_on, zones_for
 from corewise.scheduler.engine.cluster import EXCLUSIVITY
 from corewise.scheduler.engine.framework import ChosenNode, Refused
 from corewise.scheduler.engine.nodes import CPU, MEMORY
 from corewise.scheduler.engine.pods import Placement, PodFacts
-from corewise.scheduler.engine.snapshot import NUMA_POLICIES
 from corewise.topology import CPUSet
 
 _MILLI = 1000
@@ -34,26 +34,26 @@ class CPUPlacement:
 
     def reserve(self, pod: PodFacts, node: ChosenNode, placement: Placement) -> Placement | Refused:
         """Choose CPUs and NUMA nodes; refuses if the ledger has no CPUs of the shape that is required."""
-        policy = NUMA_POLICIES[int(effective_policy(pod, node.snapshot)[node.row])]
+        policy = policy_on(pod, node.snapshot, node.row)
         mask = zones_for(pod, node.snapshot, node.row)
         cpus = CPUSet()
         if pod.owned_by_class:
             if node.ledger is None:
                 text = Reason.CPU_TOPOLOGY_UNKNOWN.text.meaning
                 return Refused(self.name, Reason.CPU_TOPOLOGY_UNKNOWN, text)
-            answer = choose(node.ledger, _wish(pod, node, mask))
+            answer = choose(node.ledger, _wish(pod, node, mask, node.ledger))
             if not isinstance(answer, Grant):
                 return Refused(self.name, answer.reason, answer.message)
             cpus = answer.cpus
         if policy is NumaPolicy.NONE or not node.facts.zones:
-            return replace(placement, cpus=cpus)
+            return replace(placement, cpus=cpus) if cpus else placement
         return replace(placement, cpus=cpus, zones=_zones(pod, node, mask, cpus))
 
     def unreserve(self, pod: PodFacts, placement: Placement) -> None:
         """Nothing is to be undone: the placement is a value."""
 
 
-def _wish(pod: PodFacts, node: ChosenNode, mask: int) -> Wish:
+def _wish(pod: PodFacts, node: ChosenNode, mask: int, ledger: Ledger) -> Wish:
     spread = pod.binding.policy is BindPolicy.SPREAD_BY_PCPUS
     whole_only = node.facts.full_cores_only
     return Wish(
@@ -61,17 +61,28 @@ def _wish(pod: PodFacts, node: ChosenNode, mask: int) -> Wish:
         CoreUse.SPREAD if spread and not whole_only else CoreUse.WHOLE,
         required=pod.binding.required or whole_only,
         exclusive=EXCLUSIVITY[pod.binding.exclusive],
-        within=_cpus_of(node, mask) if mask else None,
+        within=_cpus_of(node, mask, ledger) if mask else None,
     )
 
 
-def _cpus_of(node: ChosenNode, mask: int) -> CPUSet | None:
-    """Return the CPUs of a set of zones; None where nobody has stated them."""
-    topology = node.facts.topology
-    numa_nodes = topology.numa_nodes if topology else {}
-    zones = [node.facts.zones[place] for place in members(mask)]
-    parts = [zone.cpus or numa_nodes.get(zone.number, CPUSet()) for zone in zones]
-    return CPUSet.of(cpu for part in parts for cpu in part.cpus) if all(parts) else None
+def _cpus_of(node: ChosenNode, mask: int, ledger: Ledger) -> CPUSet | None:
+    """Return CPUs of a set of zones, of each as many as it has amplified room for; None where unknown.
+
+    CPUShare pods hold no CPUs of a zone, and still use it up: free CPUs alone do not tell its room.
+    """
+    ratio = (node.facts.ratio or ONE).hundredths
+    chosen: set[int] = set()
+    for place in members(mask):
+        zone = node.facts.zones[place]
+        cpus = (zone.cpus or ledger.topology.numa_nodes.get(zone.number, CPUSet())) & ledger.free
+        if not cpus and not zone.cpus and zone.number not in ledger.topology.numa_nodes:
+            return None
+        room = max(0, int(node.snapshot.zone_cpu_room[place, node.row])) * ONE.hundredths // (ratio * _MILLI)
+        if room < len(cpus):
+            answer = choose(ledger, Wish(room, within=cpus)) if room else None
+            cpus = answer.cpus if isinstance(answer, Grant) else CPUSet()
+        chosen |= cpus.cpus
+    return CPUSet.of(chosen)
 
 
 def _zones(pod: PodFacts, node: ChosenNode, mask: int, cpus: CPUSet) -> Mapping[int, Mapping[str, int]]:

@@ -25,11 +25,15 @@ from corewise.scheduler.engine.framework import (
     Reserve,
     Score,
     Verdicts,
+    everywhere,
 )
 from corewise.scheduler.engine.pods import Placement, PodFacts
 from corewise.scheduler.engine.snapshot import ClusterSnapshot
 
 NOWHERE = -1
+POD_ITSELF = "PodItself"
+"""Who refuses all nodes to a pod that states something that cannot be followed."""
+
 _WORST = np.iinfo(np.int64).min
 
 
@@ -109,6 +113,9 @@ class Engine:
         return Decision(pod, snapshot.names, asked, verdicts, feasible, scores, total, row)
 
     def _verdicts(self, pod: PodFacts, snapshot: ClusterSnapshot) -> Iterator[tuple[str, Verdicts]]:
+        if pod.problem is not None:
+            cause = Cause(pod.problem.reason, pod.problem.message, hopeless=True)
+            yield POD_ITSELF, everywhere(snapshot.size, cause)
         for plugin in self.filters:
             said = plugin.filter(pod, snapshot)
             if said is not None:

@@ -26,7 +26,7 @@ from corewise.scheduler.engine.nodes import NodeFacts
 from corewise.scheduler.engine.pods import Placement, PodFacts
 from corewise.scheduler.engine.snapshot import ClusterSnapshot
 
-Codes: TypeAlias = NDArray[np.uint8]
+Codes: TypeAlias = NDArray[np.uint16]
 Inputs: TypeAlias = Mapping[str, int]
 """The numbers that a verdict about one node was made from, by name."""
 
@@ -89,9 +89,9 @@ def verdicts(
     size: int, refusals: list[tuple[Flags, Cause]], inputs: Mapping[str, Column | int] | None = None
 ) -> Verdicts | None:
     """Put refusals together, the first that applies to a node counts; None if no node is refused."""
-    codes = np.zeros(size, dtype=np.uint8)
+    codes = np.zeros(size, dtype=np.uint16)
     for number in range(len(refusals), 0, -1):
-        np.copyto(codes, np.uint8(number), where=refusals[number - 1][0])
+        np.copyto(codes, np.uint16(number), where=refusals[number - 1][0])
     if not codes.any():
         return None
     return Verdicts(codes, tuple(cause for _, cause in refusals), inputs or _no_columns())
@@ -99,7 +99,7 @@ def verdicts(
 
 def everywhere(size: int, cause: Cause) -> Verdicts:
     """Refuse all nodes for one cause."""
-    return Verdicts(np.ones(size, dtype=np.uint8), (cause,))
+    return Verdicts(np.ones(size, dtype=np.uint16), (cause,))
 
 
 @dataclass(frozen=True, slots=True)

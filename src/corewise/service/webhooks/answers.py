@@ -18,7 +18,12 @@ class Outcome(StrEnum):
     CHANGED = "changed"
     REFUSED = "refused"
     MALFORMED = "malformed"
+    UNAVAILABLE = "unavailable"
     BUG = "bug"
+
+
+class UnavailableError(Exception):
+    """A review that cannot be answered now: with failurePolicy Ignore, as if nobody had been asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +35,8 @@ class Answer:
 
 
 Review: TypeAlias = Callable[[AdmissionRequest], Coroutine[None, None, Answer]]
-"""A webhook. Raises ``DecodeError`` when the review's objects are not what they should be."""
+"""A webhook. Raises ``DecodeError`` when the review's objects are not what they should be, and
+``UnavailableError`` when it cannot tell."""
 
 
 def allowed(

@@ -1,8 +1,9 @@
 """HTTPS around the webhooks: POST a review, get an answer.
 
-Malformed reviews are answered with 400 and a message. A bug in a webhook is answered with 500, logged
-with its traceback by the server and counted; with failurePolicy Ignore the write then goes through as if
-no webhook was there, and no kubelet is held up. On shutdown, reviews in flight are answered first.
+Malformed reviews are answered with 400 and a message, those that cannot be answered now with 503. A bug in a
+webhook is answered with 500, logged with its traceback by the server and counted; with failurePolicy Ignore
+the write then goes through as if no webhook was there, and no kubelet is held up. On shutdown, reviews in
+flight are answered first.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ from corewise.policy.metrics import WEBHOOK_REQUESTS, WEBHOOK_SECONDS
 from corewise.prometheus.exposition import Exposition
 from corewise.service.listening import started
 from corewise.service.options import Address
-from corewise.service.webhooks.answers import Outcome, Review
+from corewise.service.webhooks.answers import Outcome, Review, UnavailableError
 from corewise.service.webhooks.certificate import ServingContext
 
 log = logging.getLogger(__name__)
 
-_LARGEST_REVIEW = 16 * 1024 * 1024
+LARGEST_REVIEW = 16 * 1024 * 1024
 _GRACE = 10.0
 
 
@@ -40,11 +41,23 @@ class Webhook:
 
 
 class WebhookServer:
-    """Serves the webhooks from the moment there is a certificate."""
+    """Serves the webhooks, and other routes beside them, from the moment there is a certificate.
+
+    ``largest`` is the largest body, in bytes.
+    """
 
     def __init__(
-        self, listen: Address, serving: ServingContext, webhooks: Iterable[Webhook], metrics: Exposition
+        self,
+        listen: Address,
+        serving: ServingContext,
+        webhooks: Iterable[Webhook],
+        metrics: Exposition,
+        *,
+        routes: Iterable[web.RouteDef] = (),
+        largest: int = LARGEST_REVIEW,
     ) -> None:
+        self._routes = tuple(routes)
+        self._largest = largest
         self._listen = listen
         self._serving = serving
         self._webhooks = tuple(webhooks)
@@ -72,7 +85,8 @@ class WebhookServer:
 
     def application(self) -> web.Application:
         """Return the routes."""
-        application = web.Application(client_max_size=_LARGEST_REVIEW)
+        application = web.Application(client_max_size=self._largest)
+        application.router.add_routes(self._routes)
         for webhook in self._webhooks:
             application.router.add_post(webhook.path, _handler(webhook, self._metrics))
         return application
@@ -89,6 +103,9 @@ def _handler(
             answer = await webhook.review(decode_review(body))
             outcome = answer.outcome
             return web.Response(body=answer.body, content_type="application/json")
+        except UnavailableError as error:
+            outcome = Outcome.UNAVAILABLE
+            return web.Response(status=503, text=f"{error}\n")
         except DecodeError as error:
             outcome = Outcome.MALFORMED
             return web.Response(status=400, text=f"{error}\n")

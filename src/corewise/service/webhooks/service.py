@@ -10,6 +10,8 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator
 from datetime import datetime
 from typing import Any
 
+from aiohttp import web
+
 from corewise.kube.client import Client
 from corewise.kube.clock import Clock
 from corewise.prometheus.exposition import Exposition
@@ -24,13 +26,14 @@ from corewise.service.webhooks.certificate import (
 )
 from corewise.service.webhooks.installation import Configurations, Installer
 from corewise.service.webhooks.options import ServiceAddress, WebhookOptions
-from corewise.service.webhooks.server import Webhook, WebhookServer
+from corewise.service.webhooks.server import LARGEST_REVIEW, Webhook, WebhookServer
 
 
 class WebhookService:
     """All parts. ``secret`` is the namespace and name of the Secret that holds our own certificates.
 
     ``installed_bundle`` tells the authorities that the installed configuration trusts, empty if none.
+    ``routes`` are served beside the webhooks, bodies up to ``largest`` bytes.
     """
 
     def __init__(
@@ -48,11 +51,13 @@ class WebhookService:
         pulses: Pulses,
         clock: Clock,
         lifetimes: Lifetimes | None = None,
+        routes: Iterable[web.RouteDef] = (),
+        largest: int = LARGEST_REVIEW,
     ) -> None:
         self._options = options
         self._clock = clock
         self._serving = ServingContext()
-        self._server = WebhookServer(listen, self._serving, webhooks, metrics)
+        self._server = WebhookServer(listen, self._serving, webhooks, metrics, routes=routes, largest=largest)
         self._source = certificate_source(
             options, client, secret, installed_bundle, clock=clock, lifetimes=lifetimes
         )

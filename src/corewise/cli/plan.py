@@ -1,0 +1,108 @@
+"""``corewise plan``: place all pods of a dump or a trace offline, under one configuration or two."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from corewise.cli.errors import ExitCode, Failure
+from corewise.cli.output import Form, option, say
+from corewise.cli.plan_report import PlanReport, TimedOutcome, print_plan
+from corewise.cli.policy_file import NOTHING_CONFIGURED, configuration_of, read_policy
+from corewise.local.plan import InputError
+from corewise.local.planning.comparison import compare
+from corewise.local.planning.from_dump import plan_from_dump
+from corewise.local.planning.from_openb import plan_from_openb
+from corewise.local.planning.inputs import PlanInput
+from corewise.local.planning.planner import plan
+from corewise.manager.configuration import ClusterConfiguration
+from corewise.scheduler.engine.scoring import Allocation
+
+_FILE = click.Path(path_type=Path, dir_okay=False)
+_SCORES = {each.value: each for each in Allocation}
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """One of the configurations, and what it is called."""
+
+    name: str
+    configuration: ClusterConfiguration
+
+
+@click.command()
+@click.option(
+    "--from", "dump", type=_FILE, help="Nodes and pods of a real cluster: kubectl get nodes,pods -A -o json."
+)
+@click.option(
+    "--from-openb", "openb", type=(_FILE, _FILE), help="Nodes and pods of the Alibaba openb trace (CSV)."
+)
+@click.option(
+    "--policy",
+    metavar="FILE",
+    help="Configuration to plan with: a ConfigMap, as in config check.  [default: the dump's own or none]",
+)
+@click.option("--against", metavar="FILE", help="A second configuration, to compare the first with.")
+@click.option(
+    "--score",
+    type=click.Choice(list(_SCORES)),
+    default=Allocation.LEAST.value,
+    show_default=True,
+    help="Which nodes suit a pod best: those with much left, or with little.",
+)
+@option((Form.TABLE, Form.JSON, Form.YAML))
+def command(
+    dump: Path | None,
+    openb: tuple[Path, Path] | None,
+    policy: str | None,
+    against: str | None,
+    score: str,
+    form: Form,
+) -> None:
+    """Place all pods offline, on the engine of the scheduler, and say what fits and what does not.
+
+    Nothing is changed anywhere. With --against, both configurations are planned and compared: --policy is
+    what would be, --against is what is.
+
+    Exit codes: 0 no difference (or nothing to compare), 1 a difference, 2 wrong call, 5 a bad file.
+    """
+    given = _input(dump, openb)
+    sides = [_side(given, policy)]
+    if against is not None:
+        sides.insert(0, _side(given, against))
+    outcomes = [_timed(given, side, _SCORES[score]) for side in sides]
+    difference = compare(outcomes[0].outcome, outcomes[1].outcome) if len(outcomes) > 1 else None
+    print_plan(PlanReport(given, tuple(outcomes), difference), form)
+    for note in given.notes:
+        say(f"note: {note}")
+    if difference is not None and difference.differs:
+        raise click.exceptions.Exit(ExitCode.VERDICT)
+
+
+def _input(dump: Path | None, openb: tuple[Path, Path] | None) -> PlanInput:
+    if (dump is None) == (openb is None):
+        raise click.UsageError("name what to plan: either --from DUMP or --from-openb NODES PODS")
+    try:
+        if dump is not None:
+            return plan_from_dump(dump)
+        assert openb is not None  # noqa: S101 - the call above says so
+        return plan_from_openb(*openb)
+    except InputError as error:
+        raise Failure(str(error)) from error
+
+
+def _side(given: PlanInput, file: str | None) -> _Side:
+    if file is not None:
+        return _Side(file, read_policy(file))
+    if given.config:
+        return _Side("the dump's own", configuration_of(given.config, given.source))
+    return _Side("no configuration", NOTHING_CONFIGURED)
+
+
+def _timed(given: PlanInput, side: _Side, allocation: Allocation) -> TimedOutcome:
+    start = time.perf_counter()
+    outcome = plan(given, side.configuration, allocation)
+    return TimedOutcome(side.name, outcome, time.perf_counter() - start)

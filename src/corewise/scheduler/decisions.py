@@ -1,0 +1,123 @@
+"""The last decisions, for people: what was asked, what every plugin said of every node, how old the data was.
+
+A decision keeps the columns it was made from, unmoved by later changes, and is turned into words only when
+somebody asks.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from corewise.kube.clock import Clock, rfc3339
+from corewise.scheduler.engine import Decision, explain_node, explain_pod
+
+
+class Asked(StrEnum):
+    """Who asked for the decision."""
+
+    FILTER = "filter"
+    PRIORITIZE = "prioritize"
+    GATE = "gate"
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """A decision; ``ages`` are seconds since the API server was last heard of about each resource.
+
+    ``outcome``: what was answered, in one sentence.
+    """
+
+    at: datetime
+    asked: Asked
+    decision: Decision
+    ages: Mapping[str, float]
+    outcome: str
+
+
+class Decisions:
+    """The last ones, the newest first."""
+
+    def __init__(self, most: int, clock: Clock) -> None:
+        self._clock = clock
+        self._kept: deque[Remembered] = deque(maxlen=most)
+
+    def remember(self, asked: Asked, decision: Decision, ages: Mapping[str, float], outcome: str) -> None:
+        """Keep a decision; the oldest one makes room."""
+        if self._kept.maxlen:
+            kept = Remembered(self._clock.now(), asked, decision.detached(), dict(ages), outcome)
+            self._kept.appendleft(kept)
+
+    def __iter__(self) -> Iterator[Remembered]:
+        return iter(tuple(self._kept))
+
+    def summaries(self, pod: str = "") -> list[dict[str, Any]]:
+        """Return them in short, those about one pod if it is named as NAMESPACE/NAME."""
+        return [summary(each) for each in self if pod in {"", each.decision.pod.key}]
+
+    def details(self, pod: str, node: str = "") -> list[dict[str, Any]]:
+        """Return those about one pod, with what every plugin said of every node, or of one node."""
+        return [
+            {**summary(each), "nodes": list(_nodes(each.decision, node))}
+            for each in self
+            if each.decision.pod.key == pod
+        ]
+
+
+def summary(kept: Remembered) -> dict[str, Any]:
+    """Return a decision in short."""
+    explained = explain_pod(kept.decision)
+    return {
+        "time": rfc3339(kept.at),
+        "asked": kept.asked.value,
+        "pod": explained.pod,
+        "outcome": kept.outcome,
+        "nodesAsked": explained.asked,
+        "nodesSuiting": explained.feasible,
+        "refusals": [
+            {
+                "plugin": each.plugin,
+                "reason": each.reason.value,
+                "summary": each.summary,
+                "nodes": each.nodes,
+                "example": f"{each.example}: {each.message}",
+            }
+            for each in explained.refusals
+        ],
+        "best": [{"node": name, "score": score} for name, score in explained.best],
+        "secondsSinceHeard": dict(kept.ages),
+    }
+
+
+def _nodes(decision: Decision, wanted: str) -> Iterator[dict[str, Any]]:
+    for row in np.flatnonzero(decision.asked).tolist():
+        if wanted not in {"", decision.names[row]}:
+            continue
+        explained = explain_node(decision, row)
+        yield {
+            "node": explained.node,
+            "suits": explained.feasible,
+            "verdicts": [
+                {
+                    "plugin": each.plugin,
+                    "reason": each.reason.value if each.reason else None,
+                    "message": each.message,
+                    "inputs": dict(each.inputs),
+                }
+                for each in explained.verdicts
+            ],
+            "scores": dict(explained.scores),
+            "total": explained.total,
+        }
+
+
+def encode(document: object) -> bytes:
+    """Return a document as JSON that a person can read."""
+    return msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"

@@ -1,0 +1,184 @@
+"""The columns over nodes, written row by row: the only place that knows how a snapshot is laid out.
+
+What is derived (see :mod:`snapshot`) is written here from exact sums, by the arithmetic that decisions use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from corewise.amplification import Column, occupied
+from corewise.pinning import FreeCores, Ledger
+from corewise.quantities import ONE, amplify, deamplified_ceil
+from corewise.scheduler.engine.account import NodeAccount, ZoneAccount
+from corewise.scheduler.engine.labels import ABSENT, LabelColumn
+from corewise.scheduler.engine.nodes import CPU, MEMORY, PODS, NodeFacts, Taint, bounded
+from corewise.scheduler.engine.snapshot import NUMA_POLICIES, ClusterSnapshot
+from corewise.scheduler.engine.table import Table
+
+_MILLI = 1000
+_NO_ZONE = ZoneAccount()
+
+
+class NodeColumns:
+    """One row for each node, and the snapshot of them all."""
+
+    def __init__(self) -> None:
+        self._table = Table()
+        self._index: dict[str, int] = {}
+        self._names: list[str] = []
+        self._resources: set[str] = {CPU, MEMORY, PODS}
+        self._labels: dict[str, LabelColumn] = {}
+        self._taint_sets: list[tuple[Taint, ...]] = [()]
+        self._taint_numbers: dict[tuple[Taint, ...], int] = {(): 0}
+        self._static_version = 0
+        self._snapshot: tuple[tuple[int, int], ClusterSnapshot] | None = None
+
+    def put(self, before: NodeFacts | None, facts: NodeFacts) -> None:
+        """Write what a node is; ``before``: what it was. What its pods take is for ``refresh``."""
+        row = self._row(facts.name)
+        self._write_static(row, before, facts)
+        self._write_amounts(row, before, facts)
+
+    def remove(self, facts: NodeFacts) -> None:
+        """Empty a node's row."""
+        row = self._index.pop(facts.name)
+        for key in facts.labels:
+            self._labels[key].rows[row] = ABSENT
+        self._names[row] = ""
+        self._table.free_row(row)
+        self._static_version += 1
+
+    def refresh(
+        self, facts: NodeFacts, account: NodeAccount, ledger: Ledger | None, resources: Iterable[str]
+    ) -> None:
+        """Write what a node's pods take of these resources, of its CPUs and zones."""
+        row, table = self._index[facts.name], self._table
+        for resource in (*resources, PODS):
+            if resource not in self._resources:
+                self._resources.add(resource)
+                table.numbers(f"allocatable/{resource}")
+            left = table.number(f"allocatable/{resource}", row) - account.requests[resource]
+            table.set_number(f"free/{resource}", row, left)
+        ratio = facts.ratio or ONE
+        requested, owned = account.requests[CPU], account.owned
+        allocatable = bounded(CPU, facts.allocatable.get(CPU, 0))
+        table.set_number("requested_cpu", row, requested)
+        table.set_number("owned_cpu", row, owned)
+        table.set_number("cpu_room", row, allocatable - occupied(requested, owned, ratio.hundredths))
+        self._refresh_cores(row, ledger, deamplified_ceil(allocatable, ratio) - owned)
+        for place, zone in enumerate(facts.zones):
+            taken = account.zones.get(zone.number, _NO_ZONE)
+            room = table.block("zone_cpu")[place, row] - occupied(taken.cpu, taken.owned, ratio.hundredths)
+            table.block("zone_cpu_room")[place, row] = room
+            table.block("zone_memory_free")[place, row] = (
+                table.block("zone_memory")[place, row] - taken.memory
+            )
+
+    def snapshot(self) -> ClusterSnapshot:
+        """Return the columns as they are; valid until the next change."""
+        state = (self._table.version, self._static_version)
+        if self._snapshot is None or self._snapshot[0] != state:
+            self._resource_columns()
+            snapshot = self._view()
+            self._snapshot = (self._table.version, self._static_version), snapshot
+        return self._snapshot[1]
+
+    def _row(self, name: str) -> int:
+        row = self._index.get(name)
+        if row is None:
+            row = self._index[name] = self._table.add_row()
+            self._names[row : row + 1] = [name]
+        return row
+
+    def _write_static(self, row: int, before: NodeFacts | None, facts: NodeFacts) -> None:
+        old = (before.labels, before.taints, before.unschedulable) if before else None
+        if old == (facts.labels, facts.taints, facts.unschedulable):
+            return
+        self._static_version += 1
+        table = self._table
+        table.flags("present")[row] = True
+        table.flags("unschedulable")[row] = facts.unschedulable
+        repelling = tuple(taint for taint in facts.taints if taint.repels)
+        if repelling not in self._taint_numbers:
+            self._taint_numbers[repelling] = len(self._taint_sets)
+            self._taint_sets.append(repelling)
+        table.numbers("taint_set")[row] = self._taint_numbers[repelling]
+        for key in {*facts.labels, *(before.labels if before else ())}:
+            column = self._labels.get(key)
+            if column is None:
+                column = self._labels[key] = LabelColumn(np.full(table.used, ABSENT, dtype=np.int64))
+            column.put(row, facts.labels.get(key))
+
+    def _write_amounts(self, row: int, before: NodeFacts | None, facts: NodeFacts) -> None:
+        table = self._table
+        for resource in {*facts.allocatable, *(before.allocatable if before else ())}:
+            self._resources.add(resource)
+            amount = bounded(resource, facts.allocatable.get(resource, 0))
+            table.numbers(f"allocatable/{resource}")[row] = amount
+        ratio = facts.ratio or ONE
+        table.numbers("ratio")[row] = ratio.hundredths
+        table.flags("ratio_known")[row] = facts.ratio is not None
+        table.flags("static_cpu_manager")[row] = facts.static_cpu_manager
+        table.flags("full_cores_only")[row] = facts.full_cores_only
+        table.flags("topology_known")[row] = facts.topology is not None
+        table.numbers("numa_policy")[row] = NUMA_POLICIES.index(facts.numa_policy)
+        table.flags("zones_known")[row] = bool(facts.zones)
+        for name in ("zone_cpu", "zone_cpu_room", "zone_memory", "zone_memory_free"):
+            table.block(name, len(facts.zones))[:, row] = 0
+        for place, zone in enumerate(facts.zones):
+            table.block("zone_cpu")[place, row] = amplify(bounded(CPU, zone.cpu), ratio)
+            table.block("zone_memory")[place, row] = bounded(MEMORY, zone.memory)
+
+    def _refresh_cores(self, row: int, ledger: Ledger | None, raw_milli_left: int) -> None:
+        by_amount = max(0, raw_milli_left // _MILLI)
+        cores = ledger.free_cores if ledger else FreeCores(by_amount, by_amount, 1)
+        table = self._table
+        table.set_number("free_cpus", row, min(by_amount, len(ledger.free)) if ledger else by_amount)
+        table.set_number("free_whole_cpus", row, cores.whole_cpus)
+        table.set_number("free_cores", row, cores.cores)
+        table.set_number("core_size", row, cores.threads)
+
+    def _resource_columns(self) -> None:
+        for resource in self._resources:
+            self._table.numbers(f"allocatable/{resource}")
+            self._table.numbers(f"free/{resource}")
+
+    def _view(self) -> ClusterSnapshot:
+        table = self._table
+        numbers, flags, block = table.numbers, table.flags, table.block
+        return ClusterSnapshot(
+            static_version=self._static_version,
+            names=self._names,
+            index=self._index,
+            present=flags("present"),
+            unschedulable=flags("unschedulable"),
+            taint_set=numbers("taint_set"),
+            taint_sets=self._taint_sets,
+            labels=self._labels,
+            allocatable=self._by_resource("allocatable", self._resources),
+            free=self._by_resource("free", self._resources),
+            ratio=numbers("ratio"),
+            ratio_known=flags("ratio_known"),
+            requested_cpu=numbers("requested_cpu"),
+            owned_cpu=numbers("owned_cpu"),
+            cpu_room=numbers("cpu_room"),
+            static_cpu_manager=flags("static_cpu_manager"),
+            topology_known=flags("topology_known"),
+            free_cpus=numbers("free_cpus"),
+            free_whole_cpus=numbers("free_whole_cpus"),
+            free_cores=numbers("free_cores"),
+            core_size=numbers("core_size"),
+            full_cores_only=flags("full_cores_only"),
+            numa_policy=numbers("numa_policy"),
+            zones_known=flags("zones_known"),
+            zone_cpu=block("zone_cpu"),
+            zone_cpu_room=block("zone_cpu_room"),
+            zone_memory=block("zone_memory"),
+            zone_memory_free=block("zone_memory_free"),
+        )
+
+    def _by_resource(self, what: str, resources: Iterable[str]) -> dict[str, Column]:
+        return {resource: self._table.numbers(f"{what}/{resource}") for resource in resources}

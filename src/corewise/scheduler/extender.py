@@ -1,0 +1,96 @@
+"""The scheduler extender: which nodes have the CPUs that a pod needs, and how good they are.
+
+kube-scheduler checks everything else itself; here only AmplifiedCPU refuses. A node that is not known (yet)
+suits no pod. Why a node is refused is said by the cause alone, without its numbers: kube-scheduler counts
+equal texts ("3 Insufficient amplified cpu"); the numbers are in ``/explain``.
+
+What a pod has reserved itself is not in its own way: when it is scheduled again, its last binding failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import repeat
+
+import numpy as np
+
+from corewise.amplification import Column, Flags
+from corewise.scheduler.decisions import Asked, Decisions
+from corewise.scheduler.engine import Decision, Engine, PodFacts, explain_pod
+from corewise.scheduler.engine.framework import BEST_SCORE
+from corewise.scheduler.objects import PlacedPod
+from corewise.scheduler.reading_pods import pod_facts
+from corewise.scheduler.state import ClusterState
+from corewise.scheduler.wire import LARGEST_SCORE, Arguments, Filtered
+
+UNKNOWN = "corewise does not know this node yet"
+_NOWHERE = -1
+"""The row of a node that is not known; columns have one place more for it, at their end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extender:
+    """Answers the two calls. ``tell`` is told of a pod that none of the nodes suits, and why."""
+
+    state: ClusterState
+    engine: Engine
+    decisions: Decisions
+    tell: Callable[[PlacedPod, str], None]
+
+    def filter(self, arguments: Arguments) -> Filtered:
+        """Say which nodes suit the pod."""
+        decision, rows = self._decide(arguments)
+        suits = np.append(decision.feasible, np.False_)[rows]
+        failed, hopeless = _refusals(decision, rows, arguments.names, suits)
+        outcome = f"{int(suits.sum())} of {len(rows)} nodes suit it"
+        if not suits.any():
+            outcome = _nothing_fits(decision, rows)
+            self.tell(arguments.pod, outcome)
+        self.decisions.remember(Asked.FILTER, decision, self.state.ages, outcome)
+        return Filtered(suits.tolist(), failed, hopeless)
+
+    def prioritize(self, arguments: Arguments) -> Sequence[int]:
+        """Return a score of 0 to 10 for each node; 0 for those that do not suit the pod."""
+        decision, rows = self._decide(arguments)
+        most = BEST_SCORE * sum(each.weight for each in self.engine.scores)
+        scores = (decision.total * LARGEST_SCORE + most // 2) // max(1, most)
+        found: Column = np.append(np.where(decision.feasible, scores, 0), 0)[rows]
+        self.decisions.remember(Asked.PRIORITIZE, decision, self.state.ages, f"{len(rows)} nodes scored")
+        clipped: list[int] = np.clip(found, 0, LARGEST_SCORE).tolist()
+        return clipped
+
+    def _decide(self, arguments: Arguments) -> tuple[Decision, Column]:
+        """Decide among the nodes in question; the rows are those of the nodes as they were sent."""
+        facts: PodFacts = pod_facts(arguments.pod)
+        with self.state.reservations.without(arguments.pod.metadata.uid):
+            snapshot = self.state.cluster.snapshot()
+            found = map(snapshot.index.get, arguments.names, repeat(_NOWHERE))
+            rows = np.fromiter(found, dtype=np.int64, count=len(arguments.names))
+            among: Flags = np.zeros(snapshot.size, dtype=np.bool_)
+            among[rows[rows != _NOWHERE]] = True
+            return self.engine.decide(facts, snapshot, among), rows
+
+
+def _refusals(
+    decision: Decision, rows: Column, names: Sequence[str], suits: Flags
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the texts of nodes that eviction could free, and of those where it could not."""
+    failed: dict[str, str] = {}
+    hopeless = {names[place]: UNKNOWN for place in np.flatnonzero(rows == _NOWHERE).tolist()}
+    left = ~suits & (rows != _NOWHERE)
+    for verdicts in decision.verdicts.values():
+        codes = np.where(left, np.append(verdicts.codes, np.uint8(0))[rows], 0)
+        for number, cause in enumerate(verdicts.causes, start=1):
+            places: Iterable[int] = np.flatnonzero(codes == number).tolist()
+            target = hopeless if cause.hopeless else failed
+            target.update((names[place], cause.summary) for place in places)
+        left &= codes == 0
+    return failed, hopeless
+
+
+def _nothing_fits(decision: Decision, rows: Column) -> str:
+    unknown = int((rows == _NOWHERE).sum())
+    causes = [f"{each.nodes} {each.summary}" for each in explain_pod(decision).refusals]
+    causes += [f"{unknown} unknown to corewise"] if unknown else []
+    return f"0/{len(rows)} nodes are available: {', '.join(causes)}"

@@ -1,0 +1,49 @@
+"""What the scheduler can be told."""
+
+from __future__ import annotations
+
+import socket
+import uuid
+from dataclasses import dataclass, field
+
+from corewise.policy.names import CONFIG_NAMESPACE
+from corewise.scheduler.configuration import DEFAULTS, SchedulerConfiguration
+from corewise.service.options import Address
+from corewise.service.webhooks.options import ServiceAddress, WebhookOptions
+
+
+def _identity() -> str:
+    return f"{socket.gethostname()}_{uuid.uuid4().hex[:8]}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulerOptions:
+    """Everything the scheduler can be told. ``namespace`` is that of its Lease and its Secret.
+
+    ``webhook_url`` (from outside the cluster) or ``webhook_service`` (within) is what the API server calls;
+    ``tls_cert`` and ``tls_key`` are files that something else renews.
+    """
+
+    listen: Address
+    namespace: str = CONFIG_NAMESPACE
+    webhook_url: str = ""
+    webhook_service: ServiceAddress | None = None
+    manage_webhooks: bool = False
+    tls_cert: str = ""
+    tls_key: str = ""
+    metrics_listen: Address | None = None
+    leader_elect: bool = True
+    identity: str = field(default_factory=_identity)
+    configuration: SchedulerConfiguration = DEFAULTS
+
+    @property
+    def webhooks(self) -> WebhookOptions:
+        """How extender and gate are served."""
+        return WebhookOptions(
+            listen=self.listen,
+            url=self.webhook_url,
+            service=self.webhook_service,
+            manage=self.manage_webhooks,
+            tls_cert=self.tls_cert,
+            tls_key=self.tls_key,
+        )

@@ -1,0 +1,200 @@
+"""What the scheduler knows of the cluster: caches of nodes, pods and topologies, in the engine's columns.
+
+Everything is rebuilt from the API server at start, nothing is kept on disk. The resource NodeResourceTopology
+may not be installed: then no node states its CPUs.
+
+What the API server says last counts, with one exception: a bound pod never becomes unbound, so an older state
+of it, from a watch that lags behind a list, takes nothing back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from corewise.kube.cache import Cache
+from corewise.kube.client import Client
+from corewise.kube.clock import Clock
+from corewise.kube.errors import KubeError, NotFound
+from corewise.scheduler.engine import Cluster
+from corewise.scheduler.objects import (
+    PLACED_PODS,
+    SCHEDULABLE_NODES,
+    TOPOLOGIES,
+    PlacedPod,
+    SchedulableNode,
+    Topology,
+)
+from corewise.scheduler.reading_nodes import read_node_facts
+from corewise.scheduler.reading_pods import Finding, holds_resources, key_of, placement, pod_facts
+from corewise.scheduler.reservations import Reservations
+from corewise.service.logs import fields
+
+log = logging.getLogger(__name__)
+
+UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
+_POLL = 0.2
+
+
+class ClusterState:
+    """The caches, the engine's cluster that follows them, and the gate's reservations in it."""
+
+    def __init__(self, client: Client, clock: Clock) -> None:
+        self._client = client
+        self._clock = clock
+        self._uids: dict[str, str] = {}
+        self._told: dict[str, tuple[Finding, ...]] = {}
+        self.cluster = Cluster()
+        self.reservations = Reservations(self.cluster)
+        self.nodes = Cache(client, SCHEDULABLE_NODES, on_change=self._node_changed, clock=clock)
+        self.topologies = Cache(client, TOPOLOGIES, on_change=self._topology_changed, clock=clock)
+        self.pods = Cache(
+            client, PLACED_PODS, field_selector=UNFINISHED, on_change=self._pod_changed, clock=clock
+        )
+
+    @property
+    def caches(self) -> Mapping[str, Cache[Any]]:
+        """The caches by the plural of their resource."""
+        return {"nodes": self.nodes, "noderesourcetopologies": self.topologies, "pods": self.pods}
+
+    @property
+    def unsynced(self) -> list[str]:
+        """The caches that have not listed their resource yet."""
+        return [
+            name
+            for name, cache in self.caches.items()
+            if not cache.synced.is_set() and not isinstance(cache.last_error, NotFound)
+        ]
+
+    @property
+    def ages(self) -> Mapping[str, float]:
+        """For each cache, the seconds since the API server was last heard of about it."""
+        now = self._clock.monotonic()
+        heard = ((name, cache.last_contact) for name, cache in self.caches.items())
+        return {name: round(now - moment, 1) for name, moment in heard if moment is not None}
+
+    @property
+    def conflicts(self) -> int:
+        """How many claims of pods to CPUs are not fulfilled."""
+        ledgers = (self.cluster.ledger(name) for name in self.cluster.nodes)
+        return sum(len(ledger.conflicts) for ledger in ledgers if ledger)
+
+    async def synced(self) -> None:
+        """Wait until everything has been listed."""
+        while self.unsynced:
+            await self._clock.sleep(_POLL)
+
+    async def run(self) -> None:
+        """Follow the cluster until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for name, cache in self.caches.items():
+                group.create_task(cache.run(), name=f"cache {name}")
+
+    async def catch_up(self) -> None:
+        """Count every pod that is bound by now, though its watch event may still be under way.
+
+        Raises:
+            KubeError: if the API server does not tell.
+        """
+        for pod in await self._client.list(PLACED_PODS, field_selector=UNFINISHED):
+            self.count(pod)
+
+    async def pod(self, namespace: str, name: str, uid: str) -> PlacedPod:
+        """Return a pod, asking the API server only for one that is not in the cache; any uid if "".
+
+        Raises:
+            KubeError: if there is none, or the API server does not tell.
+        """
+        known = self.pods.get(name, namespace)
+        if known is not None and uid in {"", known.metadata.uid}:
+            return known
+        return await self._client.get(PLACED_PODS, name, namespace)
+
+    async def settle(self) -> int:
+        """Give back what was reserved for bindings that did not happen; return how many there were."""
+        freed = 0
+        for each in self.reservations.expired(self._clock.monotonic()):
+            try:
+                pod = await self._client.get(PLACED_PODS, each.name, each.namespace)
+            except NotFound:
+                pod = None
+            except KubeError as error:
+                log.warning("a reservation stays", extra=fields(pod=each.facts.key, error=error))
+                continue
+            if pod is not None and pod.metadata.uid == each.uid and pod.spec.node_name:
+                self.count(pod)
+            else:
+                freed += 1
+                self.reservations.release(each)
+        return freed
+
+    def count(self, pod: PlacedPod) -> None:
+        """Count a pod if it is bound."""
+        if not holds_resources(pod):
+            return
+        self.reservations.drop(pod.metadata.uid)
+        where, finding = placement(pod)
+        facts = pod_facts(pod)
+        self._uids[facts.key] = pod.metadata.uid
+        self.cluster.put_pod(facts, where)
+        self._tell(facts.key, (finding,) if finding else ())
+
+    def _pod_changed(self, old: PlacedPod | None, new: PlacedPod | None) -> None:
+        if old is not None and new is not None and old.metadata.uid != new.metadata.uid:
+            self._gone(old)
+        if new is not None and holds_resources(new):
+            if old is None or not _same(old, new):
+                self.count(new)
+            return
+        pod = new or old
+        if pod is not None and (new is None or new.spec.node_name):
+            self._gone(pod)
+
+    def _gone(self, pod: PlacedPod) -> None:
+        key = key_of(pod)
+        self.reservations.drop(pod.metadata.uid)
+        if self._uids.get(key) == pod.metadata.uid:
+            del self._uids[key]
+            self._told.pop(key, None)
+            self.cluster.remove_pod(key)
+
+    def _node_changed(self, old: SchedulableNode | None, new: SchedulableNode | None) -> None:
+        if new is not None:
+            self._put_node(new)
+        elif old is not None:
+            self.cluster.remove_node(old.metadata.name)
+            self._told.pop(old.metadata.name, None)
+
+    def _topology_changed(self, old: Topology | None, new: Topology | None) -> None:
+        changed = new or old
+        node = self.nodes.get(changed.metadata.name) if changed else None
+        if node is not None:
+            self._put_node(node)
+
+    def _put_node(self, node: SchedulableNode) -> None:
+        reading = read_node_facts(node, self.topologies.get(node.metadata.name))
+        self.cluster.put_node(reading.facts)
+        self._tell(node.metadata.name, reading.findings)
+
+    def _tell(self, name: str, findings: Iterable[Finding]) -> None:
+        """Log what is wrong with an object, once as long as it stays so."""
+        found = tuple(findings)
+        if found == self._told.get(name, ()):
+            return
+        self._told[name] = found
+        for each in found:
+            log.warning(each.message, extra=fields(reason=each.reason.value))
+
+
+def _same(old: PlacedPod, new: PlacedPod) -> bool:
+    """Whether two states of a pod count alike."""
+    before, after = old.metadata, new.metadata
+    return (before.annotations, before.labels, old.spec, old.status, before.uid) == (
+        after.annotations,
+        after.labels,
+        new.spec,
+        new.status,
+        after.uid,
+    )

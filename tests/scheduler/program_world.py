@@ -1,0 +1,179 @@
+"""A small cluster around a scheduler: the local API server, nodes, pods, bindings, calls of the extender."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import aiohttp
+
+from corewise.kube.client import Client, PatchType
+from corewise.kube.config import ClusterConfig
+from corewise.kube.resources import EVENTS, MUTATING_WEBHOOKS, NODE_RESOURCE_TOPOLOGIES, NODES, PODS
+from corewise.local.apiserver import LocalAPIServer
+from corewise.policy.cpu_topology import print_cpu_topology
+from corewise.policy.names import AMPLIFICATION_RATIO, CPU_TOPOLOGY, QOS_CLASS, RESOURCE_STATUS
+from corewise.scheduler.installation import CONFIGURATION_NAME
+from corewise.scheduler.options import SchedulerOptions
+from corewise.scheduler.program import Scheduler, run_scheduler
+from corewise.service.webhooks.authority import Lifetimes
+from manager.world import LOOPBACK, QUICK_TERMS, MovableClock, eventually, until
+from scheduler.scenes import arrangement
+
+PLAIN_NODES = NODES.typed(dict[str, Any])
+PLAIN_PODS = PODS.typed(dict[str, Any])
+
+
+def pod_document(
+    name: str,
+    *,
+    cpu: str | None = "1",
+    qos: str = "",
+    annotations: dict[str, str] | None = None,
+    memory: str | None = None,
+) -> dict[str, Any]:
+    """A pod as a user writes it."""
+    amounts = {key: value for key, value in (("cpu", cpu), ("memory", memory)) if value is not None}
+    container = {"name": "c", "image": "i", "resources": {"requests": amounts, "limits": amounts}}
+    labels = {QOS_CLASS: qos} if qos else {}
+    metadata = {"name": name, "labels": labels, "annotations": annotations or {}}
+    return {"metadata": metadata, "spec": {"containers": [container]}}
+
+
+@dataclass
+class SchedulerWorld:
+    """The cluster, and what tests do to it."""
+
+    server: LocalAPIServer
+    client: Client
+    config: ClusterConfig
+    clock: MovableClock = field(default_factory=MovableClock)
+
+    @asynccontextmanager
+    async def scheduler(
+        self, *, wait: bool = True, lifetimes: Lifetimes | None = None, **changes: Any
+    ) -> AsyncIterator[Scheduler]:
+        """Run a scheduler until the block ends."""
+        defaults: dict[str, Any] = {
+            "listen": LOOPBACK,
+            "metrics_listen": LOOPBACK,
+            "manage_webhooks": True,
+            "leader_elect": False,
+        }
+        running: list[Scheduler] = []
+        task = asyncio.create_task(
+            run_scheduler(
+                SchedulerOptions(**(defaults | changes)),
+                self.config,
+                clock=self.clock,
+                terms=QUICK_TERMS,
+                lifetimes=lifetimes,
+                started=running.append,
+            )
+        )
+        try:
+            await until(lambda: bool(running) or task.done())
+            if task.done():
+                await task
+            if wait:
+                await until(lambda: not list(running[0].unready()) or task.done())
+            yield running[0]
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+    async def installed(self, scheduler: Scheduler) -> None:
+        """Wait until the gate is installed where this scheduler serves it."""
+        port = f":{scheduler.service.address.port}/"
+
+        async def there() -> bool:
+            found = await self.client.get(MUTATING_WEBHOOKS, CONFIGURATION_NAME)
+            return port in (found.webhooks[0].client_config.url or "")
+
+        await eventually(there)
+
+    async def add_node(self, name: str, cpus: int, ratio: str = "1.00", *, stated: bool = True) -> None:
+        """Add a node of ``cpus`` physical CPUs; ``stated``: its CPUs are in its NodeResourceTopology."""
+        annotations = {} if ratio == "1.00" else {AMPLIFICATION_RATIO: json.dumps({"cpu": float(ratio)})}
+        metadata = {"name": name, "annotations": annotations}
+        await self.client.create(PLAIN_NODES, {"metadata": metadata})
+        amounts = {"cpu": f"{round(cpus * float(ratio) * 1000)}m", "memory": "64Gi", "pods": "500"}
+        status = {"status": {"capacity": amounts, "allocatable": amounts}}
+        await self.client.patch(PLAIN_NODES, name, status, subresource="status")
+        if stated:
+            await self.state_topology(name, {CPU_TOPOLOGY: print_cpu_topology(arrangement(cpus))})
+
+    async def state_topology(
+        self, name: str, annotations: dict[str, str], zones: Sequence[dict[str, Any]] = ()
+    ) -> None:
+        body = {
+            "apiVersion": NODE_RESOURCE_TOPOLOGIES.api_version,
+            "kind": NODE_RESOURCE_TOPOLOGIES.kind,
+            "metadata": {"name": name, "annotations": annotations},
+            "topologyPolicies": ["None"],
+            "zones": list(zones),
+        }
+        await self.client.patch(
+            NODE_RESOURCE_TOPOLOGIES, name, body, type=PatchType.APPLY, field_manager="agent", force=True
+        )
+
+    async def add_pod(self, name: str, **form: Any) -> dict[str, Any]:
+        return await self.client.create(PLAIN_PODS, pod_document(name, **form), "default")
+
+    async def bind(self, name: str, node: str, *, uid: str = "", dry_run: bool = False) -> None:
+        """Bind a pod as a scheduler does.
+
+        Raises:
+            KubeError: if the API server refuses.
+        """
+        metadata = {"name": name, "namespace": "default", **({"uid": uid} if uid else {})}
+        body = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": metadata,
+            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+        }
+        path = f"/api/v1/namespaces/default/pods/{name}/binding"
+        params = {"dryRun": "All"} if dry_run else {}
+        await self.client.request("POST", path, params=params, body=body)
+
+    async def pod(self, name: str) -> dict[str, Any]:
+        return await self.client.get(PLAIN_PODS, name, "default")
+
+    async def cpus(self, name: str) -> str | None:
+        """The CPUs that a pod's resource-status names; None if it has none."""
+        annotations = (await self.pod(name))["metadata"].get("annotations") or {}
+        text = annotations.get(RESOURCE_STATUS)
+        return None if text is None else json.loads(text).get("cpuset", "")
+
+    async def told(self, reason: str) -> str:
+        """Wait for an Event about a pod; return its message."""
+        found: list[str] = []
+
+        async def there() -> bool:
+            events = await self.client.list(EVENTS)
+            found[:] = [event.message for event in events if event.reason == reason]
+            return bool(found)
+
+        await eventually(there)
+        return found[0]
+
+
+@asynccontextmanager
+async def caller(scheduler: Scheduler) -> AsyncIterator[Any]:
+    """What calls the extender as kube-scheduler does: returns the status and the decoded answer."""
+    base = f"https://{scheduler.service.address}"
+    async with aiohttp.ClientSession() as session:
+
+        async def call(verb: str, body: Any = None) -> tuple[int, Any]:
+            data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
+            method = "GET" if data is None else "POST"
+            async with session.request(method, f"{base}/{verb}", data=data, ssl=False) as response:
+                return response.status, json.loads(await response.read())
+
+        yield call

@@ -1,0 +1,159 @@
+"""The manifests under deploy/scheduler: they load, and grant what the scheduler needs and no more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from corewise.cli.scheduler import command
+from corewise.kube.config import load_config
+from corewise.kube.errors import APIError
+from corewise.local.apiserver.authentication import service_account
+from corewise.local.apiserver.rbac import Access, Rule
+from corewise.policy.metrics import GATE_EXPIRED
+from corewise.scheduler.installation import CONFIGURATION_NAME, SECRET_NAME
+from corewise.scheduler.program import COMPONENT
+from corewise.scheduler.reservations import RESERVED_FOR
+from corewise.scheduler.stanza import SERVICE_URL
+from corewise.service.webhooks.authority import Lifetimes
+from local.test_deploy import Recorder, apply
+from manager.world import eventually, until
+from scheduler.program_world import SchedulerWorld, caller, pod_document
+from scheduler.test_program_gate import review
+
+DEPLOY = Path(__file__).parents[2] / "deploy" / "scheduler"
+ACCOUNT = service_account("koordinator-system", COMPONENT)
+
+
+def documents(name: str) -> list[dict[str, Any]]:
+    return list(yaml.safe_load_all((DEPLOY / name).read_text()))
+
+
+(DEPLOYMENT,) = documents("deployment.yaml")
+(SERVICE,) = documents("service.yaml")
+POD = DEPLOYMENT["spec"]["template"]["spec"]
+(CONTAINER,) = POD["containers"]
+
+
+def test_the_kustomization_names_every_manifest() -> None:
+    (kustomization,) = documents("kustomization.yaml")
+    assert set(kustomization["resources"]) == {path.name for path in DEPLOY.glob("*.yaml")} - {
+        "kustomization.yaml"
+    }
+
+
+def test_the_scheduler_takes_the_arguments_that_the_manifest_gives_it() -> None:
+    known = {option for parameter in command.params for option in parameter.opts}
+    assert CONTAINER["args"][0] == "scheduler"
+    assert {argument.partition("=")[0] for argument in CONTAINER["args"][1:]} <= known
+
+
+def test_the_deployment_is_bounded_as_the_restricted_standard_demands() -> None:
+    assert POD["securityContext"]["runAsNonRoot"]
+    assert POD["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert CONTAINER["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+
+
+def test_a_rollout_does_not_wait_for_a_follower_to_become_ready() -> None:
+    assert DEPLOYMENT["spec"]["strategy"] == {"type": "Recreate"}
+
+
+def test_the_service_leads_to_the_deployments_pods_and_is_where_the_stanza_says() -> None:
+    labels = DEPLOYMENT["spec"]["template"]["metadata"]["labels"]
+    assert DEPLOYMENT["spec"]["selector"]["matchLabels"] == labels == SERVICE["spec"]["selector"]
+    ports = {port["name"] for port in CONTAINER["ports"]}
+    assert {port["targetPort"] for port in SERVICE["spec"]["ports"]} == ports
+    meta = SERVICE["metadata"]
+    assert f"https://{meta['name']}.{meta['namespace']}.svc:443" == SERVICE_URL
+    assert f"--webhook-service={meta['namespace']}/{meta['name']}" in CONTAINER["args"]
+
+
+def test_roles_name_the_objects_of_the_scheduler_and_bind_to_its_account_alone() -> None:
+    named = {
+        name
+        for document in documents("rbac.yaml")
+        for rule in document.get("rules", ())
+        for name in rule.get("resourceNames", ())
+    }
+    assert named == {COMPONENT, SECRET_NAME, CONFIGURATION_NAME}
+    account = {"kind": "ServiceAccount", "name": COMPONENT, "namespace": "koordinator-system"}
+    bindings = [each for each in documents("rbac.yaml") if each["kind"].endswith("Binding")]
+    assert [each["subjects"] for each in bindings] == [[account], [account]]
+    assert {each["metadata"]["name"] for each in documents("rbac.yaml")} == {COMPONENT}
+
+
+def grants() -> Iterator[tuple[str, str, Rule]]:
+    """Yield each verb on each resource: what it is, in which namespace ("" for all), and its rule."""
+    for role in documents("rbac.yaml"):
+        namespace = role["metadata"].get("namespace", "") if role["kind"] == "Role" else ""
+        for rule in role.get("rules", ()):
+            for verb in rule["verbs"]:
+                text = f"{verb} {rule['resources'][0]} {rule.get('resourceNames', '')}"
+                yield text, namespace, Rule.of({**rule, "verbs": [verb]})
+
+
+def covers(namespace: str, rule: Rule, access: Access) -> bool:
+    return namespace in {"", access.namespace} and rule.allows(access)
+
+
+async def live(world: SchedulerWorld) -> None:
+    """A short life of a cluster in which the scheduler has to do all it can do."""
+    lost = await world.add_pod("lost", cpu="2", qos="LSR")
+    big = await world.add_pod("big", cpu="64")
+    async with (
+        world.scheduler(leader_elect=True, lifetimes=Lifetimes(serving=timedelta(days=1))) as scheduler,
+        caller(scheduler) as call,
+    ):
+        await world.installed(scheduler)
+        await world.add_pod("p", cpu="2", qos="LSR")
+        await world.bind("p", "n1")
+        with pytest.raises(APIError):
+            await world.bind("big", "n1")
+        _, answer = await call("gate-binding", review(lost, "n1"))
+        assert answer["response"]["allowed"]
+        question = {"Pod": big, "NodeNames": ["n1"]}
+        await call("filter", question)
+        await world.told("NoNodeSuits")
+        world.clock.skip(max(RESERVED_FOR, timedelta(hours=20).total_seconds()))
+        await until(lambda: scheduler.metrics.value(GATE_EXPIRED) == 1)
+        await call("filter", question)
+        await call("filter", {**question, "Pod": pod_document("unheard-of")})
+        await until(lambda: scheduler.events.written == 2)
+
+
+async def test_the_scheduler_uses_exactly_what_its_roles_grant(
+    world: SchedulerWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for manifest in [*documents("rbac.yaml"), *documents("service.yaml"), *documents("deployment.yaml")]:
+        await apply(world.client, manifest)
+    world.server.write_kubeconfig(tmp_path / "scheduler", ACCOUNT.name, ACCOUNT.groups[:2])
+    world.config = load_config(str(tmp_path / "scheduler"))
+    recorder = Recorder(world.server, user=ACCOUNT.name)
+    monkeypatch.setattr(world.server.cluster.authorizer, "require", recorder.require)
+    await world.add_node("n1", 8)
+    await live(world)
+    assert recorder.refused == []
+
+    async def all_used() -> bool:
+        return not unused()
+
+    def unused() -> list[str]:
+        return [
+            text
+            for text, namespace, rule in grants()
+            if not any(covers(namespace, rule, each) for each in recorder.wanted)
+        ]
+
+    with suppress(AssertionError):
+        await eventually(all_used)
+    assert unused() == []

@@ -1,0 +1,107 @@
+"""``corewise scheduler`` on the command line: what it takes, what it refuses, and the stanza it prints."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from corewise.cli.errors import ExitCode, Failure
+from corewise.cli.scheduler import command
+from corewise.local.apiserver import LocalAPIServer
+from corewise.scheduler.configuration import (
+    DEFAULTS,
+    SchedulerConfiguration,
+    SchedulerConfigurationError,
+    parse_configuration,
+)
+from corewise.scheduler.engine import Allocation
+from corewise.scheduler.stanza import scheduler_configuration
+
+
+def invoke(*arguments: str) -> Result:
+    return CliRunner().invoke(command, list(arguments))
+
+
+def test_the_stanza_is_what_a_stock_kube_scheduler_reads() -> None:
+    answer = invoke("config", "--url", "https://127.0.0.1:9443/", "--ca-file", "/etc/ca.crt")
+    assert answer.exit_code == 0
+    assert yaml.safe_load(answer.stdout) == {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "extenders": [
+            {
+                "urlPrefix": "https://127.0.0.1:9443",
+                "filterVerb": "filter",
+                "prioritizeVerb": "prioritize",
+                "weight": 1,
+                "nodeCacheCapable": True,
+                "ignorable": True,
+                "httpTimeout": "1s",
+                "enableHTTPS": True,
+                "tlsConfig": {"caFile": "/etc/ca.crt"},
+            }
+        ],
+    }
+
+
+def test_without_an_authority_the_stanza_says_that_nobody_is_checked() -> None:
+    text = scheduler_configuration()
+    assert "does not check who answers" in text
+    (extender,) = yaml.safe_load(text)["extenders"]
+    assert extender["urlPrefix"] == "https://corewise-scheduler.koordinator-system.svc:443"
+    assert "tlsConfig" not in extender
+    (plain,) = yaml.safe_load(scheduler_configuration("http://proxy:80"))["extenders"]
+    assert plain["enableHTTPS"] is False
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wrong"),
+    [
+        ([], "--listen is missing"),
+        (["--listen", "nowhere"], "is not an address"),
+        (["--listen", ":0", "--tls-cert", "x"], "go together"),
+        (["--listen", ":0", "--webhook-url", "http://x"], "must begin with https://"),
+        (["--listen", ":0", "--webhook-service", "x"], "is not a Service"),
+        (["config", "--url", "corewise:443"], "must begin with https:// or http://"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(arguments: list[str], wrong: str) -> None:
+    answer = invoke(*arguments)
+    assert answer.exit_code == ExitCode.USAGE
+    assert wrong in answer.stderr
+
+
+def test_without_a_certificate_nothing_is_served(api_server: LocalAPIServer, tmp_path: Path) -> None:
+    api_server.write_kubeconfig(tmp_path / "config")
+    answer = invoke("--kubeconfig", str(tmp_path / "config"), "--listen", "127.0.0.1:0")
+    assert isinstance(answer.exception, Failure)
+    assert "need a certificate" in str(answer.exception)
+
+
+def test_the_configuration_file_is_read() -> None:
+    read = parse_configuration("scoring: MostAllocated\nrememberedDecisions: 7\n")
+    assert read == SchedulerConfiguration(Allocation.MOST, 7)
+    assert parse_configuration("") == DEFAULTS == parse_configuration("{}")
+
+
+@pytest.mark.parametrize(
+    "text", ["scoring: Best", "scorign: LeastAllocated", "rememberedDecisions: -1", "[]", "a: [", "7"]
+)
+def test_a_configuration_file_that_is_wrong_is_refused(text: str, tmp_path: Path) -> None:
+    with pytest.raises(SchedulerConfigurationError):
+        parse_configuration(text)
+    file = tmp_path / "config.yaml"
+    file.write_text(text)
+    answer = invoke("--listen", ":0", "--config", str(file))
+    assert isinstance(answer.exception, Failure)
+    assert answer.exception.exit_code == ExitCode.BAD_INPUT
+    assert str(file) in str(answer.exception)
+
+
+def test_a_configuration_file_that_is_not_there_is_told() -> None:
+    answer = invoke("--listen", ":0", "--config", "/nowhere/config.yaml")
+    assert isinstance(answer.exception, Failure)
+    assert "cannot be read" in str(answer.exception)

@@ -1,0 +1,104 @@
+"""What kube-scheduler sends and reads, byte by byte: k8s.io/kube-scheduler/extender/v1."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from corewise.scheduler.wire import (
+    Arguments,
+    ArgumentsError,
+    Filtered,
+    decode_arguments,
+    encode_error,
+    encode_filtered,
+    encode_scores,
+)
+
+# As Go marshals a pod in ExtenderArgs: empty structs and null times are there.
+POD: dict[str, Any] = {
+    "metadata": {"name": "p", "namespace": "default", "uid": "u", "creationTimestamp": None},
+    "spec": {
+        "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}],
+        "nodeSelector": {"zone": "a"},
+    },
+    "status": {"phase": "Pending", "qosClass": "Burstable"},
+}
+
+
+def arguments(**members: Any) -> Arguments:
+    return decode_arguments(json.dumps({"Pod": POD, "Nodes": None, "NodeNames": None, **members}).encode())
+
+
+def test_names_are_what_a_node_cache_capable_extender_is_sent() -> None:
+    sent = arguments(NodeNames=["a", "b"])
+    assert sent.pod.metadata.name == "p"
+    assert sent.pod.spec.containers[0].name == "c"
+    assert (sent.names, sent.nodes) == (["a", "b"], None)
+    answer = json.loads(encode_filtered(sent, Filtered([False, True], {"a": "why"}, {})))
+    assert answer == {
+        "Nodes": None,
+        "NodeNames": ["b"],
+        "FailedNodes": {"a": "why"},
+        "FailedAndUnresolvableNodes": {},
+        "Error": "",
+    }
+
+
+def test_whole_nodes_are_passed_back_as_they_came() -> None:
+    nodes = [
+        {"metadata": {"name": name}, "spec": {}, "status": {"images": [{"sizeBytes": 1}]}} for name in "ab"
+    ]
+    sent = arguments(Nodes={"metadata": {}, "items": nodes})
+    assert sent.names == ["a", "b"]
+    answer = json.loads(encode_filtered(sent, Filtered([True, False], {}, {"b": "never"})))
+    assert answer["Nodes"] == {"metadata": {}, "items": [nodes[0]]}
+    assert answer["NodeNames"] is None
+    assert answer["FailedAndUnresolvableNodes"] == {"b": "never"}
+
+
+def test_no_node_left_is_an_empty_list_and_not_null() -> None:
+    sent = arguments(NodeNames=["a"])
+    assert json.loads(encode_filtered(sent, Filtered([False], {"a": "why"}, {})))["NodeNames"] == []
+
+
+@pytest.mark.parametrize(
+    ("members", "wrong"),
+    [
+        ({}, "name no nodes"),
+        ({"NodeNames": []}, "name no nodes"),
+        ({"Nodes": {"items": []}}, "name no nodes"),
+        ({"Nodes": {"items": None}}, "name no nodes"),
+        ({"NodeNames": [""]}, "without a name"),
+        ({"Nodes": {"items": [{"metadata": {}}]}}, "without a name"),
+        ({"NodeNames": ["a"], "Pod": None}, "without a Pod"),
+        ({"NodeNames": ["a"], "Pod": {}}, "without a Pod"),
+        ({"NodeNames": ["a"], "Pod": 7}, "no ExtenderArgs"),
+        ({"NodeNames": "a"}, "no ExtenderArgs"),
+        ({"Nodes": {"items": [7]}}, "no ExtenderArgs"),
+    ],
+)
+def test_arguments_that_cannot_be_answered_say_why(members: dict[str, Any], wrong: str) -> None:
+    with pytest.raises(ArgumentsError, match=wrong):
+        arguments(**members)
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"null", b"[]", b"{", b"\xff", b'{"pod":{},"nodenames":["a"]}', b"[" * 9999]
+)
+def test_a_body_that_is_no_arguments_is_an_error_of_its_own(body: bytes) -> None:
+    with pytest.raises(ArgumentsError):
+        decode_arguments(body)
+
+
+def test_an_error_is_a_result_with_nothing_else() -> None:
+    answer = json.loads(encode_error("why"))
+    assert answer.pop("Error") == "why"
+    assert set(answer) == {"Nodes", "NodeNames", "FailedNodes", "FailedAndUnresolvableNodes"}
+    assert set(answer.values()) == {None}
+
+
+def test_scores_are_a_list_of_hosts() -> None:
+    assert encode_scores(["a", "b"], [10, 0]) == b'[{"Host":"a","Score":10},{"Host":"b","Score":0}]'

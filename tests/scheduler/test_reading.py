@@ -1,0 +1,363 @@
+"""What the engine reads of API objects, good and bad; nothing that they state is an error.
+
+Pods
+    LSR, 4 CPUs                                owns 4 everywhere
+    LSR, 2.5 CPUs                              fits nowhere: the requested CPUs must be integer
+    LSR, contradicting bind policies           fits nowhere
+    Guaranteed, containers of 2 and 1          owns 3 where kubelet runs the static CPU manager
+    LS, 4 CPUs                                 owns none
+    no requests                                takes one pod
+    a resource-status that cannot be read      counts by its requests, and is told
+
+Nodes
+    ratio garbage                              no ratio
+    ratio 1.50 annotated, 2.00 recorded        2.00, until status says otherwise
+    zones that are not the node's              no zones
+    unknown NUMA policy                        None, and is told
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corewise.policy.cpu_binding import BindPolicy, CPUBinding, NumaPolicy
+from corewise.policy.cpu_topology import parse_cpu_topology, print_cpu_topology
+from corewise.policy.reasons import Reason
+from corewise.quantities import ONE, Ratio
+from corewise.scheduler.engine import NodeFacts, NodeRequirement, PodFacts, Toleration, Zone
+from corewise.scheduler.objects import PlacedPod, SchedulableNode, Topology
+from corewise.scheduler.reading_nodes import NodeReading, read_node_facts
+from corewise.scheduler.reading_pods import holds_resources, placement, pod_facts
+from corewise.topology import CPUSet
+from pinning.machines import machine
+
+GIB = 1 << 30
+SPEC = "scheduling.koordinator.sh/resource-spec"
+STATUS = "scheduling.koordinator.sh/resource-status"
+NUMA_SPEC = "scheduling.koordinator.sh/numa-topology-spec"
+RATIO = "node.koordinator.sh/resource-amplification-ratio"
+
+
+def pod(
+    *requests: str,
+    qos: str = "",
+    limits: bool = False,
+    annotations: dict[str, str] | None = None,
+    status: dict[str, Any] | None = None,
+    **spec: Any,
+) -> PlacedPod:
+    containers = [
+        {
+            "name": f"c{number}",
+            "resources": {
+                "requests": {"cpu": cpu, "memory": "1Gi"},
+                "limits": {"cpu": cpu, "memory": "1Gi"} if limits else {},
+            },
+        }
+        for number, cpu in enumerate(requests)
+    ]
+    labels = {"koordinator.sh/qosClass": qos} if qos else {}
+    meta = {"name": "p", "namespace": "ns", "labels": labels, "annotations": annotations or {}}
+    document = {"metadata": meta, "spec": {"containers": containers, **spec}, "status": status or {}}
+    return msgspec.convert(document, PlacedPod)
+
+
+def test_a_cpushare_pod_owns_nothing() -> None:
+    facts = pod_facts(pod("4", qos="LS"))
+    assert facts == PodFacts("ns/p", {"cpu": 4000, "memory": GIB})
+
+
+def test_a_cpuset_pod_owns_what_it_requests_everywhere() -> None:
+    facts = pod_facts(
+        pod("3", "1", qos="LSR", annotations={SPEC: '{"requiredCPUBindPolicy":"SpreadByPCPUs"}'})
+    )
+    assert (facts.owned_by_class, facts.owned_if_static, facts.problem) == (4000, 0, None)
+    assert facts.binding == CPUBinding(BindPolicy.SPREAD_BY_PCPUS, required=True)
+
+
+@pytest.mark.parametrize("qos", ["LSR", "LSE"])
+def test_a_cpuset_pod_must_request_whole_cpus(qos: str) -> None:
+    facts = pod_facts(pod("2500m", qos=qos))
+    assert facts.problem is not None
+    assert facts.problem.reason is Reason.CPUS_NOT_INTEGER
+    assert facts.problem.message.startswith("the requested CPUs must be integer: 2500m")
+
+
+@pytest.mark.parametrize(
+    ("annotations", "reason"),
+    [
+        ({SPEC: "{"}, Reason.RESOURCE_SPEC_INVALID),
+        (
+            {SPEC: '{"requiredCPUBindPolicy":"FullPCPUs","preferredCPUBindPolicy":"SpreadByPCPUs"}'},
+            Reason.BIND_POLICY_CONFLICT,
+        ),
+        ({NUMA_SPEC: '{"numaTopologyPolicy":"Tight"}'}, Reason.RESOURCE_SPEC_INVALID),
+    ],
+)
+def test_a_cpuset_pod_that_cannot_be_followed_has_a_problem(
+    annotations: dict[str, str], reason: Reason
+) -> None:
+    facts = pod_facts(pod("2", qos="LSR", annotations=annotations))
+    assert facts.problem is not None
+    assert facts.problem.reason is reason
+
+
+def test_a_bind_policy_is_no_matter_for_a_pod_that_owns_nothing() -> None:
+    assert pod_facts(pod("2", qos="LS", annotations={SPEC: "{"})).problem is None
+
+
+def test_a_guaranteed_pod_owns_its_whole_cpus_where_kubelet_gives_them() -> None:
+    facts = pod_facts(pod("2", "1", limits=True))
+    assert (facts.owned_by_class, facts.owned_if_static) == (0, 3000)
+    assert facts.owned(static_cpu_manager=True) == 3000
+    assert facts.owned(static_cpu_manager=False) == 0
+    assert pod_facts(pod("2", "500m", limits=True)).owned_if_static == 2000
+    assert pod_facts(pod("2", status={"qosClass": "Burstable"}, limits=True)).owned_if_static == 0
+
+
+def test_a_pod_without_requests_takes_nothing_but_its_place() -> None:
+    assert pod_facts(msgspec.convert({"metadata": {"name": "p"}, "spec": {}}, PlacedPod)).requests == {}
+
+
+def test_every_resource_is_counted_as_kubernetes_counts_it() -> None:
+    spec = {
+        "containers": [{"name": "a", "resources": {"limits": {"nvidia.com/gpu": "2", "cpu": "1"}}}],
+        "initContainers": [
+            {"name": "i", "resources": {"requests": {"cpu": "3", "kubernetes.io/batch-cpu": "500"}}}
+        ],
+        "overhead": {"cpu": "250m", "memory": "bad"},
+    }
+    facts = pod_facts(msgspec.convert({"metadata": {"name": "p"}, "spec": spec}, PlacedPod))
+    assert facts.requests == {"cpu": 3250, "nvidia.com/gpu": 2, "kubernetes.io/batch-cpu": 500}
+
+
+def test_where_a_pod_may_go_is_read_from_selector_affinity_and_tolerations() -> None:
+    terms = [
+        {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a", "b"]}]},
+        {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]},
+    ]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    constraints = pod_facts(
+        pod(
+            "1",
+            nodeSelector={"disk": "ssd"},
+            affinity={"nodeAffinity": required},
+            tolerations=[{"operator": "Exists"}, {"key": "gpu", "value": "x", "effect": "NoSchedule"}],
+        )
+    ).constraints
+    assert constraints.selector == (NodeRequirement("disk", "In", ("ssd",)),)
+    assert constraints.affinity == (
+        (NodeRequirement("zone", "In", ("a", "b")),),
+        (NodeRequirement("metadata.name", "In", ("n",), field=True),),
+    )
+    assert constraints.tolerations == (
+        Toleration("", "Exists"),
+        Toleration("gpu", "Equal", "x", "NoSchedule"),
+    )
+
+
+def test_a_bound_pod_is_where_its_status_says() -> None:
+    text = '{"cpuset":"0-3","numaNodeResources":[{"node":1,"resources":{"cpu":"4","memory":"1Gi"}}]}'
+    where, finding = placement(pod("4", annotations={STATUS: text}, nodeName="n"))
+    assert (where.node, where.cpus, finding) == ("n", CPUSet.parse("0-3"), None)
+    assert where.zones == {1: {"cpu": 4000, "memory": GIB}}
+
+
+def test_a_resource_status_that_cannot_be_read_is_told_and_names_nothing() -> None:
+    where, finding = placement(pod("4", annotations={STATUS: '{"cpuset":"x-y"}'}, nodeName="n"))
+    assert where.cpus == CPUSet()
+    assert finding is not None
+    assert finding.reason is Reason.RESOURCE_STATUS_INVALID
+    assert finding.message.startswith("ns/p: ")
+
+
+def test_pods_that_are_bound_and_not_finished_hold_resources() -> None:
+    assert holds_resources(pod("1", nodeName="n"))
+    assert not holds_resources(pod("1"))
+    assert not holds_resources(pod("1", nodeName="n", status={"phase": "Succeeded"}))
+
+
+def read(
+    *,
+    cpus: int = 32,
+    annotations: dict[str, str] | None = None,
+    labels: dict[str, str] | None = None,
+    amplified: str = "",
+    topology: dict[str, Any] | None = None,
+    **spec: Any,
+) -> NodeReading:
+    amounts = {"cpu": amplified or str(cpus), "memory": "64Gi", "pods": "110", "bad": "many"}
+    node = {
+        "metadata": {"name": "n", "labels": labels or {}, "annotations": annotations or {}},
+        "spec": spec,
+        "status": {"capacity": amounts, "allocatable": amounts},
+    }
+    stated = None if topology is None else msgspec.convert(topology, Topology)
+    return read_node_facts(msgspec.convert(node, SchedulableNode), stated)
+
+
+def nrt(
+    annotations: dict[str, str] | None = None, zones: dict[str, str] | None = None, **rest: Any
+) -> dict[str, Any]:
+    amounts = ("capacity", "allocatable", "available")
+    return {
+        "metadata": {"name": "n", "annotations": annotations or {}},
+        "zones": [
+            {"name": name, "type": "Node", "resources": [{"name": "cpu", **dict.fromkeys(amounts, cpu)}]}
+            for name, cpu in (zones or {}).items()
+        ],
+        **rest,
+    }
+
+
+def test_a_plain_node_is_read_as_it_is() -> None:
+    taints = [{"key": "gpu", "effect": "NoSchedule"}]
+    reading = read(labels={"zone": "a"}, unschedulable=True, taints=taints)
+    facts = reading.facts
+    assert facts.allocatable == {"cpu": 32_000, "memory": 64 * GIB, "pods": 110}
+    assert (facts.labels, facts.unschedulable, facts.ratio) == ({"zone": "a"}, True, ONE)
+    assert [taint.key for taint in facts.taints] == ["gpu"]
+    assert (facts.topology, facts.zones, facts.static_cpu_manager) == (None, (), False)
+    assert reading.findings == ()
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"cpu":"1.5"x}', '{"cpu":0.5}', '{"cpu":99999}', "[]"])
+def test_a_ratio_that_cannot_be_read_is_none(text: str) -> None:
+    assert read(annotations={RATIO: text}).facts.ratio is None
+
+
+def test_while_a_ratio_changes_the_larger_one_counts() -> None:
+    record = json.dumps({"ratio": {"cpu": 2.0}, "capacity": {"cpu": "64"}, "allocatable": {"cpu": "64"}})
+    raw = {
+        "node.koordinator.sh/raw-capacity": '{"cpu":"32"}',
+        "node.koordinator.sh/raw-allocatable": '{"cpu":"32"}',
+    }
+    recorded = {"node.corewise.io/amplified": record, **raw}
+    assert read(annotations=recorded, amplified="64").facts.ratio == Ratio(200)
+    assert read(annotations={**recorded, RATIO: '{"cpu":1.5}'}, amplified="64").facts.ratio == Ratio(200)
+    assert read(annotations={**recorded, RATIO: '{"cpu":2.5}'}, amplified="64").facts.ratio == Ratio(250)
+    assert read(annotations={RATIO: '{"cpu":1.5,"memory":1.2}'}).facts.ratio == Ratio(150)
+
+
+def test_the_cpu_manager_and_the_arrangement_of_cpus_are_read_from_the_topology() -> None:
+    arrangement = machine(cores=4)
+    manager = '{"policy":"static","options":{"full-pcpus-only":"true"},"reservedCPUs":"0,4"}'
+    facts = read(
+        topology=nrt(
+            {
+                "kubelet.koordinator.sh/cpu-manager-policy": manager,
+                "node.koordinator.sh/cpu-topology": print_cpu_topology(arrangement),
+            }
+        )
+    ).facts
+    assert facts.static_cpu_manager
+    assert facts.full_cores_only
+    assert facts.reserved == CPUSet.parse("0,4")
+    assert facts.topology == arrangement
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{}",
+        '{"detail":[{"id":0}]}',
+        '{"detail":[{"id":-1,"core":0,"socket":0,"node":0}]}',
+        '{"detail":[{"id":0,"core":0,"socket":0,"node":0},{"id":0,"core":1,"socket":0,"node":0}]}',
+    ],
+)
+def test_an_arrangement_that_cannot_be_is_told_and_unknown(text: str) -> None:
+    reading = read(topology=nrt({"node.koordinator.sh/cpu-topology": text}))
+    assert reading.facts.topology is None
+    assert [each.reason for each in reading.findings] == [Reason.CPU_TOPOLOGY_INVALID]
+
+
+def test_cores_numbered_within_their_socket_are_told_apart() -> None:
+    cpus = [
+        {"id": number, "core": number % 2, "socket": number // 2, "node": number // 2} for number in range(4)
+    ]
+    arrangement = parse_cpu_topology(json.dumps({"detail": cpus}))
+    assert not isinstance(arrangement, str)
+    assert len(arrangement.cores) == 4
+
+
+@pytest.mark.parametrize(
+    ("zones", "applied", "known"),
+    [
+        ({"node-0": "16", "node-1": "16"}, "1.00", (Zone(0, 16_000), Zone(1, 16_000))),
+        ({"node-1": "24", "node-0": "24"}, "1.50", (Zone(0, 16_000), Zone(1, 16_000))),
+        ({"node-0": "16"}, "1.00", ()),
+        ({"node-0": "16", "node-1": "32"}, "1.00", ()),
+        ({"node-0": "16", "rack": "16"}, "1.00", ()),
+        ({"node-0": "16", "node-1": "16"}, "often", ()),
+        ({"node-0": "16", "node-1": "16"}, "0.50", ()),
+        ({"node-0": "16", "node-1": "much"}, "1.00", ()),
+        ({}, "1.00", ()),
+    ],
+)
+def test_zones_count_only_if_they_are_those_of_the_node(
+    zones: dict[str, str], applied: str, known: tuple[Zone, ...]
+) -> None:
+    stated = nrt({"node.koordinator.sh/cpu-amplification-ratio-applied": applied}, zones)
+    assert read(topology=stated).facts.zones == known
+
+
+@pytest.mark.parametrize(
+    ("label", "policies", "policy"),
+    [
+        ("", ["None"], NumaPolicy.NONE),
+        ("", ["SingleNUMANodePodLevel"], NumaPolicy.SINGLE_NUMA_NODE),
+        ("", ["BestEffortContainerLevel"], NumaPolicy.BEST_EFFORT),
+        ("", ["Unheard"], NumaPolicy.NONE),
+        ("Restricted", ["SingleNUMANodePodLevel"], NumaPolicy.RESTRICTED),
+    ],
+)
+def test_the_nodes_label_states_its_numa_policy_or_else_its_topology(
+    label: str, policies: list[str], policy: NumaPolicy
+) -> None:
+    labels = {"node.koordinator.sh/numa-topology-policy": label} if label else {}
+    reading = read(labels=labels, topology=nrt(topologyPolicies=policies))
+    assert (reading.facts.numa_policy, reading.findings) == (policy, ())
+
+
+def test_an_unknown_numa_policy_counts_as_none_and_is_told() -> None:
+    reading = read(labels={"node.koordinator.sh/numa-topology-policy": "Tight"})
+    assert reading.facts.numa_policy is NumaPolicy.NONE
+    assert [each.reason for each in reading.findings] == [Reason.NUMA_POLICY_UNKNOWN]
+
+
+texts = st.text(max_size=40)
+
+
+@given(st.dictionaries(st.sampled_from([SPEC, STATUS, NUMA_SPEC]), texts), texts)
+def test_nothing_that_a_pod_states_is_an_error(annotations: dict[str, str], cpu: str) -> None:
+    stated = pod("1", qos="LSR", annotations=annotations, nodeName="n")
+    assert isinstance(pod_facts(stated), PodFacts)
+    placement(stated)
+    pod_facts(pod(cpu, qos="LSE"))
+
+
+@given(
+    st.dictionaries(st.sampled_from([RATIO, "node.corewise.io/amplified"]), texts),
+    st.dictionaries(
+        st.sampled_from(
+            [
+                "node.koordinator.sh/cpu-topology",
+                "kubelet.koordinator.sh/cpu-manager-policy",
+                "node.koordinator.sh/cpu-amplification-ratio-applied",
+            ]
+        ),
+        texts,
+    ),
+    st.dictionaries(texts, texts, max_size=2),
+)
+def test_nothing_that_a_node_states_is_an_error(
+    annotations: dict[str, str], stated: dict[str, str], zones: dict[str, str]
+) -> None:
+    assert isinstance(read(annotations=annotations, topology=nrt(stated, zones)).facts, NodeFacts)

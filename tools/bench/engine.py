@@ -1,0 +1,159 @@
+"""The scheduling engine without a network: a decision, a binding, and planning, as the cluster grows.
+
+Machines of four sizes and three ratios; one in ten is tainted, all have labels. Pods come in many sizes, and
+every tenth is a CPUSet pod. Times are of one decision after the other in one process, while nodes fill up.
+Memory is what the cluster keeps, by tracemalloc.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+import tracemalloc
+from collections.abc import Callable
+from functools import partial
+
+from corewise.local.planning.arrangements import arrangement
+from corewise.quantities import Ratio
+from corewise.scheduler.engine import (
+    AllocationScore,
+    AmplifiedCPU,
+    ChosenNode,
+    Cluster,
+    ClusterSnapshot,
+    CPUPlacement,
+    Decision,
+    Engine,
+    NodeConstraints,
+    NodeFacts,
+    Placement,
+    PodFacts,
+    ResourceFit,
+    Taint,
+    Weighted,
+)
+from corewise.scheduler.engine.framework import Filter
+from tools.bench.table import Row, quantile
+
+_SIZES, _RATIOS = (32, 64, 96, 128), (100, 150, 200)
+_DECISIONS = 3_000
+_MORE_PODS = 10_000
+_GIBI = 1 << 30
+
+
+async def measure(counts: tuple[int, ...]) -> list[Row]:
+    """Decisions, placements a second and memory at each number of nodes."""
+    return [row for count in counts for row in _measure(count)]
+
+
+def node(index: int) -> NodeFacts:
+    """One node; its CPU is amplified."""
+    cpus, ratio = _SIZES[index % len(_SIZES)], _RATIOS[index % len(_RATIOS)]
+    return NodeFacts(
+        name=f"node-{index:05d}",
+        allocatable={"cpu": cpus * 10 * ratio, "memory": cpus * 4 * _GIBI, "pods": 110},
+        labels={"kubernetes.io/hostname": f"node-{index:05d}", "zone": f"zone-{index % 3}"},
+        taints=(Taint("dedicated", "NoSchedule", "batch"),) if index % 10 == 0 else (),
+        ratio=Ratio(ratio),
+        topology=arrangement(cpus, 2, 2, 2),
+    )
+
+
+def pod(index: int) -> PodFacts:
+    """One pod; every tenth owns its CPUs."""
+    if index % 10 == 0:
+        return PodFacts(f"ns/owner-{index}", {"cpu": 4000, "memory": 8 * _GIBI}, owned_by_class=4000)
+    return PodFacts(f"ns/pod-{index}", {"cpu": 250 + index % 7 * 250, "memory": (1 + index % 5) * _GIBI})
+
+
+def engine() -> Engine:
+    """The engine as the local cluster and the planner have it."""
+    return Engine(
+        (NodeConstraints(), ResourceFit(), AmplifiedCPU()), (Weighted(AllocationScore()),), (CPUPlacement(),)
+    )
+
+
+def _measure(count: int) -> list[Row]:
+    cluster = Cluster()
+    heap = _heap(lambda: _put_nodes(cluster, count)) / count
+    chooser, decisions, rounds = engine(), [], []
+    for index in range(_DECISIONS):
+        asked, start = pod(index), time.perf_counter()
+        decision = chooser.decide(asked, cluster.snapshot())
+        decided = time.perf_counter()
+        _bind(cluster, chooser, decision)
+        decisions.append(decided - start)
+        rounds.append(time.perf_counter() - start)
+    cpu = time.process_time()
+    for index in range(_DECISIONS, 2 * _DECISIONS):
+        _bind(cluster, chooser, chooser.decide(pod(index), cluster.snapshot()))
+    cpu = time.process_time() - cpu
+    at = f"{count} nodes"
+    p50, p99 = (f"{quantile(decisions, share) * 1000:.3f} ms" for share in (0.5, 0.99))
+    pods = _heap(lambda: _put_pods(cluster)) / _MORE_PODS
+    return [
+        Row("filter + score p50, p99", at, f"{p50}, {p99}"),
+        Row("filter, score, reserve and bind p50", at, f"{quantile(rounds, 0.5) * 1000:.3f} ms"),
+        Row("pods placed per second of CPU time", at, f"{_DECISIONS / cpu:,.0f}"),
+        Row("p50 by plugin", at, _by_plugin(cluster, chooser)),
+        Row("memory a node, a pod", at, f"{heap / 1024:.1f} KiB, {pods / 1024:.1f} KiB"),
+    ]
+
+
+def _by_plugin(cluster: Cluster, chooser: Engine) -> str:
+    """Say where the time of a decision goes: each plugin asked alone, about the same pods."""
+    snapshot, pods = cluster.snapshot(), [pod(index) for index in range(500)]
+    calls: dict[str, Callable[[PodFacts], object]] = {}
+    for plugin in chooser.filters:
+        calls[plugin.name] = partial(_filter, plugin, snapshot)
+    for weighted in chooser.scores:
+        calls[weighted.plugin.name] = partial(_score, weighted, snapshot)
+    return ", ".join(f"{name} {_median(call, pods) * 1e6:.0f} µs" for name, call in calls.items())
+
+
+def _filter(plugin: Filter, snapshot: ClusterSnapshot, asked: PodFacts) -> object:
+    return plugin.filter(asked, snapshot)
+
+
+def _score(weighted: Weighted, snapshot: ClusterSnapshot, asked: PodFacts) -> object:
+    return weighted.plugin.score(asked, snapshot, None)
+
+
+def _median(call: Callable[[PodFacts], object], pods: list[PodFacts]) -> float:
+    times = []
+    for asked in pods:
+        start = time.perf_counter()
+        call(asked)
+        times.append(time.perf_counter() - start)
+    return quantile(times, 0.5)
+
+
+def _bind(cluster: Cluster, chooser: Engine, decision: Decision) -> None:
+    if decision.node is None:
+        return
+    ledger = cluster.ledger(decision.node)
+    chosen = ChosenNode(cluster.nodes[decision.node], decision.row, ledger, cluster.snapshot())
+    placement = chooser.reserve(decision.pod, chosen)
+    if isinstance(placement, Placement):
+        cluster.put_pod(decision.pod, placement)
+
+
+def _put_nodes(cluster: Cluster, count: int) -> None:
+    for index in range(count):
+        cluster.put_node(node(index))
+
+
+def _put_pods(cluster: Cluster) -> None:
+    for index in range(_MORE_PODS):
+        shared = PodFacts(f"ns/more-{index}", {"cpu": 250, "memory": _GIBI})
+        cluster.put_pod(shared, Placement(f"node-{index % len(cluster.nodes):05d}"))
+
+
+def _heap(work: Callable[[], None]) -> int:
+    gc.collect()
+    tracemalloc.start()
+    work()
+    gc.collect()
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return kept
