@@ -177,7 +177,7 @@ def _closing_lines(report: Report) -> list[str]:
     if report.pods_rejected:
         lines.append(f"{count(report.pods_rejected, 'pod')} rejected by kubelets")
     if report.pods_pending:
-        lines.append(f"{count(report.pods_pending, 'pod')} without a node: none has room")
+        lines.append(f"{count(report.pods_pending, 'pod')} without a node: kubectl describe says why")
     if report.failed_requests:
         lines.append(f"{count(report.failed_requests, 'request')} failed, the last: {report.last_failure}")
     seconds = report.seconds

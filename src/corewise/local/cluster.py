@@ -111,6 +111,7 @@ class LocalCluster:
         await self.kubelets.register()
         await self._label_nodes()
         await self._until(lambda: self.agents.reported >= len(self.machines))
+        await self._until(lambda: len(self.scheduler.state.topologies.items) >= len(self.machines))
         for namespace in sorted({pod["metadata"]["namespace"] for pod in self.plan.pods} - {"default"}):
             await bootstrap.ensure_namespace(self.client, namespace)
         await self._create_pods(self.plan.pods)
