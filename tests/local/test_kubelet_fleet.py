@@ -13,8 +13,10 @@ from typing import Any
 import pytest
 
 from corewise.kube.client import Client
+from corewise.kube.clock import SYSTEM_CLOCK
 from corewise.kube.config import load_config
 from corewise.kube.errors import Forbidden
+from corewise.kube.objects import ObjectMeta, ResourceRequirements
 from corewise.kube.resources import LEASES, NODE_RESOURCE_TOPOLOGIES, NODES, PODS
 from corewise.local import bootstrap
 from corewise.local.apiserver import LocalAPIServer
@@ -23,8 +25,10 @@ from corewise.local.cpu_models import CATALOGUE
 from corewise.local.kubelets import LEASE_NAMESPACE, SIMULATED_NODES, Periods, SimulatedNode
 from corewise.local.machines import Machine
 from corewise.local.plan import Plan
+from corewise.local.pod_keeper import PodKeeper
 from corewise.local.pods import manifest
 from corewise.local.processes import running
+from corewise.manager.objects import DemandingContainer, DemandingPod, DemandingPodSpec, DemandingPodStatus
 from corewise.policy.names import AMPLIFICATION_RATIO, CPU_BASIC_INFO, CPU_RATIO_APPLIED, NORMALIZATION_RATIO
 from corewise.quantities import ONE, Bytes, Ratio
 
@@ -38,6 +42,10 @@ def machine(name: str = "n1", cpus: int = 4) -> Machine:
 
 def pod(name: str, *, cpu_milli: int = 1000, node: str = "n1") -> dict[str, Any]:
     return manifest(name, cpu_milli=cpu_milli, memory=1 << 30, node=node)
+
+
+def container(cpu: str) -> DemandingContainer:
+    return DemandingContainer("main", ResourceRequirements(requests={"cpu": cpu}))
 
 
 @asynccontextmanager
@@ -160,6 +168,44 @@ async def test_a_kubelet_admits_by_the_amplified_allocatable_of_the_api(
         await until(lambda: node(cluster).status["allocatable"]["cpu"] == "6")
         await cluster.client.create(PODS, pod("large", cpu_milli=6000), "default")
         await until(lambda: phase(cluster, "large") == "Running")
+
+
+async def test_a_pod_without_a_node_is_scheduled_and_runs(api_server: LocalAPIServer, tmp_path: Path) -> None:
+    async with cluster_of(api_server, tmp_path, machine(), machine("n2")) as cluster:
+        for name in ("a", "b"):
+            await cluster.client.create(PODS, pod(name, cpu_milli=3000, node=""), "default")
+            await until(partial(has_phase, cluster, name, "Running"))
+        assert {each.spec.node_name for each in cluster.pods} == {"n1", "n2"}
+        await cluster.client.create(PODS, pod("c", cpu_milli=3000, node=""), "default")
+        await until(lambda: cluster.scheduler.has_refused(("default", "c")))
+        assert cluster.kubelets.counters.pods_rejected == 0, "who fits nowhere is bound nowhere"
+
+
+async def test_a_kubelet_admits_by_a_node_that_has_grown_before_its_watch_has_said_so(
+    api_server: LocalAPIServer, tmp_path: Path
+) -> None:
+    async with cluster_of(api_server, tmp_path, machine()) as cluster:
+        small = node(cluster)
+        await set_status(cluster, {"allocatable": {"cpu": "6"}})
+        await until(lambda: node(cluster).status["allocatable"]["cpu"] == "6")
+        spec = DemandingPodSpec(node_name="n1", containers=(container("6"),))
+        large = DemandingPod(
+            metadata=ObjectMeta(name="large", namespace="default", uid="u"),
+            spec=spec,
+            status=DemandingPodStatus(qos_class="Burstable"),
+        )
+        keeper = PodKeeper(
+            cluster.kubelets,
+            cached_node=lambda _: small,
+            cached_pods={("default", "large"): large},
+            files=cluster.files,
+            clock=SYSTEM_CLOCK,
+            on_start=lambda _: None,
+        )
+        keeper.changed(None, large)
+        async with running(keeper.run):
+            await until(lambda: cluster.kubelets.counters.pods_started)
+        assert cluster.kubelets.counters.pods_rejected == 0
 
 
 async def test_deleted_pods_go_and_make_room(api_server: LocalAPIServer, tmp_path: Path) -> None:

@@ -13,7 +13,8 @@ from corewise.local.apiserver.schema.kinds import builtin_schema
 from corewise.local.cpu_models import CATALOGUE
 from corewise.local.machines import Machine
 from corewise.local.node_status import Status, compute_status, has_changed, strategic_difference
-from corewise.local.pod_status import Need, admit
+from corewise.local.pod_status import Need, admit, together
+from corewise.policy.names import BATCH_CPU
 from corewise.quantities import Bytes, RawMilli
 
 MACHINE = Machine(
@@ -162,6 +163,22 @@ def test_a_pod_is_admitted_if_every_resource_it_asks_for_is_there(
     need: Need, used: Need, pods: int, reason: str | None
 ) -> None:
     rejection = admit(need, used, pods, OFFER)
+    assert (rejection.reason if rejection else None) == reason
+
+
+@pytest.mark.parametrize(
+    ("wanted", "offered", "reason"),
+    [
+        (400, {BATCH_CPU: "1000"}, None),
+        (401, {BATCH_CPU: "1000"}, f"OutOf{BATCH_CPU}"),
+        (401, {}, None),
+    ],
+)
+def test_a_pod_is_admitted_by_batch_cpu_where_the_node_offers_any(
+    wanted: int, offered: dict[str, str], reason: str | None
+) -> None:
+    used = together([Need(1000, 1 << 30, {BATCH_CPU: 500}), Need(1000, 0, {BATCH_CPU: 100}), Need(0, 0)])
+    rejection = admit(Need(0, 0, {BATCH_CPU: wanted}), used, 1, OFFER | offered)
     assert (rejection.reason if rejection else None) == reason
 
 

@@ -7,11 +7,12 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from corewise.kube.resources import CONFIG_MAPS
+from corewise.kube.resources import CONFIG_MAPS, PODS
 from corewise.local import control_plane
 from corewise.local.cluster import LocalCluster, local_cluster
 from corewise.local.kubelets import SIMULATED_NODES, Periods, SimulatedNode
-from corewise.local.pod_cgroups import BEST_EFFORT, read_quota
+from corewise.local.pod_cgroups import BEST_EFFORT, is_offline, read_quota
+from corewise.local.pods import manifest
 from corewise.local.processes import running
 from corewise.local.scenario import load_scenario
 from corewise.policy.colocation import SuppressionMode
@@ -133,3 +134,29 @@ async def test_a_node_that_is_labelled_while_the_cluster_is_up_begins_to_offer(t
             await made.client.patch(SIMULATED_NODES, "plain-0", label)
             await until(lambda: BATCH_CPU in named(made, "plain-0").status["allocatable"])
             assert made.agents.publications >= 1
+
+
+async def test_an_offline_pod_of_a_user_is_scheduled_by_what_is_offered_and_the_groups_were_there_before(
+    tmp_path: Path,
+) -> None:
+    async with cluster(tmp_path) as made:
+        groups = {pod.metadata.name: pod.spec.node_name for pod in made.pods if is_offline(pod)}
+        assert sorted(groups.values()) == ["labelled-0", "labelled-0", "plain-0", "plain-0"]
+        assert made.scheduler.pending == 0, "nobody offers batch CPU yet, and the pods of the groups run"
+        await made.turn_on()
+        await made.agents_done()
+        async with running(made.living.run):
+            await until(lambda: BATCH_CPU in named(made, "labelled-0").status["allocatable"])
+            for name, milli in (("small", 1), ("large", 400_000)):
+                pod = manifest(name, cpu_milli=milli, memory=0, offline=True)
+                await made.client.create(PODS, pod, "default")
+            await until(lambda: made.scheduler.has_refused(("default", "large")))
+            await until(lambda: made.scheduler.has_refused(("default", "small")))
+            for name in groups:
+                await made.client.delete(PODS, name, "default", grace_period=0)
+            await until(
+                lambda: any(p.metadata.name == "small" and p.status.phase == "Running" for p in made.pods)
+            )
+            (small,) = (pod for pod in made.pods if pod.metadata.name == "small")
+            assert small.spec.node_name == "labelled-0"
+            assert made.scheduler.has_refused(("default", "large"))

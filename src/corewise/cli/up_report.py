@@ -176,6 +176,8 @@ def _closing_lines(report: Report) -> list[str]:
         lines.append(f"NOT SETTLED: {count(len(report.unsettled), 'node')}: {shown}")
     if report.pods_rejected:
         lines.append(f"{count(report.pods_rejected, 'pod')} rejected by kubelets")
+    if report.pods_pending:
+        lines.append(f"{count(report.pods_pending, 'pod')} without a node: kubectl describe says why")
     if report.failed_requests:
         lines.append(f"{count(report.failed_requests, 'request')} failed, the last: {report.last_failure}")
     seconds = report.seconds

@@ -18,7 +18,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from corewise.agent.colocation.keeper import Tick
 from corewise.agent.colocation.publisher import write_publication
@@ -36,6 +35,7 @@ from corewise.kube.objects import KubeObject
 from corewise.kube.resources import CONFIG_MAPS
 from corewise.local.kubelets import KubeletFleet
 from corewise.local.offline_agents import OfflineAgent, Settings
+from corewise.local.scheduling.scheduler import is_in
 from corewise.manager.queue import WorkQueue
 from corewise.policy.names import CONFIG_NAME, CONFIG_NAMESPACE, OVERSUBSCRIPTION
 from corewise.quantities import ONE, Ratio
@@ -151,7 +151,7 @@ class AgentFleet:
         """Wait until these have been seen in these versions or later ones: versions count upwards."""
         for cache, objects in ((self._nodes, nodes), (self._pods, pods), (self._configs, configs)):
             for each in objects:
-                while not _is_in(cache, each):
+                while not is_in(cache, each):
                     await self._clock.sleep(_POLL)
 
     async def run(self) -> None:
@@ -237,8 +237,3 @@ class AgentFleet:
         if reading is None:
             reading = self._machines[shape] = read_machine(root)
         return reading
-
-
-def _is_in(cache: Cache[Any], of: KubeObject) -> bool:
-    seen = cache.get(of.metadata.name, of.metadata.namespace)
-    return seen is not None and int(seen.metadata.resource_version) >= int(of.metadata.resource_version)

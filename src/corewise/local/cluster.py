@@ -36,6 +36,7 @@ from corewise.local.measurement import Snapshot, Verdict, by_node, is_settled, v
 from corewise.local.plan import Plan
 from corewise.local.pod_keeper import PodKeeper, is_finished
 from corewise.local.processes import Child, running
+from corewise.local.scheduling import LocalScheduler
 from corewise.manager.objects import DEMANDING_PODS, DemandingPod
 from corewise.policy.names import CONFIG_NAME, CONFIG_NAMESPACE
 
@@ -78,6 +79,7 @@ class LocalCluster:
             clock=SYSTEM_CLOCK,
             on_start=self.agents.look_at,
         )
+        self.scheduler = LocalScheduler(client, clock=SYSTEM_CLOCK)
         self._filling = Filling(plan)
         self._config: tuple[ConfigMap, ...] = ()
         self.living = LivingNodes(self.machines, self.files, self.agents, lambda: by_node(self.pods))
@@ -100,7 +102,8 @@ class LocalCluster:
 
     def loops(self) -> list[Callable[[], Coroutine[Any, Any, None]]]:
         """What has to run as long as the cluster does."""
-        return [self._nodes.run, self._pods.run, self.kubelets.run, self.agents.run, self._keeper.run]
+        kubelets = [self._nodes.run, self._pods.run, self.kubelets.run, self._keeper.run]
+        return [*kubelets, self.agents.run, self.scheduler.run]
 
     async def load(self) -> None:
         """Bring in nodes and pods, and wait until all of it is in its place."""
@@ -108,6 +111,7 @@ class LocalCluster:
         await self.kubelets.register()
         await self._label_nodes()
         await self._until(lambda: self.agents.reported >= len(self.machines))
+        await self._until(lambda: len(self.scheduler.state.topologies.items) >= len(self.machines))
         for namespace in sorted({pod["metadata"]["namespace"] for pod in self.plan.pods} - {"default"}):
             await bootstrap.ensure_namespace(self.client, namespace)
         await self._create_pods(self.plan.pods)
@@ -132,28 +136,40 @@ class LocalCluster:
         await self.client.patch(NODES, name, {"metadata": metadata})
 
     async def fill(self) -> int:
-        """Create the pods that the groups call for and the nodes have room for; return how many."""
+        """Create the pods that the groups call for, have all pods scheduled; return how many were created."""
         await self._until(lambda: len(self.nodes) >= len(self.machines))
-        pods = self._filling.due(self.nodes, by_node(self.pods))
+        await self.scheduler.have_seen(self.nodes)
+        self.scheduler.try_all()
+        pods = self._filling.due(self.nodes)
         await self._create_pods(pods)
+        await self._until(lambda: self.scheduler.is_idle)
         return len(pods)
 
     async def _create_pods(self, pods: Iterable[dict[str, Any]]) -> None:
-        """Create pods and wait until each of them runs or was refused."""
+        """Create pods and wait until each of them runs, was refused by its kubelet, or fits nowhere.
+
+        Those without a node are scheduled when all are there, in the order given.
+        """
         pods = list(pods)
-        await self._all(self._create_pod(pod) for pod in pods)
-        keys = {(pod["metadata"]["namespace"], pod["metadata"]["name"]) for pod in pods}
+        unplaced = [_key(pod) for pod in pods if "nodeName" not in pod["spec"]]
+        self.scheduler.hold(unplaced)
+        created: list[DemandingPod] = []
+        await self._all(self._create_pod(pod, created) for pod in pods)
+        await self.scheduler.release(unplaced, (pod for pod in created if not pod.spec.node_name))
+        keys = {_key(pod) for pod in pods}
         await self._until(lambda: all(self._is_placed(key) for key in keys))
 
-    async def _create_pod(self, pod: dict[str, Any]) -> None:
+    async def _create_pod(self, pod: dict[str, Any], created: list[DemandingPod]) -> None:
         try:
-            await self.client.create(DEMANDING_PODS, pod, pod["metadata"]["namespace"])
+            created.append(await self.client.create(DEMANDING_PODS, pod, pod["metadata"]["namespace"]))
         except AlreadyExists:
             return
 
     def _is_placed(self, key: tuple[str, str]) -> bool:
         pod = self._pods.items.get(key)
-        return pod is not None and (pod.status.phase == "Running" or is_finished(pod))
+        if pod is None:
+            return self.scheduler.has_refused(key)
+        return pod.status.phase == "Running" or is_finished(pod)
 
     async def turn_on(self) -> None:
         """Write the configuration, and give users' own labels and annotations about corewise back.
@@ -255,6 +271,10 @@ class LocalCluster:
         async with asyncio.TaskGroup() as tasks:
             for request in requests:
                 tasks.create_task(in_turn(request))
+
+
+def _key(pod: dict[str, Any]) -> tuple[str, str]:
+    return pod["metadata"]["namespace"], pod["metadata"]["name"]
 
 
 @asynccontextmanager

@@ -1,7 +1,8 @@
 """Placing pods without a scheduler: the machine with the largest free share of CPU that the pod fits on.
 
 Deterministic: ties go to the machine named first. Amounts are tuples of whole numbers, CPU first, the same
-order for rooms and pods. It stands in for a scheduler only where a trace or a scenario has to be loaded.
+order for rooms and pods. It stands in for a scheduler only where pods are said to run already, and not where:
+those of a trace, and offline pods that have come before anybody offered batch CPU.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ class Plan:
     pods: tuple[dict[str, Any], ...] = ()
     """Pod manifests, each with the node it runs on."""
     groups: tuple[PodGroup, ...] = ()
-    """Pods still to be placed, by what the nodes offer."""
+    """Pods still to be scheduled, by what the nodes offer."""
     when_on: Mapping[str, NodeMetadata] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 

@@ -12,16 +12,18 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from corewise.amplification import pod_requests
+from corewise.amplification import pod_request
 from corewise.kube.client import PatchType
 from corewise.kube.clock import Clock, rfc3339
 from corewise.kube.resources import PODS
-from corewise.local.kubelets import Kubelet, KubeletFleet, SimulatedNode
+from corewise.local.kubelets import SIMULATED_NODES, Kubelet, KubeletFleet, SimulatedNode
 from corewise.local.machine_files import MachineFiles
-from corewise.local.pod_cgroups import make_cgroups, remove_cgroups
-from corewise.local.pod_status import Need, Rejection, admit, rejected_status, running_status
+from corewise.local.pod_cgroups import make_cgroups, remove_cgroups, running_containers
+from corewise.local.pod_status import Need, Rejection, admit, rejected_status, running_status, together
+from corewise.local.pods import batch_milli, memory_of
 from corewise.manager.demand import demand_of
 from corewise.manager.objects import DemandingPod
+from corewise.policy.names import BATCH_CPU, BATCH_MEMORY
 
 _WORKERS = 16
 _AGAIN_AFTER = 1.0
@@ -31,9 +33,14 @@ Key = tuple[str, str]
 
 def need_of(pod: DemandingPod) -> Need:
     """Return what a pod takes of its node."""
-    requests = pod_requests(demand_of(pod))
-    cpu, memory = requests.get("cpu"), requests.get("memory")
-    return Need(cpu.milli if cpu else 0, memory.units if memory else 0)
+    demand = demand_of(pod)
+    containers = tuple(running_containers(pod))
+    batch = {
+        BATCH_CPU: sum(map(batch_milli, containers)),
+        BATCH_MEMORY: sum(memory_of(each, BATCH_MEMORY) for each in containers),
+    }
+    extended = {name: amount for name, amount in batch.items() if amount > 0}
+    return Need(pod_request(demand, "cpu").milli, pod_request(demand, "memory").units, extended)
 
 
 def is_finished(pod: DemandingPod) -> bool:
@@ -114,7 +121,7 @@ class PodKeeper:
             await kubelet.client.delete(PODS, name, namespace, uid=pod.metadata.uid, grace_period=0)
             counters.pods_deleted += 1
             return
-        status = self._status_of(kubelet, pod)
+        status = await self._status_of(kubelet, pod)
         if status is not None:
             await kubelet.client.patch(
                 PODS,
@@ -125,12 +132,16 @@ class PodKeeper:
                 subresource="status",
             )
 
-    def _status_of(self, kubelet: Kubelet, pod: DemandingPod) -> dict[str, Any] | None:
+    async def _status_of(self, kubelet: Kubelet, pod: DemandingPod) -> dict[str, Any] | None:
         """Return the status to write, or None for a pod taken over from an earlier run: it runs already."""
         now = rfc3339(self._clock.now())
         admitted, need = self._admitted[kubelet.machine.name], need_of(pod)
         if pod.status.phase != "Running" and pod.metadata.uid not in admitted:
-            rejection = self._check(kubelet, need)
+            rejection = self._check(kubelet, need, self._cached_node(kubelet.machine.name))
+            if rejection is not None:
+                # The scheduler may have seen the node grow before this watch has.
+                node = await kubelet.client.get(SIMULATED_NODES, kubelet.machine.name)
+                rejection = self._check(kubelet, need, node)
             if rejection is not None:
                 self._fleet.counters.pods_rejected += 1
                 return rejected_status(rejection, now=now)
@@ -142,9 +153,7 @@ class PodKeeper:
         self._fleet.counters.pods_started += 1
         return running_status(pod, host=kubelet.address, address=kubelet.address, now=now)
 
-    def _check(self, kubelet: Kubelet, need: Need) -> Rejection | None:
-        node = self._cached_node(kubelet.machine.name)
+    def _check(self, kubelet: Kubelet, need: Need, node: SimulatedNode | None) -> Rejection | None:
         allocatable = node.status.get("allocatable", {}) if node else kubelet.machine.allocatable
         others = self._admitted[kubelet.machine.name].values()
-        used = Need(sum(o.cpu_milli for o in others), sum(o.memory for o in others))
-        return admit(need, used, len(others), allocatable)
+        return admit(need, together(others), len(others), allocatable)

@@ -1,13 +1,15 @@
 """What a kubelet writes into a pod's status: admitted and running, or rejected for want of a resource. Pure.
 
 The kubelet admits a pod by the allocatable it reads from the API, so on an amplified node by the amplified
-one. Sources: pkg/kubelet/lifecycle/predicate.go (OutOf… reasons and messages), pkg/kubelet/status.
+one. Of extended resources, batch CPU among them, it checks those alone that the node offers. Sources:
+pkg/kubelet/lifecycle/predicate.go (OutOf… reasons and messages), pkg/kubelet/status.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from corewise.local.pod_cgroups import container_id
@@ -15,12 +17,20 @@ from corewise.manager.objects import DemandingPod
 from corewise.quantities import Quantity, QuantityError
 
 
+def _nothing() -> Mapping[str, int]:
+    return MappingProxyType({})
+
+
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What a pod takes of its node. CPU in milli-CPU as the scheduler counts it, memory in bytes."""
+    """What a pod takes of its node. CPU in milli-CPU as the scheduler counts it, memory in bytes.
+
+    ``extended``: amounts above 0 of extended resources.
+    """
 
     cpu_milli: int
     memory: int
+    extended: Mapping[str, int] = field(default_factory=_nothing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +47,11 @@ def admit(need: Need, used: Need, pods: int, allocatable: Mapping[str, str]) -> 
         ("pods", 1, pods, _units(allocatable, "pods")),
         ("cpu", need.cpu_milli, used.cpu_milli, _milli(allocatable, "cpu")),
         ("memory", need.memory, used.memory, _units(allocatable, "memory")),
+        *(
+            (name, amount, used.extended.get(name, 0), _units(allocatable, name))
+            for name, amount in need.extended.items()
+            if name in allocatable
+        ),
     )
     for resource, wanted, taken, capacity in room:
         if wanted > 0 and taken + wanted > capacity:
@@ -46,6 +61,16 @@ def admit(need: Need, used: Need, pods: int, allocatable: Mapping[str, str]) -> 
                 f"requested: {wanted}, used: {taken}, capacity: {capacity}",
             )
     return None
+
+
+def together(needs: Collection[Need]) -> Need:
+    """Return what all of these take."""
+    names = {name for each in needs for name in each.extended}
+    return Need(
+        sum(each.cpu_milli for each in needs),
+        sum(each.memory for each in needs),
+        {name: sum(each.extended.get(name, 0) for each in needs) for name in names},
+    )
 
 
 def _milli(amounts: Mapping[str, str], resource: str) -> int:

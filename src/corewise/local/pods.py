@@ -107,8 +107,8 @@ def manifest(
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
-def of_group(group: PodGroup, index: int, node: str) -> dict[str, Any]:
-    """Return the pod number ``index`` of a group, placed on a node."""
+def of_group(group: PodGroup, index: int, node: str = "") -> dict[str, Any]:
+    """Return the pod number ``index`` of a group; without a node, a scheduler places it."""
     return manifest(
         f"{group.name}-{index}",
         cpu_milli=group.cpu_milli,

@@ -50,6 +50,8 @@ class Report:
     seconds: Mapping[str, float] = field(default_factory=dict)
     memory: Mapping[str, Bytes | None] = field(default_factory=dict)
     pods_rejected: int = 0
+    pods_pending: int = 0
+    """Those that fit on no node in the end."""
     failed_requests: int = 0
     last_failure: str = ""
 
@@ -71,7 +73,7 @@ def document(report: Report) -> dict[str, Any]:
         "spread": {"off": _round(report.off.spread if report.off else None), "on": _round(report.on.spread)},
         "schedulableCPUMilli": _pair(report, "schedulable"),
         "requestedCPUMilli": _pair(report, "requested"),
-        "pods": {**_pair(report, "pods"), "rejected": report.pods_rejected},
+        "pods": {**_pair(report, "pods"), "rejected": report.pods_rejected, "pending": report.pods_pending},
         "atRest": {"off": _rest(report.rest_off), "on": _rest(report.rest_on)},
         "unsettledNodes": list(report.unsettled),
         "failedRequests": report.failed_requests,

@@ -145,6 +145,7 @@ async def _run(options: RunOptions, listener: Listener, stop: asyncio.Event) -> 
             seconds=clock.marks,
             memory=_memory(cluster),
             pods_rejected=counters.pods_rejected,
+            pods_pending=cluster.scheduler.pending,
             failed_requests=counters.failures,
             last_failure=counters.last_failure,
         )

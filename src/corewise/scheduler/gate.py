@@ -164,8 +164,7 @@ def _outcome(answer: Placement | Refused) -> str:
 
 def _patch(binding: Binding, pod: PlacedPod, placement: Placement) -> list[Operation]:
     """Return what the annotation needs; nothing where there is nothing to say, nor to unsay."""
-    zones = {zone: _quantities(amounts) for zone, amounts in placement.zones.items()}
-    status = ResourceStatus(placement.cpus, zones)
+    status = stated_status(placement)
     stated = RESOURCE_STATUS in pod.metadata.annotations or RESOURCE_STATUS in binding.metadata.annotations
     if not (status.cpus or status.zones or stated):
         return []
@@ -174,6 +173,12 @@ def _patch(binding: Binding, pod: PlacedPod, placement: Placement) -> list[Opera
         document = {"metadata": {}}
     text = print_resource_status(status)
     return merge_operations(document, {"metadata": {"annotations": {RESOURCE_STATUS: text}}})
+
+
+def stated_status(placement: Placement) -> ResourceStatus:
+    """Return what resource-status says of a placement."""
+    zones = {zone: _quantities(amounts) for zone, amounts in placement.zones.items()}
+    return ResourceStatus(placement.cpus, zones)
 
 
 def _quantities(amounts: Mapping[str, int]) -> dict[str, Quantity]:

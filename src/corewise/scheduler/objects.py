@@ -100,11 +100,19 @@ class Affinity(Struct, frozen=True):
     node_affinity: NodeAffinity | None = None
 
 
+class SchedulingGate(Struct, frozen=True):
+    """core/v1 PodSchedulingGate: what has to happen before the pod may be scheduled."""
+
+    name: str = ""
+
+
 class PlacedPodSpec(Struct, frozen=True):
     """core/v1 PodSpec: what the pod asks for, and where it may go."""
 
     node_name: str = ""
     scheduler_name: str = ""
+    priority: int | None = 0
+    scheduling_gates: tuple[SchedulingGate, ...] | None = ()
     containers: tuple[PlacedContainer, ...] = ()
     init_containers: tuple[PlacedContainer, ...] | None = ()
     overhead: Mapping[str, str | int] | None = EMPTY

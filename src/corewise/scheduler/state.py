@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from corewise.kube.cache import Cache
@@ -39,11 +39,24 @@ _POLL = 0.2
 
 
 class ClusterState:
-    """The caches, the engine's cluster that follows them, and the gate's reservations in it."""
+    """The caches, the engine's cluster that follows them, and the gate's reservations in it.
 
-    def __init__(self, client: Client, clock: Clock) -> None:
+    ``on_pod`` hears of every change of a pod, after it has been counted; ``on_room`` hears when pods may fit
+    where they did not: a node has changed, or a pod has given back what it held.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        clock: Clock,
+        *,
+        on_pod: Callable[[PlacedPod | None, PlacedPod | None], None] | None = None,
+        on_room: Callable[[], None] | None = None,
+    ) -> None:
         self._client = client
         self._clock = clock
+        self._on_pod = on_pod
+        self._on_room = on_room
         self._uids: dict[str, str] = {}
         self._told: dict[str, tuple[Finding, ...]] = {}
         self.cluster = Cluster()
@@ -142,6 +155,11 @@ class ClusterState:
         self._tell(facts.key, (finding,) if finding else ())
 
     def _pod_changed(self, old: PlacedPod | None, new: PlacedPod | None) -> None:
+        self._follow(old, new)
+        if self._on_pod:
+            self._on_pod(old, new)
+
+    def _follow(self, old: PlacedPod | None, new: PlacedPod | None) -> None:
         if old is not None and new is not None and old.metadata.uid != new.metadata.uid:
             self._gone(old)
         if new is not None and holds_resources(new):
@@ -159,6 +177,11 @@ class ClusterState:
             del self._uids[key]
             self._told.pop(key, None)
             self.cluster.remove_pod(key)
+            self._has_room()
+
+    def _has_room(self) -> None:
+        if self._on_room:
+            self._on_room()
 
     def _node_changed(self, old: SchedulableNode | None, new: SchedulableNode | None) -> None:
         if new is not None:
@@ -174,8 +197,11 @@ class ClusterState:
             self._put_node(node)
 
     def _put_node(self, node: SchedulableNode) -> None:
+        before = self.cluster.nodes.get(node.metadata.name)
         reading = read_node_facts(node, self.topologies.get(node.metadata.name))
         self.cluster.put_node(reading.facts)
+        if self._on_room and before != reading.facts:
+            self._on_room()
         self._tell(node.metadata.name, reading.findings)
 
     def _tell(self, name: str, findings: Iterable[Finding]) -> None:
