@@ -107,8 +107,8 @@ async def webhook_server() -> AsyncIterator[WebhookServer]:
         yield server
     finally:
         for connection in server.connections:
-            # Else TLS would wait for the other side's goodbye after the test's end. In Python 3.11.2 a connection
-            # that is gone has lost its protocol too.
+            # Else TLS would wait for the other side's goodbye after the test's end. In Python 3.11.2 a
+            # connection that is gone has lost its protocol too.
             with suppress(AttributeError):
                 connection.abort()
         await runner.cleanup()
