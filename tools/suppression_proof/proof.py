@@ -55,9 +55,14 @@ def _real(wish: _Wish) -> None:
         runs += real.measure(on, STEP, 1, (COUNTING,), told=say)
         for scenario in () if wish.quick else (RAMP, SQUARE):
             runs += real.measure(on, scenario, 1, (OPTION_ONE, OPTION_TWO), told=say)
-        turns = real.measure_turns(on, LOADS, 3 if wish.quick else PAIRS, told=say)
     tell("real", where, runs, write=wish.write)
-    tell_text("turns", turns, write=wish.write)
+
+
+def _turns(wish: _Wish) -> None:
+    with real.machine(own_load=wish.own_load) as on:
+        others = f"Other work used {real.others():.2f} CPUs.\n"
+        turns = real.measure_turns(on, LOADS, 3 if wish.quick else PAIRS, told=say)
+    tell_text("turns", f"{others}\n{turns}", write=wish.write)
 
 
 def _virtual(wish: _Wish) -> None:
@@ -75,6 +80,7 @@ def _bench(wish: _Wish) -> None:
 _PARTS: dict[str, Callable[[_Wish], None]] = {
     "plant": _plant,
     "real": _real,
+    "turns": _turns,
     "virtual": _virtual,
     "bench": _bench,
 }
