@@ -25,10 +25,11 @@ from corewise.local.bootstrap import (
     AGENT_NAMESPACE,
     account_identity,
     acting_as,
+    ensure_namespace,
     install,
     shipped_manifests,
 )
-from corewise.policy.names import AMPLIFICATION_RATIO, NORMALIZATION_RATIO
+from corewise.policy.names import AMPLIFICATION_RATIO, CONFIG_NAMESPACE, NORMALIZATION_RATIO
 
 NODE = "n1"
 PATIENCE = 600.0
@@ -58,6 +59,7 @@ class AgentCluster:
         """Install what is shipped, and create the node."""
 
         async def prepared(client: Client) -> None:
+            await ensure_namespace(client, CONFIG_NAMESPACE)
             await install(client, [each for each in shipped_manifests() if _is_needed(each)])
             await client.create(NODES.typed(dict), {"metadata": {"name": NODE}})
 
