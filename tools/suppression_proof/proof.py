@@ -15,7 +15,7 @@ from tools.suppression_proof.run import COUNTING, NOBODY, OPTION_ONE, OPTION_TWO
 from tools.suppression_proof.telling import say, tell, tell_text
 
 ROUNDS = 2
-LOADS, PAIRS = (0.2, 0.7), 12
+LOADS, PAIRS = (0.2, 0.7), 30
 _FLAGS = {"--print", "--quick", "--own-load"}
 
 

@@ -8,13 +8,14 @@ of time. Work done alone is the mean of all rounds.
 from __future__ import annotations
 
 import itertools
+import math
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from statistics import median
+from statistics import stdev
 
 from corewise.agent.colocation.sampler import Missed, PinnedPod, Sampler
 from corewise.kernel.cgroups.layout import Version
@@ -161,10 +162,11 @@ def _held_turns(on: Machine, load: float, pairs: int) -> list[Turn]:
 
 
 def _lost(turns: Sequence[Turn], of: str) -> str:
-    """Return the part lost: of all turns together, and in the middle one of the pairs."""
+    """Return the part lost in all turns together, with the standard error of the pairs' mean."""
     beside, alone = ([getattr(getattr(turn, which), of) for turn in turns] for which in ("beside", "alone"))
-    middle = median(1 - b / a for b, a in zip(beside, alone, strict=True) if a)
-    return f"{1 - sum(beside) / sum(alone):z.1%} (median {middle:z.1%})"
+    parts = [1 - b / a for b, a in zip(beside, alone, strict=True) if a]
+    error = stdev(parts) / math.sqrt(len(parts))
+    return f"{1 - sum(beside) / sum(alone):z.1%} ± {error:.1%}"
 
 
 def _beside(on: Machine, scenario: Scenario, way: str) -> tuple[Rows, int | None]:
