@@ -125,6 +125,9 @@ def test_what_the_table_does_not_show_is_said_on_stderr(kubeconfig: Path) -> Non
 
 def test_a_selector_narrows_the_list(kubeconfig: Path) -> None:
     assert call(kubeconfig, "nodes", "-l", "pool=fast", "-o", "name").stdout == "node/fast\n"
+    nobody = call(kubeconfig, "nodes", "-l", "pool=nosuch")
+    assert len(nobody.stdout.splitlines()) == 1
+    assert nobody.stderr == "No nodes found.\n"
 
 
 def test_machine_forms_name_units_and_hide_nothing(kubeconfig: Path) -> None:

@@ -87,9 +87,10 @@ def test_the_first_matching_entry_is_used_and_no_selector_matches_nothing() -> N
     strategy, _ = parsed.value.strategy_for({"any": "label"})
     assert strategy.enable is None
     assert strategy.default_ratio == Ratio(120)
-    (warning,) = parsed.problems
-    assert warning.severity is Severity.WARNING
-    assert "no nodeSelector, so the entry selects no node" in warning.message
+    assert all(problem.severity is Severity.WARNING for problem in parsed.problems)
+    nowhere, shadowed = (problem.message for problem in parsed.problems)
+    assert "no nodeSelector, so the entry selects no node" in nowhere
+    assert "never used: nodeConfigs[1] comes first" in shadowed
 
 
 def test_amplification_merges_by_resource_and_counts_only_if_enabled() -> None:
@@ -246,6 +247,26 @@ def test_all_problems_are_told_at_once_in_the_order_of_the_text() -> None:
         "",
     ]
     assert [problem.path for problem in parsed.warnings] == ["x"]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "never_used"),
+    [
+        ("{}", "{}", True),
+        ("{}", '{"matchLabels": {"a": "1"}}', True),
+        ('{"matchLabels": {"a": "1"}}', '{"matchLabels": {"b": "2", "a": "1"}}', True),
+        ('{"matchLabels": {"a": "1"}}', "{}", False),
+        ('{"matchLabels": {"a": "1"}}', '{"matchLabels": {"a": "2"}}', False),
+    ],
+)
+def test_an_entry_whose_nodes_an_earlier_one_selects_all_is_told_of(
+    first: str, second: str, never_used: bool
+) -> None:
+    parsed = parse_normalization(
+        '{"nodeConfigs": [{"name": "x", "nodeSelector": ' + first + '}, {"nodeSelector": ' + second + "}]}"
+    )
+    assert [problem.path for problem in parsed.warnings] == (["nodeConfigs[1]"] if never_used else [])
+    assert all('nodeConfigs[0] "x" comes first' in problem.message for problem in parsed.warnings)
 
 
 def test_warnings_alone_do_not_refuse() -> None:

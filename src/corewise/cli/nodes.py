@@ -74,11 +74,14 @@ def hidden(listed: ListedNode) -> bool:
 
 def _listing(rows: list[Row]) -> Listing[Row]:
     total, records = total_of(rows), [record_of(row) for row in rows]
-    return Listing(COLUMNS, rows, records, lambda row: f"node/{row.name}", sums_of(total), [total])
+    totals = [total] if rows else []
+    return Listing(COLUMNS, rows, records, lambda row: f"node/{row.name}", sums_of(total), totals)
 
 
 def _remarks(listed: ListedCluster, rows: list[Row]) -> Iterable[str]:
     """Say what the table does not show: hidden rows, problems, and what could not be read."""
+    if not listed.nodes:
+        yield "No nodes found."
     left_out = len(listed.nodes) - len(rows)
     if left_out:
         pronoun = "it" if left_out == 1 else "them"

@@ -29,14 +29,25 @@ def read_node_configs(
     """Read a key whose own members are ``keys``, a strategy from those of the cluster and of each entry."""
     own = tuple(keys)
     root = decoder.fields(decoder.root, (*own, "nodeConfigs"))
-    entries = []
+    entries: list[NodeConfig[S]] = []
     for index, place in enumerate(decoder.items(root["nodeConfigs"])):
         fields = decoder.fields(place, (*_ENTRY_KEYS, *own))
         line, column = decoder.position(place)
         name = decoder.text(fields["name"]) or ""
         selector = _node_selector(decoder, fields["nodeSelector"])
+        _tell_shadowed(decoder, place, selector, entries)
         entries.append(NodeConfig(index, name, selector, strategy(decoder, fields), line, column))
     return Configuration(strategy(decoder, root), tuple(entries))
+
+
+def _tell_shadowed(
+    decoder: Decoder, place: Place, selector: LabelSelector, earlier: Iterable[NodeConfig[S]]
+) -> None:
+    """Warn of an entry that is never used, since the first entry that selects a node counts."""
+    first = next((entry for entry in earlier if entry.selector.covers(selector)), None)
+    if first is not None:
+        message = f"is never used: {first} comes first and selects every node that this entry does"
+        decoder.tell(place, message, Severity.WARNING)
 
 
 def _node_selector(decoder: Decoder, place: Place) -> LabelSelector:

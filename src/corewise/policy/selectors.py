@@ -68,6 +68,12 @@ class LabelSelector:
     def matches(self, labels: Mapping[str, str]) -> bool:
         return not self.selects_nothing and all(each.holds(labels) for each in self.requirements)
 
+    def covers(self, other: LabelSelector) -> bool:
+        """Say whether all that ``other`` selects is certainly selected here: nothing more is required."""
+        if self.selects_nothing or other.selects_nothing:
+            return False
+        return set(self.requirements) <= set(other.requirements)
+
 
 NOTHING = LabelSelector(selects_nothing=True)
 """The selector that is meant where none is written."""
