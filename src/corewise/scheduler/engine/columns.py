@@ -28,6 +28,7 @@ _ZONE_BLOCKS = (
     "zone_free_cpus",
     "zone_free_whole_cpus",
     "zone_free_cores",
+    "zone_core_size",
     "zone_memory",
     "zone_memory_free",
 )
@@ -91,6 +92,7 @@ class NodeColumns:
             table.block("zone_free_cpus")[place, row] = cores.cpus
             table.block("zone_free_whole_cpus")[place, row] = cores.whole_cpus
             table.block("zone_free_cores")[place, row] = cores.cores
+            table.block("zone_core_size")[place, row] = cores.threads
 
     def snapshot(self) -> ClusterSnapshot:
         """Return the columns as they are; valid until the next change."""
@@ -116,11 +118,10 @@ class NodeColumns:
         table = self._table
         table.flags("present")[row] = True
         table.flags("unschedulable")[row] = facts.unschedulable
-        repelling = tuple(taint for taint in facts.taints if taint.repels)
-        if repelling not in self._taint_numbers:
-            self._taint_numbers[repelling] = len(self._taint_sets)
-            self._taint_sets.append(repelling)
-        table.numbers("taint_set")[row] = self._taint_numbers[repelling]
+        if facts.taints not in self._taint_numbers:
+            self._taint_numbers[facts.taints] = len(self._taint_sets)
+            self._taint_sets.append(facts.taints)
+        table.numbers("taint_set")[row] = self._taint_numbers[facts.taints]
         for key in {*facts.labels, *(before.labels if before else ())}:
             column = self._labels.get(key)
             if column is None:
@@ -196,6 +197,7 @@ class NodeColumns:
             zone_free_cpus=block("zone_free_cpus"),
             zone_free_whole_cpus=block("zone_free_whole_cpus"),
             zone_free_cores=block("zone_free_cores"),
+            zone_core_size=block("zone_core_size"),
             zone_memory=block("zone_memory"),
             zone_memory_free=block("zone_memory_free"),
         )

@@ -67,7 +67,7 @@ class ClusterSnapshot:
     free_cores: Column
     """Cores with a free thread."""
     core_size: Column
-    """Threads of a core; 1 where cores differ."""
+    """Of how many CPUs whole cores have a multiple."""
     full_cores_only: Flags
 
     numa_policy: Column
@@ -79,6 +79,7 @@ class ClusterSnapshot:
     zone_free_cpus: Column
     zone_free_whole_cpus: Column
     zone_free_cores: Column
+    zone_core_size: Column
     zone_memory: Column
     zone_memory_free: Column
 
