@@ -9,7 +9,7 @@ import asyncio
 import sys
 from collections.abc import Callable, Coroutine
 
-from tools.bench import agent, engine, ratio_change, scheduler, suppression, table, watching, webhook
+from tools.bench import agent, engine, planner, ratio_change, scheduler, suppression, table, watching, webhook
 from tools.bench.table import Row
 
 NODE_COUNTS = (1_000, 5_000)
@@ -28,7 +28,8 @@ MEASUREMENTS: dict[str, Callable[[], Coroutine[None, None, list[Row]]]] = {
     "agent": agent.measure,
     "suppression": suppression.measure,
     "engine": lambda: engine.measure(SCHEDULED_NODE_COUNTS),
-    "scheduler": lambda: scheduler.measure(NODE_COUNTS),
+    "planner": lambda: planner.measure(SCHEDULED_NODE_COUNTS),
+    "scheduler": lambda: scheduler.measure(SCHEDULED_NODE_COUNTS),
 }
 
 
