@@ -157,12 +157,15 @@ class Ledger:
         return MappingProxyType({node: self._free_of(each) for node, each in cores.items()})
 
     def _free_of(self, cores: Collection[CPUSet]) -> FreeCores:
-        whole = [len(core) for core in cores if core <= self.free]
+        free = self.free.cpus
+        left = [len(core.cpus & free) for core in cores]
+        sizes = [len(core.cpus) for core in cores]
+        whole = [size for size, number in zip(sizes, left, strict=True) if number == size]
         return FreeCores(
-            cpus=sum(len(core & self.free) for core in cores),
+            cpus=sum(left),
             whole_cpus=sum(whole),
-            cores=sum(not core.isdisjoint(self.free) for core in cores),
-            threads=gcd(*(whole or map(len, cores))) or 1,
+            cores=sum(number > 0 for number in left),
+            threads=gcd(*(whole or sizes)) or 1,
         )
 
     @cached_property

@@ -50,6 +50,8 @@ class ClusterSnapshot:
 
     allocatable: Mapping[str, Column]
     free: Mapping[str, Column]
+    divisors: Mapping[str, NDArray[np.float64]]
+    """Allocatable cpu and memory to divide by: at least 1."""
 
     ratio: Column
     """In hundredths; 100 where the annotation cannot be read."""
@@ -106,6 +108,7 @@ class ClusterSnapshot:
             labels={},
             allocatable={name: column[here] for name, column in self.allocatable.items()},
             free={name: column[here] for name, column in self.free.items()},
+            divisors={name: column[here] for name, column in self.divisors.items()},
             **columns,
         )
 
