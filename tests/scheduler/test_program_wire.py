@@ -45,7 +45,7 @@ def test_names_are_what_a_node_cache_capable_extender_is_sent() -> None:
     assert sent.pod.metadata.name == "p"
     assert [each.name for each in sent.pod.spec.containers or ()] == ["c"]
     assert (sent.names, sent.nodes) == (["a", "b"], None)
-    answer = json.loads(encode_filtered(sent, Filtered([False, True], {"a": "why"}, {})))
+    answer = json.loads(encode_filtered(sent, Filtered([False, True], ["b"], {"a": "why"}, {})))
     assert answer == {
         "Nodes": None,
         "NodeNames": ["b"],
@@ -71,7 +71,7 @@ def test_whole_nodes_are_passed_back_as_they_came() -> None:
     ]
     sent = arguments(Nodes={"metadata": {}, "items": nodes})
     assert sent.names == ["a", "b"]
-    answer = json.loads(encode_filtered(sent, Filtered([True, False], {}, {"b": "never"})))
+    answer = json.loads(encode_filtered(sent, Filtered([True, False], ["a"], {}, {"b": "never"})))
     assert answer["Nodes"] == {"metadata": {}, "items": [nodes[0]]}
     assert answer["NodeNames"] is None
     assert answer["FailedAndUnresolvableNodes"] == {"b": "never"}
@@ -79,7 +79,7 @@ def test_whole_nodes_are_passed_back_as_they_came() -> None:
 
 def test_no_node_left_is_an_empty_list_and_not_null() -> None:
     sent = arguments(NodeNames=["a"])
-    assert json.loads(encode_filtered(sent, Filtered([False], {"a": "why"}, {})))["NodeNames"] == []
+    assert json.loads(encode_filtered(sent, Filtered([False], [], {"a": "why"}, {})))["NodeNames"] == []
 
 
 @pytest.mark.parametrize(

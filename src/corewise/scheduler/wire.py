@@ -63,10 +63,11 @@ class Arguments:
 class Filtered:
     """Which of the nodes suit the pod, in the order they were sent, and why the others do not.
 
-    ``hopeless`` has those among them on which no eviction would help.
+    ``names`` are those that suit; ``hopeless`` has those of the others on which no eviction would help.
     """
 
     suits: Sequence[bool]
+    names: Sequence[str]
     failed: Mapping[str, str]
     hopeless: Mapping[str, str]
 
@@ -110,10 +111,9 @@ def encode_filtered(arguments: Arguments, filtered: Filtered) -> bytes:
     """Write the ExtenderFilterResult, in the form in which the nodes were sent."""
     whole = arguments.nodes is not None
     nodes = {"metadata": {}, "items": list(compress(arguments.nodes or (), filtered.suits))}
-    names = list(compress(arguments.names, filtered.suits))
     return _result(
         Nodes=nodes if whole else None,
-        NodeNames=None if whole else names,
+        NodeNames=None if whole else filtered.names,
         FailedNodes=filtered.failed,
         FailedAndUnresolvableNodes=filtered.hopeless,
     )
