@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import http.client
-import random
 import ssl
 import tempfile
 import time
@@ -75,12 +74,11 @@ def _extender(
     asked, count = sizes
     connection = _connection(*address)
     names = [fleet.node_name(index) for index in range(count)]
-    shuffle = random.Random(asked)  # noqa: S311 - an order of names is no secret
     filtering, prioritizing = _Calls(FILTER), _Calls(PRIORITIZE)
     for turn in range(_WARM_UP + _CALLS):
         if turn == _WARM_UP:
             filtering, prioritizing = _Calls(FILTER), _Calls(PRIORITIZE)
-        sent = shuffle.sample(names, asked)
+        sent = fleet.as_sent(names, asked, turn)
         answer = filtering.call(connection, process, {"Pod": pod, "Nodes": None, "NodeNames": sent})
         left = msgspec.json.decode(answer)["NodeNames"]
         prioritizing.call(connection, process, {"Pod": pod, "Nodes": None, "NodeNames": left})
