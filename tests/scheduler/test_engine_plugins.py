@@ -156,6 +156,19 @@ def test_every_resource_and_the_number_of_pods_must_suffice() -> None:
     assert [cause.summary for cause in decide(cluster, PodFacts("a")).counts()] == ["Too many pods"]
 
 
+def test_amounts_are_told_as_users_write_them() -> None:
+    cluster = cluster_of(NodeFacts("n", {"cpu": 2500, "memory": 3 << 29, "pods": 9, "gpu": 1}))
+    for requests, told in (
+        ({"cpu": 3000}, "requests 3 of cpu, 2500m is left"),
+        ({"memory": 2 * GIB}, "requests 2Gi of memory, 1536Mi is left"),
+        ({"gpu": 2}, "requests 2 of gpu, 1 is left"),
+    ):
+        (refusal,) = explain_pod(
+            Engine((ResourceFit(),)).decide(PodFacts("a", requests), cluster.snapshot())
+        ).refusals
+        assert refusal.message == told
+
+
 def test_amounts_that_no_machine_has_fit_nowhere_and_break_nothing() -> None:
     cluster = cluster_of(NodeFacts("n", {"cpu": 2**80, "memory": 2**80, "pods": 110}))
     assert decide(cluster, PodFacts("a", {"cpu": 2**62})).node is None
@@ -252,7 +265,7 @@ def test_the_sum_of_refusals_counts_each_node_once_by_its_first_plugin() -> None
     assert nowhere.headline == (
         "0/4 nodes are available: 3 Insufficient cpu, 1 node has the untolerated taint {gpu: a100}"
     )
-    assert nowhere.refusals[0].message == "requests 9000 of cpu, 1000 is left"
+    assert nowhere.refusals[0].message == "requests 9 of cpu, 1 is left"
     assert explain_pod(decide(Cluster(), share("ns/p", 1))).headline == (
         "0/0 nodes are available: there are no nodes"
     )

@@ -10,8 +10,8 @@ from corewise.scheduler.installation import FILTER, PRIORITIZE
 SERVICE_URL = f"https://corewise-scheduler.{CONFIG_NAMESPACE}.svc:443"
 _HEAD = """\
 # For kube-scheduler --config FILE; merge `extenders` into the configuration you have.
-# Without one: beside --config kube-scheduler ignores --kubeconfig and reads clientConnection.kubeconfig,
-# with kubeadm /etc/kubernetes/scheduler.conf; add it, and mount this file into its Pod.
+# If you have none, add clientConnection.kubeconfig (kubeadm: /etc/kubernetes/scheduler.conf), since
+# kube-scheduler ignores --kubeconfig beside --config; and mount the file into its Pod.
 # kube-scheduler goes on without corewise while no replica answers (ignorable).
 """
 _SERVICE = """\
