@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 
 from agent.fake_node import FakeNode, container, container_id, pod
+from agent.pinning_node import PinNode, claim, pin_pod
 from corewise.agent.hook import RuntimeHook
 from corewise.agent.local_node import LocalNode
 from corewise.agent.node_cgroups import NodeCgroups
 from corewise.agent.objects import QuotaPod
+from corewise.kernel.cgroups.layout import Version
 from corewise.kernel.writing.journal import MemoryLog
 from corewise.nri.messages import Adjustment, Container, CPUResources, Event, PodSandbox
 from corewise.policy.metrics import METRICS, NRI_DIVIDED
@@ -100,4 +102,32 @@ async def test_what_begins_wakes_the_reconciler(hooked: Hooked) -> None:
     await hooked.hook.on_run_pod_sandbox(SANDBOX)
     await hooked.hook.on_event(Event.POST_START_CONTAINER, SANDBOX, Container("c"))
     await hooked.hook.on_event(Event.REMOVE_CONTAINER, SANDBOX, Container("c"))
+    assert hooked.woken == 2
+
+
+@pytest.mark.parametrize("version", Version)
+async def test_a_pod_has_its_cpus_before_it_has_a_container(tmp_path: Path, version: Version) -> None:
+    """The API may tell of it later than the runtime; its claim comes after those that are known."""
+    node = PinNode(tmp_path, version)
+    told = [pin_pod("owner", claim("0-3"), bound="01", qos="Guaranteed")]
+    node.start(*told)
+    node.cycle(*told)
+    hook = RuntimeHook(node.local, lambda: told, Exposition(METRICS), lambda: None)
+    begun = {"web": (None, "4-7"), "rival": (claim("3-5"), "4-7"), "late": (claim("4-5"), "4-5")}
+    for name, (status, cpus) in begun.items():
+        new = pin_pod(name, status)
+        node.make(node.cgroup(new))
+        annotations = new.metadata.annotations
+        await hook.on_run_pod_sandbox(PodSandbox("s", name, new.uid, "default", annotations=annotations))
+        assert node.cpus(node.cgroup(new)) == cpus
+        told.append(new)
+    assert node.sets_of(told[1]) == {"6-7"}
+    node.cycle(told[1])
+    assert {node.cpus(node.cgroup(each)) for each in told} == {node.kubelets}
+
+
+async def test_before_the_node_is_known_a_pod_that_begins_is_left_to_the_reconciler(hooked: Hooked) -> None:
+    await hooked.hook.on_run_pod_sandbox(SANDBOX)
+    hooked.local.see(RATIO)
+    await hooked.hook.on_run_pod_sandbox(PodSandbox("s", "web", "../web", "default"))
     assert hooked.woken == 2

@@ -60,6 +60,13 @@ def test_two_configurations_that_differ_end_with_1(trace: list[str], tmp_path: P
     assert document["plans"][0]["unplaced"]["default/b"]["reason"] == "ResourceInsufficient"
 
 
+def test_a_configuration_is_compared_with_none(trace: list[str], tmp_path: Path) -> None:
+    result = run(*trace, "--policy", policy(tmp_path, "2.0"), "--against", "none")
+    assert result.exit_code == 1
+    assert "no configuration" in result.stdout
+    assert run(*trace, "--against", "none").exit_code == 0
+
+
 def test_two_configurations_that_do_not_differ_end_with_0(trace: list[str], tmp_path: Path) -> None:
     result = run(*trace, "--policy", policy(tmp_path, "1.0"), "--against", policy(tmp_path, "1.0"))
     assert result.exit_code == 0

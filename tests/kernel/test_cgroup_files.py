@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,30 @@ def test_an_empty_value_is_written_as_an_empty_line_since_the_kernel_does_not_se
     without_size.write_text("")
     files.write(CGROUP, "cpuset.cpus", "")
     assert without_size.read_text() == "\n"
+
+
+@pytest.mark.parametrize("file", ["cpuset.cpus", "cpuset.mems"])
+def test_where_processes_are_the_kernel_takes_no_empty_set_and_gets_the_parents_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str
+) -> None:
+    """kernel/cgroup/cpuset.c, validate_change: ENOSPC on v2 too."""
+    files = tree(tmp_path, Version.V2)
+    without_size = directory(tmp_path, Version.V2) / file
+    without_size.write_text("")
+    (without_size.parent.parent / f"{file}.effective").write_text("0-3\n")
+
+    def populated(descriptor: int, data: bytes, write: Callable[[int, bytes], int] = os.write) -> int:
+        if data == b"\n":
+            raise OSError(errno.ENOSPC, "")
+        return write(descriptor, data)
+
+    monkeypatch.setattr(os, "write", populated)
+    files.write(CGROUP, file, "")
+    assert without_size.read_text() == "0-3"
+    (without_size.parent.parent / f"{file}.effective").unlink()
+    without_size.write_text("")
+    with pytest.raises(Missing):
+        files.write(CGROUP, file, "")
 
 
 def test_a_quota_is_written_and_the_period_stays(tmp_path: Path, version: Version) -> None:

@@ -162,3 +162,14 @@ def test_on_v2_a_child_may_have_more_than_its_parent_and_none_means_the_parent_s
     assert node.shown(CPUS, POD, ONE) == ["4", ""]
     assert node.restarted().restore().failed == {}
     assert node.shown(CPUS, *FAMILY) == [""] * 4
+
+
+def test_on_v2_whoever_gives_a_cpu_up_is_written_before_whoever_gets_it() -> None:
+    node = Node(Version.V2)
+    pin(node, one="0-5", two="6-7")
+    for one, two, order in (("0-1", "2-7", [ONE, TWO]), ("0-5", "6-7", [TWO, ONE])):
+        report = pin(node, one=one, two=two)
+        assert [written.cgroup for written in report.written] == order
+    report = pin(node, pod="6-7", two="6-7")
+    assert [written.cgroup for written in report.written] == [POD, ONE]
+    assert node.shown(CPUS, POD, ONE, TWO) == ["6-7", "", "6-7"]

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from corewise.kube.client import Client, PatchType
 from corewise.kube.config import ClusterConfig, load_config
@@ -44,6 +45,7 @@ from corewise.policy.names import (
 from corewise.service.options import Address
 from corewise.service.webhooks.authority import Lifetimes
 
+P = TypeVar("P")
 LOOPBACK = Address("127.0.0.1", 0)
 QUICK_TERMS = Terms(lease_duration=60.0, renew_deadline=40.0, retry_period=0.2)
 """Quick to take over a lease that is released; on a busy machine nobody loses one for being slow."""
@@ -106,29 +108,17 @@ class World:
         self, *, lifetimes: Lifetimes | None = None, write: Any = None, wait: bool = True, **changes: Any
     ) -> AsyncIterator[Manager]:
         """Run a manager until the block ends."""
-        running: list[Manager] = []
-        task = asyncio.create_task(
-            run_manager(
-                self.options(**changes),
-                self.config,
-                clock=self.clock,
-                terms=QUICK_TERMS,
-                lifetimes=lifetimes,
-                started=running.append,
-                **({"write": write} if write else {}),
-            )
+        start = partial(
+            run_manager,
+            self.options(**changes),
+            self.config,
+            clock=self.clock,
+            terms=QUICK_TERMS,
+            lifetimes=lifetimes,
+            **({"write": write} if write else {}),
         )
-        try:
-            await until(lambda: bool(running) or task.done())
-            if task.done():
-                await task
-            if wait:
-                await until(lambda: not list(running[0].problems()) or task.done())
-            yield running[0]
-        finally:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
+        async with program(start, Manager.problems, wait=wait) as manager:
+            yield manager
 
     async def installed(self) -> None:
         """Wait until the webhooks are installed."""
@@ -285,6 +275,26 @@ CRD = {
         ],
     },
 }
+
+
+@asynccontextmanager
+async def program(
+    start: Callable[..., Coroutine[Any, Any, None]], unready: Callable[[P], Iterable[str]], *, wait: bool
+) -> AsyncIterator[P]:
+    """Run a program until the block ends. ``wait``: until it is ready, or has ended."""
+    running: list[P] = []
+    task = asyncio.create_task(start(started=running.append))
+    try:
+        await until(lambda: bool(running) or task.done())
+        if task.done():
+            await task
+        if wait:
+            await until(lambda: not list(unready(running[0])) or task.done())
+        yield running[0]
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
 
 
 @asynccontextmanager

@@ -19,6 +19,7 @@ from node.guest.records import (
     Mounted,
     Names,
     Observations,
+    Pins,
     Program,
     Quotas,
     Settings,
@@ -307,6 +308,38 @@ def test_the_agent_reports_the_machine_that_qemu_was_told_about(
         "hyperThreading": machine.threads > 1,
         "zones": {f"node-{node}": str(count * 2) for node, count in enumerate(cpus)},
     }
+
+
+@pytest.fixture
+def pins(machine: Machine, seen: Observations) -> dict[str, Pins]:
+    """What the agent's CPU sets were at each step."""
+    if not machine.runs_agent:
+        pytest.skip("the agent's CPU sets are looked at on one machine only")
+    steps = ("before", "owned", "a container begins", "moved", "after a restart", "gone", "restored")
+    return {step: seen.get(f"pinning/{step}", Pins) for step in steps}
+
+
+def test_on_v2_processes_of_an_owner_run_on_its_cpus_and_all_others_on_the_rest(
+    machine: Machine, pins: dict[str, Pins]
+) -> None:
+    everywhere = f"0-{machine.cpus - 1}"
+    assert set(pins["before"].allowed.values()) == {everywhere}
+    assert pins["owned"].problems == []
+    assert pins["owned"].allowed == {"db": "1", "web": "0,2-3", "free": "0,2-3"}
+    assert pins["owned"].shown["db/only"] == "1"
+    assert pins["a container begins"].allowed["anew"] == "0,2-3", "before the agent has looked at it"
+    assert pins["moved"].allowed == {"db": "2", "web": "0-1,3", "free": "0-1,3", "anew": "0-1,3"}
+
+
+def test_on_v2_another_agent_goes_on_with_cpu_sets_and_with_the_last_owner_all_goes_back(
+    machine: Machine, pins: dict[str, Pins]
+) -> None:
+    assert pins["after a restart"].written == 0
+    everywhere = f"0-{machine.cpus - 1}"
+    for step in ("gone", "restored"):
+        assert pins[step].problems == []
+        assert set(pins[step].allowed.values()) == {everywhere}
+        assert set(pins[step].shown.values()) <= {"", everywhere}, "empty, or all of the parent's by name"
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import aiohttp
@@ -21,7 +21,7 @@ from corewise.scheduler.installation import CONFIGURATION_NAME
 from corewise.scheduler.options import SchedulerOptions
 from corewise.scheduler.program import Scheduler, run_scheduler
 from corewise.service.webhooks.authority import Lifetimes
-from manager.world import LOOPBACK, QUICK_TERMS, MovableClock, eventually, until
+from manager.world import LOOPBACK, QUICK_TERMS, MovableClock, eventually, program
 from scheduler.scenes import arrangement
 
 PLAIN_NODES = NODES.typed(dict[str, Any])
@@ -64,28 +64,12 @@ class SchedulerWorld:
             "manage_webhooks": True,
             "leader_elect": False,
         }
-        running: list[Scheduler] = []
-        task = asyncio.create_task(
-            run_scheduler(
-                SchedulerOptions(**(defaults | changes)),
-                self.config,
-                clock=self.clock,
-                terms=QUICK_TERMS,
-                lifetimes=lifetimes,
-                started=running.append,
-            )
+        options = SchedulerOptions(**(defaults | changes))
+        start = partial(
+            run_scheduler, options, self.config, clock=self.clock, terms=QUICK_TERMS, lifetimes=lifetimes
         )
-        try:
-            await until(lambda: bool(running) or task.done())
-            if task.done():
-                await task
-            if wait:
-                await until(lambda: not list(running[0].unready()) or task.done())
-            yield running[0]
-        finally:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
+        async with program(start, Scheduler.unready, wait=wait) as scheduler:
+            yield scheduler
 
     async def installed(self, scheduler: Scheduler) -> None:
         """Wait until the gate is installed where this scheduler serves it."""

@@ -17,9 +17,13 @@ one zone nowhere.
 
 from __future__ import annotations
 
-import pytest
+from dataclasses import replace
 
-from corewise.policy.cpu_binding import BindPolicy, CPUBinding, NumaPolicy, SpecProblem
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corewise.policy.cpu_binding import BindPolicy, CPUBinding, ExclusivePolicy, NumaPolicy, SpecProblem
 from corewise.policy.reasons import Reason
 from corewise.scheduler.engine import (
     ChosenNode,
@@ -32,7 +36,18 @@ from corewise.scheduler.engine import (
     explain_pod,
 )
 from corewise.topology import CPUSet
-from scheduler.scenes import bind, cluster_of, cpuset, decide, engine, node, numa_node, share, static
+from scheduler.scenes import (
+    arrangement,
+    bind,
+    cluster_of,
+    cpuset,
+    decide,
+    engine,
+    node,
+    numa_node,
+    share,
+    static,
+)
 
 FULL, SPREAD = BindPolicy.FULL_PCPUS, BindPolicy.SPREAD_BY_PCPUS
 SINGLE, RESTRICTED, BEST = NumaPolicy.SINGLE_NUMA_NODE, NumaPolicy.RESTRICTED, NumaPolicy.BEST_EFFORT
@@ -198,6 +213,77 @@ def test_owned_cpus_are_taken_of_each_zone_only_as_far_as_it_has_room() -> None:
     assert isinstance(placed, Placement)
     assert placed.zones == {0: {"cpu": 4_000}, 1: {"cpu": 16_000}}
     assert cluster.snapshot().zone_cpu_room[:, 0].tolist() == [0, 0]
+
+
+def test_what_zones_have_room_for_is_counted_in_whole_cpus() -> None:
+    """Two rooms of 13 amplified CPUs at ratio 1.50 are 8 CPUs each, and not 17 together."""
+    cluster = cluster_of(numa_node("n", 16, 2, "1.50", RESTRICTED))
+    for key in "ab":
+        assert isinstance(bind(cluster, share(key, 11, memory=100)), Placement)
+    assert cluster.snapshot().zone_cpu_room[:, 0].tolist() == [13_000, 13_000]
+    assert reasons(cluster, cpuset("c", 17)) == [Reason.NUMA_NOT_ALIGNED]
+    cluster.remove_pod("b")
+    placed = bind(cluster, cpuset("c", 17))
+    assert isinstance(placed, Placement)
+    assert sum(zone["cpu"] for zone in placed.zones.values()) == 17_000
+
+
+def test_cpus_owned_by_a_static_cpu_manager_take_amplified_room_of_their_zone() -> None:
+    cluster = cluster_of(numa_node("n", 16, 2, "2.00", RESTRICTED, static_cpu_manager=True))
+    assert isinstance(bind(cluster, share("a", 12)), Placement)
+    placed = bind(cluster, static("b", 20))
+    assert isinstance(placed, Placement)
+    assert placed.zones == {0: {"cpu": 10_000}, 1: {"cpu": 10_000}}
+    assert (cluster.snapshot().zone_cpu_room[:, 0] >= 0).all()
+
+
+def test_named_cpus_are_owned_in_the_zone_where_they_lie_whatever_is_stated_of_zones() -> None:
+    pod = cpuset("a", 8)
+    for zones in ({}, {1: {"cpu": 8_000}}):
+        cluster = Cluster()
+        cluster.put_pod(pod, Placement("n", CPUSet.parse("0-7"), zones))
+        cluster.put_node(numa_node("n", 16, 2, "1.50", SINGLE))
+        assert cluster.snapshot().zone_cpu_room[:, 0].tolist() == [12_000, 24_000]
+        assert reasons(cluster, share("b", 24.001)) == [Reason.NUMA_NOT_ALIGNED]
+
+
+bindings = st.builds(CPUBinding, st.sampled_from(BindPolicy), st.booleans(), st.sampled_from(ExclusivePolicy))
+own_policies = st.sampled_from([None, *NumaPolicy])
+askers = st.one_of(
+    st.builds(share, st.just(""), st.integers(0, 12), st.integers(0, 200), numa_policy=own_policies),
+    st.builds(cpuset, st.just(""), st.integers(1, 12), bindings, numa_policy=own_policies),
+    st.builds(static, st.just(""), st.integers(1, 12), numa_policy=own_policies),
+)
+machines = st.one_of(
+    st.builds(
+        numa_node,
+        st.just("n"),
+        st.integers(1, 8),
+        st.integers(1, 3),
+        st.sampled_from(["1.00", "1.33", "1.50", "2.00"]),
+        st.sampled_from(NumaPolicy),
+        reserved=st.sets(st.integers(0, 7), max_size=2).map(CPUSet.of),
+        full_cores_only=st.booleans(),
+        static_cpu_manager=st.booleans(),
+    ),
+    st.builds(
+        node,
+        st.just("n"),
+        st.just(8),
+        topology=st.sets(st.integers(0, 7), min_size=1).map(lambda on: arrangement(8).within(CPUSet.of(on))),
+    ),
+)
+
+
+@given(machines, st.lists(askers, max_size=8))
+def test_whoever_is_admitted_is_given_what_it_needs(machine: NodeFacts, pods: list[PodFacts]) -> None:
+    cluster = cluster_of(machine)
+    for number, pod in enumerate(pods):
+        placed = bind(cluster, replace(pod, key=f"p{number}"))
+        assert not isinstance(placed, Refused)
+        assert placed is None or len(placed.cpus) * 1000 == pod.owned_by_class
+        if machine.numa_policy in {SINGLE, RESTRICTED}:
+            assert (cluster.snapshot().zone_cpu_room >= 0).all()
 
 
 def test_a_node_whose_cpus_were_taken_since_the_decision_refuses_at_reserve() -> None:

@@ -27,6 +27,7 @@ from corewise.scheduler.engine import (
     Constraints,
     Engine,
     NodeFacts,
+    NodePreferences,
     NodeRequirement,
     Placement,
     PodFacts,
@@ -36,6 +37,7 @@ from corewise.scheduler.engine import (
     Weighted,
     explain_pod,
 )
+from corewise.scheduler.engine.node_preferences import PREFERS_NOT
 from scheduler.scenes import GIB, bind, cluster_of, cpuset, decide, node, share
 
 GPU = Taint("gpu", "NoSchedule", "a100")
@@ -154,6 +156,19 @@ def test_every_resource_and_the_number_of_pods_must_suffice() -> None:
     assert [cause.summary for cause in decide(cluster, PodFacts("a")).counts()] == ["Too many pods"]
 
 
+def test_amounts_are_told_as_users_write_them() -> None:
+    cluster = cluster_of(NodeFacts("n", {"cpu": 2500, "memory": 3 << 29, "pods": 9, "gpu": 1}))
+    for requests, told in (
+        ({"cpu": 3000}, "requests 3 of cpu, 2500m is left"),
+        ({"memory": 2 * GIB}, "requests 2Gi of memory, 1536Mi is left"),
+        ({"gpu": 2}, "requests 2 of gpu, 1 is left"),
+    ):
+        (refusal,) = explain_pod(
+            Engine((ResourceFit(),)).decide(PodFacts("a", requests), cluster.snapshot())
+        ).refusals
+        assert refusal.message == told
+
+
 def test_amounts_that_no_machine_has_fit_nowhere_and_break_nothing() -> None:
     cluster = cluster_of(NodeFacts("n", {"cpu": 2**80, "memory": 2**80, "pods": 110}))
     assert decide(cluster, PodFacts("a", {"cpu": 2**62})).node is None
@@ -185,6 +200,33 @@ def test_owned_cpus_count_amplified_in_scores() -> None:
         "n": 37,
         "m": 25,
     }
+
+
+def preferring(*terms: tuple[int, NodeRequirement], tolerations: tuple[Toleration, ...] = ()) -> list[int]:
+    """Return the scores of three nodes: in zone a, in zone b and slow, and nowhere and slow."""
+    slow = Taint("slow", PREFERS_NOT, "very")
+    cluster = cluster_of(
+        node("a", 8, labels={"zone": "a"}, taints=(GPU,)),
+        node("b", 8, labels={"zone": "b"}, taints=(slow,)),
+        node("c", 8, taints=(slow, Taint("slower", PREFERS_NOT))),
+    )
+    preferred = tuple((weight, (term,)) for weight, term in terms)
+    pod = share("p", 1, constraints=Constraints(preferred=preferred, tolerations=tolerations))
+    snapshot, plugin = cluster.snapshot(), NodePreferences()
+    prepared = plugin.pre_score(pod, snapshot, snapshot.present)
+    return [int(each) for each in plugin.score(pod, snapshot, prepared)]
+
+
+def test_preferred_terms_and_untolerated_taints_count_in_proportion() -> None:
+    in_a, in_b = requirement("In", "a"), requirement("In", "b")
+    assert preferring() == [60, 30, 0]
+    assert preferring((1, in_a)) == [100, 30, 0]
+    assert preferring((50, in_b), (25, in_a)) == [80, 70, 0]
+    assert preferring((10, requirement("Exists"))) == [100, 70, 0]
+    everything = (Toleration("", "Exists"),)
+    assert preferring(tolerations=everything) == [60, 60, 60]
+    assert preferring(tolerations=(Toleration("slow", "Exists", effect="NoSchedule"),)) == [60, 30, 0]
+    assert preferring(tolerations=(Toleration("slow", "Equal", "very"),)) == [60, 60, 0]
 
 
 def test_scores_are_weighed_prepared_and_of_equal_nodes_the_first_is_chosen() -> None:
@@ -223,7 +265,7 @@ def test_the_sum_of_refusals_counts_each_node_once_by_its_first_plugin() -> None
     assert nowhere.headline == (
         "0/4 nodes are available: 3 Insufficient cpu, 1 node has the untolerated taint {gpu: a100}"
     )
-    assert nowhere.refusals[0].message == "requests 9000 of cpu, 1000 is left"
+    assert nowhere.refusals[0].message == "requests 9 of cpu, 1 is left"
     assert explain_pod(decide(Cluster(), share("ns/p", 1))).headline == (
         "0/0 nodes are available: there are no nodes"
     )

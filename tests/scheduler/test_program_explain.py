@@ -79,3 +79,16 @@ async def test_what_is_not_there_is_said(world: SchedulerWorld, kubeconfig: str)
         assert wrong in str(answer.exception)
     answer = await explain(kubeconfig, "default/p")
     assert "  problem        the requested CPUs must be integer: 2500m" in answer.stdout
+    assert "none suits it as it is" in answer.stdout
+    assert "n1" not in answer.stdout
+
+
+async def test_names_of_nodes_stand_apart_from_what_is_said_of_them(
+    world: SchedulerWorld, kubeconfig: str
+) -> None:
+    await world.add_node("n1", 8)
+    await world.add_node("a-node-with-a-long-name", 8)
+    await world.add_pod("p")
+    answer = await explain(kubeconfig, "default/p")
+    texts = [line.split("suits it, ")[0] for line in answer.stdout.splitlines() if "suits it, " in line]
+    assert texts == ["  a-node-with-a-long-name ", "  n1                      "]

@@ -10,11 +10,12 @@ import pytest
 
 from corewise.kube.client import Client
 from corewise.kube.errors import APIError, Conflict, NotFound
+from corewise.kube.resources import MUTATING_WEBHOOKS
 from corewise.policy.cpu_topology import print_cpu_topology
 from corewise.policy.metrics import GATE_EXPIRED, GATE_REFUSALS, WEBHOOK_REQUESTS
 from corewise.policy.names import CPU_TOPOLOGY, NUMA_POLICY, RESOURCE_STATUS
 from corewise.scheduler import installation
-from corewise.scheduler.installation import GATE
+from corewise.scheduler.installation import CONFIGURATION_NAME, GATE
 from corewise.scheduler.program import Scheduler
 from corewise.scheduler.reservations import RESERVED_FOR
 from corewise.topology import CPUSet
@@ -148,6 +149,25 @@ def review(pod: dict[str, Any], node: str) -> dict[str, Any]:
         },
     }
     return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+
+
+async def test_a_binding_by_the_deprecated_resource_passes_the_gate_too(world: SchedulerWorld) -> None:
+    """There the request has no name: the Binding has the pod's."""
+    await world.add_node("n1", 8)
+    pod = await world.add_pod("p", cpu="8", qos="LSR")
+    other = await world.add_pod("other", cpu="8", qos="LSR")
+    async with world.scheduler() as scheduler, caller(scheduler) as call:
+        await world.installed(scheduler)
+        installed = await world.client.get(MUTATING_WEBHOOKS, CONFIGURATION_NAME)
+        rules = [each for webhook in installed.webhooks for each in webhook.rules]
+        assert [each.resources for each in rules] == [("pods/binding",), ("bindings",)]
+        asked = review(pod, "n1")
+        resource = {"group": "", "version": "v1", "resource": "bindings"}
+        asked["request"] |= {"name": "", "subResource": "", "resource": resource}
+        _, answer = await call("gate-binding", asked)
+        assert answer["response"]["allowed"]
+        _, answer = await call("gate-binding", review(other, "n1"))
+        assert not answer["response"]["allowed"]
 
 
 async def test_what_was_reserved_and_never_bound_is_free_again_after_a_while(world: SchedulerWorld) -> None:

@@ -47,6 +47,16 @@ def test_the_stanza_is_what_a_stock_kube_scheduler_reads() -> None:
     }
 
 
+def test_where_names_of_services_are_not_known_the_certificate_is_checked_by_name() -> None:
+    name = "corewise-scheduler.koordinator-system.svc"
+    answer = invoke("config", "--url", "https://10.96.0.7:443", "--ca-file", "/ca", "--server-name", name)
+    (extender,) = yaml.safe_load(answer.stdout)["extenders"]
+    assert extender["tlsConfig"] == {"caFile": "/ca", "serverName": name}
+    assert "--server-name" not in answer.stdout
+    assert "--server-name" in scheduler_configuration(ca_file="/ca")
+    assert "clientConnection.kubeconfig" in answer.stdout
+
+
 def test_without_an_authority_the_stanza_says_that_nobody_is_checked() -> None:
     text = scheduler_configuration()
     assert "does not check who answers" in text

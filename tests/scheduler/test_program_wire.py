@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from corewise.scheduler.reading_pods import pod_facts
 from corewise.scheduler.wire import (
     Arguments,
     ArgumentsError,
@@ -32,12 +34,18 @@ def arguments(**members: Any) -> Arguments:
     return decode_arguments(json.dumps({"Pod": POD, "Nodes": None, "NodeNames": None, **members}).encode())
 
 
+def test_what_go_writes_for_an_empty_list_is_read() -> None:
+    """A Go slice without elements is null where its field has no omitempty, as that of containers."""
+    empty = {**POD, "spec": {"containers": None, "initContainers": None, "tolerations": None}}
+    assert pod_facts(arguments(Pod=empty, NodeNames=["a"]).pod).requests == {}
+
+
 def test_names_are_what_a_node_cache_capable_extender_is_sent() -> None:
     sent = arguments(NodeNames=["a", "b"])
     assert sent.pod.metadata.name == "p"
-    assert sent.pod.spec.containers[0].name == "c"
+    assert [each.name for each in sent.pod.spec.containers or ()] == ["c"]
     assert (sent.names, sent.nodes) == (["a", "b"], None)
-    answer = json.loads(encode_filtered(sent, Filtered([False, True], {"a": "why"}, {})))
+    answer = json.loads(encode_filtered(sent, Filtered([False, True], ["b"], {"a": "why"}, {})))
     assert answer == {
         "Nodes": None,
         "NodeNames": ["b"],
@@ -47,13 +55,23 @@ def test_names_are_what_a_node_cache_capable_extender_is_sent() -> None:
     }
 
 
+@pytest.mark.parametrize("case", [str.lower, str.upper, str.swapcase])
+def test_keys_are_read_in_any_case_as_go_reads_them(case: Callable[[str], str]) -> None:
+    document = {"Pod": POD, "Nodes": None, "NodeNames": ["a"]}
+    sent = decode_arguments(json.dumps({case(key): value for key, value in document.items()}).encode())
+    assert (sent.pod.metadata.name, sent.names, sent.nodes) == ("p", ["a"], None)
+    node = {"metadata": {"name": "a"}}
+    whole = {case("Pod"): POD, case("Nodes"): {"items": [node]}}
+    assert decode_arguments(json.dumps(whole).encode()).names == ["a"]
+
+
 def test_whole_nodes_are_passed_back_as_they_came() -> None:
     nodes = [
         {"metadata": {"name": name}, "spec": {}, "status": {"images": [{"sizeBytes": 1}]}} for name in "ab"
     ]
     sent = arguments(Nodes={"metadata": {}, "items": nodes})
     assert sent.names == ["a", "b"]
-    answer = json.loads(encode_filtered(sent, Filtered([True, False], {}, {"b": "never"})))
+    answer = json.loads(encode_filtered(sent, Filtered([True, False], ["a"], {}, {"b": "never"})))
     assert answer["Nodes"] == {"metadata": {}, "items": [nodes[0]]}
     assert answer["NodeNames"] is None
     assert answer["FailedAndUnresolvableNodes"] == {"b": "never"}
@@ -61,7 +79,7 @@ def test_whole_nodes_are_passed_back_as_they_came() -> None:
 
 def test_no_node_left_is_an_empty_list_and_not_null() -> None:
     sent = arguments(NodeNames=["a"])
-    assert json.loads(encode_filtered(sent, Filtered([False], {"a": "why"}, {})))["NodeNames"] == []
+    assert json.loads(encode_filtered(sent, Filtered([False], [], {"a": "why"}, {})))["NodeNames"] == []
 
 
 @pytest.mark.parametrize(

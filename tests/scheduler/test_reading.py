@@ -142,12 +142,16 @@ def test_where_a_pod_may_go_is_read_from_selector_affinity_and_tolerations() -> 
         {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a", "b"]}]},
         {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]},
     ]
-    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    preferred = [{"weight": 7, "preference": terms[1]}, {"weight": 1, "preference": {}}]
+    affinity = {
+        "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms},
+        "preferredDuringSchedulingIgnoredDuringExecution": preferred,
+    }
     constraints = pod_facts(
         pod(
             "1",
             nodeSelector={"disk": "ssd"},
-            affinity={"nodeAffinity": required},
+            affinity={"nodeAffinity": affinity},
             tolerations=[{"operator": "Exists"}, {"key": "gpu", "value": "x", "effect": "NoSchedule"}],
         )
     ).constraints
@@ -156,6 +160,7 @@ def test_where_a_pod_may_go_is_read_from_selector_affinity_and_tolerations() -> 
         (NodeRequirement("zone", "In", ("a", "b")),),
         (NodeRequirement("metadata.name", "In", ("n",), field=True),),
     )
+    assert constraints.preferred == ((7, constraints.affinity[1]), (1, ()))
     assert constraints.tolerations == (
         Toleration("", "Exists"),
         Toleration("gpu", "Equal", "x", "NoSchedule"),

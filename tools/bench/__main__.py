@@ -9,7 +9,18 @@ import asyncio
 import sys
 from collections.abc import Callable, Coroutine
 
-from tools.bench import agent, engine, ratio_change, scheduler, suppression, table, watching, webhook
+from tools.bench import (
+    agent,
+    engine,
+    handler,
+    planner,
+    ratio_change,
+    scheduler,
+    suppression,
+    table,
+    watching,
+    webhook,
+)
 from tools.bench.table import Row
 
 NODE_COUNTS = (1_000, 5_000)
@@ -28,7 +39,9 @@ MEASUREMENTS: dict[str, Callable[[], Coroutine[None, None, list[Row]]]] = {
     "agent": agent.measure,
     "suppression": suppression.measure,
     "engine": lambda: engine.measure(SCHEDULED_NODE_COUNTS),
-    "scheduler": lambda: scheduler.measure(NODE_COUNTS),
+    "planner": lambda: planner.measure(SCHEDULED_NODE_COUNTS),
+    "handler": lambda: handler.measure(SCHEDULED_NODE_COUNTS),
+    "scheduler": lambda: scheduler.measure(SCHEDULED_NODE_COUNTS),
 }
 
 

@@ -46,9 +46,14 @@ async def measure(counts: tuple[int, ...]) -> list[Row]:
     return [row for count in counts for row in _measure(count)]
 
 
+def cpus_of(index: int) -> int:
+    """How many CPUs a node has."""
+    return _SIZES[index % len(_SIZES)]
+
+
 def node(index: int) -> NodeFacts:
     """One node; its CPU is amplified."""
-    cpus, ratio = _SIZES[index % len(_SIZES)], _RATIOS[index % len(_RATIOS)]
+    cpus, ratio = cpus_of(index), _RATIOS[index % len(_RATIOS)]
     return NodeFacts(
         name=f"node-{index:05d}",
         allocatable={"cpu": cpus * 10 * ratio, "memory": cpus * 4 * _GIBI, "pods": 110},

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Sequence
+from math import isqrt
 from typing import Any
 
 import msgspec
@@ -16,6 +19,9 @@ from corewise.policy.names import (
 
 MODEL = "Intel(R) Xeon(R) Platinum 8369B CPU @ 2.70GHz"
 _IMAGES = 30
+_WORKERS = 16
+"""The default of kube-scheduler's ``parallelism``."""
+
 _CONDITIONS = ("MemoryPressure", "DiskPressure", "PIDPressure", "Ready")
 _RAW = {"cpu": "64", "memory": "263842560Ki", "pods": "110", "ephemeral-storage": "309504832Ki"}
 _AMPLIFIED = _RAW | {"cpu": "96"}
@@ -147,3 +153,22 @@ def kubelet_review(index: int, now: str) -> bytes:
     }
     review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
     return msgspec.json.encode(review)
+
+
+def as_sent(names: Sequence[str], count: int, turn: int) -> list[str]:
+    """Names in the order in which kube-scheduler sends them, another one each turn.
+
+    It goes on where it stopped at the last pod, and 16 workers take up a stretch of nodes each at a time.
+    """
+    chance = random.Random(turn)  # noqa: S311 - an order of names is no secret
+    begin = chance.randrange(len(names))
+    rotated = [*names[begin:], *names[:begin]][:count]
+    stretch = isqrt(count) + 1
+    sent: list[str] = []
+    for first in range(0, count, _WORKERS * stretch):
+        last = min(count, first + _WORKERS * stretch)
+        workers = [iter(rotated[each : min(last, each + stretch)]) for each in range(first, last, stretch)]
+        turns = [worker for worker in workers for _ in range(stretch)]
+        chance.shuffle(turns)
+        sent += [name for name in (next(worker, None) for worker in turns) if name is not None]
+    return sent

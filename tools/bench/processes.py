@@ -33,6 +33,12 @@ def cpu_seconds(process: Process) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def cpu_nanoseconds(process: Process) -> int:
+    """The time that the threads of a process have run, as exactly as the scheduler of the kernel knows it."""
+    threads = Path(f"/proc/{process.pid}/task").iterdir()
+    return sum(int((each / "schedstat").read_text().split()[0]) for each in threads)
+
+
 def peak_rss_mib(process: Process) -> float:
     """The largest resident set the process has had, in MiB."""
     for line in Path(f"/proc/{process.pid}/status").read_text().splitlines():

@@ -1,17 +1,22 @@
 """The scheduler's program, asked as kube-scheduler and the API server ask it, each its own process.
 
-One call after the other over one TLS connection with the names of all nodes, as kube-scheduler sends them
-with percentageOfNodesToScore 100. And reviews of bindings, 200 at once over open connections, each of
-another pod; the last of them waits for all others. The generator shares the machine with the program, and its
-own time is part of the figures.
+A pod is one call of /filter and then one of /prioritize, about the nodes that filter has let through, over
+one TLS connection. Names come in another order each time, as kube-scheduler sends them; all 5,000 are sent
+with percentageOfNodesToScore 100, else it samples 500 of as many. And reviews of bindings, 200 at once over
+open connections, each of another pod; the last of them waits for all others. The caller shares the machine
+with the program, and its own time is part of a round trip; the CPU time of the program is not stretched by
+that.
 """
 
 from __future__ import annotations
 
 import asyncio
+import http.client
 import ssl
 import tempfile
 import time
+from asyncio.subprocess import Process
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +34,13 @@ from tools.bench.table import Row, quantile
 
 _CALLS = 500
 _WARM_UP = 20
+_NAMES = (500, 5_000)
 _BINDINGS = 200
 _ROUNDS = 3
 """Of the gate; the last one counts."""
 _INSTALLED_WITHIN = 30.0
+_PATIENCE = 60.0
+_JSON = {"Content-Type": "application/json"}
 _PLAIN_PODS = PODS.typed(dict[str, Any])
 
 
@@ -52,36 +60,80 @@ async def _measure(count: int) -> list[Row]:
             pods = [await _pod(client, f"pod-{index}") for index in range(_BINDINGS)]
             async with processes.scheduler(folder, kubeconfig) as (process, url):
                 trust = await _trust(client)
-                connector = aiohttp.TCPConnector(ssl=trust, limit=_BINDINGS)
-                async with aiohttp.ClientSession(connector=connector) as session:
-                    rows = await _asked(session, url, pods, count)
+                rows = []
+                for asked in sorted({min(each, count) for each in _NAMES}):
+                    rows += await asyncio.to_thread(_extender, (url, trust), process, pods[0], (asked, count))
+                rows.append(await _gate(url, trust, pods, count))
                 memory = processes.peak_rss_mib(process)
     return [*rows, Row("peak memory of the scheduler", f"{count} nodes", f"{memory:.0f} MiB")]
 
 
-async def _asked(
-    session: aiohttp.ClientSession, url: str, pods: list[dict[str, Any]], count: int
+def _extender(
+    address: tuple[str, ssl.SSLContext], process: Process, pod: dict[str, Any], sizes: tuple[int, int]
 ) -> list[Row]:
+    asked, count = sizes
+    connection = _connection(*address)
     names = [fleet.node_name(index) for index in range(count)]
-    arguments = msgspec.json.encode({"Pod": pods[0], "Nodes": None, "NodeNames": names})
-    rows = []
-    for verb in (FILTER, PRIORITIZE):
-        times = [await _post(session, f"{url}/{verb}", arguments) for _ in range(_WARM_UP + _CALLS)]
-        rows.append(_row(f"/{verb} round trip p50, p99", f"{count} node names", times[_WARM_UP:]))
-    reviews = [_review(pod, names[index % 10]) for index, pod in enumerate(pods)]
-    for _ in range(_ROUNDS):
-        times = await asyncio.gather(*(_post(session, url + GATE_PATH, review) for review in reviews))
-    return [*rows, _row("binding gate p50, p99", f"{_BINDINGS} at once, {count} nodes", times)]
+    filtering, prioritizing = _Calls(FILTER), _Calls(PRIORITIZE)
+    for turn in range(_WARM_UP + _CALLS):
+        if turn == _WARM_UP:
+            filtering, prioritizing = _Calls(FILTER), _Calls(PRIORITIZE)
+        sent = fleet.as_sent(names, asked, turn)
+        answer = filtering.call(connection, process, {"Pod": pod, "Nodes": None, "NodeNames": sent})
+        left = msgspec.json.decode(answer)["NodeNames"]
+        prioritizing.call(connection, process, {"Pod": pod, "Nodes": None, "NodeNames": left})
+    connection.close()
+    return [each.row(f"{asked} names, {count} nodes") for each in (filtering, prioritizing)]
 
 
-def _row(what: str, size: str, times: list[float]) -> Row:
-    p50, p99 = (f"{quantile(times, share) * 1000:.2f} ms" for share in (0.5, 0.99))
-    return Row(what, size, f"{p50}, {p99}")
+def _connection(url: str, trust: ssl.SSLContext) -> http.client.HTTPSConnection:
+    return http.client.HTTPSConnection(url.partition("://")[2], context=trust, timeout=_PATIENCE)
+
+
+@dataclass(slots=True)
+class _Calls:
+    """What calls of one verb took: seconds by the clock, and of the scheduler's CPU nanoseconds."""
+
+    verb: str
+    seconds: list[float] = field(default_factory=list)
+    cpu: int = 0
+
+    def call(
+        self, connection: http.client.HTTPSConnection, process: Process, arguments: dict[str, Any]
+    ) -> bytes:
+        body, before = msgspec.json.encode(arguments), processes.cpu_nanoseconds(process)
+        start = time.perf_counter()
+        connection.request("POST", f"/{self.verb}", body, _JSON)
+        answer = connection.getresponse()
+        text = answer.read()
+        self.seconds.append(time.perf_counter() - start)
+        if answer.status != 200:
+            raise SystemExit(f"/{self.verb} answered {answer.status}: {text[:300]!r}")
+        self.cpu += processes.cpu_nanoseconds(process) - before
+        return text
+
+    def row(self, size: str) -> Row:
+        cpu = self.cpu / len(self.seconds) / 1e6
+        what = f"/{self.verb} round trip p50, p99; CPU of the scheduler"
+        return Row(what, size, f"{_quantiles(self.seconds)}; {cpu:.2f} ms")
+
+
+async def _gate(url: str, trust: ssl.SSLContext, pods: list[dict[str, Any]], count: int) -> Row:
+    connector = aiohttp.TCPConnector(ssl=trust, limit=_BINDINGS)
+    async with aiohttp.ClientSession(connector=connector) as session:
+        reviews = [_review(pod, fleet.node_name(index % 10)) for index, pod in enumerate(pods)]
+        for _ in range(_ROUNDS):
+            times = await asyncio.gather(*(_post(session, url + GATE_PATH, review) for review in reviews))
+    return Row("binding gate p50, p99", f"{_BINDINGS} at once, {count} nodes", _quantiles(times))
+
+
+def _quantiles(seconds: list[float]) -> str:
+    return ", ".join(f"{quantile(seconds, share) * 1000:.2f} ms" for share in (0.5, 0.99))
 
 
 async def _post(session: aiohttp.ClientSession, url: str, body: bytes) -> float:
     start = time.perf_counter()
-    async with session.post(url, data=body, headers={"Content-Type": "application/json"}) as answer:
+    async with session.post(url, data=body, headers=_JSON) as answer:
         text = await answer.read()
         if answer.status != 200 or b'"allowed":false' in text:
             raise SystemExit(f"{url} answered {answer.status}: {text[:300]!r}")

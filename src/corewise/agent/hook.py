@@ -4,9 +4,11 @@ In both requests the quota is kubelet's own: of the container that is being crea
 asked for. It is divided once, here, and never what the runtime has set before. Without a quota in the request
 nothing is answered: it is not to be changed.
 
-A pod's own cgroup is left to the reconciler, which is woken. No container meets a parent smaller than
-itself: kubelet makes the pod's cgroup undivided, and the reconciler narrows it, on v1 never below
-a container's undivided quota (:mod:`corewise.agent.quotas`).
+The quota of a pod's own cgroup is left to the reconciler, which is woken. No container meets a parent
+smaller than itself: kubelet makes the pod's cgroup undivided, and the reconciler narrows it, on v1 never
+below a container's undivided quota (:mod:`corewise.agent.quotas`). Its CPUs are set at once, before any
+container is made in it: so no container runs a moment on CPUs that others own, and none is told CPUs of its
+own by the runtime, which would remember them when they have changed.
 
 At each new connection the runtime tells what runs already. The reconciler has those in hand; the runtime is
 told their quotas too, so that what it writes back one day with another resource is the divided one.
@@ -17,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 
 from corewise.agent.local_node import LocalNode
-from corewise.agent.objects import QuotaPod
+from corewise.agent.objects import PodMeta, QuotaPod
 from corewise.normalization import divided_quota
 from corewise.nri.messages import Adjustment, Container, ContainerUpdate, CPUResources, Event, PodSandbox
 from corewise.policy.metrics import NRI_DIVIDED
@@ -59,7 +61,8 @@ class RuntimeHook:
         ]
 
     async def on_run_pod_sandbox(self, pod: PodSandbox) -> None:
-        """Have the reconciler look at the pod's cgroup."""
+        """Bring the pod to the CPUs that it owns or shares, and have the reconciler look at its cgroup."""
+        self._local.receive(_as_told(pod), self._pods())
         self._wake()
 
     async def on_create(self, pod: PodSandbox, container: Container) -> Adjustment | None:
@@ -86,3 +89,16 @@ class RuntimeHook:
             return None
         self._metrics.count(NRI_DIVIDED, event.name)
         return Adjustment(quota)
+
+
+def _as_told(pod: PodSandbox) -> QuotaPod:
+    """Return a pod as far as the runtime knows it."""
+    return QuotaPod(
+        PodMeta(
+            name=pod.name,
+            namespace=pod.namespace,
+            uid=pod.uid,
+            labels=pod.labels,
+            annotations=pod.annotations,
+        )
+    )

@@ -11,16 +11,20 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
+import msgspec
+
 from corewise.actions import WriteQuota
 from corewise.agent.complaints import Complaints
 from corewise.agent.cpu_manager import CPUManager, CPUManagerFile
 from corewise.agent.enforcement import Cycle, QuotaKeeper
 from corewise.agent.node_cgroups import NodeCgroups
-from corewise.agent.objects import QuotaPod
+from corewise.agent.objects import QuotaPod, QuotaPodStatus
 from corewise.agent.pinning.keeper import PinKeeper
 from corewise.agent.quotas import Standing, container_cgroups, standing_of
 from corewise.agent.ratio import NOT_NORMALIZED, read_ratio
 from corewise.amplification import read_ratios
+from corewise.kernel.cgroups.pods import QOSClass
+from corewise.kernel.errors import UnsafeName
 from corewise.policy.names import AMPLIFICATION_RATIO
 from corewise.quantities import ONE, Ratio
 from corewise.service.logs import fields
@@ -115,6 +119,26 @@ class LocalNode:
             )
         self._pin(pods, manager, cycle)
         return cycle
+
+    def receive(self, newcomer: QuotaPod, pods: Iterable[QuotaPod]) -> None:
+        """Bring a pod that the runtime has begun to its CPUs; the API may not have told of it yet."""
+        if not self.is_seen:
+            return
+        known = {pod.uid: pod for pod in pods}
+        if newcomer.uid not in known:
+            status = QuotaPodStatus(qos_class=self._class_of(newcomer.uid))
+            known[newcomer.uid] = msgspec.structs.replace(newcomer, status=status)
+        self._pin(known.values(), self.cpu_manager(), Cycle())
+
+    def _class_of(self, uid: str) -> str:
+        """Return the QoS class under which kubelet has made a pod's cgroup; "" if it has not."""
+        found = self.cgroups.found
+        if found is None:
+            return ""
+        try:
+            return next((qos for qos in QOSClass if found.files.exists(found.names.pod(uid, qos))), "")
+        except UnsafeName:
+            return ""
 
     def _pin(self, pods: Collection[QuotaPod], manager: CPUManager, cycle: Cycle) -> None:
         """Bring pods to the CPUs that they own or share; what was done is added to the cycle."""

@@ -137,6 +137,7 @@ class Agent:
         self.hook = RuntimeHook(self.local, lambda: self.watched.pods, self.metrics, self._pods_changed)
         self._quotas_due, self._topology_due = asyncio.Event(), asyncio.Event()
         self._printed: TopologyChange | None = None
+        self._owners = NOBODY
         self.cycles = 0
         self.health = self._health()
 
@@ -169,10 +170,6 @@ class Agent:
         yield from self.watched.problems()
         if not self.cycles:
             yield "no cycle has been completed yet"
-
-    def stuck(self) -> Iterable[str]:
-        """Say which loops are stuck."""
-        return (f"loop {name} has been silent for {age:.0f} s" for name, age in self.pulses.stuck().items())
 
     def metrics_text(self) -> bytes:
         """Return all metrics as they are now."""
@@ -242,10 +239,10 @@ class Agent:
         """Run a cycle, unless the ratio in force is not known yet."""
         if not self.local.is_seen:
             return None
-        told = self.local.pins.report or NOBODY
         with self._timed("quotas"):
             cycle = self.local.cycle(self.watched.pods)
-        if self.local.pins.report != told:
+        if self.local.pins.report != self._owners:
+            self._owners = self.local.pins.report
             self._topology_due.set()
         self.offline.keeper.heed(cycle)
         self.cycles += 1
@@ -286,7 +283,10 @@ class Agent:
         if self.options.metrics_listen is None:
             return None
         return HealthServer(
-            self.options.metrics_listen, alive=self.stuck, ready=self.problems, metrics=self.metrics_text
+            self.options.metrics_listen,
+            alive=self.pulses.problems,
+            ready=self.problems,
+            metrics=self.metrics_text,
         )
 
     def _node_changed(self, node: AgentNode) -> None:

@@ -20,8 +20,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 
-import msgspec
-
 from corewise.actions import QuotaOwner, WriteQuota
 from corewise.agent.cpu_manager import CPUManager
 from corewise.agent.objects import QuotaContainer, QuotaPod, QuotaPodSpec
@@ -30,8 +28,8 @@ from corewise.kernel.errors import UnsafeName
 from corewise.normalization import ContainerLimit, PodLimits, container_quota, pod_quota
 from corewise.policy.names import QOS_CLASS, RESOURCE_STATUS
 from corewise.policy.reasons import Reason
+from corewise.policy.resource_status import ResourceStatus, parse_resource_status
 from corewise.quantities import ONE, AmplifiedMilli, Microseconds, Quantity, QuantityError, Ratio
-from corewise.topology import CPUSet, CPUSetError
 
 NOT_CPU_SHARE = frozenset({"LSE", "LSR", "SYSTEM", "BE"})
 _ANY_PERIOD = Microseconds(100_000)
@@ -47,13 +45,6 @@ class Standing(Enum):
     """Its quotas stay as they are."""
 
 
-class _ResourceStatus(msgspec.Struct):
-    cpuset: str = ""
-
-
-_RESOURCE_STATUS = msgspec.json.Decoder(_ResourceStatus)
-
-
 def standing_of(
     labels: Mapping[str, str], annotations: Mapping[str, str], uid: str, qos: str, manager: CPUManager
 ) -> Standing:
@@ -62,14 +53,10 @@ def standing_of(
         return Standing.EXEMPT
     if not manager.is_known and qos not in {QOSClass.BURSTABLE, QOSClass.BEST_EFFORT}:
         return Standing.UNCERTAIN
-    text = annotations.get(RESOURCE_STATUS)
-    if text is None:
-        return Standing.SHARE
-    try:
-        owned = CPUSet.parse(_RESOURCE_STATUS.decode(text).cpuset)
-    except (msgspec.DecodeError, RecursionError, CPUSetError):
+    status = parse_resource_status(annotations.get(RESOURCE_STATUS))
+    if not isinstance(status, ResourceStatus):
         return Standing.UNCERTAIN
-    return Standing.EXEMPT if owned else Standing.SHARE
+    return Standing.EXEMPT if status.cpus else Standing.SHARE
 
 
 def spec_in_force(pod: QuotaPod, before: QuotaPodSpec | None) -> QuotaPodSpec | None:

@@ -12,10 +12,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-import msgspec
-
-from corewise.quantities import AmplifiedMilli, Bytes, Quantity, QuantityError, Ratio, amplify
-from corewise.topology import CPUSet, CPUSetError, Topology
+from corewise.policy.resource_status import ResourceStatus, parse_resource_status
+from corewise.quantities import AmplifiedMilli, Bytes, Quantity, Ratio, amplify
+from corewise.topology import Topology
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,16 +33,6 @@ _NO_MEMORY = Bytes(0)
 NO_DEMAND = ZoneDemand(_NO_CPU, _NO_MEMORY)
 
 
-class _NumaShare(msgspec.Struct):
-    node: int
-    resources: dict[str, str | int] = {}
-
-
-class _ResourceStatus(msgspec.Struct, rename={"numa_shares": "numaNodeResources"}):
-    cpuset: str = ""
-    numa_shares: list[_NumaShare] = []
-
-
 def zone_demand(statuses: Iterable[str], topology: Topology, ratio: Ratio) -> Mapping[int, ZoneDemand]:
     """Return what is taken of each NUMA node.
 
@@ -57,25 +46,21 @@ def zone_demand(statuses: Iterable[str], topology: Topology, ratio: Ratio) -> Ma
 
 
 def _placed(text: str, topology: Topology, ratio: Ratio) -> Mapping[int, ZoneDemand]:
-    try:
-        status = msgspec.json.decode(text, type=_ResourceStatus)
-        owned = CPUSet.parse(status.cpuset)
-        shares = {share.node: _share(share.resources) for share in status.numa_shares}
-    except (msgspec.MsgspecError, RecursionError, CPUSetError, QuantityError):
+    status = parse_resource_status(text)
+    if not isinstance(status, ResourceStatus):
         return {}
-    if not owned:
+    shares = {node: _share(amounts) for node, amounts in status.zones.items()}
+    if not status.cpus:
         return shares
     placed = {node: ZoneDemand(_NO_CPU, share.memory) for node, share in shares.items()}
     for node, cpus in topology.numa_nodes.items():
-        taken = amplify(len(cpus & owned) * 1000, ratio)
+        taken = amplify(len(cpus & status.cpus) * 1000, ratio)
         placed[node] = placed.get(node, NO_DEMAND) + ZoneDemand(AmplifiedMilli(taken), _NO_MEMORY)
     return placed
 
 
-def _share(resources: Mapping[str, str | int]) -> ZoneDemand:
-    amounts = {name: Quantity.parse(str(resources[name])) for name in ("cpu", "memory") if name in resources}
+def _share(amounts: Mapping[str, Quantity]) -> ZoneDemand:
     nothing = Quantity(0)
     return ZoneDemand(
-        AmplifiedMilli(max(0, amounts.get("cpu", nothing).milli)),
-        Bytes(max(0, amounts.get("memory", nothing).units)),
+        AmplifiedMilli(amounts.get("cpu", nothing).milli), Bytes(amounts.get("memory", nothing).units)
     )

@@ -22,8 +22,9 @@ def explanation(heading: str, lines: Iterable[Line]) -> str:
 
 
 def _laid_out(lines: Iterable[Line]) -> Iterable[str]:
-    label = ""
+    lines, label = list(lines), ""
+    width = max([_LABEL_WIDTH, *(len(line.label) + 1 for line in lines)])
     for line in lines:
         shown = "" if line.label == label else line.label
         label = line.label
-        yield f"  {shown:{_LABEL_WIDTH}}{line.text}".rstrip()
+        yield f"  {shown:{width}}{line.text}".rstrip()

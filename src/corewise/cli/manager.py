@@ -2,51 +2,32 @@
 
 from __future__ import annotations
 
-import asyncio
-import gc
-import signal
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import click
 
 from corewise.cli.cluster import cluster_options, find_cluster, run
 from corewise.cli.errors import ExitCode, Failure
+from corewise.cli.serving import ADDRESS, SERVICE, check_webhooks, read
 from corewise.kube.config import ClusterConfig
 from corewise.manager.options import KUBELET_USER, LARGEST_AMPLIFICATION, ManagerOptions
 from corewise.manager.program import Manager, run_manager
-from corewise.quantities import ONE, Ratio, RatioError
+from corewise.quantities import ONE, Ratio
+from corewise.service.ending import until_told
 from corewise.service.logs import LogFormat, configure
-from corewise.service.options import Address, AddressError, OptionsError
-from corewise.service.webhooks.options import ServiceAddress
+from corewise.service.options import OptionsError
 
-_DRAIN = 5.0
-"""Seconds; kube-proxy and kube-apiserver follow a change of endpoints within one or two."""
-
-
-def _read(parse: Callable[[str], Any]) -> Callable[[click.Context, click.Parameter, str | None], Any]:
-    """Return a callback that reads an option with one of the manager's own parsers."""
-
-    def convert(context: click.Context, parameter: click.Parameter, value: str | None) -> Any:
-        try:
-            return None if value is None else parse(value)
-        except (AddressError, RatioError) as error:
-            raise click.BadParameter(str(error), context, parameter) from error
-
-    return convert
-
-
-_ADDRESS: dict[str, Any] = {"metavar": "HOST:PORT", "callback": _read(Address.parse)}
-_SERVICE: dict[str, Any] = {"metavar": "NAMESPACE/NAME[:PORT]", "callback": _read(ServiceAddress.parse)}
-_RATIO: dict[str, Any] = {"metavar": "RATIO", "callback": _read(Ratio.parse)}
+_RATIO: dict[str, Any] = {"metavar": "RATIO", "callback": read(Ratio.parse)}
 
 
 @click.command()
 @cluster_options
-@click.option("--webhook-listen", help="Serve the webhooks here (HTTPS).", **_ADDRESS)
+@click.option("--webhook-listen", help="Serve the webhooks here (HTTPS).", **ADDRESS)
 @click.option("--webhook-url", default="", help="Base URL by which the API server reaches the webhooks.")
-@click.option("--webhook-service", **_SERVICE, help="Service by which it reaches them, within the cluster.")
+@click.option("--webhook-service", **SERVICE, help="Service by which it reaches them, within the cluster.")
 @click.option(
     "--manage-webhooks",
     is_flag=True,
@@ -54,7 +35,7 @@ _RATIO: dict[str, Any] = {"metavar": "RATIO", "callback": _read(Ratio.parse)}
 )
 @click.option("--tls-cert", default="", help="Serving certificate (PEM), reloaded when the file changes.")
 @click.option("--tls-key", default="", help="Its private key (PEM).")
-@click.option("--metrics-listen", help="Serve /livez, /readyz and /metrics here (HTTP).", **_ADDRESS)
+@click.option("--metrics-listen", help="Serve /livez, /readyz and /metrics here (HTTP).", **ADDRESS)
 @click.option("--leader-elect/--no-leader-elect", default=True, show_default=True)
 @click.option("--dry-run", is_flag=True, help="Write nothing; print on stdout what would be done.")
 @click.option(
@@ -100,20 +81,16 @@ def command(
     configure(LogFormat(log_format), verbose=verbose)
     cluster = find_cluster(kubeconfig, context)
     try:
-        run(_until_told(manager_options, cluster))
+        behind_service = manager_options.webhook_service is not None
+        run(until_told(partial(_run, manager_options, cluster), behind_service=behind_service))
     except OptionsError as error:
         raise Failure(str(error), exit_code=ExitCode.USAGE) from error
 
 
 def _checked(options: dict[str, Any]) -> dict[str, Any]:
-    if bool(options["tls_cert"]) != bool(options["tls_key"]):
-        raise click.UsageError("--tls-cert and --tls-key go together")
+    check_webhooks(options)
     if options["manage_webhooks"] and not options["webhook_listen"]:
         raise click.UsageError("--manage-webhooks needs --webhook-listen: nobody would answer the webhooks")
-    if options["webhook_url"] and not options["webhook_url"].startswith("https://"):
-        raise click.BadParameter(
-            "must begin with https://: the API server calls no other", param_hint="--webhook-url"
-        )
     if not all(options["kubelet_users"]):
         raise click.BadParameter("must not be empty", param_hint="--kubelet-user")
     if options["largest_amplification"] < ONE:
@@ -121,41 +98,13 @@ def _checked(options: dict[str, Any]) -> dict[str, Any]:
     return options
 
 
-async def _until_told(options: ManagerOptions, cluster: ClusterConfig) -> None:
-    """Run the manager until a signal ends it in order.
-
-    Behind a Service, SIGTERM lets it answer a little longer: until every node of the cluster has heard that
-    this replica is not ready any more, reviews are still sent to it.
-    """
-    loop = asyncio.get_running_loop()
-    running: list[Manager] = []
-    task = loop.create_task(
-        run_manager(options, cluster, write=_print, started=running.append, synced=_spare_the_caches)
-    )
-
-    def stop() -> None:
-        for manager in running:
-            manager.stopping = True
-        task.cancel()
-
-    def drain() -> None:
-        for manager in running:
-            manager.stopping = True
-        loop.call_later(_DRAIN if options.webhook_service else 0, stop)
-
-    loop.add_signal_handler(signal.SIGINT, stop)
-    loop.add_signal_handler(signal.SIGTERM, drain)
-    try:
-        await task
-    except asyncio.CancelledError:
-        if not (running and running[0].stopping):
-            raise
-
-
-def _spare_the_caches() -> None:
-    """Take what the caches hold out of the collector's way: it stays, and each walk stalls the webhooks."""
-    gc.collect()
-    gc.freeze()
+async def _run(
+    options: ManagerOptions,
+    cluster: ClusterConfig,
+    started: Callable[[Manager], None],
+    synced: Callable[[], None],
+) -> None:
+    await run_manager(options, cluster, write=_print, started=started, synced=synced)
 
 
 def _print(line: str) -> None:

@@ -22,6 +22,7 @@ from corewise.manager.configuration import ClusterConfiguration
 from corewise.scheduler.engine.scoring import Allocation
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
+_NONE = "none"
 _SCORES = {each.value: each for each in Allocation}
 
 
@@ -45,7 +46,11 @@ class _Side:
     metavar="FILE",
     help="Configuration to plan with: a ConfigMap, as in config check.  [default: the dump's own or none]",
 )
-@click.option("--against", metavar="FILE", help="A second configuration, to compare the first with.")
+@click.option(
+    "--against",
+    metavar="FILE|none",
+    help="A second configuration, to compare the first with; none: as if there was none.",
+)
 @click.option(
     "--score",
     type=click.Choice(list(_SCORES)),
@@ -95,6 +100,8 @@ def _input(dump: Path | None, openb: tuple[Path, Path] | None) -> PlanInput:
 
 
 def _side(given: PlanInput, file: str | None) -> _Side:
+    if file == _NONE:
+        return _Side("no configuration", NOTHING_CONFIGURED)
     if file is not None:
         return _Side(file, read_policy(file))
     if given.config:

@@ -29,6 +29,9 @@ def lines_about(listed: ListedPod, node: str) -> Iterator[Line]:
     yield Line("requests", _requests(listed))
     for finding in listed.findings:
         yield Line("problem", finding)
+    if listed.facts.problem is not None:
+        yield Line("nodes", "none suits it as it is, whatever they have left")
+        return
     if listed.placement is not None:
         yield Line("if not bound", "the nodes would be as follows, without what the pod takes itself")
     yield Line("nodes", _sum(listed))
@@ -50,6 +53,8 @@ def record_of(listed: ListedPod, node: str) -> dict[str, Any]:
 
 def _requests(listed: ListedPod) -> str:
     facts = listed.facts
+    if facts.problem is not None:
+        return f"{cpus(facts.cpu)} CPUs"
     if facts.owned_by_class:
         how = f"{facts.binding.policy}, {'required' if facts.binding.required else 'preferred'}"
         return f"{cpus(facts.cpu)} CPUs of its own ({how})"

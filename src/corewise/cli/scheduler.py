@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-import gc
-import signal
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +11,7 @@ import click
 
 from corewise.cli.cluster import cluster_options, find_cluster, run
 from corewise.cli.errors import ExitCode, Failure
+from corewise.cli.serving import ADDRESS, SERVICE, check_webhooks
 from corewise.kube.config import ClusterConfig
 from corewise.scheduler.configuration import (
     DEFAULTS,
@@ -23,35 +22,16 @@ from corewise.scheduler.configuration import (
 from corewise.scheduler.options import SchedulerOptions
 from corewise.scheduler.program import Scheduler, run_scheduler
 from corewise.scheduler.stanza import SERVICE_URL, scheduler_configuration
+from corewise.service.ending import until_told
 from corewise.service.logs import LogFormat, configure
-from corewise.service.options import Address, AddressError, OptionsError
-from corewise.service.webhooks.options import ServiceAddress
-
-_DRAIN = 5.0
-"""Seconds; kube-proxy and kube-apiserver follow a change of endpoints within one or two."""
-
-
-def _read(parse: Callable[[str], Any]) -> Callable[[click.Context, click.Parameter, str | None], Any]:
-    """Return a callback that reads an option with one of the scheduler's own parsers."""
-
-    def convert(context: click.Context, parameter: click.Parameter, value: str | None) -> Any:
-        try:
-            return None if value is None else parse(value)
-        except AddressError as error:
-            raise click.BadParameter(str(error), context, parameter) from error
-
-    return convert
-
-
-_ADDRESS: dict[str, Any] = {"metavar": "HOST:PORT", "callback": _read(Address.parse)}
-_SERVICE: dict[str, Any] = {"metavar": "NAMESPACE/NAME[:PORT]", "callback": _read(ServiceAddress.parse)}
+from corewise.service.options import OptionsError
 
 
 @click.group(invoke_without_command=True)
 @cluster_options
-@click.option("--listen", help="Serve extender and binding gate here (HTTPS).", **_ADDRESS)
+@click.option("--listen", help="Serve extender and binding gate here (HTTPS).", **ADDRESS)
 @click.option("--webhook-url", default="", help="Base URL by which the API server reaches the gate.")
-@click.option("--webhook-service", **_SERVICE, help="Service by which it reaches it, within the cluster.")
+@click.option("--webhook-service", **SERVICE, help="Service by which it reaches it, within the cluster.")
 @click.option(
     "--manage-webhooks",
     is_flag=True,
@@ -59,7 +39,7 @@ _SERVICE: dict[str, Any] = {"metavar": "NAMESPACE/NAME[:PORT]", "callback": _rea
 )
 @click.option("--tls-cert", default="", help="Serving certificate (PEM), reloaded when the file changes.")
 @click.option("--tls-key", default="", help="Its private key (PEM).")
-@click.option("--metrics-listen", help="Serve /livez, /readyz and /metrics here (HTTP).", **_ADDRESS)
+@click.option("--metrics-listen", help="Serve /livez, /readyz and /metrics here (HTTP).", **ADDRESS)
 @click.option("--leader-elect/--no-leader-elect", default=True, show_default=True)
 @click.option("--config", "config_file", metavar="FILE", help="Scoring, and how many decisions to remember.")
 @click.option(
@@ -81,11 +61,12 @@ def command(called: click.Context, /, **options: Any) -> None:
     "--url", default=SERVICE_URL, show_default=True, help="Where kube-scheduler reaches the extender."
 )
 @click.option("--ca-file", default="", help="File, on kube-scheduler's host, of the authority to trust.")
-def config_command(url: str, ca_file: str) -> None:
+@click.option("--server-name", default="", help="Whom the certificate is for, if --url has an address.")
+def config_command(url: str, ca_file: str, server_name: str) -> None:
     """Print the KubeSchedulerConfiguration by which kube-scheduler asks the extender."""
     if not url.startswith(("https://", "http://")):
         raise click.BadParameter("must begin with https:// or http://", param_hint="--url")
-    click.echo(scheduler_configuration(url, ca_file), nl=False)
+    click.echo(scheduler_configuration(url, ca_file, server_name), nl=False)
 
 
 def _serve(
@@ -103,7 +84,7 @@ def _serve(
     configure(LogFormat(log_format), verbose=verbose)
     cluster = find_cluster(kubeconfig, context)
     try:
-        run(_until_told(checked, cluster))
+        run(until_told(partial(_run, checked, cluster), behind_service=checked.webhook_service is not None))
     except OptionsError as error:
         raise Failure(str(error), exit_code=ExitCode.USAGE) from error
 
@@ -111,12 +92,7 @@ def _serve(
 def _checked(options: dict[str, Any]) -> dict[str, Any]:
     if options["listen"] is None:
         raise click.UsageError("--listen is missing: where extender and binding gate are served")
-    if bool(options["tls_cert"]) != bool(options["tls_key"]):
-        raise click.UsageError("--tls-cert and --tls-key go together")
-    if options["webhook_url"] and not options["webhook_url"].startswith("https://"):
-        raise click.BadParameter(
-            "must begin with https://: the API server calls no other", param_hint="--webhook-url"
-        )
+    check_webhooks(options)
     return options
 
 
@@ -132,32 +108,10 @@ def _configuration(file: str | None) -> SchedulerConfiguration:
         raise Failure(f"{file}: {error}", exit_code=ExitCode.BAD_INPUT) from error
 
 
-async def _until_told(options: SchedulerOptions, cluster: ClusterConfig) -> None:
-    """Run the scheduler until a signal ends it in order; behind a Service, calls still come for a while."""
-    loop = asyncio.get_running_loop()
-    running: list[Scheduler] = []
-    task = loop.create_task(run_scheduler(options, cluster, started=running.append, synced=_spare_the_caches))
-
-    def stop() -> None:
-        for scheduler in running:
-            scheduler.stopping = True
-        task.cancel()
-
-    def drain() -> None:
-        for scheduler in running:
-            scheduler.stopping = True
-        loop.call_later(_DRAIN if options.webhook_service else 0, stop)
-
-    loop.add_signal_handler(signal.SIGINT, stop)
-    loop.add_signal_handler(signal.SIGTERM, drain)
-    try:
-        await task
-    except asyncio.CancelledError:
-        if not (running and running[0].stopping):
-            raise
-
-
-def _spare_the_caches() -> None:
-    """Take what the caches hold out of the collector's way: it stays, and each walk stalls the gate."""
-    gc.collect()
-    gc.freeze()
+async def _run(
+    options: SchedulerOptions,
+    cluster: ClusterConfig,
+    started: Callable[[Scheduler], None],
+    synced: Callable[[], None],
+) -> None:
+    await run_scheduler(options, cluster, started=started, synced=synced)

@@ -21,8 +21,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
-
 from corewise.kernel.cgroups.pods import QOSClass
 from corewise.local.fair_share import Cgroup, Tree
 from corewise.local.load import Load
@@ -41,12 +39,8 @@ from corewise.local.pod_cgroups import (
 from corewise.local.pods import batch_milli, load_of, memory_of, phase_of
 from corewise.manager.objects import DemandingContainer, DemandingPod
 from corewise.policy.names import BATCH_MEMORY, RESOURCE_STATUS
+from corewise.policy.resource_status import stated_cpus
 from corewise.suppression.batch_limits import weight
-from corewise.topology import CPUSet, CPUSetError
-
-
-class _ResourceStatus(msgspec.Struct):
-    cpuset: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,13 +136,7 @@ def read_tree(root: Path, pods: Sequence[RunningPod], cpus: int) -> NodeTree:
 
 def cpus_owned(pod: DemandingPod) -> frozenset[int]:
     """Return the CPUs that the binding gate has given to a pod alone."""
-    text = pod.metadata.annotations.get(RESOURCE_STATUS)
-    try:
-        return (
-            CPUSet.parse(msgspec.json.decode(text, type=_ResourceStatus).cpuset).cpus if text else frozenset()
-        )
-    except (msgspec.DecodeError, RecursionError, CPUSetError):
-        return frozenset()
+    return stated_cpus(pod.metadata.annotations.get(RESOURCE_STATUS)).cpus
 
 
 def _slice(root: Path, path: str, default: int, children: Sequence[Cgroup]) -> Cgroup:

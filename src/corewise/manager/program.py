@@ -35,8 +35,7 @@ from corewise.policy import metrics
 from corewise.prometheus.exposition import Exposition
 from corewise.service.health import HealthServer
 from corewise.service.logs import fields
-from corewise.service.options import OptionsError
-from corewise.service.supervision import Pulses, Supervisor
+from corewise.service.supervision import Pulses, Supervisor, run_together
 from corewise.service.webhooks.authority import Lifetimes
 from corewise.service.webhooks.service import WebhookService
 
@@ -121,16 +120,8 @@ class Manager:
             OptionsError: if an address cannot be listened on.
         """
         self._say_what_begins()
-        try:
-            async with asyncio.TaskGroup() as group:
-                for name, loop in self._loops():
-                    group.create_task(self._supervisor.run(name, loop), name=name)
-                group.create_task(self._lead_or_follow(), name="leadership")
-        except ExceptionGroup as errors:
-            wrong = errors.subgroup(OptionsError)
-            if wrong is None:
-                raise
-            raise OptionsError(str(wrong.exceptions[0])) from errors
+        tasks = [(name, self._supervisor.run(name, loop)) for name, loop in self._loops()]
+        await run_together([*tasks, ("leadership", self._lead_or_follow())])
 
     def _say_what_begins(self) -> None:
         options = self.options
@@ -148,10 +139,6 @@ class Manager:
         yield from (f"{name} have not been listed yet" for name in self.snapshot.unsynced)
         if self.webhooks:
             yield from self.webhooks.problems()
-
-    def stuck(self) -> Iterable[str]:
-        """Say which loops are stuck."""
-        return (f"loop {name} has been silent for {age:.0f} s" for name, age in self.pulses.stuck().items())
 
     def metrics_text(self) -> bytes:
         """Return all metrics as they are now."""
@@ -240,7 +227,10 @@ class Manager:
         if self.options.metrics_listen is None:
             return None
         return HealthServer(
-            self.options.metrics_listen, alive=self.stuck, ready=self.problems, metrics=self.metrics_text
+            self.options.metrics_listen,
+            alive=self.pulses.problems,
+            ready=self.problems,
+            metrics=self.metrics_text,
         )
 
     def _pods_changed(self, node: str) -> None:

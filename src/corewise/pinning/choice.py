@@ -104,8 +104,9 @@ def _avoided(ledger: Ledger, exclusive: Exclusivity) -> CPUSet:
 def _cores(ledger: Ledger, pool: CPUSet) -> list[_Core]:
     """Return the cores of a pool in the order of their lowest CPUs."""
     members: dict[int, list[Thread]] = {}
-    for thread in sorted(ledger.topology.threads, key=lambda each: each.cpu):
-        if thread.cpu in pool:
+    cpus = pool.cpus
+    for thread in ledger.topology.in_order:
+        if thread.cpu in cpus:
             members.setdefault(thread.core, []).append(thread)
     return [
         _Core(tuple(threads), len(threads) == len(ledger.topology.cores[core]))

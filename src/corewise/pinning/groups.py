@@ -92,6 +92,8 @@ def _nearest(pieces: tuple[Piece, ...], count: int, level: Level) -> tuple[Piece
 
 def _exactly(pieces: tuple[Piece, ...], count: int) -> tuple[Piece, ...] | None:
     """Choose how many pieces of each size, larger sizes first, so that the sizes sum up to ``count``."""
+    if sum(map(len, pieces)) < count:
+        return None
     of_size: dict[int, list[Piece]] = {}
     for piece in pieces:
         of_size.setdefault(len(piece), []).append(piece)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import gcd
 from types import MappingProxyType
 
 from corewise.pinning.wish import Exclusivity, Grant
@@ -63,7 +64,8 @@ class FreeCores:
     """What is free of a machine, or of a part of it, core by core.
 
     ``cpus``: all that is free; ``whole_cpus``: CPUs in cores that are free altogether; ``cores``: those with
-    a free thread; ``threads``: the threads of every core, 1 where cores differ.
+    a free thread; ``threads``: every number of whole cores has a multiple of so many CPUs. That is what each
+    core has, and 1 where cores of one thread are among those that are free altogether.
     """
 
     cpus: int
@@ -155,12 +157,15 @@ class Ledger:
         return MappingProxyType({node: self._free_of(each) for node, each in cores.items()})
 
     def _free_of(self, cores: Collection[CPUSet]) -> FreeCores:
-        sizes = {len(core) for core in cores}
+        free = self.free.cpus
+        left = [len(core.cpus & free) for core in cores]
+        sizes = [len(core.cpus) for core in cores]
+        whole = [size for size, number in zip(sizes, left, strict=True) if number == size]
         return FreeCores(
-            cpus=sum(len(core & self.free) for core in cores),
-            whole_cpus=sum(len(core) for core in cores if core <= self.free),
-            cores=sum(not core.isdisjoint(self.free) for core in cores),
-            threads=sizes.pop() if len(sizes) == 1 else 1,
+            cpus=sum(left),
+            whole_cpus=sum(whole),
+            cores=sum(number > 0 for number in left),
+            threads=gcd(*(whole or sizes)) or 1,
         )
 
     @cached_property

@@ -74,6 +74,12 @@ def parse_resource_status(text: str | None) -> ResourceStatus | str:
     return ResourceStatus(cpus, MappingProxyType(zones))
 
 
+def stated_cpus(text: str | None) -> CPUSet:
+    """Return the CPUs that the annotation names; none where they cannot be read."""
+    status = parse_resource_status(text)
+    return status.cpus if isinstance(status, ResourceStatus) else CPUSet()
+
+
 def _amounts(share: _Share) -> Mapping[str, Quantity]:
     if not 0 <= share.node <= _LARGEST_NODE:
         raise QuantityError(f"{share.node} is not a NUMA node")

@@ -10,14 +10,14 @@ What a pod has reserved itself is not in its own way: when it is scheduled again
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from itertools import repeat
+from dataclasses import dataclass, field
+from itertools import compress, repeat
 
 import numpy as np
 
 from corewise.amplification import Column, Flags
 from corewise.scheduler.decisions import Asked, Decisions
-from corewise.scheduler.engine import Decision, Engine, PodFacts, explain_pod
+from corewise.scheduler.engine import ClusterSnapshot, Decision, Engine, PodFacts, explain_pod
 from corewise.scheduler.engine.framework import BEST_SCORE
 from corewise.scheduler.objects import PlacedPod
 from corewise.scheduler.reading_pods import pod_facts
@@ -29,6 +29,29 @@ _NOWHERE = -1
 """The row of a node that is not known; columns have one place more for it, at their end."""
 
 
+@dataclass(slots=True)
+class LetThrough:
+    """The nodes that filter has let through last, and their rows.
+
+    prioritize is asked about the same ones next, in the same order: then no name is looked up once more.
+    """
+
+    names: Sequence[str] = ()
+    rows: Column = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    version: int = -1
+
+    def keep(self, names: Sequence[str], rows: Column, snapshot: ClusterSnapshot) -> None:
+        """Keep names and rows, which hold until a node comes or goes."""
+        self.names, self.rows, self.version = names, rows, snapshot.static_version
+
+    def rows_of(self, names: Sequence[str], snapshot: ClusterSnapshot) -> Column:
+        """Return the rows of nodes by their names."""
+        if self.version == snapshot.static_version and self.names == names:
+            return self.rows
+        found = map(snapshot.index.get, names, repeat(_NOWHERE))
+        return np.fromiter(found, dtype=np.int64, count=len(names))
+
+
 @dataclass(frozen=True, slots=True)
 class Extender:
     """Answers the two calls. ``tell`` is told of a pod that none of the nodes suits, and why."""
@@ -37,18 +60,21 @@ class Extender:
     engine: Engine
     decisions: Decisions
     tell: Callable[[PlacedPod, str], None]
+    let_through: LetThrough = field(default_factory=LetThrough)
 
     def filter(self, arguments: Arguments) -> Filtered:
         """Say which nodes suit the pod."""
         decision, rows = self._decide(arguments)
-        suits = np.append(decision.feasible, np.False_)[rows]
+        suits: Flags = np.append(decision.feasible, np.False_)[rows]
+        left = list(compress(arguments.names, suits))
+        self.let_through.keep(left, rows[suits], self.state.cluster.snapshot())
         failed, hopeless = _refusals(decision, rows, arguments.names, suits)
         outcome = f"{int(suits.sum())} of {len(rows)} nodes suit it"
         if not suits.any():
             outcome = _nothing_fits(decision, rows)
             self.tell(arguments.pod, outcome)
         self.decisions.remember(Asked.FILTER, decision, self.state.ages, outcome)
-        return Filtered(suits.tolist(), failed, hopeless)
+        return Filtered(suits.tolist(), left, failed, hopeless)
 
     def prioritize(self, arguments: Arguments) -> Sequence[int]:
         """Return a score of 0 to 10 for each node; 0 for those that do not suit the pod.
@@ -67,11 +93,10 @@ class Extender:
         facts: PodFacts = pod_facts(arguments.pod)
         with self.state.reservations.without(arguments.pod.metadata.uid):
             snapshot = self.state.cluster.snapshot()
-            found = map(snapshot.index.get, arguments.names, repeat(_NOWHERE))
-            rows = np.fromiter(found, dtype=np.int64, count=len(arguments.names))
-            among: Flags = np.zeros(snapshot.size, dtype=np.bool_)
-            among[rows[rows != _NOWHERE]] = True
-            return self.engine.decide(facts, snapshot, among), rows
+            rows = self.let_through.rows_of(arguments.names, snapshot)
+            asked: Flags = np.zeros(snapshot.size + 1, dtype=np.bool_)
+            asked[rows] = True
+            return self.engine.decide(facts, snapshot, asked[:_NOWHERE]), rows
 
 
 def _refusals(

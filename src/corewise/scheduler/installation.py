@@ -22,10 +22,13 @@ def configurations(config: ClientConfig) -> list[tuple[Resource[WebhookConfigura
 
 
 def gate_configuration(config: ClientConfig) -> dict[str, Any]:
-    """Return the MutatingWebhookConfiguration: asked of every binding; a dry run has no effect."""
-    asked = rule("pods/binding", "CREATE", scope="Namespaced")
+    """Return the MutatingWebhookConfiguration: asked of every binding; a dry run has no effect.
+
+    Binding by the resource ``bindings`` is deprecated, and still served.
+    """
+    asked = [rule(each, "CREATE", scope="Namespaced") for each in ("pods/binding", "bindings")]
     gate = {
-        **webhook("binding-gate.corewise.io", config(GATE_PATH), asked),
+        **webhook("binding-gate.corewise.io", config(GATE_PATH), *asked),
         "sideEffects": "NoneOnDryRun",
         "timeoutSeconds": TIMEOUT_SECONDS,
         "reinvocationPolicy": "Never",

@@ -86,11 +86,21 @@ class NodeSelector(Struct, frozen=True):
     node_selector_terms: tuple[SelectorTerm, ...] | None = ()
 
 
+class PreferredTerm(Struct, frozen=True):
+    """core/v1 PreferredSchedulingTerm."""
+
+    weight: int = 0
+    preference: SelectorTerm = SelectorTerm()
+
+
 class NodeAffinity(Struct, frozen=True):
-    """core/v1 NodeAffinity, the part that must hold."""
+    """core/v1 NodeAffinity."""
 
     required: NodeSelector | None = msgspec.field(
         default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
+    )
+    preferred: tuple[PreferredTerm, ...] | None = msgspec.field(
+        default=(), name="preferredDuringSchedulingIgnoredDuringExecution"
     )
 
 
@@ -113,7 +123,7 @@ class PlacedPodSpec(Struct, frozen=True):
     scheduler_name: str = ""
     priority: int | None = 0
     scheduling_gates: tuple[SchedulingGate, ...] | None = ()
-    containers: tuple[PlacedContainer, ...] = ()
+    containers: tuple[PlacedContainer, ...] | None = ()
     init_containers: tuple[PlacedContainer, ...] | None = ()
     overhead: Mapping[str, str | int] | None = EMPTY
     resources: ResourceRequirements | None = NO_RESOURCES

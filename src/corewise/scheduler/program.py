@@ -41,8 +41,7 @@ from corewise.scheduler.serving import LARGEST_ARGUMENTS, ExtenderRoutes
 from corewise.scheduler.state import ClusterState
 from corewise.service.health import HealthServer
 from corewise.service.logs import fields
-from corewise.service.options import OptionsError
-from corewise.service.supervision import Pulses, Supervisor
+from corewise.service.supervision import Pulses, Supervisor, run_together
 from corewise.service.webhooks.authority import Lifetimes
 from corewise.service.webhooks.server import Webhook
 from corewise.service.webhooks.service import WebhookService
@@ -119,16 +118,8 @@ class Scheduler:
         Raises:
             OptionsError: if an address cannot be listened on.
         """
-        try:
-            async with asyncio.TaskGroup() as group:
-                for name, loop in self._loops():
-                    group.create_task(self._supervisor.run(name, loop), name=name)
-                group.create_task(self._lead_or_follow(), name="leadership")
-        except ExceptionGroup as errors:
-            wrong = errors.subgroup(OptionsError)
-            if wrong is None:
-                raise
-            raise OptionsError(str(wrong.exceptions[0])) from errors
+        tasks = [(name, self._supervisor.run(name, loop)) for name, loop in self._loops()]
+        await run_together([*tasks, ("leadership", self._lead_or_follow())])
 
     def problems(self) -> Iterator[str]:
         """Say why this replica does not answer, if it does not."""
@@ -143,10 +134,6 @@ class Scheduler:
             yield "this replica is stopping"
         yield from self.problems()
         yield from self.service.problems()
-
-    def stuck(self) -> Iterable[str]:
-        """Say which loops are stuck."""
-        return (f"loop {name} has been silent for {age:.0f} s" for name, age in self.pulses.stuck().items())
 
     def metrics_text(self) -> bytes:
         """Return all metrics as they are now."""
@@ -259,7 +246,10 @@ class Scheduler:
         if self.options.metrics_listen is None:
             return None
         return HealthServer(
-            self.options.metrics_listen, alive=self.stuck, ready=self.unready, metrics=self.metrics_text
+            self.options.metrics_listen,
+            alive=self.pulses.problems,
+            ready=self.unready,
+            metrics=self.metrics_text,
         )
 
     def _nothing_suits(self, pod: PlacedPod, message: str) -> None:

@@ -33,7 +33,14 @@ from corewise.scheduler.engine.pods import (
     Term,
     Toleration,
 )
-from corewise.scheduler.objects import GrantedResources, PlacedContainer, PlacedPod, SelectorRequirement
+from corewise.scheduler.objects import (
+    GrantedResources,
+    NodeAffinity,
+    PlacedContainer,
+    PlacedPod,
+    SelectorRequirement,
+    SelectorTerm,
+)
 
 _FINISHED = frozenset({"Succeeded", "Failed"})
 _GUARANTEED = "Guaranteed"
@@ -160,7 +167,7 @@ def _effective(container: PlacedContainer) -> dict[str, Quantity]:
 
 def _is_guaranteed(pod: PlacedPod) -> bool:
     """Say whether all containers have limits equal to their requests, for pods without a status."""
-    everything = (*pod.spec.containers, *(pod.spec.init_containers or ()))
+    everything = (*(pod.spec.containers or ()), *(pod.spec.init_containers or ()))
     return bool(everything) and all(_is_fixed(each) for each in everything)
 
 
@@ -198,21 +205,24 @@ def _constraints(pod: PlacedPod) -> Constraints:
         Toleration(each.key or "", each.operator or "Equal", each.value or "", each.effect or "")
         for each in spec.tolerations or ()
     )
-    return Constraints("", selector, _affinity(pod), tolerations)
+    affinity = spec.affinity.node_affinity if spec.affinity else None
+    if affinity is None:
+        return Constraints("", selector, None, tolerations)
+    preferred = tuple((each.weight, _term(each.preference)) for each in affinity.preferred or ())
+    return Constraints("", selector, _required(affinity), tolerations, preferred)
 
 
-def _affinity(pod: PlacedPod) -> tuple[Term, ...] | None:
-    affinity = pod.spec.affinity
-    required = affinity.node_affinity.required if affinity and affinity.node_affinity else None
-    if required is None:
+def _required(affinity: NodeAffinity) -> tuple[Term, ...] | None:
+    if affinity.required is None:
         return None
-    return tuple(
-        (*_term(each.match_expressions, field=False), *_term(each.match_fields, field=True))
-        for each in required.node_selector_terms or ()
-    )
+    return tuple(map(_term, affinity.required.node_selector_terms or ()))
 
 
-def _term(requirements: tuple[SelectorRequirement, ...] | None, *, field: bool) -> Term:
+def _term(term: SelectorTerm) -> Term:
+    return (*_read(term.match_expressions, field=False), *_read(term.match_fields, field=True))
+
+
+def _read(requirements: tuple[SelectorRequirement, ...] | None, *, field: bool) -> Term:
     return tuple(
         NodeRequirement(each.key, each.operator, tuple(each.values or ()), field)
         for each in requirements or ()

@@ -10,16 +10,28 @@ from corewise.scheduler.installation import FILTER, PRIORITIZE
 SERVICE_URL = f"https://corewise-scheduler.{CONFIG_NAMESPACE}.svc:443"
 _HEAD = """\
 # For kube-scheduler --config FILE; merge `extenders` into the configuration you have.
+# If you have none, add clientConnection.kubeconfig (kubeadm: /etc/kubernetes/scheduler.conf), since
+# kube-scheduler ignores --kubeconfig beside --config; and mount the file into its Pod.
 # kube-scheduler goes on without corewise while no replica answers (ignorable).
+"""
+_SERVICE = """\
+# On the host's network, as with kubeadm, it does not know the names of Services: give the Service's cluster
+# IP with --url, and with --server-name the name that the certificate is for.
 """
 _UNVERIFIED = """\
 # Without tlsConfig.caFile kube-scheduler does not check who answers: give --ca-file.
 """
 
 
-def scheduler_configuration(url: str = SERVICE_URL, ca_file: str = "") -> str:
-    """Return it as YAML. ``ca_file``: where kube-scheduler finds the authority to trust."""
+def scheduler_configuration(url: str = SERVICE_URL, ca_file: str = "", server_name: str = "") -> str:
+    """Return it as YAML.
+
+    ``ca_file``: where kube-scheduler finds the authority to trust; ``server_name``: whom the certificate is
+    to be for, if that is not the host of ``url``.
+    """
     secure = url.startswith("https://")
+    tls = {"caFile": ca_file, "serverName": server_name}
+    stated = {key: value for key, value in tls.items() if value}
     extender = {
         "urlPrefix": url.rstrip("/"),
         "filterVerb": FILTER,
@@ -29,12 +41,13 @@ def scheduler_configuration(url: str = SERVICE_URL, ca_file: str = "") -> str:
         "ignorable": True,
         "httpTimeout": "1s",
         "enableHTTPS": secure,
-        **({"tlsConfig": {"caFile": ca_file}} if ca_file else {}),
+        **({"tlsConfig": stated} if stated else {}),
     }
     document = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
         "extenders": [extender],
     }
-    head = _HEAD if ca_file or not secure else _HEAD + _UNVERIFIED
+    head = _HEAD + (_SERVICE if ".svc" in url else "")
+    head += "" if ca_file or not secure else _UNVERIFIED
     return head + yaml.safe_dump(document, sort_keys=False)

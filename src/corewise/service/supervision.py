@@ -8,9 +8,11 @@ program that catches every exception.
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from corewise.kube.clock import Clock
 from corewise.policy.metrics import LOOP_RESTARTS
@@ -43,6 +45,27 @@ class Pulses:
         """Return the loops that have been silent for too long, with the seconds of their silence."""
         now = self.clock.monotonic()
         return {name: now - beat for name, (beat, limit) in self._beats.items() if now - beat > limit}
+
+    def problems(self) -> Iterator[str]:
+        """Say which loops are stuck."""
+        return (f"loop {name} has been silent for {age:.0f} s" for name, age in self.stuck().items())
+
+
+async def run_together(tasks: Iterable[tuple[str, Coroutine[Any, Any, None]]]) -> None:
+    """Run tasks, each by its name, until cancelled, or until one of them fails.
+
+    Raises:
+        OptionsError: if one of them was told something wrong.
+    """
+    try:
+        async with asyncio.TaskGroup() as group:
+            for name, task in tasks:
+                group.create_task(task, name=name)
+    except ExceptionGroup as errors:
+        wrong = errors.subgroup(OptionsError)
+        if wrong is None:
+            raise
+        raise OptionsError(str(wrong.exceptions[0])) from errors
 
 
 @dataclass(frozen=True, slots=True)

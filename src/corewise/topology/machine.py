@@ -41,6 +41,11 @@ class Topology:
         return CPUSet.of(thread.cpu for thread in self.threads)
 
     @cached_property
+    def in_order(self) -> tuple[Thread, ...]:
+        """The threads in the order of their CPUs."""
+        return tuple(sorted(self.threads, key=lambda thread: thread.cpu))
+
+    @cached_property
     def cores(self) -> Mapping[int, CPUSet]:
         return self._grouped(lambda thread: thread.core)
 

@@ -39,8 +39,10 @@ def main(report: Report, *, with_agent: bool) -> None:
         writing.meet_faults(report, tree, files)
         writing.ask_kernel(report, tree)
     if with_agent:
-        from node.guest import program  # noqa: PLC0415 - under emulation, to import it takes half a minute
+        # Under emulation, to import these takes half a minute.
+        from node.guest import pinning, program  # noqa: PLC0415
 
+        pinning.observe(report, pods.TREES[0])
         program.observe(report)
     report.add("end", value=True)
 

@@ -86,6 +86,15 @@ class Settings(msgspec.Struct, frozen=True):
     problems: list[str]
 
 
+class Pins(msgspec.Struct, frozen=True):
+    """Where processes may run, what ``cpuset.cpus`` shows by role, and what the agent's cycle said."""
+
+    allowed: dict[str, str]
+    shown: dict[str, str]
+    written: int
+    problems: list[str]
+
+
 class Spell(msgspec.Struct, frozen=True):
     """CPU time used in a while, how long that was on the monotonic clock (ns), and what the bandwidth did."""
 

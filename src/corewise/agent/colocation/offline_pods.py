@@ -13,8 +13,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-import msgspec
-
 from corewise.actions import EmitEvent
 from corewise.agent.colocation.sampler import PinnedPod
 from corewise.agent.cpu_manager import CPUManager
@@ -23,18 +21,11 @@ from corewise.kernel.cgroups.pods import PodCgroups, QOSClass
 from corewise.kernel.errors import UnsafeName
 from corewise.policy.names import BATCH_CPU, BATCH_MEMORY, QOS_CLASS, RESOURCE_STATUS
 from corewise.policy.reasons import Reason
+from corewise.policy.resource_status import stated_cpus
 from corewise.quantities import Quantity, QuantityError
 from corewise.suppression.batch_limits import BatchContainer, BatchPod
-from corewise.topology import CPUSet, CPUSetError
 
 OWNERS_OF_CPUS = frozenset({"LSE", "LSR"})
-
-
-class _ResourceStatus(msgspec.Struct):
-    cpuset: str = ""
-
-
-_RESOURCE_STATUS = msgspec.json.Decoder(_ResourceStatus)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,19 +177,12 @@ def _doubts(pod: QuotaPod) -> Iterator[EmitEvent]:
 
 def _owned(pod: QuotaPod, manager: CPUManager) -> int:
     """Return the milli-CPU of the CPUs that a pod owns."""
-    stated = _stated_cpus(pod.metadata.annotations.get(RESOURCE_STATUS))
+    stated = stated_cpus(pod.metadata.annotations.get(RESOURCE_STATUS))
     if stated:
         return len(stated) * 1000
     if pod.uid in manager.pinned or pod.metadata.labels.get(QOS_CLASS) in OWNERS_OF_CPUS:
         return sum(_requests(pod.spec.containers))
     return 0
-
-
-def _stated_cpus(text: str | None) -> CPUSet:
-    try:
-        return CPUSet.parse(_RESOURCE_STATUS.decode(text).cpuset) if text else CPUSet()
-    except (msgspec.DecodeError, RecursionError, CPUSetError):
-        return CPUSet()
 
 
 def _requests(containers: Iterable[QuotaContainer]) -> Iterator[int]:

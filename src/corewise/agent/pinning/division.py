@@ -2,7 +2,8 @@
 
 A pod claims CPUs by the annotation ``scheduling.koordinator.sh/resource-status``, which the binding gate
 writes. Claims are taken in the order in which pods were bound, and of those of one second by UID: so the
-division depends on the pods alone, and an agent that starts anew comes to the same.
+division depends on the pods alone, and an agent that starts anew comes to the same. A pod that only the
+runtime has told of so far comes last.
 
 A claim is fulfilled whole or not at all. It is not if it names a CPU that the node has not, that an earlier
 claim has, or that kubelet reserves for the system; then the pod shares, and takes nothing from others. A CPU
@@ -22,6 +23,8 @@ from corewise.policy.resource_status import parse_resource_status
 from corewise.topology import CPUSet, Thread, Topology
 
 _NO_CPUS = CPUSet()
+_LATEST = "~"
+"""After every time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,7 @@ class Division:
 def claimants(pods: Iterable[QuotaPod]) -> list[QuotaPod]:
     """Return the pods that claim CPUs, or may claim some: nobody can read it. The earliest first."""
     claiming = (pod for pod in pods if not pod.has_ended and claimed(pod))
-    return sorted(claiming, key=lambda pod: (pod.bound_at, pod.uid))
+    return sorted(claiming, key=lambda pod: (pod.bound_at or _LATEST, pod.uid))
 
 
 def claimed(pod: QuotaPod) -> CPUSet | str:

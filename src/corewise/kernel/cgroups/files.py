@@ -23,10 +23,12 @@ from types import TracebackType
 from typing import Protocol, Self, TypeVar
 
 from corewise.kernel.cgroups.layout import Layout, Version
+from corewise.kernel.cgroups.paths import ancestors
 from corewise.kernel.errors import (
     KernelError,
     Malformed,
     Missing,
+    Refused,
     UnsafeName,
     reading_error,
     writing_error,
@@ -88,9 +90,20 @@ class CgroupFiles:
     def write(self, cgroup: str, file: str, text: str) -> None:
         """Write a value in one call: an empty one as an empty line, or the kernel would see nothing.
 
+        On v2 a set that is empty means all that the parent has. The kernel takes it from cgroups without
+        processes alone; to others the parent's set is written, by name.
+
         Raises:
             KernelError: among them Refused, ReadOnly, Vanished and Busy.
         """
+        try:
+            self._write(cgroup, file, text)
+        except Refused as error:
+            if text or error.code != errno.ENOSPC or self._version is not Version.V2:
+                raise
+            self._write(cgroup, file, self.read(next(ancestors(cgroup)), f"{file}.effective"))
+
+    def _write(self, cgroup: str, file: str, text: str) -> None:
         opened = False
 
         def put(descriptor: int) -> None:

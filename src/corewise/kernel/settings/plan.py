@@ -1,6 +1,8 @@
 """What each setting is to show, by which writes it gets there, and why. Pure.
 
-``nested`` are the files whose sets must be within the parent's: those of CPUs and memory nodes on v1.
+``nested`` are the files whose sets must be within the parent's: those of CPUs and memory nodes on v1. Where
+they are not nested, whoever only gives up CPUs does so before others get them: so that on its way from one
+owner to the next a CPU has no two.
 """
 
 from __future__ import annotations
@@ -8,12 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from corewise.kernel.cgroups.layout import Version
 from corewise.kernel.cgroups.paths import ancestors
 from corewise.kernel.settings.ledger import Place, SettingHold
 from corewise.kernel.settings.order import nested_aims, nested_moves
-from corewise.kernel.settings.values import cpus_in, list_of
+from corewise.kernel.settings.values import LISTS, cpus_in, list_of, setting_file
 from corewise.policy.reasons import Reason
 from corewise.topology import CPUSet
+
+_SETS = frozenset(setting_file(Version.V2, setting) for setting in LISTS)
 
 
 class Step(NamedTuple):
@@ -48,13 +53,24 @@ def aims_of(
 def steps_of(present: Mapping[Place, str], aims: Mapping[Place, str], nested: Iterable[str]) -> list[Step]:
     """Return the writes, in order."""
     files = sorted(nested)
-    plain = sorted(place for place in aims if place.file not in files and present[place] != aims[place])
+    differing = (place for place in aims if place.file not in files and present[place] != aims[place])
+    plain = sorted(differing, key=lambda place: (_turn(place, present[place], aims[place]), place))
     steps = [Step(place, present[place], aims[place], aims[place]) for place in plain]
     for file in files:
         for cgroup, before, after in nested_moves(sets_in(present, file), sets_in(aims, file)):
             place = Place(cgroup, file)
             steps.append(Step(place, str(before), str(after), aims[place]))
     return steps
+
+
+def _turn(place: Place, before: str, after: str) -> int:
+    """Return 0 for sets that only give up, 1 for those that move, 2 for those that only gain. "" is all."""
+    if place.file not in _SETS or not before:
+        return 0
+    if not after:
+        return 2
+    old, new = cpus_in(before), cpus_in(after)
+    return 0 if new <= old else 2 if old <= new else 1
 
 
 def sets_in(texts: Mapping[Place, str], file: str) -> dict[str, CPUSet]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from corewise.amplification import AMPLIFIABLE, Ratios, amplified, raw_amounts
+from corewise.amplification import AMPLIFIABLE, Ratios, ResourceList, amplified, raw_amounts
 from corewise.local.planning.inputs import PlannedNode
 from corewise.manager.assessment import Surroundings, normalization_of, wanted_ratio
 from corewise.manager.configuration import ClusterConfiguration
@@ -46,13 +46,12 @@ def _configured(node: PlannedNode, around: Surroundings) -> ConfiguredNode:
     cpu = raw[CPU].milli if CPU in raw else 0
     if facts.ratio is None:
         return ConfiguredNode(facts, cpu, ONE)
-    amounts = {**facts.allocatable, **_amplified(view, ratios)}
+    amounts = {**facts.allocatable, **_amplified(raw, ratios)}
     facts = replace(facts, ratio=ratios.get(CPU, ONE), allocatable=amounts)
     return ConfiguredNode(facts, cpu, normalization.ratio or ONE)
 
 
-def _amplified(view: NodeView, ratios: Ratios) -> dict[str, int]:
-    raw = raw_amounts(view.amounts, view.annotations).allocatable
+def _amplified(raw: ResourceList, ratios: Ratios) -> dict[str, int]:
     return {
         name: amount_of(name, amplified(name, raw[name], ratios.get(name, ONE)))
         for name in AMPLIFIABLE

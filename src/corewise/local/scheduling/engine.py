@@ -1,10 +1,11 @@
 """The plugins of the local scheduler, and the choice of a node for one pod.
 
 Filters are those of kube-scheduler that matter here, and AmplifiedCPU. Of the nodes that suit, an online pod
-goes to the least allocated one. An offline pod requests neither cpu nor memory, so that says nothing about
-it: it goes where the largest share of the batch CPU is left.
+goes to the least allocated one; preferred affinity and taints PreferNoSchedule weigh against that as they do
+in kube-scheduler. An offline pod requests neither cpu nor memory, so that says nothing about it: it goes
+where the largest share of the batch CPU is left.
 
-A node that suits and has the pod's CPUs in no usable shape is left out, and the next best one is asked.
+A node that refuses at the last moment is left out, and the next best one is asked.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from corewise.scheduler.engine import (
     CPUPlacement,
     Engine,
     NodeConstraints,
+    NodePreferences,
     Placement,
     PodFacts,
     Refused,
@@ -32,6 +34,7 @@ from corewise.scheduler.engine import (
     explain_pod,
 )
 from corewise.scheduler.engine.framework import BEST_SCORE
+from corewise.scheduler.engine.node_preferences import WEIGHT
 
 _MOST_ASKED = 100
 
@@ -53,10 +56,15 @@ class BatchShare:
 
 
 def local_engine() -> Engine:
-    """Return the engine with its plugins; among equal shares of batch CPU the least allocated node wins."""
+    """Return the engine with its plugins; of offline pods the share of batch CPU decides before all else."""
+    preferences = NodePreferences()
     return Engine(
         filters=(NodeConstraints(), ResourceFit(), AmplifiedCPU()),
-        scores=(Weighted(AllocationScore()), Weighted(BatchShare(), BEST_SCORE + 1)),
+        scores=(
+            Weighted(AllocationScore()),
+            Weighted(preferences, WEIGHT, preferences),
+            Weighted(BatchShare(), (1 + WEIGHT) * BEST_SCORE + 1),
+        ),
         reserves=(CPUPlacement(),),
     )
 

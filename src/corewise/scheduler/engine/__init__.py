@@ -4,7 +4,7 @@
 - :mod:`cluster`: nodes and pods put and taken away, and the snapshot of all of them in columns;
 - :mod:`framework`, :mod:`engine`: what a plugin is, and how plugins make a decision;
 - :mod:`amplified_cpu`, :mod:`cpu_placement`: CPUs that are owned count amplified; which CPUs and NUMA nodes;
-- :mod:`resource_fit`, :mod:`node_constraints`: what else makes a node suit a pod;
+- :mod:`resource_fit`, :mod:`node_constraints`, :mod:`node_preferences`: what else makes a node suit a pod;
 - :mod:`explain`: the record of a decision, for people.
 """
 
@@ -15,6 +15,7 @@ from corewise.scheduler.engine.engine import NOWHERE, Decision, Engine, Weighted
 from corewise.scheduler.engine.explain import NodeExplanation, PodExplanation, explain_node, explain_pod
 from corewise.scheduler.engine.framework import Cause, ChosenNode, Refused, Verdicts
 from corewise.scheduler.engine.node_constraints import NodeConstraints
+from corewise.scheduler.engine.node_preferences import NodePreferences
 from corewise.scheduler.engine.nodes import NodeFacts, Taint, Zone
 from corewise.scheduler.engine.pods import Constraints, NodeRequirement, Placement, PodFacts, Toleration
 from corewise.scheduler.engine.resource_fit import ResourceFit
@@ -37,6 +38,7 @@ __all__ = [
     "NodeConstraints",
     "NodeExplanation",
     "NodeFacts",
+    "NodePreferences",
     "NodeRequirement",
     "Placement",
     "PodExplanation",

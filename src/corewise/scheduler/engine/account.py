@@ -2,7 +2,8 @@
 
     A = 1000 x (distinct CPUs named by resource-status + whole CPUs that CPUSet pods own without being named)
 
-CPUs are named by number, so a CPU that two pods name counts once. Amounts by NUMA node are those stated in
+CPUs are named by number, so a CPU that two pods name counts once. CPUs that are named are owned in the NUMA
+node where they lie, as far as that is known. Of all else amounts by NUMA node are those stated in
 resource-status; of a pod that owns CPUs there, they count as owned up to what the pod owns.
 """
 
@@ -12,8 +13,9 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from corewise.scheduler.engine.nodes import CPU, MEMORY, PODS
+from corewise.scheduler.engine.nodes import CPU, MEMORY, PODS, NodeFacts
 from corewise.scheduler.engine.pods import Placement, PodFacts
+from corewise.topology import Topology
 
 _MILLI = 1000
 
@@ -29,9 +31,10 @@ class ZoneAccount:
 
 @dataclass(slots=True)
 class NodeAccount:
-    """The pods of one node and their sums."""
+    """The pods of one node and their sums, which depend on how it manages its CPUs and where they lie."""
 
     static_cpu_manager: bool = False
+    topology: Topology | None = None
     pods: dict[str, tuple[PodFacts, Placement]] = field(default_factory=dict)
     requests: Counter[str] = field(default_factory=Counter)
     zones: dict[int, ZoneAccount] = field(default_factory=dict)
@@ -58,9 +61,11 @@ class NodeAccount:
             self._count(*found, -1)
         return found
 
-    def under(self, *, static_cpu_manager: bool) -> NodeAccount:
-        """Return the same pods counted under another CPU manager policy."""
-        account = NodeAccount(static_cpu_manager)
+    def on(self, facts: NodeFacts) -> NodeAccount:
+        """Return the same pods as they count on a node; itself if nothing is different."""
+        if self.static_cpu_manager == facts.static_cpu_manager and self.topology is facts.topology:
+            return self
+        account = NodeAccount(facts.static_cpu_manager, facts.topology)
         for pod, placement in self.pods.values():
             account.put(pod, placement)
         return account
@@ -84,8 +89,12 @@ class NodeAccount:
 
     def _shares(self, pod: PodFacts, placement: Placement) -> Iterator[tuple[int, int, int, int]]:
         """Yield (zone, milli-CPU, how much of it is owned, bytes)."""
-        named = len(placement.cpus) * _MILLI
-        left = named or pod.owned(static_cpu_manager=self.static_cpu_manager)
+        if placement.cpus and self.topology is not None:
+            for zone, cpus in self.topology.numa_nodes.items():
+                named = len(cpus & placement.cpus) * _MILLI
+                yield zone, named, named, placement.zones.get(zone, {}).get(MEMORY, 0)
+            return
+        left = len(placement.cpus) * _MILLI or pod.owned(static_cpu_manager=self.static_cpu_manager)
         for zone, amounts in sorted(placement.zones.items()):
             cpu = amounts.get(CPU, 0)
             owned = min(cpu, left)

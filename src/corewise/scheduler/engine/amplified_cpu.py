@@ -9,7 +9,8 @@ Who is refused beyond it:
 - a pod with a NUMA policy, on a node that has another; either alone is in force;
 - a pod under Restricted or SingleNUMANode, on a node whose zones are unknown or have no room so.
 
-Free CPUs are looked at in whole-node numbers here; what CPUPlacement finds on the one chosen node is exact.
+CPUs are counted here, in the shape that is required, and CPUPlacement chooses by the same counts: whoever is
+admitted is given what it needs.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from corewise.amplification import Column, Flags, occupied
 from corewise.amplification.numa import ZoneAmounts, admitted, affinity
 from corewise.policy.cpu_binding import BindPolicy, NumaPolicy
 from corewise.policy.reasons import Reason
+from corewise.quantities import ONE
 from corewise.scheduler.engine.framework import Cause, Inputs, Verdicts, verdicts
 from corewise.scheduler.engine.nodes import MEMORY
 from corewise.scheduler.engine.pods import PodFacts
@@ -126,38 +128,50 @@ def zone_amounts(
 ) -> list[ZoneAmounts]:
     """Return what the pod needs of the NUMA nodes of some nodes, cpu first; its own CPUs are amplified.
 
-    CPUs that it is to own count one by one too: a zone may have room and no CPU that nobody owns. Where zones
-    state no memory, cpu alone decides.
+    CPUs that it is to own count one by one too. Where zones state no memory, cpu alone decides.
     """
     amounts: list[ZoneAmounts] = []
     if pod.cpu:
-        own = owned[rows] if isinstance(owned, np.ndarray) else owned
+        own: Column = np.broadcast_to(owned[rows] if isinstance(owned, np.ndarray) else owned, rows.shape)
         needed = occupied(pod.cpu, own, snapshot.ratio[rows])
-        amounts.append(ZoneAmounts(snapshot.zone_cpu[:, rows], snapshot.zone_cpu_room[:, rows], needed))
-    if pod.owned_by_class:
-        count = np.full(len(rows), pod.owned_by_class // _MILLI, dtype=np.int64)
-        free = _free_in_shape(pod, snapshot)[:, rows]
-        amounts.append(ZoneAmounts(snapshot.zone_cpus[:, rows], free, count))
+        cpu = ZoneAmounts(snapshot.zone_cpu[:, rows], snapshot.zone_cpu_room[:, rows], needed)
+        amounts.append(cpu)
+        if pod.owned_by_class or pod.owned_if_static:
+            counted = ZoneAmounts(snapshot.zone_cpus[:, rows], grantable(pod, snapshot, rows), own // _MILLI)
+            amounts.append(_where(own > 0, counted, cpu))
     memory = pod.requests.get(MEMORY, 0)
     if memory:
         total, free = snapshot.zone_memory[:, rows], snapshot.zone_memory_free[:, rows]
-        needed = np.full(len(rows), memory, dtype=np.int64)
-        if amounts:
-            stated, cpu = total.any(axis=0), amounts[0]
-            total, free = np.where(stated, total, cpu.allocatable), np.where(stated, free, cpu.free)
-            needed = np.where(stated, needed, cpu.needed)
-        amounts.append(ZoneAmounts(total, free, needed))
+        stated = ZoneAmounts(total, free, np.full(len(rows), memory, dtype=np.int64))
+        amounts.append(_where(np.any(total, axis=0), stated, amounts[0]) if amounts else stated)
     return amounts
 
 
-def _free_in_shape(pod: PodFacts, snapshot: ClusterSnapshot) -> Column:
-    """Return how many CPUs of each zone can be given to the pod in the shape that it or the node requires."""
+def _where(holds: Flags, amounts: ZoneAmounts, others: ZoneAmounts) -> ZoneAmounts:
+    """Return amounts on the nodes where something holds, others on the rest."""
+    return ZoneAmounts(
+        np.where(holds, amounts.allocatable, others.allocatable),
+        np.where(holds, amounts.free, others.free),
+        np.where(holds, amounts.needed, others.needed),
+    )
+
+
+def grantable(pod: PodFacts, snapshot: ClusterSnapshot, rows: Indices) -> Column:
+    """Return how many CPUs of each zone of some nodes the pod can own: the filter and the choice go by this.
+
+    They are free, in the shape that the pod or the node requires, and each takes its ratio of the zone's
+    amplified room, which CPUShare pods use up too without holding any CPU.
+    """
+    ratio = snapshot.ratio[rows]
+    room = np.maximum(snapshot.zone_cpu_room[:, rows], 0) * ONE.hundredths // (ratio * _MILLI)
+    if not pod.owned_by_class:
+        return room
     if pod.binding.required and pod.binding.policy is BindPolicy.SPREAD_BY_PCPUS:
-        return snapshot.zone_free_cores
-    if pod.binding.required:
-        return snapshot.zone_free_whole_cpus
-    whole = snapshot.full_cores_only
-    return np.where(whole, snapshot.zone_free_whole_cpus, snapshot.zone_free_cpus)
+        return np.minimum(room, snapshot.zone_free_cores[:, rows])
+    whole = snapshot.full_cores_only[rows] | pod.binding.required
+    free = np.where(whole, snapshot.zone_free_whole_cpus[:, rows], snapshot.zone_free_cpus[:, rows])
+    count = np.minimum(room, free)
+    return np.where(whole, count - count % np.maximum(snapshot.zone_core_size[:, rows], 1), count)
 
 
 def zones_for(pod: PodFacts, snapshot: ClusterSnapshot, row: int) -> int:

@@ -59,10 +59,8 @@ class Cluster:
         if before == facts:
             return
         self._facts[facts.name] = facts
-        account = self._accounts.setdefault(facts.name, NodeAccount(facts.static_cpu_manager))
-        if account.static_cpu_manager != facts.static_cpu_manager:
-            account = account.under(static_cpu_manager=facts.static_cpu_manager)
-            self._accounts[facts.name] = account
+        account = self._accounts.get(facts.name, NodeAccount()).on(facts)
+        self._accounts[facts.name] = account
         if before is None or (before.topology, before.reserved) != (facts.topology, facts.reserved):
             self._fold_ledger(facts, account)
         self._columns.put(before, facts)
@@ -87,9 +85,7 @@ class Cluster:
         if before is not None and before[1].node != placement.node:
             self.remove_pod(pod.key)
         self._node_of[pod.key] = placement.node
-        facts = self._facts.get(placement.node)
-        static = bool(facts and facts.static_cpu_manager)
-        self._accounts.setdefault(placement.node, NodeAccount(static)).put(pod, placement)
+        self._accounts.setdefault(placement.node, NodeAccount()).put(pod, placement)
         ledger = self._ledgers.get(placement.node)
         if ledger is not None:
             self._ledgers[placement.node] = _with_pod(ledger, pod, placement)

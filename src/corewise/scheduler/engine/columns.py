@@ -21,6 +21,7 @@ from corewise.scheduler.engine.table import Table
 _MILLI = 1000
 _NO_ZONE = ZoneAccount()
 _NOTHING_FREE = FreeCores(0, 0, 0, 1)
+_DIVISORS = (CPU, MEMORY)
 _ZONE_BLOCKS = (
     "zone_cpu",
     "zone_cpu_room",
@@ -28,6 +29,7 @@ _ZONE_BLOCKS = (
     "zone_free_cpus",
     "zone_free_whole_cpus",
     "zone_free_cores",
+    "zone_core_size",
     "zone_memory",
     "zone_memory_free",
 )
@@ -45,7 +47,8 @@ class NodeColumns:
         self._taint_sets: list[tuple[Taint, ...]] = [()]
         self._taint_numbers: dict[tuple[Taint, ...], int] = {(): 0}
         self._static_version = 0
-        self._snapshot: tuple[tuple[int, int], ClusterSnapshot] | None = None
+        self._divisor_version = 0
+        self._snapshot: tuple[tuple[int, ...], ClusterSnapshot] | None = None
 
     def put(self, before: NodeFacts | None, facts: NodeFacts) -> None:
         """Write what a node is; ``before``: what it was. What its pods take is for ``refresh``."""
@@ -91,15 +94,19 @@ class NodeColumns:
             table.block("zone_free_cpus")[place, row] = cores.cpus
             table.block("zone_free_whole_cpus")[place, row] = cores.whole_cpus
             table.block("zone_free_cores")[place, row] = cores.cores
+            table.block("zone_core_size")[place, row] = cores.threads
 
     def snapshot(self) -> ClusterSnapshot:
         """Return the columns as they are; valid until the next change."""
-        state = (self._table.version, self._static_version)
-        if self._snapshot is None or self._snapshot[0] != state:
+        if self._snapshot is None or self._snapshot[0] != self._state():
             self._resource_columns()
             snapshot = self._view()
-            self._snapshot = (self._table.version, self._static_version), snapshot
+            self._snapshot = self._state(), snapshot
         return self._snapshot[1]
+
+    def _state(self) -> tuple[int, ...]:
+        """Return what a view of the columns depends on, besides what is written in place."""
+        return self._table.version, self._static_version, self._divisor_version
 
     def _row(self, name: str) -> int:
         row = self._index.get(name)
@@ -116,11 +123,10 @@ class NodeColumns:
         table = self._table
         table.flags("present")[row] = True
         table.flags("unschedulable")[row] = facts.unschedulable
-        repelling = tuple(taint for taint in facts.taints if taint.repels)
-        if repelling not in self._taint_numbers:
-            self._taint_numbers[repelling] = len(self._taint_sets)
-            self._taint_sets.append(repelling)
-        table.numbers("taint_set")[row] = self._taint_numbers[repelling]
+        if facts.taints not in self._taint_numbers:
+            self._taint_numbers[facts.taints] = len(self._taint_sets)
+            self._taint_sets.append(facts.taints)
+        table.numbers("taint_set")[row] = self._taint_numbers[facts.taints]
         for key in {*facts.labels, *(before.labels if before else ())}:
             column = self._labels.get(key)
             if column is None:
@@ -132,7 +138,9 @@ class NodeColumns:
         for resource in {*facts.allocatable, *(before.allocatable if before else ())}:
             self._resources.add(resource)
             amount = bounded(resource, facts.allocatable.get(resource, 0))
-            table.numbers(f"allocatable/{resource}")[row] = amount
+            column = table.numbers(f"allocatable/{resource}")
+            self._divisor_version += resource in _DIVISORS and column[row] != amount
+            column[row] = amount
         ratio = facts.ratio or ONE
         table.numbers("ratio")[row] = ratio.hundredths
         table.flags("ratio_known")[row] = facts.ratio is not None
@@ -176,6 +184,7 @@ class NodeColumns:
             labels=self._labels,
             allocatable=self._by_resource("allocatable", self._resources),
             free=self._by_resource("free", self._resources),
+            divisors={each: np.maximum(numbers(f"allocatable/{each}"), 1.0) for each in _DIVISORS},
             ratio=numbers("ratio"),
             ratio_known=flags("ratio_known"),
             requested_cpu=numbers("requested_cpu"),
@@ -196,6 +205,7 @@ class NodeColumns:
             zone_free_cpus=block("zone_free_cpus"),
             zone_free_whole_cpus=block("zone_free_whole_cpus"),
             zone_free_cores=block("zone_free_cores"),
+            zone_core_size=block("zone_core_size"),
             zone_memory=block("zone_memory"),
             zone_memory_free=block("zone_memory_free"),
         )

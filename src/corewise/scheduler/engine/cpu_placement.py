@@ -9,15 +9,17 @@ are the pod's own, not amplified.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
+from corewise.amplification import amplified_up
 from corewise.amplification.numa import distributed, members
 from corewise.pinning import CoreUse, Grant, Ledger, Wish, choose
 from corewise.policy.cpu_binding import BindPolicy, NumaPolicy
 from corewise.policy.reasons import Reason
-from corewise.quantities import ONE
-from corewise.scheduler.engine.amplified_cpu import policy_on, zones_for
+from corewise.scheduler.engine.amplified_cpu import grantable, policy_on, zones_for
 from corewise.scheduler.engine.cluster import EXCLUSIVITY
 from corewise.scheduler.engine.framework import ChosenNode, Refused
 from corewise.scheduler.engine.nodes import CPU, MEMORY
@@ -59,50 +61,55 @@ class CPUPlacement:
 def _wish(pod: PodFacts, node: ChosenNode, mask: int, ledger: Ledger) -> Wish:
     spread = pod.binding.policy is BindPolicy.SPREAD_BY_PCPUS
     whole_only = node.facts.full_cores_only
-    use = CoreUse.SPREAD if spread and not whole_only else CoreUse.WHOLE
-    return Wish(
+    wish = Wish(
         pod.owned_by_class // _MILLI,
-        use,
+        CoreUse.SPREAD if spread and not whole_only else CoreUse.WHOLE,
         required=pod.binding.required or whole_only,
-        exclusive=EXCLUSIVITY[pod.binding.exclusive],
-        within=_cpus_of(node, mask, ledger, use) if mask else None,
     )
+    within = _cpus_of(pod, node, mask, ledger, wish) if mask else None
+    return replace(wish, exclusive=EXCLUSIVITY[pod.binding.exclusive], within=within)
 
 
-def _cpus_of(node: ChosenNode, mask: int, ledger: Ledger, use: CoreUse) -> CPUSet | None:
-    """Return CPUs of a set of zones, of each as many as it has amplified room for; None where unknown.
-
-    CPUShare pods hold no CPUs of a zone, and still use it up: free CPUs alone do not tell its room.
-    """
-    ratio = (node.facts.ratio or ONE).hundredths
+def _cpus_of(pod: PodFacts, node: ChosenNode, mask: int, ledger: Ledger, wish: Wish) -> CPUSet:
+    """Return CPUs of a set of zones, of each as many as the pod can own there."""
+    counts = grantable(pod, node.snapshot, np.array([node.row]))[:, 0].tolist()
     chosen: set[int] = set()
     for place in members(mask):
-        zone = node.facts.zones[place]
-        cpus = (zone.cpus or ledger.topology.numa_nodes.get(zone.number, CPUSet())) & ledger.free
-        if not cpus and not zone.cpus and zone.number not in ledger.topology.numa_nodes:
-            return None
-        room = max(0, int(node.snapshot.zone_cpu_room[place, node.row])) * ONE.hundredths // (ratio * _MILLI)
-        if room < len(cpus):
-            answer = choose(ledger, Wish(room, use, within=cpus)) if room else None
-            cpus = answer.cpus if isinstance(answer, Grant) else CPUSet()
-        chosen |= cpus.cpus
+        cpus = ledger.topology.numa_nodes.get(node.facts.zones[place].number, CPUSet())
+        answer = choose(ledger, replace(wish, count=counts[place], within=cpus)) if counts[place] else None
+        if isinstance(answer, Grant):
+            chosen |= answer.cpus.cpus
     return CPUSet.of(chosen)
 
 
 def _zones(pod: PodFacts, node: ChosenNode, mask: int, cpus: CPUSet) -> Mapping[int, Mapping[str, int]]:
     zones = node.facts.zones
     places = members(mask) or list(range(len(zones)))
-    snapshot, row = node.snapshot, node.row
+    cpu = _owned_by_zone(node.ledger, cpus) if node.ledger and cpus else _spread(pod, node, places)
+    free = node.snapshot.zone_memory_free[:, node.row].tolist()
+    memory = distributed(
+        pod.requests.get(MEMORY, 0), [(zones[place].number, free[place]) for place in places]
+    )
     shares: dict[int, dict[str, int]] = {}
-    cpu_shares = _owned_by_zone(node.ledger, cpus) if node.ledger and cpus else None
-    if cpu_shares is None:
-        room = [(zones[place].number, int(snapshot.zone_cpu_room[place, row])) for place in places]
-        cpu_shares = distributed(pod.cpu, room)
-    memory = [(zones[place].number, int(snapshot.zone_memory_free[place, row])) for place in places]
-    for resource, parts in ((CPU, cpu_shares), (MEMORY, distributed(pod.requests.get(MEMORY, 0), memory))):
+    for resource, parts in ((CPU, cpu), (MEMORY, memory)):
         for zone, amount in (parts or {}).items():
             shares.setdefault(zone, {})[resource] = amount
     return shares
+
+
+def _spread(pod: PodFacts, node: ChosenNode, places: Sequence[int]) -> Mapping[int, int]:
+    """Return a pod's milli-CPU by zone: first what it is to own, in whole CPUs, then what it shares."""
+    zones, snapshot, row = node.facts.zones, node.snapshot, node.row
+    owned = pod.owned(static_cpu_manager=node.facts.static_cpu_manager)
+    counts = grantable(pod, snapshot, np.array([row]))[:, 0].tolist()
+    room = snapshot.zone_cpu_room[:, row].tolist()
+    own = distributed(owned, [(zones[place].number, counts[place] * _MILLI) for place in places]) or {}
+    ratio = int(snapshot.ratio[row])
+    left = [
+        (zone := zones[place].number, room[place] - amplified_up(own.get(zone, 0), ratio)) for place in places
+    ]
+    shared = distributed(pod.cpu - sum(own.values()), left) or {}
+    return Counter(own) + Counter(shared)
 
 
 def _owned_by_zone(ledger: Ledger, cpus: CPUSet) -> dict[int, int]:

@@ -132,8 +132,8 @@ class Engine:
             plugin = weighted.plugin
             before = weighted.prepares
             prepared = None if before is None else before.pre_score(pod, snapshot, feasible)
-            scores[plugin.name] = plugin.score(pod, snapshot, prepared)
-            total += weighted.weight * scores[plugin.name]
+            scores[plugin.name] = score = plugin.score(pod, snapshot, prepared)
+            total += score if weighted.weight == 1 else weighted.weight * score
         best = int(np.where(feasible, total, _WORST).argmax())
         return scores, total, best
 

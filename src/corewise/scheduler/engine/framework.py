@@ -89,11 +89,12 @@ def verdicts(
     size: int, refusals: list[tuple[Flags, Cause]], inputs: Mapping[str, Column | int] | None = None
 ) -> Verdicts | None:
     """Put refusals together, the first that applies to a node counts; None if no node is refused."""
-    codes = np.zeros(size, dtype=np.uint16)
-    for number in range(len(refusals), 0, -1):
-        np.copyto(codes, np.uint16(number), where=refusals[number - 1][0])
-    if not codes.any():
+    applying = [(number, refused) for number, (refused, _) in enumerate(refusals, start=1) if refused.any()]
+    if not applying:
         return None
+    codes = np.zeros(size, dtype=np.uint16)
+    for number, refused in reversed(applying):
+        np.copyto(codes, np.uint16(number), where=refused)
     return Verdicts(codes, tuple(cause for _, cause in refusals), inputs or _no_columns())
 
 

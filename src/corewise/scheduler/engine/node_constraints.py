@@ -1,8 +1,8 @@
 """NodeConstraints: node name, cordon, taints, node selector and required node affinity.
 
 They depend on what nodes are, not on what their pods take: equal constraints are decided once, and again only
-when a node, a label, a taint or a cordon changes. Of taints each distinct set is looked at once. Preferred
-affinity and PreferNoSchedule refuse nothing.
+when a node, a label, a taint or a cordon changes. Of taints each distinct set is looked at once. Preferences
+refuse nothing (:mod:`corewise.scheduler.engine.node_preferences`).
 
 Source: plugins nodename, nodeunschedulable, tainttoleration and nodeaffinity of kube-scheduler.
 """
@@ -74,7 +74,8 @@ def _tainted(tolerations: tuple[Toleration, ...], snapshot: ClusterSnapshot) -> 
     """Return for each taint the nodes where it is the first one that is not tolerated."""
     sets: dict[Taint, list[int]] = {}
     for number, taints in enumerate(snapshot.taint_sets):
-        first = next((taint for taint in taints if not _tolerated(taint, tolerations)), None)
+        repelling = (taint for taint in taints if taint.repels)
+        first = next((taint for taint in repelling if not _tolerated(taint, tolerations)), None)
         if first is not None:
             sets.setdefault(first, []).append(number)
     told = list(sets.items())[:_MOST_TAINTS]

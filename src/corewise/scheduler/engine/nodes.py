@@ -50,12 +50,11 @@ class Taint:
 
 @dataclass(frozen=True, slots=True)
 class Zone:
-    """A NUMA node: raw milli-CPU, bytes, and its CPUs where they are known."""
+    """A NUMA node: raw milli-CPU, and bytes."""
 
     number: int
     cpu: int
     memory: int = 0
-    cpus: CPUSet = field(default_factory=CPUSet)
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,15 +56,16 @@ Term = tuple[NodeRequirement, ...]
 
 @dataclass(frozen=True, slots=True)
 class Constraints:
-    """Where a pod may go whatever it requests; equal ones are decided once.
+    """Where a pod may go whatever it requests, and where it would rather go; equal ones are decided once.
 
-    ``affinity``: one of the terms must match; None: there is no affinity.
+    ``affinity``: one of the terms must match; None: there is no affinity. ``preferred``: terms and weights.
     """
 
     node_name: str = ""
     selector: tuple[NodeRequirement, ...] = ()
     affinity: tuple[Term, ...] | None = None
     tolerations: tuple[Toleration, ...] = ()
+    preferred: tuple[tuple[int, Term], ...] = ()
 
 
 UNCONSTRAINED = Constraints()

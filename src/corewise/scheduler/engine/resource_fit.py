@@ -12,8 +12,10 @@ import numpy as np
 
 from corewise.amplification import Column, Flags
 from corewise.policy.reasons import Reason
+from corewise.quantities import Quantity
+from corewise.quantities.quantity import NANO, Format
 from corewise.scheduler.engine.framework import Cause, Inputs, Verdicts, verdicts
-from corewise.scheduler.engine.nodes import PODS
+from corewise.scheduler.engine.nodes import CPU, MEMORY, PODS
 from corewise.scheduler.engine.pods import PodFacts
 from corewise.scheduler.engine.snapshot import ClusterSnapshot
 
@@ -44,8 +46,16 @@ def _short(resource: str, request: int, snapshot: ClusterSnapshot) -> tuple[Flag
     return free < request, free
 
 
+def _told(resource: str, amount: int) -> str:
+    """Return an amount as users write it."""
+    if resource == CPU:
+        return str(Quantity.of_milli(amount))
+    return str(Quantity(amount * NANO, Format.BINARY_SI if resource == MEMORY else Format.DECIMAL_SI))
+
+
 def _cause(resource: str, request: int) -> Cause:
     def message(numbers: Inputs) -> str:
-        return f"requests {request} of {resource}, {numbers[resource]} is left"
+        wanted, left = (_told(resource, amount) for amount in (request, numbers[resource]))
+        return f"requests {wanted} of {resource}, {left} is left"
 
     return Cause(Reason.RESOURCE_INSUFFICIENT, f"Insufficient {resource}", message=message)

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
+from numpy.typing import NDArray
 
 from corewise.amplification import Column
 from corewise.scheduler.engine.amplified_cpu import needed_on, owned_on
@@ -45,12 +46,16 @@ class AllocationScore:
     def score(self, pod: PodFacts, snapshot: ClusterSnapshot, prepared: object) -> Column:
         """Return 0 to 100 for every node."""
         needed = needed_on(pod, owned_on(pod, snapshot), snapshot)
-        cpu = self._part(snapshot.cpu_room - needed, snapshot.allocatable[CPU])
-        left = snapshot.free[MEMORY] - pod.requests.get(MEMORY, 0)
-        return (cpu + self._part(left, snapshot.allocatable[MEMORY])) >> 1
+        share = self._share(snapshot.cpu_room - needed, CPU, snapshot)
+        share += self._share(snapshot.free[MEMORY] - pod.requests.get(MEMORY, 0), MEMORY, snapshot)
+        return (share * 0.5).astype(np.int64)
 
-    def _part(self, left: Column, allocatable: Column) -> Column:
-        """Return the share that is left, or taken, in hundredths; 0 where nothing is offered."""
-        counted = left if self.allocation is Allocation.LEAST else allocatable - left
-        share = np.maximum(counted, 0) * BEST_SCORE / np.maximum(allocatable, 1)
-        return np.minimum(share, BEST_SCORE).astype(np.int64)
+    def _share(self, left: Column, resource: str, snapshot: ClusterSnapshot) -> NDArray[np.float64]:
+        """Return the share that is left, or taken, in whole hundredths."""
+        counted = left if self.allocation is Allocation.LEAST else snapshot.allocatable[resource] - left
+        share: NDArray[np.float64] = np.multiply(counted, BEST_SCORE, dtype=np.float64)
+        share /= snapshot.divisors[resource]
+        np.maximum(share, 0.0, out=share)
+        np.minimum(share, float(BEST_SCORE), out=share)
+        np.floor(share, out=share)
+        return share

@@ -50,6 +50,8 @@ class ClusterSnapshot:
 
     allocatable: Mapping[str, Column]
     free: Mapping[str, Column]
+    divisors: Mapping[str, NDArray[np.float64]]
+    """Allocatable cpu and memory to divide by: at least 1."""
 
     ratio: Column
     """In hundredths; 100 where the annotation cannot be read."""
@@ -67,7 +69,7 @@ class ClusterSnapshot:
     free_cores: Column
     """Cores with a free thread."""
     core_size: Column
-    """Threads of a core; 1 where cores differ."""
+    """Of how many CPUs whole cores have a multiple."""
     full_cores_only: Flags
 
     numa_policy: Column
@@ -79,6 +81,7 @@ class ClusterSnapshot:
     zone_free_cpus: Column
     zone_free_whole_cpus: Column
     zone_free_cores: Column
+    zone_core_size: Column
     zone_memory: Column
     zone_memory_free: Column
 
@@ -105,6 +108,7 @@ class ClusterSnapshot:
             labels={},
             allocatable={name: column[here] for name, column in self.allocatable.items()},
             free={name: column[here] for name, column in self.free.items()},
+            divisors={name: column[here] for name, column in self.divisors.items()},
             **columns,
         )
 

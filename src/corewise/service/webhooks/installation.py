@@ -119,12 +119,12 @@ def includes(actual: object, wanted: object) -> bool:
     return actual == wanted
 
 
-def webhook(name: str, config: dict[str, Any], rule: dict[str, Any]) -> dict[str, Any]:
+def webhook(name: str, config: dict[str, Any], *rules: dict[str, Any]) -> dict[str, Any]:
     """Return one webhook of a configuration: ignored while nobody answers, without side effects."""
     return {
         "name": name,
         "clientConfig": config,
-        "rules": [rule],
+        "rules": list(rules),
         "failurePolicy": "Ignore",
         "matchPolicy": "Equivalent",
         "sideEffects": "None",

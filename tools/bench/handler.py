@@ -1,0 +1,85 @@
+"""What the extender does between the bytes of a call and those of its answer, in one process, by parts.
+
+A pod is a call of /filter and one of /prioritize about what filter has let through.
+"""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+
+import msgspec
+
+from corewise.kube.client import Client
+from corewise.kube.clock import SYSTEM_CLOCK
+from corewise.kube.config import ClusterConfig
+from corewise.scheduler.decisions import Decisions
+from corewise.scheduler.engine import AllocationScore, AmplifiedCPU, Engine, Weighted
+from corewise.scheduler.extender import Extender
+from corewise.scheduler.state import ClusterState
+from corewise.scheduler.wire import decode_arguments, encode_filtered, encode_scores
+from tools.bench import engine, fleet
+from tools.bench.shares import Function, shares
+from tools.bench.table import Row, quantile
+
+_CALLS = 300
+_REMEMBERED = 50
+_POD = {
+    "metadata": {"name": "p", "namespace": "default", "uid": "u"},
+    "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "500m", "memory": "64Mi"}}}]},
+}
+_PARTS: dict[str, Function] = {
+    "arguments read": ("scheduler/wire.py", "decode_arguments"),
+    "names looked up": ("scheduler/extender.py", "rows_of"),
+    "the pod read": ("scheduler/reading_pods.py", "pod_facts"),
+    "decision": ("engine/engine.py", "decide"),
+    "refusals": ("scheduler/extender.py", "_refusals"),
+    "decision remembered": ("scheduler/decisions.py", "remember"),
+    "nodes written": ("scheduler/wire.py", "encode_filtered"),
+    "scores written": ("scheduler/wire.py", "encode_scores"),
+}
+
+
+async def measure(counts: tuple[int, ...]) -> list[Row]:
+    """Both calls about all nodes, at each number of nodes."""
+    return [row for count in counts for row in _measure(count)]
+
+
+def _measure(count: int) -> list[Row]:
+    state = ClusterState(Client(ClusterConfig(server="http://127.0.0.1:1")), SYSTEM_CLOCK)
+    for index in range(count):
+        state.cluster.put_node(engine.node(index))
+    plugins = Engine((AmplifiedCPU(),), (Weighted(AllocationScore()),))
+    extender = Extender(state, plugins, Decisions(_REMEMBERED, SYSTEM_CLOCK), lambda _pod, _why: None)
+    names = [engine.node(index).name for index in range(count)]
+    bodies = [_body(fleet.as_sent(names, count, turn)) for turn in range(10)]
+    times = [_both(extender, bodies[turn % len(bodies)]) for turn in range(_CALLS)]
+    at = f"{count} names, {count} nodes"
+    p50 = ", ".join(f"{quantile([each[verb] for each in times], 0.5) * 1e3:.2f} ms" for verb in (0, 1))
+    work = partial(_many, extender, bodies)
+    return [
+        Row("handler of /filter and of /prioritize, p50", at, p50),
+        Row("where the time goes", at, shares(work, _PARTS)),
+    ]
+
+
+def _both(extender: Extender, body: bytes) -> tuple[float, float]:
+    began = time.perf_counter()
+    arguments = decode_arguments(body)
+    filtered = extender.filter(arguments)
+    encode_filtered(arguments, filtered)
+    between = time.perf_counter()
+    following = _body(filtered.names)
+    again = time.perf_counter()
+    asked = decode_arguments(following)
+    encode_scores(asked.names, extender.prioritize(asked))
+    return between - began, time.perf_counter() - again
+
+
+def _many(extender: Extender, bodies: list[bytes]) -> None:
+    for body in bodies * 3:
+        _both(extender, body)
+
+
+def _body(names: object) -> bytes:
+    return msgspec.json.encode({"Pod": _POD, "Nodes": None, "NodeNames": names})

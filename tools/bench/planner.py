@@ -1,0 +1,77 @@
+"""``corewise plan`` without its files: nodes made ready under a configuration, and pods placed one by one.
+
+Nodes and pods are those of the engine's benchmark, as objects of the API: machines of four sizes, labels, one
+in ten tainted, ratio 1.50 by configuration; pods of many sizes, every tenth a CPUSet pod.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+
+import msgspec
+
+from corewise.cli.policy_file import configuration_of
+from corewise.local.planning.arrangements import arrangement
+from corewise.local.planning.inputs import PlanInput, PlannedNode
+from corewise.local.planning.planner import plan
+from corewise.manager.objects import ManagedNode
+from corewise.policy.names import AMPLIFICATION_KEY
+from corewise.scheduler.engine import Allocation
+from corewise.scheduler.objects import SchedulableNode, Topology
+from tools.bench import engine
+from tools.bench.shares import Function, shares
+from tools.bench.table import Row
+
+_PODS = 10_000
+_POLICY = {AMPLIFICATION_KEY: json.dumps({"enable": True, "resourceAmplificationRatio": {"cpu": 1.5}})}
+_PARTS: dict[str, Function] = {
+    "nodes made ready": ("planning/nodes.py", "configured"),
+    "NodeConstraints": ("engine/node_constraints.py", "filter"),
+    "ResourceFit": ("engine/resource_fit.py", "filter"),
+    "AmplifiedCPU": ("engine/amplified_cpu.py", "filter"),
+    "scores": ("engine/scoring.py", "score"),
+    "CPUs chosen": ("engine/engine.py", "reserve"),
+    "nodes and pods put": ("engine/columns.py", "refresh"),
+}
+
+
+async def measure(counts: tuple[int, ...]) -> list[Row]:
+    """Pods planned a second at each number of nodes, and where the time goes."""
+    return [row for count in counts for row in _measure(count)]
+
+
+def _measure(count: int) -> list[Row]:
+    given = PlanInput("bench", tuple(map(_node, range(count))), tuple(map(engine.pod, range(_PODS))))
+    configuration = configuration_of(_POLICY, "bench")
+    wall, cpu = time.perf_counter(), time.process_time()
+    outcome = plan(given, configuration, Allocation.LEAST)
+    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    if len(outcome.placed) != _PODS:
+        raise SystemExit(f"only {len(outcome.placed)} of {_PODS} pods fit {count} nodes")
+    at = f"{count} nodes, {_PODS:,} pods"
+    return [
+        Row(
+            "pods planned a second, and per second of CPU time",
+            at,
+            f"{_PODS / wall:,.0f}, {_PODS / cpu:,.0f}",
+        ),
+        Row("where the time goes", at, shares(lambda: plan(given, configuration, Allocation.LEAST), _PARTS)),
+    ]
+
+
+def _node(index: int) -> PlannedNode:
+    facts = engine.node(index)
+    cpus = engine.cpus_of(index)
+    amounts = {"cpu": str(cpus), "memory": f"{cpus * 4}Gi", "pods": "110"}
+    node = {
+        "metadata": {"name": facts.name, "labels": dict(facts.labels)},
+        "spec": {"taints": [{"key": each.key, "effect": each.effect} for each in facts.taints]},
+        "status": {"capacity": amounts, "allocatable": amounts},
+    }
+    return PlannedNode(
+        managed=msgspec.convert(node, ManagedNode),
+        schedulable=msgspec.convert(node, SchedulableNode),
+        topology=Topology(),
+        assumed=arrangement(cpus, 2, 2, 2),
+    )
