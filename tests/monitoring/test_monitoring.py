@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -24,6 +23,7 @@ import yaml
 from cli.test_documents import anchors
 from corewise.policy.metrics import METRICS, Metric, MetricType
 from monitoring.promql import Query, Selector, parse
+from prometheus_binary import PROMTOOL, needs_promtool
 
 ROOT = Path(__file__).parents[2]
 MONITORING = ROOT / "deploy" / "monitoring"
@@ -32,10 +32,6 @@ DASHBOARD = json.loads((MONITORING / "grafana-dashboard.json").read_text())
 BY_NAME = {metric.name: metric for metric in METRICS}
 BY_SCRAPE = {"instance", "job"}
 OF_COUNTERS = {"rate", "increase", "irate", "resets"}
-PROMTOOL = shutil.which("promtool")
-needs_promtool = pytest.mark.skipif(
-    PROMTOOL is None, reason="promtool is not on PATH (apt-get install prometheus)"
-)
 LABEL_VALUES = re.compile(r"label_values\((\w+), (\w+)\)")
 
 
