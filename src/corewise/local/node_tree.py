@@ -24,6 +24,7 @@ from pathlib import Path
 import msgspec
 
 from corewise.kernel.cgroups.pods import QOSClass
+from corewise.local.contention import MemoryUse
 from corewise.local.fair_share import Cgroup, Tree
 from corewise.local.load import Load
 from corewise.local.pod_cgroups import (
@@ -38,7 +39,7 @@ from corewise.local.pod_cgroups import (
     read_weight,
     running_containers,
 )
-from corewise.local.pods import batch_milli, load_of, memory_of, phase_of
+from corewise.local.pods import batch_milli, load_of, memory_of, memory_use_of, phase_of
 from corewise.manager.objects import DemandingContainer, DemandingPod
 from corewise.policy.names import BATCH_MEMORY, RESOURCE_STATUS
 from corewise.suppression.batch_limits import weight
@@ -62,6 +63,7 @@ class RunningContainer:
     requested: float
     load: Load
     memory: int
+    memory_use: MemoryUse | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +114,11 @@ class NodeTree:
     tree: Tree
     tasks: tuple[Task, ...]
     owners: tuple[str, ...]
+
+    @property
+    def memory_uses(self) -> dict[int, MemoryUse]:
+        """How those of its leaves use memory of which it is known."""
+        return {task.leaf: use for task in self.tasks if (use := task.container.memory_use) is not None}
 
     def of(self, cgroup: str) -> int:
         """Return the index of a cgroup in the tree."""
@@ -201,6 +208,7 @@ def _describe_container(
         requested=(batch_milli(container) if offline else request) / 1000,
         load=load_of(pod.metadata.annotations, limited=limited),
         memory=memory_of(container, BATCH_MEMORY if offline else "memory"),
+        memory_use=memory_use_of(pod.metadata.annotations),
     )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from corewise.local.contention import MemoryUse
 from corewise.local.load import Load
 from corewise.local.machines import Machine
 from corewise.policy.colocation import parse_oversubscription, parse_suppression
@@ -57,6 +58,7 @@ class PodGroup:
     qos_class: str = "LS"
     load: Load | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
+    memory_use: MemoryUse | None = None
 
 
 @dataclass(frozen=True, slots=True)

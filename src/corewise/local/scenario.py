@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path
 
+from corewise.local.contention import MemoryUse
 from corewise.local.cpu_models import CATALOGUE, CPUModel
 from corewise.local.load import Load, Shape
 from corewise.local.machines import Machine
@@ -201,6 +202,8 @@ def _node_group(fields: Fields, models: Mapping[str, CPUModel]) -> NodeGroup:
         reserved_memory=Bytes(reserved.quantity("memory", "0").units if reserved else 0),
         max_pods=fields.integer("maxPods", 110, low=1, high=100_000),
         labels=fields.texts("labels"),
+        memory_bandwidth=fields.quantity("memoryBandwidth", "0").units,
+        llc=Bytes(fields.quantity("llc", "0").units),
     )
     count = fields.integer("count", 1, low=1, high=100_000)
     for part in filter(None, (reserved, fields)):
@@ -214,7 +217,7 @@ def _pod_group(fields: Fields) -> PodGroup:
     cpu = fields.quantity("cpu").milli
     if cpu < 1:
         fields.note("a pod must request some CPU", key="cpu")
-    load = fields.mapping("load")
+    load, memory_use = fields.mapping("load"), fields.mapping("memoryUse")
     offline = fields.boolean("offline", default=False)
     group = PodGroup(
         name=fields.object_name("name"),
@@ -227,9 +230,21 @@ def _pod_group(fields: Fields) -> PodGroup:
         qos_class=fields.choice("qosClass", "BE" if offline else "LS", allowed=_QOS),
         load=_load(load) if load else None,
         labels=fields.texts("labels"),
+        memory_use=_memory_use(memory_use) if memory_use else None,
     )
     fields.finish()
     return group
+
+
+def _memory_use(fields: Fields) -> MemoryUse:
+    use = MemoryUse(
+        bandwidth=float(fields.quantity("bandwidth").units),
+        llc=float(fields.quantity("llc", "0").units),
+        cache_sensitivity=fields.number("cacheSensitivity", 0.0, low=0, high=10),
+        memory_bound=fields.number("memoryBound", low=0, high=1) if "memoryBound" in fields else None,
+    )
+    fields.finish()
+    return use
 
 
 def _load(fields: Fields) -> Load:

@@ -38,6 +38,7 @@ RESOURCE_SPEC = "scheduling.koordinator.sh/resource-spec"
 NUMA_SPEC = "scheduling.koordinator.sh/numa-topology-spec"
 STATIC_POD = "kubernetes.io/config.mirror"
 SIMULATED_LOAD = "local.corewise.io/load"
+SIMULATED_MEMORY_USE = "local.corewise.io/memory-use"
 
 # ConfigMap
 CONFIG_NAME = "slo-controller-config"
@@ -271,6 +272,14 @@ TABLE: tuple[Name, ...] = (
         "see the local cluster",
         "user",
         "What the pod does in the local cluster (`corewise up`). It means nothing elsewhere.",
+    ),
+    Name(
+        SIMULATED_MEMORY_USE,
+        Kind.ANNOTATION,
+        _POD,
+        "`bandwidth=3600M,llc=64Mi,cacheSensitivity=0.4,memoryBound=0.2`",
+        "user",
+        "How the pod uses memory bandwidth and cache in the local cluster. It means nothing elsewhere.",
     ),
     Name(
         NORMALIZATION_KEY,

@@ -155,6 +155,10 @@ class Reason(StrEnum):
     NODE_UNKNOWN = "NodeUnknown"
     NO_NODE_SUITS = "NoNodeSuits"
 
+    # interference: what a history says
+    TOO_FEW_RUNS = "TooFewRuns"
+    PRESSURE_NEVER_VARIED = "PressureNeverVaried"
+
     @property
     def text(self) -> ReasonText:
         """What the code means, what to do about it, and whether it is a warning."""
@@ -606,6 +610,17 @@ _MEASURING = {
     ),
 }
 
+_ANALYSIS = {
+    Reason.TOO_FEW_RUNS: ReasonText(
+        "Nothing is said about what slows a type of workload down: too few of its runs were seen.",
+        "Look at a longer time (--range), or give the type a Job that runs often.",
+    ),
+    Reason.PRESSURE_NEVER_VARIED: ReasonText(
+        "Nothing is said about what slows a type of workload down: its pods met the same pressure wherever they ran.",
+        "Look at a time in which nodes differed, or run the type on a busy node and on an idle one.",
+    ),
+}
+
 REASONS: Mapping[Reason, ReasonText] = MappingProxyType(
     {
         **_NORMALIZATION,
@@ -620,5 +635,6 @@ REASONS: Mapping[Reason, ReasonText] = MappingProxyType(
         **_PINNING,
         **_SCHEDULING,
         **_MEASURING,
+        **_ANALYSIS,
     }
 )
