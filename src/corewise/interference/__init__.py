@@ -3,7 +3,8 @@
 The way of a decision, every step over all nodes at once (one row per node, columns of float64, NaN is missing):
 
     Pressure            what was measured of the nodes; ``cleaned`` makes missing what cannot be
-    Counterweights      pods placed so recently that measurements don't show them yet; ``at(now, size)``: columns
+    Counterweights      pods placed so recently that measurements don't show them yet; ``at(now, size)``: Weights
+                        (who keeps these pods elsewhere makes Weights of sums weighed by ``shares(ages)``)
     Outlook             both together, as they are when those pods show; the same for every pod until one is placed
     select_profile      the profile and affinities of a pod, by its labels; or a Conflict, which is a verdict
     filter_nodes        an Inequality for bandwidth and one for memory, both sides of each
@@ -19,7 +20,7 @@ Amounts are bytes/s, bytes, seconds, CPUs as a share of the node's; see :mod:`co
 Source: design/interference.md; the seed memory-bandwidth-llc-scheduling.
 """
 
-from corewise.interference.counterweights import Counterweights, Weights
+from corewise.interference.counterweights import Counterweights, Weights, shares
 from corewise.interference.filtering import Filtered, Inequality, filter_nodes
 from corewise.interference.latency import LatencyHistory, predicted_latency
 from corewise.interference.outlook import Outlook, outlook
@@ -54,5 +55,6 @@ __all__ = [
     "rank_nodes",
     "score_nodes",
     "select_profile",
+    "shares",
     "unplaceable",
 ]

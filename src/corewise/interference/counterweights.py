@@ -97,7 +97,7 @@ class Counterweights:
         """Return the counterweights of the first ``size`` nodes at a time."""
         if not self._slots:
             return Weights.none(size)
-        weights = _weights(now - self._times, self.settings)
+        weights = shares(now - self._times, self.settings)
         counted = np.flatnonzero((self._rows >= 0) & (self._rows < size) & (weights > 0))
         rows, weights = self._rows[counted], weights[counted]
         return Weights(
@@ -115,8 +115,8 @@ class Counterweights:
         return slot
 
 
-def _weights(ages: Values, settings: CounterweightSettings) -> Values:
-    """Return the weight of each age; a time to come (clocks differ) is age 0."""
+def shares(ages: Values, settings: CounterweightSettings) -> Values:
+    """Return how much pods of these ages, in seconds, still weigh: 0..1; a time to come (clocks differ) is age 0."""
     alive = ages < settings.expiry
     if settings.decay is Decay.STEP or not settings.expiry:
         return alive.astype(np.float64)

@@ -155,6 +155,13 @@ class Reason(StrEnum):
     NODE_UNKNOWN = "NodeUnknown"
     NO_NODE_SUITS = "NoNodeSuits"
 
+    # interference: filter and profiles
+    MEMORY_BANDWIDTH_INSUFFICIENT = "MemoryBandwidthInsufficient"
+    MEMORY_AVAILABLE_INSUFFICIENT = "MemoryAvailableInsufficient"
+    PRESSURE_UNKNOWN = "PressureUnknown"
+    PROFILE_CONFLICT = "ProfileConflict"
+    PROFILE_UNPLACEABLE = "ProfileUnplaceable"
+
     # interference: what a history says
     TOO_FEW_RUNS = "TooFewRuns"
     PRESSURE_NEVER_VARIED = "PressureNeverVaried"
@@ -610,6 +617,27 @@ _MEASURING = {
     ),
 }
 
+_INTERFERENCE = {
+    Reason.MEMORY_BANDWIDTH_INSUFFICIENT: ReasonText(
+        "Free memory bandwidth, less that of pods just placed, is not more than overprovisioning x the pod's profile."
+    ),
+    Reason.MEMORY_AVAILABLE_INSUFFICIENT: ReasonText(
+        "Memory available, less that of pods just placed, is not more than overprovisioning x the pod's profile."
+    ),
+    Reason.PRESSURE_UNKNOWN: ReasonText(
+        "The node's memory bandwidth or memory is not known, and missing.filter is fail.",
+        "See which series are missing with: corewise check metrics.",
+    ),
+    Reason.PROFILE_CONFLICT: _warning(
+        "Two profiles match the pod, so nobody can say what it uses; it fits no node.",
+        "Let the profiles' selectors exclude each other, or correct the pod's labels.",
+    ),
+    Reason.PROFILE_UNPLACEABLE: _warning(
+        "A profile needs more free memory bandwidth than the largest node has at all: its pods fit no node.",
+        "Correct the profile, the overprovisioning, or the capacity rules.",
+    ),
+}
+
 _ANALYSIS = {
     Reason.TOO_FEW_RUNS: ReasonText(
         "Nothing is said about what slows a type of workload down: too few of its runs were seen.",
@@ -635,6 +663,7 @@ REASONS: Mapping[Reason, ReasonText] = MappingProxyType(
         **_PINNING,
         **_SCHEDULING,
         **_MEASURING,
+        **_INTERFERENCE,
         **_ANALYSIS,
     }
 )
