@@ -386,6 +386,7 @@ CPU_CONFLICTS = _gauge(
 )
 
 # What the agent measures of memory bandwidth and last-level cache; scheduling reads it from Prometheus.
+# All have the label node, the Node's own name, since how a scrape names its target differs from cluster to cluster.
 # Counters, so that whoever reads them chooses the window: rate() of them is the mean over it.
 NODE_MEMORY_TRAFFIC = _tally(
     "corewise_node_memory_traffic_bytes_total",
@@ -395,8 +396,8 @@ NODE_MEMORY_TRAFFIC = _tally(
 )
 NODE_MEMORY_BANDWIDTH_CAPACITY = _gauge(
     "corewise_node_memory_bandwidth_capacity_bytes_per_second",
-    "What the node's memory can move at most, by how it is known (measured, dimm); scheduling counts on "
-    "seven tenths of it.",
+    "What the node's memory could move at most, by how it is known (dimm: worked out from its memory modules); "
+    "scheduling counts on seven tenths of it.",
     "node",
     "source",
     by=AGENT,
@@ -411,6 +412,9 @@ NODE_MEMORY_LATENCY = _gauge(
 NODE_LLC_OCCUPANCY = _gauge(
     "corewise_node_llc_occupancy_bytes", "Last-level cache in use.", "node", by=AGENT
 )
+NODE_LLC_CAPACITY = _gauge(
+    "corewise_node_llc_capacity_bytes", "Size of all last-level caches of the node together.", "node", by=AGENT
+)
 NODE_INSTRUCTIONS = _tally(
     "corewise_node_instructions_total",
     "Instructions retired on all CPUs of the node while the group with the cache misses was counted, scaled.",
@@ -419,14 +423,15 @@ NODE_INSTRUCTIONS = _tally(
 )
 NODE_LLC_MISSES = _tally(
     "corewise_node_llc_misses_total",
-    "Reads that missed the cache named by the label level (LL: last level), in the same group.",
+    "Reads that missed the cache named by the label level (LL: last level; L2: second level, where the "
+    "processor counts no other), in the same group.",
     "node",
     "level",
     by=AGENT,
 )
 NODE_CPU_BUSY = _tally(
     "corewise_node_cpu_busy_seconds_total",
-    "CPU time that the node's CPUs were not idle, raw.",
+    "CPU time that the node's CPUs have used since boot, raw, without what a hypervisor gave to others.",
     "node",
     by=AGENT,
 )
@@ -436,7 +441,8 @@ NODE_MEMORY_AVAILABLE = _gauge(
 )
 NODE_METRIC_SUPPORTED = _gauge(
     "corewise_node_metric_supported",
-    "1 if the agent measures this metric on the node, 0 if it cannot, with the reason (ok where it can).",
+    "1 if the agent measures this metric on the node, with the reason ok; 0 if not, with the reason code that "
+    "says why.",
     "node",
     "metric",
     "reason",
@@ -499,6 +505,7 @@ _INTERFERENCE = (
     NODE_MEMORY_BANDWIDTH_CAPACITY,
     NODE_MEMORY_LATENCY,
     NODE_LLC_OCCUPANCY,
+    NODE_LLC_CAPACITY,
     NODE_INSTRUCTIONS,
     NODE_LLC_MISSES,
     NODE_CPU_BUSY,

@@ -131,6 +131,7 @@ class Reason(StrEnum):
     LATENCY_NOT_YET = "LatencyNotYet"
     MEMORY_CHANNELS_UNKNOWN = "MemoryChannelsUnknown"
     MEMORY_SPEED_UNKNOWN = "MemorySpeedUnknown"
+    CACHE_SIZE_UNKNOWN = "CacheSizeUnknown"
     HOST_FILE_UNREADABLE = "HostFileUnreadable"
 
     # scheduling: what is wrong with a pod
@@ -610,6 +611,9 @@ _MEASURING = {
     Reason.MEMORY_SPEED_UNKNOWN: ReasonText(
         "The firmware does not tell how fast the memory modules run (SMBIOS type 17).",
         "State the capacity: node annotation, or the scheduler's configuration.",
+    ),
+    Reason.CACHE_SIZE_UNKNOWN: ReasonText(
+        "The kernel does not tell the size of every last-level cache, as in many virtual machines.",
     ),
     Reason.HOST_FILE_UNREADABLE: ReasonText(
         "A file of /proc that tells this cannot be read; the agent's log has the error.",

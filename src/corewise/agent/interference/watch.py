@@ -1,0 +1,82 @@
+"""Joins collector, probe and metrics for one agent, and says in the log what is not measured and why."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+
+from corewise.agent.interference.collector import OTHER_KERNEL, Collector, is_own_kernel
+from corewise.agent.interference.exposing import publish
+from corewise.agent.interference.latency import LatencyProbe, ProbeThread
+from corewise.agent.interference.readings import NodeReadings
+from corewise.kernel.absence import Absent
+from corewise.kernel.host_files import HostFiles
+from corewise.kernel.memory_latency.library import load_chase
+from corewise.kernel.perf.system import KernelPerf
+from corewise.kube.clock import Clock
+from corewise.policy.interference.model import Series
+from corewise.policy.reasons import Reason
+from corewise.prometheus.exposition import Exposition
+from corewise.service.logs import fields
+from corewise.service.supervision import Pulses
+
+log = logging.getLogger(__name__)
+
+_OFF = Absent(Reason.LATENCY_PROBE_OFF, "--no-latency-probe")
+
+
+class InterferenceWatch:
+    """What one agent measures of its node. ``latency_interval`` is None if memory is not to be probed."""
+
+    def __init__(
+        self, node: str, root: Path, *, latency_interval: float | None, metrics: Exposition, clock: Clock
+    ) -> None:
+        self._node = node
+        self._metrics = metrics
+        own = is_own_kernel(root)
+        self._collector = Collector(root, KernelPerf() if own else None)
+        self._said: Mapping[Series, Absent] = {}
+        chase = _OFF if latency_interval is None else load_chase() if own else OTHER_KERNEL
+        self._thread: ProbeThread | None = None
+        self._probe: LatencyProbe | Absent
+        if isinstance(chase, Absent):
+            self._probe = chase
+        else:
+            self._thread = ProbeThread(chase, HostFiles(root))
+            interval = latency_interval or 0.0
+            self._probe = LatencyProbe(self._thread.measure, interval=interval, clock=clock)
+
+    async def run(self, pulses: Pulses) -> None:
+        """Begin to count, and probe until cancelled, if there is anything to probe with."""
+        self.look()
+        if not isinstance(self._probe, Absent):
+            await self._probe.run(pulses)
+
+    def look(self) -> NodeReadings:
+        """Return what is known now."""
+        latency = self._probe if isinstance(self._probe, Absent) else self._probe.latest()
+        readings = self._collector.look(latency)
+        self._tell(readings.absent)
+        return readings
+
+    def publish(self) -> None:
+        """Set all metrics as they are now."""
+        publish(self.look(), self._node, self._metrics)
+
+    def close(self) -> None:
+        """Stop counting and probing."""
+        self._collector.close()
+        if self._thread is not None:
+            self._thread.close()
+
+    def _tell(self, absent: Mapping[Series, Absent]) -> None:
+        """Log what has come to be missing, or to be there: once, with the reason."""
+        for metric, each in absent.items():
+            before = self._said.get(metric)
+            if before is None or before.reason is not each.reason:
+                facts = fields(node=self._node, metric=metric.value, reason=each.reason)
+                log.info("%s is not measured: %s", metric, each.why, extra=facts)
+        for metric in self._said.keys() - absent.keys():
+            log.info("%s is measured", metric, extra=fields(node=self._node, metric=metric.value))
+        self._said = dict(absent)
