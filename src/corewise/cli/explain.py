@@ -12,6 +12,7 @@ import click
 from corewise.cli import output, pod_explanation
 from corewise.cli.cluster import cluster_options, connection_options, find_cluster, run
 from corewise.cli.errors import ExitCode, Failure
+from corewise.cli.explain_interference import interference_command
 from corewise.cli.explain_suppression import suppression_command
 from corewise.cli.explanation import Line, explanation
 from corewise.cli.node_explanation import lines_about, record_of
@@ -34,6 +35,7 @@ def command() -> None:
 
 
 command.add_command(suppression_command)
+command.add_command(interference_command)
 
 
 @dataclass(frozen=True, slots=True)
