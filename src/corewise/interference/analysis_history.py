@@ -25,6 +25,7 @@ Numbers = NDArray[np.float64]
 
 CPI = "cpi"
 NEVER_ZERO = frozenset({"memorybandwidth", "memorylatency", "llc_occupancy", "memoryBandwidth", "llc", CPI})
+NEAR = 600.0
 OWN_PART = {"memorybandwidth": "memoryBandwidth", "llc_occupancy": "llc"}
 """Pressures that a pod's own use is a part of, in the same unit."""
 
@@ -55,9 +56,12 @@ class Series:
         return found
 
     def mean(self, start: float, end: float) -> float | None:
-        """Return the mean over a time; None where there is no value."""
+        """Return the mean over a time; where it has no value, the next one within ``NEAR`` seconds, or None."""
         values = self.within(start, end)
-        return float(values.mean()) if len(values) else None
+        if len(values):
+            return float(values.mean())
+        after = self.within(end, start + NEAR)
+        return float(after[0]) if len(after) else None
 
 
 @dataclass(frozen=True, slots=True)

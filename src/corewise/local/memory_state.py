@@ -22,6 +22,10 @@ from corewise.local.plant import Moment, moment_with_memory
 from corewise.manager.objects import DemandingPod
 
 INSTRUCTIONS = 2.5e9
+BACKGROUND = 50e6
+"""Bytes/s that an idle machine moves; none moves nothing, and a 0 would mean that nobody measures."""
+
+BACKGROUND_LLC = 1 << 20
 CROWDED = 0.8
 """The used part of a node's bandwidth from which on it is called crowded."""
 
@@ -122,9 +126,9 @@ def _state(
             slowdowns.setdefault(types[task.name.rpartition("/")[0]], []).append(lost)
     return MemoryState(
         bandwidth=float(machine.memory_bandwidth),
-        used=used,
+        used=max(used, BACKGROUND),
         latency=math.fsum(each.latency for each in seen) / count,
-        llc_occupancy=math.fsum(each.occupancy for each in seen) / count,
+        llc_occupancy=max(math.fsum(each.occupancy for each in seen) / count, BACKGROUND_LLC),
         llc_mpki=_KILO * misses / instructions if instructions else 0.0,
         cpu=math.fsum(each.busy for each in moments) / count / machine.cpus,
         cpus=machine.cpus,

@@ -1,0 +1,121 @@
+"""Runs all ways at all loads, prints the figures, fills the page and draws the picture."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+
+from tools.bench import table
+from tools.interference_wca.experiment import MACHINES, Outcome, Run, arrivals, configuration
+from tools.suppression_proof.chart import Curve, Panel, chart
+
+PAGE = Path("docs/interference-experiments.md")
+PICTURE = Path("docs/pictures/interference-wca.svg")
+COMMAND = "python -m tools.interference_wca"
+LOADS = (0.5, 0.6, 0.7, 0.8, 0.9)
+_ORDERS = 10
+_FLAGS = {"--print", "--quick"}
+_HUNDRED = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """One way of placing pods. ``factor``: overprovisioning of the filter; None is default scheduling."""
+
+    name: str
+    style: str
+    factor: str | None
+
+
+WAYS = (
+    Way("default scheduling", "quota", None),
+    Way("Interference, overprovisioning 1", "offline", "1"),
+    Way("Interference, overprovisioning 2", "online", "2"),
+)
+Results = Mapping[tuple[str, float], Sequence[Outcome]]
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Run everything."""
+    unknown = set(arguments) - _FLAGS
+    if unknown:
+        raise SystemExit(f"unknown: {', '.join(sorted(unknown))}; flags are {', '.join(sorted(_FLAGS))}")
+    orders = 2 if "--quick" in arguments else _ORDERS
+    results = {(way.name, load): _outcomes(way, load, orders) for load in LOADS for way in WAYS}
+    text = figures(results)
+    print(text)
+    if "--print" not in arguments:
+        table.fill("wca", text, PAGE)
+        PICTURE.write_text(picture(results))
+
+
+def _outcomes(way: Way, load: float, orders: int) -> list[Outcome]:
+    print(f"# {way.name} at {load:.0%}", file=sys.stderr, flush=True)
+    settings = None if way.factor is None else configuration(way.factor)
+    return [Run(settings).take(arrivals(load, seed)) for seed in range(orders)]
+
+
+def figures(results: Results) -> str:
+    """Return the table: means over the orders of arrival."""
+    orders = len(next(iter(results.values())))
+    lines = [
+        f"{len(MACHINES)} nodes, means over {orders} orders of arrival.",
+        "",
+        "| CPUs asked for | way | nodes oversubscribed | nodes above 80 % | mean slowdown | pods placed | pods without a node | their CPUs |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for (way, load), outcomes in results.items():
+        cells = (
+            f"{load:.0%}",
+            way,
+            f"{_mean(outcomes, lambda each: each.oversubscribed):.1%}",
+            f"{_mean(outcomes, lambda each: each.crowded):.1%}",
+            f"{_mean(outcomes, lambda each: each.slowdown):.1%}",
+            f"{_mean(outcomes, lambda each: each.placed):.0f}",
+            f"{_mean(outcomes, lambda each: each.unplaced):.1f}",
+            f"{_mean(outcomes, lambda each: each.unplaced_cpus):.0f}",
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _mean(outcomes: Sequence[Outcome], of: Callable[[Outcome], float]) -> float:
+    return fmean(of(each) for each in outcomes)
+
+
+def picture(results: Results) -> str:
+    """Return the curves over the load."""
+    panels = [
+        _panel(results, "nodes whose pods want more bandwidth than there is", "%", _oversubscribed),
+        _panel(results, "mean slowdown of placed pods", "%", _slowdown),
+        _panel(results, "price: pods without a node", "%", _unplaced),
+    ]
+    return chart(panels, label="WCA's workloads, default scheduling against Interference", made_by=COMMAND)
+
+
+def _panel(results: Results, title: str, unit: str, of: Callable[[Outcome], float]) -> Panel:
+    curves = [
+        Curve(
+            way.name,
+            way.style,
+            [(load * _HUNDRED, _HUNDRED * _mean(results[way.name, load], of)) for load in LOADS],
+        )
+        for way in WAYS
+    ]
+    top = max(amount for curve in curves for _, amount in curve.points)
+    return Panel(title, unit, max(1.0, top * 1.1), curves, across="CPUs asked for, % of all")
+
+
+def _oversubscribed(outcome: Outcome) -> float:
+    return outcome.oversubscribed
+
+
+def _slowdown(outcome: Outcome) -> float:
+    return outcome.slowdown
+
+
+def _unplaced(outcome: Outcome) -> float:
+    return outcome.unplaced / (outcome.placed + outcome.unplaced)
