@@ -1,6 +1,6 @@
 """Build hook: compiles the helper in C that probes the latency of memory, where there is a C compiler.
 
-Without one, or where it fails, the package is built without the helper and says so; nothing else depends on it.
+Without one, or where it fails, the package is built without the helper and says so; nothing else needs it.
 An editable install finds the library beside its source, a wheel has it inside and is then bound to the
 platform, but to no version of Python: the library is loaded by ctypes. ``CC`` names another compiler.
 """

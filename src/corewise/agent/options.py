@@ -18,8 +18,8 @@ class AgentOptions:
     """Everything the agent can be told. Paths that are not given lie below ``root``.
 
     ``nri_socket`` is None where no container runtime is to be asked. ``once``: one cycle and one report, and
-    that is all. ``dry_run`` writes nothing, neither to cgroups nor to the API. ``latency_interval`` is None if
-    memory is not to be probed.
+    that is all. ``dry_run`` writes nothing, neither to cgroups nor to the API. ``latency_interval`` is None
+    if memory is not to be probed.
     """
 
     node: str

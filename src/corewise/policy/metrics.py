@@ -386,7 +386,7 @@ CPU_CONFLICTS = _gauge(
 )
 
 # What the agent measures of memory bandwidth and last-level cache; scheduling reads it from Prometheus.
-# All have the label node, the Node's own name, since how a scrape names its target differs from cluster to cluster.
+# All have the label node, the Node's own name: how a scrape names its target differs from cluster to cluster.
 # Counters, so that whoever reads them chooses the window: rate() of them is the mean over it.
 NODE_MEMORY_TRAFFIC = _tally(
     "corewise_node_memory_traffic_bytes_total",
@@ -396,8 +396,8 @@ NODE_MEMORY_TRAFFIC = _tally(
 )
 NODE_MEMORY_BANDWIDTH_CAPACITY = _gauge(
     "corewise_node_memory_bandwidth_capacity_bytes_per_second",
-    "What the node's memory could move at most, by how it is known (dimm: worked out from its memory modules); "
-    "scheduling counts on seven tenths of it.",
+    "What the node's memory could move at most, by how it is known (dimm: worked out from its memory "
+    "modules); scheduling counts on seven tenths of it.",
     "node",
     "source",
     by=AGENT,
@@ -409,11 +409,9 @@ NODE_MEMORY_LATENCY = _gauge(
     "numa_node",
     by=AGENT,
 )
-NODE_LLC_OCCUPANCY = _gauge(
-    "corewise_node_llc_occupancy_bytes", "Last-level cache in use.", "node", by=AGENT
-)
+NODE_LLC_OCCUPANCY = _gauge("corewise_node_llc_occupancy_bytes", "Last-level cache in use.", "node", by=AGENT)
 NODE_LLC_CAPACITY = _gauge(
-    "corewise_node_llc_capacity_bytes", "Size of all last-level caches of the node together.", "node", by=AGENT
+    "corewise_node_llc_capacity_bytes", "Size of all last-level caches of the node.", "node", by=AGENT
 )
 NODE_INSTRUCTIONS = _tally(
     "corewise_node_instructions_total",
@@ -435,14 +433,17 @@ NODE_CPU_BUSY = _tally(
     "node",
     by=AGENT,
 )
-NODE_CPUS_ONLINE = _gauge("corewise_node_cpus_online", "CPUs online on the node, raw: threads.", "node", by=AGENT)
+NODE_CPUS_ONLINE = _gauge(
+    "corewise_node_cpus_online", "CPUs online on the node, raw: threads.", "node", by=AGENT
+)
 NODE_MEMORY_AVAILABLE = _gauge(
     "corewise_node_memory_available_bytes", "MemAvailable of the node.", "node", by=AGENT
 )
 NODE_METRIC_SUPPORTED = _gauge(
     "corewise_node_metric_supported",
-    "1 if the agent measures this metric on the node, with the reason ok; 0 if not, with the reason code that "
-    "says why.",
+    "1 if the agent measures this metric (memorybandwidth, memorybandwidth_capacity, memorylatency, "
+    "llc_occupancy, llc_capacity, llc_mpki, cpu, memory_available) on the node, with the reason ok; 0 if not, "
+    "with the reason code.",
     "node",
     "metric",
     "reason",

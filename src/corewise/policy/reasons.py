@@ -114,7 +114,7 @@ class Reason(StrEnum):
     CPUS_MANAGED_BY_KUBELET = "CPUsManagedByKubelet"
     SHARED_POOL_EMPTY = "SharedPoolEmpty"
 
-    # interference: what the agent cannot measure on a node
+    # measuring: why the agent has no value of what work on a node fights over
     RESCTRL_UNSUPPORTED = "ResctrlUnsupported"
     RESCTRL_NOT_MOUNTED = "ResctrlNotMounted"
     RESCTRL_EVENT_MISSING = "ResctrlEventMissing"

@@ -1,8 +1,8 @@
 """Looks at everything the kernel counts of a node, below any root.
 
-Synchronous and quick: two files for each resctrl group and cache, one reading for each CPU that is counted, two
-files of /proc. What only the running kernel can tell (hardware counters) is asked only if the files below the
-root are this kernel's: a recorded or simulated machine has nothing but its files.
+Synchronous and quick: two files for each resctrl group and cache, one reading for each CPU that is counted,
+two files of /proc. What only the running kernel can tell (hardware counters) is asked only if the files below
+the root are this kernel's: a recorded or simulated machine has nothing but its files.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from corewise.agent.interference.counting import CacheMisses, MemoryTraffic
 from corewise.agent.interference.readings import MissTotals, NodeReadings
 from corewise.kernel.absence import Absent
 from corewise.kernel.boot import read_boot_id
-from corewise.kernel.cpu_topology import read_arrangement
 from corewise.kernel.cpu_time import MEMINFO, STAT, read_busy_time, read_memory_available
+from corewise.kernel.cpu_topology import read_arrangement
 from corewise.kernel.dimms.peak import read_peak_bandwidth
 from corewise.kernel.host_files import HostFiles
 from corewise.kernel.perf.system import Perf
@@ -94,5 +94,7 @@ def read_cache_size(files: HostFiles) -> int | Absent:
     sizes = [cache.size for cache in read_arrangement(files).caches.values()]
     known = [size for size in sizes if size is not None]
     if not known or len(known) < len(sizes):
-        return Absent(Reason.CACHE_SIZE_UNKNOWN, f"{len(known)} of {len(sizes)} last-level caches have a size")
+        return Absent(
+            Reason.CACHE_SIZE_UNKNOWN, f"{len(known)} of {len(sizes)} last-level caches have a size"
+        )
     return sum(known)

@@ -1,4 +1,4 @@
-"""What a node's counters have counted since the agent began: memory traffic, instructions and cache misses."""
+"""What a node's counters have counted since the agent began: memory traffic, instructions, cache misses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The metrics of a node's memory and caches, set when somebody asks for them. What is not known has no series."""
+"""The metrics of a node's memory and caches, set when somebody asks. What is not known has no series."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def publish(readings: NodeReadings, node: str, exposition: Exposition) -> None:
 
 def _series(readings: NodeReadings, node: str) -> dict[Metric, Labelled]:
     """Return the series of every metric; none of one that is not known."""
-    latency, misses, cpu = readings.latency, readings.misses, readings.cpu
-    known = not isinstance(misses, Absent)
+    latency, cpu = readings.latency, readings.cpu
+    misses = None if isinstance(readings.misses, Absent) else readings.misses
     return {
         metrics.NODE_MEMORY_TRAFFIC: _amount(readings.traffic, node),
         metrics.NODE_MEMORY_BANDWIDTH_CAPACITY: _amount(readings.capacity, node, FROM_MODULES),
@@ -38,8 +38,8 @@ def _series(readings: NodeReadings, node: str) -> dict[Metric, Labelled]:
         ),
         metrics.NODE_LLC_OCCUPANCY: _amount(readings.occupancy, node),
         metrics.NODE_LLC_CAPACITY: _amount(readings.cache, node),
-        metrics.NODE_INSTRUCTIONS: {(node,): float(misses.instructions)} if known else {},
-        metrics.NODE_LLC_MISSES: {(node, misses.level): float(misses.misses)} if known else {},
+        metrics.NODE_INSTRUCTIONS: {(node,): float(misses.instructions)} if misses else {},
+        metrics.NODE_LLC_MISSES: {(node, misses.level): float(misses.misses)} if misses else {},
         metrics.NODE_CPU_BUSY: {} if isinstance(cpu, Absent) else {(node,): cpu.busy / _NANO},
         metrics.NODE_CPUS_ONLINE: {} if isinstance(cpu, Absent) else {(node,): float(cpu.cpus)},
         metrics.NODE_MEMORY_AVAILABLE: _amount(readings.memory_available, node),

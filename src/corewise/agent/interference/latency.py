@@ -1,8 +1,9 @@
 """Probes the latency of memory now and then, and never costs more than a thousandth of one CPU.
 
-A probe keeps a CPU busy for some milliseconds for each NUMA node, longer where memory is slow or contended. The
-pause after it is the interval, or a thousand times the CPU time that it took, whichever is longer. It runs in
-a thread of its own, so the agent's other work goes on, and the thread's binding to CPUs concerns nobody else.
+A probe keeps a CPU busy for some milliseconds for each NUMA node, longer where memory is slow or contended.
+The pause after it is the interval, or a thousand times the CPU time that it took, whichever is longer. It
+runs in a thread of its own: the agent's other work goes on, and the thread's binding to CPUs concerns nobody
+else.
 """
 
 from __future__ import annotations

@@ -9,7 +9,6 @@ from corewise.kernel.absence import Absent
 from corewise.kernel.cpu_time import BusyTime
 from corewise.policy.interference.model import Series
 
-
 MEASURED = (
     Series.MEMORY_BANDWIDTH,
     Series.MEMORY_BANDWIDTH_CAPACITY,
@@ -34,8 +33,8 @@ class MissTotals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeReadings:
-    """``traffic`` is in bytes since the agent began to count, ``capacity`` in bytes a second, ``latency`` in seconds
-    by NUMA node; all else of memory and cache in bytes.
+    """``traffic`` is in bytes since the agent began to count, ``capacity`` in bytes a second, ``latency`` in
+    seconds by NUMA node; all else of memory and cache in bytes.
     """
 
     traffic: int | Absent

@@ -1,9 +1,9 @@
 """One counter that only grows, made of many that come, go and begin anew. Pure.
 
-The growth of each counter between two looks is added up. One that is seen for the first time, or has gone back
-(its group was removed and made again, resctrl was mounted anew), adds nothing this time: what it had counted
-before is nobody's. So the total never falls and never has more than was counted, and Prometheus' rate() of it
-means what it says; summing up the counters themselves would show their reset as one huge jump.
+The growth of each counter between two looks is added up. One that is seen for the first time, or has gone
+back (its group was removed and made again, resctrl was mounted anew), adds nothing this time: what it had
+counted before is nobody's. So the total never falls and never has more than was counted, and Prometheus'
+rate() of it means what it says; summing up the counters themselves would show a reset as one huge jump.
 """
 
 from __future__ import annotations

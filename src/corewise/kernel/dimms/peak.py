@@ -1,7 +1,7 @@
 """What all memory channels of a machine could move: channels x transfers a second x bytes a transfer.
 
-EDAC drivers tell which channels have modules, and the firmware how fast those run; the slowest counts for all.
-Two modules on a channel share it. This is a theoretical peak: no program gets more than about 70 to 85 % of it.
+EDAC drivers tell which channels have modules, and the firmware how fast those run; the slowest counts for
+all. Two modules on a channel share it. This is a theoretical peak, which no program gets.
 
 ::
 

@@ -1,1 +1,1 @@
-"""How long one read from memory takes, measured: no counter tells, and no privilege is needed, in a VM neither."""
+"""How long one read from memory takes, measured: no counter tells. Needs no privilege, in a VM neither."""

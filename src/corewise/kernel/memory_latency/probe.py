@@ -5,8 +5,8 @@ between is an outlier that the median does not see. The first round, which also 
 first time, does not count.
 
 The calling thread is bound to the node's CPUs meanwhile, without those that the kernel isolates. The kernel
-takes away what the thread may not have anyway (its cgroup's CPU set), so a probe never runs on CPUs that a pod
-owns.
+takes away what the thread may not have anyway (its cgroup's CPU set), so a probe never runs on CPUs that a
+pod owns.
 """
 
 from __future__ import annotations

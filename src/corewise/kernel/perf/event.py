@@ -9,7 +9,7 @@ import struct
 from dataclasses import dataclass
 
 _ATTRIBUTES = struct.Struct("=IIQQQQQIIQQ")
-"""type, size, config, sample_period, sample_type, read_format, flags, wakeup_events, bp_type, config1, config2."""
+"""type, size, config, sample_period, sample_type, read_format, flags, wakeup_events, bp_type, config1, -2."""
 
 _TOTAL_TIME_ENABLED, _TOTAL_TIME_RUNNING, _GROUP = 1 << 0, 1 << 1, 1 << 3
 _READ_FORMAT = _TOTAL_TIME_ENABLED | _TOTAL_TIME_RUNNING | _GROUP

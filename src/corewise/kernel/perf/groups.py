@@ -96,7 +96,7 @@ class Groups(Generic[K]):
 def open_groups(perf: Perf, wanted: Mapping[K, Wanted], what: str) -> Groups[K] | Absent:
     """Begin to count all that is wanted.
 
-    A group that its CPU does not know is left out (efficiency cores, a CPU that goes offline), unless all are.
+    A group that its CPU does not know is left out (an efficiency core, one going offline), unless all are.
     Any other error ends it all: half a machine is no machine.
     """
     groups: dict[K, Group] = {}

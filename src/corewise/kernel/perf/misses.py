@@ -1,12 +1,12 @@
-"""Instructions and cache misses of a whole machine: on each CPU a group of the two, so both saw the same time.
+"""Instructions and cache misses of a whole machine: on each CPU a group of the two, which see the same time.
 
 MPKI is 1000 x misses / instructions of these sums; the counters' own times cancel out. Misses are reads that
 miss the last level (LL), where the kernel knows that event. For AMD's Zen it does not; its general event
 "cache misses" counts reads that miss the second level there (L2), and the level is told with the figure.
 Figures of different levels do not compare.
 
-Source: arch/x86/events/{intel,amd}/core.c (hw_cache_event_ids, amd_zen2_perfmon_event_map: 0x0964 is L2 misses),
-drivers/perf/arm_pmuv3.c (LL_CACHE_MISS_RD).
+Source: arch/x86/events/{intel,amd}/core.c (hw_cache_event_ids; amd_zen2_perfmon_event_map: 0x0964, an
+L2 miss), drivers/perf/arm_pmuv3.c (LL_CACHE_MISS_RD).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Monitoring events of a whole machine: root and every other top-level group, summed up over the caches.
 
 A group's file already holds the sum over its ``mon_groups``, and a cache's (``mon_L3_XX``) the sum over its
-sub-NUMA nodes (``mon_sub_L3_YY``), so neither is read: they would count twice. Code/data prioritization splits
-what is allocated (``info/L3CODE``, ``info/L3DATA``), not what is monitored. Every task is in exactly one of
-the groups that are read. No group is created, for monitoring IDs are scarce.
+sub-NUMA nodes (``mon_sub_L3_YY``), so neither is read: they would count twice. Code/data prioritization
+splits what is allocated (``info/L3CODE``, ``info/L3DATA``), not what is monitored. Every task is in exactly
+one of the groups that are read. No group is created, for monitoring IDs are scarce.
 
 ::
 

@@ -1,8 +1,8 @@
 """Memory traffic at the memory controllers: column accesses (CAS), each of 64 bytes.
 
 Each channel of Intel's servers is a performance unit ``uncore_imc_N`` with the events ``cas_count_read`` and
-``cas_count_write`` (on some, one for each of two schedulers: ``cas_count_read_sch0`` …), and is counted on one
-CPU of each socket, which ``cpumask`` names. When that CPU goes offline, the kernel moves the counters itself.
+``cas_count_write`` (on some, one for each of two schedulers: ``cas_count_read_sch0`` …), and is counted on
+one CPU of each socket, which ``cpumask`` names. When that CPU goes offline, the kernel moves the counters.
 What devices read and write counts too, which resctrl does not see.
 
 ::

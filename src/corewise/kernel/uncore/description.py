@@ -14,7 +14,9 @@ from dataclasses import dataclass
 
 from corewise.kernel.perf.event import PerfEvent
 
-_FIELD = re.compile(r"(config|config1|config2):((?:[0-9]{1,2}(?:-[0-9]{1,2})?)(?:,[0-9]{1,2}(?:-[0-9]{1,2})?)*)")
+_FIELD = re.compile(
+    r"(config|config1|config2):((?:[0-9]{1,2}(?:-[0-9]{1,2})?)(?:,[0-9]{1,2}(?:-[0-9]{1,2})?)*)"
+)
 _TERM = re.compile(r"([a-z_][a-z0-9_]*)(?:=(0x[0-9a-fA-F]{1,16}|[0-9]{1,19}))?")
 _WORDS = ("config", "config1", "config2")
 _WORD_BITS = 64
