@@ -83,12 +83,9 @@ Affinity: TypeAlias = Mapping[Metric, int]
 """How heavily each metric weighs on a type of workload; every metric has its value."""
 
 
-def equal_affinity(value: int) -> Affinity:
+def equal_affinity(value: int = 50) -> Affinity:
     """Return the same affinity to every metric."""
     return MappingProxyType(dict.fromkeys(Metric, value))
-
-
-EQUAL_AFFINITY = equal_affinity(50)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +122,7 @@ class DefaultProfile:
     memory: int | None = None
     cpu: int | None = None
     llc: int = 0
-    affinity: Affinity = EQUAL_AFFINITY
+    affinity: Affinity = field(default_factory=equal_affinity)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +195,7 @@ class MetricsSettings:
     node_label: str | None = None
     maximum_age: float | None = None
     series: Mapping[Series, SeriesSettings] = field(default_factory=_no_series)
-    rankings: Mapping[Metric, Ranking] = field(default=DEFAULT_RANKINGS)
+    rankings: Mapping[Metric, Ranking] = field(default_factory=lambda: DEFAULT_RANKINGS)
 
 
 def _no_profiles() -> Mapping[str, WorkloadProfile]:

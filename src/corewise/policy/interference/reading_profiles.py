@@ -9,12 +9,12 @@ from types import MappingProxyType
 from corewise.policy.decoding import Decoder, Fields, Place
 from corewise.policy.interference.amounts import BANDWIDTH, BYTES, milli_cpus, whole_amount
 from corewise.policy.interference.model import (
-    EQUAL_AFFINITY,
     Affinity,
     DefaultProfile,
     Metric,
     Profile,
     WorkloadProfile,
+    equal_affinity,
 )
 from corewise.policy.interference.strict import strict_fields, warn
 from corewise.policy.node_configs import read_label_selector
@@ -58,7 +58,7 @@ def _workload(decoder: Decoder, name: str, key: Place, place: Place) -> Workload
     line, column = decoder.position(key)
     return WorkloadProfile(
         name=name,
-        profile=_profile(decoder, key, fields["profile"]),
+        profile=_profile(decoder, fields["profile"]),
         affinity=_affinity(decoder, fields["affinity"]),
         selector=None if selector.value is None else read_label_selector(decoder, selector),
         line=line,
@@ -66,8 +66,8 @@ def _workload(decoder: Decoder, name: str, key: Place, place: Place) -> Workload
     )
 
 
-def _profile(decoder: Decoder, key: Place, place: Place) -> Profile:
-    if place.value is None and not key.is_empty:
+def _profile(decoder: Decoder, place: Place) -> Profile:
+    if place.value is None:
         warn(decoder, place, "no profile: pods of this type are not filtered, and weigh nothing once placed")
     fields = strict_fields(decoder, place, _AMOUNTS)
     return Profile(
@@ -98,7 +98,7 @@ def _default(decoder: Decoder, place: Place) -> DefaultProfile:
         memory=whole_amount(decoder, amounts["memory"], BYTES),
         cpu=milli_cpus(decoder, amounts["cpu"]),
         llc=whole_amount(decoder, amounts["llc"], BYTES) or 0,
-        affinity=EQUAL_AFFINITY if affinity.value is None else _affinity(decoder, affinity),
+        affinity=equal_affinity() if affinity.value is None else _affinity(decoder, affinity),
     )
 
 
