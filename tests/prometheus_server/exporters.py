@@ -6,8 +6,8 @@ Names, labels and units are those of the programs:
   cpucounters.cpp (L3 occupancy is divided by 1024 once: KiB; DRAM reads and writes are bytes);
 - telegraf: plugins/inputs/intel_rdt (rdt_metric, tags cores, name, host; field ``value``, as pqos prints it:
   MB/s of 2**20 bytes, KB of 1024) through plugins/serializers/prometheus (measurement_field);
-- cAdvisor: lib/metrics/prometheus.go (container_*; the root cgroup has id="/"; samples have timestamps; bytes of
-  memory bandwidth are a total, though typed as a gauge) and lib/metrics/testdata/prometheus_metrics;
+- cAdvisor: lib/metrics/prometheus.go (container_*; the root cgroup has id="/"; samples have timestamps; bytes
+  of memory bandwidth are a total, though typed as a gauge), lib/metrics/testdata/prometheus_metrics;
 - node_exporter: collector/fixtures/e2e-output.txt and collector/perf_linux.go.
 """
 
@@ -51,7 +51,10 @@ def pcm(truth: Truth, seconds: float) -> str:
     for socket in (0, 1):
         lines += [f'OS_ID{{socket="{socket}",core="0",thread="0"}} {socket}']
         lines += _pcm_core(f'socket="{socket}",core="0",thread="0"', truth, seconds, 0.1)
-        lines += [f"# Uncore Counters Socket {socket}", *_pcm_uncore(f'socket="{socket}"', truth, seconds, 0.5)]
+        lines += [
+            f"# Uncore Counters Socket {socket}",
+            *_pcm_uncore(f'socket="{socket}"', truth, seconds, 0.5),
+        ]
         lines += _pcm_core(f'socket="{socket}",aggregate="socket"', truth, seconds, 0.5)
     lines += ["# Core Counters Aggregate System", *_pcm_core('aggregate="system"', truth, seconds, 1.0)]
     lines += ["# Uncore Counters Aggregate System", *_pcm_uncore('aggregate="system"', truth, seconds, 1.0)]
@@ -112,17 +115,27 @@ def cadvisor(truth: Truth, seconds: float) -> str:
                 lines.append(f"container_perf_events_total{{{where}}} {rate * seconds * share / 2} {now}")
         where = f'id="{name}",image="",name=""'
         used = (truth.memory - truth.available) * share
-        lines.append(f'container_cpu_usage_seconds_total{{cpu="total",{where}}} {truth.busy * seconds * share} {now}')
+        lines.append(
+            f'container_cpu_usage_seconds_total{{cpu="total",{where}}} {truth.busy * seconds * share} {now}'
+        )
         lines.append(f"container_memory_working_set_bytes{{{where}}} {used} {now}")
     return "\n".join([*lines, f"machine_cpu_cores {truth.cpus}", f"machine_memory_bytes {truth.memory}", ""])
 
 
 def node_exporter(truth: Truth, seconds: float) -> str:
-    lines = [f"node_memory_MemAvailable_bytes {truth.available}", f"node_memory_MemTotal_bytes {truth.memory}"]
+    lines = [
+        f"node_memory_MemAvailable_bytes {truth.available}",
+        f"node_memory_MemTotal_bytes {truth.memory}",
+    ]
     lines.append("# TYPE node_cpu_seconds_total counter")
     for cpu in range(truth.cpus):
         busy = truth.busy / truth.cpus
-        shares = {"idle": (1 - busy) * 0.9, "iowait": (1 - busy) * 0.1, "user": busy * 0.8, "system": busy * 0.2}
+        shares = {
+            "idle": (1 - busy) * 0.9,
+            "iowait": (1 - busy) * 0.1,
+            "user": busy * 0.8,
+            "system": busy * 0.2,
+        }
         lines += [
             f'node_cpu_seconds_total{{cpu="{cpu}",mode="{mode}"}} {seconds * shares.get(mode, 0.0)}'
             for mode in MODES

@@ -14,6 +14,8 @@ import click
 from corewise.cli.cluster import cluster_options, find_cluster, run
 from corewise.cli.errors import ExitCode, Failure
 from corewise.kube.config import ClusterConfig
+from corewise.prometheus.client import checked_url
+from corewise.prometheus.errors import AddressError
 from corewise.scheduler.configuration import (
     DEFAULTS,
     SchedulerConfiguration,
@@ -24,7 +26,8 @@ from corewise.scheduler.options import SchedulerOptions
 from corewise.scheduler.program import Scheduler, run_scheduler
 from corewise.scheduler.stanza import SERVICE_URL, scheduler_configuration
 from corewise.service.logs import LogFormat, configure
-from corewise.service.options import Address, AddressError, OptionsError
+from corewise.service.options import Address, OptionsError
+from corewise.service.options import AddressError as ListenError
 from corewise.service.webhooks.options import ServiceAddress
 
 _DRAIN = 5.0
@@ -37,7 +40,7 @@ def _read(parse: Callable[[str], Any]) -> Callable[[click.Context, click.Paramet
     def convert(context: click.Context, parameter: click.Parameter, value: str | None) -> Any:
         try:
             return None if value is None else parse(value)
-        except AddressError as error:
+        except ListenError as error:
             raise click.BadParameter(str(error), context, parameter) from error
 
     return convert
@@ -61,7 +64,15 @@ _SERVICE: dict[str, Any] = {"metavar": "NAMESPACE/NAME[:PORT]", "callback": _rea
 @click.option("--tls-key", default="", help="Its private key (PEM).")
 @click.option("--metrics-listen", help="Serve /livez, /readyz and /metrics here (HTTP).", **_ADDRESS)
 @click.option("--leader-elect/--no-leader-elect", default=True, show_default=True)
-@click.option("--config", "config_file", metavar="FILE", help="Scoring, and how many decisions to remember.")
+@click.option(
+    "--config",
+    "config_file",
+    metavar="FILE",
+    help="Scoring, interference, and how many decisions to remember; read again when it changes.",
+)
+@click.option(
+    "--prometheus", metavar="URL", default="", help="Where nodes' memory bandwidth and cache are known."
+)
 @click.option(
     "--log-format", type=click.Choice([f.value for f in LogFormat]), default="text", show_default=True
 )
@@ -99,7 +110,12 @@ def _serve(
     **options: Any,
 ) -> None:
     configuration = _configuration(config_file)
-    checked = SchedulerOptions(namespace=config_namespace, configuration=configuration, **_checked(options))
+    checked = SchedulerOptions(
+        namespace=config_namespace,
+        configuration=configuration,
+        configuration_file=config_file or "",
+        **_checked(options, configuration),
+    )
     configure(LogFormat(log_format), verbose=verbose)
     cluster = find_cluster(kubeconfig, context)
     try:
@@ -108,7 +124,7 @@ def _serve(
         raise Failure(str(error), exit_code=ExitCode.USAGE) from error
 
 
-def _checked(options: dict[str, Any]) -> dict[str, Any]:
+def _checked(options: dict[str, Any], configuration: SchedulerConfiguration) -> dict[str, Any]:
     if options["listen"] is None:
         raise click.UsageError("--listen is missing: where extender and binding gate are served")
     if bool(options["tls_cert"]) != bool(options["tls_key"]):
@@ -117,6 +133,13 @@ def _checked(options: dict[str, Any]) -> dict[str, Any]:
         raise click.BadParameter(
             "must begin with https://: the API server calls no other", param_hint="--webhook-url"
         )
+    if configuration.interference and not options["prometheus"]:
+        raise click.UsageError("--prometheus is missing: interference is configured, and needs measurements")
+    if options["prometheus"]:
+        try:
+            checked_url(options["prometheus"])
+        except AddressError as error:
+            raise click.BadParameter(f"{error}; {error.hint}", param_hint="--prometheus") from error
     return options
 
 
@@ -129,7 +152,8 @@ def _configuration(file: str | None) -> SchedulerConfiguration:
         why = f"{file} cannot be read: {error.strerror}"
         raise Failure(why, exit_code=ExitCode.BAD_INPUT) from error
     except (SchedulerConfigurationError, UnicodeDecodeError) as error:
-        raise Failure(f"{file}: {error}", exit_code=ExitCode.BAD_INPUT) from error
+        wrong = "\n".join(f"{file}: {line}" for line in str(error).splitlines())
+        raise Failure(wrong, exit_code=ExitCode.BAD_INPUT) from error
 
 
 async def _until_told(options: SchedulerOptions, cluster: ClusterConfig) -> None:

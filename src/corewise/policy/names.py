@@ -22,6 +22,7 @@ ALLOW_UNSAFE_CHANGE = "node.corewise.io/allow-unsafe-amplification-change"
 OVERSUBSCRIPTION = "volcano.sh/oversubscription"
 OFFLINE_REPORT = "node.corewise.io/oversubscription"
 NUMA_POLICY = "node.koordinator.sh/numa-topology-policy"
+MEMORY_BANDWIDTH = "node.corewise.io/memory-bandwidth"
 
 # NodeResourceTopology
 CPU_BASIC_INFO = "node.koordinator.sh/cpu-basic-info"
@@ -171,6 +172,15 @@ TABLE: tuple[Name, ...] = (
         "`None`, `BestEffort`, `Restricted` or `SingleNUMANode`",
         "user",
         "On which NUMA nodes of the node a pod may be placed, as kubelet's topology manager defines it.",
+    ),
+    Name(
+        MEMORY_BANDWIDTH,
+        Kind.ANNOTATION,
+        _NODE,
+        'amount with its unit, `"107GB/s"`',
+        "user",
+        "What the node's memory can move, as interference-aware scheduling counts it. It wins over the "
+        "scheduler's configuration and over what is measured.",
     ),
     Name(
         CPU_BASIC_INFO,

@@ -162,6 +162,7 @@ class Reason(StrEnum):
     PRESSURE_UNKNOWN = "PressureUnknown"
     PROFILE_CONFLICT = "ProfileConflict"
     PROFILE_UNPLACEABLE = "ProfileUnplaceable"
+    MEMORY_BANDWIDTH_INVALID = "MemoryBandwidthInvalid"
 
     # interference: what a history says
     TOO_FEW_RUNS = "TooFewRuns"
@@ -635,6 +636,10 @@ _INTERFERENCE = {
     Reason.PROFILE_CONFLICT: _warning(
         "Two profiles match the pod, so nobody can say what it uses; it fits no node.",
         "Let the profiles' selectors exclude each other, or correct the pod's labels.",
+    ),
+    Reason.MEMORY_BANDWIDTH_INVALID: _warning(
+        "The annotation that says what a node's memory can move cannot be read; it counts as absent.",
+        "Write node.corewise.io/memory-bandwidth as an amount with its unit, such as 107GB/s.",
     ),
     Reason.PROFILE_UNPLACEABLE: _warning(
         "A profile needs more free memory bandwidth than the largest node has at all: its pods fit no node.",

@@ -2,6 +2,7 @@
 
 - A query is sent as a form (POST), so its length is not limited by that of a URL.
 - An answer is at most ``LARGEST_ANSWER`` bytes and takes at most ``timeout`` seconds, connecting included.
+- Answers are read beside the event loop: those of thousands of series must not keep it.
 - Redirects are not followed, and no proxy of the environment is used.
 - Samples that are histograms are left out: they are no number.
 
@@ -11,9 +12,11 @@ Source: https://prometheus.io/docs/prometheus/latest/querying/api/#instant-queri
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import TracebackType
+from typing import Self
 from urllib.parse import urlsplit, urlunsplit
 
 import aiohttp
@@ -40,7 +43,7 @@ _TOO_MANY_REQUESTS, _SERVER_ERROR = 429, 500
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class Sample:
     """One series of an answer: its labels, and its value, which may be NaN or infinite."""
 
     labels: Mapping[str, str]
@@ -52,40 +55,51 @@ class Answer:
     """What a query returned. ``at``: Unix seconds of the server; ``warnings``: what the server adds."""
 
     at: float
-    series: tuple[Series, ...]
+    samples: tuple[Sample, ...]
     warnings: tuple[str, ...] = ()
 
 
-class _Sample(msgspec.Struct, frozen=True):
+class _Element(msgspec.Struct, frozen=True):
     metric: dict[str, str] = msgspec.field(default_factory=dict)
     value: tuple[float, str] | None = None
 
 
 class _Vector(msgspec.Struct, frozen=True, tag_field="resultType", tag="vector"):
-    result: list[_Sample]
+    result: list[_Element]
 
 
 class _Scalar(msgspec.Struct, frozen=True, tag_field="resultType", tag="scalar"):
     result: tuple[float, str]
 
 
-class _Matrix(msgspec.Struct, frozen=True, tag_field="resultType", tag="matrix"):
-    pass
+class RangeElement(msgspec.Struct, frozen=True):
+    """One series of a range query as it comes: times, and values as text."""
+
+    metric: dict[str, str] = msgspec.field(default_factory=dict)
+    values: list[tuple[float, str]] = msgspec.field(default_factory=list)
+
+
+class Matrix(msgspec.Struct, frozen=True, tag_field="resultType", tag="matrix"):
+    """The data of a range query."""
+
+    result: list[RangeElement]
 
 
 class _Text(msgspec.Struct, frozen=True, tag_field="resultType", tag="string"):
     pass
 
 
-class _Body(msgspec.Struct, frozen=True, rename="camel"):
+class Body(msgspec.Struct, frozen=True, rename="camel"):
+    """What every answer of the API is."""
+
     status: str
-    data: _Vector | _Scalar | _Matrix | _Text | None = None
+    data: _Vector | _Scalar | Matrix | _Text | None = None
     error_type: str = ""
     error: str = ""
     warnings: tuple[str, ...] = ()
 
 
-_BODY = msgspec.json.Decoder(_Body)
+_BODY = msgspec.json.Decoder(Body)
 
 
 class PrometheusClient:
@@ -102,7 +116,7 @@ class PrometheusClient:
         self._timeout = aiohttp.ClientTimeout(total=timeout)
         self._session: aiohttp.ClientSession | None = None
 
-    async def __aenter__(self) -> PrometheusClient:
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(
@@ -122,19 +136,24 @@ class PrometheusClient:
         Raises:
             PrometheusError: if there is no answer, or none that is a number for each series.
         """
-        status, body = await self._post(promql)
-        try:
-            answer = _BODY.decode(body)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise _refused(self.label, status, body) from error
+        return await asyncio.to_thread(_answer, await self.ask(_PATH, {"query": promql}))
+
+    async def ask(self, path: str, form: Mapping[str, str]) -> Body:
+        """Send a form to a path of the API, and return its answer, which says that it succeeded.
+
+        Raises:
+            PrometheusError: if there is none.
+        """
+        status, body = await self._post(path, form)
+        answer = await asyncio.to_thread(_decoded, self.label, status, body)
         if answer.status != "success":
             raise _failed(self.label, status, answer)
-        return _answer(answer)
+        return answer
 
-    async def _post(self, promql: str) -> tuple[int, bytes]:
+    async def _post(self, path: str, form: Mapping[str, str]) -> tuple[int, bytes]:
         try:
             async with self._opened().post(
-                self._url + _PATH, data={"query": promql}, allow_redirects=False
+                self._url + path, data=dict(form), allow_redirects=False
             ) as response:
                 return response.status, await _limited(response)
         except TimeoutError as error:
@@ -183,6 +202,13 @@ async def _limited(response: aiohttp.ClientResponse) -> bytes:
     return b"".join(chunks)
 
 
+def _decoded(url: str, status: int, body: bytes) -> Body:
+    try:
+        return _BODY.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise _refused(url, status, body) from error
+
+
 def _refused(url: str, status: int, body: bytes) -> PrometheusError:
     """Return the error for an answer that is not the API's."""
     text = " ".join(body[:_LONGEST_TEXT].decode("utf-8", "replace").split())
@@ -194,7 +220,7 @@ def _refused(url: str, status: int, body: bytes) -> PrometheusError:
     return AnswerError(f"{message}: that is no answer of Prometheus")
 
 
-def _failed(url: str, status: int, answer: _Body) -> PrometheusError:
+def _failed(url: str, status: int, answer: Body) -> PrometheusError:
     """Return the error that the API states. A query that timed out or was cancelled may succeed later."""
     message = f"{answer.error_type or 'error'}: {answer.error[:_LONGEST_TEXT]}"
     if answer.error_type in {"timeout", "canceled", "unavailable", "internal"}:
@@ -204,19 +230,19 @@ def _failed(url: str, status: int, answer: _Body) -> PrometheusError:
     return QueryError(message)
 
 
-def _answer(body: _Body) -> Answer:
+def _answer(body: Body) -> Answer:
     match body.data:
         case _Vector():
             found = [(each.metric, *each.value) for each in body.data.result if each.value is not None]
         case _Scalar():
             found = [({}, *body.data.result)]
-        case _Matrix():
+        case Matrix():
             hint = "a range [5m] needs a function around it: rate(), avg_over_time()"
             raise QueryError("the query returns ranges of samples, not one number a series", hint=hint)
         case _:
             raise QueryError("the query returns no series")
     try:
-        series = tuple(Series(labels, float(text)) for labels, _, text in found)
+        samples = tuple(Sample(labels, float(text)) for labels, _, text in found)
     except ValueError as error:
         raise AnswerError(f"a value is no number: {error}") from error
-    return Answer(max((at for _, at, _ in found), default=0.0), series, body.warnings)
+    return Answer(max((at for _, at, _ in found), default=0.0), samples, body.warnings)
