@@ -1,4 +1,4 @@
-"""``corewise explain interference``: the whole decision from three files, and what is said of files that won't do."""
+"""``corewise explain interference``: the whole decision from three files; what is said of bad ones."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ spec:
 Run = Callable[..., Result]
 
 
-def node(used: float, latency: float, occupancy: float, mpki: float, cpu: float, **more: Any) -> dict[str, Any]:
+def node(
+    used: float, latency: float, occupancy: float, mpki: float, cpu: float, **more: Any
+) -> dict[str, Any]:
     return {
         "memorybandwidth_used": used,
         "memorybandwidth_capacity": 100e9,
@@ -96,16 +98,27 @@ def test_the_documents_example_scores_610_and_36(run: Run) -> None:
     assert list(first["positions"].values()) == [3, 2, 1, 4, 2]
     assert list(first["points"].values()) == [1, 5, 10, 0, 5]
     assert (first["raw"], first["normalized"], document["normalizer"]) == (610, 36, 1700)
-    assert first["filter"]["memorybandwidth"] == {"left": 60e9, "right": 10e9, "missing": False, "passes": True}
+    assert first["filter"]["memorybandwidth"] == {
+        "left": 60e9,
+        "right": 10e9,
+        "missing": False,
+        "passes": True,
+    }
     assert first["filter"]["memory"] == {"left": 64e9, "right": 4e8, "missing": False, "passes": True}
     assert document["best"] == ["n2"]
 
 
 def test_equality_does_not_pass_and_a_node_that_fails_is_not_ranked(run: Run) -> None:
-    metrics = {**FOUR, "n2": node(90e9, 90e-9, 20e6, 3.0, 0.1), "n3": node(1e9, 1e-7, 1e6, 1.0, 0.1, memory_available=4e8)}
+    metrics = {
+        **FOUR,
+        "n2": node(90e9, 90e-9, 20e6, 3.0, 0.1),
+        "n3": node(1e9, 1e-7, 1e6, 1.0, 0.1, memory_available=4e8),
+    }
     nodes = decided(run, metrics=metrics)["nodes"]
     assert (nodes["n2"]["passes"], nodes["n2"]["reasons"]) == (False, ["MemoryBandwidthInsufficient"])
-    assert nodes["n2"]["filter"]["memorybandwidth"]["left"] == nodes["n2"]["filter"]["memorybandwidth"]["right"]
+    assert (
+        nodes["n2"]["filter"]["memorybandwidth"]["left"] == nodes["n2"]["filter"]["memorybandwidth"]["right"]
+    )
     assert nodes["n3"]["reasons"] == ["MemoryAvailableInsufficient"]
     assert (nodes["n2"]["raw"], nodes["n2"]["positions"]["cpu"]) == (None, None)
     assert nodes["n1"]["positions"]["memorylatency"] == 1
@@ -140,7 +153,9 @@ def test_a_capacity_that_the_node_does_not_state_is_that_of_its_rule(run: Run) -
     rule = "capacity: {memoryBandwidth: [{selector: {matchLabels: {cpu: big}}, value: 50GB/s}]}"
     config = CONFIG.replace("overprovisioning: 2", rule)
     bare = {key: value for key, value in FOUR["n1"].items() if key != "memorybandwidth_capacity"}
-    nodes = decided(run, config=config, metrics={"big": {**bare, "labels": {"cpu": "big"}}, "other": bare})["nodes"]
+    nodes = decided(run, config=config, metrics={"big": {**bare, "labels": {"cpu": "big"}}, "other": bare})[
+        "nodes"
+    ]
     assert nodes["big"]["filter"]["memorybandwidth"]["left"] == 10e9
     assert nodes["big"]["missing"] == {}
     assert nodes["other"]["missing"] == {"memorybandwidth_capacity": "not given"}
@@ -157,13 +172,21 @@ def test_pods_placed_a_moment_ago_count_in_filter_and_score(run: Run) -> None:
 
 def test_a_pod_of_no_profile_counts_by_its_requests(run: Run) -> None:
     document = decided(run, pod=POD.replace("incept-no-leak", "unknown"))
-    assert document["profile"] == {"name": "default", "memoryBandwidth": 0, "memory": 2**30, "cpu": 0.5, "llc": 0}
+    assert document["profile"] == {
+        "name": "default",
+        "memoryBandwidth": 0,
+        "memory": 2**30,
+        "cpu": 0.5,
+        "llc": 0,
+    }
     assert document["nodes"]["n1"]["filter"]["memory"]["right"] == 2 * 2**30
 
 
 def test_a_pod_of_a_daemon_set_is_not_filtered(run: Run) -> None:
     owner = "ownerReferences: [{apiVersion: apps/v1, kind: DaemonSet, name: d, uid: u, controller: true}]"
-    document = decided(run, pod=POD.replace("name: web", f"name: web\n  {owner}"), metrics={"n": node(99e9, 1, 1, 1, 1)})
+    document = decided(
+        run, pod=POD.replace("name: web", f"name: web\n  {owner}"), metrics={"n": node(99e9, 1, 1, 1, 1)}
+    )
     assert document["exempt"]
     assert document["nodes"]["n"]["passes"]
     assert not document["nodes"]["n"]["filter"]["memorybandwidth"]["passes"]
@@ -186,7 +209,10 @@ def test_a_bad_configuration_tells_every_error_with_file_line_and_field(run: Run
 def test_a_profile_that_fits_no_node_of_the_file_is_said(run: Run) -> None:
     result = run("-o", "json", config=CONFIG.replace("5GB/s", "50GB/s"))
     assert result.exit_code == 0
-    assert "line 4: interference.profiles.incept-no-leak: fits no node: it needs more than 100 GB/s" in result.stderr
+    assert (
+        "line 4: interference.profiles.incept-no-leak: fits no node: it needs more than 100 GB/s"
+        in result.stderr
+    )
     assert json.loads(result.stdout)["best"] == []
 
 

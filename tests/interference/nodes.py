@@ -23,5 +23,8 @@ def seen(
 def weights(size: int, **columns: list[float]) -> Weights:
     none = np.zeros(size)
     return Weights(
-        *(np.array(columns[name]) if name in columns else none for name in ("memory_bandwidth", "memory", "cpu", "llc"))
+        *(
+            np.array(columns[name]) if name in columns else none
+            for name in ("memory_bandwidth", "memory", "cpu", "llc")
+        )
     )

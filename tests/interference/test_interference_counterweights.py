@@ -16,7 +16,7 @@ LINEAR = CounterweightSettings(360.0, Decay.LINEAR)
 
 
 def bandwidth(placed: Counterweights, now: float, size: int = 3) -> list[float]:
-    return placed.at(now, size).memory_bandwidth.tolist()
+    return [float(each) for each in placed.at(now, size).memory_bandwidth]
 
 
 @pytest.mark.parametrize(
@@ -131,11 +131,11 @@ def test_sums_are_those_of_the_pods_that_are_there_and_never_negative(
         else:
             model = {pod: each for pod, each in model.items() if each[0] != row}
             placed.remove_node(row)
-    now = float(len(history))
+    end = float(len(history))
     expected = np.zeros(5)
     for row, since in model.values():
-        age = now - since
+        age = end - since
         expected[row] += 5000 * (age < 30 if decay is Decay.STEP else max(0.0, 1 - age / 30))
-    assert bandwidth(placed, now, 5) == pytest.approx(expected.tolist())
+    assert bandwidth(placed, end, 5) == pytest.approx(expected.tolist())
     assert set(model) == {pod for pod in map(str, range(151)) if pod in placed}
-    assert (placed.at(now, 5).memory_bandwidth >= 0).all()
+    assert (placed.at(end, 5).memory_bandwidth >= 0).all()

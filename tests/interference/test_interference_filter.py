@@ -8,10 +8,10 @@ from fractions import Fraction
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from interference.nodes import GB, pressure, seen, weights
 
 from corewise.interference import filter_nodes
 from corewise.policy.interference import InterferenceConfiguration, Profile, Requirement
+from interference.nodes import GB, pressure, seen, weights
 
 STREAM = Profile(memory_bandwidth=5 * GB, memory=2 * 10**8)
 CONFIG = InterferenceConfiguration()
@@ -73,15 +73,16 @@ def test_an_unknown_capacity_is_missing() -> None:
 
 
 def test_a_dimension_that_needs_nothing_is_not_asked() -> None:
-    filtered = filter_nodes(
-        seen(pressure(2)), CONFIG.requirement(Profile(cpu=1000)), missing_passes=False
-    )
+    filtered = filter_nodes(seen(pressure(2)), CONFIG.requirement(Profile(cpu=1000)), missing_passes=False)
     assert not filtered.bandwidth.asked
     assert filtered.passes.all()
 
 
 @given(
-    st.integers(1, 10**12), st.integers(0, 10**12), st.integers(0, 10**11), st.fractions(1, 4, max_denominator=10)
+    st.integers(1, 10**12),
+    st.integers(0, 10**12),
+    st.integers(0, 10**11),
+    st.fractions(1, 4, max_denominator=10),
 )
 def test_equality_does_not_pass_whatever_the_amounts(
     capacity: int, used: int, profile: int, factor: Fraction

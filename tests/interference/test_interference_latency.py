@@ -1,4 +1,4 @@
-"""A node's latency curve: learned from snapshots that vary, missing where they don't, and used beyond them."""
+"""A node's latency curve: learned from snapshots that vary, missing where they don't."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 import pytest
-from interference.nodes import pressure
 
 from corewise.interference import LatencyHistory, Pressure, predicted_latency
 from corewise.interference.latency import load_term
+from interference.nodes import pressure
 
 IDLE, SLOPE = 90e-9, 12e-9
 
@@ -82,7 +82,10 @@ def test_latency_that_falls_with_load_has_no_slope() -> None:
     history = LatencyHistory.empty(1)
     for share in (0.1, 0.2, 0.4, 0.6, 0.8, 0.9):
         falling = pressure(
-            1, memorybandwidth_capacity=[1.0], memorybandwidth_used=[share], memorylatency=[2e-7 - share * 1e-7]
+            1,
+            memorybandwidth_capacity=[1.0],
+            memorybandwidth_used=[share],
+            memorylatency=[2e-7 - share * 1e-7],
         )
         history = history.observed(falling)
     assert history.curves()[1].tolist() == [0.0]

@@ -1,4 +1,4 @@
-"""Positions and points: groups from the best on, ties share, and the order of the nodes makes no difference."""
+"""Positions and points: groups from the best on, ties share, and the order of nodes makes no difference."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ tolerances = st.sampled_from([0.0, 0.01, 0.02, 0.3])
 
 
 def ranked(*given_values: float, tolerance: float = 0.0) -> list[int]:
-    return positions(np.array(given_values), tolerance).tolist()
+    return [int(each) for each in positions(np.array(given_values), tolerance)]
 
 
 def naive(given_values: list[float], tolerance: float) -> list[int]:
@@ -77,7 +77,11 @@ def test_the_order_of_the_nodes_makes_no_difference(
     assert after.tolist() == [int(before[place]) for place in shuffled]
 
 
-@given(values, tolerances, st.sampled_from([POINTS, (3.0,), (4.0, 4.0, 2.0, 0.0), tuple(np.arange(40.0)[::-1]), None]))
+@given(
+    values,
+    tolerances,
+    st.sampled_from([POINTS, (3.0,), (4.0, 4.0, 2.0, 0.0), tuple(np.arange(40.0)[::-1]), None]),
+)
 def test_points_are_those_of_the_positions(
     given_values: list[float], tolerance: float, points: tuple[float, ...] | None
 ) -> None:

@@ -7,7 +7,6 @@ import math
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from interference.nodes import pressure, seen, weights
 
 from corewise.interference import rank_nodes, score_nodes
 from corewise.policy.interference import (
@@ -17,6 +16,7 @@ from corewise.policy.interference import (
     Order,
 )
 from corewise.policy.interference.model import DEFAULT_RANKINGS, MetricsSettings, Ranking, equal_affinity
+from interference.nodes import pressure, seen, weights
 
 CONFIG = InterferenceConfiguration()
 INCEPT = dict(zip(Metric, (60, 60, 0, 0, 50), strict=True))
@@ -31,7 +31,7 @@ FOUR = pressure(
     cpu_cores=[32.0] * 4,
     memory_available=[64e9] * 4,
 )
-"""The first node is third by bandwidth, second by latency, first by occupancy, last by MPKI, second by CPU."""
+"""The first is third by bandwidth, second by latency, first by occupancy, last by MPKI, second by CPU."""
 
 ALL = np.ones(4, dtype=np.bool_)
 
@@ -76,7 +76,9 @@ def test_without_affinities_points_or_values_everything_scores_0() -> None:
 
 
 def test_counterweights_move_bandwidth_occupancy_and_cpu_and_nothing_else() -> None:
-    placed = weights(4, memory_bandwidth=[0.0, 80e9, 0.0, 0.0], cpu=[0.0, 16000.0, 0.0, 0.0], llc=[50e6, 0.0, 0.0, 0.0])
+    placed = weights(
+        4, memory_bandwidth=[0.0, 80e9, 0.0, 0.0], cpu=[0.0, 16000.0, 0.0, 0.0], llc=[50e6, 0.0, 0.0, 0.0]
+    )
     ranked = rank_nodes(seen(FOUR, placed), INCEPT, CONFIG, ALL)
     assert ranked.positions[Metric.MEMORY_BANDWIDTH].tolist() == [2, 4, 1, 3]
     assert ranked.positions[Metric.CPU].tolist() == [1, 3, 2, 4]
@@ -112,7 +114,9 @@ def test_relative_ranking_compares_shares_and_ratios() -> None:
 
 def test_a_metric_that_no_node_states_a_base_of_stays_absolute() -> None:
     config = InterferenceConfiguration(relative=True)
-    measured = pressure(2, memorylatency=[1e-7, 2e-7], memorybandwidth_used=[1e9, 2e9], memorybandwidth_capacity=[9e9, 9e9])
+    measured = pressure(
+        2, memorylatency=[1e-7, 2e-7], memorybandwidth_used=[1e9, 2e9], memorybandwidth_capacity=[9e9, 9e9]
+    )
     outlook = seen(measured, config=config)
     assert outlook.relative == {Metric.MEMORY_BANDWIDTH}
     assert outlook.values[Metric.MEMORY_LATENCY].tolist() == [1e-7, 2e-7]
@@ -136,16 +140,28 @@ def test_an_order_written_the_other_way_round_turns_the_ranking_and_the_counterw
     rankings = {**DEFAULT_RANKINGS, Metric.CPU: Ranking(Order.DESCENDING, 0.0)}
     config = InterferenceConfiguration(metrics=MetricsSettings(rankings=rankings))
     measured = pressure(2, cpu=[0.9, 0.8], cpu_cores=[10.0, 10.0])
-    ranked = rank_nodes(seen(measured, weights(2, cpu=[2000.0, 0.0]), config), INCEPT, config, np.ones(2, dtype=np.bool_))
+    ranked = rank_nodes(
+        seen(measured, weights(2, cpu=[2000.0, 0.0]), config), INCEPT, config, np.ones(2, dtype=np.bool_)
+    )
     assert ranked.positions[Metric.CPU].tolist() == [2, 1]
 
 
 columns = st.lists(st.one_of(st.just(math.nan), st.floats(0.01, 1e6)), min_size=5, max_size=5)
 
 
-@given(columns, columns, columns, st.lists(st.booleans(), min_size=5, max_size=5), st.sampled_from([None, (10.0, 5.0, 1.0)]))
+@given(
+    columns,
+    columns,
+    columns,
+    st.lists(st.booleans(), min_size=5, max_size=5),
+    st.sampled_from([None, (10.0, 5.0, 1.0)]),
+)
 def test_scores_are_within_0_and_100_and_both_ways_agree(
-    cpu: list[float], mpki: list[float], latency: list[float], among: list[bool], points: tuple[float, ...] | None
+    cpu: list[float],
+    mpki: list[float],
+    latency: list[float],
+    among: list[bool],
+    points: tuple[float, ...] | None,
 ) -> None:
     config = InterferenceConfiguration(points=points)
     nodes = seen(pressure(5, cpu=cpu, llc_mpki=mpki, memorylatency=latency), config=config)

@@ -58,7 +58,9 @@ def test_a_pod_of_no_known_type_counts_by_its_requests() -> None:
 
 
 def test_what_the_default_profile_states_wins_over_requests() -> None:
-    stated = config("interference: {profiles: {default: {profile: {memoryBandwidth: 1GB/s, memory: 2GB, cpu: 3}}}}")
+    stated = config(
+        "interference: {profiles: {default: {profile: {memoryBandwidth: 1GB/s, memory: 2GB, cpu: 3}}}}"
+    )
     selected = select_profile({}, PodRequests(cpu=2500, memory=10**9), stated)
     assert isinstance(selected, Selected)
     assert selected.profile == Profile(10**9, 2 * 10**9, 3000, 0)

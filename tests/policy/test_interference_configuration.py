@@ -99,7 +99,7 @@ def test_a_requirement_is_exact() -> None:
 @pytest.mark.parametrize(
     ("written", "told"),
     [
-        (f"{ALL_BUT_CPU}, cpu: 101", 'affinity.cpu: 101 is outside 0..100'),
+        (f"{ALL_BUT_CPU}, cpu: 101", "affinity.cpu: 101 is outside 0..100"),
         (f"{ALL_BUT_CPU}, cpu: -1", "affinity.cpu: -1 is outside 0..100: 0 is no impact"),
         (f"{ALL_BUT_CPU}, cpu: 1.5", "affinity.cpu: 1.5 is not a whole number: write 2"),
         (f"{ALL_BUT_CPU}, cpu: '50'", 'affinity.cpu: "50" is text: write the number without quotes'),
@@ -177,7 +177,9 @@ def test_an_amount_without_its_unit_or_with_a_wrong_one_is_told(written: str, to
 @given(st.integers(0, 10**6), st.sampled_from(["", " "]))
 def test_an_amount_is_read_exactly(thousandths: int, blank: str) -> None:
     written = f"{thousandths // 1000}.{thousandths % 1000:03d}{blank}"
-    config = good(inside(f"profiles: {{default: {{profile: {{memoryBandwidth: {written}GB/s, memory: {written}kB}}}}}}"))
+    config = good(
+        inside(f"profiles: {{default: {{profile: {{memoryBandwidth: {written}GB/s, memory: {written}kB}}}}}}")
+    )
     assert config.default.memory_bandwidth == thousandths * 10**6
     assert config.default.memory == thousandths
 
@@ -207,11 +209,20 @@ def test_an_amount_is_read_exactly(thousandths: int, blank: str) -> None:
         ("metrics: {preset: pcm, cpu: {tolerance: 60%}}", '"60%" is outside 0%..50%'),
         ("metrics: {preset: pcm, cpu_cores: {order: ascending}}", "unknown key"),
         ("metrics: {preset: pcm, memorybandwith: {query: x}}", 'did you mean "memorybandwidth"?'),
-        ("capacity: {memoryBandwidth: [{value: 5GB/s}]}", "memoryBandwidth[0].selector: is missing: {} selects all"),
-        ("capacity: {memoryBandwidth: [{selector: {}}]}", "memoryBandwidth[0].value: is missing: write 107GB/s"),
+        (
+            "capacity: {memoryBandwidth: [{value: 5GB/s}]}",
+            "memoryBandwidth[0].selector: is missing: {} selects all",
+        ),
+        (
+            "capacity: {memoryBandwidth: [{selector: {}}]}",
+            "memoryBandwidth[0].value: is missing: write 107GB/s",
+        ),
         ("capacity: {memoryBandwidth: [{selector: {}, value: 0}]}", "value: 0 is no capacity"),
         ("profiles: {a: null}", "interference.profiles.a: is empty: write profile and affinity"),
-        ("profiles: {a b: {profile: {}, affinity: {}}}", "no pod can have this as the value of its type label"),
+        (
+            "profiles: {a b: {profile: {}, affinity: {}}}",
+            "no pod can have this as the value of its type label",
+        ),
         ("profiles: [a]", "interference.profiles: must be an object"),
         (
             "profiles: {default: {profile: {memoryBandwidth: 1GB/s, memoryBandwidthPerCore: 1GB/s}}}",
@@ -226,7 +237,8 @@ def test_every_other_mistake_names_line_field_and_what_is_allowed(line: str, tol
 
 
 def test_all_errors_are_told_at_once_in_the_order_of_the_text() -> None:
-    text = "interference:\n  points: []\n  window: 5\n  profiles:\n    a: {profile: {cpu: x}, affinity: {cpu: 101}}\n"
+    profiles = "profiles:\n    a: {profile: {cpu: x}, affinity: {cpu: 101}}"
+    text = f"interference:\n  points: []\n  window: 5\n  {profiles}\n"
     found = errors(text)
     assert [each.split(":", 1)[0].split(",")[0] for each in found] == ["line 2", "line 3", "line 5", "line 5"]
 
@@ -257,10 +269,16 @@ def test_a_counterweight_that_ends_before_the_window_is_warned_of() -> None:
 
 def test_what_is_written_of_a_series_goes_over_the_preset() -> None:
     config = good(
-        inside("metrics: {preset: pcm, nodeLabel: host, memorylatency: {query: 'x', unit: ns, tolerance: 5%}}")
+        inside(
+            "metrics: {preset: pcm, nodeLabel: host, memorylatency: {query: 'x', unit: ns, tolerance: 5%}}"
+        )
     )
     series = config.metrics.series[Series.MEMORY_LATENCY]
-    assert (series.query, series.unit and series.unit.factor, config.metrics.node_label) == ("x", 1e-9, "host")
+    assert (series.query, series.unit and series.unit.factor, config.metrics.node_label) == (
+        "x",
+        1e-9,
+        "host",
+    )
     ranking = config.metrics.rankings[Metric.MEMORY_LATENCY]
     assert (ranking.order, ranking.tolerance) == (Order.ASCENDING, 0.05)
     assert config.metrics.rankings[Metric.CPU].tolerance == 0.01

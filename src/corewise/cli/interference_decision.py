@@ -1,4 +1,4 @@
-"""The whole decision about one pod, from a file of measurements (pure): what ``explain interference`` prints."""
+"""The whole decision about one pod, by a file of measurements: what ``explain interference`` prints."""
 
 from __future__ import annotations
 

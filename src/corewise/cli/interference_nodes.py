@@ -1,9 +1,9 @@
-"""What a file says was measured of nodes: ``{"n1": {"memorybandwidth_used": 2e10, ...}, ...}``, in base units.
+"""What a file says was measured of nodes, in base units: ``{"n1": {"memorybandwidth_used": 2e10, ...}}``.
 
 Beside the columns of :class:`corewise.interference.Pressure` a node may state ``labels``, by which capacity
 rules select it, and ``placed``: pods that were placed so recently that the values don't show them yet, each
-with its profile and its age in seconds. null is a value that nobody has; NaN and infinities, which JSON has no
-form for, are read as JavaScript and Prometheus write them, and are missing.
+with its profile and its age in seconds. null is a value that nobody has; NaN and infinities, which JSON has
+no form for, are read as JavaScript and Prometheus write them, and are missing.
 """
 
 from __future__ import annotations
@@ -72,7 +72,11 @@ def why_missing(column: str, value: float | None) -> str:
         return "not a number" if math.isnan(value) else "infinite"
     if value < 0:
         return f"{value:g} is negative"
-    return "0, which exporters print for what they don't support" if not value and column in ZERO_IS_MISSING else ""
+    return (
+        "0, which exporters print for what they don't support"
+        if not value and column in ZERO_IS_MISSING
+        else ""
+    )
 
 
 def parse_nodes(text: str, config: InterferenceConfiguration) -> Parsed[list[MeasuredNode]]:

@@ -76,7 +76,9 @@ def _amounts_as_text(document: dict[str, Any], file: str) -> None:
                 amounts = resources.get(name) if isinstance(resources, dict) else None
                 if isinstance(amounts, dict):
                     where = f"{file}: spec.{kind}[{place}].resources.{name}"
-                    resources[name] = {key: _amount(value, f"{where}.{key}") for key, value in amounts.items()}
+                    resources[name] = {
+                        key: _amount(value, f"{where}.{key}") for key, value in amounts.items()
+                    }
 
 
 def _amount(value: Any, where: str) -> str:

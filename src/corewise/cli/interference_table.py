@@ -1,9 +1,9 @@
-"""The decision about memory bandwidth and cache as a table: a row for each node, positions with their points."""
+"""The decision about memory bandwidth and cache as a table: a row for each node, positions with points."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from corewise.cli.interference_decision import Decision, missing_of, plain
 from corewise.cli.output import Column, Listing, Severity
@@ -47,8 +47,13 @@ def listing_of(decision: Decision) -> Listing[int]:
         _side("GB FREE > NEEDED", decision.filtered.memory),
         *(Column(_TITLES[metric], _position(decision, metric), right=True) for metric in Metric),
         Column("RAW", lambda row: _scored(decision, row, decision.ranked.scores.raw[row]), right=True),
-        Column("SCORE", lambda row: _scored(decision, row, decision.ranked.scores.normalized[row]), right=True),
-        *(Column(f"{_TITLES[metric]} VALUE", _value(decision, metric), right=True, wide=True) for metric in Metric),
+        Column(
+            "SCORE", lambda row: _scored(decision, row, decision.ranked.scores.normalized[row]), right=True
+        ),
+        *(
+            Column(f"{_TITLES[metric]} VALUE", _value(decision, metric), right=True, wide=True)
+            for metric in Metric
+        ),
         Column("MISSING", lambda row: _missing(decision, row), wide=True),
     ]
     rows = range(len(decision.nodes))
@@ -87,25 +92,26 @@ def _scored(decision: Decision, row: int, value: float) -> str:
 
 
 def _value(decision: Decision, metric: Metric) -> Callable[[int], str]:
+    printed = _ratio if metric in decision.outlook.relative else _PRINTED[metric]
+
     def text(row: int) -> str:
         value = float(decision.outlook.values[metric][row])
-        if math.isnan(value):
-            return "-"
-        if metric in decision.outlook.relative:
-            return f"{value:.3f}"
-        match metric:
-            case Metric.MEMORY_BANDWIDTH:
-                return f"{value / _GIGA:.4g} GB/s free"
-            case Metric.MEMORY_LATENCY:
-                return f"{value * _GIGA:.4g} ns"
-            case Metric.LLC_OCCUPANCY:
-                return f"{value / _MEGA:.4g} MB"
-            case Metric.LLC_MPKI:
-                return f"{value:.4g}"
-            case Metric.CPU:
-                return f"{value * 100:.1f}%"
+        return "-" if math.isnan(value) else printed(value)
 
     return text
+
+
+def _ratio(value: float) -> str:
+    return f"{value:.3f}"
+
+
+_PRINTED: Mapping[Metric, Callable[[float], str]] = {
+    Metric.MEMORY_BANDWIDTH: lambda value: f"{value / _GIGA:.4g} GB/s free",
+    Metric.MEMORY_LATENCY: lambda value: f"{value * _GIGA:.4g} ns",
+    Metric.LLC_OCCUPANCY: lambda value: f"{value / _MEGA:.4g} MB",
+    Metric.LLC_MPKI: lambda value: f"{value:.4g}",
+    Metric.CPU: lambda value: f"{value * 100:.1f}%",
+}
 
 
 def _missing(decision: Decision, row: int) -> str:

@@ -1,11 +1,11 @@
-"""Memory bandwidth and last-level cache: which nodes a pod's profile fits, and which of them suit it best. Pure.
+"""Memory bandwidth and last-level cache: which nodes a pod's profile fits, and which suit it best. Pure.
 
-The way of a decision, every step over all nodes at once (one row per node, columns of float64, NaN is missing):
+The way of a decision, every step over all nodes at once (a row per node, columns of float64, NaN is missing):
 
     Pressure            what was measured of the nodes; ``cleaned`` makes missing what cannot be
-    Counterweights      pods placed so recently that measurements don't show them yet; ``at(now, size)``: Weights
+    Counterweights      pods placed so recently that measurements don't show them; ``at(now, size)``: Weights
                         (who keeps these pods elsewhere makes Weights of sums weighed by ``shares(ages)``)
-    Outlook             both together, as they are when those pods show; the same for every pod until one is placed
+    Outlook             both together, as they are when those pods show; the same for every pod
     select_profile      the profile and affinities of a pod, by its labels; or a Conflict, which is a verdict
     filter_nodes        an Inequality for bandwidth and one for memory, both sides of each
     score_nodes         raw and normalized score of the nodes that passed (which is PreScore and Score)

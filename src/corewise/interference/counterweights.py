@@ -45,7 +45,7 @@ class Counterweights:
     ``version`` changes when a pod comes or goes. Not changed by time: ``at`` is asked with it.
     """
 
-    settings: CounterweightSettings = CounterweightSettings()
+    settings: CounterweightSettings = field(default_factory=CounterweightSettings)
     version: int = 0
     _slots: dict[str, int] = field(default_factory=dict)
     _free: list[int] = field(default_factory=list)
@@ -60,7 +60,7 @@ class Counterweights:
         return pod in self._slots
 
     def put(self, pod: str, row: int, profile: Profile, placed_at: float) -> None:
-        """Count a pod on a node from a time on, in seconds; told again of the same node, the earlier time stays."""
+        """Count a pod on a node since a time in seconds; of two times on one node the earlier stays."""
         slot = self._slots.get(pod)
         if slot is None:
             slot = self._slots[pod] = self._take_slot()
@@ -100,9 +100,8 @@ class Counterweights:
         weights = shares(now - self._times, self.settings)
         counted = np.flatnonzero((self._rows >= 0) & (self._rows < size) & (weights > 0))
         rows, weights = self._rows[counted], weights[counted]
-        return Weights(
-            *(np.bincount(rows, each[counted] * weights, minlength=size) for each in self._amounts)
-        )
+        sums = (np.bincount(rows, each[counted] * weights, minlength=size) for each in self._amounts)
+        return Weights(*(each.astype(np.float64) for each in sums))
 
     def _take_slot(self) -> int:
         if self._free:
@@ -116,7 +115,7 @@ class Counterweights:
 
 
 def shares(ages: Values, settings: CounterweightSettings) -> Values:
-    """Return how much pods of these ages, in seconds, still weigh: 0..1; a time to come (clocks differ) is age 0."""
+    """Return how much pods of these ages, in seconds, still weigh, 0..1; a time to come is age 0."""
     alive = ages < settings.expiry
     if settings.decay is Decay.STEP or not settings.expiry:
         return alive.astype(np.float64)

@@ -33,11 +33,12 @@ def load_term(used: Values, capacity: Values) -> Values:
     share = used / capacity
     below = np.minimum(share, _STEEPEST)
     straight = np.maximum(share - _STEEPEST, 0.0) / (1 - _STEEPEST) ** 2
-    return below / (1 - below) + straight
+    term: Values = below / (1 - below) + straight
+    return term
 
 
 def predicted_latency(pressure: Pressure, more: Values) -> Values:
-    """Return the latency by each node's curve with ``more`` bytes/s in use; as measured where there is none."""
+    """Return the latency by each node's curve with ``more`` bytes/s in use; as measured without a curve."""
     term = load_term(pressure.memorybandwidth_used + more, pressure.memorybandwidth_capacity)
     predicted = pressure.memorylatency_idle + pressure.memorylatency_slope * term
     return np.where(np.isnan(predicted), pressure.memorylatency, predicted)
@@ -45,7 +46,7 @@ def predicted_latency(pressure: Pressure, more: Values) -> Values:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LatencyHistory:
-    """Sums of what snapshots showed, faded: weight, term, term², latency, term x latency; one row per node."""
+    """Faded sums of snapshots: weight, term, term², latency, term x latency; a column per node."""
 
     sums: np.ndarray[tuple[int, int], np.dtype[np.float64]]
 

@@ -6,9 +6,9 @@
     CPU            = utilization + counterweight / cores
     latency        = as measured; with ``latencyModel: curve`` by the node's curve at used + counterweight
 
-With ``relative: true`` bandwidth and LLC occupancy are shares of the node's capacity, and latency is the ratio
-to the node's own idle value. Where no node at all states what a metric is set against, that metric stays
-absolute: nodes are never compared by different measures.
+With ``relative: true`` bandwidth and LLC occupancy are shares of the node's capacity, and latency is the
+ratio to the node's own idle value. Where no node at all states what a metric is set against, that metric
+stays absolute: nodes are never compared by different measures.
 
 Nothing here depends on the pod to be placed, so one outlook serves all pods until a counterweight changes.
 """

@@ -1,4 +1,4 @@
-"""Profiles that no node can take even when it is idle: a mistake of the configuration, said when it is read."""
+"""Profiles that no node can take even when it is idle: a mistake that is said when it is read."""
 
 from __future__ import annotations
 

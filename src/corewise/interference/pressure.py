@@ -69,7 +69,7 @@ class Pressure:
         return Pressure(**{name: _cleaned(name, getattr(self, name)) for name in COLUMNS})
 
     def rows(self, indices: NDArray[np.intp]) -> Pressure:
-        """Return the pressure of some nodes, in that order; a negative index is a node nothing is known of."""
+        """Return the pressure of some nodes, in that order; of a negative index nothing is known."""
         here, known = np.maximum(indices, 0), indices >= 0
         if not self.size:
             return Pressure.of(len(indices), {})

@@ -89,5 +89,3 @@ def _peeled(best_high: Values, tolerance: float, points: tuple[float, ...]) -> V
         left[group] = -np.inf
         position += int(group.sum())
     return won
-
-

@@ -43,7 +43,9 @@ class Ranked:
     scores: Scores
 
 
-def score_nodes(nodes: Outlook, affinity: Affinity, config: InterferenceConfiguration, among: Flags) -> Scores:
+def score_nodes(
+    nodes: Outlook, affinity: Affinity, config: InterferenceConfiguration, among: Flags
+) -> Scores:
     """Return the scores of the nodes ``among``; metrics of affinity 0 are not looked at."""
     points = {
         metric: award(

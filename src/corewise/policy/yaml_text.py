@@ -1,9 +1,9 @@
-"""YAML read as configuration: values with the places where they stand, exact numbers, faults instead of exceptions.
+"""YAML read as configuration: values with their places, exact numbers, faults instead of exceptions.
 
 What comes out is what :func:`corewise.policy.json_text.read_json` gives, so that the same Decoder reads both.
-Plain scalars mean what YAML 1.1 says they mean, with three exceptions that are faults, since nobody who writes
-configuration means them: numbers in other forms than digits and a point (``010``, ``1:30``, ``.nan``), merge
-keys (``<<``), and tags. A key given twice is a fault; so is a second document.
+Plain scalars mean what YAML 1.1 says they mean, with three exceptions that are faults, since nobody who
+writes configuration means them: numbers in other forms than digits and a point (``010``, ``1:30``,
+``.nan``), merge keys (``<<``), and tags. A key given twice is a fault; so is a second document.
 """
 
 from __future__ import annotations

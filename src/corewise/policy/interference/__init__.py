@@ -1,4 +1,4 @@
-"""What users write about memory bandwidth and last-level cache: the section ``interference`` of the scheduler's file.
+"""What users write about memory bandwidth and cache: the section ``interference`` of the scheduler's file.
 
 - :mod:`model`: the configuration as values, in base units: bytes/s, bytes, seconds, milli-CPU, shares of one;
 - :mod:`amounts`: amounts with their units, read exactly;

@@ -100,7 +100,9 @@ def amount(decoder: Decoder, place: Place, scale: Scale) -> Fraction | None:
     factor = scale.units.get(unit)
     if factor is None:
         near = did_you_mean(unit, scale.units) or ":"
-        message = f'{shown(place.value)} has the unit "{unit}"{near} the units here are {", ".join(scale.units)}'
+        message = (
+            f'{shown(place.value)} has the unit "{unit}"{near} the units here are {", ".join(scale.units)}'
+        )
         decoder.tell(place, message)
         return None
     return _checked(decoder, place, scale, Fraction(f"{sign}{number}") * factor)
@@ -120,8 +122,6 @@ def milli_cpus(decoder: Decoder, place: Place) -> int | None:
     if place.is_empty:
         return None
     try:
-        if not isinstance(place.value, (str, Decimal)):
-            raise QuantityError("")
         nano = Quantity.parse(str(place.value)).nano
     except QuantityError:
         decoder.tell(place, f"must be CPUs such as 1, 0.5 or 500m, not {shown(place.value)}")

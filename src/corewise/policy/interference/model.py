@@ -31,7 +31,7 @@ class Metric(StrEnum):
 
 
 class Series(StrEnum):
-    """What is asked of Prometheus, by the name it has in ``metrics``: the five metrics, and what they are set against.
+    """What is asked of Prometheus, as ``metrics`` names it: the five metrics, and what they are set against.
 
     ``memorybandwidth`` is the bandwidth in use; ranked is what is free of it.
     """
@@ -63,7 +63,7 @@ class Decay(StrEnum):
 
 
 class LatencyModel(StrEnum):
-    """What latency nodes are ranked by: as measured, or as their learned curve has it with the pods just placed."""
+    """What latency nodes are ranked by: as measured, or by their learned curve with the pods just placed."""
 
     MEASURED = "measured"
     CURVE = "curve"
@@ -152,7 +152,7 @@ class CapacityRule:
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """Which values of a metric are best, and which share of the best of a group still belongs to the group."""
+    """Which values of a metric are best, and how far, as a share of it, others may be from a group's best."""
 
     order: Order
     tolerance: float

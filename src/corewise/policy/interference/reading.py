@@ -116,7 +116,9 @@ def _points(decoder: Decoder, place: Place) -> tuple[float, ...] | None:
         return _DEFAULTS.points
     if isinstance(place.value, str):
         if place.value != _LINEAR:
-            decoder.tell(place, f'{shown(place.value)} means nothing here: write "linear" or a list [10, 5, 1]')
+            decoder.tell(
+                place, f'{shown(place.value)} means nothing here: write "linear" or a list [10, 5, 1]'
+            )
         return None
     items = decoder.items(place)
     if not isinstance(place.value, Items):
@@ -146,7 +148,11 @@ def _counterweight(decoder: Decoder, place: Place, window: float) -> Counterweig
     expiry = _seconds(amount(decoder, fields["expiry"], _EXPIRY), default.expiry)
     if expiry < window:
         at = fields["expiry"] if fields["expiry"].value is not None else place
-        warn(decoder, at, f"expires after {expiry:g} s, before the window of {window:g} s shows the pod in full")
+        warn(
+            decoder,
+            at,
+            f"expires after {expiry:g} s, before the window of {window:g} s shows the pod in full",
+        )
     return CounterweightSettings(expiry, word(decoder, fields["decay"], Decay, default.decay))
 
 

@@ -47,4 +47,5 @@ def word(decoder: Decoder, place: Place, choices: type[E], default: E) -> E:
 
 
 def warn(decoder: Decoder, place: Place, message: str) -> None:
+    """Tell a problem that leaves the text usable."""
     decoder.tell(place, message, Severity.WARNING)
