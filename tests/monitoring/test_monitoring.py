@@ -188,5 +188,10 @@ def test_prometheus_takes_the_queries_of_the_dashboards(tmp_path: Path) -> None:
 
 
 @needs_promtool
+def test_recording_rules_make_one_series_a_node_of_what_its_agent_measures() -> None:
+    promtool("test", "rules", str(Path(__file__).parent / "interference_cases.yaml"))
+
+
+@needs_promtool
 def test_alerts_fire_when_they_should_and_only_then() -> None:
     promtool("test", "rules", str(Path(__file__).parent / "alerts_cases.yaml"))

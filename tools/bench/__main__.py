@@ -9,7 +9,17 @@ import asyncio
 import sys
 from collections.abc import Callable, Coroutine
 
-from tools.bench import agent, engine, ratio_change, scheduler, suppression, table, watching, webhook
+from tools.bench import (
+    agent,
+    engine,
+    interference_metrics,
+    ratio_change,
+    scheduler,
+    suppression,
+    table,
+    watching,
+    webhook,
+)
 from tools.bench.table import Row
 
 NODE_COUNTS = (1_000, 5_000)
@@ -27,6 +37,7 @@ MEASUREMENTS: dict[str, Callable[[], Coroutine[None, None, list[Row]]]] = {
     "ratio-change": _ratio_change,
     "agent": agent.measure,
     "suppression": suppression.measure,
+    "interference-metrics": interference_metrics.measure,
     "engine": lambda: engine.measure(SCHEDULED_NODE_COUNTS),
     "scheduler": lambda: scheduler.measure(NODE_COUNTS),
 }

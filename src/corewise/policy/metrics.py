@@ -442,8 +442,8 @@ NODE_MEMORY_AVAILABLE = _gauge(
 NODE_METRIC_SUPPORTED = _gauge(
     "corewise_node_metric_supported",
     "1 if the agent measures this metric (memorybandwidth, memorybandwidth_capacity, memorylatency, "
-    "llc_occupancy, llc_capacity, llc_mpki, cpu, memory_available) on the node, with the reason ok; 0 if not, "
-    "with the reason code.",
+    "llc_occupancy, llc_capacity, llc_mpki, cpu, memory_available) on the node, with the reason ok; 0 if "
+    "not, with the reason code.",
     "node",
     "metric",
     "reason",
