@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -41,7 +42,7 @@ def found(planted: Planted) -> dict[str, Finding]:
     return {each.type: each for each in analyse(planted_history(planted), DEFAULT)}
 
 
-def errors(finding: Finding, planted: dict[str, int]) -> dict[str, int]:
+def errors(finding: Finding, planted: Mapping[Metric, int]) -> Mapping[str, int]:
     return {metric: abs(finding.affinity[metric].value - planted[metric]) for metric in planted}
 
 
@@ -99,12 +100,17 @@ def test_a_type_is_refused_where_no_pressure_ever_varied() -> None:
     assert finding.refusal.reason is Reason.PRESSURE_NEVER_VARIED
     assert "memorybandwidth: never varied" in finding.refusal.message
     assert not finding.affinity
-    assert finding.use["cpu"].mean == pytest.approx(USE["cpu"], rel=0.01), "what it uses is known all the same"
+    assert finding.use["cpu"].mean == pytest.approx(USE["cpu"], rel=0.01), (
+        "what it uses is known all the same"
+    )
 
 
 def test_a_type_that_ran_on_one_quiet_node_is_refused_though_others_varied() -> None:
     history = planted_history(Planted({"sort": SENSITIVE}))
-    quiet = {name: Series(each.times, np.full_like(each.values, each.values.mean())) for name, each in history.nodes["n0"].items()}
+    quiet = {
+        name: Series(each.times, np.full_like(each.values, each.values.mean()))
+        for name, each in history.nodes["n0"].items()
+    }
     alone = replace(
         history,
         nodes={**history.nodes, "quiet": quiet},
@@ -183,7 +189,9 @@ def test_a_metric_that_few_nodes_have_is_not_asked() -> None:
     }
     (finding,) = analyse(replace(history, nodes=without), DEFAULT)
     assert finding.affinity[Metric.LLC_MPKI].why_default == "unknown for most runs"
-    assert max(errors(finding, {m: v for m, v in SENSITIVE.items() if m != Metric.LLC_MPKI}).values()) <= WITHIN
+    assert (
+        max(errors(finding, {m: v for m, v in SENSITIVE.items() if m != Metric.LLC_MPKI}).values()) <= WITHIN
+    )
 
 
 def test_a_pods_own_bandwidth_is_no_pressure_on_it() -> None:

@@ -1,4 +1,4 @@
-"""``python -m tools.interference_wca [--print] [--quick]``: run, print, and fill docs/interference-experiments.md.
+"""``python -m tools.interference_wca [--print] [--quick]``: run, and fill docs/interference-experiments.md.
 
 ``--print`` writes nothing; ``--quick`` has two orders of arrival instead of ten.
 """

@@ -175,9 +175,7 @@ class Run:
         if interference is None:
             return Engine(filters=filters, scores=(Weighted(AllocationScore()),))
         plugin = Interference(interference, lambda: self._now)
-        self._cluster.estimate(
-            Estimates(plugin.profile_of, interference.counterweight, lambda: self._now)
-        )
+        self._cluster.estimate(Estimates(plugin.profile_of, interference.counterweight, lambda: self._now))
         scores = (Weighted(AllocationScore()), Weighted(plugin, weight, prepares=plugin))
         return Engine(filters=(*filters, plugin), scores=scores)
 
@@ -221,7 +219,9 @@ class Run:
             "memorybandwidth_capacity": [node.machine.system.bandwidth for node in nodes],
             "memorybandwidth_used": [max(BACKGROUND, fmean(each.used for each in window)) for window in seen],
             "memorylatency": [fmean(each.latency for each in window) for window in seen],
-            "llc_occupancy": [max(BACKGROUND_LLC, fmean(each.occupancy for each in window)) for window in seen],
+            "llc_occupancy": [
+                max(BACKGROUND_LLC, fmean(each.occupancy for each in window)) for window in seen
+            ],
             "memory_available": [
                 float(node.machine.memory - sum(pod.memory for pod in node.pods) * _GIGA) for node in nodes
             ],

@@ -19,6 +19,10 @@ LOADS = (0.5, 0.6, 0.7, 0.8, 0.9)
 _ORDERS = 10
 _FLAGS = {"--print", "--quick"}
 _HUNDRED = 100
+_HEADER = (
+    *("CPUs asked for", "way", "nodes oversubscribed", "nodes above 80 %", "mean slowdown"),
+    *("pods placed", "pods without a node", "their CPUs"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +68,8 @@ def figures(results: Results) -> str:
     lines = [
         f"{len(MACHINES)} nodes, means over {orders} orders of arrival.",
         "",
-        "| CPUs asked for | way | nodes oversubscribed | nodes above 80 % | mean slowdown | pods placed | pods without a node | their CPUs |",
-        "|---|---|---|---|---|---|---|---|",
+        f"| {' | '.join(_HEADER)} |",
+        "|---" * len(_HEADER) + "|",
     ]
     for (way, load), outcomes in results.items():
         cells = (

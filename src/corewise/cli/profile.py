@@ -1,4 +1,4 @@
-"""``corewise profile``: what types of workload use, and what slows them down, from a history of the cluster."""
+"""``corewise profile``: what types of workload use and what slows them down, from a history."""
 
 from __future__ import annotations
 
@@ -26,9 +26,26 @@ _SLICING = Slicing()
 @click.command()
 @click.option("--prometheus", "url", metavar="URL", help="Ask this Prometheus server.")
 @click.option("--history", type=_FILE, help="Read a history from this file instead.")
-@click.option("--config", type=_FILE, help="The scheduler's configuration: type label, metrics, default profile.")
-@click.option("--range", "span", metavar="TIME", default="7d", show_default=True, callback=seconds, help="How far to look back.")
-@click.option("--step", metavar="TIME", default="5m", show_default=True, callback=seconds, help="Time between two values.")
+@click.option(
+    "--config", type=_FILE, help="The scheduler's configuration: type label, metrics, default profile."
+)
+@click.option(
+    "--range",
+    "span",
+    metavar="TIME",
+    default="7d",
+    show_default=True,
+    callback=seconds,
+    help="How far to look back.",
+)
+@click.option(
+    "--step",
+    metavar="TIME",
+    default="5m",
+    show_default=True,
+    callback=seconds,
+    help="Time between two values.",
+)
 @click.option(
     "--warm-up",
     metavar="TIME",

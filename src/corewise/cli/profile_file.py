@@ -8,8 +8,8 @@
                "use": {"cpu": [[60, 1.9]], "memoryBandwidth": [[60, 5.0e9]]}}]}
 
 Series of nodes are named as the metrics of the configuration are (memorybandwidth, memorylatency,
-llc_occupancy, llc_mpki, cpu), those of pods as the amounts of a profile (memoryBandwidth, memory, cpu, llc), or
-``cpi``. ``end`` of a pod is when it finished its work; without it, it did not.
+llc_occupancy, llc_mpki, cpu), those of pods as the amounts of a profile (memoryBandwidth, memory, cpu, llc),
+or ``cpi``. ``end`` of a pod is when it finished its work; without it, it did not.
 """
 
 from __future__ import annotations
@@ -124,5 +124,7 @@ def _history(file: Path, read: _History) -> History:
 def series_of(points: Mapping[str, Points]) -> dict[str, Series]:
     """Return series of points, without the values that cannot be."""
     return {
-        str(name): Series.of(each, zero_is_missing=name in NEVER_ZERO) for name, each in points.items() if each
+        str(name): Series.of(each, zero_is_missing=name in NEVER_ZERO)
+        for name, each in points.items()
+        if each
     }

@@ -27,6 +27,7 @@ from corewise.policy.interference import InterferenceConfiguration
 from corewise.policy.metrics import NODE_NORMALIZATION_RATIO
 from corewise.prometheus.client import PrometheusClient, Sample
 from corewise.prometheus.ranges import RangeSeries, query_range
+from corewise.scheduler.observing.node_names import NodeIdentity, NodeNames
 
 _TIMEOUT = 120.0
 _OTHER = re.compile("[^a-zA-Z0-9_]")
@@ -46,10 +47,11 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """A pod as kube-state-metrics knows it."""
+    """A pod as kube-state-metrics knows it. ``address`` is its node's."""
 
     type: str
     node: str
+    address: str
     start: float
     end: float | None
 
@@ -70,7 +72,10 @@ async def ask(url: str, settings: InterferenceConfiguration, asked: Asked) -> Hi
             for key, points in _by_pod(answer):
                 if key in use:
                     use[key][what] = points
-        nodes = await node_series(client, settings, start=start, end=end, step=asked.step)
+        names = NodeNames(
+            sorted({NodeIdentity(pod.node, (pod.address,)) for pod in known.values()}, key=_name)
+        )
+        nodes = await node_series(client, settings, names, start=start, end=end, step=asked.step)
         ratios = await client.query(f"max by (node) ({NODE_NORMALIZATION_RATIO.name})")
     pods = [_record(key, pod, use[key]) for key, pod in sorted(known.items())]
     speed = {each.labels["node"]: each.value for each in ratios.samples if "node" in each.labels}
@@ -106,15 +111,19 @@ async def _pods(client: PrometheusClient, type_label: str, asked: Asked) -> dict
     starts = await client.query(f"last_over_time(kube_pod_start_time{over})")
     ends = await client.query(f"last_over_time(kube_pod_completion_time{over})")
     done = await client.query(f'max_over_time(kube_pod_status_phase{{phase="Succeeded"}}{over}) == 1')
-    nodes = {_key(each): each.labels["node"] for each in homes.samples}
+    nodes = {_key(each): (each.labels["node"], each.labels.get("host_ip", "")) for each in homes.samples}
     started = {_key(each): each.value for each in starts.samples}
     succeeded = {_key(each) for each in done.samples}
     ended = {_key(each): each.value for each in ends.samples if _key(each) in succeeded}
     return {
-        key: _Known(each.labels[label], nodes[key], started[key], ended.get(key))
+        key: _Known(each.labels[label], *nodes[key], started[key], ended.get(key))
         for each in types.samples
         if (key := _key(each)) in nodes and key in started
     }
+
+
+def _name(node: NodeIdentity) -> str:
+    return node.name
 
 
 def _key(sample: Sample | RangeSeries) -> Key:

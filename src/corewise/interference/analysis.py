@@ -113,13 +113,17 @@ def analyse(
     by_type: dict[str, list[PodRecord]] = {}
     for pod in history.pods:
         by_type.setdefault(pod.type, []).append(pod)
-    return tuple(_finding(history, kind, by_type[kind], scales, default, cut) for kind in sorted(by_type))
+    return tuple(
+        _finding(history, kind, by_type[kind], scales=scales, default=default, slicing=cut)
+        for kind in sorted(by_type)
+    )
 
 
 def _finding(
     history: History,
     kind: str,
     pods: Sequence[PodRecord],
+    *,
     scales: Mapping[str, Scale],
     default: Mapping[str, int],
     slicing: Slicing,

@@ -106,8 +106,8 @@ def affinities(
 ) -> dict[str, Affinity]:
     """Return what these runs of one type say about every metric of ``default``.
 
-    A metric that most runs lack is not asked; of the others, runs that lack one are left out. There have to be
-    ``FEWEST`` runs for anything to be said.
+    A metric that most runs lack is not asked; of the others, runs that lack one are left out. Nothing is said
+    by fewer than ``FEWEST`` runs.
     """
     there = [metric for metric in default if 2 * sum(metric in run.pressure for run in runs) > len(runs)]
     whole = [run for run in runs if all(metric in run.pressure for metric in there)]

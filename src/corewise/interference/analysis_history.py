@@ -56,7 +56,7 @@ class Series:
         return found
 
     def mean(self, start: float, end: float) -> float | None:
-        """Return the mean over a time; where it has no value, the next one within ``NEAR`` seconds, or None."""
+        """Return the mean over a time; where there is no value, the next within ``NEAR`` seconds, or None."""
         values = self.within(start, end)
         if len(values):
             return float(values.mean())
@@ -78,7 +78,7 @@ class PodRecord:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Pods and pressures of the time from ``start`` to ``end``. ``speed``: how fast a node is, 1 if unknown."""
+    """Pods and pressures from ``start`` to ``end``. ``speed``: how fast a node is, 1 if unknown."""
 
     start: float
     end: float

@@ -7,7 +7,7 @@ undisturbed, that is with the cache it wants and idle memory (:class:`MemoryUse`
     b   traffic, bytes per baseline CPU-second of work
     w   bytes it keeps in the cache
     s   how much longer its work takes with nothing of that in the cache
-    m   the part of its time in which it waits for memory; it takes so much longer for each doubling of latency
+    m   the part of its time in which it waits for memory; so much longer it takes when latency doubles
 
 **Cache.** If all want more than ``C``, each is displaced by what the others bring in: shares ``o`` are by
 traffic, nobody above what it wants (water-filling). Of the share that it would have alone it has lost
@@ -30,8 +30,8 @@ A stretched container does less and so fetches less: ``u`` follows from the stre
 Traffic falls as ``u`` rises, so the two agree at one ``u``, which is below 1: nobody gets what the machine
 does not have. *Slowdown* is ``1 - 1 / stretch``, the part of its throughput that a busy container loses.
 
-Where ``m`` is not stated, it is what Little's law makes of the traffic: ``b x l / (P x LINE)``, at most 1. Who
-has traffic waits for a hundredth of its time at least.
+Where ``m`` is not stated, it is what Little's law makes of the traffic: ``b x l / (P x LINE)``, at most 1.
+Who has traffic waits for a hundredth of its time at least.
 
 What is measured and what is assumed: ``s`` and ``m`` of the packaged types come from the slowdowns of PARSEC
 programs beside one source of interference each (eth-easl/cloud-comp-arch-project: the columns llc and membw,
@@ -65,7 +65,7 @@ Stretches = Mapping[int, float]
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """A machine's memory: bytes per second, bytes of last-level cache, and seconds it takes while it idles."""
+    """A machine's memory: bytes per second, bytes of last-level cache, and its latency while it idles."""
 
     bandwidth: float
     llc: float
@@ -92,7 +92,7 @@ class MemoryUse:
         return all(math.isfinite(each) and each >= 0 for each in amounts) and (self.memory_bound or 0.0) <= 1
 
     def bound(self, memory: Memory) -> float:
-        """Return the part of its time in which it waits for memory; who fetches waits, a hundredth at least."""
+        """Return the part of its time in which it waits for memory; who has traffic does for a hundredth."""
         by_littles_law = min(1.0, self.bandwidth * memory.latency / (PARALLEL * LINE))
         stated = by_littles_law if self.memory_bound is None else self.memory_bound
         return max(stated, _LEAST_BOUND if self.bandwidth > 0 else 0.0)
@@ -144,14 +144,16 @@ def contend(
     """Return the state in which users and memory agree.
 
     ``work_of`` says how much work (in baseline CPUs) each user does when its work is stretched by that much;
-    the more it is stretched, the less it may do.
+    the more it is stretched, the less it may do. The part used is looked for as ``1 - e^-scarcity``: near 1,
+    where latency grows without bound, its smallest step matters.
     """
     undisturbed = work_of(dict.fromkeys(uses, 1.0))
     shares = cache_shares(memory, uses, undisturbed)
     lost = {user: _lost(memory, use, shares[user]) for user, use in uses.items()}
     traffic = {user: use.traffic(memory, lost[user]) for user, use in uses.items()}
 
-    def excess(used: float) -> tuple[float, Contention]:
+    def excess(scarcity: float) -> tuple[float, Contention]:
+        used = -math.expm1(-scarcity)
         stretch = {user: use.stretch(memory, lost[user], used) for user, use in uses.items()}
         work = work_of(stretch)
         moved = math.fsum(work[user] * traffic[user] for user in uses)
@@ -159,7 +161,7 @@ def contend(
         here = Contention(memory, moved, latency, math.fsum(shares.values()), stretch, lost)
         return moved / memory.bandwidth - used, here
 
-    return crossing(excess, 0.0, MOST_USED, _CLOSE)
+    return crossing(excess, 0.0, -math.log(1 - MOST_USED), _CLOSE)
 
 
 def cache_shares(memory: Memory, uses: Mapping[int, MemoryUse], work: Work) -> dict[int, float]:

@@ -1,7 +1,7 @@
 """The memory of a simulated node: what its pods use of bandwidth and cache, and what they cost each other.
 
-Averages over a window of simulated time from the plant (:mod:`corewise.local.contention`); where every load is
-constant, one moment says it all. *Slowdown* of a container is the part of its throughput that it loses
+Averages over a window of simulated time from the plant (:mod:`corewise.local.contention`); where every load
+is constant, one moment says it all. *Slowdown* of a container is the part of its throughput that it loses
 against idle memory and all the cache it wants, while it is busy. *MPKI* counts the cache lines that come from
 and go to memory, per thousand instructions, of which a baseline CPU is assumed to retire ``INSTRUCTIONS`` a
 second undisturbed.
@@ -85,7 +85,9 @@ def summary(states: Iterable[MemoryState]) -> MemorySummary:
     return MemorySummary(len(every), sum(state.is_crowded for state in every), slowdowns)
 
 
-def memory_state(machine: Machine, root: Path, pods: Sequence[DemandingPod], label: str) -> MemoryState | None:
+def memory_state(
+    machine: Machine, root: Path, pods: Sequence[DemandingPod], label: str
+) -> MemoryState | None:
     """Return the state of a machine's memory with these pods; None if nobody knows what it can do.
 
     ``label`` is that of pods which names their type.
@@ -132,8 +134,6 @@ def _state(
         llc_mpki=_KILO * misses / instructions if instructions else 0.0,
         cpu=math.fsum(each.busy for each in moments) / count / machine.cpus,
         cpus=machine.cpus,
-        memory_available=max(
-            0, machine.memory - working_set([task.container.memory for task in tree.tasks])
-        ),
+        memory_available=max(0, machine.memory - working_set([task.container.memory for task in tree.tasks])),
         slowdowns=slowdowns,
     )

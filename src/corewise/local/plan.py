@@ -15,6 +15,7 @@ from corewise.local.load import Load
 from corewise.local.machines import Machine
 from corewise.policy.colocation import parse_oversubscription, parse_suppression
 from corewise.policy.configuration import parse_amplification, parse_normalization
+from corewise.policy.interference import parse_interference
 from corewise.policy.names import (
     AMPLIFICATION_KEY,
     NORMALIZATION_ENABLED,
@@ -82,6 +83,8 @@ class Plan:
     """Pods still to be scheduled, by what the nodes offer."""
     when_on: Mapping[str, NodeMetadata] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    interference: str = ""
+    """The scheduler's file while corewise is on; without one, the scheduler knows nothing of memory."""
 
 
 def check_config(plan: Plan) -> None:
@@ -97,5 +100,6 @@ def check_config(plan: Plan) -> None:
         if text is not None
         for problem in parse(text).errors
     ]
+    errors += [f"  interference, {problem}" for problem in parse_interference(plan.interference).errors]
     if errors:
         raise InputError("\n".join([f"{plan.source}: {len(errors)} error(s) in its configuration", *errors]))

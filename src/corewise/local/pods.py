@@ -53,7 +53,12 @@ def print_load(load: Load) -> str:
 def parse_memory_use(text: str) -> MemoryUse | None:
     """Read a memory-use annotation, or return None if it is none."""
     given = dict(part.strip().partition("=")[::2] for part in text.split(","))
-    if "bandwidth" not in given or not given.keys() <= {"bandwidth", "llc", "cacheSensitivity", "memoryBound"}:
+    if "bandwidth" not in given or not given.keys() <= {
+        "bandwidth",
+        "llc",
+        "cacheSensitivity",
+        "memoryBound",
+    }:
         return None
     try:
         use = MemoryUse(
@@ -70,7 +75,9 @@ def parse_memory_use(text: str) -> MemoryUse | None:
 def print_memory_use(use: MemoryUse) -> str:
     """Write how memory is used as the annotation has it."""
     bound = "" if use.memory_bound is None else f",memoryBound={use.memory_bound:g}"
-    return f"bandwidth={use.bandwidth:.0f},llc={use.llc:.0f},cacheSensitivity={use.cache_sensitivity:g}{bound}"
+    return (
+        f"bandwidth={use.bandwidth:.0f},llc={use.llc:.0f},cacheSensitivity={use.cache_sensitivity:g}{bound}"
+    )
 
 
 def memory_use_of(annotations: Mapping[str, str]) -> MemoryUse | None:

@@ -21,6 +21,7 @@ from corewise.local.cluster import LocalCluster, local_cluster
 from corewise.local.colocation import Colocation
 from corewise.local.kubelets import Periods
 from corewise.local.measurement import Snapshot
+from corewise.local.memory_state import MemorySummary
 from corewise.local.plan import Plan
 from corewise.local.processes import ClusterError, resident_memory, running
 from corewise.local.report import Report, Rest
@@ -52,6 +53,9 @@ class Listener(Protocol):
 
     def colocated(self, of: Mapping[str, Colocation], *, on: bool) -> None:
         """What online and offline pods get beside each other has been measured, on nodes that have both."""
+
+    def crowded(self, of: MemorySummary, pending: int, *, on: bool) -> None:
+        """Contention for memory has been measured, with so many pods without a node."""
 
     def at_rest(self) -> None:
         """Everything is in its place; the cluster runs on."""
