@@ -1,4 +1,4 @@
-"""A machine made of files whose counters go on, and the agent's own collector that reads it and prints its page."""
+"""A machine made of files whose counters go on, and the agent's own collector that prints its page."""
 
 from __future__ import annotations
 

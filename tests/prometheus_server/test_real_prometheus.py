@@ -2,7 +2,7 @@
 
 | the exporter | must give |
 |---|---|
-| pcm, telegraf intel_rdt, cAdvisor, node_exporter, corewise's agent | each node's true figures, in base units |
+| pcm, telegraf intel_rdt, cAdvisor, node_exporter, the agent | each node's true figures, in base units |
 | zero, NaN | no value, told as invalid |
 | several series of a node | no value, told as ambiguous |
 | no node label, or another one | no value, told with the labels that there are |

@@ -43,9 +43,17 @@ log = logging.getLogger(__name__)
 class InForce:
     """What holds now. ``observer`` is None where there is no Prometheus."""
 
-    def __init__(self, cluster: Cluster, clock: Clock, configuration: SchedulerConfiguration) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        clock: Clock,
+        configuration: SchedulerConfiguration,
+        engine: Callable[[SchedulerConfiguration, Interference | None], Engine],
+    ) -> None:
+        """``engine`` puts the plugins together; that for interference is None if it is not configured."""
         self._cluster = cluster
         self._clock = clock
+        self._engine_of = engine
         self._curves = CurveKeeper()
         self._unplaceable: frozenset[str] = frozenset()
         self.observer: Observer | None = None
@@ -58,7 +66,7 @@ class InForce:
         self.configuration = configuration
         settings = configuration.interference
         plugin = Interference(settings, self.now) if settings else None
-        self.engine = engine_of(configuration, plugin)
+        self.engine = self._engine_of(configuration, plugin)
         self._cluster.estimate(estimates_of(plugin, self.now))
         self._unplaceable = frozenset()
         self.observe_by(self.observer)
@@ -73,10 +81,13 @@ class InForce:
 
     def take(self, observation: Observation) -> None:
         """Let decisions be made by an observation from now on."""
+        self.measure(observation.measured())
+
+    def measure(self, measured: Measured) -> None:
+        """Let decisions be made by what was measured from now on."""
         settings = self.configuration.interference
         if settings is None:
             return
-        measured = observation.measured()
         self._cluster.measure(measured)
         if settings.latency_model is LatencyModel.CURVE:
             self._cluster.measure(self._with_curves(measured, settings))
@@ -114,13 +125,17 @@ class InForce:
 def engine_of(configuration: SchedulerConfiguration, plugin: Interference | None) -> Engine:
     """Return the engine that answers kube-scheduler, with interference if there is a plugin for it."""
     allocation = Weighted(AllocationScore(configuration.scoring))
-    if plugin is None:
-        return Engine((AmplifiedCPU(),), (allocation,), (CPUPlacement(),))
+    engine = Engine((AmplifiedCPU(),), (allocation,), (CPUPlacement(),))
+    return engine if plugin is None else with_interference(engine, plugin)
+
+
+def with_interference(engine: Engine, plugin: Interference) -> Engine:
+    """Return an engine that asks the plugin too, last, and counts it as much as it counts allocation."""
     return Engine(
-        filters=(AmplifiedCPU(), plugin),
-        scores=(allocation, Weighted(plugin, prepares=plugin)),
-        reserves=(CPUPlacement(), plugin),
-        tells=(plugin,),
+        filters=(*engine.filters, plugin),
+        scores=(*engine.scores, Weighted(plugin, prepares=plugin)),
+        reserves=(*engine.reserves, plugin),
+        tells=(*engine.tells, plugin),
     )
 
 

@@ -31,7 +31,7 @@ from corewise.scheduler.decisions import Decisions
 from corewise.scheduler.engine import Engine
 from corewise.scheduler.extender import Extender
 from corewise.scheduler.gate import Gate
-from corewise.scheduler.in_force import InForce, identities
+from corewise.scheduler.in_force import InForce, engine_of, identities
 from corewise.scheduler.installation import (
     CONFIGURATION_NAME,
     GATE,
@@ -105,7 +105,7 @@ class Scheduler:
         self._supervisor = Supervisor(clock, self.metrics)
         self.state = ClusterState(client, clock)
         self.decisions = Decisions(options.configuration.remembered_decisions, clock)
-        self.in_force = InForce(self.state.cluster, clock, options.configuration)
+        self.in_force = InForce(self.state.cluster, clock, options.configuration, engine_of)
         self.prometheus = PrometheusClient(options.prometheus) if options.prometheus else None
         self.observer = self._observer()
         self.file = self._file()

@@ -1,8 +1,9 @@
 """The plugins of the local scheduler, and the choice of a node for one pod.
 
-Filters are those of kube-scheduler that matter here, and AmplifiedCPU. Of the nodes that suit, an online pod
-goes to the least allocated one. An offline pod requests neither cpu nor memory, so that says nothing about
-it: it goes where the largest share of the batch CPU is left.
+Filters are those of kube-scheduler that matter here, AmplifiedCPU, and, if it is configured, Interference. Of
+the nodes that suit, an online pod goes to the least allocated one, or with interference to the best by both.
+An offline pod requests neither cpu nor memory, so that says nothing about it: it goes where the largest share
+of the batch CPU is left.
 
 A node that suits and has the pod's CPUs in no usable shape is left out, and the next best one is asked.
 """
@@ -15,6 +16,7 @@ import numpy as np
 
 from corewise.amplification import Column
 from corewise.policy.names import BATCH_CPU
+from corewise.scheduler.configuration import DEFAULTS, SchedulerConfiguration
 from corewise.scheduler.engine import (
     AllocationScore,
     AmplifiedCPU,
@@ -23,6 +25,7 @@ from corewise.scheduler.engine import (
     ClusterSnapshot,
     CPUPlacement,
     Engine,
+    Interference,
     NodeConstraints,
     Placement,
     PodFacts,
@@ -52,13 +55,18 @@ class BatchShare:
         return share
 
 
-def local_engine() -> Engine:
-    """Return the engine with its plugins; among equal shares of batch CPU the least allocated node wins."""
-    return Engine(
-        filters=(NodeConstraints(), ResourceFit(), AmplifiedCPU()),
-        scores=(Weighted(AllocationScore()), Weighted(BatchShare(), BEST_SCORE + 1)),
-        reserves=(CPUPlacement(),),
-    )
+def local_engine(
+    configuration: SchedulerConfiguration = DEFAULTS, plugin: Interference | None = None
+) -> Engine:
+    """Return the engine with its plugins; among equal shares of batch CPU the others' best node wins."""
+    filters = (NodeConstraints(), ResourceFit(), AmplifiedCPU())
+    online = [Weighted(AllocationScore(configuration.scoring))]
+    if plugin is None:
+        batch = Weighted(BatchShare(), BEST_SCORE + 1)
+        return Engine(filters, (*online, batch), (CPUPlacement(),))
+    online.append(Weighted(plugin, prepares=plugin))
+    batch = Weighted(BatchShare(), len(online) * BEST_SCORE + 1)
+    return Engine((*filters, plugin), (*online, batch), (CPUPlacement(), plugin), (plugin,))
 
 
 def choose_node(engine: Engine, cluster: Cluster, pod: PodFacts) -> Placement | str:
