@@ -17,6 +17,7 @@ from corewise.agent.options import AgentOptions
 from corewise.agent.topology_reporter import TOPOLOGIES
 from corewise.cli.agent import command
 from corewise.kernel.resctrl.monitoring import MOUNT_POINT
+from corewise.kernel.uncore.controllers import UNITS
 from corewise.local.apiserver import LocalAPIServer
 from corewise.local.apiserver.rbac import Rule
 from corewise.policy.metrics import AGENT, exported_by
@@ -58,10 +59,11 @@ def test_only_cgroups_and_the_journal_are_mounted_writable() -> None:
     assert all(set(volume) == {"name", "hostPath"} for volume in POD["volumes"])
 
 
-def test_a_resctrl_that_is_mounted_later_is_seen_and_what_the_agent_reads_there_is_read_only() -> None:
+def test_resctrl_and_memory_controllers_are_read_through_the_read_only_mount_of_sys() -> None:
     (sys,) = (mount for mount in CONTAINER["volumeMounts"] if mount["name"] == "sys")
-    assert (sys["mountPropagation"], sys["readOnly"]) == ("HostToContainer", True)
-    assert MOUNT_POINT.startswith(sys["mountPath"].removeprefix("/host/") + "/")
+    assert sys["readOnly"] is True
+    for path in (MOUNT_POINT, UNITS):
+        assert path.startswith(sys["mountPath"].removeprefix("/host/") + "/")
 
 
 def test_what_the_agent_looks_for_below_its_root_is_mounted() -> None:

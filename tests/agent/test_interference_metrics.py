@@ -8,12 +8,14 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from agent.agent_world import NODE, AgentWorld, agent_world
+from agent.agent_world import NODE, AgentWorld, agent_world, until
 from corewise.agent.interference.collector import OTHER_KERNEL, Collector, is_own_kernel
 from corewise.agent.interference.exposing import publish
 from corewise.agent.interference.readings import MEASURED
 from corewise.agent.interference.watch import InterferenceWatch
 from corewise.kernel.absence import Absent
+from corewise.kernel.boot import read_boot_id
+from corewise.kernel.memory_latency.library import load_chase
 from corewise.local.apiserver import LocalAPIServer
 from corewise.policy import metrics
 from corewise.policy.interference.model import Series
@@ -122,7 +124,7 @@ def test_what_is_below_the_root_is_this_kernels_only_if_it_has_its_boot_id(tmp_p
     tree = machine_trees.Tree(tmp_path)
     tree.put("proc/sys/kernel/random/boot_id", "11111111-2222-3333-4444-555555555555")
     assert not is_own_kernel(tmp_path)
-    boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    boot = read_boot_id()
     tree.put("proc/sys/kernel/random/boot_id", boot)
     assert is_own_kernel(tmp_path)
 
@@ -151,7 +153,13 @@ def test_what_is_missing_is_logged_once_and_again_when_it_is_there(
         assert "memorybandwidth is not measured: there is no sys/fs/resctrl" in caplog.messages
         two_sockets(tmp_path)
         watch.look()
-    assert "memorybandwidth is measured" in caplog.messages[first:]
+        assert "memorybandwidth is measured" in caplog.messages[first:]
+        before = len(caplog.messages)
+        two_sockets(tmp_path).count("", 0, mbm_total_bytes="Unavailable")
+        assert watch.look().absent[Series.MEMORY_BANDWIDTH].reason is Reason.RESCTRL_NO_VALUE
+        two_sockets(tmp_path)
+        watch.look()
+    assert len(caplog.messages) == before
 
 
 async def test_the_agent_as_a_program_serves_them(api_server: LocalAPIServer, tmp_path: Path) -> None:
@@ -159,6 +167,25 @@ async def test_the_agent_as_a_program_serves_them(api_server: LocalAPIServer, tm
         two_sockets(world.options.root)
         async with world.agent(metrics_listen=Address("127.0.0.1", 0)) as agent:
             await served(world, agent.health.address if agent.health else None)
+
+
+async def test_the_agent_of_this_very_machine_probes_its_memory(
+    api_server: LocalAPIServer, tmp_path: Path
+) -> None:
+    chase = load_chase()
+    if isinstance(chase, Absent):
+        pytest.skip(f"the probe's helper is not built here: {chase.why}")
+    boot = read_boot_id()
+    async with agent_world(api_server, tmp_path) as world:
+        machine_trees.Tree(world.options.root).put("proc/sys/kernel/random/boot_id", boot)
+        async with world.agent() as agent:
+
+            def probed() -> bool:
+                agent.metrics_text()
+                return agent.metrics.value(metrics.NODE_MEMORY_LATENCY, NODE, "0") > 0
+
+            await until(probed)
+            assert agent.metrics.value(metrics.NODE_METRIC_SUPPORTED, NODE, "memorylatency", "ok") == 1.0
 
 
 async def served(world: AgentWorld, address: Address | None) -> None:

@@ -23,6 +23,11 @@ from corewise.service.supervision import Pulses
 
 log = logging.getLogger(__name__)
 
+_PASSING = frozenset(
+    {Reason.RESCTRL_NO_VALUE, Reason.UNCORE_NO_VALUE, Reason.PERF_NO_VALUE, Reason.LATENCY_NOT_YET}
+)
+"""Reasons that come and go by themselves; the metric tells of them, the log only if it is to say more."""
+
 _OFF = Absent(Reason.LATENCY_PROBE_OFF, "--no-latency-probe")
 
 
@@ -76,7 +81,12 @@ class InterferenceWatch:
             before = self._said.get(metric)
             if before is None or before.reason is not each.reason:
                 facts = fields(node=self._node, metric=metric.value, reason=each.reason)
-                log.info("%s is not measured: %s", metric, each.why, extra=facts)
+                log.log(_level(each), "%s is not measured: %s", metric, each.why, extra=facts)
         for metric in self._said.keys() - absent.keys():
-            log.info("%s is measured", metric, extra=fields(node=self._node, metric=metric.value))
+            facts = fields(node=self._node, metric=metric.value)
+            log.log(_level(self._said[metric]), "%s is measured", metric, extra=facts)
         self._said = dict(absent)
+
+
+def _level(absent: Absent) -> int:
+    return logging.DEBUG if absent.reason in _PASSING else logging.INFO
