@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import errno
+import os
+import shutil
 import struct
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -22,6 +26,7 @@ from kernel import machine_trees
 from kernel.fake_perf import FakePerf
 
 COUNT = st.integers(0, 2**64 - 1)
+SETPRIV = shutil.which("setpriv")
 SOFTWARE, CPU_CLOCK, CONTEXT_SWITCHES = 1, 0, 3
 
 
@@ -238,3 +243,36 @@ def test_this_machines_answer_about_cache_misses_is_a_figure_or_a_reason() -> No
         assert answer.reason in {Reason.PERF_EVENT_MISSING, Reason.PERF_NOT_PERMITTED, Reason.PERF_NO_VALUE}
     else:
         assert answer.instructions > 0
+
+
+ASKING = """
+from corewise.kernel.absence import Absent
+from corewise.kernel.perf.event import PerfEvent
+from corewise.kernel.perf.groups import Wanted, open_groups
+from corewise.kernel.perf.system import KernelPerf
+opened = open_groups(KernelPerf(), {0: Wanted(0, (PerfEvent(1, 0),))}, "CPU time")
+print(opened.reason if isinstance(opened, Absent) else "counts")
+"""
+
+
+@pytest.mark.skipif(SETPRIV is None or os.geteuid() != 0, reason="needs root and setpriv")
+def test_of_all_capabilities_of_root_perfmon_is_the_one_that_counting_needs() -> None:
+    if not 0 < int(Path("/proc/sys/kernel/perf_event_paranoid").read_text(encoding="ascii")) < 4:
+        pytest.skip("this kernel lets everybody count, or nobody")
+
+    def answer(capabilities: str) -> str:
+        command = [
+            str(SETPRIV),
+            f"--bounding-set={capabilities}",
+            "--inh-caps=-all",
+            sys.executable,
+            "-c",
+            ASKING,
+        ]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            pytest.skip(f"capabilities cannot be dropped here: {done.stderr}")
+        return done.stdout.strip()
+
+    assert answer("-all,+perfmon") == "counts"
+    assert answer("-all") == Reason.PERF_NOT_PERMITTED
