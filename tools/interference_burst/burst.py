@@ -91,7 +91,7 @@ class Run:
     """What came of one burst, once all pods run.
 
     ``fullest`` has seconds and the pods on the fullest node; ``latency`` (seconds) and ``lost`` (of their
-    throughput, 0..1) are means over the pods; ``busy`` counts nodes above BUSY, ``unplaced`` pods without one.
+    throughput, 0..1) are means over the pods; ``busy`` counts nodes above BUSY, ``unplaced`` pods left over.
     """
 
     fullest: Sequence[tuple[float, float]]

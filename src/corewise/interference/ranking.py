@@ -28,14 +28,11 @@ _LONGEST_PEELED = 16
 
 def positions(best_high: Values, tolerance: float) -> Positions:
     """Return the position of every node that has a value; more is better."""
-    ranked = ~np.isnan(best_high)
+    best_first = np.argsort(-best_high)[: np.count_nonzero(~np.isnan(best_high))]
     found = np.zeros(len(best_high), dtype=np.int64)
-    ascending = np.sort(-best_high[ranked])
-    if not len(ascending):
-        return found
-    starts = np.array(_group_starts(ascending, tolerance))
-    first_equal = np.searchsorted(ascending, -best_high[ranked], side="left")
-    found[ranked] = starts[np.searchsorted(starts, first_equal, side="right") - 1] + 1
+    if len(best_first):
+        starts = np.array(_group_starts(-best_high[best_first], tolerance))
+        found[best_first] = np.repeat(starts + 1, np.diff(starts, append=len(best_first)))
     return found
 
 
