@@ -79,10 +79,10 @@ class Way:
 
 WAYS = (
     Way("no counterweights", "quota", in_score=False, in_filter=False),
-    Way("counterweights in the score only", "target", in_filter=False),
-    Way("in filter and score", "online"),
-    Way("both, latency tolerance 2 %", "offline", tolerance="2%"),
-    Way("both, latency by the curve", "other", tolerance="2%", model="curve"),
+    Way("score only", "target", in_filter=False),
+    Way("score and filter", "online"),
+    Way("both, tolerance 2 %", "offline", tolerance="2%"),
+    Way("both, latency curve", "other", tolerance="2%", model="curve"),
 )
 
 
