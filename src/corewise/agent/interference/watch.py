@@ -39,18 +39,10 @@ class InterferenceWatch:
     ) -> None:
         self._node = node
         self._metrics = metrics
-        own = is_own_kernel(root)
-        self._collector = Collector(root, KernelPerf() if own else None)
         self._said: Mapping[Series, Absent] = {}
-        chase = _OFF if latency_interval is None else load_chase() if own else OTHER_KERNEL
+        self._collector = Collector(root, KernelPerf() if is_own_kernel(root) else None)
         self._thread: ProbeThread | None = None
-        self._probe: LatencyProbe | Absent
-        if isinstance(chase, Absent):
-            self._probe = chase
-        else:
-            self._thread = ProbeThread(chase, HostFiles(root))
-            interval = latency_interval or 0.0
-            self._probe = LatencyProbe(self._thread.measure, interval=interval, clock=clock)
+        self._probe = self._make_probe(root, latency_interval, clock)
 
     async def run(self, pulses: Pulses) -> None:
         """Begin to count, and probe until cancelled, if there is anything to probe with."""
@@ -74,6 +66,15 @@ class InterferenceWatch:
         self._collector.close()
         if self._thread is not None:
             self._thread.close()
+
+    def _make_probe(self, root: Path, interval: float | None, clock: Clock) -> LatencyProbe | Absent:
+        if interval is None:
+            return _OFF
+        chase = load_chase() if is_own_kernel(root) else OTHER_KERNEL
+        if isinstance(chase, Absent):
+            return chase
+        self._thread = ProbeThread(chase, HostFiles(root))
+        return LatencyProbe(self._thread.measure, interval=interval, clock=clock)
 
     def _tell(self, absent: Mapping[Series, Absent]) -> None:
         """Log what has come to be missing, or to be there: once, with the reason."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, KeysView, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -79,7 +79,7 @@ class Groups(Generic[K]):
         self._groups = groups
 
     @property
-    def keys(self) -> Iterable[K]:
+    def keys(self) -> KeysView[K]:
         return self._groups.keys()
 
     def grown(self) -> dict[K, tuple[int, ...]]:

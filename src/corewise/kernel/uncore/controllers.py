@@ -78,7 +78,7 @@ class MemoryControllers:
         if not wanted:
             return Absent(Reason.PERF_EVENT_MISSING, f"{UNITS} has no uncore_imc with CAS counts")
         opened = open_groups(self._perf, wanted, _WHAT)
-        if isinstance(opened, Groups) and len(list(opened.keys)) < len(wanted):
+        if isinstance(opened, Groups) and len(opened.keys) < len(wanted):
             opened.close()
             return Absent(Reason.PERF_EVENT_MISSING, f"{_WHAT}: some of them cannot be counted")
         return opened
