@@ -42,9 +42,8 @@ def test_all_is_well_where_every_node_has_every_series(scraped: Scraped, tmp_pat
 def test_nodes_without_series_are_named_and_a_wrong_label_is_put_right(
     scraped: Scraped, tmp_path: Path
 ) -> None:
-    answer = check(
-        scraped, tmp_path, *configured(tmp_path, "{preset: pcm}"), nodes=("n1", "n2", "n3"), *["-o", "json"]
-    )
+    options = [*configured(tmp_path, "{preset: pcm}"), "-o", "json"]
+    answer = check(scraped, tmp_path, *options, nodes=("n1", "n2", "n3"))
     assert answer.exit_code == ExitCode.VERDICT
     assert records(answer)["memorybandwidth"]["matched"] == 2
     assert "memorybandwidth: 1 nodes have no series (n3)" in answer.stderr

@@ -94,7 +94,8 @@ async def _absent(
     absent = np.isnan(reading.values) & ~reading.invalid & ~reading.ambiguous
     if not absent.any() or reading.unmatched == reading.returned:
         return
-    yield f"{int(absent.sum())} nodes have no series ({_named(nodes, absent)}): is the exporter running there?"
+    named = _named(nodes, absent)
+    yield f"{int(absent.sum())} nodes have no series ({named}): is the exporter running there?"
     try:
         said = await client.query(f'{NODE_METRIC_SUPPORTED.name}{{metric="{source.series}"}} == 0')
     except PrometheusError:
