@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from corewise.local.contention import (
     LINE,
-    PARALLEL,
+    MISSED,
     Contention,
     Memory,
     MemoryUse,
@@ -77,7 +77,7 @@ def test_a_sensitive_user_loses_its_cache_to_a_hog_and_an_indifferent_one_loses_
 
 def test_lost_cache_has_to_be_fetched_again() -> None:
     fetched = SENSITIVE.traffic(MEMORY, 1.0) - SENSITIVE.traffic(MEMORY, 0.0)
-    assert fetched == pytest.approx(0.4 * PARALLEL * LINE / 100e-9)
+    assert fetched == pytest.approx(0.4 * MISSED * LINE / 100e-9)
 
 
 def test_what_is_not_stated_of_waiting_follows_from_littles_law() -> None:

@@ -25,6 +25,8 @@ from corewise.scheduler.engine import (
     AllocationScore,
     Cluster,
     Engine,
+    Interference,
+    Measured,
     NodeConstraints,
     NodeFacts,
     Placement,
@@ -32,10 +34,8 @@ from corewise.scheduler.engine import (
     ResourceFit,
     Weighted,
 )
-from corewise.scheduler.engine.cluster import Measured
-from corewise.scheduler.engine.estimates import Estimates
-from corewise.scheduler.engine.interference import Interference
 from corewise.scheduler.engine.nodes import CPU, MEMORY, PODS
+from corewise.scheduler.in_force import estimates_of, with_interference
 from tools.interference_wca.workloads import WORKLOADS, Workload
 
 ARRIVAL = 10.0
@@ -80,16 +80,21 @@ class Machine:
     system: Memory
 
 
-MACHINES = tuple(
-    Machine(
-        f"{shape.name}-{number}",
-        shape.cpus,
-        shape.memory * _GIGA,
-        Memory(float(shape.bandwidth * _GIGA), float(shape.llc * _MEBI)),
+def machines(bandwidth: float = 1.0) -> tuple[Machine, ...]:
+    """Return the cluster; ``bandwidth``: the part of the memory channels that is populated."""
+    return tuple(
+        Machine(
+            f"{shape.name}-{number}",
+            shape.cpus,
+            shape.memory * _GIGA,
+            Memory(shape.bandwidth * _GIGA * bandwidth, float(shape.llc * _MEBI)),
+        )
+        for shape in SHAPES
+        for number in range(shape.count)
     )
-    for shape in SHAPES
-    for number in range(shape.count)
-)
+
+
+CPUS = sum(machine.cpus for machine in machines())
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +136,7 @@ class _Node:
 
 def arrivals(load: float, seed: int) -> list[Workload]:
     """Return workloads until together they ask for this share of all CPUs."""
-    drawn, wanted = random.Random(seed), load * sum(machine.cpus for machine in MACHINES)  # noqa: S311 - a simulation
+    drawn, wanted = random.Random(seed), load * CPUS  # noqa: S311 - a simulation
     found: list[Workload] = []
     while wanted > 0:
         found.append(drawn.choice(WORKLOADS))
@@ -160,24 +165,23 @@ def configuration(factor: str) -> InterferenceConfiguration:
 class Run:
     """A cluster, filled by the default scheduling, or with the Interference plugin before it."""
 
-    def __init__(self, interference: InterferenceConfiguration | None, weight: int = 1) -> None:
+    def __init__(self, cluster: Sequence[Machine], interference: InterferenceConfiguration | None) -> None:
         self._now = 0.0
-        self._nodes = {machine.name: _Node(machine) for machine in MACHINES}
+        self._nodes = {machine.name: _Node(machine) for machine in cluster}
         self._cluster = Cluster()
-        for machine in MACHINES:
+        for machine in cluster:
             self._cluster.put_node(_facts(machine))
-        self._engine = self._plugins(interference, weight)
+        self._engine = self._plugins(interference)
         self._unplaced: list[Workload] = []
         self._sees = interference is not None
 
-    def _plugins(self, interference: InterferenceConfiguration | None, weight: int) -> Engine:
-        filters = (NodeConstraints(), ResourceFit())
+    def _plugins(self, interference: InterferenceConfiguration | None) -> Engine:
+        default = Engine(filters=(NodeConstraints(), ResourceFit()), scores=(Weighted(AllocationScore()),))
         if interference is None:
-            return Engine(filters=filters, scores=(Weighted(AllocationScore()),))
+            return default
         plugin = Interference(interference, lambda: self._now)
-        self._cluster.estimate(Estimates(plugin.profile_of, interference.counterweight, lambda: self._now))
-        scores = (Weighted(AllocationScore()), Weighted(plugin, weight, prepares=plugin))
-        return Engine(filters=(*filters, plugin), scores=scores)
+        self._cluster.estimate(estimates_of(plugin, lambda: self._now))
+        return with_interference(default, plugin)
 
     def take(self, workloads: Sequence[Workload]) -> Outcome:
         """Have them arrive one after the other; return what that comes to."""

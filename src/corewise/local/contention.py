@@ -14,9 +14,10 @@ traffic, nobody above what it wants (water-filling). Of the share that it would 
 
     lost = 1 - o / min(w, C)
 
-and what it misses has to be fetched again, with ``P`` lines of ``LINE`` bytes under way at once:
+and what it misses has to be fetched again, ``M`` lines of ``LINE`` bytes at once, since most of them depend
+on others:
 
-    traffic per work = b + s x lost x P x LINE / l
+    traffic per work = b + s x lost x M x LINE / l
 
 **Latency.** With ``u`` the used part of the bandwidth, memory answers later by the factor
 
@@ -36,7 +37,8 @@ Who has traffic waits for a hundredth of its time at least.
 What is measured and what is assumed: ``s`` and ``m`` of the packaged types come from the slowdowns of PARSEC
 programs beside one source of interference each (eth-easl/cloud-comp-arch-project: the columns llc and membw,
 over the column cpu), ``b`` of the hogs from measurements of benchmark applications
-(intel/workload-collocation-agent, Apache-2.0). ``P = 10`` is the number of line fill buffers of a core.
+(intel/workload-collocation-agent, Apache-2.0). ``P = 10`` is the number of line fill buffers of a core, which
+streams fill; ``M = 2`` is an assumption.
 ``L`` has the shape of loaded-latency curves, flat up to two thirds and steep from 90 % on; its figures are an
 assumption.
 """
@@ -52,6 +54,7 @@ from corewise.local.fair_share import water_fill
 
 LINE = 64
 PARALLEL = 10
+MISSED = 2
 IDLE_LATENCY = 85e-9
 MOST_USED = 1 - 1e-6
 _STEEPNESS = 0.1
@@ -99,7 +102,7 @@ class MemoryUse:
 
     def traffic(self, memory: Memory, lost: float) -> float:
         """Return bytes per baseline CPU-second of work, this part of its cache being lost."""
-        return self.bandwidth + self.cache_sensitivity * lost * PARALLEL * LINE / memory.latency
+        return self.bandwidth + self.cache_sensitivity * lost * MISSED * LINE / memory.latency
 
     def stretch(self, memory: Memory, lost: float, used: float) -> float:
         """Return how much longer its work takes than undisturbed."""

@@ -42,6 +42,7 @@ class MemoryState:
     bandwidth: float
     used: float
     latency: float
+    llc: float
     llc_occupancy: float
     llc_mpki: float
     cpu: float
@@ -129,6 +130,7 @@ def _state(
     return MemoryState(
         bandwidth=float(machine.memory_bandwidth),
         used=max(used, BACKGROUND),
+        llc=float(machine.llc),
         latency=math.fsum(each.latency for each in seen) / count,
         llc_occupancy=max(math.fsum(each.occupancy for each in seen) / count, BACKGROUND_LLC),
         llc_mpki=_KILO * misses / instructions if instructions else 0.0,

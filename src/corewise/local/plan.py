@@ -15,7 +15,6 @@ from corewise.local.load import Load
 from corewise.local.machines import Machine
 from corewise.policy.colocation import parse_oversubscription, parse_suppression
 from corewise.policy.configuration import parse_amplification, parse_normalization
-from corewise.policy.interference import parse_interference
 from corewise.policy.names import (
     AMPLIFICATION_KEY,
     NORMALIZATION_ENABLED,
@@ -25,6 +24,7 @@ from corewise.policy.names import (
     SUPPRESSION_KEY,
 )
 from corewise.quantities import Bytes
+from corewise.scheduler.configuration import read_configuration
 
 _PARSERS = (
     (NORMALIZATION_KEY, parse_normalization),
@@ -83,7 +83,7 @@ class Plan:
     """Pods still to be scheduled, by what the nodes offer."""
     when_on: Mapping[str, NodeMetadata] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    interference: str = ""
+    scheduler: str = ""
     """The scheduler's file while corewise is on; without one, the scheduler knows nothing of memory."""
 
 
@@ -100,6 +100,6 @@ def check_config(plan: Plan) -> None:
         if text is not None
         for problem in parse(text).errors
     ]
-    errors += [f"  interference, {problem}" for problem in parse_interference(plan.interference).errors]
+    errors += [f"  scheduler, {problem}" for problem in read_configuration(plan.scheduler).errors]
     if errors:
         raise InputError("\n".join([f"{plan.source}: {len(errors)} error(s) in its configuration", *errors]))

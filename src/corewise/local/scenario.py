@@ -2,7 +2,7 @@
 
 ``nodes`` are groups of like machines, ``pods`` groups of like pods, ``config`` the data of the ConfigMap
 that turns corewise on, as an operator would write it; labels of nodes that switch a part of it come with
-that too, and so does ``interference``, the scheduler's file. ``cpuModels`` adds to the catalogue,
+that too, and so does ``scheduler``, its file. ``cpuModels`` adds to the catalogue,
 ``cpuFacts`` says by label which CPU the nodes of a dump have. All problems of a file are reported at once.
 """
 
@@ -58,7 +58,7 @@ class Scenario:
     config: Mapping[str, str]
     cpu_facts: tuple[CPUChoice, ...]
     models: Mapping[str, CPUModel]
-    interference: str = ""
+    scheduler: str = ""
 
     def plan(self, node_count: int | None = None) -> Plan:
         """Return the cluster; ``node_count`` machines, group after group in turn, or as the file has them."""
@@ -76,7 +76,7 @@ class Scenario:
             self.config,
             groups=self.pods,
             when_on={m.name: NodeMetadata(_switches(m.labels)) for m in machines if _switches(m.labels)},
-            interference=self.interference,
+            scheduler=self.scheduler,
         )
 
 
@@ -142,7 +142,7 @@ def read_scenario(text: str, problems: list[Problem]) -> Scenario | None:
         config=document.texts("config"),
         cpu_facts=tuple(_cpu_choice(fields, models) for fields in document.items("cpuFacts")),
         models=models,
-        interference=document.text("interference", ""),
+        scheduler=document.text("scheduler", ""),
     )
     _check_names(document, "nodes", [group.template.name for group in scenario.nodes])
     _check_names(document, "pods", [group.name for group in scenario.pods])
