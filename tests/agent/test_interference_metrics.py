@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
+from click.testing import CliRunner
 
 from agent.agent_world import NODE, AgentWorld, agent_world, until
 from corewise.agent.interference.collector import OTHER_KERNEL, Collector, is_own_kernel
 from corewise.agent.interference.exposing import publish
 from corewise.agent.interference.readings import MEASURED
 from corewise.agent.interference.watch import InterferenceWatch
+from corewise.cli.agent import _options, command
+from corewise.cli.errors import ExitCode
 from corewise.kernel.absence import Absent
 from corewise.kernel.boot import read_boot_id
 from corewise.kernel.memory_latency.library import load_chase
@@ -196,3 +200,12 @@ async def served(world: AgentWorld, address: Address | None) -> None:
     assert f'corewise_node_memory_traffic_bytes_total{{node="{NODE}"}} 1000.0' in text
     assert f'corewise_node_llc_occupancy_bytes{{node="{NODE}"}} 33.0' in text
     assert f'metric="llc_mpki",node="{NODE}",reason="OtherKernel"}} 0.0' in text
+
+
+def test_the_probe_can_be_turned_off_and_an_interval_of_nothing_is_refused() -> None:
+    given: dict[str, Any] = {"node_name": "n1", "nri_socket": None, "no_nri": True, "root": Path("/")}
+    assert _options(no_latency_probe=True, latency_interval=30.0, **given).latency_interval is None
+    assert _options(no_latency_probe=False, latency_interval=60.0, **given).latency_interval == 60.0
+    refused = CliRunner().invoke(command, ["--latency-interval", "0s"])
+    assert refused.exit_code == ExitCode.USAGE
+    assert "--latency-interval" in refused.output
