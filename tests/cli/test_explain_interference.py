@@ -98,13 +98,10 @@ def test_the_documents_example_scores_610_and_36(run: Run) -> None:
     assert list(first["positions"].values()) == [3, 2, 1, 4, 2]
     assert list(first["points"].values()) == [1, 5, 10, 0, 5]
     assert (first["raw"], first["normalized"], document["normalizer"]) == (610, 36, 1700)
-    assert first["filter"]["memorybandwidth"] == {
-        "left": 60e9,
-        "right": 10e9,
-        "missing": False,
-        "passes": True,
-    }
-    assert first["filter"]["memory"] == {"left": 64e9, "right": 4e8, "missing": False, "passes": True}
+    bandwidth, memory = first["filter"]["memorybandwidth"], first["filter"]["memory"]
+    assert (bandwidth["left"], bandwidth["right"], bandwidth["passes"]) == (60e9, 10e9, True)
+    assert (bandwidth["capacity"], bandwidth["used"], bandwidth["counterweights"]) == (100e9, 40e9, 0)
+    assert (memory["left"], memory["right"], memory["passes"]) == (64e9, 4e8, True)
     assert document["best"] == ["n2"]
 
 
@@ -165,7 +162,8 @@ def test_pods_placed_a_moment_ago_count_in_filter_and_score(run: Run) -> None:
     placed = [{"profile": "incept-no-leak", "age": 0}, {"profile": "incept-no-leak", "age": 180}]
     metrics = {**FOUR, "n2": {**FOUR["n2"], "placed": placed}}
     second = decided(run, metrics=metrics)["nodes"]["n2"]
-    assert second["counterweights"]["memoryBandwidth"] == 7.5e9
+    assert second["filter"]["memorybandwidth"]["counterweights"] == 7.5e9
+    assert second["counterweights"] == {"cpu": 1.5, "llc": 1.5 * 4 * 2**20}
     assert second["filter"]["memorybandwidth"]["left"] == 82.5e9
     assert second["values"]["cpu"] == pytest.approx(0.1 + 1.5 / 32)
 

@@ -73,6 +73,12 @@ def test_a_profile_larger_than_every_node_is_found_where_all_capacities_are_know
     assert not list(unplaceable(config(), np.array([math.nan])))
 
 
+def test_a_default_profile_larger_than_every_node_is_found_too() -> None:
+    large = config("interference:\n  profiles:\n    default: {profile: {memoryBandwidth: 60GB/s}}\n")
+    (found,) = unplaceable(large, np.array([107e9]))
+    assert (found.name, found.line, found.needed) == ("default", 3, 120e9)
+
+
 def test_a_node_of_unknown_capacity_takes_any_profile_unless_what_is_missing_fails() -> None:
     capacity = np.array([107e9, math.nan])
     assert not list(unplaceable(config(), capacity))

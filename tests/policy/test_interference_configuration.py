@@ -159,7 +159,6 @@ def test_points_may_be_equal_broken_or_linear() -> None:
         ("memoryBandwidth: true", "must be a number with its unit such as 5GB/s, not true"),
         ("memory: 0.2", "0.2 has no unit: write 0.2GB or 4MiB"),
         ("memory: 1Gi", '"1Gi" has the unit "Gi": did you mean "GiB"?'),
-        ("memory: 0.3B", '"0.3B" is not a whole number of bytes'),
         ("llc: 4MB/s", '"4MB/s" has the unit "MB/s"'),
         ("cpu: two", 'must be CPUs such as 1, 0.5 or 500m, not "two"'),
         ("cpu: -1", "-1 is not in 0..100000 CPUs"),
@@ -172,6 +171,11 @@ def test_an_amount_without_its_unit_or_with_a_wrong_one_is_told(written: str, to
     (error,) = errors(inside(f"profiles: {{a: {{profile: {{{written}}}, affinity: {{{every}}}}}}}"))
     assert "interference.profiles.a.profile." in error
     assert told in error
+
+
+def test_a_part_of_a_byte_is_rounded_up_as_kubernetes_does() -> None:
+    config = good(inside("profiles: {default: {profile: {memory: 0.2GiB, llc: 0.3B}}}"))
+    assert (config.default.memory, config.default.llc) == (214748365, 1)
 
 
 @given(st.integers(0, 10**6), st.sampled_from(["", " "]))
@@ -260,6 +264,13 @@ def test_a_profile_that_no_capacity_holds_is_said_when_the_file_is_read() -> Non
     assert (warning.line, warning.path) == (12, 'interference.profiles["incept-no-leak"]')
     assert "needs more than 10 GB/s" in warning.message
     assert not parse_interference(DOCUMENT.replace("107GB/s", "10.1GB/s")).warnings
+
+
+def test_a_default_profile_that_no_capacity_holds_is_said_too() -> None:
+    rule = "capacity: {memoryBandwidth: [{selector: {}, value: 10GB/s}]}"
+    default = "profiles: {default: {profile: {memoryBandwidth: 5GB/s}}}"
+    (warning,) = parse_interference(f"interference:\n  {rule}\n  {default}\n").warnings
+    assert (warning.line, warning.path) == (3, "interference.profiles.default")
 
 
 def test_a_counterweight_that_ends_before_the_window_is_warned_of() -> None:

@@ -69,5 +69,8 @@ def test_no_text_raises(text: str) -> None:
     read_yaml(text)
 
 
-def test_what_is_nested_too_deep_is_a_fault() -> None:
-    assert "nested deeper" in faults("[" * 40 + "]" * 40)[0]
+def test_what_is_nested_too_deep_is_a_fault_and_takes_no_stack() -> None:
+    assert faults("[" * 32 + "]" * 32) == []
+    for depth in (33, 300_000):
+        (fault,) = faults("[" * depth)
+        assert fault == "1:33 : nested deeper than 32 levels"

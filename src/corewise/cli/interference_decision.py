@@ -113,7 +113,7 @@ def record_of(decision: Decision) -> dict[str, Any]:
             "name": selected.name,
             "memoryBandwidth": selected.profile.memory_bandwidth,
             "memory": selected.profile.memory,
-            "cpu": selected.profile.cpu / 1000,
+            "cpu": plain(selected.profile.cpu / 1000),
             "llc": selected.profile.llc,
         },
         "affinity": {metric.value: selected.affinity[metric] for metric in Metric},
@@ -129,27 +129,31 @@ def record_of(decision: Decision) -> dict[str, Any]:
 
 def _node(decision: Decision, row: int) -> dict[str, Any]:
     passes = bool(decision.passes[row])
-    ranked, weights = decision.ranked, decision.outlook.weights
+    ranked, weights, pressure = decision.ranked, decision.outlook.weights, decision.outlook.pressure
     positions = {metric.value: int(ranked.positions[metric][row]) or None for metric in Metric}
     points = {metric.value: plain(ranked.points[metric][row]) for metric in Metric}
     return {
         "passes": passes,
         "reasons": [reason.value for reason in decision.reasons(row)],
         "filter": {
-            "memorybandwidth": _sides(decision.filtered.bandwidth, row),
-            "memory": _sides(decision.filtered.memory, row),
+            "memorybandwidth": {
+                **_sides(decision.filtered.bandwidth, row),
+                "capacity": plain(pressure.memorybandwidth_capacity[row]),
+                "used": plain(pressure.memorybandwidth_used[row]),
+                "counterweights": plain(weights.memory_bandwidth[row]),
+            },
+            "memory": {
+                **_sides(decision.filtered.memory, row),
+                "available": plain(pressure.memory_available[row]),
+                "counterweights": plain(weights.memory[row]),
+            },
         },
         "values": {metric.value: plain(decision.outlook.values[metric][row]) for metric in Metric},
         "positions": positions,
         "points": points if passes else dict.fromkeys(points),
         "raw": plain(ranked.scores.raw[row]) if passes else None,
         "normalized": int(ranked.scores.normalized[row]) if passes else None,
-        "counterweights": {
-            "memoryBandwidth": plain(weights.memory_bandwidth[row]),
-            "memory": plain(weights.memory[row]),
-            "cpu": plain(weights.cpu[row] / 1000),
-            "llc": plain(weights.llc[row]),
-        },
+        "counterweights": {"cpu": plain(weights.cpu[row] / 1000), "llc": plain(weights.llc[row])},
         "missing": missing_of(decision, row),
     }
 

@@ -30,7 +30,6 @@ def unplaceable(config: InterferenceConfiguration, capacity: Values) -> Iterator
     if not len(known) or (config.missing_passes and len(known) < len(capacity)):
         return
     largest = float(known.max())
-    for workload in config.profiles.values():
-        needed = float(config.requirement(workload.profile).memory_bandwidth)
+    for name, line, needed in config.stated_bandwidths():
         if needed >= largest:
-            yield Unplaceable(workload.name, workload.line, needed, largest)
+            yield Unplaceable(name, line, float(needed), largest)

@@ -16,8 +16,8 @@ from corewise.policy.interference import (
     Profile,
     WorkloadProfile,
 )
+from corewise.policy.interference.model import DEFAULT
 
-DEFAULT = "default"
 _MILLI = 1000
 
 

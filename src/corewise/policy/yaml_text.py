@@ -40,12 +40,30 @@ def read_yaml(text: str) -> Reading:
     """Read one YAML document; an empty one is an empty value."""
     positions = Positions(text)
     try:
-        document = yaml.compose(text, Loader=_LOADER)
+        fault = _too_deep(text, positions)
+        document = None if fault else yaml.compose(text, Loader=_LOADER)
     except yaml.YAMLError as error:
-        return Reading(None, (_not_yaml(error, positions, len(text)),), complete=False, positions=positions)
+        fault = _not_yaml(error, positions, len(text))
+    if fault:
+        return Reading(None, (fault,), complete=False, positions=positions)
     converter = _Converter(positions)
     root = Located(None, 0) if document is None else converter.convert(document, ())
     return Reading(root, tuple(converter.faults), complete=True, positions=positions)
+
+
+def _too_deep(text: str, positions: Positions) -> Fault | None:
+    """Return a fault where containers are nested too deep to be composed, which takes the stack."""
+    depth = 0
+    event: Any
+    for event in yaml.parse(text, Loader=_LOADER):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > DEEPEST:
+            at = positions.at(event.start_mark.index)
+            return Fault(*at, "", f"nested deeper than {DEEPEST} levels")
+    return None
 
 
 def _not_yaml(error: yaml.YAMLError, positions: Positions, end: int) -> Fault:
@@ -69,10 +87,7 @@ class _Converter:
             return known
         offset = node.start_mark.index
         self._done[id(node)] = Located(BROKEN, offset)
-        if len(path) > DEEPEST:
-            self._fault(node, path[:DEEPEST], f"nested deeper than {DEEPEST} levels")
-        else:
-            self._done[id(node)] = Located(self._value(node, path), offset)
+        self._done[id(node)] = Located(self._value(node, path), offset)
         return self._done[id(node)]
 
     def _fault(self, node: yaml.Node, path: Path, message: str) -> None:

@@ -1,11 +1,13 @@
 """Amounts with their units, read exactly: ``5GB/s``, ``4MiB``, ``95ns``, ``1%``, ``5m``.
 
 A unit is part of an amount and never guessed: a number without one is an error, except 0. ``G`` is 10^9 and
-``Gi`` 2^30, as everywhere in Kubernetes; ``B`` is bytes.
+``Gi`` 2^30, as everywhere in Kubernetes; ``B`` is bytes. Of a byte there are no parts: 0.2GiB is rounded up,
+as Kubernetes does it.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -35,21 +37,13 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """The units of one kind of amount, and the range that is allowed, in base units.
-
-    ``whole`` names the base unit of which there are no parts.
-    """
+    """The units of one kind of amount, and the range that is allowed, in base units."""
 
     units: Mapping[str, Fraction]
     example: str
     low: Fraction
     high: Fraction
     allowed: str
-    whole: str = ""
-
-    def unit(self, name: str) -> Unit | None:
-        factor = self.units.get(name)
-        return None if factor is None else Unit(name, float(factor))
 
 
 BANDWIDTH = Scale(
@@ -58,7 +52,6 @@ BANDWIDTH = Scale(
     low=Fraction(0),
     high=Fraction(100 * 10**12),
     allowed="0..100TB/s",
-    whole="bytes/s",
 )
 BYTES = Scale(
     units=MappingProxyType(_BYTES),
@@ -66,7 +59,6 @@ BYTES = Scale(
     low=Fraction(0),
     high=Fraction(4096 * 2**40),
     allowed="0..4096TiB",
-    whole="bytes",
 )
 LATENCY_UNITS: Mapping[str, Fraction] = MappingProxyType(
     {"ns": Fraction(1, 10**9), "us": Fraction(1, 10**6), "ms": Fraction(1, 1000), "s": Fraction(1)}
@@ -109,12 +101,9 @@ def amount(decoder: Decoder, place: Place, scale: Scale) -> Fraction | None:
 
 
 def whole_amount(decoder: Decoder, place: Place, scale: Scale) -> int | None:
-    """Read an amount of which there are no parts of the base unit."""
+    """Read an amount in whole base units; a part of one is rounded up."""
     value = amount(decoder, place, scale)
-    if value is not None and value.denominator != 1:
-        decoder.tell(place, f"{shown(place.value)} is not a whole number of {scale.whole}")
-        return None
-    return None if value is None else int(value)
+    return None if value is None else math.ceil(value)
 
 
 def milli_cpus(decoder: Decoder, place: Place) -> int | None:

@@ -6,7 +6,7 @@ shares of one. Affinities are whole numbers from 0 (no impact) to 100 (very heav
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
@@ -15,6 +15,9 @@ from typing import TypeAlias
 
 from corewise.policy.interference.amounts import Unit
 from corewise.policy.selectors import LabelSelector
+
+DEFAULT = "default"
+"""The name of the profile of all pods that have no other."""
 
 LINEAR_BEST = 10.0
 """What the first position is worth with ``points: linear``."""
@@ -123,6 +126,7 @@ class DefaultProfile:
     cpu: int | None = None
     llc: int = 0
     affinity: Affinity = field(default_factory=equal_affinity)
+    line: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +230,13 @@ class InterferenceConfiguration:
         """Return what the filter demands for a profile."""
         factor = self.overprovisioning
         return Requirement(factor * profile.memory_bandwidth, factor * profile.memory)
+
+    def stated_bandwidths(self) -> Iterator[tuple[str, int, Fraction]]:
+        """Yield each profile that states its bandwidth: name, line, and what the filter demands for it."""
+        for workload in self.profiles.values():
+            yield workload.name, workload.line, self.requirement(workload.profile).memory_bandwidth
+        if self.default.memory_bandwidth is not None:
+            yield DEFAULT, self.default.line, self.overprovisioning * self.default.memory_bandwidth
 
     def capacity_by_rule(self, labels: Mapping[str, str]) -> int | None:
         """Return the memory bandwidth that the first rule for a node gives it, in bytes/s."""

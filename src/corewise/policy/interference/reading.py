@@ -184,16 +184,14 @@ def _rule(decoder: Decoder, place: Place) -> CapacityRule:
 
 def _say_unplaceable(decoder: Decoder, place: Place, config: InterferenceConfiguration) -> None:
     """Warn of profiles that need more bandwidth than any capacity rule gives a node."""
-    if not config.capacity or not config.profiles:
+    needed = {name: demand for name, _, demand in config.stated_bandwidths()}
+    if not config.capacity or not needed:
         return
     largest = max(rule.memory_bandwidth for rule in config.capacity)
     for key, _ in decoder.entries(place):
-        workload = config.profiles.get(str(key.path[-1]))
-        if workload is None:
-            continue
-        needed = config.requirement(workload.profile).memory_bandwidth
-        if needed >= largest:
-            warn(decoder, key, unplaceable_message(float(needed), largest))
+        demand = needed.get(str(key.path[-1]), Fraction(0))
+        if demand >= largest > 0:
+            warn(decoder, key, unplaceable_message(float(demand), largest))
 
 
 def unplaceable_message(needed: float, largest: float) -> str:

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from corewise.policy.decoding import Decoder, Fields, Place
 from corewise.policy.interference.amounts import BANDWIDTH, BYTES, milli_cpus, whole_amount
 from corewise.policy.interference.model import (
+    DEFAULT,
     Affinity,
     DefaultProfile,
     Metric,
@@ -20,7 +21,6 @@ from corewise.policy.interference.strict import strict_fields, warn
 from corewise.policy.node_configs import read_label_selector
 from corewise.policy.selectors import label_value_fault
 
-DEFAULT = "default"
 _AMOUNTS = ("memoryBandwidth", "memory", "cpu", "llc")
 _PER_CORE = "memoryBandwidthPerCore"
 _IMPACT = "0 is no impact on the run time, 100 a very heavy one"
@@ -41,7 +41,7 @@ def read_profiles(decoder: Decoder, place: Place) -> Profiles:
     for key, value in decoder.entries(place):
         name = str(key.path[-1])
         if name == DEFAULT:
-            default = _default(decoder, value)
+            default = _default(decoder, key, value)
         else:
             named[name] = _workload(decoder, name, key, value)
     return Profiles(default, MappingProxyType(named))
@@ -87,7 +87,7 @@ def _affinity(decoder: Decoder, place: Place) -> Affinity:
     return MappingProxyType(values)
 
 
-def _default(decoder: Decoder, place: Place) -> DefaultProfile:
+def _default(decoder: Decoder, key: Place, place: Place) -> DefaultProfile:
     fields = strict_fields(decoder, place, ("profile", "affinity"))
     amounts = strict_fields(decoder, fields["profile"], (*_AMOUNTS, _PER_CORE))
     _not_both(decoder, amounts)
@@ -99,6 +99,7 @@ def _default(decoder: Decoder, place: Place) -> DefaultProfile:
         cpu=milli_cpus(decoder, amounts["cpu"]),
         llc=whole_amount(decoder, amounts["llc"], BYTES) or 0,
         affinity=equal_affinity() if affinity.value is None else _affinity(decoder, affinity),
+        line=decoder.position(key)[0],
     )
 
 
