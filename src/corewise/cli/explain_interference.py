@@ -9,9 +9,9 @@ import click
 from corewise.cli import output
 from corewise.cli.errors import Failure
 from corewise.cli.interference_decision import Decision, decide, pressure_of, record_of
-from corewise.cli.interference_file import read_interference
+from corewise.cli.interference_file import read_interference, text_of
 from corewise.cli.interference_nodes import MeasuredNode, parse_nodes
-from corewise.cli.interference_pod import ExplainedPod, parse_pod
+from corewise.cli.interference_pod import parse_pod
 from corewise.cli.interference_table import heading_of, listing_of
 from corewise.cli.output import Form
 from corewise.interference import Conflict, unplaceable
@@ -26,7 +26,11 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
     "--config", "config_file", type=_FILE, required=True, help="The scheduler's file, with its interference."
 )
 @click.option(
-    "--metrics", "metrics_file", type=_FILE, required=True, help="What was measured: JSON, node -> values."
+    "--metrics",
+    "metrics_file",
+    type=_FILE,
+    required=True,
+    help="What was measured: JSON, node -> values in base units.",
 )
 @click.option("--pod", "pod_file", type=_FILE, required=True, help="The Pod to be placed, YAML or JSON.")
 @output.option((Form.TABLE, Form.WIDE, Form.JSON, Form.YAML))
@@ -41,7 +45,7 @@ def interference_command(config_file: Path, metrics_file: Path, pod_file: Path, 
     """
     config = read_interference(config_file)
     nodes = _nodes(metrics_file, config)
-    pod = _pod(pod_file)
+    pod = parse_pod(text_of(pod_file), str(pod_file))
     decision = decide(pod, nodes, config)
     if isinstance(decision, Conflict):
         raise Failure(f"{config_file}: {decision}", hint=f"it is pod {pod.name} in {pod_file}")
@@ -58,24 +62,11 @@ def _print(decision: Decision, form: Form) -> None:
 
 
 def _nodes(file: Path, config: InterferenceConfiguration) -> list[MeasuredNode]:
-    parsed = parse_nodes(_read(file), config)
+    parsed = parse_nodes(text_of(file), config)
     if parsed.value is None:
         hint = 'write {"NODE": {"memorybandwidth_used": 2e10, ...}, ...}'
         raise Failure("\n".join(f"{file}: {problem}" for problem in parsed.errors), hint=hint)
     return parsed.value
-
-
-def _pod(file: Path) -> ExplainedPod:
-    return parse_pod(_read(file), str(file))
-
-
-def _read(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise Failure(f"{file} cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise Failure(f"{file} is not UTF-8: byte {error.start} is wrong") from None
 
 
 def _say_unplaceable(file: Path, nodes: list[MeasuredNode], config: InterferenceConfiguration) -> None:

@@ -15,13 +15,7 @@ def read_interference(file: Path) -> InterferenceConfiguration:
     Raises:
         Failure: if the file cannot be read, has errors, or has no such section.
     """
-    try:
-        text = file.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise Failure(f"{file} cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise Failure(f"{file} is not UTF-8: byte {error.start} is wrong") from None
-    parsed = parse_interference(text)
+    parsed = parse_interference(text_of(file))
     if parsed.errors:
         raise Failure("\n".join(f"{file}: {problem}" for problem in parsed.errors))
     for problem in parsed.warnings:
@@ -29,3 +23,17 @@ def read_interference(file: Path) -> InterferenceConfiguration:
     if parsed.value is None:
         raise Failure(f"{file} has no section {INTERFERENCE!r}")
     return parsed.value
+
+
+def text_of(file: Path) -> str:
+    """Return what a file says.
+
+    Raises:
+        Failure: if it cannot be read.
+    """
+    try:
+        return file.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise Failure(f"{file} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise Failure(f"{file} is not UTF-8: byte {error.start} is wrong") from None
