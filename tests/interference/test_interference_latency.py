@@ -65,6 +65,15 @@ def test_a_curve_keeps_rising_beyond_the_capacity() -> None:
     assert np.isfinite(terms).all()
 
 
+def test_errors_of_measurement_alone_teach_no_curve() -> None:
+    random = np.random.default_rng(1)
+    history = LatencyHistory.empty(3)
+    for _ in range(200):
+        shares = np.array([0.2, 0.6, 0.9]) * random.normal(1, 0.01, 3)
+        history = history.observed(snapshot(*shares.tolist(), noise=float(random.normal(0, 0.01))))
+    assert np.isnan(history.curves()[1]).all()
+
+
 def test_an_idle_latency_that_the_node_states_stays() -> None:
     history = taught(*((share,) for share in (0.1, 0.3, 0.5, 0.6, 0.7, 0.8)))
     stated = pressure(1, memorylatency_idle=[70e-9])

@@ -20,12 +20,15 @@ import numpy as np
 from corewise.interference.pressure import Pressure, Values
 
 _STEEPEST = 0.95
-_FADING = 0.99
-"""What is left of a sample's weight at the next snapshot: half of it after 69."""
+_FADING = 0.999
+"""What is left of a sample's weight at the next snapshot: half of it after 693, which are hours."""
 
 _LEAST_SAMPLES = 5.0
 _LEAST_SPREAD = 0.02
-"""Of x / (1 - x), as a standard deviation: a curve over a smaller range is noise."""
+_NOISE = 0.05
+"""The standard deviation of the term must exceed the first, and what an error of x by the second makes of it:
+over a smaller range a curve is noise.
+"""
 
 
 def load_term(used: Values, capacity: Values) -> Values:
@@ -90,5 +93,6 @@ class LatencyHistory:
             variance = squares / weight - mean**2
             slope = np.maximum((products / weight - mean * mean_latency) / variance, 0.0)
             idle = mean_latency - slope * mean
-            known = (weight >= _LEAST_SAMPLES) & (variance >= _LEAST_SPREAD**2) & (idle > 0)
+            least = np.maximum(_NOISE * mean * (1 + mean), _LEAST_SPREAD)
+            known = (weight >= _LEAST_SAMPLES) & (variance >= least**2) & (idle > 0)
         return np.where(known, idle, np.nan), np.where(known, slope, np.nan)
