@@ -112,13 +112,17 @@ def _history(file: Path, read: _History) -> History:
     return History(
         start=read.start,
         end=read.end,
-        nodes={name: series_of(node.series) for name, node in read.nodes.items()},
+        nodes={name: series_of(_named(node.series)) for name, node in read.nodes.items()},
         pods=[
             PodRecord(each.name, each.type, each.node, each.start, each.end, series_of(each.use))
             for each in read.pods
         ],
         speed={name: node.speed for name, node in read.nodes.items()},
     )
+
+
+def _named(points: Mapping[Metric, Points]) -> dict[str, Points]:
+    return {str(metric): each for metric, each in points.items()}
 
 
 def series_of(points: Mapping[str, Points]) -> dict[str, Series]:

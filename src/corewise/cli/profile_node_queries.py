@@ -12,6 +12,8 @@ from corewise.prometheus.ranges import RangeSeries, query_range
 from corewise.scheduler.observing.node_names import NodeNames
 from corewise.scheduler.observing.sources import Source, sources
 
+_METRICS = frozenset(str(metric) for metric in Metric)
+
 
 async def node_series(
     client: PrometheusClient,
@@ -36,7 +38,7 @@ async def node_series(
 
 
 def _asked(settings: InterferenceConfiguration) -> list[Source]:
-    return [source for source in sources(settings) if source.series in set(Metric)]
+    return [source for source in sources(settings) if str(source.series) in _METRICS]
 
 
 def _by_node(source: Source, nodes: NodeNames, answer: tuple[RangeSeries, ...]) -> dict[str, Points]:
