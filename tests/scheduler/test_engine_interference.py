@@ -57,7 +57,7 @@ def test_the_documents_example_scores_610_which_is_36_of_100() -> None:
 
 
 def test_pods_of_one_moment_go_to_different_nodes_though_no_measurement_changes() -> None:
-    """30 GB/s are free on each: after four pods of 5 GB/s no more than the 10 GB/s that a fifth must exceed."""
+    """30 GB/s are free on each: after four pods of 5 GB/s a fifth would need more than the 10 GB/s left."""
     scene = Scene(nodes=("n1", "n2"))
     scene.measure(memorybandwidth_used=70e9)
     homes = [scene.place(stream(f"p{number}")) for number in range(8)]

@@ -30,6 +30,7 @@ from corewise.service.logs import fields
 log = logging.getLogger(__name__)
 
 LONGEST_INTERVAL = 30.0
+_SHORTEST_INTERVAL = 1.0
 _SHARE_OF_WINDOW = 10
 _AT_ONCE = 4
 _OK, _FAILED = "ok", "failed"
@@ -37,7 +38,7 @@ _OK, _FAILED = "ok", "failed"
 
 def refresh_interval(window: float) -> float:
     """Return how often is asked: an average over a window changes by a tenth of it in that time."""
-    return max(1.0, min(LONGEST_INTERVAL, window / _SHARE_OF_WINDOW))
+    return max(_SHORTEST_INTERVAL, min(LONGEST_INTERVAL, window / _SHARE_OF_WINDOW))
 
 
 def _nothing_failed() -> Mapping[Series, PrometheusError]:
