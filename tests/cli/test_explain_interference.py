@@ -180,6 +180,14 @@ def test_a_pod_of_no_profile_counts_by_its_requests(run: Run) -> None:
     assert document["nodes"]["n1"]["filter"]["memory"]["right"] == 2 * 2**30
 
 
+def test_a_pod_is_read_as_the_api_server_would_read_it(run: Run) -> None:
+    written = POD.replace("name: web", "name: web\n  creationTimestamp: 2026-01-01T00:00:00Z")
+    document = decided(
+        run, pod=written + "    volumeMounts: []\n  volumes: [{name: a, secret: {defaultMode: 0644}}]\n"
+    )
+    assert document["pod"] == "default/web"
+
+
 def test_a_pod_of_a_daemon_set_is_not_filtered(run: Run) -> None:
     owner = "ownerReferences: [{apiVersion: apps/v1, kind: DaemonSet, name: d, uid: u, controller: true}]"
     document = decided(
@@ -243,6 +251,8 @@ def test_a_file_of_measurements_that_will_not_do_is_refused_with_the_place(
         ("a: [", "is not YAML"),
         ("{broken", "is not YAML"),
         ("kind: Pod\n", "spec is missing"),
+        ("kind: Pod\nspec: {containers: 5}\n", "is not a Pod that can be read"),
+        ("kind: Pod\nspec: {containers: [5]}\n", "is not a Pod that can be read"),
         (POD.replace("cpu: 0.5", "cpu: 5 cores"), "spec.containers[0].resources.requests.cpu"),
         (POD.replace("{app: incept-no-leak}", "{app: 5}"), "is not a Pod that can be read"),
     ],

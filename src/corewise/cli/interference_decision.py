@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -54,7 +54,7 @@ class Decision:
         if not self.passes.any():
             return []
         raw = np.where(self.passes, self.ranked.scores.raw, -np.inf)
-        return [self.nodes[row].name for row in np.flatnonzero(raw == raw.max())]
+        return [self.nodes[row].name for row in np.flatnonzero(raw == raw.max()).tolist()]
 
     def reasons(self, row: int) -> list[Reason]:
         """Return why the filter refuses a node; nothing if it passes."""
@@ -86,13 +86,12 @@ def decide(
 
 def pressure_of(nodes: Sequence[MeasuredNode], config: InterferenceConfiguration) -> Pressure:
     """Return the cleaned columns; a capacity that a node does not state is that of its rule."""
-    columns = {name: [each.values.get(name, math.nan) for each in nodes] for name in COLUMNS}
-    pressure = Pressure.of(len(nodes), columns).cleaned()
+    values = {name: [each.values.get(name, math.nan) for each in nodes] for name in COLUMNS}
+    pressure = Pressure.of(len(nodes), values).cleaned()
     rules = [config.capacity_by_rule(each.labels) for each in nodes]
     by_rule = np.array([math.nan if rule is None else float(rule) for rule in rules], dtype=np.float64)
     stated = pressure.memorybandwidth_capacity
-    columns = {name: getattr(pressure, name) for name in COLUMNS}
-    return Pressure(**{**columns, _CAPACITY: np.where(np.isnan(stated), by_rule, stated)})
+    return replace(pressure, memorybandwidth_capacity=np.where(np.isnan(stated), by_rule, stated))
 
 
 def _weights(nodes: Sequence[MeasuredNode], config: InterferenceConfiguration) -> Weights:

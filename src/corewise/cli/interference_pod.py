@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,8 +16,15 @@ from corewise.scheduler.engine.nodes import CPU, MEMORY
 from corewise.scheduler.objects import PlacedPod
 from corewise.scheduler.reading_pods import key_of, pod_facts
 
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_SAFE: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _HINT = "write a Pod, as kubectl get pod NAME -o yaml prints it"
+
+
+class _Loader(_SAFE):  # type: ignore[misc]
+    """The C loader, where there is one; times stay text, as they are in JSON."""
+
+
+_Loader.add_constructor("tag:yaml.org,2002:timestamp", lambda loader, node: loader.construct_scalar(node))
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +66,7 @@ def _document(text: str, file: str) -> Any:
     try:
         if text.lstrip().startswith("{"):
             return msgspec.json.decode(text)
-        return yaml.load(text, Loader=_LOADER)  # noqa: S506 - a safe loader
+        return yaml.load(text, Loader=_Loader)  # noqa: S506 - a safe loader
     except (yaml.YAMLError, msgspec.DecodeError, ValueError, RecursionError) as error:
         raise Failure(f"{file} is not YAML: {' '.join(str(error).split())}", hint=_HINT) from None
 
@@ -69,16 +76,22 @@ def _amounts_as_text(document: dict[str, Any], file: str) -> None:
     spec = document.get("spec")
     if not isinstance(spec, dict):
         raise Failure(f"{file}: spec is missing, or no object", hint=_HINT)
+    for where, resources in _resources(spec):
+        for name in ("requests", "limits"):
+            amounts = resources.get(name)
+            if isinstance(amounts, dict):
+                here = f"{file}: spec.{where}.{name}"
+                resources[name] = {key: _amount(value, f"{here}.{key}") for key, value in amounts.items()}
+
+
+def _resources(spec: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield where a container states resources, and what it states."""
     for kind in ("containers", "initContainers"):
-        for place, container in enumerate(spec.get(kind) or ()):
+        containers = spec.get(kind)
+        for place, container in enumerate(containers if isinstance(containers, list) else ()):
             resources = container.get("resources") if isinstance(container, dict) else None
-            for name in ("requests", "limits"):
-                amounts = resources.get(name) if isinstance(resources, dict) else None
-                if isinstance(amounts, dict):
-                    where = f"{file}: spec.{kind}[{place}].resources.{name}"
-                    resources[name] = {
-                        key: _amount(value, f"{where}.{key}") for key, value in amounts.items()
-                    }
+            if isinstance(resources, dict):
+                yield f"{kind}[{place}].resources", resources
 
 
 def _amount(value: Any, where: str) -> str:

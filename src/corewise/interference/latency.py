@@ -13,7 +13,7 @@ latency is then ranked as measured.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -80,10 +80,8 @@ class LatencyHistory:
         """Return the pressure with the curves learned; an idle latency that it states itself stays."""
         idle, slope = self.curves()
         stated = pressure.memorylatency_idle
-        columns = {name: getattr(pressure, name) for name in pressure.__slots__}
-        columns["memorylatency_idle"] = np.where(np.isnan(stated), idle, stated)
-        columns["memorylatency_slope"] = slope
-        return Pressure(**columns)
+        known = np.where(np.isnan(stated), idle, stated)
+        return replace(pressure, memorylatency_idle=known, memorylatency_slope=slope)
 
     def curves(self) -> tuple[Values, Values]:
         """Return idle latency and slope of each node, NaN where too little is known."""

@@ -156,7 +156,7 @@ class Reason(StrEnum):
     NODE_UNKNOWN = "NodeUnknown"
     NO_NODE_SUITS = "NoNodeSuits"
 
-    # interference: filter and profiles
+    # interference: what the filter and the profiles say
     MEMORY_BANDWIDTH_INSUFFICIENT = "MemoryBandwidthInsufficient"
     MEMORY_AVAILABLE_INSUFFICIENT = "MemoryAvailableInsufficient"
     PRESSURE_UNKNOWN = "PressureUnknown"
@@ -624,10 +624,10 @@ _MEASURING = {
 
 _INTERFERENCE = {
     Reason.MEMORY_BANDWIDTH_INSUFFICIENT: ReasonText(
-        "Free memory bandwidth, less that of pods just placed, is not more than overprovisioning x the pod's profile."
+        "Free memory bandwidth, less that of pods just placed, is not above overprovisioning x the pod's profile."
     ),
     Reason.MEMORY_AVAILABLE_INSUFFICIENT: ReasonText(
-        "Memory available, less that of pods just placed, is not more than overprovisioning x the pod's profile."
+        "Available memory, less that of pods just placed, is not above overprovisioning x the pod's profile."
     ),
     Reason.PRESSURE_UNKNOWN: ReasonText(
         "The node's memory bandwidth or memory is not known, and missing.filter is fail.",
