@@ -6,9 +6,10 @@ A metric's pressure is put on the cluster's own scale: 0 is the 5th percentile o
     y = y0 x (1 + sum of effect_k x pressure_k)
 
 is fitted by least squares, no effect being negative: one that comes out so is left out, and the rest fitted
-anew. So an effect is how much longer work takes on the most pressed nodes than on the least pressed ones, as
-far as this metric goes: 0.5 is half as long again. What moves together is not counted twice; two metrics
-whose pressures correlate above ``INSEPARABLE`` cannot be told apart, and share their effect evenly.
+anew. Run times scatter by a part of themselves, so errors count relative to ``y``. So an effect is how much
+longer work takes on the most pressed nodes than on the least pressed ones, as far as this metric goes: 0.5 is
+half as long again. What moves together is not counted twice; two metrics whose pressures correlate above
+``INSEPARABLE`` cannot be told apart, and share their effect evenly.
 
 Whether there is an effect at all is asked of ranks, which no single odd run can move: ``r`` is the partial
 rank correlation (Spearman's) of pace and pressure, given the other pressures, and with ``n`` runs
@@ -44,7 +45,9 @@ LEAST_MOVED = 0.05
 """Of the largest value: a cluster whose pressure moves less between its percentiles does not vary."""
 
 INSEPARABLE = 0.95
-_RIDGE = 1e-4
+_RIDGE = 1e-6
+_RANK_RIDGE = 1e-4
+_REWEIGHTED = 2
 _NORMAL_95 = 1.96
 
 
@@ -181,33 +184,37 @@ def _inseparable(columns: Mapping[str, Numbers]) -> list[list[str]]:
 
 
 def _fit(paces: Numbers, pressures: Numbers) -> _Fit:
-    """Fit paces to pressures, no effect being negative."""
-    count = pressures.shape[1]
-    slopes, errors = np.zeros(count), np.zeros(count)
-    kept = list(range(count))
-    centre = pressures.mean(axis=0)
-    while kept:
-        slope, error = _least_squares(paces, pressures[:, kept])
+    """Fit paces to pressures, no effect being negative, each weighted by what the fit before says of it."""
+    solution, errors = _least_squares(paces, pressures, np.ones(len(paces)))
+    for _ in range(_REWEIGHTED):
+        expected = np.maximum(solution[0] + pressures @ solution[1:], 1 / ODD)
+        solution, errors = _least_squares(paces, pressures, 1 / expected)
+    base = max(float(solution[0]), 1 / ODD)
+    return _Fit(solution[1:] / base, errors[1:] / base, _partial_rank_correlations(paces, pressures))
+
+
+def _least_squares(paces: Numbers, pressures: Numbers, weights: Numbers) -> tuple[Numbers, Numbers]:
+    """Return the intercept and slopes that are not negative, and their standard errors."""
+    design = np.column_stack([np.ones(len(paces)), pressures]) * weights[:, None]
+    solution, errors = np.zeros(design.shape[1]), np.zeros(design.shape[1])
+    kept = list(range(design.shape[1]))
+    while True:
+        found, error = _solved(paces * weights, design[:, kept])
         errors[kept] = error
-        if (slope >= 0).all():
-            slopes[kept] = slope
-            break
-        kept.pop(int(slope.argmin()))
-    least = float(paces.mean() - slopes @ centre)
-    base = max(least, 1 / ODD)
-    return _Fit(slopes / base, errors / base, _partial_rank_correlations(paces, pressures))
+        if (found[1:] >= 0).all():
+            solution[kept] = found
+            return solution, errors
+        kept.pop(1 + int(found[1:].argmin()))
 
 
-def _least_squares(paces: Numbers, pressures: Numbers) -> tuple[Numbers, Numbers]:
-    """Return slopes and their standard errors."""
-    count, wide = pressures.shape
-    apart = pressures - pressures.mean(axis=0)
-    inverse = np.linalg.inv(apart.T @ apart + _RIDGE * count * np.eye(wide))
-    slopes: Numbers = inverse @ apart.T @ (paces - paces.mean())
-    rest = paces - paces.mean() - apart @ slopes
-    variance = float(rest @ rest) / max(1, count - wide - 1)
+def _solved(target: Numbers, design: Numbers) -> tuple[Numbers, Numbers]:
+    count, wide = design.shape
+    inverse = np.linalg.inv(design.T @ design + _RIDGE * count * np.eye(wide))
+    found: Numbers = inverse @ design.T @ target
+    rest = target - design @ found
+    variance = float(rest @ rest) / max(1, count - wide)
     errors: Numbers = np.sqrt(variance * np.diag(inverse))
-    return slopes, errors
+    return found, errors
 
 
 def _partial_rank_correlations(paces: Numbers, pressures: Numbers) -> Numbers:
@@ -216,7 +223,7 @@ def _partial_rank_correlations(paces: Numbers, pressures: Numbers) -> Numbers:
     wide = ranks.shape[1]
     if np.ptp(paces) == 0:
         return np.zeros(wide - 1)
-    precision = np.linalg.inv(np.corrcoef(ranks, rowvar=False) + _RIDGE * np.eye(wide))
+    precision = np.linalg.inv(np.corrcoef(ranks, rowvar=False) + _RANK_RIDGE * np.eye(wide))
     scale = np.sqrt(precision[0, 0] * np.diag(precision)[1:])
     found: Numbers = -precision[0, 1:] / scale
     return found
