@@ -12,6 +12,7 @@ from collections.abc import Callable, Coroutine
 from tools.bench import (
     agent,
     engine,
+    interference,
     interference_metrics,
     ratio_change,
     scheduler,
@@ -37,6 +38,7 @@ MEASUREMENTS: dict[str, Callable[[], Coroutine[None, None, list[Row]]]] = {
     "ratio-change": _ratio_change,
     "agent": agent.measure,
     "suppression": suppression.measure,
+    "interference": lambda: interference.measure((SCHEDULED_NODE_COUNTS[1],)),
     "interference-metrics": interference_metrics.measure,
     "engine": lambda: engine.measure(SCHEDULED_NODE_COUNTS),
     "scheduler": lambda: scheduler.measure(NODE_COUNTS),
