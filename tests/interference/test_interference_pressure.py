@@ -13,10 +13,10 @@ from corewise.interference.pressure import ZERO_IS_MISSING
 
 @pytest.mark.parametrize("column", COLUMNS)
 def test_what_cannot_be_is_missing_in_every_column(column: str) -> None:
-    given = [math.nan, math.inf, -math.inf, -1.0, 0.0, 5.0]
-    cleaned = getattr(Pressure.of(6, {column: given}).cleaned(), column)
+    given = [math.nan, math.inf, -math.inf, -1.0, 1e300, 0.0, 5.0]
+    cleaned = getattr(Pressure.of(7, {column: given}).cleaned(), column)
     zero_is_missing = column in ZERO_IS_MISSING
-    assert np.isnan(cleaned).tolist() == [True, True, True, True, zero_is_missing, False]
+    assert np.isnan(cleaned).tolist() == [True, True, True, True, True, zero_is_missing, False]
 
 
 def test_0_is_a_value_of_utilization_misses_and_memory_and_of_nothing_else_measured() -> None:

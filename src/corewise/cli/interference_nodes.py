@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 
 from corewise.interference import COLUMNS
-from corewise.interference.pressure import ZERO_IS_MISSING
+from corewise.interference.pressure import LARGEST, LEAST, ZERO_IS_MISSING
 from corewise.policy.decoding import Decoder, Parsed, Place, did_you_mean
 from corewise.policy.interference import InterferenceConfiguration
 from corewise.policy.interference.strict import number, strict_fields
@@ -68,15 +68,14 @@ def why_missing(column: str, value: float | None) -> str:
     """Say why a value counts as missing; nothing if it does not."""
     if value is None:
         return "not given"
-    if not math.isfinite(value):
-        return "not a number" if math.isnan(value) else "infinite"
-    if value < 0:
-        return f"{value:g} is negative"
-    return (
-        "0, which exporters print for what they don't support"
-        if not value and column in ZERO_IS_MISSING
-        else ""
+    reasons = (
+        (math.isnan(value), "not a number"),
+        (math.isinf(value), "infinite"),
+        (value < 0, f"{value:g} is negative"),
+        (value > LARGEST, f"{value:g} is more than any machine has"),
+        (value < LEAST and column in ZERO_IS_MISSING, f"{value:g}, which exporters print for what they lack"),
     )
+    return next((reason for holds, reason in reasons if holds), "")
 
 
 def parse_nodes(text: str, config: InterferenceConfiguration) -> Parsed[list[MeasuredNode]]:

@@ -1,7 +1,8 @@
 """What was measured of every node: one column per quantity, one row per node, NaN where nothing is known.
 
 Missing are, besides what nobody stated and what is too old: NaN, infinite and negative values, and a 0 from
-a source of bandwidth, latency, occupancy or capacity, since exporters print 0 for "not supported".
+a source of bandwidth, latency, occupancy or capacity, since exporters print 0 for "not supported". So is what
+no machine has: above 10^18 of anything, or less than 10^-15 where 0 is missing.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ Values: TypeAlias = NDArray[np.float64]
 
 Flags: TypeAlias = NDArray[np.bool_]
 
+LARGEST = 1e18
+LEAST = 1e-15
 ZERO_IS_MISSING = frozenset(
     {
         *("memorybandwidth_used", "memorybandwidth_capacity", "memorylatency", "memorylatency_idle"),
@@ -89,7 +92,6 @@ def _column(size: int, values: ArrayLike | None) -> Values:
 
 
 def _cleaned(name: str, values: Values) -> Values:
-    sound = np.isfinite(values) & (values >= 0)
-    if name in ZERO_IS_MISSING:
-        sound &= values > 0
+    least = LEAST if name in ZERO_IS_MISSING else 0.0
+    sound = (values >= least) & (values <= LARGEST)
     return np.where(sound, values, np.nan)
