@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from corewise.cli.errors import Failure
 from corewise.cli.profile import command
 from corewise.cli.profile_file import read_history, write_history
-from corewise.policy.interference import Metric, parse_interference
+from corewise.policy.interference import DefaultProfile, Metric, parse_interference
 from interference.simulated_history import RANGES, USE, Planted, planted_history
 
 SENSITIVE = {
@@ -103,6 +103,17 @@ def test_a_history_in_which_no_pressure_varied_is_refused_as_a_whole(tmp_path: P
     assert parsed.value is not None
     assert not parsed.value.profiles
     assert "PressureNeverVaried" in result.stderr
+
+
+def test_a_type_whose_name_means_all_others_is_not_written_as_their_profile(tmp_path: Path) -> None:
+    file = tmp_path / "default.json"
+    write_history(file, planted_history(Planted({"default": SENSITIVE}, runs=20)))
+    result = run("--history", file, "-o", "yaml")
+    parsed = parse_interference(result.stdout)
+    assert parsed.value is not None
+    assert not parsed.value.profiles
+    assert parsed.value.default == DefaultProfile()
+    assert "# the type default" in result.stdout
 
 
 def test_the_configuration_says_what_the_default_affinities_are(history: Path, tmp_path: Path) -> None:

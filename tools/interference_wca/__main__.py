@@ -1,6 +1,6 @@
 """``python -m tools.interference_wca [--print] [--quick]``: run, and fill docs/interference-experiments.md.
 
-``--print`` writes nothing; ``--quick`` has one order of arrival instead of five.
+``--print`` writes nothing; ``--quick`` has one order of arrival instead of ten.
 """
 
 import sys

@@ -114,8 +114,15 @@ class _Node:
     machine: Machine
     pods: list[Workload] = field(default_factory=list)
     seen: deque[tuple[float, Contention]] = field(default_factory=deque)
+    _now: tuple[int, Contention] | None = None
 
     def contention(self) -> Contention:
+        """Return what goes on; pods come and never go, so their number says whether that is still so."""
+        if self._now is None or self._now[0] != len(self.pods):
+            self._now = len(self.pods), self._contention()
+        return self._now[1]
+
+    def _contention(self) -> Contention:
         uses = {index: workload.use for index, workload in enumerate(self.pods)}
         return contend(
             self.machine.system,

@@ -10,6 +10,7 @@ import yaml
 from corewise.cli.output import Column, Form, Listing, Severity, colour_wanted, count, document_text, render
 from corewise.interference.analysis import AMOUNTS, Confidence, Finding, Pace, Use
 from corewise.interference.analysis_affinity import Affinity
+from corewise.policy.interference.reading_profiles import DEFAULT
 
 _GIGA, _MEBI, _KIBI, _MILLI = 10**9, 1 << 20, 1 << 10, 1000
 _SEVERITY = {Confidence.LOW: Severity.WARNING}
@@ -48,13 +49,15 @@ def yaml_text(findings: Sequence[Finding], *, source: str, p95: bool) -> str:
     """Return the section ``interference`` with a profile for each type that was not refused."""
     kind = "95th percentiles" if p95 else "means"
     lines = [f"# Written by corewise profile from {source}. Profiles are {kind}.", "interference:"]
-    good = [each for each in findings if each.refusal is None]
+    good = [each for each in findings if each.refusal is None and each.type != DEFAULT]
     lines += ["  profiles:"] if good else ["  profiles: {}"]
     for each in good:
         lines += _entry(each, p95=p95)
     for each in findings:
         if each.refusal is not None:
             lines.append(f"  # {_key(each.type)} refused: {each.refusal.reason}: {each.refusal.message}")
+        elif each.type == DEFAULT:
+            lines.append(f"  # the type {DEFAULT}: that name means all types without a profile; rename it")
     return "\n".join(lines) + "\n"
 
 
