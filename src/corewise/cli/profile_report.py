@@ -10,7 +10,7 @@ import yaml
 from corewise.cli.output import Column, Form, Listing, Severity, colour_wanted, count, document_text, render
 from corewise.interference.analysis import AMOUNTS, Confidence, Finding, Pace, Use
 from corewise.interference.analysis_affinity import Affinity
-from corewise.policy.interference.reading_profiles import DEFAULT
+from corewise.policy.interference.model import DEFAULT
 
 _GIGA, _MEBI, _KIBI, _MILLI = 10**9, 1 << 20, 1 << 10, 1000
 _SEVERITY = {Confidence.LOW: Severity.WARNING}
