@@ -46,7 +46,7 @@ def test_nodes_without_series_are_named_and_a_wrong_label_is_put_right(
     answer = check(scraped, tmp_path, *options, nodes=("n1", "n2", "n3"))
     assert answer.exit_code == ExitCode.VERDICT
     assert records(answer)["memorybandwidth"]["matched"] == 2
-    assert "memorybandwidth: 1 nodes have no series (n3)" in answer.stderr
+    assert "memorybandwidth: 1 node has no series (n3)" in answer.stderr
     wrong = check(scraped, tmp_path, *configured(tmp_path, "{preset: pcm, nodeLabel: instance}"))
     assert wrong.exit_code == ExitCode.VERDICT
     assert 'no series names a node in its label "instance": set nodeLabel: node' in wrong.stderr

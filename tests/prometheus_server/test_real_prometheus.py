@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -37,6 +38,7 @@ WINDOW = 10
 NAMES = (*TRUTHS, THIS_MACHINE, *ODD)
 ABOUT = 0.15
 EXACTLY = 1e-6
+TRIES = 60
 
 
 def configured(metrics: str) -> InterferenceConfiguration:
@@ -91,14 +93,26 @@ def expected(preset: Preset, truth: Truth) -> dict[Series, tuple[float, float]]:
 
 @pytest.mark.parametrize("preset", list(Preset))
 async def test_a_preset_gives_each_nodes_figures_in_base_units(scraped: Scraped, preset: Preset) -> None:
-    observation = await ask(scraped, configured(f"{{preset: {preset}}}"))
-    assert not observation.failures
-    for node, truth in TRUTHS.items():
-        wanted = expected(preset, truth)
-        given = {each for each in observation.readings if not np.isnan(value(observation, each, node))}
-        assert given == set(wanted), node
-        for series, (figure, tolerance) in wanted.items():
-            assert value(observation, series, node) == pytest.approx(figure, rel=tolerance), (node, series)
+    """A late scrape makes a rate wrong for as long as it is in the window: then it is asked again."""
+    wrong: list[str] = ["never asked"]
+    for _ in range(TRIES):
+        observation = await ask(scraped, configured(f"{{preset: {preset}}}"))
+        assert not observation.failures
+        wrong = [text for node in TRUTHS for text in differences(observation, preset, node)]
+        if not wrong:
+            break
+        await asyncio.sleep(1.0)
+    assert not wrong
+
+
+def differences(observation: Observation, preset: Preset, node: str) -> Iterator[str]:
+    wanted = expected(preset, TRUTHS[node])
+    for series in observation.readings:
+        given = value(observation, series, node)
+        figure, tolerance = wanted.get(series, (float("nan"), 0.0))
+        if given != pytest.approx(figure, rel=tolerance, nan_ok=True):
+            yield f"{node} {series}: {given} instead of {figure}"
+    yield from (f"{node} {series}: not asked" for series in wanted.keys() - observation.readings.keys())
 
 
 async def test_a_value_is_as_old_as_its_last_sample(scraped: Scraped) -> None:

@@ -95,7 +95,7 @@ async def _absent(
     if not absent.any() or reading.unmatched == reading.returned:
         return
     named = _named(nodes, absent)
-    yield f"{int(absent.sum())} nodes have no series ({named}): is the exporter running there?"
+    yield f"{_nodes_have(int(absent.sum()))} no series ({named}): is the exporter running there?"
     try:
         said = await client.query(f'{NODE_METRIC_SUPPORTED.name}{{metric="{source.series}"}} == 0')
     except PrometheusError:
@@ -152,7 +152,7 @@ def _faults(
         yield f"no usable value ({named}): 0, NaN or negative, as exporters print what they cannot measure"
     if states[State.STALE]:
         old = f"values older than {source.maximum_age:g} s"
-        yield f"{states[State.STALE]} nodes have {old}: are they still scraped?"
+        yield f"{_nodes_have(states[State.STALE])} {old}: still scraped?"
     yield from _implausible(source, reading)
 
 
@@ -174,7 +174,11 @@ def _implausible(source: Source, reading: Reading) -> Iterator[str]:
     if number:
         values = reading.values[outside]
         example = f"{float(values.min()):.3g}" + (f" to {float(values.max()):.3g}" if number > 1 else "")
-        yield f"{number} nodes have values outside {text} ({example} in base units): is the unit right?"
+        yield f"{_nodes_have(number)} values outside {text} ({example} in base units): is the unit right?"
+
+
+def _nodes_have(number: int) -> str:
+    return "1 node has" if number == 1 else f"{number} nodes have"
 
 
 def _named(nodes: NodeNames, chosen: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> str:
