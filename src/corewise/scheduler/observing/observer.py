@@ -144,8 +144,10 @@ class Observer:
         self.latest: Observation | None = None
 
     def ask_for(self, asked: tuple[Source, ...], interval: float) -> None:
-        """Ask for these series from now on, the first time at once."""
+        """Ask for these series from now on, the first time at once; what was known of others is forgotten."""
         self._series, self.interval = asked, interval
+        if not asked:
+            self.latest = None
         self._wake.set()
 
     async def run(self, beat: Callable[[], None]) -> None:
@@ -170,9 +172,7 @@ class Observer:
 
     def export(self) -> None:
         """Set the gauges, as they are now."""
-        latest, now = self.latest, self._now()
-        if latest is None:
-            return
+        latest, now = self.latest or Observation(0.0), self._now()
         states = latest.states(now)
         self._metrics.replace(
             metrics.INTERFERENCE_NODES,
