@@ -16,7 +16,9 @@ $(BIN)/python:
 	  { echo "corewise needs Python 3.11 or newer; name one: make PYTHON=python3.12 ..." >&2; exit 2; }
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/run.stamp: requirements/build.txt requirements/run.txt pyproject.toml | $(BIN)/python
+COMPILED := hatch_build.py src/corewise/kernel/memory_latency/chase.c
+
+$(VENV)/run.stamp: requirements/build.txt requirements/run.txt pyproject.toml $(COMPILED) | $(BIN)/python
 	$(PIP) --require-hashes -r requirements/build.txt -r requirements/run.txt
 	$(PIP) --no-deps --no-build-isolation --editable .
 	@touch $@

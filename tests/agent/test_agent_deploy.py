@@ -16,6 +16,8 @@ from agent.offline_node import batch_container, offline_manifest
 from corewise.agent.options import AgentOptions
 from corewise.agent.topology_reporter import TOPOLOGIES
 from corewise.cli.agent import command
+from corewise.kernel.resctrl.monitoring import MOUNT_POINT
+from corewise.kernel.uncore.controllers import UNITS
 from corewise.local.apiserver import LocalAPIServer
 from corewise.local.apiserver.rbac import Rule
 from corewise.policy.metrics import AGENT, exported_by
@@ -38,12 +40,12 @@ def test_the_kustomization_names_every_manifest() -> None:
     assert set(kustomization["resources"]) == {path.name for path in DEPLOY.glob("*.yaml")} - others
 
 
-def test_the_agent_is_root_without_a_capability_and_without_the_hosts_namespaces() -> None:
+def test_the_agent_is_root_with_one_capability_and_without_the_hosts_namespaces() -> None:
     assert CONTAINER["securityContext"] == {
         "privileged": False,
         "allowPrivilegeEscalation": False,
         "readOnlyRootFilesystem": True,
-        "capabilities": {"drop": ["ALL"]},
+        "capabilities": {"drop": ["ALL"], "add": ["PERFMON"]},
     }
     assert not {"hostPID", "hostNetwork", "hostIPC"} & POD.keys()
     assert POD["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
@@ -55,6 +57,13 @@ def test_only_cgroups_and_the_journal_are_mounted_writable() -> None:
     volumes = {volume["name"] for volume in POD["volumes"]}
     assert {mount["name"] for mount in CONTAINER["volumeMounts"]} == volumes
     assert all(set(volume) == {"name", "hostPath"} for volume in POD["volumes"])
+
+
+def test_resctrl_and_memory_controllers_are_read_through_the_read_only_mount_of_sys() -> None:
+    (sys,) = (mount for mount in CONTAINER["volumeMounts"] if mount["name"] == "sys")
+    assert sys["readOnly"] is True
+    for path in (MOUNT_POINT, UNITS):
+        assert path.startswith(sys["mountPath"].removeprefix("/host/") + "/")
 
 
 def test_what_the_agent_looks_for_below_its_root_is_mounted() -> None:

@@ -112,6 +112,7 @@ def test_a_node_is_shown_with_facts_ratio_raw_and_amplified_cpu_and_compute(view
             "computePerRequestedCPU": {"off": SPEED, "on": SPEED / 2},
             "computeBaselineCPUs": {"off": 2 * SPEED, "on": SPEED},
             "colocation": None,
+            "memory": None,
             "verdict": None,
         }
     ]

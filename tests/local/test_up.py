@@ -269,7 +269,7 @@ def test_a_process_that_dies_ends_the_run_and_is_named(tmp_path: Path, index: in
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (("--for", "soon"), 2, "'soon' is not a duration: write 60s, 5m or 1h"),
+        (("--for", "soon"), 2, "'soon' is not a duration: write 60s, 5m, 1h or 7d"),
         (("--for", "0s"), 2, "not a duration"),
         (("--nodes", "0"), 2, "0 is not in the range"),
         (("--from", "x", "--from-openb", "x", "y"), 2, "exclude each other"),

@@ -1,18 +1,17 @@
-"""Alerts, recording rules and the dashboard speak of what corewise exports, as it exports it.
+"""Alerts, recording rules and the dashboards speak of what corewise exports, as it exports it.
 
 | a query may | else |
 |---|---|
 | name metrics of policy/metrics.py, and records of its own file | the panel is empty and nobody notices |
 | match and group by their labels, and those that a scrape adds | likewise |
 | compare a label with values that the metric's meaning lists | likewise |
-| rate counters, and only counters | the figure is nonsense |
+| rate counters, and only counters; average gauges over time, and only gauges | the figure is nonsense |
 """
 
 from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -24,18 +23,20 @@ import yaml
 from cli.test_documents import anchors
 from corewise.policy.metrics import METRICS, Metric, MetricType
 from monitoring.promql import Query, Selector, parse
+from prometheus_binary import PROMTOOL, needs_promtool
 
 ROOT = Path(__file__).parents[2]
 MONITORING = ROOT / "deploy" / "monitoring"
-RULE_FILES = [MONITORING / "alerts.yaml", ROOT / "deploy" / "agent" / "recording-rules.yaml"]
-DASHBOARD = json.loads((MONITORING / "grafana-dashboard.json").read_text())
+RULE_FILES = [
+    MONITORING / "alerts.yaml",
+    MONITORING / "interference-rules.yaml",
+    ROOT / "deploy" / "agent" / "recording-rules.yaml",
+]
+DASHBOARDS = {path.stem: json.loads(path.read_text()) for path in sorted(MONITORING.glob("*dashboard.json"))}
 BY_NAME = {metric.name: metric for metric in METRICS}
 BY_SCRAPE = {"instance", "job"}
 OF_COUNTERS = {"rate", "increase", "irate", "resets"}
-PROMTOOL = shutil.which("promtool")
-needs_promtool = pytest.mark.skipif(
-    PROMTOOL is None, reason="promtool is not on PATH (apt-get install prometheus)"
-)
+OF_GAUGES = {"avg_over_time", "min_over_time", "max_over_time"}
 LABEL_VALUES = re.compile(r"label_values\((\w+), (\w+)\)")
 
 
@@ -43,21 +44,23 @@ def rules(path: Path) -> list[dict[str, Any]]:
     return [rule for group in yaml.safe_load(path.read_text())["groups"] for rule in group["rules"]]
 
 
-def panels() -> list[dict[str, Any]]:
-    return [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
+def panels(dashboard: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [panel for panel in dashboard["panels"] if panel["type"] != "row"]
 
 
 def expressions() -> Iterator[tuple[str, str]]:
     for path in RULE_FILES:
         for rule in rules(path):
             yield f"{path.stem}: {rule.get('alert') or rule['record']}", rule["expr"]
-    for panel in panels():
-        for target in panel["targets"]:
-            yield f"dashboard: {panel['title']}: {target['refId']}", target["expr"]
+    for name, dashboard in DASHBOARDS.items():
+        for panel in panels(dashboard):
+            for target in panel["targets"]:
+                yield f"{name}: {panel['title']}: {target['refId']}", target["expr"]
 
 
 EXPRESSIONS = dict(expressions())
 RECORDED = {rule["record"] for path in RULE_FILES for rule in rules(path) if "record" in rule}
+each_dashboard = pytest.mark.parametrize("dashboard", DASHBOARDS.values(), ids=DASHBOARDS)
 each_query = pytest.mark.parametrize("query", [parse(text) for text in EXPRESSIONS.values()], ids=EXPRESSIONS)
 
 
@@ -102,7 +105,8 @@ def test_values_of_labels_are_among_those_that_the_metrics_meaning_lists(query: 
 def test_counters_are_rated_and_nothing_else_is(query: Query) -> None:
     for selector, metric in exported(query):
         counts = metric.type is not MetricType.GAUGE
-        assert selector.ranged == (selector.inside in OF_COUNTERS) == counts, selector.metric
+        assert (selector.inside in OF_COUNTERS) == counts, selector.metric
+        assert selector.ranged == (counts or selector.inside in OF_GAUGES), selector.metric
 
 
 def alerts() -> Iterable[Mapping[str, Any]]:
@@ -130,28 +134,33 @@ def test_alerts_have_names_of_their_own() -> None:
     assert len(set(names)) == len(names) > 0
 
 
-def test_panels_do_not_overlap_and_say_what_they_show() -> None:
+@each_dashboard
+def test_panels_do_not_overlap_and_say_what_they_show(dashboard: Mapping[str, Any]) -> None:
     taken: set[tuple[int, int]] = set()
-    for panel in DASHBOARD["panels"]:
+    for panel in dashboard["panels"]:
         at = panel["gridPos"]
         cells = {(x, y) for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"])}
         assert not taken & cells, panel["title"]
         assert at["x"] + at["w"] <= 24
         taken |= cells
-    assert all(panel["description"] for panel in panels())
-    ids = [panel["id"] for panel in DASHBOARD["panels"]]
+    assert all(panel["description"] for panel in panels(dashboard))
+    ids = [panel["id"] for panel in dashboard["panels"]]
     assert len(set(ids)) == len(ids)
 
 
-def test_every_variable_that_a_panel_uses_is_defined_from_a_series_that_is_there() -> None:
-    defined = {each["name"]: each for each in DASHBOARD["templating"]["list"]}
+@each_dashboard
+def test_every_variable_that_a_panel_uses_is_defined_from_a_series_that_is_there(
+    dashboard: Mapping[str, Any],
+) -> None:
+    defined = {each["name"]: each for each in dashboard["templating"]["list"]}
     built_in = {"__rate_interval"}
-    used = set(re.findall(r"\$\{?(\w+)", json.dumps([panel["targets"] for panel in panels()])))
+    used = set(re.findall(r"\$\{?(\w+)", json.dumps([panel["targets"] for panel in panels(dashboard)])))
     assert used - built_in == set(defined)
-    match = LABEL_VALUES.fullmatch(defined["instance"]["definition"])
-    assert match
-    assert match[1] in BY_NAME
-    assert match[2] in {*BY_SCRAPE, *BY_NAME[match[1]].labels}
+    for variable in (each for each in defined.values() if each["type"] == "query"):
+        match = LABEL_VALUES.fullmatch(variable["definition"])
+        assert match
+        assert match[1] in BY_NAME
+        assert match[2] in {*BY_SCRAPE, *BY_NAME[match[1]].labels}
 
 
 def promtool(*arguments: str) -> None:
@@ -167,8 +176,8 @@ def test_prometheus_takes_the_rule_files(path: Path) -> None:
 
 
 @needs_promtool
-def test_prometheus_takes_the_queries_of_the_dashboard(tmp_path: Path) -> None:
-    queries = [text for name, text in EXPRESSIONS.items() if name.startswith("dashboard")]
+def test_prometheus_takes_the_queries_of_the_dashboards(tmp_path: Path) -> None:
+    queries = [text for name, text in EXPRESSIONS.items() if name.partition(":")[0] in DASHBOARDS]
     recorded = [
         {"record": f"query:{number}", "expr": text.replace("$__rate_interval", "5m")}
         for number, text in enumerate(queries)
@@ -176,6 +185,11 @@ def test_prometheus_takes_the_queries_of_the_dashboard(tmp_path: Path) -> None:
     path = tmp_path / "rules.yaml"
     path.write_text(yaml.safe_dump({"groups": [{"name": "dashboard", "rules": recorded}]}))
     promtool("check", "rules", str(path))
+
+
+@needs_promtool
+def test_recording_rules_make_one_series_a_node_of_what_its_agent_measures() -> None:
+    promtool("test", "rules", str(Path(__file__).parent / "interference_cases.yaml"))
 
 
 @needs_promtool

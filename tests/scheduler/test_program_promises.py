@@ -163,7 +163,7 @@ class Promises(RuleBasedStateMachine):
         self.following = self.loop.create_task(self.state.run())
         engine = Engine((AmplifiedCPU(),), (), (CPUPlacement(),))
         metrics = Exposition(exported_by(SCHEDULER))
-        self.gate = Gate(self.state, engine, Decisions(5, self.clock), list, metrics, self.clock)
+        self.gate = Gate(self.state, lambda: engine, Decisions(5, self.clock), list, metrics, self.clock)
         self.wait(lambda: not self.state.unsynced and len(self.store.watches) == 3)
 
     def stop(self) -> None:

@@ -70,7 +70,7 @@ def pod(
 
 def test_a_cpushare_pod_owns_nothing() -> None:
     facts = pod_facts(pod("4", qos="LS"))
-    assert facts == PodFacts("ns/p", {"cpu": 4000, "memory": GIB})
+    assert facts == PodFacts("ns/p", {"cpu": 4000, "memory": GIB}, labels={"koordinator.sh/qosClass": "LS"})
 
 
 def test_a_cpuset_pod_owns_what_it_requests_everywhere() -> None:

@@ -59,13 +59,16 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """Curves over one stretch of time. ``unit`` is that of the amounts, ``top`` the largest shown."""
+    """Curves over one stretch of time, or of what ``across`` says. ``unit`` is that of the amounts, ``top``
+    the largest shown.
+    """
 
     title: str
     unit: str
     top: float
     curves: Sequence[Curve]
     jumps: Sequence[float] = ()
+    across: str = "seconds"
 
     @property
     def span(self) -> tuple[float, float]:
@@ -87,7 +90,7 @@ def _panel(panel: Panel) -> Box:
     parts = [
         svg.text(_LEFT, 16, panel.title, size=13, style="title"),
         svg.text(_LEFT - 6, _ABOVE - 8, panel.unit, size=_SIZE, style="tick"),
-        svg.text(WIDTH - _RIGHT, _ABOVE + _PLOT + 28, "seconds", size=_SIZE, style="tick"),
+        svg.text(WIDTH - _RIGHT, _ABOVE + _PLOT + 28, panel.across, size=_SIZE, style="tick"),
         _legend(panel.curves),
         *_amounts(scale),
         *_seconds(scale),

@@ -10,6 +10,7 @@ from corewise.service.options import Address
 NRI_SOCKET = "var/run/nri/nri.sock"
 STATE_DIR = "var/lib/corewise"
 INTERVAL = 10.0
+LATENCY_INTERVAL = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,7 +18,8 @@ class AgentOptions:
     """Everything the agent can be told. Paths that are not given lie below ``root``.
 
     ``nri_socket`` is None where no container runtime is to be asked. ``once``: one cycle and one report, and
-    that is all. ``dry_run`` writes nothing, neither to cgroups nor to the API.
+    that is all. ``dry_run`` writes nothing, neither to cgroups nor to the API. ``latency_interval`` is None
+    if memory is not to be probed.
     """
 
     node: str
@@ -26,6 +28,7 @@ class AgentOptions:
     state_dir: Path | None = None
     nri_socket: Path | None = None
     interval: float = INTERVAL
+    latency_interval: float | None = LATENCY_INTERVAL
     metrics_listen: Address | None = None
     once: bool = False
     dry_run: bool = False

@@ -22,6 +22,7 @@ from corewise.agent.colocation import exposing
 from corewise.agent.colocation.loop import OfflineLoop
 from corewise.agent.enforcement import Cycle
 from corewise.agent.hook import RuntimeHook
+from corewise.agent.interference.watch import InterferenceWatch
 from corewise.agent.local_node import LocalNode
 from corewise.agent.node_cgroups import NodeCgroups
 from corewise.agent.objects import AgentNode
@@ -135,6 +136,13 @@ class Agent:
         )
         self.reporter = TopologyReporter(client, self.local, options.root)
         self.hook = RuntimeHook(self.local, lambda: self.watched.pods, self.metrics, self._pods_changed)
+        self.interference = InterferenceWatch(
+            options.node,
+            options.root,
+            latency_interval=options.latency_interval,
+            metrics=self.metrics,
+            clock=clock,
+        )
         self._quotas_due, self._topology_due = asyncio.Event(), asyncio.Event()
         self._printed: TopologyChange | None = None
         self._owners = NOBODY
@@ -146,6 +154,7 @@ class Agent:
         try:
             return await self._run()
         finally:
+            self.interference.close()
             if not self.options.once:
                 self.offline.stop()
 
@@ -176,6 +185,7 @@ class Agent:
         usage.publish(self.local, self.watched.pods, self.metrics)
         exposing.publish(self.offline, self.metrics)
         pinning.publish(self.local, self.metrics)
+        self.interference.publish()
         for name, cache in self.watched.caches.items():
             self.metrics.set(metrics.CACHE_OBJECTS, len(cache.items), name)
         return self.metrics.text()
@@ -194,6 +204,7 @@ class Agent:
         yield "oversubscription", lambda: self.offline.run(self.pulses)
         yield "offers", lambda: self.offline.tell(self.pulses)
         yield "events", self.offline.events.run
+        yield "interference", lambda: self.interference.run(self.pulses)
         socket = self.options.nri_socket
         if socket is not None and not self.options.dry_run:
             yield "nri", lambda: serve_runtime(socket, self.hook, self.metrics)

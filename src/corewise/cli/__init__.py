@@ -36,6 +36,14 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "topology": ("corewise.cli.topology", "Show what this machine is made of, from sockets to CPUs."),
     "calibrate": ("corewise.cli.calibrate", "Measure this machine's CPU; turn measurements into ratios."),
     "plan": ("corewise.cli.plan", "Place all pods of a dump offline; compare two configurations."),
+    "profile": (
+        "corewise.cli.profile",
+        "Say what types of workload use, and what slows them down, from a history.",
+    ),
+    "check": (
+        "corewise.cli.check_metrics",
+        "Look whether Prometheus knows what scheduling by memory bandwidth and cache asks it.",
+    ),
     "config": ("corewise.cli.config", "Look at configuration before the cluster does."),
 }
 """Command name -> module that holds ``command``, and its one line in ``corewise --help``."""

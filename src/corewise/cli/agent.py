@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from corewise.agent.options import INTERVAL, NRI_SOCKET, STATE_DIR, AgentOptions
+from corewise.agent.options import INTERVAL, LATENCY_INTERVAL, NRI_SOCKET, STATE_DIR, AgentOptions
 from corewise.agent.program import run_agent
 from corewise.agent.restoring import restore
 from corewise.cli.cluster import find_cluster, run
@@ -84,6 +84,15 @@ _STATE = click.option(
     help="How often quotas are looked at, besides after every change.",
 )
 @click.option(
+    "--latency-interval",
+    default=f"{LATENCY_INTERVAL:.0f}s",
+    show_default=True,
+    metavar="TIME",
+    callback=_interval,
+    help="How often the latency of memory is probed, for some milliseconds of one CPU.",
+)
+@click.option("--no-latency-probe", is_flag=True, help="Do not probe memory; all other metrics stay.")
+@click.option(
     "--metrics-listen",
     metavar="HOST:PORT",
     callback=_address,
@@ -132,10 +141,14 @@ def command(
         raise Failure("not everything is in order; see above", exit_code=ExitCode.VERDICT)
 
 
-def _options(*, node_name: str | None, nri_socket: Path | None, no_nri: bool, **options: Any) -> AgentOptions:
+def _options(
+    *, node_name: str | None, nri_socket: Path | None, no_nri: bool, no_latency_probe: bool, **options: Any
+) -> AgentOptions:
     if no_nri and nri_socket:
         raise click.UsageError("--nri-socket and --no-nri exclude each other")
     socket = None if no_nri else nri_socket or options["root"] / NRI_SOCKET
+    if no_latency_probe:
+        options["latency_interval"] = None
     return AgentOptions(node=node_name or platform.node().lower(), nri_socket=socket, **options)
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import click
@@ -12,8 +14,10 @@ import click
 from corewise.cli import output, pod_explanation
 from corewise.cli.cluster import cluster_options, connection_options, find_cluster, run
 from corewise.cli.errors import ExitCode, Failure
+from corewise.cli.explain_interference import interference_command
 from corewise.cli.explain_suppression import suppression_command
 from corewise.cli.explanation import Line, explanation
+from corewise.cli.interference_file import read_interference
 from corewise.cli.node_explanation import lines_about, record_of
 from corewise.cli.output import Form
 from corewise.kube.client import Client
@@ -23,9 +27,13 @@ from corewise.kube.objects import Event
 from corewise.kube.resources import EVENTS
 from corewise.manager.listing import ListedCluster, ListedNode, Which, list_cluster
 from corewise.manager.program import COMPONENT
+from corewise.policy.interference import InterferenceConfiguration
+from corewise.prometheus.client import PrometheusClient
+from corewise.prometheus.errors import AddressError
 from corewise.scheduler.listing import ListedPod, list_pod
 
 _SHOWN_EVENTS = 5
+_FILE = click.Path(path_type=Path, dir_okay=False)
 
 
 @click.group()
@@ -34,6 +42,7 @@ def command() -> None:
 
 
 command.add_command(suppression_command)
+command.add_command(interference_command)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +79,31 @@ def node_command(
 @command.command("pod")
 @connection_options
 @click.argument("name", metavar="NAMESPACE/NAME")
-@click.option("--node", default="", help="Tell of this node alone.")
+@click.option("--node", default="", help="Tell of this node alone, and all there is to tell.")
+@click.option(
+    "--config", "config_file", type=_FILE, help="The scheduler's file, if it has interference in it."
+)
+@click.option("--prometheus", default="", metavar="URL", help="Where nodes' memory bandwidth is known.")
 @output.option((Form.TABLE, Form.JSON, Form.YAML))
-def pod_command(kubeconfig: str | None, context: str | None, name: str, node: str, form: Form) -> None:
+def pod_command(
+    kubeconfig: str | None,
+    context: str | None,
+    name: str,
+    node: str,
+    config_file: Path | None,
+    prometheus: str,
+    form: Form,
+) -> None:
     """Say where a pod is and which CPUs it has, and of every node why it suits the pod or not.
 
-    Decides as the scheduler would now, from nodes and pods as they are in the cluster.
+    Decides as the scheduler would now, from nodes and pods as they are in the cluster. With --config and
+    --prometheus also by what the pod's type does to memory and cache: both sides of the filter, every
+    metric's value, age, position and points (--node shows them).
     """
-    listed = run(_read_pod(find_cluster(kubeconfig, context), name))
+    if prometheus and config_file is None:
+        raise click.UsageError("--prometheus needs --config: the file says what is read there")
+    interference = None if config_file is None else read_interference(config_file)
+    listed = run(_read_pod(find_cluster(kubeconfig, context), name, interference, prometheus))
     if node and node not in listed.decision.names:
         hint = "list the nodes with: corewise nodes"
         raise Failure(f"there is no node {node}", hint=hint, exit_code=ExitCode.NOT_FOUND)
@@ -90,11 +116,16 @@ def pod_command(kubeconfig: str | None, context: str | None, name: str, node: st
         output.say(line)
 
 
-async def _read_pod(cluster: ClusterConfig, name: str) -> ListedPod:
+async def _read_pod(
+    cluster: ClusterConfig, name: str, interference: InterferenceConfiguration | None, url: str
+) -> ListedPod:
     namespace, _, pod = name.rpartition("/")
-    async with Client(cluster) as client:
+    async with Client(cluster) as client, AsyncExitStack() as stack:
         try:
-            return await list_pod(client, namespace or "default", pod)
+            prometheus = await stack.enter_async_context(PrometheusClient(url)) if url else None
+            return await list_pod(client, namespace or "default", pod, interference, prometheus)
+        except AddressError as error:
+            raise Failure(error.message, hint=error.hint, exit_code=ExitCode.USAGE) from error
         except NotFound as error:
             where = f"{namespace or 'default'}/{pod}"
             raise Failure(f"there is no pod {where}", exit_code=ExitCode.NOT_FOUND) from error

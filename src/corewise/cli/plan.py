@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from corewise.cli.errors import ExitCode, Failure
+from corewise.cli.interference_file import read_interference
 from corewise.cli.output import Form, option, say
 from corewise.cli.plan_report import PlanReport, TimedOutcome, print_plan
 from corewise.cli.policy_file import NOTHING_CONFIGURED, configuration_of, read_policy
@@ -19,6 +20,7 @@ from corewise.local.planning.from_openb import plan_from_openb
 from corewise.local.planning.inputs import PlanInput
 from corewise.local.planning.planner import plan
 from corewise.manager.configuration import ClusterConfiguration
+from corewise.policy.interference import InterferenceConfiguration
 from corewise.scheduler.engine.scoring import Allocation
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
@@ -58,6 +60,11 @@ class _Side:
     show_default=True,
     help="Which nodes suit a pod best: those with much left, or with little.",
 )
+@click.option(
+    "--interference",
+    type=_FILE,
+    help="The scheduler's file: pods count by its profiles of memory bandwidth and cache.",
+)
 @option((Form.TABLE, Form.JSON, Form.YAML))
 def command(
     dump: Path | None,
@@ -65,6 +72,7 @@ def command(
     policy: str | None,
     against: str | None,
     score: str,
+    interference: Path | None,
     form: Form,
 ) -> None:
     """Place all pods offline, on the engine of the scheduler, and say what fits and what does not.
@@ -78,7 +86,8 @@ def command(
     sides = [_side(given, policy)]
     if against is not None:
         sides.insert(0, _side(given, against))
-    outcomes = [_timed(given, side, _SCORES[score]) for side in sides]
+    profiles = None if interference is None else read_interference(interference)
+    outcomes = [_timed(given, side, _SCORES[score], profiles) for side in sides]
     difference = compare(outcomes[0].outcome, outcomes[1].outcome) if len(outcomes) > 1 else None
     print_plan(PlanReport(given, tuple(outcomes), difference), form)
     for note in given.notes:
@@ -109,7 +118,9 @@ def _side(given: PlanInput, file: str | None) -> _Side:
     return _Side("no configuration", NOTHING_CONFIGURED)
 
 
-def _timed(given: PlanInput, side: _Side, allocation: Allocation) -> TimedOutcome:
+def _timed(
+    given: PlanInput, side: _Side, allocation: Allocation, profiles: InterferenceConfiguration | None
+) -> TimedOutcome:
     start = time.perf_counter()
-    outcome = plan(given, side.configuration, allocation)
+    outcome = plan(given, side.configuration, allocation, profiles)
     return TimedOutcome(side.name, outcome, time.perf_counter() - start)

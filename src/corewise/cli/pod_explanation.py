@@ -78,6 +78,9 @@ def _node_lines(listed: ListedPod, wanted: str) -> Iterable[Line]:
     rows = [row for row in rows if wanted in {"", decision.names[row]}]
     for row in rows[:_SHOWN_NODES]:
         yield Line(decision.names[row], _verdict(listed, row))
+        if wanted:
+            for account in decision.accounts.values():
+                yield from (Line(heading, text) for heading, text in account.lines(row))
     if len(rows) > _SHOWN_NODES:
         yield Line(
             "", f"{len(rows) - _SHOWN_NODES} more nodes: name one with --node, or see all with -o json"

@@ -13,6 +13,8 @@ from corewise.cli.cluster import cluster_options, find_cluster, run
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.serving import ADDRESS, SERVICE, check_webhooks
 from corewise.kube.config import ClusterConfig
+from corewise.prometheus.client import checked_url
+from corewise.prometheus.errors import AddressError
 from corewise.scheduler.configuration import (
     DEFAULTS,
     SchedulerConfiguration,
@@ -41,7 +43,15 @@ from corewise.service.options import OptionsError
 @click.option("--tls-key", default="", help="Its private key (PEM).")
 @click.option("--metrics-listen", help="Serve /livez, /readyz and /metrics here (HTTP).", **ADDRESS)
 @click.option("--leader-elect/--no-leader-elect", default=True, show_default=True)
-@click.option("--config", "config_file", metavar="FILE", help="Scoring, and how many decisions to remember.")
+@click.option(
+    "--config",
+    "config_file",
+    metavar="FILE",
+    help="Scoring, interference, and how many decisions to remember; read again when it changes.",
+)
+@click.option(
+    "--prometheus", metavar="URL", default="", help="Where nodes' memory bandwidth and cache are known."
+)
 @click.option(
     "--log-format", type=click.Choice([f.value for f in LogFormat]), default="text", show_default=True
 )
@@ -80,7 +90,12 @@ def _serve(
     **options: Any,
 ) -> None:
     configuration = _configuration(config_file)
-    checked = SchedulerOptions(namespace=config_namespace, configuration=configuration, **_checked(options))
+    checked = SchedulerOptions(
+        namespace=config_namespace,
+        configuration=configuration,
+        configuration_file=config_file or "",
+        **_checked(options, configuration),
+    )
     configure(LogFormat(log_format), verbose=verbose)
     cluster = find_cluster(kubeconfig, context)
     try:
@@ -89,10 +104,17 @@ def _serve(
         raise Failure(str(error), exit_code=ExitCode.USAGE) from error
 
 
-def _checked(options: dict[str, Any]) -> dict[str, Any]:
+def _checked(options: dict[str, Any], configuration: SchedulerConfiguration) -> dict[str, Any]:
     if options["listen"] is None:
         raise click.UsageError("--listen is missing: where extender and binding gate are served")
     check_webhooks(options)
+    if configuration.interference and not options["prometheus"]:
+        raise click.UsageError("--prometheus is missing: interference is configured, and needs measurements")
+    if options["prometheus"]:
+        try:
+            checked_url(options["prometheus"])
+        except AddressError as error:
+            raise click.BadParameter(f"{error}; {error.hint}", param_hint="--prometheus") from error
     return options
 
 
@@ -105,7 +127,8 @@ def _configuration(file: str | None) -> SchedulerConfiguration:
         why = f"{file} cannot be read: {error.strerror}"
         raise Failure(why, exit_code=ExitCode.BAD_INPUT) from error
     except (SchedulerConfigurationError, UnicodeDecodeError) as error:
-        raise Failure(f"{file}: {error}", exit_code=ExitCode.BAD_INPUT) from error
+        wrong = "\n".join(f"{file}: {line}" for line in str(error).splitlines())
+        raise Failure(wrong, exit_code=ExitCode.BAD_INPUT) from error
 
 
 async def _run(

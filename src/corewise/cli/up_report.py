@@ -22,9 +22,11 @@ from corewise.cli.output import (
     say,
 )
 from corewise.cli.up_colocation import beside, colocation_listing, colocation_notes
+from corewise.cli.up_memory import memory_line, memory_listing, memory_notes
 from corewise.local.colocation import Colocation, total
 from corewise.local.living_nodes import SPEED_UP
 from corewise.local.measurement import NodeView, Snapshot
+from corewise.local.memory_state import MemorySummary
 from corewise.local.plan import Plan
 from corewise.local.report import Report, Rest, document
 
@@ -81,6 +83,9 @@ class Teller:
             self._colocated = True
             self._line(f"corewise {'on ' if on else 'off'}  {beside(summed)}")
 
+    def crowded(self, of: MemorySummary, pending: int, *, on: bool) -> None:
+        self._line(f"corewise {'on ' if on else 'off'}  {memory_line(of, pending)}")
+
     def at_rest(self) -> None:
         self.clear()
         if self._open_ended:
@@ -120,6 +125,10 @@ def print_report(report: Report, form: Form) -> None:
     if report.colocation_on:
         print(render(colocation_listing(report, MOST_ROWS), form, colour=colour_wanted()), end="")
         _say_hidden(len(report.colocation_on))
+        print()
+    if report.memory_on:
+        print(render(memory_listing(report, MOST_ROWS), form, colour=colour_wanted()), end="")
+        _say_hidden(len(report.memory_on))
         print()
     for line in _closing_lines(report):
         print(line)
@@ -169,6 +178,7 @@ def _compute(node: NodeView | None) -> str:
 def _closing_lines(report: Report) -> list[str]:
     lines = ["compute per requested CPU is in baseline CPUs: 1 thread of a Xeon E5-2682 v4, HT on, turbo off"]
     lines += colocation_notes(report)
+    lines += memory_notes(report)
     lines += [f"at rest, corewise off: {_rest(report.rest_off)}"] if report.off else []
     lines += [f"at rest, corewise on: {_rest(report.rest_on)}"]
     if report.unsettled:

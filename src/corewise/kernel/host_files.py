@@ -65,20 +65,32 @@ class HostFiles:
             self._note(reading_error(str(where), error))
             return []
 
+    def directories(self, path: str) -> list[str]:
+        """Return the names of the directories in a directory; none if it does not exist."""
+        where = self._root / path
+        return [entry for entry in self.entries(path) if (where / entry).is_dir()]
+
+    def content(self, path: str, *, longest: int = LONGEST_READ) -> bytes | None:
+        """Return a file's first ``longest`` bytes as they are."""
+        where = self._root / path
+        try:
+            with where.open("rb") as file:
+                return file.read(longest)
+        except OSError as error:
+            self._note(reading_error(str(where), error))
+            return None
+
     def failed(self, path: str) -> bool:
         """Say whether a problem with this file was noted."""
         return any(problem.path == str(self._root / path) for problem in self.problems)
 
     def _found(self, path: str, parse: Callable[[str], T], longest: int = LONGEST_READ) -> T | None:
         where = self._root / path
-        try:
-            with where.open("rb") as file:
-                text = file.read(longest).decode(errors="replace").strip()
-        except OSError as error:
-            self._note(reading_error(str(where), error))
+        content = self.content(path, longest=longest)
+        if content is None:
             return None
         try:
-            return parse(text)
+            return parse(content.decode(errors="replace").strip())
         except CPUSetError as error:
             self._note(Malformed(str(where), f"not a CPU list: {error}"))
         except ValueError as error:

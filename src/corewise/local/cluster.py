@@ -25,7 +25,14 @@ from corewise.kube.clock import SYSTEM_CLOCK
 from corewise.kube.config import load_config
 from corewise.kube.errors import AlreadyExists, NotFound
 from corewise.kube.objects import ConfigMap
-from corewise.kube.resources import CONFIG_MAPS, EVENTS, MUTATING_WEBHOOKS, NODE_RESOURCE_TOPOLOGIES, NODES
+from corewise.kube.resources import (
+    CONFIG_MAPS,
+    EVENTS,
+    MUTATING_WEBHOOKS,
+    NODE_RESOURCE_TOPOLOGIES,
+    NODES,
+    PODS,
+)
 from corewise.local import bootstrap, control_plane
 from corewise.local.agents import AgentFleet
 from corewise.local.filling import Filling
@@ -33,16 +40,19 @@ from corewise.local.kubelets import SIMULATED_NODES, KubeletFleet, Periods, Simu
 from corewise.local.living_nodes import LivingNodes
 from corewise.local.machine_files import MachineFiles
 from corewise.local.measurement import Snapshot, Verdict, by_node, is_settled, view_node
+from corewise.local.memory_watch import MemoryWatch
 from corewise.local.plan import Plan
 from corewise.local.pod_keeper import PodKeeper, is_finished
 from corewise.local.processes import Child, running
 from corewise.local.scheduling import LocalScheduler
 from corewise.manager.objects import DEMANDING_PODS, DemandingPod
 from corewise.policy.names import CONFIG_NAME, CONFIG_NAMESPACE
+from corewise.scheduler.configuration import parse_configuration
 
 _POLL = 0.1
 _VERDICT_POLL = 1.0
 _CONCURRENCY = 32
+_WAVES = 8
 
 
 class LocalCluster:
@@ -80,6 +90,7 @@ class LocalCluster:
             on_start=self.agents.look_at,
         )
         self.scheduler = LocalScheduler(client, clock=SYSTEM_CLOCK)
+        self.memory = MemoryWatch(plan.machines, self.files, self._bound_pods)
         self._filling = Filling(plan)
         self._config: tuple[ConfigMap, ...] = ()
         self.living = LivingNodes(self.machines, self.files, self.agents, lambda: by_node(self.pods))
@@ -103,10 +114,12 @@ class LocalCluster:
     def loops(self) -> list[Callable[[], Coroutine[Any, Any, None]]]:
         """What has to run as long as the cluster does."""
         kubelets = [self._nodes.run, self._pods.run, self.kubelets.run, self._keeper.run]
-        return [*kubelets, self.agents.run, self.scheduler.run]
+        return [*kubelets, self.agents.run, self.scheduler.run, self.memory.run]
 
     async def load(self) -> None:
         """Bring in nodes and pods, and wait until all of it is in its place."""
+        if self.was_on:
+            self.memory.turn_on(self.scheduler, parse_configuration(self.plan.scheduler))
         await self._nodes.synced.wait()
         await self.kubelets.register()
         await self._label_nodes()
@@ -136,14 +149,30 @@ class LocalCluster:
         await self.client.patch(NODES, name, {"metadata": metadata})
 
     async def fill(self) -> int:
-        """Create the pods that the groups call for, have all pods scheduled; return how many were created."""
+        """Create the pods that the groups call for, have all pods scheduled; return how many were created.
+
+        Where the scheduler is to know of memory, they come in waves, a window of its metrics between them.
+        """
         await self._until(lambda: len(self.nodes) >= len(self.machines))
         await self.scheduler.have_seen(self.nodes)
         self.scheduler.try_all()
         pods = self._filling.due(self.nodes)
-        await self._create_pods(pods)
-        await self._until(lambda: self.scheduler.is_idle)
+        waves = _WAVES if self.plan.scheduler else 1
+        for wave in range(waves):
+            self.memory.show()
+            await self._create_pods(pods[wave::waves])
+            await self._until(lambda: self.scheduler.is_idle)
         return len(pods)
+
+    async def rearrange(self) -> None:
+        """Take the online pods of the groups away; with ``fill`` they come again, and are placed anew."""
+        groups = {group.name for group in self.plan.groups if not group.offline}
+        pods = self.scheduler.state.pods
+        every = (pod.metadata for pod in pods.items.values())
+        gone = [(each.namespace, each.name) for each in every if each.labels.get("app") in groups]
+        await self._all(self.client.delete(PODS, name, space, grace_period=0) for space, name in gone)
+        await self._until(lambda: not any(key in pods.items or key in self._pods.items for key in gone))
+        self._filling = Filling(self.plan)
 
     async def _create_pods(self, pods: Iterable[dict[str, Any]]) -> None:
         """Create pods and wait until each of them runs, was refused by its kubelet, or fits nowhere.
@@ -181,6 +210,7 @@ class LocalCluster:
         await bootstrap.ensure_namespace(self.client, CONFIG_NAMESPACE)
         body = {"metadata": {"name": CONFIG_NAME}, "data": dict(self.plan.config)}
         self._config = (await self.client.create(CONFIG_MAPS, body, CONFIG_NAMESPACE),)
+        self.memory.turn_on(self.scheduler, parse_configuration(self.plan.scheduler))
         await self._all(
             self._patch_node(name, {"labels": dict(own.labels), "annotations": dict(own.annotations)})
             for name, own in self.plan.when_on.items()

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from corewise.local.contention import Memory
 from corewise.local.cpu_models import CPUModel
 from corewise.local.plant import Threads
 from corewise.quantities import Bytes, RawMilli
@@ -39,6 +40,10 @@ class Machine:
     labels: Mapping[str, str] = field(default_factory=dict)
     other_resources: Mapping[str, str] = field(default_factory=dict)
     """Resources that corewise does not amplify (GPUs, devices), as they stand in capacity and allocatable."""
+    memory_bandwidth: int = 0
+    """Bytes per second that all its memory can move; 0 where nobody knows."""
+    llc: Bytes = NO_MEMORY
+    """Last-level cache of all its sockets."""
 
     @property
     def speed(self) -> float | None:
@@ -53,6 +58,11 @@ class Machine:
         if self.model is None:
             return None
         return self.model.threads(hyper_threading=self.hyper_threading, turbo=self.turbo)
+
+    @property
+    def memory_system(self) -> Memory | None:
+        """What containers contend for in memory; None if nobody knows."""
+        return Memory(float(self.memory_bandwidth), float(self.llc)) if self.memory_bandwidth else None
 
     @property
     def architecture(self) -> str:

@@ -79,8 +79,8 @@ class NodeCounters:
 
     def _write_memory(self, tree: NodeTree) -> None:
         total, cache = self._machine.memory, int(self._machine.memory * CACHE)
-        offline = _working_set([task.container.memory for task in tree.tasks if task.best_effort])
-        used = min(total - cache, _working_set([task.container.memory for task in tree.tasks]))
+        offline = working_set([task.container.memory for task in tree.tasks if task.best_effort])
+        used = min(total - cache, working_set([task.container.memory for task in tree.tasks]))
         theirs = cache * offline // used if used else 0
         free = total - used - cache
         lines = {"MemTotal": total, "MemFree": free, "MemAvailable": free + cache, "Inactive(file)": cache}
@@ -104,7 +104,8 @@ def own_proc(root: Path) -> None:
             (proc / entry.name).symlink_to(entry)
 
 
-def _working_set(requests: Sequence[int]) -> int:
+def working_set(requests: Sequence[int]) -> int:
+    """Return the bytes in use of what containers request."""
     return sum(requests) * WORKING_SET // 100
 
 

@@ -17,14 +17,14 @@ Deterministic: the same machine, pods, start and agent give the same numbers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from corewise.local.machines import Machine
 from corewise.local.node_counters import NodeCounters
 from corewise.local.node_tree import NodeTree, Task, describe, read_tree
-from corewise.local.plant import Moment, Threads, moment
+from corewise.local.plant import Moment, Threads, moment, moment_with_memory
 from corewise.local.pod_cgroups import BEST_EFFORT
 from corewise.manager.objects import DemandingPod
 
@@ -137,11 +137,18 @@ class NodeSimulation:
     def at(self, seconds: float) -> Step:
         """Return what everybody gets at a time, with the quotas that stand."""
         demand = {task.leaf: task.demand(seconds) for task in self.tree.tasks}
-        beside = moment(self.tree.tree, demand, self._threads)
+        beside = self._moment(demand)
         online = {task.leaf: demand[task.leaf] for task in self.tree.tasks if not task.offline}
         if not self.accounting or len(online) == len(demand):
             return Step(seconds, beside, beside)
-        return Step(seconds, beside, moment(self.tree.tree, online, self._threads))
+        return Step(seconds, beside, self._moment(online))
+
+    def _moment(self, demand: Mapping[int, float]) -> Moment:
+        memory, tree = self.machine.memory_system, self.tree.tree
+        uses = {leaf: use for leaf, use in self.tree.memory_uses.items() if leaf in demand}
+        if memory is None or not uses:
+            return moment(tree, demand, self._threads)
+        return moment_with_memory(tree, demand, self._threads, memory, uses)
 
     def _look(self) -> None:
         self.counters.write(self.tree)

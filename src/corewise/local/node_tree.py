@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from corewise.kernel.cgroups.pods import QOSClass
+from corewise.local.contention import MemoryUse
 from corewise.local.fair_share import Cgroup, Tree
 from corewise.local.load import Load
 from corewise.local.pod_cgroups import (
@@ -36,7 +37,7 @@ from corewise.local.pod_cgroups import (
     read_weight,
     running_containers,
 )
-from corewise.local.pods import batch_milli, load_of, memory_of, phase_of
+from corewise.local.pods import batch_milli, load_of, memory_of, memory_use_of, phase_of
 from corewise.manager.objects import DemandingContainer, DemandingPod
 from corewise.policy.names import BATCH_MEMORY, RESOURCE_STATUS
 from corewise.policy.resource_status import stated_cpus
@@ -56,6 +57,7 @@ class RunningContainer:
     requested: float
     load: Load
     memory: int
+    memory_use: MemoryUse | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +108,11 @@ class NodeTree:
     tree: Tree
     tasks: tuple[Task, ...]
     owners: tuple[str, ...]
+
+    @property
+    def memory_uses(self) -> dict[int, MemoryUse]:
+        """How those of its leaves use memory of which it is known."""
+        return {task.leaf: use for task in self.tasks if (use := task.container.memory_use) is not None}
 
     def of(self, cgroup: str) -> int:
         """Return the index of a cgroup in the tree."""
@@ -189,6 +196,7 @@ def _describe_container(
         requested=(batch_milli(container) if offline else request) / 1000,
         load=load_of(pod.metadata.annotations, limited=limited),
         memory=memory_of(container, BATCH_MEMORY if offline else "memory"),
+        memory_use=memory_use_of(pod.metadata.annotations),
     )
 
 

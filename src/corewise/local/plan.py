@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from corewise.local.contention import MemoryUse
 from corewise.local.load import Load
 from corewise.local.machines import Machine
 from corewise.policy.colocation import parse_oversubscription, parse_suppression
@@ -23,6 +24,7 @@ from corewise.policy.names import (
     SUPPRESSION_KEY,
 )
 from corewise.quantities import Bytes
+from corewise.scheduler.configuration import read_configuration
 
 _PARSERS = (
     (NORMALIZATION_KEY, parse_normalization),
@@ -57,6 +59,7 @@ class PodGroup:
     qos_class: str = "LS"
     load: Load | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
+    memory_use: MemoryUse | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,8 @@ class Plan:
     """Pods still to be scheduled, by what the nodes offer."""
     when_on: Mapping[str, NodeMetadata] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    scheduler: str = ""
+    """The scheduler's file while corewise is on; without one, the scheduler knows nothing of memory."""
 
 
 def check_config(plan: Plan) -> None:
@@ -95,5 +100,6 @@ def check_config(plan: Plan) -> None:
         if text is not None
         for problem in parse(text).errors
     ]
+    errors += [f"  scheduler, {problem}" for problem in read_configuration(plan.scheduler).errors]
     if errors:
         raise InputError("\n".join([f"{plan.source}: {len(errors)} error(s) in its configuration", *errors]))

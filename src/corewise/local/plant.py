@@ -28,20 +28,29 @@ machine, is used up) do less. *Slowdown* of a container is, over a window, at th
 
     1 - compute beside offline pods / compute alone
 
+Where the machine's memory and the containers' use of it are known, work is stretched by what they cost each
+other there (:mod:`corewise.local.contention`): with ``stretch_i``, work takes so much more time,
+
+    wants_i   = demand_i x stretch_i / speed_i
+    compute_i = time_i x speed_i / stretch_i
+
+and the step is the fixed point of this too.
+
 Pure and deterministic: the same tree and demand give the same numbers, and a step knows nothing of the one
-before. Not modelled: caches and memory bandwidth, NUMA, frequency that depends on load, the cost of a
-switch, the time a thread waits for a CPU although there is enough for all, a core whose two threads are in
-different pools.
+before. Not modelled: NUMA, frequency that depends on load, the cost of a switch, the time a thread waits for
+a CPU although there is enough for all, a core whose two threads are in different pools.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from corewise.local.contention import Contention, Memory, MemoryUse, Stretches, contend
+from corewise.local.crossing import crossing
 from corewise.local.fair_share import Pool, Tree, added, divide_pool, refused
 
-_ROUNDS = 60
 _CLOSE = 1e-7
 
 
@@ -62,11 +71,15 @@ class Threads:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """One step: by the index of a cgroup in its tree, CPUs it has, CPUs its quota refused it, its compute."""
+    """One step: by the index of a cgroup in its tree, CPUs it has, CPUs its quota refused it, its compute.
+
+    ``contention`` is that for memory, its users the indices of leaves; None where nobody knows.
+    """
 
     time: Sequence[float]
     refused: Sequence[float]
     compute: Sequence[float]
+    contention: Contention | None = None
 
     @property
     def busy(self) -> float:
@@ -88,13 +101,45 @@ def moment(tree: Tree, demand: Mapping[int, float], threads: Threads) -> Moment:
     return Moment(time, refused(tree, wants, time), compute)
 
 
+def moment_with_memory(
+    tree: Tree,
+    demand: Mapping[int, float],
+    threads: Threads,
+    memory: Memory,
+    uses: Mapping[int, MemoryUse],
+) -> Moment:
+    """Return what everybody gets where leaves contend for memory as their ``uses`` say."""
+
+    def stretched(by: Stretches) -> Moment:
+        longer = {leaf: wanted * by.get(leaf, 1.0) for leaf, wanted in demand.items()}
+        return moment(tree, longer, threads)
+
+    def work(by: Stretches) -> dict[int, float]:
+        compute = stretched(by).compute
+        return {leaf: compute[leaf] / stretch for leaf, stretch in by.items()}
+
+    contention = contend(memory, uses, work)
+    taken = stretched(contention.stretch)
+    return replace(taken, compute=_shrunk(tree, taken.compute, contention.stretch), contention=contention)
+
+
+def _shrunk(tree: Tree, compute: Sequence[float], by: Stretches) -> list[float]:
+    """Return the compute of leaves divided by their stretches, and the sums of it above them."""
+    found = [each / by.get(index, 1.0) for index, each in enumerate(compute)]
+    for index in range(len(found) - 1, -1, -1):
+        below = tree.children[index]
+        if below:
+            found[index] = math.fsum(found[child] for child in below)
+    return found
+
+
 def _settled(
     tree: Tree, pool: Pool, demand: Mapping[int, float], used: Sequence[float], threads: Threads
 ) -> list[float]:
     """Return the times in a pool with which the speed agrees that they were worked out with.
 
     More busy threads are slower, so that more are wanted: what is busy rises with what was assumed, and
-    crosses it once. The crossing is looked for between two bounds by false position (Illinois).
+    crosses it once.
     """
     size = float(pool.size)
 
@@ -104,23 +149,7 @@ def _settled(
         time = divide_pool(tree, pool, wants, used)
         return time[0] - busy, time
 
-    above, time = excess(0.0)
-    if above <= size / 2 or threads.lone == threads.both:
+    least, time = excess(0.0)
+    if least <= size / 2 or threads.lone == threads.both:
         return time
-    low, high = above, size
-    above, time = excess(low)
-    below, all_busy = excess(high)
-    if below >= 0:
-        return all_busy
-    for _ in range(_ROUNDS):
-        if high - low < _CLOSE or above < _CLOSE:
-            break
-        middle = low + (high - low) * above / (above - below)
-        found, time = excess(middle)
-        if abs(found) < _CLOSE:
-            break
-        if found > 0:
-            low, above, below = middle, found, below / 2
-        else:
-            high, below, above = middle, found, above / 2
-    return time
+    return crossing(excess, least, size, _CLOSE)

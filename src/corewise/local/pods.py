@@ -5,6 +5,10 @@ for example ``0.5-4/60``, a demand that swings between 0.5 and 4 times the reque
 minute, or ``step:0.2-0.7/90`` (:mod:`corewise.local.load`). ``1`` alone is a constant. A pod without it wants
 four times its request if it has a CPU limit, so that it runs into the limit on every machine, and just its
 request if not. An offline pod's request is its batch CPU, and it wants four times that.
+
+How each of its containers uses memory (:mod:`corewise.local.contention`) stands in the annotation
+``local.corewise.io/memory-use``: ``bandwidth=3600M,llc=64Mi,cacheSensitivity=0.4,memoryBound=0.2``, of which
+only ``bandwidth`` (bytes per baseline CPU-second of work) is needed.
 """
 
 from __future__ import annotations
@@ -15,10 +19,11 @@ import zlib
 from collections.abc import Mapping
 from typing import Any
 
+from corewise.local.contention import MemoryUse
 from corewise.local.load import Load, Shape
 from corewise.local.plan import PodGroup
 from corewise.manager.objects import DemandingContainer
-from corewise.policy.names import BATCH_CPU, BATCH_MEMORY, QOS_CLASS, SIMULATED_LOAD
+from corewise.policy.names import BATCH_CPU, BATCH_MEMORY, QOS_CLASS, SIMULATED_LOAD, SIMULATED_MEMORY_USE
 from corewise.quantities import Quantity, QuantityError
 
 BUSY = Load(4.0, 4.0)
@@ -43,6 +48,41 @@ def print_load(load: Load) -> str:
     """Write a load as the annotation has it."""
     shape = "" if load.shape is Shape.WAVE else f"{load.shape}:"
     return f"{shape}{load.low:g}-{load.high:g}/{load.period:g}"
+
+
+def parse_memory_use(text: str) -> MemoryUse | None:
+    """Read a memory-use annotation, or return None if it is none."""
+    given = dict(part.strip().partition("=")[::2] for part in text.split(","))
+    if "bandwidth" not in given or not given.keys() <= {
+        "bandwidth",
+        "llc",
+        "cacheSensitivity",
+        "memoryBound",
+    }:
+        return None
+    try:
+        use = MemoryUse(
+            bandwidth=float(Quantity.parse(given["bandwidth"]).units),
+            llc=float(Quantity.parse(given.get("llc", "0")).units),
+            cache_sensitivity=float(given.get("cacheSensitivity", "0")),
+            memory_bound=float(given["memoryBound"]) if "memoryBound" in given else None,
+        )
+    except ValueError:
+        return None
+    return use if use.is_sound else None
+
+
+def print_memory_use(use: MemoryUse) -> str:
+    """Write how memory is used as the annotation has it."""
+    bound = "" if use.memory_bound is None else f",memoryBound={use.memory_bound:g}"
+    return (
+        f"bandwidth={use.bandwidth:.0f},llc={use.llc:.0f},cacheSensitivity={use.cache_sensitivity:g}{bound}"
+    )
+
+
+def memory_use_of(annotations: Mapping[str, str]) -> MemoryUse | None:
+    """Return how each container of a pod uses memory; None where nothing is known."""
+    return parse_memory_use(annotations.get(SIMULATED_MEMORY_USE, ""))
 
 
 def load_of(annotations: Mapping[str, str], *, limited: bool) -> Load:
@@ -84,6 +124,7 @@ def manifest(
     node: str = "",
     labels: dict[str, str] | None = None,
     load: Load | None = None,
+    memory_use: MemoryUse | None = None,
 ) -> dict[str, Any]:
     """Return a pod with one container; ``limited`` makes its limits equal its requests.
 
@@ -98,8 +139,11 @@ def manifest(
     metadata: dict[str, Any] = {"name": name, "namespace": "default", "labels": dict(labels or {})}
     if qos_class:
         metadata["labels"][QOS_CLASS] = qos_class
-    if load is not None:
-        metadata["annotations"] = {SIMULATED_LOAD: print_load(load)}
+    annotations = {SIMULATED_LOAD: print_load(load)} if load else {}
+    if memory_use is not None:
+        annotations[SIMULATED_MEMORY_USE] = print_memory_use(memory_use)
+    if annotations:
+        metadata["annotations"] = annotations
     container = {"name": "main", "image": "registry.k8s.io/pause:3.10", "resources": resources}
     spec: dict[str, Any] = {"containers": [container], "terminationGracePeriodSeconds": 0}
     if node:
@@ -119,6 +163,7 @@ def of_group(group: PodGroup, index: int, node: str = "") -> dict[str, Any]:
         node=node,
         labels={"app": group.name, **group.labels},
         load=group.load,
+        memory_use=group.memory_use,
     )
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from corewise.local.colocation import Colocation, total
 from corewise.local.living_nodes import WINDOW
 from corewise.local.measurement import NodeView, Snapshot
+from corewise.local.memory_state import MemoryState, mean, summary
 from corewise.quantities import Bytes
 
 
@@ -45,6 +46,10 @@ class Report:
     colocation_off: Mapping[str, Colocation] | None = None
     """By node, for the nodes that have offline pods."""
     colocation_on: Mapping[str, Colocation] = field(default_factory=dict)
+    memory_off: Mapping[str, MemoryState] | None = None
+    """By node, for the nodes whose memory bandwidth is known."""
+    memory_on: Mapping[str, MemoryState] = field(default_factory=dict)
+    pending_off: int = 0
     nodes_not_simulated: int = 0
     """Nodes with offline pods beyond those that are in ``colocation_on``."""
     seconds: Mapping[str, float] = field(default_factory=dict)
@@ -70,6 +75,7 @@ def document(report: Report) -> dict[str, Any]:
         "notes": list(report.notes),
         "nodes": [_node(report, node, off.get(node.name)) for node in report.on.nodes],
         "colocation": _colocations(report),
+        "memory": _memories(report),
         "spread": {"off": _round(report.off.spread if report.off else None), "on": _round(report.on.spread)},
         "schedulableCPUMilli": _pair(report, "schedulable"),
         "requestedCPUMilli": _pair(report, "requested"),
@@ -105,6 +111,7 @@ def _node(report: Report, on: NodeView, off: NodeView | None) -> dict[str, Any]:
         "computePerRequestedCPU": {"off": _per_requested(off), "on": _per_requested(on)},
         "computeBaselineCPUs": {"off": _compute(off), "on": _compute(on)},
         "colocation": _of_node(report, on.name),
+        "memory": _memory_of_node(report, on.name),
         "verdict": {"reason": on.verdict.reason, "message": on.verdict.message} if on.verdict else None,
     }
 
@@ -120,6 +127,44 @@ def _colocations(report: Report) -> dict[str, Any] | None:
         "simulatedSeconds": int(WINDOW),
         "off": _colocation(total((report.colocation_off or {}).values())),
         "on": _colocation(on),
+    }
+
+
+def _memories(report: Report) -> dict[str, Any] | None:
+    """Return how crowded the memory of all nodes is; None where nobody knows what any of it can do."""
+    if not report.memory_on:
+        return None
+    off = None if report.memory_off is None else _memory_summary(report.memory_off, report.pending_off)
+    return {"off": off, "on": _memory_summary(report.memory_on, report.pods_pending)}
+
+
+def _memory_summary(of: Mapping[str, MemoryState], pending: int) -> dict[str, Any]:
+    every = summary(of.values())
+    return {
+        "nodes": every.nodes,
+        "nodesAbove80Percent": every.crowded,
+        "meanSlowdown": _round(every.mean_slowdown),
+        "meanSlowdownByType": {kind: _round(mean(lost)) for kind, lost in every.slowdowns.items()},
+        "podsPending": pending,
+    }
+
+
+def _memory_of_node(report: Report, name: str) -> dict[str, Any] | None:
+    on = report.memory_on.get(name)
+    if on is None:
+        return None
+    off = (report.memory_off or {}).get(name)
+    return {"off": _memory(off) if off else None, "on": _memory(on)}
+
+
+def _memory(of: MemoryState) -> dict[str, Any]:
+    return {
+        "bandwidthBytesPerSecond": round(of.bandwidth),
+        "usedBytesPerSecond": round(of.used),
+        "latencySeconds": of.latency,
+        "llcOccupancyBytes": round(of.llc_occupancy),
+        "llcMPKI": _round(of.llc_mpki),
+        "meanSlowdown": _round(summary([of]).mean_slowdown),
     }
 
 

@@ -21,6 +21,7 @@ from corewise.local.cluster import LocalCluster, local_cluster
 from corewise.local.colocation import Colocation
 from corewise.local.kubelets import Periods
 from corewise.local.measurement import Snapshot
+from corewise.local.memory_state import MemoryState, MemorySummary, summary
 from corewise.local.plan import Plan
 from corewise.local.processes import ClusterError, resident_memory, running
 from corewise.local.report import Report, Rest
@@ -52,6 +53,9 @@ class Listener(Protocol):
 
     def colocated(self, of: Mapping[str, Colocation], *, on: bool) -> None:
         """What online and offline pods get beside each other has been measured, on nodes that have both."""
+
+    def crowded(self, of: MemorySummary, pending: int, *, on: bool) -> None:
+        """Contention for memory has been measured, with so many pods without a node."""
 
     def at_rest(self) -> None:
         """Everything is in its place; the cluster runs on."""
@@ -118,13 +122,15 @@ async def _run(options: RunOptions, listener: Listener, stop: asyncio.Event) -> 
         AsyncExitStack() as stack,
     ):
         await _load(cluster, options, listener, clock, stack)
-        off, rest_off, beside_off = None, None, None
+        off, rest_off, beside_off, memory_off, pending_off = None, None, None, None, 0
         if not cluster.was_on:
             off, beside_off, rest_off = await _measure_off(cluster, options, listener, clock, stop)
+            memory_off, pending_off = _contention(cluster, listener, on=False), cluster.scheduler.pending
             await cluster.turn_on()
             await _start_manager(cluster, options, stack)
         unsettled = await _bring_to_ratios(cluster, options, listener, clock)
         listener.measured(await cluster.snapshot(), on=True)
+        memory_on = _contention(cluster, listener, on=True)
         beside_on = await _colocate(cluster, listener, clock, on=True)
         listener.at_rest()
         async with running(cluster.living.run):
@@ -141,6 +147,9 @@ async def _run(options: RunOptions, listener: Listener, stop: asyncio.Event) -> 
             rest_on=rest_on,
             colocation_off=beside_off,
             colocation_on=beside_on,
+            memory_off=memory_off,
+            memory_on=memory_on,
+            pending_off=pending_off,
             nodes_not_simulated=cluster.living.left_out,
             seconds=clock.marks,
             memory=_memory(cluster),
@@ -186,6 +195,14 @@ async def _colocate(
     return beside
 
 
+def _contention(cluster: LocalCluster, listener: Listener, *, on: bool) -> Mapping[str, MemoryState]:
+    """Measure what pods cost each other in memory bandwidth and cache."""
+    states = cluster.memory.states()
+    if states:
+        listener.crowded(summary(states.values()), cluster.scheduler.pending, on=on)
+    return states
+
+
 async def _start_manager(cluster: LocalCluster, options: RunOptions, stack: AsyncExitStack) -> None:
     """Start the manager; where nodes are amplified already, it has to be there before their kubelets are."""
     manifests = bootstrap.shipped_manifests()
@@ -203,6 +220,9 @@ async def _bring_to_ratios(
     async with clock.timed("settle"):
         unsettled = await cluster.settle(timeout=options.settle_seconds)
     async with clock.timed("fill"):
+        if options.plan.scheduler and not cluster.was_on:
+            listener.progress("pods are placed anew, by what the scheduler knows of memory")
+            await cluster.rearrange()
         await cluster.fill()
     return unsettled
 

@@ -2,8 +2,8 @@
 
 ``nodes`` are groups of like machines, ``pods`` groups of like pods, ``config`` the data of the ConfigMap
 that turns corewise on, as an operator would write it; labels of nodes that switch a part of it come with
-that too. ``cpuModels`` adds to the catalogue, ``cpuFacts`` says by label which CPU the nodes of a dump
-have. All problems of a file are reported at once.
+that too, and so does ``scheduler``, its file. ``cpuModels`` adds to the catalogue,
+``cpuFacts`` says by label which CPU the nodes of a dump have. All problems of a file are reported at once.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path
 
+from corewise.local.contention import MemoryUse
 from corewise.local.cpu_models import CATALOGUE, CPUModel
 from corewise.local.load import Load, Shape
 from corewise.local.machines import Machine
@@ -57,6 +58,7 @@ class Scenario:
     config: Mapping[str, str]
     cpu_facts: tuple[CPUChoice, ...]
     models: Mapping[str, CPUModel]
+    scheduler: str = ""
 
     def plan(self, node_count: int | None = None) -> Plan:
         """Return the cluster; ``node_count`` machines, group after group in turn, or as the file has them."""
@@ -74,6 +76,7 @@ class Scenario:
             self.config,
             groups=self.pods,
             when_on={m.name: NodeMetadata(_switches(m.labels)) for m in machines if _switches(m.labels)},
+            scheduler=self.scheduler,
         )
 
 
@@ -139,6 +142,7 @@ def read_scenario(text: str, problems: list[Problem]) -> Scenario | None:
         config=document.texts("config"),
         cpu_facts=tuple(_cpu_choice(fields, models) for fields in document.items("cpuFacts")),
         models=models,
+        scheduler=document.text("scheduler", ""),
     )
     _check_names(document, "nodes", [group.template.name for group in scenario.nodes])
     _check_names(document, "pods", [group.name for group in scenario.pods])
@@ -201,6 +205,8 @@ def _node_group(fields: Fields, models: Mapping[str, CPUModel]) -> NodeGroup:
         reserved_memory=Bytes(reserved.quantity("memory", "0").units if reserved else 0),
         max_pods=fields.integer("maxPods", 110, low=1, high=100_000),
         labels=fields.texts("labels"),
+        memory_bandwidth=fields.quantity("memoryBandwidth", "0").units,
+        llc=Bytes(fields.quantity("llc", "0").units),
     )
     count = fields.integer("count", 1, low=1, high=100_000)
     for part in filter(None, (reserved, fields)):
@@ -214,7 +220,7 @@ def _pod_group(fields: Fields) -> PodGroup:
     cpu = fields.quantity("cpu").milli
     if cpu < 1:
         fields.note("a pod must request some CPU", key="cpu")
-    load = fields.mapping("load")
+    load, memory_use = fields.mapping("load"), fields.mapping("memoryUse")
     offline = fields.boolean("offline", default=False)
     group = PodGroup(
         name=fields.object_name("name"),
@@ -227,9 +233,21 @@ def _pod_group(fields: Fields) -> PodGroup:
         qos_class=fields.choice("qosClass", "BE" if offline else "LS", allowed=_QOS),
         load=_load(load) if load else None,
         labels=fields.texts("labels"),
+        memory_use=_memory_use(memory_use) if memory_use else None,
     )
     fields.finish()
     return group
+
+
+def _memory_use(fields: Fields) -> MemoryUse:
+    use = MemoryUse(
+        bandwidth=float(fields.quantity("bandwidth").units),
+        llc=float(fields.quantity("llc", "0").units),
+        cache_sensitivity=fields.number("cacheSensitivity", 0.0, low=0, high=10),
+        memory_bound=fields.number("memoryBound", low=0, high=1) if "memoryBound" in fields else None,
+    )
+    fields.finish()
+    return use
 
 
 def _load(fields: Fields) -> Load:

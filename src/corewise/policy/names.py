@@ -22,6 +22,7 @@ ALLOW_UNSAFE_CHANGE = "node.corewise.io/allow-unsafe-amplification-change"
 OVERSUBSCRIPTION = "volcano.sh/oversubscription"
 OFFLINE_REPORT = "node.corewise.io/oversubscription"
 NUMA_POLICY = "node.koordinator.sh/numa-topology-policy"
+MEMORY_BANDWIDTH = "node.corewise.io/memory-bandwidth"
 
 # NodeResourceTopology
 CPU_BASIC_INFO = "node.koordinator.sh/cpu-basic-info"
@@ -38,6 +39,7 @@ RESOURCE_SPEC = "scheduling.koordinator.sh/resource-spec"
 NUMA_SPEC = "scheduling.koordinator.sh/numa-topology-spec"
 STATIC_POD = "kubernetes.io/config.mirror"
 SIMULATED_LOAD = "local.corewise.io/load"
+SIMULATED_MEMORY_USE = "local.corewise.io/memory-use"
 
 # ConfigMap
 CONFIG_NAME = "slo-controller-config"
@@ -172,6 +174,15 @@ TABLE: tuple[Name, ...] = (
         "On which NUMA nodes of the node a pod may be placed, as kubelet's topology manager defines it.",
     ),
     Name(
+        MEMORY_BANDWIDTH,
+        Kind.ANNOTATION,
+        _NODE,
+        'amount with its unit, `"107GB/s"`',
+        "user",
+        "What the node's memory can move, as interference-aware scheduling counts it. It wins over the "
+        "scheduler's configuration and over what is measured.",
+    ),
+    Name(
         CPU_BASIC_INFO,
         Kind.ANNOTATION,
         _TOPOLOGY,
@@ -271,6 +282,14 @@ TABLE: tuple[Name, ...] = (
         "see the local cluster",
         "user",
         "What the pod does in the local cluster (`corewise up`). It means nothing elsewhere.",
+    ),
+    Name(
+        SIMULATED_MEMORY_USE,
+        Kind.ANNOTATION,
+        _POD,
+        "`bandwidth=3600M,llc=64Mi,cacheSensitivity=0.4,memoryBound=0.2`",
+        "user",
+        "How the pod uses memory bandwidth and cache in the local cluster. It means nothing elsewhere.",
     ),
     Name(
         NORMALIZATION_KEY,

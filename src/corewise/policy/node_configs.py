@@ -55,6 +55,11 @@ def _node_selector(decoder: Decoder, place: Place) -> LabelSelector:
         message = "no nodeSelector, so the entry selects no node: {} selects all"
         decoder.tell(place, message, Severity.WARNING)
         return NOTHING
+    return read_label_selector(decoder, place)
+
+
+def read_label_selector(decoder: Decoder, place: Place) -> LabelSelector:
+    """Read ``{"matchLabels": {...}, "matchExpressions": [...]}``; an empty one selects everything."""
     fields = decoder.fields(place, ("matchLabels", "matchExpressions"))
     requirements = [
         requirement

@@ -48,6 +48,11 @@ class Decisions:
         self._clock = clock
         self._kept: deque[Remembered] = deque(maxlen=most)
 
+    def keep(self, most: int) -> None:
+        """Keep so many from now on."""
+        if most != self._kept.maxlen:
+            self._kept = deque(list(self._kept)[:most], maxlen=most)
+
     def remember(self, asked: Asked, decision: Decision, ages: Mapping[str, float], outcome: str) -> None:
         """Keep a decision; the oldest one makes room."""
         if self._kept.maxlen:
@@ -122,6 +127,7 @@ def by_node(decision: Decision, wanted: str = "") -> Iterator[dict[str, Any]]:
             ],
             "scores": dict(explained.scores),
             "total": explained.total,
+            **({"accounts": dict(explained.accounts)} if explained.accounts else {}),
         }
 
 

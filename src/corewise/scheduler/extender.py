@@ -1,6 +1,7 @@
 """The scheduler extender: which nodes have the CPUs that a pod needs, and how good they are.
 
-kube-scheduler checks everything else itself; here only AmplifiedCPU refuses. A node that is not known (yet)
+kube-scheduler checks everything else itself; here only AmplifiedCPU and Interference
+refuse. A node that is not known (yet)
 suits no pod. Why a node is refused is said by the cause alone, without its numbers: kube-scheduler counts
 equal texts ("3 Insufficient amplified cpu"); the numbers are in ``/explain``.
 
@@ -57,7 +58,7 @@ class Extender:
     """Answers the two calls. ``tell`` is told of a pod that none of the nodes suits, and why."""
 
     state: ClusterState
-    engine: Engine
+    engine: Callable[[], Engine]
     decisions: Decisions
     tell: Callable[[PlacedPod, str], None]
     let_through: LetThrough = field(default_factory=LetThrough)
@@ -82,7 +83,7 @@ class Extender:
         It is the decision that ``filter`` has made and remembered, made again for fewer nodes.
         """
         decision, rows = self._decide(arguments)
-        most = BEST_SCORE * sum(each.weight for each in self.engine.scores)
+        most = BEST_SCORE * sum(each.weight for each in self.engine().scores)
         scores = (decision.total * LARGEST_SCORE + most // 2) // max(1, most)
         found: Column = np.append(np.where(decision.feasible, scores, 0), 0)[rows]
         clipped: list[int] = np.clip(found, 0, LARGEST_SCORE).tolist()
@@ -96,7 +97,7 @@ class Extender:
             rows = self.let_through.rows_of(arguments.names, snapshot)
             asked: Flags = np.zeros(snapshot.size + 1, dtype=np.bool_)
             asked[rows] = True
-            return self.engine.decide(facts, snapshot, asked[:_NOWHERE]), rows
+            return self.engine().decide(facts, snapshot, asked[:_NOWHERE]), rows
 
 
 def _refusals(

@@ -69,7 +69,7 @@ class Gate:
     """Answers reviews of bindings. ``problems`` says why it cannot, if it cannot."""
 
     state: ClusterState
-    engine: Engine
+    engine: Callable[[], Engine]
     decisions: Decisions
     problems: Callable[[], Iterable[str]]
     metrics: Exposition
@@ -128,9 +128,10 @@ class Gate:
             return Refused("", Reason.NODE_UNKNOWN, f"corewise does not know node {name} yet{_AGAIN}")
         every = cluster.snapshot()
         snapshot = every.only(every.index[name])
-        decision = self.engine.decide(pod, snapshot)
+        engine = self.engine()
+        decision = engine.decide(pod, snapshot)
         node = ChosenNode(facts, snapshot.index[name], cluster.ledger(name), snapshot)
-        answer = _refusal(decision, node) or _again(before, pod, node) or self.engine.reserve(pod, node)
+        answer = _refusal(decision, node) or _again(before, pod, node) or engine.reserve(pod, node)
         if isinstance(answer, Refused):
             answer = replace(answer, message=f"node {name} does not suit the pod: {answer.message}{_AGAIN}")
         self.decisions.remember(Asked.GATE, decision, self.state.ages, _outcome(answer))

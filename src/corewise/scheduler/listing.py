@@ -3,24 +3,39 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from corewise.kube.client import Client
 from corewise.kube.errors import Forbidden, NotFound
+from corewise.policy.interference import InterferenceConfiguration
+from corewise.prometheus.client import PrometheusClient
 from corewise.scheduler.engine import (
     AllocationScore,
     AmplifiedCPU,
     Cluster,
     Decision,
     Engine,
+    Interference,
     NodeConstraints,
     Placement,
     PodFacts,
     ResourceFit,
     Weighted,
 )
-from corewise.scheduler.objects import PLACED_PODS, SCHEDULABLE_NODES, TOPOLOGIES, PlacedPod, Topology
+from corewise.scheduler.in_force import estimates_of, identities, with_interference
+from corewise.scheduler.objects import (
+    PLACED_PODS,
+    SCHEDULABLE_NODES,
+    TOPOLOGIES,
+    PlacedPod,
+    SchedulableNode,
+    Topology,
+)
+from corewise.scheduler.observing.node_names import NodeNames
+from corewise.scheduler.observing.observer import complaint, observe
+from corewise.scheduler.observing.sources import sources
 from corewise.scheduler.reading_nodes import read_node_facts
 from corewise.scheduler.reading_pods import holds_resources, key_of, placement, pod_facts
 from corewise.scheduler.state import UNFINISHED
@@ -44,8 +59,14 @@ class ListedPod:
     missing: tuple[str, ...]
 
 
-async def list_pod(client: Client, namespace: str, name: str) -> ListedPod:
-    """Read a pod and the cluster, and decide.
+async def list_pod(
+    client: Client,
+    namespace: str,
+    name: str,
+    interference: InterferenceConfiguration | None = None,
+    prometheus: PrometheusClient | None = None,
+) -> ListedPod:
+    """Read a pod and the cluster, and decide; by its profile too if there are any, and what Prometheus knows.
 
     Raises:
         KubeError: if the pod, the nodes or the other pods cannot be read.
@@ -64,9 +85,15 @@ async def list_pod(client: Client, namespace: str, name: str) -> ListedPod:
     for each in pods:
         if holds_resources(each):
             cluster.put_pod(pod_facts(each), placement(each)[0])
+    engine = ENGINE
+    if interference is not None:
+        plugin = Interference(interference, time.time)
+        cluster.estimate(estimates_of(plugin, time.time))
+        engine = with_interference(ENGINE, plugin)
+        missing += await _measure(cluster, nodes, interference, prometheus)
     where, findings = _bound(pod, cluster)
     cluster.remove_pod(key_of(pod))
-    decision = ENGINE.decide(pod_facts(pod), cluster.snapshot())
+    decision = engine.decide(pod_facts(pod), cluster.snapshot())
     return ListedPod(pod_facts(pod), where, decision, findings, tuple(missing))
 
 
@@ -78,6 +105,23 @@ async def _topologies(client: Client, missing: list[str]) -> Iterable[Topology]:
     except Forbidden:
         missing.append(f"{TOPOLOGIES.plural}: you may not read them, so no node's CPUs are known")
     return ()
+
+
+async def _measure(
+    cluster: Cluster,
+    nodes: Iterable[SchedulableNode],
+    interference: InterferenceConfiguration,
+    prometheus: PrometheusClient | None,
+) -> list[str]:
+    """Have the cluster know what Prometheus knows; return what it does not tell, in words."""
+    if prometheus is None:
+        return ["interference: no Prometheus was named (--prometheus), so nothing is measured"]
+    names = NodeNames(identities(nodes))
+    observation = await observe(prometheus, sources(interference), names, time.time)
+    cluster.measure(observation.measured())
+    failures = [f"{series}: {error.message}" for series, error in observation.failures.items()]
+    wrong = ((each, observation.readings[each.series]) for each in observation.sources)
+    return failures or [text for each, reading in wrong if (text := complaint(each, reading))]
 
 
 def _bound(pod: PlacedPod, cluster: Cluster) -> tuple[Placement | None, tuple[str, ...]]:

@@ -25,11 +25,18 @@ class SchedulableNodeSpec(Struct, frozen=True):
     taints: tuple[NodeTaint, ...] | None = ()
 
 
+class NodeAddress(Struct, frozen=True):
+    """core/v1 NodeAddress."""
+
+    address: str = ""
+
+
 class SchedulableNodeStatus(Struct, frozen=True):
-    """core/v1 NodeStatus, the amounts of it."""
+    """core/v1 NodeStatus: its amounts, and where it is reached."""
 
     capacity: Mapping[str, str | int] = EMPTY
     allocatable: Mapping[str, str | int] = EMPTY
+    addresses: tuple[NodeAddress, ...] | None = ()
 
 
 class SchedulableNode(Struct, frozen=True):
@@ -139,6 +146,14 @@ class GrantedResources(Struct, frozen=True):
     allocated_resources: Mapping[str, str] | None = EMPTY
 
 
+class PodCondition(Struct, frozen=True):
+    """core/v1 PodCondition."""
+
+    type: str = ""
+    status: str = ""
+    last_transition_time: str | None = ""
+
+
 class PlacedPodStatus(Struct, frozen=True):
     """core/v1 PodStatus."""
 
@@ -146,6 +161,12 @@ class PlacedPodStatus(Struct, frozen=True):
     qos_class: str = ""
     container_statuses: tuple[GrantedResources, ...] | None = ()
     init_container_statuses: tuple[GrantedResources, ...] | None = ()
+    conditions: tuple[PodCondition, ...] | None = ()
+    """Only the one that says when the pod was given its node."""
+
+    def __post_init__(self) -> None:
+        kept = tuple(each for each in self.conditions or () if each.type == "PodScheduled")
+        msgspec.structs.force_setattr(self, "conditions", kept)
 
 
 class PlacedPod(Struct, frozen=True):

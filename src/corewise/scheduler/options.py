@@ -20,6 +20,9 @@ def _identity() -> str:
 class SchedulerOptions:
     """Everything the scheduler can be told. ``namespace`` is that of its Lease and its Secret.
 
+    ``configuration`` is what ``configuration_file`` held at the start; it is read again when it changes.
+    ``prometheus`` is the URL of the server that knows the nodes' memory bandwidth and cache.
+
     ``webhook_url`` (from outside the cluster) or ``webhook_service`` (within) is what the API server calls;
     ``tls_cert`` and ``tls_key`` are files that something else renews.
     """
@@ -35,6 +38,8 @@ class SchedulerOptions:
     leader_elect: bool = True
     identity: str = field(default_factory=_identity)
     configuration: SchedulerConfiguration = DEFAULTS
+    configuration_file: str = ""
+    prometheus: str = ""
 
     @property
     def webhooks(self) -> WebhookOptions:

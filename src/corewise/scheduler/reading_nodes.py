@@ -21,11 +21,13 @@ import msgspec
 from corewise.amplification import MAXIMUM, Amounts, Record, raw_amounts, read_ratios, read_record
 from corewise.policy.cpu_binding import NumaPolicy, numa_policy
 from corewise.policy.cpu_topology import parse_cpu_topology
+from corewise.policy.interference.stated import parse_bandwidth
 from corewise.policy.names import (
     AMPLIFICATION_RATIO,
     CPU_MANAGER_POLICY,
     CPU_RATIO_APPLIED,
     CPU_TOPOLOGY,
+    MEMORY_BANDWIDTH,
     NUMA_POLICY,
 )
 from corewise.policy.reasons import Reason
@@ -86,8 +88,18 @@ def read_node_facts(
         zones=_zones(node, topology) if topology else (),
         topology=_arrangement(node.metadata.name, stated.get(CPU_TOPOLOGY), findings),
         reserved=_reserved(manager),
+        memory_bandwidth=_memory_bandwidth(node.metadata.name, annotations.get(MEMORY_BANDWIDTH), findings),
     )
     return NodeReading(facts, tuple(findings))
+
+
+def _memory_bandwidth(name: str, text: str | None, findings: list[Finding]) -> int | None:
+    stated = None if text is None else parse_bandwidth(text)
+    if isinstance(stated, str):
+        message = f"{name}: annotation {MEMORY_BANDWIDTH} cannot be read: {stated}"
+        findings.append(Finding(Reason.MEMORY_BANDWIDTH_INVALID, message))
+        return None
+    return stated
 
 
 def _ratio(annotations: Mapping[str, str], maximum: Ratio) -> Ratio | None:

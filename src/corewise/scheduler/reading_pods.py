@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from functools import lru_cache
 
 from corewise.amplification import ContainerDemand, PodDemand, is_cpuset_by_class, owned_milli, pod_request
@@ -42,7 +43,9 @@ from corewise.scheduler.objects import (
     SelectorTerm,
 )
 
+_DAEMON_SET = "DaemonSet"
 _FINISHED = frozenset({"Succeeded", "Failed"})
+_SCHEDULED = "PodScheduled"
 _GUARANTEED = "Guaranteed"
 _MILLI = 1000
 
@@ -79,6 +82,8 @@ def pod_facts(pod: PlacedPod) -> PodFacts:
         numa_policy=numa,
         constraints=_constraints(pod),
         problem=problem,
+        labels=pod.metadata.labels,
+        daemon=any(each.kind == _DAEMON_SET and each.controller for each in pod.metadata.owner_references),
     )
 
 
@@ -86,12 +91,24 @@ def placement(pod: PlacedPod) -> tuple[Placement, Finding | None]:
     """Return where a bound pod is; what its resource-status says, if it can be read."""
     status = parse_resource_status(pod.metadata.annotations.get(RESOURCE_STATUS))
     if not isinstance(status, ResourceStatus):
-        return Placement(pod.spec.node_name), _problem(pod, status)
+        return Placement(pod.spec.node_name, since=scheduled_at(pod)), _problem(pod, status)
     zones = {
         number: {name: amount_of(name, quantity) for name, quantity in amounts.items()}
         for number, amounts in status.zones.items()
     }
-    return Placement(pod.spec.node_name, status.cpus, zones), _problem(pod, status.problem)
+    where = Placement(pod.spec.node_name, status.cpus, zones, scheduled_at(pod))
+    return where, _problem(pod, status.problem)
+
+
+def scheduled_at(pod: PlacedPod) -> float | None:
+    """Return the Unix time at which the pod was given its node; None where it does not say."""
+    for each in pod.status.conditions or ():
+        if each.type == _SCHEDULED and each.status == "True" and each.last_transition_time:
+            try:
+                return datetime.fromisoformat(each.last_transition_time).timestamp()
+            except ValueError:
+                return None
+    return None
 
 
 def _problem(pod: PlacedPod, what: str) -> Finding | None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from corewise.kube.cache import Cache
@@ -147,8 +148,11 @@ class ClusterState:
         """Count a pod if it is bound."""
         if not holds_resources(pod):
             return
-        self.reservations.drop(pod.metadata.uid)
         where, finding = placement(pod)
+        held = self.reservations.of(pod.metadata.uid, where.node)
+        if held is not None and held.placement.since is not None:
+            where = replace(where, since=held.placement.since)
+        self.reservations.drop(pod.metadata.uid)
         facts = pod_facts(pod)
         self._uids[facts.key] = pod.metadata.uid
         self.cluster.put_pod(facts, where)

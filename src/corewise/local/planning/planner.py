@@ -5,6 +5,8 @@ Where the input says so, nodes offer a share of the CPU and memory that online p
 
     batch-cpu    = (raw allocatable - requests / ratio) x share x normalization ratio        milli-CPU
     batch-memory = (allocatable - requests) x share                                            bytes
+
+With profiles (``interference``) nodes are idle at first, and each pod placed counts by its profile.
 """
 
 from __future__ import annotations
@@ -15,9 +17,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from corewise.local.planning.idle import idle
 from corewise.local.planning.inputs import PlanInput
 from corewise.local.planning.nodes import ConfiguredNode, configured
 from corewise.manager.configuration import ClusterConfiguration
+from corewise.policy.interference import InterferenceConfiguration
 from corewise.policy.names import BATCH_CPU, BATCH_MEMORY
 from corewise.policy.reasons import Reason
 from corewise.quantities import ONE, amplify, deamplified_ceil
@@ -29,6 +33,7 @@ from corewise.scheduler.engine import (
     CPUPlacement,
     Decision,
     Engine,
+    Interference,
     NodeConstraints,
     Placement,
     PodFacts,
@@ -37,8 +42,11 @@ from corewise.scheduler.engine import (
 )
 from corewise.scheduler.engine.nodes import CPU, MEMORY
 from corewise.scheduler.engine.scoring import Allocation
+from corewise.scheduler.in_force import estimates_of, with_interference
 
 _HUNDRED = 100
+_NOW = 0.0
+"""Nothing takes time in a plan: what a pod is going to use counts in full, as a counterweight."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,17 +86,23 @@ class Outcome:
         return dict(Counter(each.summary for each in self.unplaced.values()).most_common())
 
 
-def plan(given: PlanInput, configuration: ClusterConfiguration, allocation: Allocation) -> Outcome:
-    """Place all pods under a configuration."""
+def plan(
+    given: PlanInput,
+    configuration: ClusterConfiguration,
+    allocation: Allocation,
+    interference: InterferenceConfiguration | None = None,
+) -> Outcome:
+    """Place all pods under a configuration, by their profiles too if there are any."""
     nodes = configured(given.nodes, configuration)
     cluster = Cluster()
     for node in nodes:
         cluster.put_node(node.facts)
-    engine = Engine(
-        filters=(NodeConstraints(), ResourceFit(), AmplifiedCPU()),
-        scores=(Weighted(AllocationScore(allocation)),),
-        reserves=(CPUPlacement(),),
-    )
+    engine = _engine(allocation)
+    if interference is not None:
+        plugin = Interference(interference, now=lambda: _NOW)
+        cluster.estimate(estimates_of(plugin, lambda: _NOW))
+        cluster.measure(idle(nodes))
+        engine = with_interference(engine, plugin)
     offline = [pod for pod in given.pods if BATCH_CPU in pod.requests]
     unplaced = _place(engine, cluster, (pod for pod in given.pods if BATCH_CPU not in pod.requests))
     if offline and given.offered_share is not None:
@@ -96,6 +110,14 @@ def plan(given: PlanInput, configuration: ClusterConfiguration, allocation: Allo
             cluster.put_node(replace(node.facts, allocatable=_with_offer(node, cluster, given.offered_share)))
     unplaced |= _place(engine, cluster, offline)
     return _outcome(given, nodes, cluster, unplaced)
+
+
+def _engine(allocation: Allocation) -> Engine:
+    return Engine(
+        filters=(NodeConstraints(), ResourceFit(), AmplifiedCPU()),
+        scores=(Weighted(AllocationScore(allocation)),),
+        reserves=(CPUPlacement(),),
+    )
 
 
 def _place(engine: Engine, cluster: Cluster, pods: Iterable[PodFacts]) -> dict[str, Unplaced]:

@@ -1,9 +1,10 @@
 """The plugins of the local scheduler, and the choice of a node for one pod.
 
-Filters are those of kube-scheduler that matter here, and AmplifiedCPU. Of the nodes that suit, an online pod
-goes to the least allocated one; preferred affinity and taints PreferNoSchedule weigh against that as they do
-in kube-scheduler. An offline pod requests neither cpu nor memory, so that says nothing about it: it goes
-where the largest share of the batch CPU is left.
+Filters are those of kube-scheduler that matter here, AmplifiedCPU, and, if it is configured, Interference. Of
+the nodes that suit, an online pod goes to the least allocated one, or with interference to the best by both;
+preferred affinity and taints PreferNoSchedule weigh against that as they do in kube-scheduler. An offline pod
+requests neither cpu nor memory, so that says nothing about it: it goes where the largest share of the batch
+CPU is left.
 
 A node that refuses at the last moment is left out, and the next best one is asked.
 """
@@ -16,6 +17,7 @@ import numpy as np
 
 from corewise.amplification import Column
 from corewise.policy.names import BATCH_CPU
+from corewise.scheduler.configuration import DEFAULTS, SchedulerConfiguration
 from corewise.scheduler.engine import (
     AllocationScore,
     AmplifiedCPU,
@@ -24,6 +26,7 @@ from corewise.scheduler.engine import (
     ClusterSnapshot,
     CPUPlacement,
     Engine,
+    Interference,
     NodeConstraints,
     NodePreferences,
     Placement,
@@ -55,18 +58,19 @@ class BatchShare:
         return share
 
 
-def local_engine() -> Engine:
+def local_engine(
+    configuration: SchedulerConfiguration = DEFAULTS, plugin: Interference | None = None
+) -> Engine:
     """Return the engine with its plugins; of offline pods the share of batch CPU decides before all else."""
     preferences = NodePreferences()
-    return Engine(
-        filters=(NodeConstraints(), ResourceFit(), AmplifiedCPU()),
-        scores=(
-            Weighted(AllocationScore()),
-            Weighted(preferences, WEIGHT, preferences),
-            Weighted(BatchShare(), (1 + WEIGHT) * BEST_SCORE + 1),
-        ),
-        reserves=(CPUPlacement(),),
-    )
+    filters = (NodeConstraints(), ResourceFit(), AmplifiedCPU())
+    others = [Weighted(AllocationScore(configuration.scoring)), Weighted(preferences, WEIGHT, preferences)]
+    if plugin is not None:
+        others.append(Weighted(plugin, prepares=plugin))
+    batch = Weighted(BatchShare(), sum(each.weight for each in others) * BEST_SCORE + 1)
+    if plugin is None:
+        return Engine(filters, (*others, batch), (CPUPlacement(),))
+    return Engine((*filters, plugin), (*others, batch), (CPUPlacement(), plugin), (plugin,))
 
 
 def choose_node(engine: Engine, cluster: Cluster, pod: PodFacts) -> Placement | str:

@@ -10,6 +10,7 @@ that the next decision sees it, while bindings are under way, ``_CONCURRENCY`` a
   counts nodes by cause, and an Event FailedScheduling. So does one whose binding is refused.
 - When a binding gets no clear answer, what it reserved stays until the pod is seen bound, or known not to be.
 
+``in_force`` takes another configuration, with interference for instance, and what was measured of the nodes.
 There is no preemption.
 """
 
@@ -30,8 +31,10 @@ from corewise.local.scheduling.engine import choose_node, local_engine
 from corewise.local.scheduling.queue import SchedulingQueue
 from corewise.policy.names import RESOURCE_STATUS
 from corewise.policy.resource_status import print_resource_status
+from corewise.scheduler.configuration import DEFAULTS
 from corewise.scheduler.engine import Placement
 from corewise.scheduler.gate import stated_status
+from corewise.scheduler.in_force import InForce
 from corewise.scheduler.objects import PlacedPod
 from corewise.scheduler.reading_pods import pod_facts
 from corewise.scheduler.reservations import RESERVED_FOR, Reservation
@@ -52,7 +55,7 @@ class LocalScheduler:
         self._clock = clock
         self.state = ClusterState(client, clock, on_pod=self._pod_changed, on_room=self._room_changed)
         self._events = EventRecorder(client, component=NAME, instance=NAME, clock=clock)
-        self._engine = local_engine()
+        self.in_force = InForce(self.state.cluster, clock, DEFAULTS, local_engine)
         self._queue = SchedulingQueue()
         self._pods: dict[str, PlacedPod] = {}
         self._said: dict[str, str] = {}
@@ -162,7 +165,7 @@ class LocalScheduler:
         """Choose a node and reserve what the pod gets there; then carry it out in a slot, beside others."""
         meta, facts, reservations = pod.metadata, pod_facts(pod), self.state.reservations
         with reservations.without(meta.uid):
-            answer = choose_node(self._engine, self.state.cluster, facts)
+            answer = choose_node(self.in_force.engine, self.state.cluster, facts)
         if isinstance(answer, Placement):
             until = self._clock.monotonic() + RESERVED_FOR
             reservations.hold(Reservation(meta.uid, meta.namespace, meta.name, facts, answer, until))

@@ -4,16 +4,19 @@
 - :mod:`cluster`: nodes and pods put and taken away, and the snapshot of all of them in columns;
 - :mod:`framework`, :mod:`engine`: what a plugin is, and how plugins make a decision;
 - :mod:`amplified_cpu`, :mod:`cpu_placement`: CPUs that are owned count amplified; which CPUs and NUMA nodes;
+- :mod:`interference`: memory bandwidth and cache; :mod:`estimates`, :mod:`pressure`: what it reads;
 - :mod:`resource_fit`, :mod:`node_constraints`, :mod:`node_preferences`: what else makes a node suit a pod;
 - :mod:`explain`: the record of a decision, for people.
 """
 
 from corewise.scheduler.engine.amplified_cpu import AmplifiedCPU
-from corewise.scheduler.engine.cluster import Cluster
+from corewise.scheduler.engine.cluster import Cluster, Measured
 from corewise.scheduler.engine.cpu_placement import CPUPlacement
 from corewise.scheduler.engine.engine import NOWHERE, Decision, Engine, Weighted
+from corewise.scheduler.engine.estimates import Estimates
 from corewise.scheduler.engine.explain import NodeExplanation, PodExplanation, explain_node, explain_pod
 from corewise.scheduler.engine.framework import Cause, ChosenNode, Refused, Verdicts
+from corewise.scheduler.engine.interference import Interference
 from corewise.scheduler.engine.node_constraints import NodeConstraints
 from corewise.scheduler.engine.node_preferences import NodePreferences
 from corewise.scheduler.engine.nodes import NodeFacts, Taint, Zone
@@ -35,6 +38,9 @@ __all__ = [
     "Constraints",
     "Decision",
     "Engine",
+    "Estimates",
+    "Interference",
+    "Measured",
     "NodeConstraints",
     "NodeExplanation",
     "NodeFacts",

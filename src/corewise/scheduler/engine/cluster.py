@@ -8,14 +8,19 @@ matters only for who holds a CPU that two pods claim (ledger). Pods may come bef
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
 
+from corewise.interference import Counterweights
 from corewise.pinning import Claim, Exclusivity, Ledger
 from corewise.policy.cpu_binding import ExclusivePolicy
 from corewise.scheduler.engine.account import NodeAccount
-from corewise.scheduler.engine.columns import NodeColumns
+from corewise.scheduler.engine.columns import NO_ROW, NodeColumns
+from corewise.scheduler.engine.estimates import NO_ESTIMATES, Estimates
 from corewise.scheduler.engine.nodes import NodeFacts
 from corewise.scheduler.engine.pods import Placement, PodFacts
 from corewise.scheduler.engine.snapshot import ClusterSnapshot
+from corewise.scheduler.engine.table import Measures
 from corewise.topology import CPUSet, Topology
 
 EXCLUSIVITY = {
@@ -24,6 +29,22 @@ EXCLUSIVITY = {
     ExclusivePolicy.NUMA_NODE_LEVEL: Exclusivity.NUMA_NODE,
 }
 _MOST_REMEMBERED = 1024
+
+
+def _no_columns() -> Mapping[str, tuple[Measures, Measures]]:
+    return MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What was measured of the nodes ``names``, by column of :class:`corewise.interference.Pressure`.
+
+    ``columns``: values in the order of the names, and the Unix times of the samples they are from; NaN is
+    missing.
+    """
+
+    names: tuple[str, ...] = ()
+    columns: Mapping[str, tuple[Measures, Measures]] = field(default_factory=_no_columns)
 
 
 class Cluster:
@@ -36,6 +57,7 @@ class Cluster:
         self._ledgers: dict[str, Ledger] = {}
         self._empty_ledgers: dict[tuple[int, CPUSet], Ledger] = {}
         self._node_of: dict[str, str] = {}
+        self._estimates: Estimates = NO_ESTIMATES
 
     @property
     def nodes(self) -> Mapping[str, NodeFacts]:
@@ -64,6 +86,10 @@ class Cluster:
         if before is None or (before.topology, before.reserved) != (facts.topology, facts.reserved):
             self._fold_ledger(facts, account)
         self._columns.put(before, facts)
+        self._state_bandwidth(facts)
+        if before is None:
+            for pod, placement in account.pods.values():
+                self._weigh(pod, placement)
         resources = {*facts.allocatable, *(before.allocatable if before else ()), *account.requests}
         self._refresh(facts.name, resources)
 
@@ -72,6 +98,7 @@ class Cluster:
         facts = self._facts.pop(name, None)
         if facts is None:
             return
+        self._columns.counterweights.remove_node(self._columns.row(name))
         self._columns.remove(facts)
         self._ledgers.pop(name, None)
         if not self._accounts[name].pods:
@@ -89,6 +116,7 @@ class Cluster:
         ledger = self._ledgers.get(placement.node)
         if ledger is not None:
             self._ledgers[placement.node] = _with_pod(ledger, pod, placement)
+        self._weigh(pod, placement)
         self._refresh(placement.node, {*pod.requests, *(before[0].requests if before else ())})
 
     def remove_pod(self, key: str) -> None:
@@ -98,15 +126,45 @@ class Cluster:
             return
         account = self._accounts[node]
         taken = account.take(key)
+        self._columns.counterweights.remove(key)
         if node in self._ledgers:
             self._ledgers[node] = self._ledgers[node].without(key)
         if not account.pods and node not in self._facts:
             del self._accounts[node]
         self._refresh(node, taken[0].requests if taken else ())
 
+    def estimate(self, estimates: Estimates) -> None:
+        """Count pods placed lately, and what nodes' memory can move, in another way from now on."""
+        self._estimates = estimates
+        self._columns.counterweights = Counterweights(estimates.counterweight)
+        for account in self._accounts.values():
+            for pod, placement in account.pods.values():
+                self._weigh(pod, placement)
+        for facts in self._facts.values():
+            self._state_bandwidth(facts)
+
+    def measure(self, measured: Measured) -> None:
+        """Take what was measured in the place of all that was before; nodes not named have nothing."""
+        self._columns.measure(measured.names, measured.columns)
+
+    def expire(self, now: float) -> int:
+        """Forget counterweights that weigh nothing any more; return how many there are left."""
+        self._columns.counterweights.expire(now)
+        return len(self._columns.counterweights)
+
     def snapshot(self) -> ClusterSnapshot:
         """Return the columns as they are; valid until the next change."""
         return self._columns.snapshot()
+
+    def _weigh(self, pod: PodFacts, placement: Placement) -> None:
+        """Count a pod placed lately by its profile, if its node is known."""
+        row, since = self._columns.row(placement.node), placement.since
+        profile = None if since is None or row == NO_ROW else self._estimates.recent(pod, since)
+        if profile is not None and since is not None:
+            self._columns.counterweights.put(pod.key, row, profile, since)
+
+    def _state_bandwidth(self, facts: NodeFacts) -> None:
+        self._columns.state_bandwidth(facts.name, self._estimates.bandwidth_of(facts) or 0)
 
     def _refresh(self, name: str, resources: Iterable[str]) -> None:
         facts = self._facts.get(name)

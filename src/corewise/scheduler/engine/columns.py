@@ -5,19 +5,21 @@ What is derived (see :mod:`snapshot`) is written here from exact sums, by the ar
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
 from corewise.amplification import Column, occupied
+from corewise.interference import Counterweights
 from corewise.pinning import FreeCores, Ledger
 from corewise.quantities import ONE, amplify, deamplified_ceil
 from corewise.scheduler.engine.account import NodeAccount, ZoneAccount
 from corewise.scheduler.engine.labels import ABSENT, LabelColumn
 from corewise.scheduler.engine.nodes import CPU, MEMORY, PODS, NodeFacts, Taint, bounded
 from corewise.scheduler.engine.snapshot import NUMA_POLICIES, ClusterSnapshot
-from corewise.scheduler.engine.table import Table
+from corewise.scheduler.engine.table import Measures, Table
 
+NO_ROW = -1
 _MILLI = 1000
 _NO_ZONE = ZoneAccount()
 _NOTHING_FREE = FreeCores(0, 0, 0, 1)
@@ -48,7 +50,9 @@ class NodeColumns:
         self._taint_numbers: dict[tuple[Taint, ...], int] = {(): 0}
         self._static_version = 0
         self._divisor_version = 0
+        self._series: tuple[str, ...] = ()
         self._snapshot: tuple[tuple[int, ...], ClusterSnapshot] | None = None
+        self._counterweights = Counterweights()
 
     def put(self, before: NodeFacts | None, facts: NodeFacts) -> None:
         """Write what a node is; ``before``: what it was. What its pods take is for ``refresh``."""
@@ -103,6 +107,38 @@ class NodeColumns:
             snapshot = self._view()
             self._snapshot = self._state(), snapshot
         return self._snapshot[1]
+
+    def row(self, name: str) -> int:
+        """Return the row of a node; NO_ROW if there is none."""
+        return self._index.get(name, NO_ROW)
+
+    @property
+    def counterweights(self) -> Counterweights:
+        return self._counterweights
+
+    @counterweights.setter
+    def counterweights(self, counterweights: Counterweights) -> None:
+        self._counterweights = counterweights
+        self._table.version += 1
+
+    def state_bandwidth(self, name: str, amount: int) -> None:
+        """Write what a node's memory can move, as it is stated; 0 if it is not."""
+        row = self._index[name]
+        if self._table.number("stated_bandwidth", row) != amount:
+            self._table.set_number("stated_bandwidth", row, amount)
+            self._table.version += 1
+
+    def measure(self, names: tuple[str, ...], columns: Mapping[str, tuple[Measures, Measures]]) -> None:
+        """Write values of nodes and when they were sampled, by column; what is not given is missing."""
+        self._series = tuple(columns)
+        rows = np.array([self._index.get(name, NO_ROW) for name in names], dtype=np.int64)
+        known = rows != NO_ROW
+        for series, (values, sampled) in columns.items():
+            for name, given in ((f"measured/{series}", values), (f"sampled/{series}", sampled)):
+                column = self._table.measures(name)
+                column[:] = np.nan
+                column[rows[known]] = given[known]
+        self._table.version += 1
 
     def _state(self) -> tuple[int, ...]:
         """Return what a view of the columns depends on, besides what is written in place."""
@@ -208,6 +244,10 @@ class NodeColumns:
             zone_core_size=block("zone_core_size"),
             zone_memory=block("zone_memory"),
             zone_memory_free=block("zone_memory_free"),
+            stated_bandwidth=numbers("stated_bandwidth"),
+            measured={name: table.measures(f"measured/{name}") for name in self._series},
+            measured_at={name: table.measures(f"sampled/{name}") for name in self._series},
+            counterweights=self._counterweights,
         )
 
     def _by_resource(self, what: str, resources: Iterable[str]) -> dict[str, Column]:

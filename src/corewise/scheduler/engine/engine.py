@@ -11,12 +11,14 @@ next snapshot shows it; ``reserve`` says first what exactly the pod gets there.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from corewise.amplification import Column, Flags
 from corewise.scheduler.engine.framework import (
+    Account,
+    Accounts,
     Cause,
     ChosenNode,
     Filter,
@@ -51,7 +53,8 @@ class Decision:
     """Where a pod may go and where it goes best, with every verdict and score that led there.
 
     ``row`` is that of the chosen node, NOWHERE if none is feasible; ``total`` means something on feasible
-    nodes only. ``verdicts`` has the plugins that refused any node, ``asked`` the nodes that were in question.
+    nodes only. ``verdicts`` has the plugins that refused any node, ``asked`` the nodes that were in question,
+    ``accounts`` what plugins have to tell beside.
     """
 
     pod: PodFacts
@@ -62,6 +65,7 @@ class Decision:
     scores: Mapping[str, Column]
     total: Column
     row: int
+    accounts: Mapping[str, Account] = field(default_factory=dict)
 
     @property
     def node(self) -> str | None:
@@ -91,7 +95,10 @@ class Decision:
     def detached(self) -> Decision:
         """Return the same decision, unmoved by later changes of the cluster, for the record."""
         verdicts = {name: each.detached() for name, each in self.verdicts.items()}
-        return replace(self, names=tuple(self.names), asked=self.asked.copy(), verdicts=verdicts)
+        accounts = {name: each.detached() for name, each in self.accounts.items()}
+        return replace(
+            self, names=tuple(self.names), asked=self.asked.copy(), verdicts=verdicts, accounts=accounts
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +108,7 @@ class Engine:
     filters: tuple[Filter, ...] = ()
     scores: tuple[Weighted, ...] = ()
     reserves: tuple[Reserve, ...] = ()
+    tells: tuple[Accounts, ...] = ()
 
     def decide(self, pod: PodFacts, snapshot: ClusterSnapshot, among: Flags | None = None) -> Decision:
         """Decide where a pod goes. ``among``: the nodes in question, all if None."""
@@ -110,7 +118,9 @@ class Engine:
         for each in verdicts.values():
             feasible &= each.passes
         scores, total, row = self._scored(pod, snapshot, feasible)
-        return Decision(pod, snapshot.names, asked, verdicts, feasible, scores, total, row)
+        told = ((each.name, each.account(pod, snapshot, feasible)) for each in self.tells)
+        accounts = {name: account for name, account in told if account is not None}
+        return Decision(pod, snapshot.names, asked, verdicts, feasible, scores, total, row, accounts)
 
     def _verdicts(self, pod: PodFacts, snapshot: ClusterSnapshot) -> Iterator[tuple[str, Verdicts]]:
         if pod.problem is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -64,6 +65,7 @@ class NodeExplanation:
     verdicts: tuple[PluginVerdict, ...]
     scores: Mapping[str, int]
     total: int | None
+    accounts: Mapping[str, Mapping[str, Any]]
 
 
 def explain_pod(decision: Decision) -> PodExplanation:
@@ -89,6 +91,7 @@ def explain_node(decision: Decision, row: int) -> NodeExplanation:
         verdicts=tuple(_verdict(decision, plugin, row) for plugin in decision.verdicts),
         scores={name: int(column[row]) for name, column in decision.scores.items()} if feasible else {},
         total=int(decision.total[row]) if feasible else None,
+        accounts={name: account.of(row) for name, account in decision.accounts.items()},
     )
 
 

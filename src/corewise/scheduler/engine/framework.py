@@ -11,10 +11,10 @@ with one node's numbers, which is put together only for those that ask.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,15 +25,16 @@ from corewise.policy.reasons import Reason
 from corewise.scheduler.engine.nodes import NodeFacts
 from corewise.scheduler.engine.pods import Placement, PodFacts
 from corewise.scheduler.engine.snapshot import ClusterSnapshot
+from corewise.scheduler.engine.table import Measures
 
 Codes: TypeAlias = NDArray[np.uint16]
 Inputs: TypeAlias = Mapping[str, int]
-"""The numbers that a verdict about one node was made from, by name."""
+"""The numbers that a verdict about one node was made from, by name, without those that are unknown."""
 
 BEST_SCORE = 100
 
 
-def _no_columns() -> Mapping[str, Column | int]:
+def _no_columns() -> Mapping[str, Column | Measures | int]:
     return MappingProxyType({})
 
 
@@ -57,7 +58,7 @@ class Verdicts:
 
     codes: Codes
     causes: tuple[Cause, ...]
-    inputs: Mapping[str, Column | int] = field(default_factory=_no_columns)
+    inputs: Mapping[str, Column | Measures | int] = field(default_factory=_no_columns)
 
     @property
     def passes(self) -> Flags:
@@ -71,22 +72,25 @@ class Verdicts:
 
     def numbers(self, row: int) -> dict[str, int]:
         """Return the inputs of one node."""
-        return {
-            name: int(value[row]) if isinstance(value, np.ndarray) else value
+        here = {
+            name: value[row] if isinstance(value, np.ndarray) else value
             for name, value in self.inputs.items()
         }
+        return {name: int(value) for name, value in here.items() if not np.isnan(value)}
 
     def detached(self) -> Verdicts:
         """Return the same verdicts, unmoved by later changes of the cluster."""
         inputs = {
-            name: value.copy() if isinstance(value, np.ndarray) else value
+            name: value.copy() if isinstance(value, np.ndarray) and value.flags.writeable else value
             for name, value in self.inputs.items()
         }
         return Verdicts(self.codes, self.causes, inputs)
 
 
 def verdicts(
-    size: int, refusals: list[tuple[Flags, Cause]], inputs: Mapping[str, Column | int] | None = None
+    size: int,
+    refusals: list[tuple[Flags, Cause]],
+    inputs: Mapping[str, Column | Measures | int] | None = None,
 ) -> Verdicts | None:
     """Put refusals together, the first that applies to a node counts; None if no node is refused."""
     applying = [(number, refused) for number, (refused, _) in enumerate(refusals, start=1) if refused.any()]
@@ -151,6 +155,26 @@ class Score(Plugin, Protocol):
 
         ``prepared``: what ``pre_score`` returned; None for a plugin that has none.
         """
+
+
+class Account(Protocol):
+    """What a plugin has to tell of a decision beyond verdicts and scores; made up when asked."""
+
+    def of(self, row: int) -> dict[str, Any]:
+        """Return it about one node, for programs."""
+
+    def lines(self, row: int) -> Iterator[tuple[str, str]]:
+        """Yield it about one node, for people: headings and texts."""
+
+    def detached(self) -> Account:
+        """Return the same, unmoved by later changes of the cluster."""
+
+
+class Accounts(Plugin, Protocol):
+    """Has something to tell of decisions."""
+
+    def account(self, pod: PodFacts, snapshot: ClusterSnapshot, feasible: Flags) -> Account | None:
+        """Return what there is to tell; it costs nothing until somebody asks."""
 
 
 class Reserve(Plugin, Protocol):

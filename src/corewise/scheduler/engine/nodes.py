@@ -64,6 +64,7 @@ class NodeFacts:
     ``ratio``: its CPU amplification ratio; None if the annotation cannot be read. ``static_cpu_manager``: its
     kubelet gives whole CPUs to Guaranteed pods. ``zones`` is empty where they are unknown or contradict the
     node. ``topology``: its CPUs online, None where nobody has stated them; ``reserved`` ones stay free.
+    ``memory_bandwidth``: what somebody states that its memory can move, in bytes/s.
     """
 
     name: str
@@ -78,3 +79,4 @@ class NodeFacts:
     zones: tuple[Zone, ...] = ()
     topology: Topology | None = None
     reserved: CPUSet = field(default_factory=CPUSet)
+    memory_bandwidth: int | None = None

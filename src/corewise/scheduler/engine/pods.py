@@ -75,6 +75,10 @@ def _no_amounts() -> Mapping[str, int]:
     return MappingProxyType({})
 
 
+def _no_labels() -> Mapping[str, str]:
+    return MappingProxyType({})
+
+
 def _no_zones() -> Mapping[int, Mapping[str, int]]:
     return MappingProxyType({})
 
@@ -84,7 +88,7 @@ class PodFacts:
     """A pod. ``requests`` has positive amounts only: milli for cpu, units for everything else.
 
     ``owned_by_class`` and ``owned_if_static`` are 1000 x the CPUs that it is to own. ``problem``: why it fits
-    no node at all.
+    no node at all. ``daemon``: it belongs to a DaemonSet, so it goes to the node that it was made for.
     """
 
     key: str
@@ -95,6 +99,8 @@ class PodFacts:
     numa_policy: NumaPolicy | None = None
     constraints: Constraints = UNCONSTRAINED
     problem: SpecProblem | None = None
+    labels: Mapping[str, str] = field(default_factory=_no_labels)
+    daemon: bool = False
 
     @property
     def cpu(self) -> int:
@@ -107,8 +113,12 @@ class PodFacts:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """A node, the CPUs the pod owns there, and its requests by NUMA node, as resource-status states them."""
+    """A node, the CPUs the pod owns there, and its requests by NUMA node, as resource-status states them.
+
+    ``since``: Unix time at which the pod was placed, where it is known.
+    """
 
     node: str
     cpus: CPUSet = field(default_factory=CPUSet)
     zones: Mapping[int, Mapping[str, int]] = field(default_factory=_no_zones)
+    since: float | None = None

@@ -23,8 +23,10 @@ from numpy.typing import NDArray
 
 from corewise.amplification import Column, Flags
 from corewise.policy.cpu_binding import NumaPolicy
+from corewise.scheduler.engine.estimates import OneNode, Weighing
 from corewise.scheduler.engine.labels import LabelColumn
 from corewise.scheduler.engine.nodes import Taint
+from corewise.scheduler.engine.table import Measures
 
 NUMA_POLICIES = (
     NumaPolicy.NONE,
@@ -85,6 +87,15 @@ class ClusterSnapshot:
     zone_memory: Column
     zone_memory_free: Column
 
+    stated_bandwidth: Column
+    """Bytes/s that memory can move, by annotation or configuration; 0 where nobody states it."""
+    measured: Mapping[str, Measures]
+    """What was measured, by column of :class:`corewise.interference.Pressure`; NaN is missing."""
+    measured_at: Mapping[str, Measures]
+    """Unix time of the last sample that each value is from."""
+    counterweights: Weighing
+    """What pods placed lately are going to use."""
+
     @property
     def size(self) -> int:
         """How many rows there are, empty ones among them."""
@@ -109,6 +120,9 @@ class ClusterSnapshot:
             allocatable={name: column[here] for name, column in self.allocatable.items()},
             free={name: column[here] for name, column in self.free.items()},
             divisors={name: column[here] for name, column in self.divisors.items()},
+            measured={name: column[here] for name, column in self.measured.items()},
+            measured_at={name: column[here] for name, column in self.measured_at.items()},
+            counterweights=OneNode(self.counterweights, row, self.counterweights.version),
             **columns,
         )
 

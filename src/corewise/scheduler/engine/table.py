@@ -7,19 +7,24 @@ new arrays, so ``version`` tells whoever holds views of them to take new ones.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from corewise.amplification import Column, Flags
+
+Measures = NDArray[np.float64]
+"""A column of measured values; NaN where there is none."""
 
 _FIRST_ROOM = 64
 
 
 class Table:
-    """Named columns of numbers (0 at first), flags (false at first) and blocks of number columns."""
+    """Named columns of numbers (0 at first), flags (false), measures (NaN) and blocks of number columns."""
 
     def __init__(self) -> None:
         self._room = _FIRST_ROOM
         self._numbers: dict[str, Column] = {}
         self._flags: dict[str, Flags] = {}
+        self._measures: dict[str, Measures] = {}
         self._blocks: dict[str, Column] = {}
         self._unused: list[int] = []
         self.used = 0
@@ -41,6 +46,8 @@ class Table:
             numbers[row] = 0
         for flags in self._flags.values():
             flags[row] = False
+        for measures in self._measures.values():
+            measures[row] = np.nan
         for block in self._blocks.values():
             block[:, row] = 0
         self._unused.append(row)
@@ -58,6 +65,13 @@ class Table:
             self._flags[name] = np.zeros(self._room, dtype=np.bool_)
             self.version += 1
         return self._flags[name][: self.used]
+
+    def measures(self, name: str) -> Measures:
+        """Return a column of measures, made if there is none of that name."""
+        if name not in self._measures:
+            self._measures[name] = np.full(self._room, np.nan)
+            self.version += 1
+        return self._measures[name][: self.used]
 
     def block(self, name: str, rows: int = 0) -> Column:
         """Return a block of at least ``rows`` columns of numbers."""
@@ -88,5 +102,8 @@ class Table:
         self._room *= 2
         self._numbers = {name: np.pad(column, (0, more)) for name, column in self._numbers.items()}
         self._flags = {name: np.pad(column, (0, more)) for name, column in self._flags.items()}
+        self._measures = {
+            name: np.pad(column, (0, more), constant_values=np.nan) for name, column in self._measures.items()
+        }
         self._blocks = {name: np.pad(block, ((0, 0), (0, more))) for name, block in self._blocks.items()}
         self.version += 1

@@ -1,0 +1,67 @@
+"""Build hook: compiles the helper in C that probes the latency of memory, where there is a C compiler.
+
+Without one, or where it fails, the package is built without the helper and says so; nothing else needs it.
+An editable install finds the library beside its source, a wheel has it inside and is then bound to the
+platform, but to no version of Python: the library is loaded by ctypes. ``CC`` names another compiler.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+PLACE = Path("corewise/kernel/memory_latency")
+FLAGS = ("-std=c11", "-O2", "-Wall", "-Wextra", "-fPIC", "-shared")
+
+
+class CompileChase(BuildHookInterface[Any]):
+    """Compiles ``chase.c`` to ``chase.so``."""
+
+    PLUGIN_NAME = "custom"
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Build for a wheel ("standard"), or beside the source ("editable")."""
+        self.scratch = tempfile.mkdtemp(prefix="corewise-build-")
+        beside = Path(self.root, "src", PLACE, "chase.so")
+        library = beside if version == "editable" else Path(self.scratch, "chase.so")
+        library.unlink(missing_ok=True)
+        why_not = compile_library(beside.with_suffix(".c"), library)
+        if why_not:
+            self.app.display_warning(f"memory latency will not be measured: {why_not}")
+        elif version != "editable":
+            build_data["force_include"][str(library)] = str(PLACE / "chase.so")
+            build_data["pure_python"] = False
+            build_data["tag"] = f"py3-none-{platform_tag()}"
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
+        """Remove what only the build needed."""
+        shutil.rmtree(self.scratch, ignore_errors=True)
+
+
+def platform_tag() -> str:
+    """Return the platform as wheels name it: linux_x86_64."""
+    return sysconfig.get_platform().replace("-", "_").replace(".", "_")
+
+
+def compile_library(source: Path, library: Path) -> str:
+    """Compile; return why it could not be done, or nothing."""
+    if not sys.platform.startswith("linux"):
+        return f"{sys.platform} is not Linux"
+    compiler = shlex.split(os.environ.get("CC") or "cc")
+    if shutil.which(compiler[0]) is None:
+        return f"there is no C compiler ({compiler[0]})"
+    command = [*compiler, *FLAGS, "-o", str(library), str(source)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - the builder's compiler
+    if done.returncode:
+        library.unlink(missing_ok=True)
+        return done.stderr.strip() or f"{compiler[0]} ended with {done.returncode}"
+    return ""

@@ -1,0 +1,93 @@
+"""Joins collector, probe and metrics for one agent, and says in the log what is not measured and why."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+
+from corewise.agent.interference.collector import OTHER_KERNEL, Collector, is_own_kernel
+from corewise.agent.interference.exposing import publish
+from corewise.agent.interference.latency import LatencyProbe, ProbeThread
+from corewise.agent.interference.readings import NodeReadings
+from corewise.kernel.absence import Absent
+from corewise.kernel.host_files import HostFiles
+from corewise.kernel.memory_latency.library import load_chase
+from corewise.kernel.perf.system import KernelPerf
+from corewise.kube.clock import Clock
+from corewise.policy.interference.model import Series
+from corewise.policy.reasons import Reason
+from corewise.prometheus.exposition import Exposition
+from corewise.service.logs import fields
+from corewise.service.supervision import Pulses
+
+log = logging.getLogger(__name__)
+
+_PASSING = frozenset(
+    {Reason.RESCTRL_NO_VALUE, Reason.UNCORE_NO_VALUE, Reason.PERF_NO_VALUE, Reason.LATENCY_NOT_YET}
+)
+"""Reasons that come and go by themselves; the metric tells of them, the log only if it is to say more."""
+
+_OFF = Absent(Reason.LATENCY_PROBE_OFF, "--no-latency-probe")
+
+
+class InterferenceWatch:
+    """What one agent measures of its node. ``latency_interval`` is None if memory is not to be probed."""
+
+    def __init__(
+        self, node: str, root: Path, *, latency_interval: float | None, metrics: Exposition, clock: Clock
+    ) -> None:
+        self._node = node
+        self._metrics = metrics
+        self._said: Mapping[Series, Absent] = {}
+        self._collector = Collector(root, KernelPerf() if is_own_kernel(root) else None)
+        self._thread: ProbeThread | None = None
+        self._probe = self._make_probe(root, latency_interval, clock)
+
+    async def run(self, pulses: Pulses) -> None:
+        """Begin to count, and probe until cancelled, if there is anything to probe with."""
+        self.look()
+        if not isinstance(self._probe, Absent):
+            await self._probe.run(pulses)
+
+    def look(self) -> NodeReadings:
+        """Return what is known now."""
+        latency = self._probe if isinstance(self._probe, Absent) else self._probe.latest()
+        readings = self._collector.look(latency)
+        self._tell(readings.absent)
+        return readings
+
+    def publish(self) -> None:
+        """Set all metrics as they are now."""
+        publish(self.look(), self._node, self._metrics)
+
+    def close(self) -> None:
+        """Stop counting and probing."""
+        self._collector.close()
+        if self._thread is not None:
+            self._thread.close()
+
+    def _make_probe(self, root: Path, interval: float | None, clock: Clock) -> LatencyProbe | Absent:
+        if interval is None:
+            return _OFF
+        chase = load_chase() if is_own_kernel(root) else OTHER_KERNEL
+        if isinstance(chase, Absent):
+            return chase
+        self._thread = ProbeThread(chase, HostFiles(root))
+        return LatencyProbe(self._thread.measure, interval=interval, clock=clock)
+
+    def _tell(self, absent: Mapping[Series, Absent]) -> None:
+        """Log what has come to be missing, or to be there: once, with the reason."""
+        for metric, each in absent.items():
+            before = self._said.get(metric)
+            if before is None or before.reason is not each.reason:
+                facts = fields(node=self._node, metric=metric.value, reason=each.reason)
+                log.log(_level(each), "%s is not measured: %s", metric, each.why, extra=facts)
+        for metric in self._said.keys() - absent.keys():
+            facts = fields(node=self._node, metric=metric.value)
+            log.log(_level(self._said[metric]), "%s is measured", metric, extra=facts)
+        self._said = dict(absent)
+
+
+def _level(absent: Absent) -> int:
+    return logging.DEBUG if absent.reason in _PASSING else logging.INFO

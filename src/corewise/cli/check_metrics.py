@@ -1,0 +1,192 @@
+"""``corewise check``: whether what corewise reads elsewhere is what it takes it for."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from corewise.cli.cluster import connection_options, find_cluster, run
+from corewise.cli.errors import ExitCode, Failure
+from corewise.cli.interference_file import read_interference
+from corewise.cli.output import Column, Form, Listing, Severity, colour_wanted, option, render, say
+from corewise.kube.client import Client
+from corewise.policy.interference import InterferenceConfiguration, MetricsSettings, Preset, Series
+from corewise.prometheus.client import PrometheusClient
+from corewise.prometheus.errors import AddressError, QueryError
+from corewise.scheduler.engine.interference_account import amount
+from corewise.scheduler.in_force import identities
+from corewise.scheduler.objects import SCHEDULABLE_NODES
+from corewise.scheduler.observing.diagnosis import Diagnosis, diagnose
+from corewise.scheduler.observing.node_names import NodeIdentity, NodeNames
+from corewise.scheduler.observing.observer import Observation, observe
+from corewise.scheduler.observing.readings import State
+from corewise.scheduler.observing.sources import sources
+
+_FILE = click.Path(path_type=Path, dir_okay=False)
+_PRESETS = [each.value for each in Preset]
+
+
+@click.group()
+def command() -> None:
+    """Look whether what corewise reads elsewhere is what it takes it for."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Checked:
+    nodes: int
+    found: list[Diagnosis]
+
+
+@command.command("metrics")
+@click.option("--prometheus", metavar="URL", required=True, help="The Prometheus server to ask.")
+@click.option("--config", "config_file", type=_FILE, help="The scheduler's file, with its interference.")
+@click.option("--preset", type=click.Choice(_PRESETS), help="The series of an exporter, without a file.")
+@click.option(
+    "--nodes", "nodes_file", type=_FILE, help="A file with the nodes' names, one a line, for no cluster."
+)
+@connection_options
+@option()
+def metrics_command(
+    prometheus: str,
+    config_file: Path | None,
+    preset: str | None,
+    nodes_file: Path | None,
+    kubeconfig: str | None,
+    context: str | None,
+    form: Form,
+) -> None:
+    """Ask Prometheus what interference-aware scheduling asks, and say what is wrong with the answers.
+
+    For every series: how many came, how many nodes of the cluster they name, between which values they lie,
+    how old they are, and what to fix.
+
+    Exit codes: 0 nothing to fix, 1 something is, 2 wrong call, 3 Prometheus or the cluster does not answer,
+    5 a bad file.
+    """
+    configuration = _configuration(config_file, preset)
+    checked = run(_check(prometheus, configuration, nodes_file, kubeconfig, context))
+    click.echo(render(_listing(checked), form, colour=colour_wanted()), nl=False)
+    for each in checked.found:
+        for line in each.to_fix:
+            say(f"{each.source.series}: {line}")
+    if any(each.to_fix for each in checked.found):
+        raise click.exceptions.Exit(ExitCode.VERDICT)
+
+
+def _configuration(file: Path | None, preset: str | None) -> InterferenceConfiguration:
+    if file is not None and preset is not None:
+        raise click.UsageError("--config says which series are read: leave --preset out")
+    if file is not None:
+        return read_interference(file)
+    return InterferenceConfiguration(metrics=MetricsSettings(Preset(preset) if preset else Preset.COREWISE))
+
+
+async def _check(
+    url: str,
+    configuration: InterferenceConfiguration,
+    nodes_file: Path | None,
+    kubeconfig: str | None,
+    context: str | None,
+) -> _Checked:
+    try:
+        client = PrometheusClient(url)
+    except AddressError as error:
+        raise Failure(error.message, hint=error.hint, exit_code=ExitCode.USAGE) from error
+    async with client:
+        nodes = NodeNames(await _nodes(nodes_file, kubeconfig, context))
+        observation = await observe(client, sources(configuration), nodes, time.time)
+        _need_an_answer(observation)
+        found = await diagnose(client, observation, nodes, time.time())
+    return _Checked(len(nodes), found)
+
+
+def _need_an_answer(observation: Observation) -> None:
+    """Fail where Prometheus answers nothing, which is no verdict about a series."""
+    failures = list(observation.failures.values())
+    if len(failures) == len(observation.sources) and not any(
+        isinstance(each, QueryError) for each in failures
+    ):
+        raise Failure(failures[0].message, hint=failures[0].hint, exit_code=ExitCode.CONNECTION)
+
+
+async def _nodes(file: Path | None, kubeconfig: str | None, context: str | None) -> list[NodeIdentity]:
+    if file is None:
+        async with Client(find_cluster(kubeconfig, context)) as client:
+            return list(identities(await client.list(SCHEDULABLE_NODES)))
+    try:
+        lines = (await asyncio.to_thread(file.read_text, encoding="utf-8-sig")).splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise Failure(f"{file} cannot be read: {error}") from error
+    names = dict.fromkeys(line.strip().removeprefix("node/") for line in lines if line.strip())
+    if not names:
+        hint = "write one name a line: kubectl get nodes -o name"
+        raise Failure(f"{file} names no nodes", hint=hint)
+    return [NodeIdentity(name) for name in names]
+
+
+def _listing(checked: _Checked) -> Listing[Diagnosis]:
+    return Listing(
+        columns=(
+            Column("METRIC", lambda each: each.source.series.value),
+            Column("SERIES", lambda each: str(each.returned), right=True),
+            Column("NODES", lambda each: f"{each.matched} of {checked.nodes}", right=True),
+            Column("USABLE", lambda each: str(each.states[State.FRESH]), right=True, severity=_severity),
+            Column("LEAST", lambda each: _value(each, 0), right=True),
+            Column("MEDIAN", lambda each: _value(each, 1), right=True),
+            Column("MOST", lambda each: _value(each, 2), right=True),
+            Column("OLDEST", lambda each: "-" if each.oldest is None else f"{each.oldest:.0f} s", right=True),
+            Column("FROM", lambda each: each.source.origin, wide=True),
+            Column("QUERY", lambda each: each.source.query, wide=True),
+        ),
+        rows=checked.found,
+        records=[_record(each, checked.nodes) for each in checked.found],
+        name=lambda each: each.source.series.value,
+    )
+
+
+def _severity(each: Diagnosis) -> Severity | None:
+    if not each.states[State.FRESH]:
+        return Severity.ERROR
+    return Severity.WARNING if each.to_fix else None
+
+
+def _value(each: Diagnosis, place: int) -> str:
+    return "-" if each.spread is None else shown(each.source.series, each.spread[place])
+
+
+def shown(series: Series, value: float) -> str:
+    """Return a value of a series with its unit."""
+    match series:
+        case Series.MEMORY_BANDWIDTH | Series.MEMORY_BANDWIDTH_CAPACITY:
+            return amount(value, "/s")
+        case Series.MEMORY_LATENCY | Series.MEMORY_LATENCY_IDLE:
+            return f"{value * 1e9:.4g} ns"
+        case Series.LLC_OCCUPANCY | Series.LLC_CAPACITY | Series.MEMORY_AVAILABLE:
+            return amount(value)
+        case Series.CPU:
+            return f"{value:.0%}"
+        case _:
+            return f"{value:.4g}"
+
+
+def _record(each: Diagnosis, nodes: int) -> dict[str, Any]:
+    least, median, most = each.spread or (None, None, None)
+    return {
+        "metric": each.source.series.value,
+        "series": each.returned,
+        "nodes": nodes,
+        "matched": each.matched,
+        "states": {state.value: number for state, number in each.states.items()},
+        "least": least,
+        "median": median,
+        "most": most,
+        "oldestSeconds": each.oldest,
+        "from": each.source.origin,
+        "query": each.source.query,
+        "toFix": list(each.to_fix),
+    }

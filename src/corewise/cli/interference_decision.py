@@ -1,0 +1,182 @@
+"""The whole decision about one pod, by a file of measurements: what ``explain interference`` prints."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from corewise.cli.interference_nodes import MeasuredNode
+from corewise.cli.interference_pod import ExplainedPod
+from corewise.interference import (
+    COLUMNS,
+    Conflict,
+    Counterweights,
+    Filtered,
+    Flags,
+    Inequality,
+    Outlook,
+    Pressure,
+    Ranked,
+    Selected,
+    Weights,
+    filter_nodes,
+    outlook,
+    rank_nodes,
+    select_profile,
+)
+from corewise.policy.interference import InterferenceConfiguration, Metric
+from corewise.policy.reasons import Reason
+
+_CAPACITY = "memorybandwidth_capacity"
+_OPTIONAL = frozenset({"llc_capacity", "memorylatency_idle", "memorylatency_slope"})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Decision:
+    """Everything there is to tell of every node."""
+
+    pod: ExplainedPod
+    config: InterferenceConfiguration
+    nodes: Sequence[MeasuredNode]
+    selected: Selected
+    outlook: Outlook
+    filtered: Filtered
+    passes: Flags
+    ranked: Ranked
+
+    @property
+    def best(self) -> list[str]:
+        """The names of the nodes with the best score."""
+        if not self.passes.any():
+            return []
+        raw = np.where(self.passes, self.ranked.scores.raw, -np.inf)
+        return [self.nodes[row].name for row in np.flatnonzero(raw == raw.max()).tolist()]
+
+    def reasons(self, row: int) -> list[Reason]:
+        """Return why the filter refuses a node; nothing if it passes."""
+        if self.passes[row]:
+            return []
+        asked = (
+            (self.filtered.bandwidth, Reason.MEMORY_BANDWIDTH_INSUFFICIENT),
+            (self.filtered.memory, Reason.MEMORY_AVAILABLE_INSUFFICIENT),
+        )
+        refusing = [(each, reason) for each, reason in asked if not each.passes[row]]
+        found = [Reason.PRESSURE_UNKNOWN if each.missing[row] else reason for each, reason in refusing]
+        return list(dict.fromkeys(found))
+
+
+def decide(
+    pod: ExplainedPod, nodes: Sequence[MeasuredNode], config: InterferenceConfiguration
+) -> Decision | Conflict:
+    """Return the decision; a Conflict if two profiles match the pod."""
+    selected = select_profile(pod.labels, pod.requests, config)
+    if isinstance(selected, Conflict):
+        return selected
+    seen = outlook(pressure_of(nodes, config), _weights(nodes, config), config)
+    requirement = config.requirement(selected.profile)
+    filtered = filter_nodes(seen, requirement, missing_passes=config.missing_passes)
+    passes = np.ones(len(nodes), dtype=np.bool_) if pod.exempt else filtered.passes
+    ranked = rank_nodes(seen, selected.affinity, config, passes)
+    return Decision(pod, config, nodes, selected, seen, filtered, passes, ranked)
+
+
+def pressure_of(nodes: Sequence[MeasuredNode], config: InterferenceConfiguration) -> Pressure:
+    """Return the cleaned columns; a capacity that a node does not state is that of its rule."""
+    values = {name: [each.values.get(name, math.nan) for each in nodes] for name in COLUMNS}
+    pressure = Pressure.of(len(nodes), values).cleaned()
+    rules = [config.capacity_by_rule(each.labels) for each in nodes]
+    by_rule = np.array([math.nan if rule is None else float(rule) for rule in rules], dtype=np.float64)
+    stated = pressure.memorybandwidth_capacity
+    return replace(pressure, memorybandwidth_capacity=np.where(np.isnan(stated), by_rule, stated))
+
+
+def _weights(nodes: Sequence[MeasuredNode], config: InterferenceConfiguration) -> Weights:
+    placed = Counterweights(config.counterweight)
+    for row, node in enumerate(nodes):
+        for number, each in enumerate(node.placed):
+            placed.put(f"{node.name}/{number}", row, config.profiles[each.profile].profile, -each.age)
+    return placed.at(0.0, len(nodes))
+
+
+def record_of(decision: Decision) -> dict[str, Any]:
+    """Return the whole decision as a document; amounts are in base units, null is missing."""
+    config, selected = decision.config, decision.selected
+    points = "linear" if config.points is None else [plain(each) for each in config.points]
+    return {
+        "pod": decision.pod.name,
+        "profile": {
+            "name": selected.name,
+            "memoryBandwidth": selected.profile.memory_bandwidth,
+            "memory": selected.profile.memory,
+            "cpu": plain(selected.profile.cpu / 1000),
+            "llc": selected.profile.llc,
+        },
+        "affinity": {metric.value: selected.affinity[metric] for metric in Metric},
+        "overprovisioning": plain(float(config.overprovisioning)),
+        "points": points,
+        "exempt": decision.pod.exempt,
+        "relative": sorted(decision.outlook.relative),
+        "normalizer": plain(decision.ranked.scores.best),
+        "best": decision.best,
+        "nodes": {node.name: _node(decision, row) for row, node in enumerate(decision.nodes)},
+    }
+
+
+def _node(decision: Decision, row: int) -> dict[str, Any]:
+    passes = bool(decision.passes[row])
+    ranked, weights, pressure = decision.ranked, decision.outlook.weights, decision.outlook.pressure
+    positions = {metric.value: int(ranked.positions[metric][row]) or None for metric in Metric}
+    points = {metric.value: plain(ranked.points[metric][row]) for metric in Metric}
+    return {
+        "passes": passes,
+        "reasons": [reason.value for reason in decision.reasons(row)],
+        "filter": {
+            "memorybandwidth": {
+                **_sides(decision.filtered.bandwidth, row),
+                "capacity": plain(pressure.memorybandwidth_capacity[row]),
+                "used": plain(pressure.memorybandwidth_used[row]),
+                "counterweights": plain(weights.memory_bandwidth[row]),
+            },
+            "memory": {
+                **_sides(decision.filtered.memory, row),
+                "available": plain(pressure.memory_available[row]),
+                "counterweights": plain(weights.memory[row]),
+            },
+        },
+        "values": {metric.value: plain(decision.outlook.values[metric][row]) for metric in Metric},
+        "positions": positions,
+        "points": points if passes else dict.fromkeys(points),
+        "raw": plain(ranked.scores.raw[row]) if passes else None,
+        "normalized": int(ranked.scores.normalized[row]) if passes else None,
+        "counterweights": {"cpu": plain(weights.cpu[row] / 1000), "llc": plain(weights.llc[row])},
+        "missing": missing_of(decision, row),
+    }
+
+
+def missing_of(decision: Decision, row: int) -> dict[str, str]:
+    """Return which values of a node the decision goes without, and why; not those that few nodes state."""
+    missing = decision.nodes[row].missing()
+    if not np.isnan(decision.outlook.pressure.memorybandwidth_capacity[row]):
+        missing.pop(_CAPACITY, None)
+    return {name: why for name, why in missing.items() if name not in _OPTIONAL or why != "not given"}
+
+
+def _sides(inequality: Inequality, row: int) -> Mapping[str, Any]:
+    return {
+        "left": plain(inequality.left[row]),
+        "right": plain(inequality.right),
+        "missing": bool(inequality.missing[row]),
+        "passes": bool(inequality.passes[row]),
+    }
+
+
+def plain(value: float) -> float | int | None:
+    """Return a number as JSON has it: whole where it is whole, null where it is missing."""
+    number = float(value)
+    if math.isnan(number):
+        return None
+    return int(number) if number.is_integer() else number

@@ -1,0 +1,104 @@
+"""The pod of a file, as far as the decision about memory bandwidth and cache reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import yaml
+
+from corewise.cli.errors import Failure
+from corewise.interference import PodRequests
+from corewise.quantities import Quantity, QuantityError
+from corewise.scheduler.engine.nodes import CPU, MEMORY
+from corewise.scheduler.objects import PlacedPod
+from corewise.scheduler.reading_pods import key_of, pod_facts
+
+_SAFE: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_HINT = "write a Pod, as kubectl get pod NAME -o yaml prints it"
+
+
+class _Loader(_SAFE):  # type: ignore[misc]
+    """The C loader, where there is one; times stay text, as they are in JSON."""
+
+
+_Loader.add_constructor("tag:yaml.org,2002:timestamp", lambda loader, node: loader.construct_scalar(node))
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedPod:
+    """``exempt``: it belongs to a DaemonSet, so the filter does not ask."""
+
+    name: str
+    labels: Mapping[str, str]
+    requests: PodRequests
+    exempt: bool
+
+
+def parse_pod(text: str, file: str) -> ExplainedPod:
+    """Read one Pod in YAML or JSON.
+
+    Raises:
+        Failure: if it is none, or states an amount that cannot be read.
+    """
+    document = _document(text, file)
+    kind = document.get("kind") if isinstance(document, dict) else None
+    if kind != "Pod":
+        found = f"a {kind}" if isinstance(kind, str) else "no object of Kubernetes"
+        raise Failure(f"{file} is {found}, not a Pod", hint=_HINT)
+    _amounts_as_text(document, file)
+    try:
+        pod = msgspec.convert(document, PlacedPod)
+    except msgspec.ValidationError as error:
+        raise Failure(f"{file} is not a Pod that can be read: {error}", hint=_HINT) from None
+    requests = pod_facts(pod).requests
+    return ExplainedPod(
+        name=key_of(pod),
+        labels=pod.metadata.labels,
+        requests=PodRequests(requests.get(CPU, 0), requests.get(MEMORY, 0)),
+        exempt=any(each.kind == "DaemonSet" and each.controller for each in pod.metadata.owner_references),
+    )
+
+
+def _document(text: str, file: str) -> Any:
+    try:
+        if text.lstrip().startswith("{"):
+            return msgspec.json.decode(text)
+        return yaml.load(text, Loader=_Loader)  # noqa: S506 - a safe loader
+    except (yaml.YAMLError, msgspec.DecodeError, ValueError, RecursionError) as error:
+        raise Failure(f"{file} is not YAML: {' '.join(str(error).split())}", hint=_HINT) from None
+
+
+def _amounts_as_text(document: dict[str, Any], file: str) -> None:
+    """Write amounts that are numbers as text, as the API server takes them, and refuse what is no amount."""
+    spec = document.get("spec")
+    if not isinstance(spec, dict):
+        raise Failure(f"{file}: spec is missing, or no object", hint=_HINT)
+    for where, resources in _resources(spec):
+        for name in ("requests", "limits"):
+            amounts = resources.get(name)
+            if isinstance(amounts, dict):
+                here = f"{file}: spec.{where}.{name}"
+                resources[name] = {key: _amount(value, f"{here}.{key}") for key, value in amounts.items()}
+
+
+def _resources(spec: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield where a container states resources, and what it states."""
+    for kind in ("containers", "initContainers"):
+        containers = spec.get(kind)
+        for place, container in enumerate(containers if isinstance(containers, list) else ()):
+            resources = container.get("resources") if isinstance(container, dict) else None
+            if isinstance(resources, dict):
+                yield f"{kind}[{place}].resources", resources
+
+
+def _amount(value: Any, where: str) -> str:
+    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+        raise Failure(f"{where}: {value!r} is not an amount", hint=_HINT)
+    try:
+        Quantity.parse(str(value))
+    except QuantityError as error:
+        raise Failure(f"{where}: {error}", hint=_HINT) from None
+    return str(value)

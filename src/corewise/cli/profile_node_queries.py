@@ -1,0 +1,54 @@
+"""The pressure on nodes over a time, from Prometheus: by the queries with which the scheduler asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from corewise.cli.profile_file import Points, series_of
+from corewise.interference.analysis_history import Series
+from corewise.policy.interference import InterferenceConfiguration, Metric
+from corewise.prometheus.client import PrometheusClient
+from corewise.prometheus.ranges import RangeSeries, query_range
+from corewise.scheduler.observing.node_names import NodeNames
+from corewise.scheduler.observing.sources import Source, sources
+
+_METRICS = frozenset(str(metric) for metric in Metric)
+
+
+async def node_series(
+    client: PrometheusClient,
+    settings: InterferenceConfiguration,
+    nodes: NodeNames,
+    *,
+    start: float,
+    end: float,
+    step: float,
+) -> dict[str, Mapping[str, Series]]:
+    """Return the series of each node by metric; those that nobody can tell apart are left out.
+
+    Raises:
+        PrometheusError: if there is no answer.
+    """
+    found: dict[str, dict[str, Points]] = {name: {} for name in nodes.names}
+    for source in _asked(settings):
+        answer = await query_range(client, source.query, start=start, end=end, step=step)
+        for name, points in _by_node(source, nodes, answer).items():
+            found[name][str(source.series)] = points
+    return {name: series_of(points) for name, points in found.items()}
+
+
+def _asked(settings: InterferenceConfiguration) -> list[Source]:
+    return [source for source in sources(settings) if str(source.series) in _METRICS]
+
+
+def _by_node(source: Source, nodes: NodeNames, answer: tuple[RangeSeries, ...]) -> dict[str, Points]:
+    by_place: dict[int, list[RangeSeries]] = {}
+    for series in answer:
+        place = nodes.place(series.labels.get(source.node_label, ""))
+        if place is not None:
+            by_place.setdefault(place, []).append(series)
+    return {
+        nodes.names[place]: [(at, value * source.factor) for at, value in only[0].points]
+        for place, only in by_place.items()
+        if len(only) == 1
+    }

@@ -1,0 +1,78 @@
+"""Memory modules in the firmware's table: SMBIOS structures of type 17. Pure.
+
+::
+
+    offset  0  type   1  length   2  handle (2)   then the formatted part; after ``length``: strings, 0, 0
+    type 17:  0x0a data width (bits)   0x0c size (0: empty)   0x15 speed   0x20 configured speed (MT/s)
+              0x54 extended speed      0x58 extended configured speed (where the 16 bits say 0xffff)
+
+Source: DMTF DSP0134 (SMBIOS 3.7), 7.18 "Memory Device".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_HEADER = 4
+_MEMORY_DEVICE, _END = 17, 127
+_DATA_WIDTH, _SIZE, _SPEED, _CONFIGURED = 0x0A, 0x0C, 0x15, 0x20
+_EXTENDED_SPEED, _EXTENDED_CONFIGURED = 0x54, 0x58
+_UNKNOWN = {0, 0xFFFF}
+_EXTENDED = 0xFFFF
+_BYTE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryModule:
+    """A module that is plugged in; None is what the firmware does not know."""
+
+    transfers_per_second: int | None
+    width_bytes: int | None
+
+
+def memory_modules(table: bytes) -> tuple[MemoryModule, ...]:
+    """Return the modules of a table; none of one that is no table."""
+    return tuple(
+        MemoryModule(_transfers(structure), _width(structure))
+        for structure in _structures(table)
+        if structure[0] == _MEMORY_DEVICE and _word(structure, _SIZE) not in {None, 0}
+    )
+
+
+def _structures(table: bytes) -> Iterator[bytes]:
+    """Yield the formatted part of each structure, up to the first that is not whole."""
+    at = 0
+    while at + _HEADER <= len(table) and table[at] != _END:
+        length = table[at + 1]
+        strings_end = table.find(b"\0\0", at + length)
+        if length < _HEADER or strings_end < 0:
+            return
+        yield table[at : at + length]
+        at = strings_end + 2
+
+
+def _transfers(structure: bytes) -> int | None:
+    """Return the speed that the module runs at, else the one that it could: transfers a second."""
+    for place, extended in ((_CONFIGURED, _EXTENDED_CONFIGURED), (_SPEED, _EXTENDED_SPEED)):
+        mega = _word(structure, place)
+        if mega == _EXTENDED:
+            mega = _number(structure, extended, 4)
+        if mega is not None and mega not in _UNKNOWN:
+            return mega * 1_000_000
+    return None
+
+
+def _width(structure: bytes) -> int | None:
+    bits = _word(structure, _DATA_WIDTH)
+    return None if bits is None or bits in _UNKNOWN else bits // _BYTE or None
+
+
+def _word(structure: bytes, place: int) -> int | None:
+    return _number(structure, place, 2)
+
+
+def _number(structure: bytes, place: int, size: int) -> int | None:
+    """Return a number of the formatted part; None where an older firmware ends before it."""
+    content = structure[place : place + size]
+    return int.from_bytes(content, "little") if len(content) == size else None

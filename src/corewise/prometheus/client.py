@@ -1,0 +1,248 @@
+"""Instant queries to a Prometheus server, over its HTTP API.
+
+- A query is sent as a form (POST), so its length is not limited by that of a URL.
+- An answer is at most ``LARGEST_ANSWER`` bytes and takes at most ``timeout`` seconds, connecting included.
+- Answers are read beside the event loop: those of thousands of series must not keep it.
+- Redirects are not followed, and no proxy of the environment is used.
+- Samples that are histograms are left out: they are no number.
+
+Times are the server's: ``Answer.at`` is when it evaluated the query, by its own clock.
+Source: https://prometheus.io/docs/prometheus/latest/querying/api/#instant-queries
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+from urllib.parse import urlsplit, urlunsplit
+
+import aiohttp
+import msgspec
+
+import corewise
+from corewise.prometheus.errors import (
+    AddressError,
+    AnswerError,
+    DeniedError,
+    OverloadedError,
+    PrometheusError,
+    QueryError,
+    UnreachableError,
+)
+
+LARGEST_ANSWER = 64 * 1024 * 1024
+"""Bytes: 5,000 nodes with a few labels are about 1 MB."""
+TIMEOUT = 15.0
+_LONGEST_TEXT = 300
+_PATH = "api/v1/query"
+_DENIED_CODES = frozenset({401, 403})
+_TOO_MANY_REQUESTS, _SERVER_ERROR = 429, 500
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One series of an answer: its labels, and its value, which may be NaN or infinite."""
+
+    labels: Mapping[str, str]
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a query returned. ``at``: Unix seconds of the server; ``warnings``: what the server adds."""
+
+    at: float
+    samples: tuple[Sample, ...]
+    warnings: tuple[str, ...] = ()
+
+
+class _Element(msgspec.Struct, frozen=True):
+    metric: dict[str, str] = msgspec.field(default_factory=dict)
+    value: tuple[float, str] | None = None
+
+
+class _Vector(msgspec.Struct, frozen=True, tag_field="resultType", tag="vector"):
+    result: list[_Element]
+
+
+class _Scalar(msgspec.Struct, frozen=True, tag_field="resultType", tag="scalar"):
+    result: tuple[float, str]
+
+
+class RangeElement(msgspec.Struct, frozen=True):
+    """One series of a range query as it comes: times, and values as text."""
+
+    metric: dict[str, str] = msgspec.field(default_factory=dict)
+    values: list[tuple[float, str]] = msgspec.field(default_factory=list)
+
+
+class Matrix(msgspec.Struct, frozen=True, tag_field="resultType", tag="matrix"):
+    """The data of a range query."""
+
+    result: list[RangeElement]
+
+
+class _Text(msgspec.Struct, frozen=True, tag_field="resultType", tag="string"):
+    pass
+
+
+class Body(msgspec.Struct, frozen=True, rename="camel"):
+    """What every answer of the API is."""
+
+    status: str
+    data: _Vector | _Scalar | Matrix | _Text | None = None
+    error_type: str = ""
+    error: str = ""
+    warnings: tuple[str, ...] = ()
+
+
+_BODY = msgspec.json.Decoder(Body)
+
+
+class PrometheusClient:
+    """A connection to one server; an asynchronous context manager."""
+
+    def __init__(self, url: str, *, timeout: float = TIMEOUT) -> None:
+        """``url``: where the server is, with the path that it is served under.
+
+        Raises:
+            AddressError: if no query can be sent there.
+        """
+        self._url = checked_url(url)
+        self.label = without_secrets(self._url)
+        self._timeout = aiohttp.ClientTimeout(total=timeout)
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def query(self, promql: str) -> Answer:
+        """Evaluate an expression now; a scalar comes as one series without labels.
+
+        Raises:
+            PrometheusError: if there is no answer, or none that is a number for each series.
+        """
+        return await asyncio.to_thread(_answer, await self.ask(_PATH, {"query": promql}))
+
+    async def ask(self, path: str, form: Mapping[str, str]) -> Body:
+        """Send a form to a path of the API, and return its answer, which says that it succeeded.
+
+        Raises:
+            PrometheusError: if there is none.
+        """
+        status, body = await self._post(path, form)
+        answer = await asyncio.to_thread(_decoded, self.label, status, body)
+        if answer.status != "success":
+            raise _failed(self.label, status, answer)
+        return answer
+
+    async def _post(self, path: str, form: Mapping[str, str]) -> tuple[int, bytes]:
+        try:
+            async with self._opened().post(
+                self._url + path, data=dict(form), allow_redirects=False
+            ) as response:
+                return response.status, await _limited(response)
+        except TimeoutError as error:
+            raise UnreachableError(f"{self.label}: no answer within {self._timeout.total:g} s") from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise UnreachableError(f"{self.label}: {str(error) or type(error).__name__}") from error
+
+    def _opened(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            agent = {"User-Agent": f"corewise/{corewise.__version__}"}
+            self._session = aiohttp.ClientSession(timeout=self._timeout, headers=agent)
+        return self._session
+
+
+def checked_url(url: str) -> str:
+    """Return a server's URL, ending in a slash.
+
+    Raises:
+        AddressError: if it is none.
+    """
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0
+    except ValueError as error:
+        raise AddressError(f"the URL cannot be read: {error}") from error
+    if not usable or parts.query or parts.fragment:
+        raise AddressError(f"{without_secrets(url)!r} is no address of a Prometheus server")
+    return url if url.endswith("/") else url + "/"
+
+
+def without_secrets(url: str) -> str:
+    """Return a URL without the user and password in it, to be shown."""
+    parts = urlsplit(url)
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+
+
+async def _limited(response: aiohttp.ClientResponse) -> bytes:
+    """Read a body up to the limit."""
+    chunks, size = [], 0
+    async for chunk in response.content.iter_chunked(1 << 18):
+        size += len(chunk)
+        if size > LARGEST_ANSWER:
+            hint = "aggregate the query to one series a node"
+            raise AnswerError(f"the answer is longer than {LARGEST_ANSWER >> 20} MiB", hint=hint)
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+def _decoded(url: str, status: int, body: bytes) -> Body:
+    try:
+        return _BODY.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise _refused(url, status, body) from error
+
+
+def _refused(url: str, status: int, body: bytes) -> PrometheusError:
+    """Return the error for an answer that is not the API's."""
+    text = " ".join(body[:_LONGEST_TEXT].decode("utf-8", "replace").split())
+    message = f"{url}: HTTP {status}" + (f": {text}" if text else "")
+    if status in _DENIED_CODES:
+        return DeniedError(message)
+    if status == _TOO_MANY_REQUESTS or status >= _SERVER_ERROR:
+        return OverloadedError(message)
+    return AnswerError(f"{message}: that is no answer of Prometheus")
+
+
+def _failed(url: str, status: int, answer: Body) -> PrometheusError:
+    """Return the error that the API states. A query that timed out or was cancelled may succeed later."""
+    message = f"{answer.error_type or 'error'}: {answer.error[:_LONGEST_TEXT]}"
+    if answer.error_type in {"timeout", "canceled", "unavailable", "internal"}:
+        return OverloadedError(f"{url}: {message}")
+    if status in _DENIED_CODES:
+        return DeniedError(f"{url}: {message}")
+    return QueryError(message)
+
+
+def _answer(body: Body) -> Answer:
+    match body.data:
+        case _Vector():
+            found = [(each.metric, *each.value) for each in body.data.result if each.value is not None]
+        case _Scalar():
+            found = [({}, *body.data.result)]
+        case Matrix():
+            hint = "a range [5m] needs a function around it: rate(), avg_over_time()"
+            raise QueryError("the query returns ranges of samples, not one number a series", hint=hint)
+        case _:
+            raise QueryError("the query returns no series")
+    try:
+        samples = tuple(Sample(labels, float(text)) for labels, _, text in found)
+    except ValueError as error:
+        raise AnswerError(f"a value is no number: {error}") from error
+    return Answer(max((at for _, at, _ in found), default=0.0), samples, body.warnings)

@@ -1,0 +1,8 @@
+"""What Prometheus knows of the nodes, asked in the background: decisions read what was answered last.
+
+- :mod:`presets`: the queries for exporters whose series are known;
+- :mod:`sources`: which queries a configuration asks for;
+- :mod:`node_names`: which node a series belongs to;
+- :mod:`readings`: from an answer to one value for each node, and why others have none;
+- :mod:`observer`: the loop; :mod:`curves`: what it learns of each node's latency.
+"""

@@ -1,0 +1,149 @@
+"""Memory traffic and cache misses since the agent began to count, and which source tells them.
+
+| resctrl | memory controllers | the total is from |
+|---|---|---|
+| monitors bandwidth | | resctrl |
+| monitors, no value just now | | nobody, and the next value has it all |
+| not mounted, or no event | counted | memory controllers |
+| not mounted, or no event | not permitted | nobody: PerfNotPermitted |
+| not mounted, or no event | none | nobody: what resctrl said |
+"""
+
+from __future__ import annotations
+
+import errno
+import shutil
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corewise.agent.interference.counting import CacheMisses, MemoryTraffic
+from corewise.agent.interference.readings import MissTotals
+from corewise.kernel.absence import Absent
+from corewise.kernel.host_files import HostFiles
+from corewise.kernel.perf.event import INSTRUCTIONS, LAST_LEVEL_READ_MISSES
+from corewise.kernel.perf.groups import Group, Wanted
+from corewise.policy.reasons import Reason
+from kernel import machine_trees
+from kernel.fake_perf import FakePerf
+from kernel.resctrl_trees import ResctrlTree, two_sockets
+from kernel.uncore_trees import SKYLAKE, controllers
+
+
+def reason(answer: object) -> Reason:
+    assert isinstance(answer, Absent)
+    return answer.reason
+
+
+def test_traffic_by_resctrl_is_what_moved_since_the_first_look(tmp_path: Path) -> None:
+    tree = two_sockets(tmp_path)
+    traffic = MemoryTraffic(HostFiles(tmp_path), None)
+    assert traffic.look() == 0
+    tree.count("", 0, mbm_total_bytes=1500).count("batch", 1, mbm_total_bytes=10)
+    assert traffic.look() == 506
+
+
+def test_a_value_that_is_missing_once_is_caught_up_with(tmp_path: Path) -> None:
+    tree = two_sockets(tmp_path)
+    traffic = MemoryTraffic(HostFiles(tmp_path), None)
+    traffic.look()
+    tree.count("", 0, mbm_total_bytes="Unavailable").count("", 1, mbm_total_bytes=300)
+    assert reason(traffic.look()) is Reason.RESCTRL_NO_VALUE
+    tree.count("", 0, mbm_total_bytes=2000)
+    assert traffic.look() == 1100
+
+
+def test_groups_that_come_go_and_are_made_again_are_no_traffic_by_themselves(tmp_path: Path) -> None:
+    tree = two_sockets(tmp_path)
+    traffic = MemoryTraffic(HostFiles(tmp_path), None)
+    traffic.look()
+    tree.group("new").count("new", 0, mbm_total_bytes=10**15)
+    assert traffic.look() == 0
+    tree.remove("new").remove("batch").group("batch").count("batch", 0, mbm_total_bytes=1)
+    assert traffic.look() == 0
+    tree.count("batch", 0, mbm_total_bytes=12)
+    assert traffic.look() == 11
+
+
+def test_where_resctrl_does_not_monitor_memory_controllers_are_counted(tmp_path: Path) -> None:
+    perf = FakePerf()
+    controllers(tmp_path, SKYLAKE, channels=1)
+    traffic = MemoryTraffic(HostFiles(tmp_path), perf)
+    traffic.look()
+    for cpu in (0, 4):
+        perf.run(cpu, 10, 5)
+    assert traffic.look() == 2 * 15 * 64
+    perf.run(0, 10, 5)
+    assert reason(traffic.look()) is Reason.UNCORE_NO_VALUE
+    perf.run(0, 0, 0)
+    perf.run(4, 1, 0)
+    assert traffic.look() == (2 * 15 + 15 + 1) * 64
+
+
+def test_only_one_source_counts_at_a_time_and_the_total_goes_on(tmp_path: Path) -> None:
+    perf = FakePerf()
+    controllers(tmp_path, SKYLAKE, channels=1)
+    traffic = MemoryTraffic(HostFiles(tmp_path), perf)
+    traffic.look()
+    perf.run(0, 10, 0)
+    perf.run(4, 0, 0)
+    assert traffic.look() == 640
+    tree = ResctrlTree(tmp_path).count("", 0, mbm_total_bytes=10**9)
+    assert traffic.look() == 640
+    assert not perf.open_counters
+    tree.count("", 0, mbm_total_bytes=10**9 + 7)
+    assert traffic.look() == 647
+    shutil.rmtree(tree.mount)
+    assert isinstance(traffic.look(), Absent)
+    for cpu in (0, 4):
+        perf.run(cpu, 1, 0)
+    assert traffic.look() == 647 + 128
+
+
+def test_why_there_is_no_traffic_is_what_can_be_mended(tmp_path: Path) -> None:
+    perf = FakePerf()
+    assert reason(MemoryTraffic(HostFiles(tmp_path), perf).look()) is Reason.RESCTRL_UNSUPPORTED
+    controllers(tmp_path, SKYLAKE)
+    perf.refuse[None] = errno.EACCES
+    absent = MemoryTraffic(HostFiles(tmp_path), perf).look()
+    assert reason(absent) is Reason.PERF_NOT_PERMITTED
+    assert "there is no sys/fs/resctrl" in str(absent)
+    assert reason(MemoryTraffic(HostFiles(tmp_path), None).look()) is Reason.RESCTRL_UNSUPPORTED
+
+
+def test_misses_and_instructions_add_up_and_a_look_without_a_value_loses_nothing(tmp_path: Path) -> None:
+    machine_trees.intel(tmp_path)
+    perf = FakePerf()
+    misses = CacheMisses(HostFiles(tmp_path), perf)
+    assert reason(misses.look()) is Reason.PERF_NO_VALUE
+    perf.run(3, 1000, 7)
+    assert misses.look() == MissTotals(1000, 7, "LL")
+    perf.run(3, 1000, 7, running=0)
+    assert reason(misses.look()) is Reason.PERF_NO_VALUE
+    perf.run(3, 0, 0, enabled=0, running=1000)
+    assert misses.look() == MissTotals(2000, 14, "LL")
+    misses.close()
+    assert not perf.open_counters
+
+
+@given(
+    instructions=st.integers(1, 2**48),
+    missed=st.integers(0, 2**48),
+    running=st.integers(1, 10**12),
+    more=st.integers(0, 10**12),
+)
+def test_mpki_of_a_group_that_took_turns_is_that_of_the_time_it_ran(
+    instructions: int, missed: int, running: int, more: int
+) -> None:
+    """Both values are scaled alike, so their ratio is off by what rounding takes, and by nothing else."""
+    perf = FakePerf()
+    group = Group(perf, Wanted(0, (INSTRUCTIONS, LAST_LEVEL_READ_MISSES)))
+    perf.run(0, instructions, missed, enabled=running + more, running=running)
+    grown = group.grown()
+    assert grown is not None
+    assert abs(grown[1] * instructions - grown[0] * missed) <= max(instructions, missed)
+
+
+def test_a_machine_whose_cpus_are_unknown_counts_nothing(tmp_path: Path) -> None:
+    assert reason(CacheMisses(HostFiles(tmp_path), FakePerf()).look()) is Reason.PERF_EVENT_MISSING

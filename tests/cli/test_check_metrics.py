@@ -1,0 +1,65 @@
+"""``corewise check metrics`` on the command line: what it takes, and what it says where nobody answers."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from corewise.cli.check_metrics import command
+from corewise.cli.errors import ExitCode, Failure
+
+
+def check(*arguments: str) -> Result:
+    return CliRunner().invoke(command, ["metrics", *arguments])
+
+
+@pytest.fixture
+def nodes(tmp_path: Path) -> str:
+    (tmp_path / "nodes").write_text("n1\n")
+    return str(tmp_path / "nodes")
+
+
+def failure(answer: Result) -> Failure:
+    assert isinstance(answer.exception, Failure), answer.output
+    return answer.exception
+
+
+def test_a_server_that_does_not_answer_is_no_verdict_about_series(nodes: str) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        said = failure(check("--prometheus", url, "--nodes", nodes))
+    assert said.exit_code == ExitCode.CONNECTION
+    assert url in str(said)
+    assert "is Prometheus up" in str(said)
+
+
+@pytest.mark.parametrize("url", ["localhost:9090", "ftp://x", "http://", "http://x:0", "http://x/?a=b"])
+def test_an_address_that_is_none_is_refused(nodes: str, url: str) -> None:
+    said = failure(check("--prometheus", url, "--nodes", nodes))
+    assert said.exit_code == ExitCode.USAGE
+    assert "http://HOST:9090" in said.hint
+
+
+def test_a_password_in_the_address_is_not_shown(nodes: str) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        url = f"http://user:secret@127.0.0.1:{taken.getsockname()[1]}"
+        assert "secret" not in str(failure(check("--prometheus", url, "--nodes", nodes)))
+    assert "secret" not in str(failure(check("--prometheus", "http://u:secret@x/?a", "--nodes", nodes)))
+
+
+def test_a_list_of_nodes_must_have_some(tmp_path: Path) -> None:
+    (tmp_path / "none").write_text("\n \n")
+    for name in ("none", "not-there"):
+        said = failure(check("--prometheus", "http://127.0.0.1:1", "--nodes", str(tmp_path / name)))
+        assert said.exit_code == ExitCode.BAD_INPUT
+
+
+def test_a_file_and_a_preset_are_not_named_together(nodes: str) -> None:
+    answer = check("--prometheus", "http://x", "--nodes", nodes, "--config", nodes, "--preset", "pcm")
+    assert answer.exit_code == ExitCode.USAGE
+    assert "leave --preset out" in answer.stderr

@@ -1,0 +1,235 @@
+"""The off-line analysis recovers planted affinities and profiles, and refuses what a history does not say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from corewise.interference.analysis import Confidence, Finding, Pace, analyse
+from corewise.interference.analysis_affinity import FEWEST, Scale, affinities
+from corewise.interference.analysis_history import (
+    History,
+    PodRecord,
+    Run,
+    Series,
+    Slicing,
+    runs_by_cpi,
+    runs_by_duration,
+)
+from corewise.policy.interference import Metric
+from corewise.policy.reasons import Reason
+from interference.simulated_history import BASE, DEFAULT, RANGES, USE, Planted, planted_history
+
+WITHIN = 10
+"""Points by which a recovered affinity may miss the planted one, with 200 runs that scatter by 3 %."""
+
+NOTHING = dict.fromkeys(RANGES, 0)
+SENSITIVE = {
+    Metric.MEMORY_BANDWIDTH: 60,
+    Metric.MEMORY_LATENCY: 60,
+    Metric.LLC_OCCUPANCY: 0,
+    Metric.LLC_MPKI: 0,
+    Metric.CPU: 50,
+}
+
+
+def found(planted: Planted) -> dict[str, Finding]:
+    return {each.type: each for each in analyse(planted_history(planted), DEFAULT)}
+
+
+def errors(finding: Finding, planted: Mapping[Metric, int]) -> Mapping[str, int]:
+    return {metric: abs(finding.affinity[metric].value - planted[metric]) for metric in planted}
+
+
+@settings(max_examples=12)
+@given(
+    seed=st.integers(0, 10_000),
+    values=st.lists(st.integers(0, 100), min_size=len(RANGES), max_size=len(RANGES)),
+    cpi=st.booleans(),
+)
+def test_planted_affinities_are_recovered_within_ten_points(seed: int, values: list[int], cpi: bool) -> None:
+    planted = dict(zip(RANGES, values, strict=True))
+    (finding,) = found(Planted({"sort": planted}, seed=seed, cpi=cpi)).values()
+    assert finding.pace is (Pace.CPI if cpi else Pace.DURATION)
+    assert finding.refusal is None
+    assert max(errors(finding, planted).values()) <= WITHIN
+
+
+def test_the_documents_affinities_are_recovered_beside_a_type_that_nothing_slows_down() -> None:
+    both = found(Planted({"incept-no-leak": SENSITIVE, "steady": NOTHING}))
+    assert max(errors(both["incept-no-leak"], SENSITIVE).values()) <= WITHIN
+    assert max(errors(both["steady"], NOTHING).values()) <= WITHIN
+    confidences = {both["incept-no-leak"].confidence(metric) for metric in RANGES}
+    assert confidences == {Confidence.HIGH}
+
+
+@given(st.integers(0, 10_000))
+@settings(max_examples=5)
+def test_what_pods_use_is_recovered_without_their_warm_up(seed: int) -> None:
+    (finding,) = found(Planted({"sort": NOTHING}, seed=seed, runs=20)).values()
+    assert finding.use.keys() == USE.keys()
+    for what, amount in USE.items():
+        assert finding.use[what].mean == pytest.approx(amount, rel=0.01)
+        assert finding.use[what].p95 == pytest.approx(amount * (1 + 1.645 * 0.05), rel=0.02)
+        assert finding.use[what].pods == 20
+
+
+def test_durations_alone_give_affinities_and_no_profile() -> None:
+    (finding,) = found(Planted({"sort": SENSITIVE}, used=False)).values()
+    assert not finding.use
+    assert max(errors(finding, SENSITIVE).values()) <= WITHIN
+
+
+def test_a_pressure_that_never_varied_is_told_and_keeps_the_default() -> None:
+    (finding,) = found(Planted({"sort": SENSITIVE}, flat=frozenset({Metric.LLC_MPKI}))).values()
+    assert finding.refusal is None
+    flat = finding.affinity[Metric.LLC_MPKI]
+    assert flat.value == DEFAULT[Metric.LLC_MPKI]
+    assert "never varied" in flat.why_default
+    assert finding.confidence(Metric.LLC_MPKI) is Confidence.NONE
+
+
+def test_a_type_is_refused_where_no_pressure_ever_varied() -> None:
+    (finding,) = found(Planted({"sort": SENSITIVE}, flat=frozenset(RANGES))).values()
+    assert finding.refusal is not None
+    assert finding.refusal.reason is Reason.PRESSURE_NEVER_VARIED
+    assert "memorybandwidth: never varied" in finding.refusal.message
+    assert not finding.affinity
+    assert finding.use["cpu"].mean == pytest.approx(USE["cpu"], rel=0.01), (
+        "what it uses is known all the same"
+    )
+
+
+def test_a_type_that_ran_on_one_quiet_node_is_refused_though_others_varied() -> None:
+    history = planted_history(Planted({"sort": SENSITIVE}))
+    quiet = {
+        name: Series(each.times, np.full_like(each.values, each.values.mean()))
+        for name, each in history.nodes["n0"].items()
+    }
+    alone = replace(
+        history,
+        nodes={**history.nodes, "quiet": quiet},
+        pods=[replace(pod, node="quiet") for pod in history.pods],
+    )
+    (finding,) = analyse(alone, DEFAULT)
+    assert finding.refusal is not None
+    assert finding.refusal.reason is Reason.PRESSURE_NEVER_VARIED
+    assert "saw 0% of the cluster's range" in finding.refusal.message
+
+
+@pytest.mark.parametrize("runs", [0, 1, FEWEST - 1])
+def test_few_runs_are_refused_with_their_number(runs: int) -> None:
+    history = planted_history(Planted({"sort": SENSITIVE}, runs=FEWEST))
+    unfinished = [replace(pod, end=None) for pod in history.pods[runs:]]
+    (finding,) = analyse(replace(history, pods=[*history.pods[:runs], *unfinished]), DEFAULT)
+    assert finding.refusal is not None
+    assert finding.refusal.reason is Reason.TOO_FEW_RUNS
+    assert finding.refusal.message.startswith(f"{runs} runs" if runs else "no pod of it finished")
+
+
+def test_few_runs_are_believed_less_than_many() -> None:
+    (few,) = found(Planted({"sort": NOTHING}, runs=15, noise=0.001)).values()
+    (many,) = found(Planted({"sort": NOTHING}, runs=200, noise=0.001)).values()
+    assert few.affinity[Metric.CPU].value == pytest.approx(50 * 10 / (15 + 10), abs=3)
+    assert many.affinity[Metric.CPU].value == pytest.approx(50 * 10 / (200 + 10), abs=2)
+
+
+def test_noise_is_not_taken_for_an_effect() -> None:
+    (finding,) = found(Planted({"sort": NOTHING}, noise=0.3, runs=400)).values()
+    assert max(each.value for each in finding.affinity.values()) <= WITHIN
+
+
+def test_odd_runs_are_left_out_and_counted() -> None:
+    history = planted_history(Planted({"sort": SENSITIVE}))
+    stuck = [replace(pod, end=pod.start + 50 * BASE) for pod in history.pods[:3]]
+    (finding,) = analyse(replace(history, pods=[*stuck, *history.pods[3:]]), DEFAULT)
+    assert finding.odd == 3
+    assert max(errors(finding, SENSITIVE).values()) <= WITHIN
+
+
+def test_metrics_that_move_as_one_share_their_effect() -> None:
+    history = planted_history(Planted({"sort": {**NOTHING, Metric.MEMORY_BANDWIDTH: 80}}))
+    low, high = RANGES[Metric.MEMORY_BANDWIDTH]
+    twin = {
+        name: {**node, Metric.MEMORY_LATENCY: _like(node[Metric.MEMORY_BANDWIDTH], 1e-7 / (high - low))}
+        for name, node in history.nodes.items()
+    }
+    (finding,) = analyse(replace(history, nodes=twin), DEFAULT)
+    one, other = finding.affinity[Metric.MEMORY_BANDWIDTH], finding.affinity[Metric.MEMORY_LATENCY]
+    assert one.value == other.value == pytest.approx(40, abs=WITHIN)
+    assert one.inseparable_from == (Metric.MEMORY_LATENCY,)
+
+
+def _like(series: Series, factor: float) -> Series:
+    return Series(series.times, series.values * factor)
+
+
+def test_the_speed_of_nodes_is_taken_out_of_durations() -> None:
+    history = planted_history(Planted({"sort": SENSITIVE}))
+    speed = {name: 2.0 if number % 2 else 1.0 for number, name in enumerate(history.nodes)}
+    faster = [
+        replace(pod, end=pod.start + ((pod.end or 0.0) - pod.start) / speed[pod.node]) for pod in history.pods
+    ]
+    (finding,) = analyse(replace(history, pods=faster, speed=speed), DEFAULT)
+    assert max(errors(finding, SENSITIVE).values()) <= WITHIN
+    (unknown,) = analyse(replace(history, pods=faster), DEFAULT)
+    assert unknown.affinity[Metric.CPU].spread > 2 * finding.affinity[Metric.CPU].spread
+
+
+def test_a_metric_that_few_nodes_have_is_not_asked() -> None:
+    history = planted_history(Planted({"sort": SENSITIVE}))
+    without = {
+        name: node if name == "n0" else {m: s for m, s in node.items() if m != Metric.LLC_MPKI}
+        for name, node in history.nodes.items()
+    }
+    (finding,) = analyse(replace(history, nodes=without), DEFAULT)
+    assert finding.affinity[Metric.LLC_MPKI].why_default == "unknown for most runs"
+    assert (
+        max(errors(finding, {m: v for m, v in SENSITIVE.items() if m != Metric.LLC_MPKI}).values()) <= WITHIN
+    )
+
+
+def test_a_pods_own_bandwidth_is_no_pressure_on_it() -> None:
+    times = np.arange(0.0, 3600.0, 60.0)
+    own = Series(times, np.full_like(times, 4e9))
+    nodes = {"n1": {"memorybandwidth": Series(times, np.full_like(times, 10e9))}}
+    pod = PodRecord("default/a", "a", "n1", 0.0, 3600.0, {"memoryBandwidth": own})
+    (run,) = runs_by_duration(History(0.0, 3600.0, nodes, [pod]), [pod])
+    assert run.pressure == {"memorybandwidth": pytest.approx(6e9)}
+
+
+def test_episodes_begin_after_the_warm_up_and_are_whole() -> None:
+    times = np.arange(0.0, 10_000.0, 60.0)
+    pod = PodRecord("default/a", "a", "n1", 0.0, None, {"cpi": Series(times, np.ones_like(times))})
+    runs = runs_by_cpi(History(0.0, 7800.0, {"n1": {}}, [pod]), [pod], Slicing(600.0, 3600.0))
+    assert [run.pace for run in runs] == [1.0, 1.0]
+
+
+@given(
+    st.lists(
+        st.tuples(st.floats(0.1, 1e6), st.lists(st.floats(0, 1e12), min_size=2, max_size=2)), max_size=60
+    )
+)
+def test_whatever_the_runs_affinities_are_whole_numbers_from_0_to_100(
+    samples: list[tuple[float, list[float]]],
+) -> None:
+    default = {"memorybandwidth": 50, "cpu": 0}
+    runs = [Run("p", "n", pace, dict(zip(default, pressure, strict=True))) for pace, pressure in samples]
+    scales = {metric: Scale.of(np.array([run.pressure[metric] for run in runs])) for metric in default}
+    for each in affinities(runs, scales, default).values():
+        assert 0 <= each.value <= 100
+        assert np.isfinite([each.effect, each.correlation, each.spread]).all()
+
+
+@given(st.lists(st.tuples(st.floats(), st.floats()), max_size=50), st.booleans())
+def test_values_that_cannot_be_are_missing(points: list[tuple[float, float]], zero_is_missing: bool) -> None:
+    series = Series.of(points, zero_is_missing=zero_is_missing)
+    assert np.isfinite(series.values).all()
+    assert (series.values >= 0).all()
+    assert not zero_is_missing or (series.values > 0).all()
+    assert (np.diff(series.times) >= 0).all()

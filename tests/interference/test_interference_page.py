@@ -1,0 +1,44 @@
+"""What docs/interference.md shows is what happens: its configuration is good, its example is printed so."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from textwrap import dedent
+
+from click.testing import CliRunner
+
+from corewise.cli.explain import command
+from corewise.policy.interference import parse_interference
+
+PAGE = (Path(__file__).parents[2] / "docs" / "interference.md").read_text()
+POD = "kind: Pod\nmetadata: {name: web, labels: {app: incept-no-leak}}\nspec: {containers: [{name: main}]}\n"
+
+
+def block(begin: str) -> str:
+    """Return the indented block of the page that begins with these words."""
+    found = re.search(rf"^( +){re.escape(begin)}.*\n(?:(?:\1.*)?\n)*", PAGE, re.MULTILINE)
+    assert found
+    return dedent(found[0]).strip() + "\n"
+
+
+def test_the_configuration_of_the_page_is_good_and_says_what_the_example_needs() -> None:
+    parsed = parse_interference(block("interference:"))
+    assert parsed.value is not None
+    assert not parsed.problems
+    assert list(parsed.value.profiles) == ["incept-no-leak"]
+
+
+def test_the_example_of_the_page_is_what_the_command_prints(tmp_path: Path) -> None:
+    for name, text in (("C.yaml", block("interference:")), ("M.json", block('{"n1":')), ("P.yaml", POD)):
+        (tmp_path / name).write_text(text)
+    files = [
+        f"--{option}={tmp_path / name}"
+        for option, name in (("config", "C.yaml"), ("metrics", "M.json"), ("pod", "P.yaml"))
+    ]
+    result = CliRunner().invoke(command, ["interference", *files])
+    assert result.exit_code == 0, result.exception
+    shown = block("$ corewise explain interference").split("\n", 1)[1]
+    assert result.stdout.strip() == shown.strip()
+    n1 = next(line for line in shown.splitlines() if line.startswith("n1 "))
+    assert n1.split()[-2:] == ["610", "36"]

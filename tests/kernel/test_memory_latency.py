@@ -1,0 +1,87 @@
+"""The probe of memory: the helper in C on this machine, and on which CPUs it runs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from corewise.kernel.absence import Absent
+from corewise.kernel.host_files import HostFiles
+from corewise.kernel.memory_latency.library import LIBRARY, Chase, load_chase
+from corewise.kernel.memory_latency.probe import ROUNDS, bound_to, numa_cpus, probe
+from corewise.policy.reasons import Reason
+from corewise.topology import CPUSet
+from kernel import machine_trees
+
+
+@pytest.fixture
+def chase() -> Chase:
+    loaded = load_chase()
+    if isinstance(loaded, Absent):
+        pytest.skip(f"the probe's helper is not built here: {loaded.why}")
+    return loaded
+
+
+def test_the_helper_is_built_wherever_there_is_a_compiler_for_a_processor_that_it_knows() -> None:
+    if os.uname().machine not in {"x86_64", "aarch64"} or not LIBRARY.exists():
+        pytest.skip("not built here: no compiler when the package was installed, or another processor")
+    assert isinstance(load_chase(), Chase)
+
+
+def test_a_probe_follows_256_lines_in_each_of_at_least_50_rounds_that_count(chase: Chase) -> None:
+    latency = probe(chase, CPUSet.of(os.sched_getaffinity(0)))
+    assert chase.lines == 256
+    assert len(latency.rounds) == ROUNDS >= 50
+    assert min(latency.rounds) <= latency.seconds <= max(latency.rounds)
+    assert latency.cpu_seconds > 0
+
+
+def test_a_read_past_the_caches_takes_longer_than_one_from_them(chase: Chase) -> None:
+    """First-level caches answer within two nanoseconds, memory in no less than tens; noise only adds."""
+    assert probe(chase, CPUSet.of(os.sched_getaffinity(0))).seconds > 10e-9
+
+
+def test_the_thread_is_bound_to_the_nodes_cpus_and_set_free_again() -> None:
+    before = os.sched_getaffinity(0)
+    one = min(before)
+    with bound_to(CPUSet.of([one])):
+        assert os.sched_getaffinity(0) == {one}
+    assert os.sched_getaffinity(0) == before
+
+
+def test_cpus_that_the_thread_may_not_have_are_an_error_and_change_nothing(chase: Chase) -> None:
+    before = os.sched_getaffinity(0)
+    with pytest.raises(OSError, match="Invalid argument"):
+        probe(chase, CPUSet.of([8191]))
+    assert os.sched_getaffinity(0) == before
+
+
+def test_every_numa_node_with_cpus_is_probed_on_its_own(tmp_path: Path) -> None:
+    machine_trees.sub_numa(tmp_path)
+    assert numa_cpus(HostFiles(tmp_path)) == {0: CPUSet.parse("0-3"), 1: CPUSet.parse("4-7")}
+
+
+def test_isolated_cpus_are_left_alone(tmp_path: Path) -> None:
+    machine_trees.sub_numa(tmp_path).put("sys/devices/system/cpu/isolated", "1,4-7")
+    assert numa_cpus(HostFiles(tmp_path)) == {0: CPUSet.parse("0,2-3")}
+
+
+def test_a_machine_without_numa_directories_is_one_node(tmp_path: Path) -> None:
+    machine_trees.bare_vm(tmp_path)
+    assert numa_cpus(HostFiles(tmp_path)) == {0: CPUSet.parse("0-3")}
+
+
+def test_a_package_without_the_helper_says_so(tmp_path: Path) -> None:
+    absent = load_chase(tmp_path / "chase.so")
+    assert isinstance(absent, Absent)
+    assert absent.reason is Reason.LATENCY_PROBE_NOT_BUILT
+
+
+def test_a_helper_for_another_machine_is_as_good_as_none(tmp_path: Path) -> None:
+    other = tmp_path / "chase.so"
+    other.write_bytes(b"\x7fELF of somebody else")
+    absent = load_chase(other)
+    assert isinstance(absent, Absent)
+    assert absent.reason is Reason.LATENCY_PROBE_NOT_BUILT

@@ -1,0 +1,88 @@
+"""The package is built with its helper in C where there is a compiler, and without it where there is none."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).parents[2]
+LIBRARY = "corewise/kernel/memory_latency/chase.so"
+NEEDED = ("pyproject.toml", "README.md", "LICENSE", "hatch_build.py", ".gitignore")
+CODE = "src/corewise/kernel/memory_latency"
+needs_hatchling = pytest.mark.skipif(find_spec("hatchling") is None, reason="hatchling is not installed here")
+needs_compiler = pytest.mark.skipif(
+    shutil.which("cc") is None or os.uname().machine not in {"x86_64", "aarch64"},
+    reason="there is no C compiler here, or the processor is neither x86-64 nor arm64",
+)
+pytestmark = needs_hatchling
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """What it takes to build the package, with the part of the source that the helper belongs to."""
+    copy = tmp_path / "project"
+    ignore = shutil.ignore_patterns("__pycache__", "*.so")
+    shutil.copytree(PROJECT / CODE, copy / CODE, ignore=ignore)
+    shutil.copytree(PROJECT / "deploy", copy / "deploy")
+    for path in ("src/corewise/__init__.py", *NEEDED):
+        shutil.copy(PROJECT / path, copy / path)
+    return copy
+
+
+def wheel(project: Path, compiler: str) -> tuple[Path, str]:
+    """Build; return the wheel and what was said."""
+    done = subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", "dist"],
+        cwd=project,
+        env={**os.environ, "CC": compiler},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    (built,) = (project / "dist").glob("*.whl")
+    return built, done.stdout + done.stderr
+
+
+@needs_compiler
+def test_a_wheel_with_the_helper_is_for_this_platform_and_any_python_and_can_be_installed(
+    project: Path,
+) -> None:
+    built, _ = wheel(project, "cc")
+    assert "-py3-none-linux_" in built.name
+    target = project / "installed"
+    subprocess.run(
+        [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--target", target, built],
+        check=True,
+        capture_output=True,
+    )
+    assert (target / LIBRARY).read_bytes()[:4] == b"\x7fELF"
+    assert not list((project / "src").rglob("*.so"))
+
+
+@pytest.mark.parametrize("compiler", ["no-such-compiler", "false"])
+def test_without_a_compiler_that_works_the_wheel_is_for_every_platform_and_says_what_is_missing(
+    project: Path, compiler: str
+) -> None:
+    built, said = wheel(project, compiler)
+    assert built.name.endswith("-py3-none-any.whl")
+    assert LIBRARY not in zipfile.ZipFile(built).namelist()
+    assert "memory latency will not be measured" in said
+
+
+@needs_compiler
+def test_an_editable_install_finds_the_helper_beside_its_source(project: Path) -> None:
+    beside = project / "src" / LIBRARY
+    build = "import hatchling.build as b; print(b.build_editable('dist'))"
+    (project / "dist").mkdir()
+    subprocess.run([sys.executable, "-c", build], cwd=project, check=True, capture_output=True)
+    assert beside.read_bytes()[:4] == b"\x7fELF"
+    without = {**os.environ, "CC": "no-such-compiler"}
+    subprocess.run([sys.executable, "-c", build], cwd=project, check=True, capture_output=True, env=without)
+    assert not beside.exists()

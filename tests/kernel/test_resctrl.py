@@ -1,0 +1,121 @@
+"""What a whole machine moves and caches, from trees of /sys/fs/resctrl.
+
+| the tree has | what counts |
+|---|---|
+| groups with monitoring groups | each top-level group once: its files hold its monitoring groups |
+| sub-NUMA nodes | the cache's own files, which sum them up |
+| code/data prioritization | the same files as without |
+| a pseudo-locked region | nothing: it has no monitoring data |
+| Unavailable, Error, Unassigned anywhere | no sum at all |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from corewise.kernel.absence import Absent
+from corewise.kernel.host_files import HostFiles
+from corewise.kernel.resctrl.monitoring import MonitoringEvent, read_counts
+from corewise.policy.reasons import Reason
+from kernel.resctrl_trees import (
+    ResctrlTree,
+    code_data_prioritization,
+    pseudo_locked,
+    sub_numa_clusters,
+    two_sockets,
+)
+
+TRAFFIC, OCCUPANCY = MonitoringEvent.TRAFFIC, MonitoringEvent.OCCUPANCY
+
+
+def total(root: Path, event: MonitoringEvent) -> int:
+    counts = read_counts(HostFiles(root), event)
+    assert not isinstance(counts, Absent), counts
+    return sum(counts.values())
+
+
+def reason(root: Path, event: MonitoringEvent = TRAFFIC) -> Reason:
+    counts = read_counts(HostFiles(root), event)
+    assert isinstance(counts, Absent)
+    return counts.reason
+
+
+@pytest.mark.parametrize("make", [two_sockets, code_data_prioritization, pseudo_locked])
+def test_root_and_every_other_top_level_group_count_once_on_every_cache(
+    tmp_path: Path, make: Callable[[Path], ResctrlTree]
+) -> None:
+    make(tmp_path)
+    assert read_counts(HostFiles(tmp_path), TRAFFIC) == {
+        ("", "mon_L3_00"): 1000,
+        ("", "mon_L3_01"): 200,
+        ("batch", "mon_L3_00"): 30,
+        ("batch", "mon_L3_01"): 4,
+    }
+    assert total(tmp_path, OCCUPANCY) == 33
+
+
+def test_sub_numa_nodes_are_in_their_caches_sum_already(tmp_path: Path) -> None:
+    sub_numa_clusters(tmp_path)
+    assert total(tmp_path, TRAFFIC) == 700
+    assert total(tmp_path, OCCUPANCY) == 70
+
+
+def test_a_domain_of_another_resource_is_none_of_the_caches(tmp_path: Path) -> None:
+    tree = two_sockets(tmp_path)
+    tree.put("mon_data/mon_PERF_PKG_00/mbm_total_bytes", 5).put("mon_data/mon_L3CODE_00/mbm_total_bytes", 5)
+    assert total(tmp_path, TRAFFIC) == 1234
+
+
+@pytest.mark.parametrize("said", ["Unavailable", "Error", "Unassigned", "", "-1", "0x10", "1 2"])
+@pytest.mark.parametrize("group", ["", "batch"])
+def test_one_group_without_a_value_makes_the_sum_unknown_and_never_a_zero(
+    tmp_path: Path, group: str, said: str
+) -> None:
+    two_sockets(tmp_path).count(group, 1, mbm_total_bytes=said)
+    assert reason(tmp_path) is Reason.RESCTRL_NO_VALUE
+    assert total(tmp_path, OCCUPANCY) == 33
+
+
+def test_why_there_is_no_sum_names_the_file_and_what_it_says(tmp_path: Path) -> None:
+    two_sockets(tmp_path).count("batch", 1, mbm_total_bytes="Unavailable")
+    counts = read_counts(HostFiles(tmp_path), TRAFFIC)
+    assert isinstance(counts, Absent)
+    assert counts.why == "sys/fs/resctrl/batch/mon_data/mon_L3_01/mbm_total_bytes says 'Unavailable'"
+
+
+def test_a_monitoring_group_without_a_value_concerns_nobody(tmp_path: Path) -> None:
+    two_sockets(tmp_path).count("batch/mon_groups/pod2", 0, mbm_total_bytes="Unassigned")
+    assert total(tmp_path, TRAFFIC) == 1234
+
+
+def test_counts_use_all_of_64_bits(tmp_path: Path) -> None:
+    two_sockets(tmp_path).count("", 0, mbm_total_bytes=2**64 - 1)
+    assert total(tmp_path, TRAFFIC) == 2**64 - 1 + 234
+
+
+def test_a_machine_without_resctrl_one_that_has_not_mounted_it_and_one_without_the_event_are_told_apart(
+    tmp_path: Path,
+) -> None:
+    assert reason(tmp_path) is Reason.RESCTRL_UNSUPPORTED
+    (tmp_path / "sys/fs/resctrl").mkdir(parents=True)
+    assert reason(tmp_path) is Reason.RESCTRL_NOT_MOUNTED
+    ResctrlTree(tmp_path, features=("llc_occupancy",))
+    assert reason(tmp_path) is Reason.RESCTRL_EVENT_MISSING
+    assert total(tmp_path, OCCUPANCY) == 0
+
+
+def test_a_machine_that_allocates_caches_and_monitors_nothing_has_no_counts(tmp_path: Path) -> None:
+    allocating = tmp_path / "sys/fs/resctrl"
+    (allocating / "info/L3").mkdir(parents=True)
+    (allocating / "schemata").write_text("L3:0=7ff\n")
+    assert reason(tmp_path) is Reason.RESCTRL_EVENT_MISSING
+
+
+def test_nothing_is_made_in_resctrl(tmp_path: Path) -> None:
+    tree = two_sockets(tmp_path)
+    before = sorted(tree.mount.rglob("*"))
+    read_counts(HostFiles(tmp_path), TRAFFIC)
+    assert sorted(tree.mount.rglob("*")) == before

@@ -1,0 +1,295 @@
+"""The plugin Interference in the engine: filter, ranking, counterweights, and what it tells.
+
+| a pod of type stream (5 GB/s, 0.2 GB), overprovisioning 2 | |
+|---|---|
+| needs more than 10 GB/s of free bandwidth and 0.4 GB of memory | equality does not pass |
+| positions 3, 2, 1, 4, 2 with affinities 60, 60, 0, 0, 50 | 610 points, 36 of 100 |
+| once placed | counts as 5 GB/s, less and less, until 6 minutes have passed or it is gone |
+| a value that is missing or too old | passes or refuses, as configured; no points |
+| a DaemonSet's pod | is not filtered |
+| two profiles that match | refuse all nodes |
+"""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corewise.kube.clock import SYSTEM_CLOCK
+from corewise.policy.reasons import Reason
+from corewise.scheduler.decisions import Asked, Decisions, by_node, encode
+from corewise.scheduler.engine import PodFacts, explain_pod
+from scheduler.interference_scenes import EXPIRY, STREAM, Scene, configuration, stream
+from scheduler.scenes import node, share
+
+
+def test_a_pod_needs_more_room_than_twice_its_profile_and_equal_is_not_more() -> None:
+    scene = Scene()
+    scene.measure(memorybandwidth_used={"n1": 90e9, "n2": 89.999999999e9})
+    assert scene.suits(stream("p")) == {"n2", "n3"}
+    text = "needs more than 10 GB/s of free memory bandwidth, 10 GB/s is free"
+    assert scene.why(stream("p"), "n1").startswith(text)
+    scene.measure(memory_available={"n1": 0.4e9, "n3": 0.400000001e9})
+    assert scene.suits(stream("p")) == {"n2", "n3"}
+    assert scene.why(stream("p"), "n1").startswith("needs more than 400 MB of available memory")
+
+
+def test_the_documents_example_scores_610_which_is_36_of_100() -> None:
+    """n1 is third by bandwidth, second by latency, first by occupancy, fourth by MPKI, second by CPU."""
+    scene = Scene(nodes=("n1", "n2", "n3", "n4"))
+    scene.measure(
+        memorybandwidth_used={"n1": 40e9, "n2": 10e9, "n3": 20e9, "n4": 60e9},
+        memorylatency={"n1": 110e-9, "n2": 100e-9, "n3": 120e-9, "n4": 130e-9},
+        llc_occupancy={"n1": 1e6, "n2": 2e6, "n3": 3e6, "n4": 4e6},
+        llc_mpki={"n1": 9.0, "n2": 1.0, "n3": 2.0, "n4": 3.0},
+        cpu={"n1": 0.3, "n2": 0.2, "n3": 0.4, "n4": 0.5},
+    )
+    decision = scene.decide(stream("p"))
+    assert decision.scores["Interference"][decision.names.index("n1")] == 36
+    told = decision.accounts["Interference"].of(decision.names.index("n1"))
+    assert (told["raw"], told["best"], told["normalized"]) == (610.0, 1700.0, 36)
+    assert [each["position"] for each in told["metrics"].values()] == [3, 2, 1, 4, 2]
+    assert [each["points"] for each in told["metrics"].values()] == [1, 5, 10, 0, 5]
+
+
+def test_pods_of_one_moment_go_to_different_nodes_though_no_measurement_changes() -> None:
+    """30 GB/s are free on each: after four pods of 5 GB/s a fifth would need more than the 10 GB/s left."""
+    scene = Scene(nodes=("n1", "n2"))
+    scene.measure(memorybandwidth_used=70e9)
+    homes = [scene.place(stream(f"p{number}")) for number in range(8)]
+    assert {name: homes.count(name) for name in scene.nodes} == {"n1": 4, "n2": 4}
+    assert not scene.suits(stream("late"))
+    assert "pods just placed 20 GB/s" in scene.why(stream("late"), "n1")
+
+
+def test_a_counterweight_loses_weight_until_it_expires() -> None:
+    scene = Scene()
+    home = scene.place(stream("p"))
+    weights = []
+    for _ in range(4):
+        weights.append(scene.weighs(home))
+        scene.now += EXPIRY / 3
+    assert weights == pytest.approx([5e9, 5e9 * 2 / 3, 5e9 / 3, 0])
+    assert scene.cluster.expire(scene.now) == 0
+
+
+def test_by_step_it_keeps_its_weight_to_the_end() -> None:
+    text = STREAM.replace("interference:\n", "interference:\n  counterweight: {expiry: 6m, decay: step}\n")
+    scene = Scene(configuration(text))
+    home = scene.place(stream("p"))
+    scene.now += EXPIRY - 1
+    assert scene.weighs(home) == 5e9
+    scene.now += 1
+    assert scene.weighs(home) == 0
+
+
+def test_a_counterweight_goes_at_once_when_its_pod_ends() -> None:
+    scene = Scene()
+    home = scene.place(stream("p"))
+    scene.cluster.remove_pod("ns/p")
+    assert scene.weighs(home) == 0
+
+
+def test_after_a_restart_old_pods_are_not_new() -> None:
+    scene = Scene()
+    scene.put(stream("old"), "n1", scene.now - EXPIRY)
+    scene.put(stream("middle"), "n2", scene.now - EXPIRY / 2)
+    scene.put(stream("unknown"), "n3", None)
+    assert [scene.weighs(name) for name in scene.nodes] == pytest.approx([0, 2.5e9, 0])
+
+
+def test_a_node_that_comes_back_brings_its_counterweights_back() -> None:
+    scene = Scene()
+    scene.put(stream("p"), "n1", scene.now)
+    scene.cluster.remove_node("n1")
+    scene.cluster.put_node(node("other", 8))
+    assert scene.weighs("other") == 0
+    scene.cluster.put_node(node("n1", 8))
+    assert scene.weighs("n1") == 5e9
+
+
+def test_new_profiles_weigh_what_is_already_placed_anew() -> None:
+    scene = Scene()
+    scene.put(stream("p"), "n1", scene.now)
+    scene.use(configuration(STREAM.replace("5GB/s", "8GB/s")))
+    assert scene.weighs("n1") == 8e9
+    scene.use(configuration("interference: {}"))
+    assert scene.weighs("n1") == 0
+
+
+actions = st.lists(
+    st.tuples(
+        st.sampled_from(["pod", "remove", "node", "lose", "wait"]), st.integers(0, 5), st.integers(0, 2)
+    ),
+    max_size=30,
+)
+
+
+@given(actions)
+def test_counterweights_are_those_of_a_cluster_made_anew(steps: list[tuple[str, int, int]]) -> None:
+    scene = Scene()
+    for what, which, where in steps:
+        name = scene.nodes[where]
+        match what:
+            case "pod":
+                scene.put(stream(f"p{which}"), name, scene.now - which)
+            case "remove":
+                scene.cluster.remove_pod(f"ns/p{which}")
+            case "node":
+                scene.cluster.put_node(node(name, 8))
+            case "lose":
+                scene.cluster.remove_node(name)
+            case _:
+                scene.now += 50
+    there = scene.cluster.snapshot().index
+    for name in there:
+        pods = scene.cluster.pods_on(name).values()
+        ages = [scene.now - (placement.since or 0) for _, placement in pods]
+        expected = sum(5e9 * max(0.0, 1 - age / EXPIRY) for age in ages)
+        assert scene.weighs(name) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("passes", "suiting"), [("pass", {"n1", "n2", "n3"}), ("fail", {"n3"})])
+def test_what_is_missing_passes_or_refuses_as_configured(passes: str, suiting: set[str]) -> None:
+    text = STREAM.replace("interference:\n", f"interference:\n  missing: {{filter: {passes}}}\n")
+    scene = Scene(configuration(text))
+    scene.measure(memorybandwidth_used={"n1": float("nan")}, memory_available={"n2": float("nan")})
+    assert scene.suits(stream("p")) == suiting
+    if passes == "fail":
+        assert "unknown: what is used is missing or too old" in scene.why(stream("p"), "n1")
+        assert "available memory is unknown" in scene.why(stream("p"), "n2")
+
+
+def test_values_that_are_too_old_are_missing_without_a_new_measurement() -> None:
+    text = STREAM.replace("interference:\n", "interference:\n  missing: {filter: fail}\n  window: 60s\n")
+    scene = Scene(configuration(text))
+    assert scene.suits(stream("p")) == set(scene.nodes)
+    scene.now += 61
+    assert not scene.suits(stream("p"))
+    assert explain_pod(scene.decide(stream("p"))).refusals[0].reason is Reason.PRESSURE_UNKNOWN
+    scene.measure()
+    assert scene.suits(stream("p")) == set(scene.nodes)
+
+
+def test_a_node_without_a_metric_gets_no_points_for_it() -> None:
+    scene = Scene(nodes=("n1", "n2"))
+    scene.measure(memorylatency={"n1": float("nan")})
+    decision = scene.decide(stream("p"))
+    told = decision.accounts["Interference"].of(decision.names.index("n1"))["metrics"]["memorylatency"]
+    assert (told["value"], told["position"], told["points"]) == (None, None, 0.0)
+    assert decision.node == "n2"
+
+
+def test_what_a_node_states_wins_over_the_configuration_and_over_measurements() -> None:
+    rules = "  capacity: {memoryBandwidth: [{selector: {matchLabels: {kind: big}}, value: 40GB/s}]}\n"
+    scene = Scene(configuration(STREAM.replace("interference:\n", "interference:\n" + rules)))
+    scene.cluster.put_node(node("n1", 8, labels={"kind": "big"}))
+    scene.cluster.put_node(node("n2", 8, labels={"kind": "big"}, memory_bandwidth=25_000_000_000))
+    told = scene.decide(stream("p")).accounts["Interference"]
+    rows = scene.cluster.snapshot().index
+    capacities = [told.of(rows[name])["memoryBandwidth"]["capacity"] for name in scene.nodes]
+    assert capacities == [40e9, 25e9, 100e9]
+    assert scene.suits(stream("p")) == {"n1", "n3"}
+
+
+def test_a_daemon_sets_pod_is_not_filtered() -> None:
+    scene = Scene()
+    scene.measure(memorybandwidth_used=99e9)
+    assert not scene.suits(stream("p"))
+    assert scene.suits(stream("d", daemon=True)) == set(scene.nodes)
+
+
+def test_a_pod_that_two_profiles_match_fits_nowhere_and_is_told_which() -> None:
+    more = "    twin:\n      selector: {matchLabels: {app: stream}}\n      affinity: {cpu: 1}\n"
+    scene = Scene(configuration(STREAM + more))
+    assert not scene.suits(stream("p"))
+    text = scene.why(stream("p"), "n1")
+    assert "profiles stream (line 4) and twin (line 7) match the same pod" in text
+    assert explain_pod(scene.decide(stream("p"))).refusals[0].reason is Reason.PROFILE_CONFLICT
+
+
+def test_a_pod_of_no_type_counts_by_its_requests() -> None:
+    text = "interference: {profiles: {default: {profile: {memoryBandwidthPerCore: 2GB/s}}}}"
+    scene = Scene(configuration(text))
+    scene.measure(memorybandwidth_used={"n1": 84e9})
+    pod = share("ns/p", 4, memory=1)
+    assert scene.suits(pod) == {"n2", "n3"}
+    home = scene.place(pod)
+    assert scene.weighs(home) == 8e9
+
+
+def test_a_type_without_affinities_scores_nothing() -> None:
+    scene = Scene(configuration(STREAM.replace("60", "0").replace("50", "0")))
+    decision = scene.decide(stream("p"))
+    assert not decision.scores["Interference"].any()
+    assert decision.accounts["Interference"].of(0)["normalized"] == 0
+
+
+def test_the_gate_sees_one_node_as_the_extender_sees_it_among_all() -> None:
+    scene = Scene()
+    scene.measure(memorybandwidth_used={"n2": 88e9})
+    scene.put(stream("a"), "n2", scene.now)
+    every = scene.cluster.snapshot()
+    for name in scene.nodes:
+        alone = scene.engine.decide(stream("p"), every.only(every.index[name]))
+        assert bool(alone.feasible[0]) == (name in scene.suits(stream("p")))
+        together = scene.decide(stream("p")).accounts["Interference"].of(every.index[name])
+        told = alone.accounts["Interference"].of(0)
+        assert told["memoryBandwidth"] == together["memoryBandwidth"]
+
+
+def test_a_remembered_decision_tells_what_was_known_then() -> None:
+    scene = Scene()
+    scene.measure(memorybandwidth_used={"n1": 95e9})
+    kept = Decisions(5, SYSTEM_CLOCK)
+    kept.remember(Asked.FILTER, scene.decide(stream("p")), {}, "")
+    before = encode(kept.details("ns/p"))
+    scene.now += 100
+    scene.measure(memorybandwidth_used=1e9, cpu=0.9)
+    scene.put(stream("q"), "n1", scene.now)
+    assert encode(kept.details("ns/p")) == before
+    (decision,) = json.loads(before)
+    told = {each["node"]: each["accounts"]["Interference"] for each in decision["nodes"]}
+    assert told["n1"]["memoryBandwidth"]["left"] == 5e9
+    assert told["n1"]["memoryBandwidth"]["right"] == 10e9
+    assert told["n1"]["memoryBandwidth"]["passes"] is False
+    assert told["n2"]["metrics"]["cpu"]["position"] == 1
+
+
+def test_both_sides_are_told_for_people_too() -> None:
+    scene = Scene()
+    scene.now += 30
+    decision = scene.decide(stream("p"))
+    lines = dict(decision.accounts["Interference"].lines(0))
+    assert lines["bandwidth"] == (
+        "80 GB/s > 10 GB/s: passes (capacity 100 GB/s, used 20 GB/s, counterweights 0 B/s, 30 s old)"
+    )
+    assert lines["memory"].startswith("64 GB > 400 MB: passes")
+    assert lines["memorylatency"] == "100 ns, 30 s old; position 1: 10 points x affinity 60"
+    assert lines["points"] == "1700 of 1700 by profile stream: 100 of 100"
+
+
+def test_without_a_profile_nothing_is_looked_at() -> None:
+    scene = Scene(configuration("interference: {}"))
+    scene.measure(memorybandwidth_used=99e9)
+    pod = PodFacts("ns/empty")
+    assert scene.suits(pod) == set(scene.nodes)
+    (first, *_) = by_node(scene.decide(pod))
+    assert first["accounts"]["Interference"]["memoryBandwidth"]["right"] == 0
+
+
+def test_an_outlook_is_made_again_when_something_changed_and_not_otherwise() -> None:
+    scene = Scene()
+    first = scene.plugin.nodes(scene.cluster.snapshot())
+    assert scene.plugin.nodes(scene.cluster.snapshot()) is first
+    scene.put(stream("p"), "n1", scene.now)
+    second = scene.plugin.nodes(scene.cluster.snapshot())
+    assert second is not first
+    scene.now += 2
+    assert scene.plugin.nodes(scene.cluster.snapshot()) is not second
+    scene.measure(cpu=0.9)
+    assert np.all(scene.plugin.nodes(scene.cluster.snapshot()).pressure.cpu == 0.9)

@@ -1,0 +1,347 @@
+"""Interference in the whole scheduler: Prometheus asked, the file read again, counterweights at the gate.
+
+| bad configuration | what is said, with file, line, column and field |
+|---|---|
+| affinity 101, -1 | outside 0..100 |
+| points [5, 10], [], negative | must not increase; no points; outside |
+| an unknown metric, an unknown key | did you mean |
+| units missing or wrong | the units that there are |
+| a profile that fits no node | a warning, at load and again once capacities are measured |
+
+The configuration that was in force stays in force.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from corewise.cli.errors import Failure
+from corewise.kube.client import PatchType
+from corewise.kube.errors import APIError
+from corewise.policy import metrics
+from corewise.policy.interference import Series
+from corewise.policy.reasons import Reason
+from corewise.scheduler import configuration_file
+from corewise.scheduler.configuration import parse_configuration
+from corewise.scheduler.observing import observer
+from corewise.scheduler.observing.readings import State
+from corewise.scheduler.program import Scheduler
+from manager.world import eventually, until
+from prometheus.fake_prometheus import fake_prometheus, said
+from scheduler.program_world import PLAIN_NODES, PLAIN_PODS, SchedulerWorld, caller, pod_document
+from scheduler.test_program_explain import explain
+
+FILE = """\
+interference:
+  window: 60s
+  missing: {filter: fail}
+  metrics:
+    memorybandwidth: {query: used, unit: GB/s, maximumAge: 60s}
+    memorybandwidth_capacity: {query: capacity, unit: GB/s}
+    memory_available: {query: available, unit: GiB}
+  profiles:
+    stream:
+      profile: {memoryBandwidth: 5GB/s}
+      affinity: {memorybandwidth: 60, memorylatency: 0, llc_occupancy: 0, llc_mpki: 0, cpu: 0}
+"""
+_LOOK = 0.05
+
+
+class Known:
+    """What Prometheus knows: values by query and node; None: it answers nothing."""
+
+    def __init__(self, **values: Mapping[str, float]) -> None:
+        self.values: dict[str, Mapping[str, float]] = dict(values)
+        self.failure: tuple[int, str, str] | None = None
+
+    def __call__(self, query: str) -> Any:
+        if self.failure:
+            return said(*self.failure)
+        return [({"node": node}, value) for node, value in self.values.get(query, {}).items()]
+
+
+@pytest.fixture
+def known() -> Known:
+    both = ("n1", "n2")
+    return Known(
+        used={"n1": 20, "n2": 60},
+        capacity=dict.fromkeys(both, 100),
+        available=dict.fromkeys(both, 32),
+    )
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Look at the file and ask Prometheus all the time."""
+    monkeypatch.setattr(configuration_file, "LOOK_EVERY", _LOOK)
+    monkeypatch.setattr(observer, "LONGEST_INTERVAL", _LOOK)
+    monkeypatch.setattr(observer, "_SHORTEST_INTERVAL", _LOOK)
+    return iter([None])
+
+
+@asynccontextmanager
+async def scheduling(
+    world: SchedulerWorld, known: Known, folder: Path, text: str = FILE
+) -> AsyncIterator[Scheduler]:
+    """A scheduler with a file and a Prometheus, which has been asked."""
+    file = folder / "scheduler.yaml"
+    file.write_text(text)
+    configuration = parse_configuration(text)
+    async with (
+        fake_prometheus(known) as server,
+        world.scheduler(
+            configuration=configuration, configuration_file=str(file), prometheus=server.url
+        ) as scheduler,
+    ):
+        await until(lambda: scheduler.metrics.value(metrics.INTERFERENCE_LAST_REFRESH) > 0)
+        yield scheduler
+
+
+def a_stream(name: str) -> dict[str, Any]:
+    document = pod_document(name, cpu="100m")
+    document["metadata"]["labels"] = {"app": "stream"}
+    return document
+
+
+async def add_stream(world: SchedulerWorld, name: str) -> dict[str, Any]:
+    return await world.client.create(PLAIN_PODS, a_stream(name), "default")
+
+
+async def suiting(call: Any, name: str = "p") -> list[str]:
+    _, answer = await call("filter", {"Pod": a_stream(name), "NodeNames": ["n1", "n2"]})
+    return list(answer["NodeNames"] or [])
+
+
+@pytest.fixture
+async def nodes(world: SchedulerWorld) -> None:
+    for name in ("n1", "n2"):
+        await world.add_node(name, 8)
+
+
+async def test_the_extender_filters_and_scores_by_what_prometheus_knows(
+    world: SchedulerWorld, nodes: None, known: Known, tmp_path: Path
+) -> None:
+    async with scheduling(world, known, tmp_path) as scheduler, caller(scheduler) as call:
+        assert await suiting(call) == ["n1", "n2"]
+        _, scores = await call("prioritize", {"Pod": a_stream("p"), "NodeNames": ["n1", "n2"]})
+        best = {each["Host"]: each["Score"] for each in scores}
+        assert best["n1"] > best["n2"]
+        known.values["used"] = {"n1": 95, "n2": 60}
+
+        async def moved() -> bool:
+            return await suiting(call) == ["n2"]
+
+        await eventually(moved)
+        _, answer = await call("filter", {"Pod": a_stream("p"), "NodeNames": ["n1"]})
+        assert answer["FailedNodes"] == {"n1": "Insufficient free memory bandwidth"}
+        _, told = await call("explain?pod=default/p&nodes=n1")
+        (node,) = told["decisions"][0]["nodes"]
+        assert node["accounts"]["Interference"]["memoryBandwidth"]["left"] == 5e9
+
+
+async def test_the_gate_checks_again_and_weighs_what_it_lets_through(
+    world: SchedulerWorld, nodes: None, known: Known, tmp_path: Path
+) -> None:
+    """n1 has 20 GB/s free: three pods of 5 GB/s pass (20, 15 and 10.0... free), a fourth does not."""
+    known.values["used"] = {"n1": 79, "n2": 99}
+    for number in range(4):
+        await add_stream(world, f"p{number}")
+    async with scheduling(world, known, tmp_path) as scheduler:
+        await world.installed(scheduler)
+        for number in range(3):
+            await world.bind(f"p{number}", "n1")
+        with pytest.raises(APIError) as refusal:
+            await world.bind("p3", "n1")
+        assert "needs more than 10 GB/s of free memory bandwidth" in str(refusal.value)
+        assert scheduler.metrics.value(metrics.GATE_REFUSALS, Reason.MEMORY_BANDWIDTH_INSUFFICIENT) == 1
+        await until(lambda: len(scheduler.state.reservations) == 0)
+        assert scheduler.state.cluster.expire(scheduler.in_force.now()) == 3
+        await world.client.delete(PLAIN_PODS, "p0", "default", grace_period=0)
+        await until(lambda: scheduler.state.cluster.expire(scheduler.in_force.now()) == 2)
+        await world.bind("p3", "n1")
+
+
+async def test_after_a_restart_pods_weigh_by_the_time_they_were_scheduled(
+    world: SchedulerWorld, nodes: None, known: Known, tmp_path: Path
+) -> None:
+    for name in ("new", "old"):
+        await add_stream(world, name)
+        await world.bind(name, "n1")
+    condition = {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    await world.client.patch(
+        PLAIN_PODS,
+        "old",
+        {"status": {"conditions": [condition]}},
+        type=PatchType.STRATEGIC,
+        namespace="default",
+        subresource="status",
+    )
+    async with scheduling(world, known, tmp_path) as scheduler:
+        assert scheduler.state.cluster.node_of("default/old") == "n1"
+        assert scheduler.state.cluster.expire(scheduler.in_force.now()) == 1
+        text = scheduler.metrics_text().decode()
+        assert "corewise_interference_counterweights 1.0" in text
+
+
+async def test_a_prometheus_that_is_gone_is_seen_and_its_values_grow_old(
+    world: SchedulerWorld, nodes: None, known: Known, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with scheduling(world, known, tmp_path) as scheduler, caller(scheduler) as call:
+        assert await suiting(call) == ["n1", "n2"]
+        known.failure = (503, "unavailable", "shutting down")
+        failed = (metrics.INTERFERENCE_QUERIES, Series.MEMORY_BANDWIDTH, "failed")
+        await until(lambda: scheduler.metrics.value(*failed) > 0)
+        assert await suiting(call) == ["n1", "n2"]
+        assert "shutting down" in caplog.text
+        world.clock.skip(61)
+        await until(lambda: scheduler.metrics.value(*failed) > 1)
+        assert await suiting(call) == []
+        scheduler.metrics_text()
+        states = (metrics.INTERFERENCE_NODES, Series.MEMORY_BANDWIDTH)
+        assert scheduler.metrics.value(*states, State.STALE) == 2
+        assert scheduler.metrics.value(*states, State.FRESH) == 0
+        known.failure = None
+
+        async def back() -> bool:
+            return await suiting(call) == ["n1", "n2"]
+
+        await eventually(back)
+
+
+BAD = {
+    "cpu: 101": ("cpu: 0}", "cpu: 101}", ".affinity.cpu: 101 is outside 0..100"),
+    "cpu: -1": ("cpu: 0}", "cpu: -1}", ".affinity.cpu: -1 is outside 0..100"),
+    "points rise": ("  window", "  points: [5, 10]\n  window", "points[1]: 10 is more than 5 before it"),
+    "no points": ("  window", "  points: []\n  window", "interference.points: no points"),
+    "negative": ("  window", "  points: [5, -1]\n  window", "points[1]: -1 is outside"),
+    "unknown metric": ("cpu: 0}", "cpus: 0}", 'unknown key: did you mean "cpu"?'),
+    "no unit": ("5GB/s}", "5}", "memoryBandwidth"),
+    "wrong unit": ("5GB/s}", '"5 GB"}', 'has the unit "GB"'),
+    "no YAML": ("interference:", "interference: [", "not YAML"),
+}
+
+
+async def is_in_force(file: configuration_file.ConfigurationFile) -> bool:
+    """Whether what the file holds is in force once it has been looked at."""
+    await file.look()
+    return file.is_valid
+
+
+@pytest.mark.parametrize(("old", "new", "text"), BAD.values(), ids=BAD)
+async def test_a_bad_file_leaves_the_old_one_in_force_and_is_told_with_its_place(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, old: str, new: str, text: str
+) -> None:
+    applied: list[Any] = []
+    path = tmp_path / "scheduler.yaml"
+    path.write_text(FILE)
+    file = configuration_file.ConfigurationFile(str(path), applied.append)
+    assert await is_in_force(file)
+    path.write_text(FILE.replace(old, new, 1))
+    assert [await is_in_force(file), await is_in_force(file)] == [False, False]
+    assert len(applied) == 1
+    errors = [each for each in caplog.records if each.levelno == logging.ERROR]
+    assert errors
+    message = errors[0].getMessage()
+    assert message.startswith(f"{path}: line ")
+    assert text in "\n".join(each.getMessage() for each in errors)
+    assert message.endswith("the configuration of before stays in force")
+    assert len({each.getMessage() for each in errors}) == len(errors)
+    path.write_text(FILE)
+    assert await is_in_force(file)
+    assert len(applied) == 2
+
+
+async def test_a_file_that_is_gone_leaves_the_old_one_in_force(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    applied: list[Any] = []
+    path = tmp_path / "scheduler.yaml"
+    file = configuration_file.ConfigurationFile(str(path), applied.append)
+    assert [await is_in_force(file), await is_in_force(file)] == [False, False]
+    assert not applied
+    assert len(caplog.records) == 1
+    path.write_bytes(b"\xff")
+    assert not await is_in_force(file)
+    path.write_text(FILE)
+    assert await is_in_force(file)
+    assert len(applied) == 1
+
+
+async def test_the_file_is_put_into_force_while_the_scheduler_runs(
+    world: SchedulerWorld, nodes: None, known: Known, tmp_path: Path
+) -> None:
+    async with scheduling(world, known, tmp_path) as scheduler, caller(scheduler) as call:
+        assert await suiting(call) == ["n1", "n2"]
+        file = tmp_path / "scheduler.yaml"
+        file.write_text(FILE.replace("5GB/s", "30GB/s"))
+
+        async def filtered() -> bool:
+            return await suiting(call) == ["n1"]
+
+        await eventually(filtered)
+        file.write_text(FILE.replace("5GB/s", "30GB"))
+        await until(lambda: scheduler.file is not None and not scheduler.file.is_valid)
+        assert "corewise_interference_config_valid 0.0" in scheduler.metrics_text().decode()
+        assert await suiting(call) == ["n1"]
+        file.write_text("scoring: MostAllocated\nrememberedDecisions: 3\n")
+        await until(lambda: scheduler.in_force.configuration.interference is None)
+        assert await suiting(call) == ["n1", "n2"]
+        assert "corewise_interference_config_valid 1.0" in scheduler.metrics_text().decode()
+
+
+async def test_a_profile_that_no_node_can_take_is_told_once_capacities_are_measured(
+    world: SchedulerWorld, nodes: None, known: Known, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with scheduling(world, known, tmp_path, FILE.replace("5GB/s", "60GB/s")):
+        await until(lambda: "fits no node" in caplog.text)
+        await asyncio.sleep(5 * _LOOK)
+    assert caplog.text.count("fits no node") == 1
+    assert "needs more than 120 GB/s" in caplog.text
+    assert "the largest capacity known is 100 GB/s" in caplog.text
+
+
+async def test_a_nodes_annotation_states_what_its_memory_moves(
+    world: SchedulerWorld, nodes: None, known: Known, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with scheduling(world, known, tmp_path) as scheduler, caller(scheduler) as call:
+        for text, there in (("25GB/s", ["n2"]), ("much", ["n1", "n2"]), ("0", ["n1", "n2"])):
+            body = {"metadata": {"annotations": {"node.corewise.io/memory-bandwidth": text}}}
+            await world.client.patch(PLAIN_NODES, "n1", body)
+
+            async def seen(expected: list[str] = there) -> bool:
+                return await suiting(call) == expected
+
+            await eventually(seen)
+    assert caplog.text.count("memory-bandwidth cannot be read") == 2
+
+
+async def test_explain_pod_tells_both_sides_and_what_prometheus_does_not_tell(
+    world: SchedulerWorld, nodes: None, known: Known, tmp_path: Path
+) -> None:
+    world.server.write_kubeconfig(tmp_path / "user")
+    (tmp_path / "scheduler.yaml").write_text(FILE)
+    await add_stream(world, "p")
+    arguments = ["p", "--config", str(tmp_path / "scheduler.yaml")]
+    known.values.pop("available")
+    async with fake_prometheus(known) as server:
+        with_url = [*arguments, "--prometheus", server.url]
+        answer = await explain(str(tmp_path / "user"), *with_url, "--node", "n2")
+        assert "  bandwidth      40 GB/s > 10 GB/s: passes (capacity 100 GB/s, used 60 GB/s" in answer.stdout
+        assert "position 2: 5 points x affinity 60" in answer.stdout
+        assert "memory_available: the query returns no series" in answer.stderr
+        document = json.loads((await explain(str(tmp_path / "user"), *with_url, "-o", "json")).stdout)
+        accounts = {each["node"]: each["accounts"]["Interference"] for each in document["nodes"]}
+        assert accounts["n1"]["metrics"]["memorybandwidth"]["position"] == 1
+    alone = await explain(str(tmp_path / "user"), *arguments)
+    assert "no Prometheus was named" in alone.stderr
+    assert "PressureUnknown" in alone.stdout
+    bad = await explain(str(tmp_path / "user"), *arguments, "--prometheus", "nowhere")
+    assert isinstance(bad.exception, Failure)
