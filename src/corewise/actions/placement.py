@@ -1,4 +1,4 @@
-"""Actions on OpenStack Placement. Each is one write, or none; generations are those of the snapshot decided from.
+"""Actions on OpenStack Placement. Each is one write; its generations are those of the snapshot decided from.
 
 A provider that has changed since is a conflict: it is read again, and decided anew.
 """
@@ -37,11 +37,11 @@ class WriteTraits:
 
 @dataclass(frozen=True, slots=True)
 class Reshape:
-    """Replace the inventories of providers and the allocations of consumers in one request, or change nothing.
+    """Replace inventories of providers and allocations of consumers in one request, or change nothing.
 
-    ``providers`` have the wanted inventories and the generations that were read (their traits do not count);
-    ``consumers`` have the wanted allocations, all of them, and the generations that were read. Consumers that
-    are not named keep what they have.
+    ``providers`` have the wanted inventories and the generations that were read (their traits do not
+    count); ``consumers`` have the wanted allocations, all of them, and the generations that were read.
+    Consumers that are not named keep what they have.
     """
 
     providers: tuple[Provider, ...]

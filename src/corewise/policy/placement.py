@@ -1,8 +1,8 @@
-"""What OpenStack Placement keeps, as values: resource providers, their inventories and traits, and who consumes them.
+"""What OpenStack Placement keeps, as values: resource providers, inventories, traits, and who consumes them.
 
-A resource provider (here: a compute host) has an inventory of each resource class it offers. A consumer (here:
-a guest) holds amounts of classes of one or more providers. Provider and consumer each carry a generation:
-whoever writes names the one that he read, and is refused (409) if somebody else has written since.
+A resource provider (here: a compute host) has an inventory of each resource class it offers. A consumer
+(here: a guest) holds amounts of classes of one or more providers. Provider and consumer each carry a
+generation: whoever writes names the one that he read, and is refused (409) if somebody has written since.
 
 Source: the API reference of Placement, microversion 1.39.
 """
@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import ROUND_FLOOR, Decimal
 from types import MappingProxyType
+
+import msgspec
 
 VCPU = "VCPU"
 PCPU = "PCPU"
@@ -58,8 +60,8 @@ class Provider:
 class Consumer:
     """Who holds what: ``allocations`` maps provider uuid -> resource class -> amount, all of it.
 
-    ``generation`` is None of a consumer that does not exist yet. ``type`` is None where Placement is older than
-    1.38, or does not know it.
+    ``generation`` is None of a consumer that does not exist yet. ``type`` is None where Placement is older
+    than 1.38, or does not know it.
     """
 
     uuid: str
@@ -78,18 +80,23 @@ class ProviderUse:
     consumers: tuple[Consumer, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ProviderSummary:
-    """A provider as an answer to a query tells of it: (capacity, used) of each class, and its traits."""
+class Amount(msgspec.Struct, frozen=True):
+    """Of one class of a provider: what all consumers together may hold, and what they do hold."""
 
-    capacity: Mapping[str, int]
-    used: Mapping[str, int]
-    traits: frozenset[str]
+    capacity: int
+    used: int
+
+
+class ProviderSummary(msgspec.Struct, frozen=True):
+    """A provider as the answer to a query tells of it."""
+
+    resources: dict[str, Amount]
+    traits: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """The answer to a query: each candidate is what a consumer would be allocated, provider -> class -> amount.
+    """The answer to a query: each candidate is what a consumer would hold, provider -> class -> amount.
 
     ``providers`` tells of every provider that a candidate names. Candidates stand in Placement's order.
     """
