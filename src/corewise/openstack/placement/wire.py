@@ -1,6 +1,7 @@
 """Placement's JSON, and the values of ``policy.placement`` it means.
 
-A ratio is a decimal number on the wire and an exact decimal here: its digits are read and written as they are.
+A ratio is a decimal number on the wire and an exact decimal here: its digits are read and written as they
+are.
 
 Source: the API reference of Placement, microversions 1.30 to 1.39.
 """
