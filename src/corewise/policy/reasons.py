@@ -143,6 +143,7 @@ class Reason(StrEnum):
     CPUS_NOT_PRESENT = "CPUsNotPresent"
     CPUS_NOT_ONLINE = "CPUsNotOnline"
     ALLOCATION_RATIO_INVALID = "AllocationRatioInvalid"
+    POWER_MANAGEMENT_INVALID = "PowerManagementInvalid"
     RESERVED_CPUS_INVALID = "ReservedCPUsInvalid"
     RESERVED_CPUS_FORBIDDEN = "ReservedCPUsForbidden"
     RESERVED_CPUS_IGNORED = "ReservedCPUsIgnored"
@@ -209,6 +210,25 @@ class Reason(StrEnum):
     GUESTS_RESHAPED = "GuestsReshaped"
     RESHAPE_EXCEEDS_INVENTORY = "ReshapeExceedsInventory"
     RESHAPE_AMOUNT_UNEXPECTED = "ReshapeAmountUnexpected"
+
+    # compute: what the program cannot do
+    FILE_UNUSABLE = "FileUnusable"
+    LEDGER_UNUSABLE = "LedgerUnusable"
+    LEDGER_DAMAGED = "LedgerDamaged"
+    LEDGER_BUSY = "LedgerBusy"
+    GUEST_UNKNOWN = "GuestUnknown"
+    GUEST_EXISTS = "GuestExists"
+    HOST_UNKNOWN = "HostUnknown"
+    CPUS_PROMISED_TWICE = "CPUsPromisedTwice"
+    NO_VALID_HOST = "NoValidHost"
+    OPENSTACK_UNUSABLE = "OpenStackUnusable"
+    PLACEMENT_DOWN = "PlacementDown"
+    PLACEMENT_UNAUTHORIZED = "PlacementUnauthorized"
+    PLACEMENT_FORBIDDEN = "PlacementForbidden"
+    PLACEMENT_NOT_FOUND = "PlacementNotFound"
+    PLACEMENT_CONFLICT = "PlacementConflict"
+    PLACEMENT_REFUSED = "PlacementRefused"
+    TRAIT_UNKNOWN = "TraitUnknown"
 
     @property
     def text(self) -> ReasonText:
@@ -620,6 +640,10 @@ _TRACKING_OPTIONS = {
         "The ratio by which shared CPUs are overcommitted cannot be used; the agent does not start.",
         "Write a decimal number above 0, such as 8.0, or remove the option.",
     ),
+    Reason.POWER_MANAGEMENT_INVALID: _warning(
+        "cpu_power_management is neither true nor false; the agent does not start.",
+        "Write true or false.",
+    ),
     Reason.RESERVED_CPUS_INVALID: _warning(
         "reserved_host_cpus is no number of CPUs that the host could reserve; the agent does not start.",
         "Remove the option, and leave CPUs for the host out of cpu_shared_set and cpu_dedicated_set.",
@@ -849,6 +873,70 @@ _TRACKING_HOSTS = {
     ),
 }
 
+_COMPUTE = {
+    Reason.FILE_UNUSABLE: ReasonText(
+        "A file that was named cannot be read, or is not what it should be.",
+        "Correct what the message names; it says line and column.",
+    ),
+    Reason.LEDGER_UNUSABLE: _warning(
+        "The ledger of a host cannot be read or written; nothing was changed.",
+        "Make its directory, and let this user write there.",
+    ),
+    Reason.LEDGER_DAMAGED: _warning(
+        "The ledger of a host is not what was written: cut off, or changed. Nothing is guessed from the rest.",
+        "Put a good copy in its place (ledger.json.1 is the one before the last change).",
+    ),
+    Reason.LEDGER_BUSY: _warning(
+        "Another process has held the ledger of a host for too long.",
+        "End that process, or wait for it.",
+    ),
+    Reason.GUEST_UNKNOWN: ReasonText("No host that was asked has this guest."),
+    Reason.GUEST_EXISTS: ReasonText(
+        "A guest of this UUID has a host already.", "Delete it first, or choose another UUID."
+    ),
+    Reason.HOST_UNKNOWN: ReasonText(
+        "Placement offers a host of which no topology is known, so nobody can say which CPUs are free there.",
+        "Run corewise compute run on it, into a directory below --hosts.",
+    ),
+    Reason.CPUS_PROMISED_TWICE: _warning(
+        "The ledger gives a CPU to two guests, or a CPU that the host has not; no guest is placed there.",
+        "See who they are with corewise compute status, and move one of them away.",
+    ),
+    Reason.NO_VALID_HOST: ReasonText(
+        "No host can take the guest; the counts say how many fell at which demand.",
+        "Free CPUs, or ask for less where most hosts fell.",
+    ),
+    Reason.OPENSTACK_UNUSABLE: _warning(
+        "What is needed to reach OpenStack is missing: a package, credentials, a file of configuration.",
+        "Do what the hint of the message says.",
+    ),
+    Reason.PLACEMENT_DOWN: _warning(
+        "Placement does not answer; what was last written stays in force.",
+        "See whether Placement runs, and whether its endpoint is right.",
+    ),
+    Reason.PLACEMENT_UNAUTHORIZED: _warning(
+        "Placement does not accept the credentials (401).", "Renew the password or token."
+    ),
+    Reason.PLACEMENT_FORBIDDEN: _warning(
+        "Placement knows the user and does not allow what was asked (403).",
+        "Give the user the role admin, and service for a reshape, in the project of the services.",
+    ),
+    Reason.PLACEMENT_NOT_FOUND: ReasonText(
+        "Placement has no such provider.", "Run corewise compute run on the host: it makes one."
+    ),
+    Reason.PLACEMENT_CONFLICT: _warning(
+        "Somebody else writes the same provider or consumer, again and again (409); nothing was changed.",
+        "Find out who else writes it, then run the command once more.",
+    ),
+    Reason.PLACEMENT_REFUSED: ReasonText(
+        "Placement refuses what it was asked; nothing was changed.", "Do what its message says."
+    ),
+    Reason.TRAIT_UNKNOWN: ReasonText(
+        "The request names a trait that Placement has never heard of.",
+        "Correct the name, or create the trait: names of your own begin with CUSTOM_.",
+    ),
+}
+
 REASONS: Mapping[Reason, ReasonText] = MappingProxyType(
     {
         **_NORMALIZATION,
@@ -865,5 +953,6 @@ REASONS: Mapping[Reason, ReasonText] = MappingProxyType(
         **_TRACKING_OPTIONS,
         **_TRACKING_REQUEST,
         **_TRACKING_HOSTS,
+        **_COMPUTE,
     }
 )
