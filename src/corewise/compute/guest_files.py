@@ -1,8 +1,8 @@
 """Flavors and images as files say them: ``{"name","vcpus","ram","disk","extra_specs":{}}``, ``{"properties":{}}``.
 
 ``ram`` is in MiB and ``disk`` in GiB, as OpenStack has them. Extra specs and properties are texts; numbers and
-booleans are taken for what they look like, since clients print them so. What the texts mean is decided by
-``tracking``.
+booleans are taken for what they look like, since clients print them so. What the texts mean, and which amounts a
+guest can have, is decided by ``tracking``.
 """
 
 from __future__ import annotations
@@ -11,15 +11,14 @@ from decimal import Decimal
 
 from corewise.policy.decoding import Decoder, Parsed, Place, Severity
 from corewise.policy.json_text import read_json
-from corewise.tracking.request import Flavor
+from corewise.tracking.flavor import Flavor, Image
 
-_FLAVOR_KEYS = ("name", "vcpus", "ram", "disk", "extra_specs")
-_OTHER_FLAVOR_KEYS = ("id", "description", "swap", "rxtx_factor", "is_public", "ephemeral", "links")
+_EPHEMERAL = "OS-FLV-EXT-DATA:ephemeral"
+_FLAVOR_KEYS = ("name", "vcpus", "ram", "disk", "swap", "ephemeral", _EPHEMERAL, "extra_specs")
+_OTHER_FLAVOR_KEYS = ("id", "description", "rxtx_factor", "links", "os-flavor-access:is_public")
 _IMAGE_KEYS = ("properties",)
 _OTHER_IMAGE_KEYS = ("id", "name", "status", "min_disk", "min_ram", "disk_format", "container_format")
-_MOST_VCPUS = 65536
-_LARGEST_AMOUNT = 2**31 - 1
-"""What Placement can count to."""
+_LARGEST = 10**15
 
 
 def parse_flavor(text: str) -> Parsed[Flavor]:
@@ -29,24 +28,33 @@ def parse_flavor(text: str) -> Parsed[Flavor]:
     for name in ("vcpus", "ram"):
         if fields[name].value is None and not decoder.root.is_empty:
             decoder.tell(fields[name], "is missing")
+    ephemeral = fields["ephemeral"] if fields["ephemeral"].value is not None else fields[_EPHEMERAL]
     flavor = Flavor(
         name=decoder.text(fields["name"]) or "",
-        vcpus=decoder.whole(fields["vcpus"], 1, _MOST_VCPUS) or 1,
-        memory_mb=decoder.whole(fields["ram"], 0, _LARGEST_AMOUNT) or 0,
-        disk_gb=decoder.whole(fields["disk"], 0, _LARGEST_AMOUNT) or 0,
+        vcpus=_amount(decoder, fields["vcpus"]),
+        ram=_amount(decoder, fields["ram"]),
+        disk=_amount(decoder, fields["disk"]),
+        ephemeral=_amount(decoder, ephemeral),
+        swap=_amount(decoder, fields["swap"]),
         extra_specs=_texts(decoder, fields["extra_specs"]),
     )
     return decoder.finish(flavor)
 
 
-def parse_image(text: str) -> Parsed[dict[str, str]]:
+def parse_image(text: str) -> Parsed[Image]:
     """Read the properties of an image; every problem is told with its line and column."""
     decoder = Decoder(read_json(text))
     fields = decoder.fields(decoder.root, (*_IMAGE_KEYS, *_OTHER_IMAGE_KEYS))
     if fields["properties"].value is None and not decoder.problems:
         message = 'has no "properties": nothing is asked for by it'
         decoder.tell(decoder.root, message, Severity.WARNING)
-    return decoder.finish(_texts(decoder, fields["properties"]))
+    return decoder.finish(Image(_texts(decoder, fields["properties"])))
+
+
+def _amount(decoder: Decoder, place: Place) -> int:
+    if place.value == "":  # how clients print a flavor without swap
+        return 0
+    return decoder.whole(place, -_LARGEST, _LARGEST) or 0
 
 
 def _texts(decoder: Decoder, place: Place) -> dict[str, str]:
