@@ -9,11 +9,12 @@ import asyncio
 import sys
 from collections.abc import Callable, Coroutine
 
-from tools.bench import agent, engine, ratio_change, scheduler, suppression, table, watching, webhook
+from tools.bench import agent, engine, placement, ratio_change, scheduler, suppression, table, watching, webhook
 from tools.bench.table import Row
 
 NODE_COUNTS = (1_000, 5_000)
 SCHEDULED_NODE_COUNTS = (1_000, 5_000, 20_000)
+HOST_COUNTS = (100, 1_000, 5_000)
 RATES = (200, 500)
 
 
@@ -29,6 +30,7 @@ MEASUREMENTS: dict[str, Callable[[], Coroutine[None, None, list[Row]]]] = {
     "suppression": suppression.measure,
     "engine": lambda: engine.measure(SCHEDULED_NODE_COUNTS),
     "scheduler": lambda: scheduler.measure(NODE_COUNTS),
+    "placement": lambda: placement.measure(HOST_COUNTS),
 }
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
-from corewise.openstack.embedded.application import EmbeddedPlacement
+from corewise.openstack.embedded.application import Application, EmbeddedPlacement
 from corewise.openstack.errors import EmbeddedError, ExtraMissing
 
 try:
@@ -29,7 +29,7 @@ LOOPBACK = "127.0.0.1"
 _NOWHERE = "http://placement.embedded"
 
 
-def in_process_client(placement: EmbeddedPlacement) -> PlacementClient:
+def in_process_client(placement: Application) -> PlacementClient:
     """Return a client that calls the application itself. One a thread: they take turns."""
     over = requests.Session()
     over.mount(_NOWHERE, _InProcess(placement))
@@ -39,7 +39,7 @@ def in_process_client(placement: EmbeddedPlacement) -> PlacementClient:
 class _InProcess(BaseAdapter):
     """Hands each request to the application, and its answer back."""
 
-    def __init__(self, placement: EmbeddedPlacement) -> None:
+    def __init__(self, placement: Application) -> None:
         super().__init__()
         self._placement = placement
 

@@ -37,7 +37,7 @@ class Libvirt:
     def domains(self) -> tuple[Domain, ...]:
         """Return all guests, running or not, by name."""
         every = self._asked(self._connection.listAllDomains)
-        guests = (read_domain(self._asked(lambda one=each: one.XMLDesc())) for each in every)  # type: ignore[misc]
+        guests = (read_domain(self._asked(each.XMLDesc)) for each in every)
         return tuple(sorted(guests, key=lambda each: each.name))
 
     def tune(self, uuid: str, tuning: CPUTuning) -> Domain:

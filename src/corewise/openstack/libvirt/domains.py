@@ -1,8 +1,8 @@
 """A guest, from its domain: ``virsh dumpxml GUEST``.
 
 A guest CPU is pinned when its ``<vcpupin>`` names one host CPU; a guest whose CPUs may all run on several is
-not. What Nova knows beyond libvirt (flavor, extra specs, image properties) stands in its metadata, the specs since
-2025.1; where it does not, it is absent, never a guess.
+not. What Nova knows beyond libvirt (flavor, extra specs, image properties) stands in its metadata, in newer
+releases; where it does not, it is absent, never a guess.
 
 Source: https://libvirt.org/formatdomain.html, nova.virt.libvirt.config.LibvirtConfigGuestMetaNovaInstance.
 """
@@ -32,7 +32,7 @@ class GuestCell:
 
 @dataclass(frozen=True)
 class Domain:
-    """A guest as libvirt has it. ``affinity`` maps a guest CPU to the host CPUs it may run on, where stated."""
+    """A guest. ``affinity`` maps each guest CPU to the host CPUs that it may run on, where that is stated."""
 
     uuid: str
     name: str

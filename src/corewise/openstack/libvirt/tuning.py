@@ -1,8 +1,8 @@
 """The CPUs of a guest, written into its domain: ``<vcpupin>``, ``<emulatorpin>``, ``<numatune>``.
 
-Only those are replaced. Other tuning (shares, quotas, scheduler), devices and metadata stay as they are. Where
-the guest has NUMA nodes of its own, each gets the host node that it lies on; memory comes from the host nodes
-named, and from no other (``strict``).
+Only those are replaced. Other tuning (shares, quotas, scheduler), devices and metadata stay as they are.
+Where the guest has NUMA nodes of its own, each gets the host node that it lies on; memory comes from the host
+nodes named, and from no other (``strict``).
 
 Source: https://libvirt.org/formatdomain.html, "CPU Tuning" and "NUMA Node Tuning".
 """
@@ -27,8 +27,9 @@ _NAMESPACES = {
 class CPUTuning:
     """Where a guest may run.
 
-    ``vcpus`` maps each guest CPU to its host CPUs: one if pinned, several if shared. ``emulator`` is for QEMU's
-    own threads; None leaves them to the kernel. ``cells`` maps each NUMA node of the guest to its host node.
+    ``vcpus`` maps each guest CPU to its host CPUs: one if pinned, several if shared. ``emulator`` is for
+    QEMU's own threads; None leaves them to the kernel. ``cells`` maps each NUMA node of the guest to its host
+    node.
     """
 
     vcpus: Mapping[int, CPUSet]

@@ -3,7 +3,7 @@
 | source | endpoint | identity |
 |---|---|---|
 | ``endpoint_client`` | as given | none: a Placement that runs with noauth2, as the embedded one does |
-| ``cloud_client`` | Keystone's catalog | a cloud of clouds.yaml, or OS_* variables, as openstacksdk has them |
+| ``cloud_client`` | Keystone's catalog | a cloud of clouds.yaml, or OS_* variables, as openstacksdk does |
 | ``nova_conf_client`` | Keystone's catalog | [placement] of nova.conf, as keystoneauth and Nova have it |
 
 Nothing is sent before the first request.

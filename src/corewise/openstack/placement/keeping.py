@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from corewise.actions.placement import Reshape, WriteInventories, WriteTraits
@@ -24,9 +24,10 @@ T = TypeVar("T")
 ATTEMPTS = 12
 _FIRST_WAIT = 0.01
 _LONGEST_WAIT = 1.0
+_MOST_WRITES = 8
 
 ProviderWrite = WriteInventories | WriteTraits
-DecideProvider = Callable[[Provider], Sequence[ProviderWrite]]
+DecideProvider = Callable[[Provider], ProviderWrite | None]
 DecideReshape = Callable[[ProviderUse], Reshape | None]
 
 
@@ -74,29 +75,33 @@ def keep_provider(
 ) -> tuple[ProviderWrite, ...]:
     """Bring a provider to what ``decide`` wants of it; return what was written, which may be nothing.
 
+    ``decide`` is asked again with the provider as each write has left it, until it wants nothing more.
+
     Raises:
         PlacementError: what Placement refuses; a ConflictStorm if others write all the time.
     """
 
     def attempt() -> tuple[ProviderWrite, ...]:
-        writes = tuple(decide(client.provider(uuid)))
-        _write(client, writes)
-        return writes
+        provider = client.provider(uuid)
+        written: list[ProviderWrite] = []
+        while (write := decide(provider)) is not None:
+            if len(written) == _MOST_WRITES:
+                raise RuntimeError(f"the decision is never content: {write}")
+            provider = _written(client, provider, write)
+            written.append(write)
+        return tuple(written)
 
     return again(attempt, f"provider {uuid}", patience)
 
 
-def _write(client: PlacementClient, writes: Sequence[ProviderWrite]) -> None:
-    """Write in order. After the first, the generation is the one that Placement has answered."""
-    generations: dict[str, int] = {}
-    for write in writes:
-        generation = generations.get(write.provider, write.generation)
-        match write:
-            case WriteInventories():
-                written = client.put_inventories(write.provider, generation, write.inventories)
-            case WriteTraits():
-                written = client.put_traits(write.provider, generation, write.traits)
-        generations[write.provider] = written
+def _written(client: PlacementClient, provider: Provider, write: ProviderWrite) -> Provider:
+    match write:
+        case WriteInventories():
+            generation = client.put_inventories(write.provider, write.generation, write.inventories)
+            return replace(provider, generation=generation, inventories=write.inventories)
+        case WriteTraits():
+            generation = client.put_traits(write.provider, write.generation, write.traits)
+            return replace(provider, generation=generation, traits=write.traits)
 
 
 def reshape(

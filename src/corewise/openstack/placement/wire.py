@@ -33,7 +33,15 @@ BEFORE_TYPES = (1, 37)
 UNKNOWN_TYPE = "unknown"
 """What Placement answers for a consumer that was never given a type."""
 
-_ENCODER = msgspec.json.Encoder(decimal_format="number")
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"{type(value).__name__} does not go into a request")
+
+
+_ENCODER = msgspec.json.Encoder(decimal_format="number", enc_hook=_plain)
 
 
 class ProviderLine(msgspec.Struct):
