@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from corewise.openstack.errors import Kind, NovaConfError
+from corewise.openstack.errors import NovaConfError
 from corewise.openstack.nova_conf import NovaConf, read_nova_conf
 
 DOCUMENT = """
@@ -81,7 +81,6 @@ def test_two_readings_do_not_know_of_each_other(tmp_path: Path) -> None:
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(NovaConfError, match="nowhere") as caught:
         read_nova_conf([tmp_path / "nowhere.conf"])
-    assert caught.value.kind is Kind.BAD_INPUT
 
 
 @pytest.mark.parametrize(

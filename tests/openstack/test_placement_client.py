@@ -14,7 +14,6 @@ from corewise.openstack.errors import (
     Conflict,
     DoesNotFit,
     InventoryInUse,
-    Kind,
     NotFound,
     UnknownTraits,
 )
@@ -66,7 +65,6 @@ def test_an_old_generation_is_a_concurrent_update(placement: PlacementClient) ->
     provider = host(placement, PCPU=4)
     with pytest.raises(ConcurrentUpdate) as caught:
         placement.put_inventories(provider.uuid, provider.generation - 1, {PCPU: offering(8)})
-    assert caught.value.kind is Kind.REFUSED
     assert placement.provider(provider.uuid) == provider
 
 
@@ -88,7 +86,6 @@ def test_an_inventory_that_somebody_holds_cannot_be_taken_away(placement: Placem
 def test_what_is_not_there_is_not_found(placement: PlacementClient) -> None:
     with pytest.raises(NotFound) as caught:
         placement.provider(str(uuid4()))
-    assert caught.value.kind is Kind.NOT_FOUND
 
 
 def test_a_consumer_has_what_it_was_given_and_gives_all_back(placement: PlacementClient) -> None:
@@ -151,7 +148,6 @@ def test_an_unknown_trait_is_an_error_that_names_it(placement: PlacementClient, 
     with pytest.raises(UnknownTraits) as caught:
         placement.candidates(f"limit=1000&required={required}&resources=PCPU:1")
     assert caught.value.traits == ("CUSTOM_NOBODY_KNOWS",)
-    assert caught.value.kind is Kind.BAD_INPUT
     assert "openstack trait create CUSTOM_NOBODY_KNOWS" in caught.value.hint
 
 

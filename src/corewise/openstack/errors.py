@@ -2,7 +2,7 @@
 
 ::
 
-    OpenStackError                message, hint, kind, retryable
+    OpenStackError                message, hint, retryable
     ├── ExtraMissing              a Python package of the extra is not installed
     ├── NovaConfError             nova.conf cannot be read
     ├── CredentialsError          clouds.yaml, OS_* or [placement] cannot be used: the user must mend it
@@ -26,29 +26,17 @@
             │   └── DoesNotFit        less is left than is asked for
             └── ServerError       5xx                                              (retryable)
 
-``kind`` is the name of the exit code (``cli.errors.ExitCode``) of a command that ends with the error.
-``retryable`` says that the same request may succeed later. ``hint`` is the next thing for a person to try.
+The class picks the exit code of a command. ``retryable`` says that the same request may succeed later.
+``hint`` is the next thing for a person to try.
 """
 # ruff: noqa: N818 - these errors are named after what happened
 
 from __future__ import annotations
 
-from enum import Enum, auto
-
-
-class Kind(Enum):
-    """What kind of failure it is: each is the name of an exit code."""
-
-    CONNECTION = auto()
-    NOT_FOUND = auto()
-    BAD_INPUT = auto()
-    REFUSED = auto()
-
 
 class OpenStackError(Exception):
     """Base of all errors of this package; ``str()`` is the message alone."""
 
-    kind = Kind.BAD_INPUT
     retryable = False
     default_hint = ""
 
@@ -91,27 +79,21 @@ class CredentialsError(OpenStackError):
 class EmbeddedError(OpenStackError):
     """The embedded Placement cannot be started or used."""
 
-    kind = Kind.REFUSED
-
 
 class LibvirtError(OpenStackError):
     """Libvirt does not answer, or refuses."""
 
-    kind = Kind.CONNECTION
     default_hint = "does libvirtd run, and may this user connect? try: virsh -c URI list --all"
 
 
 class LibvirtXMLError(LibvirtError):
     """A document that is not what libvirt writes."""
 
-    kind = Kind.BAD_INPUT
     default_hint = "compare it with: virsh capabilities, virsh dumpxml GUEST"
 
 
 class PlacementError(OpenStackError):
     """Base of what goes wrong with Placement."""
-
-    kind = Kind.CONNECTION
 
 
 class PlacementDown(PlacementError):
@@ -130,7 +112,6 @@ class AnswerError(PlacementError):
 class VersionTooOld(PlacementError):
     """Placement is older than what this needs."""
 
-    kind = Kind.REFUSED
     default_hint = "upgrade Placement (2019's Train release has all that is needed)"
 
 
@@ -144,8 +125,6 @@ class ConflictStorm(PlacementError):
 class AnswerRefusing(PlacementError):
     """Placement said no. ``request`` is the method and path it was asked, ``code`` Placement's own word."""
 
-    kind = Kind.REFUSED
-
     def __init__(self, detail: str, *, status: int, request: str, code: str = "", hint: str = "") -> None:
         super().__init__(f"{request}: {detail}", hint=hint)
         self.detail = detail
@@ -156,8 +135,6 @@ class AnswerRefusing(PlacementError):
 
 class BadRequest(AnswerRefusing):
     """400: the request makes no sense to Placement."""
-
-    kind = Kind.BAD_INPUT
 
 
 class UnknownTraits(BadRequest):
@@ -191,8 +168,6 @@ class Forbidden(AnswerRefusing):
 class NotFound(AnswerRefusing):
     """404: no such provider, trait or class."""
 
-    kind = Kind.NOT_FOUND
-
 
 class Conflict(AnswerRefusing):
     """409."""
@@ -215,5 +190,4 @@ class DoesNotFit(Conflict):
 class ServerError(AnswerRefusing):
     """5xx."""
 
-    kind = Kind.CONNECTION
     retryable = True
