@@ -35,9 +35,7 @@ def offering(total: int, ratio: str = "1.0") -> Inventory:
     return Inventory(total=total, max_unit=total, allocation_ratio=Decimal(ratio))
 
 
-def host(
-    client: PlacementClient, name: str = "", traits: tuple[str, ...] = (), **totals: int
-) -> Provider:
+def host(client: PlacementClient, name: str = "", traits: tuple[str, ...] = (), **totals: int) -> Provider:
     """A host with these totals of each class; VCPU overcommitted eight times."""
     created = client.create_provider(name or f"host-{uuid4()}")
     inventories = {each: offering(total, "8.0" if each == VCPU else "1.0") for each, total in totals.items()}

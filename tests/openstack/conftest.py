@@ -3,9 +3,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from placement_world import client_of_placement, emptied
 
 from corewise.openstack.placement.client import PlacementClient
+from placement_world import client_of_placement, emptied
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The embedded Placement: one a process, one a file, kept over a restart, served on the loopback, and quiet."""
+"""The embedded Placement: one a process, one a file, kept over a restart, served on the loopback; quiet."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import threading
 from pathlib import Path
 
 import pytest
-from placement_world import client_of_placement, host, pinned_guest
 
 from corewise.openstack.embedded.application import start
 from corewise.openstack.embedded.calling import served
@@ -18,6 +17,7 @@ from corewise.openstack.placement.client import PlacementClient
 from corewise.openstack.placement.connecting import endpoint_client
 from corewise.openstack.placement.keeping import claim
 from corewise.policy.placement import PCPU
+from placement_world import client_of_placement, host, pinned_guest
 
 PROGRAM = """
 import json, sys
@@ -38,7 +38,7 @@ else:
 
 
 def another(path: Path, name: str, patience: float = 60.0) -> subprocess.Popen[str]:
-    """A process with a Placement on a file; it makes a provider, lists all, and lives until its stdin closes."""
+    """A process with a Placement on a file: it makes a provider, lists all, and ends when its stdin does."""
     return subprocess.Popen(
         [sys.executable, "-W", "error", "-c", PROGRAM, str(path), name, str(patience)],
         stdin=subprocess.PIPE,
@@ -109,15 +109,17 @@ def test_it_is_served_on_the_loopback_to_several_at_once(placement: PlacementCli
 
 
 def test_a_port_that_is_taken_is_an_error() -> None:
-    with served(start()) as endpoint, pytest.raises(EmbeddedError, match="in use"):
-        with served(start(), port=int(endpoint.rpartition(":")[2])):
+    with served(start()) as endpoint:
+        again = served(start(), port=int(endpoint.rpartition(":")[2]))
+        with pytest.raises(EmbeddedError, match="in use"), again:
             pass
 
 
 def test_clients_in_threads_take_turns(placement: PlacementClient) -> None:
     names = [f"n{number:02}" for number in range(16)]
     threads = [
-        threading.Thread(target=lambda name=name: client_of_placement().create_provider(name)) for name in names
+        threading.Thread(target=lambda name=name: client_of_placement().create_provider(name))
+        for name in names
     ]
     for thread in threads:
         thread.start()

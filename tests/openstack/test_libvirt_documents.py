@@ -13,6 +13,7 @@ from corewise.openstack.errors import LibvirtXMLError
 from corewise.openstack.libvirt.capabilities import read_host
 from corewise.openstack.libvirt.domains import read_domain
 from corewise.openstack.libvirt.tuning import CPUTuning, tuned
+from corewise.quantities import Bytes
 from corewise.topology import Cache, CPUSet, NumaMemory
 
 GIB = 2**30
@@ -21,7 +22,7 @@ GIB = 2**30
 def machine(
     nodes: int = 2, cores: int = 2, threads: int = 2, offline: Sequence[int] = (), banks: bool = True
 ) -> str:
-    """Capabilities of a host; threads of a core are numbered beside each other, and core_id anew per socket."""
+    """Capabilities of a host: a core's threads have numbers side by side, core_id begins anew in a socket."""
     cells, found = [], []
     for node in range(nodes):
         first = node * cores * threads
@@ -30,8 +31,8 @@ def machine(
             core = (cpu - first) // threads
             low = first + core * threads
             siblings = str(CPUSet.of(set(range(low, low + threads)) - set(offline)))
-            place = f"socket_id='{node}' die_id='0' core_id='{core}' siblings='{siblings}'"
-            rows.append(f"<cpu id='{cpu}'/>" if cpu in offline else f"<cpu id='{cpu}' {place}/>")
+            where = f"socket_id='{node}' die_id='0' core_id='{core}' siblings='{siblings}'"
+            rows.append(f"<cpu id='{cpu}'/>" if cpu in offline else f"<cpu id='{cpu}' {where}/>")
         cells.append(
             f"<cell id='{node}'><memory unit='KiB'>{4 * GIB // 1024}</memory>"
             "<pages unit='KiB' size='4'>786432</pages><pages unit='KiB' size='2048'>512</pages>"
@@ -43,9 +44,9 @@ def machine(
             f"<bank id='{node}' level='2' type='both' size='1' unit='MiB' cpus='{first}'/>"
         )
     cache = f"<cache>{''.join(found)}</cache>" if banks else ""
-    cpu = "<cpu><arch>x86_64</arch></cpu>"
+    arch = "<cpu><arch>x86_64</arch></cpu>"
     return (
-        f"<capabilities><host>{cpu}<topology><cells num='{nodes}'>{''.join(cells)}</cells></topology>"
+        f"<capabilities><host>{arch}<topology><cells num='{nodes}'>{''.join(cells)}</cells></topology>"
         f"{cache}</host></capabilities>"
     )
 
@@ -104,12 +105,12 @@ def test_a_host_has_the_cores_nodes_sockets_and_caches_of_its_capabilities() -> 
     assert [str(cpus) for cpus in topology.numa_nodes.values()] == ["0-3", "4-7"]
     assert [str(cpus) for cpus in topology.sockets.values()] == ["0-3", "4-7"]
     assert [str(cpus) for cpus in topology.caches.values()] == ["0-3", "4-7"]
-    assert read_host(machine()).caches == {node: Cache(3, 32 * 2**20) for node in (0, 1)}
+    assert read_host(machine()).caches == {node: Cache(3, Bytes(32 * 2**20)) for node in (0, 1)}
 
 
 def test_memory_and_hugepages_of_each_node_are_read() -> None:
     host = read_host(machine())
-    assert host.memory == {node: NumaMemory(4 * GIB, GIB) for node in (0, 1)}  # type: ignore[arg-type]
+    assert host.memory == {node: NumaMemory(Bytes(4 * GIB), Bytes(GIB)) for node in (0, 1)}
     assert host.memory_total == 8 * GIB
 
 
@@ -225,5 +226,7 @@ def test_whatever_is_written_is_read_back_and_twice_is_once(
     text = tuned(GUEST, wanted)
     guest = read_domain(text)
     assert (guest.affinity, guest.emulator) == (vcpus, emulator)
-    assert [each.host_nodes for each in guest.cells] == [CPUSet.of([node]) for node in cells.values()]
+    assert {each.cell: each.host_nodes for each in guest.cells} == {
+        cell: CPUSet.of([node]) for cell, node in cells.items()
+    }
     assert tuned(text, wanted) == text

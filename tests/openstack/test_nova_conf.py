@@ -1,4 +1,4 @@
-"""nova.conf as Nova's compute service reads it: what stands there, from which file, and what is wrong with it."""
+"""nova.conf as Nova's compute service reads it: what stands there, in which file, and what is wrong."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_two_readings_do_not_know_of_each_other(tmp_path: Path) -> None:
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(NovaConfError, match="nowhere") as caught:
+    with pytest.raises(NovaConfError, match="nowhere"):
         read_nova_conf([tmp_path / "nowhere.conf"])
 
 

@@ -6,7 +6,6 @@ from decimal import Decimal
 from uuid import uuid4
 
 import pytest
-from placement_world import guest, host, offering, pinned_guest
 
 from corewise.openstack.errors import (
     BadRequest,
@@ -28,6 +27,7 @@ from corewise.policy.placement import (
     Consumer,
     Inventory,
 )
+from placement_world import guest, host, offering, pinned_guest
 
 
 def test_the_newest_microversion_that_both_know_is_used(placement: PlacementClient) -> None:
@@ -63,7 +63,7 @@ def test_traits_are_replaced_and_read_back(placement: PlacementClient) -> None:
 
 def test_an_old_generation_is_a_concurrent_update(placement: PlacementClient) -> None:
     provider = host(placement, PCPU=4)
-    with pytest.raises(ConcurrentUpdate) as caught:
+    with pytest.raises(ConcurrentUpdate):
         placement.put_inventories(provider.uuid, provider.generation - 1, {PCPU: offering(8)})
     assert placement.provider(provider.uuid) == provider
 
@@ -84,7 +84,7 @@ def test_an_inventory_that_somebody_holds_cannot_be_taken_away(placement: Placem
 
 
 def test_what_is_not_there_is_not_found(placement: PlacementClient) -> None:
-    with pytest.raises(NotFound) as caught:
+    with pytest.raises(NotFound):
         placement.provider(str(uuid4()))
 
 

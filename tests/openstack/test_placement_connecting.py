@@ -1,12 +1,12 @@
-"""Credentials: a cloud of clouds.yaml, OS_* variables, [placement] of nova.conf; and what is wrong with them."""
+"""Credentials: a cloud of clouds.yaml, OS_* variables, [placement] of nova.conf; and what is wrong."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from keystone import PASSWORD, running_keystone
 
 from corewise.openstack.embedded.application import start
 from corewise.openstack.embedded.calling import served
@@ -14,6 +14,8 @@ from corewise.openstack.errors import CredentialsError, PlacementDown, Unauthori
 from corewise.openstack.nova_conf import read_nova_conf
 from corewise.openstack.placement.client import PlacementClient
 from corewise.openstack.placement.connecting import cloud_client, nova_conf_client
+from corewise.openstack.quiet import quietly
+from keystone_server import PASSWORD, running_keystone
 
 
 @pytest.fixture(scope="module")
@@ -24,9 +26,11 @@ def auth_url() -> Iterator[str]:
 
 @pytest.fixture(autouse=True)
 def nobodys_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No cloud of the person who runs the tests."""
-    for name in ("OS_CLOUD", "OS_AUTH_URL", "OS_USERNAME", "OS_PASSWORD", "OS_CLIENT_CONFIG_FILE"):
-        monkeypatch.delenv(name, raising=False)
+    """No cloud of the person who runs the tests, nor of an earlier test: openstacksdk keeps them."""
+    with quietly():
+        monkeypatch.setattr("openstack.config.defaults._defaults", None)
+    for name in [each for each in os.environ if each.startswith("OS_")]:
+        monkeypatch.delenv(name)
     monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(tmp_path / "clouds.yaml"))
     monkeypatch.chdir(tmp_path)
 
@@ -115,7 +119,7 @@ def test_a_keystone_that_does_not_answer_is_down(tmp_path: Path) -> None:
 
 def test_an_unknown_cloud_is_named(tmp_path: Path, auth_url: str) -> None:
     clouds(tmp_path, auth_url, PASSWORD)
-    with pytest.raises(CredentialsError, match="elsewhere") as caught:
+    with pytest.raises(CredentialsError, match="elsewhere"):
         cloud_client("elsewhere")
 
 

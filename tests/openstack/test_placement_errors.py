@@ -8,10 +8,8 @@ from http.server import BaseHTTPRequestHandler
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from keystone import running_server
 from keystoneauth1 import session
 from keystoneauth1.token_endpoint import Token
-from placement_world import host
 
 from corewise.openstack.embedded.application import start
 from corewise.openstack.embedded.calling import served
@@ -28,6 +26,8 @@ from corewise.openstack.errors import (
 from corewise.openstack.placement.client import PlacementClient
 from corewise.openstack.placement.connecting import adapter_client, endpoint_client
 from corewise.openstack.placement.transport import negotiate, refusal
+from keystone_server import running_server
+from placement_world import host
 
 
 def answering(status: int, body: bytes) -> type[BaseHTTPRequestHandler]:
@@ -40,7 +40,7 @@ def answering(status: int, body: bytes) -> type[BaseHTTPRequestHandler]:
             self.end_headers()
             self.wfile.write(body)
 
-        def log_message(self, format: str, *args: object) -> None:
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
             """Nobody reads it."""
 
     return Handler
@@ -76,15 +76,15 @@ def test_nobody_at_the_endpoint_is_placement_down() -> None:
 
 @pytest.mark.parametrize("status", [502, 503, 504])
 def test_a_proxy_with_nobody_behind_it_is_placement_down(status: int) -> None:
-    with running_server(answering(status, b"<html>no backend</html>")) as endpoint:
-        with pytest.raises(PlacementDown, match="no backend"):
-            endpoint_client(endpoint).providers()
+    broken = running_server(answering(status, b"<html>no backend</html>"))
+    with broken as endpoint, pytest.raises(PlacementDown, match="no backend"):
+        endpoint_client(endpoint).providers()
 
 
 def test_another_service_at_the_endpoint_is_not_taken_for_placement() -> None:
-    with running_server(answering(200, b"<html>hello</html>")) as endpoint:
-        with pytest.raises(AnswerError) as caught:
-            endpoint_client(endpoint).providers()
+    other = running_server(answering(200, b"<html>hello</html>"))
+    with other as endpoint, pytest.raises(AnswerError) as caught:
+        endpoint_client(endpoint).providers()
     assert "root" in caught.value.hint
 
 

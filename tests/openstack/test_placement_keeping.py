@@ -1,4 +1,4 @@
-"""Read, decide, write on the real Placement while others write too: decided anew, bounded, nothing half-written."""
+"""Read, decide, write on the real Placement while others write too: decided anew, bounded, all or nothing."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import threading
 from uuid import uuid4
 
 import pytest
-from placement_world import client_of_placement, guest, host, offering, pinned_guest
 
 from corewise.actions.placement import WriteInventories, WriteTraits
 from corewise.openstack.errors import Conflict, ConflictStorm, UnknownTraits
@@ -23,6 +22,7 @@ from corewise.openstack.placement.keeping import (
 )
 from corewise.policy.placement import HYPER_THREADING_TRAIT, PCPU, Inventory, Provider
 from corewise.policy.reasons import Reason
+from placement_world import client_of_placement, guest, host, offering, pinned_guest
 
 WHY = Reason.RATIOS_WRITTEN
 """Any reason: what it says is the decider's business."""
@@ -37,7 +37,7 @@ class Waits(list[float]):
 
 def impatient() -> tuple[Waits, Patience]:
     waits = Waits()
-    return waits, Patience(sleep=waits, rng=random.Random(7))
+    return waits, Patience(sleep=waits, rng=random.Random(7))  # noqa: S311
 
 
 class Wants:
@@ -66,7 +66,9 @@ def meddle(client: PlacementClient, provider: Provider) -> None:
     client.put_traits(there.uuid, there.generation, there.traits ^ {"HW_CPU_X86_AVX"})
 
 
-def test_a_host_is_brought_to_what_is_wanted_in_two_writes_and_then_in_none(placement: PlacementClient) -> None:
+def test_a_host_is_brought_to_what_is_wanted_and_then_left_alone(
+    placement: PlacementClient,
+) -> None:
     provider = ensure_provider(placement, "n1")
     decide = Wants({PCPU: offering(16)}, frozenset({HYPER_THREADING_TRAIT}))
     written = keep_provider(placement, provider.uuid, decide)

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from placement_world import client_of_placement, guest, host, offering
 
 from corewise.actions.placement import Reshape
 from corewise.openstack.errors import ConcurrentUpdate, ConflictStorm, DoesNotFit, PlacementError
@@ -14,6 +13,7 @@ from corewise.openstack.placement.client import PlacementClient
 from corewise.openstack.placement.keeping import Patience, reshape
 from corewise.policy.placement import MEMORY_MB, PCPU, VCPU, Consumer, Inventory, Provider, ProviderUse
 from corewise.policy.reasons import Reason
+from placement_world import client_of_placement, guest, host, offering
 
 NOW = Patience(attempts=4, sleep=lambda _: None)
 
@@ -49,7 +49,7 @@ class Upgrade:
 
 
 class Scene:
-    """A host of 8 CPUs as it was before: a pinned guest of 2, one that isolates of 2, and one that floats of 3."""
+    """A host of 8 CPUs before its upgrade: one guest pinned to 2, one that isolates 2, one that floats."""
 
     def __init__(self, client: PlacementClient) -> None:
         self.client = client
@@ -159,7 +159,9 @@ def test_a_reshape_that_names_an_unknown_class_leaves_everything_as_it_was(scene
     before = scene.client.use(scene.host.uuid)
     action = scene.upgrade(6)(before)
     assert action is not None
-    odd = replace(action.providers[0], inventories={**action.providers[0].inventories, "CUSTOM_ODD": offering(1)})
+    odd = replace(
+        action.providers[0], inventories={**action.providers[0].inventories, "CUSTOM_ODD": offering(1)}
+    )
     with pytest.raises(PlacementError, match="CUSTOM_ODD"):
         scene.client.reshape(replace(action, providers=(odd,)))
     assert scene.client.use(scene.host.uuid) == before

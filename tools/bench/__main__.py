@@ -9,7 +9,17 @@ import asyncio
 import sys
 from collections.abc import Callable, Coroutine
 
-from tools.bench import agent, engine, placement, ratio_change, scheduler, suppression, table, watching, webhook
+from tools.bench import (
+    agent,
+    engine,
+    placement,
+    ratio_change,
+    scheduler,
+    suppression,
+    table,
+    watching,
+    webhook,
+)
 from tools.bench.table import Row
 
 NODE_COUNTS = (1_000, 5_000)

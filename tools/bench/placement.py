@@ -1,8 +1,9 @@
-"""Asking and claiming at the real Placement, as hosts become more: and how much of the time is not Placement's own.
+"""Asking and claiming at the real Placement, as hosts become more, and how much of the time is not its own.
 
-Placement runs in this process on a SQLite file, called without a socket. Its own time is what passes within its
-WSGI application; everything else (keystoneauth, requests, encoding and decoding, translating the flavor) is ours.
-A third of the hosts has hyperthreads. Claims of eight clients go to hosts with room, one CPU each.
+Placement runs in this process on a SQLite file, called without a socket. Its own time is what passes within
+its WSGI application; everything else (translating the flavor, keystoneauth, requests, encoding and decoding,
+choosing a candidate) is ours. A third of the hosts has hyperthreads. Claims of eight clients go to hosts with
+room, one CPU each.
 """
 
 from __future__ import annotations
@@ -112,9 +113,11 @@ def _scheduling(client: PlacementClient, timed: _Timed, count: int) -> list[Row]
     size = f"{count} hosts"
     return [
         Row("Placement's own time in it, p50", size, f"{quantile(own, 0.5) * 1000:.1f} ms"),
-        Row("translate, query and claim, p50, p90", size, ", ".join(
-            f"{quantile(totals, part) * 1000:.1f} ms" for part in (0.5, 0.9)
-        )),
+        Row(
+            "translate, query and claim, p50, p90",
+            size,
+            ", ".join(f"{quantile(totals, part) * 1000:.1f} ms" for part in (0.5, 0.9)),
+        ),
         Row("our share", size, f"{share * 100:.1f} %"),
     ]
 

@@ -66,12 +66,9 @@ def read_nova_conf(files: Sequence[Path], directories: Sequence[Path] = ()) -> N
     for group, names in OPTIONS.items():
         configuration.register_opts([cfg.StrOpt(name) for name in names], group=_registered(group))
     _parse(configuration, files, directories)
-    values: dict[tuple[str, str], str] = {}
-    where: dict[tuple[str, str], str] = {}
-    for group, name, value in _set_values(configuration):
-        values[group, name] = value
-        where[group, name] = configuration.get_location(name, _registered(group)).detail
-    return NovaConf(tuple(files), MappingProxyType(values), MappingProxyType(where), configuration)
+    values = {(group, name): value for group, name, value in _set_values(configuration)}
+    read = [*files, *(file for directory in directories for file in sorted(directory.glob("*.conf")))]
+    return NovaConf(tuple(files), MappingProxyType(values), MappingProxyType(_places(read)), configuration)
 
 
 def _registered(group: str) -> str | None:
@@ -92,6 +89,16 @@ def _parse(configuration: cfg.ConfigOpts, files: Sequence[Path], directories: Se
         ) from error
     except (cfg.Error, UnicodeDecodeError) as error:
         raise NovaConfError(" ".join(str(error).split())) from error
+
+
+def _places(files: Sequence[Path]) -> dict[tuple[str, str], str]:
+    """Return the last file that each option stands in: oslo.config names the last one read instead."""
+    places: dict[tuple[str, str], str] = {}
+    for file in files:
+        sections: dict[str, dict[str, list[str]]] = {}
+        cfg.ConfigParser(str(file), sections).parse()
+        places |= {(group, name): str(file) for group, names in sections.items() for name in names}
+    return places
 
 
 def _set_values(configuration: cfg.ConfigOpts) -> Iterator[tuple[str, str, str]]:

@@ -14,12 +14,12 @@ import fcntl
 import importlib
 import threading
 import time
-import warnings
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import IO, Any
 
 from corewise.openstack.errors import EmbeddedError, ExtraMissing
+from corewise.openstack.quiet import quietly
 
 LONGEST_WAIT = 10.0
 """Seconds to wait for another process to let go of the file."""
@@ -107,7 +107,7 @@ def _load(path: Path | None) -> Application:
     options.set_default("sync_on_startup", default=True, group="placement_database")
     options.set_default("auth_strategy", "noauth2", group="api")
     options([], project="placement", default_config_files=[], default_config_dirs=[])
-    with _quietly():
+    with quietly():
         placement["db_api"].configure(options)
         application: Application = placement["deploy"].loadapp(options)
     return application
@@ -116,13 +116,8 @@ def _load(path: Path | None) -> Application:
 def _imported() -> tuple[Any, dict[str, Any]]:
     """Import Placement late, because it takes longer than all of corewise, and quietly."""
     try:
-        with _quietly():
+        with quietly():
             modules = {name: importlib.import_module(f"placement.{name}") for name in _MODULES}
             return importlib.import_module("oslo_config.cfg"), modules
     except ImportError as error:
         raise ExtraMissing("openstack", "openstack-placement") from error
-
-
-def _quietly() -> warnings.catch_warnings[None]:
-    """Placement's libraries warn of each other's deprecations; nobody here can act on that."""
-    return warnings.catch_warnings(action="ignore")

@@ -12,13 +12,15 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 from corewise.openstack.embedded.application import Application, EmbeddedPlacement
 from corewise.openstack.errors import EmbeddedError, ExtraMissing
+from corewise.openstack.quiet import quietly
 
 try:
-    import requests
-    from keystoneauth1 import session
-    from requests.adapters import BaseAdapter
-    from requests.structures import CaseInsensitiveDict
-    from webob import Request
+    with quietly():
+        import requests
+        from keystoneauth1 import session
+        from requests.adapters import BaseAdapter
+        from requests.structures import CaseInsensitiveDict
+        from webob import Request
 except ImportError as error:
     raise ExtraMissing("openstack", "openstack-placement") from error
 

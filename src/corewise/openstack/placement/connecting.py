@@ -24,6 +24,7 @@ except ImportError as error:
 
 from corewise.openstack.placement.client import PlacementClient
 from corewise.openstack.placement.transport import SERVICE_TYPE, Transport
+from corewise.openstack.quiet import quietly
 
 TIMEOUT = 60.0
 """Seconds until a request without an answer is given up; a query of 5,000 hosts takes less than one."""
@@ -62,12 +63,14 @@ def cloud_client(cloud: str | None = None) -> PlacementClient:
         CredentialsError: if there is no such cloud, or something is missing in it.
     """
     try:
-        from openstack import config  # noqa: PLC0415 - it takes long to import, and few need it
-        from openstack import exceptions as broken  # noqa: PLC0415
+        with quietly():
+            from openstack import config  # noqa: PLC0415 - it takes long to import, and few need it
+            from openstack import exceptions as broken  # noqa: PLC0415
     except ImportError as error:
         raise ExtraMissing("openstack", "openstacksdk") from error
     try:
-        region = config.OpenStackConfig().get_one(cloud=cloud)
+        with quietly():
+            region = config.OpenStackConfig().get_one(cloud=cloud)
         over = region.get_session()
         over.timeout = over.timeout or TIMEOUT
         return adapter_client(

@@ -34,7 +34,6 @@ UNKNOWN_TYPE = "unknown"
 """What Placement answers for a consumer that was never given a type."""
 
 
-
 def _plain(value: object) -> object:
     if isinstance(value, Mapping):
         return dict(value)

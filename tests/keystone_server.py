@@ -1,4 +1,4 @@
-"""A Keystone that knows one user: enough for keystoneauth to authenticate and to find Placement in its catalog."""
+"""A Keystone that knows one user: enough to authenticate, and to find Placement in its catalog."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class _Keystone(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(encoded)
 
-    def log_message(self, format: str, *args: object) -> None:
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
         """Nobody reads it."""
 
 
