@@ -10,7 +10,8 @@ Guests of a compute host have words and rules of their own:
 - :mod:`host_cells`: ``host_cells(host, dedicated, shared)``, the NUMA nodes of a host;
 - :mod:`guest_ledger`: ``GuestLedger(cells, hyper_threading, legacy)``, and ``pin``, ``unpin``, ``found``;
 - :mod:`guest_placement`: ``place(ledger, guest, pack=...) -> GuestPins | Refusal``: fit and claim at once;
-- :mod:`thread_choice`: the CPUs of one NUMA node, by thread policy; :mod:`matching`: guest nodes to host nodes;
+- :mod:`thread_choice`: the CPUs of one NUMA node, by thread policy;
+- :mod:`matching`: guest nodes to host nodes;
 - :mod:`guest_refusal`: why a host cannot take a guest.
 
 Everything is a value: a choice changes no ledger, a claim makes a new one. The same wish on the same ledger

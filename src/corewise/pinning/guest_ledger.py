@@ -1,9 +1,9 @@
 """Which guest holds which CPUs of a host, and how much memory of each of its NUMA nodes.
 
-A ledger is a value. ``pin`` and ``unpin`` return another one, whole or not at all: a guest whose CPUs are not all
-dedicated and free is refused. Guests that already run are facts, which cannot be refused: ``found`` takes
-them as they are, and ``conflicts`` tells which CPUs are held twice. So a ledger that is folded anew from what a
-host shows is the ledger that was there before.
+A ledger is a value. ``pin`` and ``unpin`` return another one, whole or not at all: a guest whose CPUs are not
+all dedicated and free is refused. Guests that already run are facts, which cannot be refused: ``found`` takes
+them as they are, and ``conflicts`` tells which CPUs are held twice. So a ledger that is folded anew from what
+a host shows is the ledger that was there before.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ def _nobody() -> Mapping[str, GuestPins]:
 class GuestLedger:
     """The host's NUMA nodes, and the guests on them.
 
-    ``hyper_threading``: a core of the host has more than one thread online. ``legacy``: nothing says which CPUs
-    are dedicated. ``guests`` maps a guest's uuid to where it lies, in the order they came.
+    ``hyper_threading``: a core of the host has more than one thread online. ``legacy``: nothing says which
+    CPUs are dedicated. ``guests`` maps a guest's uuid to where it lies, in the order they came.
     """
 
     cells: tuple[HostCell, ...]

@@ -1,8 +1,8 @@
 """Which CPUs of a host a guest gets: fit and claim are this one function.
 
 A guest without NUMA nodes floats over the shared CPUs. Each NUMA node of another lies within one of the
-host's, no two within the same: its dedicated CPUs are chosen by the thread policy, of shared CPUs there are at
-least as many as the node has CPUs that float, and the memory is there. The host's nodes are tried with the
+host's, no two within the same: its dedicated CPUs are chosen by the thread policy, of shared CPUs there are
+at least as many as the node has CPUs that float, and the memory is there. The host's nodes are tried with the
 most free dedicated CPUs first, then the most free memory, then the lowest number; ``pack`` tries those with
 the fewest first. Emulator threads of their own have their CPU on guest node 0.
 

@@ -1,4 +1,4 @@
-"""The NUMA nodes of a host that runs guests: which CPUs of each are dedicated, which are shared, and its memory.
+"""The NUMA nodes of a host that runs guests: its dedicated and shared CPUs, core by core, and its memory.
 
 Sets of CPUs stand beside their masks (bit n is CPU n), which the choice of CPUs computes with: of a core the
 threads that are dedicated and free are one ``and``, how many they are one count of bits.
@@ -73,7 +73,7 @@ class HostCell:
 
 
 def host_cells(host: Host, dedicated: CPUSet, shared: CPUSet) -> tuple[HostCell, ...]:
-    """Return the NUMA nodes of a machine in ascending order. Dedicated CPUs may be offline, shared ones not."""
+    """Return the NUMA nodes of a machine in ascending order. Dedicated CPUs may be offline, others not."""
     cells = []
     for number, online in host.numa_nodes.items():
         offline = host.offline_of(number) & dedicated

@@ -16,43 +16,45 @@ Fits = Callable[[int, int], bool]
 
 def assign(nodes: int, places: int, fits: Fits) -> list[int] | None:
     """Return the place of each node; None if there is no way. Places are given in the order of preference."""
-    place_of: list[int] = [-1] * nodes
-    node_at: list[int] = [-1] * places
+    matching = _Matching(nodes, places, fits)
+    if not all(matching.augment(node, set(), 0) for node in range(nodes)):
+        return None
     for node in range(nodes):
-        if not _augment(node, fits, place_of, node_at, set(), 0):
-            return None
-    for node in range(nodes):
-        _improve(node, fits, place_of, node_at)
-    return place_of
+        matching.improve(node)
+    return matching.place_of
 
 
-def _augment(
-    node: int, fits: Fits, place_of: list[int], node_at: list[int], seen: set[int], settled: int
-) -> bool:
-    """Find a place for a node, moving others along if need be, but none of the first ``settled``."""
-    for place in range(len(node_at)):
-        if place in seen or not fits(node, place):
-            continue
-        seen.add(place)
-        holder = node_at[place]
-        if holder >= 0 and (
-            holder < settled or not _augment(holder, fits, place_of, node_at, seen, settled)
-        ):
-            continue
-        place_of[node], node_at[place] = place, node
-        return True
-    return False
+class _Matching:
+    """Nodes at places; -1 is none."""
 
+    def __init__(self, nodes: int, places: int, fits: Fits) -> None:
+        self.place_of = [-1] * nodes
+        self._node_at = [-1] * places
+        self._fits = fits
 
-def _improve(node: int, fits: Fits, place_of: list[int], node_at: list[int]) -> None:
-    """Move a node to the first place that leaves one for all later nodes; earlier ones stay."""
-    current = place_of[node]
-    for place in range(current):
-        holder = node_at[place]
-        if 0 <= holder < node or not fits(node, place):
-            continue
-        node_at[current] = -1
-        if holder < 0 or _augment(holder, fits, place_of, node_at, {place}, node + 1):
-            place_of[node], node_at[place] = place, node
-            return
-        node_at[current] = node
+    def augment(self, node: int, seen: set[int], settled: int) -> bool:
+        """Find a place for a node, moving others along if need be, but none of the first ``settled``."""
+        for place, holder in enumerate(self._node_at):
+            if place in seen or 0 <= holder < settled or not self._fits(node, place):
+                continue
+            seen.add(place)
+            if holder < 0 or self.augment(holder, seen, settled):
+                self._put(node, place)
+                return True
+        return False
+
+    def improve(self, node: int) -> None:
+        """Move a node to the first place that leaves one for all later nodes; earlier ones stay."""
+        current = self.place_of[node]
+        for place in range(current):
+            holder = self._node_at[place]
+            if 0 <= holder < node or not self._fits(node, place):
+                continue
+            self._node_at[current] = -1
+            if holder < 0 or self.augment(holder, {place}, node + 1):
+                self._put(node, place)
+                return
+            self._node_at[current] = node
+
+    def _put(self, node: int, place: int) -> None:
+        self.place_of[node], self._node_at[place] = place, node

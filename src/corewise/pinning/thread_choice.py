@@ -3,13 +3,13 @@
 F is the free threads of a core: its dedicated siblings that nobody holds. G(k) is the cores with at least k.
 Cores and threads are taken in ascending order, and n is how many CPUs are wanted.
 
-======= ===================================================================================================
-prefer  k threads of each core in G(k), for the largest k for which k x |G(k)| >= n; if there is none, all free
-        threads core by core
-require every core that is used gives two threads or more; if n is odd, one may give a single thread. Cores
-        with the most free threads first
-isolate one thread of each of n cores that are wholly free; their other threads are withheld from everybody
-======= ===================================================================================================
+======= =============================================================================================
+prefer  k threads of each core in G(k), for the largest k for which k x |G(k)| >= n; if there is none,
+        all free threads core by core
+require every core that is used gives two threads or more; if n is odd, one may give a single thread.
+        Cores with the most free threads first
+isolate one thread of each of n cores that are wholly free; their other threads are withheld from all
+======= =============================================================================================
 
 Emulator threads of their own take one more CPU: of what is left, the thread of the core with the fewest free
 ones, so that few cores are broken; with ``isolate`` a core of its own.

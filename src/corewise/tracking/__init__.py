@@ -3,12 +3,13 @@
 - :mod:`options`, :mod:`settings`: nova.conf and the host's CPUs to the CPUs behind VCPU and PCPU, or to all
   that is wrong: ``check_options(HostOptions.of(values), HostFacts.of(host), guests, compat) -> Checked``;
 - :mod:`hosted`: guests that are there already, and whether the options still suit them;
-- :mod:`inventory`: ``offer(settings, facts, provider) -> Offer``, and the next write that brings Placement there:
-  ``next_write(provider, offer) -> WriteInventories | WriteTraits | None``;
-- :mod:`request`: ``translate(flavor, image, compat=...) -> GuestRequest | RequestRefusal``; ``str(request.query)``
-  is what is sent; ``request.cpus`` (:class:`corewise.policy.guests.GuestCPUs`) is what ``pinning`` places;
-- :mod:`reshape`: ``plan_reshape(use, guests, settings, offer, topology, compat) -> ReshapePlan | ReshapeRefusal |
-  None``.
+- :mod:`inventory`: ``offer(settings, facts, provider) -> Offer``, and the next write that brings Placement
+  there: ``next_write(provider, offer) -> WriteInventories | WriteTraits | None``;
+- :mod:`request`: ``translate(flavor, image, compat=...) -> GuestRequest | RequestRefusal``;
+  ``str(request.query)`` is what is sent; ``request.cpus`` (:class:`corewise.policy.guests.GuestCPUs`) is what
+  ``pinning`` places;
+- :mod:`reshape`: ``plan_reshape(use, guests, settings, offer, topology=..., compat=...)`` gives a
+  ReshapePlan, a ReshapeRefusal, or None if nothing is to be done.
 
 Everything is a value, and nothing here knows Placement's HTTP, libvirt or a file.
 """

@@ -113,8 +113,8 @@ def choice(written: Written | None, choices: type[E], reason: Reason) -> E | Non
         return None
     known = [each.value for each in choices]
     if written.value not in known:
-        hint = did_you_mean(written.value, known)
-        raise Refused(reason, f"{written} means nothing{hint}; write {', '.join(known[:-1])} or {known[-1]}")
+        hint = did_you_mean(written.value, known) or f": write {', '.join(known[:-1])} or {known[-1]}"
+        raise Refused(reason, f"{written} means nothing{hint}")
     return choices(written.value)
 
 

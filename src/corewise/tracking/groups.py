@@ -128,7 +128,7 @@ def _read(explicit: Explicit, pairs: Mapping[str, str], kind: str) -> None:
             explicit.group(suffix).resources[name] = whole(written.where, written.value)
         else:
             hint = did_you_mean(name, STANDARD_CLASSES)
-            message = f"{written}: there is no resource class {shown(name)}{hint}; it is not requested"
+            message = f"{written}: it is not requested, since there is no such resource class{hint}"
             explicit.warnings.append(RequestWarning(Reason.RESOURCE_CLASS_UNKNOWN, message))
 
 
@@ -141,6 +141,8 @@ def _read_trait(group: Draft, name: str, written: Written) -> None:
     if written.value == "forbidden":
         wanted, other = other, wanted
     if name in other:
-        message = f"{written}, but elsewhere the trait is {'forbidden' if wanted is group.required else 'required'}"
+        message = (
+            f"{written}, but elsewhere the trait is {'forbidden' if wanted is group.required else 'required'}"
+        )
         raise Refused(Reason.TRAIT_CONFLICT, message)
     wanted.add(name)

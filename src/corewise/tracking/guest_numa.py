@@ -1,4 +1,4 @@
-"""The NUMA nodes of a guest: ``hw:numa_nodes``, ``hw:numa_cpus.N`` and ``hw:numa_mem.N``, or their likes of an image.
+"""The NUMA nodes of a guest: ``hw:numa_nodes``, ``hw:numa_cpus.N``, ``hw:numa_mem.N``, or those of an image.
 
 Nodes without CPUs and memory of their own share both evenly, and must be able to. Else every node states
 both, every guest CPU belongs to one node, and the memory adds up. A guest with dedicated CPUs has one node at
@@ -37,9 +37,7 @@ def guest_nodes(flavor: Flavor, image: Image, policy: CPUPolicy, dedicated: CPUS
     if cpus is None or memory is None:
         raise _invalid("hw:numa_cpus.N and hw:numa_mem.N are stated for all NUMA nodes together, or for none")
     _check(flavor, cpus, memory)
-    return tuple(
-        GuestNode(own, own & dedicated, amount) for own, amount in zip(cpus, memory, strict=True)
-    )
+    return tuple(GuestNode(own, own & dedicated, amount) for own, amount in zip(cpus, memory, strict=True))
 
 
 def _invalid(message: str) -> Refused:

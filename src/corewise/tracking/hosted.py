@@ -84,7 +84,8 @@ def _refusal(options: HostOptions, guest: HostedGuest, settings: _Settings) -> I
             yield OptionProblem(Reason.GUEST_NEEDS_DEDICATED_CPUS, *dedicated, why)
         case CPUPolicy.MIXED if settings.legacy or not (settings.shared and settings.pinnable):
             missing = dedicated if settings.legacy or not settings.pinnable else shared
-            why = f"guest {guest.label} has dedicated and shared CPUs, and needs both {DEDICATED_SET} and {SHARED_SET}"
+            needs = f"{DEDICATED_SET} and {SHARED_SET}"
+            why = f"guest {guest.label} has dedicated and shared CPUs, and needs both {needs}"
             yield OptionProblem(Reason.GUEST_NEEDS_BOTH_KINDS, *missing, why)
 
 

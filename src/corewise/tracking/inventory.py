@@ -1,8 +1,8 @@
 """What a host offers to Placement: inventories of VCPU and PCPU, and the trait of hyperthreads.
 
-Of a class with n CPUs: total n, min_unit 1, max_unit n, step_size 1; a class without CPUs is left out, since
-Placement refuses a total of 0. ``cpu_allocation_ratio`` applies to VCPU only; a dedicated CPU is offered once.
-Without the option a provider keeps the ratio that it has, and a new one begins with
+Of a class with n CPUs: total n, min_unit 1, max_unit n, step_size 1; a class without CPUs is left out,
+since Placement refuses a total of 0. ``cpu_allocation_ratio`` applies to VCPU only; a dedicated CPU is
+offered once. Without the option a provider keeps the ratio that it has, and a new one begins with
 ``initial_cpu_allocation_ratio``. With one of the new options, a reserved amount that somebody has set through
 Placement stays as long as the total does; the legacy ones state it themselves.
 
@@ -88,7 +88,11 @@ def next_write(provider: Provider, offered: Offer) -> WriteInventories | WriteTr
         )
     traits = offered.traits_of(provider)
     if traits != provider.traits:
-        why = "a core has more than one thread" if offered.hyper_threading else "no core has more than one thread"
+        why = (
+            "a core has more than one thread"
+            if offered.hyper_threading
+            else "no core has more than one thread"
+        )
         return WriteTraits(provider.uuid, provider.generation, traits, Reason.TRAIT_REPORTED, f"{why} online")
     return None
 

@@ -1,7 +1,7 @@
-"""The options of nova.conf that say what a host's CPUs are for, as they stand there, and what is wrong with one.
+"""The options of nova.conf that say what a host's CPUs are for, as they stand there.
 
-Values are texts, exactly as the file has them, None where it has none; an empty text is the same as none. What
-they mean together is decided by :mod:`corewise.tracking.settings`.
+Values are texts, exactly as the file has them, None where it has none; an empty text is the same as none.
+What they mean together is decided by :mod:`corewise.tracking.settings`.
 """
 
 from __future__ import annotations

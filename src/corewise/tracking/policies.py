@@ -41,7 +41,7 @@ _OF_TRAIT = {"forbidden": ThreadPolicy.ISOLATE, "required": ThreadPolicy.REQUIRE
 
 @dataclass(frozen=True, slots=True)
 class Policies:
-    """``cpu_from_policy``: the CPU policy was stated as such, not as resources; likewise the thread policy."""
+    """``cpu_from_policy``: the CPU policy was stated as such, not as resources; so with the thread policy."""
 
     cpu: CPUPolicy
     threads: ThreadPolicy | None
@@ -88,7 +88,8 @@ def _with_resources(stated: CPUPolicy | None, explicit: Explicit) -> CPUPolicy:
     if stated is not None:
         for name, amount in ((VCPU, vcpus), (PCPU, pcpus)):
             if amount or (name in _CLASSES[stated] and explicit.names(name)):
-                message = f"CPU policy {stated} and an explicit request for {amount} {name}: keep one of them"
+                request = f"an explicit request for {amount} {name}"
+                message = f"CPU policy {stated} and {request}: keep one of them"
                 raise Refused(Reason.CPU_POLICY_WITH_RESOURCES, message)
     if vcpus and pcpus:
         message = f"{vcpus} VCPU and {pcpus} PCPU cannot be requested explicitly in the same request"

@@ -11,8 +11,8 @@ mixed     vcpus - dedicated            dedicated (+ 1 likewise)      -
 
 Amounts that the flavor states itself (``resources:PCPU=8``) take the place of the policy and of the defaults,
 be they 0; no query goes out without a CPU class. Thread policy ``isolate`` forbids the trait
-HW_CPU_HYPERTHREADING, ``require`` requires it. Hosts that only the fallback finds are legacy ones: whether they
-can take the guest is decided when its CPUs are chosen.
+HW_CPU_HYPERTHREADING, ``require`` requires it. Hosts that only the fallback finds are legacy ones: whether
+they can take the guest is decided when its CPUs are chosen.
 
 Source: the document "CPU resource tracking"; where it is silent, what Nova does with flavors.
 """
@@ -47,7 +47,8 @@ from corewise.tracking.query import DEFAULT_LIMIT, UNNAMED, Group, PlacementQuer
 class GuestRequest:
     """What to ask Placement for, and what the guest is then promised.
 
-    ``fallback`` is asked when the query finds nothing, or always if ``fallback_always``; None if there is none.
+    ``fallback`` is asked when the query finds nothing, or always if ``fallback_always``; None if there is
+    none.
     """
 
     query: PlacementQuery
@@ -78,7 +79,9 @@ def _translate(flavor: Flavor, image: Image, compat: Compat, limit: int | None) 
     realtime = realtime_cpus(flavor, image, policies.emulator)
     dedicated = dedicated_cpus(flavor, policies.cpu, realtime)
     if realtime and not dedicated:
-        raise Refused(Reason.REALTIME_WITHOUT_PINNING, "hw:cpu_realtime needs dedicated CPUs, and there are none")
+        raise Refused(
+            Reason.REALTIME_WITHOUT_PINNING, "hw:cpu_realtime needs dedicated CPUs, and there are none"
+        )
     cpus = GuestCPUs(
         vcpus=flavor.vcpus,
         policy=policies.cpu,
@@ -149,12 +152,14 @@ def _assembled(
         unnamed = traits if suffix == UNNAMED else Group()
         group = Group(
             MappingProxyType({name: resources[name] for name in sorted(resources) if resources[name]}),
-            draft.required | unnamed.required,
-            draft.forbidden | unnamed.forbidden,
+            unnamed.required | draft.required,
+            unnamed.forbidden | draft.forbidden,
         )
         if group.resources or group.required or group.forbidden:
             groups[suffix] = group
-    query = PlacementQuery(MappingProxyType(dict(sorted(groups.items()))), _group_policy(explicit, groups), limit)
+    query = PlacementQuery(
+        MappingProxyType(dict(sorted(groups.items()))), _group_policy(explicit, groups), limit
+    )
     _check_query(flavor, query)
     return query
 
@@ -183,6 +188,8 @@ def _remarks(flavor: Flavor, explicit: Explicit, query: PlacementQuery) -> list[
         message = f"{vcpus} VCPU are requested, and flavor {flavor.name} has {flavor.vcpus} vcpus"
         remarks.append(RequestWarning(Reason.VCPU_COUNT_MISMATCH, message))
     if explicit.group_policy is None and query.group_policy is not None:
-        message = "several groups and no group_policy: group_policy=none is sent, so groups may share a provider"
+        message = (
+            "several groups and no group_policy: group_policy=none is sent, so groups may share a provider"
+        )
         remarks.append(RequestWarning(Reason.GROUP_POLICY_ASSUMED, message))
     return remarks

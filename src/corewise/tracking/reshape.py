@@ -1,10 +1,11 @@
 """The upgrade of a host: pinned guests that hold VCPU are given PCPU, in one request.
 
-Due as soon as ``cpu_dedicated_set`` is set and a pinned guest of the host holds VCPU for its dedicated CPUs and no
-PCPU. Of such a guest the dedicated part of its VCPU becomes PCPU; what it holds of other classes stays.
-Guests that share CPUs keep VCPU. A guest of thread policy ``isolate`` on a host with hyperthreads keeps its
-cores' other threads from everybody: they count as PCPU too (compat nova: they do not), and so does the CPU of
-its own that its emulator threads run on. With everything moved the plan is empty: a second run changes nothing.
+Due as soon as ``cpu_dedicated_set`` is set and a pinned guest of the host holds VCPU for its dedicated CPUs
+and no PCPU. Of such a guest the dedicated part of its VCPU becomes PCPU; what it holds of other classes
+stays. Guests that share CPUs keep VCPU. A guest of thread policy ``isolate`` on a host with hyperthreads
+keeps its cores' other threads from everybody: they count as PCPU too (compat nova: they do not), and so does
+the CPU of its own that its emulator threads run on. With everything moved there is no plan: a second run
+changes nothing.
 
 The new inventories must hold what is moved, or the reshape is refused before anything is sent.
 """
@@ -67,6 +68,7 @@ def plan_reshape(
     guests: Sequence[HostedGuest],
     settings: HostSettings,
     offered: Offer,
+    *,
     topology: Topology,
     compat: Compat = Compat.SPEC,
 ) -> ReshapePlan | ReshapeRefusal | None:

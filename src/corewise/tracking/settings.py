@@ -20,7 +20,7 @@ them off and on.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 
 from corewise.policy.reasons import Reason
@@ -87,6 +87,14 @@ class _Sets:
         return self.dedicated is not None or self.shared is not None
 
 
+@dataclass(frozen=True, slots=True)
+class _Findings:
+    """What is wrong and what is odd, as it is found."""
+
+    errors: list[OptionProblem] = field(default_factory=list)
+    warnings: list[OptionProblem] = field(default_factory=list)
+
+
 def check_options(
     options: HostOptions,
     facts: HostFacts,
@@ -94,9 +102,9 @@ def check_options(
     compat: Compat = Compat.SPEC,
 ) -> Checked:
     """Say what the options of a host mean, or all that is wrong with them."""
-    errors: list[OptionProblem] = []
-    warnings: list[OptionProblem] = []
-    sets = _read_sets(options, compat, errors, warnings)
+    found = _Findings()
+    errors = found.errors
+    sets = _read_sets(options, compat, found)
     may_be_offline = values.flag(POWER_MANAGEMENT, options.cpu_power_management, errors)
     errors += _misplaced(options, sets, facts, may_be_offline=may_be_offline)
     shared, dedicated = _classes(sets, facts, compat)
@@ -105,7 +113,7 @@ def check_options(
         dedicated=dedicated,
         pinnable=_pinnable(sets, facts),
         emulator=sets.shared or _NO_CPUS,
-        reserved=_reserved(options, sets, len(shared), compat, errors, warnings),
+        reserved=_reserved(options, sets, len(shared), compat, found),
         ratio=values.ratio(ALLOCATION_RATIO, options.cpu_allocation_ratio, errors),
         initial_ratio=values.ratio(INITIAL_RATIO, options.initial_cpu_allocation_ratio, errors)
         or DEFAULT_INITIAL_RATIO,
@@ -114,13 +122,12 @@ def check_options(
     if not errors:
         refusals, remarks = guest_problems(options, guests, settings)
         errors += refusals
-        warnings += remarks
-    return Checked(None if errors else settings, tuple(errors), tuple(warnings))
+        found.warnings.extend(remarks)
+    return Checked(None if errors else settings, tuple(errors), tuple(found.warnings))
 
 
-def _read_sets(
-    options: HostOptions, compat: Compat, errors: list[OptionProblem], warnings: list[OptionProblem]
-) -> _Sets:
+def _read_sets(options: HostOptions, compat: Compat, found: _Findings) -> _Sets:
+    errors, warnings = found.errors, found.warnings
     dedicated = values.cpu_set(DEDICATED_SET, options.cpu_dedicated_set, errors)
     shared = values.cpu_set(SHARED_SET, options.cpu_shared_set, errors)
     pin_text = values.text_of(options.vcpu_pin_set)
@@ -154,7 +161,8 @@ def _misplaced(
     )
     if sets.dedicated is not None and sets.shared is not None and sets.dedicated & sets.shared:
         both = sets.dedicated & sets.shared
-        why = f"{_cpus(both)} in {SHARED_SET} = {values.text_of(options.cpu_shared_set)} too: the sets must be disjoint"
+        other = values.text_of(options.cpu_shared_set)
+        why = f"{_cpus(both)} in {SHARED_SET} = {other} too: the sets must be disjoint"
         yield OptionProblem(Reason.CPU_SETS_OVERLAP, DEDICATED_SET, str(values.text_of(named[0][1])), why)
     for option, text, cpus, offline_too in named:
         if cpus is None:
@@ -200,15 +208,9 @@ def _pinnable(sets: _Sets, facts: HostFacts) -> CPUSet:
     return facts.online if sets.shared is None else _NO_CPUS
 
 
-def _reserved(
-    options: HostOptions,
-    sets: _Sets,
-    shared: int,
-    compat: Compat,
-    errors: list[OptionProblem],
-    warnings: list[OptionProblem],
-) -> int:
+def _reserved(options: HostOptions, sets: _Sets, shared: int, compat: Compat, found: _Findings) -> int:
     """Return how many CPUs are reserved for the host by number."""
+    errors, warnings = found.errors, found.warnings
     text = values.text_of(options.reserved_host_cpus)
     reserved = values.count(RESERVED_CPUS, text, errors)
     if text is None or not reserved:
