@@ -1,4 +1,4 @@
-"""The ledger on disk: whole at every moment, changed by one at a time, and refused when it is not what was written."""
+"""The ledger on disk: whole at every moment, changed by one at a time, refused when it is damaged."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from corewise.compute.errors import LedgerBusy, LedgerDamaged, LedgerUnusable
 from corewise.compute.ledger_file import LedgerFile
 from corewise.compute.records import CellRecord, GuestRecord, GuestState, HostRecord
+from corewise.policy.guests import CPUPolicy, ThreadPolicy
 from corewise.topology import CPUSet
 
 GUEST = GuestRecord(
@@ -20,8 +21,8 @@ GUEST = GuestRecord(
     resources={"PCPU": 2, "MEMORY_MB": 1024},
     vcpus=2,
     flavor="db",
-    cpu_policy="dedicated",
-    thread_policy="isolate",
+    cpu_policy=CPUPolicy.DEDICATED,
+    thread_policy=ThreadPolicy.ISOLATE,
     cells=(CellRecord(0, {0: 2, 1: 3}, 1024),),
     emulator=4,
     withheld=(26, 27),
@@ -48,8 +49,8 @@ def test_what_is_written_is_read_back_in_the_order_it_came(ledger: LedgerFile) -
     enter(ledger, "a", replace(GUEST, cells=(CellRecord(1, {0: 9}),)))
     assert list(ledger.read().guests) == ["b", "a"]
     assert ledger.read().guests["b"] == GUEST
-    assert GUEST.pinned == CPUSet.parse("2-4")
-    assert GUEST.held == CPUSet.parse("2-4,26-27")
+    assert GUEST.pins.cpus == CPUSet.parse("2-3")
+    assert GUEST.pins.held == CPUSet.parse("2-4,26-27")
 
 
 def test_a_ledger_that_says_the_same_is_not_written(ledger: LedgerFile) -> None:

@@ -1,4 +1,4 @@
-"""A machine as ``corewise topology -o json`` prints it is read back as the same machine, or refused in words."""
+"""A machine as ``corewise topology -o json`` prints it is read back as it was, or refused in words."""
 
 from __future__ import annotations
 
@@ -16,9 +16,7 @@ from corewise.topology import CPUSet
 from kernel import machine_trees
 
 SMALL: dict[str, Any] = {
-    "threads": [
-        {"cpu": cpu, "core": cpu % 2, "cache": None, "numaNode": 0, "socket": 0} for cpu in range(4)
-    ],
+    "threads": [{"cpu": cpu, "core": cpu % 2, "cache": None, "numaNode": 0, "socket": 0} for cpu in range(4)],
     "numaNodes": [{"numaNode": 0, "memoryBytes": 1 << 30, "hugepagesBytes": 0}],
 }
 
@@ -68,9 +66,7 @@ def test_threads_alone_make_a_machine_of_which_nothing_else_is_known() -> None:
         ({"offlineCPUs": "4-"}, "'4-' is not a CPU"),
     ],
 )
-def test_a_document_that_contradicts_itself_is_refused_in_words(
-    change: dict[str, Any], message: str
-) -> None:
+def test_a_document_that_contradicts_itself_is_refused_in_words(change: dict[str, Any], message: str) -> None:
     parsed = parse_machine(json.dumps({**SMALL, **change}))
     assert parsed.value is None
     assert message in str(parsed.errors[0])

@@ -87,7 +87,8 @@ def text_of(file: Path) -> str:
     """
     try:
         with click.open_file(str(file), "rb") as stream:
-            return stream.read().decode("utf-8-sig")
+            text: bytes = stream.read()
+        return text.decode("utf-8-sig")
     except OSError as error:
         raise FileUnusable(f"{file} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:

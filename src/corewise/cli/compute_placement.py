@@ -1,4 +1,4 @@
-"""Which Placement a subcommand of ``corewise compute`` works against: none, one by its endpoint, a cloud's, its own.
+"""Which Placement a subcommand of ``corewise compute`` works against, if any.
 
 What needs a package of the extra ``openstack`` is imported when it is needed: offline, nothing of it is.
 """

@@ -1,4 +1,4 @@
-"""``corewise compute request``: the query to Placement that a flavor and an image make, or why they make none."""
+"""``corewise compute request``: the query that a flavor and an image make, or why they make none."""
 
 from __future__ import annotations
 

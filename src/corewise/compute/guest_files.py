@@ -1,8 +1,10 @@
-"""Flavors and images as files say them: ``{"name","vcpus","ram","disk","extra_specs":{}}``, ``{"properties":{}}``.
+"""Flavors and images as files say them.
 
-``ram`` is in MiB and ``disk`` in GiB, as OpenStack has them. Extra specs and properties are texts; numbers and
-booleans are taken for what they look like, since clients print them so. What the texts mean, and which amounts a
-guest can have, is decided by ``tracking``.
+A flavor is ``{"name","vcpus","ram","disk","extra_specs":{}}``, an image ``{"properties":{}}``.
+
+``ram`` is in MiB and ``disk`` in GiB, as OpenStack has them. Extra specs and properties are texts; numbers
+and booleans are taken for what they look like, since clients print them so. What the texts mean, and which
+amounts a guest can have, is decided by ``tracking``.
 """
 
 from __future__ import annotations

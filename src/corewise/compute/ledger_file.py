@@ -1,12 +1,12 @@
 """Who holds which CPU of one host, on disk: read, and changed in one step or not at all.
 
-- A change is written to a file of its own, synced, and takes the ledger's name (rename(2)), so that the ledger is
+- A change is written to a file of its own, synced, and takes the ledger's name (rename(2)): the ledger is
   whole at every moment, whatever dies. The ledger before it stays beside it, as ``<name>.1``.
-- What is about to happen is entered first: a guest is ``claiming`` from before Placement is asked until its answer
-  is known. Whoever finds such a guest later, with the lock held, knows that its scheduler has died.
-- The last field is a digest of all the others. A ledger that was cut off, or changed by hand, is refused: a CPU
-  that looks free and is not would be given to a second guest.
-- One lock, on a file beside it, belongs to whoever changes the ledger; it is free again however its holder ends.
+- What is about to happen is entered first: a guest is ``claiming`` from before Placement is asked until its
+  answer is known. Whoever finds such a guest later, with the lock held, knows that its scheduler has died.
+- The last field is a digest of all the others. A ledger that was cut off, or changed by hand, is refused: a
+  CPU that looks free and is not would be given to a second guest.
+- One lock, on a file beside it, belongs to whoever changes the ledger; it is free however its holder ends.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ import fcntl
 import hashlib
 import os
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
@@ -32,7 +33,7 @@ LONGEST_WAIT = 60.0
 _PAUSE = 0.01
 _MODE = 0o640
 _LARGEST = 64 << 20
-_ENCODER = msgspec.json.Encoder(order="deterministic")
+_ENCODER = msgspec.json.Encoder()
 
 
 class _Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -45,6 +46,37 @@ class _Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 _DECODER = msgspec.json.Decoder(_Document)
+_Mark = tuple[int, int, int, int]
+"""By which a file that has not changed is known: every change is another file."""
+
+
+class LedgerStore(Protocol):
+    """Where the ledger of one host is kept."""
+
+    def read(self) -> HostRecord:
+        """Return what the ledger says."""
+
+    def changing(self) -> AbstractContextManager[Change]:
+        """Hold the ledger; others wait."""
+
+
+class MemoryLedger:
+    """A ledger that is forgotten at the end: what would be, if nothing is recorded."""
+
+    def __init__(self, of: str, guests: Guests | None = None) -> None:
+        self._host = HostRecord(of, guests or {})
+
+    def read(self) -> HostRecord:
+        """Return what it says."""
+        return self._host
+
+    @contextmanager
+    def changing(self) -> Iterator[Change]:
+        """Yield it; there is nobody else."""
+        yield Change(self._write, 0, self._host)
+
+    def _write(self, _serial: int, host: HostRecord) -> None:
+        self._host = host
 
 
 class LedgerFile:
@@ -54,6 +86,7 @@ class LedgerFile:
         self.path = path
         self._of = of
         self._longest_wait = longest_wait
+        self._last: tuple[_Mark, _Document] | None = None
 
     def read(self) -> HostRecord:
         """Return what the ledger says; of a host without one, that nobody holds anything.
@@ -75,13 +108,16 @@ class LedgerFile:
         lock = self._locked()
         try:
             document = self._document()
-            yield Change(self, document.serial, document.host)
+            yield Change(self._write, document.serial, document.host)
         finally:
             os.close(lock)
 
     def _document(self) -> _Document:
         try:
             with self.path.open("rb") as file:
+                mark = _mark(file.fileno())
+                if self._last is not None and self._last[0] == mark:
+                    return self._last[1]
                 text = file.read(_LARGEST)
         except FileNotFoundError:
             return _Document(VERSION, 0, HostRecord(self._of), "")
@@ -89,9 +125,10 @@ class LedgerFile:
             raise _unusable(self.path, "read", error) from error
         document = self._decoded(text)
         if document.digest != _digest(document.serial, document.host):
-            raise self._damaged("it does not agree with its digest: it was changed, or a part of it is missing")
+            raise self._damaged("it does not agree with its digest: it was changed, or a part is missing")
         if document.host.name != self._of:
             raise self._damaged(f"it is the ledger of {document.host.name}, not of {self._of}")
+        self._last = mark, document
         return document
 
     def _decoded(self, text: bytes) -> _Document:
@@ -108,7 +145,9 @@ class LedgerFile:
     def _damaged(self, why: str) -> LedgerDamaged:
         former = _former(self.path)
         kept = f" (the ledger before the last change is {former.name})" if former.exists() else ""
-        hint = f"nothing was changed; put a good copy in its place{kept}, or move it away if the host is empty"
+        hint = (
+            f"nothing was changed; put a good copy in its place{kept}, or move it away if the host is empty"
+        )
         return LedgerDamaged(f"the ledger {self.path} cannot be used: {why}", hint=hint)
 
     def _locked(self) -> int:
@@ -125,8 +164,8 @@ class LedgerFile:
             time.sleep(_PAUSE)
         return lock
 
-    def write(self, serial: int, host: HostRecord) -> None:
-        """Put a ledger in the place of the present one, or leave that as it is; for whoever holds the lock."""
+    def _write(self, serial: int, host: HostRecord) -> None:
+        """Put a ledger in the place of the present one, or leave that as it is. The caller holds the lock."""
         document = _Document(VERSION, serial, host, _digest(serial, host))
         text = msgspec.json.format(_ENCODER.encode(document), indent=1)
         following = self.path.with_name(f"{self.path.name}.next")
@@ -145,7 +184,7 @@ class LedgerFile:
 class Change:
     """A ledger that is held: ``host`` is what it says now."""
 
-    _file: LedgerFile
+    _put: Callable[[int, HostRecord], None]
     _serial: int
     host: HostRecord
 
@@ -158,7 +197,7 @@ class Change:
         changed = msgspec.structs.replace(self.host, guests=guests)
         if changed == self.host:
             return
-        self._file.write(self._serial + 1, changed)
+        self._put(self._serial + 1, changed)
         self._serial, self.host = self._serial + 1, changed
 
 
@@ -168,6 +207,11 @@ def _digest(serial: int, host: HostRecord) -> str:
 
 def _former(path: Path) -> Path:
     return path.with_name(f"{path.name}.1")
+
+
+def _mark(descriptor: int) -> _Mark:
+    status = os.fstat(descriptor)
+    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def _taken(lock: int) -> bool:

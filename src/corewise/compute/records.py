@@ -1,7 +1,7 @@
 """What a ledger keeps of each guest of a host.
 
-A guest that shares CPUs has no pins. ``withheld`` are threads beside its own that nobody else may get;
-``emulator`` is the CPU of its emulator threads, if it has one of its own.
+A guest that shares all its CPUs has no pins. ``withheld`` are threads beside its own that nobody else may
+get; ``emulator`` is the CPU of its emulator threads, if it has one of its own.
 """
 
 from __future__ import annotations
@@ -12,7 +12,10 @@ from typing import TypeAlias
 
 import msgspec
 
+from corewise.pinning.guest_ledger import CellPins, GuestPins
+from corewise.policy.guests import CPUPolicy, GuestCPUs, ThreadPolicy
 from corewise.topology import CPUSet
+from corewise.tracking import HostedGuest
 
 
 class GuestState(StrEnum):
@@ -23,7 +26,7 @@ class GuestState(StrEnum):
 
 
 class CellRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One NUMA node of a guest: where it lies, and the host CPU of each guest CPU that is pinned."""
+    """One NUMA node of a guest: the host's node, and the host CPU of each guest CPU that is pinned."""
 
     node: int
     pins: Mapping[int, int] = {}
@@ -31,28 +34,30 @@ class CellRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class GuestRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One guest. ``resources`` is what it holds of the host's provider."""
+    """One guest. ``resources`` is what it holds of the host's provider, whose uuid is ``provider``."""
 
     state: GuestState
     resources: Mapping[str, int]
     vcpus: int
     flavor: str = ""
-    cpu_policy: str = "shared"
-    thread_policy: str = ""
+    provider: str = ""
+    cpu_policy: CPUPolicy = CPUPolicy.SHARED
+    thread_policy: ThreadPolicy | None = None
     cells: tuple[CellRecord, ...] = ()
     emulator: int | None = None
     withheld: tuple[int, ...] = ()
 
     @property
-    def pinned(self) -> CPUSet:
-        """The host CPUs that its own CPUs and its emulator threads run on alone."""
-        own = {cpu for cell in self.cells for cpu in cell.pins.values()}
-        return CPUSet.of(own if self.emulator is None else {*own, self.emulator})
+    def pins(self) -> GuestPins:
+        """Where the guest lies."""
+        cells = tuple(CellPins(cell.node, cell.pins, cell.memory_mb) for cell in self.cells)
+        return GuestPins(cells, self.emulator, CPUSet.of(self.withheld))
 
-    @property
-    def held(self) -> CPUSet:
-        """All host CPUs that nobody else may get."""
-        return self.pinned | CPUSet.of(self.withheld)
+    def hosted(self, uuid: str) -> HostedGuest:
+        """Return the guest as its host shows it."""
+        pins = self.pins
+        emulator = CPUSet() if self.emulator is None else CPUSet.of((self.emulator,))
+        return HostedGuest(uuid, "", pins.cpus, self.vcpus - len(pins.cpus), emulator, self.thread_policy)
 
 
 Guests: TypeAlias = Mapping[str, GuestRecord]
@@ -64,3 +69,21 @@ class HostRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     name: str
     guests: Mapping[str, GuestRecord] = {}
+
+
+def record_of(
+    guest: GuestCPUs, pins: GuestPins, resources: Mapping[str, int], *, flavor: str, provider: str = ""
+) -> GuestRecord:
+    """Return what a ledger keeps of a guest that is about to be claimed."""
+    return GuestRecord(
+        state=GuestState.CLAIMING,
+        resources=dict(resources),
+        vcpus=guest.vcpus,
+        flavor=flavor,
+        provider=provider,
+        cpu_policy=guest.policy,
+        thread_policy=guest.thread_policy,
+        cells=tuple(CellRecord(cell.number, dict(cell.pins), cell.memory_mb) for cell in pins.cells),
+        emulator=pins.emulator,
+        withheld=tuple(pins.withheld),
+    )

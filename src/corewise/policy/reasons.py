@@ -221,6 +221,7 @@ class Reason(StrEnum):
     HOST_UNKNOWN = "HostUnknown"
     CPUS_PROMISED_TWICE = "CPUsPromisedTwice"
     NO_VALID_HOST = "NoValidHost"
+    CLAIM_LOST = "ClaimLost"
     OPENSTACK_UNUSABLE = "OpenStackUnusable"
     PLACEMENT_DOWN = "PlacementDown"
     PLACEMENT_UNAUTHORIZED = "PlacementUnauthorized"
@@ -905,6 +906,9 @@ _COMPUTE = {
     Reason.NO_VALID_HOST: ReasonText(
         "No host can take the guest; the counts say how many fell at which demand.",
         "Free CPUs, or ask for less where most hosts fell.",
+    ),
+    Reason.CLAIM_LOST: ReasonText(
+        "Between the query and the claim somebody else took what the host had left; the next host is tried."
     ),
     Reason.OPENSTACK_UNUSABLE: _warning(
         "What is needed to reach OpenStack is missing: a package, credentials, a file of configuration.",
