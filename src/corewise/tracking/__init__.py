@@ -8,7 +8,7 @@
 - :mod:`request`: ``translate(flavor, image, compat=...) -> GuestRequest | RequestRefusal``;
   ``str(request.query)`` is what is sent; ``request.cpus`` (:class:`corewise.policy.guests.GuestCPUs`) is what
   ``pinning`` places;
-- :mod:`reshape`: ``plan_reshape(use, guests, settings, offer, topology=..., compat=...)`` gives a
+- :mod:`reshape`: ``plan_reshape(use, guests, settings, offer, topology, compat)`` gives a
   ReshapePlan, a ReshapeRefusal, or None if nothing is to be done.
 
 Everything is a value, and nothing here knows Placement's HTTP, libvirt or a file.

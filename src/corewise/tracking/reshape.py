@@ -63,12 +63,11 @@ class ReshapeRefusal:
     message: str
 
 
-def plan_reshape(
+def plan_reshape(  # noqa: PLR0917 - six facts, of which none follows from another
     use: ProviderUse,
     guests: Sequence[HostedGuest],
     settings: HostSettings,
     offered: Offer,
-    *,
     topology: Topology,
     compat: Compat = Compat.SPEC,
 ) -> ReshapePlan | ReshapeRefusal | None:
