@@ -80,14 +80,14 @@ class ProviderUse:
     consumers: tuple[Consumer, ...]
 
 
-class Amount(msgspec.Struct, frozen=True):
+class Amount(msgspec.Struct, frozen=True, gc=False):
     """Of one class of a provider: what all consumers together may hold, and what they do hold."""
 
     capacity: int
     used: int
 
 
-class ProviderSummary(msgspec.Struct, frozen=True):
+class ProviderSummary(msgspec.Struct, frozen=True, gc=False):
     """A provider as the answer to a query tells of it."""
 
     resources: dict[str, Amount]

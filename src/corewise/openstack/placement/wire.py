@@ -74,7 +74,7 @@ class _TraitList(msgspec.Struct):
     resource_provider_generation: int
 
 
-class _Resources(msgspec.Struct):
+class _Resources(msgspec.Struct, gc=False):
     resources: dict[str, int]
 
 
@@ -101,7 +101,7 @@ class _CandidateList(msgspec.Struct):
     provider_summaries: dict[str, ProviderSummary]
 
 
-class _Candidate(msgspec.Struct):
+class _Candidate(msgspec.Struct, gc=False):
     allocations: dict[str, _Resources]
 
 
