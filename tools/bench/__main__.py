@@ -17,6 +17,7 @@ from tools.bench import (
     scheduler,
     suppression,
     table,
+    tracking,
     watching,
     webhook,
 )
@@ -40,6 +41,7 @@ MEASUREMENTS: dict[str, Callable[[], Coroutine[None, None, list[Row]]]] = {
     "suppression": suppression.measure,
     "engine": lambda: engine.measure(SCHEDULED_NODE_COUNTS),
     "scheduler": lambda: scheduler.measure(NODE_COUNTS),
+    "tracking": tracking.measure,
     "placement": lambda: placement.measure(HOST_COUNTS),
 }
 
