@@ -19,8 +19,15 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from corewise.cli.errors import ExitCode, Failure
-from corewise.compute.errors import ComputeError, FileUnusable, GuestUnknown, HostUnknown, LedgerUnusable
-from corewise.openstack import errors as openstack
+from corewise.compute.errors import (
+    ComputeError,
+    FileUnusable,
+    GuestUnknown,
+    HostUnknown,
+    LedgerUnusable,
+    openstack_reason,
+)
+from corewise.openstack.errors import OpenStackError
 from corewise.policy.reasons import Reason
 
 _CODES: tuple[tuple[type[ComputeError], ExitCode], ...] = (
@@ -32,24 +39,18 @@ _CODES: tuple[tuple[type[ComputeError], ExitCode], ...] = (
 )
 """The first that fits counts."""
 
-_OPENSTACK: tuple[tuple[type[openstack.OpenStackError], Reason, ExitCode], ...] = (
-    (openstack.PlacementDown, Reason.PLACEMENT_DOWN, ExitCode.CONNECTION),
-    (openstack.Unauthorized, Reason.PLACEMENT_UNAUTHORIZED, ExitCode.UNAUTHORIZED),
-    (openstack.Forbidden, Reason.PLACEMENT_FORBIDDEN, ExitCode.UNAUTHORIZED),
-    (openstack.UnknownTraits, Reason.TRAIT_UNKNOWN, ExitCode.BAD_INPUT),
-    (openstack.BadRequest, Reason.PLACEMENT_REFUSED, ExitCode.BAD_INPUT),
-    (openstack.NotFound, Reason.PLACEMENT_NOT_FOUND, ExitCode.NOT_FOUND),
-    (openstack.ConflictStorm, Reason.PLACEMENT_CONFLICT, ExitCode.CONFLICT),
-    (openstack.ConcurrentUpdate, Reason.PLACEMENT_CONFLICT, ExitCode.CONFLICT),
-    (openstack.ServerError, Reason.PLACEMENT_DOWN, ExitCode.CONNECTION),
-    (openstack.AnswerRefusing, Reason.PLACEMENT_REFUSED, ExitCode.REFUSED),
-    (openstack.PlacementError, Reason.PLACEMENT_DOWN, ExitCode.CONNECTION),
-    (openstack.NovaConfError, Reason.FILE_UNUSABLE, ExitCode.BAD_INPUT),
-    (openstack.LibvirtXMLError, Reason.FILE_UNUSABLE, ExitCode.BAD_INPUT),
-    (openstack.LibvirtError, Reason.OPENSTACK_UNUSABLE, ExitCode.CONNECTION),
-    (openstack.EmbeddedError, Reason.OPENSTACK_UNUSABLE, ExitCode.REFUSED),
-    (openstack.OpenStackError, Reason.OPENSTACK_UNUSABLE, ExitCode.BAD_INPUT),
-)
+_OPENSTACK = {
+    Reason.PLACEMENT_DOWN: ExitCode.CONNECTION,
+    Reason.LIBVIRT_UNUSABLE: ExitCode.CONNECTION,
+    Reason.PLACEMENT_NOT_FOUND: ExitCode.NOT_FOUND,
+    Reason.TRAIT_UNKNOWN: ExitCode.BAD_INPUT,
+    Reason.FILE_UNUSABLE: ExitCode.BAD_INPUT,
+    Reason.OPENSTACK_UNUSABLE: ExitCode.BAD_INPUT,
+    Reason.PLACEMENT_UNAUTHORIZED: ExitCode.UNAUTHORIZED,
+    Reason.PLACEMENT_FORBIDDEN: ExitCode.UNAUTHORIZED,
+    Reason.PLACEMENT_CONFLICT: ExitCode.CONFLICT,
+    Reason.PLACEMENT_REFUSED: ExitCode.REFUSED,
+}
 
 
 @contextmanager
@@ -60,14 +61,9 @@ def told() -> Iterator[None]:
     except ComputeError as error:
         code = next(code for kind, code in _CODES if isinstance(error, kind))
         raise failure(error.reason, str(error), hint=error.hint, code=code) from error
-    except openstack.OpenStackError as error:
-        reason, code = openstack_class(error)
-        raise failure(reason, error.message, hint=error.hint, code=code) from error
-
-
-def openstack_class(error: openstack.OpenStackError) -> tuple[Reason, ExitCode]:
-    """Return what an error of OpenStack is called, and how it ends a command."""
-    return next((reason, code) for kind, reason, code in _OPENSTACK if isinstance(error, kind))
+    except OpenStackError as error:
+        reason = openstack_reason(error)
+        raise failure(reason, error.message, hint=error.hint, code=_OPENSTACK[reason]) from error
 
 
 def failure(reason: Reason, message: str, *, hint: str = "", code: ExitCode = ExitCode.BAD_INPUT) -> Failure:

@@ -1,8 +1,8 @@
 """A machine as a drawing: sockets hold NUMA nodes, those last-level caches, those cores, those CPUs.
 
 Offline CPUs are hatched, in the NUMA node that they belong to: the kernel does not tell which core. Kinds of
-CPUs have a colour each, whatever they are told apart by: how they are built, or who holds them. A tooltip names
-everything a CPU belongs to.
+CPUs have a colour each, whatever they are told apart by: how they are built, or who holds them. A tooltip
+names everything a CPU belongs to.
 """
 
 from __future__ import annotations

@@ -15,7 +15,30 @@
 
 from __future__ import annotations
 
+from corewise.openstack import errors as openstack
 from corewise.policy.reasons import Reason
+
+_OPENSTACK: tuple[tuple[type[openstack.OpenStackError], Reason], ...] = (
+    (openstack.Unauthorized, Reason.PLACEMENT_UNAUTHORIZED),
+    (openstack.Forbidden, Reason.PLACEMENT_FORBIDDEN),
+    (openstack.UnknownTraits, Reason.TRAIT_UNKNOWN),
+    (openstack.NotFound, Reason.PLACEMENT_NOT_FOUND),
+    (openstack.ConflictStorm, Reason.PLACEMENT_CONFLICT),
+    (openstack.ConcurrentUpdate, Reason.PLACEMENT_CONFLICT),
+    (openstack.ServerError, Reason.PLACEMENT_DOWN),
+    (openstack.AnswerRefusing, Reason.PLACEMENT_REFUSED),
+    (openstack.PlacementError, Reason.PLACEMENT_DOWN),
+    (openstack.NovaConfError, Reason.FILE_UNUSABLE),
+    (openstack.LibvirtXMLError, Reason.FILE_UNUSABLE),
+    (openstack.LibvirtError, Reason.LIBVIRT_UNUSABLE),
+    (openstack.OpenStackError, Reason.OPENSTACK_UNUSABLE),
+)
+"""The first that fits counts."""
+
+
+def openstack_reason(error: openstack.OpenStackError) -> Reason:
+    """Return what an error of OpenStack is called."""
+    return next(reason for kind, reason in _OPENSTACK if isinstance(error, kind))
 
 
 class ComputeError(Exception):

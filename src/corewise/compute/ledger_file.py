@@ -16,13 +16,14 @@ import hashlib
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 import msgspec
 
+from corewise.compute import whole_files
 from corewise.compute.errors import LedgerBusy, LedgerDamaged, LedgerUnusable
 from corewise.compute.records import Guests, HostRecord
 
@@ -31,7 +32,6 @@ LONGEST_WAIT = 60.0
 """Seconds that a change waits for the lock; Placement's answer to a claim takes far less."""
 
 _PAUSE = 0.01
-_MODE = 0o640
 _LARGEST = 64 << 20
 _ENCODER = msgspec.json.Encoder()
 
@@ -153,7 +153,7 @@ class LedgerFile:
     def _locked(self) -> int:
         path = self.path.with_name(f"{self.path.name}.lock")
         try:
-            lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _MODE)
+            lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, whole_files.MODE)
         except OSError as error:
             raise _unusable(path, "opened", error) from error
         end = time.monotonic() + self._longest_wait
@@ -168,15 +168,9 @@ class LedgerFile:
         """Put a ledger in the place of the present one, or leave that as it is. The caller holds the lock."""
         document = _Document(VERSION, serial, host, _digest(serial, host))
         text = msgspec.json.format(_ENCODER.encode(document), indent=1)
-        following = self.path.with_name(f"{self.path.name}.next")
         try:
-            _write_synced(following, text + b"\n")
-            _keep_former(self.path)
-            following.replace(self.path)
-            _sync_directory(self.path.parent)
+            whole_files.put(self.path, text + b"\n", keep=_former(self.path))
         except OSError as error:
-            with suppress(OSError):
-                following.unlink(missing_ok=True)
             raise _unusable(self.path, "written", error) from error
 
 
@@ -220,29 +214,6 @@ def _taken(lock: int) -> bool:
     except BlockingIOError:
         return False
     return True
-
-
-def _write_synced(path: Path, text: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, _MODE)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _keep_former(path: Path) -> None:
-    former = _former(path)
-    if path.exists():
-        former.unlink(missing_ok=True)
-        former.hardlink_to(path)
-
-
-def _sync_directory(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _unusable(path: Path, attempt: str, error: OSError) -> LedgerUnusable:

@@ -1,4 +1,4 @@
-"""A machine as ``corewise topology -o json`` prints it, read back.
+"""A machine as ``corewise topology -o json`` prints it, written and read back.
 
 Only ``threads`` is needed; what is absent is unknown, as it is on a machine whose kernel does not tell. The
 document states some things twice (threads and lists of CPUs): where the two disagree it is refused, since
@@ -8,6 +8,7 @@ nobody can say which of them is true.
 from __future__ import annotations
 
 from types import MappingProxyType
+from typing import Any
 
 from corewise.policy.decoding import Decoder, Fields, Parsed, Place
 from corewise.policy.json_text import read_json
@@ -35,6 +36,45 @@ _CACHE_KEYS = ("cache", "level", "sizeBytes", "onlineCPUs")
 _THREAD_KEYS = ("cpu", "core", "cache", "numaNode", "socket")
 _LARGEST_ID = 1 << 31
 _LARGEST_AMOUNT = 1 << 60
+
+
+def machine_document(host: Host) -> dict[str, Any]:
+    """Return what the document says of a machine's CPUs, memory and caches."""
+    return {
+        "onlineCPUs": str(host.topology.cpus),
+        "offlineCPUs": str(host.offline_cpus),
+        "memoryBytes": host.memory_total,
+        "coreKinds": {kind: str(cpus) for kind, cpus in host.kinds.items()},
+        "numaNodes": [_node_record(host, node) for node in host.numa_nodes],
+        "caches": [_cache_record(host, cache) for cache in host.caches],
+        "threads": [
+            {
+                "cpu": thread.cpu,
+                "core": thread.core,
+                "cache": thread.cache if thread.cache in host.caches else None,
+                "numaNode": thread.numa_node,
+                "socket": thread.socket,
+            }
+            for thread in host.topology.threads
+        ],
+    }
+
+
+def _node_record(host: Host, node: int) -> dict[str, Any]:
+    memory = host.memory.get(node)
+    return {
+        "numaNode": node,
+        "onlineCPUs": str(host.numa_nodes[node]),
+        "offlineCPUs": str(host.offline_of(node)),
+        "memoryBytes": memory.total if memory else None,
+        "hugepagesBytes": memory.hugepages if memory else None,
+    }
+
+
+def _cache_record(host: Host, cache: int) -> dict[str, Any]:
+    known = host.caches[cache]
+    cpus = str(host.topology.caches.get(cache, CPUSet()))
+    return {"cache": cache, "level": known.level, "sizeBytes": known.size, "onlineCPUs": cpus}
 
 
 def parse_machine(text: str) -> Parsed[Host]:

@@ -223,6 +223,7 @@ class Reason(StrEnum):
     NO_VALID_HOST = "NoValidHost"
     CLAIM_LOST = "ClaimLost"
     OPENSTACK_UNUSABLE = "OpenStackUnusable"
+    LIBVIRT_UNUSABLE = "LibvirtUnusable"
     PLACEMENT_DOWN = "PlacementDown"
     PLACEMENT_UNAUTHORIZED = "PlacementUnauthorized"
     PLACEMENT_FORBIDDEN = "PlacementForbidden"
@@ -884,7 +885,7 @@ _COMPUTE = {
         "Make its directory, and let this user write there.",
     ),
     Reason.LEDGER_DAMAGED: _warning(
-        "The ledger of a host is not what was written: cut off, or changed. Nothing is guessed from the rest.",
+        "The ledger of a host is not what was written: cut off, or changed. Nothing is guessed from it.",
         "Put a good copy in its place (ledger.json.1 is the one before the last change).",
     ),
     Reason.LEDGER_BUSY: _warning(
@@ -913,6 +914,10 @@ _COMPUTE = {
     Reason.OPENSTACK_UNUSABLE: _warning(
         "What is needed to reach OpenStack is missing: a package, credentials, a file of configuration.",
         "Do what the hint of the message says.",
+    ),
+    Reason.LIBVIRT_UNUSABLE: _warning(
+        "libvirt does not answer, or refuses; the guests that the ledger knows still count.",
+        "See whether libvirtd runs, and whether this user may connect.",
     ),
     Reason.PLACEMENT_DOWN: _warning(
         "Placement does not answer; what was last written stays in force.",
