@@ -25,13 +25,16 @@ from pathlib import Path
 from corewise.openstack.embedded.application import start
 from corewise.openstack.embedded.calling import in_process_client
 from corewise.openstack.errors import EmbeddedError
-from corewise.openstack.placement.keeping import ensure_provider
+from corewise.openstack.placement.keeping import claim, ensure_provider
+from corewise.policy.placement import Consumer, Inventory
 try:
     client = in_process_client(start(Path(sys.argv[1]), patience=float(sys.argv[3])))
 except EmbeddedError as error:
     print(json.dumps({"error": str(error)}))
 else:
-    ensure_provider(client, sys.argv[2])
+    there = ensure_provider(client, sys.argv[2])
+    client.put_inventories(there.uuid, there.generation, {"PCPU": Inventory(total=1, max_unit=1)})
+    assert claim(client, Consumer(there.uuid, None, "p", "u", {there.uuid: {"PCPU": 2}})) is not None
     print(json.dumps({"providers": [each.name for each in client.providers()]}), flush=True)
     sys.stdin.read()
 """
@@ -66,20 +69,16 @@ def test_a_second_database_in_one_process_is_refused(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_a_file_is_kept_over_a_restart_without_a_word_on_stderr(tmp_path: Path) -> None:
+def test_a_file_has_one_process_at_a_time_and_is_kept_over_a_restart_in_silence(tmp_path: Path) -> None:
     file = tmp_path / "state" / "placement.db"
-    assert ended(another(file, "n1")) == {"providers": ["n1"]}
-    assert ended(another(file, "n2")) == {"providers": ["n1", "n2"]}
-
-
-def test_a_file_that_another_process_has_is_refused(tmp_path: Path) -> None:
-    file = tmp_path / "placement.db"
     first = another(file, "n1")
     assert first.stdout is not None
-    assert first.stdout.readline()
+    assert json.loads(first.stdout.readline()) == {"providers": ["n1"]}
     refused = ended(another(file, "n2", patience=0.1))
     assert "another process" in str(refused["error"])
-    first.communicate(timeout=120)
+    _, talk = first.communicate(timeout=120)
+    assert talk == ""
+    assert ended(another(file, "n2")) == {"providers": ["n1", "n2"]}
 
 
 def test_a_directory_that_cannot_be_written_is_named(tmp_path: Path) -> None:

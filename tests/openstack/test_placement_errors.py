@@ -24,7 +24,7 @@ from corewise.openstack.errors import (
     VersionTooOld,
 )
 from corewise.openstack.placement.client import PlacementClient
-from corewise.openstack.placement.connecting import adapter_client, endpoint_client
+from corewise.openstack.placement.connecting import adapter_client, endpoint_client, nobody_checks
 from corewise.openstack.placement.transport import negotiate, refusal
 from keystone_server import running_server
 from placement_world import host
@@ -79,6 +79,29 @@ def test_a_proxy_with_nobody_behind_it_is_placement_down(status: int) -> None:
     broken = running_server(answering(status, b"<html>no backend</html>"))
     with broken as endpoint, pytest.raises(PlacementDown, match="no backend"):
         endpoint_client(endpoint).providers()
+
+
+def test_an_answer_that_is_cut_off_is_placement_down() -> None:
+    class Cut(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Length", "1000")
+            self.end_headers()
+            self.wfile.write(b'{"versions": [')
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+            """Nobody reads it."""
+
+    with running_server(Cut) as endpoint, pytest.raises(PlacementDown):
+        endpoint_client(endpoint).providers()
+
+
+def test_a_placement_that_takes_a_connection_and_says_nothing_is_down() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as deaf:
+        endpoint = f"http://127.0.0.1:{deaf.getsockname()[1]}"
+        client = adapter_client(session.Session(auth=nobody_checks(), timeout=0.2), endpoint)
+        with pytest.raises(PlacementDown, match="timed out"):
+            client.providers()
 
 
 def test_another_service_at_the_endpoint_is_not_taken_for_placement() -> None:

@@ -19,13 +19,14 @@ from pathlib import Path
 from typing import IO, Any
 
 from corewise.openstack.errors import EmbeddedError, ExtraMissing
-from corewise.openstack.quiet import quietly
+from corewise.openstack.quiet import logging_as_it_was, quietly, silent_without_logging
 
 LONGEST_WAIT = 10.0
 """Seconds to wait for another process to let go of the file."""
 
 _POLL = 0.05
 _MODULES = ("conf", "db_api", "deploy")
+_LOGGERS = ("placement", "alembic", "oslo_db", "oslo_policy", "oslo_middleware", "sqlalchemy")
 _STARTING = threading.Lock()
 
 Environment = dict[str, Any]
@@ -100,13 +101,15 @@ def _load(path: Path | None) -> Application:
     """Configure Placement, bring the database to its newest schema, and return its application."""
     config, placement = _imported()
     options = config.ConfigOpts()
-    placement["conf"].register_opts(options)
+    with logging_as_it_was():
+        placement["conf"].register_opts(options)
     connection = f"sqlite:///{path}" if path is not None else "sqlite://"
     # Before parsing: the option is required, and parsing asks for it.
     options.set_default("connection", connection, group="placement_database")
     options.set_default("sync_on_startup", default=True, group="placement_database")
     options.set_default("auth_strategy", "noauth2", group="api")
     options([], project="placement", default_config_files=[], default_config_dirs=[])
+    silent_without_logging(_LOGGERS)
     with quietly():
         placement["db_api"].configure(options)
         application: Application = placement["deploy"].loadapp(options)

@@ -24,7 +24,7 @@ except ImportError as error:
 
 from corewise.openstack.placement.client import PlacementClient
 from corewise.openstack.placement.transport import SERVICE_TYPE, Transport
-from corewise.openstack.quiet import quietly
+from corewise.openstack.quiet import quietly, silent_without_logging
 
 TIMEOUT = 60.0
 """Seconds until a request without an answer is given up; a query of 5,000 hosts takes less than one."""
@@ -33,6 +33,8 @@ ADMIN_HEADERS = {"X-Auth-Token": "admin", "X-Roles": "admin,service"}
 """Who asks, where nobody checks: the reshaper wants the role service."""
 
 _GROUP = "placement"
+
+silent_without_logging(("keystoneauth", "openstack"))
 
 
 class _NobodyChecks(plugin.BaseAuthPlugin):
