@@ -102,6 +102,7 @@ def where(pins: GuestPins) -> str:
         (H, guest(4, policy=REQUIRE), "0: 0 1 2 3"),
         (H, guest(5, policy=REQUIRE), "0: 0 1 2 3 4"),
         (taken(H, "0,2,4,12,14,16"), guest(5, policy=REQUIRE), "0: 6 7 8 9 1"),
+        (taken(H, "0,2,4,12,14,16"), guest(3, policy=REQUIRE), "0: 6 7 1"),
         (QUAD, guest(8), "0: 0 1 2 3 4 5 6 7"),
         (QUAD, guest(6), "0: 0 1 2 3 4 5"),
         (taken(QUAD, "0-1,4-5"), guest(8, policy=REQUIRE), "0: 8 9 10 11 2 3 6 7"),

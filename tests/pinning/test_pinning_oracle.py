@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from itertools import combinations, permutations
 
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from corewise.pinning import GuestLedger, GuestPins, HostCell, Refusal, place
@@ -220,6 +220,7 @@ FITS = st.integers(1, 6).flatmap(
 
 
 @given(FITS)
+@example([[True, True, False], [True, False, False], [False, True, True]])
 def test_the_assignment_is_the_first_of_all_in_the_order_of_preference(fits: list[list[bool]]) -> None:
     nodes, places = len(fits), len(fits[0])
     ways = [

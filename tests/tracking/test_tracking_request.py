@@ -263,6 +263,7 @@ def test_thread_policies_of_flavor_and_image(
         (DEDICATED | {"hw:cpu_realtime": "yes"}, Reason.REALTIME_MASK_INVALID),
         (DEDICATED | {"hw:cpu_realtime": "yes", "hw:cpu_realtime_mask": "8"}, Reason.REALTIME_MASK_INVALID),
         (DEDICATED | {"hw:cpu_realtime": "yes", "hw:cpu_realtime_mask": "x"}, Reason.REALTIME_MASK_INVALID),
+        (DEDICATED | {"hw:cpu_realtime": "yes", "hw:cpu_realtime_mask": ","}, Reason.REALTIME_MASK_INVALID),
         (
             {"hw:cpu_policy": "mixed", "hw:cpu_realtime": "yes", "hw:emulator_threads_policy": "share"},
             Reason.REALTIME_MASK_INVALID,
