@@ -92,6 +92,10 @@ class World:
             self._read = now, hosts_in(self.folder, self.compat)
         return self._read[1]
 
+    def forget(self) -> None:
+        """Have the files read anew."""
+        self._read = None
+
     def scheduler(self, client: PlacementClient | None = None) -> Scheduler:
         offers = PlacementOffers(client or self.client, patience=IMPATIENT)
         return Scheduler(offers, self.hosts, scores=self.scores)

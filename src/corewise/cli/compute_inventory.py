@@ -87,7 +87,7 @@ def print_offer(offered: Offer, provider: Provider | None, form: Form) -> None:
 def inventories_body(inventories: Mapping[str, Inventory], generation: int) -> dict[str, Any]:
     """Return the body of Placement's inventories. The generation of a provider that is not there yet is 0."""
     return {
-        "inventories": {name: _record(inventories[name]) for name in sorted(inventories)},
+        "inventories": {name: inventory_record(inventories[name]) for name in sorted(inventories)},
         "resource_provider_generation": generation,
     }
 
@@ -98,7 +98,8 @@ def ratio_text(inventory: Inventory) -> str:
     return text if "." in text else f"{text}.0"
 
 
-def _record(inventory: Inventory) -> dict[str, Any]:
+def inventory_record(inventory: Inventory) -> dict[str, Any]:
+    """Return an inventory as Placement writes it."""
     return {
         "total": inventory.total,
         "reserved": inventory.reserved,

@@ -12,12 +12,14 @@ from types import MappingProxyType
 
 import msgspec
 
+from corewise.actions import Reshape
 from corewise.compute import whole_files
 from corewise.compute.adoption import adopt
 from corewise.compute.errors import FileUnusable
 from corewise.compute.hosts import LEDGER, OPTIONS, TOPOLOGY
 from corewise.compute.ledger_file import LedgerFile
 from corewise.compute.machine_file import machine_document
+from corewise.compute.moves import note_moves
 from corewise.compute.offers import Offers
 from corewise.compute.options import ComputeOptions
 from corewise.compute.reporting import Offering
@@ -81,6 +83,15 @@ class HostReader:
         others = _standalone(machine, conf, options.disk_gb) if options.standalone else {}
         offering = Offering(options.name, machine, checked.settings, guests, MappingProxyType(others))
         return HostState(offering, checked.warnings, adopted)
+
+    def note(self, done: Reshape) -> None:
+        """Enter in the ledger what guests hold after a reshape.
+
+        Raises:
+            LedgerUnusable: if it cannot be written.
+        """
+        if self._ledger is not None:
+            note_moves(self._ledger, done)
 
     def _machine(self) -> Host:
         host = read_machine(self._options.root).host

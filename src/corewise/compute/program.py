@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import corewise
@@ -49,6 +49,9 @@ class Passed:
     writes: Sequence[Write]
 
 
+Blocking = Callable[[Callable[[], Passed]], Awaitable[Passed]]
+
+
 def run_pass(options: ComputeOptions, client: PlacementClient, *, patience: Patience = PATIENCE) -> Passed:
     """Bring Placement to what the host offers, once; a dry run writes nothing.
 
@@ -59,7 +62,7 @@ def run_pass(options: ComputeOptions, client: PlacementClient, *, patience: Pati
 
 
 class HostAgent:
-    """The agent of one host. Passes run in a thread: what they speak to makes them wait."""
+    """The agent of one host. ``blocking`` runs a pass, which waits for what it speaks to: in a thread."""
 
     def __init__(
         self,
@@ -68,11 +71,11 @@ class HostAgent:
         *,
         clock: Clock = SYSTEM_CLOCK,
         patience: Patience = PATIENCE,
-        said: Callable[[Passed], object] = lambda _passed: None,
+        blocking: Blocking = asyncio.to_thread,
     ) -> None:
         self.options = options
         self._clock = clock
-        self._said = said
+        self._blocking = blocking
         self._reader = HostReader(options)
         self._reporter = Reporter(client, options.compat, patience=patience)
         self._offers = PlacementOffers(client, patience=patience)
@@ -94,7 +97,11 @@ class HostAgent:
             state = self._reader.read(None)
             return Passed(state, self._reporter.rehearse(state.offering))
         state = self._reader.read(self._offers)
-        return Passed(state, self._reporter.report(state.offering))
+        writes = self._reporter.report(state.offering)
+        for write in writes:
+            if isinstance(write, Reshape):
+                self._reader.note(write)
+        return Passed(state, writes)
 
     async def run(self) -> None:
         """Run until cancelled.
@@ -146,14 +153,13 @@ class HostAgent:
                 self._tell(openstack_reason(error), error.told)
 
     async def _pass(self) -> None:
-        passed = await asyncio.to_thread(self.once)
+        passed = await self._blocking(self.once)
         self._passes += 1
         self.metrics.count(metrics.COMPUTE_PASSES, _DONE)
         if self._problem is not None:
             _log.info("no longer a problem: %s", self._problem[0], extra=fields(host=self.options.name))
             self._problem = None
         self._show(passed)
-        self._said(passed)
 
     def _tell(self, reason: Reason, message: str) -> None:
         """Count what stands in the way, and say it once until it changes or is over."""
