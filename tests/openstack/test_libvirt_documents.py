@@ -211,6 +211,11 @@ def test_a_cpu_that_the_guest_has_not_is_refused() -> None:
         tuned(GUEST, CPUTuning({4: CPUSet.of([2])}, None, {}))
 
 
+def test_a_cpu_that_could_run_nowhere_is_refused() -> None:
+    with pytest.raises(LibvirtXMLError, match="CPU 2 of the guest"):
+        tuned(GUEST, CPUTuning({0: CPUSet.of([2]), 2: CPUSet()}, None, {}))
+
+
 CPU_SETS = st.frozensets(st.integers(0, 300), min_size=1, max_size=8).map(CPUSet)
 
 

@@ -80,6 +80,16 @@ def test_it_takes_pins_emulator_and_nodes_and_gives_them_back() -> None:
         there.lookupByUUIDString(UUID).undefine()
 
 
+def test_a_guest_that_goes_while_all_are_read_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    with connected(TEST_HOST) as libvirt:
+        there = importlib.import_module("libvirt").open(TEST_HOST)
+        going = there.defineXML(GUEST)
+        listed = [*there.listAllDomains()]
+        going.undefine()
+        monkeypatch.setattr(libvirt._connection, "listAllDomains", lambda: listed)
+        assert [guest.name for guest in libvirt.domains()] == ["test"]
+
+
 def test_a_guest_that_is_not_there_is_an_error_of_ours_and_nothing_on_stderr(
     capfd: pytest.CaptureFixture[str],
 ) -> None:

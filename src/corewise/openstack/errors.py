@@ -57,7 +57,7 @@ class ExtraMissing(OpenStackError):
     def __init__(self, extra: str, package: str) -> None:
         super().__init__(
             f"the Python package {package} is not installed",
-            hint=f"install corewise with its extra: pip install 'corewise[{extra}]'",
+            hint=f"install it: pip install 'corewise[{extra}]', or in a checkout: make {extra}",
         )
         self.extra = extra
         self.package = package

@@ -21,6 +21,12 @@ T = TypeVar("T")
 
 SYSTEM = "qemu:///system"
 
+_SECURE, _INACTIVE = 1, 2
+"""VIR_DOMAIN_XML_SECURE and VIR_DOMAIN_XML_INACTIVE."""
+
+_NO_DOMAIN = 42
+"""VIR_ERR_NO_DOMAIN."""
+
 
 class Libvirt:
     """One host's libvirt, while the block of :func:`connected` lasts."""
@@ -37,8 +43,8 @@ class Libvirt:
     def domains(self) -> tuple[Domain, ...]:
         """Return all guests, running or not, by name."""
         every = self._asked(self._connection.listAllDomains)
-        guests = (read_domain(self._asked(each.XMLDesc)) for each in every)
-        return tuple(sorted(guests, key=lambda each: each.name))
+        texts = [text for each in every if (text := self._text_unless_gone(each)) is not None]
+        return tuple(sorted(map(read_domain, texts), key=lambda each: each.name))
 
     def tune(self, uuid: str, tuning: CPUTuning) -> Domain:
         """Give a guest its CPUs from its next start on, and return it as libvirt has it then.
@@ -51,15 +57,21 @@ class Libvirt:
         defined = self._asked(lambda: self._connection.defineXML(text))
         return read_domain(self._asked(lambda: defined.XMLDesc(_INACTIVE)))
 
+    def _text_unless_gone(self, guest: Any) -> str | None:
+        """Return a guest's document, or None if it was deleted since it was listed."""
+        try:
+            text: str = guest.XMLDesc()
+        except self._refused as error:
+            if getattr(error, "get_error_code", int)() == _NO_DOMAIN:
+                return None
+            raise LibvirtError(f"{self.uri}: {error}") from error
+        return text
+
     def _asked(self, ask: Callable[[], T]) -> T:
         try:
             return ask()
         except self._refused as error:
             raise LibvirtError(f"{self.uri}: {error}") from error
-
-
-_SECURE, _INACTIVE = 1, 2
-"""VIR_DOMAIN_XML_SECURE and VIR_DOMAIN_XML_INACTIVE."""
 
 
 @contextlib.contextmanager

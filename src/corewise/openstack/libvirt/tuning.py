@@ -41,13 +41,17 @@ def tuned(text: str, tuning: CPUTuning) -> str:
     """Return the domain with these CPUs.
 
     Raises:
-        LibvirtXMLError: if the document is not that of a domain, or has not these guest CPUs.
+        LibvirtXMLError: if the document is not that of a domain, or has not these guest CPUs, or one of them
+            could run nowhere.
     """
     domain = xml.parsed(text, "domain")
     vcpus = xml.content_number(xml.child(domain, "vcpu"))
     unknown = [vcpu for vcpu in tuning.vcpus if not 0 <= vcpu < vcpus]
     if unknown:
         raise LibvirtXMLError(f"the guest has {vcpus} CPUs, and no CPU {unknown[0]}")
+    nowhere = [vcpu for vcpu, cpus in tuning.vcpus.items() if not cpus]
+    if nowhere:
+        raise LibvirtXMLError(f"CPU {nowhere[0]} of the guest would have no host CPU to run on")
     _pin(domain, tuning)
     _bind_memory(domain, tuning)
     for prefix, namespace in _NAMESPACES.items():
