@@ -81,8 +81,9 @@ def test_a_cloud_of_clouds_yaml_leads_to_placement_by_keystones_catalog(
     assert [each.name for each in cloud_client("here").providers()] == ["n1"]
 
 
+@pytest.mark.parametrize("cloud", [None, "envvars"])
 def test_the_variables_lead_there_too(
-    placement: PlacementClient, auth_url: str, monkeypatch: pytest.MonkeyPatch
+    placement: PlacementClient, auth_url: str, monkeypatch: pytest.MonkeyPatch, cloud: str | None
 ) -> None:
     placement.create_provider("n1")
     variables = {
@@ -96,7 +97,7 @@ def test_the_variables_lead_there_too(
     }
     for name, value in variables.items():
         monkeypatch.setenv(f"OS_{name}", value)
-    assert [each.name for each in cloud_client().providers()] == ["n1"]
+    assert [each.name for each in cloud_client(cloud).providers()] == ["n1"]
 
 
 def test_nova_conf_leads_there_too(placement: PlacementClient, auth_url: str, tmp_path: Path) -> None:
