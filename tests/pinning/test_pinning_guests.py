@@ -153,6 +153,7 @@ def test_isolated_guests_of_legacy_hosts_hold_the_siblings_too() -> None:
         (taken(H, "5,12-21"), guest(2, emulator=True), "0: 0 1", 4),
         (H, guest(3, policy=REQUIRE, emulator=True), "0: 0 1 2", 3),
         (LEGACY, guest(2, policy=ISOLATE, emulator=True), "0: 0 2", 4),
+        (taken(LEGACY, "3,12-21"), guest(4, policy=ISOLATE, emulator=True), "0: 0 4 6 8", 2),
         (PLAIN, guest(7, policy=ISOLATE, emulator=True), "0: 0 1 2 3 4 5 6", 7),
         (H, guest(9, emulator=True), "0: 0 1 2 3 4 5 6 7 8", 9),
     ],
@@ -211,6 +212,7 @@ def test_a_guest_that_shares_cpus_may_have_numa_nodes_too() -> None:
         (taken(H, BROKEN), guest(4, policy=REQUIRE), Reason.THREAD_POLICY_UNMET, False),
         (taken(LEGACY, BROKEN), guest(2, policy=ISOLATE), Reason.THREAD_POLICY_UNMET, False),
         (LEGACY, guest(5, policy=ISOLATE, emulator=True), Reason.THREAD_POLICY_UNMET, True),
+        (taken(LEGACY, "1,12-21"), guest(5, policy=ISOLATE), Reason.THREAD_POLICY_UNMET, False),
     ],
 )  # fmt: skip
 def test_a_guest_is_refused_for_a_reason(

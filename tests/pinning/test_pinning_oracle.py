@@ -5,7 +5,7 @@ emulator on a dedicated host CPU that nobody holds, each on another; memory and 
 policy
 
     require  every core gives 0 or at least 2 CPUs to a guest node; if its count is odd, one core may give 1
-    isolate  every CPU on another core, whose dedicated threads are all free
+    isolate  every CPU on another core, whose dedicated threads are all free; the emulator on none of these
 
 The oracle looks at every subset of the free CPUs of a node and every arrangement of nodes.
 """
@@ -111,9 +111,8 @@ def node_has_a_way(ledger: GuestLedger, cell: HostCell, guest: GuestCPUs, index:
         if not emulator:
             return True
         if policy is ThreadPolicy.ISOLATE:
-            if any(keeps_policy(cell, free, chosen | {other}, policy) for other in others):
-                return True
-        elif others:
+            others -= {cpu for core in cell.cores if core.cpus & chosen for cpu in core}
+        if others:
             return True
     return False
 
@@ -152,10 +151,9 @@ def assert_legal(ledger: GuestLedger, guest: GuestCPUs, pins: GuestPins) -> None
         assert pins.emulator in cells[pins.cells[0].number].dedicated
     if guest.thread_policy is ThreadPolicy.ISOLATE:
         cores = [core & cell.dedicated for cell in ledger.cells for core in cell.cores]
-        own = CPUSet.of(named)
-        assert all(len(core & own) <= 1 for core in cores)
-        beside = [core - own for core in cores if core & own]
-        assert pins.withheld == CPUSet.of(cpu for core in beside for cpu in core)
+        used = [core for core in cores if core & pins.cpus]
+        assert all(len(core & pins.cpus) == 1 and pins.emulator not in core.cpus for core in used)
+        assert pins.withheld == CPUSet.of(cpu for core in used for cpu in core) - pins.cpus
     else:
         assert not pins.withheld
 

@@ -12,7 +12,7 @@ isolate one thread of each of n cores that are wholly free; their other threads 
 ======= =============================================================================================
 
 Emulator threads of their own take one more CPU: of what is left, the thread of the core with the fewest free
-ones, so that few cores are broken; with ``isolate`` a core of its own.
+ones, so that few cores are broken. The cores of an isolated guest have none left.
 """
 
 from __future__ import annotations
@@ -38,20 +38,25 @@ def choose_threads(
     available = cell.dedicated_mask & ~taken
     if available.bit_count() < count + emulator:
         return None
-    if not count + emulator:
-        return Threads([])
+    chosen = _chosen(cell, available, count, policy)
+    if chosen is None or not emulator:
+        return chosen and chosen[0]
+    threads, used = chosen
+    left = available & ~used
+    return threads._replace(emulator=_lonely(cell, left)) if left else None
+
+
+_Chosen = tuple[Threads, int]
+"""Threads, and the mask of them and of those withheld."""
+
+
+def _chosen(cell: HostCell, available: int, count: int, policy: ThreadPolicy | None) -> _Chosen | None:
+    if not count:
+        return Threads([]), 0
     if policy is ThreadPolicy.ISOLATE:
-        return _isolated(cell, available, count, emulator=emulator)
+        return _isolated(cell, available, count)
     choose = _required if policy is ThreadPolicy.REQUIRE else _preferred
-    chosen = choose(cell, available, count)
-    if chosen is None:
-        return None
-    cpus, used = chosen
-    return Threads(cpus, _lonely(cell, available & ~used) if emulator else None)
-
-
-_Chosen = tuple[list[int], int]
-"""CPUs, and their mask."""
+    return choose(cell, available, count)
 
 
 def _preferred(cell: HostCell, available: int, count: int) -> _Chosen | None:
@@ -78,7 +83,7 @@ def _dealt(cell: HostCell, available: int, count: int, threads: int) -> _Chosen 
     used = 0
     for core in cores:
         used |= _take(core, min(threads, count - len(cpus)), cpus)
-    return cpus, used
+    return Threads(cpus), used
 
 
 def _take(core: int, count: int, cpus: list[int]) -> int:
@@ -97,7 +102,7 @@ def _all_in_turn(cell: HostCell, available: int, count: int) -> _Chosen:
     for core in cell.core_masks:
         free = core & available
         used |= _take(free, min(free.bit_count(), count - len(cpus)), cpus)
-    return cpus, used
+    return Threads(cpus), used
 
 
 def _required(cell: HostCell, available: int, count: int) -> _Chosen | None:
@@ -126,7 +131,7 @@ def _required(cell: HostCell, available: int, count: int) -> _Chosen | None:
     used = 0
     for free, give in zip(frees, gives, strict=False):
         used |= _take(free, give, cpus)
-    return cpus, used
+    return Threads(cpus), used
 
 
 def _settle_last(gives: list[int], frees: list[int], count: int) -> None:
@@ -142,21 +147,21 @@ def _settle_last(gives: list[int], frees: list[int], count: int) -> None:
         gives.append(2)
 
 
-def _isolated(cell: HostCell, available: int, count: int, *, emulator: bool) -> Threads | None:
-    wanted = count + emulator
+def _isolated(cell: HostCell, available: int, count: int) -> _Chosen | None:
     cores = []
     for core in cell.core_masks:
         if core & available == core:
             cores.append(core)
-            if len(cores) == wanted:
+            if len(cores) == count:
                 break
-    if len(cores) < wanted:
+    else:
         return None
     cpus: list[int] = []
-    withheld = 0
+    used = withheld = 0
     for core in cores:
         withheld |= core ^ _take(core, 1, cpus)
-    return Threads(cpus[:count], cpus[count] if emulator else None, withheld)
+        used |= core
+    return Threads(cpus, withheld=withheld), used
 
 
 def _lonely(cell: HostCell, left: int) -> int:

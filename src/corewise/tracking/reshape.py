@@ -108,10 +108,8 @@ def _pcpus(guest: HostedGuest, dedicated: CPUSet, topology: Topology, compat: Co
     own = guest.pinned | guest.emulator
     if guest.thread_policy is not ThreadPolicy.ISOLATE:
         return len(own)
-    beside = CPUSet.of(
-        sibling for cpu in own & topology.cpus for sibling in topology.siblings(cpu) if sibling in dedicated
-    )
-    return len(own | beside)
+    siblings = (topology.siblings(cpu) for cpu in guest.pinned & topology.cpus)
+    return len(own | CPUSet.of(cpu for core in siblings for cpu in core & dedicated))
 
 
 def _moved(held: Mapping[str, int], guest: HostedGuest, pcpus: int) -> Mapping[str, int]:
