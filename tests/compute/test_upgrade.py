@@ -11,7 +11,8 @@ from compute.faults import Faulty, storm
 from corewise.actions import Reshape
 from corewise.compute.hosts import ComputeHost
 from corewise.compute.moves import note_moves
-from corewise.compute.reporting import Offering, Reporter, ReshapeImpossible
+from corewise.compute.offering import Offering, ReshapeImpossible
+from corewise.compute.reporting import Reporter
 from corewise.compute.verdicts import Placed
 from corewise.openstack.errors import ConflictStorm
 from corewise.policy.placement import MEMORY_MB, PCPU, VCPU

@@ -18,8 +18,8 @@ from corewise.cli.compute_placement import PlacementChoice, placement_options, p
 from corewise.cli.output import Column, Form, Listing, count, say
 from corewise.compute.hosts import ComputeHost
 from corewise.compute.moves import note_moves
+from corewise.compute.offering import Offering, planned
 from corewise.compute.provider_file import parse_guests, parse_provider
-from corewise.compute.reporting import Offering, Reporter, planned
 from corewise.policy.placement import PCPU, VCPU, Inventory, ProviderUse
 from corewise.tracking import HostedGuest, Move, ReshapePlan
 
@@ -103,6 +103,8 @@ def _against_placement(
     host: ComputeHost, offering: Offering, given: GivenHosts, placement: PlacementChoice, *, dry_run: bool
 ) -> tuple[ProviderUse, ReshapePlan | None]:
     client = placement.client(given.conf)
+    from corewise.compute.reporting import Reporter  # noqa: PLC0415 - needs an extra
+
     provider = provider_of(client, host.name)
     use = client.use(provider.uuid)
     reporter = Reporter(client, given.compat)

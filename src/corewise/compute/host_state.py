@@ -20,9 +20,9 @@ from corewise.compute.hosts import LEDGER, OPTIONS, TOPOLOGY
 from corewise.compute.ledger_file import LedgerFile
 from corewise.compute.machine_file import machine_document
 from corewise.compute.moves import note_moves
+from corewise.compute.offering import Offering
 from corewise.compute.offers import Offers
 from corewise.compute.options import ComputeOptions
-from corewise.compute.reporting import Offering
 from corewise.compute.scheduling import settle
 from corewise.kernel.machine import read_machine
 from corewise.openstack.libvirt.connection import connected

@@ -18,9 +18,10 @@ import corewise
 from corewise.actions import Reshape, WriteInventories, WriteTraits
 from corewise.compute.errors import ComputeError, openstack_reason
 from corewise.compute.host_state import HostReader, HostState
+from corewise.compute.offering import Write
 from corewise.compute.options import ComputeOptions
 from corewise.compute.placement_offers import PlacementOffers
-from corewise.compute.reporting import Reporter, Write
+from corewise.compute.reporting import Reporter
 from corewise.kube.clock import SYSTEM_CLOCK, Clock
 from corewise.openstack.errors import OpenStackError
 from corewise.openstack.placement.client import PlacementClient
