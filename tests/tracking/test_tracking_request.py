@@ -15,6 +15,7 @@ from corewise.policy.guests import CPUPolicy, EmulatorThreads, ThreadPolicy
 from corewise.policy.reasons import Reason
 from corewise.topology import CPUSet
 from corewise.tracking import Compat, Flavor, GuestRequest, Image, RequestRefusal, translate
+from corewise.tracking.groups import STANDARD_CLASSES
 
 SMT = "HW_CPU_HYPERTHREADING"
 
@@ -520,3 +521,8 @@ def test_any_text_is_a_query_or_a_refusal(specs: Specs, vcpus: int, ram: int) ->
     answer = asked(specs, base=flavor(vcpus=vcpus, ram=ram))
     if isinstance(answer, GuestRequest):
         assert all(character.isascii() and character.isprintable() for character in str(answer.query))
+
+
+def test_the_standard_classes_are_those_of_os_resource_classes() -> None:
+    published = pytest.importorskip("os_resource_classes", reason="the extra openstack is not installed")
+    assert set(published.STANDARDS) == STANDARD_CLASSES
