@@ -112,7 +112,7 @@ class AnswerError(PlacementError):
 class VersionTooOld(PlacementError):
     """Placement is older than what this needs."""
 
-    default_hint = "upgrade Placement (2019's Train release has all that is needed)"
+    default_hint = "upgrade Placement: it needs what came with OpenStack's Rocky release, or later"
 
 
 class ConflictStorm(PlacementError):
