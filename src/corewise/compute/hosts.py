@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 
@@ -25,8 +26,7 @@ from corewise.compute.ledger_file import LedgerFile, LedgerStore
 from corewise.compute.machine_file import parse_machine
 from corewise.compute.records import GuestRecord, Guests
 from corewise.openstack.errors import NovaConfError
-from corewise.pinning.guest_ledger import GuestLedger
-from corewise.pinning.host_cells import host_cells
+from corewise.pinning import GuestLedger, HostCell, host_cells
 from corewise.policy.reasons import Reason
 from corewise.topology import Host
 from corewise.tracking import Compat, HostFacts, HostOptions, HostSettings, Offer, check_options, offer
@@ -43,16 +43,20 @@ class ComputeHost:
     settings: HostSettings
     ledger: LedgerStore
 
-    @property
+    @cached_property
     def offer(self) -> Offer:
         """What it offers to Placement, guests or not."""
         return offer(self.settings, HostFacts.of(self.machine))
 
+    @cached_property
+    def cells(self) -> tuple[HostCell, ...]:
+        """Its NUMA nodes, and what their CPUs are for."""
+        return host_cells(self.machine, self.settings.pinnable, self.settings.shared)
+
     def ledger_with(self, guests: Guests) -> GuestLedger:
         """Return who holds which CPU of it, with these guests there."""
-        cells = host_cells(self.machine, self.settings.pinnable, self.settings.shared)
         pins = MappingProxyType({uuid: guest.pins for uuid, guest in guests.items()})
-        return GuestLedger(cells, self.machine.topology.hyper_threading, self.settings.legacy, pins)
+        return GuestLedger(self.cells, self.machine.topology.hyper_threading, self.settings.legacy, pins)
 
     def guests(self) -> Mapping[str, GuestRecord]:
         """Return its guests.

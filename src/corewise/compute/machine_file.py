@@ -7,6 +7,7 @@ nobody can say which of them is true.
 
 from __future__ import annotations
 
+from decimal import Decimal
 from types import MappingProxyType
 from typing import Any
 
@@ -206,7 +207,10 @@ class _Machine:
             return None
 
     def _number(self, place: Place, largest: int = _LARGEST_ID) -> int | None:
-        if place.value is None:
+        value = place.value
+        if isinstance(value, Decimal) and 0 <= value <= largest and not value % 1:
+            return int(value)
+        if value is None:
             self._decoder.tell(place, "is missing")
         return self._decoder.whole(place, 0, largest)
 

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from corewise.pinning.guest_ledger import CellPins, GuestPins
+from corewise.pinning import CellPins, GuestPins
 from corewise.policy.guests import CPUPolicy, GuestCPUs, ThreadPolicy
 from corewise.topology import CPUSet
 from corewise.tracking import HostedGuest

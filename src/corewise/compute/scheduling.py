@@ -87,8 +87,7 @@ class Scheduler:
             LedgerUnusable: if the ledger of the chosen host cannot be written; nothing is claimed then.
             PlacementError: what Placement refuses for other reasons than that somebody was faster.
         """
-        self._settle_guest(wanted.guest)
-        if self._hosts.having(wanted.guest) or self._offers.exists(wanted.guest):
+        if self._is_placed(wanted.guest):
             raise GuestExists(f"guest {wanted.guest} has a host already")
         fitting = self._fitting(self._found(wanted.request), wanted)
         order = self._weighed(fitting.offers.values(), wanted)
@@ -223,12 +222,13 @@ class Scheduler:
             change.write(before)
         return refused
 
-    def _settle_guest(self, guest: str) -> None:
-        """Find out about a guest whose scheduler has died, before it is placed once more."""
+    def _is_placed(self, guest: str) -> bool:
+        """Whether a guest has a host; of one whose scheduler has died this is found out first."""
         host = self._hosts.having(guest)
         if host is not None and _is_unsettled(host):
             with host.ledger.changing() as change:
                 settle(change, self._offers)
+        return (host is not None and guest in host.guests()) or self._offers.exists(guest)
 
 
 def settle(change: Change, offers: Offers) -> Mapping[str, bool]:
