@@ -71,7 +71,7 @@ class _Keystone(BaseHTTPRequestHandler):
 def running_server(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
     """A server on the loopback interface; the address is what it is reached by."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
     thread.start()
     try:
         yield f"http://127.0.0.1:{server.server_port}"

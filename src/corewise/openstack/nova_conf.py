@@ -1,8 +1,8 @@
 """nova.conf, as the compute service of Nova reads it: the options that say what a host's CPUs are for.
 
 Values are the texts that stand in the files, or None where none does. What they mean, and what is wrong with
-them, is decided elsewhere; ``where`` tells which file to name. Several files are read in order, and a later
-one overrides an earlier one, as oslo.config has it; so do files of a directory (``nova.conf.d``).
+them, is decided elsewhere. Several files are read in order, and a later one overrides an earlier one, as
+oslo.config has it.
 """
 
 from __future__ import annotations
@@ -19,8 +19,6 @@ try:
 except ImportError as error:
     raise ExtraMissing("openstack", "oslo.config") from error
 
-DEFAULT_FILES = (Path("/etc/nova/nova.conf"), Path("/etc/nova/nova-compute.conf"))
-
 OPTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "DEFAULT": (
@@ -30,12 +28,9 @@ OPTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "vcpu_pin_set",
             "reserved_host_cpus",
             "reserved_host_memory_mb",
-            "reserved_host_disk_mb",
-            "ram_allocation_ratio",
-            "disk_allocation_ratio",
         ),
         "compute": ("cpu_dedicated_set", "cpu_shared_set"),
-        "libvirt": ("cpu_power_management", "connection_uri", "virt_type"),
+        "libvirt": ("cpu_power_management",),
     }
 )
 """Group -> the options read from it."""
@@ -43,11 +38,10 @@ OPTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 @dataclass(frozen=True)
 class NovaConf:
-    """What the files say: ``values`` maps (group, option) to its text, ``where`` to the file it stands in."""
+    """What the files say: ``values`` maps (group, option) to its text."""
 
     files: tuple[Path, ...]
     values: Mapping[tuple[str, str], str]
-    where: Mapping[tuple[str, str], str]
     configuration: cfg.ConfigOpts = field(repr=False, compare=False)
     """All of it as oslo.config has it, for the credentials in [placement]."""
 
@@ -56,8 +50,8 @@ class NovaConf:
         return self.values.get((group, option))
 
 
-def read_nova_conf(files: Sequence[Path], directories: Sequence[Path] = ()) -> NovaConf:
-    """Read the files, and then the ``*.conf`` of the directories.
+def read_nova_conf(files: Sequence[Path]) -> NovaConf:
+    """Read the files.
 
     Raises:
         NovaConfError: if a file is missing or unreadable, or is not written as oslo.config files are.
@@ -65,19 +59,17 @@ def read_nova_conf(files: Sequence[Path], directories: Sequence[Path] = ()) -> N
     configuration = cfg.ConfigOpts()
     for group, names in OPTIONS.items():
         configuration.register_opts([cfg.StrOpt(name) for name in names], group=_registered(group))
-    _parse(configuration, files, directories)
+    _parse(configuration, files)
     values = {(group, name): value for group, name, value in _set_values(configuration)}
-    read = [*files, *(file for directory in directories for file in sorted(directory.glob("*.conf")))]
-    return NovaConf(tuple(files), MappingProxyType(values), MappingProxyType(_places(read)), configuration)
+    return NovaConf(tuple(files), MappingProxyType(values), configuration)
 
 
 def _registered(group: str) -> str | None:
     return None if group == "DEFAULT" else group
 
 
-def _parse(configuration: cfg.ConfigOpts, files: Sequence[Path], directories: Sequence[Path]) -> None:
+def _parse(configuration: cfg.ConfigOpts, files: Sequence[Path]) -> None:
     named = [argument for file in files for argument in ("--config-file", str(file))]
-    named += [argument for directory in directories for argument in ("--config-dir", str(directory))]
     try:
         configuration(named, project="nova", default_config_files=[], default_config_dirs=[])
     except cfg.ConfigFilesNotFoundError as error:
@@ -89,16 +81,6 @@ def _parse(configuration: cfg.ConfigOpts, files: Sequence[Path], directories: Se
         ) from error
     except (cfg.Error, UnicodeDecodeError) as error:
         raise NovaConfError(" ".join(str(error).split())) from error
-
-
-def _places(files: Sequence[Path]) -> dict[tuple[str, str], str]:
-    """Return the last file that each option stands in: oslo.config names the last one read instead."""
-    places: dict[tuple[str, str], str] = {}
-    for file in files:
-        sections: dict[str, dict[str, list[str]]] = {}
-        cfg.ConfigParser(str(file), sections).parse()
-        places |= {(group, name): str(file) for group, names in sections.items() for name in names}
-    return places
 
 
 def _set_values(configuration: cfg.ConfigOpts) -> Iterator[tuple[str, str, str]]:

@@ -29,6 +29,8 @@ from corewise.openstack.placement.connecting import adapter_client, nobody_check
 
 LOOPBACK = "127.0.0.1"
 _NOWHERE = "http://placement.embedded"
+_POLL = 0.05
+"""Seconds within which the server hears that it is to stop."""
 
 
 def in_process_client(placement: Application) -> PlacementClient:
@@ -65,6 +67,12 @@ class _InProcess(BaseAdapter):
 class _Server(socketserver.ThreadingMixIn, WSGIServer):
     daemon_threads = True
 
+    def server_bind(self) -> None:
+        """Bind without asking the resolver for the address' name, which HTTPServer would wait for."""
+        socketserver.TCPServer.server_bind(self)
+        self.server_name, self.server_port = LOOPBACK, int(self.server_address[1])
+        self.setup_environ()
+
 
 class _Silent(WSGIRequestHandler):
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name in http.server
@@ -83,7 +91,9 @@ def served(placement: EmbeddedPlacement, port: int = 0) -> Iterator[str]:
     except OSError as error:
         raise EmbeddedError(f"{LOOPBACK}:{port}: {error.strerror}", hint="name another port, or 0") from error
     server.set_app(placement)
-    thread = threading.Thread(target=server.serve_forever, name="embedded-placement", daemon=True)
+    thread = threading.Thread(
+        target=server.serve_forever, args=(_POLL,), name="embedded-placement", daemon=True
+    )
     thread.start()
     try:
         yield f"http://{LOOPBACK}:{server.server_port}"

@@ -95,10 +95,6 @@ class PlacementClient:
         body = wire.encoded({"traits": sorted(wanted), "resource_provider_generation": generation})
         return wire.traits(self.transport.send("PUT", _path(uuid, "traits"), body))[1]
 
-    def ensure_trait(self, name: str) -> None:
-        """Create a trait of one's own (CUSTOM_...), if it is not there."""
-        self.transport.send("PUT", f"/traits/{quote(name, safe='')}")
-
     def usages(self, uuid: str) -> Mapping[str, int]:
         """Return how much of each class of a provider is held."""
         return wire.usages(self._get(_path(uuid, "usages")))
