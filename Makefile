@@ -6,7 +6,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 UP     ?= --for 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help up test check generate bench test-kube test-node lock clean
+.PHONY: help up openstack libvirt test check generate bench test-kube test-node lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -23,9 +23,22 @@ $(VENV)/run.stamp: requirements/build.txt requirements/run.txt pyproject.toml $(
 	$(PIP) --no-deps --no-build-isolation --editable .
 	@touch $@
 
-$(VENV)/dev.stamp: requirements/dev.txt $(VENV)/run.stamp
+$(VENV)/openstack.stamp: requirements/openstack.txt $(VENV)/run.stamp
+	$(PIP) --require-hashes -r requirements/openstack.txt
+	@touch $@
+
+$(VENV)/dev.stamp: requirements/dev.txt $(VENV)/openstack.stamp
 	$(PIP) --require-hashes -r requirements/dev.txt
 	@touch $@
+
+$(VENV)/libvirt.stamp: requirements/libvirt-build.txt requirements/libvirt.txt $(VENV)/run.stamp
+	$(PIP) --require-hashes -r requirements/libvirt-build.txt
+	$(PIP) --require-hashes --no-build-isolation -r requirements/libvirt.txt
+	@touch $@
+
+openstack: $(VENV)/openstack.stamp ## Install what corewise compute needs besides (the extra openstack)
+
+libvirt: $(VENV)/libvirt.stamp ## Install libvirt's Python package (needs libvirt-dev, pkg-config and a C compiler)
 
 up: $(VENV)/run.stamp ## Install what is needed and run the local cluster (UP="--for 60s --nodes 20")
 	$(BIN)/corewise up $(UP)
@@ -59,7 +72,10 @@ test-node: $(VENV)/node.stamp ## Run the tests on real kernels, in virtual machi
 lock: ## Resolve the locked requirements anew (needs uv)
 	echo 'hatchling>=1.25 editables' | tr ' ' '\n' | uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header - -o requirements/build.txt
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header pyproject.toml -o requirements/run.txt
-	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --group dev pyproject.toml -c requirements/run.txt -o requirements/dev.txt
+	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --extra openstack pyproject.toml -c requirements/run.txt -o requirements/openstack.txt
+	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --group dev pyproject.toml -c requirements/openstack.txt -o requirements/dev.txt
+	echo setuptools | uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header - -o requirements/libvirt-build.txt
+	echo 'libvirt-python>=9' | uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header - -o requirements/libvirt.txt
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --group node -c requirements/dev.txt -o requirements/node.txt
 
 clean: ## Remove the virtual environment and caches

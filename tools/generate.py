@@ -76,6 +76,9 @@ def exit_codes() -> str:
         ExitCode.BAD_INPUT: "a file cannot be read or understood",
         ExitCode.REFUSED: "the API server, or corewise itself, refused",
         ExitCode.OUTPUT: "stdout cannot be written, for want of room",
+        ExitCode.UNAUTHORIZED: "`compute`: Placement does not accept the credentials, or does not allow it",
+        ExitCode.CONFLICT: "`compute`: somebody else writes the same, again and again",
+        ExitCode.LEDGER: "`compute`: the ledger is damaged, held by somebody else, or not writable",
     }
     rows = [("0", "success"), *((str(int(code)), meanings[code]) for code in ExitCode)]
     return table(("exit code", "meaning"), rows)

@@ -15,11 +15,13 @@ from tools.bench import (
     handler,
     interference,
     interference_metrics,
+    placement,
     planner,
     ratio_change,
     scheduler,
     suppression,
     table,
+    tracking,
     watching,
     webhook,
 )
@@ -27,6 +29,7 @@ from tools.bench.table import Row
 
 NODE_COUNTS = (1_000, 5_000)
 SCHEDULED_NODE_COUNTS = (1_000, 5_000, 20_000)
+HOST_COUNTS = (100, 1_000, 5_000)
 RATES = (200, 500)
 
 
@@ -46,6 +49,9 @@ MEASUREMENTS: dict[str, Callable[[], Coroutine[None, None, list[Row]]]] = {
     "planner": lambda: planner.measure(SCHEDULED_NODE_COUNTS),
     "handler": lambda: handler.measure(SCHEDULED_NODE_COUNTS),
     "scheduler": lambda: scheduler.measure(SCHEDULED_NODE_COUNTS),
+    "scheduler": lambda: scheduler.measure(NODE_COUNTS),
+    "tracking": tracking.measure,
+    "placement": lambda: placement.measure(HOST_COUNTS),
 }
 
 

@@ -50,7 +50,7 @@ def _measure(count: int) -> list[Row]:
     for index in range(count):
         state.cluster.put_node(engine.node(index))
     plugins = Engine((AmplifiedCPU(),), (Weighted(AllocationScore()),))
-    extender = Extender(state, plugins, Decisions(_REMEMBERED, SYSTEM_CLOCK), lambda _pod, _why: None)
+    extender = Extender(state, lambda: plugins, Decisions(_REMEMBERED, SYSTEM_CLOCK), lambda _pod, _why: None)
     names = [engine.node(index).name for index in range(count)]
     bodies = [_body(fleet.as_sent(names, count, turn)) for turn in range(10)]
     times = [_both(extender, bodies[turn % len(bodies)]) for turn in range(_CALLS)]

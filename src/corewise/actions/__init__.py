@@ -5,6 +5,7 @@ executor. Every action carries the reason code and the sentence that say why.
 """
 
 from corewise.actions.nodes import EmitEvent, NodeAction, PatchNode, RepairNodeStatus, TouchNodeStatus
+from corewise.actions.placement import PlacementAction, Reshape, WriteInventories, WriteTraits
 from corewise.actions.quotas import QuotaOwner, WriteQuota
 from corewise.actions.settings import Setting, SettingOwner, WriteSetting
 
@@ -12,11 +13,15 @@ __all__ = [
     "EmitEvent",
     "NodeAction",
     "PatchNode",
+    "PlacementAction",
     "QuotaOwner",
     "RepairNodeStatus",
+    "Reshape",
     "Setting",
     "SettingOwner",
     "TouchNodeStatus",
+    "WriteInventories",
     "WriteQuota",
     "WriteSetting",
+    "WriteTraits",
 ]

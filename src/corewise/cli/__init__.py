@@ -10,6 +10,7 @@ import errno
 import importlib
 import os
 import sys
+from collections.abc import Mapping
 from typing import Any, NoReturn
 
 import click
@@ -32,6 +33,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "corewise.cli.agent",
         "Divide this node's CPU quotas by its ratio; report its CPUs.",
     ),
+    "compute": (
+        "corewise.cli.compute",
+        "Track dedicated and shared CPUs of OpenStack hosts; place and pin guests.",
+    ),
     "audit": ("corewise.cli.audit", "Show what was written to this node's cgroups, and why."),
     "topology": ("corewise.cli.topology", "Show what this machine is made of, from sockets to CPUs."),
     "calibrate": ("corewise.cli.calibrate", "Measure this machine's CPU; turn measurements into ratios."),
@@ -50,25 +55,29 @@ COMMANDS: dict[str, tuple[str, str]] = {
 
 
 class LazyGroup(click.Group):
-    """A group that knows its commands' names and help lines without importing them."""
+    """A group that knows its commands' names and help lines (a table as COMMANDS) without importing them."""
+
+    def __init__(self, *arguments: Any, table: Mapping[str, tuple[str, str]], **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self._table = table
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
+        return list(self._table)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
+        if cmd_name not in self._table:
             return None
-        command: click.Command = importlib.import_module(COMMANDS[cmd_name][0]).command
+        command: click.Command = importlib.import_module(self._table[cmd_name][0]).command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        rows = [(name, line) for name, (_, line) in COMMANDS.items()]
+        rows = [(name, line) for name, (_, line) in self._table.items()]
         if rows:
             with formatter.section("Commands"):
                 formatter.write_dl(rows)
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=LazyGroup, table=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="corewise")
 def corewise() -> None:
     """Manage the CPUs of a cluster.

@@ -1,7 +1,8 @@
 """What a command says when it cannot do its work, and with which exit code.
 
 0 is success. 1 is a verdict that scripts ask for (``config check`` found errors). 2 is a wrong call, as click
-has it. 3 and above are failures of the world: the kind of failure picks the code.
+has it. 3 and above are failures of the world: the kind of failure picks the code. 8 and above are those of
+``corewise compute``.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ class ExitCode(IntEnum):
     BAD_INPUT = 5
     REFUSED = 6
     OUTPUT = 7
+    UNAUTHORIZED = 8
+    CONFLICT = 9
+    LEDGER = 10
 
 
 class Failure(Exception):  # noqa: N818 - it is what the user sees, and is named so

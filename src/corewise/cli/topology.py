@@ -13,9 +13,9 @@ from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.output import Form, count, gibibytes
 from corewise.cli.topology_drawing import drawing
 from corewise.cli.topology_table import table
+from corewise.compute.machine_file import machine_document
 from corewise.kernel.arm_parts import UNKNOWN
 from corewise.kernel.machine import MachineReading, read_machine
-from corewise.topology import CPUSet, Host
 
 SVG = "svg"
 _FORMS = (*(form.value for form in (Form.TABLE, Form.WIDE, Form.JSON, Form.YAML)), SVG)
@@ -98,38 +98,6 @@ def _document(reading: MachineReading) -> dict[str, Any]:
         "hyperThreadEnabled": cpu.hyper_threading,
         "turboEnabled": cpu.turbo,
         "catL3CbmMask": cpu.l3_mask or None,
-        "onlineCPUs": str(host.topology.cpus),
-        "offlineCPUs": str(host.offline_cpus),
-        "memoryBytes": host.memory_total,
-        "coreKinds": {kind: str(cpus) for kind, cpus in host.kinds.items()},
-        "numaNodes": [_node_record(host, node) for node in host.numa_nodes],
-        "caches": [_cache_record(host, cache) for cache in host.caches],
-        "threads": [
-            {
-                "cpu": thread.cpu,
-                "core": thread.core,
-                "cache": thread.cache if thread.cache in host.caches else None,
-                "numaNode": thread.numa_node,
-                "socket": thread.socket,
-            }
-            for thread in host.topology.threads
-        ],
+        **machine_document(host),
         "problems": [str(problem) for problem in reading.problems],
     }
-
-
-def _node_record(host: Host, node: int) -> dict[str, Any]:
-    memory = host.memory.get(node)
-    return {
-        "numaNode": node,
-        "onlineCPUs": str(host.numa_nodes[node]),
-        "offlineCPUs": str(host.offline_of(node)),
-        "memoryBytes": memory.total if memory else None,
-        "hugepagesBytes": memory.hugepages if memory else None,
-    }
-
-
-def _cache_record(host: Host, cache: int) -> dict[str, Any]:
-    known = host.caches[cache]
-    cpus = str(host.topology.caches.get(cache, CPUSet()))
-    return {"cache": cache, "level": known.level, "sizeBytes": known.size, "onlineCPUs": cpus}

@@ -1,7 +1,8 @@
 """A machine as a drawing: sockets hold NUMA nodes, those last-level caches, those cores, those CPUs.
 
 Offline CPUs are hatched, in the NUMA node that they belong to: the kernel does not tell which core. Kinds of
-cores have a colour each. A tooltip names everything a CPU belongs to.
+CPUs have a colour each, whatever they are told apart by: how they are built, or who holds them. A tooltip
+names everything a CPU belongs to.
 """
 
 from __future__ import annotations
@@ -21,7 +22,19 @@ _HEADING_SIZE = 17
 _MARGIN = 16
 _WIDEST_ROW = 1500
 _MEBI = 1024**2
-_KIND_STYLES = ("kind0", "kind1", "kind2")
+_KIND_COLOURS = (
+    ("#bfe5c8", "#4f9b63"),
+    ("#d3cdf2", "#7767bd"),
+    ("#f6cdbb", "#bd6a42"),
+    ("#e5e7eb", "#8a96a3"),
+    ("#bfdff6", "#3f83b5"),
+    ("#f8e3a1", "#b18a1d"),
+    ("#f4c2d7", "#b34d7c"),
+    ("#c5ebe6", "#3a928a"),
+    ("#e0d2b8", "#8c7142"),
+    ("#d7e8a8", "#7a9432"),
+)
+_KIND_STYLES = tuple(f"kind{index}" for index in range(len(_KIND_COLOURS)))
 
 _STYLES = (
     ".title{fill:#1f2933;font-weight:600}"
@@ -33,9 +46,6 @@ _STYLES = (
     ".numa{fill:#e3eefb;stroke:#6f9fd0}"
     ".cache{fill:#fff5df;stroke:#dcb05a}"
     ".core{fill:#ffffff;stroke:#7b8794}"
-    ".kind0{fill:#bfe5c8;stroke:#4f9b63;stroke-width:.8}"
-    ".kind1{fill:#d3cdf2;stroke:#7767bd;stroke-width:.8}"
-    ".kind2{fill:#f6cdbb;stroke:#bd6a42;stroke-width:.8}"
     ".offline{fill:url(#hatch);stroke:#9aa3ad;stroke-dasharray:3 2}"
 )
 _HATCH = (
@@ -52,7 +62,7 @@ def drawing(host: Host, heading: str, lines: Sequence[str]) -> str:
     boxes += _offline(host.offline_of(None), "offline, NUMA node unknown")
     inside = svg.column([*boxes, _legend(host)], gap=12)
     page = Box(inside.width + 2 * _MARGIN, inside.height + 2 * _MARGIN, svg.at(_MARGIN, _MARGIN, inside))
-    return svg.document(page, label=heading, styles=_STYLES, definitions=_HATCH)
+    return svg.document(page, label=heading, styles=_STYLES + _kind_styles(host), definitions=_HATCH)
 
 
 def _header(heading: str, lines: Sequence[str]) -> Box:
@@ -125,11 +135,23 @@ def cache_size(size: int) -> str:
 
 
 def _core(host: Host, core: Core, place: str) -> Box:
-    style = _kind_style(host, core.kind)
-    where = f"core {core.number}, {place}" + (f" ({core.kind})" if core.kind else "")
-    threads = svg.row([_thread(cpu, style, "number", f"CPU {cpu}: {where}") for cpu in core.cpus], gap=2)
+    where = f"core {core.number}, {place}"
+    threads = svg.row([_online(host, cpu, where) for cpu in core.cpus], gap=2)
     width, height = threads.width + 6, threads.height + 6
     return Box(width, height, svg.rectangle(width, height, "core") + svg.at(3, 3, threads))
+
+
+def _online(host: Host, cpu: int, where: str) -> Box:
+    kind = host.kind(cpu)
+    tooltip = f"CPU {cpu}: {where}" + (f" ({kind})" if kind else "")
+    return _thread(cpu, _kind_style(host, kind), "number", tooltip)
+
+
+def _kind_styles(host: Host) -> str:
+    used = zip(_KIND_STYLES, _KIND_COLOURS, range(max(3, len(host.kinds))), strict=False)
+    return "".join(
+        f".{style}{{fill:{fill};stroke:{line};stroke-width:.8}}" for style, (fill, line), _ in used
+    )
 
 
 def _kind_style(host: Host, kind: str) -> str:

@@ -31,6 +31,8 @@ _INTERRUPTED = 130
 _MEMORY = "/dev/shm"  # noqa: S108 - TemporaryDirectory makes a private directory in it
 _PLENTY = 2 << 30
 _FILE = click.Path(path_type=Path, dir_okay=False)
+OPENSTACK = "openstack"
+"""The scenario that is a cloud of OpenStack hosts instead of a cluster."""
 
 
 @click.command()
@@ -42,7 +44,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
     default=BUILTIN,
     show_default=True,
     metavar="NAME|FILE",
-    help=f"Scenario: {', '.join(packaged_scenarios())}, or a YAML file.",
+    help=f"Scenario: {', '.join(packaged_scenarios())}, {OPENSTACK}, or a YAML file.",
 )
 @click.option(
     "--from", "dump", type=_FILE, help="Nodes and pods of a real cluster: kubectl get nodes,pods -A -o json."
@@ -77,7 +79,15 @@ def command(
     """Run simulated machines with corewise off, then on, and report what CPUs deliver to whom.
 
     It needs no root, no containers and no network. kubectl and corewise work against it; Ctrl-C ends it.
+    The scenario openstack shows OpenStack hosts instead: dedicated and shared CPUs, guests, an upgrade.
     """
+    if scenario == OPENSTACK:
+        if nodes or dump or openb or kubeconfig_out:
+            raise click.UsageError(f"--scenario {OPENSTACK} goes with --for, --state and -o only")
+        from corewise.cli.up_openstack import run_scenario  # noqa: PLC0415 - few want it
+
+        run_scenario(state, duration, form)
+        return
     if kubeconfig_out and not kubeconfig_out.parent.is_dir():
         raise Failure(f"cannot write {kubeconfig_out}: there is no directory {kubeconfig_out.parent}")
     try:

@@ -34,7 +34,7 @@ class Metric:
     tallied: bool = False
 
 
-MANAGER, AGENT, SCHEDULER = "manager", "agent", "scheduler"
+MANAGER, AGENT, SCHEDULER, COMPUTE = "manager", "agent", "scheduler", "compute"
 _ALL = f"{MANAGER}, {AGENT}, {SCHEDULER}"
 _SERVING = f"{MANAGER}, {SCHEDULER}"
 
@@ -124,7 +124,7 @@ LOOP_RESTARTS = _counter(
     "corewise_loop_restarts_total",
     "Restarts of a loop after a bug in it.",
     "loop",
-    by=_ALL,
+    by=f"{_ALL}, {COMPUTE}",
 )
 CACHE_OBJECTS = _gauge("corewise_cache_objects", "Objects in a cache.", "resource", by=_ALL)
 
@@ -522,6 +522,30 @@ _INTERFERENCE = (
     INTERFERENCE_REFRESH_SECONDS,
     INTERFERENCE_COUNTERWEIGHTS,
 )
+COMPUTE_PASSES = _counter(
+    "corewise_compute_passes_total",
+    "Passes of the host agent, by how they ended: done, or a reason code.",
+    "result",
+    by=COMPUTE,
+)
+COMPUTE_WRITES = _counter(
+    "corewise_compute_writes_total",
+    "Writes to Placement: inventories, traits, reshape.",
+    "kind",
+    by=COMPUTE,
+)
+COMPUTE_CPUS = _gauge(
+    "corewise_compute_cpus",
+    "CPUs of the host (raw CPUs), by resource class: VCPU shared, PCPU dedicated.",
+    "class",
+    by=COMPUTE,
+)
+COMPUTE_CPUS_HELD = _gauge(
+    "corewise_compute_cpus_held",
+    "CPUs of the host (raw CPUs) that its guests own or keep empty.",
+    by=COMPUTE,
+)
+COMPUTE_GUESTS = _gauge("corewise_compute_guests", "Guests of the host.", by=COMPUTE)
 
 METRICS: tuple[Metric, ...] = (
     NODES_ASSESSED,
@@ -596,6 +620,11 @@ METRICS: tuple[Metric, ...] = (
     GATE_EXPIRED,
     CPU_CONFLICTS,
     *_INTERFERENCE,
+    COMPUTE_PASSES,
+    COMPUTE_WRITES,
+    COMPUTE_CPUS,
+    COMPUTE_CPUS_HELD,
+    COMPUTE_GUESTS,
 )
 
 

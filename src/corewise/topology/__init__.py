@@ -3,7 +3,7 @@
 A CPU is a hardware thread, named by the number that the kernel gives it.
 """
 
-from corewise.topology.cpuset import LARGEST_CPU, CPUSet, CPUSetError
+from corewise.topology.cpuset import LARGEST_CPU, CPUSet, CPUSetError, NoCPULeftError
 from corewise.topology.host import Cache, Host, NumaMemory
 from corewise.topology.machine import Thread, Topology
 
@@ -13,6 +13,7 @@ __all__ = [
     "CPUSetError",
     "Cache",
     "Host",
+    "NoCPULeftError",
     "NumaMemory",
     "Thread",
     "Topology",

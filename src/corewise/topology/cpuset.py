@@ -28,6 +28,10 @@ class CPUSetError(ValueError):
         self.item = item
 
 
+class NoCPULeftError(CPUSetError):
+    """Every item can be read, but the excludes take all CPUs away."""
+
+
 @dataclass(frozen=True, slots=True)
 class CPUSet:
     """An immutable set of CPU numbers. Iterates in ascending order; false if empty."""
@@ -53,7 +57,7 @@ class CPUSet:
             (excluded if excludes else included).update(cpus)
         left = frozenset(included - excluded)
         if not left and any(items):
-            raise CPUSetError(text.strip(), f"{text.strip()!r} leaves no CPU")
+            raise NoCPULeftError(text.strip(), f"{text.strip()!r} leaves no CPU")
         return cls(left)
 
     def __or__(self, other: CPUSet) -> CPUSet:

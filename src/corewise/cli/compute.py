@@ -1,0 +1,31 @@
+"""``corewise compute``: dedicated and shared CPUs of OpenStack hosts, one file per subcommand."""
+
+from __future__ import annotations
+
+import click
+
+from corewise.cli import LazyGroup
+
+SUBCOMMANDS: dict[str, tuple[str, str]] = {
+    "run": ("corewise.cli.compute_run", "Keep what this host offers in Placement: the host agent."),
+    "inventory": ("corewise.cli.compute_inventory", "Show what a host offers, and why it would not."),
+    "request": ("corewise.cli.compute_request", "Turn a flavor and an image into Placement's query."),
+    "schedule": ("corewise.cli.compute_schedule", "Find a host for a guest, claim it and pin the guest."),
+    "pin": ("corewise.cli.compute_pin", "Choose a host's CPUs for a guest."),
+    "delete": ("corewise.cli.compute_delete", "Give back all that a guest holds."),
+    "reshape": ("corewise.cli.compute_reshape", "Upgrade a legacy host: pinned guests hold PCPU, not VCPU."),
+    "status": ("corewise.cli.compute_status", "Show who holds which CPU, as a table or a drawing."),
+}
+"""Subcommand -> module that holds ``command``, and its one line of help."""
+
+
+@click.group(cls=LazyGroup, table=SUBCOMMANDS)
+def command() -> None:
+    """Dedicated and shared CPUs of OpenStack hosts, tracked in Placement.
+
+    Every subcommand works offline, from files, and most against a Placement too: --placement-url (without
+    Keystone), --os-cloud (clouds.yaml), or --placement-db (an embedded Placement on a file).
+
+    Exit codes: 2 wrong call, 3 no answer, 4 no such guest or host, 5 a file or an option that cannot be
+    used, 6 refused (no valid host among others), 8 not authorized, 9 conflict, 10 the ledger cannot be used.
+    """

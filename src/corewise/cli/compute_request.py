@@ -1,0 +1,150 @@
+"""``corewise compute request``: the query that a flavor and an image make, or why they make none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from corewise.cli import output
+from corewise.cli.compute_failures import failure, told
+from corewise.cli.compute_inputs import COMPAT, CONFIG, FLAVOR, IMAGE, nova_conf, parsed, several
+from corewise.cli.compute_placement import PlacementChoice, placement_options
+from corewise.cli.output import Form, count, say
+from corewise.compute.guest_files import parse_flavor, parse_image
+from corewise.policy.guests import GuestCPUs
+from corewise.tracking.compat import Compat
+from corewise.tracking.flavor import NO_IMAGE, RequestRefusal
+from corewise.tracking.request import GuestRequest, translate
+
+if TYPE_CHECKING:
+    from corewise.openstack.placement.client import PlacementClient
+
+QUERY = "query"
+_FORMS = (Form.TABLE.value, Form.JSON.value, Form.YAML.value, QUERY)
+_LABEL_WIDTH = 11
+
+request_options = several(FLAVOR, IMAGE)
+"""A guest: ``flavor`` and ``image``."""
+
+
+@click.command()
+@request_options
+@COMPAT
+@CONFIG
+@placement_options
+@click.option(
+    "-o",
+    "--output",
+    "form",
+    type=click.Choice(_FORMS),
+    default=Form.TABLE.value,
+    show_default=True,
+    help="Output form; query is exactly the string that is sent.",
+)
+def command(
+    flavor: Path,
+    image: Path | None,
+    compat: Compat,
+    config: tuple[Path, ...],
+    placement: PlacementChoice,
+    form: str,
+) -> None:
+    """Turn a flavor and an image into the query to Placement, and its fallback.
+
+    With a Placement, it is asked too, and says how many hosts each query finds. Nothing is claimed.
+    """
+    with told():
+        request = guest_request(flavor, image, compat)
+        found = None
+        if placement.is_given:
+            found = _found(placement.client(nova_conf(config)), request)
+        click.echo(_rendered(request, found, form), nl=False)
+
+
+def guest_request(flavor: Path, image: Path | None, compat: Compat) -> GuestRequest:
+    """Return what the files ask for; warnings are told on stderr.
+
+    Raises:
+        Failure: with the reason code, if they cannot be translated.
+        FileUnusable: if a file cannot be used.
+    """
+    properties = NO_IMAGE if image is None else parsed(image, parse_image)
+    request = translate(parsed(flavor, parse_flavor), properties, compat=compat)
+    if isinstance(request, RequestRefusal):
+        raise failure(request.reason, request.message)
+    for warning in request.warnings:
+        say(f"warning: {warning.reason}: {warning.message}")
+    return request
+
+
+def _found(client: PlacementClient, request: GuestRequest) -> dict[str, int]:
+    """Return how many hosts each query finds; the fallback is asked only if the rules say so."""
+    found = {"query": len(client.candidates(str(request.query)).providers)}
+    if request.fallback is not None and (request.fallback_always or not found["query"]):
+        found["fallbackQuery"] = len(client.candidates(str(request.fallback)).providers)
+    return found
+
+
+def _rendered(request: GuestRequest, found: dict[str, int] | None, form: str) -> str:
+    if form == QUERY:
+        return f"{request.query}\n"
+    if form != Form.TABLE:
+        return output.document_text(_document(request, found), Form(form))
+    return "".join(f"{label + ':':<{_LABEL_WIDTH}}{words}\n" for label, words in _lines(request, found))
+
+
+def _document(request: GuestRequest, found: dict[str, int] | None) -> dict[str, Any]:
+    document = {
+        "query": str(request.query),
+        "fallbackQuery": None if request.fallback is None else str(request.fallback),
+        "fallbackWhen": fallback_when(request),
+        "guest": guest_record(request.cpus),
+        "warnings": [{"reason": each.reason, "message": each.message} for each in request.warnings],
+    }
+    return document if found is None else {**document, "hostsFound": found}
+
+
+def fallback_when(request: GuestRequest) -> str | None:
+    """Return when the fallback is asked."""
+    if request.fallback is None:
+        return None
+    return "always" if request.fallback_always else "nothing found"
+
+
+def guest_record(cpus: GuestCPUs) -> dict[str, Any]:
+    """Return what a guest is promised, for programs."""
+    return {
+        "vcpus": cpus.vcpus,
+        "cpuPolicy": cpus.policy,
+        "threadPolicy": cpus.thread_policy,
+        "emulatorThreads": cpus.emulator,
+        "dedicated": cpus.dedicated,
+        "realtimeCPUs": str(cpus.realtime),
+        "numaNodes": [
+            {"cpus": str(node.cpus), "dedicatedCPUs": str(node.dedicated), "memoryMiB": node.memory_mb}
+            for node in cpus.nodes
+        ],
+    }
+
+
+def _lines(request: GuestRequest, found: dict[str, int] | None) -> Iterator[tuple[str, str]]:
+    yield "Query", str(request.query)
+    when = fallback_when(request)
+    yield "Fallback", f"{request.fallback}  (asked: {when})" if when else "none"
+    yield "Guest", guest_text(request.cpus)
+    for label, hosts in (found or {}).items():
+        yield ("Found" if label == QUERY else "By fallback"), count(hosts, "host")
+
+
+def guest_text(cpus: GuestCPUs) -> str:
+    """Return what a guest is promised, for people: "8 CPUs, dedicated, isolate, 1 NUMA node"."""
+    parts = [count(cpus.vcpus, "CPU"), cpus.policy.value]
+    if cpus.dedicated not in {0, cpus.vcpus}:
+        parts[1] = f"{cpus.policy.value} ({cpus.dedicated} dedicated)"
+    parts += [cpus.thread_policy.value] if cpus.thread_policy else []
+    parts += [f"emulator threads {cpus.emulator.value}"] if cpus.emulator else []
+    parts += [count(len(cpus.nodes), "NUMA node")] if cpus.nodes else []
+    return ", ".join(parts)

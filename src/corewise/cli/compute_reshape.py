@@ -1,0 +1,184 @@
+"""``corewise compute reshape``: the upgrade of a legacy host, shown or done."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from corewise.cli import output
+from corewise.cli.compute_failures import told
+from corewise.cli.compute_hosts import GivenHosts, given_hosts
+from corewise.cli.compute_inputs import FILE, text_of
+from corewise.cli.compute_inventory import inventory_record
+from corewise.cli.compute_placement import PlacementChoice, placement_options, provider_of
+from corewise.cli.output import Column, Form, Listing, count, say
+from corewise.compute.hosts import ComputeHost
+from corewise.compute.moves import note_moves
+from corewise.compute.offering import Offering, planned
+from corewise.compute.provider_file import parse_guests, parse_provider
+from corewise.policy.placement import PCPU, VCPU, Inventory, ProviderUse
+from corewise.tracking import HostedGuest, Move, ReshapePlan
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """One resource class of the provider: total and what is held, before and after."""
+
+    name: str
+    before: int
+    held_before: int
+    after: int
+    held_after: int
+
+
+_TOTALS: tuple[Column[Total], ...] = (
+    Column("CLASS", lambda row: row.name),
+    Column("TOTAL BEFORE", lambda row: str(row.before), right=True),
+    Column("HELD BEFORE", lambda row: str(row.held_before), right=True),
+    Column("TOTAL AFTER", lambda row: str(row.after), right=True),
+    Column("HELD AFTER", lambda row: str(row.held_after), right=True),
+)
+_MOVES: tuple[Column[Move], ...] = (
+    Column("GUEST", lambda move: move.guest.label),
+    Column("PINNED TO", lambda move: str(move.guest.pinned)),
+    Column("THREADS", lambda move: move.guest.thread_policy or "-"),
+    Column("HOLDS", lambda move: _amounts(move.before)),
+    Column("IS TO HOLD", lambda move: _amounts(move.after)),
+)
+
+
+@click.command()
+@given_hosts
+@click.option("--guests", type=FILE, metavar="FILE", help="The host's guests, instead of those of --ledger.")
+@click.option(
+    "--provider", "provider_file", type=FILE, metavar="FILE", help="The provider, instead of a Placement's."
+)
+@placement_options
+@click.option("--dry-run", is_flag=True, help="Show what would change; change nothing.")
+@output.option((Form.TABLE, Form.JSON, Form.YAML))
+def command(
+    given: GivenHosts,
+    guests: Path | None,
+    provider_file: Path | None,
+    placement: PlacementChoice,
+    dry_run: bool,
+    form: Form,
+) -> None:
+    """Upgrade a host whose pinned guests hold VCPU: from now on they hold PCPU.
+
+    Set [compute] cpu_dedicated_set first. Inventories and allocations change in one request, or nothing does;
+    a second run changes nothing. The host agent does the same by itself.
+
+    With --provider, what Placement answers about inventories and allocations is read from a file, and nothing
+    is written anywhere.
+    """
+    if placement.is_given == (provider_file is not None):
+        raise click.UsageError("say who has the provider: a Placement, or a file (--provider)")
+    with told():
+        host = given.host()
+        hosted = _guests(host, guests)
+        offering = Offering(host.name, host.machine, host.settings, hosted)
+        if provider_file is not None:
+            use = parse_provider(text_of(provider_file), host.name, str(provider_file))
+            plan = planned(offering, use, given.compat)
+            dry_run = True
+        else:
+            use, plan = _against_placement(host, offering, given, placement, dry_run=dry_run)
+        click.echo(_rendered(host, use, plan, form, dry_run=dry_run), nl=False)
+        for warning in plan.warnings if plan else ():
+            say(f"warning: {warning.reason}: {warning.message}")
+
+
+def _guests(host: ComputeHost, file: Path | None) -> tuple[HostedGuest, ...]:
+    if file is not None:
+        return parse_guests(text_of(file), str(file))
+    return tuple(record.hosted(uuid) for uuid, record in host.guests().items())
+
+
+def _against_placement(
+    host: ComputeHost, offering: Offering, given: GivenHosts, placement: PlacementChoice, *, dry_run: bool
+) -> tuple[ProviderUse, ReshapePlan | None]:
+    client = placement.client(given.conf)
+    from corewise.compute.reporting import Reporter  # noqa: PLC0415 - needs an extra
+
+    provider = provider_of(client, host.name)
+    use = client.use(provider.uuid)
+    reporter = Reporter(client, given.compat)
+    if dry_run:
+        return use, reporter.plan(offering, use)
+    done = reporter.reshape(offering, provider)
+    if done is not None:
+        note_moves(host.ledger, done.action)
+    return use, done
+
+
+def _rendered(
+    host: ComputeHost, use: ProviderUse, plan: ReshapePlan | None, form: Form, *, dry_run: bool
+) -> str:
+    if form is not Form.TABLE:
+        return output.document_text(_document(host, use, plan, dry_run=dry_run), form)
+    if plan is None:
+        return f"host {host.name}: nothing to move\n"
+    totals = output.render(Listing(_TOTALS, _totals(use, plan), (), lambda row: row.name), form)
+    moves = output.render(Listing(_MOVES, plan.moves, (), lambda move: move.guest.uuid), form)
+    verb = "would move" if dry_run else "moved"
+    return f"host {host.name}: {count(len(plan.moves), 'guest')} {verb}\n\n{totals}\n{moves}"
+
+
+def _totals(use: ProviderUse, plan: ReshapePlan) -> list[Total]:
+    held = _held(use)
+    after = dict(held)
+    for move in plan.moves:
+        for name in {*move.before, *move.after}:
+            after[name] = after.get(name, 0) + move.after.get(name, 0) - move.before.get(name, 0)
+    return [
+        Total(
+            name,
+            _total(plan.before, name),
+            held.get(name, 0),
+            _total(plan.after, name),
+            after.get(name, 0),
+        )
+        for name in (VCPU, PCPU)
+    ]
+
+
+def _held(use: ProviderUse) -> dict[str, int]:
+    held: dict[str, int] = {}
+    for consumer in use.consumers:
+        for name, amount in consumer.allocations.get(use.provider.uuid, {}).items():
+            held[name] = held.get(name, 0) + amount
+    return held
+
+
+def _total(inventories: Mapping[str, Inventory], name: str) -> int:
+    return inventories[name].total if name in inventories else 0
+
+
+def _document(
+    host: ComputeHost, use: ProviderUse, plan: ReshapePlan | None, *, dry_run: bool
+) -> dict[str, Any]:
+    before = use.provider.inventories if plan is None else plan.before
+    after = before if plan is None else plan.after
+    moves = () if plan is None else plan.moves
+    return {
+        "host": host.name,
+        "written": plan is not None and not dry_run,
+        "before": {"inventories": {name: inventory_record(each) for name, each in before.items()}},
+        "after": {"inventories": {name: inventory_record(each) for name, each in after.items()}},
+        "guests": [
+            {"guest": move.guest.uuid, "before": dict(move.before), "after": dict(move.after)}
+            for move in moves
+        ],
+        "warnings": [
+            {"reason": each.reason, "message": each.message} for each in (plan.warnings if plan else ())
+        ],
+    }
+
+
+def _amounts(held: Mapping[str, int]) -> str:
+    return ", ".join(f"{held[name]} {name}" for name in (VCPU, PCPU) if name in held) or "-"

@@ -1,0 +1,163 @@
+"""``corewise compute status``: who holds which CPU of a host, as a table, a document or a drawing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any
+
+import click
+
+from corewise.cli import output
+from corewise.cli.compute_failures import told
+from corewise.cli.compute_hosts import GivenHosts, given_hosts
+from corewise.cli.output import Column, Form, Listing, count, say
+from corewise.cli.topology_drawing import drawing
+from corewise.compute.cpu_uses import CPUUse, Use, cpu_uses
+from corewise.compute.hosts import ComputeHost
+from corewise.compute.records import GuestRecord, GuestState
+from corewise.topology import CPUSet
+
+SVG = "svg"
+_FORMS = (*(form.value for form in (Form.TABLE, Form.WIDE, Form.JSON, Form.YAML)), SVG)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """CPUs of one host and NUMA node that are used alike."""
+
+    host: str
+    node: int | None
+    use: str
+    cpus: CPUSet
+    holder: str
+    guest_cpus: str
+
+
+_COLUMNS: tuple[Column[Row], ...] = (
+    Column("HOST", lambda row: row.host),
+    Column("NUMA", lambda row: "-" if row.node is None else str(row.node), right=True),
+    Column("CPUS", lambda row: str(row.cpus)),
+    Column("NUMBER", lambda row: str(len(row.cpus)), right=True),
+    Column("USE", lambda row: row.use),
+    Column("GUEST", lambda row: row.holder or "-"),
+    Column("GUEST CPUS", lambda row: row.guest_cpus or "-"),
+)
+
+
+@click.command()
+@given_hosts
+@click.option(
+    "-o",
+    "--output",
+    "form",
+    type=click.Choice(_FORMS),
+    default=Form.TABLE.value,
+    show_default=True,
+    help="Output form; wide has a line for each CPU, svg is a drawing of one host.",
+)
+def command(given: GivenHosts, form: str) -> None:
+    """Show who holds which CPU: dedicated CPUs and their guests, shared ones, and those left to the host.
+
+    Placement is not asked: CPUs stand in the ledgers alone.
+    """
+    with told():
+        if form == SVG:
+            click.echo(_drawn(given.host()), nl=False)
+            return
+        hosts = [given.host()] if given.folder is None or given.name else list(given.hosts().known.values())
+        if form in {Form.JSON, Form.YAML}:
+            document = {"hosts": [status_record(host) for host in hosts]}
+            click.echo(output.document_text(document, Form(form)), nl=False)
+        else:
+            click.echo(status_table(hosts, wide=form == Form.WIDE), nl=False)
+        for host in hosts:
+            _remark(host)
+
+
+def status_table(hosts: list[ComputeHost], *, wide: bool = False) -> str:
+    """Return who holds which CPU of some hosts: a line for CPUs that are used alike, or for each."""
+    rows = [row for host in hosts for row in _rows(host, wide=wide)]
+    return output.render(Listing(_COLUMNS, rows, (), lambda row: row.host), Form.TABLE)
+
+
+def _rows(host: ComputeHost, *, wide: bool) -> Iterator[Row]:
+    groups: dict[tuple[Any, ...], list[CPUUse]] = {}
+    for each in cpu_uses(host):
+        key = (each.node, each.use, each.guest, each.cpu if wide else None)
+        groups.setdefault(key, []).append(each)
+    for (node, use, guest, _), members in groups.items():
+        guest_cpus = CPUSet.of(each.guest_cpu for each in members if each.guest_cpu is not None)
+        cpus = CPUSet.of(each.cpu for each in members)
+        yield Row(host.name, node, use.value, cpus, guest, str(guest_cpus))
+
+
+def status_record(host: ComputeHost) -> dict[str, Any]:
+    """Return who holds which CPU of a host, for programs."""
+    guests = host.guests()
+    free = host.ledger_with(guests).free
+    return {
+        "host": host.name,
+        "legacy": host.settings.legacy,
+        "dedicatedCPUs": str(host.settings.dedicated),
+        "sharedCPUs": str(host.settings.shared),
+        "freeDedicatedCPUs": str(free),
+        "cpus": [
+            {
+                "cpu": each.cpu,
+                "numaNode": each.node,
+                "use": each.use.value,
+                "guest": each.guest or None,
+                "guestCPU": each.guest_cpu,
+            }
+            for each in cpu_uses(host)
+        ],
+        "guests": [_guest_record(uuid, guest) for uuid, guest in guests.items()],
+    }
+
+
+def _guest_record(uuid: str, guest: GuestRecord) -> dict[str, Any]:
+    return {
+        "guest": uuid,
+        "flavor": guest.flavor,
+        "state": guest.state,
+        "vcpus": guest.vcpus,
+        "cpuPolicy": guest.cpu_policy,
+        "threadPolicy": guest.thread_policy,
+        "pinnedCPUs": str(guest.pins.cpus),
+        "heldCPUs": str(guest.pins.held),
+        "resources": dict(guest.resources),
+    }
+
+
+def _drawn(host: ComputeHost) -> str:
+    kinds: dict[str, set[int]] = {}
+    for each in cpu_uses(host):
+        kinds.setdefault(each.guest or each.use.value, set()).add(each.cpu)
+    drawn = replace(host.machine, kinds=_named(kinds))
+    used = sum(len(guest.pins.held) for guest in host.guests().values())
+    lines = [
+        f"dedicated CPUs {host.settings.dedicated or 'none'}, shared CPUs {host.settings.shared or 'none'}",
+        f"{count(len(host.guests()), 'guest')}, {count(used, 'CPU')} held",
+    ]
+    return drawing(drawn, f"Host {host.name}: who holds which CPU", lines)
+
+
+def _named(kinds: Mapping[str, set[int]]) -> Mapping[str, CPUSet]:
+    """Return the CPUs of each kind: what nobody holds first, then guests as they come."""
+    order = [each.value for each in Use]
+    ranked = sorted(kinds, key=lambda kind: order.index(kind) if kind in order else len(order))
+    return MappingProxyType({kind: CPUSet.of(kinds[kind]) for kind in ranked})
+
+
+def _remark(host: ComputeHost) -> None:
+    guests = host.guests()
+    floating = [uuid for uuid, guest in guests.items() if not guest.pins.held]
+    if floating:
+        say(f"host {host.name}: {count(len(floating), 'guest')} more, on shared CPUs")
+    unsettled = [uuid for uuid, guest in guests.items() if guest.state is GuestState.CLAIMING]
+    if unsettled:
+        say(f"host {host.name}: being claimed, or left by a scheduler that died: {output.some(unsettled)}")
+    for conflict in host.ledger_with(guests).conflicts:
+        say(f"warning: host {host.name}: {conflict.reason}: {conflict.message}")

@@ -1,0 +1,188 @@
+"""``corewise up --scenario openstack``: hosts, guests and an upgrade on the real Placement."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import tempfile
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from corewise.cli import output
+from corewise.cli.compute_failures import told
+from corewise.cli.compute_inventory import ratio_text
+from corewise.cli.compute_pins import pins_record, pins_text
+from corewise.cli.compute_status import status_record, status_table
+from corewise.cli.errors import Failure
+from corewise.cli.output import Column, Form, Listing, say
+from corewise.compute.verdicts import NoValidHost
+from corewise.policy.placement import PCPU, VCPU, Inventory
+
+if TYPE_CHECKING:
+    from corewise.local.openstack_run import CloudReport, GuestReport, HostReport
+
+NAME = "openstack"
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """One class of the upgraded host: (total, held) before and after."""
+
+    name: str
+    before: tuple[int, int] | None
+    after: tuple[int, int] | None
+
+
+def _where(row: GuestReport) -> str:
+    """Return where a guest lies, in a few words."""
+    if isinstance(row.outcome, NoValidHost):
+        return "no valid host"
+    how = " (by the fallback, as VCPU)" if row.outcome.by_fallback else ""
+    return pins_text(row.outcome.record.pins) + how
+
+
+_HOSTS: tuple[Column[HostReport], ...] = (
+    Column("HOST", lambda row: row.name),
+    Column("HYPERTHREADS", lambda row: "yes" if row.hyper_threading else "no"),
+    Column("VCPU", lambda row: _offer(row.inventories.get(VCPU)), right=True),
+    Column("PCPU", lambda row: _offer(row.inventories.get(PCPU)), right=True),
+)
+_GUESTS: tuple[Column[GuestReport], ...] = (
+    Column("GUEST", lambda row: str(row.guest.number), right=True),
+    Column("FLAVOR", lambda row: row.guest.flavor.name),
+    Column("ASKS BY", lambda row: row.guest.form),
+    Column("HOST", lambda row: "-" if isinstance(row.outcome, NoValidHost) else row.outcome.host),
+    Column("CPUS", _where),
+)
+_HELD: tuple[Column[Held], ...] = (
+    Column("CLASS", lambda row: row.name),
+    Column("TOTAL BEFORE", lambda row: str(row.before[0]) if row.before else "-", right=True),
+    Column("HELD BEFORE", lambda row: str(row.before[1]) if row.before else "-", right=True),
+    Column("TOTAL AFTER", lambda row: str(row.after[0]) if row.after else "-", right=True),
+    Column("HELD AFTER", lambda row: str(row.after[1]) if row.after else "-", right=True),
+)
+
+
+def run_scenario(state: Path | None, duration: float | None, form: Form) -> None:
+    """Run the cloud, print what happened, and keep its Placement served until the time is over.
+
+    Raises:
+        Failure: if it cannot be run here.
+    """
+    with told(), _folder(state) as folder:
+        from corewise.local.openstack_run import run  # noqa: PLC0415 - needs the extra openstack
+        from corewise.openstack.embedded.application import start  # noqa: PLC0415
+        from corewise.openstack.embedded.calling import in_process_client, served  # noqa: PLC0415
+
+        placement = start(None if state is None else folder / "placement.sqlite")
+        report = run(folder, in_process_client(placement))
+        click.echo(_rendered(report, form), nl=False)
+        with served(placement) as endpoint:
+            say(f"Placement: {endpoint}, hosts: {report.folder}. Try, in another terminal:")
+            say(f"  corewise compute status --hosts {report.folder}")
+            say(
+                f"  corewise compute schedule --flavor FLAVOR.json --hosts {report.folder} "
+                f"--placement-url {endpoint}"
+            )
+            _wait(duration)
+
+
+@contextlib.contextmanager
+def _folder(state: Path | None) -> Iterator[Path]:
+    if state is None:
+        with tempfile.TemporaryDirectory(prefix="corewise-") as path:
+            yield Path(path)
+        return
+    try:
+        state.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise Failure(f"cannot keep state in {state}: {error.strerror}") from error
+    if (state / "hosts").exists():
+        raise Failure(f"{state} has a cloud already", hint="name another directory, or remove this one")
+    yield state
+
+
+def _wait(duration: float | None) -> None:
+    """Wait until the time is over, or for Ctrl-C."""
+    stop = threading.Event()
+    before = {
+        number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        stop.wait(duration)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _rendered(report: CloudReport, form: Form) -> str:
+    if form is not Form.TABLE:
+        return output.document_text(_document(report), form)
+    refused = [each.outcome.message for each in report.guests if isinstance(each.outcome, NoValidHost)]
+    upgrade = report.upgrade
+    rows = [Held(name, upgrade.before.get(name), upgrade.after.get(name)) for name in (VCPU, PCPU)]
+    parts = [
+        "What the hosts offer\n",
+        output.render(Listing(_HOSTS, report.hosts, (), lambda row: row.name), form),
+        "\nWhere the guests went\n",
+        output.render(Listing(_GUESTS, report.guests, (), lambda row: str(row.guest.number)), form),
+        "".join(f"NoValidHost: {message}\n" for message in refused),
+        f"\nHost old is upgraded: {upgrade.moved} pinned guests moved, in one request\n",
+        output.render(Listing(_HELD, rows, (), lambda row: row.name), form),
+        f"A second pass of its agent wrote {upgrade.writes_of_second_pass or 'nothing'}.\n",
+        "\nWho holds which CPU\n",
+        status_table(list(report.before)),
+    ]
+    return "".join(parts)
+
+
+def _offer(inventory: Inventory | None) -> str:
+    return "-" if inventory is None else f"{inventory.total} x {ratio_text(inventory)}"
+
+
+def _document(report: CloudReport) -> dict[str, Any]:
+    upgrade = report.upgrade
+    return {
+        "hosts": [
+            {
+                "host": each.name,
+                "hyperThreading": each.hyper_threading,
+                **{name: _amounts(each.inventories.get(name)) for name in (VCPU, PCPU)},
+            }
+            for each in report.hosts
+        ],
+        "guests": [_guest_record(each) for each in report.guests],
+        "upgrade": {
+            "host": "old",
+            "novaConf": upgrade.nova_conf,
+            "before": {name: list(each) for name, each in upgrade.before.items()},
+            "after": {name: list(each) for name, each in upgrade.after.items()},
+            "guestsMoved": upgrade.moved,
+            "writesOfSecondPass": upgrade.writes_of_second_pass,
+        },
+        "cpus": [status_record(host) for host in report.before],
+    }
+
+
+def _amounts(inventory: Inventory | None) -> dict[str, Any] | None:
+    if inventory is None:
+        return None
+    return {"total": inventory.total, "allocationRatio": float(inventory.allocation_ratio)}
+
+
+def _guest_record(row: GuestReport) -> dict[str, Any]:
+    known = {"guest": row.guest.number, "flavor": row.guest.flavor.name, "query": row.query}
+    if isinstance(row.outcome, NoValidHost):
+        return {**known, "host": None, "message": row.outcome.message}
+    placed = row.outcome
+    return {
+        **known,
+        "host": placed.host,
+        "byFallback": placed.by_fallback,
+        **pins_record(placed.record.pins),
+    }

@@ -1,0 +1,176 @@
+"""What a host is right now, read anew for each pass: its machine, its options, its guests.
+
+The host's directory (``--state-dir``) gets what schedulers need of it: the topology, and the options that say
+what its CPUs are for; only when they have changed, and whole or not at all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+import msgspec
+
+from corewise.actions import Reshape
+from corewise.compute import whole_files
+from corewise.compute.adoption import adopt
+from corewise.compute.errors import FileUnusable
+from corewise.compute.hosts import LEDGER, OPTIONS, TOPOLOGY
+from corewise.compute.ledger_file import LedgerFile
+from corewise.compute.machine_file import machine_document
+from corewise.compute.moves import note_moves
+from corewise.compute.offering import Offering
+from corewise.compute.offers import Offers
+from corewise.compute.options import ComputeOptions
+from corewise.compute.scheduling import settle
+from corewise.kernel.machine import read_machine
+from corewise.openstack.libvirt.connection import connected
+from corewise.openstack.nova_conf import NovaConf, read_nova_conf
+from corewise.policy.placement import DISK_GB, MEMORY_MB, Inventory
+from corewise.topology import Host
+from corewise.tracking import HostedGuest, HostFacts, HostOptions, OptionProblem, check_options
+
+_MEBI = 1 << 20
+_RESERVED_MEMORY_MB = 512
+"""What Nova reserves if nothing else is said."""
+
+
+class HostRefused(FileUnusable):
+    """The options of the host have errors, each with its reason code; the agent does not start."""
+
+    def __init__(self, problems: tuple[OptionProblem, ...]) -> None:
+        super().__init__("\n".join(f"{each.reason}: {each}" for each in problems))
+        self.problems = problems
+        self.reason = problems[0].reason
+
+
+@dataclass(frozen=True)
+class HostState:
+    """A host as it is. ``warnings`` are what is odd about its options."""
+
+    offering: Offering
+    warnings: tuple[OptionProblem, ...]
+    adopted: tuple[str, ...] = ()
+
+
+class HostReader:
+    """Reads one host."""
+
+    def __init__(self, options: ComputeOptions) -> None:
+        self._options = options
+        self._written: dict[str, str] = {}
+        folder = options.state_dir
+        self._ledger = None if folder is None else LedgerFile(folder / LEDGER, options.name)
+
+    def read(self, offers: Offers | None) -> HostState:
+        """Return the host. ``offers`` settles guests whose scheduler has died; None in a dry run.
+
+        Raises:
+            HostRefused: if its options have errors, or do not suit its guests.
+            ComputeError, OpenStackError: if a file, the ledger or libvirt cannot be used.
+        """
+        options = self._options
+        machine = self._machine()
+        conf = read_nova_conf(options.config) if options.config else None
+        adopted = self._adopt(machine)
+        guests = self._guests(offers)
+        stated = HostOptions() if conf is None else HostOptions.of(conf.values)
+        checked = check_options(stated, HostFacts.of(machine), guests, options.compat)
+        if checked.settings is None:
+            raise HostRefused(checked.errors)
+        self._keep(machine, conf)
+        others = _standalone(machine, conf, options.disk_gb) if options.standalone else {}
+        offering = Offering(options.name, machine, checked.settings, guests, MappingProxyType(others))
+        return HostState(offering, checked.warnings, adopted)
+
+    def note(self, done: Reshape) -> None:
+        """Enter in the ledger what guests hold after a reshape.
+
+        Raises:
+            LedgerUnusable: if it cannot be written.
+        """
+        if self._ledger is not None:
+            note_moves(self._ledger, done)
+
+    def _machine(self) -> Host:
+        host = read_machine(self._options.root).host
+        if not host.topology.threads:
+            raise FileUnusable(f"no CPU is online below {self._options.root}")
+        return host
+
+    def _adopt(self, machine: Host) -> tuple[str, ...]:
+        """Enter the guests that libvirt shows and the ledger has not."""
+        options = self._options
+        if options.libvirt is None or self._ledger is None or options.dry_run:
+            return ()
+        with connected(options.libvirt) as libvirt:
+            domains = libvirt.domains()
+        with self._ledger.changing() as change:
+            return adopt(change, domains, machine)
+
+    def _guests(self, offers: Offers | None) -> tuple[HostedGuest, ...]:
+        if self._ledger is None:
+            return ()
+        if offers is not None:
+            with self._ledger.changing() as change:
+                settle(change, offers)
+        return tuple(record.hosted(uuid) for uuid, record in self._ledger.read().guests.items())
+
+    def _keep(self, machine: Host, conf: NovaConf | None) -> None:
+        folder = self._options.state_dir
+        if folder is None or self._options.dry_run:
+            return
+        document = msgspec.json.format(msgspec.json.encode(machine_document(machine)), indent=1).decode()
+        for name, text in ((TOPOLOGY, document + "\n"), (OPTIONS, options_text(conf))):
+            if self._written.get(name) != text:
+                self._put(folder / name, text)
+
+    def _put(self, file: Path, text: str) -> None:
+        try:
+            whole_files.put(file, text.encode())
+        except OSError as error:
+            raise FileUnusable(f"{file} cannot be written: {error.strerror}") from error
+        self._written[file.name] = text
+
+
+def options_text(conf: NovaConf | None) -> str:
+    """Return the options that say what the host's CPUs are for, as nova.conf has them."""
+    groups: dict[str, list[str]] = {}
+    for (group, name), value in sorted((conf.values if conf else {}).items()):
+        if (group, name) in _KEPT:
+            groups.setdefault(group, []).append(f"{name} = {value}\n")
+    return "".join(f"[{group}]\n{''.join(lines)}" for group, lines in groups.items())
+
+
+_KEPT = {
+    ("DEFAULT", "cpu_allocation_ratio"),
+    ("DEFAULT", "initial_cpu_allocation_ratio"),
+    ("DEFAULT", "vcpu_pin_set"),
+    ("DEFAULT", "reserved_host_cpus"),
+    ("compute", "cpu_dedicated_set"),
+    ("compute", "cpu_shared_set"),
+    ("libvirt", "cpu_power_management"),
+}
+
+
+def _standalone(machine: Host, conf: NovaConf | None, disk_gb: int) -> dict[str, Inventory]:
+    """Return the memory and disk of a host of which nobody else tells; neither is overcommitted.
+
+    Raises:
+        FileUnusable: if the memory that is reserved for the host is no amount.
+    """
+    others: dict[str, Inventory] = {}
+    if machine.memory_total is not None:
+        total = machine.memory_total // _MEBI
+        others[MEMORY_MB] = Inventory(total, total, min(_reserved_memory(conf), total))
+    if disk_gb:
+        others[DISK_GB] = Inventory(disk_gb, disk_gb)
+    return others
+
+
+def _reserved_memory(conf: NovaConf | None) -> int:
+    text = (conf.get("DEFAULT", "reserved_host_memory_mb") if conf else None) or str(_RESERVED_MEMORY_MB)
+    if not (text.isascii() and text.isdigit()):
+        raise FileUnusable(f"[DEFAULT] reserved_host_memory_mb = {text}: it is no whole number of MiB")
+    return int(text)

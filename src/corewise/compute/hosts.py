@@ -1,0 +1,176 @@
+"""The hosts that guests are placed on: what each is made of, what its CPUs are for, and its ledger.
+
+A host is a directory, which its agent keeps (``corewise compute run --state-dir DIR/NAME``):
+
+================== =====================================================================
+``topology.json``  the machine, as ``corewise topology -o json`` prints it
+``nova.conf``      the options that say what its CPUs are for
+``ledger.json``    who holds which of them
+================== =====================================================================
+
+A host whose files cannot be used is left out, and named with the reason: nothing is guessed, and the others
+go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
+
+from corewise.compute.errors import ComputeError, FileUnusable, LedgerUnusable
+from corewise.compute.ledger_file import LedgerFile, LedgerStore
+from corewise.compute.machine_file import parse_machine
+from corewise.compute.records import GuestRecord, Guests
+from corewise.openstack.errors import NovaConfError
+from corewise.pinning import GuestLedger, HostCell, host_cells
+from corewise.policy.reasons import Reason
+from corewise.topology import Host
+from corewise.tracking import Compat, HostFacts, HostOptions, HostSettings, Offer, check_options, offer
+
+TOPOLOGY, OPTIONS, LEDGER = "topology.json", "nova.conf", "ledger.json"
+
+
+@dataclass(frozen=True)
+class ComputeHost:
+    """One host."""
+
+    name: str
+    machine: Host
+    settings: HostSettings
+    ledger: LedgerStore
+
+    @cached_property
+    def offer(self) -> Offer:
+        """What it offers to Placement, guests or not."""
+        return offer(self.settings, HostFacts.of(self.machine))
+
+    @cached_property
+    def cells(self) -> tuple[HostCell, ...]:
+        """Its NUMA nodes, and what their CPUs are for."""
+        return host_cells(self.machine, self.settings.pinnable, self.settings.shared)
+
+    def ledger_with(self, guests: Guests) -> GuestLedger:
+        """Return who holds which CPU of it, with these guests there."""
+        pins = MappingProxyType({uuid: guest.pins for uuid, guest in guests.items()})
+        return GuestLedger(self.cells, self.machine.topology.hyper_threading, self.settings.legacy, pins)
+
+    def guests(self) -> Mapping[str, GuestRecord]:
+        """Return its guests.
+
+        Raises:
+            LedgerUnusable: if the ledger cannot be read.
+        """
+        return self.ledger.read().guests
+
+
+@dataclass(frozen=True)
+class Hosts:
+    """All hosts that are known, and why others are not."""
+
+    known: Mapping[str, ComputeHost]
+    unusable: Mapping[str, ComputeError]
+
+    def having(self, guest: str) -> ComputeHost | None:
+        """Return the host whose ledger has a guest; ledgers that cannot be used are passed over."""
+        for host in self.known.values():
+            with suppress(LedgerUnusable):
+                if guest in host.guests():
+                    return host
+        return None
+
+    def raise_unusable(self) -> None:
+        """Raise for the first host that nothing can be said about: a guest that is looked for may be there.
+
+        Raises:
+            ComputeError: if there is such a host.
+        """
+        for error in self.unusable.values():
+            raise error
+        for host in self.known.values():
+            host.guests()
+
+
+class OptionsUnusable(FileUnusable):
+    """The options of a host have errors; it must not be used."""
+
+    def __init__(self, message: str, reason: Reason) -> None:
+        super().__init__(message, hint=reason.text.fix)
+        self.reason = reason
+
+
+def read_hosts(folder: Path, compat: Compat) -> Hosts:
+    """Read the hosts of a directory, each in one of its own.
+
+    Raises:
+        FileUnusable: if the directory cannot be read, or holds no host.
+    """
+    known: dict[str, ComputeHost] = {}
+    unusable: dict[str, ComputeError] = {}
+    try:
+        folders = sorted(each for each in folder.iterdir() if (each / TOPOLOGY).exists())
+    except OSError as error:
+        raise FileUnusable(f"{folder} cannot be read: {error.strerror}") from error
+    if not folders:
+        hint = f"each host is a directory with {TOPOLOGY}, {OPTIONS} and {LEDGER} in it"
+        raise FileUnusable(f"there is no host in {folder}", hint=hint)
+    for each in folders:
+        try:
+            known[each.name] = read_host(each, compat)
+        except ComputeError as error:
+            unusable[each.name] = error
+    return Hosts(MappingProxyType(known), MappingProxyType(unusable))
+
+
+def read_host(folder: Path, compat: Compat) -> ComputeHost:
+    """Read the host of a directory, which is named after it.
+
+    Raises:
+        FileUnusable: if a file of it cannot be used.
+        LedgerUnusable: if its ledger cannot be read.
+    """
+    file = folder / TOPOLOGY
+    try:
+        parsed = parse_machine(file.read_text("utf-8"))
+    except OSError as error:
+        raise FileUnusable(f"{file} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise FileUnusable(f"{file} is not UTF-8: byte {error.start} is wrong") from error
+    if parsed.value is None:
+        raise FileUnusable(f"{file}: {parsed.errors[0]}")
+    settings = settings_of(folder.name, options_in(folder / OPTIONS), parsed.value, compat)
+    host = ComputeHost(folder.name, parsed.value, settings, LedgerFile(folder / LEDGER, folder.name))
+    host.guests()
+    return host
+
+
+def options_in(file: Path) -> HostOptions:
+    """Return the options of a file; none of one that is not there.
+
+    Raises:
+        FileUnusable: if it is not written as nova.conf is.
+    """
+    from corewise.openstack.nova_conf import read_nova_conf  # noqa: PLC0415 - it needs oslo.config
+
+    if not file.exists():
+        return HostOptions()
+    try:
+        return HostOptions.of(read_nova_conf([file]).values)
+    except NovaConfError as error:
+        raise FileUnusable(str(error), hint=error.hint) from error
+
+
+def settings_of(name: str, options: HostOptions, machine: Host, compat: Compat) -> HostSettings:
+    """Return what a host's CPUs are for.
+
+    Raises:
+        OptionsUnusable: if its options have errors.
+    """
+    checked = check_options(options, HostFacts.of(machine), compat=compat)
+    if checked.settings is None:
+        error = checked.errors[0]
+        raise OptionsUnusable(f"host {name}: {error}", error.reason)
+    return checked.settings

@@ -1,0 +1,220 @@
+"""Who holds which CPU of one host, on disk: read, and changed in one step or not at all.
+
+- A change is written to a file of its own, synced, and takes the ledger's name (rename(2)): the ledger is
+  whole at every moment, whatever dies. The ledger before it stays beside it, as ``<name>.1``.
+- What is about to happen is entered first: a guest is ``claiming`` from before Placement is asked until its
+  answer is known. Whoever finds such a guest later, with the lock held, knows that its scheduler has died.
+- The last field is a digest of all the others. A ledger that was cut off, or changed by hand, is refused: a
+  CPU that looks free and is not would be given to a second guest.
+- One lock, on a file beside it, belongs to whoever changes the ledger; it is free however its holder ends.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from corewise.compute import whole_files
+from corewise.compute.errors import LedgerBusy, LedgerDamaged, LedgerUnusable
+from corewise.compute.records import Guests, HostRecord
+
+VERSION = 1
+LONGEST_WAIT = 60.0
+"""Seconds that a change waits for the lock; Placement's answer to a claim takes far less."""
+
+_PAUSE = 0.01
+_LARGEST = 64 << 20
+_ENCODER = msgspec.json.Encoder()
+
+
+class _Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The file. ``serial`` counts the changes."""
+
+    version: int
+    serial: int
+    host: HostRecord
+    digest: str
+
+
+_DECODER = msgspec.json.Decoder(_Document)
+_Mark = tuple[int, int, int, int]
+"""By which a file that has not changed is known: every change is another file."""
+
+
+class LedgerStore(Protocol):
+    """Where the ledger of one host is kept."""
+
+    def read(self) -> HostRecord:
+        """Return what the ledger says."""
+
+    def changing(self) -> AbstractContextManager[Change]:
+        """Hold the ledger; others wait."""
+
+
+class MemoryLedger:
+    """A ledger that is forgotten at the end: what would be, if nothing is recorded."""
+
+    def __init__(self, of: str, guests: Guests | None = None) -> None:
+        self._host = HostRecord(of, guests or {})
+
+    def read(self) -> HostRecord:
+        """Return what it says."""
+        return self._host
+
+    @contextmanager
+    def changing(self) -> Iterator[Change]:
+        """Yield it; there is nobody else."""
+        yield Change(self._write, 0, self._host)
+
+    def _write(self, _serial: int, host: HostRecord) -> None:
+        self._host = host
+
+
+class LedgerFile:
+    """The ledger of one host. ``of`` is the host's name, for a ledger that does not exist yet."""
+
+    def __init__(self, path: Path, of: str, *, longest_wait: float = LONGEST_WAIT) -> None:
+        self.path = path
+        self._of = of
+        self._longest_wait = longest_wait
+        self._last: tuple[_Mark, _Document] | None = None
+
+    def read(self) -> HostRecord:
+        """Return what the ledger says; of a host without one, that nobody holds anything.
+
+        Raises:
+            LedgerDamaged: if it is not what was written.
+            LedgerUnusable: if it cannot be read.
+        """
+        return self._document().host
+
+    @contextmanager
+    def changing(self) -> Iterator[Change]:
+        """Hold the ledger and yield what it says; others wait.
+
+        Raises:
+            LedgerBusy: if somebody else holds it for too long.
+            LedgerDamaged, LedgerUnusable: as ``read``.
+        """
+        lock = self._locked()
+        try:
+            document = self._document()
+            yield Change(self._write, document.serial, document.host)
+        finally:
+            os.close(lock)
+
+    def _document(self) -> _Document:
+        try:
+            with self.path.open("rb") as file:
+                mark = _mark(file.fileno())
+                if self._last is not None and self._last[0] == mark:
+                    return self._last[1]
+                text = file.read(_LARGEST)
+        except FileNotFoundError:
+            return _Document(VERSION, 0, HostRecord(self._of), "")
+        except OSError as error:
+            raise _unusable(self.path, "read", error) from error
+        document = self._decoded(text)
+        if document.digest != _digest(document.serial, document.host):
+            raise self._damaged("it does not agree with its digest: it was changed, or a part is missing")
+        if document.host.name != self._of:
+            raise self._damaged(f"it is the ledger of {document.host.name}, not of {self._of}")
+        self._last = mark, document
+        return document
+
+    def _decoded(self, text: bytes) -> _Document:
+        try:
+            document = _DECODER.decode(text)
+        except msgspec.ValidationError as error:
+            raise self._damaged(f"it does not hold what a ledger holds: {error}") from None
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            raise self._damaged(f"it ends or breaks off within its {len(text)} bytes") from None
+        if document.version != VERSION:
+            raise self._damaged(f"it has version {document.version}, and this program knows {VERSION}")
+        return document
+
+    def _damaged(self, why: str) -> LedgerDamaged:
+        former = _former(self.path)
+        kept = f" (the ledger before the last change is {former.name})" if former.exists() else ""
+        hint = (
+            f"nothing was changed; put a good copy in its place{kept}, or move it away if the host is empty"
+        )
+        return LedgerDamaged(f"the ledger {self.path} cannot be used: {why}", hint=hint)
+
+    def _locked(self) -> int:
+        path = self.path.with_name(f"{self.path.name}.lock")
+        try:
+            lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, whole_files.MODE)
+        except OSError as error:
+            raise _unusable(path, "opened", error) from error
+        end = time.monotonic() + self._longest_wait
+        while not _taken(lock):
+            if time.monotonic() >= end:
+                os.close(lock)
+                raise LedgerBusy(f"{path} has been held by another process for {self._longest_wait:.0f} s")
+            time.sleep(_PAUSE)
+        return lock
+
+    def _write(self, serial: int, host: HostRecord) -> None:
+        """Put a ledger in the place of the present one, or leave that as it is. The caller holds the lock."""
+        document = _Document(VERSION, serial, host, _digest(serial, host))
+        text = msgspec.json.format(_ENCODER.encode(document), indent=1)
+        try:
+            whole_files.put(self.path, text + b"\n", keep=_former(self.path))
+        except OSError as error:
+            raise _unusable(self.path, "written", error) from error
+
+
+@dataclass
+class Change:
+    """A ledger that is held: ``host`` is what it says now."""
+
+    _put: Callable[[int, HostRecord], None]
+    _serial: int
+    host: HostRecord
+
+    def write(self, guests: Guests) -> None:
+        """Have the ledger say this from now on.
+
+        Raises:
+            LedgerUnusable: if it cannot be written; it then says what it said before.
+        """
+        changed = msgspec.structs.replace(self.host, guests=guests)
+        if changed == self.host:
+            return
+        self._put(self._serial + 1, changed)
+        self._serial, self.host = self._serial + 1, changed
+
+
+def _digest(serial: int, host: HostRecord) -> str:
+    return "sha256:" + hashlib.sha256(_ENCODER.encode((VERSION, serial, host))).hexdigest()
+
+
+def _former(path: Path) -> Path:
+    return path.with_name(f"{path.name}.1")
+
+
+def _mark(descriptor: int) -> _Mark:
+    status = os.fstat(descriptor)
+    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+def _taken(lock: int) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _unusable(path: Path, attempt: str, error: OSError) -> LedgerUnusable:
+    return LedgerUnusable(f"{path} cannot be {attempt}: {os.strerror(error.errno or 0)}")

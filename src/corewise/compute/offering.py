@@ -1,0 +1,89 @@
+"""A host as it is to stand in Placement, and what would be written for that.
+
+Nothing is read or written here, and nothing beyond the standard installation is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+from corewise.actions import Reshape, WriteInventories, WriteTraits
+from corewise.compute.errors import ComputeError
+from corewise.policy.placement import Inventory, Provider, ProviderUse
+from corewise.topology import Host
+from corewise.tracking import (
+    Compat,
+    HostedGuest,
+    HostFacts,
+    HostSettings,
+    Offer,
+    ReshapePlan,
+    ReshapeRefusal,
+    next_write,
+    offer,
+    plan_reshape,
+)
+
+Write = Reshape | WriteInventories | WriteTraits
+
+
+def _nothing() -> Mapping[str, Inventory]:
+    return MappingProxyType({})
+
+
+class ReshapeImpossible(ComputeError):  # noqa: N818 - named after what it is
+    """The guests of the host do not fit into what it is to offer; nothing was changed."""
+
+    def __init__(self, refusal: ReshapeRefusal) -> None:
+        super().__init__(refusal.message, hint=refusal.reason.text.fix)
+        self.reason = refusal.reason
+
+
+@dataclass(frozen=True)
+class Offering:
+    """A host as it is to stand in Placement. ``others``: classes besides the CPUs that are stated too."""
+
+    name: str
+    machine: Host
+    settings: HostSettings
+    guests: tuple[HostedGuest, ...] = ()
+    others: Mapping[str, Inventory] = field(default_factory=_nothing)
+
+    def offer(self, provider: Provider) -> Offer:
+        """Return what it offers, seen what Placement has of it."""
+        offered = offer(self.settings, HostFacts.of(self.machine), provider)
+        return replace(offered, inventories=MappingProxyType({**offered.inventories, **self.others}))
+
+
+def reshape_due(host: Offering) -> bool:
+    """Say whether any guest could have to be moved: then it is worth asking who holds what."""
+    return not host.settings.legacy and any(guest.pinned for guest in host.guests)
+
+
+def planned(host: Offering, use: ProviderUse, compat: Compat) -> ReshapePlan | None:
+    """Return what the upgrade of a host would change.
+
+    Raises:
+        ReshapeImpossible: if its pinned guests do not fit into the new inventories.
+    """
+    offered = host.offer(use.provider)
+    topology = host.machine.topology
+    plan = plan_reshape(use, host.guests, host.settings, offered, topology=topology, compat=compat)
+    if isinstance(plan, ReshapeRefusal):
+        raise ReshapeImpossible(plan)
+    return plan
+
+
+def rehearsed(host: Offering, provider: Provider) -> Sequence[Write]:
+    """Return all that would be written of a provider as it stands here."""
+    written: list[Write] = []
+    while (write := next_write(provider, host.offer(provider))) is not None:
+        written.append(write)
+        match write:
+            case WriteInventories():
+                provider = replace(provider, inventories=write.inventories)
+            case WriteTraits():
+                provider = replace(provider, traits=write.traits)
+    return written

@@ -1,0 +1,197 @@
+"""The host agent: a pass now and then, each from the whole state; ended by cancelling it.
+
+A pass reads the host, settles what a scheduler has left, and brings Placement to what the host offers. A pass
+that changes nothing writes nothing, so the agent may run as often and be restarted as it likes. While
+Placement or libvirt cannot be reached, or the options of a running agent have become wrong, what was last
+written stays in force; the agent says so once, and goes on when it is over. Wrong options at its start end
+it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import corewise
+from corewise.actions import Reshape, WriteInventories, WriteTraits
+from corewise.compute.errors import ComputeError, openstack_reason
+from corewise.compute.host_state import HostReader, HostState
+from corewise.compute.offering import Write
+from corewise.compute.options import ComputeOptions
+from corewise.compute.placement_offers import PlacementOffers
+from corewise.compute.reporting import Reporter
+from corewise.kube.clock import SYSTEM_CLOCK, Clock
+from corewise.openstack.errors import OpenStackError
+from corewise.openstack.placement.client import PlacementClient
+from corewise.openstack.placement.keeping import PATIENCE, Patience
+from corewise.policy import metrics
+from corewise.policy.placement import PCPU, VCPU
+from corewise.policy.reasons import Reason
+from corewise.prometheus.exposition import Exposition
+from corewise.service.health import HealthServer
+from corewise.service.logs import fields
+from corewise.service.options import OptionsError
+from corewise.service.supervision import Pulses, Supervisor
+from corewise.topology import CPUSet
+
+_log = logging.getLogger(__name__)
+_LONG_SILENCE = 6
+_DONE = "done"
+_KINDS = {Reshape: "reshape", WriteInventories: "inventories", WriteTraits: "traits"}
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """What one pass saw and wrote."""
+
+    state: HostState
+    writes: Sequence[Write]
+
+
+Blocking = Callable[[Callable[[], Passed]], Awaitable[Passed]]
+
+
+def run_pass(options: ComputeOptions, client: PlacementClient, *, patience: Patience = PATIENCE) -> Passed:
+    """Bring Placement to what the host offers, once; a dry run writes nothing.
+
+    Raises:
+        ComputeError, OpenStackError: what stands in the way.
+    """
+    return HostAgent(options, client, patience=patience).once()
+
+
+class HostAgent:
+    """The agent of one host. ``blocking`` runs a pass, which waits for what it speaks to: in a thread."""
+
+    def __init__(
+        self,
+        options: ComputeOptions,
+        client: PlacementClient,
+        *,
+        clock: Clock = SYSTEM_CLOCK,
+        patience: Patience = PATIENCE,
+        blocking: Blocking = asyncio.to_thread,
+    ) -> None:
+        self.options = options
+        self._clock = clock
+        self._blocking = blocking
+        self._reader = HostReader(options)
+        self._reporter = Reporter(client, options.compat, patience=patience)
+        self._offers = PlacementOffers(client, patience=patience)
+        self.metrics = Exposition(metrics.exported_by(metrics.COMPUTE))
+        self.pulses = Pulses(clock)
+        self._supervisor = Supervisor(clock, self.metrics)
+        self._problem: tuple[Reason, str] | None = None
+        self._passes = 0
+        self._warned: set[str] = set()
+        self.health = self._health()
+
+    def once(self) -> Passed:
+        """Run one pass.
+
+        Raises:
+            ComputeError, OpenStackError: what stands in the way.
+        """
+        if self.options.dry_run:
+            state = self._reader.read(None)
+            return Passed(state, self._reporter.rehearse(state.offering))
+        state = self._reader.read(self._offers)
+        writes = self._reporter.report(state.offering)
+        for write in writes:
+            if isinstance(write, Reshape):
+                self._reader.note(write)
+        return Passed(state, writes)
+
+    async def run(self) -> None:
+        """Run until cancelled.
+
+        Raises:
+            ComputeError: if the host's files or options cannot be used at the start.
+            OptionsError: if an address cannot be listened on.
+        """
+        _log.info("corewise compute %s begins", corewise.__version__, extra=fields(host=self.options.name))
+        await self._first()
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._supervisor.run("report", self._keep))
+                if self.health is not None:
+                    group.create_task(self._supervisor.run("health", self.health.run))
+        except ExceptionGroup as errors:
+            wrong = errors.subgroup(OptionsError)
+            if wrong is None:
+                raise
+            raise OptionsError(str(wrong.exceptions[0])) from errors
+
+    def problems(self) -> Iterable[str]:
+        """Say why the agent is not ready, if it is not."""
+        if self._problem is not None:
+            yield f"{self._problem[0]}: {self._problem[1]}"
+        elif not self._passes:
+            yield "no pass has been completed yet"
+
+    def stuck(self) -> Iterable[str]:
+        """Say which loops are stuck."""
+        return (f"loop {name} has been silent for {age:.0f} s" for name, age in self.pulses.stuck().items())
+
+    async def _first(self) -> None:
+        """Run the first pass. What is wrong with the host ends the agent, anything else does not."""
+        try:
+            await self._pass()
+        except OpenStackError as error:
+            self._tell(openstack_reason(error), error.told)
+
+    async def _keep(self) -> None:
+        while True:
+            self.pulses.beat("report", self.options.interval * _LONG_SILENCE)
+            await self._clock.sleep(self.options.interval)
+            try:
+                await self._pass()
+            except ComputeError as error:
+                self._tell(error.reason, str(error))
+            except OpenStackError as error:
+                self._tell(openstack_reason(error), error.told)
+
+    async def _pass(self) -> None:
+        passed = await self._blocking(self.once)
+        self._passes += 1
+        self.metrics.count(metrics.COMPUTE_PASSES, _DONE)
+        if self._problem is not None:
+            _log.info("no longer a problem: %s", self._problem[0], extra=fields(host=self.options.name))
+            self._problem = None
+        self._show(passed)
+
+    def _tell(self, reason: Reason, message: str) -> None:
+        """Count what stands in the way, and say it once until it changes or is over."""
+        self.metrics.count(metrics.COMPUTE_PASSES, reason)
+        if self._problem != (reason, message):
+            _log.warning("%s: %s", reason, message, extra=fields(host=self.options.name))
+            self._problem = (reason, message)
+
+    def _show(self, passed: Passed) -> None:
+        name = self.options.name
+        for write in passed.writes:
+            self.metrics.count(metrics.COMPUTE_WRITES, _KINDS[type(write)])
+            _log.info(
+                "%s", write.why, extra=fields(host=name, reason=write.reason, write=_KINDS[type(write)])
+            )
+        for uuid in passed.state.adopted:
+            _log.info("guest found in libvirt entered in the ledger", extra=fields(host=name, guest=uuid))
+        warnings = {f"{each.reason}: {each}" for each in passed.state.warnings}
+        for warning in sorted(warnings - self._warned):
+            _log.warning("%s", warning, extra=fields(host=name))
+        self._warned = warnings
+        offering = passed.state.offering
+        cpus = {VCPU: offering.settings.shared, PCPU: offering.settings.dedicated}
+        self.metrics.replace(metrics.COMPUTE_CPUS, {(kind,): len(each) for kind, each in cpus.items()})
+        self.metrics.set(metrics.COMPUTE_GUESTS, len(offering.guests))
+        held = CPUSet.of(cpu for guest in offering.guests for cpu in guest.pinned | guest.emulator)
+        self.metrics.set(metrics.COMPUTE_CPUS_HELD, len(held))
+
+    def _health(self) -> HealthServer | None:
+        if self.options.metrics_listen is None:
+            return None
+        return HealthServer(
+            self.options.metrics_listen, alive=self.stuck, ready=self.problems, metrics=self.metrics.text
+        )

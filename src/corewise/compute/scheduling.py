@@ -1,0 +1,267 @@
+"""From a guest's request to CPUs of a host: query, filter, weigh, claim, pin, record.
+
+1. Placement is asked once for hosts that have enough of everything; if it finds none (compat nova: always),
+   the fallback is asked for legacy hosts, which count pinned guests as VCPU.
+2. Each host's ledger says whether the guest's CPUs fit into its NUMA nodes by its thread policy.
+3. Hosts are weighed; the best is tried first.
+4. With the ledger of the host held, CPUs are chosen on what it says now, entered as ``claiming``, claimed in
+   Placement, and entered as held. What filters and what chooses is the same function on the same state, so
+   the choice cannot fail unless somebody was faster. A claim that is refused takes the entry back, and the
+   next host is tried; whatever dies in between, the next who holds the ledger settles what was left.
+
+A guest that is deleted goes from Placement first: repeating a delete that broke off finishes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from dataclasses import replace as replaced
+
+from msgspec.structs import replace
+
+from corewise.compute.errors import GuestExists, GuestUnknown, LedgerUnusable
+from corewise.compute.hosts import ComputeHost, Hosts
+from corewise.compute.ledger_file import Change
+from corewise.compute.offers import Candidate, Offers
+from corewise.compute.records import GuestRecord, Guests, GuestState, record_of
+from corewise.compute.verdicts import NoValidHost, Placed, fallen_in_fit, fallen_in_stages
+from corewise.compute.weighing import Scores, Weighed, weighed
+from corewise.openstack.errors import AnswerError, OpenStackError, PlacementDown, ServerError
+from corewise.pinning import GuestPins, Refusal, place
+from corewise.policy.placement import PCPU, VCPU
+from corewise.policy.reasons import Reason
+from corewise.tracking import GuestRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A guest that is to be placed. ``pack``: on the fullest host and NUMA nodes, not the emptiest."""
+
+    guest: str
+    request: GuestRequest
+    flavor: str = ""
+    pack: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """A host that a query has found. ``by_fallback``: it counts pinned guests as VCPU."""
+
+    candidate: Candidate
+    by_fallback: bool
+
+    def free(self, kind: str) -> int:
+        """Return how many CPUs of the kind that is asked for are left; a legacy host counts them as VCPU."""
+        return self.candidate.free.get(VCPU if self.by_fallback else kind, 0)
+
+
+_Refused = tuple[Offered, Refusal]
+
+
+@dataclass(frozen=True, slots=True)
+class _Fitting:
+    """The hosts that could take a guest, and why each of the others could not."""
+
+    offers: Mapping[str, Offered]
+    refusals: Mapping[str, _Refused]
+
+
+UNCERTAIN = (PlacementDown, AnswerError, ServerError)
+"""After these nobody knows whether Placement did what it was asked."""
+
+
+class Scheduler:
+    """Places guests on hosts. For one thread at a time; several may work on the same hosts and Placement."""
+
+    def __init__(self, offers: Offers, hosts: Hosts, *, scores: Scores | None = None) -> None:
+        self._offers = offers
+        self._hosts = hosts
+        self._scores = scores
+
+    def schedule(self, wanted: Wanted) -> Placed | NoValidHost:
+        """Find a host for a guest, claim it and pin the guest.
+
+        Raises:
+            GuestExists: if it has a host already.
+            LedgerUnusable: if the ledger of the chosen host cannot be written; nothing is claimed then.
+            PlacementError: what Placement refuses for other reasons than that somebody was faster.
+        """
+        if self._is_placed(wanted.guest):
+            raise GuestExists(f"guest {wanted.guest} has a host already")
+        fitting = self._fitting(self._found(wanted.request), wanted)
+        order = self._weighed(fitting.offers.values(), wanted)
+        lost: dict[str, Refusal] = {}
+        for each in order:
+            offered = fitting.offers[each.host]
+            taken = self._take(offered, wanted)
+            if isinstance(taken, GuestRecord):
+                return Placed(wanted.guest, each.host, taken, offered.by_fallback, tuple(order), lost)
+            lost[each.host] = taken
+        refusals = {**fitting.refusals, **{host: (fitting.offers[host], lost[host]) for host in lost}}
+        return self._no_valid_host(wanted.request, refusals.values())
+
+    def delete(self, guest: str) -> str | None:
+        """Give back all that a guest holds; return its host, None if only Placement knew of it.
+
+        Raises:
+            GuestUnknown: if nobody knows it.
+            ComputeError: if it may be on a host whose ledger or files cannot be used.
+        """
+        host = self._hosts.having(guest)
+        if host is None:
+            self._hosts.raise_unusable()
+            if not self._offers.release(guest):
+                raise GuestUnknown(f"no host has a guest {guest}")
+            return None
+        with host.ledger.changing() as change:
+            self._offers.release(guest)
+            change.write({uuid: each for uuid, each in change.host.guests.items() if uuid != guest})
+        return host.name
+
+    def _found(self, request: GuestRequest) -> Sequence[Offered]:
+        """Ask for hosts; each comes once, and by the fallback only if the query did not find it."""
+        found = [Offered(each, by_fallback=False) for each in self._offers.candidates(request.query)]
+        if request.fallback is not None and (request.fallback_always or not found):
+            more = self._offers.candidates(request.fallback)
+            found += [Offered(each, by_fallback=True) for each in more if self._may_be_legacy(each.host)]
+        return found
+
+    def _may_be_legacy(self, host: str) -> bool:
+        """Whether a host that the fallback found counts: an upgraded one would reject the guest."""
+        known = self._hosts.known.get(host)
+        return known is None or known.settings.legacy
+
+    def _fitting(self, found: Iterable[Offered], wanted: Wanted) -> _Fitting:
+        offers: dict[str, Offered] = {}
+        refusals: dict[str, _Refused] = {}
+        for offered in found:
+            host = offered.candidate.host
+            if host in offers:
+                continue
+            refusal = self._refusal(offered, wanted)
+            if refusal is None:
+                offers[host] = offered
+            else:
+                refusals.setdefault(host, (offered, refusal))
+        return _Fitting(offers, {host: each for host, each in refusals.items() if host not in offers})
+
+    def _refusal(self, offered: Offered, wanted: Wanted) -> Refusal | None:
+        """Say why a host cannot take a guest, if it cannot."""
+        host = self._hosts.known.get(offered.candidate.host)
+        if host is None:
+            return self._unknown(offered.candidate.host)
+        try:
+            chosen = _chosen(host, host.guests(), wanted)
+            if isinstance(chosen, Refusal) and _is_unsettled(host):
+                with host.ledger.changing() as change:
+                    settle(change, self._offers)
+                chosen = _chosen(host, host.guests(), wanted)
+        except LedgerUnusable as error:
+            return Refusal(error.reason, str(error))
+        return chosen if isinstance(chosen, Refusal) else None
+
+    def _unknown(self, host: str) -> Refusal:
+        problem = self._hosts.unusable.get(host)
+        if problem is not None:
+            return Refusal(problem.reason, str(problem))
+        return Refusal(Reason.HOST_UNKNOWN, f"nothing is known of the CPUs of host {host}")
+
+    def _weighed(self, offers: Iterable[Offered], wanted: Wanted) -> Sequence[Weighed]:
+        kind = PCPU if wanted.request.query.resources.get(PCPU) else VCPU
+        free = {each.candidate.host: each.free(kind) for each in offers}
+        return weighed(free, self._scores, pack=wanted.pack)
+
+    def _no_valid_host(self, request: GuestRequest, refused: Collection[_Refused]) -> NoValidHost:
+        """Explain by counts: what the query does not find fell at a part of it, others at their CPUs."""
+        hosts, stages = self._offers.stages(request.query)
+        found = [refusal for offered, refusal in refused if not offered.by_fallback]
+        legacy = [refusal for offered, refusal in refused if offered.by_fallback]
+        fallen = [*fallen_in_stages(hosts, stages, len(found)), *fallen_in_fit(found)]
+        fallen += fallen_in_fit(legacy, by_fallback=True)
+        return NoValidHost(hosts, tuple(fallen), tuple(refusal.message for _, refusal in refused))
+
+    def _take(self, offered: Offered, wanted: Wanted) -> GuestRecord | Refusal:
+        """Choose, enter, claim, and enter as held; or leave everything as it was, and say why."""
+        candidate = offered.candidate
+        host = self._hosts.known[candidate.host]
+        with host.ledger.changing() as change:
+            settle(change, self._offers)
+            before = change.host.guests
+            chosen = _chosen(host, before, wanted)
+            if isinstance(chosen, Refusal):
+                return chosen
+            record = record_of(
+                wanted.request.cpus,
+                chosen,
+                candidate.resources,
+                flavor=wanted.flavor,
+                provider=candidate.provider,
+            )
+            change.write({**before, wanted.guest: record})
+            refused = self._claimed(candidate, wanted.guest, change, before)
+            if refused is not None:
+                return Refusal(Reason.CLAIM_LOST, f"host {host.name}: {refused}")
+            held = replace(record, state=GuestState.HELD)
+            change.write({**before, wanted.guest: held})
+            return held
+
+    def _claimed(self, candidate: Candidate, guest: str, change: Change, before: Guests) -> str | None:
+        """Claim; unless that succeeds, the ledger says again what it said before.
+
+        Where no answer came, nobody knows whether the claim was made: the entry stays, and is settled later.
+        """
+        try:
+            refused = self._offers.claim(guest, candidate)
+        except UNCERTAIN:
+            raise
+        except OpenStackError:
+            change.write(before)
+            raise
+        if refused is not None:
+            change.write(before)
+        return refused
+
+    def _is_placed(self, guest: str) -> bool:
+        """Whether a guest has a host; of one whose scheduler has died this is found out first."""
+        host = self._hosts.having(guest)
+        if host is not None and _is_unsettled(host):
+            with host.ledger.changing() as change:
+                settle(change, self._offers)
+        return (host is not None and guest in host.guests()) or self._offers.exists(guest)
+
+
+def settle(change: Change, offers: Offers) -> Mapping[str, bool]:
+    """Ask for every guest that is ``claiming`` whether it has been claimed: it becomes held, or goes.
+
+    Returns whether each was claimed.
+    """
+    guests = dict(change.host.guests)
+    claimed = {
+        uuid: offers.holds(uuid, guest.provider)
+        for uuid, guest in guests.items()
+        if guest.state is GuestState.CLAIMING
+    }
+    for uuid, holds in claimed.items():
+        if holds:
+            guests[uuid] = replace(guests[uuid], state=GuestState.HELD)
+        else:
+            del guests[uuid]
+    change.write(guests)
+    return claimed
+
+
+def _is_unsettled(host: ComputeHost) -> bool:
+    """Whether a scheduler is at work on a host, or has died there."""
+    return any(guest.state is GuestState.CLAIMING for guest in host.guests().values())
+
+
+def _chosen(host: ComputeHost, guests: Guests, wanted: Wanted) -> GuestPins | Refusal:
+    """Choose the guest's CPUs on a host with these guests; this is what filters and what claims."""
+    ledger = host.ledger_with(guests)
+    if ledger.conflicts:
+        return Refusal(Reason.CPUS_PROMISED_TWICE, f"host {host.name}: {ledger.conflicts[0].message}")
+    placed = place(ledger, wanted.request.cpus, pack=wanted.pack)
+    if isinstance(placed, Refusal):
+        return replaced(placed, message=f"host {host.name}: {placed.message}")
+    return placed

@@ -1,0 +1,193 @@
+"""Everything that can go wrong between a program and OpenStack, so that no library's errors leak.
+
+::
+
+    OpenStackError                message, hint, retryable
+    ├── ExtraMissing              a Python package of the extra is not installed
+    ├── NovaConfError             nova.conf cannot be read
+    ├── CredentialsError          clouds.yaml, OS_* or [placement] cannot be used: the user must mend it
+    ├── EmbeddedError             the embedded Placement cannot be started
+    ├── LibvirtError              libvirt does not answer, or refuses
+    │   └── LibvirtXMLError       a document that is not what libvirt writes
+    └── PlacementError
+        ├── PlacementDown         no answer, or 502, 503, 504                      (retryable)
+        ├── AnswerError           an answer that is not what the API promises
+        ├── VersionTooOld         Placement lacks a microversion that is needed
+        ├── ConflictStorm         somebody else wrote first, again and again       (retryable)
+        └── AnswerRefusing        an answer that says no; carries status and code
+            ├── BadRequest        400
+            │   └── UnknownTraits 400, names the traits
+            ├── Unauthorized      401
+            ├── Forbidden         403
+            ├── NotFound          404
+            ├── Conflict          409
+            │   ├── ConcurrentUpdate  somebody else wrote first: read again
+            │   ├── InventoryInUse    an inventory is to go that somebody holds
+            │   └── DoesNotFit        less is left than is asked for
+            └── ServerError       5xx                                              (retryable)
+
+The class picks the exit code of a command. ``retryable`` says that the same request may succeed later.
+``hint`` is the next thing for a person to try.
+"""
+# ruff: noqa: N818 - these errors are named after what happened
+
+from __future__ import annotations
+
+
+class OpenStackError(Exception):
+    """Base of all errors of this package; ``str()`` is the message alone."""
+
+    retryable = False
+    default_hint = ""
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint or self.default_hint
+
+    @property
+    def told(self) -> str:
+        """For a line of a log: the message, and the hint where only a person can mend it."""
+        return self.message if self.retryable or not self.hint else f"{self.message}; {self.hint}"
+
+
+class ExtraMissing(OpenStackError):
+    """A package is not installed."""
+
+    def __init__(self, extra: str, package: str) -> None:
+        super().__init__(
+            f"the Python package {package} is not installed",
+            hint=f"install it: pip install 'corewise[{extra}]', or in a checkout: make {extra}",
+        )
+        self.extra = extra
+        self.package = package
+
+
+class NovaConfError(OpenStackError):
+    """nova.conf cannot be read; the message names file and line."""
+
+
+class CredentialsError(OpenStackError):
+    """It is not known where Placement is, or as whom to ask."""
+
+    default_hint = (
+        "name a cloud of clouds.yaml, set the OS_* variables, or fill in [placement] of nova.conf; "
+        "without a Keystone, name the endpoint itself"
+    )
+
+
+class EmbeddedError(OpenStackError):
+    """The embedded Placement cannot be started or used."""
+
+
+class LibvirtError(OpenStackError):
+    """Libvirt does not answer, or refuses."""
+
+    default_hint = "does libvirtd run, and may this user connect? try: virsh -c URI list --all"
+
+
+class LibvirtXMLError(LibvirtError):
+    """A document that is not what libvirt writes."""
+
+    default_hint = "compare it with: virsh capabilities, virsh dumpxml GUEST"
+
+
+class PlacementError(OpenStackError):
+    """Base of what goes wrong with Placement."""
+
+
+class PlacementDown(PlacementError):
+    """No answer arrived: refused, cut, timed out, or a proxy says that nobody is behind it."""
+
+    retryable = True
+    default_hint = "is Placement up, and its endpoint right? try: openstack resource provider list"
+
+
+class AnswerError(PlacementError):
+    """An answer that is not what the API promises."""
+
+    default_hint = "is the endpoint really Placement's? its root answers with a list of versions"
+
+
+class VersionTooOld(PlacementError):
+    """Placement is older than what this needs."""
+
+    default_hint = "upgrade Placement: it needs what came with OpenStack's Rocky release, or later"
+
+
+class ConflictStorm(PlacementError):
+    """Somebody else wrote first, as often as it was tried."""
+
+    retryable = True
+    default_hint = "find out who else writes this provider again and again, then run this once more"
+
+
+class AnswerRefusing(PlacementError):
+    """Placement said no. ``request`` is the method and path it was asked, ``code`` Placement's own word."""
+
+    def __init__(self, detail: str, *, status: int, request: str, code: str = "", hint: str = "") -> None:
+        super().__init__(f"{request}: {detail}", hint=hint)
+        self.detail = detail
+        self.status = status
+        self.request = request
+        self.code = code
+
+
+class BadRequest(AnswerRefusing):
+    """400: the request makes no sense to Placement."""
+
+
+class UnknownTraits(BadRequest):
+    """400: traits that Placement has never heard of."""
+
+    def __init__(self, traits: tuple[str, ...], *, status: int, request: str, code: str = "") -> None:
+        named = ", ".join(traits)
+        super().__init__(
+            f"Placement knows no trait {named}",
+            status=status,
+            request=request,
+            code=code,
+            hint=f"correct the name, or create it: openstack trait create {traits[0]} "
+            "(names of your own begin with CUSTOM_)",
+        )
+        self.traits = traits
+
+
+class Unauthorized(AnswerRefusing):
+    """401: the credentials are not accepted."""
+
+    default_hint = "the password or token is wrong or expired: renew it, or name another cloud"
+
+
+class Forbidden(AnswerRefusing):
+    """403: known, but not allowed."""
+
+    default_hint = "the user needs the role admin (and service, for a reshape) in the project of the services"
+
+
+class NotFound(AnswerRefusing):
+    """404: no such provider, trait or class."""
+
+
+class Conflict(AnswerRefusing):
+    """409."""
+
+
+class ConcurrentUpdate(Conflict):
+    """409: the provider or consumer has changed since it was read."""
+
+
+class InventoryInUse(Conflict):
+    """409: an inventory is to be removed that a consumer holds something of."""
+
+    default_hint = "move or delete the guests that hold it first, or move their allocations (reshape)"
+
+
+class DoesNotFit(Conflict):
+    """409: the provider has less left than is asked for."""
+
+
+class ServerError(AnswerRefusing):
+    """5xx."""
+
+    retryable = True

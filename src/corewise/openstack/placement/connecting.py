@@ -1,0 +1,110 @@
+"""Where Placement is, and as whom to ask it: an endpoint, a cloud, or [placement] of nova.conf.
+
+| source | endpoint | identity |
+|---|---|---|
+| ``endpoint_client`` | as given | none: a Placement that runs with noauth2, as the embedded one does |
+| ``cloud_client`` | Keystone's catalog | a cloud of clouds.yaml, or OS_* variables, as openstacksdk does |
+| ``nova_conf_client`` | Keystone's catalog | [placement] of nova.conf, as keystoneauth and Nova have it |
+
+Nothing is sent before the first request.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from corewise.openstack.errors import CredentialsError, ExtraMissing
+from corewise.openstack.nova_conf import NovaConf
+
+try:
+    from keystoneauth1 import adapter, loading, plugin, session
+    from keystoneauth1 import exceptions as refusals
+except ImportError as error:
+    raise ExtraMissing("openstack", "keystoneauth1") from error
+
+from corewise.openstack.placement.client import PlacementClient
+from corewise.openstack.placement.transport import SERVICE_TYPE, Transport
+from corewise.openstack.quiet import quietly, silent_without_logging
+
+TIMEOUT = 60.0
+"""Seconds until a request without an answer is given up; a query of 5,000 hosts takes less than one."""
+
+ADMIN_HEADERS = {"X-Auth-Token": "admin", "X-Roles": "admin,service"}
+"""Who asks, where nobody checks: the reshaper wants the role service."""
+
+_GROUP = "placement"
+
+silent_without_logging(("keystoneauth", "openstack"))
+
+
+class _NobodyChecks(plugin.BaseAuthPlugin):
+    def get_headers(self, session: session.Session, **kwargs: Any) -> dict[str, str]:
+        return dict(ADMIN_HEADERS)
+
+
+def nobody_checks() -> plugin.BaseAuthPlugin:
+    """Return an identity that is stated in headers and not proven."""
+    return _NobodyChecks()
+
+
+def endpoint_client(endpoint: str) -> PlacementClient:
+    """Return a client of a Placement without Keystone (``auth_strategy = noauth2``)."""
+    return adapter_client(session.Session(auth=nobody_checks(), timeout=TIMEOUT), endpoint)
+
+
+def adapter_client(over: session.Session, endpoint: str | None, **chosen: Any) -> PlacementClient:
+    """Return a client over a session; without an endpoint, Keystone's catalog names it."""
+    found = adapter.Adapter(over, service_type=SERVICE_TYPE, endpoint_override=endpoint, **chosen)
+    return PlacementClient(Transport(found))
+
+
+def cloud_client(cloud: str | None = None) -> PlacementClient:
+    """Return a client for a cloud of clouds.yaml, or, without a name, for what OS_* or OS_CLOUD says.
+
+    Raises:
+        CredentialsError: if there is no such cloud, or something is missing in it.
+    """
+    try:
+        with quietly():
+            from openstack import config  # noqa: PLC0415 - it takes long to import, and few need it
+            from openstack import exceptions as broken  # noqa: PLC0415
+    except ImportError as error:
+        raise ExtraMissing("openstack", "openstacksdk") from error
+    try:
+        with quietly():
+            region = config.OpenStackConfig().get_one(cloud=cloud)
+        over = region.get_session()
+        over.timeout = over.timeout or TIMEOUT
+        return adapter_client(
+            over,
+            region.get_endpoint(SERVICE_TYPE),
+            interface=region.get_interface(SERVICE_TYPE),
+            region_name=region.get_region_name(SERVICE_TYPE),
+        )
+    except (broken.ConfigException, refusals.ClientException) as error:
+        named = f"cloud {cloud}" if cloud else "the OS_* variables"
+        raise CredentialsError(f"{named}: {error}") from error
+
+
+def nova_conf_client(conf: NovaConf) -> PlacementClient:
+    """Return a client with the credentials that the compute service of Nova uses.
+
+    Raises:
+        CredentialsError: if [placement] is missing or incomplete.
+    """
+    options = conf.configuration
+    loading.register_auth_conf_options(options, _GROUP)
+    loading.register_session_conf_options(options, _GROUP)
+    loading.register_adapter_conf_options(options, _GROUP)
+    where = ", ".join(map(str, conf.files))
+    try:
+        auth = loading.load_auth_from_conf_options(options, _GROUP)
+        if auth is None:
+            raise CredentialsError(f"{where}: [{_GROUP}] has no auth_type")
+        over = loading.load_session_from_conf_options(options, _GROUP, auth=auth, timeout=TIMEOUT)
+        found = loading.load_adapter_from_conf_options(
+            options, _GROUP, session=over, service_type=SERVICE_TYPE
+        )
+    except (refusals.ClientException, ValueError) as error:
+        raise CredentialsError(f"{where}: [{_GROUP}]: {error}") from error
+    return PlacementClient(Transport(found))

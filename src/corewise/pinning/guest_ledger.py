@@ -1,0 +1,175 @@
+"""Which guest holds which CPUs of a host, and how much memory of each of its NUMA nodes.
+
+A ledger is a value. ``pin`` and ``unpin`` return another one, whole or not at all: a guest whose CPUs are not
+all dedicated and free is refused. Guests that already run are facts, which cannot be refused: ``found`` takes
+them as they are, and ``conflicts`` tells which CPUs are held twice. So a ledger that is folded anew from what
+a host shows is the ledger that was there before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from types import MappingProxyType
+
+from corewise.pinning.host_cells import HostCell, cpus_of, mask_of
+from corewise.pinning.ledger import Conflict
+from corewise.pinning.wish import Refusal
+from corewise.policy.reasons import Reason
+from corewise.topology import CPUSet
+
+_NO_CPUS = CPUSet()
+
+
+@dataclass(frozen=True, slots=True)
+class CellPins:
+    """One NUMA node of a guest on a host: guest CPU -> host CPU of those that are dedicated."""
+
+    number: int
+    pins: Mapping[int, int]
+    memory_mb: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class GuestPins:
+    """Where a guest lies on its host. Without ``cells`` it floats over all shared CPUs.
+
+    ``cells`` are in the order of the guest's NUMA nodes. ``emulator``: the CPU of its own that the emulator's
+    threads run on. ``withheld``: threads beside its own that nobody may get.
+    """
+
+    cells: tuple[CellPins, ...] = ()
+    emulator: int | None = None
+    withheld: CPUSet = _NO_CPUS
+
+    @property
+    def cpus(self) -> CPUSet:
+        """The host CPUs of its dedicated guest CPUs."""
+        return CPUSet.of(cpu for cell in self.cells for cpu in cell.pins.values())
+
+    @property
+    def held_mask(self) -> int:
+        """All CPUs that nobody else may get, as a mask."""
+        mask = mask_of(self.withheld.cpus)
+        for cell in self.cells:
+            for cpu in cell.pins.values():
+                mask |= 1 << cpu
+        return mask if self.emulator is None else mask | 1 << self.emulator
+
+    @property
+    def held(self) -> CPUSet:
+        """All CPUs that nobody else may get."""
+        return CPUSet.of(cpus_of(self.held_mask))
+
+    @property
+    def is_consistent(self) -> bool:
+        """Whether no CPU stands in it twice."""
+        named = [cpu for cell in self.cells for cpu in cell.pins.values()]
+        named += [*self.withheld.cpus, *([] if self.emulator is None else [self.emulator])]
+        return len(set(named)) == len(named)
+
+
+def _nobody() -> Mapping[str, GuestPins]:
+    return MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class GuestLedger:
+    """The host's NUMA nodes, and the guests on them.
+
+    ``hyper_threading``: a core of the host has more than one thread online. ``legacy``: nothing says which
+    CPUs are dedicated. ``guests`` maps a guest's uuid to where it lies, in the order they came.
+    """
+
+    cells: tuple[HostCell, ...]
+    hyper_threading: bool
+    legacy: bool = False
+    guests: Mapping[str, GuestPins] = field(default_factory=_nobody)
+
+    def pin(self, guest: str, pins: GuestPins) -> GuestLedger | Refusal:
+        """Return the ledger with one guest more, or why it cannot be."""
+        if guest in self.guests:
+            return Refusal(Reason.GUEST_ALREADY_PINNED, f"guest {guest} is on the host already")
+        wanted = pins.held_mask
+        if wanted & self.taken or not pins.is_consistent:
+            return self._taken_refusal(guest, pins)
+        if wanted & ~self.dedicated_mask:
+            unknown = CPUSet.of(cpus_of(wanted & ~self.dedicated_mask))
+            return Refusal(Reason.CPUS_UNKNOWN, f"CPUs {unknown} are no dedicated CPUs of the host")
+        return self._with(guest, pins, self.taken | wanted)
+
+    def unpin(self, guest: str) -> GuestLedger:
+        """Return the ledger without a guest; itself if the guest is not there."""
+        if guest not in self.guests:
+            return self
+        others = {name: pins for name, pins in self.guests.items() if name != guest}
+        return replace(self, guests=MappingProxyType(others))
+
+    def found(self, guest: str, pins: GuestPins) -> GuestLedger:
+        """Return the ledger with a guest that runs on the host, whether its CPUs are free or not."""
+        return self._with(guest, pins, self.taken | pins.held_mask)
+
+    @cached_property
+    def taken(self) -> int:
+        """The CPUs that guests hold, as a mask."""
+        mask = 0
+        for pins in self.guests.values():
+            mask |= pins.held_mask
+        return mask
+
+    @cached_property
+    def dedicated_mask(self) -> int:
+        """The dedicated CPUs of the host, as a mask."""
+        mask = 0
+        for cell in self.cells:
+            mask |= cell.dedicated_mask
+        return mask
+
+    @cached_property
+    def memory_used(self) -> Mapping[int, int]:
+        """MiB that guests hold of each NUMA node."""
+        used = dict.fromkeys((cell.number for cell in self.cells), 0)
+        for pins in self.guests.values():
+            for cell in pins.cells:
+                used[cell.number] = used.get(cell.number, 0) + cell.memory_mb
+        return MappingProxyType(used)
+
+    @property
+    def free(self) -> CPUSet:
+        """The dedicated CPUs that nobody holds."""
+        return CPUSet.of(cpus_of(self.dedicated_mask & ~self.taken))
+
+    @cached_property
+    def holder(self) -> Mapping[int, str]:
+        """The first guest that holds each CPU."""
+        holders: dict[int, str] = {}
+        for guest, pins in self.guests.items():
+            for cpu in cpus_of(pins.held_mask):
+                holders.setdefault(cpu, guest)
+        return MappingProxyType(holders)
+
+    @cached_property
+    def conflicts(self) -> tuple[Conflict, ...]:
+        """CPUs that more than one guest says it holds: each later guest, and the first that has them."""
+        found = []
+        for guest, pins in self.guests.items():
+            rivals: dict[str, set[int]] = {}
+            for cpu in cpus_of(pins.held_mask):
+                if self.holder[cpu] != guest:
+                    rivals.setdefault(self.holder[cpu], set()).add(cpu)
+            found += [Conflict(guest, CPUSet.of(cpus), rival) for rival, cpus in rivals.items()]
+        return tuple(found)
+
+    def _with(self, guest: str, pins: GuestPins, taken: int) -> GuestLedger:
+        after = replace(self, guests=MappingProxyType({**self.guests, guest: pins}))
+        after.__dict__["taken"] = taken
+        after.__dict__["dedicated_mask"] = self.dedicated_mask
+        return after
+
+    def _taken_refusal(self, guest: str, pins: GuestPins) -> Refusal:
+        twice = CPUSet.of(cpus_of(pins.held_mask & self.taken))
+        if not twice:
+            return Refusal(Reason.CPUS_TAKEN, f"guest {guest} names a CPU twice")
+        holders = sorted({self.holder[cpu] for cpu in twice})
+        return Refusal(Reason.CPUS_TAKEN, f"CPUs {twice} are held by {', '.join(holders)}")

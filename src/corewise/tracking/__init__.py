@@ -1,0 +1,54 @@
+"""CPU tracking: what a compute host offers of dedicated and shared CPUs, and what a guest asks for.
+
+- :mod:`options`, :mod:`settings`: nova.conf and the host's CPUs to the CPUs behind VCPU and PCPU, or to all
+  that is wrong: ``check_options(HostOptions.of(values), HostFacts.of(host), guests, compat) -> Checked``;
+- :mod:`hosted`: guests that are there already, and whether the options still suit them;
+- :mod:`inventory`: ``offer(settings, facts, provider) -> Offer``, and the next write that brings Placement
+  there: ``next_write(provider, offer) -> WriteInventories | WriteTraits | None``;
+- :mod:`request`: ``translate(flavor, image, compat=...) -> GuestRequest | RequestRefusal``;
+  ``str(request.query)`` is what is sent; ``request.cpus`` (:class:`corewise.policy.guests.GuestCPUs`) is what
+  ``pinning`` places;
+- :mod:`reshape`: ``plan_reshape(use, guests, settings, offer, topology, compat)`` gives a
+  ReshapePlan, a ReshapeRefusal, or None if nothing is to be done.
+
+Everything is a value, and nothing here knows Placement's HTTP, libvirt or a file.
+"""
+
+from corewise.tracking.compat import Compat
+from corewise.tracking.flavor import NO_IMAGE, Flavor, Image, RequestRefusal, RequestWarning
+from corewise.tracking.hosted import HostedGuest
+from corewise.tracking.inventory import Offer, next_write, offer
+from corewise.tracking.options import HostFacts, HostOptions, OptionProblem
+from corewise.tracking.query import DEFAULT_LIMIT, Group, PlacementQuery
+from corewise.tracking.request import GuestRequest, translate
+from corewise.tracking.reshape import Move, ReshapePlan, ReshapeRefusal, ReshapeWarning, plan_reshape
+from corewise.tracking.settings import Checked, HostSettings, check_options
+
+__all__ = [
+    "DEFAULT_LIMIT",
+    "NO_IMAGE",
+    "Checked",
+    "Compat",
+    "Flavor",
+    "Group",
+    "GuestRequest",
+    "HostFacts",
+    "HostOptions",
+    "HostSettings",
+    "HostedGuest",
+    "Image",
+    "Move",
+    "Offer",
+    "OptionProblem",
+    "PlacementQuery",
+    "RequestRefusal",
+    "RequestWarning",
+    "ReshapePlan",
+    "ReshapeRefusal",
+    "ReshapeWarning",
+    "check_options",
+    "next_write",
+    "offer",
+    "plan_reshape",
+    "translate",
+]

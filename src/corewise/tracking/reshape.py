@@ -1,0 +1,154 @@
+"""The upgrade of a host: pinned guests that hold VCPU are given PCPU, in one request.
+
+Due as soon as ``cpu_dedicated_set`` is set and a pinned guest of the host holds VCPU for its dedicated CPUs
+and no PCPU. Of such a guest the dedicated part of its VCPU becomes PCPU; what it holds of other classes
+stays. Guests that share CPUs keep VCPU. A guest of thread policy ``isolate`` on a host with hyperthreads
+keeps its cores' other threads from everybody: they count as PCPU too (compat nova: they do not), and so does
+the CPU of its own that its emulator threads run on. With everything moved there is no plan: a second run
+changes nothing.
+
+The new inventories must hold what is moved, or the reshape is refused before anything is sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from corewise.actions.placement import Reshape
+from corewise.policy.guests import ThreadPolicy
+from corewise.policy.placement import PCPU, VCPU, Consumer, Inventory, ProviderUse
+from corewise.policy.reasons import Reason
+from corewise.topology import CPUSet, Topology
+from corewise.tracking.compat import Compat
+from corewise.tracking.hosted import HostedGuest
+from corewise.tracking.inventory import Offer
+from corewise.tracking.settings import HostSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """What one guest holds of the host's provider, before and after."""
+
+    guest: HostedGuest
+    before: Mapping[str, int]
+    after: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class ReshapeWarning:
+    """What is odd about a guest that is moved."""
+
+    reason: Reason
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReshapePlan:
+    """What one request changes; ``action`` carries it out. Never without a move."""
+
+    before: Mapping[str, Inventory]
+    after: Mapping[str, Inventory]
+    moves: tuple[Move, ...]
+    action: Reshape
+    warnings: tuple[ReshapeWarning, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ReshapeRefusal:
+    """Why nothing may be sent."""
+
+    reason: Reason
+    message: str
+
+
+def plan_reshape(  # noqa: PLR0917 - six facts, of which none follows from another
+    use: ProviderUse,
+    guests: Sequence[HostedGuest],
+    settings: HostSettings,
+    offered: Offer,
+    topology: Topology,
+    compat: Compat = Compat.SPEC,
+) -> ReshapePlan | ReshapeRefusal | None:
+    """Plan the reshape of one host; None if there is nothing to move.
+
+    ``use`` is the host's provider with everyone who holds something of it, ``guests`` those on the host.
+    """
+    if settings.legacy or not settings.dedicated:
+        return None
+    by_uuid = {guest.uuid: guest for guest in guests if guest.pinned}
+    provider = use.provider
+    moves: dict[str, Move] = {}
+    for consumer in use.consumers:
+        held = consumer.allocations.get(provider.uuid, {})
+        guest = by_uuid.get(consumer.uuid)
+        if guest is not None and held.get(VCPU) and not held.get(PCPU):
+            pcpus = _pcpus(guest, settings.dedicated, topology, compat)
+            moves[consumer.uuid] = Move(guest, held, _moved(held, guest, pcpus))
+    if not moves:
+        return None
+    after = offered.inventories_of(provider)
+    refusal = _exceeds(after, use.consumers, provider.uuid, moves)
+    if refusal is not None:
+        return refusal
+    return ReshapePlan(
+        before=provider.inventories,
+        after=after,
+        moves=tuple(moves.values()),
+        action=_action(use, after, moves),
+        warnings=tuple(_unexpected(moves.values())),
+    )
+
+
+def _pcpus(guest: HostedGuest, dedicated: CPUSet, topology: Topology, compat: Compat) -> int:
+    """Return how many dedicated CPUs nobody but this guest may use."""
+    if compat is Compat.NOVA:
+        return len(guest.pinned)
+    own = guest.pinned | guest.emulator
+    if guest.thread_policy is not ThreadPolicy.ISOLATE:
+        return len(own)
+    siblings = (topology.siblings(cpu) for cpu in guest.pinned & topology.cpus)
+    return len(own | CPUSet.of(cpu for core in siblings for cpu in core & dedicated))
+
+
+def _moved(held: Mapping[str, int], guest: HostedGuest, pcpus: int) -> Mapping[str, int]:
+    left = max(0, held[VCPU] - len(guest.pinned)) if guest.shared else 0
+    after = {**held, VCPU: left, PCPU: pcpus}
+    return MappingProxyType({name: after[name] for name in sorted(after) if after[name]})
+
+
+def _exceeds(
+    after: Mapping[str, Inventory], consumers: Iterable[Consumer], provider: str, moves: Mapping[str, Move]
+) -> ReshapeRefusal | None:
+    used = sum(
+        (moves[each.uuid].after if each.uuid in moves else each.allocations.get(provider, {})).get(PCPU, 0)
+        for each in consumers
+    )
+    capacity = after[PCPU].capacity if PCPU in after else 0
+    if used <= capacity:
+        return None
+    message = f"the pinned guests of the host need {used} PCPU, and it would offer {capacity}"
+    return ReshapeRefusal(Reason.RESHAPE_EXCEEDS_INVENTORY, message)
+
+
+def _action(use: ProviderUse, after: Mapping[str, Inventory], moves: Mapping[str, Move]) -> Reshape:
+    provider = use.provider
+    consumers = tuple(
+        replace(
+            each,
+            allocations=MappingProxyType({**each.allocations, provider.uuid: moves[each.uuid].after}),
+        )
+        for each in use.consumers
+        if each.uuid in moves
+    )
+    why = f"{len(moves)} pinned guests of {provider.name} hold VCPU, and cpu_dedicated_set is set"
+    return Reshape((replace(provider, inventories=after),), consumers, Reason.GUESTS_RESHAPED, why)
+
+
+def _unexpected(moves: Iterable[Move]) -> Iterable[ReshapeWarning]:
+    for move in moves:
+        expected = len(move.guest.pinned) + move.guest.shared
+        if move.before[VCPU] != expected:
+            message = f"guest {move.guest.label} holds {move.before[VCPU]} VCPU and has {expected} CPUs"
+            yield ReshapeWarning(Reason.RESHAPE_AMOUNT_UNEXPECTED, message)

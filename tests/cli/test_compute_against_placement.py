@@ -1,0 +1,205 @@
+"""``corewise compute`` against the real Placement over HTTP, and against ones that say no."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from compute.compute_world import DOCUMENT, World, configured, guest, put_host
+from corewise.cli.compute import command
+from corewise.cli.errors import ExitCode, Failure
+from corewise.cli.up import command as up
+from corewise.openstack.embedded.application import start
+from corewise.openstack.embedded.calling import served
+from corewise.policy.placement import PCPU
+from kernel.machine_trees import Tree
+from placement_world import client_of_placement, emptied
+
+DEDICATED = {"hw:cpu_policy": "dedicated"}
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    (tmp_path / "hosts").mkdir()
+    return World(tmp_path / "hosts", emptied(client_of_placement()))
+
+
+@pytest.fixture
+def endpoint() -> Iterator[str]:
+    with served(start()) as url:
+        yield url
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(command, list(arguments))
+
+
+def ended(*arguments: str) -> tuple[int, str]:
+    result = run(*arguments)
+    assert isinstance(result.exception, Failure), result.exception or result.stdout
+    return result.exception.exit_code, str(result.exception).partition(":")[0]
+
+
+def flavor(folder: Path, vcpus: int = 8, extra_specs: Any = DEDICATED) -> list[str]:
+    file = folder / "F.json"
+    file.write_text(
+        json.dumps({"name": "f", "vcpus": vcpus, "ram": 1024, "disk": 0, "extra_specs": extra_specs})
+    )
+    return ["--flavor", str(file)]
+
+
+def machine_tree(folder: Path) -> Path:
+    tree = Tree(folder / "root").cpulists("0-7", "0-7").meminfo(16 << 20).node(0, "0-7", kib=16 << 20)
+    for cpu in range(8):
+        tree.cpu(cpu, siblings=f"{cpu // 2 * 2}-{cpu // 2 * 2 + 1}", package=0)
+    return tree.root
+
+
+def test_a_guest_goes_through_all_commands(world: World, endpoint: str, tmp_path: Path) -> None:
+    placement = ["--placement-url", endpoint]
+    config = tmp_path / "nova.conf"
+    config.write_text(configured({"cpu_dedicated_set": "2-5", "cpu_shared_set": "6-7"}))
+    host = ["--host", "n1", "--config", str(config), "--root", str(machine_tree(tmp_path))]
+    state = world.folder / "n1"
+    agent = ["run", "--once", *host, "--state-dir", str(state), "--standalone", *placement]
+    state.mkdir()
+    first, second = run(*agent), run(*agent)
+    assert first.stdout.count("\n") == 2
+    assert (second.exit_code, second.stdout) == (0, "")
+    told = json.loads(run("inventory", *host, *placement, "-o", "json").stdout)
+    assert told["resource_provider_generation"] == 2
+    assert set(told["inventories"]) == {"PCPU", "VCPU", "MEMORY_MB"}
+    asked = json.loads(run("request", *flavor(tmp_path, 4), *placement, "-o", "json").stdout)
+    assert asked["hostsFound"] == {"query": 1}
+    hosts = ["--hosts", str(world.folder)]
+    placed = run("schedule", *flavor(tmp_path, 4), *hosts, *placement, "--guest", guest(1), "-o", "json")
+    assert json.loads(placed.stdout)["pinnedCPUs"] == "2-5"
+    assert world.client.consumer(guest(1)) is not None
+    assert ended("schedule", *flavor(tmp_path, 1), *hosts, *placement) == (6, "NoValidHost")
+    assert run("delete", guest(1), *hosts, *placement).exit_code == 0
+    assert world.client.consumer(guest(1)) is None
+
+
+def test_the_upgrade_is_shown_done_and_then_nothing_is_left(
+    world: World, endpoint: str, tmp_path: Path
+) -> None:
+    world.host("n1", {}, cores=12, nodes=1)
+    placement = ["--hosts", str(world.folder), "--placement-url", endpoint]
+    assert run("schedule", *flavor(tmp_path), *placement, "--guest", guest(1)).exit_code == 0
+    options = configured({"cpu_dedicated_set": "0-11", "cpu_shared_set": "12-23"})
+    (world.folder / "n1" / "nova.conf").write_text(options)
+    reshape = ["reshape", *placement, "--host", "n1", "-o", "json"]
+    shown, done, again = (json.loads(run(*reshape, *more).stdout) for more in (["--dry-run"], [], []))
+    assert (shown["written"], done["written"], again["written"]) == (False, True, False)
+    assert shown["guests"] == done["guests"]
+    assert again["guests"] == []
+    assert world.held("n1") == {PCPU: 8, "MEMORY_MB": 1024}
+
+
+def test_an_unknown_trait_is_named(world: World, endpoint: str, tmp_path: Path) -> None:
+    asked = flavor(tmp_path, 8, {**DEDICATED, "trait:CUSTOM_NEVER_HEARD_OF": "required"})
+    result = run("request", *asked, "--placement-url", endpoint)
+    assert isinstance(result.exception, Failure)
+    assert result.exception.exit_code == ExitCode.BAD_INPUT
+    assert "Placement knows no trait CUSTOM_NEVER_HEARD_OF" in str(result.exception)
+
+
+def test_a_host_without_a_provider_and_a_guest_that_is_no_uuid_are_told(
+    world: World, endpoint: str, tmp_path: Path
+) -> None:
+    host = ["--root", str(machine_tree(tmp_path)), "--host", "n9", "--placement-url", endpoint]
+    assert ended("inventory", *host) == (ExitCode.NOT_FOUND, "PlacementNotFound")
+    put_host(world.folder, "n1", DOCUMENT)
+    wrong = run(
+        *("schedule", *flavor(tmp_path), "--hosts", str(world.folder)),
+        *("--placement-url", endpoint, "--guest", "x"),
+    )
+    assert wrong.exit_code == ExitCode.USAGE
+
+
+@contextmanager
+def saying(status: int) -> Iterator[str]:
+    """A Placement that answers everything but its versions with this status."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            version = {"versions": [{"min_version": "1.0", "max_version": "1.39", "id": "v1.0"}]}
+            body = json.dumps(version if self.path == "/" else {"errors": [{"detail": "no"}]}).encode()
+            self.send_response(200 if self.path == "/" else status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None:
+            """Say nothing."""
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "reason"),
+    [
+        (401, ExitCode.UNAUTHORIZED, "PlacementUnauthorized"),
+        (403, ExitCode.UNAUTHORIZED, "PlacementForbidden"),
+        (500, ExitCode.CONNECTION, "PlacementDown"),
+        (503, ExitCode.CONNECTION, "PlacementDown"),
+    ],
+)
+def test_each_refusal_of_placement_has_its_reason_and_its_class(
+    tmp_path: Path, status: int, code: ExitCode, reason: str
+) -> None:
+    put_host(tmp_path, "n1", DOCUMENT)
+    with saying(status) as url:
+        asked = ("schedule", *flavor(tmp_path), "--hosts", str(tmp_path), "--placement-url", url)
+        assert ended(*asked) == (code, reason)
+    assert not (tmp_path / "n1" / "ledger.json").exists()
+
+
+def test_a_placement_that_is_down_is_told(tmp_path: Path) -> None:
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{nobody.getsockname()[1]}"
+        assert ended("request", *flavor(tmp_path), "--placement-url", url) == (3, "PlacementDown")
+
+
+def test_the_scenario_shows_hosts_guests_and_the_upgrade(world: World) -> None:
+    result = CliRunner().invoke(up, ["--scenario", "openstack", "--for", "0.1s", "-o", "json"])
+    assert result.exit_code == 0, result.exception
+    told = json.loads(result.stdout)
+    offered = {each["host"]: (each["VCPU"], each["PCPU"]) for each in told["hosts"]}
+    assert offered["document"] == (
+        {"total": 30, "allocationRatio": 8.0},
+        {"total": 16, "allocationRatio": 1.0},
+    )
+    hosts = [each["host"] for each in told["guests"]]
+    assert hosts[:3] == ["old"] * 3
+    assert hosts[5:7] == ["no-smt"] * 2
+    assert hosts[-1] is None
+    assert told["guests"][-1]["message"] == "none of 4 hosts can take the guest: 4 fell at PCPU"
+    assert told["upgrade"]["before"] == {"VCPU": [32, 18]}
+    assert told["upgrade"]["after"] == {"VCPU": [8, 2], "PCPU": [24, 24]}
+    assert told["upgrade"]["writesOfSecondPass"] == 0
+    held = [(host["host"], each["cpu"]) for host in told["cpus"] for each in host["cpus"] if each["guest"]]
+    assert len(held) == len(set(held)) == 24 + 16 + 16
+    emptied(world.client)
+
+
+def test_other_options_of_up_do_not_go_with_the_scenario() -> None:
+    assert CliRunner().invoke(up, ["--scenario", "openstack", "--nodes", "5"]).exit_code == ExitCode.USAGE

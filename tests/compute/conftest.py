@@ -1,0 +1,14 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from compute.compute_world import World
+from placement_world import client_of_placement, emptied
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    """The real Placement, which has no providers yet, and a directory for hosts."""
+    return World(tmp_path, emptied(client_of_placement()))

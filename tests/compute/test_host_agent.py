@@ -1,0 +1,246 @@
+"""The host agent against the real Placement: periodic, idempotent, and it outlives outages."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from compute.compute_world import DOCUMENT, IMPATIENT, World, configured, guest, hosts_in, request, wanted
+from compute.faults import Faulty, down, storm
+from corewise.compute.errors import LedgerDamaged
+from corewise.compute.host_state import HostRefused
+from corewise.compute.options import ComputeOptions
+from corewise.compute.placement_offers import PlacementOffers
+from corewise.compute.program import HostAgent, Passed, run_pass
+from corewise.compute.scheduling import Scheduler
+from corewise.compute.verdicts import Placed
+from corewise.openstack.errors import ConflictStorm
+from corewise.policy import metrics
+from corewise.policy.placement import HYPER_THREADING_TRAIT, MEMORY_MB, PCPU, VCPU, Inventory
+from corewise.policy.reasons import Reason
+from kernel.machine_trees import Tree
+from virtual_time import VirtualClock, run_virtual
+
+HOST = "n1"
+
+
+class Scene:
+    """A host below a root directory, its nova.conf, and its directory."""
+
+    def __init__(self, folder: Path, world: World) -> None:
+        self.root = folder / "root"
+        self.conf = folder / "nova.conf"
+        self.hosts = folder / "hosts"
+        self.state = self.hosts / HOST
+        self.state.mkdir(parents=True)
+        self.client = world.client
+        self.transport = Faulty()
+        self.machine("0-47")
+        self.configure(DOCUMENT)
+
+    def machine(self, online: str) -> None:
+        tree = Tree(self.root).cpulists(online, "0-47").meminfo(64 << 20)
+        for cpu in range(48):
+            first = cpu // 2 * 2
+            tree.cpu(cpu, siblings=f"{first}-{first + 1}", package=0)
+        tree.node(0, online, kib=64 << 20)
+
+    def configure(self, options: dict[str, str]) -> None:
+        self.conf.write_text(configured(options))
+
+    @property
+    def options(self) -> ComputeOptions:
+        return ComputeOptions(HOST, (self.conf,), self.root, state_dir=self.state)
+
+    def run(self) -> Passed:
+        return run_pass(self.options, self.transport.client(), patience=IMPATIENT)
+
+    @property
+    def uuid(self) -> str:
+        return self.client.providers(HOST)[0].uuid
+
+    def totals(self) -> dict[str, int]:
+        return {name: each.total for name, each in self.client.provider(self.uuid).inventories.items()}
+
+
+@pytest.fixture
+def scene(tmp_path: Path, world: World) -> Scene:
+    return Scene(tmp_path / "scene", world)
+
+
+def test_one_pass_brings_placement_to_the_documents_figures_and_the_next_writes_nothing(scene: Scene) -> None:
+    assert len(scene.run().writes) == 2
+    provider = scene.client.provider(scene.uuid)
+    assert {
+        name: (each.total, str(each.allocation_ratio)) for name, each in provider.inventories.items()
+    } == {
+        PCPU: (16, "1.0"),
+        VCPU: (30, "8.0"),
+    }
+    assert provider.traits == {HYPER_THREADING_TRAIT}
+    scene.transport.asked.clear()
+    assert scene.run().writes == ()
+    assert scene.transport.writes == []
+    assert scene.client.provider(scene.uuid).generation == provider.generation
+
+
+def test_what_others_have_written_of_the_provider_stays(scene: Scene) -> None:
+    scene.run()
+    provider = scene.client.provider(scene.uuid)
+    memory = Inventory(total=4096, max_unit=4096)
+    generation = scene.client.put_inventories(
+        provider.uuid, provider.generation, {**provider.inventories, MEMORY_MB: memory}
+    )
+    scene.client.put_traits(provider.uuid, generation, provider.traits | {"HW_CPU_X86_AVX2"})
+    scene.configure({**DOCUMENT, "cpu_dedicated_set": "2-9"})
+    scene.run()
+    assert scene.totals() == {PCPU: 8, VCPU: 30, MEMORY_MB: 4096}
+    assert scene.client.provider(scene.uuid).traits == {HYPER_THREADING_TRAIT, "HW_CPU_X86_AVX2"}
+
+
+def test_a_host_without_threads_online_loses_the_trait(scene: Scene) -> None:
+    scene.configure({"cpu_dedicated_set": "2-16"})
+    scene.machine(",".join(str(cpu) for cpu in range(0, 48, 2)))
+    with pytest.raises(HostRefused, match="CPUsNotOnline"):
+        scene.run()
+    scene.configure({"cpu_dedicated_set": "2,4,6,8"})
+    scene.run()
+    assert scene.client.provider(scene.uuid).traits == frozenset()
+    scene.machine("0-47")
+    scene.run()
+    assert scene.client.provider(scene.uuid).traits == {HYPER_THREADING_TRAIT}
+
+
+def test_a_tool_that_writes_between_reading_and_writing_is_not_overwritten(scene: Scene) -> None:
+    scene.run()
+    scene.configure({**DOCUMENT, "cpu_shared_set": "20-47"})
+    disk = {"DISK_GB": Inventory(total=100, max_unit=100)}
+
+    def interfere(method: str, path: str) -> None:
+        if path.endswith("/traits"):
+            scene.transport.after = lambda _method, _path: None
+            there = scene.client.provider(scene.uuid)
+            scene.client.put_inventories(there.uuid, there.generation, {**there.inventories, **disk})
+
+    scene.transport.after = interfere
+    scene.run()
+    assert scene.totals() == {PCPU: 16, VCPU: 28, "DISK_GB": 100}
+
+
+def test_a_storm_of_conflicts_ends_and_changes_nothing(scene: Scene) -> None:
+    scene.run()
+    scene.configure({"cpu_shared_set": "0-47"})
+    scene.transport.fault = storm
+    with pytest.raises(ConflictStorm):
+        scene.run()
+    assert scene.totals() == {PCPU: 16, VCPU: 30}
+
+
+def test_schedulers_find_the_hosts_files_and_place_guests_by_them(scene: Scene) -> None:
+    run_pass(replace(scene.options, standalone=True, disk_gb=10), scene.client)
+    hosts = hosts_in(scene.hosts)
+    assert str(hosts.known[HOST].settings.dedicated) == "2-17"
+    scheduler = Scheduler(PlacementOffers(scene.client), hosts)
+    assert isinstance(scheduler.schedule(wanted(1, request(8, {"hw:cpu_policy": "dedicated"}))), Placed)
+    assert scene.totals() == {PCPU: 16, VCPU: 30, MEMORY_MB: 65536, "DISK_GB": 10}
+
+
+def test_options_that_do_not_suit_the_guests_keep_the_agent_from_starting(scene: Scene) -> None:
+    run_pass(replace(scene.options, standalone=True), scene.client)
+    Scheduler(PlacementOffers(scene.client), hosts_in(scene.hosts)).schedule(
+        wanted(1, request(8, {"hw:cpu_policy": "dedicated"}))
+    )
+    scene.configure({"cpu_shared_set": "0-47"})
+    with pytest.raises(HostRefused, match=guest(1)) as refused:
+        scene.run()
+    assert refused.value.reason is Reason.GUEST_NEEDS_DEDICATED_CPUS
+    assert scene.totals()[PCPU] == 16
+
+
+def test_a_damaged_ledger_keeps_the_agent_from_starting(scene: Scene) -> None:
+    (scene.state / "ledger.json").write_text('{"version": 1, "serial"')
+    with pytest.raises(LedgerDamaged):
+        scene.run()
+    assert scene.client.providers(HOST) == ()
+
+
+def test_a_dry_run_says_what_it_would_write_and_writes_nothing(scene: Scene) -> None:
+    dry = replace(scene.options, once=True, dry_run=True)
+    assert [each.reason for each in run_pass(dry, scene.transport.client()).writes] == [
+        Reason.INVENTORY_REPORTED,
+        Reason.TRAIT_REPORTED,
+    ]
+    assert scene.transport.writes == []
+    assert list(scene.state.iterdir()) == []
+
+
+async def _inline(work: Callable[[], Passed]) -> Passed:
+    return work()
+
+
+def run_for(scene: Scene, seconds: float, *steps: tuple[float, Callable[[], object]]) -> HostAgent:
+    """Run the agent for some virtual seconds; each step happens at its time."""
+
+    async def main() -> HostAgent:
+        agent = HostAgent(
+            scene.options,
+            scene.transport.client(),
+            clock=VirtualClock(),
+            patience=IMPATIENT,
+            blocking=_inline,
+        )
+        loop = asyncio.get_running_loop()
+        for at, step in steps:
+            loop.call_at(at, step)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await agent.run()
+        return agent
+
+    return run_virtual(main())
+
+
+def test_an_outage_of_placement_changes_nothing_and_is_made_good_when_it_is_over(
+    scene: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
+    def away() -> None:
+        scene.transport.fault = down
+        scene.configure({**DOCUMENT, "cpu_dedicated_set": "2-9"})
+
+    def back() -> None:
+        assert scene.totals()[PCPU] == 16
+        scene.transport.fault = None
+
+    agent = run_for(scene, 1000.0, (90.0, away), (690.0, back))
+    assert scene.totals()[PCPU] == 8
+    assert agent.metrics.value(metrics.COMPUTE_PASSES, Reason.PLACEMENT_DOWN) == 10
+    assert sum("PlacementDown" in record.message for record in caplog.records if record.levelno == 30) == 1
+    assert list(agent.problems()) == []
+
+
+def test_placement_may_be_away_when_the_agent_starts(scene: Scene) -> None:
+    scene.transport.fault = down
+
+    def back() -> None:
+        scene.transport.fault = None
+
+    agent = run_for(scene, 200.0, (100.0, back))
+    assert scene.totals() == {PCPU: 16, VCPU: 30}
+    assert agent.metrics.value(metrics.COMPUTE_WRITES, "inventories") == 1
+
+
+def test_options_that_become_wrong_leave_in_force_what_was_written(scene: Scene) -> None:
+    agent = run_for(scene, 300.0, (90.0, lambda: scene.configure({**DOCUMENT, "cpu_dedicated_set": "2-20"})))
+    assert scene.totals() == {PCPU: 16, VCPU: 30}
+    assert next(iter(agent.problems())).startswith("CPUSetsOverlap")
+
+
+def test_options_that_are_wrong_at_the_start_end_the_agent(scene: Scene) -> None:
+    scene.configure({**DOCUMENT, "cpu_dedicated_set": "2-20"})
+    with pytest.raises(HostRefused, match="CPUSetsOverlap"):
+        run_for(scene, 100.0)
+    assert scene.client.providers(HOST) == ()

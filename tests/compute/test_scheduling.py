@@ -1,0 +1,223 @@
+"""Guests get hosts and CPUs on the real Placement, or the counts say why there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+from msgspec.structs import replace
+
+from compute.compute_world import World, guest, request, wanted
+from corewise.compute.errors import GuestExists, GuestUnknown
+from corewise.compute.records import GuestState
+from corewise.compute.verdicts import NoValidHost, Placed
+from corewise.policy.placement import HYPER_THREADING_TRAIT, PCPU, VCPU
+from corewise.policy.reasons import Reason
+from corewise.topology import CPUSet
+from corewise.tracking import Compat, GuestRequest
+
+Examples = Mapping[str, Mapping[str, str]]
+SMT, NO_SMT = "smt", "no-smt"
+LEGACY_SMT = {"vcpu_pin_set": "2-17"}
+
+DEDICATED = {"hw:cpu_policy": "dedicated"}
+EXAMPLE_1: Examples = {"new": {"resources:VCPU": "2"}, "legacy": {}}
+EXAMPLE_2: Examples = {"new": {"resources:PCPU": "8"}, "legacy": {"hw:cpu_policy": "dedicated"}}
+EXAMPLE_3: Examples = {
+    "new": {"resources:PCPU": "8", f"trait:{HYPER_THREADING_TRAIT}": "forbidden"},
+    "legacy": {"hw:cpu_policy": "dedicated", "hw:cpu_thread_policy": "isolate"},
+}
+
+
+def two_hosts(world: World) -> None:
+    """The document's host with hyperthreads, and one without."""
+    world.host(SMT)
+    world.host(NO_SMT, {"cpu_dedicated_set": "2-17", "cpu_shared_set": "18-23"}, threads=1, nodes=1)
+
+
+def placed(world: World, number: int, asked: GuestRequest) -> Placed:
+    outcome = world.scheduler().schedule(wanted(number, asked))
+    assert isinstance(outcome, Placed), outcome
+    return outcome
+
+
+def refused(world: World, number: int, asked: GuestRequest) -> NoValidHost:
+    outcome = world.scheduler().schedule(wanted(number, asked))
+    assert isinstance(outcome, NoValidHost), outcome
+    return outcome
+
+
+def test_the_documents_host_offers_16_pcpu_and_30_vcpu_times_8(world: World) -> None:
+    world.host(SMT)
+    provider = world.client.provider(world.providers[SMT])
+    assert provider.inventories[PCPU].capacity == 16
+    assert (provider.inventories[VCPU].total, provider.inventories[VCPU].capacity) == (30, 240)
+    assert str(provider.inventories[VCPU].allocation_ratio) == "8.0"
+    assert provider.traits == {HYPER_THREADING_TRAIT}
+
+
+@pytest.mark.parametrize("form", ["new", "legacy"])
+def test_example_1_shares_cpus_anywhere(world: World, form: str) -> None:
+    two_hosts(world)
+    first = placed(world, 1, request(2, EXAMPLE_1[form]))
+    assert {each.host for each in first.weighed} == {SMT, NO_SMT}
+    assert world.held(first.host) == {VCPU: 2, "MEMORY_MB": 1024}
+    assert not first.record.pins.held
+
+
+@pytest.mark.parametrize("form", ["new", "legacy"])
+def test_example_2_owns_dedicated_cpus_of_either_host(world: World, form: str) -> None:
+    two_hosts(world)
+    hosts = [placed(world, number, request(8, EXAMPLE_2[form])) for number in range(1, 5)]
+    assert sorted(each.host for each in hosts) == [NO_SMT, NO_SMT, SMT, SMT]
+    for host in (SMT, NO_SMT):
+        guests = world.hosts.known[host].guests().values()
+        pinned = [cpu for record in guests for cpu in record.pins.cpus]
+        assert sorted(pinned) == list(range(2, 18))
+        assert world.held(host)[PCPU] == 16
+    fifth = refused(world, 5, request(8, EXAMPLE_2[form]))
+    assert fifth.message == "none of 2 hosts can take the guest: 2 fell at PCPU"
+
+
+@pytest.mark.parametrize("form", ["new", "legacy"])
+def test_example_3_never_lands_on_a_host_with_hyperthreads(world: World, form: str) -> None:
+    two_hosts(world)
+    hosts = {placed(world, number, request(8, EXAMPLE_3[form])).host for number in (1, 2)}
+    assert hosts == {NO_SMT}
+    third = refused(world, 3, request(8, EXAMPLE_3[form]))
+    assert third.message == (
+        "none of 2 hosts can take the guest: 1 fell at PCPU, 1 at trait !HW_CPU_HYPERTHREADING"
+    )
+    assert world.held(SMT) == {}
+
+
+def test_require_lands_on_hosts_with_hyperthreads_only_and_takes_whole_cores(world: World) -> None:
+    two_hosts(world)
+    outcome = placed(world, 1, request(8, {**DEDICATED, "hw:cpu_thread_policy": "require"}))
+    assert [each.host for each in outcome.weighed] == [SMT]
+    assert outcome.record.pins.cpus == CPUSet.parse("2-9")
+
+
+def test_a_deleted_guest_gives_everything_back(world: World) -> None:
+    world.host(SMT)
+    placed(world, 1, request(16, DEDICATED))
+    assert isinstance(world.scheduler().schedule(wanted(2, request(1, {"resources:PCPU": "1"}))), NoValidHost)
+    assert world.scheduler().delete(guest(1)) == SMT
+    assert world.held(SMT) == {}
+    assert world.hosts.known[SMT].guests() == {}
+    placed(world, 2, request(16, DEDICATED))
+    with pytest.raises(GuestUnknown):
+        world.scheduler().delete(guest(1))
+
+
+def test_a_guest_is_placed_once(world: World) -> None:
+    world.host(SMT)
+    placed(world, 1, request(2))
+    with pytest.raises(GuestExists):
+        world.scheduler().schedule(wanted(1, request(2)))
+    assert world.held(SMT)[VCPU] == 2
+
+
+def test_the_counts_say_at_which_demand_hosts_fell(world: World) -> None:
+    world.host("two-nodes", {"cpu_dedicated_set": "2-9,26-33"})
+    world.host("small", gib=1)
+    world.host("shared", {"cpu_shared_set": "0-47"})
+    outcome = refused(world, 1, request(16, DEDICATED, ram=2048))
+    assert outcome.message == (
+        "none of 3 hosts can take the guest: 1 fell at PCPU, 1 at MEMORY_MB, 1 at NUMA fit (NUMANodesUnfit)"
+    )
+    assert outcome.details[0].startswith("host two-nodes: ")
+
+
+def test_a_host_that_nobody_knows_the_cpus_of_is_counted_and_not_used(world: World) -> None:
+    world.host(SMT)
+    world.client.put_inventories(
+        world.client.create_provider("stranger").uuid, 0, world.hosts.known[SMT].offer.inventories
+    )
+    asked = request(8, DEDICATED, ram=0)
+    assert {placed(world, number, asked).host for number in (1, 2)} == {SMT}
+    third = refused(world, 3, asked)
+    assert (1, Reason.HOST_UNKNOWN) in {(each.hosts, each.reason) for each in third.fallen}
+
+
+def test_interference_scores_decide_between_equal_hosts(world: World) -> None:
+    for name in ("a", "b", "c"):
+        world.host(name)
+    world.scores = {"b": 90, "c": 40}
+    outcome = placed(world, 1, request(8, DEDICATED))
+    assert [(each.host, each.score) for each in outcome.weighed] == [
+        ("b", "190.0"),
+        ("c", "140.0"),
+        ("a", "100.0"),
+    ]
+
+
+def test_guests_spread_over_hosts_and_pack_fills_them_up(world: World) -> None:
+    for name in ("a", "b"):
+        world.host(name)
+    placed(world, 1, request(8, DEDICATED))
+    spread = placed(world, 2, request(2, DEDICATED))
+    packed = world.scheduler().schedule(wanted(3, request(2, DEDICATED), pack=True))
+    assert spread.host == "b"
+    assert isinstance(packed, Placed)
+    assert packed.host == "a"
+
+
+def test_a_legacy_host_takes_pinned_guests_by_the_fallback_and_counts_vcpu(world: World) -> None:
+    world.host("legacy", {})
+    outcome = placed(world, 1, request(8, {**DEDICATED, "hw:cpu_thread_policy": "isolate"}))
+    assert outcome.by_fallback
+    assert world.held("legacy") == {VCPU: 8, "MEMORY_MB": 1024}
+    assert len(outcome.record.pins.withheld) == 8
+
+
+def test_an_upgraded_host_that_only_the_fallback_finds_rejects_the_guest(world: World) -> None:
+    world.host(SMT)
+    outcome = refused(world, 1, request(8, {**DEDICATED, "hw:cpu_thread_policy": "isolate"}))
+    assert outcome.message == "the only host cannot take the guest: 1 fell at trait !HW_CPU_HYPERTHREADING"
+    assert world.held(SMT) == {}
+
+
+def test_the_fallback_is_asked_only_if_nothing_is_found_but_always_beside_nova(world: World) -> None:
+    two_hosts(world)
+    world.host("legacy", {})
+    two_left = {SMT, NO_SMT}
+    spec = placed(world, 1, request(8, DEDICATED))
+    assert {each.host for each in spec.weighed} == two_left
+    world.compat = Compat.NOVA
+    nova = placed(world, 2, request(8, DEDICATED, compat=Compat.NOVA))
+    assert {each.host for each in nova.weighed} == {*two_left, "legacy"}
+
+
+def test_two_guest_nodes_lie_on_two_nodes_of_the_host(world: World) -> None:
+    world.host(SMT, {"cpu_dedicated_set": "2-9,26-33"})
+    outcome = placed(world, 1, request(8, {**DEDICATED, "hw:numa_nodes": "2"}))
+    assert [cell.node for cell in outcome.record.cells] == [0, 1]
+    assert outcome.record.pins.cpus == CPUSet.parse("2-5,26-29")
+
+
+def test_a_mixed_guest_holds_both_classes(world: World) -> None:
+    world.host(SMT, {"cpu_dedicated_set": "0-7", "cpu_shared_set": "8-23"}, cores=12, nodes=1)
+    outcome = placed(world, 1, request(4, {"hw:cpu_policy": "mixed", "hw:cpu_dedicated_mask": "2-3"}))
+    assert world.held(SMT) == {PCPU: 2, VCPU: 2, "MEMORY_MB": 1024}
+    assert dict(outcome.record.cells[0].pins) == {2: 0, 3: 1}
+
+
+def test_a_scheduler_that_died_before_its_claim_leaves_nothing_behind(world: World) -> None:
+    world.host(SMT)
+    died = replace(placed(world, 1, request(16, DEDICATED)).record, state=GuestState.CLAIMING)
+    world.client.delete_consumer(guest(1))
+    with world.hosts.known[SMT].ledger.changing() as change:
+        change.write({guest(1): died})
+    assert placed(world, 2, request(16, DEDICATED)).host == SMT
+    assert list(world.hosts.known[SMT].guests()) == [guest(2)]
+
+
+def test_a_scheduler_that_died_after_its_claim_has_placed_its_guest(world: World) -> None:
+    world.host(SMT)
+    died = replace(placed(world, 1, request(8, DEDICATED)).record, state=GuestState.CLAIMING)
+    with world.hosts.known[SMT].ledger.changing() as change:
+        change.write({guest(1): died})
+    with pytest.raises(GuestExists):
+        world.scheduler().schedule(wanted(1, request(8, DEDICATED)))
+    assert world.hosts.known[SMT].guests()[guest(1)].state is GuestState.HELD

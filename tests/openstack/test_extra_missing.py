@@ -1,0 +1,45 @@
+"""Without the extra, every way into the adapter says which package is missing and how to get it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+WAYS = {
+    "oslo_config": ("corewise.openstack.nova_conf", "", "openstack"),
+    "keystoneauth1": ("corewise.openstack.placement.connecting", "", "openstack"),
+    "placement": ("corewise.openstack.embedded.application", ".start()", "openstack"),
+    "openstack": ("corewise.openstack.placement.connecting", ".cloud_client()", "openstack"),
+    "libvirt": ("corewise.openstack.libvirt.connection", ".connected().__enter__()", "libvirt"),
+}
+
+
+@pytest.mark.parametrize("package", WAYS)
+def test_a_missing_package_is_named_with_the_extra_that_has_it(package: str) -> None:
+    module, call, extra = WAYS[package]
+    program = f"""
+import importlib, sys
+from corewise.openstack.errors import ExtraMissing
+sys.modules[{package!r}] = None
+try:
+    importlib.import_module({module!r}){call}
+except ExtraMissing as error:
+    print(error.extra, error.hint)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.stderr, done.stdout) == (
+        "",
+        f"{extra} install it: pip install 'corewise[{extra}]', or in a checkout: make {extra}\n",
+    )
+
+
+def test_errors_and_documents_need_no_package_of_either_extra() -> None:
+    program = f"""
+import sys
+sys.modules |= dict.fromkeys({list(WAYS)!r})
+import corewise.openstack.errors, corewise.openstack.libvirt.tuning, corewise.openstack.libvirt.connection
+import corewise.policy.placement, corewise.actions.placement
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -1,0 +1,136 @@
+"""A real libvirt: its two-node test host takes our documents; an emulated guest runs where it is pinned."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from corewise.openstack.errors import LibvirtError
+from corewise.openstack.libvirt.connection import connected
+from corewise.openstack.libvirt.tuning import CPUTuning
+from corewise.topology import CPUSet
+
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("libvirt") is None,
+    reason="libvirt-python is not installed: make libvirt, which needs Debian's libvirt-dev",
+)
+
+TEST_HOST = "test:///default"
+UUID = "8a2f6c6e-0f0e-4c47-9f0d-0a2c1a2b3c4d"
+GUEST = f"""
+<domain type='test'>
+  <name>two-nodes</name>
+  <uuid>{UUID}</uuid>
+  <memory unit='MiB'>512</memory>
+  <vcpu>4</vcpu>
+  <os><type>hvm</type></os>
+  <cpu><numa>
+    <cell id='0' cpus='0-1' memory='256' unit='MiB'/>
+    <cell id='1' cpus='2-3' memory='256' unit='MiB'/>
+  </numa></cpu>
+</domain>
+"""
+PROGRAM = Path(__file__).with_name("emulated_guest.py")
+QEMU = Path("/usr/bin/qemu-system-x86_64")
+
+
+@pytest.fixture
+def short() -> Iterator[Path]:
+    """A directory with a short name: libvirt makes sockets below it, of 107 characters at most."""
+    with tempfile.TemporaryDirectory(prefix="cw-", dir="/tmp") as directory:
+        yield Path(directory)
+
+
+def test_its_host_has_two_nodes_of_eight_cpus() -> None:
+    with connected(TEST_HOST) as libvirt:
+        host = libvirt.host()
+    assert [str(cpus) for cpus in host.topology.numa_nodes.values()] == ["0-7", "8-15"]
+    assert not host.topology.hyper_threading
+    assert [memory.total >> 30 for memory in host.memory.values()] == [2, 4]
+
+
+def test_its_guest_is_read() -> None:
+    with connected(TEST_HOST) as libvirt:
+        (guest,) = libvirt.domains()
+    assert (guest.name, guest.vcpus, guest.pins) == ("test", 2, {})
+
+
+def test_it_takes_pins_emulator_and_nodes_and_gives_them_back() -> None:
+    library = importlib.import_module("libvirt")
+    wanted = {0: 2, 1: 3, 2: 10, 3: 11}
+    tuning = CPUTuning({vcpu: CPUSet.of([cpu]) for vcpu, cpu in wanted.items()}, CPUSet.of([4]), {0: 0, 1: 1})
+    with connected(TEST_HOST) as libvirt:
+        there = library.open(TEST_HOST)
+        there.defineXML(GUEST)
+        guest = libvirt.tune(UUID, tuning)
+        assert guest.pins == wanted
+        assert str(guest.emulator) == "4"
+        assert [str(cell.host_nodes) for cell in guest.cells] == ["0", "1"]
+        assert libvirt.tune(UUID, tuning) == guest
+        there.lookupByUUIDString(UUID).undefine()
+
+
+def test_a_guest_that_goes_while_all_are_read_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    with connected(TEST_HOST) as libvirt:
+        there = importlib.import_module("libvirt").open(TEST_HOST)
+        going = there.defineXML(GUEST)
+        listed = [*there.listAllDomains()]
+        going.undefine()
+        monkeypatch.setattr(libvirt._connection, "listAllDomains", lambda: listed)
+        assert [guest.name for guest in libvirt.domains()] == ["test"]
+
+
+def test_a_guest_that_is_not_there_is_an_error_of_ours_and_nothing_on_stderr(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    with connected(TEST_HOST) as libvirt, pytest.raises(LibvirtError, match="test:///default"):
+        libvirt.tune(UUID, CPUTuning({}, None, {}))
+    assert capfd.readouterr().err == ""
+
+
+def test_a_libvirt_that_does_not_answer_is_an_error(tmp_path: Path) -> None:
+    with (
+        pytest.raises(LibvirtError, match="nobody"),
+        connected(f"qemu+unix:///session?socket={tmp_path}/nobody"),
+    ):
+        pass
+
+
+def test_the_threads_of_an_emulated_guest_run_where_they_are_pinned(short: Path) -> None:
+    if not QEMU.exists():
+        pytest.skip("there is no qemu: Debian's qemu-system-x86 and libvirt-daemon-driver-qemu")
+    here = sorted(os.sched_getaffinity(0))
+    if len(here) < 2:
+        pytest.skip("this test may run on one CPU only, so every thread is there whatever it is told")
+    wanted = {"vcpus": {"0": here[-1], "1": here[0]}, "emulator": here[-1]}
+    done = subprocess.run(
+        [*_not_root(), sys.executable, str(PROGRAM), str(short), json.dumps(wanted)],
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+    if done.returncode and "unshare" in done.stderr:
+        pytest.skip(f"libvirt's embedded driver wants a user that is not root: {done.stderr.strip()}")
+    assert done.returncode == 0, done.stderr
+    threads = json.loads(done.stdout)
+    assert threads["CPU 0/TCG"] == str(here[-1])
+    assert threads["CPU 1/TCG"] == str(here[0])
+    assert threads["qemu-system-x86"] == str(here[-1])
+
+
+def _not_root() -> list[str]:
+    """Words before a command that make root look like somebody else to it."""
+    if os.getuid() or not shutil.which("unshare"):
+        return []
+    return ["unshare", "--user", "--map-user=1000", "--map-group=1000", "--"]

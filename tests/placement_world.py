@@ -1,0 +1,54 @@
+"""The real Placement in this process, emptied: what a test needs that speaks to it.
+
+A process can have one Placement only, so all tests share it, and each begins with none of the others' hosts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from uuid import uuid4
+
+from corewise.openstack.embedded.application import start
+from corewise.openstack.embedded.calling import in_process_client
+from corewise.openstack.placement.client import PlacementClient
+from corewise.policy.placement import PCPU, VCPU, Consumer, Inventory, Provider
+
+PROJECT, USER = "project-of-tests", "user-of-tests"
+
+
+def client_of_placement() -> PlacementClient:
+    """A client of its own; one a thread."""
+    return in_process_client(start())
+
+
+def emptied(client: PlacementClient) -> PlacementClient:
+    """Take away all consumers and all providers."""
+    for named in client.providers():
+        for consumer in client.use(named.uuid).consumers:
+            client.delete_consumer(consumer.uuid)
+        client.delete_provider(named.uuid)
+    return client
+
+
+def offering(total: int, ratio: str = "1.0") -> Inventory:
+    return Inventory(total=total, max_unit=total, allocation_ratio=Decimal(ratio))
+
+
+def host(client: PlacementClient, name: str = "", traits: tuple[str, ...] = (), **totals: int) -> Provider:
+    """A host with these totals of each class; VCPU overcommitted eight times."""
+    created = client.create_provider(name or f"host-{uuid4()}")
+    inventories = {each: offering(total, "8.0" if each == VCPU else "1.0") for each, total in totals.items()}
+    generation = client.put_inventories(created.uuid, created.generation, inventories)
+    if traits:
+        client.put_traits(created.uuid, generation, frozenset(traits))
+    return client.provider(created.uuid)
+
+
+def guest(allocations: Mapping[str, Mapping[str, int]], uuid: str = "") -> Consumer:
+    """A guest that does not exist yet."""
+    return Consumer(uuid or str(uuid4()), None, PROJECT, USER, allocations)
+
+
+def pinned_guest(provider: Provider, cpus: int) -> Consumer:
+    return guest({provider.uuid: {PCPU: cpus}})
