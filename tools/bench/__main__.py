@@ -49,7 +49,6 @@ MEASUREMENTS: dict[str, Callable[[], Coroutine[None, None, list[Row]]]] = {
     "planner": lambda: planner.measure(SCHEDULED_NODE_COUNTS),
     "handler": lambda: handler.measure(SCHEDULED_NODE_COUNTS),
     "scheduler": lambda: scheduler.measure(SCHEDULED_NODE_COUNTS),
-    "scheduler": lambda: scheduler.measure(NODE_COUNTS),
     "tracking": tracking.measure,
     "placement": lambda: placement.measure(HOST_COUNTS),
 }

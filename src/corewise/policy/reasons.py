@@ -167,6 +167,7 @@ class Reason(StrEnum):
     # interference: what a history says
     TOO_FEW_RUNS = "TooFewRuns"
     PRESSURE_NEVER_VARIED = "PressureNeverVaried"
+
     # tracking: configuration of a host
     CPU_SET_MALFORMED = "CPUSetMalformed"
     CPU_SET_LEAVES_NOTHING = "CPUSetLeavesNothing"
@@ -750,6 +751,9 @@ _ANALYSIS = {
     Reason.PRESSURE_NEVER_VARIED: ReasonText(
         "Nothing is said about what slows a type of workload down: its pods met the same pressure wherever they ran.",
         "Look at a time in which nodes differed, or run the type on a busy node and on an idle one.",
+    ),
+}
+
 _TRACKING_OPTIONS = {
     Reason.CPU_SET_MALFORMED: _warning(
         "An option that names host CPUs cannot be read; the agent does not start.",
