@@ -1,4 +1,4 @@
-"""The extender keeps the rows of what it let through; a row belongs to another node once nodes come and go."""
+"""The extender keeps the rows of what it let through; a row is another node's once nodes come and go."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def about(*names: str) -> Arguments:
     return decode_arguments(json.dumps({"Pod": pod, "NodeNames": names}).encode())
 
 
-def test_the_nodes_let_through_are_the_same_to_prioritize() -> None:
+async def test_the_nodes_let_through_are_the_same_to_prioritize() -> None:
     asked = extender()
     for name, cpus in (("a", 8), ("small", 2), ("b", 32)):
         asked.state.cluster.put_node(node(name, cpus))
@@ -39,7 +39,7 @@ def test_the_nodes_let_through_are_the_same_to_prioritize() -> None:
     assert list(asked.prioritize(about("a", "b"))) == [good, best]
 
 
-def test_a_node_that_took_the_row_of_one_that_went_is_not_taken_for_it() -> None:
+async def test_a_node_that_took_the_row_of_one_that_went_is_not_taken_for_it() -> None:
     asked = extender()
     cluster = asked.state.cluster
     cluster.put_node(node("a", 8))
