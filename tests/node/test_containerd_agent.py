@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -114,7 +115,8 @@ def test_a_pod_that_begins_beside_an_owner_has_its_cpus_before_it_has_a_containe
     if len(everything) < 2:
         pytest.skip("needs two CPUs")
     uid = cluster.add_pod("owner", {"one": "1"}, str(own))
-    with agent(cluster, node), node.pod(uid) as owner, web(cluster, node, "beside") as beside:
+    unknown_yet = str(uuid.uuid4())
+    with agent(cluster, node), node.pod(uid) as owner, node.pod(unknown_yet) as beside:
         assert node.cpus(owner) == own
         assert node.cpus(beside) == everything - own
         cluster.remove_pod("owner")

@@ -106,9 +106,9 @@ class ClusterSnapshot:
             names=(self.names[row],),
             index={self.names[row]: 0},
             labels={},
+            divisors={name: column[here] for name, column in self.divisors.items()},
             allocatable={name: column[here] for name, column in self.allocatable.items()},
             free={name: column[here] for name, column in self.free.items()},
-            divisors={name: column[here] for name, column in self.divisors.items()},
             **columns,
         )
 
