@@ -109,21 +109,24 @@ async def test_what_begins_wakes_the_reconciler(hooked: Hooked) -> None:
 async def test_a_pod_has_its_cpus_before_it_has_a_container(tmp_path: Path, version: Version) -> None:
     """The API may tell of it later than the runtime; its claim comes after those that are known."""
     node = PinNode(tmp_path, version)
-    told = [pin_pod("owner", claim("0-3"), bound="01", qos="Guaranteed")]
-    node.start(*told)
-    node.cycle(*told)
-    hook = RuntimeHook(node.local, lambda: told, Exposition(METRICS), lambda: None)
-    begun = {"web": (None, "4-7"), "rival": (claim("3-5"), "4-7"), "late": (claim("4-5"), "4-5")}
-    for name, (status, cpus) in begun.items():
-        new = pin_pod(name, status)
+    owner = pin_pod("owner", claim("0-3"), bound="01", qos="Guaranteed")
+    node.start(owner)
+    node.cycle(owner)
+    hook = RuntimeHook(node.local, lambda: [owner], Exposition(METRICS), lambda: None)
+    web, rival, late = pin_pod("web"), pin_pod("rival", claim("3-5")), pin_pod("late", claim("4-5"))
+    for new, cpus in ((web, "4-7"), (rival, "4-7"), (late, "4-5")):
         node.make(node.cgroup(new))
-        annotations = new.metadata.annotations
-        await hook.on_run_pod_sandbox(PodSandbox("s", name, new.uid, "default", annotations=annotations))
+        meta = new.metadata
+        told = PodSandbox("s", meta.name, meta.uid, meta.namespace, annotations=meta.annotations)
+        await hook.on_run_pod_sandbox(told)
         assert node.cpus(node.cgroup(new)) == cpus
-        told.append(new)
-    assert node.sets_of(told[1]) == {"6-7"}
-    node.cycle(told[1])
-    assert {node.cpus(node.cgroup(each)) for each in told} == {node.kubelets}
+    node.cycle(owner)
+    assert [node.cpus(node.cgroup(each)) for each in (web, rival, late)] == ["6-7", "6-7", "4-5"]
+    node.remove(node.cgroup(late))
+    node.cycle(owner, web)
+    assert [node.cpus(node.cgroup(each)) for each in (web, rival)] == ["4-7", "4-7"]
+    node.cycle(web)
+    assert [node.cpus(node.cgroup(each)) for each in (web, rival)] == ["0-2,6-7", "3-5"]
 
 
 async def test_before_the_node_is_known_a_pod_that_begins_is_left_to_the_reconciler(hooked: Hooked) -> None:

@@ -7,6 +7,7 @@ patience that an emulated or busy machine needs; what ends is told with the end 
 from __future__ import annotations
 
 import asyncio
+import json
 import subprocess
 import sys
 import time
@@ -29,7 +30,12 @@ from corewise.local.bootstrap import (
     install,
     shipped_manifests,
 )
-from corewise.policy.names import AMPLIFICATION_RATIO, CONFIG_NAMESPACE, NORMALIZATION_RATIO
+from corewise.policy.names import (
+    AMPLIFICATION_RATIO,
+    CONFIG_NAMESPACE,
+    NORMALIZATION_RATIO,
+    RESOURCE_STATUS,
+)
 
 NODE = "n1"
 PATIENCE = 600.0
@@ -73,8 +79,8 @@ class AgentCluster:
         body = {"metadata": {"annotations": annotations}}
         self._with_client(lambda client: client.patch(NODES.typed(dict), NODE, body))
 
-    def add_pod(self, name: str, limits: Mapping[str, str]) -> str:
-        """Create a pod with a CPU limit for each container, and return its UID."""
+    def add_pod(self, name: str, limits: Mapping[str, str], cpus: str = "") -> str:
+        """Create a pod with a CPU limit for each container, which may own CPUs, and return its UID."""
         containers = [
             {
                 "name": container,
@@ -83,9 +89,15 @@ class AgentCluster:
             }
             for container, limit in limits.items()
         ]
-        body = {"metadata": {"name": name}, "spec": {"nodeName": NODE, "containers": containers}}
+        annotations = {RESOURCE_STATUS: json.dumps({"cpuset": cpus})} if cpus else {}
+        metadata = {"name": name, "annotations": annotations}
+        body = {"metadata": metadata, "spec": {"nodeName": NODE, "containers": containers}}
         created = self._with_client(lambda client: client.create(PODS.typed(dict), body, "default"))
         return str(created["metadata"]["uid"])
+
+    def remove_pod(self, name: str) -> None:
+        """Delete a pod at once."""
+        self._with_client(lambda client: client.delete(PODS, name, "default", grace_period=0))
 
     def run_pod(self, name: str, container_ids: Mapping[str, str]) -> None:
         """Have these containers of a pod run, as kubelet states it."""

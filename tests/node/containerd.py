@@ -19,6 +19,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
+from corewise.topology import CPUSet
 from node.cri import CRI, Pod
 from node.image import IMAGE, write_image
 from node.packages import RuntimeFiles
@@ -154,6 +155,11 @@ class ContainerdNode:
         if unified():
             return int((_CGROUPS / relative / "cpu.max").read_text().split()[0])
         return int((_CGROUPS / "cpu" / relative / "cpu.cfs_quota_us").read_text())
+
+    def cpus(self, pod: Pod) -> CPUSet:
+        """Return the CPUs that a pod's cgroup has now."""
+        mount = _CGROUPS if unified() else _CGROUPS / "cpuset"
+        return CPUSet.parse((mount / pod.cgroup.lstrip("/") / "cpuset.cpus").read_text())
 
     def stated_quota(self, container_id: str) -> int:
         """Return the quota in the container's OCI spec: what it has from its first moment."""

@@ -6,13 +6,16 @@ cgroups are those that containerd and runc make, below a cgroup root of the test
 
 from __future__ import annotations
 
+import os
 import tempfile
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from corewise.topology import CPUSet
 from node.agent_cluster import AgentCluster, agent_cluster
 from node.containerd import ContainerdNode, unavailable
 from node.cri import Pod
@@ -102,6 +105,23 @@ def test_pods_start_while_the_agent_is_killed_and_are_divided_once_it_is_back(
         cluster.run_pod("alone", {"one": container})
         with agent(cluster, node):
             node.wait_for(lambda: node.quota(pod, container) == ONE_CPU_DIVIDED, "it is divided")
+
+
+def test_a_pod_that_begins_beside_an_owner_has_its_cpus_before_it_has_a_container(
+    node: ContainerdNode, cluster: AgentCluster
+) -> None:
+    everything = CPUSet.of(os.sched_getaffinity(0))
+    own = CPUSet.of(list(everything)[-1:])
+    if len(everything) < 2:
+        pytest.skip("needs two CPUs")
+    uid = cluster.add_pod("owner", {"one": "1"}, str(own))
+    unknown_yet = str(uuid.uuid4())
+    with agent(cluster, node), node.pod(uid) as owner, node.pod(unknown_yet) as beside:
+        assert node.cpus(owner) == own
+        assert node.cpus(beside) == everything - own
+        cluster.remove_pod("owner")
+        node.wait_for(lambda: node.cpus(beside) == everything, "the CPUs are shared again")
+    assert cluster.said("this is a bug") == 0
 
 
 def test_a_restarted_containerd_has_the_agent_again(node: ContainerdNode, cluster: AgentCluster) -> None:

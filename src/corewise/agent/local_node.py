@@ -51,7 +51,7 @@ class LocalNode:
         self._quotas = QuotaKeeper(cgroups)
         self.pins = PinKeeper(cgroups, root)
         self._cpu_manager_file = CPUManagerFile(root)
-        self._annotated: str | None = None
+        self._begun: dict[str, QuotaPod] = {}
         self._reading = NOT_NORMALIZED
         self.amplification = ONE
         self.is_seen = False
@@ -120,15 +120,21 @@ class LocalNode:
         self._pin(pods, manager, cycle)
         return cycle
 
-    def receive(self, newcomer: QuotaPod, pods: Iterable[QuotaPod]) -> None:
-        """Bring a pod that the runtime has begun to its CPUs; the API may not have told of it yet."""
-        if not self.is_seen:
-            return
-        known = {pod.uid: pod for pod in pods}
-        if newcomer.uid not in known:
+    def receive(self, newcomer: QuotaPod, pods: Collection[QuotaPod]) -> None:
+        """Bring a pod that the runtime has begun to its CPUs, also before the API tells of it."""
+        if self.is_seen:
             status = QuotaPodStatus(qos_class=self._class_of(newcomer.uid))
-            known[newcomer.uid] = msgspec.structs.replace(newcomer, status=status)
-        self._pin(known.values(), self.cpu_manager(), Cycle())
+            self._begun[newcomer.uid] = msgspec.structs.replace(newcomer, status=status)
+            self._pin(pods, self.cpu_manager(), Cycle())
+
+    def _with_begun(self, pods: Collection[QuotaPod]) -> Collection[QuotaPod]:
+        """Return pods, and those that the runtime has begun, until the API tells of them or they are gone."""
+        if not self._begun:
+            return pods
+        known = {pod.uid for pod in pods}
+        begun = self._begun.items()
+        self._begun = {uid: pod for uid, pod in begun if uid not in known and self._class_of(uid)}
+        return [*pods, *self._begun.values()]
 
     def _class_of(self, uid: str) -> str:
         """Return the QoS class under which kubelet has made a pod's cgroup; "" if it has not."""
@@ -142,7 +148,7 @@ class LocalNode:
 
     def _pin(self, pods: Collection[QuotaPod], manager: CPUManager, cycle: Cycle) -> None:
         """Bring pods to the CPUs that they own or share; what was done is added to the cycle."""
-        pins = self.pins.cycle(pods, manager)
+        pins = self.pins.cycle(self._with_begun(pods), manager)
         self.complaints.hear("CPU sets", pins.problems)
         for file in pins.drifted:
             log.info("somebody else had changed a setting", extra=fields(file=file, node=self.name))

@@ -85,7 +85,7 @@ def read_node_facts(
         static_cpu_manager=manager.policy == "static",
         full_cores_only=(manager.options or {}).get("full-pcpus-only") == "true",
         numa_policy=_numa_policy(labels, topology, findings),
-        zones=_zones(node, topology) if topology else (),
+        zones=_zones(node, topology) if topology and topology.zones else (),
         topology=_arrangement(node.metadata.name, stated.get(CPU_TOPOLOGY), findings),
         reserved=_reserved(manager),
         memory_bandwidth=_memory_bandwidth(node.metadata.name, annotations.get(MEMORY_BANDWIDTH), findings),

@@ -41,13 +41,13 @@ def _configured(node: PlannedNode, around: Surroundings) -> ConfiguredNode:
     normalization = normalization_of(view, around.configuration)
     ratios = wanted_ratio(view, normalization, around).ratios
     facts = read_node_facts(node.schedulable, node.topology).facts
-    facts = facts if facts.topology else replace(facts, topology=node.assumed)
+    topology = facts.topology or node.assumed
     raw = raw_amounts(view.amounts, view.annotations).allocatable
     cpu = raw[CPU].milli if CPU in raw else 0
     if facts.ratio is None:
-        return ConfiguredNode(facts, cpu, ONE)
+        return ConfiguredNode(replace(facts, topology=topology), cpu, ONE)
     amounts = {**facts.allocatable, **_amplified(raw, ratios)}
-    facts = replace(facts, ratio=ratios.get(CPU, ONE), allocatable=amounts)
+    facts = replace(facts, topology=topology, ratio=ratios.get(CPU, ONE), allocatable=amounts)
     return ConfiguredNode(facts, cpu, normalization.ratio or ONE)
 
 

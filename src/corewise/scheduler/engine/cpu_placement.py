@@ -113,5 +113,5 @@ def _spread(pod: PodFacts, node: ChosenNode, places: Sequence[int]) -> Mapping[i
 
 
 def _owned_by_zone(ledger: Ledger, cpus: CPUSet) -> dict[int, int]:
-    counts = Counter(thread.numa_node for thread in ledger.topology.threads if thread.cpu in cpus)
-    return {zone: count * _MILLI for zone, count in sorted(counts.items())}
+    counts = {zone: len(own & cpus) for zone, own in ledger.topology.numa_nodes.items()}
+    return {zone: count * _MILLI for zone, count in counts.items() if count}
