@@ -203,6 +203,11 @@ def test_a_pods_own_bandwidth_is_no_pressure_on_it() -> None:
     assert run.pressure == {"memorybandwidth": pytest.approx(6e9)}
 
 
+def test_a_job_that_began_before_the_history_is_no_run_since_its_pressure_is_not_known() -> None:
+    pods = [PodRecord("default/a", "a", "n1", start, 7000.0) for start in (3599.0, 3600.0)]
+    assert len(runs_by_duration(History(3600.0, 9000.0, {"n1": {}}, pods), pods)) == 1
+
+
 def test_episodes_begin_after_the_warm_up_and_are_whole() -> None:
     times = np.arange(0.0, 10_000.0, 60.0)
     pod = PodRecord("default/a", "a", "n1", 0.0, None, {"cpi": Series(times, np.ones_like(times))})

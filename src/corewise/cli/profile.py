@@ -49,7 +49,7 @@ _SLICING = Slicing()
 @click.option(
     "--warm-up",
     metavar="TIME",
-    default=f"{_SLICING.warm_up:g}s",
+    default=f"{_SLICING.warm_up / 60:g}m",
     show_default=True,
     callback=seconds,
     help="Time at the beginning of a pod that is not looked at.",

@@ -118,11 +118,13 @@ def runs_by_cpi(history: History, pods: Sequence[PodRecord], slicing: Slicing) -
 
 
 def runs_by_duration(history: History, pods: Sequence[PodRecord]) -> list[Run]:
-    """Return a run for each pod that finished its work."""
+    """Return a run for each pod that began in the time of the history and finished its work."""
     return [
         Run(pod.name, pod.node, pace, _pressure(history, pod, pod.start, pod.end))
         for pod in pods
-        if pod.end is not None and (pace := (pod.end - pod.start) * history.speed.get(pod.node, 1.0)) > 0
+        if pod.end is not None
+        and pod.start >= history.start
+        and (pace := (pod.end - pod.start) * history.speed.get(pod.node, 1.0)) > 0
     ]
 
 
