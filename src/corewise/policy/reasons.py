@@ -624,7 +624,8 @@ _MEASURING = {
 
 _INTERFERENCE = {
     Reason.MEMORY_BANDWIDTH_INSUFFICIENT: ReasonText(
-        "Free memory bandwidth, less that of pods just placed, is not above overprovisioning x the pod's profile."
+        "Free memory bandwidth, less that of pods just placed, is not above overprovisioning x the pod's "
+        "profile."
     ),
     Reason.MEMORY_AVAILABLE_INSUFFICIENT: ReasonText(
         "Available memory, less that of pods just placed, is not above overprovisioning x the pod's profile."
@@ -653,7 +654,8 @@ _ANALYSIS = {
         "Look at a longer time (--range), or give the type a Job that runs often.",
     ),
     Reason.PRESSURE_NEVER_VARIED: ReasonText(
-        "Nothing is said about what slows a type of workload down: its pods met the same pressure wherever they ran.",
+        "Nothing is said about what slows a type of workload down: its pods met the same pressure wherever "
+        "they ran.",
         "Look at a time in which nodes differed, or run the type on a busy node and on an idle one.",
     ),
 }
