@@ -35,6 +35,8 @@ def remarks(findings: Sequence[Finding]) -> Iterator[str]:
             refusal = each.refusal
             yield f"{each.type}: {refusal.reason}: {refusal.message}"
             yield f"  {refusal.reason.text.fix}"
+        elif "memoryBandwidth" not in each.use:
+            yield f"{each.type}: nobody saw what bandwidth its pods use; without it nodes are not filtered"
         if each.odd:
             yield f"{each.type}: {count(each.odd, 'run')} left out, more than 5 times as slow as the median"
         for metric, affinity in each.affinity.items():
