@@ -181,6 +181,26 @@ def test_the_speed_of_nodes_is_taken_out_of_durations() -> None:
     assert unknown.affinity[Metric.CPU].spread > 2 * finding.affinity[Metric.CPU].spread
 
 
+def test_unlike_nodes_compare_by_what_their_values_are_a_share_of() -> None:
+    history = planted_history(Planted({"sort": SENSITIVE}, used=False))
+    metric = str(Metric.MEMORY_BANDWIDTH)
+    larger = {name: 4.0 if number % 2 else 1.0 for number, name in enumerate(history.nodes)}
+    mixed = replace(
+        history,
+        nodes={
+            name: {**node, metric: _like(node[metric], larger[name])} for name, node in history.nodes.items()
+        },
+    )
+    stated = {name: {metric: factor * 100e9} for name, factor in larger.items()}
+    (relative,) = analyse(replace(mixed, against=stated), DEFAULT)
+    assert max(errors(relative, SENSITIVE).values()) <= WITHIN
+    stated.pop("n0")
+    (absolute,) = analyse(replace(mixed, against=stated), DEFAULT)
+    (plain,) = analyse(mixed, DEFAULT)
+    assert absolute.affinity == plain.affinity, "one node does not state it, so none is compared by it"
+    assert plain.affinity[metric].correlation < relative.affinity[metric].correlation
+
+
 def test_a_metric_that_few_nodes_have_is_not_asked() -> None:
     history = planted_history(Planted({"sort": SENSITIVE}))
     without = {

@@ -21,7 +21,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from corewise.cli.profile_file import Points, series_of
-from corewise.cli.profile_node_queries import node_series
+from corewise.cli.profile_node_queries import node_measures, node_series
 from corewise.interference.analysis_history import History, PodRecord
 from corewise.policy.interference import InterferenceConfiguration
 from corewise.policy.metrics import NODE_NORMALIZATION_RATIO
@@ -72,14 +72,13 @@ async def ask(url: str, settings: InterferenceConfiguration, asked: Asked) -> Hi
             for key, points in _by_pod(answer):
                 if key in use:
                     use[key][what] = points
-        names = NodeNames(
-            sorted({NodeIdentity(pod.node, (pod.address,)) for pod in known.values()}, key=_name)
-        )
+        names = _names(known.values())
+        against = await node_measures(client, settings, names)
         nodes = await node_series(client, settings, names, start=start, end=end, step=asked.step)
         ratios = await client.query(f"max by (node) ({NODE_NORMALIZATION_RATIO.name})")
     pods = [_record(key, pod, use[key]) for key, pod in sorted(known.items())]
     speed = {each.labels["node"]: each.value for each in ratios.samples if "node" in each.labels}
-    return History(start, end, nodes, pods, speed)
+    return History(start, end, nodes, pods, speed, against)
 
 
 def use_queries(window: float) -> Mapping[str, str]:
@@ -122,8 +121,11 @@ async def _pods(client: PrometheusClient, type_label: str, asked: Asked) -> dict
     }
 
 
-def _name(node: NodeIdentity) -> str:
-    return node.name
+def _names(pods: Iterable[_Known]) -> NodeNames:
+    addresses = {pod.node: pod.address for pod in pods}
+    return NodeNames(
+        NodeIdentity(name, (addresses[name],) if addresses[name] else ()) for name in sorted(addresses)
+    )
 
 
 def _key(sample: Sample | RangeSeries) -> Key:

@@ -108,7 +108,7 @@ def analyse(
     history: History, default: Mapping[str, int], slicing: Slicing | None = None
 ) -> tuple[Finding, ...]:
     """Return what the history says about each type, by name. ``default``: the affinity to every metric."""
-    cut = slicing or Slicing()
+    cut, history = slicing or Slicing(), history.comparable()
     scales = {metric: _scale(history, metric) for metric in default}
     by_type: dict[str, list[PodRecord]] = {}
     for pod in history.pods:
@@ -169,7 +169,11 @@ def _refusal(pace: Pace | None, runs: Sequence[Run], found: Mapping[str, Affinit
 
 
 def _scale(history: History, metric: str) -> Scale:
-    series = [each[metric].values for each in history.nodes.values() if metric in each]
+    series = [
+        each[metric].values / history.measure(node, metric)
+        for node, each in history.nodes.items()
+        if metric in each
+    ]
     return Scale.of(np.concatenate(series) if series else np.empty(0))
 
 

@@ -9,14 +9,17 @@ where it was counted, its cycles per instruction. Out of it come *runs*, the sam
 
 Paces of one type compare: more is slower. Where the speeds of nodes are known, durations are multiplied by
 them. A run's pressure is the mean on its node over its time, less what the pod itself contributed, where that
-is known. Values that cannot be are missing: not finite, negative, and zero of what exporters print as zero
-where they do not support it.
+is known. Where every node states what a metric is set against (its bandwidth, cache or idle latency), it is
+the share of that, so that unlike nodes compare.
+
+Values that cannot be are missing: not finite, negative, and zero of what exporters print as zero where they
+do not support it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,13 +81,35 @@ class PodRecord:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Pods and pressures from ``start`` to ``end``. ``speed``: how fast a node is, 1 if unknown."""
+    """Pods and pressures from ``start`` to ``end``.
+
+    ``speed``: how fast a node is, 1 if unknown. ``against``: what values are a share of, by node and metric.
+    """
 
     start: float
     end: float
     nodes: Mapping[str, Mapping[str, Series]]
     pods: Sequence[PodRecord]
     speed: Mapping[str, float] = field(default_factory=dict)
+    against: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+
+    def comparable(self) -> History:
+        """Return the same, in which no metric is a share on some nodes and absolute on others."""
+        absolute = {
+            metric
+            for name, series in self.nodes.items()
+            for metric in series
+            if metric not in self.against.get(name, {})
+        }
+        against = {
+            name: {metric: value for metric, value in each.items() if metric not in absolute}
+            for name, each in self.against.items()
+        }
+        return replace(self, against=against)
+
+    def measure(self, node: str, metric: str) -> float:
+        """Return what a node's values are to be divided by."""
+        return self.against.get(node, {}).get(metric, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,5 +176,6 @@ def _pressure(history: History, pod: PodRecord, start: float, end: float) -> dic
         if mean is None:
             continue
         own = pod.use.get(OWN_PART.get(metric, ""))
-        found[metric] = max(0.0, mean - ((own.mean(start, end) if own else None) or 0.0))
+        theirs = max(0.0, mean - ((own.mean(start, end) if own else None) or 0.0))
+        found[metric] = theirs / history.measure(pod.node, metric)
     return found
