@@ -59,10 +59,14 @@ class InForce:
         self.observer: Observer | None = None
         self.configuration = configuration
         self.engine = Engine()
-        self.apply(configuration)
+        self._put(configuration)
 
     def apply(self, configuration: SchedulerConfiguration) -> None:
-        """Put a configuration into force."""
+        """Put a configuration into force, unless it is."""
+        if configuration != self.configuration:
+            self._put(configuration)
+
+    def _put(self, configuration: SchedulerConfiguration) -> None:
         self.configuration = configuration
         settings = configuration.interference
         plugin = Interference(settings, self.now) if settings else None

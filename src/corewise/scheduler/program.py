@@ -40,7 +40,9 @@ from corewise.scheduler.installation import (
     configurations,
 )
 from corewise.scheduler.objects import PlacedPod
-from corewise.scheduler.observing.observer import Observer
+from corewise.scheduler.observing.node_names import NodeNames
+from corewise.scheduler.observing.observer import Observer, vet
+from corewise.scheduler.observing.sources import sources
 from corewise.scheduler.options import SchedulerOptions
 from corewise.scheduler.serving import LARGEST_ARGUMENTS, ExtenderRoutes
 from corewise.scheduler.state import ClusterState
@@ -251,6 +253,7 @@ class Scheduler:
 
     async def _follow_file(self) -> None:
         """Put the file into force whenever it changes, until cancelled."""
+        await self.state.synced()
         if self.file is not None:
             await self.file.follow(self._clock, lambda: self.pulses.beat(_FILE, _BEAT_LIMIT))
 
@@ -260,7 +263,15 @@ class Scheduler:
 
     def _file(self) -> ConfigurationFile | None:
         path = self.options.configuration_file
-        return ConfigurationFile(path, self._apply) if path else None
+        return ConfigurationFile(path, self._apply, self._vet) if path else None
+
+    async def _vet(self, configuration: SchedulerConfiguration) -> list[str]:
+        """Ask what a configuration would have asked, and say what is wrong with its queries."""
+        settings = configuration.interference
+        if self.prometheus is None or settings is None:
+            return []
+        nodes = NodeNames(identities(self.state.nodes.items.values()))
+        return await vet(self.prometheus, sources(settings), nodes, self.in_force.now)
 
     def _observer(self) -> Observer | None:
         if self.prometheus is None:

@@ -50,6 +50,7 @@ from corewise.scheduler.engine.nodes import MEMORY
 from corewise.scheduler.engine.pods import Placement, PodFacts
 from corewise.scheduler.engine.pressure import maximum_ages, pressure_of
 from corewise.scheduler.engine.snapshot import ClusterSnapshot
+from corewise.scheduler.engine.table import Measures
 
 NAME = "Interference"
 _DECAYS_FOR = 1.0
@@ -105,11 +106,12 @@ class _Prepared:
 
 @dataclass(slots=True, eq=False)
 class _Kept:
-    """What was made of a snapshot, and until when it holds."""
+    """What was made of a snapshot, and until when it holds; ``sampled``: when its values were sampled."""
 
     snapshot: ClusterSnapshot
     pressure: Pressure
     until: float
+    sampled: Mapping[str, Measures]
     nodes: Outlook | None = None
     version: int = -1
     made_at: float = 0.0
@@ -125,6 +127,8 @@ class Interference:
         self._now = now
         self._ages = maximum_ages(configuration)
         self._kept: _Kept | None = None
+        self._alone: _Kept | None = None
+        self._selected: tuple[PodFacts, Selected | Conflict] | None = None
 
     def profile_of(self, pod: PodFacts) -> Profile | None:
         """Return what a pod is going to use; None if two profiles match it."""
@@ -133,8 +137,11 @@ class Interference:
 
     def select(self, pod: PodFacts) -> Selected | Conflict:
         """Return the profile and affinities of a pod."""
-        requests = PodRequests(pod.cpu, pod.requests.get(MEMORY, 0))
-        return select_profile(pod.labels, requests, self.configuration)
+        last = self._selected
+        if last is None or last[0] is not pod:
+            requests = PodRequests(pod.cpu, pod.requests.get(MEMORY, 0))
+            last = self._selected = pod, select_profile(pod.labels, requests, self.configuration)
+        return last[1]
 
     def filter(self, pod: PodFacts, snapshot: ClusterSnapshot) -> Verdicts | None:
         """Refuse nodes without the memory bandwidth and the memory that a pod of this type needs."""
@@ -182,19 +189,14 @@ class Interference:
             self.configuration,
             self.nodes(snapshot),
             feasible,
-            sampled=snapshot.measured_at,
+            sampled=self._made_of(snapshot).sampled,
             now=self._now(),
             filtered=not pod.daemon,
         )
 
     def nodes(self, snapshot: ClusterSnapshot) -> Outlook:
         """Return the nodes as they are once the pods just placed show."""
-        now, kept = self._now(), self._kept
-        if kept is None or kept.snapshot is not snapshot or not now < kept.until:
-            pressure, until = pressure_of(snapshot, self._ages, now)
-            kept = _Kept(snapshot, pressure, until)
-            if snapshot.size > 1:
-                self._kept = kept
+        now, kept = self._now(), self._made_of(snapshot)
         version = snapshot.counterweights.version
         if kept.nodes is None or kept.version != version or not 0 <= now - kept.made_at < _DECAYS_FOR:
             weights = snapshot.counterweights.at(now, snapshot.size)
@@ -204,6 +206,20 @@ class Interference:
                 now,
             )
         return kept.nodes
+
+    def _made_of(self, snapshot: ClusterSnapshot) -> _Kept:
+        """Return what was made of a snapshot; that of a single node is kept beside that of all."""
+        now, single = self._now(), snapshot.size == 1
+        kept = self._alone if single else self._kept
+        if kept is None or kept.snapshot is not snapshot or not now < kept.until:
+            pressure, until = pressure_of(snapshot, self._ages, now)
+            sampled = {name: column.copy() for name, column in snapshot.measured_at.items()}
+            kept = _Kept(snapshot, pressure, until, sampled)
+            if single:
+                self._alone = kept
+            else:
+                self._kept = kept
+        return kept
 
 
 def _made(pressure: Pressure, weights: Weights, configuration: InterferenceConfiguration) -> Outlook:

@@ -19,7 +19,7 @@ from corewise.kube.clock import Clock
 from corewise.policy import metrics
 from corewise.policy.interference import Series
 from corewise.prometheus.client import Answer, PrometheusClient
-from corewise.prometheus.errors import PrometheusError
+from corewise.prometheus.errors import PrometheusError, QueryError
 from corewise.prometheus.exposition import Exposition
 from corewise.scheduler.engine import Measured
 from corewise.scheduler.observing.node_names import NodeIdentity, NodeNames
@@ -219,9 +219,28 @@ class Observer:
         self._told[source.series] = wrong
         if wrong:
             hint = failure.hint if failure else "see: corewise check metrics"
-            log.warning(wrong, extra=fields(series=source.series, query=source.origin, hint=hint))
+            log.warning(wrong, extra=fields(series=source.series, at=source.origin, hint=hint))
         else:
             log.info("the series is there again", extra=fields(series=source.series))
+
+
+async def vet(
+    client: PrometheusClient, asked: tuple[Source, ...], nodes: NodeNames, now: Callable[[], float]
+) -> list[str]:
+    """Say what is wrong with the queries of a configuration themselves, before it is put into force.
+
+    A query that is refused, that names no node, or that names one several times, is a mistake of whoever
+    wrote it. That Prometheus does not answer, or has no such series yet, is not.
+    """
+    found = await observe(client, asked, nodes, now)
+    wrong = []
+    for each in asked:
+        failure, reading = found.failures.get(each.series), found.readings[each.series]
+        if isinstance(failure, QueryError):
+            wrong.append(f"{each.origin}: {failure.message}")
+        elif reading.returned and len(nodes) and (text := complaint(each, reading)):
+            wrong.append(f"{each.origin}: {text}")
+    return wrong
 
 
 def complaint(source: Source, reading: Reading) -> str:
