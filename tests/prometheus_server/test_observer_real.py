@@ -27,7 +27,7 @@ ASKED = Source(
     Series.MEMORY_BANDWIDTH,
     "max by (node) (used)",
     "node",
-    5.0,
+    2.5,
     last_samples="max by (node) (timestamp(used))",
 )
 NODES = ("n1", "n2")
