@@ -91,7 +91,7 @@ def command(
     seen = read_history(history) if history else _asked(url or "", settings, Asked(span, step))
     if save_history:
         write_history(save_history, seen)
-    findings = analyse(seen, _default(settings), Slicing(warm_up, episode))
+    findings = analyse(seen, _default(settings), Slicing(warm_up, episode, settings.window))
     _print(findings, form, str(history or url), p95=p95)
 
 

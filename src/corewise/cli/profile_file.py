@@ -11,7 +11,7 @@
 Series of nodes are named as the metrics of the configuration are (memorybandwidth, memorylatency,
 llc_occupancy, llc_mpki, cpu), those of pods as the amounts of a profile (memoryBandwidth, memory, cpu, llc),
 or ``cpi``. ``against``: what the values of a metric are a share of on this node. ``end`` of a pod is when it
-finished its work; without it, it did not.
+finished its work; without it, it did not. ``gone`` is when it ran no longer, if that is not its end.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ class _Pod(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     start: float
     end: float | None = None
     use: dict[str, Points] = msgspec.field(default_factory=dict)
+    gone: float | None = None
 
 
 class _History(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -91,6 +92,7 @@ def write_history(file: Path, history: History) -> None:
             start=pod.start,
             end=pod.end,
             use={what: _points(each) for what, each in pod.use.items()},
+            gone=pod.gone,
         )
         for pod in history.pods
     ]
@@ -117,16 +119,17 @@ def _history(file: Path, read: _History) -> History:
         start=read.start,
         end=read.end,
         nodes={name: series_of(_named(node.series)) for name, node in read.nodes.items()},
-        pods=[
-            PodRecord(each.name, each.type, each.node, each.start, each.end, series_of(each.use))
-            for each in read.pods
-        ],
+        pods=[_pod_record(each) for each in read.pods],
         speed={name: node.speed for name, node in read.nodes.items()},
         against={
             name: {str(metric): value for metric, value in node.against.items()}
             for name, node in read.nodes.items()
         },
     )
+
+
+def _pod_record(pod: _Pod) -> PodRecord:
+    return PodRecord(pod.name, pod.type, pod.node, pod.start, pod.end, series_of(pod.use), pod.gone)
 
 
 def _named(points: Mapping[Metric, Points]) -> dict[str, Points]:

@@ -54,6 +54,7 @@ class _Known:
     address: str
     start: float
     end: float | None
+    gone: float | None
 
 
 async def ask(url: str, settings: InterferenceConfiguration, asked: Asked) -> History:
@@ -109,13 +110,19 @@ async def _pods(client: PrometheusClient, type_label: str, asked: Asked) -> dict
     homes = await client.query(f'last_over_time(kube_pod_info{{node!=""}}{over})')
     starts = await client.query(f"last_over_time(kube_pod_start_time{over})")
     ends = await client.query(f"last_over_time(kube_pod_completion_time{over})")
+    last = await client.query(
+        f'max_over_time(timestamp(kube_pod_info{{node!=""}}){over[:-1]}:{asked.step:.0f}s])'
+    )
     done = await client.query(f'max_over_time(kube_pod_status_phase{{phase="Succeeded"}}{over}) == 1')
     nodes = {_key(each): (each.labels["node"], each.labels.get("host_ip", "")) for each in homes.samples}
     started = {_key(each): each.value for each in starts.samples}
     succeeded = {_key(each) for each in done.samples}
-    ended = {_key(each): each.value for each in ends.samples if _key(each) in succeeded}
+    stopped = {_key(each): each.value for each in ends.samples}
+    ended = {key: at for key, at in stopped.items() if key in succeeded}
+    unseen = last.at - 2 * asked.step
+    stopped = {_key(each): each.value for each in last.samples if each.value < unseen} | stopped
     return {
-        key: _Known(each.labels[label], *nodes[key], started[key], ended.get(key))
+        key: _Known(each.labels[label], *nodes[key], started[key], ended.get(key), stopped.get(key))
         for each in types.samples
         if (key := _key(each)) in nodes and key in started
     }
@@ -138,4 +145,4 @@ def _by_pod(answer: Iterable[RangeSeries]) -> Iterable[tuple[Key, Points]]:
 
 def _record(key: Key, pod: _Known, use: Mapping[str, Points]) -> PodRecord:
     end = pod.end if pod.end is not None and pod.end > pod.start else None
-    return PodRecord("/".join(key), pod.type, pod.node, pod.start, end, series_of(use))
+    return PodRecord("/".join(key), pod.type, pod.node, pod.start, end, series_of(use), pod.gone)

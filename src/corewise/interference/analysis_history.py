@@ -22,9 +22,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-Numbers = NDArray[np.float64]
+from corewise.interference.analysis_fit import Numbers
 
 CPI = "cpi"
 NEVER_ZERO = frozenset({"memorybandwidth", "memorylatency", "llc_occupancy", "memoryBandwidth", "llc", CPI})
@@ -69,7 +68,10 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class PodRecord:
-    """A pod. ``end`` is when it finished its work; None of one that ran on, or failed, or was evicted."""
+    """A pod. ``end`` is when it finished its work; None of one that ran on, or failed, or was evicted.
+
+    ``gone`` is when it ran no longer, for whatever reason, if that is not ``end``.
+    """
 
     name: str
     type: str
@@ -77,6 +79,12 @@ class PodRecord:
     start: float
     end: float | None
     use: Mapping[str, Series] = field(default_factory=dict)
+    gone: float | None = None
+
+    @property
+    def until(self) -> float | None:
+        """When it ran no longer; None of one that still does."""
+        return self.end if self.gone is None else self.gone
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,10 +132,11 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Slicing:
-    """How histories are cut: seconds of warm-up, and of an episode of a pod that runs on."""
+    """How histories are cut, in seconds: warm-up, episodes of pods that run on, what values average."""
 
     warm_up: float = 300.0
     episode: float = 1800.0
+    window: float = 300.0
 
 
 def runs_by_cpi(history: History, pods: Sequence[PodRecord], slicing: Slicing) -> list[Run]:
