@@ -135,8 +135,14 @@ def _names(pods: Iterable[_Known]) -> NodeNames:
     )
 
 
+def pod_of(labels: Mapping[str, str]) -> Key:
+    """Return which pod a series is about, also where the scrape puts the exporter's own pod first."""
+    namespace, pod = (labels.get(f"exported_{name}", labels.get(name, "")) for name in ("namespace", "pod"))
+    return namespace, pod
+
+
 def _key(sample: Sample | RangeSeries) -> Key:
-    return sample.labels.get("namespace", ""), sample.labels.get("pod", "")
+    return pod_of(sample.labels)
 
 
 def _by_pod(answer: Iterable[RangeSeries]) -> Iterable[tuple[Key, Points]]:
