@@ -25,8 +25,8 @@ import pytest
 from corewise.policy.interference import InterferenceConfiguration, Preset, Series, parse_interference
 from corewise.prometheus.client import PrometheusClient
 from corewise.prometheus.errors import QueryError
+from corewise.scheduler.observing.asking import Observation, complaint, observe
 from corewise.scheduler.observing.node_names import NodeIdentity, NodeNames
-from corewise.scheduler.observing.observer import Observation, complaint, observe
 from corewise.scheduler.observing.presets import USABLE_SHARE
 from corewise.scheduler.observing.readings import State
 from corewise.scheduler.observing.sources import sources

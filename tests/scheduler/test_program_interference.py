@@ -163,9 +163,9 @@ async def test_the_gate_checks_again_and_weighs_what_it_lets_through(
         assert "needs more than 10 GB/s of free memory bandwidth" in str(refusal.value)
         assert scheduler.metrics.value(metrics.GATE_REFUSALS, Reason.MEMORY_BANDWIDTH_INSUFFICIENT) == 1
         await until(lambda: len(scheduler.state.reservations) == 0)
-        assert scheduler.state.cluster.expire(scheduler.in_force.now()) == 3
+        assert scheduler.state.cluster.expire(scheduler.steering.in_force.now()) == 3
         await world.client.delete(PLAIN_PODS, "p0", "default", grace_period=0)
-        await until(lambda: scheduler.state.cluster.expire(scheduler.in_force.now()) == 2)
+        await until(lambda: scheduler.state.cluster.expire(scheduler.steering.in_force.now()) == 2)
         await world.bind("p3", "n1")
 
 
@@ -186,7 +186,7 @@ async def test_after_a_restart_pods_weigh_by_the_time_they_were_scheduled(
     )
     async with scheduling(world, known, tmp_path) as scheduler:
         assert scheduler.state.cluster.node_of("default/old") == "n1"
-        assert scheduler.state.cluster.expire(scheduler.in_force.now()) == 1
+        assert scheduler.state.cluster.expire(scheduler.steering.in_force.now()) == 1
         text = scheduler.metrics_text().decode()
         assert "corewise_interference_counterweights 1.0" in text
 
@@ -288,11 +288,11 @@ async def test_the_file_is_put_into_force_while_the_scheduler_runs(
 
         await eventually(filtered)
         file.write_text(FILE.replace("5GB/s", "30GB"))
-        await until(lambda: scheduler.file is not None and not scheduler.file.is_valid)
+        await until(lambda: not scheduler.steering.is_valid)
         assert "corewise_interference_config_valid 0.0" in scheduler.metrics_text().decode()
         assert await suiting(call) == ["n1"]
         file.write_text("scoring: MostAllocated\nrememberedDecisions: 3\n")
-        await until(lambda: scheduler.in_force.configuration.interference is None)
+        await until(lambda: scheduler.steering.in_force.configuration.interference is None)
         assert await suiting(call) == ["n1", "n2"]
         assert "corewise_interference_config_valid 1.0" in scheduler.metrics_text().decode()
 
@@ -332,15 +332,15 @@ async def test_queries_that_are_wrong_leave_the_old_configuration_in_force(
 
     async with scheduling(world, answer, tmp_path) as scheduler:
         path = tmp_path / "scheduler.yaml"
-        before = scheduler.in_force.configuration
+        before = scheduler.steering.in_force.configuration
         path.write_text(FILE.replace(old, new))
         await until(lambda: text in caplog.text)
         assert f"{path}: line 5: interference.metrics.memorybandwidth: " in caplog.text
         assert "the configuration of before stays in force" in caplog.text
-        assert scheduler.in_force.configuration == before
+        assert scheduler.steering.in_force.configuration == before
         assert "corewise_interference_config_valid 0.0" in scheduler.metrics_text().decode()
         path.write_text(FILE.replace("5GB/s", "6GB/s"))
-        await until(lambda: scheduler.in_force.configuration != before)
+        await until(lambda: scheduler.steering.in_force.configuration != before)
 
 
 async def test_a_file_that_was_wrong_when_tried_is_tried_again(tmp_path: Path) -> None:

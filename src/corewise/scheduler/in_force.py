@@ -31,9 +31,10 @@ from corewise.scheduler.engine import (
 )
 from corewise.scheduler.engine.pressure import maximum_ages, pressure_of
 from corewise.scheduler.objects import SchedulableNode
+from corewise.scheduler.observing.asking import Observation
 from corewise.scheduler.observing.curves import CurveKeeper
 from corewise.scheduler.observing.node_names import HOST_NAME, NodeIdentity
-from corewise.scheduler.observing.observer import Observation, Observer, refresh_interval
+from corewise.scheduler.observing.observer import Observer, refresh_interval
 from corewise.scheduler.observing.sources import sources
 from corewise.service.logs import fields
 

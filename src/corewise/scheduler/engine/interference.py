@@ -39,13 +39,18 @@ from corewise.policy.reasons import Reason
 from corewise.scheduler.engine.framework import (
     Cause,
     ChosenNode,
-    Inputs,
     Refused,
     Verdicts,
     everywhere,
     verdicts,
 )
-from corewise.scheduler.engine.interference_account import InterferenceAccount, amount
+from corewise.scheduler.engine.interference_account import InterferenceAccount
+from corewise.scheduler.engine.interference_causes import (
+    SHORT_OF_BANDWIDTH,
+    SHORT_OF_MEMORY,
+    UNKNOWN_BANDWIDTH,
+    UNKNOWN_MEMORY,
+)
 from corewise.scheduler.engine.nodes import MEMORY
 from corewise.scheduler.engine.pods import Placement, PodFacts
 from corewise.scheduler.engine.pressure import maximum_ages, pressure_of
@@ -55,48 +60,6 @@ from corewise.scheduler.engine.table import Measures
 NAME = "Interference"
 _DECAYS_FOR = 1.0
 """Seconds that an outlook serves while nothing comes or goes: a counterweight loses 0.3 % of its weight."""
-
-
-def _short_of_bandwidth(numbers: Inputs) -> str:
-    free, needed = amount(numbers["free_bandwidth"], "/s"), amount(numbers["needed_bandwidth"], "/s")
-    parts = ", ".join(
-        f"{name.replace('_', ' ')} {amount(numbers[key], '/s')}"
-        for name, key in (
-            ("capacity", "bandwidth_capacity"),
-            ("used", "bandwidth_used"),
-            ("pods just placed", "bandwidth_counterweights"),
-        )
-    )
-    return f"needs more than {needed} of free memory bandwidth, {free} is free ({parts})"
-
-
-def _short_of_memory(numbers: Inputs) -> str:
-    free, needed = amount(numbers["free_memory"]), amount(numbers["needed_memory"])
-    placed = amount(numbers["memory_counterweights"])
-    return f"needs more than {needed} of available memory, {free} is left ({placed} for pods just placed)"
-
-
-def _unknown_bandwidth(numbers: Inputs) -> str:
-    missing = [
-        name
-        for name, key in (("its capacity", "bandwidth_capacity"), ("what is used", "bandwidth_used"))
-        if key not in numbers
-    ]
-    return f"its free memory bandwidth is unknown: {' and '.join(missing)} is missing or too old"
-
-
-_BANDWIDTH = Cause(
-    Reason.MEMORY_BANDWIDTH_INSUFFICIENT, "Insufficient free memory bandwidth", message=_short_of_bandwidth
-)
-_MEMORY = Cause(
-    Reason.MEMORY_AVAILABLE_INSUFFICIENT, "Insufficient available memory", message=_short_of_memory
-)
-_NO_BANDWIDTH = Cause(
-    Reason.PRESSURE_UNKNOWN, "free memory bandwidth unknown", hopeless=True, message=_unknown_bandwidth
-)
-_NO_MEMORY = Cause(
-    Reason.PRESSURE_UNKNOWN, "its available memory is unknown: missing or too old", hopeless=True
-)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -239,8 +202,8 @@ def _made(pressure: Pressure, weights: Weights, configuration: InterferenceConfi
 def _refusals(said: Filtered) -> list[tuple[Flags, Cause]]:
     found = []
     for each, short, unknown in (
-        (said.bandwidth, _BANDWIDTH, _NO_BANDWIDTH),
-        (said.memory, _MEMORY, _NO_MEMORY),
+        (said.bandwidth, SHORT_OF_BANDWIDTH, UNKNOWN_BANDWIDTH),
+        (said.memory, SHORT_OF_MEMORY, UNKNOWN_MEMORY),
     ):
         refused = ~each.passes
         found += [(refused & each.missing, unknown), (refused & ~each.missing, short)]
