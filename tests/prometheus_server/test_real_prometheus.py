@@ -206,4 +206,5 @@ async def test_a_target_that_is_gone_keeps_its_values_until_they_are_too_old(scr
             if states[State.STALE]:
                 break
             await asyncio.sleep(0.5)
+    scraped.machines.say("/odd/going", "odd_bandwidth 5e9\n")
     assert states == {**dict.fromkeys(State, 0), State.FRESH: 1, State.STALE: 1}
