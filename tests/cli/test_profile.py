@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from corewise.cli.errors import Failure
 from corewise.cli.profile import command
 from corewise.cli.profile_file import read_history, write_history
-from corewise.policy.interference import DefaultProfile, Metric, parse_interference
+from corewise.policy.interference import DefaultProfile, Metric, Profile, parse_interference
 from interference.simulated_history import RANGES, USE, Planted, planted_history
 
 SENSITIVE = {
@@ -114,6 +114,19 @@ def test_a_type_whose_name_means_all_others_is_not_written_as_their_profile(tmp_
     assert not parsed.value.profiles
     assert parsed.value.default == DefaultProfile()
     assert "# the type default" in result.stdout
+
+
+def test_durations_alone_make_affinities_and_it_is_told_what_is_missing(tmp_path: Path) -> None:
+    file = tmp_path / "durations.json"
+    write_history(file, planted_history(Planted({"sort": SENSITIVE}, used=False)))
+    result = run("--history", file, "-o", "yaml")
+    assert result.exit_code == 0
+    parsed = parse_interference(result.stdout)
+    assert parsed.value is not None
+    found = parsed.value.profiles["sort"]
+    assert found.profile == Profile()
+    assert all(abs(found.affinity[metric] - value) <= WITHIN for metric, value in SENSITIVE.items())
+    assert "sort: nobody saw what bandwidth its pods use" in result.stderr
 
 
 def test_the_configuration_says_what_the_default_affinities_are(history: Path, tmp_path: Path) -> None:

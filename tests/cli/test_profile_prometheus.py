@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from corewise.cli.profile import command
-from corewise.cli.profile_queries import exported_label
+from corewise.cli.profile_queries import exported_label, pod_of
 from corewise.interference.analysis_history import History, PodRecord, Series
 from corewise.policy.interference import Metric, parse_interference
 from interference.simulated_history import HOURS, STEP, USE, Planted, planted_history
@@ -147,6 +147,13 @@ def test_a_label_that_is_not_exported_leaves_no_pods(server: PrometheusServer, t
     config.write_text("interference: {typeLabel: example.com/kind}\n")
     result = CliRunner().invoke(command, ["--prometheus", server.url, "--config", str(config)])
     assert "no pods of any type" in str(result.exception)
+
+
+def test_a_series_is_about_the_pod_that_it_tells_of_and_not_about_the_exporters() -> None:
+    assert pod_of({"namespace": "default", "pod": "sort-1"}) == ("default", "sort-1")
+    scraped = {"namespace": "monitoring", "pod": "kube-state-metrics-0"}
+    moved = {"exported_namespace": "default", "exported_pod": "sort-1"}
+    assert pod_of(scraped | moved) == ("default", "sort-1")
 
 
 @pytest.mark.parametrize(

@@ -181,6 +181,26 @@ def test_the_speed_of_nodes_is_taken_out_of_durations() -> None:
     assert unknown.affinity[Metric.CPU].spread > 2 * finding.affinity[Metric.CPU].spread
 
 
+def test_unlike_nodes_compare_by_what_their_values_are_a_share_of() -> None:
+    history = planted_history(Planted({"sort": SENSITIVE}, used=False))
+    metric = str(Metric.MEMORY_BANDWIDTH)
+    larger = {name: 4.0 if number % 2 else 1.0 for number, name in enumerate(history.nodes)}
+    mixed = replace(
+        history,
+        nodes={
+            name: {**node, metric: _like(node[metric], larger[name])} for name, node in history.nodes.items()
+        },
+    )
+    stated = {name: {metric: factor * 100e9} for name, factor in larger.items()}
+    (relative,) = analyse(replace(mixed, against=stated), DEFAULT)
+    assert max(errors(relative, SENSITIVE).values()) <= WITHIN
+    stated.pop("n0")
+    (absolute,) = analyse(replace(mixed, against=stated), DEFAULT)
+    (plain,) = analyse(mixed, DEFAULT)
+    assert absolute.affinity == plain.affinity, "one node does not state it, so none is compared by it"
+    assert plain.affinity[metric].correlation < relative.affinity[metric].correlation
+
+
 def test_a_metric_that_few_nodes_have_is_not_asked() -> None:
     history = planted_history(Planted({"sort": SENSITIVE}))
     without = {
@@ -201,6 +221,11 @@ def test_a_pods_own_bandwidth_is_no_pressure_on_it() -> None:
     pod = PodRecord("default/a", "a", "n1", 0.0, 3600.0, {"memoryBandwidth": own})
     (run,) = runs_by_duration(History(0.0, 3600.0, nodes, [pod]), [pod])
     assert run.pressure == {"memorybandwidth": pytest.approx(6e9)}
+
+
+def test_a_job_that_began_before_the_history_is_no_run_since_its_pressure_is_not_known() -> None:
+    pods = [PodRecord("default/a", "a", "n1", start, 7000.0) for start in (3599.0, 3600.0)]
+    assert len(runs_by_duration(History(3600.0, 9000.0, {"n1": {}}, pods), pods)) == 1
 
 
 def test_episodes_begin_after_the_warm_up_and_are_whole() -> None:

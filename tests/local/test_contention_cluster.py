@@ -21,6 +21,7 @@ from corewise.local.machines import Machine
 from corewise.local.measurement import Snapshot
 from corewise.local.memory_state import BACKGROUND, MemoryState, memory_state, summary
 from corewise.local.memory_watch import measured
+from corewise.local.node_simulation import NodeSimulation
 from corewise.local.plan import InputError, check_config
 from corewise.local.pods import manifest, parse_memory_use
 from corewise.local.report import Report, document
@@ -131,6 +132,7 @@ MACHINE = Machine(
     llc=Bytes(32 << 20),
 )
 HOG = parse_memory_use("bandwidth=4G,llc=1Gi")
+GRAPH = parse_memory_use("bandwidth=200M,llc=8Mi,cacheSensitivity=0.4,memoryBound=0.1")
 
 
 def state(
@@ -185,6 +187,23 @@ def test_a_load_that_rises_and_falls_is_averaged(tmp_path: Path) -> None:
 
 def test_a_machine_whose_memory_nobody_knows_has_no_state(tmp_path: Path) -> None:
     assert state(tmp_path, 1, machine=replace(MACHINE, memory_bandwidth=0)) is None
+
+
+def test_offline_hogs_cost_online_pods_bandwidth_and_cache_beside_their_threads(tmp_path: Path) -> None:
+    lost = []
+    for memory_bandwidth in (0, 20 * 10**9):
+        machine = replace(MACHINE, memory_bandwidth=memory_bandwidth)
+        simulated = SimulatedMachine(tmp_path / str(memory_bandwidth), machine)
+        web = manifest(
+            "web", cpu_milli=4000, memory=1 << 30, node="n1", load=Load(100, 100), memory_use=GRAPH
+        )
+        batch = manifest("batch", cpu_milli=12000, memory=1 << 30, offline=True, node="n1", memory_use=HOG)
+        pods = [simulated.start(web), simulated.start(batch, qos="BestEffort")]
+        simulation = NodeSimulation(machine, simulated.root, pods)
+        simulation.advance(20)
+        lost += simulation.account.slowdowns
+    assert lost[0] == pytest.approx(0, abs=1e-6), "one thread a core, and its quota is all that it wants"
+    assert lost[1] > 0.2
 
 
 # What is told.

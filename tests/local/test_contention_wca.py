@@ -8,11 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from corewise.local.contention import growth
+from corewise.local.scenario import load_scenario
 from tools.interference_wca.experiment import Outcome, Run, arrivals, configuration, machines
 from tools.interference_wca.workloads import WORKLOADS
 
 DATA = os.environ.get("COREWISE_TEST_DATA")
 LOAD, SEED = 0.6, 1
+needs_data = pytest.mark.skipif(DATA is None, reason="COREWISE_TEST_DATA names no folder with the figures")
 
 
 def outcome(bandwidth: float, factor: str | None) -> Outcome:
@@ -36,9 +39,7 @@ def test_where_bandwidth_is_scarce_headroom_is_paid_for_with_pods_without_a_node
     assert headroom.placed + headroom.unplaced == default.placed
 
 
-@pytest.mark.skipif(
-    DATA is None, reason="COREWISE_TEST_DATA names no directory with the data beside the project"
-)
+@needs_data
 def test_the_figures_are_those_that_were_measured() -> None:
     with (Path(DATA or "") / "workload_profiles.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
@@ -52,3 +53,26 @@ def test_the_figures_are_those_that_were_measured() -> None:
         )
         for row in rows
     ]
+
+
+@needs_data
+def test_the_sensitivities_of_the_scenario_are_the_slowdowns_of_the_programs_they_are_named_after() -> None:
+    with (Path(DATA or "") / "interference_slowdown.csv").open(newline="") as file:
+        rows = {
+            row["app"]: {source: float(row[source]) for source in ("cpu", "llc", "membw")}
+            for row in csv.DictReader(file)
+        }
+    uses = {group.name: group.memory_use for group in load_scenario("interference").plan().groups}
+    for kind, program in {"graph": "canneal", "sort": "radix", "pricing": "blackscholes"}.items():
+        use, slowdown = uses[kind], rows[program]
+        assert use is not None
+        assert use.memory_bound is not None
+        assert use.cache_sensitivity == pytest.approx(slowdown["llc"] / slowdown["cpu"] - 1, abs=0.01)
+        beside_a_hog = 1 + use.memory_bound * (growth(0.95) - 1)
+        assert beside_a_hog == pytest.approx(slowdown["membw"] / slowdown["cpu"], abs=0.01)
+    hogs = {"scan": "sysbench-memory-big", "stream": "stress-stream-big"}
+    by_name = {each.name: each for each in WORKLOADS}
+    for kind, application in hogs.items():
+        use, measured = uses[kind], by_name[application]
+        assert use is not None
+        assert use.bandwidth == pytest.approx(measured.bandwidth / measured.cpus, rel=0.01)

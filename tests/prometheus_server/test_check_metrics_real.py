@@ -57,7 +57,10 @@ def test_nodes_without_series_are_named_and_a_wrong_label_is_put_right(
     [
         ("{memorybandwidth: {query: 'odd_bandwidth / 1e6'}}", "is the unit right?"),
         ("{memorybandwidth: {query: 'odd_bandwith'}}", "returns no series"),
-        ("{memorybandwidth: {query: 'rate(odd_bandwidth)'}}", "(line 3): correct the PromQL"),
+        (
+            "{memorybandwidth: {query: 'rate(odd_bandwidth)'}}",
+            "interference.metrics.memorybandwidth): correct",
+        ),
         ("{memorybandwidth: {query: 'odd_bandwidth'}}", "several series of one node (several)"),
         ("{memorybandwidth: {query: 'odd_bandwidth'}}", "no usable value (zero)"),
     ],

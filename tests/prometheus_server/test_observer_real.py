@@ -15,8 +15,9 @@ from corewise.policy.metrics import SCHEDULER, exported_by
 from corewise.prometheus.client import PrometheusClient
 from corewise.prometheus.errors import UnreachableError
 from corewise.prometheus.exposition import Exposition
+from corewise.scheduler.observing.asking import Observation
 from corewise.scheduler.observing.node_names import NodeIdentity
-from corewise.scheduler.observing.observer import Observation, Observer
+from corewise.scheduler.observing.observer import Observer
 from corewise.scheduler.observing.readings import State
 from corewise.scheduler.observing.sources import Source
 from manager.world import until
@@ -27,7 +28,7 @@ ASKED = Source(
     Series.MEMORY_BANDWIDTH,
     "max by (node) (used)",
     "node",
-    5.0,
+    2.5,
     last_samples="max by (node) (timestamp(used))",
 )
 NODES = ("n1", "n2")

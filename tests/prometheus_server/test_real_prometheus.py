@@ -25,8 +25,8 @@ import pytest
 from corewise.policy.interference import InterferenceConfiguration, Preset, Series, parse_interference
 from corewise.prometheus.client import PrometheusClient
 from corewise.prometheus.errors import QueryError
+from corewise.scheduler.observing.asking import Observation, complaint, observe
 from corewise.scheduler.observing.node_names import NodeIdentity, NodeNames
-from corewise.scheduler.observing.observer import Observation, complaint, observe
 from corewise.scheduler.observing.presets import USABLE_SHARE
 from corewise.scheduler.observing.readings import State
 from corewise.scheduler.observing.sources import sources
@@ -206,4 +206,5 @@ async def test_a_target_that_is_gone_keeps_its_values_until_they_are_too_old(scr
             if states[State.STALE]:
                 break
             await asyncio.sleep(0.5)
+    scraped.machines.say("/odd/going", "odd_bandwidth 5e9\n")
     assert states == {**dict.fromkeys(State, 0), State.FRESH: 1, State.STALE: 1}

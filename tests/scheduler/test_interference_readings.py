@@ -58,7 +58,7 @@ def test_what_is_written_takes_the_place_of_the_presets_query() -> None:
     written = asked[Series.MEMORY_BANDWIDTH]
     assert written.query == "sum by (node) (x[300s])"
     assert (written.factor, written.maximum_age, written.last_samples) == (2**20, 30.0, "")
-    assert written.origin == "line 1"
+    assert written.origin == "line 1: interference.metrics.memorybandwidth"
     assert asked[Series.LLC_MPKI].maximum_age == 300.0
 
 

@@ -35,7 +35,7 @@ from corewise.scheduler.observing import observer
 from corewise.scheduler.observing.readings import State
 from corewise.scheduler.program import Scheduler
 from manager.world import eventually, until
-from prometheus.fake_prometheus import fake_prometheus, said
+from prometheus.fake_prometheus import Answers, fake_prometheus, said
 from scheduler.program_world import PLAIN_NODES, PLAIN_PODS, SchedulerWorld, caller, pod_document
 from scheduler.test_program_explain import explain
 
@@ -89,7 +89,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @asynccontextmanager
 async def scheduling(
-    world: SchedulerWorld, known: Known, folder: Path, text: str = FILE
+    world: SchedulerWorld, known: Answers, folder: Path, text: str = FILE
 ) -> AsyncIterator[Scheduler]:
     """A scheduler with a file and a Prometheus, which has been asked."""
     file = folder / "scheduler.yaml"
@@ -163,9 +163,9 @@ async def test_the_gate_checks_again_and_weighs_what_it_lets_through(
         assert "needs more than 10 GB/s of free memory bandwidth" in str(refusal.value)
         assert scheduler.metrics.value(metrics.GATE_REFUSALS, Reason.MEMORY_BANDWIDTH_INSUFFICIENT) == 1
         await until(lambda: len(scheduler.state.reservations) == 0)
-        assert scheduler.state.cluster.expire(scheduler.in_force.now()) == 3
+        assert scheduler.state.cluster.expire(scheduler.steering.in_force.now()) == 3
         await world.client.delete(PLAIN_PODS, "p0", "default", grace_period=0)
-        await until(lambda: scheduler.state.cluster.expire(scheduler.in_force.now()) == 2)
+        await until(lambda: scheduler.state.cluster.expire(scheduler.steering.in_force.now()) == 2)
         await world.bind("p3", "n1")
 
 
@@ -186,7 +186,7 @@ async def test_after_a_restart_pods_weigh_by_the_time_they_were_scheduled(
     )
     async with scheduling(world, known, tmp_path) as scheduler:
         assert scheduler.state.cluster.node_of("default/old") == "n1"
-        assert scheduler.state.cluster.expire(scheduler.in_force.now()) == 1
+        assert scheduler.state.cluster.expire(scheduler.steering.in_force.now()) == 1
         text = scheduler.metrics_text().decode()
         assert "corewise_interference_counterweights 1.0" in text
 
@@ -288,13 +288,76 @@ async def test_the_file_is_put_into_force_while_the_scheduler_runs(
 
         await eventually(filtered)
         file.write_text(FILE.replace("5GB/s", "30GB"))
-        await until(lambda: scheduler.file is not None and not scheduler.file.is_valid)
+        await until(lambda: not scheduler.steering.is_valid)
         assert "corewise_interference_config_valid 0.0" in scheduler.metrics_text().decode()
         assert await suiting(call) == ["n1"]
         file.write_text("scoring: MostAllocated\nrememberedDecisions: 3\n")
-        await until(lambda: scheduler.in_force.configuration.interference is None)
+        await until(lambda: scheduler.steering.in_force.configuration.interference is None)
         assert await suiting(call) == ["n1", "n2"]
         assert "corewise_interference_config_valid 1.0" in scheduler.metrics_text().decode()
+
+
+QUERIES = {
+    "refused": ("query: used", "query: sum(", "line 5: interference.metrics.memorybandwidth: bad_data: 1:5"),
+    "no node label": (
+        "query: used",
+        "query: nameless",
+        'no series has a node of this cluster in its label "node"',
+    ),
+    "several": ("query: used", "query: twice", "several series of one node, on 1 nodes"),
+}
+
+
+@pytest.mark.parametrize(("old", "new", "text"), QUERIES.values(), ids=QUERIES)
+async def test_queries_that_are_wrong_leave_the_old_configuration_in_force(
+    world: SchedulerWorld,
+    nodes: None,
+    known: Known,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    old: str,
+    new: str,
+    text: str,
+) -> None:
+    def answer(query: str) -> Any:
+        match query:
+            case "sum(":
+                return said(400, "bad_data", "1:5: parse error")
+            case "nameless":
+                return [({"host": "n1"}, 20.0)]
+            case "twice":
+                return [({"node": "n1", "socket": str(number)}, 20.0) for number in (0, 1)]
+            case _:
+                return known(query)
+
+    async with scheduling(world, answer, tmp_path) as scheduler:
+        path = tmp_path / "scheduler.yaml"
+        before = scheduler.steering.in_force.configuration
+        path.write_text(FILE.replace(old, new))
+        await until(lambda: text in caplog.text)
+        assert f"{path}: line 5: interference.metrics.memorybandwidth: " in caplog.text
+        assert "the configuration of before stays in force" in caplog.text
+        assert scheduler.steering.in_force.configuration == before
+        assert "corewise_interference_config_valid 0.0" in scheduler.metrics_text().decode()
+        path.write_text(FILE.replace("5GB/s", "6GB/s"))
+        await until(lambda: scheduler.steering.in_force.configuration != before)
+
+
+async def test_a_file_that_was_wrong_when_tried_is_tried_again(tmp_path: Path) -> None:
+    applied: list[Any] = []
+    faults = ["line 1: no"]
+
+    async def vet(_: Any) -> list[str]:
+        return list(faults)
+
+    path = tmp_path / "scheduler.yaml"
+    path.write_text(FILE)
+    file = configuration_file.ConfigurationFile(str(path), applied.append, vet)
+    assert not await is_in_force(file)
+    faults.clear()
+    tries = [await is_in_force(file) for _ in range(10)]
+    assert tries.index(True) > 1
+    assert len(applied) == 1
 
 
 async def test_a_profile_that_no_node_can_take_is_told_once_capacities_are_measured(

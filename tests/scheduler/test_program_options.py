@@ -115,3 +115,33 @@ def test_a_configuration_file_that_is_not_there_is_told() -> None:
     answer = invoke("--listen", ":0", "--config", "/nowhere/config.yaml")
     assert isinstance(answer.exception, Failure)
     assert "cannot be read" in str(answer.exception)
+
+
+def test_every_error_of_the_file_is_told_with_file_line_column_and_field(tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text("scoring: Best\ninterference:\n  points: [5, 10]\n  typelabel: app\n")
+    answer = invoke("--listen", ":0", "--config", str(file))
+    assert isinstance(answer.exception, Failure)
+    places = [line.removeprefix(f"{file}: ") for line in str(answer.exception).splitlines()]
+    assert places == [
+        'line 1, column 10: scoring: "Best" means nothing here: write LeastAllocated or MostAllocated',
+        "line 3, column 15: interference.points[1]: 10 is more than 5 before it: points must not increase",
+        'line 4, column 3: interference.typelabel: unknown key: did you mean "typeLabel"?',
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wrong"),
+    [
+        ([], "--prometheus is missing: interference is configured"),
+        (["--prometheus", "prometheus:9090"], "http://HOST:9090"),
+    ],
+)
+def test_interference_needs_a_prometheus_that_can_be_asked(
+    tmp_path: Path, arguments: list[str], wrong: str
+) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text("interference: {}\n")
+    answer = invoke("--listen", ":0", "--config", str(file), *arguments)
+    assert answer.exit_code == ExitCode.USAGE
+    assert wrong in " ".join(answer.stderr.split())

@@ -39,8 +39,8 @@ from corewise.scheduler.engine import (
     Weighted,
 )
 from corewise.scheduler.in_force import engine_of, estimates_of
+from corewise.scheduler.observing.asking import observe
 from corewise.scheduler.observing.node_names import NodeIdentity, NodeNames
-from corewise.scheduler.observing.observer import observe
 from corewise.scheduler.observing.sources import sources
 from tools.bench import engine as engine_bench
 from tools.bench.table import Row, quantile

@@ -21,9 +21,9 @@ from corewise.prometheus.errors import AddressError, QueryError
 from corewise.scheduler.engine.interference_account import amount
 from corewise.scheduler.in_force import identities
 from corewise.scheduler.objects import SCHEDULABLE_NODES
+from corewise.scheduler.observing.asking import Observation, observe
 from corewise.scheduler.observing.diagnosis import Diagnosis, diagnose
 from corewise.scheduler.observing.node_names import NodeIdentity, NodeNames
-from corewise.scheduler.observing.observer import Observation, observe
 from corewise.scheduler.observing.readings import State
 from corewise.scheduler.observing.sources import sources
 

@@ -49,7 +49,7 @@ _SLICING = Slicing()
 @click.option(
     "--warm-up",
     metavar="TIME",
-    default=f"{_SLICING.warm_up:g}s",
+    default=f"{_SLICING.warm_up / 60:g}m",
     show_default=True,
     callback=seconds,
     help="Time at the beginning of a pod that is not looked at.",
@@ -91,7 +91,7 @@ def command(
     seen = read_history(history) if history else _asked(url or "", settings, Asked(span, step))
     if save_history:
         write_history(save_history, seen)
-    findings = analyse(seen, _default(settings), Slicing(warm_up, episode))
+    findings = analyse(seen, _default(settings), Slicing(warm_up, episode, settings.window))
     _print(findings, form, str(history or url), p95=p95)
 
 

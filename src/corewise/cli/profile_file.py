@@ -3,19 +3,22 @@
 ::
 
     {"start": 0, "end": 604800,
-     "nodes": {"n1": {"speed": 1.0, "series": {"memorybandwidth": [[0, 4.1e10], [60, 4.3e10]]}}},
+     "nodes": {"n1": {"speed": 1.0, "against": {"memorybandwidth": 1.07e11},
+                      "series": {"memorybandwidth": [[0, 4.1e10], [60, 4.3e10]]}}},
      "pods": [{"name": "default/sort-1", "type": "sort", "node": "n1", "start": 30, "end": 1830,
                "use": {"cpu": [[60, 1.9]], "memoryBandwidth": [[60, 5.0e9]]}}]}
 
 Series of nodes are named as the metrics of the configuration are (memorybandwidth, memorylatency,
 llc_occupancy, llc_mpki, cpu), those of pods as the amounts of a profile (memoryBandwidth, memory, cpu, llc),
-or ``cpi``. ``end`` of a pod is when it finished its work; without it, it did not.
+or ``cpi``. ``against``: what the values of a metric are a share of on this node. ``end`` of a pod is when it
+finished its work; without it, it did not. ``gone`` is when it ran no longer, if that is not its end.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
@@ -30,7 +33,8 @@ _POD_SERIES = frozenset({*AMOUNTS, CPI})
 
 class _Node(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     series: dict[Metric, Points]
-    speed: float = 1.0
+    speed: Annotated[float, msgspec.Meta(gt=0)] = 1.0
+    against: dict[Metric, Annotated[float, msgspec.Meta(gt=0)]] = msgspec.field(default_factory=dict)
 
 
 class _Pod(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -40,6 +44,7 @@ class _Pod(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     start: float
     end: float | None = None
     use: dict[str, Points] = msgspec.field(default_factory=dict)
+    gone: float | None = None
 
 
 class _History(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -72,7 +77,11 @@ def write_history(file: Path, history: History) -> None:
         Failure: if the file cannot be written.
     """
     nodes = {
-        name: _Node({Metric(metric): _points(each) for metric, each in series.items()}, _speed(history, name))
+        name: _Node(
+            {Metric(metric): _points(each) for metric, each in series.items()},
+            history.speed.get(name, 1.0),
+            {Metric(metric): value for metric, value in history.against.get(name, {}).items()},
+        )
         for name, series in history.nodes.items()
     }
     pods = [
@@ -83,6 +92,7 @@ def write_history(file: Path, history: History) -> None:
             start=pod.start,
             end=pod.end,
             use={what: _points(each) for what, each in pod.use.items()},
+            gone=pod.gone,
         )
         for pod in history.pods
     ]
@@ -91,10 +101,6 @@ def write_history(file: Path, history: History) -> None:
     except OSError as error:
         message = f"{file} cannot be written: {error.strerror}"
         raise Failure(message, exit_code=ExitCode.OUTPUT) from None
-
-
-def _speed(history: History, node: str) -> float:
-    return history.speed.get(node, 1.0)
 
 
 def _points(series: Series) -> Points:
@@ -113,12 +119,17 @@ def _history(file: Path, read: _History) -> History:
         start=read.start,
         end=read.end,
         nodes={name: series_of(_named(node.series)) for name, node in read.nodes.items()},
-        pods=[
-            PodRecord(each.name, each.type, each.node, each.start, each.end, series_of(each.use))
-            for each in read.pods
-        ],
+        pods=[_pod_record(each) for each in read.pods],
         speed={name: node.speed for name, node in read.nodes.items()},
+        against={
+            name: {str(metric): value for metric, value in node.against.items()}
+            for name, node in read.nodes.items()
+        },
     )
+
+
+def _pod_record(pod: _Pod) -> PodRecord:
+    return PodRecord(pod.name, pod.type, pod.node, pod.start, pod.end, series_of(pod.use), pod.gone)
 
 
 def _named(points: Mapping[Metric, Points]) -> dict[str, Points]:

@@ -7,12 +7,18 @@ from collections.abc import Mapping
 from corewise.cli.profile_file import Points, series_of
 from corewise.interference.analysis_history import Series
 from corewise.policy.interference import InterferenceConfiguration, Metric
+from corewise.policy.interference import Series as Measured
 from corewise.prometheus.client import PrometheusClient
 from corewise.prometheus.ranges import RangeSeries, query_range
 from corewise.scheduler.observing.node_names import NodeNames
 from corewise.scheduler.observing.sources import Source, sources
 
 _METRICS = frozenset(str(metric) for metric in Metric)
+_AGAINST = {
+    Measured.MEMORY_BANDWIDTH_CAPACITY: Metric.MEMORY_BANDWIDTH,
+    Measured.MEMORY_LATENCY_IDLE: Metric.MEMORY_LATENCY,
+    Measured.LLC_CAPACITY: Metric.LLC_OCCUPANCY,
+}
 
 
 async def node_series(
@@ -35,6 +41,25 @@ async def node_series(
         for name, points in _by_node(source, nodes, answer).items():
             found[name][str(source.series)] = points
     return {name: series_of(points) for name, points in found.items()}
+
+
+async def node_measures(
+    client: PrometheusClient, settings: InterferenceConfiguration, nodes: NodeNames
+) -> dict[str, dict[str, float]]:
+    """Return what each node's values are a share of, by metric; nothing unless ``relative`` is configured.
+
+    Raises:
+        PrometheusError: if there is no answer.
+    """
+    found: dict[str, dict[str, float]] = {name: {} for name in nodes.names}
+    for source in sources(settings) if settings.relative else ():
+        metric = _AGAINST.get(source.series)
+        answer = await client.query(source.query) if metric else None
+        for sample in answer.samples if answer else ():
+            place = nodes.place(sample.labels.get(source.node_label, ""))
+            if place is not None and sample.value > 0:
+                found[nodes.names[place]][str(metric)] = sample.value * source.factor
+    return found
 
 
 def _asked(settings: InterferenceConfiguration) -> list[Source]:

@@ -21,7 +21,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from corewise.cli.profile_file import Points, series_of
-from corewise.cli.profile_node_queries import node_series
+from corewise.cli.profile_node_queries import node_measures, node_series
 from corewise.interference.analysis_history import History, PodRecord
 from corewise.policy.interference import InterferenceConfiguration
 from corewise.policy.metrics import NODE_NORMALIZATION_RATIO
@@ -54,6 +54,7 @@ class _Known:
     address: str
     start: float
     end: float | None
+    gone: float | None
 
 
 async def ask(url: str, settings: InterferenceConfiguration, asked: Asked) -> History:
@@ -72,14 +73,13 @@ async def ask(url: str, settings: InterferenceConfiguration, asked: Asked) -> Hi
             for key, points in _by_pod(answer):
                 if key in use:
                     use[key][what] = points
-        names = NodeNames(
-            sorted({NodeIdentity(pod.node, (pod.address,)) for pod in known.values()}, key=_name)
-        )
+        names = _names(known.values())
+        against = await node_measures(client, settings, names)
         nodes = await node_series(client, settings, names, start=start, end=end, step=asked.step)
         ratios = await client.query(f"max by (node) ({NODE_NORMALIZATION_RATIO.name})")
     pods = [_record(key, pod, use[key]) for key, pod in sorted(known.items())]
     speed = {each.labels["node"]: each.value for each in ratios.samples if "node" in each.labels}
-    return History(start, end, nodes, pods, speed)
+    return History(start, end, nodes, pods, speed, against)
 
 
 def use_queries(window: float) -> Mapping[str, str]:
@@ -110,24 +110,39 @@ async def _pods(client: PrometheusClient, type_label: str, asked: Asked) -> dict
     homes = await client.query(f'last_over_time(kube_pod_info{{node!=""}}{over})')
     starts = await client.query(f"last_over_time(kube_pod_start_time{over})")
     ends = await client.query(f"last_over_time(kube_pod_completion_time{over})")
+    last = await client.query(
+        f'max_over_time(timestamp(kube_pod_info{{node!=""}}){over[:-1]}:{asked.step:.0f}s])'
+    )
     done = await client.query(f'max_over_time(kube_pod_status_phase{{phase="Succeeded"}}{over}) == 1')
     nodes = {_key(each): (each.labels["node"], each.labels.get("host_ip", "")) for each in homes.samples}
     started = {_key(each): each.value for each in starts.samples}
     succeeded = {_key(each) for each in done.samples}
-    ended = {_key(each): each.value for each in ends.samples if _key(each) in succeeded}
+    stopped = {_key(each): each.value for each in ends.samples}
+    ended = {key: at for key, at in stopped.items() if key in succeeded}
+    unseen = last.at - 2 * asked.step
+    stopped = {_key(each): each.value for each in last.samples if each.value < unseen} | stopped
     return {
-        key: _Known(each.labels[label], *nodes[key], started[key], ended.get(key))
+        key: _Known(each.labels[label], *nodes[key], started[key], ended.get(key), stopped.get(key))
         for each in types.samples
         if (key := _key(each)) in nodes and key in started
     }
 
 
-def _name(node: NodeIdentity) -> str:
-    return node.name
+def _names(pods: Iterable[_Known]) -> NodeNames:
+    addresses = {pod.node: pod.address for pod in pods}
+    return NodeNames(
+        NodeIdentity(name, (addresses[name],) if addresses[name] else ()) for name in sorted(addresses)
+    )
+
+
+def pod_of(labels: Mapping[str, str]) -> Key:
+    """Return which pod a series is about, also where the scrape puts the exporter's own pod first."""
+    namespace, pod = (labels.get(f"exported_{name}", labels.get(name, "")) for name in ("namespace", "pod"))
+    return namespace, pod
 
 
 def _key(sample: Sample | RangeSeries) -> Key:
-    return sample.labels.get("namespace", ""), sample.labels.get("pod", "")
+    return pod_of(sample.labels)
 
 
 def _by_pod(answer: Iterable[RangeSeries]) -> Iterable[tuple[Key, Points]]:
@@ -136,4 +151,4 @@ def _by_pod(answer: Iterable[RangeSeries]) -> Iterable[tuple[Key, Points]]:
 
 def _record(key: Key, pod: _Known, use: Mapping[str, Points]) -> PodRecord:
     end = pod.end if pod.end is not None and pod.end > pod.start else None
-    return PodRecord("/".join(key), pod.type, pod.node, pod.start, end, series_of(use))
+    return PodRecord("/".join(key), pod.type, pod.node, pod.start, end, series_of(use), pod.gone)

@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from corewise.cli.output import Column, Form, Listing, Severity, colour_wanted, count, document_text, render
-from corewise.interference.analysis import AMOUNTS, Confidence, Finding, Pace, Use
+from corewise.interference.analysis import AMOUNTS, BANDWIDTH, Confidence, Finding, Pace, Use
 from corewise.interference.analysis_affinity import Affinity
 from corewise.policy.interference.model import DEFAULT
 
@@ -35,6 +35,12 @@ def remarks(findings: Sequence[Finding]) -> Iterator[str]:
             refusal = each.refusal
             yield f"{each.type}: {refusal.reason}: {refusal.message}"
             yield f"  {refusal.reason.text.fix}"
+        elif BANDWIDTH not in each.use:
+            yield f"{each.type}: nobody saw what bandwidth its pods use; without it nodes are not filtered"
+        elif each.use[BANDWIDTH].estimated:
+            use = each.use[BANDWIDTH]
+            spread = _amount(BANDWIDTH, use.spread)
+            yield f"{each.type}: its bandwidth is estimated by what nodes used while its pods ran, ±{spread}"
         if each.odd:
             yield f"{each.type}: {count(each.odd, 'run')} left out, more than 5 times as slow as the median"
         for metric, affinity in each.affinity.items():
@@ -114,7 +120,9 @@ def _use_column(what: str) -> Column[Finding]:
 
 
 def _shown_use(what: str, use: Use | None) -> str:
-    return "-" if use is None else f"{_amount(what, use.mean)} ({_amount(what, use.p95)})"
+    if use is None:
+        return "-"
+    return f"{_amount(what, use.mean)} ({'estimated' if use.estimated else _amount(what, use.p95)})"
 
 
 def _affinity_listing(findings: Sequence[Finding]) -> Listing[tuple[Finding, str]]:
@@ -154,7 +162,13 @@ def _record(finding: Finding) -> Mapping[str, Any]:
         "nodes": finding.nodes,
         "by": finding.pace,
         "use": {
-            what: {"mean": use.mean, "p95": use.p95, "spread": use.spread, "pods": use.pods}
+            what: {
+                "mean": use.mean,
+                "p95": None if use.estimated else use.p95,
+                "spread": use.spread,
+                "pods": use.pods,
+                "estimated": use.estimated,
+            }
             for what, use in finding.use.items()
         },
         "affinity": {

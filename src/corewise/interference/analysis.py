@@ -8,13 +8,14 @@ once, beside the 95th percentile. Its *affinities* say how much longer its work 
 took (:mod:`analysis_history`).
 
 What cannot be said is refused with a reason: too few runs, or none whose pressure differed. A type that is
-refused has no affinities at all; what it uses is told all the same.
+refused has no affinities at all; what it uses is told all the same. Bandwidth that nobody counted by pod is
+estimated from what nodes used while the type's pods ran.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 import numpy as np
@@ -26,9 +27,9 @@ from corewise.interference.analysis_affinity import (
     affinities,
     usual_runs,
 )
+from corewise.interference.analysis_fit import Numbers
 from corewise.interference.analysis_history import (
     History,
-    Numbers,
     PodRecord,
     Run,
     Slicing,
@@ -36,9 +37,11 @@ from corewise.interference.analysis_history import (
     runs_by_duration,
     use_after_warm_up,
 )
+from corewise.interference.analysis_shares import Share, bandwidth_shares
 from corewise.policy.reasons import Reason
 
-AMOUNTS = ("memoryBandwidth", "memory", "cpu", "llc")
+BANDWIDTH = "memoryBandwidth"
+AMOUNTS = (BANDWIDTH, "memory", "cpu", "llc")
 """What a profile holds, by the names it has there: bytes/s, bytes, CPUs, bytes."""
 
 SURE = 10.0
@@ -64,12 +67,17 @@ class Confidence(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """What pods of a type used of something. ``spread`` is the standard deviation of the pods' own means."""
+    """What pods of a type used of something. ``spread`` is the standard deviation of the pods' own means.
+
+    Where nobody counted by pod, it is ``estimated`` from what nodes used (:mod:`analysis_shares`): ``p95`` is
+    the mean then, and ``spread`` half of its 95 % interval.
+    """
 
     mean: float
     p95: float
     spread: float
     pods: int
+    estimated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,15 +116,27 @@ def analyse(
     history: History, default: Mapping[str, int], slicing: Slicing | None = None
 ) -> tuple[Finding, ...]:
     """Return what the history says about each type, by name. ``default``: the affinity to every metric."""
-    cut = slicing or Slicing()
+    cut, history = slicing or Slicing(), history.comparable()
     scales = {metric: _scale(history, metric) for metric in default}
     by_type: dict[str, list[PodRecord]] = {}
     for pod in history.pods:
         by_type.setdefault(pod.type, []).append(pod)
-    return tuple(
+    found = (
         _finding(history, kind, by_type[kind], scales=scales, default=default, slicing=cut)
         for kind in sorted(by_type)
     )
+    return tuple(_with_shares(list(found), bandwidth_shares(history, cut.window)))
+
+
+def _with_shares(findings: Sequence[Finding], shares: Mapping[str, Share]) -> Iterator[Finding]:
+    """Yield the findings, with estimates of bandwidth where none was counted."""
+    for each in findings:
+        share = shares.get(each.type)
+        if share is None or BANDWIDTH in each.use:
+            yield each
+        else:
+            estimate = Use(share.value, share.value, share.spread, each.pods, estimated=True)
+            yield replace(each, use={BANDWIDTH: estimate, **each.use})
 
 
 def _finding(
@@ -169,7 +189,11 @@ def _refusal(pace: Pace | None, runs: Sequence[Run], found: Mapping[str, Affinit
 
 
 def _scale(history: History, metric: str) -> Scale:
-    series = [each[metric].values for each in history.nodes.values() if metric in each]
+    series = [
+        each[metric].values / history.measure(node, metric)
+        for node, each in history.nodes.items()
+        if metric in each
+    ]
     return Scale.of(np.concatenate(series) if series else np.empty(0))
 
 

@@ -33,7 +33,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from corewise.interference.analysis_history import Numbers, Run
+from corewise.interference.analysis_fit import Numbers, least_squares
+from corewise.interference.analysis_history import Run
 
 FEW = 10
 FEWEST = 12
@@ -45,7 +46,6 @@ LEAST_MOVED = 0.05
 """Of the largest value: a cluster whose pressure moves less between its percentiles does not vary."""
 
 INSEPARABLE = 0.95
-_RIDGE = 1e-6
 _RANK_RIDGE = 1e-4
 _REWEIGHTED = 2
 _NORMAL_95 = 1.96
@@ -185,36 +185,13 @@ def _inseparable(columns: Mapping[str, Numbers]) -> list[list[str]]:
 
 def _fit(paces: Numbers, pressures: Numbers) -> _Fit:
     """Fit paces to pressures, no effect being negative, each weighted by what the fit before says of it."""
-    solution, errors = _least_squares(paces, pressures, np.ones(len(paces)))
+    design = np.column_stack([np.ones(len(paces)), pressures])
+    solution, errors = least_squares(paces, design, free=1)
     for _ in range(_REWEIGHTED):
-        expected = np.maximum(solution[0] + pressures @ solution[1:], 1 / ODD)
-        solution, errors = _least_squares(paces, pressures, 1 / expected)
+        weights = 1 / np.maximum(design @ solution, 1 / ODD)
+        solution, errors = least_squares(paces * weights, design * weights[:, None], free=1)
     base = max(float(solution[0]), 1 / ODD)
     return _Fit(solution[1:] / base, errors[1:] / base, _partial_rank_correlations(paces, pressures))
-
-
-def _least_squares(paces: Numbers, pressures: Numbers, weights: Numbers) -> tuple[Numbers, Numbers]:
-    """Return the intercept and slopes that are not negative, and their standard errors."""
-    design = np.column_stack([np.ones(len(paces)), pressures]) * weights[:, None]
-    solution, errors = np.zeros(design.shape[1]), np.zeros(design.shape[1])
-    kept = list(range(design.shape[1]))
-    while True:
-        found, error = _solved(paces * weights, design[:, kept])
-        errors[kept] = error
-        if (found[1:] >= 0).all():
-            solution[kept] = found
-            return solution, errors
-        kept.pop(1 + int(found[1:].argmin()))
-
-
-def _solved(target: Numbers, design: Numbers) -> tuple[Numbers, Numbers]:
-    count, wide = design.shape
-    inverse = np.linalg.inv(design.T @ design + _RIDGE * count * np.eye(wide))
-    found: Numbers = inverse @ design.T @ target
-    rest = target - design @ found
-    variance = float(rest @ rest) / max(1, count - wide)
-    errors: Numbers = np.sqrt(variance * np.diag(inverse))
-    return found, errors
 
 
 def _partial_rank_correlations(paces: Numbers, pressures: Numbers) -> Numbers:

@@ -9,19 +9,21 @@ where it was counted, its cycles per instruction. Out of it come *runs*, the sam
 
 Paces of one type compare: more is slower. Where the speeds of nodes are known, durations are multiplied by
 them. A run's pressure is the mean on its node over its time, less what the pod itself contributed, where that
-is known. Values that cannot be are missing: not finite, negative, and zero of what exporters print as zero
-where they do not support it.
+is known. Where every node states what a metric is set against (its bandwidth, cache or idle latency), it is
+the share of that, so that unlike nodes compare.
+
+Values that cannot be are missing: not finite, negative, and zero of what exporters print as zero where they
+do not support it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-Numbers = NDArray[np.float64]
+from corewise.interference.analysis_fit import Numbers
 
 CPI = "cpi"
 NEVER_ZERO = frozenset({"memorybandwidth", "memorylatency", "llc_occupancy", "memoryBandwidth", "llc", CPI})
@@ -66,7 +68,10 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class PodRecord:
-    """A pod. ``end`` is when it finished its work; None of one that ran on, or failed, or was evicted."""
+    """A pod. ``end`` is when it finished its work; None of one that ran on, or failed, or was evicted.
+
+    ``gone`` is when it ran no longer, for whatever reason, if that is not ``end``.
+    """
 
     name: str
     type: str
@@ -74,17 +79,45 @@ class PodRecord:
     start: float
     end: float | None
     use: Mapping[str, Series] = field(default_factory=dict)
+    gone: float | None = None
+
+    @property
+    def until(self) -> float | None:
+        """When it ran no longer; None of one that still does."""
+        return self.end if self.gone is None else self.gone
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Pods and pressures from ``start`` to ``end``. ``speed``: how fast a node is, 1 if unknown."""
+    """Pods and pressures from ``start`` to ``end``.
+
+    ``speed``: how fast a node is, 1 if unknown. ``against``: what values are a share of, by node and metric.
+    """
 
     start: float
     end: float
     nodes: Mapping[str, Mapping[str, Series]]
     pods: Sequence[PodRecord]
     speed: Mapping[str, float] = field(default_factory=dict)
+    against: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+
+    def comparable(self) -> History:
+        """Return the same, in which no metric is a share on some nodes and absolute on others."""
+        absolute = {
+            metric
+            for name, series in self.nodes.items()
+            for metric in series
+            if metric not in self.against.get(name, {})
+        }
+        against = {
+            name: {metric: value for metric, value in each.items() if metric not in absolute}
+            for name, each in self.against.items()
+        }
+        return replace(self, against=against)
+
+    def measure(self, node: str, metric: str) -> float:
+        """Return what a node's values are to be divided by."""
+        return self.against.get(node, {}).get(metric, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +132,11 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Slicing:
-    """How histories are cut: seconds of warm-up, and of an episode of a pod that runs on."""
+    """How histories are cut, in seconds: warm-up, episodes of pods that run on, what values average."""
 
     warm_up: float = 300.0
     episode: float = 1800.0
+    window: float = 300.0
 
 
 def runs_by_cpi(history: History, pods: Sequence[PodRecord], slicing: Slicing) -> list[Run]:
@@ -118,11 +152,13 @@ def runs_by_cpi(history: History, pods: Sequence[PodRecord], slicing: Slicing) -
 
 
 def runs_by_duration(history: History, pods: Sequence[PodRecord]) -> list[Run]:
-    """Return a run for each pod that finished its work."""
+    """Return a run for each pod that began in the time of the history and finished its work."""
     return [
         Run(pod.name, pod.node, pace, _pressure(history, pod, pod.start, pod.end))
         for pod in pods
-        if pod.end is not None and (pace := (pod.end - pod.start) * history.speed.get(pod.node, 1.0)) > 0
+        if pod.end is not None
+        and pod.start >= history.start
+        and (pace := (pod.end - pod.start) * history.speed.get(pod.node, 1.0)) > 0
     ]
 
 
@@ -149,5 +185,6 @@ def _pressure(history: History, pod: PodRecord, start: float, end: float) -> dic
         if mean is None:
             continue
         own = pod.use.get(OWN_PART.get(metric, ""))
-        found[metric] = max(0.0, mean - ((own.mean(start, end) if own else None) or 0.0))
+        theirs = max(0.0, mean - ((own.mean(start, end) if own else None) or 0.0))
+        found[metric] = theirs / history.measure(pod.node, metric)
     return found

@@ -2,13 +2,16 @@
 
 It is looked at every few seconds, by its content: a ConfigMap in a volume is changed by exchanging links,
 which no time of modification tells reliably. What is wrong is said once, with file, line, column and field.
+
+A file without errors is tried before it is put into force: its queries are asked. One that fails there stays
+out of force too, and is tried again from time to time, since what it asks for may change.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from corewise.kube.clock import Clock
@@ -21,17 +24,36 @@ log = logging.getLogger(__name__)
 
 LOOK_EVERY = 5.0
 _LARGEST = 16 * 1024 * 1024
+_TRY_AGAIN_AFTER = 6
+"""Looks, after which a file is tried again that failed to be tried."""
+
 _STAYS = "the configuration of before stays in force"
+_FIRST = "it is in force all the same, since there is no other"
+
+Vet = Callable[[SchedulerConfiguration], Awaitable[list[str]]]
+
+
+async def _trusted(_: SchedulerConfiguration) -> list[str]:
+    return []
 
 
 class ConfigurationFile:
-    """The file, and what it held last. ``is_valid``: whether that is in force."""
+    """The file, and what it held last. ``is_valid``: whether that is without fault, and in force.
 
-    def __init__(self, path: str, apply: Callable[[SchedulerConfiguration], None]) -> None:
+    ``vet`` tries a configuration and says what is wrong with it. What the file holds when it is looked at
+    first has been put into force already, by whoever started the program.
+    """
+
+    def __init__(
+        self, path: str, apply: Callable[[SchedulerConfiguration], None], vet: Vet = _trusted
+    ) -> None:
         self._path = Path(path)
         self._apply = apply
+        self._vet = vet
         self._held: str | None = None
         self._wrong = ""
+        self._faults: list[str] = []
+        self._looks_until_tried = 0
         self.is_valid = True
 
     async def follow(self, clock: Clock, beat: Callable[[], None]) -> None:
@@ -48,20 +70,39 @@ class ConfigurationFile:
         except (OSError, UnicodeDecodeError) as error:
             self._tell(f"{self._path} cannot be read: {error}")
             return
+        is_first = self._held is None and not self._wrong
         if text != self._held or self._wrong:
-            self._held, self._wrong = text, ""
-            self._take(read_configuration(text))
+            self._held, self._wrong, self._faults = text, "", []
+            await self._take(read_configuration(text), is_first=is_first)
+        elif self._faults:
+            self._looks_until_tried -= 1
+            if self._looks_until_tried <= 0:
+                await self._try(read_configuration(text).value, is_first=False)
 
-    def _take(self, parsed: Parsed[SchedulerConfiguration]) -> None:
+    async def _take(self, parsed: Parsed[SchedulerConfiguration], *, is_first: bool) -> None:
         for each in parsed.warnings:
             log.warning("%s: %s", self._path, each)
-        for each in parsed.errors:
-            reason = fields(reason=Reason.CONFIG_INVALID)
-            log.error("%s: %s; %s", self._path, each, _STAYS, extra=reason)
+        self._report([str(each) for each in parsed.errors], _STAYS)
         self.is_valid = parsed.value is not None
-        if parsed.value is not None:
-            self._apply(parsed.value)
+        await self._try(parsed.value, is_first=is_first)
+
+    async def _try(self, configuration: SchedulerConfiguration | None, *, is_first: bool) -> None:
+        """Put a configuration into force, unless it is found wrong when it is tried."""
+        if configuration is None:
+            return
+        faults = await self._vet(configuration)
+        if faults != self._faults:
+            self._report(faults, _FIRST if is_first else _STAYS)
+        self._faults, self._looks_until_tried = faults, _TRY_AGAIN_AFTER
+        self.is_valid = not faults
+        if not faults:
+            self._apply(configuration)
             log.info("configuration applied", extra=fields(reason=Reason.CONFIG_APPLIED, file=self._path))
+
+    def _report(self, faults: list[str], what_holds: str) -> None:
+        for each in faults:
+            reason = fields(reason=Reason.CONFIG_INVALID)
+            log.error("%s: %s; %s", self._path, each, what_holds, extra=reason)
 
     def _tell(self, wrong: str) -> None:
         """Say that there is no file to be read, once as long as it stays so."""

@@ -31,9 +31,10 @@ from corewise.scheduler.engine import (
 )
 from corewise.scheduler.engine.pressure import maximum_ages, pressure_of
 from corewise.scheduler.objects import SchedulableNode
+from corewise.scheduler.observing.asking import Observation
 from corewise.scheduler.observing.curves import CurveKeeper
 from corewise.scheduler.observing.node_names import HOST_NAME, NodeIdentity
-from corewise.scheduler.observing.observer import Observation, Observer, refresh_interval
+from corewise.scheduler.observing.observer import Observer, refresh_interval
 from corewise.scheduler.observing.sources import sources
 from corewise.service.logs import fields
 
@@ -59,10 +60,14 @@ class InForce:
         self.observer: Observer | None = None
         self.configuration = configuration
         self.engine = Engine()
-        self.apply(configuration)
+        self._put(configuration)
 
     def apply(self, configuration: SchedulerConfiguration) -> None:
-        """Put a configuration into force."""
+        """Put a configuration into force, unless it is."""
+        if configuration != self.configuration:
+            self._put(configuration)
+
+    def _put(self, configuration: SchedulerConfiguration) -> None:
         self.configuration = configuration
         settings = configuration.interference
         plugin = Interference(settings, self.now) if settings else None

@@ -33,8 +33,8 @@ from corewise.scheduler.objects import (
     SchedulableNode,
     Topology,
 )
+from corewise.scheduler.observing.asking import complaint, observe
 from corewise.scheduler.observing.node_names import NodeNames
-from corewise.scheduler.observing.observer import complaint, observe
 from corewise.scheduler.observing.sources import sources
 from corewise.scheduler.reading_nodes import read_node_facts
 from corewise.scheduler.reading_pods import holds_resources, key_of, placement, pod_facts

@@ -23,15 +23,11 @@ from corewise.kube.objects import ObjectReference
 from corewise.kube.resources import MUTATING_WEBHOOKS
 from corewise.policy import metrics
 from corewise.policy.reasons import Reason
-from corewise.prometheus.client import PrometheusClient
 from corewise.prometheus.exposition import Exposition
-from corewise.scheduler.configuration import SchedulerConfiguration
-from corewise.scheduler.configuration_file import ConfigurationFile
 from corewise.scheduler.decisions import Decisions
 from corewise.scheduler.engine import Engine
 from corewise.scheduler.extender import Extender
 from corewise.scheduler.gate import Gate
-from corewise.scheduler.in_force import InForce, engine_of, identities
 from corewise.scheduler.installation import (
     CONFIGURATION_NAME,
     GATE,
@@ -40,10 +36,10 @@ from corewise.scheduler.installation import (
     configurations,
 )
 from corewise.scheduler.objects import PlacedPod
-from corewise.scheduler.observing.observer import Observer
 from corewise.scheduler.options import SchedulerOptions
 from corewise.scheduler.serving import LARGEST_ARGUMENTS, ExtenderRoutes
 from corewise.scheduler.state import ClusterState
+from corewise.scheduler.steering import Steering
 from corewise.service.health import HealthServer
 from corewise.service.logs import fields
 from corewise.service.supervision import Pulses, Supervisor, run_together
@@ -57,7 +53,7 @@ COMPONENT = "corewise-scheduler"
 SETTLE = 1.0
 """Seconds a new leader waits, so that bindings which the last one let through are done when it lists."""
 _LOOK_EVERY = 5.0
-_LOOP, _OBSERVER, _FILE = "reservations", "prometheus", "configuration-file"
+_LOOP = "reservations"
 _BEAT_LIMIT = 120.0
 
 
@@ -104,10 +100,9 @@ class Scheduler:
         self._supervisor = Supervisor(clock, self.metrics)
         self.state = ClusterState(client, clock)
         self.decisions = Decisions(options.configuration.remembered_decisions, clock)
-        self.in_force = InForce(self.state.cluster, clock, options.configuration, engine_of)
-        self.prometheus = PrometheusClient(options.prometheus) if options.prometheus else None
-        self.observer = self._observer()
-        self.file = self._file()
+        self.steering = Steering(
+            options, self.state, self.decisions, exposition=self.metrics, pulses=self.pulses, clock=clock
+        )
         self.events = EventRecorder(client, component=COMPONENT, instance=options.identity, clock=clock)
         self.configurations = Cache(
             client,
@@ -131,8 +126,7 @@ class Scheduler:
         try:
             await run_together([*tasks, ("leadership", self._lead_or_follow())])
         finally:
-            if self.prometheus is not None:
-                await self.prometheus.close()
+            await self.steering.close()
 
     def problems(self) -> Iterator[str]:
         """Say why this replica does not answer, if it does not."""
@@ -154,10 +148,7 @@ class Scheduler:
         self.metrics.set(metrics.CPU_CONFLICTS, self.state.conflicts)
         for name, cache in self.state.caches.items():
             self.metrics.set(metrics.CACHE_OBJECTS, len(cache.items), name)
-        self.metrics.set(metrics.INTERFERENCE_CONFIG_VALID, int(self.file is None or self.file.is_valid))
-        self.metrics.set(metrics.INTERFERENCE_COUNTERWEIGHTS, self.state.cluster.expire(self.in_force.now()))
-        if self.observer is not None:
-            self.observer.export()
+        self.steering.export()
         return self.metrics.text()
 
     def _loops(self) -> Iterable[tuple[str, Callable[[], Coroutine[Any, Any, None]]]]:
@@ -168,10 +159,7 @@ class Scheduler:
         yield from self.service.loops()
         if self.options.manage_webhooks:
             yield "configuration", self.configurations.run
-        if self.observer is not None:
-            yield _OBSERVER, self._observe
-        if self.file is not None:
-            yield _FILE, self._follow_file
+        yield from self.steering.loops()
 
     async def _lead_or_follow(self) -> None:
         await self.state.synced()
@@ -228,43 +216,11 @@ class Scheduler:
             freed = await self.state.settle()
             if freed:
                 self.metrics.count(metrics.GATE_EXPIRED, by=freed)
-            self.state.cluster.expire(self.in_force.now())
+            self.steering.expire()
             await self._clock.sleep(_LOOK_EVERY)
 
-    async def _observe(self) -> None:
-        """Ask Prometheus until cancelled, once the nodes are known."""
-        await self.state.synced()
-        if self.observer is not None:
-            await self.observer.run(lambda: self.pulses.beat(_OBSERVER, _BEAT_LIMIT))
-
-    async def _follow_file(self) -> None:
-        """Put the file into force whenever it changes, until cancelled."""
-        if self.file is not None:
-            await self.file.follow(self._clock, lambda: self.pulses.beat(_FILE, _BEAT_LIMIT))
-
-    def _apply(self, configuration: SchedulerConfiguration) -> None:
-        self.decisions.keep(configuration.remembered_decisions)
-        self.in_force.apply(configuration)
-
-    def _file(self) -> ConfigurationFile | None:
-        path = self.options.configuration_file
-        return ConfigurationFile(path, self._apply) if path else None
-
-    def _observer(self) -> Observer | None:
-        if self.prometheus is None:
-            return None
-        observer = Observer(
-            self.prometheus,
-            lambda: identities(self.state.nodes.items.values()),
-            self.in_force.take,
-            self.metrics,
-            self._clock,
-        )
-        self.in_force.observe_by(observer)
-        return observer
-
     def _engine(self) -> Engine:
-        return self.in_force.engine
+        return self.steering.in_force.engine
 
     def _service(self, lifetimes: Lifetimes | None) -> WebhookService:
         engine = self._engine

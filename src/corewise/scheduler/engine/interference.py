@@ -39,63 +39,27 @@ from corewise.policy.reasons import Reason
 from corewise.scheduler.engine.framework import (
     Cause,
     ChosenNode,
-    Inputs,
     Refused,
     Verdicts,
     everywhere,
     verdicts,
 )
-from corewise.scheduler.engine.interference_account import InterferenceAccount, amount
+from corewise.scheduler.engine.interference_account import InterferenceAccount
+from corewise.scheduler.engine.interference_causes import (
+    SHORT_OF_BANDWIDTH,
+    SHORT_OF_MEMORY,
+    UNKNOWN_BANDWIDTH,
+    UNKNOWN_MEMORY,
+)
 from corewise.scheduler.engine.nodes import MEMORY
 from corewise.scheduler.engine.pods import Placement, PodFacts
 from corewise.scheduler.engine.pressure import maximum_ages, pressure_of
 from corewise.scheduler.engine.snapshot import ClusterSnapshot
+from corewise.scheduler.engine.table import Measures
 
 NAME = "Interference"
 _DECAYS_FOR = 1.0
 """Seconds that an outlook serves while nothing comes or goes: a counterweight loses 0.3 % of its weight."""
-
-
-def _short_of_bandwidth(numbers: Inputs) -> str:
-    free, needed = amount(numbers["free_bandwidth"], "/s"), amount(numbers["needed_bandwidth"], "/s")
-    parts = ", ".join(
-        f"{name.replace('_', ' ')} {amount(numbers[key], '/s')}"
-        for name, key in (
-            ("capacity", "bandwidth_capacity"),
-            ("used", "bandwidth_used"),
-            ("pods just placed", "bandwidth_counterweights"),
-        )
-    )
-    return f"needs more than {needed} of free memory bandwidth, {free} is free ({parts})"
-
-
-def _short_of_memory(numbers: Inputs) -> str:
-    free, needed = amount(numbers["free_memory"]), amount(numbers["needed_memory"])
-    placed = amount(numbers["memory_counterweights"])
-    return f"needs more than {needed} of available memory, {free} is left ({placed} for pods just placed)"
-
-
-def _unknown_bandwidth(numbers: Inputs) -> str:
-    missing = [
-        name
-        for name, key in (("its capacity", "bandwidth_capacity"), ("what is used", "bandwidth_used"))
-        if key not in numbers
-    ]
-    return f"its free memory bandwidth is unknown: {' and '.join(missing)} is missing or too old"
-
-
-_BANDWIDTH = Cause(
-    Reason.MEMORY_BANDWIDTH_INSUFFICIENT, "Insufficient free memory bandwidth", message=_short_of_bandwidth
-)
-_MEMORY = Cause(
-    Reason.MEMORY_AVAILABLE_INSUFFICIENT, "Insufficient available memory", message=_short_of_memory
-)
-_NO_BANDWIDTH = Cause(
-    Reason.PRESSURE_UNKNOWN, "free memory bandwidth unknown", hopeless=True, message=_unknown_bandwidth
-)
-_NO_MEMORY = Cause(
-    Reason.PRESSURE_UNKNOWN, "its available memory is unknown: missing or too old", hopeless=True
-)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,11 +69,12 @@ class _Prepared:
 
 @dataclass(slots=True, eq=False)
 class _Kept:
-    """What was made of a snapshot, and until when it holds."""
+    """What was made of a snapshot, and until when it holds; ``sampled``: when its values were sampled."""
 
     snapshot: ClusterSnapshot
     pressure: Pressure
     until: float
+    sampled: Mapping[str, Measures]
     nodes: Outlook | None = None
     version: int = -1
     made_at: float = 0.0
@@ -125,6 +90,8 @@ class Interference:
         self._now = now
         self._ages = maximum_ages(configuration)
         self._kept: _Kept | None = None
+        self._alone: _Kept | None = None
+        self._selected: tuple[PodFacts, Selected | Conflict] | None = None
 
     def profile_of(self, pod: PodFacts) -> Profile | None:
         """Return what a pod is going to use; None if two profiles match it."""
@@ -133,8 +100,11 @@ class Interference:
 
     def select(self, pod: PodFacts) -> Selected | Conflict:
         """Return the profile and affinities of a pod."""
-        requests = PodRequests(pod.cpu, pod.requests.get(MEMORY, 0))
-        return select_profile(pod.labels, requests, self.configuration)
+        last = self._selected
+        if last is None or last[0] is not pod:
+            requests = PodRequests(pod.cpu, pod.requests.get(MEMORY, 0))
+            last = self._selected = pod, select_profile(pod.labels, requests, self.configuration)
+        return last[1]
 
     def filter(self, pod: PodFacts, snapshot: ClusterSnapshot) -> Verdicts | None:
         """Refuse nodes without the memory bandwidth and the memory that a pod of this type needs."""
@@ -182,19 +152,14 @@ class Interference:
             self.configuration,
             self.nodes(snapshot),
             feasible,
-            sampled=snapshot.measured_at,
+            sampled=self._made_of(snapshot).sampled,
             now=self._now(),
             filtered=not pod.daemon,
         )
 
     def nodes(self, snapshot: ClusterSnapshot) -> Outlook:
         """Return the nodes as they are once the pods just placed show."""
-        now, kept = self._now(), self._kept
-        if kept is None or kept.snapshot is not snapshot or not now < kept.until:
-            pressure, until = pressure_of(snapshot, self._ages, now)
-            kept = _Kept(snapshot, pressure, until)
-            if snapshot.size > 1:
-                self._kept = kept
+        now, kept = self._now(), self._made_of(snapshot)
         version = snapshot.counterweights.version
         if kept.nodes is None or kept.version != version or not 0 <= now - kept.made_at < _DECAYS_FOR:
             weights = snapshot.counterweights.at(now, snapshot.size)
@@ -204,6 +169,20 @@ class Interference:
                 now,
             )
         return kept.nodes
+
+    def _made_of(self, snapshot: ClusterSnapshot) -> _Kept:
+        """Return what was made of a snapshot; that of a single node is kept beside that of all."""
+        now, single = self._now(), snapshot.size == 1
+        kept = self._alone if single else self._kept
+        if kept is None or kept.snapshot is not snapshot or not now < kept.until:
+            pressure, until = pressure_of(snapshot, self._ages, now)
+            sampled = {name: column.copy() for name, column in snapshot.measured_at.items()}
+            kept = _Kept(snapshot, pressure, until, sampled)
+            if single:
+                self._alone = kept
+            else:
+                self._kept = kept
+        return kept
 
 
 def _made(pressure: Pressure, weights: Weights, configuration: InterferenceConfiguration) -> Outlook:
@@ -223,8 +202,8 @@ def _made(pressure: Pressure, weights: Weights, configuration: InterferenceConfi
 def _refusals(said: Filtered) -> list[tuple[Flags, Cause]]:
     found = []
     for each, short, unknown in (
-        (said.bandwidth, _BANDWIDTH, _NO_BANDWIDTH),
-        (said.memory, _MEMORY, _NO_MEMORY),
+        (said.bandwidth, SHORT_OF_BANDWIDTH, UNKNOWN_BANDWIDTH),
+        (said.memory, SHORT_OF_MEMORY, UNKNOWN_MEMORY),
     ):
         refused = ~each.passes
         found += [(refused & each.missing, unknown), (refused & ~each.missing, short)]

@@ -61,17 +61,8 @@ class InterferenceAccount:
         self._both: Filtered | None = None
 
     def detached(self) -> InterferenceAccount:
-        """Return the same, unmoved by later measurements."""
-        sampled = {name: column.copy() for name, column in self._sampled.items()}
-        return InterferenceAccount(
-            self._selected,
-            self._configuration,
-            self._nodes,
-            self._among,
-            sampled=sampled,
-            now=self._now,
-            filtered=self._is_filtered,
-        )
+        """Return itself: nothing that it was made from changes."""
+        return self
 
     def of(self, row: int) -> dict[str, Any]:
         """Return what there is to tell of one node."""

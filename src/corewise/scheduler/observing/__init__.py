@@ -4,5 +4,7 @@
 - :mod:`sources`: which queries a configuration asks for;
 - :mod:`node_names`: which node a series belongs to;
 - :mod:`readings`: from an answer to one value for each node, and why others have none;
-- :mod:`observer`: the loop; :mod:`curves`: what it learns of each node's latency.
+- :mod:`asking`: all queries once; :mod:`observer`: again and again; :mod:`curves`: what is learned of
+  each node's latency;
+- :mod:`diagnosis`: what is wrong with the series, for people.
 """

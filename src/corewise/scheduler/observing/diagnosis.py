@@ -16,8 +16,8 @@ from corewise.policy.interference import Series
 from corewise.policy.metrics import NODE_METRIC_SUPPORTED
 from corewise.prometheus.client import PrometheusClient
 from corewise.prometheus.errors import PrometheusError
+from corewise.scheduler.observing.asking import Observation
 from corewise.scheduler.observing.node_names import NodeNames
-from corewise.scheduler.observing.observer import Observation
 from corewise.scheduler.observing.readings import Reading, State
 from corewise.scheduler.observing.sources import Source
 

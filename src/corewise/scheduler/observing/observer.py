@@ -2,7 +2,6 @@
 
 - A query that fails leaves the values that its series had; they grow old, and are missing once they are older
   than the series' maximum age. What is wrong is logged once as long as it stays so, and counted.
-- Answers are read beside the event loop, in a thread: thousands of series must not keep a decision waiting.
 - Each refresh looks at the nodes that there are then.
 """
 
@@ -10,20 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-
-import numpy as np
+from collections.abc import Callable, Iterable
 
 from corewise.kube.clock import Clock
 from corewise.policy import metrics
 from corewise.policy.interference import Series
-from corewise.prometheus.client import Answer, PrometheusClient
+from corewise.prometheus.client import PrometheusClient
 from corewise.prometheus.errors import PrometheusError
 from corewise.prometheus.exposition import Exposition
-from corewise.scheduler.engine import Measured
+from corewise.scheduler.observing.asking import Observation, complaint, observe
 from corewise.scheduler.observing.node_names import NodeIdentity, NodeNames
-from corewise.scheduler.observing.readings import Reading, State, read
+from corewise.scheduler.observing.readings import Reading
 from corewise.scheduler.observing.sources import Source
 from corewise.service.logs import fields
 
@@ -32,93 +28,12 @@ log = logging.getLogger(__name__)
 LONGEST_INTERVAL = 30.0
 _SHORTEST_INTERVAL = 1.0
 _SHARE_OF_WINDOW = 10
-_AT_ONCE = 4
 _OK, _FAILED = "ok", "failed"
 
 
 def refresh_interval(window: float) -> float:
     """Return how often is asked: an average over a window changes by a tenth of it in that time."""
     return max(_SHORTEST_INTERVAL, min(LONGEST_INTERVAL, window / _SHARE_OF_WINDOW))
-
-
-def _nothing_failed() -> Mapping[Series, PrometheusError]:
-    return {}
-
-
-@dataclass(frozen=True, slots=True)
-class Observation:
-    """What is known of the nodes ``names`` after a refresh at ``at`` (Unix time), by series."""
-
-    at: float
-    names: tuple[str, ...] = ()
-    sources: tuple[Source, ...] = ()
-    readings: Mapping[Series, Reading] = field(default_factory=dict)
-    failures: Mapping[Series, PrometheusError] = field(default_factory=_nothing_failed)
-
-    def measured(self) -> Measured:
-        """Return it as the engine takes it."""
-        columns = {
-            each.column: (reading.values, reading.sampled)
-            for each in self.sources
-            if (reading := self.readings.get(each.series)) is not None
-        }
-        return Measured(self.names, columns)
-
-    def states(self, now: float) -> Mapping[Series, Mapping[State, int]]:
-        """Return for each series how many nodes have a usable value, and why others have none."""
-        return {
-            each.series: self.readings[each.series].states(now, each.maximum_age)
-            for each in self.sources
-            if each.series in self.readings
-        }
-
-
-async def observe(
-    client: PrometheusClient,
-    asked: tuple[Source, ...],
-    nodes: NodeNames,
-    now: Callable[[], float],
-    before: Observation | None = None,
-) -> Observation:
-    """Ask everything once. Where a query fails, what ``before`` has of the series stays."""
-    slots = asyncio.Semaphore(_AT_ONCE)
-
-    async def ask(source: Source) -> Reading | PrometheusError:
-        async with slots:
-            try:
-                values, last = await _answers(client, source)
-            except PrometheusError as error:
-                return error
-        return await asyncio.to_thread(read, source, nodes, values, last, now())
-
-    answers = await asyncio.gather(*(ask(each) for each in asked))
-    readings: dict[Series, Reading] = {}
-    failures: dict[Series, PrometheusError] = {}
-    for source, answer in zip(asked, answers, strict=True):
-        if isinstance(answer, PrometheusError):
-            failures[source.series] = answer
-            readings[source.series] = _kept(source, nodes, before)
-        else:
-            readings[source.series] = answer
-    return Observation(now(), nodes.names, asked, readings, failures)
-
-
-async def _answers(client: PrometheusClient, source: Source) -> tuple[Answer, Answer | None]:
-    """Ask for the values, and for the times of the last samples, without which values are new."""
-    values = await client.query(source.query)
-    if not source.last_samples or not values.samples:
-        return values, None
-    return values, await client.query(source.last_samples)
-
-
-def _kept(source: Source, nodes: NodeNames, before: Observation | None) -> Reading:
-    reading = before.readings.get(source.series) if before else None
-    if before is None or reading is None or source not in before.sources:
-        return Reading.nothing(len(nodes))
-    if before.names == nodes.names:
-        return reading
-    places = {name: place for place, name in enumerate(before.names)}
-    return reading.rows(np.array([places.get(name, -1) for name in nodes.names], dtype=np.intp))
 
 
 class Observer:
@@ -219,20 +134,6 @@ class Observer:
         self._told[source.series] = wrong
         if wrong:
             hint = failure.hint if failure else "see: corewise check metrics"
-            log.warning(wrong, extra=fields(series=source.series, query=source.origin, hint=hint))
+            log.warning(wrong, extra=fields(series=source.series, at=source.origin, hint=hint))
         else:
             log.info("the series is there again", extra=fields(series=source.series))
-
-
-def complaint(source: Source, reading: Reading) -> str:
-    """Say what is wrong with an answer as a whole, if anything is; not which nodes have no value."""
-    if not reading.returned:
-        return f"{source.series}: the query returns no series"
-    if reading.unmatched == reading.returned:
-        what = f'no series has a node of this cluster in its label "{source.node_label}"'
-        return f"{source.series}: {what}: {dict(reading.examples[0])}"
-    several = int(reading.ambiguous.sum())
-    if several:
-        what = f"several series of one node, on {several} nodes"
-        return f"{source.series}: {what}: aggregate by ({source.node_label})"
-    return ""

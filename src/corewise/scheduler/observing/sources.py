@@ -14,6 +14,7 @@ from corewise.scheduler.engine.pressure import COLUMN_OF, maximum_ages
 from corewise.scheduler.observing.presets import PRESETS, Template
 
 NODE_LABEL = "node"
+_FIELD = "interference.metrics"
 _STEPS = 20
 _ONLY_RELATIVE = frozenset({Series.LLC_CAPACITY, Series.MEMORY_LATENCY_IDLE})
 
@@ -65,7 +66,7 @@ def _sources(configuration: InterferenceConfiguration) -> Iterator[Source]:
             factor=own.unit.factor if own.unit else 1.0,
             samples=template.samples,
             last_samples=fill(_last(template.samples)) if template.samples else "",
-            origin=f"line {own.line}" if own.query else f"preset {settings.preset}",
+            origin=f"line {own.line}: {_FIELD}.{series}" if own.query else f"preset {settings.preset}",
         )
 
 
