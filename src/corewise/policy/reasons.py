@@ -878,7 +878,7 @@ _TRACKING_HOSTS = {
 _COMPUTE = {
     Reason.FILE_UNUSABLE: ReasonText(
         "A file that was named cannot be read, or is not what it should be.",
-        "Correct what the message names; it says line and column.",
+        "Correct what the message names.",
     ),
     Reason.LEDGER_UNUSABLE: _warning(
         "The ledger of a host cannot be read or written; nothing was changed.",
