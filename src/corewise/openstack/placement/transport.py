@@ -11,9 +11,6 @@ from collections.abc import Mapping
 from typing import Any, NoReturn
 
 import msgspec
-import requests
-from keystoneauth1 import adapter
-from keystoneauth1 import exceptions as refusals
 
 from corewise.openstack.errors import (
     AnswerError,
@@ -23,6 +20,7 @@ from corewise.openstack.errors import (
     Conflict,
     CredentialsError,
     DoesNotFit,
+    ExtraMissing,
     Forbidden,
     InventoryInUse,
     NotFound,
@@ -33,6 +31,13 @@ from corewise.openstack.errors import (
     UnknownTraits,
     VersionTooOld,
 )
+
+try:
+    import requests
+    from keystoneauth1 import adapter
+    from keystoneauth1 import exceptions as refusals
+except ImportError as error:
+    raise ExtraMissing("openstack", "keystoneauth1") from error
 
 NEWEST = (1, 39)
 """The newest microversion whose answers this client knows."""
