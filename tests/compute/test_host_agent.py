@@ -18,7 +18,7 @@ from corewise.compute.placement_offers import PlacementOffers
 from corewise.compute.program import HostAgent, Passed, run_pass
 from corewise.compute.scheduling import Scheduler
 from corewise.compute.verdicts import Placed
-from corewise.openstack.errors import ConflictStorm
+from corewise.openstack.errors import ConflictStorm, NovaConfError
 from corewise.policy import metrics
 from corewise.policy.placement import HYPER_THREADING_TRAIT, MEMORY_MB, PCPU, VCPU, Inventory
 from corewise.policy.reasons import Reason
@@ -237,6 +237,12 @@ def test_options_that_become_wrong_leave_in_force_what_was_written(scene: Scene)
     agent = run_for(scene, 300.0, (90.0, lambda: scene.configure({**DOCUMENT, "cpu_dedicated_set": "2-20"})))
     assert scene.totals() == {PCPU: 16, VCPU: 30}
     assert next(iter(agent.problems())).startswith("CPUSetsOverlap")
+
+
+def test_a_file_of_options_that_is_none_ends_the_agent_at_its_start(scene: Scene) -> None:
+    scene.conf.write_text("garbage\n")
+    with pytest.raises(NovaConfError):
+        run_for(scene, 100.0)
 
 
 def test_options_that_are_wrong_at_the_start_end_the_agent(scene: Scene) -> None:

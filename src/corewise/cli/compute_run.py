@@ -13,7 +13,7 @@ import click
 from corewise.actions import Reshape, WriteInventories, WriteTraits
 from corewise.cli import output
 from corewise.cli.compute_failures import told
-from corewise.cli.compute_inputs import FOLDER, host_options, nova_conf
+from corewise.cli.compute_inputs import FOLDER, host_options, nova_conf, warning_record
 from corewise.cli.compute_inventory import inventory_record
 from corewise.cli.compute_placement import HOST, PlacementChoice, host_name, placement_options
 from corewise.cli.durations import seconds
@@ -188,10 +188,7 @@ def _document(passed: Passed, options: ComputeOptions) -> dict[str, Any]:
         "host": options.name,
         "written": bool(passed.writes) and not options.dry_run,
         "changes": [_change(write) for write in passed.writes],
-        "warnings": [
-            {"reason": each.reason, "option": each.option, "value": each.value, "message": each.why}
-            for each in passed.state.warnings
-        ],
+        "warnings": [warning_record(each) for each in passed.state.warnings],
     }
 
 

@@ -74,6 +74,7 @@ class HostReader:
         """
         options = self._options
         machine = self._machine()
+        self._make_folder()
         conf = read_nova_conf(options.config) if options.config else None
         adopted = self._adopt(machine)
         guests = self._guests(offers)
@@ -85,6 +86,15 @@ class HostReader:
         others = _standalone(machine, conf, options.disk_gb) if options.standalone else {}
         offering = Offering(options.name, machine, checked.settings, guests, MappingProxyType(others))
         return HostState(offering, checked.warnings, adopted)
+
+    def _make_folder(self) -> None:
+        folder = self._options.state_dir
+        if folder is None or self._options.dry_run:
+            return
+        try:
+            folder.mkdir(mode=0o750, parents=True, exist_ok=True)
+        except OSError as error:
+            raise FileUnusable(f"{folder} cannot be made: {error.strerror}") from error
 
     def note(self, done: Reshape) -> None:
         """Enter in the ledger what guests hold after a reshape.

@@ -23,7 +23,7 @@ from corewise.compute.options import ComputeOptions
 from corewise.compute.placement_offers import PlacementOffers
 from corewise.compute.reporting import Reporter
 from corewise.kube.clock import SYSTEM_CLOCK, Clock
-from corewise.openstack.errors import OpenStackError
+from corewise.openstack.errors import LibvirtError, OpenStackError, PlacementError
 from corewise.openstack.placement.client import PlacementClient
 from corewise.openstack.placement.keeping import PATIENCE, Patience
 from corewise.policy import metrics
@@ -149,7 +149,7 @@ class HostAgent:
         """Run the first pass. What is wrong with the host ends the agent, anything else does not."""
         try:
             await self._pass()
-        except OpenStackError as error:
+        except (PlacementError, LibvirtError) as error:
             self._tell(openstack_reason(error), error.told)
 
     async def _keep(self) -> None:

@@ -29,7 +29,7 @@ from corewise.compute.verdicts import NoValidHost, Placed, fallen_in_fit, fallen
 from corewise.compute.weighing import Scores, Weighed, weighed
 from corewise.openstack.errors import AnswerError, OpenStackError, PlacementDown, ServerError
 from corewise.pinning import GuestPins, Refusal, place
-from corewise.policy.placement import PCPU, VCPU
+from corewise.policy.placement import VCPU
 from corewise.policy.reasons import Reason
 from corewise.tracking import GuestRequest
 
@@ -50,10 +50,6 @@ class Offered:
 
     candidate: Candidate
     by_fallback: bool
-
-    def free(self, kind: str) -> int:
-        """Return how many CPUs of the kind that is asked for are left; a legacy host counts them as VCPU."""
-        return self.candidate.free.get(VCPU if self.by_fallback else kind, 0)
 
 
 _Refused = tuple[Offered, Refusal]
@@ -168,8 +164,12 @@ class Scheduler:
         return Refusal(Reason.HOST_UNKNOWN, f"nothing is known of the CPUs of host {host}")
 
     def _weighed(self, offers: Iterable[Offered], wanted: Wanted) -> Sequence[Weighed]:
-        kind = PCPU if wanted.request.query.resources.get(PCPU) else VCPU
-        free = {each.candidate.host: each.free(kind) for each in offers}
+        """Order hosts: for guests with CPUs of their own by the CPUs that nobody owns, else by VCPU left."""
+        owns = bool(wanted.request.cpus.host_cpus)
+        free = {}
+        for each in offers:
+            host = self._hosts.known[each.candidate.host]
+            free[host.name] = host.unowned() if owns else each.candidate.free.get(VCPU, 0)
         return weighed(free, self._scores, pack=wanted.pack)
 
     def _no_valid_host(self, request: GuestRequest, refused: Collection[_Refused]) -> NoValidHost:
@@ -188,6 +188,8 @@ class Scheduler:
         with host.ledger.changing() as change:
             settle(change, self._offers)
             before = change.host.guests
+            if wanted.guest in before:
+                raise GuestExists(f"guest {wanted.guest} has come to host {host.name} meanwhile")
             chosen = _chosen(host, before, wanted)
             if isinstance(chosen, Refusal):
                 return chosen

@@ -916,7 +916,7 @@ _COMPUTE = {
         "Do what the hint of the message says.",
     ),
     Reason.LIBVIRT_UNUSABLE: _warning(
-        "libvirt does not answer, or refuses; the guests that the ledger knows still count.",
+        "libvirt does not answer, or refuses; what was last written stays in force.",
         "See whether libvirtd runs, and whether this user may connect.",
     ),
     Reason.PLACEMENT_DOWN: _warning(
