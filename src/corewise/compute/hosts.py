@@ -58,14 +58,6 @@ class ComputeHost:
         pins = MappingProxyType({uuid: guest.pins for uuid, guest in guests.items()})
         return GuestLedger(self.cells, self.machine.topology.hyper_threading, self.settings.legacy, pins)
 
-    def unowned(self) -> int:
-        """Return how many of the CPUs that pinned guests may get nobody owns.
-
-        Raises:
-            LedgerUnusable: if the ledger cannot be read.
-        """
-        return len(self.ledger_with(self.guests()).free)
-
     def guests(self) -> Mapping[str, GuestRecord]:
         """Return its guests.
 
