@@ -160,11 +160,20 @@ def _raise_unanswered(error: refusals.ClientException, request: str) -> NoReturn
         case refusals.Forbidden():
             raise Forbidden(f"Keystone: {error}", status=403, request=request) from error
         case refusals.ConnectionError() | refusals.HttpServerError() | refusals.DiscoveryFailure():
-            raise PlacementDown(f"{request}: {error}") from error
+            raise PlacementDown(f"{request}: {_network_words(error)}") from error
         case refusals.HttpError():
             raise CredentialsError(f"Keystone refuses: {error}") from error
         case _:
             raise CredentialsError(f"{request}: {error}") from error
+
+
+def _network_words(error: BaseException) -> str:
+    """Return what keystoneauth says, and the kernel's word in place of those of the libraries between."""
+    said = str(error).partition(": HTTP")[0]
+    deepest = error
+    while (below := deepest.__cause__ or deepest.__context__) is not None:
+        deepest = below
+    return f"{said}: {deepest.strerror}" if isinstance(deepest, OSError) and deepest.strerror else said
 
 
 def refusal(status: int, content: bytes, request: str) -> PlacementError:
