@@ -74,7 +74,7 @@ lock: ## Resolve the locked requirements anew (needs uv)
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header pyproject.toml -o requirements/run.txt
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --extra openstack pyproject.toml -c requirements/run.txt -o requirements/openstack.txt
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --group dev pyproject.toml -c requirements/openstack.txt -o requirements/dev.txt
-	echo setuptools | uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header - -o requirements/libvirt-build.txt
+	echo setuptools | uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header - -c requirements/openstack.txt -o requirements/libvirt-build.txt
 	echo 'libvirt-python>=9' | uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header - -o requirements/libvirt.txt
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --group node -c requirements/dev.txt -o requirements/node.txt
 

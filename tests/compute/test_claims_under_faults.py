@@ -129,3 +129,17 @@ def test_eight_schedulers_at_once_lose_nothing_and_give_no_cpu_twice(world: Worl
         assert len(held) == len(set(held)) == 16
         assert world.held(name)[PCPU] == 16
         assert {record.state for record in guests.values()} == {GuestState.HELD}
+
+
+def test_two_schedulers_of_the_same_guest_place_it_once(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.host(HOST)
+    world.scheduler().schedule(wanted(1, request(8, DEDICATED)))
+    before = world.hosts.known[HOST].guests()
+    late = world.scheduler()
+    monkeypatch.setattr(late, "_is_placed", lambda _guest: False)
+    with pytest.raises(GuestExists):
+        late.schedule(wanted(1, request(8, DEDICATED)))
+    assert world.hosts.known[HOST].guests() == before
+    assert world.held(HOST)[PCPU] == 8

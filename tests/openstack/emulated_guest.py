@@ -1,10 +1,13 @@
 """A program that starts a guest without KVM, with the CPUs it is told, and tells where its threads may run.
 
+And what this machine is made of, as its libvirt has it.
+
 libvirt's QEMU driver is loaded into this process (``qemu:///embed``), so no daemon is needed, and everything
 of the guest lies below a directory of its own. The driver wants an event loop, and a user that is not root.
 
 Arguments: a directory; a JSON object with ``vcpus`` (guest CPU -> host CPU) and ``emulator`` (host CPU).
-Answer: a JSON object, name of a thread -> the CPUs that /proc says it may run on.
+Answer: a JSON object with ``threads`` (name of a thread -> the CPUs that /proc says it may run on), and
+with the CPUs of all ``cores``, ``numa_nodes`` and ``sockets``.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from typing import Any
 
 from corewise.openstack.libvirt.connection import connected
 from corewise.openstack.libvirt.tuning import CPUTuning
-from corewise.topology import CPUSet
+from corewise.topology import CPUSet, Host
 
 UUID = "8a2f6c6e-0f0e-4c47-9f0d-0a2c1a2b3c4d"
 GUEST = f"""
@@ -47,9 +50,18 @@ def main(directory: str, wanted: dict[str, Any]) -> None:
         guest = connection.lookupByUUIDString(UUID)
         guest.create()
         try:
-            sys.stdout.write(json.dumps(_threads()))
+            sys.stdout.write(json.dumps({"threads": _threads(), **_machine(libvirt.host())}))
         finally:
             guest.destroy()
+
+
+def _machine(host: Host) -> dict[str, list[str]]:
+    groups = {
+        "cores": host.topology.cores,
+        "numa_nodes": host.topology.numa_nodes,
+        "sockets": host.topology.sockets,
+    }
+    return {name: [str(cpus) for cpus in group.values()] for name, group in groups.items()}
 
 
 def _events(library: Any) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from corewise.kernel.machine import read_machine
 from corewise.openstack.errors import LibvirtError
 from corewise.openstack.libvirt.connection import connected
 from corewise.openstack.libvirt.tuning import CPUTuning
@@ -106,7 +107,7 @@ def test_a_libvirt_that_does_not_answer_is_an_error(tmp_path: Path) -> None:
         pass
 
 
-def test_the_threads_of_an_emulated_guest_run_where_they_are_pinned(short: Path) -> None:
+def test_an_emulated_guest_runs_where_it_is_pinned_on_a_machine_that_is_the_kernels(short: Path) -> None:
     if not QEMU.exists():
         pytest.skip("there is no qemu: Debian's qemu-system-x86 and libvirt-daemon-driver-qemu")
     here = sorted(os.sched_getaffinity(0))
@@ -123,7 +124,11 @@ def test_the_threads_of_an_emulated_guest_run_where_they_are_pinned(short: Path)
     if done.returncode and "unshare" in done.stderr:
         pytest.skip(f"libvirt's embedded driver wants a user that is not root: {done.stderr.strip()}")
     assert done.returncode == 0, done.stderr
-    threads = json.loads(done.stdout)
+    told = json.loads(done.stdout)
+    machine = read_machine(Path("/")).host.topology
+    for name in ("cores", "numa_nodes", "sockets"):
+        assert told[name] == [str(cpus) for cpus in getattr(machine, name).values()]
+    threads = told["threads"]
     assert threads["CPU 0/TCG"] == str(here[-1])
     assert threads["CPU 1/TCG"] == str(here[0])
     assert threads["qemu-system-x86"] == str(here[-1])

@@ -69,7 +69,9 @@ def test_nobody_at_the_endpoint_is_placement_down() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         client = endpoint_client(f"http://127.0.0.1:{free.getsockname()[1]}")
-        with pytest.raises(PlacementDown) as caught:
+        with pytest.raises(
+            PlacementDown, match=r"connection to http://127\.0\.0\.1:\d+/: Connection refused$"
+        ) as caught:
             client.providers()
     assert caught.value.retryable
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Coroutine
 from tools.bench import (
     agent,
     engine,
+    guests,
     handler,
     interference,
     interference_metrics,
@@ -51,6 +52,7 @@ MEASUREMENTS: dict[str, Callable[[], Coroutine[None, None, list[Row]]]] = {
     "scheduler": lambda: scheduler.measure(SCHEDULED_NODE_COUNTS),
     "tracking": tracking.measure,
     "placement": lambda: placement.measure(HOST_COUNTS),
+    "guests": lambda: guests.measure(HOST_COUNTS),
 }
 
 

@@ -63,9 +63,9 @@ def command(
     if guest is not None and given.ledger is None and given.folder is None:
         raise click.UsageError("--guest needs the --ledger that it is entered in")
     with told():
-        request = guest_request(flavor, image, given.compat)
+        read, request = guest_request(flavor, image, given.compat)
         host = given.host()
-        pins = pin(host, request, guest=guest, flavor=flavor.stem, pack=pack)
+        pins = pin(host, request, guest=guest, flavor=read.name, pack=pack)
         if isinstance(pins, Refusal):
             raise failure(pins.reason, f"host {host.name}: {pins.message}", code=ExitCode.REFUSED)
         if domain is not None:

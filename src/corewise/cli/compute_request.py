@@ -16,7 +16,7 @@ from corewise.cli.output import Form, count, say
 from corewise.compute.guest_files import parse_flavor, parse_image
 from corewise.policy.guests import GuestCPUs
 from corewise.tracking.compat import Compat
-from corewise.tracking.flavor import NO_IMAGE, RequestRefusal
+from corewise.tracking.flavor import NO_IMAGE, Flavor, RequestRefusal
 from corewise.tracking.request import GuestRequest, translate
 
 if TYPE_CHECKING:
@@ -57,27 +57,28 @@ def command(
     With a Placement, it is asked too, and says how many hosts each query finds. Nothing is claimed.
     """
     with told():
-        request = guest_request(flavor, image, compat)
+        _, request = guest_request(flavor, image, compat)
         found = None
         if placement.is_given:
             found = _found(placement.client(nova_conf(config)), request)
         click.echo(_rendered(request, found, form), nl=False)
 
 
-def guest_request(flavor: Path, image: Path | None, compat: Compat) -> GuestRequest:
-    """Return what the files ask for; warnings are told on stderr.
+def guest_request(flavor: Path, image: Path | None, compat: Compat) -> tuple[Flavor, GuestRequest]:
+    """Return the flavor, and what the files ask for; warnings are told on stderr.
 
     Raises:
         Failure: with the reason code, if they cannot be translated.
         FileUnusable: if a file cannot be used.
     """
     properties = NO_IMAGE if image is None else parsed(image, parse_image)
-    request = translate(parsed(flavor, parse_flavor), properties, compat=compat)
+    read = parsed(flavor, parse_flavor)
+    request = translate(read, properties, compat=compat)
     if isinstance(request, RequestRefusal):
         raise failure(request.reason, request.message)
     for warning in request.warnings:
         say(f"warning: {warning.reason}: {warning.message}")
-    return request
+    return read, request
 
 
 def _found(client: PlacementClient, request: GuestRequest) -> dict[str, int]:

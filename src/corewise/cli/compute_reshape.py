@@ -54,6 +54,7 @@ _MOVES: tuple[Column[Move], ...] = (
 @click.command()
 @given_hosts
 @click.option("--guests", type=FILE, metavar="FILE", help="The host's guests, instead of those of --ledger.")
+@click.option("--libvirt", metavar="URI", help="The host's guests are those of this libvirt.")
 @click.option(
     "--provider", "provider_file", type=FILE, metavar="FILE", help="The provider, instead of a Placement's."
 )
@@ -63,6 +64,7 @@ _MOVES: tuple[Column[Move], ...] = (
 def command(
     given: GivenHosts,
     guests: Path | None,
+    libvirt: str | None,
     provider_file: Path | None,
     placement: PlacementChoice,
     dry_run: bool,
@@ -78,9 +80,11 @@ def command(
     """
     if placement.is_given == (provider_file is not None):
         raise click.UsageError("say who has the provider: a Placement, or a file (--provider)")
+    if guests is not None and libvirt is not None:
+        raise click.UsageError("--guests and --libvirt exclude each other: both say which guests there are")
     with told():
         host = given.host()
-        hosted = _guests(host, guests)
+        hosted = _guests(host, guests, libvirt)
         offering = Offering(host.name, host.machine, host.settings, hosted)
         if provider_file is not None:
             use = parse_provider(text_of(provider_file), host.name, str(provider_file))
@@ -93,9 +97,13 @@ def command(
             say(f"warning: {warning.reason}: {warning.message}")
 
 
-def _guests(host: ComputeHost, file: Path | None) -> tuple[HostedGuest, ...]:
+def _guests(host: ComputeHost, file: Path | None, libvirt: str | None) -> tuple[HostedGuest, ...]:
     if file is not None:
         return parse_guests(text_of(file), str(file))
+    if libvirt is not None:
+        from corewise.compute.adoption import guests_of  # noqa: PLC0415 - few need it
+
+        return guests_of(libvirt, host.machine)
     return tuple(record.hosted(uuid) for uuid, record in host.guests().items())
 
 

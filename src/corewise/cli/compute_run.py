@@ -6,23 +6,27 @@ import asyncio
 import signal
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from corewise.actions import Reshape, WriteInventories, WriteTraits
+from corewise.cli import output
 from corewise.cli.compute_failures import told
-from corewise.cli.compute_inputs import COMPAT, CONFIG, FOLDER, nova_conf
+from corewise.cli.compute_inputs import FOLDER, host_options, nova_conf, warning_record
+from corewise.cli.compute_inventory import inventory_record
 from corewise.cli.compute_placement import HOST, PlacementChoice, host_name, placement_options
 from corewise.cli.durations import seconds
 from corewise.cli.errors import ExitCode, Failure
-from corewise.cli.output import count, say
+from corewise.cli.output import Form, count, say
 from corewise.compute.options import INTERVAL, ComputeOptions
 from corewise.service.logs import LogFormat, configure
 from corewise.service.options import Address, AddressError, OptionsError
 from corewise.tracking import Compat
 
 if TYPE_CHECKING:
-    from corewise.compute.program import HostAgent
+    from corewise.compute.offering import Write
+    from corewise.compute.program import HostAgent, Passed
 
 
 def _address(context: click.Context, parameter: click.Parameter, value: str | None) -> Address | None:
@@ -33,16 +37,7 @@ def _address(context: click.Context, parameter: click.Parameter, value: str | No
 
 
 @click.command()
-@CONFIG
-@click.option(
-    "--root",
-    type=click.Path(path_type=Path, exists=True, file_okay=False),
-    default="/",
-    show_default=True,
-    metavar="DIR",
-    help="Where the host's /proc and /sys are found.",
-)
-@COMPAT
+@host_options
 @HOST
 @click.option(
     "--state-dir",
@@ -74,13 +69,15 @@ def _address(context: click.Context, parameter: click.Parameter, value: str | No
 @click.option("--once", is_flag=True, help="Report once, print what was written, and end.")
 @click.option("--dry-run", is_flag=True, help="With --once: print what would be written; write nothing.")
 @placement_options
+@output.option((Form.TABLE, Form.JSON, Form.YAML))
 @click.option(
     "--log-format", type=click.Choice([f.value for f in LogFormat]), default="text", show_default=True
 )
 @click.option("-v", "--verbose", is_flag=True, help="Log more.")
 def command(
+    topology: Path | None,
+    root: Path | None,
     config: tuple[Path, ...],
-    root: Path,
     compat: Compat,
     name: str | None,
     state_dir: Path | None,
@@ -92,6 +89,7 @@ def command(
     once: bool,
     dry_run: bool,
     placement: PlacementChoice,
+    form: Form,
     log_format: str,
     verbose: bool,
 ) -> None:
@@ -107,15 +105,20 @@ def command(
         raise click.UsageError("--dry-run goes with --once")
     if libvirt and state_dir is None:
         raise click.UsageError("--libvirt needs --state-dir, where the ledger is kept")
+    if topology and root:
+        raise click.UsageError("--topology and --root exclude each other: both say what the host is")
+    if form is not Form.TABLE and not once:
+        raise click.UsageError("-o goes with --once")
     if not placement.is_given:
-        placement = _default(placement, state_dir, config)
+        placement = _default(placement, state_dir, config, needed=not dry_run)
     configure(LogFormat(log_format), verbose=verbose)
     with told():
         conf = nova_conf(config)
         options = ComputeOptions(
             name=host_name(name, conf),
             config=config,
-            root=root,
+            root=root or Path("/"),
+            topology=topology,
             compat=compat,
             interval=interval,
             state_dir=state_dir,
@@ -127,15 +130,19 @@ def command(
             dry_run=dry_run,
         )
         try:
-            _run(options, placement)
+            _run(options, placement, form)
         except OptionsError as error:
             raise Failure(str(error), exit_code=ExitCode.USAGE) from error
 
 
-def _default(given: PlacementChoice, state_dir: Path | None, config: tuple[Path, ...]) -> PlacementChoice:
+def _default(
+    given: PlacementChoice, state_dir: Path | None, config: tuple[Path, ...], *, needed: bool
+) -> PlacementChoice:
     """Return the Placement that nova.conf names; else one of the host's own, in its directory."""
     if any(_names_placement(file) for file in config):
         return replace(given, from_config=True)
+    if not needed:
+        return given
     if state_dir is None:
         raise click.UsageError(
             "say which Placement: [placement] of --config, --placement-url, --os-cloud or --placement-db; "
@@ -151,20 +158,53 @@ def _names_placement(file: Path) -> bool:
         return False
 
 
-def _run(options: ComputeOptions, placement: PlacementChoice) -> None:
-    from corewise.compute.program import HostAgent, run_pass  # noqa: PLC0415 - needs an extra
+def _run(options: ComputeOptions, placement: PlacementChoice, form: Form) -> None:
+    from corewise.compute import program  # noqa: PLC0415 - needs an extra
 
-    client = placement.client(nova_conf(options.config))
-    if not options.once:
-        asyncio.run(_until_told(HostAgent(options, client)))
+    if not placement.is_given:
+        _print(program.rehearse_alone(options), options, form)
         return
-    passed = run_pass(options, client)
+    client = placement.client(nova_conf(options.config))
+    if options.once:
+        _print(program.run_pass(options, client), options, form)
+    else:
+        asyncio.run(_until_told(program.HostAgent(options, client)))
+
+
+def _print(passed: Passed, options: ComputeOptions, form: Form) -> None:
     for warning in passed.state.warnings:
         say(f"warning: {warning.reason}: {warning}")
+    if form is not Form.TABLE:
+        click.echo(output.document_text(_document(passed, options), form), nl=False)
+        return
     for write in passed.writes:
         click.echo(f"{write.reason}: {write.why}")
     verb = "would be written" if options.dry_run else "written"
     say(f"{count(len(passed.writes), 'change')} {verb}; the host is {options.name}")
+
+
+def _document(passed: Passed, options: ComputeOptions) -> dict[str, Any]:
+    return {
+        "host": options.name,
+        "written": bool(passed.writes) and not options.dry_run,
+        "changes": [_change(write) for write in passed.writes],
+        "warnings": [warning_record(each) for each in passed.state.warnings],
+    }
+
+
+def _change(write: Write) -> dict[str, Any]:
+    change: dict[str, Any] = {"reason": write.reason, "why": write.why}
+    match write:
+        case WriteInventories():
+            inventories = write.inventories
+            change["inventories"] = {
+                name: inventory_record(inventories[name]) for name in sorted(inventories)
+            }
+        case WriteTraits():
+            change["traits"] = sorted(write.traits)
+        case Reshape():
+            change["guests"] = [consumer.uuid for consumer in write.consumers]
+    return change
 
 
 async def _until_told(agent: HostAgent) -> None:

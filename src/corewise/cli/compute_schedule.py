@@ -70,9 +70,9 @@ def command(
     Exit code 6 if there is no valid host: the counts say how many fell at which demand.
     """
     with told():
-        request = guest_request(flavor, image, given.compat)
+        read, request = guest_request(flavor, image, given.compat)
         hosts = given.hosts()
-        wanted = Wanted(_guest(guest, placement), request, flavor.stem, pack)
+        wanted = Wanted(_guest(guest, placement), request, read.name, pack)
         offers = _offers(placement, given, hosts, project, user)
         outcome = Scheduler(offers, hosts, scores=_scores(scores)).schedule(wanted)
         if isinstance(outcome, NoValidHost):

@@ -174,7 +174,9 @@ def _legend(host: Host) -> Box:
     kinds = [(_kind_style(host, kind), kind) for kind in host.kinds] or [("kind0", "CPU (thread)")]
     frames = [("core", "core"), ("cache", "last-level cache"), ("numa", "NUMA node"), ("socket", "socket")]
     offline = [("offline", "offline CPU")] if host.offline else []
-    return svg.row([_entry(style, words) for style, words in _distinct([*kinds, *offline, *frames])], gap=16)
+    entries = [_entry(style, words) for style, words in _distinct([*kinds, *offline, *frames])]
+    side_by_side = svg.row(entries, gap=16)
+    return side_by_side if side_by_side.width <= _WIDEST_ROW else svg.grid(entries, gap=12)
 
 
 def _distinct(entries: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:

@@ -8,12 +8,15 @@ there. A guest that the ledger knows stays as the ledger has it: there stands wh
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace as replaced
 
 from corewise.compute.ledger_file import Change
 from corewise.compute.records import CellRecord, GuestRecord, GuestState
+from corewise.openstack.libvirt.connection import connected
 from corewise.openstack.libvirt.domains import Domain
 from corewise.policy.guests import CPUPolicy, ThreadPolicy
 from corewise.topology import Host
+from corewise.tracking import HostedGuest
 
 _MIB = 1 << 20
 
@@ -28,6 +31,20 @@ def adopt(change: Change, domains: Iterable[Domain], machine: Host) -> tuple[str
     found = {each.uuid: record_of_domain(each, machine) for each in domains if each.uuid not in known}
     change.write({**known, **found})
     return tuple(found)
+
+
+def guests_of(uri: str, machine: Host) -> tuple[HostedGuest, ...]:
+    """Return the guests that a libvirt shows.
+
+    Raises:
+        LibvirtError: if it does not answer.
+        ExtraMissing: if its package is not installed.
+    """
+    with connected(uri) as libvirt:
+        domains = libvirt.domains()
+    return tuple(
+        replaced(record_of_domain(each, machine).hosted(each.uuid), name=each.name) for each in domains
+    )
 
 
 def record_of_domain(domain: Domain, machine: Host) -> GuestRecord:

@@ -16,7 +16,7 @@ from corewise.actions import Reshape
 from corewise.compute import whole_files
 from corewise.compute.adoption import adopt
 from corewise.compute.errors import FileUnusable
-from corewise.compute.hosts import LEDGER, OPTIONS, TOPOLOGY
+from corewise.compute.hosts import LEDGER, OPTIONS, TOPOLOGY, read_machine_file
 from corewise.compute.ledger_file import LedgerFile
 from corewise.compute.machine_file import machine_document
 from corewise.compute.moves import note_moves
@@ -37,10 +37,12 @@ _RESERVED_MEMORY_MB = 512
 
 
 class HostRefused(FileUnusable):
-    """The options of the host have errors, each with its reason code; the agent does not start."""
+    """The options of the host have errors; the agent does not start. ``reason`` is that of the first."""
 
     def __init__(self, problems: tuple[OptionProblem, ...]) -> None:
-        super().__init__("\n".join(f"{each.reason}: {each}" for each in problems))
+        first, *others = problems
+        lines = [str(first), *(f"{each.reason}: {each}" for each in others)]
+        super().__init__("\n".join(lines), hint=first.reason.text.fix)
         self.problems = problems
         self.reason = problems[0].reason
 
@@ -72,6 +74,7 @@ class HostReader:
         """
         options = self._options
         machine = self._machine()
+        self._make_folder()
         conf = read_nova_conf(options.config) if options.config else None
         adopted = self._adopt(machine)
         guests = self._guests(offers)
@@ -84,6 +87,15 @@ class HostReader:
         offering = Offering(options.name, machine, checked.settings, guests, MappingProxyType(others))
         return HostState(offering, checked.warnings, adopted)
 
+    def _make_folder(self) -> None:
+        folder = self._options.state_dir
+        if folder is None or self._options.dry_run:
+            return
+        try:
+            folder.mkdir(mode=0o750, parents=True, exist_ok=True)
+        except OSError as error:
+            raise FileUnusable(f"{folder} cannot be made: {error.strerror}") from error
+
     def note(self, done: Reshape) -> None:
         """Enter in the ledger what guests hold after a reshape.
 
@@ -94,9 +106,12 @@ class HostReader:
             note_moves(self._ledger, done)
 
     def _machine(self) -> Host:
-        host = read_machine(self._options.root).host
+        options = self._options
+        if options.topology is not None:
+            return read_machine_file(options.topology)
+        host = read_machine(options.root).host
         if not host.topology.threads:
-            raise FileUnusable(f"no CPU is online below {self._options.root}")
+            raise FileUnusable(f"no CPU is online below {options.root}")
         return host
 
     def _adopt(self, machine: Host) -> tuple[str, ...]:

@@ -132,19 +132,28 @@ def read_host(folder: Path, compat: Compat) -> ComputeHost:
         FileUnusable: if a file of it cannot be used.
         LedgerUnusable: if its ledger cannot be read.
     """
-    file = folder / TOPOLOGY
+    machine = read_machine_file(folder / TOPOLOGY)
+    settings = settings_of(folder.name, options_in(folder / OPTIONS), machine, compat)
+    host = ComputeHost(folder.name, machine, settings, LedgerFile(folder / LEDGER, folder.name))
+    host.guests()
+    return host
+
+
+def read_machine_file(file: Path) -> Host:
+    """Read a machine.
+
+    Raises:
+        FileUnusable: if the file cannot be used.
+    """
     try:
-        parsed = parse_machine(file.read_text("utf-8"))
+        parsed = parse_machine(file.read_text("utf-8-sig"))
     except OSError as error:
         raise FileUnusable(f"{file} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise FileUnusable(f"{file} is not UTF-8: byte {error.start} is wrong") from error
     if parsed.value is None:
         raise FileUnusable(f"{file}: {parsed.errors[0]}")
-    settings = settings_of(folder.name, options_in(folder / OPTIONS), parsed.value, compat)
-    host = ComputeHost(folder.name, parsed.value, settings, LedgerFile(folder / LEDGER, folder.name))
-    host.guests()
-    return host
+    return parsed.value
 
 
 def options_in(file: Path) -> HostOptions:

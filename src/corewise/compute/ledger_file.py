@@ -86,6 +86,8 @@ class LedgerFile:
         self.path = path
         self._of = of
         self._longest_wait = longest_wait
+        self._name = str(path)
+        self._none = _Document(VERSION, 0, HostRecord(of), "")
         self._last: tuple[_Mark, _Document] | None = None
 
     def read(self) -> HostRecord:
@@ -114,13 +116,14 @@ class LedgerFile:
 
     def _document(self) -> _Document:
         try:
+            now = _mark(self._name)
+            if self._last is not None and self._last[0] == now:
+                return self._last[1]
             with self.path.open("rb") as file:
                 mark = _mark(file.fileno())
-                if self._last is not None and self._last[0] == mark:
-                    return self._last[1]
                 text = file.read(_LARGEST)
         except FileNotFoundError:
-            return _Document(VERSION, 0, HostRecord(self._of), "")
+            return self._none
         except OSError as error:
             raise _unusable(self.path, "read", error) from error
         document = self._decoded(text)
@@ -203,8 +206,8 @@ def _former(path: Path) -> Path:
     return path.with_name(f"{path.name}.1")
 
 
-def _mark(descriptor: int) -> _Mark:
-    status = os.fstat(descriptor)
+def _mark(file: int | str) -> _Mark:
+    status = os.stat(file)  # noqa: PTH116 - of a path or an open file; a Path would double the time
     return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 

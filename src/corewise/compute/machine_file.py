@@ -111,7 +111,7 @@ class _Machine:
     def _threads(self) -> list[Thread]:
         stated = self._fields["threads"]
         places = self._decoder.items(stated)
-        if stated.is_empty or stated.value == Items():
+        if (stated.is_empty or stated.value == Items()) and not self._decoder.problems:
             hint = "make one with corewise topology -o json"
             self._decoder.tell(self._decoder.root, f'there are no "threads": {hint}')
         found: dict[int, Thread] = {}

@@ -14,15 +14,18 @@ INTERVAL = 60.0
 
 @dataclass(frozen=True, slots=True)
 class ComputeOptions:
-    """``state_dir`` is the host's directory (:mod:`corewise.compute.hosts`); None keeps nothing on disk.
+    """What the agent of one host is told.
 
-    ``libvirt``: URI of the libvirt whose guests count; None: only those of the ledger. ``standalone``: state
-    MEMORY_MB too, and DISK_GB if ``disk_gb`` is set, because nobody else does.
+    ``topology``: the machine as a file has it, instead of the one below ``root``. ``state_dir`` is the host's
+    directory (:mod:`corewise.compute.hosts`); None keeps nothing on disk. ``libvirt``: URI of the libvirt
+    whose guests count; None: only those of the ledger. ``standalone``: state MEMORY_MB too, and DISK_GB if
+    ``disk_gb`` is set, because nobody else does.
     """
 
     name: str
     config: tuple[Path, ...] = ()
     root: Path = Path("/")
+    topology: Path | None = None
     compat: Compat = Compat.SPEC
     interval: float = INTERVAL
     state_dir: Path | None = None

@@ -18,16 +18,16 @@ import corewise
 from corewise.actions import Reshape, WriteInventories, WriteTraits
 from corewise.compute.errors import ComputeError, openstack_reason
 from corewise.compute.host_state import HostReader, HostState
-from corewise.compute.offering import Write
+from corewise.compute.offering import Write, rehearsed
 from corewise.compute.options import ComputeOptions
 from corewise.compute.placement_offers import PlacementOffers
 from corewise.compute.reporting import Reporter
 from corewise.kube.clock import SYSTEM_CLOCK, Clock
-from corewise.openstack.errors import OpenStackError
+from corewise.openstack.errors import LibvirtError, OpenStackError, PlacementError
 from corewise.openstack.placement.client import PlacementClient
 from corewise.openstack.placement.keeping import PATIENCE, Patience
 from corewise.policy import metrics
-from corewise.policy.placement import PCPU, VCPU
+from corewise.policy.placement import PCPU, VCPU, Provider
 from corewise.policy.reasons import Reason
 from corewise.prometheus.exposition import Exposition
 from corewise.service.health import HealthServer
@@ -60,6 +60,16 @@ def run_pass(options: ComputeOptions, client: PlacementClient, *, patience: Pati
         ComputeError, OpenStackError: what stands in the way.
     """
     return HostAgent(options, client, patience=patience).once()
+
+
+def rehearse_alone(options: ComputeOptions) -> Passed:
+    """Return what would be written of a host that no Placement knows yet; none is asked.
+
+    Raises:
+        ComputeError, OpenStackError: what stands in the way.
+    """
+    state = HostReader(options).read(None)
+    return Passed(state, rehearsed(state.offering, Provider("", options.name, 0)))
 
 
 class HostAgent:
@@ -139,7 +149,7 @@ class HostAgent:
         """Run the first pass. What is wrong with the host ends the agent, anything else does not."""
         try:
             await self._pass()
-        except OpenStackError as error:
+        except (PlacementError, LibvirtError) as error:
             self._tell(openstack_reason(error), error.told)
 
     async def _keep(self) -> None:

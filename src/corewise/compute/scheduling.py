@@ -28,8 +28,8 @@ from corewise.compute.records import GuestRecord, Guests, GuestState, record_of
 from corewise.compute.verdicts import NoValidHost, Placed, fallen_in_fit, fallen_in_stages
 from corewise.compute.weighing import Scores, Weighed, weighed
 from corewise.openstack.errors import AnswerError, OpenStackError, PlacementDown, ServerError
-from corewise.pinning import GuestPins, Refusal, place
-from corewise.policy.placement import PCPU, VCPU
+from corewise.pinning import GuestLedger, GuestPins, Refusal, place
+from corewise.policy.placement import VCPU
 from corewise.policy.reasons import Reason
 from corewise.tracking import GuestRequest
 
@@ -46,14 +46,14 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Offered:
-    """A host that a query has found. ``by_fallback``: it counts pinned guests as VCPU."""
+    """A host that a query has found. ``by_fallback``: it counts pinned guests as VCPU.
+
+    ``unowned``: how many of the CPUs that pinned guests may get nobody owns, once its ledger was looked at.
+    """
 
     candidate: Candidate
     by_fallback: bool
-
-    def free(self, kind: str) -> int:
-        """Return how many CPUs of the kind that is asked for are left; a legacy host counts them as VCPU."""
-        return self.candidate.free.get(VCPU if self.by_fallback else kind, 0)
+    unowned: int = 0
 
 
 _Refused = tuple[Offered, Refusal]
@@ -139,27 +139,31 @@ class Scheduler:
             host = offered.candidate.host
             if host in offers:
                 continue
-            refusal = self._refusal(offered, wanted)
-            if refusal is None:
-                offers[host] = offered
+            judged = self._judged(offered, wanted)
+            if isinstance(judged, Refusal):
+                refusals.setdefault(host, (offered, judged))
             else:
-                refusals.setdefault(host, (offered, refusal))
+                offers[host] = judged
         return _Fitting(offers, {host: each for host, each in refusals.items() if host not in offers})
 
-    def _refusal(self, offered: Offered, wanted: Wanted) -> Refusal | None:
-        """Say why a host cannot take a guest, if it cannot."""
+    def _judged(self, offered: Offered, wanted: Wanted) -> Offered | Refusal:
+        """Return a host that can take a guest, with the CPUs that nobody owns, or say why it cannot."""
         host = self._hosts.known.get(offered.candidate.host)
         if host is None:
             return self._unknown(offered.candidate.host)
         try:
-            chosen = _chosen(host, host.guests(), wanted)
+            ledger = host.ledger_with(host.guests())
+            chosen = _chosen(host, ledger, wanted)
             if isinstance(chosen, Refusal) and _is_unsettled(host):
                 with host.ledger.changing() as change:
                     settle(change, self._offers)
-                chosen = _chosen(host, host.guests(), wanted)
+                ledger = host.ledger_with(host.guests())
+                chosen = _chosen(host, ledger, wanted)
         except LedgerUnusable as error:
             return Refusal(error.reason, str(error))
-        return chosen if isinstance(chosen, Refusal) else None
+        if isinstance(chosen, Refusal):
+            return chosen
+        return replaced(offered, unowned=(ledger.dedicated_mask & ~ledger.taken).bit_count())
 
     def _unknown(self, host: str) -> Refusal:
         problem = self._hosts.unusable.get(host)
@@ -168,8 +172,11 @@ class Scheduler:
         return Refusal(Reason.HOST_UNKNOWN, f"nothing is known of the CPUs of host {host}")
 
     def _weighed(self, offers: Iterable[Offered], wanted: Wanted) -> Sequence[Weighed]:
-        kind = PCPU if wanted.request.query.resources.get(PCPU) else VCPU
-        free = {each.candidate.host: each.free(kind) for each in offers}
+        """Order hosts: for guests with CPUs of their own by the CPUs that nobody owns, else by VCPU left."""
+        owns = bool(wanted.request.cpus.host_cpus)
+        free = {
+            each.candidate.host: each.unowned if owns else each.candidate.free.get(VCPU, 0) for each in offers
+        }
         return weighed(free, self._scores, pack=wanted.pack)
 
     def _no_valid_host(self, request: GuestRequest, refused: Collection[_Refused]) -> NoValidHost:
@@ -188,7 +195,9 @@ class Scheduler:
         with host.ledger.changing() as change:
             settle(change, self._offers)
             before = change.host.guests
-            chosen = _chosen(host, before, wanted)
+            if wanted.guest in before:
+                raise GuestExists(f"guest {wanted.guest} has come to host {host.name} meanwhile")
+            chosen = _chosen(host, host.ledger_with(before), wanted)
             if isinstance(chosen, Refusal):
                 return chosen
             record = record_of(
@@ -256,9 +265,8 @@ def _is_unsettled(host: ComputeHost) -> bool:
     return any(guest.state is GuestState.CLAIMING for guest in host.guests().values())
 
 
-def _chosen(host: ComputeHost, guests: Guests, wanted: Wanted) -> GuestPins | Refusal:
-    """Choose the guest's CPUs on a host with these guests; this is what filters and what claims."""
-    ledger = host.ledger_with(guests)
+def _chosen(host: ComputeHost, ledger: GuestLedger, wanted: Wanted) -> GuestPins | Refusal:
+    """Choose the guest's CPUs of a host; this is what filters and what claims."""
     if ledger.conflicts:
         return Refusal(Reason.CPUS_PROMISED_TWICE, f"host {host.name}: {ledger.conflicts[0].message}")
     placed = place(ledger, wanted.request.cpus, pack=wanted.pack)

@@ -1018,7 +1018,7 @@ _TRACKING_HOSTS = {
 _COMPUTE = {
     Reason.FILE_UNUSABLE: ReasonText(
         "A file that was named cannot be read, or is not what it should be.",
-        "Correct what the message names; it says line and column.",
+        "Correct what the message names.",
     ),
     Reason.LEDGER_UNUSABLE: _warning(
         "The ledger of a host cannot be read or written; nothing was changed.",
@@ -1056,7 +1056,7 @@ _COMPUTE = {
         "Do what the hint of the message says.",
     ),
     Reason.LIBVIRT_UNUSABLE: _warning(
-        "libvirt does not answer, or refuses; the guests that the ledger knows still count.",
+        "libvirt does not answer, or refuses; what was last written stays in force.",
         "See whether libvirtd runs, and whether this user may connect.",
     ),
     Reason.PLACEMENT_DOWN: _warning(

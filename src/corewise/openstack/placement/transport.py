@@ -11,9 +11,6 @@ from collections.abc import Mapping
 from typing import Any, NoReturn
 
 import msgspec
-import requests
-from keystoneauth1 import adapter
-from keystoneauth1 import exceptions as refusals
 
 from corewise.openstack.errors import (
     AnswerError,
@@ -23,6 +20,7 @@ from corewise.openstack.errors import (
     Conflict,
     CredentialsError,
     DoesNotFit,
+    ExtraMissing,
     Forbidden,
     InventoryInUse,
     NotFound,
@@ -33,6 +31,13 @@ from corewise.openstack.errors import (
     UnknownTraits,
     VersionTooOld,
 )
+
+try:
+    import requests
+    from keystoneauth1 import adapter
+    from keystoneauth1 import exceptions as refusals
+except ImportError as error:
+    raise ExtraMissing("openstack", "keystoneauth1") from error
 
 NEWEST = (1, 39)
 """The newest microversion whose answers this client knows."""
@@ -155,11 +160,20 @@ def _raise_unanswered(error: refusals.ClientException, request: str) -> NoReturn
         case refusals.Forbidden():
             raise Forbidden(f"Keystone: {error}", status=403, request=request) from error
         case refusals.ConnectionError() | refusals.HttpServerError() | refusals.DiscoveryFailure():
-            raise PlacementDown(f"{request}: {error}") from error
+            raise PlacementDown(f"{request}: {_network_words(error)}") from error
         case refusals.HttpError():
             raise CredentialsError(f"Keystone refuses: {error}") from error
         case _:
             raise CredentialsError(f"{request}: {error}") from error
+
+
+def _network_words(error: BaseException) -> str:
+    """Return what keystoneauth says, and the kernel's word in place of those of the libraries between."""
+    said = str(error).partition(": HTTP")[0]
+    deepest = error
+    while (below := deepest.__cause__ or deepest.__context__) is not None:
+        deepest = below
+    return f"{said}: {deepest.strerror}" if isinstance(deepest, OSError) and deepest.strerror else said
 
 
 def refusal(status: int, content: bytes, request: str) -> PlacementError:

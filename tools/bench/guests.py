@@ -1,0 +1,99 @@
+"""What the scheduler of guests adds to Placement: filter, weigh, choose, record; at numbers of hosts.
+
+Placement is replaced by one that answers at once with as many candidates as its limit allows: what is left is
+ours. Hosts have 2 NUMA nodes x 24 threads, and a ledger each on disk. The time is the processor's; what
+fsync(2) waits for is the disk's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+from uuid import UUID
+
+from corewise.compute.hosts import ComputeHost, Hosts, settings_of
+from corewise.compute.ledger_file import LedgerFile
+from corewise.compute.offers import Candidate, Stage
+from corewise.compute.scheduling import Scheduler, Wanted
+from corewise.compute.verdicts import NoValidHost
+from corewise.policy.placement import PCPU
+from corewise.topology import Host, Thread, Topology
+from corewise.tracking import Compat, Flavor, HostOptions, PlacementQuery, RequestRefusal, translate
+from tools.bench.table import Row, quantile
+
+_CORES, _NODES, _GUESTS = 24, 2, 15
+_OPTIONS = HostOptions(cpu_dedicated_set="2-17", cpu_shared_set="18-47")
+_FLAVOR = Flavor("example-2", 8, 1024, extra_specs={"hw:cpu_policy": "dedicated"})
+
+
+class _AtOnce:
+    """Offers every host, up to the query's limit, and grants every claim."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._candidates = [Candidate(name, {name: {PCPU: 8}}, name, {PCPU: 16}) for name in names]
+
+    def candidates(self, query: PlacementQuery) -> Sequence[Candidate]:
+        return self._candidates[: query.limit]
+
+    def claim(self, guest: str, candidate: Candidate) -> str | None:
+        return None
+
+    def release(self, guest: str) -> bool:
+        return True
+
+    def holds(self, guest: str, provider: str) -> bool:
+        return True
+
+    def exists(self, guest: str) -> bool:
+        return False
+
+    def stages(self, query: PlacementQuery) -> tuple[int, Sequence[Stage]]:
+        return len(self._candidates), ()
+
+
+async def measure(counts: tuple[int, ...]) -> list[Row]:
+    """One guest after the other at each number of hosts."""
+    return await asyncio.to_thread(lambda: [_measure(count) for count in counts])
+
+
+def _measure(count: int) -> Row:
+    with tempfile.TemporaryDirectory() as directory:
+        hosts = _hosts(Path(directory), count)
+        scheduler = Scheduler(_AtOnce(list(hosts.known)), hosts)
+        seconds = [_schedule(scheduler, number) for number in range(1 + _GUESTS)][1:]
+    result = ", ".join(f"{quantile(seconds, part) * 1000:.1f} ms" for part in (0.5, 0.9))
+    return Row("filter, weigh, choose, record, p50, p90", f"{count} hosts", result)
+
+
+def _schedule(scheduler: Scheduler, number: int) -> float:
+    request = translate(_FLAVOR)
+    if isinstance(request, RequestRefusal):
+        raise SystemExit(f"the flavor is refused: {request.message}")
+    wanted = Wanted(str(UUID(int=number)), request)
+    begun = time.process_time()
+    outcome = scheduler.schedule(wanted)
+    if isinstance(outcome, NoValidHost):
+        raise SystemExit(outcome.message)
+    return time.process_time() - begun
+
+
+def _hosts(folder: Path, count: int) -> Hosts:
+    machine = _machine()
+    settings = settings_of("host", _OPTIONS, machine, Compat.SPEC)
+    first = ComputeHost("host", machine, settings, LedgerFile(folder / "ledger", "host"))
+    names = [f"host-{number:05d}" for number in range(count)]
+    known = {
+        name: replace(first, name=name, ledger=LedgerFile(folder / f"{name}.json", name)) for name in names
+    }
+    return Hosts(MappingProxyType(known), MappingProxyType({}))
+
+
+def _machine() -> Host:
+    nodes = [core * _NODES // _CORES for core in range(_CORES)]
+    threads = (Thread(cpu, cpu // 2, nodes[cpu // 2], nodes[cpu // 2], 0) for cpu in range(2 * _CORES))
+    return Host(Topology(tuple(threads)))
