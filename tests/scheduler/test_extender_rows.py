@@ -20,7 +20,7 @@ def extender() -> Extender:
     """An extender over a cluster that nobody but the test changes."""
     state = ClusterState(Client(ClusterConfig(server="http://127.0.0.1:1")), SYSTEM_CLOCK)
     engine = Engine((AmplifiedCPU(),), (Weighted(AllocationScore()),))
-    return Extender(state, engine, Decisions(5, SYSTEM_CLOCK), lambda _pod, _why: None)
+    return Extender(state, lambda: engine, Decisions(5, SYSTEM_CLOCK), lambda _pod, _why: None)
 
 
 def about(*names: str) -> Arguments:

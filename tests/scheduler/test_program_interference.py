@@ -397,8 +397,9 @@ async def test_explain_pod_tells_both_sides_and_what_prometheus_does_not_tell(
     async with fake_prometheus(known) as server:
         with_url = [*arguments, "--prometheus", server.url]
         answer = await explain(str(tmp_path / "user"), *with_url, "--node", "n2")
-        assert "  bandwidth      40 GB/s > 10 GB/s: passes (capacity 100 GB/s, used 60 GB/s" in answer.stdout
-        assert "position 2: 5 points x affinity 60" in answer.stdout
+        told = " ".join(answer.stdout.split())
+        assert "bandwidth 40 GB/s > 10 GB/s: passes (capacity 100 GB/s, used 60 GB/s" in told
+        assert "position 2: 5 points x affinity 60" in told
         assert "memory_available: the query returns no series" in answer.stderr
         document = json.loads((await explain(str(tmp_path / "user"), *with_url, "-o", "json")).stdout)
         accounts = {each["node"]: each["accounts"]["Interference"] for each in document["nodes"]}
