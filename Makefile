@@ -4,6 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 UP     ?= --for 30s
+W      ?= auto
 
 .DEFAULT_GOAL := help
 .PHONY: help up openstack libvirt test check generate bench test-kube test-node lock clean
@@ -43,8 +44,8 @@ libvirt: $(VENV)/libvirt.stamp ## Install libvirt's Python package (needs libvir
 up: $(VENV)/run.stamp ## Install what is needed and run the local cluster (UP="--for 60s --nodes 20")
 	$(BIN)/corewise up $(UP)
 
-test: $(VENV)/dev.stamp ## Run the tests (T="-k webhook" narrows them)
-	$(BIN)/pytest $(T)
+test: $(VENV)/dev.stamp ## Run the tests on all CPUs (T="-k webhook" narrows them, W=0 runs one by one)
+	$(BIN)/pytest -n $(W) --dist loadgroup $(T)
 
 check: $(VENV)/dev.stamp ## Lint, types, layer rules, generated files current
 	$(BIN)/ruff check .

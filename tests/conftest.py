@@ -20,6 +20,16 @@ settings.register_profile(
 )
 settings.load_profile("corewise")
 
+_ON_THIS_KERNEL = "_real_"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep a file's tests in one process, and tests of this machine's kernel out of each other's way."""
+    for item in items:
+        group = "kernel" if _ON_THIS_KERNEL in item.path.name else item.path.as_posix()
+        item.add_marker(pytest.mark.xdist_group(group))
+
 
 @pytest.fixture
 async def api_server() -> AsyncIterator[LocalAPIServer]:
