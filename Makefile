@@ -45,7 +45,7 @@ up: $(VENV)/run.stamp ## Install what is needed and run the local cluster (UP="-
 	$(BIN)/corewise up $(UP)
 
 test: $(VENV)/dev.stamp ## Run the tests on all CPUs (T="-k webhook" narrows them, W=0 runs one by one)
-	$(BIN)/pytest -n $(W) --dist loadgroup $(T)
+	$(BIN)/pytest -n $(W) --dist loadfile $(T)
 
 check: $(VENV)/dev.stamp ## Lint, types, layer rules, generated files current
 	$(BIN)/ruff check .

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
-from collections.abc import AsyncIterator
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -23,12 +26,15 @@ settings.load_profile("corewise")
 _ON_THIS_KERNEL = "_real_"
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep a file's tests in one process, and tests of this machine's kernel out of each other's way."""
-    for item in items:
-        group = "kernel" if _ON_THIS_KERNEL in item.path.name else item.path.as_posix()
-        item.add_marker(pytest.mark.xdist_group(group))
+@pytest.fixture(scope="module", autouse=True)
+def kernel_to_itself(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Tests of this machine's kernel run in one process at a time, out of each other's way."""
+    if _ON_THIS_KERNEL not in request.path.name:
+        yield
+        return
+    with (Path(tempfile.gettempdir()) / "corewise-tests-kernel").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 @pytest.fixture
