@@ -2,8 +2,8 @@
 
 On every replica: caches, certificates, health, what steers decisions (the file, Prometheus), and the address
 of extender and gate, which answers that it cannot unless the replica leads. The leader answers, once it has
-counted what was bound before it led; and it keeps the webhook configuration installed, and gives back what was
-reserved and never bound.
+counted what was bound before it led; and it keeps the webhook configuration installed, and gives back what
+was reserved and never bound.
 """
 
 from __future__ import annotations
