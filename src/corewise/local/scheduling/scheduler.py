@@ -238,7 +238,7 @@ class LocalScheduler:
             self._said.pop(meta.uid, None)
 
     async def _settle(self) -> None:
-        """Give back what was reserved for bindings that did not happen, and forget what weighs nothing now."""
+        """Give back what was reserved for bindings that did not happen; forget what weighs nothing now."""
         while True:
             await self._clock.sleep(_SETTLE_EVERY)
             self.state.cluster.expire(self.in_force.now())
