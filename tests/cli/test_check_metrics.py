@@ -63,3 +63,9 @@ def test_a_file_and_a_preset_are_not_named_together(nodes: str) -> None:
     answer = check("--prometheus", "http://x", "--nodes", nodes, "--config", nodes, "--preset", "pcm")
     assert answer.exit_code == ExitCode.USAGE
     assert "leave --preset out" in answer.stderr
+
+
+def test_where_there_is_no_cluster_it_is_said_what_to_name_instead(tmp_path: Path) -> None:
+    said = failure(check("--prometheus", "http://x", "--kubeconfig", str(tmp_path / "none")))
+    assert said.exit_code == ExitCode.BAD_INPUT
+    assert "--nodes FILE" in said.hint

@@ -189,6 +189,20 @@ def test_a_pod_is_read_as_the_api_server_would_read_it(run: Run) -> None:
     assert document["pod"] == "default/web"
 
 
+@pytest.mark.parametrize(
+    "pod",
+    [
+        '{"kind": "Pod", "metadata": {"labels": {"app": "incept-no-leak"}}, "spec": {"containers": []}}',
+        "{kind: Pod, metadata: {labels: {app: incept-no-leak}}, spec: {containers: []}}",
+        "kind: Pod\nmetadata: {annotations: &a {x: y}, labels: {<<: *a, app: incept-no-leak}}\nspec: {}\n",
+    ],
+)
+def test_a_pod_may_be_json_or_yaml_of_any_style_and_without_a_name(run: Run, pod: str) -> None:
+    document = decided(run, pod=pod)
+    assert document["pod"] == "default/(no name)"
+    assert document["profile"]["name"] == "incept-no-leak"
+
+
 def test_a_pod_of_a_daemon_set_is_not_filtered(run: Run) -> None:
     owner = "ownerReferences: [{apiVersion: apps/v1, kind: DaemonSet, name: d, uid: u, controller: true}]"
     document = decided(
@@ -217,7 +231,7 @@ def test_a_profile_that_fits_no_node_of_the_file_is_said(run: Run) -> None:
     result = run("-o", "json", config=CONFIG.replace("5GB/s", "50GB/s"))
     assert result.exit_code == 0
     assert (
-        "line 4: interference.profiles.incept-no-leak: fits no node: it needs more than 100 GB/s"
+        'line 4: interference.profiles["incept-no-leak"]: fits no node: it needs more than 100 GB/s'
         in result.stderr
     )
     assert json.loads(result.stdout)["best"] == []
@@ -256,6 +270,12 @@ def test_a_file_of_measurements_that_will_not_do_is_refused_with_the_place(
         ("kind: Pod\nspec: {containers: [5]}\n", "is not a Pod that can be read"),
         (POD.replace("cpu: 0.5", "cpu: 5 cores"), "spec.containers[0].resources.requests.cpu"),
         (POD.replace("{app: incept-no-leak}", "{app: 5}"), "is not a Pod that can be read"),
+        (POD.replace("{app: incept-no-leak}", "{app: a, app: b}"), "P.yaml: the key app is given twice"),
+        (POD + "kind: Pod\n", "P.yaml: the key kind is given twice"),
+        ('{"kind": "Pod", "spec": {}, "spec": {}}', "P.yaml: the key spec is given twice"),
+        (POD.replace("1Gi", "-1Gi"), "spec.containers[0].resources.requests.memory: -1Gi is negative"),
+        (POD + "---\n" + POD, "expected a single document"),
+        ("kind: PodList\nitems: []\n", "is a PodList, not a Pod"),
     ],
 )
 def test_a_pod_that_will_not_do_is_refused(run: Run, pod: str, told: str) -> None:
@@ -277,6 +297,9 @@ def test_the_table_has_both_sides_positions_points_and_scores(run: Run) -> None:
     assert "needs more than 10 GB/s and 0.4 GB free (2 x 5 GB/s, 0.2 GB)" in result.stdout
     row = next(line for line in result.stdout.splitlines() if line.startswith("n1 "))
     assert " ".join(row.split()) == "n1 passes 60 > 10 64 > 0.4 3 (1) 2 (5) 1 (10) 4 (0) 2 (5) 610 36"
+    assert "needs more than 2.14748 GB free (2 x 1.07374 GB)" in run(pod=POD.replace("incept", "x")).stdout
+    nothing = "kind: Pod\nmetadata: {name: x}\nspec: {containers: []}\n"
+    assert "needs neither memory bandwidth nor memory, so every node passes" in run(pod=nothing).stdout
     wide = run("-o", "wide").stdout
     assert "95 ns" in wide
     assert "60 GB/s free" in wide

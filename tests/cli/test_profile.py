@@ -116,6 +116,17 @@ def test_a_type_whose_name_means_all_others_is_not_written_as_their_profile(tmp_
     assert "# the type default" in result.stdout
 
 
+@pytest.mark.parametrize("name", ["", "two words", "x" * 64])
+def test_a_type_that_no_profile_can_be_named_after_is_not_written(tmp_path: Path, name: str) -> None:
+    file = tmp_path / "names.json"
+    write_history(file, planted_history(Planted({name: SENSITIVE}, runs=20)))
+    result = run("--history", file, "-o", "yaml")
+    parsed = parse_interference(result.stdout)
+    assert parsed.value is not None
+    assert not parsed.value.profiles
+    assert "; rename it" in result.stdout
+
+
 def test_durations_alone_make_affinities_and_it_is_told_what_is_missing(tmp_path: Path) -> None:
     file = tmp_path / "durations.json"
     write_history(file, planted_history(Planted({"sort": SENSITIVE}, used=False)))

@@ -29,6 +29,7 @@ ROOT = Path(__file__).parents[2]
 MONITORING = ROOT / "deploy" / "monitoring"
 RULE_FILES = [
     MONITORING / "alerts.yaml",
+    MONITORING / "interference-alerts.yaml",
     MONITORING / "interference-rules.yaml",
     ROOT / "deploy" / "agent" / "recording-rules.yaml",
 ]
@@ -193,5 +194,6 @@ def test_recording_rules_make_one_series_a_node_of_what_its_agent_measures() -> 
 
 
 @needs_promtool
-def test_alerts_fire_when_they_should_and_only_then() -> None:
-    promtool("test", "rules", str(Path(__file__).parent / "alerts_cases.yaml"))
+@pytest.mark.parametrize("cases", ["alerts_cases.yaml", "interference_alerts_cases.yaml"])
+def test_alerts_fire_when_they_should_and_only_then(cases: str) -> None:
+    promtool("test", "rules", str(Path(__file__).parent / cases))

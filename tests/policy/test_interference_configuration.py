@@ -115,8 +115,9 @@ def test_a_bad_affinity_is_told_with_its_field(written: str, told: str) -> None:
     assert told in error
 
 
-def test_a_missing_affinity_counts_as_0_with_a_warning() -> None:
-    parsed = parse_interference(affinities("memorybandwidth: 60, cpu: 50"))
+@pytest.mark.parametrize("nothing", ["", ", llc_mpki: ", ", memorylatency: null, llc_mpki: ~"])
+def test_a_missing_affinity_counts_as_0_with_a_warning(nothing: str) -> None:
+    parsed = parse_interference(affinities(f"memorybandwidth: 60, cpu: 50{nothing}"))
     assert parsed.value is not None
     assert [parsed.value.profiles["a"].affinity[metric] for metric in Metric] == [60, 0, 0, 0, 50]
     (warning,) = parsed.warnings
@@ -305,3 +306,16 @@ def test_relative_and_the_curve_are_asked_for() -> None:
 def test_no_text_raises(text: str) -> None:
     parse_interference(text)
     parse_interference("interference: " + text)
+
+
+def test_a_profile_that_no_capacity_rule_has_room_for_is_said_at_load() -> None:
+    every = ", ".join(f"{metric}: 1" for metric in Metric)
+    text = (
+        "interference:\n"
+        "  capacity: {memoryBandwidth: [{selector: {}, value: 20GB/s}]}\n"
+        f"  profiles: {{a: {{profile: {{memoryBandwidth: 10GB/s}}, affinity: {{{every}}}}}}}\n"
+    )
+    (warning,) = parse_interference(text).warnings
+    assert (warning.line, warning.path) == (3, "interference.profiles.a")
+    assert warning.message.startswith("fits no node that a capacity rule selects: it needs more than 20 GB/s")
+    assert not parse_interference(text.replace("20GB/s", "20.1GB/s")).warnings

@@ -53,7 +53,7 @@ def scraped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scraped]:
             *_odd(machines),
         ]
         with running(tmp_path_factory.mktemp("prometheus"), targets) as server:
-            server.waits_for("count_over_time(node_memory_MemAvailable_bytes[1m]) >= 13", len(TRUTHS))
+            server.waits_for("count_over_time(node_memory_MemAvailable_bytes[1m]) >= 7", len(TRUTHS))
             yield Scraped(server, machines)
 
 

@@ -57,6 +57,7 @@ def test_nodes_without_series_are_named_and_a_wrong_label_is_put_right(
     [
         ("{memorybandwidth: {query: 'odd_bandwidth / 1e6'}}", "is the unit right?"),
         ("{memorybandwidth: {query: 'odd_bandwith'}}", "returns no series"),
+        ("{memorybandwidth: {query: 'sum(odd_bandwidth)'}}", "could name a node: aggregate by (node)"),
         (
             "{memorybandwidth: {query: 'rate(odd_bandwidth)'}}",
             "interference.metrics.memorybandwidth): correct",

@@ -42,7 +42,7 @@ def test_a_presets_queries_are_complete_and_name_node_and_window(preset: Preset)
             assert "by (host)" in query
         assert source.samples.partition("{")[0] in source.query
         assert "[120s" in source.query or "rate" not in source.query
-        assert source.origin == f"preset {preset}"
+        assert source.origin == f"interference.metrics.{source.series} (preset {preset})"
 
 
 def test_mpki_is_a_ratio_of_rates_never_an_average_of_ratios() -> None:

@@ -15,6 +15,7 @@ from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.interference_file import read_interference
 from corewise.cli.output import Column, Form, Listing, Severity, colour_wanted, option, render, say
 from corewise.kube.client import Client
+from corewise.kube.config import ClusterConfig
 from corewise.policy.interference import InterferenceConfiguration, MetricsSettings, Preset, Series
 from corewise.prometheus.client import PrometheusClient
 from corewise.prometheus.errors import AddressError, QueryError
@@ -116,7 +117,7 @@ def _need_an_answer(observation: Observation) -> None:
 
 async def _nodes(file: Path | None, kubeconfig: str | None, context: str | None) -> list[NodeIdentity]:
     if file is None:
-        async with Client(find_cluster(kubeconfig, context)) as client:
+        async with Client(_cluster(kubeconfig, context)) as client:
             return list(identities(await client.list(SCHEDULABLE_NODES)))
     try:
         lines = (await asyncio.to_thread(file.read_text, encoding="utf-8-sig")).splitlines()
@@ -127,6 +128,14 @@ async def _nodes(file: Path | None, kubeconfig: str | None, context: str | None)
         hint = "write one name a line: kubectl get nodes -o name"
         raise Failure(f"{file} names no nodes", hint=hint)
     return [NodeIdentity(name) for name in names]
+
+
+def _cluster(kubeconfig: str | None, context: str | None) -> ClusterConfig:
+    try:
+        return find_cluster(kubeconfig, context)
+    except Failure as error:
+        hint = f"{error.hint}; without a cluster, name a file of node names: --nodes FILE"
+        raise Failure(str(error.args[0]), hint=hint, exit_code=error.exit_code) from error
 
 
 def _listing(checked: _Checked) -> Listing[Diagnosis]:

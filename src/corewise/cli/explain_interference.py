@@ -17,6 +17,7 @@ from corewise.cli.output import Form
 from corewise.interference import Conflict, unplaceable
 from corewise.policy.interference import InterferenceConfiguration
 from corewise.policy.interference.reading import unplaceable_message
+from corewise.policy.json_tree import path_text
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 
@@ -73,4 +74,5 @@ def _say_unplaceable(file: Path, nodes: list[MeasuredNode], config: Interference
     capacity = pressure_of(nodes, config).memorybandwidth_capacity
     for each in unplaceable(config, capacity):
         message = unplaceable_message(each.needed, each.largest)
-        output.say(f"{file}: line {each.line}: interference.profiles.{each.name}: {message}")
+        where = path_text(("interference", "profiles", each.name))
+        output.say(f"{file}: line {each.line}: {where}: {message}")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +23,16 @@ _HINT = "write a Pod, as kubectl get pod NAME -o yaml prints it"
 
 
 class _Loader(_SAFE):  # type: ignore[misc]
-    """The C loader, where there is one; times stay text, as they are in JSON."""
+    """The C loader, where there is one; times stay text, as they are in JSON; no key is given twice."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:  # noqa: FBT002 - as it is called
+        _once(
+            key.value
+            for key, _ in node.value
+            if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge"
+        )
+        found: dict[Hashable, Any] = super().construct_mapping(node, deep)
+        return found
 
 
 _Loader.add_constructor("tag:yaml.org,2002:timestamp", lambda loader, node: loader.construct_scalar(node))
@@ -55,7 +66,7 @@ def parse_pod(text: str, file: str) -> ExplainedPod:
         raise Failure(f"{file} is not a Pod that can be read: {error}", hint=_HINT) from None
     requests = pod_facts(pod).requests
     return ExplainedPod(
-        name=key_of(pod),
+        name=key_of(pod) if pod.metadata.name else f"{key_of(pod)}(no name)",
         labels=pod.metadata.labels,
         requests=PodRequests(requests.get(CPU, 0), requests.get(MEMORY, 0)),
         exempt=any(each.kind == "DaemonSet" and each.controller for each in pod.metadata.owner_references),
@@ -64,11 +75,35 @@ def parse_pod(text: str, file: str) -> ExplainedPod:
 
 def _document(text: str, file: str) -> Any:
     try:
-        if text.lstrip().startswith("{"):
-            return msgspec.json.decode(text)
-        return yaml.load(text, Loader=_Loader)  # noqa: S506 - a safe loader
-    except (yaml.YAMLError, msgspec.DecodeError, ValueError, RecursionError) as error:
+        return _parsed(text)
+    except _GivenTwice as error:
+        raise Failure(f"{file}: the key {error} is given twice", hint=_HINT) from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise Failure(f"{file} is not YAML: {' '.join(str(error).split())}", hint=_HINT) from None
+
+
+def _parsed(text: str) -> Any:
+    if text.lstrip().startswith("{"):
+        with suppress(ValueError):
+            return json.loads(text, object_pairs_hook=_object)
+    return yaml.load(text, Loader=_Loader)  # noqa: S506 - a safe loader
+
+
+class _GivenTwice(Exception):  # noqa: N818 - a fault of the text
+    """A key that an object has twice: nobody can say which of its values is meant."""
+
+
+def _once(keys: Iterable[str]) -> None:
+    seen: set[str] = set()
+    for key in keys:
+        if key in seen:
+            raise _GivenTwice(key)
+        seen.add(key)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    _once(key for key, _ in pairs)
+    return dict(pairs)
 
 
 def _amounts_as_text(document: dict[str, Any], file: str) -> None:
@@ -98,7 +133,9 @@ def _amount(value: Any, where: str) -> str:
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         raise Failure(f"{where}: {value!r} is not an amount", hint=_HINT)
     try:
-        Quantity.parse(str(value))
+        quantity = Quantity.parse(str(value))
     except QuantityError as error:
         raise Failure(f"{where}: {error}", hint=_HINT) from None
+    if quantity.nano < 0:
+        raise Failure(f"{where}: {value} is negative", hint=_HINT)
     return str(value)

@@ -23,19 +23,33 @@ _MEGA = 10**6
 
 def heading_of(decision: Decision) -> str:
     """Return what is decided about, in lines before the table."""
-    profile, affinity = decision.selected.profile, decision.selected.affinity
-    requirement = decision.config.requirement(profile)
+    affinity = decision.selected.affinity
     exempt = "; of a DaemonSet, so not filtered" if decision.pod.exempt else ""
     weights = ", ".join(f"{metric} {affinity[metric]}" for metric in Metric)
     return (
         f"{decision.pod.name}: profile {decision.selected.name}{exempt}\n"
-        f"  needs more than {float(requirement.memory_bandwidth) / _GIGA:g} GB/s "
-        f"and {float(requirement.memory) / _GIGA:g} GB free "
-        f"({float(decision.config.overprovisioning):g} x "
-        f"{profile.memory_bandwidth / _GIGA:g} GB/s, {profile.memory / _GIGA:g} GB)\n"
+        f"  {_needs(decision)}\n"
         f"  affinities {weights}\n"
         f"  a score of 100 is {plain(decision.ranked.scores.best)} raw\n"
     )
+
+
+def _needs(decision: Decision) -> str:
+    """Return what the filter asks for; of what the profile needs nothing of, it does not ask."""
+    profile, filtered = decision.selected.profile, decision.filtered
+    asked = [
+        (inequality.right / _GIGA, amount / _GIGA, unit)
+        for inequality, amount, unit in (
+            (filtered.bandwidth, profile.memory_bandwidth, "GB/s"),
+            (filtered.memory, profile.memory, "GB"),
+        )
+        if inequality.asked
+    ]
+    if not asked:
+        return "needs neither memory bandwidth nor memory, so every node passes"
+    needed = " and ".join(f"{right:g} {unit}" for right, _, unit in asked)
+    used = ", ".join(f"{amount:g} {unit}" for _, amount, unit in asked)
+    return f"needs more than {needed} free ({float(decision.config.overprovisioning):g} x {used})"
 
 
 def listing_of(decision: Decision) -> Listing[int]:

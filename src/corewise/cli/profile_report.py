@@ -11,6 +11,7 @@ from corewise.cli.output import Column, Form, Listing, Severity, colour_wanted, 
 from corewise.interference.analysis import AMOUNTS, BANDWIDTH, Confidence, Finding, Pace, Use
 from corewise.interference.analysis_affinity import Affinity
 from corewise.policy.interference.model import DEFAULT
+from corewise.policy.selectors import label_value_fault
 
 _GIGA, _MEBI, _KIBI, _MILLI = 10**9, 1 << 20, 1 << 10, 1000
 _SEVERITY = {Confidence.LOW: Severity.WARNING}
@@ -55,15 +56,15 @@ def yaml_text(findings: Sequence[Finding], *, source: str, p95: bool) -> str:
     """Return the section ``interference`` with a profile for each type that was not refused."""
     kind = "95th percentiles" if p95 else "means"
     lines = [f"# Written by corewise profile from {source}. Profiles are {kind}.", "interference:"]
-    good = [each for each in findings if each.refusal is None and each.type != DEFAULT]
+    good = [each for each in findings if each.refusal is None and not _why_no_key(each.type)]
     lines += ["  profiles:"] if good else ["  profiles: {}"]
     for each in good:
         lines += _entry(each, p95=p95)
     for each in findings:
         if each.refusal is not None:
             lines.append(f"  # {_key(each.type)} refused: {each.refusal.reason}: {each.refusal.message}")
-        elif each.type == DEFAULT:
-            lines.append(f"  # the type {DEFAULT}: that name means all types without a profile; rename it")
+        elif _why_no_key(each.type):
+            lines.append(f"  # the type {_key(each.type)}: {_why_no_key(each.type)}; rename it")
     return "\n".join(lines) + "\n"
 
 
@@ -76,6 +77,13 @@ def _entry(finding: Finding, *, p95: bool) -> Iterator[str]:
     yield "      affinity:"
     for metric, affinity in finding.affinity.items():
         yield f"        {metric}: {affinity.value}  # {_told(affinity, finding.confidence(metric))}"
+
+
+def _why_no_key(name: str) -> str:
+    """Say why a profile cannot have the name of a type; nothing if it can."""
+    if name == DEFAULT:
+        return "that name means all types without a profile"
+    return label_value_fault(name) or "" if name else "the empty name is no type"
 
 
 def _key(name: str) -> str:

@@ -8,6 +8,8 @@ the pod as it binds it.
 
 - The same pod on the same node again gets what it was given before, as long as it still fits.
 - A pod that states a resource-status of its own does not get those CPUs: the annotation is set to ``{}``.
+- With interference configured, memory bandwidth is checked again too, and what is let through counts on its
+  node from now on by its profile, though no measurement shows it yet.
 - A dry run reserves nothing.
 - While the scheduler does not know the cluster, or does not lead, it gives no answer: with failurePolicy
   Ignore the pod is bound as it would be without corewise, and counts by its request.

@@ -1,8 +1,9 @@
 """The scheduler as one program: everything wired together, one TaskGroup, ended by cancelling it.
 
-On every replica: caches, certificates, health, and the address of extender and gate, which answers that it
-cannot unless the replica leads. The leader answers, once it has counted what was bound before it led; and it
-keeps the webhook configuration installed, and gives back what was reserved and never bound.
+On every replica: caches, certificates, health, what steers decisions (the file, Prometheus), and the address
+of extender and gate, which answers that it cannot unless the replica leads. The leader answers, once it has
+counted what was bound before it led; and it keeps the webhook configuration installed, and gives back what
+was reserved and never bound.
 """
 
 from __future__ import annotations

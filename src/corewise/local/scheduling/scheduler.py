@@ -238,9 +238,10 @@ class LocalScheduler:
             self._said.pop(meta.uid, None)
 
     async def _settle(self) -> None:
-        """Give back what was reserved for bindings that did not happen."""
+        """Give back what was reserved for bindings that did not happen; forget what weighs nothing now."""
         while True:
             await self._clock.sleep(_SETTLE_EVERY)
+            self.state.cluster.expire(self.in_force.now())
             if await self.state.settle():
                 self._room_changed()
 

@@ -191,12 +191,16 @@ def _say_unplaceable(decoder: Decoder, place: Place, config: InterferenceConfigu
     for key, _ in decoder.entries(place):
         demand = needed.get(str(key.path[-1]), Fraction(0))
         if demand >= largest > 0:
-            warn(decoder, key, unplaceable_message(float(demand), largest))
+            warn(
+                decoder,
+                key,
+                unplaceable_message(float(demand), largest, "no node that a capacity rule selects"),
+            )
 
 
-def unplaceable_message(needed: float, largest: float) -> str:
-    """Say that no node is large enough."""
+def unplaceable_message(needed: float, largest: float, which: str = "no node") -> str:
+    """Say that no node is large enough; a rule speaks only of nodes that state no capacity themselves."""
     return (
-        f"fits no node: it needs more than {needed / 10**9:g} GB/s of free memory bandwidth "
+        f"fits {which}: it needs more than {needed / 10**9:g} GB/s of free memory bandwidth "
         f"(overprovisioning x profile), and the largest capacity known is {largest / 10**9:g} GB/s"
     )

@@ -80,7 +80,7 @@ def _profile(decoder: Decoder, place: Place) -> Profile:
 
 def _affinity(decoder: Decoder, place: Place) -> Affinity:
     fields = strict_fields(decoder, place, tuple(Metric))
-    missing = [metric.value for metric in Metric if metric not in fields.found]
+    missing = [metric.value for metric in Metric if fields[metric].value is None]
     if missing:
         warn(decoder, place, f"{', '.join(missing)} missing: counts as 0, no impact")
     values = {metric: decoder.whole(fields[metric], 0, 100, _IMPACT) or 0 for metric in Metric}

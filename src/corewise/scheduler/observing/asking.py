@@ -22,10 +22,6 @@ from corewise.scheduler.observing.sources import Source
 _AT_ONCE = 4
 
 
-def _nothing_failed() -> Mapping[Series, PrometheusError]:
-    return {}
-
-
 @dataclass(frozen=True, slots=True)
 class Observation:
     """What is known of the nodes ``names`` after a refresh at ``at`` (Unix time), by series."""
@@ -34,7 +30,7 @@ class Observation:
     names: tuple[str, ...] = ()
     sources: tuple[Source, ...] = ()
     readings: Mapping[Series, Reading] = field(default_factory=dict)
-    failures: Mapping[Series, PrometheusError] = field(default_factory=_nothing_failed)
+    failures: Mapping[Series, PrometheusError] = field(default_factory=dict)
 
     def measured(self) -> Measured:
         """Return it as the engine takes it."""

@@ -158,9 +158,13 @@ def _faults(
 
 def _unmatched(source: Source, nodes: NodeNames, labels: list[Mapping[str, str]]) -> str:
     naming = [label for each in labels for label, value in each.items() if nodes.place(value) is not None]
-    shown = dict(labels[0]) if labels else {}
     if naming:
         return f'no series names a node in its label "{source.node_label}": set nodeLabel: {naming[0]}'
+    if not any(labels):
+        return (
+            f"the query leaves its series no label that could name a node: aggregate by ({source.node_label})"
+        )
+    shown = dict(labels[0])
     return (
         f'no series names a node in its label "{source.node_label}", nor in another ({shown}): '
         "relabel the scrape so that one has the Node's name"

@@ -9,7 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from corewise.policy.interference import InterferenceConfiguration, LatencyModel, Series, SeriesSettings
+from corewise.policy.interference import (
+    InterferenceConfiguration,
+    LatencyModel,
+    Preset,
+    Series,
+    SeriesSettings,
+)
 from corewise.scheduler.engine.pressure import COLUMN_OF, maximum_ages
 from corewise.scheduler.observing.presets import PRESETS, Template
 
@@ -66,8 +72,14 @@ def _sources(configuration: InterferenceConfiguration) -> Iterator[Source]:
             factor=own.unit.factor if own.unit else 1.0,
             samples=template.samples,
             last_samples=fill(_last(template.samples)) if template.samples else "",
-            origin=f"line {own.line}: {_FIELD}.{series}" if own.query else f"preset {settings.preset}",
+            origin=_origin(series, own, settings.preset),
         )
+
+
+def _origin(series: Series, own: SeriesSettings, preset: Preset | None) -> str:
+    """Return where a query stands, or where another may be written in its place."""
+    field = f"{_FIELD}.{series}"
+    return f"line {own.line}: {field}" if own.query else f"{field} (preset {preset})"
 
 
 def _is_read(series: Series, configuration: InterferenceConfiguration) -> bool:
