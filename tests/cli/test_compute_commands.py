@@ -362,6 +362,26 @@ def test_reshape_shows_before_and_after_from_files(files: Files) -> None:
     assert ["PCPU", "0", "0", "16", "8"] in lines
 
 
+@pytest.mark.parametrize(
+    ("provider", "guests", "said"),
+    [
+        ("{", "{}", "is not a provider as Placement tells of it"),
+        ('{"inventories": {"VCPU": {"total": -1}}}', "{}", "$.inventories[...].total"),
+        ('{"inventories": {"VCPU": {"totle": 1}}}', "{}", "totle"),
+        ('{"inventories": {}}', '{"a": {"pinnedCPUs": "2-"}}', "does not tell of guests: '2-' is not a CPU"),
+        ('{"inventories": {}}', '{"a": {"threadPolicy": "alone"}}', "Invalid enum value 'alone'"),
+    ],
+)
+def test_providers_and_guests_that_are_none_are_told(
+    files: Files, provider: str, guests: str, said: str
+) -> None:
+    of, there = files.put("P.json", provider), files.put("G.json", guests)
+    code, message = ends(run("reshape", *files.host, "--provider", str(of), "--guests", str(there)))
+    assert code == ExitCode.BAD_INPUT
+    assert message.startswith("FileUnusable: ")
+    assert said in message
+
+
 def test_calls_that_make_no_sense_are_wrong_calls(files: Files) -> None:
     wrong = (
         ["inventory", *files.host, "--root", "/"],
