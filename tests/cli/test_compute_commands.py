@@ -228,6 +228,14 @@ def test_a_flavor_that_is_none_is_told_by_line_and_column(files: Files, text: st
     assert said in message
 
 
+def test_what_would_silently_count_for_nothing_is_an_error(files: Files) -> None:
+    misspelt = files.put("F.json", '{"name": "f", "vcpus": 8, "ram": 1, "extra_spec": {}}')
+    assert 'extra specs stand in "extra_specs"' in ends(run("request", "--flavor", str(misspelt)))[1]
+    flat = files.put("I.json", '{"hw_cpu_policy": "dedicated"}')
+    _, message = ends(run("request", *files.flavor(), "--image", str(flat)))
+    assert 'properties stand in "properties"' in message
+
+
 def test_a_flavor_of_no_size_that_a_guest_can_have_is_refused(files: Files) -> None:
     assert ends(run("request", *files.flavor(0)))[1].startswith("FlavorInvalid: ")
     assert ends(run("request", *files.flavor(8, ram=-5)))[1].startswith("FlavorInvalid: ")
