@@ -390,6 +390,32 @@ def test_providers_and_guests_that_are_none_are_told(
     assert said in message
 
 
+def test_the_agent_rehearses_from_files_alone(files: Files) -> None:
+    told = document("run", "--once", "--dry-run", *files.host)
+    assert (told["host"], told["written"]) == ("n1", False)
+    inventories, traits = told["changes"]
+    assert {name: each["total"] for name, each in inventories["inventories"].items()} == {
+        "PCPU": 16,
+        "VCPU": 30,
+    }
+    assert traits["traits"] == ["HW_CPU_HYPERTHREADING"]
+    files.put("nova.conf", configured({"cpu_dedicated_set": "2-60"}))
+    code, message = ends(run("run", "--once", "--dry-run", *files.host))
+    assert code == ExitCode.BAD_INPUT
+    assert message.startswith(
+        "CPUsNotPresent: [compute] cpu_dedicated_set = 2-60: the host has no CPUs 48-60"
+    )
+
+
+def test_status_of_a_legacy_host_says_that_its_cpus_serve_both(files: Files) -> None:
+    files.put("nova.conf", configured({"vcpu_pin_set": "2-47"}))
+    lines = run("status", *files.host).stdout.splitlines()
+    assert [line.split()[:5] for line in lines[1:3]] == [
+        ["n1", "0", "0-1", "2", "host"],
+        ["n1", "0", "2-23", "22", "shared,"],
+    ]
+
+
 def test_calls_that_make_no_sense_are_wrong_calls(files: Files) -> None:
     wrong = (
         ["inventory", *files.host, "--root", "/"],
