@@ -228,6 +228,14 @@ def test_a_flavor_that_is_none_is_told_by_line_and_column(files: Files, text: st
     assert said in message
 
 
+def test_what_would_silently_count_for_nothing_is_an_error(files: Files) -> None:
+    misspelt = files.put("F.json", '{"name": "f", "vcpus": 8, "ram": 1, "extra_spec": {}}')
+    assert 'extra specs stand in "extra_specs"' in ends(run("request", "--flavor", str(misspelt)))[1]
+    flat = files.put("I.json", '{"hw_cpu_policy": "dedicated"}')
+    _, message = ends(run("request", *files.flavor(), "--image", str(flat)))
+    assert 'properties stand in "properties"' in message
+
+
 def test_a_flavor_of_no_size_that_a_guest_can_have_is_refused(files: Files) -> None:
     assert ends(run("request", *files.flavor(0)))[1].startswith("FlavorInvalid: ")
     assert ends(run("request", *files.flavor(8, ram=-5)))[1].startswith("FlavorInvalid: ")
@@ -360,6 +368,52 @@ def test_reshape_shows_before_and_after_from_files(files: Files) -> None:
     lines = [line.split() for line in run(*arguments).stdout.splitlines()]
     assert ["VCPU", "48", "11", "30", "5"] in lines
     assert ["PCPU", "0", "0", "16", "8"] in lines
+
+
+@pytest.mark.parametrize(
+    ("provider", "guests", "said"),
+    [
+        ("{", "{}", "is not a provider as Placement tells of it"),
+        ('{"inventories": {"VCPU": {"total": -1}}}', "{}", "$.inventories[...].total"),
+        ('{"inventories": {"VCPU": {"totle": 1}}}', "{}", "totle"),
+        ('{"inventories": {}}', '{"a": {"pinnedCPUs": "2-"}}', "does not tell of guests: '2-' is not a CPU"),
+        ('{"inventories": {}}', '{"a": {"threadPolicy": "alone"}}', "Invalid enum value 'alone'"),
+    ],
+)
+def test_providers_and_guests_that_are_none_are_told(
+    files: Files, provider: str, guests: str, said: str
+) -> None:
+    of, there = files.put("P.json", provider), files.put("G.json", guests)
+    code, message = ends(run("reshape", *files.host, "--provider", str(of), "--guests", str(there)))
+    assert code == ExitCode.BAD_INPUT
+    assert message.startswith("FileUnusable: ")
+    assert said in message
+
+
+def test_the_agent_rehearses_from_files_alone(files: Files) -> None:
+    told = document("run", "--once", "--dry-run", *files.host)
+    assert (told["host"], told["written"]) == ("n1", False)
+    inventories, traits = told["changes"]
+    assert {name: each["total"] for name, each in inventories["inventories"].items()} == {
+        "PCPU": 16,
+        "VCPU": 30,
+    }
+    assert traits["traits"] == ["HW_CPU_HYPERTHREADING"]
+    files.put("nova.conf", configured({"cpu_dedicated_set": "2-60"}))
+    code, message = ends(run("run", "--once", "--dry-run", *files.host))
+    assert code == ExitCode.BAD_INPUT
+    assert message.startswith(
+        "CPUsNotPresent: [compute] cpu_dedicated_set = 2-60: the host has no CPUs 48-60"
+    )
+
+
+def test_status_of_a_legacy_host_says_that_its_cpus_serve_both(files: Files) -> None:
+    files.put("nova.conf", configured({"vcpu_pin_set": "2-47"}))
+    lines = run("status", *files.host).stdout.splitlines()
+    assert [line.split()[:5] for line in lines[1:3]] == [
+        ["n1", "0", "0-1", "2", "host"],
+        ["n1", "0", "2-23", "22", "shared,"],
+    ]
 
 
 def test_calls_that_make_no_sense_are_wrong_calls(files: Files) -> None:

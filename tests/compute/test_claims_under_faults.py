@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from compute.compute_world import IMPATIENT, World, guest, request, wanted
+from compute.compute_world import World, guest, request, wanted
 from compute.faults import Fault, Faulty, down, forbidden, on_writes, storm, unauthorized
 from corewise.compute.errors import GuestExists
 from corewise.compute.placement_offers import PlacementOffers
@@ -14,6 +14,7 @@ from corewise.compute.records import GuestState
 from corewise.compute.scheduling import Scheduler
 from corewise.compute.verdicts import NoValidHost, Placed
 from corewise.openstack.errors import ConflictStorm, Forbidden, PlacementDown, PlacementError, Unauthorized
+from corewise.openstack.placement.keeping import Patience
 from corewise.policy.placement import PCPU
 from placement_world import client_of_placement
 from placement_world import guest as consumer
@@ -112,7 +113,8 @@ def test_eight_schedulers_at_once_lose_nothing_and_give_no_cpu_twice(world: Worl
     outcomes: list[Placed | NoValidHost] = []
 
     def place_three(first: int) -> None:
-        offers = PlacementOffers(client_of_placement(), patience=IMPATIENT)
+        patient = Patience(attempts=50, sleep=lambda _seconds: None)
+        offers = PlacementOffers(client_of_placement(), patience=patient)
         scheduler = Scheduler(offers, hosts)
         outcomes.extend(scheduler.schedule(wanted(number, asked)) for number in range(first, first + 3))
 

@@ -168,6 +168,15 @@ def test_a_damaged_ledger_keeps_the_agent_from_starting(scene: Scene) -> None:
     assert scene.client.providers(HOST) == ()
 
 
+def test_guests_of_a_real_libvirt_are_entered_once(scene: Scene) -> None:
+    pytest.importorskip("libvirt", reason="needs the extra libvirt: make libvirt")
+    options = replace(scene.options, libvirt="test:///default")
+    first = run_pass(options, scene.client)
+    assert len(first.state.adopted) == 1
+    assert [each.shared for each in first.state.offering.guests] == [2]
+    assert run_pass(options, scene.client).state.adopted == ()
+
+
 def test_a_dry_run_says_what_it_would_write_and_writes_nothing(scene: Scene) -> None:
     dry = replace(scene.options, once=True, dry_run=True)
     assert [each.reason for each in run_pass(dry, scene.transport.client()).writes] == [

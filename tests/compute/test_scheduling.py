@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from compute.compute_world import World, guest, request, wanted
-from corewise.compute.errors import GuestExists, GuestUnknown
+from corewise.compute.errors import GuestExists, GuestUnknown, LedgerDamaged
 from corewise.compute.records import GuestState
 from corewise.compute.verdicts import NoValidHost, Placed
 from corewise.policy.placement import HYPER_THREADING_TRAIT, PCPU, VCPU
@@ -221,3 +221,24 @@ def test_a_scheduler_that_died_after_its_claim_has_placed_its_guest(world: World
     with pytest.raises(GuestExists):
         world.scheduler().schedule(wanted(1, request(8, DEDICATED)))
     assert world.hosts.known[SMT].guests()[guest(1)].state is GuestState.HELD
+
+
+def test_a_host_whose_ledger_gives_a_cpu_to_two_guests_takes_no_more(world: World) -> None:
+    world.host(SMT)
+    record = placed(world, 1, request(2, DEDICATED)).record
+    with world.hosts.known[SMT].ledger.changing() as change:
+        change.write({**change.host.guests, guest(2): record})
+    outcome = refused(world, 3, request(2, DEDICATED))
+    assert [each.reason for each in outcome.fallen] == [Reason.CPUS_PROMISED_TWICE]
+    assert guest(2) in outcome.details[0]
+
+
+def test_a_ledger_that_is_damaged_keeps_its_host_out_and_no_other(world: World) -> None:
+    world.host("a")
+    world.host("b")
+    (world.folder / "a" / "ledger.json").write_text('{"version": 1')
+    assert {placed(world, number, request(8, DEDICATED)).host for number in (1, 2)} == {"b"}
+    third = refused(world, 3, request(8, DEDICATED))
+    assert (1, Reason.LEDGER_DAMAGED) in {(each.hosts, each.reason) for each in third.fallen}
+    with pytest.raises(LedgerDamaged):
+        world.scheduler().delete(guest(9))

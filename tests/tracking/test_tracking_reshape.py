@@ -168,6 +168,16 @@ def test_more_pcpu_than_the_host_offers_is_refused_before_anything_is_sent() -> 
     assert found.message == "the pinned guests of the host need 4 PCPU, and it would offer 3"
 
 
+def test_vcpu_that_a_guest_keeps_is_not_taken_away_and_the_guest_is_named() -> None:
+    dedicated_only = {"cpu_dedicated_set": "2-17"}
+    for keeping, held in ((FLOATING, HELD[2]), (MIXED, HELD[3])):
+        found = planned([PINNED, keeping], [HELD[0], held], options=dedicated_only)
+        assert isinstance(found, ReshapeRefusal)
+        assert found.reason is Reason.GUEST_NEEDS_SHARED_CPUS
+        assert found.message.endswith(f"guests that share CPUs hold it: {keeping.uuid}")
+    assert isinstance(planned([PINNED], [HELD[0]], options=dedicated_only), ReshapePlan)
+
+
 def test_a_guest_that_holds_another_amount_than_it_has_cpus_is_moved_with_a_warning() -> None:
     found = planned([PINNED], [consumer("pinned", VCPU=8)])
     assert isinstance(found, ReshapePlan)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -66,6 +68,12 @@ def _address(context: click.Context, parameter: click.Parameter, value: str | No
     callback=_address,
     help="Serve /livez, /readyz and /metrics here (HTTP).",
 )
+@click.option(
+    "--placement-port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    help="Where an embedded Placement is served meanwhile, on the loopback interface.  [default: any]",
+)
 @click.option("--once", is_flag=True, help="Report once, print what was written, and end.")
 @click.option("--dry-run", is_flag=True, help="With --once: print what would be written; write nothing.")
 @placement_options
@@ -86,6 +94,7 @@ def command(
     disk_gb: int,
     interval: float,
     metrics_listen: Address | None,
+    placement_port: int,
     once: bool,
     dry_run: bool,
     placement: PlacementChoice,
@@ -130,7 +139,7 @@ def command(
             dry_run=dry_run,
         )
         try:
-            _run(options, placement, form)
+            _run(options, placement, form, placement_port)
         except OptionsError as error:
             raise Failure(str(error), exit_code=ExitCode.USAGE) from error
 
@@ -158,7 +167,7 @@ def _names_placement(file: Path) -> bool:
         return False
 
 
-def _run(options: ComputeOptions, placement: PlacementChoice, form: Form) -> None:
+def _run(options: ComputeOptions, placement: PlacementChoice, form: Form, port: int) -> None:
     from corewise.compute import program  # noqa: PLC0415 - needs an extra
 
     if not placement.is_given:
@@ -168,7 +177,22 @@ def _run(options: ComputeOptions, placement: PlacementChoice, form: Form) -> Non
     if options.once:
         _print(program.run_pass(options, client), options, form)
     else:
-        asyncio.run(_until_told(program.HostAgent(options, client)))
+        with _served(placement, port):
+            asyncio.run(_until_told(program.HostAgent(options, client)))
+
+
+@contextmanager
+def _served(placement: PlacementChoice, port: int) -> Iterator[None]:
+    """Serve an embedded Placement, so that others can ask it: one process has its file."""
+    if placement.database is None:
+        yield
+        return
+    from corewise.openstack.embedded.application import start  # noqa: PLC0415 - needs an extra
+    from corewise.openstack.embedded.calling import served  # noqa: PLC0415
+
+    with served(start(placement.database), port) as endpoint:
+        say(f"the embedded Placement is served: --placement-url {endpoint}")
+        yield
 
 
 def _print(passed: Passed, options: ComputeOptions, form: Form) -> None:

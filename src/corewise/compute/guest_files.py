@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from corewise.policy.decoding import Decoder, Parsed, Place, Severity
+from corewise.policy.decoding import Decoder, Parsed, Place, Severity, did_you_mean
 from corewise.policy.json_text import read_json
+from corewise.policy.json_tree import Members
 from corewise.tracking.flavor import Flavor, Image
 
 _EPHEMERAL = "OS-FLV-EXT-DATA:ephemeral"
@@ -27,6 +28,9 @@ def parse_flavor(text: str) -> Parsed[Flavor]:
     """Read a flavor; every problem is told with its line and column."""
     decoder = Decoder(read_json(text))
     fields = decoder.fields(decoder.root, (*_FLAVOR_KEYS, *_OTHER_FLAVOR_KEYS))
+    for key in _keys(decoder):
+        if key.value not in _FLAVOR_KEYS and (key.value == "properties" or _means_extra_specs(key)):
+            decoder.tell(key, 'extra specs stand in "extra_specs"; nothing that is here would count')
     for name in ("vcpus", "ram"):
         if fields[name].value is None and not decoder.root.is_empty:
             decoder.tell(fields[name], "is missing")
@@ -47,10 +51,23 @@ def parse_image(text: str) -> Parsed[Image]:
     """Read the properties of an image; every problem is told with its line and column."""
     decoder = Decoder(read_json(text))
     fields = decoder.fields(decoder.root, (*_IMAGE_KEYS, *_OTHER_IMAGE_KEYS))
+    for key in _keys(decoder):
+        if str(key.value).startswith(("hw_", "trait:")):
+            decoder.tell(key, 'properties stand in "properties"; nothing that is here would count')
     if fields["properties"].value is None and not decoder.problems:
         message = 'has no "properties": nothing is asked for by it'
         decoder.tell(decoder.root, message, Severity.WARNING)
     return decoder.finish(Image(_texts(decoder, fields["properties"])))
+
+
+def _keys(decoder: Decoder) -> list[Place]:
+    if not isinstance(decoder.root.value, Members):
+        return []
+    return [key for key, _ in decoder.entries(decoder.root)]
+
+
+def _means_extra_specs(key: Place) -> bool:
+    return bool(did_you_mean(str(key.value), ["extra_specs"]))
 
 
 def _amount(decoder: Decoder, place: Place) -> int:

@@ -23,7 +23,7 @@ from corewise.compute.moves import note_moves
 from corewise.compute.offering import Offering
 from corewise.compute.offers import Offers
 from corewise.compute.options import ComputeOptions
-from corewise.compute.scheduling import settle
+from corewise.compute.settling import settle
 from corewise.kernel.machine import read_machine
 from corewise.openstack.libvirt.connection import connected
 from corewise.openstack.nova_conf import NovaConf, read_nova_conf

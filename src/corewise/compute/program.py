@@ -38,6 +38,9 @@ from corewise.topology import CPUSet
 
 _log = logging.getLogger(__name__)
 _LONG_SILENCE = 6
+_SLOWEST_PASS = 300.0
+"""Seconds; each request to a Placement that does not answer is given up after 60."""
+
 _DONE = "done"
 _KINDS = {Reshape: "reshape", WriteInventories: "inventories", WriteTraits: "traits"}
 
@@ -154,7 +157,7 @@ class HostAgent:
 
     async def _keep(self) -> None:
         while True:
-            self.pulses.beat("report", self.options.interval * _LONG_SILENCE)
+            self.pulses.beat("report", self.options.interval * _LONG_SILENCE + _SLOWEST_PASS)
             await self._clock.sleep(self.options.interval)
             try:
                 await self._pass()

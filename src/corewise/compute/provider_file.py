@@ -13,6 +13,7 @@ Guests are what their host shows::
 from __future__ import annotations
 
 from decimal import Decimal
+from typing import Annotated
 
 import msgspec
 
@@ -26,31 +27,35 @@ OFFLINE = "offline"
 """What stands for a provider's uuid where nobody has told it."""
 
 
+_Amount = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+_Positive = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
+
+
 class _Inventory(msgspec.Struct, forbid_unknown_fields=True):
-    total: int
-    reserved: int = 0
-    min_unit: int = 1
-    max_unit: int | None = None
-    step_size: int = 1
+    total: _Positive
+    reserved: _Amount = 0
+    min_unit: _Positive = 1
+    max_unit: _Positive | None = None
+    step_size: _Positive = 1
     allocation_ratio: Decimal = Decimal(1)
 
 
 class _Resources(msgspec.Struct):
-    resources: dict[str, int]
+    resources: dict[str, _Positive]
 
 
 class _Provider(msgspec.Struct):
     inventories: dict[str, _Inventory]
     allocations: dict[str, _Resources] = {}
-    resource_provider_generation: int = 0
+    resource_provider_generation: _Amount = 0
     traits: frozenset[str] = frozenset()
 
 
 class _Guest(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     name: str = ""
     pinned_cpus: str = msgspec.field(name="pinnedCPUs", default="")
-    shared_cpus: int = msgspec.field(name="sharedCPUs", default=0)
-    emulator_cpu: int | None = msgspec.field(name="emulatorCPU", default=None)
+    shared_cpus: _Amount = msgspec.field(name="sharedCPUs", default=0)
+    emulator_cpu: _Amount | None = msgspec.field(name="emulatorCPU", default=None)
     thread_policy: ThreadPolicy | None = None
 
 

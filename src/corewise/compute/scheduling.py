@@ -2,8 +2,9 @@
 
 1. Placement is asked once for hosts that have enough of everything; if it finds none (compat nova: always),
    the fallback is asked for legacy hosts, which count pinned guests as VCPU.
-2. Each host's ledger says whether the guest's CPUs fit into its NUMA nodes by its thread policy.
-3. Hosts are weighed; the best is tried first.
+2. Hosts are weighed, by what their ledgers say is free.
+3. The best is looked at first: its ledger says whether the guest's CPUs fit into its NUMA nodes by its thread
+   policy. One that is refused by its ledger costs nothing more, and the next is looked at.
 4. With the ledger of the host held, CPUs are chosen on what it says now, entered as ``claiming``, claimed in
    Placement, and entered as held. What filters and what chooses is the same function on the same state, so
    the choice cannot fail unless somebody was faster. A claim that is refused takes the entry back, and the
@@ -14,7 +15,7 @@ A guest that is deleted goes from Placement first: repeating a delete that broke
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as replaced
 
@@ -25,6 +26,7 @@ from corewise.compute.hosts import ComputeHost, Hosts
 from corewise.compute.ledger_file import Change
 from corewise.compute.offers import Candidate, Offers
 from corewise.compute.records import GuestRecord, Guests, GuestState, record_of
+from corewise.compute.settling import is_unsettled, settle
 from corewise.compute.verdicts import NoValidHost, Placed, fallen_in_fit, fallen_in_stages
 from corewise.compute.weighing import Scores, Weighed, weighed
 from corewise.openstack.errors import AnswerError, OpenStackError, PlacementDown, ServerError
@@ -48,7 +50,7 @@ class Wanted:
 class Offered:
     """A host that a query has found. ``by_fallback``: it counts pinned guests as VCPU.
 
-    ``unowned``: how many of the CPUs that pinned guests may get nobody owns, once its ledger was looked at.
+    ``unowned``: how many of the CPUs that pinned guests may get nobody owns.
     """
 
     candidate: Candidate
@@ -57,14 +59,6 @@ class Offered:
 
 
 _Refused = tuple[Offered, Refusal]
-
-
-@dataclass(frozen=True, slots=True)
-class _Fitting:
-    """The hosts that could take a guest, and why each of the others could not."""
-
-    offers: Mapping[str, Offered]
-    refusals: Mapping[str, _Refused]
 
 
 UNCERTAIN = (PlacementDown, AnswerError, ServerError)
@@ -78,6 +72,8 @@ class Scheduler:
         self._offers = offers
         self._hosts = hosts
         self._scores = scores
+        self._ledgers: dict[str, tuple[Guests, GuestLedger]] = {}
+        """What each host's guests came to, when they were last looked at."""
 
     def schedule(self, wanted: Wanted) -> Placed | NoValidHost:
         """Find a host for a guest, claim it and pin the guest.
@@ -89,16 +85,18 @@ class Scheduler:
         """
         if self._is_placed(wanted.guest):
             raise GuestExists(f"guest {wanted.guest} has a host already")
-        fitting = self._fitting(self._found(wanted.request), wanted)
-        order = self._weighed(fitting.offers.values(), wanted)
+        offers, refusals = self._usable(self._found(wanted.request))
+        order = self._weighed(offers.values(), wanted)
         lost: dict[str, Refusal] = {}
         for each in order:
-            offered = fitting.offers[each.host]
-            taken = self._take(offered, wanted)
+            offered = offers[each.host]
+            refusal = self._refusal(offered, wanted)
+            taken = refusal or self._take(offered, wanted)
             if isinstance(taken, GuestRecord):
-                return Placed(wanted.guest, each.host, taken, offered.by_fallback, tuple(order), lost)
-            lost[each.host] = taken
-        refusals = {**fitting.refusals, **{host: (fitting.offers[host], lost[host]) for host in lost}}
+                left = tuple(host for host in order if host.host not in refusals)
+                return Placed(wanted.guest, each.host, taken, offered.by_fallback, left, lost)
+            refusals[each.host] = offered, taken
+            lost |= {} if refusal else {each.host: taken}
         return self._no_valid_host(wanted.request, refusals.values())
 
     def delete(self, guest: str) -> str | None:
@@ -132,38 +130,43 @@ class Scheduler:
         known = self._hosts.known.get(host)
         return known is None or known.settings.legacy
 
-    def _fitting(self, found: Iterable[Offered], wanted: Wanted) -> _Fitting:
+    def _usable(self, found: Iterable[Offered]) -> tuple[dict[str, Offered], dict[str, _Refused]]:
+        """Return the hosts whose ledgers can be read, with the CPUs that nobody owns; and the others."""
         offers: dict[str, Offered] = {}
         refusals: dict[str, _Refused] = {}
         for offered in found:
-            host = offered.candidate.host
-            if host in offers:
+            name = offered.candidate.host
+            if name in offers or name in refusals:
                 continue
-            judged = self._judged(offered, wanted)
-            if isinstance(judged, Refusal):
-                refusals.setdefault(host, (offered, judged))
+            host = self._hosts.known.get(name)
+            try:
+                ledger = None if host is None else self._ledger(host)
+            except LedgerUnusable as error:
+                refusals[name] = offered, Refusal(error.reason, str(error))
+                continue
+            if ledger is None:
+                refusals[name] = offered, self._unknown(name)
             else:
-                offers[host] = judged
-        return _Fitting(offers, {host: each for host, each in refusals.items() if host not in offers})
+                offers[name] = replaced(offered, unowned=_unowned(ledger))
+        return offers, refusals
 
-    def _judged(self, offered: Offered, wanted: Wanted) -> Offered | Refusal:
-        """Return a host that can take a guest, with the CPUs that nobody owns, or say why it cannot."""
-        host = self._hosts.known.get(offered.candidate.host)
-        if host is None:
-            return self._unknown(offered.candidate.host)
-        try:
-            ledger = host.ledger_with(host.guests())
-            chosen = _chosen(host, ledger, wanted)
-            if isinstance(chosen, Refusal) and _is_unsettled(host):
-                with host.ledger.changing() as change:
-                    settle(change, self._offers)
-                ledger = host.ledger_with(host.guests())
-                chosen = _chosen(host, ledger, wanted)
-        except LedgerUnusable as error:
-            return Refusal(error.reason, str(error))
-        if isinstance(chosen, Refusal):
-            return chosen
-        return replaced(offered, unowned=(ledger.dedicated_mask & ~ledger.taken).bit_count())
+    def _ledger(self, host: ComputeHost) -> GuestLedger:
+        """Return who holds which CPU of a host, made anew only if its guests have changed."""
+        guests = host.guests()
+        known = self._ledgers.get(host.name)
+        if known is None or known[0] is not guests:
+            known = self._ledgers[host.name] = guests, host.ledger_with(guests)
+        return known[1]
+
+    def _refusal(self, offered: Offered, wanted: Wanted) -> Refusal | None:
+        """Say why a host cannot take a guest, if it cannot."""
+        host = self._hosts.known[offered.candidate.host]
+        chosen = _chosen(host, self._ledger(host), wanted)
+        if isinstance(chosen, Refusal) and is_unsettled(host):
+            with host.ledger.changing() as change:
+                settle(change, self._offers)
+            chosen = _chosen(host, self._ledger(host), wanted)
+        return chosen if isinstance(chosen, Refusal) else None
 
     def _unknown(self, host: str) -> Refusal:
         problem = self._hosts.unusable.get(host)
@@ -234,35 +237,14 @@ class Scheduler:
     def _is_placed(self, guest: str) -> bool:
         """Whether a guest has a host; of one whose scheduler has died this is found out first."""
         host = self._hosts.having(guest)
-        if host is not None and _is_unsettled(host):
+        if host is not None and is_unsettled(host):
             with host.ledger.changing() as change:
                 settle(change, self._offers)
         return (host is not None and guest in host.guests()) or self._offers.exists(guest)
 
 
-def settle(change: Change, offers: Offers) -> Mapping[str, bool]:
-    """Ask for every guest that is ``claiming`` whether it has been claimed: it becomes held, or goes.
-
-    Returns whether each was claimed.
-    """
-    guests = dict(change.host.guests)
-    claimed = {
-        uuid: offers.holds(uuid, guest.provider)
-        for uuid, guest in guests.items()
-        if guest.state is GuestState.CLAIMING
-    }
-    for uuid, holds in claimed.items():
-        if holds:
-            guests[uuid] = replace(guests[uuid], state=GuestState.HELD)
-        else:
-            del guests[uuid]
-    change.write(guests)
-    return claimed
-
-
-def _is_unsettled(host: ComputeHost) -> bool:
-    """Whether a scheduler is at work on a host, or has died there."""
-    return any(guest.state is GuestState.CLAIMING for guest in host.guests().values())
+def _unowned(ledger: GuestLedger) -> int:
+    return (ledger.dedicated_mask & ~ledger.taken).bit_count()
 
 
 def _chosen(host: ComputeHost, ledger: GuestLedger, wanted: Wanted) -> GuestPins | Refusal:

@@ -17,8 +17,8 @@ from corewise.policy.reasons import Reason
 class Placed:
     """A guest has a host. ``by_fallback``: the host counts pinned guests as VCPU.
 
-    ``weighed`` are the hosts that could take it, best first. ``lost`` says of each better host why it came to
-    nothing: somebody was faster.
+    ``weighed`` are the hosts that were offered, best first, without those found not to fit. ``lost`` says of
+    each better host why it came to nothing: somebody was faster.
     """
 
     guest: str

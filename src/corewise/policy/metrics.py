@@ -542,7 +542,7 @@ COMPUTE_CPUS = _gauge(
 )
 COMPUTE_CPUS_HELD = _gauge(
     "corewise_compute_cpus_held",
-    "CPUs of the host (raw CPUs) that its guests own or keep empty.",
+    "CPUs of the host (raw CPUs) that its guests own.",
     by=COMPUTE,
 )
 COMPUTE_GUESTS = _gauge("corewise_compute_guests", "Guests of the host.", by=COMPUTE)

@@ -7,7 +7,8 @@ keeps its cores' other threads from everybody: they count as PCPU too (compat no
 the CPU of its own that its emulator threads run on. With everything moved there is no plan: a second run
 changes nothing.
 
-The new inventories must hold what is moved, or the reshape is refused before anything is sent.
+The new inventories must hold what is moved, and VCPU that guests keep must still be offered, or the reshape
+is refused before anything is sent.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from corewise.tracking.compat import Compat
 from corewise.tracking.hosted import HostedGuest
 from corewise.tracking.inventory import Offer
 from corewise.tracking.settings import HostSettings
+
+_MOST_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +92,7 @@ def plan_reshape(  # noqa: PLR0917 - six facts, of which none follows from anoth
     if not moves:
         return None
     after = offered.inventories_of(provider)
-    refusal = _exceeds(after, use.consumers, provider.uuid, moves)
+    refusal = _exceeds(after, use.consumers, provider.uuid, moves) or _left_out(after, use, moves)
     if refusal is not None:
         return refusal
     return ReshapePlan(
@@ -130,6 +133,24 @@ def _exceeds(
         return None
     message = f"the pinned guests of the host need {used} PCPU, and it would offer {capacity}"
     return ReshapeRefusal(Reason.RESHAPE_EXCEEDS_INVENTORY, message)
+
+
+def _left_out(
+    after: Mapping[str, Inventory], use: ProviderUse, moves: Mapping[str, Move]
+) -> ReshapeRefusal | None:
+    """Refuse to take VCPU away from guests that share CPUs, which Placement does not allow either."""
+    if VCPU in after:
+        return None
+    uuid = use.provider.uuid
+    held = {each.uuid: each.allocations.get(uuid, {}) for each in use.consumers}
+    held |= {guest: move.after for guest, move in moves.items()}
+    keeping = sorted(guest for guest, amounts in held.items() if amounts.get(VCPU))
+    if not keeping:
+        return None
+    more = f" and {len(keeping) - _MOST_NAMED} more" if len(keeping) > _MOST_NAMED else ""
+    named = ", ".join(keeping[:_MOST_NAMED]) + more
+    message = f"the host would offer no VCPU, and guests that share CPUs hold it: {named}"
+    return ReshapeRefusal(Reason.GUEST_NEEDS_SHARED_CPUS, message)
 
 
 def _action(use: ProviderUse, after: Mapping[str, Inventory], moves: Mapping[str, Move]) -> Reshape:
