@@ -159,6 +159,13 @@ def test_a_capacity_that_the_node_does_not_state_is_that_of_its_rule(run: Run) -
     assert nodes["other"]["missing"] == {"memorybandwidth_capacity": "not given"}
 
 
+def test_a_capacity_rule_counts_before_what_was_measured_as_in_the_cluster(run: Run) -> None:
+    rule = "capacity: {memoryBandwidth: [{selector: {}, value: 45GB/s}]}"
+    nodes = decided(run, config=CONFIG.replace("overprovisioning: 2", rule))["nodes"]
+    assert nodes["n1"]["filter"]["memorybandwidth"]["capacity"] == 45e9
+    assert [name for name, each in nodes.items() if each["passes"]] == ["n2", "n3"]
+
+
 def test_pods_placed_a_moment_ago_count_in_filter_and_score(run: Run) -> None:
     placed = [{"profile": "incept-no-leak", "age": 0}, {"profile": "incept-no-leak", "age": 180}]
     metrics = {**FOUR, "n2": {**FOUR["n2"], "placed": placed}}
@@ -209,6 +216,7 @@ def test_a_pod_of_a_daemon_set_is_not_filtered(run: Run) -> None:
         run, pod=POD.replace("name: web", f"name: web\n  {owner}"), metrics={"n": node(99e9, 1, 1, 1, 1)}
     )
     assert document["exempt"]
+    assert document["predicted"] == []
     assert document["nodes"]["n"]["passes"]
     assert not document["nodes"]["n"]["filter"]["memorybandwidth"]["passes"]
 

@@ -51,9 +51,9 @@ def test_the_documents_example_scores_610_which_is_36_of_100() -> None:
     decision = scene.decide(stream("p"))
     assert decision.scores["Interference"][decision.names.index("n1")] == 36
     told = decision.accounts["Interference"].of(decision.names.index("n1"))
-    assert (told["raw"], told["best"], told["normalized"]) == (610.0, 1700.0, 36)
-    assert [each["position"] for each in told["metrics"].values()] == [3, 2, 1, 4, 2]
-    assert [each["points"] for each in told["metrics"].values()] == [1, 5, 10, 0, 5]
+    assert (told["raw"], told["normalizer"], told["normalized"]) == (610.0, 1700.0, 36)
+    assert list(told["positions"].values()) == [3, 2, 1, 4, 2]
+    assert list(told["points"].values()) == [1, 5, 10, 0, 5]
 
 
 def test_pods_of_one_moment_go_to_different_nodes_though_no_measurement_changes() -> None:
@@ -179,8 +179,9 @@ def test_a_node_without_a_metric_gets_no_points_for_it() -> None:
     scene = Scene(nodes=("n1", "n2"))
     scene.measure(memorylatency={"n1": float("nan")})
     decision = scene.decide(stream("p"))
-    told = decision.accounts["Interference"].of(decision.names.index("n1"))["metrics"]["memorylatency"]
-    assert (told["value"], told["position"], told["points"]) == (None, None, 0.0)
+    told = decision.accounts["Interference"].of(decision.names.index("n1"))
+    found = [told[name]["memorylatency"] for name in ("values", "positions", "points")]
+    assert found == [None, None, 0]
     assert decision.node == "n2"
 
 
@@ -191,7 +192,7 @@ def test_what_a_node_states_wins_over_the_configuration_and_over_measurements() 
     scene.cluster.put_node(node("n2", 8, labels={"kind": "big"}, memory_bandwidth=25_000_000_000))
     told = scene.decide(stream("p")).accounts["Interference"]
     rows = scene.cluster.snapshot().index
-    capacities = [told.of(rows[name])["memoryBandwidth"]["capacity"] for name in scene.nodes]
+    capacities = [told.of(rows[name])["filter"]["memorybandwidth"]["capacity"] for name in scene.nodes]
     assert capacities == [40e9, 25e9, 100e9]
     assert scene.suits(stream("p")) == {"n1", "n3"}
 
@@ -239,7 +240,7 @@ def test_the_gate_sees_one_node_as_the_extender_sees_it_among_all() -> None:
         assert bool(alone.feasible[0]) == (name in scene.suits(stream("p")))
         together = scene.decide(stream("p")).accounts["Interference"].of(every.index[name])
         told = alone.accounts["Interference"].of(0)
-        assert told["memoryBandwidth"] == together["memoryBandwidth"]
+        assert told["filter"] == together["filter"]
 
 
 def test_a_remembered_decision_tells_what_was_known_then() -> None:
@@ -254,10 +255,10 @@ def test_a_remembered_decision_tells_what_was_known_then() -> None:
     assert encode(kept.details("ns/p")) == before
     (decision,) = json.loads(before)
     told = {each["node"]: each["accounts"]["Interference"] for each in decision["nodes"]}
-    assert told["n1"]["memoryBandwidth"]["left"] == 5e9
-    assert told["n1"]["memoryBandwidth"]["right"] == 10e9
-    assert told["n1"]["memoryBandwidth"]["passes"] is False
-    assert told["n2"]["metrics"]["cpu"]["position"] == 1
+    assert told["n1"]["filter"]["memorybandwidth"]["left"] == 5e9
+    assert told["n1"]["filter"]["memorybandwidth"]["right"] == 10e9
+    assert told["n1"]["filter"]["memorybandwidth"]["passes"] is False
+    assert told["n2"]["positions"]["cpu"] == 1
 
 
 def test_both_sides_are_told_for_people_too() -> None:
@@ -273,13 +274,21 @@ def test_both_sides_are_told_for_people_too() -> None:
     assert lines["points"] == "1700 of 1700 by profile stream: 100 of 100"
 
 
+def test_a_daemon_sets_pod_is_told_as_not_filtered() -> None:
+    scene = Scene()
+    scene.measure(memorybandwidth_used=99e9)
+    account = scene.decide(stream("d", daemon=True)).accounts["Interference"]
+    assert account.of(0)["exempt"]
+    assert "1 GB/s > 10 GB/s: not asked of a DaemonSet's pod (" in dict(account.lines(0))["bandwidth"]
+
+
 def test_without_a_profile_nothing_is_looked_at() -> None:
     scene = Scene(configuration("interference: {}"))
     scene.measure(memorybandwidth_used=99e9)
     pod = PodFacts("ns/empty")
     assert scene.suits(pod) == set(scene.nodes)
     (first, *_) = by_node(scene.decide(pod))
-    assert first["accounts"]["Interference"]["memoryBandwidth"]["right"] == 0
+    assert first["accounts"]["Interference"]["filter"]["memorybandwidth"]["right"] == 0
 
 
 def test_an_outlook_is_made_again_when_something_changed_and_not_otherwise() -> None:

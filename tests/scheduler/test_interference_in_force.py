@@ -69,7 +69,7 @@ def predicted(force: InForce, cluster: Cluster, name: str) -> float:
     """The latency that decisions count with."""
     decision = force.engine.decide(stream("p"), cluster.snapshot())
     account = decision.accounts["Interference"].of(cluster.snapshot().index[name])
-    return float(account["metrics"]["memorylatency"]["value"])
+    return float(account["values"]["memorylatency"])
 
 
 def test_curves_are_learned_from_refreshes_and_predict_with_what_was_just_placed() -> None:
@@ -83,7 +83,7 @@ def test_curves_are_learned_from_refreshes_and_predict_with_what_was_just_placed
     show(force, 0.5 * CAPACITY, 110e-9)
     assert predicted(force, cluster, "n1") == pytest.approx(110e-9, rel=0.02)
     decision = force.engine.decide(stream("a"), cluster.snapshot())
-    assert decision.accounts["Interference"].of(0)["metrics"]["memorylatency"]["predicted"]
+    assert decision.accounts["Interference"].of(0)["predicted"] == ["memorylatency"]
     cluster.put_pod(stream("a"), Placement("n1", since=force.now()))
     assert predicted(force, cluster, "n1") > 1.03 * predicted(force, cluster, "n2")
 

@@ -144,7 +144,7 @@ async def test_the_extender_filters_and_scores_by_what_prometheus_knows(
         assert answer["FailedNodes"] == {"n1": "Insufficient free memory bandwidth"}
         _, told = await call("explain?pod=default/p&nodes=n1")
         (node,) = told["decisions"][0]["nodes"]
-        assert node["accounts"]["Interference"]["memoryBandwidth"]["left"] == 5e9
+        assert node["accounts"]["Interference"]["filter"]["memorybandwidth"]["left"] == 5e9
 
 
 async def test_the_gate_checks_again_and_weighs_what_it_lets_through(
@@ -403,7 +403,7 @@ async def test_explain_pod_tells_both_sides_and_what_prometheus_does_not_tell(
         assert "memory_available: the query returns no series" in answer.stderr
         document = json.loads((await explain(str(tmp_path / "user"), *with_url, "-o", "json")).stdout)
         accounts = {each["node"]: each["accounts"]["Interference"] for each in document["nodes"]}
-        assert accounts["n1"]["metrics"]["memorybandwidth"]["position"] == 1
+        assert accounts["n1"]["positions"]["memorybandwidth"] == 1
     alone = await explain(str(tmp_path / "user"), *arguments)
     assert "no Prometheus was named" in alone.stderr
     assert "PressureUnknown" in alone.stdout

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,14 +17,15 @@ from corewise.interference import (
     Counterweights,
     Filtered,
     Flags,
-    Inequality,
     Outlook,
     Pressure,
     Ranked,
     Selected,
     Weights,
     filter_nodes,
+    node_record,
     outlook,
+    plain,
     rank_nodes,
     select_profile,
 )
@@ -85,13 +86,13 @@ def decide(
 
 
 def pressure_of(nodes: Sequence[MeasuredNode], config: InterferenceConfiguration) -> Pressure:
-    """Return the cleaned columns; a capacity that a node does not state is that of its rule."""
+    """Return the cleaned columns; a capacity rule counts before what was measured, as in the cluster."""
     values = {name: [each.values.get(name, math.nan) for each in nodes] for name in COLUMNS}
     pressure = Pressure.of(len(nodes), values).cleaned()
     rules = [config.capacity_by_rule(each.labels) for each in nodes]
     by_rule = np.array([math.nan if rule is None else float(rule) for rule in rules], dtype=np.float64)
-    stated = pressure.memorybandwidth_capacity
-    return replace(pressure, memorybandwidth_capacity=np.where(np.isnan(stated), by_rule, stated))
+    measured = pressure.memorybandwidth_capacity
+    return replace(pressure, memorybandwidth_capacity=np.where(np.isnan(by_rule), measured, by_rule))
 
 
 def _weights(nodes: Sequence[MeasuredNode], config: InterferenceConfiguration) -> Weights:
@@ -120,6 +121,7 @@ def record_of(decision: Decision) -> dict[str, Any]:
         "points": points,
         "exempt": decision.pod.exempt,
         "relative": sorted(decision.outlook.relative),
+        "predicted": sorted(config.predicted),
         "normalizer": plain(decision.ranked.scores.best),
         "best": decision.best,
         "nodes": {node.name: _node(decision, row) for row, node in enumerate(decision.nodes)},
@@ -128,31 +130,11 @@ def record_of(decision: Decision) -> dict[str, Any]:
 
 def _node(decision: Decision, row: int) -> dict[str, Any]:
     passes = bool(decision.passes[row])
-    ranked, weights, pressure = decision.ranked, decision.outlook.weights, decision.outlook.pressure
-    positions = {metric.value: int(ranked.positions[metric][row]) or None for metric in Metric}
-    points = {metric.value: plain(ranked.points[metric][row]) for metric in Metric}
+    told = node_record(decision.outlook, decision.filtered, decision.ranked, row, scored=passes)
     return {
         "passes": passes,
         "reasons": [reason.value for reason in decision.reasons(row)],
-        "filter": {
-            "memorybandwidth": {
-                **_sides(decision.filtered.bandwidth, row),
-                "capacity": plain(pressure.memorybandwidth_capacity[row]),
-                "used": plain(pressure.memorybandwidth_used[row]),
-                "counterweights": plain(weights.memory_bandwidth[row]),
-            },
-            "memory": {
-                **_sides(decision.filtered.memory, row),
-                "available": plain(pressure.memory_available[row]),
-                "counterweights": plain(weights.memory[row]),
-            },
-        },
-        "values": {metric.value: plain(decision.outlook.values[metric][row]) for metric in Metric},
-        "positions": positions,
-        "points": points if passes else dict.fromkeys(points),
-        "raw": plain(ranked.scores.raw[row]) if passes else None,
-        "normalized": int(ranked.scores.normalized[row]) if passes else None,
-        "counterweights": {"cpu": plain(weights.cpu[row] / 1000), "llc": plain(weights.llc[row])},
+        **told,
         "missing": missing_of(decision, row),
     }
 
@@ -163,20 +145,3 @@ def missing_of(decision: Decision, row: int) -> dict[str, str]:
     if not np.isnan(decision.outlook.pressure.memorybandwidth_capacity[row]):
         missing.pop(_CAPACITY, None)
     return {name: why for name, why in missing.items() if name not in _OPTIONAL or why != "not given"}
-
-
-def _sides(inequality: Inequality, row: int) -> Mapping[str, Any]:
-    return {
-        "left": plain(inequality.left[row]),
-        "right": plain(inequality.right),
-        "missing": bool(inequality.missing[row]),
-        "passes": bool(inequality.passes[row]),
-    }
-
-
-def plain(value: float) -> float | int | None:
-    """Return a number as JSON has it: whole where it is whole, null where it is missing."""
-    number = float(value)
-    if math.isnan(number):
-        return None
-    return int(number) if number.is_integer() else number

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 
-from corewise.cli.interference_decision import Decision, missing_of, plain
+from corewise.cli.interference_decision import Decision, missing_of
 from corewise.cli.output import Column, Listing, Severity
-from corewise.interference import Inequality
+from corewise.interference import Inequality, plain
 from corewise.policy.interference import Metric
 
 _TITLES = {

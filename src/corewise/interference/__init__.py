@@ -10,6 +10,7 @@ The way of a decision, every step over all nodes at once (a row per node, column
     filter_nodes        an Inequality for bandwidth and one for memory, both sides of each
     score_nodes         raw and normalized score of the nodes that passed (which is PreScore and Score)
     rank_nodes          the same with every position and all points, for people
+    node_record         all of that about one node, as a document
 
 Who holds what: an Outlook is made once for a metrics snapshot and again when a counterweight comes, goes, or
 decays; everything that depends on a pod takes an Outlook. LatencyHistory learns each node's latency curve
@@ -27,6 +28,7 @@ from corewise.interference.outlook import Outlook, outlook
 from corewise.interference.placeable import Unplaceable, unplaceable
 from corewise.interference.pressure import COLUMNS, Flags, Pressure, Values
 from corewise.interference.ranking import award, positions
+from corewise.interference.record import node_record, plain
 from corewise.interference.score import Ranked, Scores, rank_nodes, score_nodes
 from corewise.interference.selection import Conflict, PodRequests, Selected, select_profile
 
@@ -49,7 +51,9 @@ __all__ = [
     "Weights",
     "award",
     "filter_nodes",
+    "node_record",
     "outlook",
+    "plain",
     "positions",
     "predicted_latency",
     "rank_nodes",

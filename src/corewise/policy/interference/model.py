@@ -226,6 +226,12 @@ class InterferenceConfiguration:
     relative: bool = False
     latency_model: LatencyModel = LatencyModel.MEASURED
 
+    @property
+    def predicted(self) -> frozenset[Metric]:
+        """The metrics that nodes are ranked by as predicted, and not as measured."""
+        by_curve = self.latency_model is LatencyModel.CURVE
+        return frozenset({Metric.MEMORY_LATENCY}) if by_curve else frozenset()
+
     def requirement(self, profile: Profile) -> Requirement:
         """Return what the filter demands for a profile."""
         factor = self.overprovisioning

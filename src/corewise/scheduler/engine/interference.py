@@ -154,7 +154,7 @@ class Interference:
             feasible,
             sampled=self._made_of(snapshot).sampled,
             now=self._now(),
-            filtered=not pod.daemon,
+            exempt=pod.daemon,
         )
 
     def nodes(self, snapshot: ClusterSnapshot) -> Outlook:

@@ -10,8 +10,17 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from corewise.amplification import Flags
-from corewise.interference import Filtered, Outlook, Ranked, Selected, filter_nodes, rank_nodes
-from corewise.policy.interference import InterferenceConfiguration, LatencyModel, Metric
+from corewise.interference import (
+    Filtered,
+    Outlook,
+    Ranked,
+    Selected,
+    filter_nodes,
+    node_record,
+    plain,
+    rank_nodes,
+)
+from corewise.policy.interference import InterferenceConfiguration, Metric
 from corewise.scheduler.engine.pressure import COLUMN_OF_METRIC
 from corewise.scheduler.engine.table import Measures
 
@@ -28,6 +37,11 @@ _RELATIVE_UNITS = {
     Metric.MEMORY_LATENCY: "times idle",
     Metric.LLC_OCCUPANCY: "share in use",
 }
+_SIDES = (
+    ("memorybandwidth", "bandwidth", "/s", "memorybandwidth_used"),
+    ("memory", "memory", "", "memory_available"),
+)
+_AGED = (*COLUMN_OF_METRIC.values(), "memory_available")
 
 
 def amount(number: float, per: str = "") -> str:
@@ -48,7 +62,7 @@ class InterferenceAccount:
         *,
         sampled: Mapping[str, Measures],
         now: float,
-        filtered: bool,
+        exempt: bool,
     ) -> None:
         self._selected = selected
         self._configuration = configuration
@@ -56,7 +70,7 @@ class InterferenceAccount:
         self._among = among
         self._sampled = sampled
         self._now = now
-        self._is_filtered = filtered
+        self._is_exempt = exempt
         self._ranked: Ranked | None = None
         self._both: Filtered | None = None
 
@@ -65,30 +79,33 @@ class InterferenceAccount:
         return self
 
     def of(self, row: int) -> dict[str, Any]:
-        """Return what there is to tell of one node."""
-        both = self._inequalities()
-        ranked = self._ranking()
-        passed = bool(self._among[row])
+        """Return what there is to tell of one node, by the names of ``corewise explain interference``.
+
+        ``ages`` are those of the values in seconds, by column of the pressure.
+        """
+        configuration, ranked = self._configuration, self._ranking()
+        scored = bool(self._among[row])
         return {
             "profile": self._selected.name,
-            "filtered": self._is_filtered,
-            "memoryBandwidth": self._side(row, "bandwidth", both),
-            "memory": self._side(row, "memory", both),
-            "metrics": {metric.value: self._metric(metric, row, ranked, passed=passed) for metric in Metric},
-            "raw": float(ranked.scores.raw[row]) if passed else None,
-            "best": ranked.scores.best,
-            "normalized": int(ranked.scores.normalized[row]) if passed else None,
+            "affinity": {metric.value: self._selected.affinity[metric] for metric in Metric},
+            "exempt": self._is_exempt,
+            "relative": sorted(self._nodes.relative),
+            "predicted": sorted(configuration.predicted),
+            "normalizer": plain(ranked.scores.best),
+            **node_record(self._nodes, self._inequalities(), ranked, row, scored=scored),
+            "ages": {column: self._age(column, row) for column in _AGED},
         }
 
     def lines(self, row: int) -> Iterator[tuple[str, str]]:
         """Yield the same for people: a heading and a text."""
         told = self.of(row)
-        for name, title, per in (("memoryBandwidth", "bandwidth", "/s"), ("memory", "memory", "")):
-            yield title, _inequality_text(told[name], per)
+        for name, title, per, column in _SIDES:
+            text = _inequality_text(told["filter"][name], told["ages"][column], per, exempt=told["exempt"])
+            yield title, text
         for metric in Metric:
-            yield metric.value, _metric_text(told["metrics"][metric.value])
+            yield metric.value, _metric_text(metric, told)
         if told["raw"] is not None:
-            best = f"{told['best']:g}"
+            best = f"{told['normalizer']:g}"
             yield (
                 "points",
                 f"{told['raw']:g} of {best} by profile {told['profile']}: {told['normalized']} of 100",
@@ -106,39 +123,6 @@ class InterferenceAccount:
             self._ranked = rank_nodes(self._nodes, self._selected.affinity, self._configuration, self._among)
         return self._ranked
 
-    def _side(self, row: int, which: str, both: Filtered) -> dict[str, Any]:
-        pressure, weights = self._nodes.pressure, self._nodes.weights
-        each = both.bandwidth if which == "bandwidth" else both.memory
-        made_of = (
-            {
-                "capacity": _known(pressure.memorybandwidth_capacity[row]),
-                "used": _known(pressure.memorybandwidth_used[row]),
-                "counterweights": float(weights.memory_bandwidth[row]),
-                "ageSeconds": self._age("memorybandwidth_used", row),
-            }
-            if which == "bandwidth"
-            else {
-                "available": _known(pressure.memory_available[row]),
-                "counterweights": float(weights.memory[row]),
-                "ageSeconds": self._age("memory_available", row),
-            }
-        )
-        passes = bool(each.passes[row]) or not self._is_filtered
-        return {"left": _known(each.left[row]), "right": each.right, "passes": passes, **made_of}
-
-    def _metric(self, metric: Metric, row: int, ranked: Ranked, *, passed: bool) -> dict[str, Any]:
-        relative = metric in self._nodes.relative
-        curve = metric is Metric.MEMORY_LATENCY and self._configuration.latency_model is LatencyModel.CURVE
-        return {
-            "value": _known(self._nodes.values[metric][row]),
-            "unit": _RELATIVE_UNITS[metric] if relative else _UNITS[metric],
-            **({"predicted": True} if curve else {}),
-            "ageSeconds": self._age(COLUMN_OF_METRIC[metric], row),
-            "position": int(ranked.positions[metric][row]) or None if passed else None,
-            "points": float(ranked.points[metric][row]) if passed else None,
-            "affinity": self._selected.affinity[metric],
-        }
-
     def _age(self, column: str, row: int) -> float | None:
         sampled = self._sampled.get(column)
         if sampled is None or math.isnan(sampled[row]):
@@ -146,33 +130,32 @@ class InterferenceAccount:
         return round(self._now - float(sampled[row]), 1)
 
 
-def _known(value: float) -> float | None:
-    return None if math.isnan(value) else float(value)
-
-
-def _inequality_text(side: Mapping[str, Any], per: str) -> str:
+def _inequality_text(side: Mapping[str, Any], age: float | None, per: str, *, exempt: bool) -> str:
     if not side["right"]:
         return "nothing is needed"
     left = "unknown" if side["left"] is None else amount(side["left"], per)
-    verdict = "passes" if side["passes"] else "refused"
+    verdict = "not asked of a DaemonSet's pod" if exempt else "passes" if side["passes"] else "refused"
     known = [
         f"{name} {amount(side[name], per)}"
         for name in ("capacity", "used", "available", "counterweights")
         if side.get(name) is not None
     ]
-    age = "" if side["ageSeconds"] is None else f", {side['ageSeconds']:g} s old"
-    return f"{left} > {amount(side['right'], per)}: {verdict} ({', '.join(known)}{age})"
+    old = "" if age is None else f", {age:g} s old"
+    return f"{left} > {amount(side['right'], per)}: {verdict} ({', '.join(known)}{old})"
 
 
-def _metric_text(told: Mapping[str, Any]) -> str:
-    if told["value"] is None:
-        value = "missing" if told["ageSeconds"] is None else f"too old ({told['ageSeconds']:g} s)"
+def _metric_text(metric: Metric, told: Mapping[str, Any]) -> str:
+    found, age = told["values"][metric], told["ages"][COLUMN_OF_METRIC[metric]]
+    position, points = told["positions"][metric], told["points"][metric]
+    if found is None:
+        value = "missing" if age is None else f"too old ({age:g} s)"
     else:
-        value = _value_text(told["value"], told["unit"])
-        value += "" if told["ageSeconds"] is None else f", {told['ageSeconds']:g} s old"
-    if told["position"] is None:
+        unit = (_RELATIVE_UNITS if metric in told["relative"] else _UNITS)[metric]
+        value = _value_text(found, unit)
+        value += "" if age is None else f", {age:g} s old"
+    if position is None:
         return f"{value}; not ranked"
-    return f"{value}; position {told['position']}: {told['points']:g} points x affinity {told['affinity']}"
+    return f"{value}; position {position}: {points:g} points x affinity {told['affinity'][metric]}"
 
 
 def _value_text(value: float, unit: str) -> str:
