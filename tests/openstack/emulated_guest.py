@@ -42,6 +42,7 @@ def main(directory: str, wanted: dict[str, Any]) -> None:
     library.virEventRegisterDefaultImpl()
     threading.Thread(target=_events, args=(library,), daemon=True).start()
     vcpus = {int(vcpu): CPUSet.of([cpu]) for vcpu, cpu in wanted["vcpus"].items()}
+    _configure(Path(directory))
     uri = f"qemu:///embed?root={directory}"
     with connected(uri) as libvirt:
         connection = library.open(uri)
@@ -53,6 +54,12 @@ def main(directory: str, wanted: dict[str, Any]) -> None:
             sys.stdout.write(json.dumps({"threads": _threads(), **_machine(libvirt.host())}))
         finally:
             guest.destroy()
+
+
+def _configure(directory: Path) -> None:
+    """Have the guest log into a file: the daemon that would do it otherwise lives in the user's home."""
+    (directory / "etc").mkdir()
+    (directory / "etc/qemu.conf").write_text('stdio_handler = "file"\n')
 
 
 def _machine(host: Host) -> dict[str, list[str]]:

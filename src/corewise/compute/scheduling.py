@@ -73,7 +73,8 @@ class Scheduler:
         self._hosts = hosts
         self._scores = scores
         self._ledgers: dict[str, tuple[Guests, GuestLedger]] = {}
-        """What each host's guests came to, when they were last looked at."""
+        """The guests of each host, and what they came to, when they were last looked at."""
+        self._damaged: dict[str, LedgerUnusable] = {}
 
     def schedule(self, wanted: Wanted) -> Placed | NoValidHost:
         """Find a host for a guest, claim it and pin the guest.
@@ -83,6 +84,7 @@ class Scheduler:
             LedgerUnusable: if the ledger of the chosen host cannot be written; nothing is claimed then.
             PlacementError: what Placement refuses for other reasons than that somebody was faster.
         """
+        self._look()
         if self._is_placed(wanted.guest):
             raise GuestExists(f"guest {wanted.guest} has a host already")
         offers, refusals = self._usable(self._found(wanted.request))
@@ -138,17 +140,22 @@ class Scheduler:
             name = offered.candidate.host
             if name in offers or name in refusals:
                 continue
-            host = self._hosts.known.get(name)
-            try:
-                ledger = None if host is None else self._ledger(host)
-            except LedgerUnusable as error:
-                refusals[name] = offered, Refusal(error.reason, str(error))
-                continue
-            if ledger is None:
+            if name in self._damaged:
+                refusals[name] = offered, Refusal(self._damaged[name].reason, str(self._damaged[name]))
+            elif name not in self._ledgers:
                 refusals[name] = offered, self._unknown(name)
             else:
-                offers[name] = replaced(offered, unowned=_unowned(ledger))
+                offers[name] = replaced(offered, unowned=_unowned(self._ledgers[name][1]))
         return offers, refusals
+
+    def _look(self) -> None:
+        """Look into all ledgers, once for each guest that is to be placed."""
+        self._damaged.clear()
+        for host in self._hosts.known.values():
+            try:
+                self._ledger(host)
+            except LedgerUnusable as error:
+                self._damaged[host.name] = error
 
     def _ledger(self, host: ComputeHost) -> GuestLedger:
         """Return who holds which CPU of a host, made anew only if its guests have changed."""
@@ -236,11 +243,15 @@ class Scheduler:
 
     def _is_placed(self, guest: str) -> bool:
         """Whether a guest has a host; of one whose scheduler has died this is found out first."""
-        host = self._hosts.having(guest)
-        if host is not None and is_unsettled(host):
+        name = next((name for name, (guests, _) in self._ledgers.items() if guest in guests), None)
+        if name is None or name in self._damaged:
+            return self._offers.exists(guest)
+        host = self._hosts.known[name]
+        if is_unsettled(host):
             with host.ledger.changing() as change:
                 settle(change, self._offers)
-        return (host is not None and guest in host.guests()) or self._offers.exists(guest)
+            self._ledger(host)
+        return guest in host.guests() or self._offers.exists(guest)
 
 
 def _unowned(ledger: GuestLedger) -> int:
