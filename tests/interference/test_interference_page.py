@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from importlib.util import find_spec
 from pathlib import Path
 from textwrap import dedent
 
@@ -11,7 +12,8 @@ from click.testing import CliRunner
 from corewise.cli.explain import command
 from corewise.policy.interference import parse_interference
 
-PAGE = (Path(__file__).parents[2] / "docs" / "interference.md").read_text()
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "interference.md").read_text()
 POD = "kind: Pod\nmetadata: {name: web, labels: {app: incept-no-leak}}\nspec: {containers: [{name: main}]}\n"
 
 
@@ -42,3 +44,13 @@ def test_the_example_of_the_page_is_what_the_command_prints(tmp_path: Path) -> N
     assert result.stdout.strip() == shown.strip()
     n1 = next(line for line in shown.splitlines() if line.startswith("n1 "))
     assert n1.split()[-2:] == ["610", "36"]
+
+
+def test_what_the_page_says_shows_it_is_there() -> None:
+    _, _, table = PAGE.partition("## What shows it")
+    tests = re.findall(r"tests/[a-z_/]+(?:\.py)?", table)
+    tools = re.findall(r"python -m ([a-z_.]+)", table)
+    assert len(tests) > 15
+    assert len(tools) == 3
+    assert not [name for name in tests if not (ROOT / name).exists()]
+    assert not [name for name in tools if find_spec(name) is None]

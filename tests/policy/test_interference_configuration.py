@@ -319,3 +319,30 @@ def test_a_profile_that_no_capacity_rule_has_room_for_is_said_at_load() -> None:
     assert (warning.line, warning.path) == (3, "interference.profiles.a")
     assert warning.message.startswith("fits no node that a capacity rule selects: it needs more than 20 GB/s")
     assert not parse_interference(text.replace("20GB/s", "20.1GB/s")).warnings
+
+
+@pytest.mark.parametrize(
+    ("selector", "told"),
+    [
+        ("{app: x}", "selector.app: unknown key: known here are matchLabels, matchExpressions"),
+        ("{matchlabels: {app: x}}", 'unknown key: did you mean "matchLabels"?'),
+        ("{matchExpressions: [{key: app, op: In, operator: Exists}]}", "unknown key"),
+        ("{matchLabels: {app: ~}}", "not null"),
+        ("5", "must be an object"),
+    ],
+)
+def test_a_selector_with_a_slip_of_the_pen_selects_nothing_by_mistake(selector: str, told: str) -> None:
+    every = ", ".join(f"{metric}: 1" for metric in Metric)
+    profile = f"profile: {{memoryBandwidth: 1GB/s}}, affinity: {{{every}}}"
+    (of_pods,) = errors(inside(f"profiles: {{a: {{selector: {selector}, {profile}}}}}"))
+    (of_nodes,) = errors(inside(f"capacity: {{memoryBandwidth: [{{selector: {selector}, value: 9GB/s}}]}}"))
+    assert told in of_pods
+    assert told in of_nodes
+
+
+@pytest.mark.parametrize("selector", ["{}", "{matchLabels: {}}"])
+def test_a_profile_that_selects_every_pod_is_warned_of(selector: str) -> None:
+    every = ", ".join(f"{metric}: 1" for metric in Metric)
+    profile = f"profile: {{memoryBandwidth: 1GB/s}}, affinity: {{{every}}}"
+    (warning,) = parse_interference(inside(f"profiles: {{a: {{selector: {selector}, {profile}}}}}")).warnings
+    assert warning.message.startswith("selects every pod")

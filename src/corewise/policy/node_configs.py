@@ -8,6 +8,7 @@ The members beside ``nodeConfigs`` may stand in each entry too. A null is an abs
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import TypeAlias
 
 from corewise.policy.decoding import Decoder, Fields, Place, Severity, did_you_mean
 from corewise.policy.selectors import (
@@ -20,6 +21,7 @@ from corewise.policy.selectors import (
 )
 from corewise.policy.strategies import Configuration, NodeConfig, S
 
+Members: TypeAlias = Callable[[Decoder, Place, Iterable[str]], Fields]
 _ENTRY_KEYS = ("name", "nodeSelector")
 
 
@@ -58,16 +60,19 @@ def _node_selector(decoder: Decoder, place: Place) -> LabelSelector:
     return read_label_selector(decoder, place)
 
 
-def read_label_selector(decoder: Decoder, place: Place) -> LabelSelector:
-    """Read ``{"matchLabels": {...}, "matchExpressions": [...]}``; an empty one selects everything."""
-    fields = decoder.fields(place, ("matchLabels", "matchExpressions"))
+def read_label_selector(decoder: Decoder, place: Place, members: Members = Decoder.fields) -> LabelSelector:
+    """Read ``{"matchLabels": {...}, "matchExpressions": [...]}``; an empty one selects everything.
+
+    ``members`` reads an object's known members, and says what becomes of the others.
+    """
+    fields = members(decoder, place, ("matchLabels", "matchExpressions"))
     requirements = [
         requirement
         for key, value in decoder.entries(fields["matchLabels"])
         for requirement in _label(decoder, key, value)
     ]
     for expression in decoder.items(fields["matchExpressions"]):
-        requirements.extend(_expression(decoder, expression))
+        requirements.extend(_expression(decoder, expression, members))
     return LabelSelector(tuple(requirements))
 
 
@@ -78,8 +83,8 @@ def _label(decoder: Decoder, key: Place, place: Place) -> Iterable[Requirement]:
     return () if value is None else (Requirement(name, Operator.IN, frozenset({value})),)
 
 
-def _expression(decoder: Decoder, place: Place) -> Iterable[Requirement]:
-    fields = decoder.fields(place, ("key", "operator", "values"))
+def _expression(decoder: Decoder, place: Place, members: Members) -> Iterable[Requirement]:
+    fields = members(decoder, place, ("key", "operator", "values"))
     key = _required(decoder, fields["key"])
     operator = _operator(decoder, fields["operator"])
     values = [_label_value(decoder, value) for value in decoder.items(fields["values"])]

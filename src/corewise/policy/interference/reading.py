@@ -178,7 +178,7 @@ def _rule(decoder: Decoder, place: Place) -> CapacityRule:
             decoder.tell(fields[name], f"is missing{hint}")
     if value == 0:
         decoder.tell(fields["value"], "0 is no capacity: leave the rule out if it is not known")
-    selector = read_label_selector(decoder, fields["selector"])
+    selector = read_label_selector(decoder, fields["selector"], strict_fields)
     return CapacityRule(selector, value or 0, decoder.position(place)[0])
 
 

@@ -19,7 +19,7 @@ from corewise.policy.interference.model import (
 )
 from corewise.policy.interference.strict import strict_fields, warn
 from corewise.policy.node_configs import read_label_selector
-from corewise.policy.selectors import label_value_fault
+from corewise.policy.selectors import LabelSelector, label_value_fault
 
 _AMOUNTS = ("memoryBandwidth", "memory", "cpu", "llc")
 _PER_CORE = "memoryBandwidthPerCore"
@@ -54,16 +54,25 @@ def _workload(decoder: Decoder, name: str, key: Place, place: Place) -> Workload
     if place.value is None:
         decoder.tell(key, "is empty: write profile and affinity")
     fields = strict_fields(decoder, place, ("profile", "affinity", "selector"))
-    selector = fields["selector"]
     line, column = decoder.position(key)
     return WorkloadProfile(
         name=name,
         profile=_profile(decoder, fields["profile"]),
         affinity=_affinity(decoder, fields["affinity"]),
-        selector=None if selector.value is None else read_label_selector(decoder, selector),
+        selector=_selector(decoder, fields["selector"]),
         line=line,
         column=column,
     )
+
+
+def _selector(decoder: Decoder, place: Place) -> LabelSelector | None:
+    if place.value is None:
+        return None
+    before = len(decoder.problems)
+    selector = read_label_selector(decoder, place, strict_fields)
+    if not selector.requirements and len(decoder.problems) == before:
+        warn(decoder, place, "selects every pod, so pods of all other types are in conflict with it")
+    return selector
 
 
 def _profile(decoder: Decoder, place: Place) -> Profile:
