@@ -13,6 +13,8 @@ import yaml
 
 from corewise.cli.errors import Failure
 from corewise.interference import PodRequests
+from corewise.policy.json_tree import Positions
+from corewise.policy.yaml_text import too_deep
 from corewise.quantities import Quantity, QuantityError
 from corewise.scheduler.engine.nodes import CPU, MEMORY
 from corewise.scheduler.objects import PlacedPod
@@ -75,17 +77,20 @@ def parse_pod(text: str, file: str) -> ExplainedPod:
 
 def _document(text: str, file: str) -> Any:
     try:
-        return _parsed(text)
+        return _parsed(text, file)
     except _GivenTwice as error:
         raise Failure(f"{file}: the key {error} is given twice", hint=_HINT) from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    except (yaml.YAMLError, ValueError) as error:
         raise Failure(f"{file} is not YAML: {' '.join(str(error).split())}", hint=_HINT) from None
 
 
-def _parsed(text: str) -> Any:
+def _parsed(text: str, file: str) -> Any:
     if text.lstrip().startswith("{"):
-        with suppress(ValueError):
+        with suppress(ValueError, RecursionError):
             return json.loads(text, object_pairs_hook=_object)
+    fault = too_deep(text, Positions(text))
+    if fault:
+        raise Failure(f"{file}: line {fault.line}, column {fault.column}: {fault.message}", hint=_HINT)
     return yaml.load(text, Loader=_Loader)  # noqa: S506 - a safe loader
 
 
