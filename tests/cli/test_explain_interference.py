@@ -210,8 +210,9 @@ def test_a_pod_may_be_json_or_yaml_of_any_style_and_without_a_name(run: Run, pod
     assert document["profile"]["name"] == "incept-no-leak"
 
 
-def test_a_pod_of_a_daemon_set_is_not_filtered(run: Run) -> None:
-    owner = "ownerReferences: [{apiVersion: apps/v1, kind: DaemonSet, name: d, uid: u, controller: true}]"
+@pytest.mark.parametrize("written", ["apiVersion: apps/v1, name: d, uid: u, controller: true", "name: d"])
+def test_a_pod_of_a_daemon_set_is_not_filtered(run: Run, written: str) -> None:
+    owner = f"ownerReferences: [{{kind: DaemonSet, {written}}}]"
     document = decided(
         run, pod=POD.replace("name: web", f"name: web\n  {owner}"), metrics={"n": node(99e9, 1, 1, 1, 1)}
     )
