@@ -397,7 +397,7 @@ async def test_explain_pod_tells_both_sides_and_what_prometheus_does_not_tell(
     async with fake_prometheus(known) as server:
         with_url = [*arguments, "--prometheus", server.url]
         answer = await explain(str(tmp_path / "user"), *with_url, "--node", "n2")
-        assert "  bandwidth      40 GB/s > 10 GB/s: passes (capacity 100 GB/s, used 60 GB/s" in answer.stdout
+        assert "  bandwidth       40 GB/s > 10 GB/s: passes (capacity 100 GB/s, used 60 GB/s" in answer.stdout
         assert "position 2: 5 points x affinity 60" in answer.stdout
         assert "memory_available: the query returns no series" in answer.stderr
         document = json.loads((await explain(str(tmp_path / "user"), *with_url, "-o", "json")).stdout)
@@ -406,5 +406,8 @@ async def test_explain_pod_tells_both_sides_and_what_prometheus_does_not_tell(
     alone = await explain(str(tmp_path / "user"), *arguments)
     assert "no Prometheus was named" in alone.stderr
     assert "PressureUnknown" in alone.stdout
+    gone = await explain(str(tmp_path / "user"), *arguments, "--prometheus", "http://127.0.0.1:1")
+    assert gone.stderr.count("127.0.0.1:1/: ") == 1
+    assert gone.stderr.startswith("memorybandwidth, memorybandwidth_capacity, memory_available: ")
     bad = await explain(str(tmp_path / "user"), *arguments, "--prometheus", "nowhere")
     assert isinstance(bad.exception, Failure)
