@@ -210,8 +210,9 @@ def test_a_pod_may_be_json_or_yaml_of_any_style_and_without_a_name(run: Run, pod
     assert document["profile"]["name"] == "incept-no-leak"
 
 
-def test_a_pod_of_a_daemon_set_is_not_filtered(run: Run) -> None:
-    owner = "ownerReferences: [{apiVersion: apps/v1, kind: DaemonSet, name: d, uid: u, controller: true}]"
+@pytest.mark.parametrize("written", ["apiVersion: apps/v1, name: d, uid: u, controller: true", "name: d"])
+def test_a_pod_of_a_daemon_set_is_not_filtered(run: Run, written: str) -> None:
+    owner = f"ownerReferences: [{{kind: DaemonSet, {written}}}]"
     document = decided(
         run, pod=POD.replace("name: web", f"name: web\n  {owner}"), metrics={"n": node(99e9, 1, 1, 1, 1)}
     )
@@ -283,6 +284,8 @@ def test_a_file_of_measurements_that_will_not_do_is_refused_with_the_place(
         ('{"kind": "Pod", "spec": {}, "spec": {}}', "P.yaml: the key spec is given twice"),
         (POD.replace("1Gi", "-1Gi"), "spec.containers[0].resources.requests.memory: -1Gi is negative"),
         (POD + "---\n" + POD, "expected a single document"),
+        ("[" * 100_000, "P.yaml: line 1, column 33: nested deeper than 32 levels"),
+        ('{"a": ' * 100_000, "P.yaml: line 1, column 193: nested deeper than 32 levels"),
         ("kind: PodList\nitems: []\n", "is a PodList, not a Pod"),
     ],
 )

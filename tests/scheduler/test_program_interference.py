@@ -407,5 +407,8 @@ async def test_explain_pod_tells_both_sides_and_what_prometheus_does_not_tell(
     alone = await explain(str(tmp_path / "user"), *arguments)
     assert "no Prometheus was named" in alone.stderr
     assert "PressureUnknown" in alone.stdout
+    gone = await explain(str(tmp_path / "user"), *arguments, "--prometheus", "http://127.0.0.1:1")
+    assert gone.stderr.count("127.0.0.1:1/: ") == 1
+    assert gone.stderr.startswith("memorybandwidth, memorybandwidth_capacity, memory_available: ")
     bad = await explain(str(tmp_path / "user"), *arguments, "--prometheus", "nowhere")
     assert isinstance(bad.exception, Failure)

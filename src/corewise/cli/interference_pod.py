@@ -13,6 +13,8 @@ import yaml
 
 from corewise.cli.errors import Failure
 from corewise.interference import PodRequests
+from corewise.policy.json_tree import Positions
+from corewise.policy.yaml_text import too_deep
 from corewise.quantities import Quantity, QuantityError
 from corewise.scheduler.engine.nodes import CPU, MEMORY
 from corewise.scheduler.objects import PlacedPod
@@ -60,32 +62,36 @@ def parse_pod(text: str, file: str) -> ExplainedPod:
         found = f"a {kind}" if isinstance(kind, str) else "no object of Kubernetes"
         raise Failure(f"{file} is {found}, not a Pod", hint=_HINT)
     _amounts_as_text(document, file)
+    _complete_owners(document)
     try:
         pod = msgspec.convert(document, PlacedPod)
     except msgspec.ValidationError as error:
         raise Failure(f"{file} is not a Pod that can be read: {error}", hint=_HINT) from None
-    requests = pod_facts(pod).requests
+    facts = pod_facts(pod)
     return ExplainedPod(
         name=key_of(pod) if pod.metadata.name else f"{key_of(pod)}(no name)",
         labels=pod.metadata.labels,
-        requests=PodRequests(requests.get(CPU, 0), requests.get(MEMORY, 0)),
-        exempt=any(each.kind == "DaemonSet" and each.controller for each in pod.metadata.owner_references),
+        requests=PodRequests(facts.requests.get(CPU, 0), facts.requests.get(MEMORY, 0)),
+        exempt=facts.daemon,
     )
 
 
 def _document(text: str, file: str) -> Any:
     try:
-        return _parsed(text)
+        return _parsed(text, file)
     except _GivenTwice as error:
         raise Failure(f"{file}: the key {error} is given twice", hint=_HINT) from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    except (yaml.YAMLError, ValueError) as error:
         raise Failure(f"{file} is not YAML: {' '.join(str(error).split())}", hint=_HINT) from None
 
 
-def _parsed(text: str) -> Any:
+def _parsed(text: str, file: str) -> Any:
     if text.lstrip().startswith("{"):
-        with suppress(ValueError):
+        with suppress(ValueError, RecursionError):
             return json.loads(text, object_pairs_hook=_object)
+    fault = too_deep(text, Positions(text))
+    if fault:
+        raise Failure(f"{file}: line {fault.line}, column {fault.column}: {fault.message}", hint=_HINT)
     return yaml.load(text, Loader=_Loader)  # noqa: S506 - a safe loader
 
 
@@ -117,6 +123,16 @@ def _amounts_as_text(document: dict[str, Any], file: str) -> None:
             if isinstance(amounts, dict):
                 here = f"{file}: spec.{where}.{name}"
                 resources[name] = {key: _amount(value, f"{here}.{key}") for key, value in amounts.items()}
+
+
+def _complete_owners(document: dict[str, Any]) -> None:
+    """Let owners stand without what nothing here reads: a pod written by hand has no UID of its DaemonSet."""
+    metadata = document.get("metadata")
+    owners = metadata.get("ownerReferences") if isinstance(metadata, dict) else None
+    for owner in owners if isinstance(owners, list) else ():
+        if isinstance(owner, dict):
+            for key in ("apiVersion", "name", "uid"):
+                owner.setdefault(key, "")
 
 
 def _resources(spec: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:

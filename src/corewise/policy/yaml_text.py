@@ -40,7 +40,7 @@ def read_yaml(text: str) -> Reading:
     """Read one YAML document; an empty one is an empty value."""
     positions = Positions(text)
     try:
-        fault = _too_deep(text, positions)
+        fault = too_deep(text, positions)
         document = None if fault else yaml.compose(text, Loader=_LOADER)
     except yaml.YAMLError as error:
         fault = _not_yaml(error, positions, len(text))
@@ -51,7 +51,7 @@ def read_yaml(text: str) -> Reading:
     return Reading(root, tuple(converter.faults), complete=True, positions=positions)
 
 
-def _too_deep(text: str, positions: Positions) -> Fault | None:
+def too_deep(text: str, positions: Positions) -> Fault | None:
     """Return a fault where containers are nested too deep to be composed, which takes the stack."""
     depth = 0
     event: Any

@@ -119,9 +119,12 @@ async def _measure(
     names = NodeNames(identities(nodes))
     observation = await observe(prometheus, sources(interference), names, time.time)
     cluster.measure(observation.measured())
-    failures = [f"{series}: {error.message}" for series, error in observation.failures.items()]
-    wrong = ((each, observation.readings[each.series]) for each in observation.sources)
-    return failures or [text for each, reading in wrong if (text := complaint(each, reading))]
+    failing: dict[str, list[str]] = {}
+    for series, error in observation.failures.items():
+        failing.setdefault(error.message, []).append(series)
+    answered = [each for each in observation.sources if each.series not in observation.failures]
+    wrong = (complaint(each, observation.readings[each.series]) for each in answered)
+    return [*(f"{', '.join(series)}: {message}" for message, series in failing.items()), *filter(None, wrong)]
 
 
 def _bound(pod: PlacedPod, cluster: Cluster) -> tuple[Placement | None, tuple[str, ...]]:

@@ -83,7 +83,7 @@ def pod_facts(pod: PlacedPod) -> PodFacts:
         constraints=_constraints(pod),
         problem=problem,
         labels=pod.metadata.labels,
-        daemon=any(each.kind == _DAEMON_SET and each.controller for each in pod.metadata.owner_references),
+        daemon=any(each.kind == _DAEMON_SET for each in pod.metadata.owner_references),
     )
 
 

@@ -1,0 +1,22 @@
+"""How ``corewise explain`` lays out its lines: labels, texts, and the space between them."""
+
+from __future__ import annotations
+
+from corewise.cli.explanation import Line, explanation
+
+
+def test_a_label_and_its_text_never_run_together_and_texts_stand_below_each_other() -> None:
+    shown = explanation(
+        "h", [Line("bandwidth", "a"), Line("memorybandwidth", "b"), Line("worker-17.example", "c")]
+    )
+    assert shown.splitlines() == [
+        "h",
+        "  bandwidth         a",
+        "  memorybandwidth   b",
+        "  worker-17.example c",
+    ]
+
+
+def test_a_very_long_label_moves_only_its_own_text() -> None:
+    shown = explanation("h", [Line("n" * 40, "a"), Line("requests", "b"), Line("requests", "c")])
+    assert shown.splitlines() == ["h", f"  {'n' * 40} a", "  requests       b", "                 c"]
