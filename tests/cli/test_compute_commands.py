@@ -371,6 +371,36 @@ def test_reshape_shows_before_and_after_from_files(files: Files) -> None:
 
 
 @pytest.mark.parametrize(
+    ("only", "held", "reason"),
+    [
+        ("cpu_shared_set", {"pinnedCPUs": "2-5"}, "GuestNeedsDedicatedCPUs"),
+        ("cpu_dedicated_set", {"sharedCPUs": 4}, "GuestNeedsSharedCPUs"),
+        ("cpu_dedicated_set", {"pinnedCPUs": "2-3", "sharedCPUs": 2}, "GuestNeedsBothKinds"),
+    ],
+)
+def test_reshape_refuses_guests_that_the_options_leave_without_cpus(
+    files: Files, only: str, held: dict[str, object], reason: str
+) -> None:
+    files.put("nova.conf", configured({only: "0-47"}))
+    provider = {"inventories": {"VCPU": {"total": 48}}, "allocations": {guest(1): {"resources": {"VCPU": 4}}}}
+    arguments = ["--provider", str(files.put("P.json", json.dumps(provider)))]
+    arguments += ["--guests", str(files.put("G.json", json.dumps({guest(1): held})))]
+    code, message = ends(run("reshape", *files.host, *arguments))
+    assert (code, message.split(":")[0]) == (ExitCode.BAD_INPUT, reason)
+    assert guest(1) in message
+
+
+def test_reshape_warns_of_a_guest_that_is_pinned_outside_the_dedicated_set(files: Files) -> None:
+    provider = {"inventories": {"VCPU": {"total": 48}}, "allocations": {guest(1): {"resources": {"VCPU": 4}}}}
+    arguments = ["--provider", str(files.put("P.json", json.dumps(provider)))]
+    arguments += ["--guests", str(files.put("G.json", json.dumps({guest(1): {"pinnedCPUs": "16-19"}})))]
+    result = run("reshape", *files.host, *arguments)
+    assert result.exit_code == 0
+    assert result.stderr.count("GuestPinnedOutside") == 1
+    assert "of which 18-19 are not in the set" in result.stderr
+
+
+@pytest.mark.parametrize(
     ("provider", "guests", "said"),
     [
         ("{", "{}", "is not a provider as Placement tells of it"),

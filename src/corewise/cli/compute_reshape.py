@@ -85,6 +85,7 @@ def command(
     with told():
         host = given.host()
         hosted = _guests(host, guests, libvirt)
+        given.check(host, hosted)
         offering = Offering(host.name, host.machine, host.settings, hosted)
         if provider_file is not None:
             use = parse_provider(text_of(provider_file), host.name, str(provider_file))
