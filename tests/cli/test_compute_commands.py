@@ -214,6 +214,8 @@ def test_an_unknown_class_is_a_warning_and_is_not_asked_for(files: Files) -> Non
     ("text", "said"),
     [
         ("", "line 1, column 1: there is no JSON here"),
+        ("null", "must be an object {...}, not null"),
+        ("[]", "must be an object {...}, not a list"),
         ('{"name": "f", "ram": 1}', "vcpus: is missing"),
         ('{"name": "f", "vcpus": "8", "ram": 1}', "without quotes"),
         ('{"name": "f", "vcpus": 1.5, "ram": 1}', "vcpus"),
@@ -226,6 +228,18 @@ def test_a_flavor_that_is_none_is_told_by_line_and_column(files: Files, text: st
     assert code == ExitCode.BAD_INPUT
     assert message.startswith("FileUnusable: ")
     assert said in message
+
+
+def test_a_flavor_as_openstacks_client_lists_it_is_read_in_silence(files: Files) -> None:
+    listed = {
+        **{"id": "2", "name": "f", "vcpus": 8, "ram": 1024, "disk": 20, "swap": "", "rxtx_factor": 1.0},
+        **{"OS-FLV-DISABLED:disabled": False, "OS-FLV-EXT-DATA:ephemeral": 5, "access_project_ids": None},
+        **{"os-flavor-access:is_public": True, "description": None, "links": [], "extra_specs": DEDICATED},
+    }
+    flavor = files.put("F.json", json.dumps(listed))
+    result = run("request", "--flavor", str(flavor), "-o", "query")
+    assert result.stdout == "limit=1000&resources=DISK_GB:25,MEMORY_MB:1024,PCPU:8\n"
+    assert not result.stderr
 
 
 def test_what_would_silently_count_for_nothing_is_an_error(files: Files) -> None:
