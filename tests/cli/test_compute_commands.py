@@ -232,9 +232,20 @@ def test_a_flavor_that_is_none_is_told_by_line_and_column(files: Files, text: st
 
 def test_a_flavor_as_openstacks_client_lists_it_is_read_in_silence(files: Files) -> None:
     listed = {
-        **{"id": "2", "name": "f", "vcpus": 8, "ram": 1024, "disk": 20, "swap": "", "rxtx_factor": 1.0},
-        **{"OS-FLV-DISABLED:disabled": False, "OS-FLV-EXT-DATA:ephemeral": 5, "access_project_ids": None},
-        **{"os-flavor-access:is_public": True, "description": None, "links": [], "extra_specs": DEDICATED},
+        "id": "2",
+        "name": "f",
+        "vcpus": 8,
+        "ram": 1024,
+        "disk": 20,
+        "swap": "",
+        "rxtx_factor": 1.0,
+        "OS-FLV-DISABLED:disabled": False,
+        "OS-FLV-EXT-DATA:ephemeral": 5,
+        "access_project_ids": None,
+        "os-flavor-access:is_public": True,
+        "description": None,
+        "links": [],
+        "extra_specs": DEDICATED,
     }
     flavor = files.put("F.json", json.dumps(listed))
     result = run("request", "--flavor", str(flavor), "-o", "query")
