@@ -367,6 +367,17 @@ def test_status_says_who_holds_each_cpu_and_draws_it(files: Files) -> None:
     assert sum("(dedicated, free)" in each for each in tooltips) == 8
 
 
+def test_status_tells_of_guests_that_the_options_no_longer_suit(files: Files) -> None:
+    assert run("pin", *files.kept, *files.flavor(), "--guest", "a").exit_code == 0
+    assert not run("status", *files.kept).stderr
+    files.put("nova.conf", configured({"cpu_dedicated_set": "6-17"}))
+    assert "GuestPinnedOutside" in run("status", *files.kept).stderr
+    files.put("nova.conf", configured({"cpu_shared_set": "2-17"}))
+    result = run("status", *files.kept)
+    assert result.exit_code == 0
+    assert "GuestNeedsDedicatedCPUs" in result.stderr
+
+
 def test_reshape_shows_before_and_after_from_files(files: Files) -> None:
     provider = {
         "inventories": {"VCPU": {"total": 48, "allocation_ratio": 4.0}},

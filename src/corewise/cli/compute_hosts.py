@@ -26,6 +26,7 @@ from corewise.compute.errors import HostUnknown
 from corewise.compute.hosts import OPTIONS, ComputeHost, Hosts, options_in, read_hosts
 from corewise.compute.ledger_file import LedgerFile, MemoryLedger
 from corewise.tracking import Compat, HostedGuest, HostFacts, check_options
+from corewise.tracking.settings import Checked
 
 if TYPE_CHECKING:
     from corewise.openstack.nova_conf import NovaConf
@@ -96,19 +97,18 @@ class GivenHosts:
         ledger.read()
         return ComputeHost(name, made_of, settings, ledger)
 
-    def check(self, host: ComputeHost, guests: Sequence[HostedGuest]) -> None:
-        """Hold the guests of a host against its options; warnings are told on stderr.
+    def held_against_options(self, host: ComputeHost, guests: Sequence[HostedGuest]) -> Checked:
+        """Say what the options mean for the guests of a host; warnings are about these guests alone.
 
         Raises:
-            Failure: if the options leave a guest without CPUs, naming the guest.
             ComputeError: if the file of its options cannot be used.
         """
         file = None if self.folder is None else self.folder / host.name / OPTIONS
         options = options_of(self.conf) if file is None else options_in(file)
         facts = HostFacts.of(host.machine)
-        told = check_options(options, facts, compat=self.compat).warnings
+        known = check_options(options, facts, compat=self.compat).warnings
         checked = check_options(options, facts, guests, self.compat)
-        usable(replace(checked, warnings=tuple(each for each in checked.warnings if each not in told)))
+        return replace(checked, warnings=tuple(each for each in checked.warnings if each not in known))
 
     def _of_many(self) -> ComputeHost:
         hosts = self.hosts()
