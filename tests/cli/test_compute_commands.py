@@ -214,6 +214,8 @@ def test_an_unknown_class_is_a_warning_and_is_not_asked_for(files: Files) -> Non
     ("text", "said"),
     [
         ("", "line 1, column 1: there is no JSON here"),
+        ("null", "must be an object {...}, not null"),
+        ("[]", "must be an object {...}, not a list"),
         ('{"name": "f", "ram": 1}', "vcpus: is missing"),
         ('{"name": "f", "vcpus": "8", "ram": 1}', "without quotes"),
         ('{"name": "f", "vcpus": 1.5, "ram": 1}', "vcpus"),
@@ -226,6 +228,29 @@ def test_a_flavor_that_is_none_is_told_by_line_and_column(files: Files, text: st
     assert code == ExitCode.BAD_INPUT
     assert message.startswith("FileUnusable: ")
     assert said in message
+
+
+def test_a_flavor_as_openstacks_client_lists_it_is_read_in_silence(files: Files) -> None:
+    listed = {
+        "id": "2",
+        "name": "f",
+        "vcpus": 8,
+        "ram": 1024,
+        "disk": 20,
+        "swap": "",
+        "rxtx_factor": 1.0,
+        "OS-FLV-DISABLED:disabled": False,
+        "OS-FLV-EXT-DATA:ephemeral": 5,
+        "access_project_ids": None,
+        "os-flavor-access:is_public": True,
+        "description": None,
+        "links": [],
+        "extra_specs": DEDICATED,
+    }
+    flavor = files.put("F.json", json.dumps(listed))
+    result = run("request", "--flavor", str(flavor), "-o", "query")
+    assert result.stdout == "limit=1000&resources=DISK_GB:25,MEMORY_MB:1024,PCPU:8\n"
+    assert not result.stderr
 
 
 def test_what_would_silently_count_for_nothing_is_an_error(files: Files) -> None:
@@ -342,6 +367,17 @@ def test_status_says_who_holds_each_cpu_and_draws_it(files: Files) -> None:
     assert sum("(dedicated, free)" in each for each in tooltips) == 8
 
 
+def test_status_tells_of_guests_that_the_options_no_longer_suit(files: Files) -> None:
+    assert run("pin", *files.kept, *files.flavor(), "--guest", "a").exit_code == 0
+    assert not run("status", *files.kept).stderr
+    files.put("nova.conf", configured({"cpu_dedicated_set": "6-17"}))
+    assert "GuestPinnedOutside" in run("status", *files.kept).stderr
+    files.put("nova.conf", configured({"cpu_shared_set": "2-17"}))
+    result = run("status", *files.kept)
+    assert result.exit_code == 0
+    assert "GuestNeedsDedicatedCPUs" in result.stderr
+
+
 def test_reshape_shows_before_and_after_from_files(files: Files) -> None:
     provider = {
         "inventories": {"VCPU": {"total": 48, "allocation_ratio": 4.0}},
@@ -368,6 +404,36 @@ def test_reshape_shows_before_and_after_from_files(files: Files) -> None:
     lines = [line.split() for line in run(*arguments).stdout.splitlines()]
     assert ["VCPU", "48", "11", "30", "5"] in lines
     assert ["PCPU", "0", "0", "16", "8"] in lines
+
+
+@pytest.mark.parametrize(
+    ("only", "held", "reason"),
+    [
+        ("cpu_shared_set", {"pinnedCPUs": "2-5"}, "GuestNeedsDedicatedCPUs"),
+        ("cpu_dedicated_set", {"sharedCPUs": 4}, "GuestNeedsSharedCPUs"),
+        ("cpu_dedicated_set", {"pinnedCPUs": "2-3", "sharedCPUs": 2}, "GuestNeedsBothKinds"),
+    ],
+)
+def test_reshape_refuses_guests_that_the_options_leave_without_cpus(
+    files: Files, only: str, held: dict[str, object], reason: str
+) -> None:
+    files.put("nova.conf", configured({only: "0-47"}))
+    provider = {"inventories": {"VCPU": {"total": 48}}, "allocations": {guest(1): {"resources": {"VCPU": 4}}}}
+    arguments = ["--provider", str(files.put("P.json", json.dumps(provider)))]
+    arguments += ["--guests", str(files.put("G.json", json.dumps({guest(1): held})))]
+    code, message = ends(run("reshape", *files.host, *arguments))
+    assert (code, message.split(":")[0]) == (ExitCode.BAD_INPUT, reason)
+    assert guest(1) in message
+
+
+def test_reshape_warns_of_a_guest_that_is_pinned_outside_the_dedicated_set(files: Files) -> None:
+    provider = {"inventories": {"VCPU": {"total": 48}}, "allocations": {guest(1): {"resources": {"VCPU": 4}}}}
+    arguments = ["--provider", str(files.put("P.json", json.dumps(provider)))]
+    arguments += ["--guests", str(files.put("G.json", json.dumps({guest(1): {"pinnedCPUs": "16-19"}})))]
+    result = run("reshape", *files.host, *arguments)
+    assert result.exit_code == 0
+    assert result.stderr.count("GuestPinnedOutside") == 1
+    assert "of which 18-19 are not in the set" in result.stderr
 
 
 @pytest.mark.parametrize(

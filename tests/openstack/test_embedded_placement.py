@@ -87,6 +87,15 @@ def test_a_directory_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     assert "file" in str(refused["error"])
 
 
+def test_a_file_that_is_no_database_is_named_and_left_as_it_is(tmp_path: Path) -> None:
+    file = tmp_path / "placement.db"
+    text = b"SQLite format 3\x00" + b"cut off" * 100
+    file.write_bytes(text)
+    refused = ended(another(file, "n1"))
+    assert f"{file} is no database that can be used" in str(refused["error"])
+    assert file.read_bytes() == text
+
+
 def test_it_is_served_on_the_loopback_to_several_at_once(placement: PlacementClient) -> None:
     provider = host(placement, PCPU=8)
     outcomes: list[object] = []

@@ -90,10 +90,17 @@ def test_a_line_that_is_no_option_is_named_with_its_file(tmp_path: Path, text: s
 
 def test_bytes_that_are_no_text_are_an_error(tmp_path: Path) -> None:
     (tmp_path / "nova.conf").write_bytes(b"[compute]\ncpu_dedicated_set = \xff\xfe\n")
-    with pytest.raises(NovaConfError):
+    with pytest.raises(NovaConfError, match=r"nova\.conf is not UTF-8: byte 30 is wrong"):
         read_nova_conf([tmp_path / "nova.conf"])
 
 
 def test_a_value_that_refers_to_nothing_names_its_option(tmp_path: Path) -> None:
     with pytest.raises(NovaConfError, match=r"\[compute\] cpu_dedicated_set"):
         read(tmp_path, "[compute]\ncpu_dedicated_set = $nothing\n")
+
+
+@pytest.mark.parametrize("other", ["cpu_dedicated_set", "cpu_shared_set"])
+def test_a_value_that_refers_to_itself_names_its_option(tmp_path: Path, other: str) -> None:
+    text = f"[compute]\ncpu_dedicated_set = ${other}\ncpu_shared_set = $cpu_dedicated_set\n"
+    with pytest.raises(NovaConfError, match=r"\[compute\] cpu_dedicated_set: its value refers to itself"):
+        read(tmp_path, text)

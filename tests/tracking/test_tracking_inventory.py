@@ -121,7 +121,7 @@ def test_inventories_then_traits_are_written_and_then_nothing() -> None:
     assert isinstance(first, WriteInventories)
     assert first.inventories == {"MEMORY_MB": MEMORY, "VCPU": vcpu(30), "PCPU": pcpu(16)}
     assert first.generation == 0
-    assert first.why == "the host offers VCPU 30 x 4.0, PCPU 16 x 1, Placement has neither VCPU nor PCPU"
+    assert first.why == "the host offers VCPU 30 x 4.0, PCPU 16 x 1.0, Placement has neither VCPU nor PCPU"
     provider = replace(provider, inventories=first.inventories, generation=1)
     second = next_write(provider, found)
     assert isinstance(second, WriteTraits)

@@ -251,7 +251,7 @@ def test_thread_policies_of_flavor_and_image(
         (MIXED | {"hw:cpu_dedicated_mask": "3,^3"}, Reason.DEDICATED_MASK_EMPTY),
         (MIXED | {"hw:cpu_dedicated_mask": ","}, Reason.DEDICATED_MASK_EMPTY),
         (MIXED | {"hw:cpu_dedicated_mask": "0-7"}, Reason.DEDICATED_MASK_FULL),
-        (MIXED | {"hw:cpu_dedicated_mask": "^9"}, Reason.DEDICATED_MASK_FULL),
+        (MIXED | {"hw:cpu_dedicated_mask": "^9"}, Reason.DEDICATED_MASK_OUTSIDE),
         (MIXED | {"hw:cpu_dedicated_mask": "7-8"}, Reason.DEDICATED_MASK_OUTSIDE),
         (MIXED | {"hw:cpu_dedicated_mask": "a"}, Reason.DEDICATED_MASK_MALFORMED),
         (MIXED | {"hw:cpu_dedicated_mask": "-1"}, Reason.DEDICATED_MASK_MALFORMED),

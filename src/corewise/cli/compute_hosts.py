@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -22,9 +23,10 @@ from corewise.cli.compute_inputs import (
 from corewise.cli.compute_placement import HOST, host_name
 from corewise.cli.output import say
 from corewise.compute.errors import HostUnknown
-from corewise.compute.hosts import ComputeHost, Hosts, read_hosts
+from corewise.compute.hosts import OPTIONS, ComputeHost, Hosts, options_in, read_hosts
 from corewise.compute.ledger_file import LedgerFile, MemoryLedger
-from corewise.tracking import Compat, HostFacts, check_options
+from corewise.tracking import Compat, HostedGuest, HostFacts, check_options
+from corewise.tracking.settings import Checked
 
 if TYPE_CHECKING:
     from corewise.openstack.nova_conf import NovaConf
@@ -94,6 +96,19 @@ class GivenHosts:
         ledger = MemoryLedger(name) if self.ledger is None else LedgerFile(self.ledger, name)
         ledger.read()
         return ComputeHost(name, made_of, settings, ledger)
+
+    def held_against_options(self, host: ComputeHost, guests: Sequence[HostedGuest]) -> Checked:
+        """Say what the options mean for the guests of a host; warnings are about these guests alone.
+
+        Raises:
+            ComputeError: if the file of its options cannot be used.
+        """
+        file = None if self.folder is None else self.folder / host.name / OPTIONS
+        options = options_of(self.conf) if file is None else options_in(file)
+        facts = HostFacts.of(host.machine)
+        known = check_options(options, facts, compat=self.compat).warnings
+        checked = check_options(options, facts, guests, self.compat)
+        return replace(checked, warnings=tuple(each for each in checked.warnings if each not in known))
 
     def _of_many(self) -> ComputeHost:
         hosts = self.hosts()

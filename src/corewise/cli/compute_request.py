@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 QUERY = "query"
 _FORMS = (Form.TABLE.value, Form.JSON.value, Form.YAML.value, QUERY)
-_LABEL_WIDTH = 11
+_LABEL_WIDTH = 13
 
 request_options = several(FLAVOR, IMAGE)
 """A guest: ``flavor`` and ``image``."""

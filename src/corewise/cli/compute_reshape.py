@@ -12,7 +12,7 @@ import click
 from corewise.cli import output
 from corewise.cli.compute_failures import told
 from corewise.cli.compute_hosts import GivenHosts, given_hosts
-from corewise.cli.compute_inputs import FILE, text_of
+from corewise.cli.compute_inputs import FILE, text_of, usable
 from corewise.cli.compute_inventory import inventory_record
 from corewise.cli.compute_placement import PlacementChoice, placement_options, provider_of
 from corewise.cli.output import Column, Form, Listing, count, say
@@ -85,6 +85,7 @@ def command(
     with told():
         host = given.host()
         hosted = _guests(host, guests, libvirt)
+        usable(given.held_against_options(host, hosted))
         offering = Offering(host.name, host.machine, host.settings, hosted)
         if provider_file is not None:
             use = parse_provider(text_of(provider_file), host.name, str(provider_file))

@@ -73,7 +73,7 @@ def command(given: GivenHosts, form: str) -> None:
         else:
             click.echo(status_table(hosts, wide=form == Form.WIDE), nl=False)
         for host in hosts:
-            _remark(host)
+            _remark(host, given)
 
 
 def status_table(hosts: list[ComputeHost], *, wide: bool = False) -> str:
@@ -151,8 +151,11 @@ def _named(kinds: Mapping[str, set[int]]) -> Mapping[str, CPUSet]:
     return MappingProxyType({kind: CPUSet.of(kinds[kind]) for kind in ranked})
 
 
-def _remark(host: ComputeHost) -> None:
+def _remark(host: ComputeHost, given: GivenHosts) -> None:
     guests = host.guests()
+    checked = given.held_against_options(host, [guest.hosted(uuid) for uuid, guest in guests.items()])
+    for problem in (*checked.errors, *checked.warnings):
+        say(f"warning: host {host.name}: {problem.reason}: {problem}")
     floating = [uuid for uuid, guest in guests.items() if not guest.pins.held]
     if floating:
         say(f"host {host.name}: {count(len(floating), 'guest')} more, on shared CPUs")

@@ -18,7 +18,15 @@ from corewise.tracking.flavor import Flavor, Image
 
 _EPHEMERAL = "OS-FLV-EXT-DATA:ephemeral"
 _FLAVOR_KEYS = ("name", "vcpus", "ram", "disk", "swap", "ephemeral", _EPHEMERAL, "extra_specs")
-_OTHER_FLAVOR_KEYS = ("id", "description", "rxtx_factor", "links", "os-flavor-access:is_public")
+_OTHER_FLAVOR_KEYS = (
+    "id",
+    "description",
+    "rxtx_factor",
+    "links",
+    "access_project_ids",
+    "os-flavor-access:is_public",
+    "OS-FLV-DISABLED:disabled",
+)
 _IMAGE_KEYS = ("properties",)
 _OTHER_IMAGE_KEYS = ("id", "name", "status", "min_disk", "min_ram", "disk_format", "container_format")
 _LARGEST = 10**15
@@ -31,9 +39,12 @@ def parse_flavor(text: str) -> Parsed[Flavor]:
     for key in _keys(decoder):
         if key.value not in _FLAVOR_KEYS and (key.value == "properties" or _means_extra_specs(key)):
             decoder.tell(key, 'extra specs stand in "extra_specs"; nothing that is here would count')
-    for name in ("vcpus", "ram"):
-        if fields[name].value is None and not decoder.root.is_empty:
-            decoder.tell(fields[name], "is missing")
+    if isinstance(decoder.root.value, Members):
+        for name in ("vcpus", "ram"):
+            if fields[name].value is None:
+                decoder.tell(fields[name], "is missing")
+    elif not decoder.problems:
+        decoder.tell(decoder.root, "must be an object {...}, not null")
     ephemeral = fields["ephemeral"] if fields["ephemeral"].value is not None else fields[_EPHEMERAL]
     flavor = Flavor(
         name=decoder.text(fields["name"]) or "",

@@ -79,7 +79,10 @@ def _parse(configuration: cfg.ConfigOpts, files: Sequence[Path]) -> None:
             f"{', '.join(error.config_files)} cannot be read",
             hint="nova.conf holds passwords: be root, or in the group nova",
         ) from error
-    except (cfg.Error, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        names = ", ".join(str(file) for file in files)
+        raise NovaConfError(f"{names} is not UTF-8: byte {error.start} is wrong") from error
+    except cfg.Error as error:
         raise NovaConfError(" ".join(str(error).split())) from error
 
 
@@ -90,5 +93,8 @@ def _set_values(configuration: cfg.ConfigOpts) -> Iterator[tuple[str, str, str]]
                 found = configuration[name] if group == "DEFAULT" else configuration[group][name]
             except cfg.Error as error:
                 raise NovaConfError(f"[{group}] {name}: {' '.join(str(error).split())}") from error
+            except RecursionError:
+                message = f"[{group}] {name}: its value refers to itself, directly or through others"
+                raise NovaConfError(message) from None
             if found is not None:
                 yield group, name, found

@@ -23,6 +23,7 @@ from corewise.tracking.options import HostFacts
 from corewise.tracking.settings import HostSettings
 
 CPU_CLASSES = (VCPU, PCPU)
+_ONCE = Decimal("1.0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ def _inventory(name: str, total: int, settings: HostSettings, current: Inventory
     else:
         reserved = current.reserved if current is not None and current.total == total else 0
     if name == PCPU:
-        return Inventory(total=total, max_unit=total, reserved=reserved)
+        return Inventory(total=total, max_unit=total, reserved=reserved, allocation_ratio=_ONCE)
     return Inventory(
         total=total, max_unit=total, reserved=reserved, allocation_ratio=_ratio(settings, current)
     )
@@ -98,7 +99,7 @@ def next_write(provider: Provider, offered: Offer) -> WriteInventories | WriteTr
 
 
 def _described(inventories: Mapping[str, Inventory]) -> str:
-    """Return ``VCPU 30 x 8.0, PCPU 16 x 1``."""
+    """Return ``VCPU 30 x 8.0, PCPU 16 x 1.0``."""
     known = [(name, inventories[name]) for name in CPU_CLASSES if name in inventories]
     texts = [
         f"{name} {each.total}{f' - {each.reserved}' if each.reserved else ''} x {each.allocation_ratio}"

@@ -51,13 +51,14 @@ def _dedicated(flavor: Flavor, mask: Written) -> CPUSet:
         raise Refused(Reason.DEDICATED_MASK_EMPTY, f"{mask} leaves no dedicated CPU") from error
     except CPUSetError as error:
         raise Refused(Reason.DEDICATED_MASK_MALFORMED, f"{mask}: {error}") from error
-    outside = cpus - all_cpus(flavor)
+    leaves_none_out = cpus == all_cpus(flavor)
+    outside = (CPUSet.parse(mask.value.replace("^", "")) if leaves_none_out else cpus) - all_cpus(flavor)
     if outside:
         message = f"{mask} names guest CPUs {outside}; flavor {flavor.name} has CPUs {all_cpus(flavor)}"
         raise Refused(Reason.DEDICATED_MASK_OUTSIDE, message)
     if not cpus:
         raise Refused(Reason.DEDICATED_MASK_EMPTY, f"{mask} leaves no dedicated CPU")
-    if cpus == all_cpus(flavor):
+    if leaves_none_out:
         raise Refused(Reason.DEDICATED_MASK_FULL, f"{mask} leaves no shared CPU")
     return cpus
 

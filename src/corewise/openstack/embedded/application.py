@@ -15,6 +15,7 @@ import importlib
 import threading
 import time
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, Any
 
@@ -54,22 +55,30 @@ def start(path: Path | None = None, *, patience: float = LONGEST_WAIT) -> Embedd
     """Return the Placement on a file, made if it is not there; without a path, one in memory.
 
     Raises:
-        EmbeddedError: if this process has another one already, or another process has the file.
+        EmbeddedError: if this process has another one already, another process has the file, or the file is
+            no database that can be used.
         ExtraMissing: if openstack-placement is not installed.
     """
     wanted = path.resolve() if path is not None else None
     with _STARTING:
         running = EmbeddedPlacement.running
         if running is None:
-            held = _hold(wanted, patience) if wanted is not None else None
-            running = EmbeddedPlacement(wanted, _load(wanted), held)
-            EmbeddedPlacement.running = running
+            running = EmbeddedPlacement.running = _opened(wanted, patience)
         if running.path != wanted:
             raise EmbeddedError(
                 f"this process has a Placement on {running.path or 'memory'} already, and can have one only",
                 hint=f"start another process for {wanted or 'one in memory'}",
             )
         return running
+
+
+def _opened(path: Path | None, patience: float) -> EmbeddedPlacement:
+    """Lock the file and load Placement; the lock is let go if that fails."""
+    with ExitStack() as on_failure:
+        held = None if path is None else on_failure.enter_context(_hold(path, patience))
+        loaded = EmbeddedPlacement(path, _load(path), held)
+        on_failure.pop_all()
+        return loaded
 
 
 def _hold(path: Path, patience: float) -> IO[str]:
@@ -99,7 +108,7 @@ def _hold(path: Path, patience: float) -> IO[str]:
 
 def _load(path: Path | None) -> Application:
     """Configure Placement, bring the database to its newest schema, and return its application."""
-    config, placement = _imported()
+    config, database_error, placement = _imported()
     options = config.ConfigOpts()
     with logging_as_it_was():
         placement["conf"].register_opts(options)
@@ -112,15 +121,21 @@ def _load(path: Path | None) -> Application:
     silent_without_logging(_LOGGERS)
     with quietly():
         placement["db_api"].configure(options)
-        application: Application = placement["deploy"].loadapp(options)
+        try:
+            application: Application = placement["deploy"].loadapp(options)
+        except database_error as error:
+            why = str(error).partition("\n")[0]
+            hint = "put a good copy in its place, or name a file that is not there yet"
+            raise EmbeddedError(f"{path} is no database that can be used: {why}", hint=hint) from error
     return application
 
 
-def _imported() -> tuple[Any, dict[str, Any]]:
+def _imported() -> tuple[Any, type[Exception], dict[str, Any]]:
     """Import Placement late, because it takes longer than all of corewise, and quietly."""
     try:
         with quietly():
             modules = {name: importlib.import_module(f"placement.{name}") for name in _MODULES}
-            return importlib.import_module("oslo_config.cfg"), modules
+            database_error: type[Exception] = importlib.import_module("oslo_db.exception").DBError
+            return importlib.import_module("oslo_config.cfg"), database_error, modules
     except ImportError as error:
         raise ExtraMissing("openstack", "openstack-placement") from error
