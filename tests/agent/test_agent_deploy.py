@@ -20,7 +20,8 @@ from corewise.kernel.resctrl.monitoring import MOUNT_POINT
 from corewise.kernel.uncore.controllers import UNITS
 from corewise.local.apiserver import LocalAPIServer
 from corewise.local.apiserver.rbac import Rule
-from corewise.policy.metrics import AGENT, exported_by
+from corewise.policy.metrics import exported_by
+from corewise.policy.metrics.table import AGENT
 from corewise.policy.reasons import Reason
 from local.test_deploy import Recorder
 

@@ -15,7 +15,8 @@ from corewise.agent.objects import QuotaPod
 from corewise.kernel.cgroups.layout import Version
 from corewise.kernel.writing.journal import MemoryLog
 from corewise.nri.messages import Adjustment, Container, CPUResources, Event, PodSandbox
-from corewise.policy.metrics import METRICS, NRI_DIVIDED
+from corewise.policy.metrics import METRICS
+from corewise.policy.metrics.agent import NRI_DIVIDED
 from corewise.policy.names import AMPLIFICATION_RATIO, NORMALIZATION_RATIO, QOS_CLASS
 from corewise.prometheus.exposition import Exposition
 from corewise.quantities import Microseconds

@@ -22,7 +22,7 @@ from corewise.kernel.errors import JournalHeld
 from corewise.kube.resources import NODE_RESOURCE_TOPOLOGIES, NODES
 from corewise.local.apiserver import LocalAPIServer, serve
 from corewise.nri import codec
-from corewise.policy import metrics
+from corewise.policy.metrics import agent as metrics
 from corewise.policy.names import (
     CPU_BASIC_INFO,
     CPU_MANAGER_POLICY,

@@ -29,7 +29,7 @@ from corewise.kernel.cgroups.layout import Layout, Version, find_layout
 from corewise.kernel.cgroups.pods import find_pod_cgroups
 from corewise.kernel.errors import LayoutUnknown
 from corewise.local.apiserver import LocalAPIServer
-from corewise.policy import metrics
+from corewise.policy.metrics import agent as metrics
 from corewise.quantities import ONE, Microseconds
 
 PERIOD = Microseconds(100_000)

@@ -21,9 +21,10 @@ from corewise.kernel.absence import Absent
 from corewise.kernel.boot import read_boot_id
 from corewise.kernel.memory_latency.library import load_chase
 from corewise.local.apiserver import LocalAPIServer
-from corewise.policy import metrics
 from corewise.policy.interference.model import Series
-from corewise.policy.metrics import AGENT, exported_by
+from corewise.policy.metrics import exported_by
+from corewise.policy.metrics import interference as metrics
+from corewise.policy.metrics.table import AGENT
 from corewise.policy.reasons import REASONS, Reason
 from corewise.prometheus.exposition import Exposition
 from corewise.service.options import Address

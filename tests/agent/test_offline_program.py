@@ -22,8 +22,10 @@ from corewise.agent.restoring import restore
 from corewise.kube.errors import Forbidden
 from corewise.kube.resources import NODES, Resource
 from corewise.local.apiserver import LocalAPIServer
-from corewise.policy import metrics
-from corewise.policy.metrics import AGENT, exported_by
+from corewise.policy.metrics import exported_by
+from corewise.policy.metrics import suppression as metrics
+from corewise.policy.metrics.service import CONFIG_VALID
+from corewise.policy.metrics.table import AGENT
 from corewise.policy.names import (
     AMPLIFICATION_RATIO,
     BATCH_CPU,
@@ -117,7 +119,7 @@ async def test_a_bad_key_of_the_configmap_changes_nothing_and_is_told(world: Age
         await world.configure(oversubscription=QUICK, suppression={"adjustStep": 1.5})
         await until(lambda: bool(agent.offline.configuration.problems))
         agent.metrics_text()
-        assert agent.metrics.value(metrics.CONFIG_VALID, SUPPRESSION_KEY) == 0
+        assert agent.metrics.value(CONFIG_VALID, SUPPRESSION_KEY) == 0
         settings = agent.offline.keeper.suppression
         assert settings is not None
         assert settings.enabled

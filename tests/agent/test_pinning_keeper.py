@@ -17,7 +17,9 @@ from corewise.kernel.cgroups.layout import Version
 from corewise.kernel.cgroups.pods import QOSClass
 from corewise.kernel.settings.writer import SettingWriter
 from corewise.kernel.writing.journal import MemoryLog
-from corewise.policy import metrics
+from corewise.policy.metrics import agent as metrics
+from corewise.policy.metrics import exported_by
+from corewise.policy.metrics.table import AGENT
 from corewise.policy.reasons import Reason
 from corewise.prometheus.exposition import Exposition
 
@@ -235,7 +237,7 @@ def test_the_journal_alone_puts_everything_back(node: PinNode) -> None:
 
 def test_the_metrics_tell_who_owns_and_what_is_shared(node: PinNode) -> None:
     node.cycle(*EVERYBODY, pin_pod("bad", "{"))
-    exposition = Exposition(metrics.exported_by(metrics.AGENT))
+    exposition = Exposition(exported_by(AGENT))
     exposing.publish(node.local, exposition)
     text = exposition.text().decode()
     for metric, value in {

@@ -19,7 +19,7 @@ from corewise.compute.program import HostAgent, Passed, run_pass
 from corewise.compute.scheduling import Scheduler
 from corewise.compute.verdicts import Placed
 from corewise.openstack.errors import ConflictStorm, NovaConfError
-from corewise.policy import metrics
+from corewise.policy.metrics import compute as metrics
 from corewise.policy.placement import HYPER_THREADING_TRAIT, MEMORY_MB, PCPU, VCPU, Inventory
 from corewise.policy.reasons import Reason
 from kernel.machine_trees import Tree

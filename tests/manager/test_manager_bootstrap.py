@@ -8,7 +8,8 @@ import pytest
 
 from corewise.kube.errors import Forbidden, Invalid
 from corewise.kube.resources import CONFIG_MAPS, LEASES, NODES, PODS
-from corewise.policy import metrics
+from corewise.policy.metrics import manager as metrics
+from corewise.policy.metrics.service import CONFIG_VALID, LOOP_RESTARTS
 from corewise.policy.names import (
     ALLOW_UNSAFE_CHANGE,
     AMPLIFICATION_KEY,
@@ -148,8 +149,8 @@ async def test_bad_configuration_that_arrives_all_the_same_changes_nothing(world
         await world.configure(normalization='{"enable": tru}')
         await world.told("ConfigInvalid", "ConfigMap")
         manager.metrics_text()
-        assert manager.metrics.value(metrics.CONFIG_VALID, NORMALIZATION_KEY) == 0
-        assert manager.metrics.value(metrics.CONFIG_VALID, AMPLIFICATION_KEY) == 1
+        assert manager.metrics.value(CONFIG_VALID, NORMALIZATION_KEY) == 0
+        assert manager.metrics.value(CONFIG_VALID, AMPLIFICATION_KEY) == 1
         await world.add_node("other")
 
         async def other_too() -> bool:
@@ -262,7 +263,7 @@ async def test_a_node_that_vanishes_before_its_patch_is_no_trouble(world: World)
         await until(
             lambda: "fast" not in manager.reconciler.assessments and "slow" in manager.reconciler.assessments
         )
-        assert manager.metrics.value(metrics.LOOP_RESTARTS, "reconciler") == 0
+        assert manager.metrics.value(LOOP_RESTARTS, "reconciler") == 0
 
 
 async def test_without_node_resource_topologies_amplification_works_all_the_same(world: World) -> None:

@@ -17,7 +17,7 @@ from corewise.kube.certificates import Authority, KeyPair, load
 from corewise.kube.resources import LEASES, MUTATING_WEBHOOKS, SECRETS
 from corewise.manager.installation import MUTATING_NAME, SECRET_NAME
 from corewise.manager.program import COMPONENT, Manager
-from corewise.policy import metrics
+from corewise.policy.metrics import service as metrics
 from corewise.policy.names import CONFIG_NAMESPACE
 from corewise.service.logs import LineFormatter, LogFormat
 from corewise.service.options import OptionsError

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from corewise.kube.admission import AdmissionRequest, decode_review
 from corewise.kube.errors import DecodeError
 from corewise.manager.installation import CONFIG_MAP, NODE, NODE_STATUS, PATHS
-from corewise.policy import metrics
 from corewise.policy.metrics import METRICS
+from corewise.policy.metrics import service as metrics
 from corewise.policy.names import (
     AMPLIFICATION_KEY,
     AMPLIFICATION_ORIGINAL,

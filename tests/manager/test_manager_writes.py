@@ -14,7 +14,7 @@ from corewise.manager.objects import MANAGED_NODES, ManagedNode
 from corewise.manager.queue import WorkQueue
 from corewise.manager.reconciler import Reconciler
 from corewise.manager.snapshot import Listeners, Snapshot
-from corewise.policy import metrics
+from corewise.policy.metrics import manager as metrics
 from corewise.policy.names import (
     AMPLIFICATION_ORIGINAL,
     AMPLIFICATION_RATIO,

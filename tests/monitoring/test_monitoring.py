@@ -2,7 +2,7 @@
 
 | a query may | else |
 |---|---|
-| name metrics of policy/metrics.py, and records of its own file | the panel is empty and nobody notices |
+| name metrics of policy/metrics, and records of its own file | the panel is empty and nobody notices |
 | match and group by their labels, and those that a scrape adds | likewise |
 | compare a label with values that the metric's meaning lists | likewise |
 | rate counters, and only counters; average gauges over time, and only gauges | the figure is nonsense |
@@ -21,7 +21,8 @@ import pytest
 import yaml
 
 from cli.test_documents import anchors
-from corewise.policy.metrics import METRICS, Metric, MetricType
+from corewise.policy.metrics import METRICS
+from corewise.policy.metrics.table import Metric, MetricType
 from monitoring.promql import Query, Selector, parse
 from prometheus_binary import PROMTOOL, needs_promtool
 

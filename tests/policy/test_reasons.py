@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from corewise.policy import metrics, names
+from corewise.policy import names
+from corewise.policy.metrics import METRICS
 from corewise.policy.reasons import REASONS, Reason
 
 
@@ -37,4 +38,4 @@ def test_every_label_annotation_resource_and_key_in_the_code_has_a_row() -> None
 def test_a_name_stands_on_an_object_once() -> None:
     rows = [(row.name, row.on) for row in names.TABLE]
     assert len(rows) == len(set(rows))
-    assert len({metric.name for metric in metrics.METRICS}) == len(metrics.METRICS)
+    assert len({metric.name for metric in METRICS}) == len(METRICS)

@@ -2,8 +2,10 @@
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from corewise.policy import metrics
-from corewise.policy.metrics import METRICS, MetricType
+from corewise.policy.metrics import METRICS
+from corewise.policy.metrics import manager as metrics
+from corewise.policy.metrics.service import LEADER, WEBHOOK_SECONDS
+from corewise.policy.metrics.table import MetricType
 from corewise.prometheus.exposition import Exposition
 
 
@@ -26,13 +28,13 @@ def test_counters_histograms_and_gauges_keep_their_values_by_label() -> None:
     exposition = Exposition(METRICS)
     exposition.count(metrics.WRITES, "PatchNode", "ok", by=2)
     exposition.count(metrics.HEARTBEATS_QUIETED)
-    exposition.observe(metrics.WEBHOOK_SECONDS, 0.0003, "node-status")
-    exposition.set(metrics.LEADER, 1)
+    exposition.observe(WEBHOOK_SECONDS, 0.0003, "node-status")
+    exposition.set(LEADER, 1)
     exposition.set(metrics.NODES_PROBLEM, 3, "UnknownCPUModel")
     assert exposition.value(metrics.WRITES, "PatchNode", "ok") == 2
     assert exposition.value(metrics.HEARTBEATS_QUIETED) == 1
-    assert exposition.value(metrics.WEBHOOK_SECONDS, "node-status") == 1
-    assert exposition.value(metrics.LEADER) == 1
+    assert exposition.value(WEBHOOK_SECONDS, "node-status") == 1
+    assert exposition.value(LEADER) == 1
     assert 'corewise_nodes_problem{reason="UnknownCPUModel"} 3.0' in exposition.text().decode()
 
 

@@ -10,7 +10,8 @@ import pytest
 
 from corewise.agent.interference.collector import Collector
 from corewise.agent.interference.exposing import publish
-from corewise.policy.metrics import AGENT, exported_by
+from corewise.policy.metrics import exported_by
+from corewise.policy.metrics.table import AGENT
 from corewise.prometheus.exposition import Exposition
 from prometheus_binary import PROMETHEUS, PrometheusServer, Target, running
 from prometheus_server.exporters import GIB, MIB, PRINTERS, Machines, Truth, serve

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from corewise.agent.interference.collector import Collector
 from corewise.agent.interference.exposing import publish
-from corewise.policy.metrics import AGENT, exported_by
+from corewise.policy.metrics import exported_by
+from corewise.policy.metrics.table import AGENT
 from corewise.prometheus.exposition import Exposition
 from kernel import machine_trees
 from kernel.fake_perf import FakePerf

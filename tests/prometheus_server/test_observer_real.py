@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 
 from corewise.kube.clock import SYSTEM_CLOCK
-from corewise.policy import metrics
 from corewise.policy.interference import Series
-from corewise.policy.metrics import SCHEDULER, exported_by
+from corewise.policy.metrics import exported_by
+from corewise.policy.metrics import interference as metrics
+from corewise.policy.metrics.table import SCHEDULER
 from corewise.prometheus.client import PrometheusClient
 from corewise.prometheus.errors import UnreachableError
 from corewise.prometheus.exposition import Exposition

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from corewise.kube.objects import ObjectMeta
-from corewise.policy import metrics
 from corewise.policy.interference import Series
-from corewise.policy.metrics import SCHEDULER, exported_by
+from corewise.policy.metrics import exported_by
+from corewise.policy.metrics import interference as metrics
+from corewise.policy.metrics.table import SCHEDULER
 from corewise.prometheus.client import PrometheusClient
 from corewise.prometheus.exposition import Exposition
 from corewise.scheduler.configuration import DEFAULTS, SchedulerConfiguration, parse_configuration

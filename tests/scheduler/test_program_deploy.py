@@ -16,7 +16,7 @@ from corewise.kube.config import load_config
 from corewise.kube.errors import APIError
 from corewise.local.apiserver.authentication import service_account
 from corewise.local.apiserver.rbac import Access, Rule
-from corewise.policy.metrics import GATE_EXPIRED
+from corewise.policy.metrics.scheduler import GATE_EXPIRED
 from corewise.scheduler.installation import CONFIGURATION_NAME, SECRET_NAME
 from corewise.scheduler.program import COMPONENT
 from corewise.scheduler.reservations import RESERVED_FOR

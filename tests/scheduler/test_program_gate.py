@@ -12,7 +12,8 @@ from corewise.kube.client import Client
 from corewise.kube.errors import APIError, Conflict, NotFound
 from corewise.kube.resources import MUTATING_WEBHOOKS
 from corewise.policy.cpu_topology import print_cpu_topology
-from corewise.policy.metrics import GATE_EXPIRED, GATE_REFUSALS, WEBHOOK_REQUESTS
+from corewise.policy.metrics.scheduler import GATE_EXPIRED, GATE_REFUSALS
+from corewise.policy.metrics.service import WEBHOOK_REQUESTS
 from corewise.policy.names import CPU_TOPOLOGY, NUMA_POLICY, RESOURCE_STATUS
 from corewise.scheduler import installation
 from corewise.scheduler.installation import CONFIGURATION_NAME, GATE

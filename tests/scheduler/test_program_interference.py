@@ -26,8 +26,9 @@ import pytest
 from corewise.cli.errors import Failure
 from corewise.kube.client import PatchType
 from corewise.kube.errors import APIError
-from corewise.policy import metrics
 from corewise.policy.interference import Series
+from corewise.policy.metrics import interference as metrics
+from corewise.policy.metrics.scheduler import GATE_REFUSALS
 from corewise.policy.reasons import Reason
 from corewise.scheduler import configuration_file
 from corewise.scheduler.configuration import parse_configuration
@@ -161,7 +162,7 @@ async def test_the_gate_checks_again_and_weighs_what_it_lets_through(
         with pytest.raises(APIError) as refusal:
             await world.bind("p3", "n1")
         assert "needs more than 10 GB/s of free memory bandwidth" in str(refusal.value)
-        assert scheduler.metrics.value(metrics.GATE_REFUSALS, Reason.MEMORY_BANDWIDTH_INSUFFICIENT) == 1
+        assert scheduler.metrics.value(GATE_REFUSALS, Reason.MEMORY_BANDWIDTH_INSUFFICIENT) == 1
         await until(lambda: len(scheduler.state.reservations) == 0)
         assert scheduler.state.cluster.expire(scheduler.steering.in_force.now()) == 3
         await world.client.delete(PLAIN_PODS, "p0", "default", grace_period=0)

@@ -29,7 +29,8 @@ from corewise.kube.config import ClusterConfig
 from corewise.kube.errors import api_error
 from corewise.kube.transport import Request
 from corewise.policy.cpu_topology import print_cpu_topology
-from corewise.policy.metrics import SCHEDULER, exported_by
+from corewise.policy.metrics import exported_by
+from corewise.policy.metrics.table import SCHEDULER
 from corewise.policy.names import AMPLIFICATION_RATIO, CPU_TOPOLOGY, RESOURCE_STATUS
 from corewise.prometheus.exposition import Exposition
 from corewise.scheduler.decisions import Decisions

@@ -7,7 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from corewise.policy.metrics import LOOP_RESTARTS, METRICS
+from corewise.policy.metrics import METRICS
+from corewise.policy.metrics.service import LOOP_RESTARTS
 from corewise.prometheus.exposition import Exposition
 from corewise.service.supervision import Pulses, Supervisor
 from virtual_time import VirtualLoop

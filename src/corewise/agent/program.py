@@ -40,7 +40,10 @@ from corewise.kube.client import Client
 from corewise.kube.clock import SYSTEM_CLOCK, Clock
 from corewise.kube.config import ClusterConfig
 from corewise.kube.errors import KubeError
-from corewise.policy import metrics
+from corewise.policy.metrics import agent as metrics
+from corewise.policy.metrics import exported_by
+from corewise.policy.metrics.service import CACHE_OBJECTS
+from corewise.policy.metrics.table import AGENT
 from corewise.prometheus.exposition import Exposition
 from corewise.service.health import HealthServer
 from corewise.service.logs import fields
@@ -107,7 +110,7 @@ class Agent:
         self.options = options
         self._clock = clock
         self._write = write
-        self.metrics = Exposition(metrics.exported_by(metrics.AGENT))
+        self.metrics = Exposition(exported_by(AGENT))
         self.pulses = Pulses(clock)
         self._supervisor = Supervisor(clock, self.metrics)
         cgroups = NodeCgroups(
@@ -187,7 +190,7 @@ class Agent:
         pinning.publish(self.local, self.metrics)
         self.interference.publish()
         for name, cache in self.watched.caches.items():
-            self.metrics.set(metrics.CACHE_OBJECTS, len(cache.items), name)
+            self.metrics.set(CACHE_OBJECTS, len(cache.items), name)
         return self.metrics.text()
 
     def wake(self) -> None:

@@ -10,7 +10,7 @@ from typing import Never
 
 from corewise.agent.hook import RuntimeHook
 from corewise.nri.observer import Outcome
-from corewise.policy.metrics import NRI_CONNECTED, NRI_REQUESTS
+from corewise.policy.metrics.agent import NRI_CONNECTED, NRI_REQUESTS
 from corewise.prometheus.exposition import Exposition
 
 

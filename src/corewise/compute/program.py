@@ -26,7 +26,9 @@ from corewise.kube.clock import SYSTEM_CLOCK, Clock
 from corewise.openstack.errors import LibvirtError, OpenStackError, PlacementError
 from corewise.openstack.placement.client import PlacementClient
 from corewise.openstack.placement.keeping import PATIENCE, Patience
-from corewise.policy import metrics
+from corewise.policy.metrics import compute as metrics
+from corewise.policy.metrics import exported_by
+from corewise.policy.metrics.table import COMPUTE
 from corewise.policy.placement import PCPU, VCPU, Provider
 from corewise.policy.reasons import Reason
 from corewise.prometheus.exposition import Exposition
@@ -93,7 +95,7 @@ class HostAgent:
         self._reader = HostReader(options)
         self._reporter = Reporter(client, options.compat, patience=patience)
         self._offers = PlacementOffers(client, patience=patience)
-        self.metrics = Exposition(metrics.exported_by(metrics.COMPUTE))
+        self.metrics = Exposition(exported_by(COMPUTE))
         self.pulses = Pulses(clock)
         self._supervisor = Supervisor(clock, self.metrics)
         self._problem: tuple[Reason, str] | None = None

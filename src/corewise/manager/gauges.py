@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from corewise.manager.assessment import NodeAssessment
-from corewise.policy import metrics
+from corewise.policy.metrics import manager as metrics
 from corewise.policy.names import NORMALIZATION_RATIO
 from corewise.prometheus.exposition import Exposition
 from corewise.quantities import Ratio, RatioError

@@ -31,7 +31,10 @@ from corewise.manager.options import ManagerOptions
 from corewise.manager.queue import WorkQueue
 from corewise.manager.reconciler import CONFIGURATION, Reconciler
 from corewise.manager.snapshot import Listeners, Snapshot
-from corewise.policy import metrics
+from corewise.policy.metrics import exported_by
+from corewise.policy.metrics import service as metrics
+from corewise.policy.metrics.manager import QUEUE
+from corewise.policy.metrics.table import MANAGER
 from corewise.prometheus.exposition import Exposition
 from corewise.service.health import HealthServer
 from corewise.service.logs import fields
@@ -96,7 +99,7 @@ class Manager:
         self._client = client
         self._clock = clock
         self._terms = terms
-        self.metrics = Exposition(metrics.exported_by(metrics.MANAGER))
+        self.metrics = Exposition(exported_by(MANAGER))
         self.pulses = Pulses(clock)
         self._supervisor = Supervisor(clock, self.metrics)
         self.queue = WorkQueue()
@@ -143,7 +146,7 @@ class Manager:
     def metrics_text(self) -> bytes:
         """Return all metrics as they are now."""
         gauges.publish(self.reconciler.assessments, self.metrics)
-        self.metrics.set(metrics.QUEUE, len(self.queue))
+        self.metrics.set(QUEUE, len(self.queue))
         self.metrics.replace(metrics.CONFIG_VALID, validity(self.snapshot.reading))
         for name, cache in self.snapshot.caches.items():
             self.metrics.set(metrics.CACHE_OBJECTS, len(cache.items), name)

@@ -30,7 +30,7 @@ from corewise.kube.errors import KubeError, NotFound
 from corewise.kube.json_patch import Operation, merge_operations
 from corewise.kube.objects import NO_META, ObjectMeta, Struct
 from corewise.kube.resources import Resource
-from corewise.policy.metrics import GATE_REFUSALS
+from corewise.policy.metrics.scheduler import GATE_REFUSALS
 from corewise.policy.names import RESOURCE_STATUS
 from corewise.policy.reasons import Reason
 from corewise.policy.resource_status import ResourceStatus, print_resource_status

@@ -22,7 +22,10 @@ from corewise.kube.errors import KubeError
 from corewise.kube.events import EventRecorder
 from corewise.kube.objects import ObjectReference
 from corewise.kube.resources import MUTATING_WEBHOOKS
-from corewise.policy import metrics
+from corewise.policy.metrics import exported_by
+from corewise.policy.metrics import scheduler as metrics
+from corewise.policy.metrics.service import CACHE_OBJECTS, EVENTS, LEADER
+from corewise.policy.metrics.table import SCHEDULER
 from corewise.policy.reasons import Reason
 from corewise.prometheus.exposition import Exposition
 from corewise.scheduler.decisions import Decisions
@@ -96,7 +99,7 @@ class Scheduler:
         self._client = client
         self._clock = clock
         self._terms = terms
-        self.metrics = Exposition(metrics.exported_by(metrics.SCHEDULER))
+        self.metrics = Exposition(exported_by(SCHEDULER))
         self.pulses = Pulses(clock)
         self._supervisor = Supervisor(clock, self.metrics)
         self.state = ClusterState(client, clock)
@@ -148,7 +151,7 @@ class Scheduler:
         self.metrics.set(metrics.GATE_RESERVATIONS, len(self.state.reservations))
         self.metrics.set(metrics.CPU_CONFLICTS, self.state.conflicts)
         for name, cache in self.state.caches.items():
-            self.metrics.set(metrics.CACHE_OBJECTS, len(cache.items), name)
+            self.metrics.set(CACHE_OBJECTS, len(cache.items), name)
         self.steering.export()
         return self.metrics.text()
 
@@ -185,7 +188,7 @@ class Scheduler:
             if self.options.leader_elect:
                 await self._take_over()
             self.leading.set()
-            self.metrics.set(metrics.LEADER, 1)
+            self.metrics.set(LEADER, 1)
             log.info("extender and gate answer", extra=fields(nodes=len(self.state.nodes.items)))
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._supervisor.run(_LOOP, self._settle))
@@ -194,7 +197,7 @@ class Scheduler:
         finally:
             self.leading.clear()
             self.pulses.stop(_LOOP)
-            self.metrics.set(metrics.LEADER, 0)
+            self.metrics.set(LEADER, 0)
 
     async def _take_over(self) -> None:
         """Count what the last leader let through: what is bound by now, seen or not."""
@@ -275,4 +278,4 @@ class Scheduler:
             kind="Pod", name=meta.name, namespace=meta.namespace or "default", uid=meta.uid
         )
         self.events.emit(regarding, Reason.NO_NODE_SUITS, message, warning=True)
-        self.metrics.count(metrics.EVENTS, Reason.NO_NODE_SUITS)
+        self.metrics.count(EVENTS, Reason.NO_NODE_SUITS)

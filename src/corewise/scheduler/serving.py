@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from corewise.policy.metrics import EXTENDER_REQUESTS, EXTENDER_SECONDS
+from corewise.policy.metrics.scheduler import EXTENDER_REQUESTS, EXTENDER_SECONDS
 from corewise.prometheus.exposition import Exposition
 from corewise.scheduler.decisions import Decisions, encode
 from corewise.scheduler.extender import Extender

@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
 from corewise.kube.clock import Clock
-from corewise.policy import metrics
+from corewise.policy.metrics import interference as metrics
 from corewise.prometheus.client import PrometheusClient
 from corewise.prometheus.exposition import Exposition
 from corewise.scheduler.configuration import SchedulerConfiguration

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from corewise.kube.clock import Clock
-from corewise.policy.metrics import LOOP_RESTARTS
+from corewise.policy.metrics.service import LOOP_RESTARTS
 from corewise.prometheus.exposition import Exposition
 from corewise.service.logs import fields
 from corewise.service.options import OptionsError

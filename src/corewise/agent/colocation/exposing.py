@@ -5,8 +5,9 @@ from __future__ import annotations
 from corewise.agent.colocation.configuration import KEYS
 from corewise.agent.colocation.keeper import OfflineKeeper
 from corewise.agent.colocation.loop import OfflineLoop
-from corewise.policy import metrics
-from corewise.policy.metrics import Metric
+from corewise.policy.metrics import suppression as metrics
+from corewise.policy.metrics.service import CONFIG_VALID
+from corewise.policy.metrics.table import Metric
 from corewise.policy.offline_report import OfferState, OfflineReport
 from corewise.prometheus.exposition import Exposition
 from corewise.suppression.pod_quotas import Task
@@ -19,7 +20,7 @@ def publish(loop: OfflineLoop, exposition: Exposition) -> None:
     """Set everything that is told about offline pods."""
     keeper = loop.keeper
     valid: Labelled = {(key,): float(key not in loop.configuration.problems) for key in KEYS}
-    exposition.replace(metrics.CONFIG_VALID, valid)
+    exposition.replace(CONFIG_VALID, valid)
     pods: Labelled = {("offline",): float(len(keeper.pods.offline)), ("native",): float(keeper.pods.native)}
     exposition.replace(metrics.OFFLINE_PODS, pods)
     missed: Labelled = {(str(kind),): float(count) for kind, count in keeper.missed.items()}

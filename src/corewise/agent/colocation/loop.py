@@ -27,7 +27,8 @@ from corewise.kube.clock import Clock
 from corewise.kube.errors import KubeError
 from corewise.kube.events import EventRecorder
 from corewise.kube.objects import ObjectReference
-from corewise.policy import metrics
+from corewise.policy.metrics import agent as metrics
+from corewise.policy.metrics.suppression import OVERSUBSCRIPTION_WRITES
 from corewise.prometheus.exposition import Exposition
 from corewise.service.supervision import Pulses
 
@@ -200,10 +201,10 @@ class OfflineLoop:
                 print_node_patch(node.metadata.name, publication.body, self._write)
             else:
                 await write_publication(self._client, node.metadata.name, publication)
-                self._metrics.count(metrics.OVERSUBSCRIPTION_WRITES, "ok")
+                self._metrics.count(OVERSUBSCRIPTION_WRITES, "ok")
             self.publisher.done(publication, now)
         except KubeError as error:
-            self._metrics.count(metrics.OVERSUBSCRIPTION_WRITES, result_of(error))
+            self._metrics.count(OVERSUBSCRIPTION_WRITES, result_of(error))
             problems["publication"] = str(error)
         self._local.complaints.hear("offer on the Node", problems)
         return not problems

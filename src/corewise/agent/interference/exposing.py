@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from corewise.agent.interference.readings import MEASURED, NodeReadings
 from corewise.kernel.absence import Absent
-from corewise.policy import metrics
-from corewise.policy.metrics import Metric
+from corewise.policy.metrics import interference as metrics
+from corewise.policy.metrics.table import Metric
 from corewise.prometheus.exposition import Exposition
 
 SUPPORTED = "ok"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from corewise.agent.local_node import LocalNode
-from corewise.policy import metrics
+from corewise.policy.metrics import agent as metrics
 from corewise.prometheus.exposition import Exposition
 
 

@@ -20,7 +20,7 @@ from corewise.manager.assessment import Surroundings, amplifies_capacity
 from corewise.manager.demand import quantities
 from corewise.manager.objects import MANAGED_NODES, ManagedNode
 from corewise.manager.webhooks.heartbeats import stored_times
-from corewise.policy.metrics import CHANGES_UNDONE, HEARTBEATS_QUIETED
+from corewise.policy.metrics.manager import CHANGES_UNDONE, HEARTBEATS_QUIETED
 from corewise.policy.reasons import Reason
 from corewise.prometheus.exposition import Exposition
 from corewise.quantities import Quantity

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from corewise.policy.interference import Series
-from corewise.policy.metrics import NODE_METRIC_SUPPORTED
+from corewise.policy.metrics.interference import NODE_METRIC_SUPPORTED
 from corewise.prometheus.client import PrometheusClient
 from corewise.prometheus.errors import PrometheusError
 from corewise.scheduler.observing.asking import Observation

@@ -12,8 +12,8 @@ import logging
 from collections.abc import Callable, Iterable
 
 from corewise.kube.clock import Clock
-from corewise.policy import metrics
 from corewise.policy.interference import Series
+from corewise.policy.metrics import interference as metrics
 from corewise.prometheus.client import PrometheusClient
 from corewise.prometheus.errors import PrometheusError
 from corewise.prometheus.exposition import Exposition

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from corewise.policy.interference import Preset, Series
-from corewise.policy.metrics import (
+from corewise.policy.metrics.interference import (
     NODE_CPU_BUSY,
     NODE_CPUS_ONLINE,
     NODE_INSTRUCTIONS,

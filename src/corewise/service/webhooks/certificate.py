@@ -22,7 +22,7 @@ from corewise.kube.clock import Clock
 from corewise.kube.errors import Conflict, KubeError, NotFound
 from corewise.kube.objects import Secret
 from corewise.kube.resources import SECRETS
-from corewise.policy.metrics import CERTIFICATE_EXPIRY
+from corewise.policy.metrics.service import CERTIFICATE_EXPIRY
 from corewise.prometheus.exposition import Exposition
 from corewise.service.logs import fields
 from corewise.service.options import OptionsError

@@ -18,7 +18,7 @@ from aiohttp import web
 
 from corewise.kube.admission import decode_review
 from corewise.kube.errors import DecodeError
-from corewise.policy.metrics import WEBHOOK_REQUESTS, WEBHOOK_SECONDS
+from corewise.policy.metrics.service import WEBHOOK_REQUESTS, WEBHOOK_SECONDS
 from corewise.prometheus.exposition import Exposition
 from corewise.service.listening import started
 from corewise.service.options import Address
