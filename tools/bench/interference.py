@@ -3,8 +3,8 @@
 Nodes are measured in every series, no two alike; 20 types of workloads, some with a selector, arrive in turn,
 and every pod placed counts as a counterweight for the rest of the run. Times are of one decision after the
 other in one process, with the plugin alone and with the extender's whole engine. A refresh asks a server in
-the same process, so its own time is part of the figure; each answer has one series a node. Memory is what is
-kept, by tracemalloc.
+the same process, so its own time is part of the figure; each answer has one series a node. The collector
+leaves the cluster alone meanwhile, as in the program. Memory is what is kept, by tracemalloc.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ from corewise.scheduler.in_force import engine_of, estimates_of
 from corewise.scheduler.observing.asking import observe
 from corewise.scheduler.observing.node_names import NodeIdentity, NodeNames
 from corewise.scheduler.observing.sources import sources
+from corewise.service.ending import spare_the_caches
 from tools.bench import engine as engine_bench
 from tools.bench.table import Row, quantile
 
@@ -181,6 +182,7 @@ async def _refreshes(count: int) -> list[Row]:
     at = f"{count} nodes, {len(asked)} series"
     times, longest, forced = [], [], []
     cluster = _cluster(count)
+    spare_the_caches()
     async with _server(_answer(names)) as url, PrometheusClient(url) as client:
         for _ in range(_REFRESHES):
             stall = asyncio.create_task(_longest_stall())

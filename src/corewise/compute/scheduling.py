@@ -15,9 +15,9 @@ A guest that is deleted goes from Placement first: repeating a delete that broke
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+import dataclasses
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from dataclasses import replace as replaced
 
 from msgspec.structs import replace
 
@@ -48,14 +48,10 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Offered:
-    """A host that a query has found. ``by_fallback``: it counts pinned guests as VCPU.
-
-    ``unowned``: how many of the CPUs that pinned guests may get nobody owns.
-    """
+    """A host that a query has found. ``by_fallback``: it counts pinned guests as VCPU."""
 
     candidate: Candidate
     by_fallback: bool
-    unowned: int = 0
 
 
 _Refused = tuple[Offered, Refusal]
@@ -88,7 +84,7 @@ class Scheduler:
         if self._is_placed(wanted.guest):
             raise GuestExists(f"guest {wanted.guest} has a host already")
         offers, refusals = self._usable(self._found(wanted.request))
-        order = self._weighed(offers.values(), wanted)
+        order = self._weighed(offers, wanted)
         lost: dict[str, Refusal] = {}
         for each in order:
             offered = offers[each.host]
@@ -133,7 +129,7 @@ class Scheduler:
         return known is None or known.settings.legacy
 
     def _usable(self, found: Iterable[Offered]) -> tuple[dict[str, Offered], dict[str, _Refused]]:
-        """Return the hosts whose ledgers can be read, with the CPUs that nobody owns; and the others."""
+        """Return the hosts whose ledgers can be read, and the others."""
         offers: dict[str, Offered] = {}
         refusals: dict[str, _Refused] = {}
         for offered in found:
@@ -145,7 +141,7 @@ class Scheduler:
             elif name not in self._ledgers:
                 refusals[name] = offered, self._unknown(name)
             else:
-                offers[name] = replaced(offered, unowned=_unowned(self._ledgers[name][1]))
+                offers[name] = offered
         return offers, refusals
 
     def _look(self) -> None:
@@ -181,12 +177,12 @@ class Scheduler:
             return Refusal(problem.reason, str(problem))
         return Refusal(Reason.HOST_UNKNOWN, f"nothing is known of the CPUs of host {host}")
 
-    def _weighed(self, offers: Iterable[Offered], wanted: Wanted) -> Sequence[Weighed]:
+    def _weighed(self, offers: Mapping[str, Offered], wanted: Wanted) -> Sequence[Weighed]:
         """Order hosts: for guests with CPUs of their own by the CPUs that nobody owns, else by VCPU left."""
-        owns = bool(wanted.request.cpus.host_cpus)
-        free = {
-            each.candidate.host: each.unowned if owns else each.candidate.free.get(VCPU, 0) for each in offers
-        }
+        if wanted.request.cpus.host_cpus:
+            free = {host: _unowned(self._ledgers[host][1]) for host in offers}
+        else:
+            free = {host: each.candidate.free.get(VCPU, 0) for host, each in offers.items()}
         return weighed(free, self._scores, pack=wanted.pack)
 
     def _no_valid_host(self, request: GuestRequest, refused: Collection[_Refused]) -> NoValidHost:
@@ -264,5 +260,5 @@ def _chosen(host: ComputeHost, ledger: GuestLedger, wanted: Wanted) -> GuestPins
         return Refusal(Reason.CPUS_PROMISED_TWICE, f"host {host.name}: {ledger.conflicts[0].message}")
     placed = place(ledger, wanted.request.cpus, pack=wanted.pack)
     if isinstance(placed, Refusal):
-        return replaced(placed, message=f"host {host.name}: {placed.message}")
+        return dataclasses.replace(placed, message=f"host {host.name}: {placed.message}")
     return placed

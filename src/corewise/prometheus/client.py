@@ -2,7 +2,7 @@
 
 - A query is sent as a form (POST), so its length is not limited by that of a URL.
 - An answer is at most ``LARGEST_ANSWER`` bytes and takes at most ``timeout`` seconds, connecting included.
-- Answers are read beside the event loop: those of thousands of series must not keep it.
+- Answers are read beside the event loop, one after the other: those of thousands of series must not keep it.
 - Redirects are not followed, and no proxy of the environment is used.
 - Samples that are histograms are left out: they are no number.
 
@@ -13,10 +13,10 @@ Source: https://prometheus.io/docs/prometheus/latest/querying/api/#instant-queri
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Self
+from typing import ParamSpec, Self, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
 import aiohttp
@@ -40,6 +40,8 @@ _LONGEST_TEXT = 300
 _PATH = "api/v1/query"
 _DENIED_CODES = frozenset({401, 403})
 _TOO_MANY_REQUESTS, _SERVER_ERROR = 429, 500
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +117,7 @@ class PrometheusClient:
         self.label = without_secrets(self._url)
         self._timeout = aiohttp.ClientTimeout(total=timeout)
         self._session: aiohttp.ClientSession | None = None
+        self._one_at_a_time = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
         return self
@@ -136,7 +139,7 @@ class PrometheusClient:
         Raises:
             PrometheusError: if there is no answer, or none that is a number for each series.
         """
-        return await asyncio.to_thread(_answer, await self.ask(_PATH, {"query": promql}))
+        return await self.aside(_answer, await self.ask(_PATH, {"query": promql}))
 
     async def ask(self, path: str, form: Mapping[str, str]) -> Body:
         """Send a form to a path of the API, and return its answer, which says that it succeeded.
@@ -145,10 +148,15 @@ class PrometheusClient:
             PrometheusError: if there is none.
         """
         status, body = await self._post(path, form)
-        answer = await asyncio.to_thread(_decoded, self.label, status, body)
+        answer = await self.aside(_decoded, self.label, status, body)
         if answer.status != "success":
             raise _failed(self.label, status, answer)
         return answer
+
+    async def aside(self, work: Callable[_P, _T], *arguments: _P.args, **options: _P.kwargs) -> _T:
+        """Do what takes long in a thread, one thing at a time: the event loop waits for each that runs."""
+        async with self._one_at_a_time:
+            return await asyncio.to_thread(work, *arguments, **options)
 
     async def _post(self, path: str, form: Mapping[str, str]) -> tuple[int, bytes]:
         try:

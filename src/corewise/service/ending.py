@@ -30,7 +30,7 @@ async def until_told(start: Run, *, behind_service: bool) -> None:
     """Run a program until SIGTERM or SIGINT ends it in order. SIGINT ends it at once."""
     loop = asyncio.get_running_loop()
     running: list[Program] = []
-    task = loop.create_task(start(running.append, _spare_the_caches))
+    task = loop.create_task(start(running.append, spare_the_caches))
 
     def stop() -> None:
         for program in running:
@@ -51,7 +51,7 @@ async def until_told(start: Run, *, behind_service: bool) -> None:
             raise
 
 
-def _spare_the_caches() -> None:
+def spare_the_caches() -> None:
     """Take what the caches hold out of the collector's way: it stays, and each walk stalls what is served."""
     gc.collect()
     gc.freeze()

@@ -66,7 +66,7 @@ async def observe(
                 values, last = await _answers(client, source)
             except PrometheusError as error:
                 return error
-        return await asyncio.to_thread(read, source, nodes, values, last, now())
+        return await client.aside(read, source, nodes, values, last, now())
 
     answers = await asyncio.gather(*(ask(each) for each in asked))
     readings: dict[Series, Reading] = {}
