@@ -230,6 +230,12 @@ def test_a_flavor_that_is_none_is_told_by_line_and_column(files: Files, text: st
     assert said in message
 
 
+def test_of_a_flavor_cut_short_only_the_cut_is_told(files: Files) -> None:
+    _, message = ends(run("request", "--flavor", str(files.put("F.json", '{"name": "f",'))))
+    assert "is not closed" in message
+    assert "vcpus" not in message
+
+
 def test_a_flavor_as_openstacks_client_lists_it_is_read_in_silence(files: Files) -> None:
     listed = {
         "id": "2",

@@ -303,9 +303,10 @@ def test_relative_and_the_curve_are_asked_for() -> None:
 
 
 @given(st.text(max_size=60))
-def test_no_text_raises(text: str) -> None:
-    parse_interference(text)
-    parse_interference("interference: " + text)
+def test_any_text_is_a_configuration_or_has_errors_and_never_both(text: str) -> None:
+    whole, section = parse_interference(text), parse_interference("interference: " + text)
+    assert whole.value is None or not whole.errors
+    assert (section.value is None) == bool(section.errors)
 
 
 def test_a_profile_that_no_capacity_rule_has_room_for_is_said_at_load() -> None:

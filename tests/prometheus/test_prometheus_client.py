@@ -119,6 +119,8 @@ async def test_silence_and_a_closed_port_are_unreachable() -> None:
         with pytest.raises(UnreachableError) as refused:
             await client.query("up")
     assert url in str(refused.value)
+    assert "cannot connect: " in str(refused.value)
+    assert "ssl" not in str(refused.value)
     assert refused.value.retryable
 
 

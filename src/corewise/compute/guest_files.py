@@ -41,7 +41,7 @@ def parse_flavor(text: str) -> Parsed[Flavor]:
             decoder.tell(key, 'extra specs stand in "extra_specs"; nothing that is here would count')
     if isinstance(decoder.root.value, Members):
         for name in ("vcpus", "ram"):
-            if fields[name].value is None:
+            if fields[name].value is None and decoder.is_complete:
                 decoder.tell(fields[name], "is missing")
     elif not decoder.problems:
         decoder.tell(decoder.root, "must be an object {...}, not null")

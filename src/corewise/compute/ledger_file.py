@@ -130,7 +130,8 @@ class LedgerFile:
         if document.digest != _digest(document.serial, document.host):
             raise self._damaged("it does not agree with its digest: it was changed, or a part is missing")
         if document.host.name != self._of:
-            raise self._damaged(f"it is the ledger of {document.host.name}, not of {self._of}")
+            whose = f"it is the ledger of {document.host.name}, not of {self._of}"
+            raise self._damaged(f"{whose}: is the host's name right?")
         self._last = mark, document
         return document
 

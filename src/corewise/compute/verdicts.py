@@ -55,7 +55,7 @@ class NoValidHost:
     def message(self) -> str:
         """One sentence: "0 of 5 hosts can take the guest: 3 fell at PCPU, 2 at NUMA fit"."""
         if not self.hosts:
-            return "there are no hosts"
+            return "there are no hosts: Placement learns of one from its agent (corewise compute run)"
         counts = ", ".join(_worded(index, each) for index, each in enumerate(self.fallen))
         of = "the only host cannot" if self.hosts == 1 else f"none of {self.hosts} hosts can"
         return f"{of} take the guest: {counts or 'nobody offers a CPU'}"

@@ -167,7 +167,7 @@ class PrometheusClient:
         except TimeoutError as error:
             raise UnreachableError(f"{self.label}: no answer within {self._timeout.total:g} s") from error
         except (aiohttp.ClientError, OSError) as error:
-            raise UnreachableError(f"{self.label}: {str(error) or type(error).__name__}") from error
+            raise UnreachableError(f"{self.label}: {_words(error)}") from error
 
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:
@@ -196,6 +196,14 @@ def without_secrets(url: str) -> str:
     """Return a URL without the user and password in it, to be shown."""
     parts = urlsplit(url)
     return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+
+
+def _words(error: Exception) -> str:
+    """Say what went wrong; aiohttp's own words for a refused connection speak of ssl where there is none."""
+    certificate = isinstance(error, aiohttp.ClientConnectorCertificateError)
+    if isinstance(error, aiohttp.ClientConnectorError) and not certificate:
+        return f"cannot connect: {error.os_error.strerror or error.os_error}"
+    return str(error) or type(error).__name__
 
 
 async def _limited(response: aiohttp.ClientResponse) -> bytes:
