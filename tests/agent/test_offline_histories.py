@@ -50,17 +50,20 @@ LIMITS = {"one": (6000, 4000, 2000), "two": (1000, 1000), "free": (0, 0), "late"
 BEST_EFFORT = {Version.V1: {"cpu.shares": "2"}, Version.V2: {"cpu.weight": "1"}}
 """What kubelet gives the cgroups of pods that request nothing."""
 OFF = SuppressionSettings(enabled=False)
+PER_POD = SuppressionSettings(mode=SuppressionMode.PER_POD_QUOTA)
 MODES = (
     OFF,
     SuppressionSettings(),
     SuppressionSettings(adjust_step=Share(10_000)),
     SuppressionSettings(fast=True),
-    SuppressionSettings(mode=SuppressionMode.PER_POD_QUOTA),
+    PER_POD,
     SuppressionSettings(mode=SuppressionMode.PER_POD_QUOTA, quota_step=Share(5000), pods_a_cycle=1),
     None,
 )
 MILLI = st.integers(0, CPUS)
-QUOTA = st.one_of(st.none(), st.integers(1_000, 2_000_000))
+TOO_MUCH = 2_000_000
+"""A quota above all that the node has."""
+QUOTA = st.one_of(st.none(), st.just(TOO_MUCH), st.integers(1_000, TOO_MUCH))
 OPERATIONS = st.one_of(
     *[st.tuples(st.just("tick"), st.tuples(MILLI, MILLI))] * 4,
     st.tuples(st.just("miss"), st.none()),
@@ -70,7 +73,7 @@ OPERATIONS = st.one_of(
     st.tuples(st.just("label"), st.sampled_from(["true", "true", "true", "false", None, "yes"])),
     st.tuples(st.just("ratio"), st.sampled_from([100, 120, 200])),
     st.tuples(st.just("pod"), st.integers(0, len(PODS) - 1)),
-    st.tuples(st.just("foreign"), st.tuples(st.integers(0, 9), QUOTA)),
+    st.tuples(st.just("foreign"), st.tuples(st.just(0) | st.integers(0, 9), QUOTA)),
     st.tuples(st.just("slice"), st.none()),
     st.tuples(st.just("restart"), st.none()),
     st.tuples(st.just("die"), st.integers(0, 30)),
@@ -191,7 +194,7 @@ class History:
 
     def on_settle(self, _value: None) -> None:
         self._prepare()
-        self.checked(self.keeper.settle(self.pods.values()))
+        self._check_problems(self.keeper.settle(self.pods.values()))
 
     def on_quotas(self, _value: None) -> None:
         """The other loop of the agent: normalization, which mends every owner's bounds."""
@@ -247,12 +250,12 @@ class History:
     def _tick(self) -> None:
         self.now += 10
         self._prepare()
-        self.checked(self.keeper.tick(self.now, self.now, list(self.pods.values())))
+        self._check_problems(self.keeper.tick(self.now, self.now, list(self.pods.values())))
+        if self.suppression is not None and self.slice in self.stored.contents:
+            quota = self.quota(self.slice)
+            assert quota is None or 1_000 <= quota <= CPUS * 100, "nobody else's quota outlives a tick"
 
-    def checked(self, tick: Tick) -> None:
-        """What holds after each call that came to its end."""
-        slice_quota = self.quota(self.slice) if self.slice in self.stored.contents else None
-        assert slice_quota is None or 1_000 <= slice_quota <= CPUS * 100
+    def _check_problems(self, tick: Tick) -> None:
         missing = self.slice not in self.stored.contents
         assert missing or not tick.problems or set(tick.problems) == {"sample"}
 
@@ -296,3 +299,23 @@ def test_what_is_switched_off_or_restored_leaves_nothing_behind(
         assert files == FRESH[version] | (BEST_EFFORT[version] if cgroup in pods else {})
     assert not found.writer.held
     assert not found.settings.held
+
+
+@pytest.mark.parametrize("version", Version)
+@pytest.mark.parametrize(
+    "before_the_miss", [("suppression", PER_POD), ("restart", None)], ids=["other option", "restart"]
+)
+def test_without_a_sample_a_quota_that_somebody_else_wrote_to_the_slice_is_put_back(
+    tmp_path: Path, version: Version, before_the_miss: tuple[str, Any]
+) -> None:
+    history = History(version, tmp_path)
+    history.run("tick", (1000, 0))
+    history.run("pod", 0)
+    applied = history.quota(history.slice)
+    history.run("foreign", (0, TOO_MUCH))
+    history.run(*before_the_miss)
+    history.run("miss", None)
+    assert history.quota(history.slice) == applied == CPUS * 80
+    assert history.keeper.suppressor.repaired == 1
+    history.run("miss", None)
+    assert history.keeper.suppressor.repaired == 1

@@ -372,4 +372,4 @@ def test_a_pod_of_the_same_name_is_another_pod(cluster: Promises) -> None:
 
 
 TestPromises = Promises.TestCase
-TestPromises.settings = settings(max_examples=100, stateful_step_count=30, deadline=None, derandomize=True)
+TestPromises.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)

@@ -1,7 +1,8 @@
 """Handles the events of the bus: squeezes offline pods by the option in force, and says what holds them back.
 
 The options never hold at once: whoever acts states all that suppression bounds, so what the other option had
-bounded goes back to kubelet's in the same call.
+bounded goes back to kubelet's in the same call. Without a sample (or an offer) nobody acts: what is bounded
+stays, by whichever option, and what somebody else has changed is put back.
 """
 
 from __future__ import annotations
@@ -125,6 +126,7 @@ class Suppressor:
         self._pods.forget()
         self._turn = None
         if not event.offer.is_known:
+            self._mend(event.found)
             return
         try:
             done = self._slice.apply(
@@ -148,6 +150,7 @@ class Suppressor:
         self._slice.forget()
         self._after, self.slice_missing = None, False
         if event.utilization is None:
+            self._mend(event.found)
             return
         before = event.found.bounded_by(QuotaOwner.SUPPRESSION)
         self._turn = turn = self._pods.apply(event.found, event.pods, event.utilization, event.settings)
@@ -166,6 +169,11 @@ class Suppressor:
             task=turn.cycle.task,
             repaired=self.repaired,
         )
+
+    def _mend(self, found: Found) -> None:
+        report = found.writer.mend()
+        self._take(report)
+        self.heed(found, report.written, report.drifted)
 
     def _take(self, report: Report) -> None:
         self.written += report.written

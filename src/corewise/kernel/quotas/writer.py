@@ -109,6 +109,11 @@ class QuotaWriter:
                 self._ledger.bound(action)
             return self._settle(set(self._ledger))
 
+    def mend(self) -> Report:
+        """Put right what somebody else has changed. What the owners want stays as it is."""
+        with self._pen.turn:
+            return self._settle(set(self._ledger))
+
     def apply(self, actions: Iterable[WriteQuota]) -> Report:
         """Bring about some of what owners want, at once; other cgroups are touched only if above or below."""
         with self._pen.turn:
