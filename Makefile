@@ -7,7 +7,7 @@ UP     ?= --for 30s
 W      ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help up openstack libvirt test check generate bench test-kube test-node lock clean
+.PHONY: help up openstack libvirt test check generate golden bench test-kube test-node lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -56,6 +56,9 @@ check: $(VENV)/dev.stamp ## Lint, types, layer rules, generated files current
 
 generate: $(VENV)/dev.stamp ## Write the files that are generated from the code
 	$(BIN)/python tools/generate.py
+
+golden: $(VENV)/dev.stamp ## Keep what commands and programs say now as what they have to say (tests/golden)
+	COREWISE_GOLDEN=write $(BIN)/pytest -q tests/golden
 
 bench: $(VENV)/dev.stamp ## Measure, and write the results to docs/benchmarks.md
 	$(BIN)/python -m tools.bench

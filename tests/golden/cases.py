@@ -1,0 +1,338 @@
+"""What the command line is asked, and with which files: one row a case, read by test_golden_commands.
+
+The language of the lines is that of transcripts.py. ``files`` is the directory of inputs/ that is copied.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Case:
+    """A conversation in a directory of its own: its lines see what those before them have left there."""
+
+    name: str
+    files: str
+    lines: str
+    masks: tuple[tuple[str, str], ...] = ()
+
+
+N1 = "--topology topology.json --config nova.conf --host n1"
+GUESTS = "--provider provider.json --guests guests.json"
+AGE = (r"\d+s old", "AGE old")
+
+CASES = [
+    Case(
+        "calls",
+        "",
+        """
+        --version
+        nosuch
+        explain nosuch
+        nodes -o xml
+        nodes --kubeconfig none
+        nodes
+        explain node
+        explain node n1 --kubeconfig none
+        config
+        config check none.yaml
+        config check f --key x
+        config check f --largest-amplification 1,5
+        topology --root none
+        plan
+        plan --from dump.json --from-openb a b
+        plan --from none.json
+        profile
+        profile --prometheus http://localhost --history f
+        profile --prometheus ftp://x
+        check metrics
+        check metrics --prometheus localhost:9090 --nodes none
+        check metrics --prometheus http://u:secret@x/?a --nodes none
+        calibrate --model
+        calibrate file
+        calibrate --repeats 2
+        audit --root .
+        audit --reason Nonsense
+        agent --metrics-listen nowhere
+        agent --interval 0.1s
+        agent --interval soon
+        agent --no-nri --nri-socket s
+        agent --root /nonexistent
+        agent --kubeconfig none --no-nri --root .
+        agent restore --root .
+        manager --kubeconfig none
+        manager --kubeconfig none --metrics-listen nowhere
+        manager --largest-amplification 0.5
+        scheduler --kubeconfig none
+        scheduler --listen nowhere
+        up --for soon
+        up --for 0s
+        up --nodes 0
+        up --from x --from-openb x y
+        up --from x --nodes 3
+        up --from none.json
+        up --from-openb none.csv none.csv
+        up --scenario none.yaml
+        up --kubeconfig-out none/kubeconfig
+        compute request
+        compute pin --flavor none.json
+        compute inventory --placement-url http://x --os-cloud y
+        compute run --config none.conf
+        """,
+        ((r"'Nonsense' is not one of .*", "'Nonsense' is not one of REASONS"),),
+    ),
+    Case(
+        "scheduler-config",
+        "",
+        """
+        scheduler config
+        scheduler config --url https://10.0.0.1:443 --ca-file /etc/ca.pem --server-name corewise-scheduler
+        scheduler config --url nowhere
+        """,
+    ),
+    Case(
+        "calibrate-model",
+        "calibrate",
+        """
+        calibrate --model a.json b.json c.json
+        calibrate --model - < a.json
+        calibrate --model words.json
+        calibrate --model unknown.json
+        calibrate --model none.json
+        """,
+    ),
+    Case(
+        "config-check",
+        "config",
+        """
+        config check block.yaml
+        config check block.yaml -o json
+        config check - < block.yaml
+        config check two-entries.json --nodes nodes.json
+        config check two-entries.json --nodes block.yaml
+        config check nodes.json
+        config check good.yaml
+        config check good.yaml -o json
+        config check good.yaml --largest-amplification 1.10
+        config check bad.yaml
+        config check bad.yaml -o json
+        config check bad.yaml --key oversubscription-config
+        config check tab.yaml
+        config check cut.json
+        config check no-block.yaml
+        config check twice.yaml
+        config check misspelt.yaml
+        config check other-name.yaml
+        config check empty-key.yaml
+        config check pod.yaml
+        config check enable.json
+        config check enable.json --key resource-amplification-config
+        config check ratio.json
+        """,
+    ),
+    Case(
+        "plan",
+        "plan",
+        """
+        plan --from-openb nodes.csv pods.csv
+        plan --from-openb nodes.csv pods.csv -o json
+        plan --from-openb nodes.csv pods.csv -o yaml --score MostAllocated
+        plan --from-openb nodes.csv pods.csv --policy ratio-2.yaml --against ratio-1.yaml
+        plan --from-openb nodes.csv pods.csv --policy ratio-2.yaml --against ratio-1.yaml -o json
+        plan --from-openb nodes.csv pods.csv --policy ratio-2.yaml --against none
+        plan --from-openb nodes.csv pods.csv --policy ratio-2.yaml --against ratio-2.yaml
+        plan --from dump.json
+        plan --from dump.json -o json
+        plan --from dump.json --against none
+        plan --from dump.json --policy ratio-2.yaml --against none -o yaml
+        plan --from nodes.csv
+        plan --from-openb pods.csv nodes.csv
+        plan --from dump.json --policy bad.yaml
+        plan --from dump.json --policy none.yaml
+        """,
+        ((r"planned in .* pods/s", "planned in TIME, N pods/s"), (r'(podsPerSecond"?): \d+', r"\1: N")),
+    ),
+    Case(
+        "compute-inventory",
+        "compute",
+        """
+        compute inventory --topology topology.json --config nova.conf --host n1
+        compute inventory --topology topology.json --config nova.conf --host n1 -o json
+        compute inventory --topology topology.json --config nova.conf --host n1 -o yaml
+        compute inventory --topology - --config nova.conf --host n1 < topology.json
+        compute inventory --topology topology.json --config legacy.conf --host n1
+        compute inventory --topology topology.json --config legacy.conf --host n1 --compat nova
+        compute inventory --topology topology.json --config wrong.conf --host n1
+        compute inventory --topology topology.json --config none.conf --host n1
+        compute inventory --topology nova.conf --config nova.conf --host n1
+        compute inventory --topology topology.json --root . --host n1
+        machine offline host
+        compute inventory --root host --config shared.conf --host n1
+        compute inventory --root host --config nova.conf --host n1
+        compute run --once --dry-run --topology topology.json --config nova.conf --host n1
+        compute run --once --dry-run --topology topology.json --config nova.conf --host n1 -o json
+        compute run --once --dry-run --topology topology.json --config wrong.conf --host n1
+        """,
+    ),
+    Case(
+        "compute-request",
+        "compute",
+        """
+        compute request --flavor dedicated.json
+        compute request --flavor dedicated.json -o json
+        compute request --flavor dedicated.json -o query
+        compute request --flavor dedicated.json -o yaml --compat nova
+        compute request --flavor isolated.json -o query
+        compute request --flavor pcpu.json -o json
+        compute request --flavor mixed.json
+        compute request --flavor numa.json -o json
+        compute request --flavor small.json --image image.json
+        compute request --flavor unknown-class.json -o query
+        compute request --flavor both.json
+        compute request --flavor exclusive.json
+        compute request --flavor outside.json
+        compute request --flavor empty.json
+        compute request --flavor cut.json
+        compute request --flavor small.json --image flat-image.json
+        compute request --flavor none.json
+        """,
+    ),
+    Case(
+        "compute-guests",
+        "compute",
+        f"""
+        compute pin --flavor dedicated.json {N1}
+        compute pin --flavor mixed.json {N1} -o json
+        compute pin --flavor numa.json {N1} -o yaml
+        compute pin --flavor small.json {N1} -o xml --domain domain.xml
+        compute schedule --flavor large.json {N1} --ledger l --guest a
+        compute schedule --flavor small.json {N1} --ledger l --guest s -o json
+        cat l
+        compute status {N1} --ledger l
+        compute status {N1} --ledger l -o wide
+        compute status {N1} --ledger l -o json
+        compute status {N1} --ledger l -o svg
+        compute status --topology topology.json --config moved.conf --host n1 --ledger l
+        compute status --topology topology.json --config shared.conf --host n1 --ledger l
+        compute status --topology topology.json --config legacy.conf --host n1 --ledger l
+        compute status --topology topology.json --config nova.conf --host n2 --ledger l
+        compute schedule --flavor dedicated.json {N1} --ledger l
+        compute schedule --flavor dedicated.json {N1} --ledger l -o json
+        compute pin --flavor dedicated.json {N1} --ledger l --guest c
+        compute pin --flavor dedicated.json {N1} --ledger l --guest a
+        compute delete a {N1} --ledger l
+        compute delete a {N1} --ledger l
+        compute pin --flavor isolated.json {N1} --ledger l --guest i
+        truncate l 100
+        compute delete s {N1} --ledger l
+        compute status {N1} --ledger l
+        """,
+    ),
+    Case(
+        "compute-hosts",
+        "compute",
+        """
+        compute schedule --flavor dedicated.json --hosts hosts --scores scores.json --guest 1
+        compute schedule --flavor dedicated.json --hosts hosts --guest 2 -o json
+        compute schedule --flavor large.json --hosts hosts --guest 3 --pack -o yaml
+        compute status --hosts hosts
+        cp nova.conf hosts/a/topology.json
+        compute schedule --flavor dedicated.json --hosts hosts --guest 4
+        compute schedule --flavor dedicated.json --hosts hosts --scores nova.conf --guest 5
+        compute delete 1 --hosts hosts
+        compute delete 2 --hosts hosts
+        """,
+    ),
+    Case(
+        "compute-reshape",
+        "compute",
+        f"""
+        compute reshape {N1} {GUESTS}
+        compute reshape {N1} {GUESTS} -o json
+        compute reshape {N1} {GUESTS} -o yaml --compat nova
+        compute reshape --topology topology.json --config shared.conf --host n1 {GUESTS}
+        compute reshape --topology topology.json --config moved.conf --host n1 {GUESTS}
+        compute reshape {N1} --provider guests.json --guests provider.json
+        compute reshape --topology topology.json --config nova.conf --host n1
+        """,
+    ),
+    Case(
+        "explain-interference",
+        "interference",
+        """
+        explain interference --config scheduler.yaml --metrics metrics.json --pod pod.yaml
+        explain interference --config scheduler.yaml --metrics metrics.json --pod pod.yaml -o wide
+        explain interference --config scheduler.yaml --metrics metrics.json --pod pod.yaml -o json
+        explain interference --config scheduler.yaml --metrics metrics.json --pod pod.yaml -o yaml
+        explain interference --config pod.yaml --metrics metrics.json --pod pod.yaml
+        explain interference --config scheduler.yaml --metrics pod.yaml --pod pod.yaml
+        explain interference --config scheduler.yaml --metrics metrics.json --pod scheduler.yaml
+        """,
+    ),
+    Case(
+        "explain-suppression",
+        "suppression",
+        """
+        explain suppression n1 --from squeezed.json
+        explain suppression n1 --from squeezed.json -o json
+        explain suppression n1 --from squeezed.json -o yaml
+        explain suppression n1 --from calm.json
+        explain suppression n1 --from frozen.json
+        explain suppression n1 --from withdrawn.json
+        explain suppression n1 --from old.json
+        explain suppression n1 --from none.json
+        explain suppression n9 --from none.json
+        explain suppression n1 --from nowhere.json
+        """,
+        (AGE,),
+    ),
+    Case(
+        "audit-and-restore",
+        "trees",
+        """
+        unpack divided.json .
+        audit --root .
+        audit --root . -o wide
+        audit --root . -o json
+        audit --root . -o yaml
+        audit --root . -o csv
+        audit --root . --kind held
+        audit --root . --kind held -o json
+        audit --root . --kind opened
+        audit --root . --reason QuotaNormalized --last 1
+        audit --root . --cgroup weba.scope
+        audit --root . --cgroup nobody
+        agent restore --root .
+        agent restore --root .
+        audit --root . --kind wrote --last 7 -o json
+        """,
+    ),
+    *(
+        Case(
+            f"topology-{machine}",
+            "",
+            f"""
+            machine {machine} .
+            topology --root .
+            topology --root . -o wide
+            topology --root . -o json
+            topology --root . -o yaml
+            topology --root . -o svg
+            """,
+        )
+        for machine in ("intel", "epyc", "smt_off", "offline", "neoverse", "big_little", "hybrid")
+    ),
+    *(
+        Case(
+            f"topology-{machine}",
+            "",
+            f"""
+            machine {machine} .
+            topology --root .
+            topology --root . -o wide
+            """,
+        )
+        for machine in ("bare_vm", "sub_numa")
+    ),
+]

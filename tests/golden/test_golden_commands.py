@@ -1,0 +1,19 @@
+"""The command line says what it said: every case of cases.py, compared with expected/."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from golden.cases import CASES, Case
+from golden.transcripts import INPUTS, compare, transcript
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_the_command_line_says_what_it_said(tmp_path: Path, case: Case) -> None:
+    if case.files:
+        shutil.copytree(INPUTS / case.files, tmp_path, dirs_exist_ok=True)
+    lines = [line.strip() for line in case.lines.strip().splitlines()]
+    compare(case.name, transcript(lines, tmp_path, case.masks))

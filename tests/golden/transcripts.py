@@ -1,0 +1,117 @@
+"""Play a case in a directory of its own, and write down what a user sees; compare that with what is kept.
+
+A line of a case is a command of corewise without its first word. These are understood besides:
+
+    ... < FILE          stdin is this file
+    ... > FILE          stdout goes to this file and is not written down
+    cat FILE...         write files down
+    cp FILE FILE        copy
+    truncate FILE N     keep the first N bytes
+    unpack FILE DIR     make a tree of files from a JSON object of paths and contents
+    machine NAME DIR    make /proc and /sys of a recorded machine
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import re
+import shlex
+import shutil
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from golden import doors
+
+HERE = Path(__file__).parent
+INPUTS = HERE / "inputs"
+EXPECTED = HERE / "expected"
+REWRITE = "COREWISE_GOLDEN"
+ENVIRONMENT = {"COLUMNS": "100", "LINES": "50", "NO_COLOR": "1", "TZ": "UTC", "KUBECONFIG": "nowhere"}
+MASKS = [
+    (r"(?<=127\.0\.0\.1:)[3-6]\d{4}", "PORT"),
+    (r"(?<=corewise, version ).*", "VERSION"),
+    (r'(?<="time": )\d{10}\.\d*[1-9]\d*', "NOW"),
+    (r"(?<=\d\.\d{5})\d{4,}", "~"),
+]
+"""What is different in every run, and what stands in its place."""
+
+
+def masked(text: str, masks: Iterable[tuple[str, str]]) -> str:
+    for pattern, replacement in masks:
+        text = re.sub(pattern, replacement, text)
+    return text
+
+
+def transcript(
+    lines: Iterable[str],
+    directory: Path,
+    masks: Iterable[tuple[str, str]] = (),
+    environment: Mapping[str, str] = ENVIRONMENT,
+) -> str:
+    """Play lines one after the other; return what is seen."""
+    with doors.working_in(directory):
+        text = "\n".join(_played(line, directory, environment) for line in lines)
+    return masked(text.replace(str(directory), "DIR"), [*MASKS, *masks])
+
+
+def _played(line: str, directory: Path, environment: Mapping[str, str]) -> str:
+    command, *arguments = shlex.split(line)
+    seen = f"$ {line}\n"
+    match command:
+        case "cat":
+            return seen + "".join(_text(Path(each).read_text()) for each in arguments)
+        case "cp":
+            shutil.copy(*arguments)
+        case "truncate":
+            os.truncate(arguments[0], int(arguments[1]))
+        case "unpack":
+            for path, content in json.loads(Path(arguments[0]).read_text()).items():
+                file = Path(arguments[1], path)
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(content)
+        case "machine":
+            doors.make_machine(arguments[0], directory / arguments[1])
+        case _:
+            return f"$ corewise {line}\n" + _called([command, *arguments], environment)
+    return seen
+
+
+def _called(arguments: list[str], environment: Mapping[str, str]) -> str:
+    stdin, target = b"", None
+    if len(arguments) > 2 and arguments[-2] == "<":
+        stdin, arguments = Path(arguments[-1]).read_bytes(), arguments[:-2]
+    elif len(arguments) > 2 and arguments[-2] == ">":
+        target, arguments = Path(arguments[-1]), arguments[:-2]
+    code, out, err = doors.run(arguments, stdin, environment)
+    if target:
+        target.write_bytes(out)
+        out = b""
+    seen = _text(out.decode())
+    if err:
+        seen += "--- stderr\n" + _text(err.decode())
+    return seen + (f"--- exit {code}\n" if code else "")
+
+
+def _text(text: str) -> str:
+    return text if not text or text.endswith("\n") else text + "\n(no newline)\n"
+
+
+def compare(name: str, seen: str) -> None:
+    """Fail, with a diff, if what is seen is not what is kept; or keep it, if that is wanted.
+
+    Raises:
+        AssertionError: if it differs.
+    """
+    file = EXPECTED / f"{name}.txt"
+    if os.environ.get(REWRITE) == "write":
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(seen)
+        return
+    kept = file.read_text() if file.exists() else ""
+    if seen != kept:
+        lines = difflib.unified_diff(
+            kept.splitlines(keepends=True), seen.splitlines(keepends=True), str(file), "this run"
+        )
+        raise AssertionError(f"not as it was; if that is meant: make golden\n{''.join(lines)}")
