@@ -228,3 +228,22 @@ async def test_the_runtime_is_answered_with_the_ratio_in_force(world: AgentWorld
         assert agent.metrics.value(metrics.NRI_DIVIDED, "CREATE_CONTAINER") == 1
         await side.close()
         await (await runtime.accepted()).start()
+
+
+async def test_a_damaged_journal_does_not_stop_the_agent_and_is_reported_once(
+    world: AgentWorld, caplog: pytest.LogCaptureFixture
+) -> None:
+    web = await world.start(WEB)
+    await world.ratio("1.50")
+    async with world.agent():
+        await world.has(web, "a", 66_667)
+    journal = world.options.journal / "journal"
+    journal.write_bytes(journal.read_bytes() + b'{"kind":"opened","time":1,"boot":"\xff"}\n')
+    async with world.agent():
+        await world.ratio(None)
+        await world.has(web, "a", 100_000)
+    told = [record.message for record in caplog.records if "cannot be read" in record.message]
+    number = journal.read_bytes().splitlines().index(b'{"kind":"opened","time":1,"boot":"\xff"}') + 1
+    assert told == [
+        f"1 line of the journal cannot be read and is passed over: {journal}, line {number}: not UTF-8"
+    ]

@@ -96,3 +96,22 @@ def test_audit_knows_every_reason_and_no_other(tmp_path: Path) -> None:
     written(tmp_path, Version.V2)
     assert audited(tmp_path, "--reason", "SuppressionSteppedDown") == []
     assert call("audit", "--root", str(tmp_path), "--reason", "Nonsense").exit_code == 2
+
+
+def test_damaged_lines_are_passed_over_by_audit_and_restore_and_both_say_where(tmp_path: Path) -> None:
+    written(tmp_path, Version.V2)
+    journal = tmp_path / STATE_DIR / "journal"
+    lines = journal.read_bytes().splitlines(keepends=True)
+    first = next(number for number, line in enumerate(lines) if b"batch-cpu" in line)
+    lines[first] = lines[first].replace(b"batch-cpu", b"batch-\xff\xfe")
+    lines.append(b'{"kind":"opened","time":1e300,"boot":"b"}\n')
+    lines.append(b'{"kind":"wrote","more":' + b"[" * 100_000 + b"\n")
+    journal.write_bytes(b"".join(lines))
+    place = f"the first is {journal}, line {first + 1}: not UTF-8"
+    audited = call("audit", "--root", str(tmp_path), "--kind", "wrote", "--kind", "opened")
+    assert audited.exit_code == 0, audited.output
+    assert f"3 lines of the journal cannot be read and are passed over; {place}" in audited.output
+    restored = call("agent", "restore", "--root", str(tmp_path))
+    assert restored.exit_code == 0, restored.output
+    assert f"3 lines of the journal cannot be read and are passed over; {place}" in restored.output
+    assert "4 writes, 0 failures" in restored.output

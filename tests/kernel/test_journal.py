@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from corewise.kernel.errors import JournalError, JournalHeld
 from corewise.kernel.quotas.ledger import Ledger
-from corewise.kernel.writing.entries import Amount, Entry, Failed, Held, Opened, Released, Wrote
-from corewise.kernel.writing.journal import Journal, read_history
+from corewise.kernel.writing.entries import Amount, Damaged, Entry, Failed, Held, Opened, Released, Wrote
+from corewise.kernel.writing.journal import Journal, damage_text, read_history
 from kernel.cgroup_trees import killed_child
 
 HELD = Held(1.0, "/a", Amount(100_000, 100_000), 0, {"normalization": Amount(66_667, 100_000)})
@@ -25,7 +25,9 @@ def journal(directory: Path, *, boot: str = "one", limit: int = 1 << 20) -> Jour
 
 
 def told(directory: Path) -> list[Entry | None]:
-    return [entry for entry in read_history(directory) if not isinstance(entry, Opened)]
+    """Return what the journal has, without headers; None stands for a damaged line."""
+    lines = [None if isinstance(line, Damaged) else line for line in read_history(directory)]
+    return [line for line in lines if not isinstance(line, Opened)]
 
 
 def test_entries_come_back_in_order_and_typed(tmp_path: Path) -> None:
@@ -66,16 +68,56 @@ def test_half_a_line_at_the_end_is_passed_over_and_later_entries_are_not(tmp_pat
     assert told(tmp_path) == [HELD, *last, ENTRIES[3]]
 
 
+NINES = b"9" * 30
+DEEP = b"[" * 100_000 + b"]" * 100_000
+
+
 @pytest.mark.parametrize(
-    "line", [b"\x00\xff", b"{}", b'{"kind":"unheard-of"}', b"[1]", b"null", b'{"kind":1}']
+    ("line", "why"),
+    [
+        (b"\x00\xff", "malformed"),
+        (b"{}", "missing"),
+        (b'{"kind":"unheard-of"}', "Invalid value"),
+        (b"[1]", "Expected"),
+        (b"null", "Expected"),
+        (b'{"kind":1}', "Expected"),
+        (b'{"kind":"released","time":1,"cgroup":"/\xff"}', "not UTF-8"),
+        (b'{"kind":"released","time":1,"cgroup":"/\xed\xa0\x80"}', "not UTF-8"),
+        (b'{"kind":"released","time":1,"cgroup":"\\ud800"}', "truncated"),
+        (b'{"kind":"\xff"}', "not UTF-8"),
+        (b'{"kind":"opened","time":1,"boot":"one","more":' + DEEP + b"}", "nested too deeply"),
+        (b'{"kind":"opened","time":1,"boot":"one","more":' + DEEP[:100_000], "nested too deeply"),
+        (b'{"kind":"opened","time":1e300,"boot":"one"}', "time"),
+        (b'{"kind":"opened","time":-1,"boot":"one"}', "time"),
+        (b'{"kind":"opened","time":' + NINES + b',"boot":"one"}', "time"),
+        (b'{"kind":"held","time":1,"cgroup":"/b","base":[' + NINES + b",100000]}", "base"),
+        (b'{"kind":"held","time":1,"cgroup":"/b","base":[-5,100000]}', "base"),
+        (b'{"kind":"held","time":1,"cgroup":"/b","base":[1000,0]}', "base"),
+        (b'{"kind":"held","time":1,"cgroup":"/b","base":[1000,' + NINES * 200 + b"]}", "base"),
+        (b'{"kind":"held","time":1,"cgroup":"/b","base":"1000"}', "base"),
+        (b'{"kind":"rel', "cut off"),
+    ],
+    ids=lambda value: value[:60] if isinstance(value, bytes) else None,
 )
-def test_a_line_that_is_no_entry_is_passed_over(tmp_path: Path, line: bytes) -> None:
+def test_a_line_that_is_no_entry_is_passed_over_and_reported_with_its_place(
+    tmp_path: Path, line: bytes, why: str
+) -> None:
     with journal(tmp_path) as log:
         log.append([HELD])
     with (tmp_path / "journal").open("ab") as file:
         file.write(line + b"\n")
     with journal(tmp_path) as log:
-        assert list(Ledger.of(log.entries())) == ["/a"]
+        log.append([replace(HELD, cgroup="/c")])
+        assert list(Ledger.of(log.entries())) == ["/a", "/c"]
+        (damaged,) = log.damage()
+        assert (damaged.file, damaged.number) == (tmp_path / "journal", 3)
+        assert why in damaged.why
+        assert damage_text([damaged]).startswith("1 line of the journal cannot be read")
+        assert damage_text([damaged] * 7).startswith("7 lines of the journal cannot be read")
+        assert f"{tmp_path}/journal, line 3: {damaged.why}" in damage_text([damaged] * 7)
+        log.begin_anew()
+        assert log.damage() == []
+        assert list(Ledger.of(log.entries())) == ["/a", "/c"]
 
 
 def test_what_a_former_boot_held_is_no_longer_held(tmp_path: Path) -> None:

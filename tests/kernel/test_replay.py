@@ -12,16 +12,20 @@ its failure                                 that, and what was before
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from msgspec.structs import replace
 
 from corewise.kernel.writing.entries import (
     Amount,
+    Damaged,
     Entry,
     Failed,
     Held,
     HeldSetting,
     Kept,
+    Line,
     Opened,
     Released,
     Wrote,
@@ -37,7 +41,7 @@ def wrote(file: str, old: str, new: str) -> Wrote:
     return Wrote(2.0, "/a", file, old, new, "QuotaNormalized", "")
 
 
-def held(*entries: Entry) -> list[Kept]:
+def held(*entries: Line) -> list[Kept]:
     return list(still_held([OPENED, *entries]))
 
 
@@ -87,3 +91,27 @@ def test_what_is_held_held_again_is_the_same() -> None:
 
 def test_a_former_boot_leaves_nothing_held() -> None:
     assert held(QUOTA, WEIGHT, wrote("cpu.max", "1", "2"), Opened(5.0, "two")) == []
+
+
+DAMAGED = Damaged(Path("journal"), 7, "not UTF-8")
+
+
+def test_after_a_damaged_line_nothing_is_known_of_what_was_written_until_the_next_write() -> None:
+    unsure = replace(WEIGHT, unsure=True)
+    assert held(WEIGHT, wrote("cpu.weight", "100", "50"), DAMAGED) == [unsure]
+    assert held(WEIGHT, wrote("cpu.weight", "100", "50"), DAMAGED, WEIGHT, OPENED) == [unsure]
+    assert held(WEIGHT, DAMAGED, wrote("cpu.weight", "50", "70"), QUOTA) == [
+        replace(unsure, wrote={"cpu.weight": ("70", "70")}),
+        QUOTA,
+    ]
+    assert held(unsure) == [unsure], "also in a file that began anew"
+    assert held(DAMAGED, WEIGHT) == [WEIGHT]
+    assert held(WEIGHT, DAMAGED, Released(4.0, "/a", "cpu.weight"), WEIGHT) == [WEIGHT]
+    assert held(WEIGHT, DAMAGED, Opened(5.0, "two"), WEIGHT) == [WEIGHT]
+
+
+def test_a_line_that_was_cut_off_announced_nothing_that_happened() -> None:
+    cut = Damaged(Path("journal"), 7, "cut off", cut_off=True)
+    entries: list[Line] = [WEIGHT, wrote("cpu.weight", "100", "50"), cut]
+    assert held(*entries) == held(*entries[:2])
+    assert held(*entries, WEIGHT) == held(*entries[:2], WEIGHT)

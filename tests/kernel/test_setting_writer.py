@@ -6,6 +6,7 @@ Every test runs on a tree that refuses what the kernel refuses, in v1 and in v2.
 from __future__ import annotations
 
 import errno
+from pathlib import Path
 
 import pytest
 
@@ -14,7 +15,7 @@ from corewise.kernel.cgroups.layout import Version
 from corewise.kernel.errors import Busy, Malformed, Missing, Refused
 from corewise.kernel.quotas.writer import QuotaWriter
 from corewise.kernel.settings.ledger import Place
-from corewise.kernel.writing.entries import Failed, HeldSetting, Released, Wrote
+from corewise.kernel.writing.entries import Damaged, Failed, Held, HeldSetting, Released, Wrote
 from corewise.kernel.writing.pen import Point, go_on
 from corewise.policy.reasons import Reason
 from kernel.cgroup_trees import bound, setting
@@ -288,3 +289,27 @@ def test_quotas_and_settings_in_one_journal_do_not_disturb_each_other(node: Node
     assert set(node.restarted().held) != set()
     assert node.writer.restore().failed == {}
     assert state(node) == before
+
+
+def test_whichever_line_is_damaged_undoing_writes_only_what_was_there_before(node: Node) -> None:
+    """Where the line said what comes back, and no later one does, nothing is written at all."""
+    for what, text in ((WEIGHT, "33"), (CPUS, "0-5")):
+        node.write(ONE, what, text)
+    before = state(node)
+    for weight, cpus in (("50", "1-3"), ("70", "1-2")):
+        node.batch(setting(ONE, WEIGHT, weight), setting(ONE, CPUS, cpus))
+        QuotaWriter(node.rules, node.log, now=lambda: 0.0).apply([bound(ONE, int(weight) * 1000, 100_000)])
+    left, entries = state(node), list(node.log.entries())
+    for number, entry in enumerate(entries):
+        node.stored.contents = {cgroup: dict(files) for cgroup, files in left.items()}
+        node.log._entries = [*entries]
+        node.log._entries[number] = Damaged(Path("journal"), number, "not UTF-8")  # type: ignore[call-overload]
+        node.restarted().restore()
+        QuotaWriter(node.rules, node.log, now=lambda: 0.0).restore()
+        now = state(node)[ONE]
+        for file, text in now.items():
+            bases = {before[ONE][file], "100000", "100000 100000"}
+            assert text in {*bases, left[ONE][file]}, (number, file)
+        if not isinstance(entry, Held | HeldSetting):
+            assert now[node.file(WEIGHT)] == "33", entry
+            assert now[node.file(CPUS)] == "0-5", entry

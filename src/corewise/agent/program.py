@@ -35,7 +35,7 @@ from corewise.agent.topology_report import NOBODY, TopologyChange
 from corewise.agent.topology_reporter import TopologyReporter, result_of
 from corewise.agent.watched import Watched
 from corewise.kernel.boot import read_boot_id
-from corewise.kernel.writing.journal import Journal, Log, MemoryLog
+from corewise.kernel.writing.journal import Journal, Log, MemoryLog, damage_text
 from corewise.kube.client import Client
 from corewise.kube.clock import SYSTEM_CLOCK, Clock
 from corewise.kube.config import ClusterConfig
@@ -69,6 +69,8 @@ def opened_log(options: AgentOptions) -> Iterator[Log]:
         yield MemoryLog()
         return
     with Journal.open(options.journal, boot=read_boot_id(options.root), now=time.time) as journal:
+        if damaged := journal.damage():
+            _log.warning(damage_text(damaged))
         yield journal
 
 

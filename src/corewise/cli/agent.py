@@ -186,7 +186,7 @@ def restore_command(root: Path, state_dir: Path | None) -> None:
     No API server is needed. The agent must not run: it would write again. A second call does nothing.
     """
     try:
-        report = restore(root, state_dir or root / STATE_DIR)
+        report = restore(root, state_dir or root / STATE_DIR, tell=say)
     except JournalHeld as error:
         raise Failure(str(error), hint=error.hint, exit_code=ExitCode.REFUSED) from error
     except KernelError as error:

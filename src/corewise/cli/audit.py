@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,19 @@ from corewise.agent.options import STATE_DIR
 from corewise.cli import output
 from corewise.cli.durations import seconds
 from corewise.cli.errors import ExitCode, Failure
-from corewise.cli.output import Column, Form, Listing, Severity, count, say
+from corewise.cli.output import Column, Form, Listing, Severity, say
 from corewise.kernel.errors import KernelError
-from corewise.kernel.writing.entries import Entry, Failed, Held, HeldSetting, Opened, Released, Wrote
-from corewise.kernel.writing.journal import read_history
+from corewise.kernel.writing.entries import (
+    Damaged,
+    Entry,
+    Failed,
+    Held,
+    HeldSetting,
+    Opened,
+    Released,
+    Wrote,
+)
+from corewise.kernel.writing.journal import damage_text, read_history
 from corewise.policy.reasons import Reason
 
 _FORMS = (Form.TABLE, Form.WIDE, Form.JSON, Form.YAML, Form.CSV)
@@ -140,23 +149,19 @@ def command(
     if not directory.is_dir():
         hint = "has an agent run here? See --root and --state-dir"
         raise Failure(f"{directory}: there is no journal", hint=hint, exit_code=ExitCode.NOT_FOUND)
-    entries, unreadable = _read(directory)
+    entries, damaged = _read(directory)
     rows = [entry for entry in entries if kept.keeps(entry)][-(last or 0) :]
     records = [msgspec.to_builtins(row) for row in rows]
     listing = Listing(_COLUMNS, rows, records, name=_field("cgroup"))
     click.echo(output.render(listing, form, colour=output.colour_wanted()), nl=False)
-    if unreadable:
-        say(f"{count(unreadable, 'line')} of the journal cannot be read: cut off when a writer was killed")
+    if damaged:
+        say(damage_text(damaged))
 
 
-def _read(directory: Path) -> tuple[list[Entry], int]:
+def _read(directory: Path) -> tuple[list[Entry], list[Damaged]]:
     try:
         lines = list(read_history(directory))
     except KernelError as error:
         raise Failure(str(error), exit_code=ExitCode.REFUSED) from error
-    entries = list(_readable(lines))
-    return entries, len(lines) - len(entries)
-
-
-def _readable(lines: list[Entry | None]) -> Iterator[Entry]:
-    return (line for line in lines if line is not None)
+    damaged = [line for line in lines if isinstance(line, Damaged)]
+    return [line for line in lines if not isinstance(line, Damaged)], damaged

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from corewise.actions import WriteQuota
 from corewise.kernel.cgroups.cpu import SMALLEST_QUOTA, Bandwidth
-from corewise.kernel.writing.entries import Amount, Entry, Held
+from corewise.kernel.writing.entries import Amount, Held, Line
 from corewise.kernel.writing.pen import Writing
 from corewise.kernel.writing.replay import still_held
 from corewise.quantities import Microseconds
@@ -26,8 +26,8 @@ from corewise.quantities import Microseconds
 class Hold:
     """One cgroup.
 
-    ``wrote``, ``refused``, ``entered`` and ``changed`` are as in :class:`Holding`. ``rebased``: kubelet
-    changed its mind, so another value in the file is no drift.
+    ``wrote``, ``refused``, ``entered`` and ``changed`` are as in :class:`Holding`, ``unsure`` as in
+    :class:`Held`. ``rebased``: kubelet changed its mind, so another value in the file is no drift.
     """
 
     base: Bandwidth
@@ -39,6 +39,7 @@ class Hold:
     refused: Writing | None = None
     entered: bool = False
     changed: bool = True
+    unsure: bool = False
     rebased: bool = False
 
     def bound_by(self, action: WriteQuota) -> None:
@@ -126,7 +127,7 @@ class Ledger(dict[str, Hold]):
     """All that is held, by cgroup."""
 
     @classmethod
-    def of(cls, entries: Iterable[Entry]) -> Ledger:
+    def of(cls, entries: Iterable[Line]) -> Ledger:
         """Rebuild what a journal holds of quotas."""
         held = (each for each in still_held(entries) if isinstance(each, Held))
         return cls({each.cgroup: _hold(each) for each in held})
@@ -163,6 +164,7 @@ def _hold(entry: Held) -> Hold:
         bounds={owner: _bandwidth(amount) for owner, amount in entry.bounds.items()},
         found=entry.found,
         wrote=dict(entry.wrote),
+        unsure=entry.unsure,
         entered=True,
         changed=False,
     )

@@ -90,7 +90,7 @@ class QuotaWriter:
         last. It is known from the journal, too, after a restart.
         """
         hold = self._ledger.get(cgroup)
-        if hold is None or not hold.bounds or self._quota_file not in hold.wrote:
+        if hold is None or not hold.bounds or not (hold.unsure or self._quota_file in hold.wrote):
             return None
         foreign_period = any(bound.period != present.period for bound in hold.bounds.values())
         if foreign_period or hold.drifted(self._quota_file, self._text(present.quota)):
@@ -213,8 +213,8 @@ class QuotaWriter:
             self._bursts = False
             return Step(cgroup, before, aim.quota)
         hold = self._ledger[cgroup]
-        ours = hold.wrote.get(self._burst_file, (str(hold.base_burst),))
-        if str(found) not in ours:
+        unwritten = (str(found if hold.unsure and hold.base_burst is not None else hold.base_burst),)
+        if str(found) not in hold.wrote.get(self._burst_file, unwritten):
             hold.adopt_burst(found, before)
             hold.wrote[self._burst_file] = str(found), str(found)
         return Step(cgroup, before, aim.quota, found, hold.burst_beside(aim))

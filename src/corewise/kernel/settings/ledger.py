@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from corewise.actions import WriteSetting
-from corewise.kernel.writing.entries import Entry, HeldSetting
+from corewise.kernel.writing.entries import HeldSetting, Line
 from corewise.kernel.writing.pen import Writing
 from corewise.kernel.writing.replay import still_held
 
@@ -34,7 +34,7 @@ class SettingHold:
     """One setting of a cgroup, its texts in their normal form.
 
     ``base`` is None until it is read. ``value`` is what ``owner`` wants; None is the base. ``wrote``,
-    ``refused``, ``entered`` and ``changed`` are as in :class:`Holding`.
+    ``refused``, ``entered`` and ``changed`` are as in :class:`Holding`, ``unsure`` as in :class:`Held`.
     """
 
     base: str | None = None
@@ -46,6 +46,7 @@ class SettingHold:
     refused: Writing | None = None
     entered: bool = False
     changed: bool = True
+    unsure: bool = False
 
     def set_by(self, action: WriteSetting, value: str, base: str | None) -> None:
         """Take over what an owner wants; ``value`` and ``base`` are the action's."""
@@ -63,7 +64,7 @@ class SettingHold:
 
     def foreign(self, file: str, text: str) -> bool:
         """Whether somebody else wrote what the file shows."""
-        found = () if self.stated or self.base is None else (self.base,)
+        found = () if self.stated or self.base is None or self.unsure else (self.base,)
         ours = self.wrote.get(file, found)
         return bool(ours) and text not in ours
 
@@ -92,7 +93,7 @@ class SettingLedger(dict[Place, SettingHold]):
     """All settings that are held."""
 
     @classmethod
-    def of(cls, entries: Iterable[Entry]) -> SettingLedger:
+    def of(cls, entries: Iterable[Line]) -> SettingLedger:
         """Rebuild what a journal holds of settings."""
         held = (each for each in still_held(entries) if isinstance(each, HeldSetting))
         return cls({Place(each.cgroup, each.file): _hold(each) for each in held})
@@ -124,6 +125,7 @@ def _hold(entry: HeldSetting) -> SettingHold:
         owner=entry.owner,
         value=entry.value,
         wrote=dict(entry.wrote),
+        unsure=entry.unsure,
         entered=True,
         changed=False,
     )

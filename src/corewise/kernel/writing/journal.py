@@ -4,8 +4,8 @@
   what write(2) has taken survives kill -9, and what a loss of power takes from the file it takes from the
   cgroups too, which are made anew at each boot. The boot's id at the head of a file tells: what a former boot
   held counts as released.
-- A line that cannot be read (half of one at the end after a kill or a full disk) is passed over; the next
-  entry starts on a line of its own.
+- A line that cannot be read, wherever it stands (half of one at the end after a kill or a full disk), is
+  passed over and reported as ``Damaged``; the next entry starts on a line of its own.
 - It is bounded: beyond ``limit`` bytes the file becomes ``journal.1``, in place of the one before, and a new
   one begins with everything that the entries leave held, whoever entered it. That file is complete before it
   takes the name ``journal``, so there is one at every moment.
@@ -19,7 +19,7 @@ import errno
 import fcntl
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from types import TracebackType
@@ -28,7 +28,7 @@ from typing import Protocol, Self
 import msgspec
 
 from corewise.kernel.errors import JournalError, JournalHeld
-from corewise.kernel.writing.entries import Entry, Opened
+from corewise.kernel.writing.entries import Damaged, Entry, Line, Opened
 from corewise.kernel.writing.replay import still_held
 
 LIMIT = 4 << 20
@@ -36,6 +36,8 @@ LIMIT = 4 << 20
 
 JOURNAL, FORMER, NEXT, LOCK = "journal", "journal.1", "journal.next", "lock"
 _MODE = 0o640
+_TRUNCATED = "Input data was truncated"
+"""What msgspec says of the beginning of a document."""
 _ENCODER = msgspec.json.Encoder()
 _DECODER: msgspec.json.Decoder[Entry] = msgspec.json.Decoder(Entry)
 
@@ -49,7 +51,7 @@ class Log(Protocol):
     @property
     def full(self) -> bool: ...
 
-    def entries(self) -> Iterable[Entry]: ...
+    def entries(self) -> Iterable[Line]: ...
 
     def append(self, entries: Iterable[Entry]) -> None: ...
 
@@ -97,9 +99,13 @@ class Journal:
         """Whether it is time to begin a new file."""
         return self._size >= self._limit
 
-    def entries(self) -> Iterator[Entry]:
-        """Yield the entries of the present file, oldest first. The last ``Opened`` is this process's."""
-        return (entry for entry in read_file(self._directory / JOURNAL) if entry is not None)
+    def entries(self) -> Iterator[Line]:
+        """Yield the lines of the present file, oldest first. The last ``Opened`` is this process's."""
+        return read_file(self._directory / JOURNAL)
+
+    def damage(self) -> list[Damaged]:
+        """Return the lines of the present file that are passed over."""
+        return [line for line in self.entries() if isinstance(line, Damaged)]
 
     def append(self, entries: Iterable[Entry]) -> None:
         """Enter what is about to happen.
@@ -186,22 +192,24 @@ class MemoryLog:
         self._entries = [*opened[-1:], *still_held(self._entries)]
 
 
-def read_file(path: Path) -> Iterator[Entry | None]:
-    """Yield the entries of one file of a journal, None for a line that is none; an absent file has none.
+def read_file(path: Path) -> Iterator[Line]:
+    """Yield the lines of one file of a journal, without empty ones; an absent file has none.
 
     Raises:
         JournalError: if it cannot be read.
     """
     try:
         with path.open("rb") as lines:
-            yield from (_decoded(line) for line in lines if line != b"\n")
+            for number, line in enumerate(lines, 1):
+                if line != b"\n":
+                    yield _decoded(path, number, line)
     except FileNotFoundError:
         return
     except OSError as error:
         raise _journal_error(path, error) from error
 
 
-def read_history(directory: Path) -> Iterator[Entry | None]:
+def read_history(directory: Path) -> Iterator[Line]:
     """Yield all that a journal still has, oldest first; no lock is needed.
 
     Raises:
@@ -216,11 +224,26 @@ def read_history(directory: Path) -> Iterator[Entry | None]:
     yield from read_file(present)
 
 
-def _decoded(line: bytes) -> Entry | None:
+def damage_text(damaged: Sequence[Damaged]) -> str:
+    """Return one sentence about damaged lines, of which there is at least one."""
+    first = damaged[0]
+    where = f"{first.file}, line {first.number}: {first.why}"
+    if len(damaged) == 1:
+        return f"1 line of the journal cannot be read and is passed over: {where}"
+    return f"{len(damaged)} lines of the journal cannot be read and are passed over; the first is {where}"
+
+
+def _decoded(path: Path, number: int, line: bytes) -> Line:
     try:
-        return _DECODER.decode(line)
-    except msgspec.DecodeError:
-        return None
+        return _DECODER.decode(line.removesuffix(b"\n"))
+    except UnicodeDecodeError:
+        return Damaged(path, number, "not UTF-8")
+    except RecursionError:
+        return Damaged(path, number, "nested too deeply")
+    except msgspec.DecodeError as error:
+        why = str(error)
+        cut_off = why == _TRUNCATED and not line.endswith(b"}\n")
+        return Damaged(path, number, "cut off" if cut_off else why, cut_off)
 
 
 def _locked(path: Path) -> int:
