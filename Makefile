@@ -7,7 +7,7 @@ UP     ?= --for 30s
 W      ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help up openstack libvirt test check generate golden bench test-kube test-node lock clean
+.PHONY: help up openstack libvirt test check generate golden bench size test-kube test-node lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,6 +62,9 @@ golden: $(VENV)/dev.stamp ## Keep what commands and programs say now as what the
 
 bench: $(VENV)/dev.stamp ## Measure, and write the results to docs/benchmarks.md
 	$(BIN)/python -m tools.bench
+
+size: $(VENV)/dev.stamp ## Count lines, files and functions by package (REV=main counts a commit)
+	@$(BIN)/python -m tools.size $(REV)
 
 test-kube: $(VENV)/dev.stamp ## Run the contract tests, against COREWISE_TEST_KUBECONFIG if it is set
 	$(BIN)/pytest tests/kube_contract $(T)
