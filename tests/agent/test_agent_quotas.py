@@ -28,7 +28,7 @@ from corewise.agent.objects import QuotaPod
 from corewise.agent.quotas import Standing, divided, spec_in_force, standing_of, targets_of, undivided
 from corewise.kernel.cgroups.pods import Driver, PodCgroups
 from corewise.kernel.errors import UnsafeName
-from corewise.policy.names import QOS_CLASS, RESOURCE_STATUS, STATIC_POD
+from corewise.policy.names import QOS_CLASS, RESOURCE_STATUS
 from corewise.quantities import Microseconds, Ratio
 
 NAMES = PodCgroups(Driver.SYSTEMD, "/kubepods.slice")
@@ -175,11 +175,6 @@ def test_cgroups_are_those_of_running_containers() -> None:
         f"{of_pod}/cri-containerd-pa.scope",
         f"{of_pod}/cri-containerd-pb.scope",
     ]
-
-
-def test_a_static_pod_goes_by_the_uid_that_kubelet_gave_it() -> None:
-    of = pod("p", container("a", "1"), annotations={STATIC_POD: "0123abcd"})
-    assert next(targets_of(of, of.spec, NAMES)).cgroup.endswith("pod0123abcd.slice")
 
 
 @pytest.mark.parametrize("bad", ["../../evil", "a/b", "", "x" * 300])

@@ -8,7 +8,8 @@ A cycle sees to quotas and to CPU sets.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -18,13 +19,13 @@ from corewise.agent.complaints import Complaints
 from corewise.agent.cpu_manager import CPUManager, CPUManagerFile
 from corewise.agent.enforcement import Cycle, QuotaKeeper
 from corewise.agent.node_cgroups import NodeCgroups
-from corewise.agent.objects import QuotaPod, QuotaPodStatus
+from corewise.agent.objects import CertainPods, QuotaPod, QuotaPodStatus, tell_apart
 from corewise.agent.pinning.keeper import PinKeeper
 from corewise.agent.quotas import Standing, container_cgroups, standing_of
 from corewise.agent.ratio import NOT_NORMALIZED, read_ratio
 from corewise.amplification import read_ratios
 from corewise.kernel.cgroups.pods import QOSClass
-from corewise.kernel.errors import UnsafeName
+from corewise.kernel.errors import KernelError, UnsafeName
 from corewise.policy.names import AMPLIFICATION_RATIO
 from corewise.quantities import ONE, Ratio
 from corewise.service.logs import fields
@@ -53,6 +54,7 @@ class LocalNode:
         self._cpu_manager_file = CPUManagerFile(root)
         self._begun: dict[str, QuotaPod] = {}
         self._reading = NOT_NORMALIZED
+        self._uid = ""
         self.amplification = ONE
         self.is_seen = False
 
@@ -61,8 +63,9 @@ class LocalNode:
         """The normalization ratio in force."""
         return self._reading.ratio
 
-    def see(self, annotations: Mapping[str, str]) -> bool:
-        """Take the annotations of the Node; say whether a ratio has changed."""
+    def see(self, annotations: Mapping[str, str], uid: str = "") -> bool:
+        """Take the annotations of the Node, and its UID; say whether a ratio has changed."""
+        self._uid = uid or self._uid
         before = self._reading, self.amplification
         self._reading = read_ratio(annotations, self._reading)
         if self._reading.problem and self._reading != before[0]:
@@ -78,6 +81,14 @@ class LocalNode:
         self.is_seen = True
         return changed
 
+    def tell_apart(self, pods: Collection[QuotaPod]) -> CertainPods:
+        """Find the pods whose cgroups are certain; have nothing written to those that two pods state."""
+        told = tell_apart(pods, self._uid)
+        self.complaints.hear("pods", told.problems)
+        with suppress(KernelError):
+            self.cgroups.find().leave_alone(told.contested)
+        return told
+
     def cpu_manager(self) -> CPUManager:
         """Return what kubelet's CPU manager has pinned."""
         manager = self._cpu_manager_file.read()
@@ -91,13 +102,13 @@ class LocalNode:
             return False
         return standing_of(labels, annotations, uid, "", self.cpu_manager()) is Standing.SHARE
 
-    def bounds(self, pods: Iterable[QuotaPod]) -> Mapping[str, WriteQuota]:
+    def bounds(self, pods: Collection[QuotaPod]) -> Mapping[str, WriteQuota]:
         """Return what is held of running containers, by the runtime's ID ("containerd://…")."""
         found = self.cgroups.found
         if found is None:
             return {}
         bounds = {}
-        for pod in pods:
+        for pod in self.tell_apart(pods).pods:
             for container_id, cgroup in container_cgroups(pod, found.names):
                 held = found.held(cgroup)
                 if held is not None:
@@ -106,8 +117,8 @@ class LocalNode:
 
     def cycle(self, pods: Collection[QuotaPod]) -> Cycle:
         """Bring the node's cgroups to their quotas and CPU sets."""
-        manager = self.cpu_manager()
-        cycle = self._quotas.cycle(pods, self.ratio, manager)
+        manager, told = self.cpu_manager(), self.tell_apart(pods)
+        cycle = self._quotas.cycle(told.pods, self.ratio, manager)
         self.complaints.hear("quotas", cycle.problems)
         for write in cycle.written:
             log.debug("wrote %s", write.cgroup, extra=fields(file=write.file, old=write.old, new=write.new))
@@ -117,7 +128,8 @@ class LocalNode:
             log.info(
                 "wrote quotas", extra=fields(node=self.name, ratio=self.ratio, writes=len(cycle.written))
             )
-        self._pin(pods, manager, cycle)
+        self._pin(told.pods, manager, cycle)
+        cycle.problems |= told.problems
         return cycle
 
     def receive(self, newcomer: QuotaPod, pods: Collection[QuotaPod]) -> None:
@@ -125,7 +137,7 @@ class LocalNode:
         if self.is_seen:
             status = QuotaPodStatus(qos_class=self._class_of(newcomer.uid))
             self._begun[newcomer.uid] = msgspec.structs.replace(newcomer, status=status)
-            self._pin(pods, self.cpu_manager(), Cycle())
+            self._pin(self.tell_apart(pods).pods, self.cpu_manager(), Cycle())
 
     def _with_begun(self, pods: Collection[QuotaPod]) -> Collection[QuotaPod]:
         """Return pods, and those that the runtime has begun, until the API tells of them or they are gone."""

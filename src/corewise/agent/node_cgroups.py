@@ -5,14 +5,16 @@ An agent may start before kubelet has made its cgroups, and a simulated node may
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from corewise.actions import QuotaOwner, WriteQuota
 from corewise.kernel.cgroups.files import CgroupFiles, Files
 from corewise.kernel.cgroups.layout import Version, find_layout
-from corewise.kernel.cgroups.pods import PodCgroups, find_pod_cgroups
+from corewise.kernel.cgroups.pods import PodCgroups, QOSClass, find_pod_cgroups
+from corewise.kernel.errors import UnsafeName
 from corewise.kernel.quotas.writer import QuotaWriter
 from corewise.kernel.settings.writer import SettingWriter
 from corewise.kernel.writing.journal import Log
@@ -49,6 +51,14 @@ class Found:
             reason=Reason.QUOTA_NORMALIZED,
             why="held since before the restart",
         )
+
+    def leave_alone(self, uids: Iterable[str]) -> None:
+        """Have nothing written to the cgroups of these pods, and to no others any more."""
+        cgroups: set[str] = set()
+        for uid in uids:
+            with suppress(UnsafeName):
+                cgroups |= {self.names.pod(uid, qos) for qos in QOSClass}
+        self.writer.untouched = self.settings.untouched = frozenset(cgroups)
 
     def concerns(self, owner: QuotaOwner) -> bool:
         """Whether an owner that wants nothing has something to see to: its own bounds, or an unfinished end.

@@ -5,13 +5,19 @@ A pod of 10 KB comes down to its limits, who runs where, and how far a resize ha
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 
 import msgspec
 
 from corewise.kube.objects import EMPTY, NO_META, NO_RESOURCES, ObjectMeta, ResourceRequirements, Struct
 from corewise.kube.resources import NODES, PODS, Resource
-from corewise.policy.names import STATIC_POD
+from corewise.policy.names import STATIC_POD, STATIC_POD_HASH, STATIC_POD_SOURCE
+from corewise.policy.reasons import Reason
+
+_STATIC_UID = re.compile(r"[0-9a-f]{32}")
+_STATIC_SOURCES = frozenset({"file", "http"})
 
 
 class AgentNodeStatus(Struct, frozen=True):
@@ -121,7 +127,37 @@ class QuotaPod(Struct, frozen=True):
     @property
     def uid(self) -> str:
         """The UID that kubelet and runtime know; a static pod's is not that of its mirror in the API."""
-        return self.metadata.annotations.get(STATIC_POD) or self.metadata.uid
+        if STATIC_POD not in self.metadata.annotations or self.mirror_problem():
+            return self.metadata.uid
+        return self.metadata.annotations[STATIC_POD]
+
+    def mirror_problem(self, node_uid: str = "") -> str:
+        """Return why the pod is not the mirror of a static pod although it says so; "" if it is, or is none.
+
+        Whoever may create pods can write annotations. kubelet writes the UID, 32 hexadecimal digits, in two
+        of them, and a source that is not the API; and it has its Node control the pod. ``node_uid``: that of
+        the Node, "" if it is not known.
+
+        Source: kubelet's pkg/kubelet/pod/mirror_client.go (CreateMirrorPod) and pkg/kubelet/config/common.go
+        (applyDefaults).
+        """
+        stated, node = self.metadata.annotations, self.spec.node_name
+        if STATIC_POD not in stated:
+            return ""
+        uid, source = stated[STATIC_POD], stated.get(STATIC_POD_SOURCE, "")
+        controllers = [each for each in self.metadata.owner_references if each.controller]
+        nodes = [each.name for each in controllers if (each.api_version, each.kind) == ("v1", "Node")]
+        checks = (
+            (_STATIC_UID.fullmatch(uid), f"{STATIC_POD} is not 32 hexadecimal digits: {uid[:40]!r}"),
+            (stated.get(STATIC_POD_HASH) == uid, f"{STATIC_POD_HASH} is not the UID in {STATIC_POD}"),
+            (source in _STATIC_SOURCES, f"{STATIC_POD_SOURCE} is {source[:40]!r}, not file or http"),
+            (nodes == [node], f"Node {node} does not control the pod"),
+            (
+                node_uid in {"", *(each.uid for each in controllers)},
+                f"an earlier Node {node} controls the pod",
+            ),
+        )
+        return next((problem for holds, problem in checks if not holds), "")
 
     @property
     def bound_at(self) -> str:
@@ -140,8 +176,37 @@ class QuotaPod(Struct, frozen=True):
             self.spec == other.spec
             and self.status == other.status
             and (mine.uid, mine.generation, mine.labels) == (others.uid, others.generation, others.labels)
-            and mine.annotations == others.annotations
+            and (mine.annotations, mine.owner_references) == (others.annotations, others.owner_references)
         )
+
+
+@dataclass(frozen=True, slots=True)
+class CertainPods:
+    """The ``pods`` whose cgroups are certain, and the UIDs that two pods state. ``problems`` are by pod."""
+
+    pods: Collection[QuotaPod]
+    contested: frozenset[str]
+    problems: Mapping[str, str]
+
+
+def tell_apart(pods: Collection[QuotaPod], node_uid: str) -> CertainPods:
+    """Leave out the pods of which it is not certain which cgroup is theirs."""
+    problems = {
+        pod.name: f"pod {pod.name} is left alone: {problem} ({Reason.MIRROR_POD_INVALID})"
+        for pod in pods
+        if STATIC_POD in pod.metadata.annotations and (problem := pod.mirror_problem(node_uid))
+    }
+    by_uid: dict[str, list[QuotaPod]] = {}
+    for pod in pods:
+        if pod.name not in problems and not pod.has_ended:
+            by_uid.setdefault(pod.uid, []).append(pod)
+    contested = {uid: rivals for uid, rivals in by_uid.items() if len(rivals) > 1}
+    for uid, rivals in contested.items():
+        names = " and ".join(sorted(pod.name for pod in rivals))
+        text = f"pods {names} state the UID {uid} of one cgroup; nothing is written to it for either"
+        problems |= {pod.name: f"{text} ({Reason.CGROUP_CONTESTED})" for pod in rivals}
+    certain = [pod for pod in pods if pod.name not in problems] if problems else pods
+    return CertainPods(certain, frozenset(contested), problems)
 
 
 AGENT_NODES: Resource[AgentNode] = NODES.typed(AgentNode)

@@ -306,7 +306,7 @@ class Agent:
         )
 
     def _node_changed(self, node: AgentNode) -> None:
-        if self.local.see(node.metadata.annotations):
+        if self.local.see(node.metadata.annotations, node.metadata.uid):
             self._quotas_due.set()
             self._topology_due.set()
         self.offline.node_changed(node)

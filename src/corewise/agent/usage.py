@@ -37,7 +37,7 @@ class ContainerUsage:
 
 def publish(local: LocalNode, pods: Collection[QuotaPod], exposition: Exposition) -> None:
     """Set everything that is told about containers and quotas."""
-    usages = list(container_usages(local, pods))
+    usages = list(container_usages(local, local.tell_apart(pods).pods))
     ratio = local.ratio.hundredths / _HUNDREDTHS
     times: Labelled = {each.labels: each.cpu_time / _NANO for each in usages}
     requests: Labelled = {each.labels: each.request / _MILLI for each in usages if each.request is not None}
@@ -47,6 +47,7 @@ def publish(local: LocalNode, pods: Collection[QuotaPod], exposition: Exposition
     exposition.replace(metrics.CONTAINER_RATIO, ratios)
     exposition.set(metrics.AGENT_RATIO, ratio)
     exposition.set(metrics.QUOTAS_FAILING, local.complaints.count("quotas"))
+    exposition.set(metrics.PODS_LEFT_ALONE, local.complaints.count("pods"))
     found = local.cgroups.found
     if found is None:
         return

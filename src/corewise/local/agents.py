@@ -171,7 +171,11 @@ class AgentFleet:
 
     def _node_changed(self, _old: AgentNode | None, new: AgentNode | None) -> None:
         agent = self._agents.get(new.metadata.name) if new else None
-        if new is not None and agent is not None and agent.local.see(new.metadata.annotations):
+        if (
+            new is not None
+            and agent is not None
+            and agent.local.see(new.metadata.annotations, new.metadata.uid)
+        ):
             self._unanswered.add(new.metadata.name)
             self._quotas.add(new.metadata.name)
             self._reports.add(new.metadata.name)
@@ -182,9 +186,9 @@ class AgentFleet:
         if pod is None or agent is None:
             return
         if new is None:
-            agent.pods.pop(pod.uid, None)
+            agent.pods.pop(pod.metadata.uid, None)
         else:
-            agent.pods[pod.uid] = new
+            agent.pods[pod.metadata.uid] = new
         if old is None or new is None or not new.says_the_same(old):
             self.look_at(pod.spec.node_name)
 

@@ -38,6 +38,8 @@ RESOURCE_STATUS = "scheduling.koordinator.sh/resource-status"
 RESOURCE_SPEC = "scheduling.koordinator.sh/resource-spec"
 NUMA_SPEC = "scheduling.koordinator.sh/numa-topology-spec"
 STATIC_POD = "kubernetes.io/config.mirror"
+STATIC_POD_HASH = "kubernetes.io/config.hash"
+STATIC_POD_SOURCE = "kubernetes.io/config.source"
 SIMULATED_LOAD = "local.corewise.io/load"
 SIMULATED_MEMORY_USE = "local.corewise.io/memory-use"
 
@@ -271,9 +273,26 @@ TABLE: tuple[Name, ...] = (
         STATIC_POD,
         Kind.ANNOTATION,
         _POD,
-        "UID",
+        "UID: 32 hexadecimal digits",
         "kubelet",
-        "Marks the mirror of a static pod, and tells the UID by which its cgroup is named.",
+        "Marks the mirror of a static pod, and tells the UID by which its cgroup is named. The agent "
+        "believes it only as kubelet writes it; see the agent's page.",
+    ),
+    Name(
+        STATIC_POD_HASH,
+        Kind.ANNOTATION,
+        _POD,
+        f"as `{STATIC_POD}`",
+        "kubelet",
+        "The UID of a static pod, once more: the agent believes the one only if the other says the same.",
+    ),
+    Name(
+        STATIC_POD_SOURCE,
+        Kind.ANNOTATION,
+        _POD,
+        "`file`, `http` or `api`",
+        "kubelet",
+        "Where kubelet has the pod from. Static pods come from `file` or `http`.",
     ),
     Name(
         SIMULATED_LOAD,

@@ -171,7 +171,8 @@ class OfflineKeeper:
             return None
 
     def _settle(self, found: Found, pods: Collection[QuotaPod], result: Tick) -> tuple[LimitedPod, ...]:
-        self.pods = self._table.sort(pods, found.names, self._local.cpu_manager())
+        certain = self._local.tell_apart(pods).pods
+        self.pods = self._table.sort(certain, found.names, self._local.cpu_manager())
         result.problems.update(self.pods.problems)
         limited: tuple[LimitedPod, ...] = ()
         try:

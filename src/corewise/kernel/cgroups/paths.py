@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 
 
 def ancestors(cgroup: str) -> Iterator[str]:
@@ -15,3 +16,8 @@ def ancestors(cgroup: str) -> Iterator[str]:
 def depth(cgroup: str) -> int:
     """Return how far a cgroup stands below "/"."""
     return 0 if cgroup == "/" else cgroup.count("/")
+
+
+def is_within(cgroup: str, trees: AbstractSet[str]) -> bool:
+    """Say whether a cgroup is one of these, or below one."""
+    return bool(trees) and (cgroup in trees or not trees.isdisjoint(tuple(ancestors(cgroup))))

@@ -11,7 +11,7 @@ it stays until the quota changes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from corewise.actions import WriteQuota
@@ -137,7 +137,7 @@ class Ledger(dict[str, Hold]):
         base = Bandwidth(action.base, action.period)
         self.setdefault(action.cgroup, Hold(base)).bound_by(action)
 
-    def let_go(self, owner: str, *, but: Mapping[str, object]) -> None:
+    def let_go(self, owner: str, *, but: Container[str]) -> None:
         """Let an owner go of all cgroups but these."""
         for cgroup, hold in self.items():
             if cgroup not in but:

@@ -39,7 +39,7 @@ from corewise.kernel.cgroups.cpu import (
 )
 from corewise.kernel.cgroups.files import Files
 from corewise.kernel.cgroups.layout import Version
-from corewise.kernel.cgroups.paths import ancestors
+from corewise.kernel.cgroups.paths import ancestors, is_within
 from corewise.kernel.errors import JournalError, KernelError, Missing, Refused
 from corewise.kernel.quotas.ledger import Hold, Ledger
 from corewise.kernel.quotas.order import Step, in_order, within_parents
@@ -72,6 +72,8 @@ class QuotaWriter:
         self._burst_file = burst_file(files.version)
         self._bursts = True
         self._counts = Counts()
+        self.untouched: frozenset[str] = frozenset()
+        """Cgroups that nobody's call writes to, nor to those below; what is held of them stays held."""
 
     @property
     def totals(self) -> Mapping[str, int]:
@@ -103,11 +105,12 @@ class QuotaWriter:
         Everything held is looked at, so that what somebody else has changed is put right for every owner.
         """
         with self._pen.turn:
-            named = {action.cgroup: action for action in actions}
-            self._ledger.let_go(owner, but=named)
+            named = {each.cgroup: each for each in actions if not is_within(each.cgroup, self.untouched)}
+            kept = {cgroup for cgroup in self._ledger if is_within(cgroup, self.untouched)}
+            self._ledger.let_go(owner, but=named.keys() | kept)
             for action in named.values():
                 self._ledger.bound(action)
-            return self._settle(set(self._ledger))
+            return self._settle(self._ledger.keys() - kept)
 
     def mend(self) -> Report:
         """Put right what somebody else has changed. What the owners want stays as it is."""
@@ -119,11 +122,13 @@ class QuotaWriter:
         with self._pen.turn:
             named = set()
             for action in actions:
-                self._ledger.bound(action)
-                named.add(action.cgroup)
+                if not is_within(action.cgroup, self.untouched):
+                    self._ledger.bound(action)
+                    named.add(action.cgroup)
             above = {each for cgroup in named for each in ancestors(cgroup) if each in self._ledger}
             below = {each for each in self._ledger if not named.isdisjoint(ancestors(each))}
-            return self._settle(named | above | below)
+            scope = named | above | below
+            return self._settle({each for each in scope if not is_within(each, self.untouched)})
 
     def restore(self) -> Report:
         """Put every base back and forget it, whoever changed the cgroup last. A second call does nothing."""

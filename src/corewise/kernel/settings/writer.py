@@ -29,7 +29,7 @@ from corewise.actions import Setting, SettingOwner, WriteSetting
 from corewise.kernel.cgroups.files import Files
 from corewise.kernel.cgroups.layout import Version
 from corewise.kernel.cgroups.memory import read_memory_usage
-from corewise.kernel.cgroups.paths import ancestors
+from corewise.kernel.cgroups.paths import ancestors, is_within
 from corewise.kernel.errors import Busy, JournalError, KernelError, Malformed, Missing, Refused
 from corewise.kernel.settings.ledger import Place, SettingHold, SettingLedger
 from corewise.kernel.settings.plan import Step, aims_of, cause_of, in_line, sets_in, steps_of
@@ -52,6 +52,8 @@ class SettingWriter:
         self._at = at
         self._ledger = SettingLedger.of(log.entries())
         self._counts = Counts()
+        self.untouched: frozenset[str] = frozenset()
+        """As that of the writer of quotas."""
         nested = LISTS if files.version is Version.V1 else ()
         self._nested = frozenset(setting_file(files.version, setting) for setting in nested)
 
@@ -76,18 +78,21 @@ class SettingWriter:
         Everything held is looked at, so that what somebody else has changed is put right for every owner.
         """
         with self._pen.turn:
-            named = {self._place(action): action for action in actions}
-            self._ledger.let_go(owner, but=named)
+            named = self._named(actions)
+            kept = {place for place in self._ledger if is_within(place.cgroup, self.untouched)}
+            self._ledger.let_go(owner, but=named.keys() | kept)
             refused = self._take_over(named)
-            return self._settle(set(self._ledger), refused)
+            return self._settle(self._ledger.keys() - kept, refused)
 
     def apply(self, actions: Iterable[WriteSetting]) -> Report:
         """Bring about some of what owners want, at once; other cgroups are touched only if above or below."""
         with self._pen.turn:
-            named = {self._place(action): action for action in actions}
+            named = self._named(actions)
             refused = self._take_over(named)
             scope = {each for each in self._ledger if any(in_line(each, place) for place in named)}
-            return self._settle(scope, refused)
+            return self._settle(
+                {each for each in scope if not is_within(each.cgroup, self.untouched)}, refused
+            )
 
     def restore(self) -> Report:
         """Put every base back and forget it. A second call does nothing."""
@@ -95,6 +100,9 @@ class SettingWriter:
             for hold in self._ledger.values():
                 hold.let_go()
             return self._settle(set(self._ledger), {})
+
+    def _named(self, actions: Iterable[WriteSetting]) -> dict[Place, WriteSetting]:
+        return {self._place(each): each for each in actions if not is_within(each.cgroup, self.untouched)}
 
     def _place(self, action: WriteSetting) -> Place:
         return Place(action.cgroup, setting_file(self._files.version, action.setting))

@@ -51,6 +51,11 @@ QUOTA_ERRORS = tally(
 QUOTA_REFUSALS = tally(
     "corewise_quota_refused_total", "Writes that the kernel refused (EINVAL), put right or not.", by=AGENT
 )
+PODS_LEFT_ALONE = gauge(
+    "corewise_pods_left_alone",
+    "Pods for which nothing is written, since it is not certain which cgroup is theirs.",
+    by=AGENT,
+)
 PINNING_PODS = gauge("corewise_pinning_pods", "Pods that run on CPUs of their own.", by=AGENT)
 PINNING_OWNED = gauge("corewise_pinning_owned_cpus", "CPUs that pods own, raw: threads.", by=AGENT)
 PINNING_SHARED = gauge(
@@ -123,6 +128,7 @@ ROWS: tuple[Metric, ...] = (
     QUOTA_DRIFTS,
     QUOTA_ERRORS,
     QUOTA_REFUSALS,
+    PODS_LEFT_ALONE,
     PINNING_PODS,
     PINNING_OWNED,
     PINNING_SHARED,

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from corewise.policy.reasons.amplification import RATIO, SAFETY, STATUS
-from corewise.policy.reasons.cgroups import QUOTAS, SETTINGS
+from corewise.policy.reasons.cgroups import QUOTAS, SETTINGS, WHOSE
 from corewise.policy.reasons.codes import Reason
 from corewise.policy.reasons.compute import COMPUTE
 from corewise.policy.reasons.interference import ANALYSIS, INTERFERENCE, MEASURING
@@ -28,6 +28,7 @@ REASONS: Mapping[Reason, ReasonText] = MappingProxyType(
         **RATIO,
         **SAFETY,
         **STATUS,
+        **WHOSE,
         **QUOTAS,
         **SETTINGS,
         **OFFER,

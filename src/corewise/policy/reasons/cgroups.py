@@ -3,7 +3,19 @@
 from __future__ import annotations
 
 from corewise.policy.reasons.codes import Reason
-from corewise.policy.reasons.text import ReasonText
+from corewise.policy.reasons.text import ReasonText, warning
+
+WHOSE = {
+    Reason.MIRROR_POD_INVALID: warning(
+        "A pod states that it is the mirror of a static pod, and not as kubelet does: somebody else wrote "
+        "the annotation. The agent writes nothing for the pod.",
+        "Delete the pod, and find out who created it. A static pod's manifest must not state a uid.",
+    ),
+    Reason.CGROUP_CONTESTED: warning(
+        "Two pods of the API state the UID of one cgroup. The agent writes to it for neither of them.",
+        "Delete the pod that kubelet did not create; the log names both.",
+    ),
+}
 
 QUOTAS = {
     Reason.QUOTA_NORMALIZED: ReasonText(

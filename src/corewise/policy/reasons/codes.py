@@ -52,6 +52,10 @@ class Reason(StrEnum):
     RAW_UNKNOWN = "RawUnknown"
     RAW_EQUALS_AMPLIFIED = "RawEqualsAmplified"
 
+    # whose a cgroup is
+    MIRROR_POD_INVALID = "MirrorPodInvalid"
+    CGROUP_CONTESTED = "CgroupContested"
+
     # quotas of cgroups
     QUOTA_NORMALIZED = "QuotaNormalized"
     QUOTA_RESTORED = "QuotaRestored"
