@@ -15,7 +15,7 @@ from corewise.policy.guests import CPUPolicy, EmulatorThreads, ThreadPolicy
 from corewise.policy.reasons import Reason
 from corewise.topology import CPUSet
 from corewise.tracking import Compat, Flavor, GuestRequest, Image, RequestRefusal, translate
-from corewise.tracking.groups import STANDARD_CLASSES
+from corewise.tracking.flavor import STANDARD_CLASSES
 
 SMT = "HW_CPU_HYPERTHREADING"
 

@@ -26,7 +26,7 @@ from corewise.compute.errors import HostUnknown
 from corewise.compute.hosts import OPTIONS, ComputeHost, Hosts, options_in, read_hosts
 from corewise.compute.ledger_file import LedgerFile, MemoryLedger
 from corewise.tracking import Compat, HostedGuest, HostFacts, check_options
-from corewise.tracking.settings import Checked
+from corewise.tracking.options import Checked
 
 if TYPE_CHECKING:
     from corewise.openstack.nova_conf import NovaConf

@@ -16,9 +16,7 @@ from corewise.compute.machine_file import parse_machine
 from corewise.kernel.machine import read_machine
 from corewise.policy.decoding import Parsed
 from corewise.topology import Host
-from corewise.tracking.compat import Compat
-from corewise.tracking.options import HostOptions, OptionProblem
-from corewise.tracking.settings import Checked, HostSettings
+from corewise.tracking.options import Checked, Compat, HostOptions, HostSettings, OptionProblem
 
 if TYPE_CHECKING:
     from corewise.openstack.nova_conf import NovaConf

@@ -20,10 +20,8 @@ from corewise.cli.compute_placement import (
 )
 from corewise.cli.output import Column, Form, Listing
 from corewise.policy.placement import Inventory, Provider
-from corewise.tracking.compat import Compat
 from corewise.tracking.inventory import Offer, offer
-from corewise.tracking.options import HostFacts
-from corewise.tracking.settings import check_options
+from corewise.tracking.options import Compat, HostFacts, check_options
 
 _Row = tuple[str, Inventory]
 

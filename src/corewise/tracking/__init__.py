@@ -14,15 +14,20 @@
 Everything is a value, and nothing here knows Placement's HTTP, libvirt or a file.
 """
 
-from corewise.tracking.compat import Compat
 from corewise.tracking.flavor import NO_IMAGE, Flavor, Image, RequestRefusal, RequestWarning
-from corewise.tracking.hosted import HostedGuest
 from corewise.tracking.inventory import Offer, next_write, offer
-from corewise.tracking.options import HostFacts, HostOptions, OptionProblem
-from corewise.tracking.query import DEFAULT_LIMIT, Group, PlacementQuery
-from corewise.tracking.request import GuestRequest, translate
+from corewise.tracking.options import (
+    Checked,
+    Compat,
+    HostedGuest,
+    HostFacts,
+    HostOptions,
+    HostSettings,
+    OptionProblem,
+    check_options,
+)
+from corewise.tracking.request import DEFAULT_LIMIT, Group, GuestRequest, PlacementQuery, translate
 from corewise.tracking.reshape import Move, ReshapePlan, ReshapeRefusal, ReshapeWarning, plan_reshape
-from corewise.tracking.settings import Checked, HostSettings, check_options
 
 __all__ = [
     "DEFAULT_LIMIT",

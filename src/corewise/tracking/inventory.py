@@ -19,8 +19,7 @@ from types import MappingProxyType
 from corewise.actions.placement import WriteInventories, WriteTraits
 from corewise.policy.placement import HYPER_THREADING_TRAIT, PCPU, VCPU, Inventory, Provider
 from corewise.policy.reasons import Reason
-from corewise.tracking.options import HostFacts
-from corewise.tracking.settings import HostSettings
+from corewise.tracking.options import HostFacts, HostSettings
 
 CPU_CLASSES = (VCPU, PCPU)
 _ONCE = Decimal("1.0")

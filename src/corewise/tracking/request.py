@@ -1,4 +1,4 @@
-"""From a flavor and an image to one query to Placement, and what the guest is promised of its host's CPUs.
+"""From a flavor and an image to one query to Placement, and to what the guest is promised of its host's CPUs.
 
 ========= ============================ ============================= ===========================
 policy    VCPU                         PCPU                          fallback
@@ -9,45 +9,104 @@ dedicated -                            vcpus (+ 1 for the emulator)  VCPU = vcpu
 mixed     vcpus - dedicated            dedicated (+ 1 likewise)      -
 ========= ============================ ============================= ===========================
 
-Amounts that the flavor states itself (``resources:PCPU=8``) take the place of the policy and of the defaults,
-be they 0; no query goes out without a CPU class. Thread policy ``isolate`` forbids the trait
-HW_CPU_HYPERTHREADING, ``require`` requires it. Hosts that only the fallback finds are legacy ones: whether
-they can take the guest is decided when its CPUs are chosen.
+Amounts that the flavor states itself (``resources:PCPU=8``), 0 included, replace the policy and the defaults;
+no query goes out without a CPU class. Thread policy ``isolate`` forbids the trait HW_CPU_HYPERTHREADING,
+``require`` requires it. Hosts that only the fallback finds are legacy hosts: whether they can take the guest
+is decided when its CPUs are chosen.
 
-Source: the document "CPU resource tracking"; where it is silent, what Nova does with flavors.
+A query is printed exactly as it is sent:
+``limit=1000&required=!HW_CPU_HYPERTHREADING&resources=MEMORY_MB:1024,PCPU:8``: parameters, classes and traits
+in ascending order, required traits before forbidden ones. Several providers of a tree may serve the unnamed
+group together; a single provider serves each numbered or named one (``resources1``, ``resources_NET``).
+
+Sources: the document "CPU resource tracking"; where it is silent, what Nova does with flavors. GET
+/allocation_candidates in the API reference of Placement, microversion 1.33 for named groups.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from corewise.policy.guests import CPUPolicy, EmulatorThreads, GuestCPUs, ThreadPolicy
 from corewise.policy.placement import DISK_GB, HYPER_THREADING_TRAIT, MEMORY_MB, PCPU, VCPU
 from corewise.policy.reasons import Reason
-from corewise.tracking.compat import Compat
 from corewise.tracking.flavor import (
     NO_IMAGE,
+    UNNAMED,
+    Explicit,
     Flavor,
     Image,
     Refused,
     RequestRefusal,
     RequestWarning,
     check_flavor,
+    read_groups,
 )
-from corewise.tracking.groups import Explicit, read_groups
-from corewise.tracking.guest_numa import guest_nodes
-from corewise.tracking.masks import dedicated_cpus, realtime_cpus
-from corewise.tracking.policies import Policies, read_policies
-from corewise.tracking.query import DEFAULT_LIMIT, UNNAMED, Group, PlacementQuery
+from corewise.tracking.guest_cpus import dedicated_cpus, guest_nodes, read_policies, realtime_cpus
+from corewise.tracking.options import Compat
+
+DEFAULT_LIMIT = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Resources and traits that are requested together."""
+
+    resources: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    required: frozenset[str] = frozenset()
+    forbidden: frozenset[str] = frozenset()
+
+    @property
+    def traits(self) -> frozenset[str]:
+        return self.required | self.forbidden
+
+    def parameters(self, suffix: str) -> Iterator[tuple[str, str]]:
+        amounts = [f"{name}:{amount}" for name, amount in sorted(self.resources.items()) if amount]
+        traits = [*sorted(self.required), *(f"!{trait}" for trait in sorted(self.forbidden))]
+        if amounts:
+            yield f"resources{suffix}", ",".join(amounts)
+        if traits:
+            yield f"required{suffix}", ",".join(traits)
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementQuery:
+    """A query for allocation candidates: the groups by their suffixes; the unnamed one is ``""``."""
+
+    groups: Mapping[str, Group]
+    group_policy: str | None = None
+    limit: int | None = DEFAULT_LIMIT
+
+    def __str__(self) -> str:
+        parameters = [pair for suffix, group in self.groups.items() for pair in group.parameters(suffix)]
+        if self.group_policy is not None:
+            parameters.append(("group_policy", self.group_policy))
+        if self.limit is not None:
+            parameters.append(("limit", str(self.limit)))
+        return "&".join(f"{name}={value}" for name, value in sorted(parameters))
+
+    @property
+    def resources(self) -> Mapping[str, int]:
+        """The amounts of all groups together."""
+        total: Counter[str] = Counter()
+        for group in self.groups.values():
+            total.update(group.resources)
+        return MappingProxyType({name: total[name] for name in sorted(total) if total[name]})
+
+    @property
+    def traits(self) -> frozenset[str]:
+        """All traits that the query names."""
+        return frozenset().union(*(group.traits for group in self.groups.values()))
 
 
 @dataclass(frozen=True, slots=True)
 class GuestRequest:
-    """What to ask Placement for, and what the guest is then promised.
+    """The query to Placement, and what the guest is promised once it is placed.
 
-    ``fallback`` is asked when the query finds nothing, or always if ``fallback_always``; None if there is
+    ``fallback`` is sent when the query finds nothing, or always if ``fallback_always``; None if there is
     none.
     """
 
@@ -65,14 +124,15 @@ def translate(
     compat: Compat = Compat.SPEC,
     limit: int | None = DEFAULT_LIMIT,
 ) -> GuestRequest | RequestRefusal:
-    """Make the query, or say why there is none."""
+    """Return the query, or why there is none."""
     try:
-        return _translate(flavor, image, compat, limit)
+        return _translated(flavor, image, compat, limit)
     except Refused as refused:
         return refused.refusal
 
 
-def _translate(flavor: Flavor, image: Image, compat: Compat, limit: int | None) -> GuestRequest:
+def _translated(flavor: Flavor, image: Image, compat: Compat, limit: int | None) -> GuestRequest:
+    # Decode.
     check_flavor(flavor)
     explicit = read_groups(flavor, image)
     policies = read_policies(flavor, image, explicit)
@@ -82,114 +142,83 @@ def _translate(flavor: Flavor, image: Image, compat: Compat, limit: int | None) 
         raise Refused(
             Reason.REALTIME_WITHOUT_PINNING, "hw:cpu_realtime needs dedicated CPUs, and there are none"
         )
-    cpus = GuestCPUs(
-        vcpus=flavor.vcpus,
-        policy=policies.cpu,
-        thread_policy=policies.threads,
-        emulator=policies.emulator,
-        nodes=guest_nodes(flavor, image, policies.cpu, dedicated),
-        realtime=realtime,
-    )
-    _check_amounts(flavor, explicit, policies)
-    query = _query(flavor, explicit, policies, _defaults(flavor, policies, len(dedicated)), limit)
-    fallback = _fallback(flavor, explicit, policies, limit)
-    return GuestRequest(
-        query=query,
-        cpus=cpus,
-        fallback=fallback,
-        fallback_always=fallback is not None and compat is Compat.NOVA,
-        warnings=(*explicit.warnings, *_remarks(flavor, explicit, query)),
-    )
+    nodes = guest_nodes(flavor, image, policies.cpu, dedicated)
 
-
-def _check_amounts(flavor: Flavor, explicit: Explicit, policies: Policies) -> None:
+    # Decide how much of each class, and which trait.
+    isolated = policies.emulator is EmulatorThreads.ISOLATE
     pcpus = explicit.amount(PCPU)
-    expected = flavor.vcpus + (policies.emulator is EmulatorThreads.ISOLATE)
-    if pcpus and pcpus != expected:
-        more = " and 1 for isolated emulator threads" if expected != flavor.vcpus else ""
+    if pcpus and pcpus != flavor.vcpus + isolated:
+        more = " and 1 for isolated emulator threads" if isolated else ""
         message = f"{pcpus} PCPU are requested, and flavor {flavor.name} has {flavor.vcpus} vcpus{more}"
         raise Refused(Reason.PCPU_COUNT_MISMATCH, message)
+    others = {MEMORY_MB: flavor.ram, DISK_GB: flavor.disk_gb}
+    cpus = {VCPU: flavor.vcpus - len(dedicated), PCPU: len(dedicated) + isolated if dedicated else 0}
+    trait = frozenset({HYPER_THREADING_TRAIT}) if policies.threads_from_policy else frozenset()
+    traits = Group(
+        required=trait if policies.threads is ThreadPolicy.REQUIRE else frozenset(),
+        forbidden=trait if policies.threads is ThreadPolicy.ISOLATE else frozenset(),
+    )
+    may_be_legacy = policies.cpu is CPUPolicy.DEDICATED and policies.cpu_from_policy
 
-
-def _defaults(flavor: Flavor, policies: Policies, dedicated: int) -> Mapping[str, int]:
-    """Return what is asked for unless the flavor says otherwise."""
-    emulator = 1 if policies.emulator is EmulatorThreads.ISOLATE else 0
-    cpus = {VCPU: flavor.vcpus - dedicated, PCPU: dedicated + emulator if dedicated else 0}
-    return {**cpus, MEMORY_MB: flavor.ram, DISK_GB: flavor.disk_gb}
+    # Encode.
+    query = _query(flavor, explicit, {**cpus, **others}, traits, limit)
+    fallback = None
+    if may_be_legacy and not explicit.names(VCPU):
+        # A legacy host counts pinned guests as VCPU and has no trait for its threads.
+        fallback = _query(flavor, explicit, {VCPU: flavor.vcpus, **others}, Group(), limit)
+    return GuestRequest(
+        query=query,
+        cpus=GuestCPUs(
+            vcpus=flavor.vcpus,
+            policy=policies.cpu,
+            thread_policy=policies.threads,
+            emulator=policies.emulator,
+            nodes=nodes,
+            realtime=realtime,
+        ),
+        fallback=fallback,
+        fallback_always=fallback is not None and compat is Compat.NOVA,
+        warnings=(*explicit.warnings, *_warnings(flavor, explicit, query)),
+    )
 
 
 def _query(
-    flavor: Flavor, explicit: Explicit, policies: Policies, defaults: Mapping[str, int], limit: int | None
-) -> PlacementQuery:
-    required: frozenset[str] = frozenset()
-    forbidden: frozenset[str] = frozenset()
-    if policies.threads_from_policy:
-        trait = frozenset({HYPER_THREADING_TRAIT})
-        required = trait if policies.threads is ThreadPolicy.REQUIRE else required
-        forbidden = trait if policies.threads is ThreadPolicy.ISOLATE else forbidden
-    return _assembled(flavor, explicit, defaults, Group(required=required, forbidden=forbidden), limit)
-
-
-def _fallback(
-    flavor: Flavor, explicit: Explicit, policies: Policies, limit: int | None
-) -> PlacementQuery | None:
-    """Return the query for hosts that count pinned guests as VCPU."""
-    if policies.cpu is not CPUPolicy.DEDICATED or not policies.cpu_from_policy or explicit.names(VCPU):
-        return None
-    defaults = {VCPU: flavor.vcpus, MEMORY_MB: flavor.ram, DISK_GB: flavor.disk_gb}
-    return _assembled(flavor, explicit, defaults, Group(), limit)
-
-
-def _assembled(
     flavor: Flavor, explicit: Explicit, defaults: Mapping[str, int], traits: Group, limit: int | None
 ) -> PlacementQuery:
-    """Join what the flavor states with the defaults of the classes that it does not name."""
+    """Return what the flavor states, with the defaults of the classes that it does not name."""
     groups: dict[str, Group] = {}
-    own = {name: amount for name, amount in defaults.items() if not explicit.names(name)}
-    for suffix in {UNNAMED, *explicit.groups}:
-        draft = explicit.group(suffix)
-        resources = {**draft.resources, **(own if suffix == UNNAMED else {})}
-        unnamed = traits if suffix == UNNAMED else Group()
-        group = Group(
-            MappingProxyType({name: resources[name] for name in sorted(resources) if resources[name]}),
-            unnamed.required | draft.required,
-            unnamed.forbidden | draft.forbidden,
-        )
-        if group.resources or group.required or group.forbidden:
+    for suffix in sorted({UNNAMED, *explicit.groups}):
+        stated = explicit.group(suffix)
+        amounts, required, forbidden = stated.resources, stated.required, stated.forbidden
+        if suffix == UNNAMED:
+            amounts = amounts | {name: each for name, each in defaults.items() if not explicit.names(name)}
+            required, forbidden = required | traits.required, forbidden | traits.forbidden
+        resources = {name: amounts[name] for name in sorted(amounts) if amounts[name]}
+        group = Group(MappingProxyType(resources), frozenset(required), frozenset(forbidden))
+        if group.resources or group.traits:
             groups[suffix] = group
-    query = PlacementQuery(
-        MappingProxyType(dict(sorted(groups.items()))), _group_policy(explicit, groups), limit
-    )
-    _check_query(flavor, query)
-    return query
-
-
-def _group_policy(explicit: Explicit, groups: Mapping[str, Group]) -> str | None:
     several = sum(suffix != UNNAMED for suffix in groups) > 1
-    return explicit.group_policy or ("none" if several else None)
+    group_policy = explicit.group_policy or ("none" if several else None)
+    query = PlacementQuery(MappingProxyType(groups), group_policy, limit)
 
-
-def _check_query(flavor: Flavor, query: PlacementQuery) -> None:
     if not query.resources.keys() & {VCPU, PCPU}:
         message = f"flavor {flavor.name} takes VCPU and PCPU out of the request, and a guest needs CPUs"
         raise Refused(Reason.NO_CPU_REQUESTED, message)
-    for suffix, group in query.groups.items():
+    for suffix, group in groups.items():
         if not group.resources:
             name = f"group {suffix}" if suffix else "the unnamed group"
-            traits = ", ".join(sorted(group.required | group.forbidden))
-            message = f"{name} names traits ({traits}) and no resources"
+            message = f"{name} names traits ({', '.join(sorted(group.traits))}) and no resources"
             raise Refused(Reason.GROUP_WITHOUT_RESOURCES, message)
+    return query
 
 
-def _remarks(flavor: Flavor, explicit: Explicit, query: PlacementQuery) -> list[RequestWarning]:
-    remarks = []
+def _warnings(flavor: Flavor, explicit: Explicit, query: PlacementQuery) -> Iterator[RequestWarning]:
     vcpus = explicit.amount(VCPU)
     if vcpus and vcpus != flavor.vcpus:
         message = f"{vcpus} VCPU are requested, and flavor {flavor.name} has {flavor.vcpus} vcpus"
-        remarks.append(RequestWarning(Reason.VCPU_COUNT_MISMATCH, message))
+        yield RequestWarning(Reason.VCPU_COUNT_MISMATCH, message)
     if explicit.group_policy is None and query.group_policy is not None:
         message = (
             "several groups and no group_policy: group_policy=none is sent, so groups may share a provider"
         )
-        remarks.append(RequestWarning(Reason.GROUP_POLICY_ASSUMED, message))
-    return remarks
+        yield RequestWarning(Reason.GROUP_POLICY_ASSUMED, message)

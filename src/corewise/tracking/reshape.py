@@ -22,10 +22,8 @@ from corewise.policy.guests import ThreadPolicy
 from corewise.policy.placement import PCPU, VCPU, Consumer, Inventory, ProviderUse
 from corewise.policy.reasons import Reason
 from corewise.topology import CPUSet, Topology
-from corewise.tracking.compat import Compat
-from corewise.tracking.hosted import HostedGuest
 from corewise.tracking.inventory import Offer
-from corewise.tracking.settings import HostSettings
+from corewise.tracking.options import Compat, HostedGuest, HostSettings
 
 _MOST_NAMED = 5
 
