@@ -13,6 +13,8 @@ import yaml
 from agent.agent_world import ACCOUNT, DEPLOY, AgentWorld, agent_world, eventually
 from agent.fake_node import container, manifest
 from agent.offline_node import batch_container, offline_manifest
+from corewise.agent.cpu_manager import STATE_FILE
+from corewise.agent.kubelet_config import CONFIG_FILE
 from corewise.agent.options import AgentOptions
 from corewise.agent.topology_reporter import TOPOLOGIES
 from corewise.cli.agent import command
@@ -57,7 +59,18 @@ def test_only_cgroups_and_the_journal_are_mounted_writable() -> None:
     assert writable == ["/host/sys/fs/cgroup", "/host/var/lib/corewise"]
     volumes = {volume["name"] for volume in POD["volumes"]}
     assert {mount["name"] for mount in CONTAINER["volumeMounts"]} == volumes
-    assert all(set(volume) == {"name", "hostPath"} for volume in POD["volumes"])
+    others = [volume for volume in POD["volumes"] if set(volume) != {"name", "hostPath"}]
+    assert others == [{"name": "hidden", "emptyDir": {}}]
+
+
+def test_kubelets_keys_and_the_volumes_of_pods_are_hidden_below_its_directory() -> None:
+    """The files that are read are replaced by kubelet, so their directory is mounted and not they."""
+    mounted = {mount["mountPath"]: mount["name"] for mount in CONTAINER["volumeMounts"]}
+    directory = Path("/host/var/lib/kubelet")
+    below = {path for path in mounted if Path(path).is_relative_to(directory)}
+    assert below == {f"{directory}", f"{directory}/pki", f"{directory}/pods"}
+    assert {mounted[f"{directory}/{name}"] for name in ("pki", "pods")} == {"hidden"}
+    assert {Path(f"/host/{name}").parent for name in (CONFIG_FILE, STATE_FILE)} == {directory}
 
 
 def test_resctrl_and_memory_controllers_are_read_through_the_read_only_mount_of_sys() -> None:
@@ -71,8 +84,10 @@ def test_what_the_agent_looks_for_below_its_root_is_mounted() -> None:
     options = AgentOptions(node="n1", root=Path("/host"))
     mounted = [mount["mountPath"] for mount in CONTAINER["volumeMounts"]]
     assert str(options.journal) in mounted
-    for host_path, mount in zip(POD["volumes"], CONTAINER["volumeMounts"], strict=True):
-        assert mount["mountPath"] == "/host" + host_path["hostPath"]["path"]
+    sources = {each["name"]: each["hostPath"]["path"] for each in POD["volumes"] if "hostPath" in each}
+    for mount in CONTAINER["volumeMounts"]:
+        if mount["name"] in sources:
+            assert mount["mountPath"] == "/host" + sources[mount["name"]]
 
 
 def test_the_agent_takes_the_arguments_that_the_manifest_gives_it() -> None:

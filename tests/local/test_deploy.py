@@ -35,7 +35,9 @@ from manager.world import World, amplification, eventually, normalization
 DEPLOY = Path(__file__).parents[2] / "deploy"
 ACCOUNT = service_account("koordinator-system", "corewise-manager")
 PLURALS = {
+    "NetworkPolicy": "networkpolicies",
     "PodDisruptionBudget": "poddisruptionbudgets",
+    "ValidatingAdmissionPolicy": "validatingadmissionpolicies",
     "NodeResourceTopology": "noderesourcetopologies",
 }
 
@@ -49,6 +51,7 @@ def documents(directory: Path) -> Iterator[dict[str, Any]]:
 
 
 MANIFESTS = list(documents(DEPLOY / "manager"))
+POLICIES = list(documents(DEPLOY / "policies"))
 WEBHOOKS = list(yaml.safe_load_all((DEPLOY / "cert-manager" / "webhooks.yaml").read_text()))
 
 
@@ -87,7 +90,7 @@ async def installed(administrator: Client) -> Client:
 
 
 @pytest.mark.parametrize(
-    "manifest", MANIFESTS + WEBHOOKS, ids=lambda m: f"{m['kind']}-{m['metadata']['name']}"
+    "manifest", MANIFESTS + POLICIES + WEBHOOKS, ids=lambda m: f"{m['kind']}-{m['metadata']['name']}"
 )
 async def test_every_manifest_is_taken_without_a_warning(installed: Client, manifest: dict[str, Any]) -> None:
     stored = await apply(installed, manifest)
@@ -132,6 +135,24 @@ def test_the_service_and_the_budget_select_the_deployments_pods() -> None:
         deployment["replicas"]
         > manifest_of("PodDisruptionBudget", "corewise-manager")["spec"]["minAvailable"]
     )
+
+
+@pytest.mark.parametrize("program", ["agent", "manager", "scheduler"])
+def test_network_policies_open_the_ports_of_the_pods_and_no_others(program: str) -> None:
+    """Metrics are for the monitoring namespace alone; the API server's address is unknown to a manifest."""
+    manifests = list(documents(DEPLOY / program))
+    (workload,) = (each for each in manifests if each["kind"] in {"DaemonSet", "Deployment"})
+    (policy,) = (each for each in manifests if each["kind"] == "NetworkPolicy")
+    assert policy["metadata"]["namespace"] == workload["metadata"]["namespace"]
+    labels = workload["spec"]["template"]["metadata"]["labels"]
+    assert policy["spec"]["podSelector"]["matchLabels"] == labels
+    assert policy["spec"]["policyTypes"] == ["Ingress"]
+    sources = {port["port"]: rule.get("from") for rule in policy["spec"]["ingress"] for port in rule["ports"]}
+    (container,) = workload["spec"]["template"]["spec"]["containers"]
+    assert set(sources) == {port["name"] for port in container["ports"]}
+    monitoring = {"kubernetes.io/metadata.name": "monitoring"}
+    assert sources.pop("metrics") == [{"namespaceSelector": {"matchLabels": monitoring}}]
+    assert set(sources.values()) <= {None}
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ is, and runs against both. The way of a request through the modules:
 - reads: :mod:`.listing`, :mod:`.watching`, :mod:`.discovery`, :mod:`.openapi`, with :mod:`.selectors` and
   :mod:`.tables`;
 - writes: :mod:`.writing` and :mod:`.deletion` take an object through :mod:`.patches`, :mod:`.shaping` (by
-  :mod:`.schema`), :mod:`.metadata`, :mod:`.admission` and :mod:`.strategies` into the :mod:`.store`;
+  :mod:`.schema`), :mod:`.metadata`, :mod:`.admission` (webhooks, and :mod:`.admission_policies`) and
+  :mod:`.strategies` into the :mod:`.store`;
 - around them: :mod:`.resources` (what is served), :mod:`.definitions` (custom kinds), :mod:`.subresources`,
   :mod:`.housekeeping` (what controllers do), :mod:`.state` (on disk), :mod:`.bootstrap` (what a cluster
   begins with).

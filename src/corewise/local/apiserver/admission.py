@@ -1,8 +1,8 @@
 """Admission: everything that may change or refuse a write after it is authorized.
 
 Order, as in kube-apiserver: built-in controllers (NamespaceLifecycle, NodeRestriction), mutating webhooks one
-after the other, then, on the final object, validating webhooks all at once. After a change by a mutating
-webhook, those before it with ``reinvocationPolicy: IfNeeded`` are called once more.
+after the other, then, on the final object, validating policies, and validating webhooks all at once. After a
+change by a mutating webhook, those before it with ``reinvocationPolicy: IfNeeded`` are called once more.
 
 Source: https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/
 """
@@ -13,6 +13,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from corewise.local.apiserver.admission_policies import Policies
 from corewise.local.apiserver.admission_review import Attributes, Encoded
 from corewise.local.apiserver.errors import StatusError
 from corewise.local.apiserver.namespace_lifecycle import check_namespace
@@ -38,6 +39,7 @@ class Admission:
         self._reader = reader
         self._mutating = Hooks(reader, MUTATING)
         self._validating = Hooks(reader, VALIDATING)
+        self._policies = Policies(reader)
         self._dispatcher = Dispatcher(normalize, services)
 
     async def close(self) -> None:
@@ -67,19 +69,19 @@ class Admission:
         return run.object.value, _unique(run.warnings)
 
     async def validate(self, attributes: Attributes, obj: Object | None, old: Object | None) -> list[str]:
-        """Run validating webhooks on the final object; returns warnings for the client.
+        """Run validating policies and webhooks on the final object; returns warnings for the client.
 
         Raises StatusError when one refuses; if several do, that of the first.
         """
+        warnings = self._policies.validate(attributes, obj, old)
         concerned = [
             hook
             for hook in self._validating.all(attributes)
-            if hook.concerns(attributes, obj, old, self._reader)
+            if hook.matching.concerns(attributes, obj, old, self._reader)
         ]
         new, stored = Encoded(obj), Encoded(old)
         calls = (self._dispatcher.ask_to_approve(hook, attributes, new, stored) for hook in concerned)
         outcomes = await asyncio.gather(*calls, return_exceptions=True)
-        warnings: list[str] = []
         for outcome in outcomes:
             if isinstance(outcome, BaseException):
                 raise outcome
@@ -111,7 +113,7 @@ class _MutatingRun:
 
     async def _pass(self, hooks: Iterable[Hook], wanted: Callable[[Hook], bool]) -> None:
         for hook in hooks:
-            if wanted(hook) and hook.concerns(
+            if wanted(hook) and hook.matching.concerns(
                 self._attributes, self.object.value, self._old.value, self._reader
             ):
                 await self._step(hook)

@@ -82,18 +82,15 @@ class Encoded:
         return msgspec.Raw(_ENCODER.encode(self.value))
 
 
-def encode_review(attributes: Attributes, uid: str, obj: Encoded, old: Encoded) -> bytes:
-    """The body of the request to a webhook."""
+def described(attributes: Attributes) -> dict[str, Any]:
+    """What a request is about, without its objects: ``request`` of admission policies."""
     request: dict[str, Any] = {
-        "uid": uid,
         "kind": attributes.group_kind_version,
         "resource": attributes.group_version_resource,
         "requestKind": attributes.group_kind_version,
         "requestResource": attributes.group_version_resource,
         "operation": attributes.operation,
         "userInfo": attributes.user.info(),
-        "object": obj.raw,
-        "oldObject": old.raw,
         "dryRun": attributes.dry_run,
         "options": attributes.options,
     }
@@ -103,6 +100,12 @@ def encode_review(attributes: Attributes, uid: str, obj: Encoded, old: Encoded) 
         request["name"] = attributes.name
     if attributes.namespace:
         request["namespace"] = attributes.namespace
+    return request
+
+
+def encode_review(attributes: Attributes, uid: str, obj: Encoded, old: Encoded) -> bytes:
+    """The body of the request to a webhook."""
+    request = {"uid": uid, **described(attributes), "object": obj.raw, "oldObject": old.raw}
     return _ENCODER.encode({"kind": "AdmissionReview", "apiVersion": _GROUP_VERSION, "request": request})
 
 

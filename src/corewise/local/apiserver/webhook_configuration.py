@@ -1,4 +1,4 @@
-"""Which webhooks a write concerns: webhook configurations, compiled, and their rules.
+"""Which webhooks a write concerns: webhook configurations, compiled; the rules are those of policies too.
 
 Webhooks are called in the order of their configurations' names, and within one in the order written. A
 rule names operations, groups, versions and resources; ``nodes`` does not cover ``nodes/status``, ``nodes/*``
@@ -30,7 +30,14 @@ ADMISSION_GROUP = "admissionregistration.k8s.io"
 MUTATING = "mutatingwebhookconfigurations"
 VALIDATING = "validatingwebhookconfigurations"
 
-_EXEMPT = frozenset({MUTATING, VALIDATING})
+_EXEMPT = frozenset(
+    {MUTATING, VALIDATING, "validatingadmissionpolicies", "validatingadmissionpolicybindings"}
+)
+
+
+def is_exempt(attributes: Attributes) -> bool:
+    """Whether a write concerns no webhook and no policy, so that a bad one can always be removed."""
+    return attributes.group == ADMISSION_GROUP and attributes.resource in _EXEMPT
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +75,7 @@ class _Rule:
     versions: frozenset[str]
     resources: frozenset[tuple[str, str]]
     scope: str
+    names: frozenset[str]
 
     @classmethod
     def of(cls, rule: Mapping[str, Any]) -> _Rule:
@@ -78,6 +86,7 @@ class _Rule:
             frozenset(rule["apiVersions"]),
             frozenset((resource, subresource) for resource, _, subresource in pairs),
             rule.get("scope") or "*",
+            frozenset(rule.get("resourceNames") or ()),
         )
 
     def matches(self, attributes: Attributes) -> bool:
@@ -87,6 +96,7 @@ class _Rule:
             and _has(self.versions, attributes.version)
             and self._matches_resource(attributes)
             and self.scope in {"*", _scope(attributes)}
+            and (not self.names or attributes.name in self.names)
         )
 
     def _matches_resource(self, attributes: Attributes) -> bool:
@@ -106,36 +116,29 @@ def _scope(attributes: Attributes) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Hook:
-    """One webhook of one configuration."""
+class Matching:
+    """Which writes a webhook, a policy or its binding wants. No ``rules`` at all (None) want every write."""
 
-    uid: str
-    name: str
-    endpoint: Endpoint
-    rules: tuple[_Rule, ...]
+    rules: tuple[_Rule, ...] | None
     namespaces: LabelSelector
     objects: LabelSelector
-    conditions: tuple[str, ...]
-    ignores_failure: bool
-    has_side_effects: bool
-    reinvoked: bool
-    timeout_seconds: int
+    excluded: tuple[_Rule, ...] = ()
 
     @classmethod
-    def of(cls, configuration: str, index: int, webhook: Mapping[str, Any]) -> Hook:
+    def of_webhook(cls, webhook: Mapping[str, Any]) -> Matching:
         """From one entry of a configuration's ``webhooks``."""
+        rules = tuple(_Rule.of(rule) for rule in webhook.get("rules") or ())
+        namespaces = label_selector(webhook.get("namespaceSelector"))
+        return cls(rules, namespaces, label_selector(webhook.get("objectSelector")))
+
+    @classmethod
+    def of_match_resources(cls, resources: Mapping[str, Any]) -> Matching:
+        """From a policy's ``matchConstraints`` or a binding's ``matchResources``."""
         return cls(
-            uid=f"{configuration}/{webhook['name']}/{index}",
-            name=webhook["name"],
-            endpoint=Endpoint.of(webhook["clientConfig"]),
-            rules=tuple(_Rule.of(rule) for rule in webhook.get("rules") or ()),
-            namespaces=label_selector(webhook.get("namespaceSelector")),
-            objects=label_selector(webhook.get("objectSelector")),
-            conditions=tuple(condition["name"] for condition in webhook.get("matchConditions") or ()),
-            ignores_failure=webhook.get("failurePolicy") == "Ignore",
-            has_side_effects=webhook.get("sideEffects") not in {"None", "NoneOnDryRun"},
-            reinvoked=webhook.get("reinvocationPolicy") == "IfNeeded",
-            timeout_seconds=webhook.get("timeoutSeconds") or 10,
+            tuple(_Rule.of(rule) for rule in resources.get("resourceRules") or ()) or None,
+            label_selector(resources.get("namespaceSelector")),
+            label_selector(resources.get("objectSelector")),
+            tuple(_Rule.of(rule) for rule in resources.get("excludeResourceRules") or ()),
         )
 
     def concerns(
@@ -143,7 +146,8 @@ class Hook:
     ) -> bool:
         """Whether the rules and selectors want this write (conditions aside)."""
         return (
-            any(rule.matches(attributes) for rule in self.rules)
+            (self.rules is None or any(rule.matches(attributes) for rule in self.rules))
+            and not any(rule.matches(attributes) for rule in self.excluded)
             and self._selects_object(obj, old)
             and self._selects_namespace(attributes, obj, reader)
         )
@@ -165,6 +169,36 @@ class Hook:
         return stored is not None and self.namespaces.matches(_labels(stored))
 
 
+@dataclass(frozen=True, slots=True)
+class Hook:
+    """One webhook of one configuration."""
+
+    uid: str
+    name: str
+    endpoint: Endpoint
+    matching: Matching
+    conditions: tuple[str, ...]
+    ignores_failure: bool
+    has_side_effects: bool
+    reinvoked: bool
+    timeout_seconds: int
+
+    @classmethod
+    def of(cls, configuration: str, index: int, webhook: Mapping[str, Any]) -> Hook:
+        """From one entry of a configuration's ``webhooks``."""
+        return cls(
+            uid=f"{configuration}/{webhook['name']}/{index}",
+            name=webhook["name"],
+            endpoint=Endpoint.of(webhook["clientConfig"]),
+            matching=Matching.of_webhook(webhook),
+            conditions=tuple(condition["name"] for condition in webhook.get("matchConditions") or ()),
+            ignores_failure=webhook.get("failurePolicy") == "Ignore",
+            has_side_effects=webhook.get("sideEffects") not in {"None", "NoneOnDryRun"},
+            reinvoked=webhook.get("reinvocationPolicy") == "IfNeeded",
+            timeout_seconds=webhook.get("timeoutSeconds") or 10,
+        )
+
+
 def _labels(obj: Object) -> Mapping[str, str]:
     labels: Mapping[str, str] = (obj.get("metadata") or {}).get("labels") or {}
     return labels
@@ -181,7 +215,7 @@ class Hooks:
 
     def all(self, attributes: Attributes) -> tuple[Hook, ...]:
         """Every webhook, in order, that may be called for a write: none for webhook configurations."""
-        if attributes.group == ADMISSION_GROUP and attributes.resource in _EXEMPT:
+        if is_exempt(attributes):
             return ()
         configurations = tuple(self._reader.list(ADMISSION_GROUP, self._plural))
         state = resource_versions(configurations)

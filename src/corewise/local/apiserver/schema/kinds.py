@@ -19,6 +19,7 @@ PACKAGES = {
     "authorization.k8s.io": "io.k8s.api.authorization",
     "coordination.k8s.io": "io.k8s.api.coordination",
     "events.k8s.io": "io.k8s.api.events",
+    "networking.k8s.io": "io.k8s.api.networking",
     "policy": "io.k8s.api.policy",
     "rbac.authorization.k8s.io": "io.k8s.api.rbac",
 }

@@ -1,4 +1,4 @@
-"""What extends the API: webhook configurations and custom resource definitions.
+"""What extends the API: webhook configurations, admission policies and custom resource definitions.
 
 The notation is that of :mod:`corewise.local.apiserver.schema.notation`.
 """
@@ -31,6 +31,39 @@ ValidatingWebhook
   namespaceSelector LabelSelector ={}; objectSelector LabelSelector ={};
   sideEffects!? string(None|NoneOnDryRun|Some|Unknown); timeoutSeconds? int32 =10;
   admissionReviewVersions! [string]; matchConditions [MatchCondition] map=name
+ValidatingAdmissionPolicy kind
+  metadata+ ObjectMeta; spec+ ValidatingAdmissionPolicySpec; status+ ValidatingAdmissionPolicyStatus
+ValidatingAdmissionPolicySpec
+  paramKind ParamKind; matchConstraints MatchResources; validations [Validation];
+  failurePolicy? string(Fail|Ignore) =Fail; auditAnnotations [AuditAnnotation];
+  matchConditions [MatchCondition] map=name; variables [Variable] map=name
+ParamKind atomic
+  apiVersion string; kind string
+MatchResources atomic
+  namespaceSelector LabelSelector ={}; objectSelector LabelSelector ={};
+  resourceRules [NamedRuleWithOperations]; excludeResourceRules [NamedRuleWithOperations];
+  matchPolicy? string(Equivalent|Exact) =Equivalent
+NamedRuleWithOperations atomic
+  resourceNames [string]; operations [string]; apiGroups [string]; apiVersions [string];
+  resources [string]; scope? string(*|Cluster|Namespaced) =*
+Validation
+  expression! string; message string; reason? string; messageExpression string
+AuditAnnotation
+  key! string; valueExpression! string
+Variable atomic
+  name! string; expression! string
+ValidatingAdmissionPolicyStatus
+  observedGeneration int64; typeChecking TypeChecking; conditions [Condition] map=type nomerge
+TypeChecking
+  expressionWarnings [ExpressionWarning]
+ExpressionWarning
+  fieldRef! string; warning! string
+ValidatingAdmissionPolicyBinding kind
+  metadata+ ObjectMeta; spec+ ValidatingAdmissionPolicyBindingSpec
+ValidatingAdmissionPolicyBindingSpec
+  policyName string; paramRef ParamRef; matchResources MatchResources; validationActions [string] set
+ParamRef atomic
+  name string; namespace string; selector LabelSelector; parameterNotFoundAction? string
 @ io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1
 CustomResourceDefinition kind
   metadata+ ObjectMeta; spec!+ CustomResourceDefinitionSpec; status+ CustomResourceDefinitionStatus

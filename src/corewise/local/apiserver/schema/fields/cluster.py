@@ -1,4 +1,4 @@
-"""Kinds a cluster is made of: namespaces, nodes, configuration, services, events, leases.
+"""Kinds a cluster is made of: namespaces, nodes, configuration, services, network policies, events, leases.
 
 The notation is that of :mod:`corewise.local.apiserver.schema.notation`.
 """
@@ -103,6 +103,22 @@ EventSource
   component string; host string
 EventSeries
   count int32; lastObservedTime microtime
+@ io.k8s.api.networking.v1
+NetworkPolicy kind
+  metadata+ ObjectMeta; spec+ NetworkPolicySpec
+NetworkPolicySpec
+  podSelector+ LabelSelector; ingress [NetworkPolicyIngressRule]; egress [NetworkPolicyEgressRule];
+  policyTypes [string]
+NetworkPolicyIngressRule
+  ports [NetworkPolicyPort]; from [NetworkPolicyPeer]
+NetworkPolicyEgressRule
+  ports [NetworkPolicyPort]; to [NetworkPolicyPeer]
+NetworkPolicyPort
+  protocol? string =TCP; port? int-or-string; endPort? int32
+NetworkPolicyPeer
+  podSelector LabelSelector; namespaceSelector LabelSelector; ipBlock IPBlock
+IPBlock
+  cidr! string; except [string]
 @ io.k8s.api.events.v1
 Event kind
   metadata!+ ObjectMeta; eventTime! microtime; series EventSeries; reportingController string;

@@ -171,6 +171,9 @@ MutatingWebhook.rules: Requests that the webhook is called for.
 MutatingWebhook.failurePolicy: Whether a request fails or goes on when the webhook cannot be asked.
 MutatingWebhook.timeoutSeconds: How long an answer is waited for.
 WebhookClientConfig: Where a webhook is reached, and whose certificate it shows.
+ValidatingAdmissionPolicy: Expressions that may refuse objects before they are stored.
+ValidatingAdmissionPolicyBinding: Puts a policy into force, for all objects it matches or for some.
+NetworkPolicy: Which connections the pods of a namespace accept and make.
 CustomResourceDefinition: A kind that is added to the API.
 """
 

@@ -18,6 +18,7 @@ from corewise.local.apiserver.schema.validation import (
     events,
     nodes,
     pods,
+    policies,
     services,
     webhooks,
     workloads,
@@ -72,5 +73,7 @@ _CHECKS: Mapping[str, tuple[_Check, ...]] = {
     "api.rbac.v1.ClusterRoleBinding": (access.binding,),
     "api.admissionregistration.v1.MutatingWebhookConfiguration": (webhooks.configuration,),
     "api.admissionregistration.v1.ValidatingWebhookConfiguration": (webhooks.configuration,),
+    "api.admissionregistration.v1.ValidatingAdmissionPolicy": (policies.policy,),
+    "api.admissionregistration.v1.ValidatingAdmissionPolicyBinding": (policies.binding,),
     "apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition": (definitions.definition,),
 }

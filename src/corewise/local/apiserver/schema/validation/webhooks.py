@@ -47,8 +47,8 @@ def _webhook(faults: Faults, field: str, webhook: Object) -> None:
         faults.invalid(
             f"{field}.timeoutSeconds", timeout, "the timeout value must be between 1 and 30 seconds"
         )
-    for at, rule in enumerate(webhook.get("rules") or ()):
-        _rule(faults, f"{field}.rules[{at}]", rule)
+    for at, each in enumerate(webhook.get("rules") or ()):
+        rule(faults, f"{field}.rules[{at}]", each)
     _client(faults, f"{field}.clientConfig", webhook.get("clientConfig") or {})
 
 
@@ -61,7 +61,8 @@ def _name(faults: Faults, field: str, name: str) -> None:
         faults.invalid(field, name, "should be a domain with at least three segments separated by dots")
 
 
-def _rule(faults: Faults, field: str, rule: Object) -> None:
+def rule(faults: Faults, field: str, rule: Object) -> None:
+    """Note what is wrong with a rule of a webhook or a policy."""
     for name in ("operations", "apiGroups", "apiVersions", "resources"):
         values = rule.get(name) or []
         if not values:
