@@ -25,6 +25,7 @@ from corewise.kernel.writing.journal import MemoryLog
 from corewise.policy.names import NORMALIZATION_RATIO, RESOURCE_STATUS
 from corewise.quantities import Ratio
 from kernel.cgroup_trees import KernelRules, plain_tree
+from tally import fault
 
 ALL = "0-7"
 ONLINE = "sys/devices/system/cpu/online"
@@ -66,6 +67,7 @@ class Mortal:
         if self.points_left is not None:
             self.points_left -= 1
             if self.points_left < 0:
+                fault("death")
                 raise Killed
 
 

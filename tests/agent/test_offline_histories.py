@@ -38,6 +38,7 @@ from corewise.quantities import Microseconds, Ratio, Share
 from corewise.suppression.batch_limits import quota
 from corewise.suppression.offer import Amounts, Usage
 from kernel.cgroup_trees import FRESH, PERIOD, KernelRules, StoredCgroups
+from tally import fault, step
 
 CPUS = 16_000
 PODS = (
@@ -64,6 +65,12 @@ MILLI = st.integers(0, CPUS)
 TOO_MUCH = 2_000_000
 """A quota above all that the node has."""
 QUOTA = st.one_of(st.none(), st.just(TOO_MUCH), st.integers(1_000, TOO_MUCH))
+FAULTS = {
+    "miss": "missed sample",
+    "foreign": "write by somebody else",
+    "slice": "cgroup removed",
+    "restart": "restart",
+}
 OPERATIONS = st.one_of(
     *[st.tuples(st.just("tick"), st.tuples(MILLI, MILLI))] * 4,
     st.tuples(st.just("miss"), st.none()),
@@ -170,9 +177,11 @@ class History:
         return [self.names.pod(uid, qos), *(self.names.container(uid, qos, s.container_id) for s in statuses)]
 
     def run(self, operation: str, value: Any) -> None:
+        step(FAULTS.get(operation))
         try:
             getattr(self, f"on_{operation}")(value)
         except Killed:
+            fault("death")
             self.fate.left = None
             self.stored.make(self.slice)
             self.restart()

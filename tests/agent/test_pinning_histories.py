@@ -25,6 +25,7 @@ from corewise.kernel.cgroups.layout import Version
 from corewise.kernel.quotas.writer import QuotaWriter
 from corewise.kernel.settings.writer import SettingWriter
 from corewise.topology import CPUSet
+from tally import step
 
 NAMES = "abcde"
 QOS = dict(zip(NAMES, ("Guaranteed", "Guaranteed", "Burstable", "BestEffort", "Burstable"), strict=True))
@@ -60,6 +61,7 @@ class History:
         return pin_pod(name, text, bound=f"{self.order.index(name):02}", qos=QOS[name])
 
     def take(self, what: str, argument: Any) -> None:
+        step({"restart": "restart"}.get(what))
         match what, argument:
             case "pod", (str(name), stated):
                 self.come(name, stated)

@@ -36,6 +36,7 @@ from amplification.node_model import (
 from corewise.amplification import print_amounts, print_record
 from corewise.policy import names
 from corewise.quantities import Ratio, amplify
+from tally import fault
 
 RATIO_TEXTS = (
     '{"cpu":1.37}',
@@ -107,6 +108,7 @@ class NodeHistory(RuleBasedStateMachine):
 
     @rule()
     def the_agent_is_removed(self) -> None:
+        fault("agent removed")
         self.world = replace(self.world, report=None, report_newer=False)
 
     @rule(back=st.integers(0, 3))
@@ -119,6 +121,7 @@ class NodeHistory(RuleBasedStateMachine):
         self.other_writes(tuple(amount if i == cell else old for i, old in enumerate(self.world.status)))
 
     def other_writes(self, new: Cells) -> None:
+        fault("write by somebody else")
         self.world = other_writes(self.world, new)
 
     @rule()
@@ -150,20 +153,25 @@ class NodeHistory(RuleBasedStateMachine):
 
     @rule()
     def the_webhook_goes_or_comes(self) -> None:
+        if self.world.webhook:
+            fault("webhook away")
         self.world = replace(self.world, webhook=not self.world.webhook)
 
     @rule(name=st.sampled_from(KNOWLEDGE), text=st.sampled_from(GARBAGE))
     def an_annotation_is_damaged(self, name: str, text: str) -> None:
         if name in self.world.notes:
+            fault("annotation damaged")
             self.world = annotate(self.world, {name: text})
 
     @rule(gone=st.sets(st.sampled_from(KNOWLEDGE), min_size=1))
     def annotations_are_removed(self, gone: set[str]) -> None:
+        fault("annotation removed")
         self.world = annotate(self.world, dict.fromkeys(gone))
 
     @precondition(lambda self: names.AMPLIFIED in self.world.notes)
     @rule(capacity=st.booleans(), cells=st.sampled_from(["status", "machine"]))
     def raw_amounts_are_forged(self, capacity: bool, cells: str) -> None:
+        fault("annotation forged")
         claim = self.world.status if cells == "status" else tuple(3 * a for a in self.world.machine)
         name, field = (names.RAW_CAPACITY, "capacity") if capacity else (names.RAW_ALLOCATABLE, "allocatable")
         text = print_amounts(amounts(claim).capacity if capacity else amounts(claim).allocatable)
@@ -173,6 +181,7 @@ class NodeHistory(RuleBasedStateMachine):
     @precondition(lambda self: names.AMPLIFIED in self.world.notes)
     @rule(ratio=st.sampled_from(RATIOS), raw=st.booleans())
     def the_record_is_forged(self, ratio: Ratio, raw: bool) -> None:
+        fault("annotation forged")
         base = self.world.machine if raw else self.world.status
         applied = amounts(tuple(amplify(amount, ratio) for amount in base))
         text = print_record({"cpu": ratio, "memory": ratio}, applied)

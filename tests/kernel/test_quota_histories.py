@@ -27,6 +27,7 @@ from corewise.kernel.writing.pen import Point
 from corewise.kernel.writing.report import Report
 from corewise.quantities import Microseconds
 from kernel.cgroup_trees import KernelRules, StoredCgroups, bound, divided, in_order_everywhere
+from tally import fault, step
 
 PODS = ("/kubepods/burstable/poda", "/kubepods/podb", "/kubepods/burstable/podc")
 SLICE = "/kubepods/besteffort"
@@ -93,6 +94,7 @@ class History:
         if self.points_left is not None:
             self.points_left -= 1
             if self.points_left < 0:
+                fault("death")
                 raise Killed
 
     def wants(self) -> dict[QuotaOwner, list[WriteQuota]]:
@@ -111,6 +113,7 @@ class History:
 
     def live(self, operation: str, value: object) -> None:
         """Let one thing happen."""
+        step({"restart": "restart", "drift": "write by somebody else"}.get(operation))
         match operation, value:
             case "ratio", int(ratio):
                 self.ratio = ratio

@@ -29,6 +29,7 @@ from corewise.kernel.writing.journal import MemoryLog
 from corewise.kernel.writing.pen import Point
 from corewise.topology import CPUSet
 from kernel.cgroup_trees import FRESH, KernelRules, StoredCgroups, bound, setting
+from tally import fault, step
 
 SLICE = "/kubepods/besteffort"
 PODS = (f"{SLICE}/poda", f"{SLICE}/podb")
@@ -90,6 +91,7 @@ class History:
         if self.points_left is not None:
             self.points_left -= 1
             if self.points_left < 0:
+                fault("death")
                 raise Killed
 
     def cpus(self, cgroup: str) -> CPUSet:
@@ -127,6 +129,8 @@ class History:
 
     def live(self, operation: str, value: object) -> None:
         """Let one thing happen."""
+        is_foreign = operation.startswith("foreign")
+        step("write by somebody else" if is_foreign else {"restart": "restart"}.get(operation))
         match operation, value:
             case "weights", dict(weights):
                 self.weights = weights

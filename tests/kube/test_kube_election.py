@@ -17,6 +17,7 @@ from corewise.kube.election import Elector, Terms
 from corewise.kube.errors import AlreadyExists, Conflict, NotFound, Status, TransportError
 from corewise.kube.transport import Request
 from kube.fake_api import CONFIG, MemoryTransport, seeded
+from tally import fault, step
 from virtual_time import VirtualClock, run_virtual
 
 
@@ -332,6 +333,7 @@ def test_never_two_leaders_and_one_in_the_end(trouble: list[tuple[str, str, floa
         replicas = {name: Replica(server, name) for name in ("one", "two", "three")}
         running = {name: replica.start() for name, replica in replicas.items()}
         for name, what, pause in trouble:
+            step()
             await act(server, replicas, running, name, what)
             await asyncio.sleep(pause)
         server.away.clear()
@@ -356,14 +358,17 @@ async def act(
 ) -> None:
     match what:
         case "away":
+            fault("partition")
             server.away.add(name)
         case "back":
             server.away.discard(name)
         case "loses":
+            fault("lost answer")
             server.loses_answers.add(name)
         case "keeps":
             server.loses_answers.discard(name)
         case "stop":
+            fault("replica stopped")
             await stop(running[name])
         case _ if running[name].done():
             running[name] = replicas[name].start()

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from corewise.local.apiserver import serve
 from corewise.local.apiserver.state import StateDirectory, StateError
 from corewise.local.apiserver.store import Expired, Store
+from tally import fault
 
 NOW = datetime(2024, 5, 1, tzinfo=UTC)
 
@@ -104,6 +105,7 @@ def test_a_damaged_line_is_refused_and_named(
     journal = bytearray((path / "journal").read_bytes())
     second_line = journal.index(b"\n") + 1
     journal[position % second_line] ^= flip
+    fault("byte of a journal flipped")
     (path / "journal").write_bytes(bytes(journal))
     with pytest.raises(StateError, match=r"journal: damaged \(line \d .*checksum"):
         opened(path)

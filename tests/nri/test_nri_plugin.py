@@ -29,6 +29,7 @@ from nri.fake_runtime import (
     pod,
     ttrpc,
 )
+from tally import fault
 from virtual_time import run_virtual
 
 UPDATE = ContainerUpdate("c-1", Microseconds(50_000))
@@ -237,6 +238,7 @@ def test_whatever_comes_the_plugin_serves_the_next_connection(tmp_path: Path, se
             side = await scene.runtime.accepted()
             await side.accept_registration()
             for data in sent:
+                fault("garbage message")
                 side.send(data)
             await asyncio.sleep(5)
             await side.close()

@@ -34,6 +34,7 @@ from corewise.scheduler.engine import (
 )
 from corewise.topology import CPUSet
 from scheduler.scenes import bind, cluster_of, cpuset, decide, engine, node, numa_node, share, static
+from tally import fault
 
 COLUMNS = (
     "present", "unschedulable", "ratio", "ratio_known", "requested_cpu", "owned_cpu", "cpu_room",
@@ -201,6 +202,7 @@ class GateStaysWithinWhatThereIs(RuleBasedStateMachine):
     @rule(pod=pods, pick=st.integers(0, 2))
     def is_bound_while_the_gate_is_away(self, pod: PodFacts, pick: int) -> None:
         """Whoever binds looks at plain requests alone, if at anything, and names no CPUs."""
+        fault("binding past the gate")
         self.number += 1
         name = sorted(self.cluster.nodes)[pick % len(self.cluster.nodes)]
         self.bound_without_gate.add(name)
@@ -232,6 +234,7 @@ class GateStaysWithinWhatThereIs(RuleBasedStateMachine):
 
     @rule()
     def restarts(self) -> None:
+        fault("restart")
         self.cluster = rebuilt(self.cluster)
 
     @invariant()

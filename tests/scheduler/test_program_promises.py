@@ -42,6 +42,7 @@ from corewise.topology import CPUSet
 from scheduler.program_world import pod_document
 from scheduler.scenes import arrangement
 from scheduler.test_program_gate import review
+from tally import fault
 
 T = TypeVar("T")
 CPUS = {"n1": 8, "n2": 4}
@@ -230,6 +231,8 @@ class Promises(RuleBasedStateMachine):
             assert each["path"] == "/metadata/annotations"
             annotations |= each["value"]
         binding = Underway(meta["name"], meta["uid"], node, annotations, self.clock.seconds + LONGEST_REQUEST)
+        if fate != "bound":
+            fault(f"{fate} binding")
         if fate == "bound":
             self.carry_out(binding)
         elif fate == "late":
@@ -284,6 +287,7 @@ class Promises(RuleBasedStateMachine):
     @rule(data=st.data(), node=st.sampled_from(sorted(CPUS)))
     def bind_past_the_gate(self, data: st.DataObject, node: str) -> None:
         """Bind while the gate is away."""
+        fault("binding past the gate")
         meta = data.draw(st.sampled_from(self.pods(bound=False)))["metadata"]
         self.unchecked.add(node)
         self.carry_out(Underway(meta["name"], meta["uid"], node, {}, 0.0))
@@ -291,6 +295,7 @@ class Promises(RuleBasedStateMachine):
     @rule(carried_out=st.booleans())
     def restart(self, carried_out: bool) -> None:
         """Start anew; what the last one let through is carried out by then, or never."""
+        fault("restart")
         self.stop()
         for binding in self.underway if carried_out else ():
             self.carry_out(binding)
