@@ -5,9 +5,10 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 UP     ?= --for 30s
 W      ?= auto
+MINUTES ?= 10
 
 .DEFAULT_GOAL := help
-.PHONY: help up openstack libvirt test check generate golden bench size test-kube test-node lock clean
+.PHONY: help up openstack libvirt test explore check generate golden bench size test-kube test-node lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,6 +47,9 @@ up: $(VENV)/run.stamp ## Install what is needed and run the local cluster (UP="-
 
 test: $(VENV)/dev.stamp ## Run the tests on all CPUs (T="-k webhook" narrows them, W=0 runs one by one)
 	$(BIN)/pytest -n $(W) --dist loadfile $(T)
+
+explore: $(VENV)/dev.stamp ## Run all tests that draw inputs again and again with fresh seeds (MINUTES=10)
+	$(BIN)/python -m tools.explore --minutes $(MINUTES)
 
 check: $(VENV)/dev.stamp ## Lint, types, layer rules, generated files current
 	$(BIN)/ruff check .
