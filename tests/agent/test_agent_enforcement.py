@@ -9,6 +9,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agent.fake_node import FakeNode, container, pod
 from corewise.agent.cpu_manager import NO_POLICY, UNKNOWN_POLICY, CPUManager
@@ -217,3 +219,17 @@ def test_what_the_runtime_made_divided_already_finds_its_way_back(node: FakeNode
         with Journal.open(node.root / "journal", boot="b", now=lambda: 1.0) as log:
             Kept(node, log).cycle([WEB], ratio)
     assert Kept(node).quotas(WEB) == expected(node, 100)
+
+
+@given(st.sampled_from(["9300000000000000", "1e64", "9" * 200]) | st.integers(10**7, 10**60).map(str))
+def test_a_limit_that_no_machine_has_leaves_its_pod_alone_and_the_others_divided(
+    tmp_path_factory: pytest.TempPathFactory, limit: str
+) -> None:
+    node = FakeNode(tmp_path_factory.mktemp("node"))
+    node.start(WEB)
+    kept = Kept(node)
+    cycle = kept.cycle([pod("greedy", container("a", limit)), WEB])
+    assert list(cycle.problems) == ["default/greedy"]
+    assert "is left alone" in cycle.problems["default/greedy"]
+    assert "(AmountTooLarge)" in cycle.problems["default/greedy"]
+    assert kept.quotas(WEB) == expected(node, 150)

@@ -54,7 +54,7 @@ def test_threads_alone_make_a_machine_of_which_nothing_else_is_known() -> None:
         ({"threads": None}, 'there are no "threads"'),
         ({"threads": [*SMALL["threads"], SMALL["threads"][1]]}, "CPU 1 is there twice"),
         ({"threads": [{"cpu": 0, "core": 0, "numaNode": 0}]}, "threads[0].socket: is missing"),
-        ({"threads": [{**SMALL["threads"][0], "cpu": -1}]}, "-1 is outside 0..65535"),
+        ({"threads": [{**SMALL["threads"][0], "cpu": -1}]}, "-1 is outside 0..8191"),
         ({"threads": [{**SMALL["threads"][0], "cpu": "0"}]}, "threads[0].cpu"),
         (
             {"threads": [*SMALL["threads"], {"cpu": 4, "core": 0, "numaNode": 1, "socket": 1}]},

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from corewise.policy.cpu_binding import (
     DEFAULT_BINDING,
+    LONGEST_SPEC,
     BindPolicy,
     CPUBinding,
     ExclusivePolicy,
@@ -18,7 +21,12 @@ from corewise.policy.cpu_binding import (
     parse_numa_spec,
 )
 from corewise.policy.reasons import Reason
-from corewise.policy.resource_status import ResourceStatus, parse_resource_status, print_resource_status
+from corewise.policy.resource_status import (
+    LONGEST_STATUS,
+    ResourceStatus,
+    parse_resource_status,
+    print_resource_status,
+)
 from corewise.quantities import Quantity
 from corewise.topology import CPUSet
 
@@ -105,15 +113,37 @@ def test_a_resource_status_reads_back_as_it_was_written() -> None:
         '{"cpuset":"x"}',
         '{"cpuset":7}',
         "[]",
+        '{"cpuset":"0-3,2"}',
+        '{"cpuset":"0-3,^2"}',
+        '{"cpuset":"0-8192"}',
+        f'{{"cpuset":"{"0-8191," * 36_000}"}}',
+        '{"cpuset":"0"' + " " * LONGEST_STATUS + "}",
+        '{"x":' + "[" * 2000 + "]" * 2000 + "}",
     ],
 )
 def test_a_resource_status_that_cannot_be_read_gives_what_is_wrong(text: str) -> None:
     problem = parse_resource_status(text)
     assert isinstance(problem, str)
-    assert problem
+    assert 0 < len(problem) < 200
 
 
-@pytest.mark.parametrize("shares", ['[{"node":-1}]', '[{"node":0,"resources":{"cpu":"much"}}]', "{}", "7"])
+def test_a_resource_status_is_parsed_once_however_often_it_is_read() -> None:
+    first, second = (parse_resource_status('{"cpuset":"4-7"}') for _ in range(2))
+    assert first is second
+
+
+@pytest.mark.parametrize("reader", [parse_cpu_binding, parse_numa_spec])
+def test_what_a_pod_states_about_its_cpus_is_short(reader: Callable[[str], object]) -> None:
+    problem = reader("{" + " " * LONGEST_SPEC + "}")
+    assert isinstance(problem, SpecProblem)
+    assert problem.reason is Reason.RESOURCE_SPEC_INVALID
+    assert "4098 characters are more than the annotation may have (4096)" in problem.message
+
+
+@pytest.mark.parametrize(
+    "shares",
+    ['[{"node":-1}]', '[{"node":0,"resources":{"cpu":"much"}}]', "{}", "7", '[{"node":0},{"node":0}]'],
+)
 def test_cpus_count_even_where_the_amounts_beside_them_cannot_be_read(shares: str) -> None:
     status = parse_resource_status(f'{{"cpuset":"0-3","numaNodeResources":{shares}}}')
     assert isinstance(status, ResourceStatus)

@@ -14,7 +14,7 @@ from corewise.kube.resources import MUTATING_WEBHOOKS
 from corewise.policy.cpu_topology import print_cpu_topology
 from corewise.policy.metrics.scheduler import GATE_EXPIRED, GATE_REFUSALS
 from corewise.policy.metrics.service import WEBHOOK_REQUESTS
-from corewise.policy.names import CPU_TOPOLOGY, NUMA_POLICY, RESOURCE_STATUS
+from corewise.policy.names import CPU_TOPOLOGY, NUMA_POLICY, RESOURCE_SPEC, RESOURCE_STATUS
 from corewise.scheduler import installation
 from corewise.scheduler.installation import CONFIGURATION_NAME, GATE
 from corewise.scheduler.program import Scheduler
@@ -310,3 +310,23 @@ async def test_a_pod_that_is_deleted_gives_its_cpus_back(world: SchedulerWorld) 
 
         await eventually(takes_it)
         assert await world.cpus("b") == "0-7"
+
+
+async def test_cpus_whose_list_is_longer_than_the_annotation_may_be_are_not_given_out(
+    world: SchedulerWorld,
+) -> None:
+    """One thread of each of 1000 cores, every second CPU: 4.8 KB."""
+    await world.add_node("n1", 2048)
+    cpus = [{"id": cpu, "core": cpu // 2, "socket": 0, "node": 0} for cpu in range(2048)]
+    await world.state_topology("n1", {CPU_TOPOLOGY: json.dumps({"detail": cpus})})
+    spec = {RESOURCE_SPEC: '{"requiredCPUBindPolicy":"SpreadByPCPUs"}'}
+    await world.add_pod("scattered", cpu="1000", qos="LSR", annotations=spec)
+    await world.add_pod("whole", cpu="1000", qos="LSR")
+    async with world.scheduler() as scheduler:
+        await world.installed(scheduler)
+        with pytest.raises(APIError, match="1000 CPUs so scattered"):
+            await world.bind("scattered", "n1")
+        assert scheduler.metrics.value(GATE_REFUSALS, "CPUsTooScattered") == 1
+        assert len(scheduler.state.reservations) == 0
+        await world.bind("whole", "n1")
+        assert await world.cpus("whole") == "0-999"

@@ -29,7 +29,7 @@ from hypothesis import strategies as st
 from corewise.policy.cpu_binding import BindPolicy, CPUBinding, NumaPolicy
 from corewise.policy.cpu_topology import parse_cpu_topology, print_cpu_topology
 from corewise.policy.reasons import Reason
-from corewise.quantities import ONE, Ratio
+from corewise.quantities import LARGEST_AMOUNT, ONE, Ratio
 from corewise.scheduler.engine import NodeFacts, NodeRequirement, PodFacts, Toleration, Zone
 from corewise.scheduler.objects import PlacedPod, SchedulableNode, Topology
 from corewise.scheduler.reading_nodes import NodeReading, read_node_facts
@@ -134,7 +134,12 @@ def test_every_resource_is_counted_as_kubernetes_counts_it() -> None:
         "overhead": {"cpu": "250m", "memory": "bad"},
     }
     facts = pod_facts(msgspec.convert({"metadata": {"name": "p"}, "spec": spec}, PlacedPod))
-    assert facts.requests == {"cpu": 3250, "nvidia.com/gpu": 2, "kubernetes.io/batch-cpu": 500}
+    assert facts.requests == {
+        "cpu": 3250,
+        "nvidia.com/gpu": 2,
+        "kubernetes.io/batch-cpu": 500,
+        "memory": LARGEST_AMOUNT,
+    }
 
 
 def test_where_a_pod_may_go_is_read_from_selector_affinity_and_tolerations() -> None:

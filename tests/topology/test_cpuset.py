@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.topology import LARGEST_CPU, CPUSet, CPUSetError
+from corewise.topology import LARGEST_CPU, CPUSet, CPUSetError, NoCPULeftError, cpuset
+from corewise.topology.cpuset import LONGEST_CLAIM
 
 cpusets = st.frozensets(st.integers(0, 300) | st.integers(0, LARGEST_CPU)).map(CPUSet)
 
@@ -47,7 +49,7 @@ def test_a_cpu_list_names_its_cpus_and_takes_excludes_away_at_the_end(text: str,
         ("1 2", "1 2"),
         ("0x3", "0x3"),
         ("1.5", "1.5"),
-        ("65536", "65536"),
+        ("8192", "8192"),
         ("0-999999999", "0-999999999"),
         ("\N{ARABIC-INDIC DIGIT ONE}", "\N{ARABIC-INDIC DIGIT ONE}"),
         ("0-3,^0-3", "0-3,^0-3"),
@@ -59,6 +61,66 @@ def test_an_error_names_the_bad_item(text: str, item: str) -> None:
         CPUSet.parse(text)
     assert refusal.value.item == item
     assert repr(item) in str(refusal.value)
+
+
+def test_a_list_of_the_kernel_may_be_long_and_overlap() -> None:
+    scattered = ",".join(str(cpu) for cpu in range(0, LARGEST_CPU, 2))
+    assert len(scattered) > LONGEST_CLAIM
+    assert len(CPUSet.parse(scattered)) == 4096
+
+
+def test_reading_costs_what_the_text_is_long_not_what_its_ranges_add_up_to(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    steps = 0
+
+    class CountingSet(set[int]):
+        def update(self, *others: Iterable[int]) -> None:
+            nonlocal steps
+            for each in others:
+                numbers = list(each)
+                steps += len(numbers)
+                super().update(numbers)
+
+    monkeypatch.setattr(cpuset, "set", CountingSet, raising=False)
+    assert len(CPUSet.parse("0-8191," * 37_000)) == LARGEST_CPU + 1
+    assert steps == LARGEST_CPU + 1
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("0-3,3", "'3' names a CPU that the list has named before"),
+        ("3,0-3", "'0-3' names a CPU that the list has named before"),
+        ("0-3,^2", "'^2' is an exclude"),
+        ("8192", "'8192' goes beyond CPU 8191"),
+        ("0-8191," * 36_000, "252000 characters are more than a list of CPUs may have (4096)"),
+        ("0" + " " * 4000 + "-x", "is not a CPU or a range of CPUs"),
+    ],
+)
+def test_a_claim_is_short_and_names_each_cpu_once(text: str, words: str) -> None:
+    with pytest.raises(CPUSetError) as refusal:
+        CPUSet.parse_claim(text)
+    assert words in str(refusal.value)
+    assert len(str(refusal.value)) < 200
+
+
+@given(st.frozensets(st.integers(0, LARGEST_CPU), max_size=800).map(CPUSet))
+def test_a_claim_of_up_to_800_cpus_reads_back_wherever_they_lie(cpus: CPUSet) -> None:
+    assert CPUSet.parse_claim(str(cpus)) == cpus
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 60), st.integers(0, 9)), max_size=12))
+def test_merged_ranges_are_the_union_of_all_of_them(ranges: list[tuple[bool, int, int]]) -> None:
+    wanted = {
+        cpu for excludes, first, more in ranges if not excludes for cpu in range(first, first + more + 1)
+    }
+    wanted -= {cpu for excludes, first, more in ranges if excludes for cpu in range(first, first + more + 1)}
+    text = ",".join(f"{'^' if excludes else ''}{first}-{first + more}" for excludes, first, more in ranges)
+    try:
+        assert set(CPUSet.parse(text)) == wanted
+    except NoCPULeftError:
+        assert not wanted
 
 
 def test_sets_combine() -> None:

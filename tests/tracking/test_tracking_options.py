@@ -151,7 +151,7 @@ def test_an_empty_text_is_an_option_that_is_unset(unset: str) -> None:
         ("0,5-2", Reason.CPU_SET_MALFORMED, "'5-2' runs backwards: write 2-5"),
         ("^", Reason.CPU_SET_MALFORMED, "'^' is not a CPU or a range of CPUs: write 3, 0-3, ^2 or ^2-3"),
         ("a", Reason.CPU_SET_MALFORMED, "'a' is not a CPU or a range of CPUs: write 3, 0-3, ^2 or ^2-3"),
-        ("0-99999", Reason.CPU_SET_MALFORMED, "'0-99999' goes beyond CPU 65535"),
+        ("0-99999", Reason.CPU_SET_MALFORMED, "'0-99999' goes beyond CPU 8191"),
         ("^0", Reason.CPU_SET_LEAVES_NOTHING, "'^0' leaves no CPU"),
         ("0-3,^0-3", Reason.CPU_SET_LEAVES_NOTHING, "'0-3,^0-3' leaves no CPU"),
         (",", Reason.CPU_SET_LEAVES_NOTHING, "it names no CPU"),

@@ -29,9 +29,10 @@ from corewise.normalization import ContainerLimit, PodLimits, container_quota, p
 from corewise.policy.names import QOS_CLASS, RESOURCE_STATUS
 from corewise.policy.reasons import Reason
 from corewise.policy.resource_status import ResourceStatus, parse_resource_status
-from corewise.quantities import ONE, AmplifiedMilli, Microseconds, Quantity, QuantityError, Ratio
+from corewise.quantities import ONE, AmplifiedMilli, Microseconds, QuantityError, Ratio, largest, requested
 
 NOT_CPU_SHARE = frozenset({"LSE", "LSR", "SYSTEM", "BE"})
+_TOO_LARGE = Reason.AMOUNT_TOO_LARGE
 _ANY_PERIOD = Microseconds(100_000)
 _WAITING = frozenset({"Proposed", "Deferred", "Infeasible"})
 
@@ -110,7 +111,7 @@ def targets_of(pod: QuotaPod, spec: QuotaPodSpec, cgroups: PodCgroups) -> Iterat
 
     Raises:
         UnsafeName: if the API's UID or container ID is none that a path can be made of.
-        ValueError: if the QoS class is none.
+        ValueError: if the QoS class is none, or an amount of CPU is more than any machine has.
     """
     qos = QOSClass(pod.status.qos_class)
     limits = _limits(spec)
@@ -145,11 +146,13 @@ def _limit(container: QuotaContainer) -> ContainerLimit:
 
 
 def _cpu(amounts: Mapping[str, str]) -> AmplifiedMilli | None:
-    """Return the CPU of a ResourceList; the API server accepts no amount that cannot be read."""
-    try:
-        return AmplifiedMilli(Quantity.parse(amounts["cpu"]).milli) if "cpu" in amounts else None
-    except QuantityError:
+    """Return the CPU of a ResourceList; as no limit, an amount that cannot be read would free the pod."""
+    if "cpu" not in amounts:
         return None
+    amount = requested("cpu", amounts["cpu"])
+    if amount == largest("cpu"):
+        raise QuantityError(f"its CPU {amounts['cpu'][:40]!r} is more than any machine has ({_TOO_LARGE})")
+    return AmplifiedMilli(amount.milli)
 
 
 def divided(target: Target, period: Microseconds, ratio: Ratio, *, above_bases: bool) -> WriteQuota:

@@ -16,7 +16,7 @@ from corewise.kernel.cgroups.cpu import read_usage
 from corewise.kernel.errors import KernelError
 from corewise.policy.metrics import agent as metrics
 from corewise.prometheus.exposition import Exposition
-from corewise.quantities import Quantity, QuantityError
+from corewise.quantities import requested
 
 Labelled = dict[tuple[str, ...], float]
 
@@ -84,7 +84,4 @@ def container_usages(local: LocalNode, pods: Collection[QuotaPod]) -> Iterator[C
 
 
 def _milli(text: str | None) -> int | None:
-    try:
-        return None if text is None else Quantity.parse(text).milli
-    except QuantityError:
-        return None
+    return None if text is None else requested("cpu", text).milli

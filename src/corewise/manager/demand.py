@@ -12,7 +12,7 @@ from corewise.amplification.amounts import AMPLIFIABLE, ResourceList
 from corewise.manager.objects import DemandingContainer, DemandingPod, GrantedContainer
 from corewise.policy.names import CPU_MANAGER_POLICY, RESOURCE_STATUS
 from corewise.policy.resource_status import ResourceStatus, parse_resource_status
-from corewise.quantities import Quantity, QuantityError
+from corewise.quantities import Quantity, QuantityError, requested
 
 
 class _CPUManager(msgspec.Struct):
@@ -23,17 +23,19 @@ _CPU_MANAGER = msgspec.json.Decoder(_CPUManager)
 
 
 def quantities(texts: Mapping[str, str]) -> ResourceList:
-    """Return cpu and memory of a ResourceList; an amount that cannot be read counts as absent.
-
-    The API server accepts no other amounts, so this is never met but in files.
-    """
+    """Return cpu and memory that a node states; an amount that cannot be read counts as absent."""
     stated = {resource: _quantity(texts[resource]) for resource in AMPLIFIABLE if resource in texts}
     return {resource: amount for resource, amount in stated.items() if amount is not None}
 
 
+def _stated(texts: Mapping[str, str]) -> ResourceList:
+    """Return cpu and memory that a pod states; an amount that cannot be read counts as the largest."""
+    return {resource: requested(resource, texts[resource]) for resource in AMPLIFIABLE if resource in texts}
+
+
 @lru_cache(maxsize=4096)
 def _quantity(text: str) -> Quantity | None:
-    """Read an amount once for all nodes and pods that state it."""
+    """Read an amount once for all nodes that state it."""
     try:
         return Quantity.parse(text)
     except QuantityError:
@@ -56,8 +58,8 @@ def demand_of(pod: DemandingPod) -> PodDemand:
         name=f"{pod.metadata.namespace}/{pod.metadata.name}",
         containers=tuple(_container(each, granted) for each in pod.spec.containers),
         init_containers=tuple(_container(each, granted_init) for each in pod.spec.init_containers),
-        requests=quantities(pod.spec.resources.requests),
-        overhead=quantities(pod.spec.overhead),
+        requests=_stated(pod.spec.resources.requests),
+        overhead=_stated(pod.spec.overhead),
         labels=pod.metadata.labels,
         exclusive_cpus=_exclusive_cpus(pod.metadata.annotations),
         qos_class=pod.status.qos_class,
@@ -75,8 +77,8 @@ def _has_static_cpu_manager(text: str) -> bool:
 def _container(container: DemandingContainer, granted: Mapping[str, GrantedContainer]) -> ContainerDemand:
     status = granted.get(container.name)
     return ContainerDemand(
-        requests=quantities(container.resources.requests),
-        allocated=quantities(status.allocated_resources) if status else {},
+        requests=_stated(container.resources.requests),
+        allocated=_stated(status.allocated_resources) if status else {},
         restarts_always=container.restart_policy == "Always",
     )
 

@@ -6,7 +6,8 @@
      "preferredCPUExclusivePolicy": "PCPULevel"}
 
 ``scheduling.koordinator.sh/numa-topology-spec``: ``{"numaTopologyPolicy": "SingleNUMANode"}``.
-Absent and empty values are the default. Unknown keys are passed over: Koordinator has more.
+Absent and empty values are the default. Unknown keys are passed over: Koordinator has more. Texts longer
+than LONGEST_SPEC characters are refused: whoever creates a pod writes them.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ _KUBELETS_WORDS = {
 }
 _BIND_POLICIES = {"": None, "Default": None, **{policy.value: policy for policy in BindPolicy}}
 _EXCLUSIVE_POLICIES = {"": ExclusivePolicy.NONE, **{policy.value: policy for policy in ExclusivePolicy}}
+LONGEST_SPEC = 4096
 _LONGEST_SHOWN = 40
 
 
@@ -94,7 +96,7 @@ def parse_cpu_binding(text: str | None) -> CPUBinding | SpecProblem:
     if text is None:
         return DEFAULT_BINDING
     try:
-        spec = _RESOURCE_SPEC.decode(text)
+        spec = _RESOURCE_SPEC.decode(_bounded(text))
     except (msgspec.DecodeError, RecursionError) as error:
         return _unreadable(RESOURCE_SPEC, str(error))
     required, preferred, exclusive = (spec.required or "", spec.preferred or "", spec.exclusive or "")
@@ -116,7 +118,7 @@ def parse_numa_spec(text: str | None) -> NumaPolicy | SpecProblem | None:
     if text is None:
         return None
     try:
-        word = _NUMA_SPEC.decode(text).policy or ""
+        word = _NUMA_SPEC.decode(_bounded(text)).policy or ""
     except (msgspec.DecodeError, RecursionError) as error:
         return _unreadable(NUMA_SPEC, str(error))
     if not word:
@@ -130,6 +132,14 @@ def numa_policy(word: str) -> NumaPolicy | None:
     if word in _KUBELETS_WORDS:
         return _KUBELETS_WORDS[word]
     return NumaPolicy(word) if word in tuple(NumaPolicy) else None
+
+
+def _bounded(text: str) -> str:
+    if len(text) > LONGEST_SPEC:
+        raise msgspec.DecodeError(
+            f"{len(text)} characters are more than the annotation may have ({LONGEST_SPEC})"
+        )
+    return text
 
 
 def _unreadable(annotation: str, error: str) -> SpecProblem:

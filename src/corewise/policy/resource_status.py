@@ -4,20 +4,27 @@
 
 Amounts on NUMA nodes are the pod's own requests, not amplified. Unknown keys are passed over. CPUs that can
 be read count even where the amounts cannot: nobody else must be given them.
+
+Whoever may write the annotation chooses its text, so it is bounded: LONGEST_STATUS characters, CPUs that a
+machine can have and each named once, NUMA nodes named once, amounts within what a machine can have. A text is
+read once, however many pods state it and however often their readers ask.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from types import MappingProxyType
 
 import msgspec
 
-from corewise.quantities import Quantity, QuantityError
+from corewise.quantities import Quantity, QuantityError, largest
 from corewise.topology import CPUSet, CPUSetError
 
+LONGEST_STATUS = 4096
 _LARGEST_NODE = 1023
+_REMEMBERED = 2048
 
 
 def _nothing() -> Mapping[int, Mapping[str, Quantity]]:
@@ -62,13 +69,23 @@ def parse_resource_status(text: str | None) -> ResourceStatus | str:
     """Read the annotation; a text whose CPUs cannot be read gives what is wrong with it."""
     if text is None:
         return NO_STATUS
+    if len(text) > LONGEST_STATUS:
+        return f"{len(text)} characters are more than the annotation may have ({LONGEST_STATUS})"
+    return _parsed(text)
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _parsed(text: str) -> ResourceStatus | str:
     try:
         status = _DECODER.decode(text)
-        cpus = CPUSet.parse(status.cpuset)
+        cpus = CPUSet.parse_claim(status.cpuset)
     except (msgspec.DecodeError, RecursionError, CPUSetError) as error:
         return str(error)
     try:
-        zones = {share.node: _amounts(share) for share in _SHARES.decode(status.shares) or ()}
+        shares = _SHARES.decode(status.shares) or []
+        zones = {share.node: _amounts(share) for share in shares}
+        if len(zones) < len(shares):
+            return ResourceStatus(cpus, problem="numaNodeResources names a NUMA node twice")
     except (msgspec.DecodeError, RecursionError, QuantityError) as error:
         return ResourceStatus(cpus, problem=str(error))
     return ResourceStatus(cpus, MappingProxyType(zones))
@@ -84,6 +101,9 @@ def _amounts(share: _Share) -> Mapping[str, Quantity]:
     if not 0 <= share.node <= _LARGEST_NODE:
         raise QuantityError(f"{share.node} is not a NUMA node")
     amounts = {name: Quantity.parse(str(amount)) for name, amount in share.resources.items()}
+    for name, amount in amounts.items():
+        if amount > largest(name):
+            raise QuantityError(f"{amount} of {name} is more than any machine has")
     return {name: amount for name, amount in amounts.items() if amount.nano > 0}
 
 

@@ -5,12 +5,15 @@ into the other. Ratios are whole hundredths, shares whole ten-thousandths. No bi
 anywhere.
 """
 
+from corewise.quantities.bounds import LARGEST_AMOUNT, LARGEST_MILLI, bounded, largest, requested
 from corewise.quantities.quantity import Quantity, QuantityError
 from corewise.quantities.ratio import ONE, Ratio, RatioError, amplify, deamplified_ceil, ratio_product
 from corewise.quantities.share import NOTHING, WHOLE, Share, ShareError
 from corewise.quantities.units import AmplifiedMilli, Bytes, Microseconds, RawMilli, Seconds
 
 __all__ = [
+    "LARGEST_AMOUNT",
+    "LARGEST_MILLI",
     "NOTHING",
     "ONE",
     "WHOLE",
@@ -26,6 +29,9 @@ __all__ = [
     "Share",
     "ShareError",
     "amplify",
+    "bounded",
     "deamplified_ceil",
+    "largest",
     "ratio_product",
+    "requested",
 ]

@@ -33,7 +33,7 @@ from corewise.kube.resources import Resource
 from corewise.policy.metrics.scheduler import GATE_REFUSALS
 from corewise.policy.names import RESOURCE_STATUS
 from corewise.policy.reasons import Reason
-from corewise.policy.resource_status import ResourceStatus, print_resource_status
+from corewise.policy.resource_status import LONGEST_STATUS, ResourceStatus, print_resource_status
 from corewise.prometheus.exposition import Exposition
 from corewise.quantities import Quantity
 from corewise.scheduler.decisions import Asked, Decisions
@@ -134,6 +134,8 @@ class Gate:
         decision = engine.decide(pod, snapshot)
         node = ChosenNode(facts, snapshot.index[name], cluster.ledger(name), snapshot)
         answer = _refusal(decision, node) or _again(before, pod, node) or engine.reserve(pod, node)
+        if isinstance(answer, Placement):
+            answer = _too_long(answer) or answer
         if isinstance(answer, Refused):
             answer = replace(answer, message=f"node {name} does not suit the pod: {answer.message}{_AGAIN}")
         self.decisions.remember(Asked.GATE, decision, self.state.ages, _outcome(answer))
@@ -156,6 +158,18 @@ def _again(before: Reservation | None, pod: PodFacts, node: ChosenNode) -> Place
     if cpus and not (node.ledger and cpus <= node.ledger.free):
         return None
     return before.placement
+
+
+def _too_long(placement: Placement) -> Refused | None:
+    """Refuse a placement whose annotation nobody would read."""
+    length = len(print_resource_status(stated_status(placement)))
+    if length <= LONGEST_STATUS:
+        return None
+    message = (
+        f"the pod would own {len(placement.cpus)} CPUs so scattered that {RESOURCE_STATUS} would have "
+        f"{length} characters, more than {LONGEST_STATUS}"
+    )
+    return Refused("", Reason.CPUS_TOO_SCATTERED, message)
 
 
 def _outcome(answer: Placement | Refused) -> str:

@@ -31,8 +31,8 @@ from corewise.policy.names import (
     NUMA_POLICY,
 )
 from corewise.policy.reasons import Reason
-from corewise.quantities import ONE, Ratio, RatioError, deamplified_ceil
-from corewise.scheduler.engine.nodes import CPU, MEMORY, NodeFacts, Taint, Zone, bounded
+from corewise.quantities import ONE, Quantity, Ratio, RatioError, bounded, deamplified_ceil, largest
+from corewise.scheduler.engine.nodes import CPU, MEMORY, NodeFacts, Taint, Zone
 from corewise.scheduler.objects import SchedulableNode, Topology
 from corewise.scheduler.reading_pods import Finding, amount_of, quantities, quantity
 from corewise.topology import CPUSet, CPUSetError
@@ -73,11 +73,11 @@ def read_node_facts(
     stated: Mapping[str, str] = topology.metadata.annotations if topology else {}
     manager = _cpu_manager(stated.get(CPU_MANAGER_POLICY, "{}"))
     findings: list[Finding] = []
+    offered = quantities(node.status.allocatable)
+    findings += _too_large(node.metadata.name, offered)
     facts = NodeFacts(
         name=node.metadata.name,
-        allocatable={
-            name: amount_of(name, each) for name, each in quantities(node.status.allocatable).items()
-        },
+        allocatable={name: amount_of(name, each) for name, each in offered.items()},
         labels=labels,
         taints=tuple(Taint(each.key, each.effect, each.value) for each in node.spec.taints or ()),
         unschedulable=node.spec.unschedulable,
@@ -91,6 +91,13 @@ def read_node_facts(
         memory_bandwidth=_memory_bandwidth(node.metadata.name, annotations.get(MEMORY_BANDWIDTH), findings),
     )
     return NodeReading(facts, tuple(findings))
+
+
+def _too_large(node: str, offered: Mapping[str, Quantity]) -> Iterator[Finding]:
+    for name, amount in offered.items():
+        if amount > largest(name):
+            message = f"{node}: allocatable of {name} is {amount}: it counts as {largest(name)}"
+            yield Finding(Reason.AMOUNT_TOO_LARGE, message)
 
 
 def _memory_bandwidth(name: str, text: str | None, findings: list[Finding]) -> int | None:
@@ -183,5 +190,5 @@ def _stated_zones(topology: Topology, applied: Ratio) -> Iterator[Zone]:
         amounts = {each.name: quantity(each.allocatable) for each in zone.resources}
         cpu, memory = amounts.get(CPU), amounts.get(MEMORY)
         if cpu is not None:
-            raw = deamplified_ceil(max(0, cpu.milli), applied)
+            raw = bounded(CPU, deamplified_ceil(max(0, cpu.milli), applied))
             yield Zone(int(name[1]), raw, bounded(MEMORY, memory.units) if memory else 0)

@@ -1,8 +1,8 @@
 """From pods of the API to what the engine reads of them. Nothing that a pod states raises an error.
 
 Requests are counted as :mod:`corewise.amplification.demand` counts them, which is how kube-scheduler and
-kubelet do. A pod that asks for CPUs of its own and does not say how in a way that can be followed has a
-problem, and fits nowhere.
+kubelet do. A pod that asks for CPUs of its own and does not say how in a way that can be followed, or that
+requests more than any machine has, has a problem, and fits nowhere.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from corewise.policy.cpu_binding import (
 from corewise.policy.names import NUMA_SPEC, RESOURCE_SPEC, RESOURCE_STATUS
 from corewise.policy.reasons import Reason
 from corewise.policy.resource_status import ResourceStatus, parse_resource_status
-from corewise.quantities import Quantity, QuantityError
-from corewise.scheduler.engine.nodes import CPU, MEMORY, bounded
+from corewise.quantities import Quantity, QuantityError, bounded, requested
+from corewise.scheduler.engine.nodes import CPU, MEMORY
 from corewise.scheduler.engine.pods import (
     Constraints,
     NodeRequirement,
@@ -72,12 +72,13 @@ def pod_facts(pod: PlacedPod) -> PodFacts:
     """Return what the engine reads of a pod."""
     demand = _demand(pod)
     requests = _requests(demand)
-    binding, numa, problem = _wishes(pod, demand, requests.get(CPU, 0))
+    owned_if_static = owned_milli(demand, static_cpu_manager=True)
+    binding, numa, problem = _wishes(pod, demand, requests)
     return PodFacts(
         key=key_of(pod),
         requests=requests,
-        owned_by_class=owned_milli(demand, static_cpu_manager=False),
-        owned_if_static=0 if is_cpuset_by_class(demand) else owned_milli(demand, static_cpu_manager=True),
+        owned_by_class=bounded(CPU, owned_milli(demand, static_cpu_manager=False)),
+        owned_if_static=0 if is_cpuset_by_class(demand) else bounded(CPU, owned_if_static),
         binding=binding,
         numa_policy=numa,
         constraints=_constraints(pod),
@@ -106,7 +107,7 @@ def scheduled_at(pod: PlacedPod) -> float | None:
         if each.type == _SCHEDULED and each.status == "True" and each.last_transition_time:
             try:
                 return datetime.fromisoformat(each.last_transition_time).timestamp()
-            except ValueError:
+            except (ValueError, OverflowError):
                 return None
     return None
 
@@ -131,9 +132,14 @@ def quantity(text: str | int) -> Quantity | None:
 
 
 def quantities(texts: Mapping[str, str | int] | None) -> dict[str, Quantity]:
-    """Return the amounts of a resource list; one that cannot be read counts as absent."""
+    """Return the amounts that a node offers; one that cannot be read is not offered."""
     stated = ((name, quantity(text)) for name, text in (texts or {}).items())
     return {name: amount for name, amount in stated if amount is not None}
+
+
+def _stated(texts: Mapping[str, str | int] | None) -> dict[str, Quantity]:
+    """Return the amounts that a pod states; one that cannot be read counts as the largest."""
+    return {name: requested(name, text) for name, text in (texts or {}).items()}
 
 
 def _requests(demand: PodDemand) -> dict[str, int]:
@@ -153,8 +159,8 @@ def _demand(pod: PlacedPod) -> PodDemand:
         name=key_of(pod),
         containers=_containers(spec.containers, status.container_statuses),
         init_containers=_containers(spec.init_containers, status.init_container_statuses),
-        requests=quantities(spec.resources.requests if spec.resources else None),
-        overhead=quantities(spec.overhead),
+        requests=_stated(spec.resources.requests if spec.resources else None),
+        overhead=_stated(spec.overhead),
         labels=pod.metadata.labels,
         qos_class=status.qos_class or (_GUARANTEED if _is_guaranteed(pod) else ""),
         phase=status.phase,
@@ -164,7 +170,7 @@ def _demand(pod: PlacedPod) -> PodDemand:
 def _containers(
     containers: tuple[PlacedContainer, ...] | None, statuses: tuple[GrantedResources, ...] | None
 ) -> tuple[ContainerDemand, ...]:
-    granted = {each.name: quantities(each.allocated_resources) for each in statuses or ()}
+    granted = {each.name: _stated(each.allocated_resources) for each in statuses or ()}
     return tuple(
         ContainerDemand(
             requests=_effective(each),
@@ -179,7 +185,7 @@ def _effective(container: PlacedContainer) -> dict[str, Quantity]:
     """Return a container's requests; where it states a limit alone, that is its request."""
     if container.resources is None:
         return {}
-    return {**quantities(container.resources.limits), **quantities(container.resources.requests)}
+    return {**_stated(container.resources.limits), **_stated(container.resources.requests)}
 
 
 def _is_guaranteed(pod: PlacedPod) -> bool:
@@ -191,14 +197,26 @@ def _is_guaranteed(pod: PlacedPod) -> bool:
 def _is_fixed(container: PlacedContainer) -> bool:
     if container.resources is None:
         return False
-    limits, requests = quantities(container.resources.limits), _effective(container)
+    limits, requests = _stated(container.resources.limits), _effective(container)
     return all(name in limits and limits[name] == requests.get(name) for name in (CPU, MEMORY))
 
 
+def _too_large(requests: Mapping[str, int]) -> SpecProblem | None:
+    """Say which amount no machine has, if there is one."""
+    for name, amount in requests.items():
+        if amount == bounded(name, amount + 1):
+            message = f"the request of {name} cannot be read, or is more than any machine has"
+            return SpecProblem(Reason.AMOUNT_TOO_LARGE, message)
+    return None
+
+
 def _wishes(
-    pod: PlacedPod, demand: PodDemand, cpu: int
+    pod: PlacedPod, demand: PodDemand, requests: Mapping[str, int]
 ) -> tuple[CPUBinding, NumaPolicy | None, SpecProblem | None]:
-    annotations = pod.metadata.annotations
+    annotations, cpu = pod.metadata.annotations, requests.get(CPU, 0)
+    too_large = _too_large(requests)
+    if too_large:
+        return DEFAULT_BINDING, None, too_large
     numa = parse_numa_spec(annotations.get(NUMA_SPEC))
     if isinstance(numa, SpecProblem):
         return DEFAULT_BINDING, None, numa

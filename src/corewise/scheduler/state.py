@@ -19,6 +19,7 @@ from corewise.kube.cache import Cache
 from corewise.kube.client import Client
 from corewise.kube.clock import Clock
 from corewise.kube.errors import KubeError, NotFound
+from corewise.policy.reasons import Reason
 from corewise.scheduler.engine import Cluster
 from corewise.scheduler.objects import (
     PLACED_PODS,
@@ -156,7 +157,12 @@ class ClusterState:
         facts = pod_facts(pod)
         self._uids[facts.key] = pod.metadata.uid
         self.cluster.put_pod(facts, where)
-        self._tell(facts.key, (finding,) if finding else ())
+        findings = [finding] if finding else []
+        problem = facts.problem
+        if problem is not None and problem.reason is Reason.AMOUNT_TOO_LARGE:
+            message = f"{facts.key}: {problem.message}; it fills node {where.node}"
+            findings.append(Finding(problem.reason, message))
+        self._tell(facts.key, findings)
 
     def _pod_changed(self, old: PlacedPod | None, new: PlacedPod | None) -> None:
         self._follow(old, new)

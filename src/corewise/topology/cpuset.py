@@ -4,6 +4,10 @@ A comma list of ``a``, ``a-b``, ``^a`` and ``^a-b``. What is marked with ``^`` i
 wherever it stands. Spaces, and commas with nothing between, are ignored. The empty text is the empty set, but
 a list whose excludes leave nothing is an error. Printed as the kernel prints lists: ascending, ``a-b`` a run.
 
+Ranges are merged before they become CPUs, so the cost of reading follows the length of the text and not the
+sum of its ranges: a hostile list of 256 KB takes a fraction of a second. What pods state is read by
+``parse_claim``, which is stricter.
+
 Source: Documentation/admin-guide/kernel-parameters.rst ("cpu lists"), nova.virt.hardware.parse_cpu_spec.
 """
 
@@ -14,9 +18,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-LARGEST_CPU = 65535
-"""Far above what a kernel can be built for; a larger number is a slip of the pen."""
+LARGEST_CPU = 8191
+"""The largest NR_CPUS that any architecture's Kconfig of Linux allows is 8192 (x86 and powerpc)."""
 
+LONGEST_CLAIM = 4096
+"""Characters: every set of up to 800 CPUs, however scattered over the largest machine."""
+
+_SHOWN = 40
 _ITEM = re.compile(r"(?P<exclude>\^)?\s*(?P<first>[0-9]{1,9})\s*(?:-\s*(?P<last>[0-9]{1,9}))?")
 
 
@@ -49,16 +57,36 @@ class CPUSet:
         Raises:
             CPUSetError: naming the bad item, or the whole text if excludes leave nothing.
         """
-        included: set[int] = set()
-        excluded: set[int] = set()
+        included: list[range] = []
+        excluded: list[range] = []
         items = [item.strip() for item in text.split(",")]
         for item in filter(None, items):
             excludes, cpus = _parse_item(item)
-            (excluded if excludes else included).update(cpus)
-        left = frozenset(included - excluded)
+            (excluded if excludes else included).append(cpus)
+        left = frozenset(_union(included) - _union(excluded))
         if not left and any(items):
-            raise NoCPULeftError(text.strip(), f"{text.strip()!r} leaves no CPU")
+            raise NoCPULeftError(text.strip(), f"{text.strip()[:_SHOWN]!r} leaves no CPU")
         return cls(left)
+
+    @classmethod
+    def parse_claim(cls, text: str) -> CPUSet:
+        """Read the CPUs that a pod states as its own: short, no excludes, no CPU named twice.
+
+        Raises:
+            CPUSetError: naming the bad item, or the whole text if it is too long.
+        """
+        if len(text) > LONGEST_CLAIM:
+            message = f"{len(text)} characters are more than a list of CPUs may have ({LONGEST_CLAIM})"
+            raise CPUSetError(text, message)
+        claimed: set[int] = set()
+        for item in filter(None, (item.strip() for item in text.split(","))):
+            excludes, cpus = _parse_item(item)
+            if excludes:
+                raise CPUSetError(item, f"{item[:_SHOWN]!r} is an exclude: a claim names the CPUs it claims")
+            if not claimed.isdisjoint(cpus):
+                raise CPUSetError(item, f"{item[:_SHOWN]!r} names a CPU that the list has named before")
+            claimed.update(cpus)
+        return cls(frozenset(claimed))
 
     def __or__(self, other: CPUSet) -> CPUSet:
         return CPUSet(self.cpus | other.cpus)
@@ -95,11 +123,22 @@ class CPUSet:
 def _parse_item(item: str) -> tuple[bool, range]:
     match = _ITEM.fullmatch(item)
     if match is None:
-        raise CPUSetError(item, f"{item[:40]!r} is not a CPU or a range of CPUs: write 3, 0-3, ^2 or ^2-3")
+        raise CPUSetError(
+            item, f"{item[:_SHOWN]!r} is not a CPU or a range of CPUs: write 3, 0-3, ^2 or ^2-3"
+        )
     first = int(match["first"])
     last = int(match["last"] or first)
     if last < first:
-        raise CPUSetError(item, f"{item!r} runs backwards: write {last}-{first}")
+        raise CPUSetError(item, f"{item[:_SHOWN]!r} runs backwards: write {last}-{first}")
     if last > LARGEST_CPU:
-        raise CPUSetError(item, f"{item!r} goes beyond CPU {LARGEST_CPU}")
+        raise CPUSetError(item, f"{item[:_SHOWN]!r} goes beyond CPU {LARGEST_CPU}")
     return match["exclude"] is not None, range(first, last + 1)
+
+
+def _union(ranges: list[range]) -> set[int]:
+    cpus: set[int] = set()
+    end = 0
+    for each in sorted(ranges, key=lambda each: each.start):
+        cpus.update(range(max(end, each.start), each.stop))
+        end = max(end, each.stop)
+    return cpus

@@ -22,7 +22,7 @@ from corewise.kernel.errors import UnsafeName
 from corewise.policy.names import BATCH_CPU, BATCH_MEMORY, QOS_CLASS, RESOURCE_STATUS
 from corewise.policy.reasons import Reason
 from corewise.policy.resource_status import stated_cpus
-from corewise.quantities import Quantity, QuantityError
+from corewise.quantities import QuantityError, largest, requested
 from corewise.suppression.batch_limits import BatchContainer, BatchPod
 
 OWNERS_OF_CPUS = frozenset({"LSE", "LSR"})
@@ -155,11 +155,16 @@ def _batch_container(container: QuotaContainer) -> BatchContainer:
 
 
 def _amount(amounts: Mapping[str, str], resource: str) -> int | None:
-    """Return a whole number; the API server accepts no amount that cannot be read."""
-    try:
-        return Quantity.parse(amounts[resource]).units if resource in amounts else None
-    except QuantityError:
+    """Return a whole number; as no limit, an amount that cannot be read would free the pod."""
+    if resource not in amounts:
         return None
+    amount = requested(resource, amounts[resource])
+    if amount == largest(resource):
+        text = amounts[resource][:40]
+        raise QuantityError(
+            f"its {resource} {text!r} is more than any machine has ({Reason.AMOUNT_TOO_LARGE})"
+        )
+    return amount.units
 
 
 def _doubts(pod: QuotaPod) -> Iterator[EmitEvent]:
@@ -188,7 +193,4 @@ def _owned(pod: QuotaPod, manager: CPUManager) -> int:
 def _requests(containers: Iterable[QuotaContainer]) -> Iterator[int]:
     for container in containers:
         text = container.resources.requests.get("cpu")
-        try:
-            yield Quantity.parse(text).milli if text else 0
-        except QuantityError:
-            continue
+        yield requested("cpu", text).milli if text else 0

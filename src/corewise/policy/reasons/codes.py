@@ -138,10 +138,12 @@ class Reason(StrEnum):
     BIND_POLICY_CONFLICT = "BindPolicyConflict"
     RESOURCE_STATUS_INVALID = "ResourceStatusInvalid"
     CPU_TOPOLOGY_INVALID = "CPUTopologyInvalid"
+    AMOUNT_TOO_LARGE = "AmountTooLarge"
 
     # scheduling: why a node does not suit a pod
     AMPLIFIED_CPU_INSUFFICIENT = "AmplifiedCPUInsufficient"
     RESOURCE_INSUFFICIENT = "ResourceInsufficient"
+    CPUS_TOO_SCATTERED = "CPUsTooScattered"
     CPU_TOPOLOGY_UNKNOWN = "CPUTopologyUnknown"
     NUMA_POLICY_CONFLICT = "NUMAPolicyConflict"
     NUMA_POLICY_UNKNOWN = "NUMAPolicyUnknown"

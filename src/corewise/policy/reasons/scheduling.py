@@ -66,10 +66,20 @@ SCHEDULING = {
         "The annotation that says how a node's CPUs are arranged cannot be read; it gives out no CPUs.",
         "Restart the agent of the node, which writes it.",
     ),
+    Reason.AMOUNT_TOO_LARGE: warning(
+        "A pod or a node states an amount that cannot be read or that no machine has. An unbound pod fits "
+        "nowhere; a bound one fills its node, and the agent leaves its quotas alone. Of a node it counts as "
+        "the largest amount.",
+        "Correct the amount, or delete the pod.",
+    ),
     Reason.AMPLIFIED_CPU_INSUFFICIENT: ReasonText(
         "The node's amplified CPU does not suffice: CPUs that CPUSet pods own count amplified."
     ),
     Reason.RESOURCE_INSUFFICIENT: ReasonText("What the pod requests is more than the node has left."),
+    Reason.CPUS_TOO_SCATTERED: ReasonText(
+        "The node has the CPUs that the pod is to own, but their list is too long for the pod's annotation.",
+        "Request fewer CPUs, or require FullPCPUs.",
+    ),
     Reason.CPU_TOPOLOGY_UNKNOWN: ReasonText(
         "The pod is to own CPUs, and nobody has stated how the node's CPUs are arranged.",
         "Run the agent on the node.",

@@ -1,6 +1,7 @@
 """The columns over nodes, written row by row: the only place that knows how a snapshot is laid out.
 
 What is derived (see :mod:`snapshot`) is written here from exact sums, by the arithmetic that decisions use.
+Sums too are bounded (:mod:`corewise.quantities.bounds`): a node is full before 64 bits are.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ import numpy as np
 from corewise.amplification import Column, occupied
 from corewise.interference import Counterweights
 from corewise.pinning import FreeCores, Ledger
-from corewise.quantities import ONE, amplify, deamplified_ceil
+from corewise.quantities import ONE, amplify, bounded, deamplified_ceil
 from corewise.scheduler.engine.account import NodeAccount, ZoneAccount
 from corewise.scheduler.engine.labels import ABSENT, LabelColumn
-from corewise.scheduler.engine.nodes import CPU, MEMORY, PODS, NodeFacts, Taint, bounded
+from corewise.scheduler.engine.nodes import CPU, MEMORY, PODS, NodeFacts, Taint
 from corewise.scheduler.engine.snapshot import NUMA_POLICIES, ClusterSnapshot
 from corewise.scheduler.engine.table import Measures, Table
 
@@ -78,22 +79,23 @@ class NodeColumns:
             if resource not in self._resources:
                 self._resources.add(resource)
                 table.numbers(f"allocatable/{resource}")
-            left = table.number(f"allocatable/{resource}", row) - account.requests[resource]
+            taken = bounded(resource, account.requests[resource])
+            left = table.number(f"allocatable/{resource}", row) - taken
             table.set_number(f"free/{resource}", row, left)
         ratio = facts.ratio or ONE
-        requested, owned = account.requests[CPU], account.owned
+        requested, owned = bounded(CPU, account.requests[CPU]), bounded(CPU, account.owned)
         allocatable = bounded(CPU, facts.allocatable.get(CPU, 0))
         table.set_number("requested_cpu", row, requested)
         table.set_number("owned_cpu", row, owned)
         table.set_number("cpu_room", row, allocatable - occupied(requested, owned, ratio.hundredths))
         self._refresh_cores(row, ledger, deamplified_ceil(allocatable, ratio) - owned)
         for place, zone in enumerate(facts.zones):
-            taken = account.zones.get(zone.number, _NO_ZONE)
-            room = table.block("zone_cpu")[place, row] - occupied(taken.cpu, taken.owned, ratio.hundredths)
+            zone_taken = account.zones.get(zone.number, _NO_ZONE)
+            cpu, zone_owned = bounded(CPU, zone_taken.cpu), bounded(CPU, zone_taken.owned)
+            room = table.block("zone_cpu")[place, row] - occupied(cpu, zone_owned, ratio.hundredths)
             table.block("zone_cpu_room")[place, row] = room
-            table.block("zone_memory_free")[place, row] = (
-                table.block("zone_memory")[place, row] - taken.memory
-            )
+            memory = table.block("zone_memory")[place, row] - bounded(MEMORY, zone_taken.memory)
+            table.block("zone_memory_free")[place, row] = memory
             cores = ledger.free_by_numa_node.get(zone.number, _NOTHING_FREE) if ledger else _NOTHING_FREE
             table.block("zone_free_cpus")[place, row] = cores.cpus
             table.block("zone_free_whole_cpus")[place, row] = cores.whole_cpus

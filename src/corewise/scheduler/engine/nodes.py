@@ -17,14 +17,6 @@ from corewise.topology import CPUSet, Topology
 CPU = "cpu"
 MEMORY = "memory"
 PODS = "pods"
-LARGEST_MILLI = 2**40
-LARGEST_AMOUNT = 2**52
-"""Columns are int64; larger amounts are cut to these, which no machine has."""
-
-
-def bounded(resource: str, amount: int) -> int:
-    """Return an amount within what columns can add up and multiply exactly."""
-    return max(0, min(amount, LARGEST_MILLI if resource == CPU else LARGEST_AMOUNT))
 
 
 def _no_texts() -> Mapping[str, str]:

@@ -1,0 +1,40 @@
+"""Amounts of offline pods that no machine has: the pod is left alone and reported, and others are counted."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from agent.fake_node import container, pod
+from agent.offline_node import batch_container, offline_manifest, offline_pod
+from corewise.agent.colocation.offline_pods import NodePods, PodTable
+from corewise.agent.cpu_manager import NO_POLICY
+from corewise.agent.objects import QuotaPod
+from corewise.kernel.cgroups.pods import Driver, PodCgroups
+from corewise.policy.names import BATCH_CPU, QOS_CLASS
+from corewise.quantities import LARGEST_MILLI
+
+NAMES = PodCgroups(Driver.SYSTEMD, "/kubepods.slice")
+HUGE = ("9300000000000000", "18446744073709551616", "1e64", "9" * 200)
+
+
+def sort(*pods: QuotaPod) -> NodePods:
+    return PodTable().sort(pods, NAMES, NO_POLICY)
+
+
+@pytest.mark.parametrize("text", HUGE)
+def test_an_offline_pod_that_asks_for_more_than_a_machine_has_is_left_alone(text: str) -> None:
+    huge = batch_container("a")
+    huge["resources"]["requests"][BATCH_CPU] = text
+    found = sort(
+        msgspec.convert(offline_manifest("huge", huge), QuotaPod),
+        offline_pod("good", batch_container("a", limit=500)),
+    )
+    assert [each.name for each in found.offline] == ["default/good"]
+    assert "(AmountTooLarge)" in found.problems["default/huge"]
+
+
+@pytest.mark.parametrize("text", HUGE)
+def test_cpus_of_a_pod_that_owns_more_than_a_machine_has_are_not_offered(text: str) -> None:
+    found = sort(pod("owner", container("a", request=text), labels={QOS_CLASS: "LSR"}))
+    assert [each.requested for each in found.pinned] == [LARGEST_MILLI]
