@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import json
 from typing import Any
 
 import pytest
-from aiohttp.test_utils import TestClient, TestServer
+from aiohttp import ClientSession, TCPConnector
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -31,11 +32,12 @@ from corewise.policy.names import (
     SUPPRESSION_KEY,
 )
 from corewise.prometheus.exposition import Exposition
+from corewise.service.doors import WEBHOOKS
 from corewise.service.options import Address
 from corewise.service.webhooks.answers import Answer
-from corewise.service.webhooks.certificate import ServingContext
 from corewise.service.webhooks.server import Webhook, WebhookServer
 from manager.reviews import body, node, patch_of, response_of, review, webhooks
+from service.doors_world import serving
 
 RECORD = '{"ratio":{"cpu":2.00},"capacity":{"cpu":"16"},"allocatable":{"cpu":"16"}}'
 FULL = {
@@ -288,8 +290,11 @@ async def test_over_http_malformed_reviews_get_400_and_bugs_500_and_both_are_cou
 
     hooks[NODE] = bug
     served = [Webhook(name, PATHS[name], review) for name, review in hooks.items()]
-    server = WebhookServer(Address("127.0.0.1", 0), ServingContext(), served, exposition)
-    async with TestClient(TestServer(server.application())) as client:
+    server = WebhookServer(WEBHOOKS, Address("127.0.0.1", 0), serving(), served, exposition)
+    task = asyncio.create_task(server.run())
+    await server.listening.wait()
+    connector = TCPConnector(ssl=False)
+    async with ClientSession(f"https://{server.address}", connector=connector) as client:
         good = await client.post(PATHS[NODE_STATUS], data=body(REAL[NODE_STATUS]))
         assert (good.status, good.content_type) == (200, "application/json")
         malformed = await client.post(PATHS[NODE_STATUS], data=b"{}")
@@ -298,6 +303,9 @@ async def test_over_http_malformed_reviews_get_400_and_bugs_500_and_both_are_cou
         broken = await client.post(PATHS[NODE], data=body(REAL[NODE]))
         assert broken.status == 500
         assert (await client.get(PATHS[NODE_STATUS])).status == 405
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
     assert exposition.value(metrics.WEBHOOK_REQUESTS, NODE_STATUS, "changed") == 1
     assert exposition.value(metrics.WEBHOOK_REQUESTS, NODE_STATUS, "malformed") == 1
     assert exposition.value(metrics.WEBHOOK_REQUESTS, NODE, "bug") == 1

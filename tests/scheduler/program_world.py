@@ -15,6 +15,7 @@ from corewise.kube.client import Client, PatchType
 from corewise.kube.config import ClusterConfig
 from corewise.kube.resources import EVENTS, MUTATING_WEBHOOKS, NODE_RESOURCE_TOPOLOGIES, NODES, PODS
 from corewise.local.apiserver import LocalAPIServer
+from corewise.local.apiserver.authentication import User
 from corewise.policy.cpu_topology import print_cpu_topology
 from corewise.policy.names import AMPLIFICATION_RATIO, CPU_TOPOLOGY, QOS_CLASS, RESOURCE_STATUS
 from corewise.scheduler.installation import CONFIGURATION_NAME
@@ -24,6 +25,7 @@ from corewise.service.webhooks.authority import Lifetimes
 from manager.world import LOOPBACK, QUICK_TERMS, MovableClock, eventually, program
 from scheduler.scenes import arrangement
 
+READER = "token-of-an-administrator"
 PLAIN_NODES = NODES.typed(dict[str, Any])
 PLAIN_PODS = PODS.typed(dict[str, Any])
 
@@ -65,6 +67,7 @@ class SchedulerWorld:
             "leader_elect": False,
         }
         options = SchedulerOptions(**(defaults | changes))
+        self.server.cluster.authenticator.tokens.add(READER, User("reader", ("system:masters",)))
         start = partial(
             run_scheduler, options, self.config, clock=self.clock, terms=QUICK_TERMS, lifetimes=lifetimes
         )
@@ -157,7 +160,9 @@ async def caller(scheduler: Scheduler) -> AsyncIterator[Any]:
         async def call(verb: str, body: Any = None) -> tuple[int, Any]:
             data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
             method = "GET" if data is None else "POST"
-            async with session.request(method, f"{base}/{verb}", data=data, ssl=False) as response:
+            async with session.request(
+                method, f"{base}/{verb}", data=data, ssl=False, headers={"Authorization": f"Bearer {READER}"}
+            ) as response:
                 return response.status, json.loads(await response.read())
 
         yield call

@@ -135,6 +135,7 @@ async def live(world: SchedulerWorld, recorder: Recorder) -> None:
         assert answer["response"]["allowed"]
         question = {"Pod": big, "NodeNames": ["n1"]}
         await call("filter", question)
+        assert (await call("explain"))[0] == 200
         await world.told("NoNodeSuits")
         world.clock.skip(max(RESERVED_FOR, timedelta(hours=20).total_seconds()))
         await until(lambda: scheduler.metrics.value(GATE_EXPIRED) == 1)

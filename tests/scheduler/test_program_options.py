@@ -53,7 +53,7 @@ def test_where_names_of_services_are_not_known_the_certificate_is_checked_by_nam
     (extender,) = yaml.safe_load(answer.stdout)["extenders"]
     assert extender["tlsConfig"] == {"caFile": "/ca", "serverName": name}
     assert "--server-name" not in answer.stdout
-    assert "--server-name" in scheduler_configuration(ca_file="/ca")
+    assert "--server-name" in scheduler_configuration(tls={"caFile": "/ca"})
     assert "clientConnection.kubeconfig" in answer.stdout
 
 

@@ -19,7 +19,7 @@ class AgentOptions:
 
     ``nri_socket`` is None where no container runtime is to be asked. ``once``: one cycle and one report, and
     that is all. ``dry_run`` writes nothing, neither to cgroups nor to the API. ``latency_interval`` is None
-    if memory is not to be probed.
+    if memory is not to be probed. ``metrics_auth``: /metrics takes a token, which the API server reviews.
     """
 
     node: str
@@ -30,6 +30,7 @@ class AgentOptions:
     interval: float = INTERVAL
     latency_interval: float | None = LATENCY_INTERVAL
     metrics_listen: Address | None = None
+    metrics_auth: bool = False
     once: bool = False
     dry_run: bool = False
 

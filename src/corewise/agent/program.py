@@ -45,6 +45,7 @@ from corewise.policy.metrics import exported_by
 from corewise.policy.metrics.service import CACHE_OBJECTS
 from corewise.policy.metrics.table import AGENT
 from corewise.prometheus.exposition import Exposition
+from corewise.service.access import TokenAccess
 from corewise.service.health import HealthServer
 from corewise.service.logs import fields
 from corewise.service.options import OptionsError
@@ -152,7 +153,7 @@ class Agent:
         self._printed: TopologyChange | None = None
         self._owners = NOBODY
         self.cycles = 0
-        self.health = self._health()
+        self.health = self._health(client)
 
     async def run(self) -> bool:
         """Run every loop until cancelled; with ``once`` until each has run once."""
@@ -295,14 +296,16 @@ class Agent:
         yield
         self.metrics.observe(metrics.AGENT_LOOP_SECONDS, self._clock.monotonic() - began, loop)
 
-    def _health(self) -> HealthServer | None:
+    def _health(self, client: Client) -> HealthServer | None:
         if self.options.metrics_listen is None:
             return None
         return HealthServer(
             self.options.metrics_listen,
             alive=self.pulses.problems,
             ready=self.problems,
-            metrics=self.metrics_text,
+            text=self.metrics_text,
+            metrics=self.metrics,
+            access=TokenAccess(client, self._clock) if self.options.metrics_auth else None,
         )
 
     def _node_changed(self, node: AgentNode) -> None:

@@ -18,6 +18,7 @@ from corewise.cli.cluster import find_cluster, run
 from corewise.cli.durations import seconds
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.output import count, say
+from corewise.cli.serving import METRICS_AUTH
 from corewise.kernel.errors import JournalHeld, KernelError
 from corewise.kube.config import ClusterConfig
 from corewise.service.logs import LogFormat, configure
@@ -98,6 +99,7 @@ _STATE = click.option(
     callback=_address,
     help="Serve /livez, /readyz and /metrics here (HTTP).",
 )
+@METRICS_AUTH
 @click.option(
     "--once", is_flag=True, help="Bring everything in order once (one sample of 1 s, one step), and end."
 )

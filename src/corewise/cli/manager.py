@@ -11,7 +11,7 @@ import click
 
 from corewise.cli.cluster import cluster_options, find_cluster, run
 from corewise.cli.errors import ExitCode, Failure
-from corewise.cli.serving import ADDRESS, SERVICE, check_webhooks, read
+from corewise.cli.serving import ADDRESS, CLIENT_CA, METRICS_AUTH, SERVICE, check_webhooks, read
 from corewise.kube.config import ClusterConfig
 from corewise.manager.options import KUBELET_USER, LARGEST_AMPLIFICATION, ManagerOptions
 from corewise.manager.program import Manager, run_manager
@@ -35,7 +35,9 @@ _RATIO: dict[str, Any] = {"metavar": "RATIO", "callback": read(Ratio.parse)}
 )
 @click.option("--tls-cert", default="", help="Serving certificate (PEM), reloaded when the file changes.")
 @click.option("--tls-key", default="", help="Its private key (PEM).")
+@CLIENT_CA
 @click.option("--metrics-listen", help="Serve /livez, /readyz and /metrics here (HTTP).", **ADDRESS)
+@METRICS_AUTH
 @click.option("--leader-elect/--no-leader-elect", default=True, show_default=True)
 @click.option("--dry-run", is_flag=True, help="Write nothing; print on stdout what would be done.")
 @click.option(

@@ -11,7 +11,7 @@ import click
 
 from corewise.cli.cluster import cluster_options, find_cluster, run
 from corewise.cli.errors import ExitCode, Failure
-from corewise.cli.serving import ADDRESS, SERVICE, check_webhooks
+from corewise.cli.serving import ADDRESS, CLIENT_CA, METRICS_AUTH, SERVICE, SIZE, check_webhooks
 from corewise.kube.config import ClusterConfig
 from corewise.prometheus.client import checked_url
 from corewise.prometheus.errors import AddressError
@@ -41,7 +41,16 @@ from corewise.service.options import OptionsError
 )
 @click.option("--tls-cert", default="", help="Serving certificate (PEM), reloaded when the file changes.")
 @click.option("--tls-key", default="", help="Its private key (PEM).")
+@CLIENT_CA
 @click.option("--metrics-listen", help="Serve /livez, /readyz and /metrics here (HTTP).", **ADDRESS)
+@METRICS_AUTH
+@click.option(
+    "--max-extender-body",
+    **SIZE,
+    default="8Mi",
+    show_default=True,
+    help="Largest request of kube-scheduler. Without nodeCacheCapable, 5,000 nodes need 128Mi.",
+)
 @click.option("--leader-elect/--no-leader-elect", default=True, show_default=True)
 @click.option(
     "--config",
@@ -71,12 +80,17 @@ def command(called: click.Context, /, **options: Any) -> None:
     "--url", default=SERVICE_URL, show_default=True, help="Where kube-scheduler reaches the extender."
 )
 @click.option("--ca-file", default="", help="File, on kube-scheduler's host, of the authority to trust.")
+@click.option("--cert-file", default="", help="File, there, of the certificate to show; see --client-ca.")
+@click.option("--key-file", default="", help="File, there, of its private key.")
 @click.option("--server-name", default="", help="Whom the certificate is for, if --url has an address.")
-def config_command(url: str, ca_file: str, server_name: str) -> None:
+def config_command(url: str, ca_file: str, cert_file: str, key_file: str, server_name: str) -> None:
     """Print the KubeSchedulerConfiguration by which kube-scheduler asks the extender."""
     if not url.startswith(("https://", "http://")):
         raise click.BadParameter("must begin with https:// or http://", param_hint="--url")
-    click.echo(scheduler_configuration(url, ca_file, server_name), nl=False)
+    if bool(cert_file) != bool(key_file):
+        raise click.UsageError("--cert-file and --key-file go together")
+    tls = {"caFile": ca_file, "certFile": cert_file, "keyFile": key_file, "serverName": server_name}
+    click.echo(scheduler_configuration(url, tls), nl=False)
 
 
 def _serve(

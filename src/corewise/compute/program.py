@@ -208,5 +208,9 @@ class HostAgent:
         if self.options.metrics_listen is None:
             return None
         return HealthServer(
-            self.options.metrics_listen, alive=self.stuck, ready=self.problems, metrics=self.metrics.text
+            self.options.metrics_listen,
+            alive=self.stuck,
+            ready=self.problems,
+            text=self.metrics.text,
+            metrics=self.metrics,
         )

@@ -24,7 +24,9 @@ class ManagerOptions:
     """Everything the manager can be told. An empty address means: do not listen.
 
     ``webhook_url`` (from outside the cluster) or ``webhook_service`` (within) is what the API server calls;
-    ``tls_cert`` and ``tls_key`` are files that something else renews.
+    ``tls_cert`` and ``tls_key`` are files that something else renews; ``client_ca`` holds the authorities
+    that sign the certificates of callers. ``metrics_auth``: /metrics takes a token that the
+    API server reviews.
     """
 
     config_namespace: str = CONFIG_NAMESPACE
@@ -35,7 +37,9 @@ class ManagerOptions:
     manage_webhooks: bool = False
     tls_cert: str = ""
     tls_key: str = ""
+    client_ca: str = ""
     metrics_listen: Address | None = None
+    metrics_auth: bool = False
     leader_elect: bool = True
     identity: str = field(default_factory=_identity)
     dry_run: bool = False
@@ -54,4 +58,5 @@ class ManagerOptions:
             manage=self.manage_webhooks,
             tls_cert=self.tls_cert,
             tls_key=self.tls_key,
+            client_ca=self.client_ca,
         )

@@ -36,6 +36,8 @@ from corewise.policy.metrics import service as metrics
 from corewise.policy.metrics.manager import QUEUE
 from corewise.policy.metrics.table import MANAGER
 from corewise.prometheus.exposition import Exposition
+from corewise.service.access import TokenAccess
+from corewise.service.doors import WEBHOOKS
 from corewise.service.health import HealthServer
 from corewise.service.logs import fields
 from corewise.service.supervision import Pulses, Supervisor, run_together
@@ -213,6 +215,7 @@ class Manager:
             return None
         return WebhookService(
             self._client,
+            WEBHOOKS,
             options.listen,
             options,
             webhooks(self.options, self.snapshot, self._client, self.metrics, self._clock),
@@ -233,7 +236,9 @@ class Manager:
             self.options.metrics_listen,
             alive=self.pulses.problems,
             ready=self.problems,
-            metrics=self.metrics_text,
+            text=self.metrics_text,
+            metrics=self.metrics,
+            access=TokenAccess(self._client, self._clock) if self.options.metrics_auth else None,
         )
 
     def _pods_changed(self, node: str) -> None:

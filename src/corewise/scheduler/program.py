@@ -34,6 +34,7 @@ from corewise.scheduler.extender import Extender
 from corewise.scheduler.gate import Gate
 from corewise.scheduler.installation import (
     CONFIGURATION_NAME,
+    EXPLAIN,
     GATE,
     GATE_PATH,
     SECRET_NAME,
@@ -41,9 +42,11 @@ from corewise.scheduler.installation import (
 )
 from corewise.scheduler.objects import PlacedPod
 from corewise.scheduler.options import SchedulerOptions
-from corewise.scheduler.serving import LARGEST_ARGUMENTS, ExtenderRoutes
+from corewise.scheduler.serving import ExtenderRoutes
 from corewise.scheduler.state import ClusterState
 from corewise.scheduler.steering import Steering
+from corewise.service.access import TokenAccess
+from corewise.service.doors import EXTENDER, anyone, certified
 from corewise.service.health import HealthServer
 from corewise.service.logs import fields
 from corewise.service.supervision import Pulses, Supervisor, run_together
@@ -114,6 +117,7 @@ class Scheduler:
             field_selector=f"metadata.name={CONFIGURATION_NAME}",
             clock=clock,
         )
+        self.access = TokenAccess(client, clock)
         self.service = self._service(lifetimes)
         self.health = self._health()
         self.leading = asyncio.Event()
@@ -230,9 +234,17 @@ class Scheduler:
         engine = self._engine
         gate = Gate(self.state, engine, self.decisions, self.problems, self.metrics, self._clock)
         extender = Extender(self.state, engine, self.decisions, self._nothing_suits)
-        routes = ExtenderRoutes(extender, self.decisions, self.problems, self.metrics)
+        routes = ExtenderRoutes(
+            extender,
+            self.decisions,
+            self.problems,
+            self.metrics,
+            caller=certified if self.options.client_ca else anyone,
+            reader=self.access.guard(f"/{EXPLAIN}"),
+        )
         return WebhookService(
             self._client,
+            EXTENDER.with_body(self.options.max_extender_body),
             self.options.listen,
             self.options.webhooks,
             [Webhook(GATE, GATE_PATH, gate.review)],
@@ -245,7 +257,6 @@ class Scheduler:
             clock=self._clock,
             lifetimes=lifetimes,
             routes=routes.routes(),
-            largest=LARGEST_ARGUMENTS,
         )
 
     def _installed_bundle(self) -> str:
@@ -262,7 +273,9 @@ class Scheduler:
             self.options.metrics_listen,
             alive=self.pulses.problems,
             ready=self.unready,
-            metrics=self.metrics_text,
+            text=self.metrics_text,
+            metrics=self.metrics,
+            access=self.access if self.options.metrics_auth else None,
         )
 
     def _nothing_suits(self, pod: PlacedPod, message: str) -> None:

@@ -4,6 +4,8 @@ What is wrong is said so that kube-scheduler shows it: a filter that cannot be a
 ExtenderFilterResult with ``Error``; arguments that cannot be read are 400, a prioritize that cannot be
 answered is 503. Each fails the call, and with ``ignorable`` kube-scheduler goes on without it.
 
+``/explain`` says where pods of every namespace run: it takes a token, which the API server reviews.
+
 - ``/explain``: the last decisions in short, ``?pod=NAMESPACE/NAME`` those about one pod.
 - ``/explain?pod=NAMESPACE/NAME&nodes=all``: with what every plugin said of every node; ``&nodes=NAME``: of
   one.
@@ -12,7 +14,7 @@ answered is 503. Each fails the call, and with ``ignorable`` kube-scheduler goes
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from aiohttp import web
@@ -30,9 +32,8 @@ from corewise.scheduler.wire import (
     encode_filtered,
     encode_scores,
 )
+from corewise.service.doors import Guard, Handler, Route, read_body
 
-LARGEST_ARGUMENTS = 256 * 1024 * 1024
-"""Bytes: 5,000 whole nodes with their images are about 80 MB."""
 _JSON = "application/json"
 _ANSWERED, _ERROR, _MALFORMED = "answered", "error", "malformed"
 _BAD_REQUEST, _UNAVAILABLE = 400, 503
@@ -47,26 +48,29 @@ class _Said:
 
 @dataclass(frozen=True, slots=True)
 class ExtenderRoutes:
-    """Puts calls to the extender. ``problems`` says why it cannot answer, if it cannot."""
+    """Puts calls to the extender. ``problems`` says why it cannot answer, if it cannot.
+
+    ``caller`` checks who calls the extender, ``reader`` who reads the decisions.
+    """
 
     extender: Extender
     decisions: Decisions
     problems: Callable[[], Iterable[str]]
     metrics: Exposition
+    caller: Guard
+    reader: Guard
 
-    def routes(self) -> list[web.RouteDef]:
+    def routes(self) -> list[Route]:
         """Return the routes."""
         return [
-            web.post(f"/{FILTER}", self._call(FILTER, self._filter)),
-            web.post(f"/{PRIORITIZE}", self._call(PRIORITIZE, self._prioritize)),
-            web.get(f"/{EXPLAIN}", self._explain),
+            Route("POST", f"/{FILTER}", self._call(FILTER, self._filter), self.caller),
+            Route("POST", f"/{PRIORITIZE}", self._call(PRIORITIZE, self._prioritize), self.caller),
+            Route("GET", f"/{EXPLAIN}", self._explain, self.reader),
         ]
 
-    def _call(
-        self, verb: str, answer: Callable[[bytes], _Said]
-    ) -> Callable[[web.Request], Coroutine[None, None, web.Response]]:
-        async def handle(http: web.Request) -> web.Response:
-            body = await http.read()
+    def _call(self, verb: str, answer: Callable[[bytes], _Said]) -> Handler:
+        async def handle(http: web.BaseRequest) -> web.Response:
+            body = await read_body(http)
             started = time.perf_counter()
             said = answer(body)
             self.metrics.count(EXTENDER_REQUESTS, verb, said.outcome)
@@ -97,7 +101,7 @@ class ExtenderRoutes:
         problems = "; ".join(self.problems())
         return f"corewise scheduler: {problems}" if problems else ""
 
-    async def _explain(self, http: web.Request) -> web.Response:
+    async def _explain(self, http: web.BaseRequest) -> web.Response:
         pod, nodes = http.query.get("pod", ""), http.query.get("nodes", "")
         if nodes and not pod:
             return web.Response(status=_BAD_REQUEST, text="nodes needs pod=NAMESPACE/NAME\n")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import yaml
 
 from corewise.policy.names import CONFIG_NAMESPACE
@@ -23,15 +25,15 @@ _UNVERIFIED = """\
 """
 
 
-def scheduler_configuration(url: str = SERVICE_URL, ca_file: str = "", server_name: str = "") -> str:
+def scheduler_configuration(url: str = SERVICE_URL, tls: Mapping[str, str] | None = None) -> str:
     """Return it as YAML.
 
-    ``ca_file``: where kube-scheduler finds the authority to trust; ``server_name``: whom the certificate is
-    to be for, if that is not the host of ``url``.
+    ``tls`` is the extender's ``tlsConfig``, by field: ``caFile`` is where kube-scheduler finds the authority
+    to trust, ``certFile`` and ``keyFile`` what it shows to the extender, ``serverName`` the name to verify,
+    if that is not the host of ``url``. Empty texts are left out.
     """
     secure = url.startswith("https://")
-    tls = {"caFile": ca_file, "serverName": server_name}
-    stated = {key: value for key, value in tls.items() if value}
+    stated = {key: value for key, value in (tls or {}).items() if value}
     extender = {
         "urlPrefix": url.rstrip("/"),
         "filterVerb": FILTER,
@@ -49,5 +51,5 @@ def scheduler_configuration(url: str = SERVICE_URL, ca_file: str = "", server_na
         "extenders": [extender],
     }
     head = _HEAD + (_SERVICE if ".svc" in url else "")
-    head += "" if ca_file or not secure else _UNVERIFIED
+    head += "" if "caFile" in stated or not secure else _UNVERIFIED
     return head + yaml.safe_dump(document, sort_keys=False)

@@ -85,6 +85,9 @@ class Router:
         resource = self._cluster.registry.find(info.group, info.version, info.plural)
         if resource is None:
             raise no_such_path()
+        if request.headers.get("Content-Encoding", "identity").lower() != "identity":
+            # kube-apiserver decompresses no request either: it would read the compressed bytes as the object.
+            raise StatusError(415, "UnsupportedMediaType", "a body with a Content-Encoding is not read")
         body = await request.read() if request.body_exists else b""
         call = Call(info, resource, user, request.query, request.headers, self._cluster.clock(), body)
         if info.verb == "watch" and "watch" in resource.verbs:

@@ -127,7 +127,9 @@ async def _listening(cluster: Cluster, authority: Authority, listen: str) -> Asy
     host, _, port = listen.rpartition(":")
     host = host.strip("[]")
     context = _ssl_context(authority, [host, "localhost", "127.0.0.1"], cluster.clock())
-    server = web.Server(Router(cluster), request_factory=request_of, handler_cancellation=True)
+    server = web.Server(
+        Router(cluster), request_factory=request_of, handler_cancellation=True, auto_decompress=False
+    )
     runner = web.ServerRunner(server, shutdown_timeout=_SHUTDOWN_SECONDS)
     await runner.setup()
     try:

@@ -51,6 +51,20 @@ LOOP_RESTARTS = counter(
     by=f"{ALL}, {COMPUTE}",
 )
 CACHE_OBJECTS = gauge("corewise_cache_objects", "Objects in a cache.", "resource", by=ALL)
+HTTP_REFUSED = counter(
+    "corewise_http_refused_total",
+    "Connections and requests that an HTTP server refused, by door and cause (connections, handshake, "
+    "headers, encoding, unauthenticated, forbidden, unavailable, body-size, all-bodies, body, answer).",
+    "door",
+    "cause",
+    by=f"{ALL}, {COMPUTE}",
+)
+HTTP_CONNECTIONS = gauge(
+    "corewise_http_connections",
+    "Open connections of an HTTP server.",
+    "door",
+    by=f"{ALL}, {COMPUTE}",
+)
 
 ROWS: tuple[Metric, ...] = (
     EVENTS,
@@ -61,4 +75,6 @@ ROWS: tuple[Metric, ...] = (
     LEADER,
     LOOP_RESTARTS,
     CACHE_OBJECTS,
+    HTTP_REFUSED,
+    HTTP_CONNECTIONS,
 )

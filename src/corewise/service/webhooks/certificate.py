@@ -1,7 +1,7 @@
 """The certificate the webhooks are served with, from files or from the Secret all replicas share.
 
-A new certificate is loaded into the same TLS context: handshakes from then on get it, connections that
-are open go on, nothing is dropped. A certificate that cannot be used never replaces one that can.
+A new certificate, and new authorities of callers' certificates, make a new TLS context: handshakes from then
+on get it, connections that are open go on, nothing is dropped. What cannot be used never replaces what can.
 """
 
 from __future__ import annotations
@@ -40,30 +40,54 @@ _BEAT_LIMIT = 120.0
 
 
 class ServingContext:
-    """The TLS context of the webhooks, and the certificate in it."""
+    """The TLS context of the webhooks, and the certificate in it.
 
-    def __init__(self) -> None:
+    ``demand``: with authorities of callers' certificates, a handshake without a certificate fails; else it
+    succeeds, and guards tell who showed one.
+    """
+
+    def __init__(self, *, demand: bool = True) -> None:
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self.context.minimum_version = ssl.TLSVersion.TLSv1_2
         self.loaded = asyncio.Event()
         self.expires: datetime | None = None
-        self._pair: KeyPair | None = None
+        self._demand = demand
+        self._current: tuple[KeyPair, str] | None = None
 
-    def load(self, pair: KeyPair) -> bool:
-        """Serve this certificate from the next handshake on; say whether it is another than before.
+    def load(self, pair: KeyPair, client_ca: str = "") -> bool:
+        """Serve this certificate from the next handshake on; say whether anything is other than before.
+
+        ``client_ca``: the authorities (PEM) that sign the certificates of callers; empty to ask for none.
 
         Raises:
-            CertificateError: if certificate and key are unreadable or do not belong together.
+            CertificateError: if certificate and key are unreadable or do not belong together, or the
+                authorities are none.
         """
-        if pair == self._pair:
+        if (pair, client_ca) == self._current:
             return False
         check_pair(pair.certificate_pem, pair.key_pem)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        # A resumed session would outlive the authorities that its certificate was checked against.
+        context.options |= ssl.OP_NO_TICKET | ssl.OP_NO_RENEGOTIATION
+        context.num_tickets = 0
+        if client_ca:
+            context.verify_mode = ssl.CERT_REQUIRED if self._demand else ssl.CERT_OPTIONAL
+            try:
+                context.load_verify_locations(cadata=client_ca)
+            except ssl.SSLError as error:
+                raise CertificateError(
+                    f"--client-ca holds no certificate: {error.reason or error}"
+                ) from error
         with tempfile.TemporaryDirectory(prefix="corewise-") as directory:
             path = Path(directory, "serving.pem")
             path.touch(mode=0o600)
             path.write_text(pair.certificate_pem + "\n" + pair.key_pem)
-            self.context.load_cert_chain(path)
-        self._pair, self.expires = pair, not_after(pair.certificate_pem)
+            context.load_cert_chain(path)
+        self.context, self._current, self.expires = (
+            context,
+            (pair, client_ca),
+            not_after(pair.certificate_pem),
+        )
         self.loaded.set()
         return True
 
@@ -209,6 +233,7 @@ class CertificateKeeper:
         self,
         source: CertificateSource,
         serving: ServingContext,
+        client_ca: str = "",
         *,
         metrics: Exposition,
         pulses: Pulses,
@@ -216,6 +241,7 @@ class CertificateKeeper:
     ) -> None:
         self._source = source
         self._serving = serving
+        self._client_ca = Path(client_ca) if client_ca else None
         self._metrics = metrics
         self._pulses = pulses
         self._clock = clock
@@ -231,7 +257,7 @@ class CertificateKeeper:
     async def look(self) -> None:
         """Load the current certificate, if there is a usable one."""
         try:
-            if self._serving.load(await self._source.current()):
+            if self._serving.load(await self._source.current(), await asyncio.to_thread(self._authorities)):
                 log.info("serving certificate loaded", extra=fields(expires=self._serving.expires))
         except (CertificateError, KubeError) as error:
             self._tell(f"the serving certificate cannot be renewed: {error}")
@@ -239,6 +265,18 @@ class CertificateKeeper:
             self._tell(self._serving.problem(self._clock.now()))
         if self._serving.expires:
             self._metrics.set(CERTIFICATE_EXPIRY, self._serving.expires.timestamp())
+
+    def _authorities(self) -> str:
+        """Return the authorities of callers' certificates; an empty file is no file."""
+        if self._client_ca is None:
+            return ""
+        try:
+            text = self._client_ca.read_text("ascii")
+        except (OSError, UnicodeDecodeError) as error:
+            raise CertificateError(f"cannot read --client-ca: {error}") from error
+        if not text.strip():
+            raise CertificateError(f"--client-ca is empty: {self._client_ca}")
+        return text
 
     def _tell(self, problem: str) -> None:
         if problem and problem != self._told:

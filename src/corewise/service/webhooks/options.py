@@ -40,7 +40,8 @@ class WebhookOptions:
     """``url`` (from outside the cluster) or ``service`` (within) is what the API server calls.
 
     ``manage``: make and rotate certificates, and install the configurations; else ``tls_cert`` and
-    ``tls_key`` are files that something else renews.
+    ``tls_key`` are files that something else renews. ``client_ca`` is a file of the authorities that sign the
+    certificates of callers; without it, TLS asks callers for none.
     """
 
     listen: Address | None = None
@@ -49,6 +50,7 @@ class WebhookOptions:
     manage: bool = False
     tls_cert: str = ""
     tls_key: str = ""
+    client_ca: str = ""
 
     @property
     def hosts(self) -> tuple[str, ...]:

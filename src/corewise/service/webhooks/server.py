@@ -8,10 +8,8 @@ flight are answered first.
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import time
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from aiohttp import web
@@ -20,14 +18,11 @@ from corewise.kube.admission import decode_review
 from corewise.kube.errors import DecodeError
 from corewise.policy.metrics.service import WEBHOOK_REQUESTS, WEBHOOK_SECONDS
 from corewise.prometheus.exposition import Exposition
-from corewise.service.listening import started
+from corewise.service.doors import Door, Guard, Handler, Listener, RefusedError, Route, anyone, read_body
 from corewise.service.options import Address
 from corewise.service.webhooks.answers import Outcome, Review, UnavailableError
 from corewise.service.webhooks.certificate import ServingContext
 
-log = logging.getLogger(__name__)
-
-LARGEST_REVIEW = 16 * 1024 * 1024
 _GRACE = 10.0
 
 
@@ -40,66 +35,41 @@ class Webhook:
     review: Review
 
 
-class WebhookServer:
+class WebhookServer(Listener):
     """Serves the webhooks, and other routes beside them, from the moment there is a certificate.
 
-    ``largest`` is the largest body, in bytes.
+    ``guard`` checks who asks for a review.
     """
 
     def __init__(
         self,
+        door: Door,
         listen: Address,
         serving: ServingContext,
         webhooks: Iterable[Webhook],
         metrics: Exposition,
         *,
-        routes: Iterable[web.RouteDef] = (),
-        largest: int = LARGEST_REVIEW,
+        routes: Iterable[Route] = (),
+        guard: Guard = anyone,
     ) -> None:
-        self._routes = tuple(routes)
-        self._largest = largest
-        self._listen = listen
+        reviews = [Route("POST", each.path, _handler(each, metrics), guard) for each in webhooks]
+        super().__init__(
+            door, listen, [*routes, *reviews], metrics, tls=lambda: serving.context, grace=_GRACE
+        )
         self._serving = serving
-        self._webhooks = tuple(webhooks)
-        self._metrics = metrics
-        self.listening = asyncio.Event()
-        self.address = listen
 
     async def run(self) -> None:
         """Serve until cancelled."""
         await self._serving.loaded.wait()
-        runner = web.AppRunner(self.application(), access_log=None, logger=log, shutdown_timeout=_GRACE)
-        await runner.setup()
-        try:
-            site = web.TCPSite(
-                runner, self._listen.host or None, self._listen.port, ssl_context=self._serving.context
-            )
-            await started(site, self._listen)
-            self.address = Address(self._listen.host, runner.addresses[0][1])
-            self.listening.set()
-            log.info("webhooks listen on %s", self.address)
-            await asyncio.Event().wait()
-        finally:
-            self.listening.clear()
-            await runner.cleanup()
-
-    def application(self) -> web.Application:
-        """Return the routes."""
-        application = web.Application(client_max_size=self._largest)
-        application.router.add_routes(self._routes)
-        for webhook in self._webhooks:
-            application.router.add_post(webhook.path, _handler(webhook, self._metrics))
-        return application
+        await super().run()
 
 
-def _handler(
-    webhook: Webhook, metrics: Exposition
-) -> Callable[[web.Request], Coroutine[None, None, web.Response]]:
-    async def handle(http: web.Request) -> web.Response:
+def _handler(webhook: Webhook, metrics: Exposition) -> Handler:
+    async def handle(http: web.BaseRequest) -> web.Response:
         started = time.perf_counter()
         outcome = Outcome.BUG
         try:
-            body = await http.read()
+            body = await read_body(http)
             answer = await webhook.review(decode_review(body))
             outcome = answer.outcome
             return web.Response(body=answer.body, content_type="application/json")
@@ -109,7 +79,7 @@ def _handler(
         except DecodeError as error:
             outcome = Outcome.MALFORMED
             return web.Response(status=400, text=f"{error}\n")
-        except web.HTTPException:
+        except RefusedError:
             outcome = Outcome.MALFORMED
             raise
         finally:

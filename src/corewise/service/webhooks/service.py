@@ -10,11 +10,10 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator
 from datetime import datetime
 from typing import Any
 
-from aiohttp import web
-
 from corewise.kube.client import Client
 from corewise.kube.clock import Clock
 from corewise.prometheus.exposition import Exposition
+from corewise.service.doors import Door, Route, anyone, certified
 from corewise.service.options import Address
 from corewise.service.supervision import Pulses
 from corewise.service.webhooks.authority import Lifetimes
@@ -26,19 +25,20 @@ from corewise.service.webhooks.certificate import (
 )
 from corewise.service.webhooks.installation import Configurations, Installer
 from corewise.service.webhooks.options import ServiceAddress, WebhookOptions
-from corewise.service.webhooks.server import LARGEST_REVIEW, Webhook, WebhookServer
+from corewise.service.webhooks.server import Webhook, WebhookServer
 
 
 class WebhookService:
     """All parts. ``secret`` is the namespace and name of the Secret that holds our own certificates.
 
     ``installed_bundle`` tells the authorities that the installed configuration trusts, empty if none.
-    ``routes`` are served beside the webhooks, bodies up to ``largest`` bytes.
+    ``routes`` are served beside the webhooks, each with its own guard.
     """
 
     def __init__(
         self,
         client: Client,
+        door: Door,
         listen: Address,
         options: WebhookOptions,
         webhooks: Iterable[Webhook],
@@ -51,18 +51,33 @@ class WebhookService:
         pulses: Pulses,
         clock: Clock,
         lifetimes: Lifetimes | None = None,
-        routes: Iterable[web.RouteDef] = (),
-        largest: int = LARGEST_REVIEW,
+        routes: Iterable[Route] = (),
     ) -> None:
         self._options = options
         self._clock = clock
-        self._serving = ServingContext()
-        self._server = WebhookServer(listen, self._serving, webhooks, metrics, routes=routes, largest=largest)
+        routes = tuple(routes)
+        # A caller with a token has no client certificate: where routes take tokens, TLS asks for one, and the
+        # guards of the other routes demand it.
+        self._serving = ServingContext(demand=not routes)
+        self._server = WebhookServer(
+            door,
+            listen,
+            self._serving,
+            webhooks,
+            metrics,
+            routes=routes,
+            guard=certified if options.client_ca else anyone,
+        )
         self._source = certificate_source(
             options, client, secret, installed_bundle, clock=clock, lifetimes=lifetimes
         )
         self._keeper = CertificateKeeper(
-            self._source, self._serving, metrics=metrics, pulses=pulses, clock=clock
+            self._source,
+            self._serving,
+            options.client_ca,
+            metrics=metrics,
+            pulses=pulses,
+            clock=clock,
         )
         self.installed = asyncio.Event()
         self.installer = self._new_installer(client, configurations, field_manager)

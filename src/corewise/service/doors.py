@@ -1,0 +1,452 @@
+"""Every HTTP server of the programs: its limits, its timeouts, and who may call it.
+
+``DOORS`` is the table (``docs/reference.md`` prints it), ``Listener`` serves one door of it:
+
+- A connection over the cap is closed as it is accepted, before TLS allocates its buffers (about 280 KB).
+- TLS handshake, headers, body and answer have a deadline each, and an idle connection has one too, so a
+  client that sends or reads a byte at a time gives its connection back.
+- A request with a Content-Encoding is refused with 415: nothing is ever decompressed.
+- A body counts as it arrives, against the limit of one body and against that of all bodies held at a time.
+- The caller is authenticated before its body is read.
+
+What is refused is counted in ``corewise_http_refused_total`` by door and cause, and answered in a sentence.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import ssl
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from aiohttp import web
+
+from corewise.policy.metrics.service import HTTP_CONNECTIONS, HTTP_REFUSED
+from corewise.prometheus.exposition import Exposition
+from corewise.service.options import Address, OptionsError
+
+log = logging.getLogger(__name__)
+
+MIB = 1024 * 1024
+_BACKLOG = 128
+_ACCEPT_PAUSE = 1.0
+_LINGER = 1.0
+"""Seconds during which the rest of a refused body is read and dropped, so that the client sees the answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Door:
+    """One HTTP server. Sizes are in bytes, timeouts in seconds.
+
+    ``all_bodies`` limits what the bodies of all requests in progress hold together. ``idle_timeout`` is
+    longer than that of Go's clients (90 s): the client closes first, no request meets a closed connection.
+    """
+
+    name: str
+    programs: str
+    option: str
+    serves: str
+    authentication: str
+    max_body: int = 0
+    all_bodies: int = 0
+    connections: int
+    handshake_timeout: float | None = None
+    header_timeout: float = 10.0
+    body_timeout: float = 10.0
+    answer_timeout: float = 30.0
+    idle_timeout: float = 120.0
+
+    def with_body(self, limit: int) -> Door:
+        """Return the door with another limit of one body; eight of them fit at a time."""
+        return replace(self, max_body=limit, all_bodies=8 * limit)
+
+
+WEBHOOKS = Door(
+    name="webhooks",
+    programs="manager",
+    option="`--webhook-listen`, HTTPS",
+    serves="admission reviews",
+    authentication="with `--client-ca`, a client certificate",
+    connections=256,
+    handshake_timeout=10.0,
+).with_body(8 * MIB)
+EXTENDER = Door(
+    name="extender",
+    programs="scheduler",
+    option="`--listen`, HTTPS",
+    serves="`/filter`, `/prioritize`, reviews of bindings; `/explain`",
+    authentication="with `--client-ca`, a client certificate; `/explain`: a token, reviewed",
+    connections=256,
+    handshake_timeout=10.0,
+).with_body(8 * MIB)
+HEALTH = Door(
+    name="health",
+    programs="manager, scheduler, agent, compute",
+    option="`--metrics-listen`, HTTP",
+    serves="`/livez`, `/readyz`, `/metrics`",
+    authentication="none; with `--metrics-auth token`, `/metrics`: a token, reviewed",
+    connections=64,
+)
+DOORS: tuple[Door, ...] = (WEBHOOKS, EXTENDER, HEALTH)
+
+
+class Cause(StrEnum):
+    """Why a connection or a request was refused, as the metric has it."""
+
+    CONNECTIONS = "connections"
+    HANDSHAKE = "handshake"
+    HEADERS = "headers"
+    ENCODING = "encoding"
+    UNAUTHENTICATED = "unauthenticated"
+    FORBIDDEN = "forbidden"
+    UNAVAILABLE = "unavailable"
+    BODY_SIZE = "body-size"
+    ALL_BODIES = "all-bodies"
+    BODY = "body"
+    ANSWER = "answer"
+
+
+class RefusedError(Exception):
+    """A request that is not answered; the message tells the caller why."""
+
+    def __init__(self, status: int, cause: Cause, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.cause = cause
+
+
+Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+Guard = Callable[[web.BaseRequest], Awaitable[None]]
+"""Raises ``RefusedError`` unless the caller may send this request. It runs before the body is read."""
+
+
+async def anyone(_request: web.BaseRequest) -> None:
+    """Let every caller in."""
+
+
+async def certified(request: web.BaseRequest) -> None:
+    """Let callers in that showed a client certificate; TLS has verified it.
+
+    Raises:
+        RefusedError: if there is none.
+    """
+    transport = request.transport
+    if transport is None or not transport.get_extra_info("peercert"):
+        raise RefusedError(
+            401, Cause.UNAUTHENTICATED, "show a client certificate signed by an authority of --client-ca"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A method and a path, what answers them, and who may call."""
+
+    method: str
+    path: str
+    handler: Handler
+    guard: Guard = anyone
+
+
+async def read_body(request: web.BaseRequest) -> bytes:
+    """Return the whole body of a request that a ``Listener`` serves.
+
+    Raises:
+        RefusedError: if the body is too large, comes too slowly, or breaks off.
+    """
+    connection = request.protocol
+    if not isinstance(connection, _Connection):
+        raise TypeError("the request was not served by a Listener")
+    return await connection.body(request)
+
+
+class Listener:
+    """Serves the routes of one door.
+
+    ``tls`` is called for every connection, so that a new certificate holds from the next handshake on.
+    ``grace``: seconds that requests in flight have when the program ends.
+    """
+
+    def __init__(
+        self,
+        door: Door,
+        address: Address,
+        routes: Iterable[Route],
+        metrics: Exposition,
+        *,
+        tls: Callable[[], ssl.SSLContext] | None = None,
+        grace: float = 1.0,
+    ) -> None:
+        self.door = door
+        self.address = address
+        self.listening = asyncio.Event()
+        self.held = 0
+        self._routes: dict[str, dict[str, Route]] = {}
+        for route in routes:
+            self._routes.setdefault(route.path, {})[route.method] = route
+        self._listen = address
+        self._metrics = metrics
+        self._tls = tls
+        self._grace = grace
+        self._conversations: set[asyncio.Task[None]] = set()
+        self._server: web.Server | None = None
+
+    async def run(self) -> None:
+        """Serve until cancelled.
+
+        Raises:
+            OptionsError: if the address cannot be listened on.
+        """
+        sockets = await asyncio.to_thread(_bind, self._listen)
+        self._server = server = web.Server(self._serve)
+        try:
+            async with asyncio.TaskGroup() as group:
+                for each in sockets:
+                    group.create_task(self._accept(each, server))
+                self.address = Address(self._listen.host, sockets[0].getsockname()[1])
+                self.listening.set()
+                log.info("%s: listens on %s", self.door.name, self.address)
+        finally:
+            self.listening.clear()
+            for each in sockets:
+                each.close()
+            server.pre_shutdown()
+            await server.shutdown(self._grace)
+            for conversation in self._conversations:
+                conversation.cancel()
+
+    def refuse(self, cause: Cause) -> None:
+        """Count what is refused."""
+        self._metrics.count(HTTP_REFUSED, self.door.name, cause)
+
+    async def _accept(self, listening: socket.socket, server: web.Server) -> None:
+        loop = asyncio.get_running_loop()
+        failing = False
+        while True:
+            try:
+                accepted, _ = await loop.sock_accept(listening)
+            except OSError as error:
+                if not failing:
+                    log.warning("%s: cannot accept connections: %s", self.door.name, error)
+                failing = True
+                await asyncio.sleep(_ACCEPT_PAUSE)
+                continue
+            failing = False
+            if len(self._conversations) >= self.door.connections:
+                accepted.close()
+                self.refuse(Cause.CONNECTIONS)
+                continue
+            conversation = loop.create_task(self._converse(accepted, server))
+            self._conversations.add(conversation)
+            conversation.add_done_callback(self._ended)
+            self._metrics.set(HTTP_CONNECTIONS, len(self._conversations), self.door.name)
+
+    def _ended(self, conversation: asyncio.Task[None]) -> None:
+        self._conversations.discard(conversation)
+        self._metrics.set(HTTP_CONNECTIONS, len(self._conversations), self.door.name)
+
+    async def _converse(self, accepted: socket.socket, server: web.Server) -> None:
+        """Serve one connection until it is closed."""
+        loop = asyncio.get_running_loop()
+        connection = _Connection(self, server)
+        try:
+            if self._tls is None:
+                await loop.connect_accepted_socket(lambda: connection, accepted)
+            else:
+                await loop.connect_accepted_socket(
+                    lambda: connection,
+                    accepted,
+                    ssl=self._tls(),
+                    ssl_handshake_timeout=self.door.handshake_timeout,
+                    ssl_shutdown_timeout=_LINGER,
+                )
+        except OSError:
+            self.refuse(Cause.HANDSHAKE)
+            return
+        await connection.lost
+
+    async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:
+        connection = request.protocol
+        if not isinstance(connection, _Connection):
+            raise TypeError("the server makes connections of another class")
+        connection.busy()
+        try:
+            response = await self._answer(request)
+            try:
+                async with asyncio.timeout(self.door.answer_timeout):
+                    await response.prepare(request)
+                    await response.write_eof()
+            except TimeoutError:
+                self.refuse(Cause.ANSWER)
+                connection.abort()
+            except ConnectionError:
+                connection.abort()
+            return response
+        finally:
+            connection.rest()
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        try:
+            return await self._handle(request)
+        except RefusedError as refused:
+            self.refuse(refused.cause)
+            response = web.Response(status=refused.status, text=f"{refused}\n")
+            if refused.status == 401:
+                response.headers["WWW-Authenticate"] = "Bearer"
+            response.force_close()
+            return response
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        if request.headers.get("Content-Encoding", "identity").strip().lower() != "identity":
+            raise RefusedError(415, Cause.ENCODING, "send the body as it is, without Content-Encoding")
+        methods = self._routes.get(request.path)
+        if methods is None:
+            return web.Response(status=404, text="404: Not Found\n")
+        route = methods.get("GET" if request.method == "HEAD" else request.method)
+        if route is None:
+            return web.Response(
+                status=405, text="405: Method Not Allowed\n", headers={"Allow": ", ".join(methods)}
+            )
+        await route.guard(request)
+        return await route.handler(request)
+
+
+class _Connection(web.RequestHandler):
+    """One connection, with the deadline of what it waits for: headers, or the next request."""
+
+    def __init__(self, listener: Listener, server: web.Server) -> None:
+        loop = asyncio.get_running_loop()
+        super().__init__(
+            server,
+            loop=loop,
+            access_log=None,  # type: ignore[arg-type] # aiohttp's own default runner passes it too
+            logger=log,
+            lingering_time=_LINGER,
+            auto_decompress=False,
+        )
+        self.lost: asyncio.Future[None] = loop.create_future()
+        self._listener = listener
+        self._timer: asyncio.TimerHandle | None = None
+        self._resting = False
+        self._held = 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._wait(self._listener.door.header_timeout)
+
+    def data_received(self, data: bytes) -> None:
+        if self._resting and data:
+            self._resting = False
+            self._wait(self._listener.door.header_timeout)
+        super().data_received(data)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self._stop_waiting()
+        super().connection_lost(exc)
+        if not self.lost.done():
+            self.lost.set_result(None)
+
+    def busy(self) -> None:
+        """Expect no more bytes: the headers of a request have arrived."""
+        self._resting = False
+        self._stop_waiting()
+
+    def rest(self) -> None:
+        """Release the body, and wait for the next request."""
+        self._listener.held -= self._held
+        self._held = 0
+        if not self.lost.done():
+            self._resting = True
+            self._wait(self._listener.door.idle_timeout)
+
+    def abort(self) -> None:
+        """Close the connection at once, whatever is still to be sent."""
+        if self.transport is not None:
+            self.transport.abort()
+
+    async def body(self, request: web.BaseRequest) -> bytes:
+        """Read the body of the request in progress."""
+        door = self._listener.door
+        too_large = RefusedError(413, Cause.BODY_SIZE, f"the body is larger than {door.max_body} bytes")
+        if (request.content_length or 0) > door.max_body:
+            raise too_large
+        if request.headers.get("Expect", "").lower() == "100-continue":
+            await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            request.writer.output_size = 0
+        body = bytearray()
+        try:
+            async with asyncio.timeout(door.body_timeout):
+                while chunk := await request.content.readany():
+                    self._hold(len(chunk))
+                    if len(body) + len(chunk) > door.max_body:
+                        raise too_large
+                    body += chunk
+        except TimeoutError as error:
+            why = f"the body did not arrive within {door.body_timeout:g} s"
+            raise RefusedError(408, Cause.BODY, why) from error
+        except (ConnectionError, web.RequestPayloadError, web.PayloadAccessError) as error:
+            raise RefusedError(400, Cause.BODY, "the body breaks off") from error
+        return bytes(body)
+
+    def _hold(self, size: int) -> None:
+        listener = self._listener
+        if listener.held + size > listener.door.all_bodies:
+            raise RefusedError(503, Cause.ALL_BODIES, "too many large requests at a time: try again")
+        listener.held += size
+        self._held += size
+
+    def _wait(self, seconds: float) -> None:
+        self._stop_waiting()
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._expire)
+
+    def _stop_waiting(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _expire(self) -> None:
+        self._timer = None
+        if not self._resting:
+            self._listener.refuse(Cause.HEADERS)
+        self.abort()
+
+
+def _bind(address: Address) -> list[socket.socket]:
+    """Return listening sockets, one for each address that the host stands for.
+
+    Raises:
+        OptionsError: if none can be opened.
+    """
+    port, bound = address.port, list[socket.socket]()
+    problem = "no such host"
+    try:
+        found = socket.getaddrinfo(
+            address.host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        for family, where in dict.fromkeys((each[0], each[4]) for each in found):
+            try:
+                opened = socket.create_server((where[0], port, *where[2:]), family=family, backlog=_BACKLOG)
+            except OSError as error:
+                # Without IPv6 on the machine, the wildcard address stands for IPv4 alone.
+                problem = _why(error)
+                if family == socket.AF_INET6 and not address.host:
+                    continue
+                raise
+            opened.setblocking(False)
+            bound.append(opened)
+            port = opened.getsockname()[1]
+    except OSError as error:
+        for each in bound:
+            each.close()
+        raise OptionsError(f"cannot listen on {address}: {_why(error)}") from error
+    if not bound:
+        raise OptionsError(f"cannot listen on {address}: {problem}")
+    return bound
+
+
+def _why(error: OSError) -> str:
+    known = error.errno is not None and not isinstance(error, socket.gaierror)
+    return (os.strerror(error.errno or 0) if known else str(error.strerror or error)).lower()

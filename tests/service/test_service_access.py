@@ -1,0 +1,185 @@
+"""Who may read /explain and /metrics: tokens, reviewed by the local API server.
+
+| the caller shows | is answered |
+|---|---|
+| nothing, another scheme, no token, a token beyond 8 KB | 401, and the API server is not asked |
+| a token the API server does not know, or one that has expired | 401 |
+| a token of a user who may not get the path | 403 |
+| a token of a user who may get this path, and no other | 200 |
+| any token, while reviews are refused or the API server is away | 503 |
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import ClientSession
+
+from corewise.kube.client import Client
+from corewise.kube.config import load_config
+from corewise.kube.resources import Resource
+from corewise.local.apiserver import LocalAPIServer, serve
+from corewise.local.apiserver.authentication import User, service_account
+from corewise.policy.metrics import METRICS
+from corewise.policy.metrics.service import HTTP_REFUSED
+from corewise.prometheus.exposition import Exposition
+from corewise.service.access import REMEMBERED_SECONDS, REMEMBERED_TOKENS, TokenAccess
+from corewise.service.doors import HEALTH, Cause, RefusedError
+from corewise.service.health import HealthServer
+from corewise.service.options import Address
+from manager.world import MovableClock
+
+READER = service_account("monitoring", "prometheus")
+ROLE: dict[str, Any] = {
+    "metadata": {"name": "metrics-reader"},
+    "rules": [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}],
+}
+BINDING: dict[str, Any] = {
+    "metadata": {"name": "metrics-reader"},
+    "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "metrics-reader"},
+    "subjects": [{"kind": "ServiceAccount", "namespace": "monitoring", "name": "prometheus"}],
+}
+
+
+def rbac(plural: str, kind: str) -> Resource[dict[str, Any]]:
+    return Resource("rbac.authorization.k8s.io", "v1", plural, kind, namespaced=False, type=dict)
+
+
+@dataclass
+class Scene:
+    """An API server with a reader of metrics, and what reviews tokens at it."""
+
+    server: LocalAPIServer
+    client: Client
+    clock: MovableClock = field(default_factory=MovableClock)
+    reviews: int = 0
+
+    def __post_init__(self) -> None:
+        self.access = TokenAccess(self.client, self.clock)
+
+    def token(self, user: User = READER, **options: Any) -> str:
+        return self.server.cluster.authenticator.tokens.issue(user, **options)
+
+    async def status(self, token: str, path: str = "/metrics") -> int:
+        """What the caller is answered."""
+        try:
+            await self.access.require(token, path)
+        except RefusedError as error:
+            return error.status
+        return 200
+
+
+@asynccontextmanager
+async def scene(tmp_path: Path, user: str = "", groups: tuple[str, ...] = ()) -> AsyncIterator[Scene]:
+    async with serve() as server:
+        server.write_kubeconfig(tmp_path / "admin")
+        async with Client(load_config(str(tmp_path / "admin"))) as admin:
+            await admin.create(rbac("clusterroles", "ClusterRole"), ROLE)
+            await admin.create(rbac("clusterrolebindings", "ClusterRoleBinding"), BINDING)
+            yield Scene(server, admin.as_user(user, groups) if user else admin)
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[Scene]:
+    async with scene(tmp_path) as found:
+        yield found
+
+
+def count_reviews(world: Scene, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the list of the reviews that the API server is asked for from now on."""
+    asked: list[str] = []
+    create = world.client.create
+
+    async def recorded(resource: Resource[Any], *rest: Any, **options: Any) -> Any:
+        asked.append(resource.kind)
+        return await create(resource, *rest, **options)
+
+    monkeypatch.setattr(world.client, "create", recorded)
+    return asked
+
+
+async def test_a_reader_gets_its_path_and_no_other(world: Scene) -> None:
+    token = world.token()
+    assert await world.status(token) == 200
+    assert await world.status(token, "/explain") == 403
+    assert await world.status(world.token(service_account("default", "default"))) == 403
+    assert await world.status(world.token(User("root", ("system:masters",))), "/explain") == 200
+
+
+async def test_unknown_and_expired_tokens_are_401(world: Scene) -> None:
+    assert await world.status("nonsense") == 401
+    assert await world.status(world.token(expires=world.clock.now() - timedelta(seconds=1))) == 401
+
+
+async def test_answers_are_remembered_for_seconds_refusals_too(
+    world: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = count_reviews(world, monkeypatch)
+    token = world.token()
+    for _ in range(3):
+        assert await world.status(token) == 200
+        assert await world.status("nonsense") == 401
+    assert asked == ["TokenReview", "SubjectAccessReview", "TokenReview"]
+    await world.client.delete(rbac("clusterrolebindings", "ClusterRoleBinding"), "metrics-reader")
+    world.clock.skip(REMEMBERED_SECONDS)
+    assert await world.status(token) == 403
+
+
+async def test_random_tokens_are_remembered_up_to_a_bound(world: Scene) -> None:
+    await asyncio.gather(*(world.status(f"random-{number}") for number in range(REMEMBERED_TOKENS + 20)))
+    assert len(world.access._remembered) == REMEMBERED_TOKENS
+
+
+async def test_the_same_token_at_the_same_time_is_reviewed_once_for_each_turn(
+    world: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = count_reviews(world, monkeypatch)
+    assert await asyncio.gather(*(world.status("nonsense") for _ in range(100))) == [401] * 100
+    assert len(asked) <= 4
+
+
+async def test_without_the_permission_to_review_the_answer_names_the_role(tmp_path: Path) -> None:
+    async with scene(tmp_path, "system:serviceaccount:default:poor") as found:
+        with pytest.raises(RefusedError, match="system:auth-delegator") as refusal:
+            await found.access.require(found.token(), "/metrics")
+        assert (refusal.value.status, refusal.value.cause) == (503, Cause.UNAVAILABLE)
+
+
+@pytest.mark.parametrize(
+    ("header", "status"),
+    [(None, 401), ("Basic cm9vdDpyb290", 401), ("Bearer", 401), ("Bearer  ", 401), ("Bearer bad", 401)],
+)
+async def test_metrics_need_a_token_and_probes_need_none(
+    world: Scene, header: str | None, status: int
+) -> None:
+    exposition = Exposition(METRICS)
+    health = HealthServer(
+        Address("127.0.0.1", 0),
+        alive=lambda: (),
+        ready=lambda: ("not yet",),
+        text=exposition.text,
+        metrics=exposition,
+        access=world.access,
+    )
+    task = asyncio.create_task(health.run())
+    await health.listening.wait()
+    async with ClientSession(f"http://{health.address}") as session:
+        answer = await session.get("/metrics", headers={"Authorization": header} if header else {})
+        assert answer.status == status
+        assert answer.headers["WWW-Authenticate"] == "Bearer"
+        good = await session.get("/metrics", headers={"Authorization": f"Bearer {world.token()}"})
+        assert good.status == 200
+        assert f'{HTTP_REFUSED.name}{{cause="unauthenticated",door="{HEALTH.name}"}} 1.0' in await good.text()
+        assert (await session.get("/livez")).status == 200
+        assert (await session.get("/readyz")).status == 503
+        assert (await session.head("/livez")).status == 200
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
