@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -11,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corewise.local.apiserver import serve
-from corewise.local.apiserver.state import StateDirectory, StateError
+from corewise.local.apiserver.state import StateDirectory, StateError, StateWriteError
 from corewise.local.apiserver.store import Expired, Store
 from tally import fault
 
@@ -183,3 +186,65 @@ async def test_a_server_finds_its_objects_again(tmp_path: Path) -> None:
         assert server.store.get("nodes", "", "n1")
         assert server.store.version == version
         assert server.ca_pem == authority
+
+
+@contextmanager
+def largest_file(size: int) -> Iterator[None]:
+    """Let no file of this process grow beyond a size: to the writer that is as a full disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.parametrize("room", [0, 1, 20])
+def test_after_a_change_that_did_not_fit_none_is_taken_although_there_is_room_again(
+    tmp_path: Path, room: int
+) -> None:
+    failures: list[StateWriteError] = []
+    directory, store = StateDirectory(tmp_path, on_failure=failures.append), Store()
+    directory.load(store)
+    heard: list[str] = []
+    store.listen(lambda _, change: heard.append(change.stored.key[1]))
+    put(store, "kept")
+    kept = content(store)
+    with largest_file((tmp_path / "journal").stat().st_size + room):
+        for _ in range(2):
+            with pytest.raises(
+                StateWriteError, match=r"journal: cannot be written: .*see that there is room"
+            ):
+                put(store, "lost")
+    with pytest.raises(StateWriteError):
+        put(store, "later")
+    assert content(store) == kept
+    assert heard == ["kept"]
+    assert len(failures) == 1
+    directory.close()
+    assert content(reopened(tmp_path)) == kept
+
+
+def test_a_snapshot_that_does_not_fit_leaves_the_state_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("corewise.local.apiserver.state.JOURNAL_LINES", 10)
+    directory, store = opened(tmp_path)
+    for number in range(10):
+        put(store, "a", spec={"number": number})
+    kept = content(store)
+    with largest_file(20), pytest.raises(StateWriteError, match="snapshot: cannot be written"):
+        put(store, "a", spec={"number": 10})
+    assert content(store) == kept
+    directory.close()
+    assert {path.name for path in tmp_path.iterdir()} == {"journal", "lock", "snapshot"}
+    assert content(reopened(tmp_path)) == kept
+
+
+def test_a_directory_that_cannot_be_written_is_refused_at_the_start(tmp_path: Path) -> None:
+    filled(tmp_path)
+    with largest_file(20), pytest.raises(StateWriteError, match="snapshot: cannot be written"):
+        opened(tmp_path)
+    (tmp_path / "file").touch()
+    with pytest.raises(StateWriteError, match="cannot be written: Not a directory"):
+        StateDirectory(tmp_path / "file" / "state")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from typing import Any
 
 import msgspec
@@ -215,3 +216,47 @@ def test_listeners_hear_of_changes_in_order_even_if_one_of_them_makes_some() -> 
     store.put("nodes", ("", "a"), {"metadata": {"name": "a"}})
     store.put("nodes", ("", "c"), {"metadata": {"name": "c"}})
     assert heard == ["a", "b", "c"]
+
+
+def test_a_listener_that_raises_keeps_nobody_from_hearing_of_this_change_and_the_next_ones() -> None:
+    store = Store()
+    heard: list[str] = []
+
+    def doubles(storage: str, change: Change) -> None:
+        if change.stored.key[1] == "a":
+            store.put(storage, ("", "b"), {"metadata": {"name": "b"}})
+
+    def fails(_storage: str, change: Change) -> None:
+        if change.stored.key[1] in {"a", "b"}:
+            raise OSError(errno.ENOSPC, change.stored.key[1])
+
+    store.listen(doubles)
+    store.listen(fails)
+    store.listen(lambda _, change: heard.append(change.stored.key[1]))
+    with pytest.raises(OSError, match="b"):
+        store.put("nodes", ("", "a"), {"metadata": {"name": "a"}})
+    assert heard == ["a", "b"]
+    store.put("nodes", ("", "c"), {"metadata": {"name": "c"}})
+    assert heard == ["a", "b", "c"]
+
+
+def test_a_change_that_cannot_be_recorded_does_not_happen() -> None:
+    store = Store()
+    (watcher,) = subscribe(store.table("nodes"), ())
+    heard: list[str] = []
+    recorded: list[str] = []
+
+    def record(_storage: str, change: Change) -> None:
+        if change.stored.key[1] == "full":
+            raise OSError(errno.ENOSPC, "")
+        assert not heard
+        recorded.append(change.stored.key[1])
+
+    store.record(record)
+    store.listen(lambda _, change: heard.append(change.stored.key[1]))
+    version = store.version
+    with pytest.raises(OSError, match="28"):
+        store.put("nodes", ("", "full"), {"metadata": {"name": "full"}})
+    assert (store.version, len(store.table("nodes")), seen(watcher), heard) == (version, 0, [], [])
+    store.put("nodes", ("", "a"), {"metadata": {"name": "a"}})
+    assert (recorded, heard, seen(watcher)) == (["a"], ["a"], ["a"])

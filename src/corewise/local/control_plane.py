@@ -8,6 +8,7 @@ administrator's certificate), so RBAC judges it as in production.
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -53,7 +54,11 @@ async def api_server(folder: Folder) -> AsyncIterator[Child]:
     if folder.state is not None:
         arguments += ["--state", str(folder.state)]
     log = folder.log("apiserver")
-    async with child_process("the API server", "corewise.local.apiserver", arguments, log) as child:
+    full = f"it could not write to {folder.state}; see that there is room, and start it again"
+    meanings = {os.EX_IOERR: full}
+    async with child_process(
+        "the API server", "corewise.local.apiserver", arguments, log, meanings=meanings
+    ) as child:
         await _appears(child, folder.kubeconfig)
         yield child
 

@@ -2,7 +2,8 @@
 
 A child runs in a session of its own, so that Ctrl-C reaches the parent alone and the report can still be
 made. Its standard input is a pipe whose end it takes as the sign to go (see :mod:`corewise.cli.tether`).
-What it prints goes to a log file; if it dies, its last lines are in the error.
+What it prints goes to a log file; if it dies, its last lines are in the error, and what its exit code means
+(a full disk takes no log).
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
@@ -33,6 +34,7 @@ class Child:
     name: str
     process: asyncio.subprocess.Process
     log: Path
+    meanings: Mapping[int, str] = field(default_factory=dict)
 
     @classmethod
     async def start(cls, name: str, module: str, arguments: Sequence[str], log: Path) -> Self:
@@ -57,7 +59,8 @@ class Child:
     async def died(self) -> ClusterError:
         """Wait until the child ends, and return what to say about it."""
         code = await self.process.wait()
-        return ClusterError(f"{self.name} ended with exit code {code}\n{self.last_words()}")
+        meaning = f": {self.meanings[code]}" if code in self.meanings else ""
+        return ClusterError(f"{self.name} ended with exit code {code}{meaning}\n{self.last_words()}".rstrip())
 
     def last_words(self) -> str:
         """Return the last lines of the child's log, indented."""
@@ -103,9 +106,15 @@ async def running(*loops: Callable[[], Coroutine[Any, Any, None]]) -> AsyncItera
 
 
 @asynccontextmanager
-async def child_process(name: str, module: str, arguments: Sequence[str], log: Path) -> AsyncIterator[Child]:
-    """Run a child beside the block. Its death ends the block with a ClusterError; it ends with the block."""
+async def child_process(
+    name: str, module: str, arguments: Sequence[str], log: Path, *, meanings: Mapping[int, str] | None = None
+) -> AsyncIterator[Child]:
+    """Run a child beside the block. Its death ends the block with a ClusterError; it ends with the block.
+
+    ``meanings`` says what some of its exit codes mean.
+    """
     child = await Child.start(name, module, arguments, log)
+    child.meanings = meanings or {}
 
     async def fail_on_death() -> None:
         raise await child.died()

@@ -1,9 +1,15 @@
-"""``python -m corewise.local.apiserver``: serve until stdin closes."""
+"""``python -m corewise.local.apiserver``: serve until stdin closes.
+
+It ends with exit code 74 (EX_IOERR) when the state directory cannot be written: a change that is not kept is
+never acknowledged.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import sys
+import os
+import threading
+from contextlib import suppress
 
 import click
 
@@ -27,7 +33,9 @@ def main(listen: str, kubeconfig_out: str, state: str | None) -> None:
     try:
         asyncio.run(_run(listen, kubeconfig_out, state))
     except StateError as error:
-        raise click.ClickException(str(error)) from error
+        failure = click.ClickException(str(error))
+        failure.exit_code = error.exit_code
+        raise failure from error
     except OSError as error:
         raise click.ClickException(f"cannot listen on {listen}: {error.strerror or error}") from error
 
@@ -36,7 +44,25 @@ async def _run(listen: str, kubeconfig_out: str, state: str | None) -> None:
     async with serve(listen=listen, state_dir=state) as server:
         server.write_kubeconfig(kubeconfig_out)
         click.echo(server.url)
-        await asyncio.to_thread(sys.stdin.buffer.read)
+        await asyncio.wait([server.failure, _end_of_input()], return_when=asyncio.FIRST_COMPLETED)
+        if server.failure.done():
+            raise server.failure.result()
+
+
+def _end_of_input() -> asyncio.Future[None]:
+    """Return what is done when stdin is closed; waiting for it does not keep the program from ending."""
+    loop = asyncio.get_running_loop()
+    ended = loop.create_future()
+
+    def read() -> None:
+        with suppress(OSError):
+            while os.read(0, 4096):
+                pass
+        with suppress(RuntimeError):  # the loop is closed: the program has ended
+            loop.call_soon_threadsafe(ended.set_result, None)
+
+    threading.Thread(target=read, daemon=True, name="stdin").start()
+    return ended
 
 
 if __name__ == "__main__":

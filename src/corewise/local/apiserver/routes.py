@@ -20,6 +20,7 @@ from corewise.local.apiserver.errors import StatusError, method_not_allowed, no_
 from corewise.local.apiserver.rbac import Access
 from corewise.local.apiserver.requests import Call, RequestInfo, parse
 from corewise.local.apiserver.resources import ResourceInfo
+from corewise.local.apiserver.state import StateError
 from corewise.local.apiserver.subresources import REVIEW_GROUPS, SUBRESOURCES, review
 from corewise.local.apiserver.watching import watch
 
@@ -72,6 +73,8 @@ class Router:
             return await self._answer(request)
         except StatusError as refusal:
             return _refused(refusal)
+        except StateError as error:
+            return _refused(StatusError(500, "InternalError", f"Internal error occurred: {error}"))
         except web.HTTPRequestEntityTooLarge:
             message = f"Request entity too large: limit is {LARGEST_BODY}"
             return _refused(StatusError(413, "RequestEntityTooLarge", message))

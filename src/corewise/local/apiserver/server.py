@@ -30,7 +30,7 @@ from corewise.local.apiserver.definitions import serve_definitions
 from corewise.local.apiserver.housekeeping import Housekeeper
 from corewise.local.apiserver.resources import Registry
 from corewise.local.apiserver.routes import Router, request_of
-from corewise.local.apiserver.state import StateDirectory
+from corewise.local.apiserver.state import StateDirectory, StateError
 from corewise.local.apiserver.store import Store
 
 ADMINISTRATORS = ("system:masters",)
@@ -44,6 +44,8 @@ class LocalAPIServer:
     url: str
     authority: Authority
     cluster: Cluster
+    failure: asyncio.Future[StateError]
+    """Done when a change could not be kept in the state directory. No change is taken from then on: end."""
 
     @property
     def store(self) -> Store:
@@ -92,12 +94,15 @@ async def serve(
         OSError: if the address cannot be listened on.
     """
     with contextlib.ExitStack() as stack:
-        state = stack.enter_context(contextlib.closing(StateDirectory(state_dir))) if state_dir else None
+        failure: asyncio.Future[StateError] = asyncio.get_running_loop().create_future()
+        state = StateDirectory(state_dir, on_failure=failure.set_result) if state_dir else None
+        if state:
+            stack.callback(state.close)
         cluster = _cluster(state, authorize=authorize)
         now = cluster.clock()
         authority = state.authority(now) if state else Authority.create("corewise-local", now=now)
         async with _housekeeping(cluster), _listening(cluster, authority, listen) as address:
-            yield LocalAPIServer(f"https://{address}", authority, cluster)
+            yield LocalAPIServer(f"https://{address}", authority, cluster, failure)
 
 
 def _cluster(state: StateDirectory | None, *, authorize: bool) -> Cluster:

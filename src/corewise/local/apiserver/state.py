@@ -1,10 +1,13 @@
 """A store that outlives its process: a snapshot, and a journal of the changes since.
 
 The snapshot is replaced as a whole (written beside, synced, renamed). Each change is one line of the
-journal with a checksum, appended before the client gets its answer. A last line that is only half there was
-never acknowledged and is dropped; damage anywhere else is refused with the file and line, since what comes
-after it cannot be trusted. When the journal has grown longer than the state deserves, and at every start, a
-new snapshot is taken.
+journal with a checksum, appended before the change is made. A last line that is only half there was never
+acknowledged and is dropped; damage anywhere else is refused with the file and line, since what comes after
+it cannot be trusted. When the journal has grown longer than the state deserves, and at every start, a new
+snapshot is taken.
+
+After a write that failed (a full disk) nothing more is appended, also when there is room again: every further
+change is refused, and ``on_failure`` is called, for the server to end.
 
 The certificate authority lives in the same directory, so that kubeconfigs stay good. One server at a time
 may use a directory.
@@ -15,10 +18,11 @@ from __future__ import annotations
 import fcntl
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import Any
 
 import msgspec
 
@@ -32,6 +36,20 @@ JOURNAL_LINES = 20_000
 
 class StateError(Exception):
     """A state directory cannot be used; the message names the file and what to do."""
+
+    exit_code = 1
+
+
+class StateWriteError(StateError):
+    """A file of a state directory cannot be written, as on a full disk."""
+
+    exit_code = os.EX_IOERR
+
+    def __init__(self, file: Path, error: OSError) -> None:
+        super().__init__(
+            f"{file}: cannot be written: {error.strerror or error}; changes that cannot be kept are refused, "
+            "and the API server ends: see that there is room, and start it again"
+        )
 
 
 class Record(msgspec.Struct, array_like=True):
@@ -60,10 +78,15 @@ _decode_header = msgspec.json.Decoder(Header).decode
 class StateDirectory:
     """Keeps one store on disk, from :meth:`load` to :meth:`close`."""
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(
+        self, path: str | Path, *, on_failure: Callable[[StateWriteError], None] = lambda _: None
+    ) -> None:
         self._path = Path(path)
-        self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._lock = (self._path / "lock").open("w")
+        self._on_failure = on_failure
+        self._failure: StateWriteError | None = None
+        with _writing(self._path / "lock"):
+            self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._lock = (self._path / "lock").open("w")
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -71,14 +94,14 @@ class StateDirectory:
             raise StateError(
                 f"{self._path}: another API server is using this directory; stop it first"
             ) from None
-        self._journal = self._open_journal("ab")
+        self._journal = self._open_journal(os.O_APPEND)
         self._lines = 0
 
     def load(self, store: Store) -> None:
         """Fill an empty store from disk, and write down its changes from now on.
 
         Raises:
-            StateError: if a file is damaged or of another format.
+            StateError: if a file is damaged or of another format, or cannot be written.
         """
         for record in self._snapshot(store):
             store.restore(record.storage, (record.namespace, record.name), record.object, record.version)
@@ -88,13 +111,13 @@ class StateDirectory:
                 store.restore(record.storage, (record.namespace, record.name), record.object, record.version)
         store.forget()
         self._fold(store)
-        store.listen(lambda storage, change: self._append(store, storage, change))
+        store.record(lambda storage, change: self._append(store, storage, change))
 
     def authority(self, now: datetime) -> Authority:
         """Return the directory's certificate authority, made now if there is none.
 
         Raises:
-            StateError: if it is damaged.
+            StateError: if it is damaged or cannot be written.
         """
         file = self._path / "authority.pem"
         if not file.exists():
@@ -110,7 +133,7 @@ class StateDirectory:
 
     def close(self) -> None:
         """Let go of the directory."""
-        self._journal.close()
+        os.close(self._journal)
         self._lock.close()
 
     def _snapshot(self, store: Store) -> Iterator[Record]:
@@ -144,13 +167,26 @@ class StateDirectory:
             yield record
 
     def _append(self, store: Store, storage: str, change: Change) -> None:
+        """Write a change down that is about to be made.
+
+        Raises:
+            StateWriteError: if that cannot be done, or could not once before.
+        """
+        if self._failure is not None:
+            raise self._failure
         namespace, name = change.stored.key
         obj = None if change.type == "DELETED" else dict(change.stored.object)
-        self._journal.write(_sealed(Record(change.version, storage, namespace, name, obj)))
-        self._journal.flush()
+        line = _sealed(Record(change.version, storage, namespace, name, obj))
+        try:
+            if self._lines >= max(JOURNAL_LINES, 4 * sum(len(table) for table in store.tables())):
+                self._fold(store)
+            with _writing(self._path / "journal"):
+                _write_whole(self._journal, line)
+        except StateWriteError as error:
+            self._failure = error
+            self._on_failure(error)
+            raise
         self._lines += 1
-        if self._lines > max(JOURNAL_LINES, 4 * sum(len(table) for table in store.tables())):
-            self._fold(store)
 
     def _fold(self, store: Store) -> None:
         """Write a snapshot of the store and begin an empty journal."""
@@ -162,12 +198,14 @@ class StateDirectory:
         records.sort(key=lambda record: record.version)
         header = Header(FORMAT, store.version, len(records))
         _replace(self._path / "snapshot", b"\n".join(map(_encode, [header, *records])) + b"\n")
-        self._journal.close()
-        self._journal = self._open_journal("wb")
+        os.close(self._journal)
+        self._journal = self._open_journal(os.O_APPEND | os.O_TRUNC)
         self._lines = 0
 
-    def _open_journal(self, mode: Literal["ab", "wb"]) -> IO[bytes]:
-        return open(self._path / "journal", mode, opener=_private)
+    def _open_journal(self, flags: int) -> int:
+        file = self._path / "journal"
+        with _writing(file):
+            return _private(str(file), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | flags)
 
 
 def _sealed(record: Record) -> bytes:
@@ -188,11 +226,31 @@ def _unsealed(line: bytes) -> Record | None:
 def _replace(file: Path, content: bytes) -> None:
     """Write a file so that it is there whole or not at all."""
     beside = file.with_name(f".{file.name}.new")
-    with open(beside, "wb", opener=_private) as new:
-        new.write(content)
-        new.flush()
-        os.fsync(new.fileno())
-    beside.replace(file)
+    with _writing(file):
+        try:
+            with open(beside, "wb", opener=_private) as new:
+                new.write(content)
+                new.flush()
+                os.fsync(new.fileno())
+            beside.replace(file)
+        except OSError:
+            with suppress(OSError):
+                beside.unlink()
+            raise
+
+
+def _write_whole(descriptor: int, content: bytes) -> None:
+    left = memoryview(content)
+    while left:
+        left = left[os.write(descriptor, left) :]
+
+
+@contextmanager
+def _writing(file: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StateWriteError(file, error) from error
 
 
 def _private(path: str, flags: int) -> int:

@@ -8,6 +8,9 @@ for.
 A table remembers its last changes. From them a watch starts in the past, and a list continues at the
 version it began with. What is asked for from before them has expired.
 
+A change is recorded before it is made: what cannot be recorded (on a full disk) does not happen. Then all who
+listen are told; one that raises keeps nobody from hearing of this change and the next ones.
+
 Subscriptions are indexed by what they can see, so that a change costs as much as it has readers, however
 many watchers there are. No await stands in this module: a change and its delivery are one step.
 """
@@ -237,7 +240,9 @@ class Store:
         self._tables: dict[str, Table] = {}
         self._history = history
         self._listeners: list[Callable[[str, Change], None]] = []
-        self._untold: deque[tuple[str, Change]] = deque()
+        self._deliveries: deque[tuple[Callable[[str, Change], None], str, Change]] = deque()
+        self._delivering = False
+        self._record: Callable[[str, Change], None] = _keep_no_record
 
     def table(self, storage: str) -> Table:
         if storage not in self._tables:
@@ -246,6 +251,10 @@ class Store:
 
     def tables(self) -> list[Table]:
         return list(self._tables.values())
+
+    def record(self, recorder: Callable[[str, Change], None]) -> None:
+        """Call a function with the storage key and the change before each, which is not made if it raises."""
+        self._record = recorder
 
     def listen(self, listener: Callable[[str, Change], None]) -> None:
         """Call a function with the storage key and the change, after each change.
@@ -289,15 +298,30 @@ class Store:
             table.forget(self.version)
 
     def _commit(self, storage: str, change: Change) -> None:
+        self._record(storage, change)
         self.version = change.version
         self.table(storage).apply(change)
-        self._untold.append((storage, change))
-        if len(self._untold) > 1:
+        self._deliveries.extend((listener, storage, change) for listener in self._listeners)
+        if self._delivering:
             return  # made by a listener: told when all have heard of what came before
-        while self._untold:
-            for listener in self._listeners:
-                listener(*self._untold[0])
-            self._untold.popleft()
+        self._delivering = True
+        try:
+            self._deliver()
+        finally:
+            self._delivering = False
+
+    def _deliver(self) -> None:
+        try:
+            while self._deliveries:
+                listener, storage, change = self._deliveries.popleft()
+                listener(storage, change)
+        finally:
+            if self._deliveries:
+                self._deliver()
+
+
+def _keep_no_record(_storage: str, _change: Change) -> None:
+    """Let the change happen."""
 
 
 def _stored(key: Key, obj: Object, version: int) -> Stored:
