@@ -17,6 +17,8 @@ from typing import Any
 
 import pytest
 
+from corewise.local.control_plane import copy_private
+from corewise.local.processes import ClusterError
 from corewise.policy.names import CPU_BASIC_INFO
 
 WITHIN = 300.0
@@ -285,3 +287,45 @@ def test_a_wrong_call_is_told_in_a_line(arguments: tuple[str, ...], code: int, m
     assert (done.returncode, done.stdout) == (code, "")
     assert message in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("largest", [1000, 3000, 100_000])
+def test_a_full_disk_is_told_in_a_line_that_says_what_to_do(tmp_path: Path, largest: int) -> None:
+    """A limit on the size of every file is to a program what a full disk is."""
+    limited = (
+        "import resource, sys; from corewise.cli import main;"
+        f"resource.setrlimit(resource.RLIMIT_FSIZE, ({largest}, {largest})); main(sys.argv[1:])"
+    )
+    state = tmp_path / "state"
+    done = subprocess.run(
+        [sys.executable, "-c", limited, "up", "--nodes", "3", "--state", str(state)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
+    assert done.returncode == 3
+    assert re.search(f"(could not write to|cannot write( to)?|Internal error occurred:) {state}", done.stderr)
+    assert not re.search("Traceback|never awaited", done.stderr)
+
+
+def test_a_kubeconfig_is_never_written_into_a_file_that_somebody_else_put_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, target, theirs = (tmp_path / name for name in ("source", "target", "theirs"))
+    source.write_text("a key")
+    target.write_text("of a former run")
+    copy_private(source, target)
+    assert (target.read_text(), target.stat().st_mode & 0o777) == ("a key", 0o600)
+
+    theirs.touch()
+    unlink = Path.unlink
+
+    def too_late(path: Path, *, missing_ok: bool = False) -> None:
+        unlink(path, missing_ok=missing_ok)
+        path.symlink_to(theirs)
+
+    monkeypatch.setattr(Path, "unlink", too_late)
+    with pytest.raises(ClusterError, match=r"cannot write .*target: File exists"):
+        copy_private(source, target)
+    assert theirs.read_text() == ""

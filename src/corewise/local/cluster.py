@@ -292,15 +292,15 @@ class LocalCluster:
 
     async def _all(self, requests: Iterable[Awaitable[object]]) -> None:
         """Send many requests, a bounded number at once; the first failure ends it."""
-        slots = asyncio.Semaphore(_CONCURRENCY)
+        left = iter(requests)
 
-        async def in_turn(request: Awaitable[object]) -> None:
-            async with slots:
+        async def one_after_the_other() -> None:
+            for request in left:
                 await request
 
         async with asyncio.TaskGroup() as tasks:
-            for request in requests:
-                tasks.create_task(in_turn(request))
+            for _ in range(_CONCURRENCY):
+                tasks.create_task(one_after_the_other())
 
 
 def _key(pod: dict[str, Any]) -> tuple[str, str]:

@@ -102,15 +102,18 @@ async def manager(folder: Folder, manifests: list[bootstrap.Manifest]) -> AsyncI
 
 
 def copy_private(source: Path, target: Path) -> None:
-    """Copy a file that only its owner may read.
+    """Copy a file that only its owner may read, in place of what is there.
+
+    The copy is a new file (O_EXCL): in a folder that others can write to, one of theirs that takes the name
+    meanwhile, or a link, gets nothing.
 
     Raises:
         ClusterError: if the copy cannot be written.
     """
     try:
         target.unlink(missing_ok=True)
-        target.touch(mode=0o600)
-        target.write_bytes(source.read_bytes())
+        with open(target, "xb", opener=lambda path, flags: os.open(path, flags, 0o600)) as copy:
+            copy.write(source.read_bytes())
     except OSError as error:
         raise ClusterError(f"cannot write {target}: {error.strerror or error}") from error
 

@@ -8,6 +8,7 @@ measurement shows full nodes as the first did.
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -32,6 +33,7 @@ _SHORTEST_REST = 0.5
 """Seconds; a count over less says nothing."""
 _LONGEST_REST_OFF = 12.0
 _SHARE_OF_REST_OFF = 0.25
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _FIRST_ROUND = 1.1
 """Of a status period: by then every kubelet has had its turn."""
 
@@ -102,15 +104,26 @@ async def run(options: RunOptions, listener: Listener, stop: asyncio.Event) -> R
     try:
         return await _run(options, listener, stop)
     except BaseExceptionGroup as group:
-        raise _first_cause(group) from None
+        raise _first_cause(group, options.folder.path) from None
+    except OSError as error:
+        raise (_no_room(options.folder.path, error) if _is_no_room(error) else error) from None
 
 
-def _first_cause(group: BaseExceptionGroup[BaseException]) -> BaseException:
+def _first_cause(group: BaseExceptionGroup[BaseException], folder: Path) -> BaseException:
     """Return the error that a person can act on; the group itself if there is none, for that is a bug."""
-    error: BaseException = group.subgroup((ClusterError, KubeError, BrokenPipeError)) or group
+    known = group.subgroup((ClusterError, KubeError, BrokenPipeError))
+    error: BaseException = known or group.subgroup(_is_no_room) or group
     while isinstance(error, BaseExceptionGroup) and error is not group:
         error = error.exceptions[0]
-    return error
+    return _no_room(folder, error) if _is_no_room(error) else error
+
+
+def _is_no_room(error: BaseException) -> bool:
+    return isinstance(error, OSError) and error.errno in _NO_ROOM
+
+
+def _no_room(folder: Path, error: BaseException) -> ClusterError:
+    return ClusterError(f"cannot write to {folder}: {error}; see that there is room, and start it again")
 
 
 async def _run(options: RunOptions, listener: Listener, stop: asyncio.Event) -> Report:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import threading
 from contextlib import suppress
+from typing import Any
 
 import click
 
@@ -33,18 +35,21 @@ def main(listen: str, kubeconfig_out: str, state: str | None) -> None:
     try:
         asyncio.run(_run(listen, kubeconfig_out, state))
     except StateError as error:
-        failure = click.ClickException(str(error))
-        failure.exit_code = error.exit_code
-        raise failure from error
+        click.echo(f"Error: {error}", err=True)
+        sys.exit(error.exit_code)
     except OSError as error:
         raise click.ClickException(f"cannot listen on {listen}: {error.strerror or error}") from error
 
 
 async def _run(listen: str, kubeconfig_out: str, state: str | None) -> None:
     async with serve(listen=listen, state_dir=state) as server:
-        server.write_kubeconfig(kubeconfig_out)
+        try:
+            server.write_kubeconfig(kubeconfig_out)
+        except OSError as error:
+            raise click.ClickException(f"cannot write {kubeconfig_out}: {error.strerror or error}") from error
         click.echo(server.url)
-        await asyncio.wait([server.failure, _end_of_input()], return_when=asyncio.FIRST_COMPLETED)
+        ends: list[asyncio.Future[Any]] = [server.failure, _end_of_input()]
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         if server.failure.done():
             raise server.failure.result()
 
