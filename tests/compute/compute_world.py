@@ -10,9 +10,9 @@ from typing import Any
 from uuid import UUID
 
 from corewise.compute.hosts import ComputeHost, Hosts, read_hosts
-from corewise.compute.placement_offers import PlacementOffers
+from corewise.compute.placement import PlacementOffers
 from corewise.compute.scheduling import Scheduler, Wanted
-from corewise.compute.weighing import Scores
+from corewise.compute.verdicts import Scores
 from corewise.openstack.placement.client import PlacementClient
 from corewise.openstack.placement.keeping import Patience
 from corewise.policy.placement import MEMORY_MB, Inventory

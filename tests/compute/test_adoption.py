@@ -7,10 +7,9 @@ import json
 import pytest
 
 from compute.compute_world import guest, machine
-from corewise.compute.adoption import adopt, record_of_domain
-from corewise.compute.ledger_file import MemoryLedger
+from corewise.compute.host_state import adopt, record_of_domain
+from corewise.compute.ledger import GuestRecord, MemoryLedger
 from corewise.compute.machine_file import parse_machine
-from corewise.compute.records import GuestRecord
 from corewise.openstack.libvirt.domains import Domain, read_domain
 from corewise.policy.guests import CPUPolicy, ThreadPolicy
 from corewise.topology import CPUSet, Host

@@ -9,8 +9,8 @@ import pytest
 from compute.compute_world import World, guest, request, wanted
 from compute.faults import Fault, Faulty, down, forbidden, on_writes, storm, unauthorized
 from corewise.compute.errors import GuestExists
-from corewise.compute.placement_offers import PlacementOffers
-from corewise.compute.records import GuestState
+from corewise.compute.ledger import GuestState
+from corewise.compute.placement import PlacementOffers
 from corewise.compute.scheduling import Scheduler
 from corewise.compute.verdicts import NoValidHost, Placed
 from corewise.openstack.errors import ConflictStorm, Forbidden, PlacementDown, PlacementError, Unauthorized

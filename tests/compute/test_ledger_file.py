@@ -11,8 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from corewise.compute.errors import LedgerBusy, LedgerDamaged, LedgerUnusable
-from corewise.compute.ledger_file import LedgerFile
-from corewise.compute.records import CellRecord, GuestRecord, GuestState, HostRecord
+from corewise.compute.ledger import CellRecord, GuestRecord, GuestState, HostRecord, LedgerFile
 from corewise.policy.guests import CPUPolicy, ThreadPolicy
 from corewise.topology import CPUSet
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from compute.compute_world import World, guest, request, wanted
 from corewise.compute.errors import GuestExists, GuestUnknown, LedgerDamaged
-from corewise.compute.records import GuestState
+from corewise.compute.ledger import GuestState
 from corewise.compute.verdicts import NoValidHost, Placed
 from corewise.policy.placement import HYPER_THREADING_TRAIT, PCPU, VCPU
 from corewise.policy.reasons import Reason

@@ -12,12 +12,11 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invaria
 
 from compute.compute_world import guest, machine, request, wanted
 from corewise.compute.hosts import ComputeHost, Hosts, settings_of
-from corewise.compute.ledger_file import MemoryLedger
-from corewise.compute.local_offers import LocalOffers, inventories
+from corewise.compute.ledger import MemoryLedger
 from corewise.compute.machine_file import parse_machine
+from corewise.compute.offers import LocalOffers, inventories
 from corewise.compute.scheduling import Scheduler
-from corewise.compute.verdicts import Placed
-from corewise.compute.weighing import weighed
+from corewise.compute.verdicts import Placed, weighed
 from corewise.policy.placement import PCPU, VCPU
 from corewise.topology import Host
 from corewise.tracking import Compat, HostOptions, HostSettings

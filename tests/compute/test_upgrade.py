@@ -10,9 +10,8 @@ from compute.compute_world import IMPATIENT, World, configured, guest, request, 
 from compute.faults import Faulty, storm
 from corewise.actions import Reshape
 from corewise.compute.hosts import ComputeHost
-from corewise.compute.moves import note_moves
-from corewise.compute.offering import Offering, ReshapeImpossible
-from corewise.compute.reporting import Reporter
+from corewise.compute.offering import Offering, ReshapeImpossible, note_moves
+from corewise.compute.placement import Reporter
 from corewise.compute.verdicts import Placed
 from corewise.openstack.errors import ConflictStorm
 from corewise.policy.placement import MEMORY_MB, PCPU, VCPU

@@ -17,7 +17,7 @@ from types import MappingProxyType
 from uuid import UUID
 
 from corewise.compute.hosts import ComputeHost, Hosts, settings_of
-from corewise.compute.ledger_file import LedgerFile
+from corewise.compute.ledger import LedgerFile
 from corewise.compute.offers import Candidate, Stage
 from corewise.compute.scheduling import Scheduler, Wanted
 from corewise.compute.verdicts import NoValidHost

@@ -24,7 +24,7 @@ from corewise.cli.compute_placement import HOST, host_name
 from corewise.cli.output import say
 from corewise.compute.errors import HostUnknown
 from corewise.compute.hosts import OPTIONS, ComputeHost, Hosts, options_in, read_hosts
-from corewise.compute.ledger_file import LedgerFile, MemoryLedger
+from corewise.compute.ledger import LedgerFile, MemoryLedger
 from corewise.tracking import Compat, HostedGuest, HostFacts, check_options
 from corewise.tracking.options import Checked
 

@@ -16,7 +16,7 @@ from corewise.cli.compute_request import guest_request, request_options
 from corewise.cli.errors import ExitCode
 from corewise.cli.output import Form
 from corewise.compute.hosts import ComputeHost
-from corewise.compute.local_pinning import pin
+from corewise.compute.scheduling import pin
 from corewise.pinning import GuestPins, Refusal
 from corewise.policy.guests import GuestCPUs
 
@@ -89,6 +89,6 @@ def _domain(text: str, tuning: CPUTuning) -> str:
 
 def _tuning(guest: GuestCPUs, pins: GuestPins, host: ComputeHost) -> Any:
     """Return where the guest may run: pinned CPUs on their own, the others on what they share."""
-    from corewise.compute.domains import tuning_of  # noqa: PLC0415 - few need it
+    from corewise.compute.hosts import tuning_of  # noqa: PLC0415 - few need it
 
     return tuning_of(guest, pins, host)

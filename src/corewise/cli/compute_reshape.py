@@ -16,10 +16,9 @@ from corewise.cli.compute_inputs import FILE, text_of, usable
 from corewise.cli.compute_inventory import inventory_record
 from corewise.cli.compute_placement import PlacementChoice, placement_options, provider_of
 from corewise.cli.output import Column, Form, Listing, count, say
+from corewise.compute.guest_files import parse_guests, parse_provider
 from corewise.compute.hosts import ComputeHost
-from corewise.compute.moves import note_moves
-from corewise.compute.offering import Offering, planned
-from corewise.compute.provider_file import parse_guests, parse_provider
+from corewise.compute.offering import Offering, note_moves, planned
 from corewise.policy.placement import PCPU, VCPU, Inventory, ProviderUse
 from corewise.tracking import HostedGuest, Move, ReshapePlan
 
@@ -102,7 +101,7 @@ def _guests(host: ComputeHost, file: Path | None, libvirt: str | None) -> tuple[
     if file is not None:
         return parse_guests(text_of(file), str(file))
     if libvirt is not None:
-        from corewise.compute.adoption import guests_of  # noqa: PLC0415 - few need it
+        from corewise.compute.host_state import guests_of  # noqa: PLC0415 - few need it
 
         return guests_of(libvirt, host.machine)
     return tuple(record.hosted(uuid) for uuid, record in host.guests().items())
@@ -112,7 +111,7 @@ def _against_placement(
     host: ComputeHost, offering: Offering, given: GivenHosts, placement: PlacementChoice, *, dry_run: bool
 ) -> tuple[ProviderUse, ReshapePlan | None]:
     client = placement.client(given.conf)
-    from corewise.compute.reporting import Reporter  # noqa: PLC0415 - needs an extra
+    from corewise.compute.placement import Reporter  # noqa: PLC0415 - needs an extra
 
     provider = provider_of(client, host.name)
     use = client.use(provider.uuid)

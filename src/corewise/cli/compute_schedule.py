@@ -21,8 +21,7 @@ from corewise.cli.errors import ExitCode
 from corewise.cli.output import Form, say
 from corewise.compute.errors import FileUnusable
 from corewise.compute.hosts import Hosts
-from corewise.compute.local_offers import LocalOffers
-from corewise.compute.offers import Offers
+from corewise.compute.offers import LocalOffers, Offers
 from corewise.compute.scheduling import Scheduler, Wanted
 from corewise.compute.verdicts import NoValidHost, Placed
 from corewise.policy.reasons import Reason
@@ -106,7 +105,7 @@ def _offers(
 ) -> Offers:
     if not placement.is_given:
         return LocalOffers(hosts)
-    from corewise.compute.placement_offers import NOBODY, PlacementOffers  # noqa: PLC0415 - needs an extra
+    from corewise.compute.placement import NOBODY, PlacementOffers  # noqa: PLC0415 - needs an extra
 
     return PlacementOffers(placement.client(given.conf), project=project or NOBODY, user=user or NOBODY)
 

@@ -14,9 +14,8 @@ from corewise.cli.compute_failures import told
 from corewise.cli.compute_hosts import GivenHosts, given_hosts
 from corewise.cli.output import Column, Form, Listing, count, say
 from corewise.cli.topology_drawing import drawing
-from corewise.compute.cpu_uses import CPUUse, Use, cpu_uses
-from corewise.compute.hosts import ComputeHost
-from corewise.compute.records import GuestRecord, GuestState
+from corewise.compute.hosts import ComputeHost, CPUUse, Use, cpu_uses
+from corewise.compute.ledger import GuestRecord, GuestState
 from corewise.topology import CPUSet
 
 SVG = "svg"

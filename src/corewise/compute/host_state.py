@@ -1,35 +1,157 @@
-"""What a host is right now, read anew for each pass: its machine, its options, its guests.
+"""The state of a host, read anew for each pass: its machine, its options, its guests.
 
-The host's directory (``--state-dir``) gets what schedulers need of it: the topology, and the options that say
-what its CPUs are for; only when they have changed, and whole or not at all.
+The agent writes what schedulers need into the host's directory (``--state-dir``): the topology, and the
+options that say what its CPUs are for; only when they have changed, and atomically.
+
+Guests that libvirt shows and the ledger does not know are adopted as they are. A guest CPU that is pinned to
+one host CPU owns it. Emulator threads own a CPU if they are pinned to one that none of the guest's CPUs has.
+What libvirt does not report stays absent: Placement has what the guest holds. The ledger's own entries are
+never changed by what libvirt shows: they record what was chosen.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from dataclasses import replace as replaced
 from pathlib import Path
 from types import MappingProxyType
 
 import msgspec
 
 from corewise.actions import Reshape
-from corewise.compute import whole_files
-from corewise.compute.adoption import adopt
 from corewise.compute.errors import FileUnusable
 from corewise.compute.hosts import LEDGER, OPTIONS, TOPOLOGY, read_machine_file
-from corewise.compute.ledger_file import LedgerFile
+from corewise.compute.ledger import CellRecord, Change, GuestRecord, GuestState, LedgerFile, put
 from corewise.compute.machine_file import machine_document
-from corewise.compute.moves import note_moves
-from corewise.compute.offering import Offering
+from corewise.compute.offering import Offering, note_moves
 from corewise.compute.offers import Offers
-from corewise.compute.options import ComputeOptions
-from corewise.compute.settling import settle
+from corewise.compute.scheduling import settle
 from corewise.kernel.machine import read_machine
 from corewise.openstack.libvirt.connection import connected
+from corewise.openstack.libvirt.domains import Domain
 from corewise.openstack.nova_conf import NovaConf, read_nova_conf
+from corewise.policy.guests import CPUPolicy, ThreadPolicy
 from corewise.policy.placement import DISK_GB, MEMORY_MB, Inventory
+from corewise.service.options import Address
 from corewise.topology import Host
-from corewise.tracking import HostedGuest, HostFacts, HostOptions, OptionProblem, check_options
+from corewise.tracking import Compat, HostedGuest, HostFacts, HostOptions, OptionProblem, check_options
+
+_MIB = 1 << 20
+INTERVAL = 60.0
+"""Seconds between two looks; Nova's own periodic task takes as long."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComputeOptions:
+    """What the agent of one host is told.
+
+    ``topology``: the machine as a file has it, instead of the one below ``root``. ``state_dir`` is the host's
+    directory (:mod:`corewise.compute.hosts`); None keeps nothing on disk. ``libvirt``: URI of the libvirt
+    whose guests count; None: only those of the ledger. ``standalone``: state MEMORY_MB too, and DISK_GB if
+    ``disk_gb`` is set, because nobody else does.
+    """
+
+    name: str
+    config: tuple[Path, ...] = ()
+    root: Path = Path("/")
+    topology: Path | None = None
+    compat: Compat = Compat.SPEC
+    interval: float = INTERVAL
+    state_dir: Path | None = None
+    libvirt: str | None = None
+    standalone: bool = False
+    disk_gb: int = 0
+    metrics_listen: Address | None = None
+    once: bool = False
+    dry_run: bool = False
+
+
+def adopt(change: Change, domains: Iterable[Domain], machine: Host) -> tuple[str, ...]:
+    """Enter the guests that are missing, and return their UUIDs.
+
+    Raises:
+        LedgerUnusable: if the ledger cannot be written.
+    """
+    known = change.host.guests
+    found = {each.uuid: record_of_domain(each, machine) for each in domains if each.uuid not in known}
+    change.write({**known, **found})
+    return tuple(found)
+
+
+def guests_of(uri: str, machine: Host) -> tuple[HostedGuest, ...]:
+    """Return the guests that a libvirt shows.
+
+    Raises:
+        LibvirtError: if it does not answer.
+        ExtraMissing: if its package is not installed.
+    """
+    with connected(uri) as libvirt:
+        domains = libvirt.domains()
+    return tuple(
+        replaced(record_of_domain(each, machine).hosted(each.uuid), name=each.name) for each in domains
+    )
+
+
+def record_of_domain(domain: Domain, machine: Host) -> GuestRecord:
+    """Return what a ledger keeps of a guest as libvirt shows it."""
+    pins = domain.pins
+    return GuestRecord(
+        state=GuestState.HELD,
+        resources={},
+        vcpus=domain.vcpus,
+        flavor=domain.flavor,
+        cpu_policy=_cpu_policy(len(pins), domain.vcpus),
+        thread_policy=_thread_policy(domain),
+        cells=tuple(_cells(domain, machine)),
+        emulator=_emulator(domain),
+        withheld=_withheld(domain, machine),
+    )
+
+
+def _cpu_policy(pinned: int, vcpus: int) -> CPUPolicy:
+    if not pinned:
+        return CPUPolicy.SHARED
+    return CPUPolicy.DEDICATED if pinned == vcpus else CPUPolicy.MIXED
+
+
+def _thread_policy(domain: Domain) -> ThreadPolicy | None:
+    stated = domain.extra_specs.get("hw:cpu_thread_policy") or domain.image_properties.get(
+        "hw_cpu_thread_policy", ""
+    )
+    return ThreadPolicy(stated) if stated in set(ThreadPolicy) else None
+
+
+def _emulator(domain: Domain) -> int | None:
+    cpus = domain.emulator
+    own = set(domain.pins.values())
+    return next(iter(cpus)) if cpus is not None and len(cpus) == 1 and not cpus.cpus & own else None
+
+
+def _withheld(domain: Domain, machine: Host) -> tuple[int, ...]:
+    """Return the threads beside an isolated guest's own: nobody else may get them."""
+    if _thread_policy(domain) is not ThreadPolicy.ISOLATE:
+        return ()
+    own = set(domain.pins.values())
+    known = own & machine.topology.cpus.cpus
+    return tuple(sorted({beside for cpu in known for beside in machine.topology.siblings(cpu)} - own))
+
+
+def _cells(domain: Domain, machine: Host) -> Iterable[CellRecord]:
+    """Yield the guest's NUMA nodes; of one that libvirt shows none of, where its pins are."""
+    node_of = {thread.cpu: thread.numa_node for thread in machine.topology.threads}
+    if not domain.cells:
+        nodes = sorted({node_of.get(cpu, 0) for cpu in domain.pins.values()})
+        for node in nodes:
+            pins = {own: cpu for own, cpu in domain.pins.items() if node_of.get(cpu, 0) == node}
+            yield CellRecord(node, pins, domain.memory // _MIB // len(nodes))
+        return
+    for cell in domain.cells:
+        pins = {own: cpu for own, cpu in domain.pins.items() if own in cell.vcpus}
+        bound = next(iter(cell.host_nodes), 0) if cell.host_nodes else 0
+        node = next((node_of[cpu] for cpu in pins.values() if cpu in node_of), bound)
+        yield CellRecord(node, pins, cell.memory // _MIB)
+
 
 _MEBI = 1 << 20
 _RESERVED_MEMORY_MB = 512
@@ -143,7 +265,7 @@ class HostReader:
 
     def _put(self, file: Path, text: str) -> None:
         try:
-            whole_files.put(file, text.encode())
+            put(file, text.encode())
         except OSError as error:
             raise FileUnusable(f"{file} cannot be written: {error.strerror}") from error
         self._written[file.name] = text

@@ -9,26 +9,28 @@ A host is a directory, which its agent keeps (``corewise compute run --state-dir
 ================== =====================================================================
 
 A host whose files cannot be used is left out, and named with the reason: nothing is guessed, and the others
-go on.
+go on. From a host follow also what each of its CPUs is used for, and where the domain of a guest may run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 
 from corewise.compute.errors import ComputeError, FileUnusable, LedgerUnusable
-from corewise.compute.ledger_file import LedgerFile, LedgerStore
+from corewise.compute.ledger import GuestRecord, Guests, LedgerFile, LedgerStore
 from corewise.compute.machine_file import parse_machine
-from corewise.compute.records import GuestRecord, Guests
 from corewise.openstack.errors import NovaConfError
-from corewise.pinning import GuestLedger, HostCell, host_cells
+from corewise.openstack.libvirt.tuning import CPUTuning
+from corewise.pinning import GuestLedger, GuestPins, HostCell, host_cells
+from corewise.policy.guests import EmulatorThreads, GuestCPUs
 from corewise.policy.reasons import Reason
-from corewise.topology import Host
+from corewise.topology import CPUSet, Host
 from corewise.tracking import Compat, HostFacts, HostOptions, HostSettings, Offer, check_options, offer
 
 TOPOLOGY, OPTIONS, LEDGER = "topology.json", "nova.conf", "ledger.json"
@@ -183,3 +185,82 @@ def settings_of(name: str, options: HostOptions, machine: Host, compat: Compat) 
         error = checked.errors[0]
         raise OptionsUnusable(f"host {name}: {error}", error.reason)
     return checked.settings
+
+
+class Use(StrEnum):
+    """How a CPU is used."""
+
+    FREE = "dedicated, free"
+    SHARED = "shared"
+    BOTH = "shared, may be pinned"
+    HOST = "host"
+    PINNED = "pinned"
+    EMULATOR = "emulator threads"
+    WITHHELD = "kept empty"
+
+
+@dataclass(frozen=True, slots=True)
+class CPUUse:
+    """One CPU; ``guest_cpu`` is the guest's CPU that runs there alone."""
+
+    cpu: int
+    node: int | None
+    use: Use
+    guest: str = ""
+    guest_cpu: int | None = None
+
+
+def cpu_uses(host: ComputeHost) -> Iterator[CPUUse]:
+    """Yield what every CPU is used for, online or dedicated, ascending. Of rivals the first guest counts."""
+    node_of = {thread.cpu: thread.numa_node for thread in host.machine.topology.threads}
+    held = dict(_held(host))
+    every = host.machine.topology.cpus | host.settings.dedicated | CPUSet.of(held)
+    for cpu in every:
+        node = node_of.get(cpu, host.machine.offline.get(cpu))
+        use, guest, guest_cpu = held.get(cpu) or (_idle(cpu, host), "", None)
+        yield CPUUse(cpu, node, use, guest, guest_cpu)
+
+
+def _held(host: ComputeHost) -> Iterator[tuple[int, tuple[Use, str, int | None]]]:
+    """Yield what guests hold, later guests first: the first is to have the last word."""
+    for uuid, guest in reversed(list(host.guests().items())):
+        pins = guest.pins
+        for cpu in pins.withheld:
+            yield cpu, (Use.WITHHELD, uuid, None)
+        if pins.emulator is not None:
+            yield pins.emulator, (Use.EMULATOR, uuid, None)
+        for cell in pins.cells:
+            for own, cpu in cell.pins.items():
+                yield cpu, (Use.PINNED, uuid, own)
+
+
+def _idle(cpu: int, host: ComputeHost) -> Use:
+    """Return what a CPU is for that no guest holds; on a legacy host the same may be shared and pinned."""
+    settings = host.settings
+    if cpu in settings.pinnable:
+        return Use.BOTH if cpu in settings.shared else Use.FREE
+    return Use.SHARED if cpu in settings.shared else Use.HOST
+
+
+def tuning_of(guest: GuestCPUs, pins: GuestPins, host: ComputeHost) -> CPUTuning:
+    """Return the tuning of a guest on a host.
+
+    CPUs that float within a NUMA node of the guest share the shared CPUs of its host node. Emulator threads
+    run on a CPU of their own, or on the host's set for them, or where the guest's own CPUs are.
+    """
+    shared = host.settings.shared
+    vcpus = dict.fromkeys(range(guest.vcpus), shared)
+    for node, cell in zip(guest.nodes, pins.cells, strict=True):
+        near = shared & host.machine.numa_nodes[cell.number]
+        vcpus |= dict.fromkeys(node.cpus, near)
+        vcpus |= {own: CPUSet.of((cpu,)) for own, cpu in cell.pins.items()}
+    cells = {index: cell.number for index, cell in enumerate(pins.cells)}
+    return CPUTuning(vcpus, _emulator(guest, pins, host), cells)
+
+
+def _emulator(guest: GuestCPUs, pins: GuestPins, host: ComputeHost) -> CPUSet:
+    if pins.emulator is not None:
+        return CPUSet.of((pins.emulator,))
+    if guest.emulator is EmulatorThreads.SHARE and host.settings.emulator:
+        return host.settings.emulator
+    return pins.cpus or host.settings.shared

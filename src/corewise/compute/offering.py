@@ -1,6 +1,7 @@
-"""A host as it is to stand in Placement, and what would be written for that.
+"""What a host offers to Placement, and what would be written for that.
 
-Nothing is read or written here, and nothing beyond the standard installation is needed.
+Nothing here needs the extra ``openstack``: an upgrade can be planned from files (:mod:`placement` carries it
+out). What guests hold after a reshape goes into the host's ledger too.
 """
 
 from __future__ import annotations
@@ -9,8 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
+import msgspec
+
 from corewise.actions import Reshape, WriteInventories, WriteTraits
 from corewise.compute.errors import ComputeError
+from corewise.compute.ledger import LedgerStore
 from corewise.policy.placement import Inventory, Provider, ProviderUse
 from corewise.topology import Host
 from corewise.tracking import (
@@ -87,3 +91,24 @@ def rehearsed(host: Offering, provider: Provider) -> Sequence[Write]:
             case WriteTraits():
                 provider = replace(provider, traits=write.traits)
     return written
+
+
+def note_moves(ledger: LedgerStore, done: Reshape) -> None:
+    """Enter what moved guests hold of their host.
+
+    Raises:
+        LedgerUnusable: if the ledger cannot be written; Placement has been changed.
+    """
+    held = {
+        consumer.uuid: dict(consumer.allocations.get(provider.uuid, {}))
+        for provider in done.providers
+        for consumer in done.consumers
+    }
+    with ledger.changing() as change:
+        guests = change.host.guests
+        moved = {
+            uuid: msgspec.structs.replace(guest, resources=held[uuid])
+            for uuid, guest in guests.items()
+            if uuid in held
+        }
+        change.write({**guests, **moved})

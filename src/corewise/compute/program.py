@@ -1,4 +1,4 @@
-"""The host agent: a pass now and then, each from the whole state; ended by cancelling it.
+"""The host agent: one pass per interval, each from the whole state; cancelling ends it.
 
 A pass reads the host, settles what a scheduler has left, and brings Placement to what the host offers. A pass
 that changes nothing writes nothing, so the agent may run as often and be restarted as it likes. While
@@ -17,11 +17,9 @@ from dataclasses import dataclass
 import corewise
 from corewise.actions import Reshape, WriteInventories, WriteTraits
 from corewise.compute.errors import ComputeError, openstack_reason
-from corewise.compute.host_state import HostReader, HostState
+from corewise.compute.host_state import ComputeOptions, HostReader, HostState
 from corewise.compute.offering import Write, rehearsed
-from corewise.compute.options import ComputeOptions
-from corewise.compute.placement_offers import PlacementOffers
-from corewise.compute.reporting import Reporter
+from corewise.compute.placement import PlacementOffers, Reporter
 from corewise.kube.clock import SYSTEM_CLOCK, Clock
 from corewise.openstack.errors import LibvirtError, OpenStackError, PlacementError
 from corewise.openstack.placement.client import PlacementClient

@@ -2,13 +2,17 @@
 
 1. Placement is asked once for hosts that have enough of everything; if it finds none (compat nova: always),
    the fallback is asked for legacy hosts, which count pinned guests as VCPU.
-2. Hosts are weighed, by what their ledgers say is free.
+2. Hosts are weighed by what their ledgers say is free.
 3. The best is looked at first: its ledger says whether the guest's CPUs fit into its NUMA nodes by its thread
-   policy. One that is refused by its ledger costs nothing more, and the next is looked at.
-4. With the ledger of the host held, CPUs are chosen on what it says now, entered as ``claiming``, claimed in
-   Placement, and entered as held. What filters and what chooses is the same function on the same state, so
-   the choice cannot fail unless somebody was faster. A claim that is refused takes the entry back, and the
-   next host is tried; whatever dies in between, the next who holds the ledger settles what was left.
+   policy. A host that its ledger refuses costs nothing more, and the next is looked at.
+4. With the ledger of the host locked, CPUs are chosen on its current state, entered as ``claiming``, claimed
+   in Placement, and entered as held. The same function on the same state filters and chooses, so the choice
+   cannot fail unless another scheduler was faster. A claim that is refused takes the entry back, and the next
+   host is tried; whatever dies in between, the next holder of the ledger settles what was left.
+
+A guest that is ``claiming`` while nobody holds the ledger belongs to a scheduler that died: a scheduler holds
+the ledger from before it enters a guest until Placement has answered. What became of the claim stands in
+Placement.
 
 A guest that is deleted goes from Placement first: repeating a delete that broke off finishes it.
 """
@@ -23,17 +27,69 @@ from msgspec.structs import replace
 
 from corewise.compute.errors import GuestExists, GuestUnknown, LedgerUnusable
 from corewise.compute.hosts import ComputeHost, Hosts
-from corewise.compute.ledger_file import Change
+from corewise.compute.ledger import Change, GuestRecord, Guests, GuestState, record_of
 from corewise.compute.offers import Candidate, Offers
-from corewise.compute.records import GuestRecord, Guests, GuestState, record_of
-from corewise.compute.settling import is_unsettled, settle
-from corewise.compute.verdicts import NoValidHost, Placed, fallen_in_fit, fallen_in_stages
-from corewise.compute.weighing import Scores, Weighed, weighed
+from corewise.compute.verdicts import (
+    NoValidHost,
+    Placed,
+    Scores,
+    Weighed,
+    fallen_in_fit,
+    fallen_in_stages,
+    weighed,
+)
 from corewise.openstack.errors import AnswerError, OpenStackError, PlacementDown, ServerError
 from corewise.pinning import GuestLedger, GuestPins, Refusal, place
 from corewise.policy.placement import VCPU
 from corewise.policy.reasons import Reason
 from corewise.tracking import GuestRequest
+
+
+def settle(change: Change, offers: Offers) -> Mapping[str, bool]:
+    """Ask for every guest that is ``claiming`` whether it has been claimed: it becomes held, or goes.
+
+    Returns whether each was claimed.
+    """
+    guests = dict(change.host.guests)
+    claimed = {
+        uuid: offers.holds(uuid, guest.provider)
+        for uuid, guest in guests.items()
+        if guest.state is GuestState.CLAIMING
+    }
+    for uuid, holds in claimed.items():
+        if holds:
+            guests[uuid] = replace(guests[uuid], state=GuestState.HELD)
+        else:
+            del guests[uuid]
+    change.write(guests)
+    return claimed
+
+
+def is_unsettled(host: ComputeHost) -> bool:
+    """Whether a scheduler is at work on a host, or has died there."""
+    return any(guest.state is GuestState.CLAIMING for guest in host.guests().values())
+
+
+def pin(
+    host: ComputeHost, request: GuestRequest, *, guest: str | None, flavor: str = "", pack: bool = False
+) -> GuestPins | Refusal:
+    """Choose CPUs on what the ledger says, and enter the guest there if it has a name.
+
+    Raises:
+        GuestExists: if the host has a guest of this name.
+        LedgerUnusable: if the ledger cannot be read or written.
+    """
+    if guest is None:
+        return place(host.ledger_with(host.guests()), request.cpus, pack=pack)
+    with host.ledger.changing() as change:
+        guests = change.host.guests
+        if guest in guests:
+            raise GuestExists(f"guest {guest} is on host {host.name} already")
+        pins = place(host.ledger_with(guests), request.cpus, pack=pack)
+        if isinstance(pins, GuestPins):
+            record = record_of(request.cpus, pins, request.query.resources, flavor=flavor)
+            change.write({**guests, guest: replace(record, state=GuestState.HELD)})
+        return pins
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,9 @@
-"""What scheduling comes to: a host with CPUs, or no valid host, explained by counts."""
+"""The outcome of scheduling: a host with CPUs, or no valid host, explained by counts; and the order of hosts.
+
+Score of a host = 100 x its free CPUs / the most free CPUs of any, plus its interference score where there are
+scores: 0 to 100, where 100 means the least interference; 0 for a host without one. The highest goes first;
+equal ones by name, so that the same hosts give the same order. ``pack`` prefers the fullest host.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +11,45 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from corewise.compute.ledger import GuestRecord
 from corewise.compute.offers import Stage
-from corewise.compute.records import GuestRecord
-from corewise.compute.weighing import Weighed
 from corewise.pinning import Refusal
 from corewise.policy.reasons import Reason
+
+Scores = Mapping[str, int]
+"""Host -> 0 to 100: 100 is where interference is least."""
+
+_WHOLE = 100
+_MILLI = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """A host and what speaks for it: free CPUs of the kind that is asked for, and ``milli`` of a score."""
+
+    host: str
+    free: int
+    interference: int | None
+    milli: int
+
+    @property
+    def score(self) -> str:
+        """The score for people, rounded down to one place: "153.3"."""
+        return f"{self.milli // _MILLI}.{self.milli % _MILLI // 100}"
+
+
+def weighed(free: Mapping[str, int], scores: Scores | None, *, pack: bool = False) -> Sequence[Weighed]:
+    """Order hosts by score; ``free`` maps each to its free CPUs."""
+    most = max(free.values(), default=0)
+    found = [_weighed(host, amount, most, scores, pack=pack) for host, amount in free.items()]
+    return sorted(found, key=lambda each: (-each.milli, each.host))
+
+
+def _weighed(host: str, free: int, most: int, scores: Scores | None, *, pack: bool) -> Weighed:
+    room = max(0, free) * _WHOLE * _MILLI // most if most > 0 else 0
+    room = _WHOLE * _MILLI - room if pack else room
+    interference = None if scores is None else scores.get(host, 0)
+    return Weighed(host, free, interference, room + (interference or 0) * _MILLI)
 
 
 @dataclass(frozen=True, slots=True)

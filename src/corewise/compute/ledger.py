@@ -1,12 +1,15 @@
-"""Who holds which CPU of one host, on disk: read, and changed in one step or not at all.
+"""The ledger of one host on disk: which guest holds which CPU. It changes in one step or not at all.
 
-- A change is written to a file of its own, synced, and takes the ledger's name (rename(2)): the ledger is
-  whole at every moment, whatever dies. The ledger before it stays beside it, as ``<name>.1``.
-- What is about to happen is entered first: a guest is ``claiming`` from before Placement is asked until its
-  answer is known. Whoever finds such a guest later, with the lock held, knows that its scheduler has died.
+A guest that shares all its CPUs has no pins. ``withheld`` are threads beside its own that nobody else may
+get; ``emulator`` is the CPU of its emulator threads, if it has one of its own.
+
+- A change is written to a file of its own, synced, and renamed to the ledger's name (rename(2)): it is
+  complete at every moment, whatever dies. The previous ledger stays beside it, as ``<name>.1``.
+- Intent is recorded first: a guest is ``claiming`` from before Placement is asked until its answer is known.
+  Whoever finds such a guest later, with the lock held, knows that its scheduler has died.
 - The last field is a digest of all the others. A ledger that was cut off, or changed by hand, is refused: a
   CPU that looks free and is not would be given to a second guest.
-- One lock, on a file beside it, belongs to whoever changes the ledger; it is free however its holder ends.
+- A writer holds one lock, on a file beside the ledger; the kernel releases it however its holder ends.
 """
 
 from __future__ import annotations
@@ -15,17 +18,131 @@ import fcntl
 import hashlib
 import os
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import msgspec
 
-from corewise.compute import whole_files
 from corewise.compute.errors import LedgerBusy, LedgerDamaged, LedgerUnusable
-from corewise.compute.records import Guests, HostRecord
+from corewise.pinning import CellPins, GuestPins
+from corewise.policy.guests import CPUPolicy, GuestCPUs, ThreadPolicy
+from corewise.topology import CPUSet
+from corewise.tracking import HostedGuest
+
+
+class GuestState(StrEnum):
+    """``claiming``: its CPUs are chosen, and Placement has been or is about to be asked for them."""
+
+    CLAIMING = "claiming"
+    HELD = "held"
+
+
+class CellRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One NUMA node of a guest: the host's node, and the host CPU of each guest CPU that is pinned."""
+
+    node: int
+    pins: Mapping[int, int] = {}
+    memory_mb: int = 0
+
+
+class GuestRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One guest. ``resources`` is what it holds of the host's provider, whose uuid is ``provider``."""
+
+    state: GuestState
+    resources: Mapping[str, int]
+    vcpus: int
+    flavor: str = ""
+    provider: str = ""
+    cpu_policy: CPUPolicy = CPUPolicy.SHARED
+    thread_policy: ThreadPolicy | None = None
+    cells: tuple[CellRecord, ...] = ()
+    emulator: int | None = None
+    withheld: tuple[int, ...] = ()
+
+    @property
+    def pins(self) -> GuestPins:
+        """Where the guest lies."""
+        cells = tuple(CellPins(cell.node, cell.pins, cell.memory_mb) for cell in self.cells)
+        return GuestPins(cells, self.emulator, CPUSet.of(self.withheld))
+
+    def hosted(self, uuid: str) -> HostedGuest:
+        """Return the guest as its host shows it."""
+        pins = self.pins
+        emulator = CPUSet() if self.emulator is None else CPUSet.of((self.emulator,))
+        return HostedGuest(uuid, "", pins.cpus, self.vcpus - len(pins.cpus), emulator, self.thread_policy)
+
+
+Guests: TypeAlias = Mapping[str, GuestRecord]
+"""Guest's UUID -> its record, in the order in which they came."""
+
+
+class HostRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """All guests of one host."""
+
+    name: str
+    guests: Mapping[str, GuestRecord] = {}
+
+
+def record_of(
+    guest: GuestCPUs, pins: GuestPins, resources: Mapping[str, int], *, flavor: str, provider: str = ""
+) -> GuestRecord:
+    """Return what a ledger keeps of a guest that is about to be claimed."""
+    return GuestRecord(
+        state=GuestState.CLAIMING,
+        resources=dict(resources),
+        vcpus=guest.vcpus,
+        flavor=flavor,
+        provider=provider,
+        cpu_policy=guest.policy,
+        thread_policy=guest.thread_policy,
+        cells=tuple(CellRecord(cell.number, dict(cell.pins), cell.memory_mb) for cell in pins.cells),
+        emulator=pins.emulator,
+        withheld=tuple(pins.withheld),
+    )
+
+
+MODE = 0o640
+
+
+def put(path: Path, text: bytes, *, keep: Path | None = None) -> None:
+    """Have a file hold this; ``keep`` is the name that its former content goes on under.
+
+    Raises:
+        OSError: if it cannot be; the file then holds what it held before.
+    """
+    following = path.with_name(f"{path.name}.next")
+    try:
+        _write_synced(following, text)
+        if keep is not None and path.exists():
+            keep.unlink(missing_ok=True)
+            keep.hardlink_to(path)
+        following.replace(path)
+        _sync_directory(path.parent)
+    except OSError:
+        with suppress(OSError):
+            following.unlink(missing_ok=True)
+        raise
+
+
+def _write_synced(path: Path, text: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, MODE)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
 
 VERSION = 1
 LONGEST_WAIT = 60.0
@@ -157,7 +274,7 @@ class LedgerFile:
     def _locked(self) -> int:
         path = self.path.with_name(f"{self.path.name}.lock")
         try:
-            lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, whole_files.MODE)
+            lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, MODE)
         except OSError as error:
             raise _unusable(path, "opened", error) from error
         end = time.monotonic() + self._longest_wait
@@ -173,7 +290,7 @@ class LedgerFile:
         document = _Document(VERSION, serial, host, _digest(serial, host))
         text = msgspec.json.format(_ENCODER.encode(document), indent=1)
         try:
-            whole_files.put(self.path, text + b"\n", keep=_former(self.path))
+            put(self.path, text + b"\n", keep=_former(self.path))
         except OSError as error:
             raise _unusable(self.path, "written", error) from error
 

@@ -1,0 +1,158 @@
+"""Placement as the compute program uses it: reports of hosts, and offers for guests.
+
+A host is reported once, and again whenever Placement has something else. First the upgrade: where
+``cpu_dedicated_set`` is set and pinned guests still hold VCPU, inventories and allocations change together,
+in one request (:mod:`corewise.tracking.reshape`). Then inventories, then traits, one write at a time, each
+under the generation that was read. Nothing is written where nothing differs, and a write that loses a race is
+decided anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from corewise.actions import Reshape
+from corewise.compute.offering import Offering, Write, planned, rehearsed, reshape_due
+from corewise.compute.offers import Candidate, Stage, narrowed
+from corewise.openstack.placement.client import PlacementClient
+from corewise.openstack.placement.keeping import (
+    PATIENCE,
+    Patience,
+    claim,
+    ensure_provider,
+    keep_provider,
+    reshape,
+)
+from corewise.policy.placement import PCPU, VCPU, Candidates, Consumer, Provider, ProviderUse
+from corewise.tracking import Compat, HostedGuest, HostSettings, PlacementQuery, ReshapePlan, next_write
+
+
+class Reporter:
+    """Brings hosts to Placement. For one thread at a time."""
+
+    def __init__(
+        self, client: PlacementClient, compat: Compat = Compat.SPEC, *, patience: Patience = PATIENCE
+    ) -> None:
+        self._client = client
+        self._compat = compat
+        self._patience = patience
+        self._content: dict[str, tuple[HostSettings, tuple[HostedGuest, ...]]] = {}
+        """What each host was when nothing was left to move: to ask again would cost a request a guest."""
+
+    def report(self, host: Offering) -> Sequence[Write]:
+        """Write what differs, and return what was written.
+
+        Raises:
+            ReshapeImpossible: if the pinned guests do not fit into the new inventories.
+            PlacementError: what Placement refuses; whatever was written before stands.
+        """
+        provider = ensure_provider(self._client, host.name)
+        moved = self.reshape(host, provider)
+        kept = keep_provider(
+            self._client, provider.uuid, lambda read: next_write(read, host.offer(read)), self._patience
+        )
+        return [moved.action, *kept] if moved else kept
+
+    def reshape(self, host: Offering, provider: Provider) -> ReshapePlan | None:
+        """Upgrade the host if that is due; None if there is nothing to move."""
+        looked_at = host.settings, host.guests
+        if not reshape_due(host) or self._content.get(host.name) == looked_at:
+            return None
+        made: list[ReshapePlan] = []
+
+        def decide(use: ProviderUse) -> Reshape | None:
+            made.clear()
+            plan = self.plan(host, use)
+            if plan is None:
+                return None
+            made.append(plan)
+            return plan.action
+
+        done = reshape(self._client, provider.uuid, decide, self._patience)
+        self._content[host.name] = looked_at
+        return made[0] if done is not None else None
+
+    def plan(self, host: Offering, use: ProviderUse) -> ReshapePlan | None:
+        """Return what the upgrade would change; None if there is nothing to move.
+
+        Raises:
+            ReshapeImpossible: if the pinned guests do not fit into the new inventories.
+        """
+        return planned(host, use, self._compat)
+
+    def rehearse(self, host: Offering) -> Sequence[Write]:
+        """Return what ``report`` would write now; nothing is written."""
+        provider = self._client.find_provider(host.name)
+        if provider is None:
+            return rehearsed(host, Provider("", host.name, 0))
+        plan = self.plan(host, self._client.use(provider.uuid)) if reshape_due(host) else None
+        if plan is None:
+            return rehearsed(host, provider)
+        return [plan.action, *rehearsed(host, replace(provider, inventories=plan.after))]
+
+
+NOBODY = "00000000-0000-0000-0000-000000000000"
+"""The project and the user of a guest that is placed without any."""
+
+
+class PlacementOffers:
+    """A scheduler's view of a Placement; for one thread at a time."""
+
+    def __init__(
+        self,
+        client: PlacementClient,
+        *,
+        project: str = NOBODY,
+        user: str = NOBODY,
+        patience: Patience = PATIENCE,
+    ) -> None:
+        self._client = client
+        self._project = project
+        self._user = user
+        self._patience = patience
+        self._names: dict[str, str] = {}
+
+    def candidates(self, query: PlacementQuery) -> Sequence[Candidate]:
+        found = self._client.candidates(str(query))
+        self._know(found)
+        each = (self._candidate(allocations, found) for allocations in found.candidates)
+        return [candidate for candidate in each if candidate is not None]
+
+    def claim(self, guest: str, candidate: Candidate) -> str | None:
+        wanted = Consumer(guest, None, self._project, self._user, candidate.allocations)
+        refused = claim(self._client, wanted, self._patience)
+        return None if refused is None else refused.detail
+
+    def release(self, guest: str) -> bool:
+        return self._client.delete_consumer(guest)
+
+    def holds(self, guest: str, provider: str) -> bool:
+        consumer = self._client.consumer(guest)
+        return consumer is not None and provider in consumer.allocations
+
+    def exists(self, guest: str) -> bool:
+        return self._client.consumer(guest) is not None
+
+    def stages(self, query: PlacementQuery) -> tuple[int, Sequence[Stage]]:
+        left: list[Stage] = []
+        for demand, part in narrowed(query):
+            hosts = len(self._client.candidates(str(part)).providers)
+            left.append(Stage(demand, hosts))
+            if not hosts:
+                break
+        return len(self._client.providers()), left
+
+    def _know(self, found: Candidates) -> None:
+        """Learn the names of providers that were not there before."""
+        if found.providers.keys() - self._names.keys():
+            self._names = {each.uuid: each.name for each in self._client.providers()}
+
+    def _candidate(self, allocations: Mapping[str, Mapping[str, int]], found: Candidates) -> Candidate | None:
+        """Return a candidate, known by the provider that gives its CPUs; None if that has gone meanwhile."""
+        host = next((uuid for uuid, amounts in allocations.items() if {VCPU, PCPU} & amounts.keys()), None)
+        if host is None or host not in self._names:
+            return None
+        resources = found.providers[host].resources
+        free = {name: amount.capacity - amount.used for name, amount in resources.items()}
+        return Candidate(self._names[host], allocations, host, free)
