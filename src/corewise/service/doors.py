@@ -19,7 +19,7 @@ import logging
 import os
 import socket
 import ssl
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -163,6 +163,27 @@ async def read_body(request: web.BaseRequest) -> bytes:
     return await connection.body(request)
 
 
+async def connections(listening: socket.socket, name: str) -> AsyncIterator[socket.socket]:
+    """Yield connections as they are accepted.
+
+    Where that fails (no file descriptor is left), it pauses before each new attempt, and logs that once.
+    asyncio's own server tries as often as its backlog is long, logs each time, and schedules as many retries.
+    """
+    loop = asyncio.get_running_loop()
+    failing = False
+    while True:
+        try:
+            accepted, _ = await loop.sock_accept(listening)
+        except OSError as error:
+            if not failing:
+                log.warning("%s: cannot accept connections: %s", name, error)
+            failing = True
+            await asyncio.sleep(_ACCEPT_PAUSE)
+            continue
+        failing = False
+        yield accepted
+
+
 class Listener:
     """Serves the routes of one door.
 
@@ -200,7 +221,7 @@ class Listener:
         Raises:
             OptionsError: if the address cannot be listened on.
         """
-        sockets = await asyncio.to_thread(_bind, self._listen)
+        sockets = await asyncio.to_thread(bind, self._listen)
         self._server = server = web.Server(self._serve)
         try:
             async with asyncio.TaskGroup() as group:
@@ -224,17 +245,7 @@ class Listener:
 
     async def _accept(self, listening: socket.socket, server: web.Server) -> None:
         loop = asyncio.get_running_loop()
-        failing = False
-        while True:
-            try:
-                accepted, _ = await loop.sock_accept(listening)
-            except OSError as error:
-                if not failing:
-                    log.warning("%s: cannot accept connections: %s", self.door.name, error)
-                failing = True
-                await asyncio.sleep(_ACCEPT_PAUSE)
-                continue
-            failing = False
+        async for accepted in connections(listening, self.door.name):
             if len(self._conversations) >= self.door.connections:
                 accepted.close()
                 self.refuse(Cause.CONNECTIONS)
@@ -414,7 +425,7 @@ class _Connection(web.RequestHandler):
         self.abort()
 
 
-def _bind(address: Address) -> list[socket.socket]:
+def bind(address: Address) -> list[socket.socket]:
     """Return listening sockets, one for each address that the host stands for.
 
     Raises:

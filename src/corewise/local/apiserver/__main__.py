@@ -17,6 +17,7 @@ import click
 
 from corewise.local.apiserver.server import serve
 from corewise.local.apiserver.state import StateError
+from corewise.service.options import OptionsError
 
 
 @click.command
@@ -37,8 +38,8 @@ def main(listen: str, kubeconfig_out: str, state: str | None) -> None:
     except StateError as error:
         click.echo(f"Error: {error}", err=True)
         sys.exit(error.exit_code)
-    except OSError as error:
-        raise click.ClickException(f"cannot listen on {listen}: {error.strerror or error}") from error
+    except OptionsError as error:
+        raise click.ClickException(str(error)) from error
 
 
 async def _run(listen: str, kubeconfig_out: str, state: str | None) -> None:

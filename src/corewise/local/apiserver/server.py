@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import socket
 import ssl
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -32,6 +33,8 @@ from corewise.local.apiserver.resources import Registry
 from corewise.local.apiserver.routes import Router, request_of
 from corewise.local.apiserver.state import StateDirectory, StateError
 from corewise.local.apiserver.store import Store
+from corewise.service.doors import bind, connections
+from corewise.service.options import Address
 
 ADMINISTRATORS = ("system:masters",)
 _SHUTDOWN_SECONDS = 1.0
@@ -91,7 +94,7 @@ async def serve(
 
     Raises:
         StateError: if the state directory cannot be used.
-        OSError: if the address cannot be listened on.
+        OptionsError: if the address cannot be listened on.
     """
     with contextlib.ExitStack() as stack:
         failure: asyncio.Future[StateError] = asyncio.get_running_loop().create_future()
@@ -135,16 +138,34 @@ async def _listening(cluster: Cluster, authority: Authority, listen: str) -> Asy
     server = web.Server(
         Router(cluster), request_factory=request_of, handler_cancellation=True, auto_decompress=False
     )
-    runner = web.ServerRunner(server, shutdown_timeout=_SHUTDOWN_SECONDS)
-    await runner.setup()
+    sockets = await asyncio.to_thread(bind, Address(host, int(port)))
+    accepting = [asyncio.create_task(_accept(each, server, context)) for each in sockets]
     try:
-        await web.TCPSite(runner, host or None, int(port), ssl_context=context).start()
-        yield _netloc(runner.addresses[0])
+        yield _netloc(sockets[0].getsockname())
     finally:
+        for task in accepting:
+            task.cancel()
+        await asyncio.wait(accepting)
+        for each in sockets:
+            each.close()
+        server.pre_shutdown()
         for watch in list(cluster.watches):
             watch.close()
-        await runner.cleanup()
+        await server.shutdown(_SHUTDOWN_SECONDS)
         await cluster.admission.close()
+
+
+async def _accept(listening: socket.socket, server: web.Server, context: ssl.SSLContext) -> None:
+    """Serve connections until cancelled."""
+    loop = asyncio.get_running_loop()
+
+    async def serve_one(accepted: socket.socket) -> None:
+        with contextlib.suppress(OSError):  # no TLS is spoken, or not ours
+            await loop.connect_accepted_socket(server, accepted, ssl=context)
+
+    async with asyncio.TaskGroup() as tasks:
+        async for accepted in connections(listening, "the API server"):
+            tasks.create_task(serve_one(accepted))
 
 
 def _ssl_context(authority: Authority, hosts: list[str], now: datetime) -> ssl.SSLContext:
