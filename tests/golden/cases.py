@@ -16,6 +16,8 @@ class Case:
     files: str
     lines: str
     masks: tuple[tuple[str, str], ...] = ()
+    cluster: str = ""
+    """The file of inputs/clusters/ whose objects the cluster has that the lines are said to."""
 
 
 N1 = "--topology topology.json --config nova.conf --host n1"
@@ -334,5 +336,54 @@ CASES = [
             """,
         )
         for machine in ("bare_vm", "sub_numa")
+    ),
+    Case(
+        "cluster",
+        "",
+        """
+        nodes
+        nodes --all
+        nodes -o wide
+        nodes -o json
+        nodes -o yaml
+        nodes -o csv
+        nodes -o name
+        nodes -l pool=fast
+        nodes -l pool=nosuch
+        nodes -l pool=
+        top
+        top -o wide
+        top -o json
+        top -o yaml
+        top -o csv
+        top -o name
+        top --sort idle --once
+        explain node fast
+        explain node fast -o json
+        explain node fast -o yaml
+        explain node slow
+        explain node odd
+        explain node bare
+        explain node calm
+        explain node nowhere
+        explain suppression fast
+        explain suppression fast -o json
+        explain suppression tainted
+        explain suppression silent
+        explain suppression strange
+        explain suppression nowhere
+        explain pod default/pending
+        explain pod pending -o json
+        explain pod pending -o yaml --node fast
+        explain pod pending --node fast
+        explain pod owner
+        explain pod share
+        explain pod odd
+        explain pod huge
+        explain pod nobody
+        explain pod share --node nowhere
+        """,
+        (AGE,),
+        "looked-at",
     ),
 ]
