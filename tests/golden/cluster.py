@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
@@ -105,7 +105,7 @@ class Cluster:
             {"Impersonate-User": f"system:node:{node}", "Impersonate-Group": "system:nodes"},
         )
 
-    def events(self) -> Iterable[str]:
+    def events(self) -> list[str]:
         """Return what Events say, in order of what they are about; how often is not said."""
         return sorted(
             "{type} {reason} {kind}/{name}: {message}".format(**each, **each["involvedObject"])
@@ -160,7 +160,7 @@ class Program:
             command = [sys.executable, "-m", "corewise", *arguments]
             self._process = subprocess.Popen(command, stdout=out, stderr=err, cwd=directory)
 
-    def __enter__(self) -> Program:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -185,14 +185,24 @@ class Program:
     def health(self) -> str:
         return "http://" + self.find(r"health and metrics listen on (\S+)")
 
+    def ends(self) -> None:
+        """Wait until the program has come to its end."""
+        self._process.wait(WITHIN)
+
     def is_ready(self) -> None:
         """Wait until the program says so."""
         until(lambda: fetch(f"{self.health}/readyz", None)[0] == 200, "not ready")
 
     def metrics(self, *kept: str) -> str:
         """Return what /metrics says, with values of the metrics that match one of the patterns only."""
-        lines = fetch(f"{self.health}/metrics", None)[1].splitlines()
-        return "\n".join(_measured(line, kept) for line in lines if not line.startswith("python_"))
+        text = fetch(f"{self.health}/metrics", None)[1]
+        texts = re.split(r"^(?=# HELP )", text, flags=re.MULTILINE)
+        families = (each.splitlines() for each in texts if each.startswith("# HELP corewise_"))
+        return "\n".join(
+            line
+            for head, *rest in families
+            for line in (head, *sorted((_measured(each, kept) for each in rest), key=_labels))
+        )
 
 
 def _measured(line: str, kept: Iterable[str]) -> str:
@@ -200,3 +210,8 @@ def _measured(line: str, kept: Iterable[str]) -> str:
     if line.startswith("#") or any(re.match(pattern, sample) for pattern in kept):
         return line
     return f"{sample} N" if value else line
+
+
+def _labels(line: str) -> str:
+    """Return what lines of a metric are sorted by: buckets of one histogram stay as they are."""
+    return re.sub(r'_(bucket|count|sum)(?=[{ ])|le="[^"]*",?|\{\}| .*', "", line) if line[0] != "#" else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import ssl
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -40,3 +41,11 @@ def working_in(directory: Path) -> Iterator[None]:
         yield
     finally:
         os.chdir(before)
+
+
+def unverified() -> ssl.SSLContext:
+    """Return a context for a server whose certificate is its own."""
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
