@@ -21,7 +21,7 @@ from corewise.cli.compute_placement import HOST, PlacementChoice, host_name, pla
 from corewise.cli.durations import seconds
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.output import Form, count, say
-from corewise.compute.host_state import INTERVAL, ComputeOptions
+from corewise.compute.options import INTERVAL, ComputeOptions
 from corewise.service.logs import LogFormat, configure
 from corewise.service.options import Address, AddressError, OptionsError
 from corewise.tracking import Compat

@@ -26,6 +26,7 @@ from corewise.compute.ledger import CellRecord, Change, GuestRecord, GuestState,
 from corewise.compute.machine_file import machine_document
 from corewise.compute.offering import Offering, note_moves
 from corewise.compute.offers import Offers
+from corewise.compute.options import ComputeOptions
 from corewise.compute.scheduling import settle
 from corewise.kernel.machine import read_machine
 from corewise.openstack.libvirt.connection import connected
@@ -33,38 +34,10 @@ from corewise.openstack.libvirt.domains import Domain
 from corewise.openstack.nova_conf import NovaConf, read_nova_conf
 from corewise.policy.guests import CPUPolicy, ThreadPolicy
 from corewise.policy.placement import DISK_GB, MEMORY_MB, Inventory
-from corewise.service.options import Address
 from corewise.topology import Host
-from corewise.tracking import Compat, HostedGuest, HostFacts, HostOptions, OptionProblem, check_options
+from corewise.tracking import HostedGuest, HostFacts, HostOptions, OptionProblem, check_options
 
 _MIB = 1 << 20
-INTERVAL = 60.0
-"""Seconds between two looks; Nova's own periodic task takes as long."""
-
-
-@dataclass(frozen=True, slots=True)
-class ComputeOptions:
-    """What the agent of one host is told.
-
-    ``topology``: the machine as a file has it, instead of the one below ``root``. ``state_dir`` is the host's
-    directory (:mod:`corewise.compute.hosts`); None keeps nothing on disk. ``libvirt``: URI of the libvirt
-    whose guests count; None: only those of the ledger. ``standalone``: state MEMORY_MB too, and DISK_GB if
-    ``disk_gb`` is set, because nobody else does.
-    """
-
-    name: str
-    config: tuple[Path, ...] = ()
-    root: Path = Path("/")
-    topology: Path | None = None
-    compat: Compat = Compat.SPEC
-    interval: float = INTERVAL
-    state_dir: Path | None = None
-    libvirt: str | None = None
-    standalone: bool = False
-    disk_gb: int = 0
-    metrics_listen: Address | None = None
-    once: bool = False
-    dry_run: bool = False
 
 
 def adopt(change: Change, domains: Iterable[Domain], machine: Host) -> tuple[str, ...]:

@@ -17,8 +17,9 @@ from dataclasses import dataclass
 import corewise
 from corewise.actions import Reshape, WriteInventories, WriteTraits
 from corewise.compute.errors import ComputeError, openstack_reason
-from corewise.compute.host_state import ComputeOptions, HostReader, HostState
+from corewise.compute.host_state import HostReader, HostState
 from corewise.compute.offering import Write, rehearsed
+from corewise.compute.options import ComputeOptions
 from corewise.compute.placement import PlacementOffers, Reporter
 from corewise.kube.clock import SYSTEM_CLOCK, Clock
 from corewise.openstack.errors import LibvirtError, OpenStackError, PlacementError

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
-from corewise.compute.host_state import ComputeOptions
 from corewise.compute.hosts import OPTIONS, ComputeHost, Hosts, read_hosts
+from corewise.compute.options import ComputeOptions
 from corewise.compute.placement import PlacementOffers
 from corewise.compute.program import Passed, run_pass
 from corewise.compute.scheduling import Scheduler, Wanted
