@@ -12,7 +12,8 @@ import pytest
 from compute.compute_world import DOCUMENT, IMPATIENT, World, configured, guest, hosts_in, request, wanted
 from compute.faults import Faulty, down, storm
 from corewise.compute.errors import LedgerDamaged
-from corewise.compute.host_state import ComputeOptions, HostRefused
+from corewise.compute.host_state import HostRefused
+from corewise.compute.options import ComputeOptions
 from corewise.compute.placement import PlacementOffers
 from corewise.compute.program import HostAgent, Passed, run_pass
 from corewise.compute.scheduling import Scheduler
