@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from agent.agent_world import ACCOUNT, DEPLOY, AgentWorld, agent_world, eventually
+from agent.agent_world import ACCOUNT, DEPLOY, AgentWorld, agent_world, eventually, until
 from agent.fake_node import container, manifest
 from agent.offline_node import batch_container, offline_manifest
 from corewise.agent.cpu_manager import STATE_FILE
@@ -20,18 +21,25 @@ from corewise.agent.topology_reporter import TOPOLOGIES
 from corewise.cli.agent import command
 from corewise.kernel.resctrl.monitoring import MOUNT_POINT
 from corewise.kernel.uncore.controllers import UNITS
+from corewise.kube.config import UserConfig
+from corewise.kube.errors import NotFound
 from corewise.local.apiserver import LocalAPIServer
+from corewise.local.apiserver.authentication import User
 from corewise.local.apiserver.rbac import Rule
 from corewise.policy.metrics import exported_by
 from corewise.policy.metrics.table import AGENT
+from corewise.policy.names import CONFIG_NAME
 from corewise.policy.reasons import Reason
 from local.test_deploy import Recorder
+from local.test_deploy import apply as install
+from local.test_deploy import documents as kustomized
 
 
 def documents(name: str) -> list[dict[str, Any]]:
     return list(yaml.safe_load_all((DEPLOY / name).read_text()))
 
 
+READS = {"list", "watch"}
 (DAEMON_SET,) = documents("daemonset.yaml")
 POD = DAEMON_SET["spec"]["template"]["spec"]
 (CONTAINER,) = POD["containers"]
@@ -142,5 +150,44 @@ async def test_the_agent_uses_exactly_what_its_role_grants(
         await world.ratio("2.00")
         await eventually(lambda: applied("2.00"))
     assert recorder.refused == []
+    selectors = {(each.resource, each.field_selector) for each in recorder.wanted if each.verb in READS}
+    assert selectors == {
+        ("nodes", "metadata.name=n1"),
+        ("pods", "spec.nodeName=n1"),
+        ("configmaps", f"metadata.name={CONFIG_NAME}"),
+    }
     unused = [text for text, rule in grants() if not any(rule.allows(each) for each in recorder.wanted)]
     assert unused == []
+
+
+async def under_the_admission_policies(world: AgentWorld, node: str) -> None:
+    """Install the policies, and give the agent the token of a pod on that node."""
+    for policy in kustomized(DEPLOY.parent / "policies"):
+        await install(world.client, policy)
+    extra = {"authentication.kubernetes.io/node-name": (node,)}
+    token = world.server.cluster.authenticator.tokens.issue(User(ACCOUNT.name, ACCOUNT.groups, extra=extra))
+    world.config = replace(world.config, user=UserConfig(token=token))
+
+
+async def test_under_the_admission_policies_the_agent_does_what_it_does(world: AgentWorld) -> None:
+    await under_the_admission_policies(world, "n1")
+    await world.allocatable()
+    await world.label("true")
+
+    async def reported() -> bool:
+        found = await world.client.get(TOPOLOGIES, "n1")
+        return bool(found)
+
+    async with world.agent():
+        await eventually(reported)
+        await eventually(world.report)
+
+
+async def test_a_token_of_another_nodes_agent_writes_nothing_and_the_log_says_why(
+    world: AgentWorld, caplog: pytest.LogCaptureFixture
+) -> None:
+    await under_the_admission_policies(world, "n2")
+    async with world.agent():
+        await until(lambda: "the agent of node n2 may not write the object of node n1" in caplog.text)
+    with pytest.raises(NotFound):
+        await world.client.get(TOPOLOGIES, "n1")

@@ -120,6 +120,19 @@ def test_both_forms_of_an_event_read_the_same() -> None:
     assert (core["Object"], core["Last Seen"], core["Count"]) == ("node/n1", "60s", 4)
 
 
+def test_policies_say_what_they_hold_and_whom_they_select() -> None:
+    group = "admissionregistration.k8s.io"
+    spec: JSON = {"validations": [{}, {}], "paramKind": {"apiVersion": "v1", "kind": "ConfigMap"}}
+    cells = row("validatingadmissionpolicies", {"spec": spec}, group)
+    assert cells == {"Name": "a", "Validations": 2, "ParamKind": "v1/ConfigMap", "Age": "60m"}
+    spec = {"policyName": "p", "paramRef": {"name": "m"}}
+    cells = row("validatingadmissionpolicybindings", {"spec": spec}, group)
+    assert cells == {"Name": "a", "PolicyName": "p", "ParamRef": "*/m", "Age": "60m"}
+    spec = {"podSelector": {"matchLabels": {"app": "web"}}}
+    cells = row("networkpolicies", {"spec": spec}, "networking.k8s.io")
+    assert cells == {"Name": "a", "Pod-Selector": "app=web", "Age": "60m"}
+
+
 def test_a_custom_kind_shows_the_columns_of_its_definition() -> None:
     custom = ResourceInfo("t.io", "v1", "zoos", "zoo", "Zoo", namespaced=False, custom=True)
     columns: list[JSON] = [

@@ -198,6 +198,26 @@ def _webhook_configuration(obj: Object, now: datetime) -> list[Any]:
     return [obj["metadata"]["name"], len(obj.get("webhooks") or ()), _age(obj, now)]
 
 
+def _policy(obj: Object, now: datetime) -> list[Any]:
+    """Return the cells of a ValidatingAdmissionPolicy."""
+    spec = _at(obj, "spec")
+    kind = _at(spec, "paramKind")
+    param = f"{kind.get('apiVersion')}/{kind.get('kind')}" if kind else "<unset>"
+    return [obj["metadata"]["name"], len(spec.get("validations") or ()), param, _age(obj, now)]
+
+
+def _policy_binding(obj: Object, now: datetime) -> list[Any]:
+    """Return the cells of a ValidatingAdmissionPolicyBinding."""
+    spec = _at(obj, "spec")
+    param = _at(spec, "paramRef")
+    named = f"{param.get('namespace', '*')}/{param.get('name', '')}" if param else "<unset>"
+    return [obj["metadata"]["name"], spec.get("policyName", ""), named, _age(obj, now)]
+
+
+def _network_policy(obj: Object, now: datetime) -> list[Any]:
+    return [obj["metadata"]["name"], _selector(_at(_at(obj, "spec"), "podSelector")), _age(obj, now)]
+
+
 def _at(obj: Object, key: str) -> Object:
     found: Object = obj.get(key) or {}
     return found
@@ -253,6 +273,9 @@ CELLS: Mapping[str, Callable[[Object, datetime], list[Any]]] = {
     "clusterrolebindings": _binding,
     "mutatingwebhookconfigurations": _webhook_configuration,
     "validatingwebhookconfigurations": _webhook_configuration,
+    "validatingadmissionpolicies": _policy,
+    "validatingadmissionpolicybindings": _policy_binding,
+    "networkpolicies": _network_policy,
     "customresourcedefinitions": _name_created,
     "": _name_age,
 }

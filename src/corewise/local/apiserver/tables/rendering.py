@@ -47,6 +47,9 @@ _COLUMNS: Mapping[str, str] = {
     "clusterrolebindings": _BINDING,
     "mutatingwebhookconfigurations": _WEBHOOKS,
     "validatingwebhookconfigurations": _WEBHOOKS,
+    "validatingadmissionpolicies": "Name Validations ParamKind Age",
+    "validatingadmissionpolicybindings": "Name PolicyName ParamRef Age",
+    "networkpolicies": "Name Pod-Selector Age",
     "customresourcedefinitions": "Name Created_At",
     "": "Name Age",
 }
