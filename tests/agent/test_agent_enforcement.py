@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from corewise.agent.cpu_manager import NO_POLICY, UNKNOWN_POLICY, CPUManager
 from corewise.agent.enforcement import Cycle, QuotaKeeper
 from corewise.agent.node_cgroups import NodeCgroups
 from corewise.agent.objects import QuotaPod
+from corewise.kernel.cgroups.cpu import read_bandwidth
 from corewise.kernel.cgroups.layout import Version
 from corewise.kernel.writing.journal import Journal, Log, MemoryLog
 from corewise.policy.names import QOS_CLASS, RESOURCE_STATUS
@@ -233,3 +235,19 @@ def test_a_limit_that_no_machine_has_leaves_its_pod_alone_and_the_others_divided
     assert "is left alone" in cycle.problems["default/greedy"]
     assert "(AmountTooLarge)" in cycle.problems["default/greedy"]
     assert kept.quotas(WEB) == expected(node, 150)
+
+
+def test_nothing_stays_open_of_a_pod_that_was_only_read_and_is_gone(node: FakeNode) -> None:
+    sampled = pod("sampled", container("a", "1"))
+    node.start(sampled)
+    cgroups = NodeCgroups(node.root, "/", MemoryLog(), now=lambda: 0.0)
+    keeper = QuotaKeeper(cgroups)
+    keeper.cycle([], Ratio(150), NO_POLICY)
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for name in ("", "a"):
+        read_bandwidth(cgroups.find().files, node.cgroup(sampled, name))
+    assert len(list(Path("/proc/self/fd").iterdir())) == before + 2
+    shutil.rmtree(node.path(sampled).parent)
+    keeper.cycle([], Ratio(150), NO_POLICY)
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    cgroups.close()

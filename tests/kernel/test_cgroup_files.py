@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -276,6 +277,25 @@ def test_descriptors_are_kept_up_to_a_bound_and_closed_at_the_end(
             read_bandwidth(files, cgroup)
         assert open_descriptors() - before == 5
     assert open_descriptors() == before
+
+
+def test_descriptors_of_removed_cgroups_are_closed_although_nobody_reads_them_any_more(
+    tmp_path: Path, version: Version
+) -> None:
+    gone, stays = "/kubepods/gone", "/kubepods/stays (deleted) not"
+    plain_tree(tmp_path, version, [gone, stays])
+    before = open_descriptors()
+    with CgroupFiles(find_layout(tmp_path)) as files:
+        for cgroup in (gone, stays):
+            read_bandwidth(files, cgroup)
+        files.close_vanished()
+        assert open_descriptors() - before == 2
+        shutil.rmtree(directory(tmp_path, version, gone))
+        files.close_vanished()
+        assert open_descriptors() - before == 1
+        read_bandwidth(files, stays)
+        with pytest.raises(Missing):
+            read_bandwidth(files, gone)
 
 
 def test_a_controller_that_is_not_mounted_is_missing(tmp_path: Path) -> None:

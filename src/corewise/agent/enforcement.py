@@ -45,6 +45,7 @@ class QuotaKeeper:
     def cycle(self, pods: Iterable[QuotaPod], ratio: Ratio, manager: CPUManager) -> Cycle:
         """Bring every cgroup to its quota. Nothing raises but bugs."""
         result = Cycle()
+        self._cgroups.close_vanished()
         try:
             found = self._cgroups.find()
             plan = Plan(found, ratio, manager, self._memory, problems=result.problems)

@@ -112,6 +112,11 @@ class NodeCgroups:
         """The cgroups, if they have been found."""
         return self._found
 
+    def close_vanished(self) -> None:
+        """Close what is open of cgroups that were removed, also of those that nobody reads any more."""
+        if self._kernel_files is not None:
+            self._kernel_files.close_vanished()
+
     def close(self) -> None:
         """Close what is open; the next use opens it anew."""
         if self._kernel_files is not None:
