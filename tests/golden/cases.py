@@ -386,4 +386,18 @@ CASES = [
         (AGE,),
         "looked-at",
     ),
+    Case(
+        "profile",
+        "interference",
+        """
+        history week.json
+        profile --history week.json
+        profile --history week.json -o json
+        profile --history week.json -o yaml
+        profile --history week.json -o yaml --p95
+        profile --history week.json -o yaml --config scheduler.yaml
+        profile --history metrics.json
+        profile --history none.json
+        """,
+    ),
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import ssl
 import sys
@@ -12,6 +13,8 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from corewise.cli import main
+from corewise.cli.profile_file import write_history
+from interference.simulated_history import RANGES, Planted, planted_history
 from kernel import machine_trees
 
 
@@ -30,6 +33,14 @@ def run(arguments: list[str], stdin: bytes, environment: Mapping[str, str]) -> t
 def make_machine(name: str, root: Path) -> None:
     """Write /proc and /sys of a machine below a directory."""
     machine_trees.MACHINES[name](root)
+
+
+def make_history(file: Path) -> None:
+    """Write a history of two types of Jobs, one of them sensitive to bandwidth, and a third that ran once."""
+    sensitive, steady = (dict.fromkeys(RANGES, value) for value in (60, 0))
+    history = planted_history(Planted({"sensitive": sensitive, "steady": steady}, runs=60, nodes=4))
+    once = planted_history(Planted({"rare": steady}, runs=1, nodes=4)).pods
+    write_history(file, dataclasses.replace(history, pods=[*history.pods, *once]))
 
 
 @contextmanager

@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from contextlib import ExitStack
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from threading import Thread
+from typing import Any, ClassVar
+from urllib.parse import parse_qs
 
 from golden import doors
 from golden.cluster import MERGE, Cluster, Program, fetch, running_cluster, until
@@ -37,6 +41,8 @@ MASKS = [
     (r"127\.0\.0\.1:\d+", "127.0.0.1:PORT"),
     (r"\b(?!0{8})[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", "UID"),
     (r"\b20\d\d-\d\d-\d\dT[\d:.]+Z", "TIME"),
+    (r'(?<="oldestSeconds": )[\d.e~-]+', "AGE"),
+    (r"(?<=,0\.5,0\.5,0\.5,)[\d.e~-]+", "AGE"),
     (r"(?<=wrote,)\d+\.\d+", "TIME"),
     (r'"resourceVersion":"\d+"', '"resourceVersion":"N"'),
     (r'("(?:nodes|pods|noderesourcetopologies)"): \d+\.\d+', r"\1: AGE"),
@@ -294,3 +300,41 @@ def test_the_scenario_of_openstack_shows_hosts_guests_and_the_upgrade(tmp_path: 
         for form, program in programs.items():
             program.ends()
             compare(f"up-openstack-{form}", masked_of_programs(program.printed, tmp_path))
+
+
+class FakePrometheus(BaseHTTPRequestHandler):
+    """Answers every query with a value of n1, one of n2 and one of a node that the cluster does not have."""
+
+    asked: ClassVar[set[str]] = set()
+
+    def do_POST(self) -> None:
+        form = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
+        self.asked.add(form["query"][0])
+        names = ("n1", "n2", "strange")
+        value = str(time.time() + 3600) if "timestamp(" in form["query"][0] else "0.5"
+        result = [{"metric": {"node": name}, "value": [time.time(), value]} for name in names]
+        body = json.dumps({"status": "success", "data": {"resultType": "vector", "result": result}}).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing."""
+
+
+def test_what_prometheus_is_asked_and_what_is_said_of_its_answers(tmp_path: Path) -> None:
+    (tmp_path / "nodes").write_text("n1\nn2\nn3\n")
+    presets = ("corewise", "pcm", "intel_rdt", "cadvisor", "node_exporter")
+    parts = []
+    with ThreadingHTTPServer(("127.0.0.1", 0), FakePrometheus) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        check = f"check metrics --prometheus http://127.0.0.1:{server.server_port} --nodes nodes --preset"
+        for preset in presets:
+            FakePrometheus.asked.clear()
+            forms = ("table", "wide", "json", "csv", "name") if preset == "corewise" else ("table",)
+            parts.append(transcript([f"{check} {preset} -o {form}" for form in forms], tmp_path))
+            parts.append(shown(f"asked for the preset {preset}", sorted(FakePrometheus.asked)))
+        server.shutdown()
+    compare("check-metrics", masked_of_programs("".join(parts), tmp_path))

@@ -9,6 +9,7 @@ A line of a case is a command of corewise without its first word. These are unde
     truncate FILE N     keep the first N bytes
     unpack FILE DIR     make a tree of files from a JSON object of paths and contents
     machine NAME DIR    make /proc and /sys of a recorded machine
+    history FILE        make a history of pods, nodes and their pressures
 """
 
 from __future__ import annotations
@@ -73,6 +74,8 @@ def _played(line: str, directory: Path, environment: Mapping[str, str]) -> str:
                 file.write_text(content)
         case "machine":
             doors.make_machine(arguments[0], directory / arguments[1])
+        case "history":
+            doors.make_history(directory / arguments[0])
         case _:
             return f"$ corewise {line}\n" + _called([command, *arguments], environment)
     return seen
