@@ -16,7 +16,7 @@ import pytest
 from agent.agent_world import BOOT, NODE, AgentWorld, agent_world, eventually, until
 from agent.fake_node import container, manifest
 from corewise.agent.cpu_manager import STATE_FILE
-from corewise.agent.program import run_agent
+from corewise.agent.program import Agent, run_agent
 from corewise.kernel.cgroups.layout import Version
 from corewise.kernel.errors import JournalHeld
 from corewise.kube.resources import NODE_RESOURCE_TOPOLOGIES, NODES
@@ -247,3 +247,31 @@ async def test_a_damaged_journal_does_not_stop_the_agent_and_is_reported_once(
     assert told == [
         f"1 line of the journal cannot be read and is passed over: {journal}, line {number}: not UTF-8"
     ]
+
+
+async def test_a_pod_that_crashes_the_view_makes_the_agent_unready_until_it_is_taken_in(
+    world: AgentWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    poison = True
+    wake = Agent.wake
+
+    def woken(agent: Agent) -> None:
+        if poison and any(pod.metadata.name == "poison" for pod in agent.watched.pods):
+            raise ZeroDivisionError
+        wake(agent)
+
+    monkeypatch.setattr(Agent, "wake", woken)
+    async with world.agent(interval=600.0, metrics_listen=LOOPBACK) as agent:
+        await world.ratio("1.50")
+        poisoned = await world.start(manifest("poison", container("a", "1")))
+        stale = "the view of pods is stale: a change of default/poison could not be taken in (see the log)"
+        await until(lambda: list(agent.problems()) == [stale])
+        assert agent.health
+        async with (
+            aiohttp.ClientSession() as session,
+            session.get(f"http://{agent.health.address}/readyz") as response,
+        ):
+            assert (response.status, await response.text()) == (503, f"{stale}\n")
+        poison = False
+        await until(lambda: not list(agent.problems()))
+        await world.has(poisoned, "a", 66_667)

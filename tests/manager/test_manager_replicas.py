@@ -14,9 +14,11 @@ import pytest
 
 import corewise
 from corewise.kube.certificates import Authority, KeyPair, load
+from corewise.kube.objects import KubeObject
 from corewise.kube.resources import LEASES, MUTATING_WEBHOOKS, SECRETS
 from corewise.manager.installation import MUTATING_NAME, SECRET_NAME
 from corewise.manager.program import COMPONENT, Manager
+from corewise.manager.snapshot import Snapshot
 from corewise.policy.metrics import service as metrics
 from corewise.policy.names import CONFIG_NAMESPACE
 from corewise.service.logs import LineFormatter, LogFormat
@@ -222,3 +224,34 @@ async def test_webhooks_without_any_certificate_are_a_wrong_call(world: World) -
     with pytest.raises(OptionsError, match="--tls-cert"):
         async with world.manager(manage_webhooks=False):
             pass
+
+
+async def test_a_node_that_crashes_the_view_makes_the_manager_unready_until_it_is_taken_in(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    poison = True
+    tell = Snapshot._tell_node
+
+    def told(snapshot: Snapshot, old: KubeObject | None, new: KubeObject | None) -> None:
+        if poison and new is not None and new.metadata.name == "poison":
+            raise ZeroDivisionError
+        tell(snapshot, old, new)
+
+    monkeypatch.setattr(Snapshot, "_tell_node", told)
+    async with world.manager() as manager:
+
+        async def stale() -> bool:
+            return await fetch(manager, "/readyz") == (
+                503,
+                "the view of nodes is stale: a change of poison could not be taken in (see the log)\n",
+            )
+
+        async def current() -> bool:
+            return await fetch(manager, "/readyz") == (200, "ok\n")
+
+        await eventually(current)
+        await world.add_node("poison")
+        await eventually(stale)
+        poison = False
+        await eventually(current)
+        assert manager.metrics.value(metrics.LOOP_RESTARTS, "caches") >= 1

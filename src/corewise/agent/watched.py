@@ -115,9 +115,10 @@ class Watched:
             await self._clock.sleep(_POLL)
 
     def problems(self) -> Iterator[str]:
-        """Say what is not known yet."""
+        """Say what is not known, or may be out of date."""
         unsynced = [name for name, cache in self.caches.items() if not cache.synced.is_set()]
         yield from (f"{name} have not been listed yet" for name in unsynced)
+        yield from filter(None, (cache.stale() for cache in self.caches.values()))
         if "nodes" not in unsynced and self.node is None:
             yield f"there is no Node {self._name}"
 

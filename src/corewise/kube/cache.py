@@ -9,6 +9,9 @@ Invariants:
 - An object that cannot be decoded never takes its good predecessor away; ``problems`` names it until it can.
 - ``on_change(old, new)`` is called after ``items`` has changed: old is None when the object is new, new is
   None when it is gone. It must be quick, and what it raises ends ``run``, as a bug should.
+- A change at which ``on_change`` raised is not lost: the next ``run`` takes it back, lists anew and delivers
+  it again, after all others, so that one object which a listener cannot take keeps no other one back.
+- ``stale`` says so whenever the copy, or what its listener made of it, may be behind the cluster.
 
 Watches are asked to end after 5 to 10 minutes, a random time each, so that after an API server's restart
 clients do not come back together for ever.
@@ -27,7 +30,7 @@ from typing import Generic, TypeVar
 from corewise.kube.client import PAGE_SIZE, Client
 from corewise.kube.clock import SYSTEM_CLOCK, Clock
 from corewise.kube.decoding import Bookmark, EventType, Listing, Undecodable, WatchEvent
-from corewise.kube.errors import Gone, KubeError, LineTooLongError
+from corewise.kube.errors import Gone, KubeError, LineTooLongError, NotFound
 from corewise.kube.objects import KubeObject
 from corewise.kube.resources import Resource
 from corewise.kube.retry import LONGEST_WAIT, Backoff
@@ -38,8 +41,12 @@ Key = str | tuple[str, str]
 
 SHORTEST_WATCH = 300
 RELIST_AFTER = 5
+STALE_AFTER = 60.0
+"""Seconds without an answer while the API server refuses or cannot be reached."""
+_LONGEST_SILENCE = 2 * SHORTEST_WATCH + STALE_AFTER
 BACKOFF = Backoff(first=0.5, longest=LONGEST_WAIT)
 _QUICK_END = 1.0
+_MOST_NAMED = 3
 
 _log = logging.getLogger(__name__)
 
@@ -73,6 +80,9 @@ class Cache(Generic[T]):
         self._problems: dict[Key, str] = {}
         self._version = ""
         self._failures = 0
+        self._running = False
+        self._undelivered: dict[Key, T | None] = {}
+        """The changes at which the listener raised, with the state that it knows."""
         self.items: Mapping[Key, T] = MappingProxyType(self._items)
         self.problems: Mapping[Key, str] = MappingProxyType(self._problems)
         self.synced = asyncio.Event()
@@ -83,8 +93,42 @@ class Cache(Generic[T]):
         """The object of that name, if there is one."""
         return self._items.get(self._key(namespace, name))
 
+    def stale(self) -> str:
+        """Say why the copy may be behind the cluster; "" if it is current, or has not been listed yet."""
+        if not self.synced.is_set() or self.last_contact is None or isinstance(self.last_error, NotFound):
+            return ""
+        what = self._resource.plural
+        if self._undelivered:
+            names = ", ".join(sorted(map(_name, self._undelivered))[:_MOST_NAMED])
+            return f"the view of {what} is stale: a change of {names} could not be taken in (see the log)"
+        if not self._running:
+            return f"the view of {what} is stale: nothing follows them (see the log)"
+        silence = self._clock.monotonic() - self.last_contact
+        if self.last_error is not None and silence > STALE_AFTER:
+            return f"the view of {what} is {silence:.0f} s old: {self.last_error}"
+        if silence > _LONGEST_SILENCE:
+            return f"the view of {what} is {silence:.0f} s old: the API server is silent"
+        return ""
+
     async def run(self) -> None:
         """Follow the cluster until cancelled."""
+        self._take_back()
+        self._running = True
+        try:
+            await self._follow()
+        finally:
+            self._running = False
+
+    def _take_back(self) -> None:
+        """Return to what the listener knows, and have everything listed anew, if it missed something."""
+        for key, known in self._undelivered.items():
+            self._version = ""
+            if known is None:
+                self._items.pop(key, None)
+            else:
+                self._items[key] = known
+
+    async def _follow(self) -> None:
         while True:
             try:
                 if not self._version:
@@ -166,27 +210,32 @@ class Cache(Generic[T]):
             self._remove(key, self._items[key])
         for key in self._problems.keys() - broken:
             del self._problems[key]
-        for key, item in fresh.items():
+        for key in sorted(fresh, key=self._undelivered.__contains__):
+            item = fresh[key]
             known = self._items.get(key)
             if known is None or known.metadata.resource_version != item.metadata.resource_version:
                 self._put(key, item)
         for bad in listing.undecodable:
             self._report(bad)
+        self._undelivered.clear()
 
     def _put(self, key: Key, item: T) -> None:
         old = self._items.get(key)
         self._items[key] = item
         self._problems.pop(key, None)
-        self._tell(old, item)
+        self._tell(key, old, old, item)
 
     def _remove(self, key: Key, last: T) -> None:
         self._problems.pop(key, None)
-        if self._items.pop(key, None) is not None:
-            self._tell(last, None)
+        known = self._items.pop(key, None)
+        if known is not None:
+            self._tell(key, known, last, None)
 
-    def _tell(self, old: T | None, new: T | None) -> None:
+    def _tell(self, key: Key, known: T | None, old: T | None, new: T | None) -> None:
         if self._on_change is not None:
+            self._undelivered[key] = known
             self._on_change(old, new)
+            del self._undelivered[key]
 
     def _report(self, bad: Undecodable) -> None:
         key = self._key(bad.namespace, bad.name)
@@ -206,3 +255,7 @@ class Cache(Generic[T]):
 
     def _key(self, namespace: str, name: str) -> Key:
         return (namespace, name) if self._resource.namespaced else name
+
+
+def _name(key: Key) -> str:
+    return key if isinstance(key, str) else "/".join(key)

@@ -142,6 +142,7 @@ class Manager:
         if self.stopping:
             yield "this replica is stopping"
         yield from (f"{name} have not been listed yet" for name in self.snapshot.unsynced)
+        yield from filter(None, (cache.stale() for cache in self.snapshot.caches.values()))
         if self.webhooks:
             yield from self.webhooks.problems()
 

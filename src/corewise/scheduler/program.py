@@ -140,6 +140,7 @@ class Scheduler:
         """Say why this replica does not answer, if it does not."""
         unsynced = self.state.unsynced
         yield from (f"{name} have not been listed yet" for name in unsynced)
+        yield from filter(None, (cache.stale() for cache in self.state.caches.values()))
         if not unsynced and not self.leading.is_set():
             yield "this replica does not lead"
 

@@ -1,9 +1,9 @@
 """/livez, /readyz and /metrics, on plain HTTP.
 
 /livez: no loop has been silent for longer than it may. It does not depend on the API server: restarting
-the program does not bring that back. /readyz: the program has what it needs for its work. Both answer with
-the reasons, one a line, and 503 if there are any. Probes carry no token: both are open to every caller;
-/metrics takes a token where ``access`` is given.
+the program does not bring that back. /readyz: the program has what it needs for its work, and its view of the
+cluster is current. Both answer with the reasons, one a line, and 503 if there are any. Probes carry no token:
+both are open to every caller; /metrics takes a token where ``access`` is given.
 """
 
 from __future__ import annotations
