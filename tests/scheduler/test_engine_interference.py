@@ -102,6 +102,21 @@ def test_after_a_restart_old_pods_are_not_new() -> None:
     assert [scene.weighs(name) for name in scene.nodes] == pytest.approx([0, 2.5e9, 0])
 
 
+@pytest.mark.parametrize("later", [10_050.0, None])
+def test_a_pod_told_of_again_does_not_start_anew_whatever_is_weighed_anew(later: float | None) -> None:
+    scene = Scene()
+    scene.put(stream("p"), "n1", scene.now)
+    scene.now += 50
+    scene.put(stream("p"), "n1", later)
+    expected = pytest.approx(5e9 * (1 - 50 / EXPIRY))
+    assert scene.weighs("n1") == expected
+    scene.use(configuration(STREAM))
+    assert scene.weighs("n1") == expected
+    scene.cluster.remove_node("n1")
+    scene.cluster.put_node(node("n1", 8))
+    assert scene.weighs("n1") == expected
+
+
 def test_a_node_that_comes_back_brings_its_counterweights_back() -> None:
     scene = Scene()
     scene.put(stream("p"), "n1", scene.now)

@@ -68,7 +68,7 @@ class Worker:
                 return
             files = Random(self.order + number).sample(self.files, len(self.files))  # noqa: S311 - an order
             first = int(len(files) * self.share)
-            self._round(files[first:] + files[:first], self.folder / f"{self.share}-{number}")
+            self._round(files[first:] + files[:first], self.folder / f"{first}-{number}.json")
 
     def _round(self, files: list[str], out: Path) -> None:
         seed = secrets.randbits(32)

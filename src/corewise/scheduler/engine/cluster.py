@@ -105,8 +105,13 @@ class Cluster:
             del self._accounts[name]
 
     def put_pod(self, pod: PodFacts, placement: Placement) -> None:
-        """Count a pod on its node, as it is and no longer as it was; its claim to CPUs keeps its rank."""
+        """Count a pod on its node, as it is and no longer as it was.
+
+        Its claim to CPUs keeps its rank, and of two times at which it was placed there the earlier counts.
+        """
         before = self.pods_on(self._node_of.get(pod.key, "")).get(pod.key)
+        if before is not None and before[1].node == placement.node:
+            placement = placement.since_earliest(before[1].since)
         if before == (pod, placement):
             return
         if before is not None and before[1].node != placement.node:

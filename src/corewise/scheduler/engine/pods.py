@@ -7,7 +7,7 @@ one; :meth:`PodFacts.owned` tells how many milli-CPU of its request that are.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from corewise.policy.cpu_binding import DEFAULT_BINDING, CPUBinding, NumaPolicy, SpecProblem
@@ -122,3 +122,9 @@ class Placement:
     cpus: CPUSet = field(default_factory=CPUSet)
     zones: Mapping[int, Mapping[str, int]] = field(default_factory=_no_zones)
     since: float | None = None
+
+    def since_earliest(self, since: float | None) -> Placement:
+        """Return the same placement since the earlier of two times; None is a time not known."""
+        if since is None or (self.since is not None and self.since <= since):
+            return self
+        return replace(self, since=since)
