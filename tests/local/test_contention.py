@@ -87,6 +87,12 @@ def test_what_is_not_stated_of_waiting_follows_from_littles_law() -> None:
     assert MemoryUse(bandwidth=0.0).bound(MEMORY) == 0.0
 
 
+def test_users_who_want_a_thousand_times_the_bandwidth_move_no_more_than_it() -> None:
+    hungry = MemoryUse(bandwidth=8.6e9, memory_bound=0.0)
+    seen = busy({0: hungry, 1: hungry}, cpus=59.0, memory=replace(MEMORY, bandwidth=1e9))
+    assert seen.utilization == pytest.approx(1, abs=1e-5)
+
+
 @given(st.lists(uses, max_size=8), st.floats(0.01, 100), st.floats(1e9, 1e12))
 def test_traffic_is_that_of_the_work_done_and_within_the_bandwidth(
     many: list[MemoryUse], cpus: float, bandwidth: float

@@ -95,7 +95,7 @@ class Exploration:
             fixed = getattr(item, "fixturenames", ())
             self._failures += [
                 *pasteable(call.excinfo.value, fixed),
-                call.excinfo.exconly(),
+                f"{call.excinfo.typename}: {call.excinfo.value}",
                 f"COREWISE_EXPLORE=1 .venv/bin/pytest '{item.nodeid}' --hypothesis-seed={self._seed}",
             ]
         return report
