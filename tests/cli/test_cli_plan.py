@@ -4,12 +4,25 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from corewise.cli.errors import Failure
 from corewise.cli.plan import command
+from corewise.policy.names import (
+    AMPLIFICATION_RATIO,
+    CPU_BASIC_INFO,
+    CPU_TOPOLOGY,
+    NORMALIZATION_RATIO,
+    NUMA_SPEC,
+    RAW_ALLOCATABLE,
+    RESOURCE_SPEC,
+    RESOURCE_STATUS,
+)
 
 NODES = "sn,cpu_milli,memory_mib,gpu,model\nn0,8000,16384,0,\n"
 PODS = (
@@ -108,3 +121,97 @@ def test_a_file_that_is_not_there_is_a_failure(tmp_path: Path, trace: list[str])
         result = run(*arguments)
         assert isinstance(result.exception, Failure)
         assert "none." in str(result.exception)
+
+
+AMOUNTS = st.dictionaries(
+    st.sampled_from(["cpu", "memory", "pods", "kubernetes.io/batch-cpu", "nvidia.com/gpu"]),
+    st.sampled_from(["0", "1", "500m", "8", "1Gi", "9.3e15", "1e18", "1e30", "-1", "1n", "x", ""]),
+)
+ANNOTATIONS = st.dictionaries(
+    st.sampled_from(
+        [
+            *(AMPLIFICATION_RATIO, NORMALIZATION_RATIO, RAW_ALLOCATABLE),
+            *(RESOURCE_SPEC, RESOURCE_STATUS, NUMA_SPEC, CPU_BASIC_INFO, CPU_TOPOLOGY),
+        ]
+    ),
+    st.sampled_from(
+        [
+            *("", "{}", "[", "[" * 5000, "null", '"x"', "1.5", "9" * 5000),
+            *('{"cpu":1.5}', '{"cpu":"9e18"}', '{"cpu":1e400}', '{"cpuset":"0-3"}', '{"cpuset":"0-65535"}'),
+            *('{"requiredCPUBindPolicy":"FullPCPUs"}', '{"numaTopologyPolicy":"SingleNUMANode"}'),
+            *('{"detail":[{"id":0,"core":0,"socket":0,"node":0}]}', '{"detail":[{"id":99999999,"core":-1}]}'),
+        ]
+    ),
+)
+
+
+def resources() -> st.SearchStrategy[Any]:
+    return st.fixed_dictionaries({"requests": AMOUNTS, "limits": AMOUNTS})
+
+
+NODES_OF_A_DUMP = st.fixed_dictionaries(
+    {
+        "kind": st.just("Node"),
+        "metadata": st.fixed_dictionaries(
+            {"name": st.sampled_from(["n0", "n1"]), "annotations": ANNOTATIONS, "labels": st.just({"a": "1"})}
+        ),
+        "status": st.fixed_dictionaries({"capacity": AMOUNTS, "allocatable": AMOUNTS}),
+    }
+)
+PODS_OF_A_DUMP = st.fixed_dictionaries(
+    {
+        "kind": st.just("Pod"),
+        "metadata": st.fixed_dictionaries(
+            {
+                "name": st.sampled_from(["p0", "p1", "p2"]),
+                "annotations": ANNOTATIONS,
+                "labels": st.sampled_from([{}, {"koordinator.sh/qosClass": "LSR"}]),
+            }
+        ),
+        "spec": st.fixed_dictionaries(
+            {
+                "containers": st.lists(
+                    st.fixed_dictionaries({"name": st.just("c"), "resources": resources()}), max_size=2
+                ),
+                "nodeName": st.sampled_from(["", "n0", None]),
+                "overhead": st.none() | AMOUNTS,
+                "resources": st.none() | resources(),
+            }
+        ),
+    }
+)
+TOPOLOGIES_OF_A_DUMP = st.builds(
+    lambda name, annotations: {
+        "kind": "NodeResourceTopology",
+        "metadata": {"name": name, "annotations": annotations},
+    },
+    st.sampled_from(["n0", "n1"]),
+    ANNOTATIONS,
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(
+    nodes=st.lists(NODES_OF_A_DUMP, max_size=3),
+    others=st.lists(PODS_OF_A_DUMP | TOPOLOGIES_OF_A_DUMP, max_size=5),
+    form=st.sampled_from(["table", "json"]),
+)
+def test_any_dump_is_planned_or_refused(
+    nodes: list[Any], others: list[Any], form: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "dump.json"
+    file.write_text(json.dumps({"items": [*nodes, *others]}))
+    told = run("--from", str(file), "--against", "none", "-o", form).exception
+    assert told is None or isinstance(told, Failure | SystemExit)
+
+
+def test_amounts_that_no_machine_has_are_planned_and_not_a_crash(tmp_path: Path) -> None:
+    amounts = {"cpu": "9.3e15", "memory": "1e30"}
+    node = {
+        "kind": "Node",
+        "metadata": {"name": "n"},
+        "status": {"capacity": amounts, "allocatable": amounts},
+    }
+    file = tmp_path / "dump.json"
+    file.write_text(json.dumps({"items": [node]}))
+    assert run("--from", str(file)).exit_code == 0

@@ -19,7 +19,7 @@ from corewise.kube.decoding import (
     decode_object,
     decode_page,
 )
-from corewise.kube.errors import DecodeError, Gone, KubeError, ServerError
+from corewise.kube.errors import APIError, DecodeError, Gone, KubeError, ServerError, api_error
 from corewise.kube.objects import EMPTY, Node, ObjectMeta, PartialObject
 from corewise.kube.resources import (
     CONFIG_MAPS,
@@ -140,6 +140,30 @@ def test_an_error_event_of_another_code_keeps_its_kind() -> None:
         decode_event(
             NODES, b'{"type":"ERROR","object":{"kind":"Status","message":"etcd is away","code":500}}'
         )
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        b'{"kind":"Status","code":500,"message":"\xff\xfe"}',
+        b'{"kind":"Status","code":500,"x":' + b"[" * 900 + b"]" * 900 + b"}",
+        b'{"kind":"Status","code":500,"details":{"retryAfterSeconds":1e400}}',
+        b'{"kind":"Status","code":500,"details":{"retryAfterSeconds":' + b"9" * 400 + b"}}",
+        b"[]",
+        b'"\xff"',
+        b"null",
+    ],
+)
+def test_an_error_event_is_an_api_error_whatever_it_says(status: bytes) -> None:
+    with pytest.raises(APIError) as told:
+        decode_event(NODES, b'{"type":"ERROR","object":' + status + b"}")
+    assert told.value.retry_after is None
+
+
+@given(st.binary(max_size=60))
+def test_an_answer_that_is_no_status_is_an_api_error_whatever_it_is(body: bytes) -> None:
+    for text in (body, b'{"kind":"Status","message":"' + body + b'"}', b"[" * 100_000 + body):
+        assert api_error(500, text).code == 500
 
 
 def test_an_undecodable_event_names_object_version_and_what_happened() -> None:

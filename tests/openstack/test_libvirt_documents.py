@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -176,6 +177,17 @@ def test_a_guest_that_floats_has_no_pins() -> None:
         (GUEST.replace("cpuset='18-47'", "cpuset='47-18'"), "backwards"),
         (GUEST.replace("vcpu='3' ", ""), "no vcpu"),
         (machine(), "<capabilities>"),
+        (
+            GUEST.replace("<vcpu placement='static'>4", "<vcpu placement='static'>1000000000"),
+            "more than 65535",
+        ),
+        ("<domain>" + "<a>" * 100_000, "nested deeper than 256 levels"),
+        ("<domain>" + "<a>" * 256 + "</a>" * 256 + "</domain>", "nested deeper than 256 levels"),
+        ("<domain>" + " " * (4 << 20), "longer than 4 MiB"),
+        ('<!DOCTYPE domain [<!ENTITY a "aaaaaaaaaa">]><domain>&a;</domain>', "<!DOCTYPE domain>"),
+        ('<!DOCTYPE domain SYSTEM "file:///etc/passwd"><domain/>', "<!DOCTYPE domain>"),
+        ("<domain>\ud800</domain>", "not XML"),
+        ("<domain>\0</domain>", "not XML"),
     ],
 )
 def test_a_guest_that_makes_no_sense_is_an_error_that_says_where(text: str, said: str) -> None:
@@ -209,6 +221,54 @@ def test_a_guest_without_nodes_of_its_own_gets_its_memory_from_the_nodes_named()
 def test_a_cpu_that_the_guest_has_not_is_refused() -> None:
     with pytest.raises(LibvirtXMLError, match="no CPU 4"):
         tuned(GUEST, CPUTuning({4: CPUSet.of([2])}, None, {}))
+
+
+def test_pins_with_more_cpus_than_any_host_has_room_for_are_refused() -> None:
+    pins = "".join(f"<vcpupin vcpu='{vcpu}' cpuset='0-65535,{vcpu}'/>" for vcpu in range(100))
+    domain = (
+        "<domain><uuid>u</uuid><name>n</name><memory>1</memory><vcpu>100</vcpu>"
+        f"<cputune>{pins}</cputune></domain>"
+    )
+    with pytest.raises(LibvirtXMLError, match="more than 4194304 CPUs"):
+        read_domain(domain)
+    alike = pins.replace("0-65535", "0-9")
+    assert len(read_domain(domain.replace(pins, alike)).affinity) == 100
+
+
+def test_a_domain_that_is_read_can_be_written() -> None:
+    deep = PLAIN.format(cpuset="").replace(
+        "<name>", "<metadata>" + "<a>" * 250 + "</a>" * 250 + "</metadata><name>"
+    )
+    assert "<vcpupin" in tuned(deep, CPUTuning({0: CPUSet.of([1])}, None, {}))
+
+
+XML_PIECES = st.sampled_from(
+    [
+        *("<domain>", "</domain>", "<vcpu>", "</vcpu>", "<a b='1'/>", "<!--", "-->", "<![CDATA[", "]]>"),
+        *(
+            "<?x ?>",
+            "&lt;",
+            "&a;",
+            "<!DOCTYPE d>",
+            "xmlns:x='y'",
+            "<x:y/>",
+            "9" * 30,
+            "\ud800",
+            "\0",
+            "<",
+            ">",
+        ),
+    ]
+)
+
+
+@given(st.lists(XML_PIECES, max_size=20).map("".join))
+def test_any_text_is_a_document_or_an_error(text: str) -> None:
+    for read in (read_domain, read_host, lambda text: tuned(text, CPUTuning({}, None, {}))):
+        with suppress(LibvirtXMLError):
+            read(text)
+        with suppress(LibvirtXMLError):
+            read(GUEST.replace("<name>", f"{text}<name>"))
 
 
 def test_a_cpu_that_could_run_nowhere_is_refused() -> None:

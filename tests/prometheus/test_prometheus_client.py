@@ -85,6 +85,9 @@ def result(kind: str, value: str) -> str:
         (page(200, '{"status":"success"}'), QueryError, "no series"),
         (page(200, result("vector", '[{"metric":{},"value":[1,"much"]}]')), AnswerError, "no number"),
         (page(200, result("vector", '[{"metric":7}]')), AnswerError, "no answer of Prometheus"),
+        (page(200, '{"status":"success","data":' + "[" * 100_000), AnswerError, "HTTP 200"),
+        (page(200, '{"status":"success","infos":' + '{"a":' * 100_000), AnswerError, "HTTP 200"),
+        (page(503, '{"status":"error","infos":' + "[" * 100_000), OverloadedError, "HTTP 503"),
     ],
 )
 async def test_what_is_no_answer_is_told_by_kind(

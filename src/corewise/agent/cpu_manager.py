@@ -18,6 +18,7 @@ from types import MappingProxyType
 import msgspec
 
 from corewise.kernel.errors import KernelError, Malformed, Missing, reading_error
+from corewise.policy.json_text import UNREADABLE
 from corewise.topology import CPUSet, CPUSetError
 
 STATE_FILE = "var/lib/kubelet/cpu_manager_state"
@@ -72,7 +73,7 @@ def parse_state(text: bytes) -> CPUManager:
         sets = {uid: CPUSet.of(cpu for each in own for cpu in each) for uid, own in _sets(state).items()}
         exclusive = {uid: cpus for uid, cpus in sets.items() if cpus}
         return CPUManager(STATIC, frozenset(exclusive), MappingProxyType(exclusive))
-    except (msgspec.DecodeError, CPUSetError) as error:
+    except (*UNREADABLE, CPUSetError) as error:
         raise ValueError(str(error)) from error
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import yaml
 
 from corewise.kernel.errors import KernelError, Malformed, Missing, reading_error
+from corewise.policy.yaml_text import load_document
 from corewise.topology import CPUSet
 
 CONFIG_FILE = "var/lib/kubelet/config.yaml"
@@ -27,8 +28,8 @@ def parse_reserved(text: bytes) -> CPUSet:
         ValueError: if it is no configuration.
     """
     try:
-        config: Any = yaml.load(text, Loader=yaml.CSafeLoader)
-    except (yaml.YAMLError, RecursionError) as error:
+        config: Any = load_document(text)
+    except yaml.YAMLError as error:
         raise ValueError(str(error).replace("\n", " ")) from error
     if not isinstance(config, dict):
         raise ValueError("it is no mapping")  # noqa: TRY004

@@ -29,6 +29,7 @@ from corewise.kernel.cpu_time import busy_share, read_cpu_times, read_memory_ava
 from corewise.kernel.host_files import HostFiles
 from corewise.kernel.machine import read_machine
 from corewise.kernel.processes import TICKS_PER_SECOND, busiest, read_processes
+from corewise.policy.json_text import UNREADABLE
 from corewise.policy.names import CONFIG_NAME, NORMALIZATION_KEY
 from corewise.topology import CPUSet
 
@@ -206,6 +207,6 @@ def _read(file: str) -> list[Calibration]:
             return decoded(stream.read())
     except OSError as error:
         raise Failure(f"{file} cannot be read: {error.strerror}") from None
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         hint = "make one with: corewise calibrate -o json"
         raise Failure(f"{file} is not a result of corewise calibrate: {error}", hint=hint) from None

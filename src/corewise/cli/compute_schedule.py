@@ -24,6 +24,7 @@ from corewise.compute.hosts import Hosts
 from corewise.compute.offers import LocalOffers, Offers
 from corewise.compute.scheduling import Scheduler, Wanted
 from corewise.compute.verdicts import NoValidHost, Placed
+from corewise.policy.json_text import UNREADABLE
 from corewise.policy.reasons import Reason
 
 GUEST = click.option(
@@ -115,7 +116,7 @@ def _scores(file: Path | None) -> Mapping[str, int] | None:
         return None
     try:
         scores = msgspec.json.decode(text_of(file), type=dict[str, int])
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         raise FileUnusable(f"{file}: {error}", hint='write {"host": 80}: whole numbers, 0 to 100') from None
     for host, score in scores.items():
         if not _WORST <= score <= _BEST:

@@ -26,6 +26,7 @@ from corewise.policy.configuration import (
     parse_amplification,
     parse_normalization,
 )
+from corewise.policy.json_text import UNREADABLE
 from corewise.policy.strategies import S
 from corewise.quantities import Ratio, RatioError
 
@@ -132,7 +133,7 @@ def _read(file: str) -> str:
 def _nodes(file: str) -> NodeLabels:
     try:
         dump = msgspec.json.decode(_read(file), type=_Dump)
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         hint = "make it with: kubectl get nodes -o json"
         raise Failure(f"{file} is not a list of nodes: {error}", hint=hint) from None
     return [(each.metadata.name, each.metadata.labels or {}) for each in dump.items if each.kind == "Node"]

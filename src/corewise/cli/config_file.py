@@ -13,7 +13,7 @@ import yaml
 
 from corewise.cli.scalar_positions import json_string, yaml_scalar
 from corewise.policy.decoding import Problem, Severity, did_you_mean
-from corewise.policy.json_text import DEEPEST, read_json
+from corewise.policy.json_text import read_json
 from corewise.policy.json_tree import BROKEN, Items, Located, Member, Members, Positions
 from corewise.policy.names import (
     AMPLIFICATION_KEY,
@@ -22,6 +22,7 @@ from corewise.policy.names import (
     OVERSUBSCRIPTION_KEY,
     SUPPRESSION_KEY,
 )
+from corewise.policy.yaml_text import compose_documents, not_yaml
 
 _OWN_MEMBERS = {
     NORMALIZATION_KEY: {"ratioModel", "defaultRatio"},
@@ -124,42 +125,35 @@ def _read_yaml_file(contents: Contents, wanted: str | None) -> None:
         return yaml_scalar(contents.text, scalars[value.offset])
 
     try:
-        for document in yaml.compose_all(contents.text, Loader=yaml.CSafeLoader):
-            _objects(contents, _Converter(scalars).convert(document, 0), wanted, align)
+        for document in compose_documents(contents.text):
+            _objects(contents, _Converter(scalars).convert(document), wanted, align)
     except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        offset = mark.index if mark is not None else getattr(error, "position", 0)
-        what = getattr(error, "problem", None) or getattr(error, "reason", None) or "it cannot be read"
-        contents.tell(min(offset, len(contents.text)), f"not YAML: {what}")
+        contents.tell(*not_yaml(error, len(contents.text)))
 
 
 class _Converter:
-    """Turns YAML nodes into the values that JSON has. A node that contains itself is broken."""
+    """Turns YAML nodes into the values that JSON has."""
 
     def __init__(self, scalars: dict[int, yaml.ScalarNode]) -> None:
         self._scalars = scalars
         self._done: dict[int, Located] = {}
 
-    def convert(self, node: yaml.Node, depth: int) -> Located:
+    def convert(self, node: yaml.Node) -> Located:
         known = self._done.get(id(node))
-        if known is not None:
-            return known
-        offset = node.start_mark.index
-        self._done[id(node)] = Located(BROKEN, offset)
-        if depth < DEEPEST:
-            self._done[id(node)] = Located(self._value(node, depth), offset)
-        return self._done[id(node)]
+        if known is None:
+            known = self._done[id(node)] = Located(self._value(node), node.start_mark.index)
+        return known
 
-    def _value(self, node: yaml.Node, depth: int) -> Members | Items | str | None:
+    def _value(self, node: yaml.Node) -> Members | Items | str | None:
         match node:
             case yaml.MappingNode():
                 return Members(
-                    Member(key.value, key.start_mark.index, self.convert(value, depth + 1))
+                    Member(key.value, key.start_mark.index, self.convert(value))
                     for key, value in node.value
                     if isinstance(key, yaml.ScalarNode)
                 )
             case yaml.SequenceNode():
-                return Items(self.convert(item, depth + 1) for item in node.value)
+                return Items(self.convert(item) for item in node.value)
             case yaml.ScalarNode() if node.tag != "tag:yaml.org,2002:null":
                 self._scalars[node.start_mark.index] = node
                 return str(node.value)

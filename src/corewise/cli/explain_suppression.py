@@ -31,6 +31,7 @@ from corewise.kube.errors import Forbidden, NotFound
 from corewise.kube.objects import ConfigMap
 from corewise.kube.resources import CONFIG_MAPS
 from corewise.manager.objects import DEMANDING_PODS, MANAGED_NODES, DemandingPod, ManagedNode, running_on
+from corewise.policy.json_text import UNREADABLE
 from corewise.policy.names import BATCH_CPU, BATCH_MEMORY, CONFIG_NAME, OVERSUBSCRIPTION
 from corewise.quantities import Quantity, QuantityError
 from corewise.suppression.batch_limits import BatchContainer
@@ -127,7 +128,7 @@ def _read_file(file: Path, name: str, config_namespace: str) -> Found:
         pods = [msgspec.convert(item, DemandingPod) for item in _of_kind(items, "Pod")]
     except OSError as error:
         raise Failure(f"{file} cannot be read: {error.strerror}") from error
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except UNREADABLE as error:
         hint = "make it with: kubectl get nodes,pods,configmaps -A -o json"
         raise Failure(f"{file} is not what kubectl prints: {error}", hint=hint) from error
     node = next((each for each in nodes if each.metadata.name == name), None)

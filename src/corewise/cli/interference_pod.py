@@ -13,19 +13,19 @@ import yaml
 
 from corewise.cli.errors import Failure
 from corewise.interference import PodRequests
+from corewise.policy.json_text import DEEPEST
 from corewise.policy.json_tree import Positions
-from corewise.policy.yaml_text import too_deep
+from corewise.policy.yaml_text import LimitError, PlainLoader, load_document, not_yaml
 from corewise.quantities import Quantity, QuantityError
 from corewise.scheduler.engine.nodes import CPU, MEMORY
 from corewise.scheduler.objects import PlacedPod
 from corewise.scheduler.reading_pods import key_of, pod_facts
 
-_SAFE: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _HINT = "write a Pod, as kubectl get pod NAME -o yaml prints it"
 
 
-class _Loader(_SAFE):  # type: ignore[misc]
-    """The C loader, where there is one; times stay text, as they are in JSON; no key is given twice."""
+class _Loader(PlainLoader):
+    """No key is given twice."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:  # noqa: FBT002 - as it is called
         _once(
@@ -35,9 +35,6 @@ class _Loader(_SAFE):  # type: ignore[misc]
         )
         found: dict[Hashable, Any] = super().construct_mapping(node, deep)
         return found
-
-
-_Loader.add_constructor("tag:yaml.org,2002:timestamp", lambda loader, node: loader.construct_scalar(node))
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +86,12 @@ def _parsed(text: str, file: str) -> Any:
     if text.lstrip().startswith("{"):
         with suppress(ValueError, RecursionError):
             return json.loads(text, object_pairs_hook=_object)
-    fault = too_deep(text, Positions(text))
-    if fault:
-        raise Failure(f"{file}: line {fault.line}, column {fault.column}: {fault.message}", hint=_HINT)
-    return yaml.load(text, Loader=_Loader)  # noqa: S506 - a safe loader
+    try:
+        return load_document(text, _Loader, DEEPEST)
+    except LimitError as error:
+        offset, message = not_yaml(error, len(text))
+        line, column = Positions(text).at(offset)
+        raise Failure(f"{file}: line {line}, column {column}: {message}", hint=_HINT) from None
 
 
 class _GivenTwice(Exception):  # noqa: N818 - a fault of the text

@@ -26,6 +26,7 @@ from corewise.cli.errors import ExitCode, Failure
 from corewise.interference.analysis import AMOUNTS
 from corewise.interference.analysis_history import CPI, NEVER_ZERO, History, PodRecord, Series
 from corewise.policy.interference import Metric
+from corewise.policy.json_text import UNREADABLE
 
 Points = list[tuple[float, float]]
 _POD_SERIES = frozenset({*AMOUNTS, CPI})
@@ -64,7 +65,7 @@ def read_history(file: Path) -> History:
         read = msgspec.json.decode(file.read_bytes(), type=_History)
     except OSError as error:
         raise Failure(f"{file} cannot be read: {error.strerror}") from None
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except UNREADABLE as error:
         hint = "docs/profile.md says what a history holds"
         raise Failure(f"{file} is no history: {error}", hint=hint) from None
     return _history(file, read)

@@ -25,7 +25,7 @@ import msgspec
 from corewise.compute.errors import FileUnusable
 from corewise.policy.decoding import Decoder, Parsed, Place, Severity, did_you_mean
 from corewise.policy.guests import ThreadPolicy
-from corewise.policy.json_text import read_json
+from corewise.policy.json_text import UNREADABLE, read_json
 from corewise.policy.json_tree import Members
 from corewise.policy.placement import Consumer, Inventory, Provider, ProviderUse
 from corewise.topology import CPUSet, CPUSetError
@@ -167,7 +167,7 @@ def parse_provider(text: str, host: str, source: str) -> ProviderUse:
     """
     try:
         read = msgspec.json.decode(text, type=_Provider)
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         raise FileUnusable(f"{source} is not a provider as Placement tells of it: {error}") from None
     inventories = {name: _inventory(each) for name, each in read.inventories.items()}
     provider = Provider(OFFLINE, host, read.resource_provider_generation, inventories, read.traits)
@@ -193,7 +193,7 @@ def parse_guests(text: str, source: str) -> tuple[HostedGuest, ...]:
     try:
         read = msgspec.json.decode(text, type=dict[str, _Guest])
         return tuple(_hosted(uuid, guest) for uuid, guest in read.items())
-    except (msgspec.MsgspecError, CPUSetError) as error:
+    except (*UNREADABLE, CPUSetError) as error:
         hint = 'write {"<guest>": {"pinnedCPUs": "2-9", "threadPolicy": "isolate"}}'
         raise FileUnusable(f"{source} does not tell of guests: {error}", hint=hint) from None
 

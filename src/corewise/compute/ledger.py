@@ -30,6 +30,7 @@ import msgspec
 from corewise.compute.errors import LedgerBusy, LedgerDamaged, LedgerUnusable
 from corewise.pinning import CellPins, GuestPins
 from corewise.policy.guests import CPUPolicy, GuestCPUs, ThreadPolicy
+from corewise.policy.json_text import UNREADABLE
 from corewise.topology import CPUSet
 from corewise.tracking import HostedGuest
 
@@ -257,7 +258,7 @@ class LedgerFile:
             document = _DECODER.decode(text)
         except msgspec.ValidationError as error:
             raise self._damaged(f"it does not hold what a ledger holds: {error}") from None
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except UNREADABLE:
             raise self._damaged(f"it ends or breaks off within its {len(text)} bytes") from None
         if document.version != VERSION:
             raise self._damaged(f"it has version {document.version}, and this program knows {VERSION}")

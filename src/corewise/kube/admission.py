@@ -20,6 +20,7 @@ import msgspec
 from corewise.kube.errors import DecodeError
 from corewise.kube.json_patch import Operation
 from corewise.kube.objects import EMPTY, Struct
+from corewise.policy.json_text import UNREADABLE
 
 API_VERSION = "admission.k8s.io/v1"
 WARNING_ADVICE = 120
@@ -102,7 +103,7 @@ def decode_review(body: bytes) -> AdmissionRequest:
     """
     try:
         review = _REVIEW.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except UNREADABLE as error:
         raise DecodeError(f"no AdmissionReview: {error}") from error
     if review.kind != "AdmissionReview" or review.api_version != API_VERSION:
         got = f"{review.api_version} {review.kind}".strip() or "neither apiVersion nor kind"

@@ -17,6 +17,7 @@ import msgspec
 from corewise.kube.errors import DecodeError, api_error
 from corewise.kube.objects import Struct
 from corewise.kube.resources import Resource
+from corewise.policy.json_text import UNREADABLE
 
 T = TypeVar("T")
 
@@ -115,9 +116,6 @@ def _decoders(kind: Any) -> _Decoders:
     return decoders
 
 
-_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-
-
 def decode_object(resource: Resource[T], body: bytes | msgspec.Raw, label: str) -> T:
     """One object.
 
@@ -126,7 +124,7 @@ def decode_object(resource: Resource[T], body: bytes | msgspec.Raw, label: str) 
     """
     try:
         decoded: T = _decoders(resource.type).single.decode(body)
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         raise DecodeError(f"{label}: {error}") from error
     return decoded
 
@@ -139,7 +137,7 @@ def decode_page(resource: Resource[T], body: bytes) -> Page[T]:
     """
     try:
         page = _decoders(resource.type).page.decode(body)
-    except _UNREADABLE:
+    except UNREADABLE:
         return _page_item_by_item(resource, body)
     meta = page.metadata
     return Page(page.items or (), meta.resource_version, meta.continue_, ())
@@ -148,7 +146,7 @@ def decode_page(resource: Resource[T], body: bytes) -> Page[T]:
 def _page_item_by_item(resource: Resource[T], body: bytes) -> Page[T]:
     try:
         page = _decoders(msgspec.Raw).page.decode(body)
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         raise DecodeError(f"list of {resource.plural}: {error}") from error
     items: list[T] = []
     broken: list[Undecodable] = []
@@ -170,7 +168,7 @@ def decode_event(resource: Resource[T], line: bytes) -> WatchEvent[T] | Bookmark
     try:
         event = _decoders(resource.type).event.decode(line)
         return WatchEvent(_TYPES[event.type], event.object)
-    except (*_UNREADABLE, KeyError):
+    except (*UNREADABLE, KeyError):
         return _event_in_steps(resource, line)
 
 
@@ -180,7 +178,7 @@ _TYPES = {kind.value: kind for kind in EventType}
 def _event_in_steps(resource: Resource[T], line: bytes) -> WatchEvent[T] | Bookmark | Undecodable:
     try:
         event = _decoders(msgspec.Raw).event.decode(line)
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         raise DecodeError(f"watch of {resource.plural}: {error}") from error
     if event.type == "ERROR":
         raise api_error(0, bytes(event.object), request=f"watch of {resource.plural}")
@@ -213,6 +211,6 @@ def _identity(raw: msgspec.Raw) -> _Names:
     """What can be read of an object whose other fields cannot."""
     try:
         named: _Named = _decoders(_Named).single.decode(raw)
-    except _UNREADABLE:
+    except UNREADABLE:
         return _Names()
     return named.metadata

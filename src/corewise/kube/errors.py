@@ -29,6 +29,7 @@ from __future__ import annotations
 import msgspec
 
 from corewise.kube.objects import Struct
+from corewise.policy.json_text import UNREADABLE
 
 _TEXT_LIMIT = 300
 
@@ -192,20 +193,23 @@ _BY_CODE: dict[int, type[APIError]] = {
     429: TooManyRequests,
 }
 _STATUS = msgspec.json.Decoder(Status)
+_TOO_LONG = 10**9
+"""Seconds; who states more, states nothing."""
 
 
 def api_error(code: int, body: bytes, *, request: str = "", retry_after: float | None = None) -> APIError:
     """The error that an answer means; bodies that are no Status (a proxy's page) are quoted, shortened."""
     status = _status_of(code, body)
-    if retry_after is None and status.details and status.details.retry_after_seconds > 0:
-        retry_after = float(status.details.retry_after_seconds)
+    asked = status.details.retry_after_seconds if status.details else 0
+    if retry_after is None and 0 < asked < _TOO_LONG:
+        retry_after = float(asked)
     return _class_for(status)(status, request=request, retry_after=retry_after)
 
 
 def _status_of(code: int, body: bytes) -> Status:
     try:
         status = _STATUS.decode(body)
-    except msgspec.DecodeError:
+    except UNREADABLE:
         status = Status()
     if status.kind == "Status":
         return msgspec.structs.replace(status, code=code or status.code)

@@ -19,6 +19,7 @@ from corewise.kube.auth import Identity
 from corewise.kube.clock import Clock
 from corewise.kube.config import ClusterConfig, ExecPlugin
 from corewise.kube.errors import ConfigError
+from corewise.policy.json_text import UNREADABLE
 
 PLUGIN_TIMEOUT = 120.0
 _STDERR_LIMIT = 500
@@ -118,7 +119,7 @@ def credential_in(output: bytes, plugin: ExecPlugin) -> _CredentialStatus:
     label = f"exec plugin {plugin.command}"
     try:
         credential = msgspec.json.decode(output, type=_ExecCredential)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except UNREADABLE as error:
         raise ConfigError(f"{label} printed no ExecCredential: {error}") from error
     if credential.kind != "ExecCredential" or credential.api_version != plugin.api_version:
         got = f"{credential.api_version} {credential.kind}".strip() or "neither apiVersion nor kind"

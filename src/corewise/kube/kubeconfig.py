@@ -20,6 +20,7 @@ import yaml
 
 from corewise.kube.config import ClusterConfig, ExecPlugin, UserConfig
 from corewise.kube.errors import ConfigError
+from corewise.policy.yaml_text import load_document
 
 
 class _Cluster(msgspec.Struct, rename="kebab", frozen=True):
@@ -126,11 +127,11 @@ def read_kubeconfig(paths: Sequence[Path], context: str | None = None) -> Cluste
 
 def _read(path: Path) -> _File:
     try:
-        data = yaml.load(path.read_bytes(), Loader=yaml.CSafeLoader)
+        data = load_document(path.read_bytes())
         return msgspec.convert(data if data is not None else {}, _File)
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror or error}") from error
-    except (yaml.YAMLError, msgspec.MsgspecError, ValueError, RecursionError) as error:
+    except (yaml.YAMLError, msgspec.MsgspecError, ValueError) as error:
         raise ConfigError(f"{path} is not a kubeconfig: {' '.join(str(error).split())}") from error
 
 

@@ -14,13 +14,13 @@ from typing import Any
 from urllib.parse import quote
 
 import msgspec
-import yaml
 
 import corewise
 from corewise.kube.client import Client, PatchType
 from corewise.kube.errors import AlreadyExists
 from corewise.kube.resources import NAMESPACES, NODE_RESOURCE_TOPOLOGIES
 from corewise.local.processes import ClusterError
+from corewise.policy.yaml_text import compose_documents, construct
 
 FIELD_MANAGER = "corewise-local"
 AGENT_NAMESPACE, AGENT_NAME = "corewise-system", "corewise-agent"
@@ -58,7 +58,7 @@ def _folder() -> Path:
 
 
 def _documents(path: Path) -> list[Manifest]:
-    documents = yaml.safe_load_all(path.read_text(encoding="utf-8"))
+    documents = map(construct, compose_documents(path.read_text(encoding="utf-8")))
     return [document for document in documents if isinstance(document, dict)]
 
 

@@ -26,6 +26,7 @@ from corewise.local.machines import Machine
 from corewise.local.plan import SWITCHES, NodeMetadata, Plan
 from corewise.local.scenario import CPUChoice
 from corewise.policy.facts import CPUFacts, parse_cpu_basic_info
+from corewise.policy.json_text import UNREADABLE
 from corewise.policy.names import (
     ALLOW_UNSAFE_CHANGE,
     AMPLIFICATION_ORIGINAL,
@@ -146,7 +147,7 @@ def _raw(node: Item[DumpedNode], annotation: str, in_status: Amounts) -> Amounts
         return in_status
     try:
         return in_status | msgspec.json.decode(text, type=Amounts)
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise node.error(f"annotation {annotation}: not a JSON resource list: {error}") from None
 
 

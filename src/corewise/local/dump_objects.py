@@ -13,6 +13,7 @@ from typing import Annotated, Any, Generic, TypeVar
 import msgspec
 
 from corewise.local.plan import InputError
+from corewise.policy.json_text import UNREADABLE
 from corewise.quantities import Quantity, QuantityError
 
 HOW_TO = "make it with: kubectl get nodes,pods -A -o json"
@@ -180,7 +181,7 @@ def read_items(path: Path) -> list[Any]:
         document = msgspec.json.decode(path.read_bytes())
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or error}") from error
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except UNREADABLE as error:
         raise InputError(f"{path}: not JSON: {error}") from error
     items = document.get("items") if isinstance(document, dict) else None
     if not isinstance(items, list):

@@ -28,6 +28,7 @@ from corewise.local.nominal_compute import Delivered, Workload, run, spread
 from corewise.local.pod_cgroups import cpu_of, is_offline, read_share, running_containers
 from corewise.local.pods import load_of, phase_of
 from corewise.manager.objects import DemandingPod
+from corewise.policy.json_text import UNREADABLE
 from corewise.policy.names import (
     AMPLIFICATION_RATIO,
     CPU_BASIC_INFO,
@@ -183,7 +184,7 @@ def _facts(topology: NodeResourceTopology | None) -> Mapping[str, Any] | None:
     text = topology.metadata.annotations.get(CPU_BASIC_INFO) if topology else None
     try:
         facts = msgspec.json.decode(text) if text else None
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return None
     return facts if isinstance(facts, dict) else None
 

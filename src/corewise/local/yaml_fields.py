@@ -17,9 +17,10 @@ from typing import Any
 import yaml
 
 from corewise.policy.configuration import Problem, Severity
+from corewise.policy.json_tree import Positions
+from corewise.policy.yaml_text import compose_document, construct, not_yaml
 from corewise.quantities import Quantity, QuantityError
 
-_SAFE: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 REQUIRED: Any = object()
 _NAME = re.compile("[a-z0-9]([a-z0-9-]{0,198}[a-z0-9])?")
 
@@ -31,14 +32,10 @@ def _problem(line: int, column: int, path: str, message: str) -> Problem:
 def read_document(text: str, problems: list[Problem]) -> Fields | None:
     """Parse one YAML document that must be a mapping; note a problem and return None if it is not."""
     try:
-        node = yaml.compose(text, Loader=_SAFE)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
-        problems.append(_problem(line, column, "", f"not YAML: {error.problem or error}"))
-        return None
+        node = compose_document(text)
     except yaml.YAMLError as error:
-        problems.append(_problem(1, 1, "", f"not YAML: {error}"))
+        offset, message = not_yaml(error, len(text))
+        problems.append(_problem(*Positions(text).at(offset), "", message))
         return None
     if not isinstance(node, yaml.MappingNode):
         problems.append(_problem(1, 1, "", "the document must be a mapping (key: value lines)"))
@@ -47,14 +44,11 @@ def read_document(text: str, problems: list[Problem]) -> Fields | None:
 
 
 def _value(node: yaml.Node) -> Any:
-    """Return the plain Python value of a node, or None if it has no constructor."""
-    loader = _SAFE("")
+    """Return the plain Python value of a node, or None if it has none."""
     try:
-        return loader.construct_document(node)
-    except (yaml.YAMLError, ValueError):
+        return construct(node)
+    except yaml.YAMLError:
         return None
-    finally:
-        loader.dispose()
 
 
 @dataclass

@@ -10,6 +10,7 @@ import msgspec
 from corewise.amplification import ContainerDemand, NodeDemand, PodDemand, node_demand
 from corewise.amplification.amounts import AMPLIFIABLE, ResourceList
 from corewise.manager.objects import DemandingContainer, DemandingPod, GrantedContainer
+from corewise.policy.json_text import UNREADABLE
 from corewise.policy.names import CPU_MANAGER_POLICY, RESOURCE_STATUS
 from corewise.policy.resource_status import ResourceStatus, parse_resource_status
 from corewise.quantities import Quantity, QuantityError, requested
@@ -70,7 +71,7 @@ def demand_of(pod: DemandingPod) -> PodDemand:
 def _has_static_cpu_manager(text: str) -> bool:
     try:
         return _CPU_MANAGER.decode(text).policy == "static"
-    except (msgspec.DecodeError, RecursionError):
+    except UNREADABLE:
         return False
 
 

@@ -12,6 +12,7 @@ import msgspec
 
 from corewise.kube.client import Client
 from corewise.kube.errors import KubeError
+from corewise.policy.json_text import UNREADABLE
 from corewise.quantities import Quantity, QuantityError
 
 log = logging.getLogger(__name__)
@@ -29,6 +30,6 @@ async def cpu_usage_milli(client: Client, node: str) -> int | None:
     try:
         body = await client.request("GET", _PATH + quote(node, safe=""), timeout=_TIMEOUT, repeatable=False)
         return Quantity.parse(msgspec.json.decode(body, type=_NodeMetrics).usage["cpu"]).milli
-    except (KubeError, msgspec.DecodeError, QuantityError, KeyError) as error:
+    except (KubeError, *UNREADABLE, QuantityError, KeyError) as error:
         log.debug("usage of node %s is unknown: %s", node, error)
         return None

@@ -13,6 +13,7 @@ from corewise.kube.objects import ConfigMap, ObjectMeta
 from corewise.manager.demand import demand_of_node, quantities
 from corewise.manager.objects import DemandingPod, ManagedNode
 from corewise.policy.facts import CPUFacts, FactsProblem, parse_cpu_basic_info
+from corewise.policy.json_text import UNREADABLE
 from corewise.policy.names import CPU_BASIC_INFO, MACHINE_RAW_CAPACITY
 
 Annotations = Mapping[str, str]
@@ -50,7 +51,7 @@ class NodeView:
         """Return the machine as its agent reports it; None if it does not, or unreadably."""
         try:
             report = _REPORT.decode(self.reported_capacity)
-        except msgspec.DecodeError:
+        except UNREADABLE:
             return None
         capacity = quantities({key: value for key, value in report.items() if key != _BOOT_ID})
         if not capacity:

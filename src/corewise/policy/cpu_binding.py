@@ -17,6 +17,7 @@ from enum import StrEnum
 
 import msgspec
 
+from corewise.policy.json_text import UNREADABLE
 from corewise.policy.names import NUMA_SPEC, RESOURCE_SPEC
 from corewise.policy.reasons import Reason
 
@@ -97,7 +98,7 @@ def parse_cpu_binding(text: str | None) -> CPUBinding | SpecProblem:
         return DEFAULT_BINDING
     try:
         spec = _RESOURCE_SPEC.decode(_bounded(text))
-    except (msgspec.DecodeError, RecursionError) as error:
+    except UNREADABLE as error:
         return _unreadable(RESOURCE_SPEC, str(error))
     required, preferred, exclusive = (spec.required or "", spec.preferred or "", spec.exclusive or "")
     for word in (required, preferred):
@@ -119,7 +120,7 @@ def parse_numa_spec(text: str | None) -> NumaPolicy | SpecProblem | None:
         return None
     try:
         word = _NUMA_SPEC.decode(_bounded(text)).policy or ""
-    except (msgspec.DecodeError, RecursionError) as error:
+    except UNREADABLE as error:
         return _unreadable(NUMA_SPEC, str(error))
     if not word:
         return None

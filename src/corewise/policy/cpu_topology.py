@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
+from corewise.policy.json_text import UNREADABLE
 from corewise.topology import LARGEST_CPU, Thread, Topology
 
 
@@ -30,7 +31,7 @@ def parse_cpu_topology(text: str) -> Topology | str:
     """Read the annotation; a text that cannot be used gives what is wrong with it."""
     try:
         cpus = _DECODER.decode(text).detail
-    except (msgspec.DecodeError, RecursionError) as error:
+    except UNREADABLE as error:
         return str(error)
     if not cpus:
         return "it states no CPUs"

@@ -14,6 +14,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from decimal import Decimal, DecimalException
+from typing import Final
+
+import msgspec
 
 from corewise.policy.json_tree import (
     BROKEN,
@@ -28,6 +31,8 @@ from corewise.policy.json_tree import (
     path_text,
 )
 
+UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""What msgspec raises of a text that is not JSON of the wanted form: wrong, not UTF-8, nested too deep."""
 DEEPEST = 32
 _MOST_FAULTS = 20
 

@@ -12,6 +12,8 @@ from enum import StrEnum
 
 import msgspec
 
+from corewise.policy.json_text import UNREADABLE
+
 LONGEST_CURVE = 30
 """How many samples ``online`` and ``offline`` hold at most."""
 
@@ -97,5 +99,5 @@ def decode(text: str) -> OfflineReport | None:
     """Read the annotation; None if it is not a report, whatever else it is."""
     try:
         return _DECODER.decode(text)
-    except (msgspec.MsgspecError, RecursionError):
+    except UNREADABLE:
         return None

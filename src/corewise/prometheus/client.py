@@ -23,6 +23,7 @@ import aiohttp
 import msgspec
 
 import corewise
+from corewise.policy.json_text import UNREADABLE
 from corewise.prometheus.errors import (
     AddressError,
     AnswerError,
@@ -221,7 +222,7 @@ async def _limited(response: aiohttp.ClientResponse) -> bytes:
 def _decoded(url: str, status: int, body: bytes) -> Body:
     try:
         return _BODY.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         raise _refused(url, status, body) from error
 
 

@@ -22,6 +22,7 @@ from corewise.amplification import MAXIMUM, Amounts, Record, raw_amounts, read_r
 from corewise.policy.cpu_binding import NumaPolicy, numa_policy
 from corewise.policy.cpu_topology import parse_cpu_topology
 from corewise.policy.interference.stated import parse_bandwidth
+from corewise.policy.json_text import UNREADABLE
 from corewise.policy.names import (
     AMPLIFICATION_RATIO,
     CPU_MANAGER_POLICY,
@@ -123,7 +124,7 @@ def _ratio(annotations: Mapping[str, str], maximum: Ratio) -> Ratio | None:
 def _cpu_manager(text: str) -> _CPUManager:
     try:
         return _CPU_MANAGER.decode(text)
-    except (msgspec.DecodeError, RecursionError):
+    except UNREADABLE:
         return _CPUManager()
 
 

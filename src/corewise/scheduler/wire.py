@@ -19,6 +19,7 @@ from itertools import compress
 import msgspec
 
 from corewise.kube.objects import PartialObject
+from corewise.policy.json_text import UNREADABLE
 from corewise.scheduler.objects import PlacedPod
 
 LARGEST_SCORE = 10
@@ -86,7 +87,7 @@ def decode_arguments(body: bytes) -> Arguments:
             return Arguments(sent.pod, _present(sent.node_names))
         nodes = (sent.nodes.items if sent.nodes else None) or ()
         return Arguments(sent.pod, _present([_NODE.decode(each).metadata.name for each in nodes]), nodes)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except UNREADABLE as error:
         raise ArgumentsError(f"no ExtenderArgs: {error}") from error
 
 

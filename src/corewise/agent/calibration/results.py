@@ -59,8 +59,7 @@ def decoded(text: bytes) -> list[Calibration]:
     """Read one result, or one a line.
 
     Raises:
-        msgspec.MsgspecError: if the text is neither.
-        UnicodeDecodeError: if it is not UTF-8.
+        UNREADABLE: if the text is neither.
     """
     try:
         return [msgspec.json.decode(text, type=Calibration)]

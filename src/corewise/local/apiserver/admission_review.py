@@ -20,6 +20,7 @@ import msgspec
 
 from corewise.local.apiserver.authentication import User
 from corewise.local.apiserver.errors import StatusError
+from corewise.policy.json_text import UNREADABLE
 
 _ENCODER = msgspec.json.Encoder()
 _GROUP_VERSION = "admission.k8s.io/v1"
@@ -148,7 +149,7 @@ def decode_answer(body: bytes, uid: str, *, mutating: bool) -> Answer:
     """
     try:
         review = _DECODER.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as fault:
+    except UNREADABLE as fault:
         raise InvalidAnswerError(f"couldn't decode the answer as an AdmissionReview: {fault}") from fault
     response = review.response
     if response is None:

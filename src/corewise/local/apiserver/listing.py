@@ -32,6 +32,7 @@ from corewise.local.apiserver.requests import Call
 from corewise.local.apiserver.resources import ResourceInfo
 from corewise.local.apiserver.selectors import Selection, parse
 from corewise.local.apiserver.store import Expired, Key, Stored, Table
+from corewise.policy.json_text import UNREADABLE
 
 LIST_OPTIONS = ResourceInfo("meta.k8s.io", "v1", "", "", "ListOptions", namespaced=False)
 _LIST_TOO_OLD = (
@@ -205,5 +206,5 @@ def _encode_token(version: int, start: Key) -> str:
 def _decode_token(text: str) -> Token:
     try:
         return msgspec.json.decode(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)), type=Token)
-    except (ValueError, msgspec.DecodeError) as error:
+    except (ValueError, *UNREADABLE) as error:
         raise StatusError(400, "BadRequest", f"continue key is not valid: {error}") from error

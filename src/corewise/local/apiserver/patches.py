@@ -17,6 +17,7 @@ from corewise.local.apiserver.patching import apply, json_patch, merge_patch, st
 from corewise.local.apiserver.requests import OPTIONS, Call, decode_yaml
 from corewise.local.apiserver.schema.structure import Schema
 from corewise.local.apiserver.store import Object
+from corewise.policy.json_text import UNREADABLE
 
 JSON = "application/json-patch+json"
 MERGE = "application/merge-patch+json"
@@ -99,5 +100,5 @@ def _check_options(call: Call) -> None:
 def _decode(body: bytes) -> Any:
     try:
         return msgspec.json.decode(body)
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise bad_request(f"error decoding patch: {error}") from error

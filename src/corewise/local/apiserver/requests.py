@@ -20,6 +20,8 @@ from corewise.local.apiserver.errors import bad_request, cause, invalid, unsuppo
 from corewise.local.apiserver.protobuf_bodies import MEDIA_TYPE as PROTOBUF
 from corewise.local.apiserver.protobuf_bodies import decode_protobuf
 from corewise.local.apiserver.resources import ResourceInfo
+from corewise.policy.json_text import UNREADABLE
+from corewise.policy.yaml_text import load_document
 
 _VERBS = {
     "POST": "create",
@@ -201,7 +203,7 @@ def decode_json(body: bytes) -> dict[str, Any]:
     """
     try:
         return msgspec.json.decode(body, type=dict[str, Any])
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise bad_request(f"the object provided is unrecognized (must be of type JSON): {error}") from error
 
 
@@ -213,20 +215,9 @@ def decode_yaml(body: bytes) -> dict[str, Any]:
     """
     try:
         return msgspec.json.decode(body, type=dict[str, Any])
-    except msgspec.DecodeError:
+    except UNREADABLE:
         pass
     try:
-        value = yaml.load(body, Loader=_JSONLoader)  # noqa: S506 - derives from the safe loader
-        return msgspec.convert(value, dict[str, Any])
+        return msgspec.convert(load_document(body), dict[str, Any])
     except (yaml.YAMLError, msgspec.ValidationError) as error:
         raise bad_request(f"error decoding YAML: {error}") from error
-
-
-class _JSONLoader(yaml.CSafeLoader):
-    """YAML as JSON has it: a timestamp stays a string."""
-
-
-_JSONLoader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-    for first, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
-}

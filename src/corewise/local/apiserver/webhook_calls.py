@@ -22,6 +22,7 @@ import aiohttp
 import msgspec
 
 from corewise.local.apiserver.webhook_configuration import Endpoint
+from corewise.policy.json_text import UNREADABLE
 
 _CONNECTIONS = 64
 _LARGE = 1 << 20
@@ -163,6 +164,6 @@ class _Status(msgspec.Struct):
 def _status_message(body: bytes) -> str:
     try:
         status = msgspec.json.decode(body, type=_Status)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNREADABLE:
         return ""
     return status.message if status.kind == "Status" else ""

@@ -31,6 +31,7 @@ from corewise.local.apiserver.errors import StatusError
 from corewise.local.apiserver.patching import json_patch
 from corewise.local.apiserver.webhook_calls import Caller, CallFailedError
 from corewise.local.apiserver.webhook_configuration import Hook
+from corewise.policy.json_text import UNREADABLE
 
 Normalize = Callable[[Attributes, dict[str, Any], dict[str, Any]], dict[str, Any]]
 """Brings an object that a webhook has patched into the stored form: defaults, canonical quantities.
@@ -110,7 +111,7 @@ def _operations(answer: Answer | None) -> list[Any]:
         return []
     try:
         return msgspec.json.decode(answer.patch, type=list[Any])
-    except (msgspec.DecodeError, UnicodeDecodeError) as problem:
+    except UNREADABLE as problem:
         raise InvalidAnswerError(f"received undecodable patch in webhook response: {problem}") from problem
 
 

@@ -77,6 +77,8 @@ def _of_kind(path: Path, items: list[Any], kind: str, form: type[T]) -> list[T]:
 def _converted(path: Path, index: int, kind: str, value: dict[str, Any], form: type[T]) -> T:
     try:
         return msgspec.convert(_without_nulls(value), form, strict=False)
+    except RecursionError:
+        raise InputError(f"{path}: items[{index}] ({kind}): nested too deep") from None
     except msgspec.ValidationError as error:
         metadata = value.get("metadata")
         name = metadata.get("name", "?") if isinstance(metadata, dict) else "?"

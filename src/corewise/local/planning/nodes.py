@@ -43,7 +43,7 @@ def _configured(node: PlannedNode, around: Surroundings) -> ConfiguredNode:
     facts = read_node_facts(node.schedulable, node.topology).facts
     topology = facts.topology or node.assumed
     raw = raw_amounts(view.amounts, view.annotations).allocatable
-    cpu = raw[CPU].milli if CPU in raw else 0
+    cpu = amount_of(CPU, raw[CPU]) if CPU in raw else 0
     if facts.ratio is None:
         return ConfiguredNode(replace(facts, topology=topology), cpu, ONE)
     amounts = {**facts.allocatable, **_amplified(raw, ratios)}

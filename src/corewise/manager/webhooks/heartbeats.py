@@ -20,6 +20,7 @@ import msgspec
 from corewise.amplification import keeps_stored_times
 from corewise.kube.errors import DecodeError
 from corewise.kube.json_patch import Operation, pointer, replace
+from corewise.policy.json_text import UNREADABLE
 
 _TIME = "lastHeartbeatTime"
 _OWN = ("conditions", "capacity", "allocatable")
@@ -44,7 +45,13 @@ def stored_times(new: msgspec.Raw, old: msgspec.Raw, *, now: int) -> list[Operat
     Raises:
         DecodeError: if one of them is not a node.
     """
-    written, stored = _pieces(new), _pieces(old)
+    try:
+        return _put_back(_PIECES.decode(new), _PIECES.decode(old), now)
+    except UNREADABLE as error:
+        raise DecodeError(f"the object is not a Node: {error}") from error
+
+
+def _put_back(written: _Pieces, stored: _Pieces, now: int) -> list[Operation]:
     written.metadata.pop("managedFields", None)
     stored.metadata.pop("managedFields", None)
     if not (_same_members(written.metadata, stored.metadata) and _same(written.spec, stored.spec)):
@@ -72,18 +79,8 @@ def _restored(
     ]
 
 
-def _pieces(node: msgspec.Raw) -> _Pieces:
-    try:
-        return _PIECES.decode(node)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise DecodeError(f"the object is not a Node: {error}") from error
-
-
 def _conditions(node: _Pieces) -> list[dict[str, msgspec.Raw]]:
-    try:
-        return _CONDITIONS.decode(node.status.get("conditions", _NO_CONDITIONS))
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise DecodeError(f"the object's conditions are not those of a Node: {error}") from error
+    return _CONDITIONS.decode(node.status.get("conditions", _NO_CONDITIONS))
 
 
 def _times(conditions: Sequence[Mapping[str, msgspec.Raw]]) -> dict[str, str]:

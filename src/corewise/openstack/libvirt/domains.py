@@ -17,7 +17,7 @@ from xml.etree import ElementTree as ET
 from corewise.openstack.errors import LibvirtXMLError
 from corewise.openstack.libvirt import xml
 from corewise.quantities import Bytes
-from corewise.topology import CPUSet
+from corewise.topology import LARGEST_CPU, CPUSet
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +60,8 @@ def read_domain(text: str) -> Domain:
     domain = xml.parsed(text, "domain")
     memory = xml.child(domain, "memory")
     vcpus = xml.content_number(xml.child(domain, "vcpu"))
+    if vcpus > LARGEST_CPU:
+        raise LibvirtXMLError(f"<vcpu> is {vcpus}: more than {LARGEST_CPU} CPUs")
     return Domain(
         uuid=_text(domain, "uuid"),
         name=_text(domain, "name"),
@@ -75,6 +77,8 @@ def read_domain(text: str) -> Domain:
 
 
 _NOVA = "metadata/{*}instance"
+_MOST_IN_SETS = 1 << 22
+"""Room for 2048 guest CPUs on 2048 host CPUs, no two of them with the same set."""
 
 
 def _text(domain: ET.Element, name: str) -> str:
@@ -87,8 +91,16 @@ def _text(domain: ET.Element, name: str) -> str:
 def _affinity(domain: ET.Element, vcpus: int) -> dict[int, CPUSet]:
     every = xml.child(domain, "vcpu").get("cpuset")
     affinity = dict.fromkeys(range(vcpus), xml.cpus(every, "<vcpu cpuset>")) if every else {}
+    sets: dict[str, CPUSet] = {}
+    room = _MOST_IN_SETS
     for pin in domain.iterfind("cputune/vcpupin"):
-        affinity[xml.number(pin, "vcpu")] = xml.cpus(xml.attribute(pin, "cpuset"), "<vcpupin cpuset>")
+        text = xml.attribute(pin, "cpuset")
+        if text not in sets:
+            sets[text] = xml.cpus(text, "<vcpupin cpuset>")
+            room -= len(sets[text].cpus)
+        if room < 0:
+            raise LibvirtXMLError(f"the sets of <vcpupin> have more than {_MOST_IN_SETS} CPUs together")
+        affinity[xml.number(pin, "vcpu")] = sets[text]
     return {vcpu: cpus for vcpu, cpus in affinity.items() if vcpu < vcpus}
 
 

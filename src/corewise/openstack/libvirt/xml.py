@@ -1,7 +1,7 @@
 """libvirt's XML: read strictly, so that a broken document is an error that names what is missing.
 
-Documents come from the host's own libvirt, which is trusted with the host; and expat, since 2.4.1, stops
-documents that grow when their entities are expanded.
+A document is refused if it is longer than libvirt sends, nested deeper than libvirt itself reads, or has a
+DTD: libvirt writes none, and its entities make a document grow. No domain that somebody edits ends a program.
 
 Source: https://libvirt.org/format.html.
 """
@@ -32,15 +32,46 @@ _UNITS = {
 }
 
 
+_LONGEST = 4 << 20
+"""libvirt's REMOTE_STRING_MAX."""
+_DEEPEST = 256
+"""libxml2's xmlParserMaxDepth."""
+
+
+class _Builder(ET.TreeBuilder):
+    """Builds the tree; ends the reading where it has a DTD, or goes too deep to be walked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._level = 0
+
+    def start(self, tag: str, attrs: dict[str, str], /) -> ET.Element:
+        self._level += 1
+        if self._level > _DEEPEST:
+            raise LibvirtXMLError(f"nested deeper than {_DEEPEST} levels")
+        return super().start(tag, attrs)
+
+    def end(self, tag: str, /) -> ET.Element:
+        self._level -= 1
+        return super().end(tag)
+
+    def doctype(self, name: str, _public: str | None, _system: str | None) -> None:
+        raise LibvirtXMLError(f"it has a document type declaration, <!DOCTYPE {name[:20]}>")
+
+
 def parsed(text: str, root: str) -> ET.Element:
     """Read a document.
 
     Raises:
-        LibvirtXMLError: if it is not well-formed, or has another root.
+        LibvirtXMLError: if it is not well-formed, beyond the limits, or has another root.
     """
+    if len(text) > _LONGEST:
+        raise LibvirtXMLError(f"longer than {_LONGEST >> 20} MiB")
+    parser = ET.XMLParser(target=_Builder())  # noqa: S314 - the builder refuses what makes it dangerous
     try:
-        document = ET.fromstring(text)  # noqa: S314 - see above
-    except ET.ParseError as error:
+        parser.feed(text)
+        document: ET.Element = parser.close()
+    except (ET.ParseError, UnicodeEncodeError) as error:
         raise LibvirtXMLError(f"not XML: {error}") from error
     if document.tag != root:
         raise LibvirtXMLError(f"a document <{document.tag}> stands where <{root}> is expected")

@@ -31,6 +31,7 @@ from corewise.openstack.errors import (
     UnknownTraits,
     VersionTooOld,
 )
+from corewise.policy.json_text import UNREADABLE
 
 try:
     import requests
@@ -131,7 +132,7 @@ def negotiate(root: bytes) -> tuple[int, int]:
     try:
         offered = _VERSIONS.decode(root).versions[0]
         oldest, newest = _parsed(offered.min_version), _parsed(offered.max_version)
-    except (msgspec.DecodeError, IndexError, ValueError) as error:
+    except (*UNREADABLE, IndexError, ValueError) as error:
         raise AnswerError(f"GET /: no list of versions: {error}") from error
     if newest < OLDEST or oldest > NEWEST:
         raise VersionTooOld(
@@ -191,7 +192,7 @@ def refusal(status: int, content: bytes, request: str) -> PlacementError:
 def _problem(content: bytes) -> _Problem:
     try:
         problems = _PROBLEMS.decode(content).errors
-    except msgspec.DecodeError:
+    except UNREADABLE:
         problems = []
     text = content[: 4 * _LONGEST_DETAIL].decode("utf-8", "replace")
     return problems[0] if problems else _Problem(detail=text)

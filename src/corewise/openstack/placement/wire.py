@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from corewise.openstack.errors import AnswerError
+from corewise.policy.json_text import UNREADABLE
 from corewise.policy.placement import (
     Candidates,
     Consumer,
@@ -162,7 +163,7 @@ def candidates(body: bytes) -> Candidates:
     """Read the answer to a query."""
     try:
         answer = _CANDIDATES.decode(body)
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise AnswerError(f"GET /allocation_candidates: {error}") from error
     return Candidates(
         tuple(
@@ -181,7 +182,7 @@ def decoded(body: bytes, of: type[T]) -> T:
     """
     try:
         return msgspec.json.decode(body, type=of)
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise AnswerError(f"Placement's answer is not what its API promises: {error}") from error
 
 

@@ -58,6 +58,7 @@ from corewise.local.apiserver.schema.decoding import Decoder
 from corewise.local.apiserver.schema.pruning import Pruner
 from corewise.local.apiserver.schema.scalars import Undecodable
 from corewise.local.apiserver.schema.structure import Schema
+from corewise.policy.json_text import UNREADABLE
 
 JSON = dict[str, Any]
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -249,7 +250,7 @@ def _last_applied_fields(live: JSON, applying: _Applying) -> FieldSet:
     text = (live.get("metadata", {}).get("annotations") or {}).get(LAST_APPLIED)
     try:
         config = msgspec.json.decode(text or "{}", type=JSON)
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return {}
     if config.get("apiVersion") != applying.version:
         return {}

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from corewise.local.apiserver.schema.structure import Schema
+from corewise.policy.json_text import UNREADABLE
 
 _encode = msgspec.json.Encoder().encode
 
@@ -109,5 +110,5 @@ def _is_element(element: str) -> bool:
         return True
     try:
         return isinstance(msgspec.json.decode(rest), {"k": dict, "i": int}.get(tag, object))
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return False

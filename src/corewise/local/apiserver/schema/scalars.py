@@ -142,7 +142,7 @@ def canonical_time(text: str, *, micro: bool) -> str:
     zone = "+00:00" if zone == "Z" else zone
     try:
         at = datetime.fromisoformat(f"{seconds}.{(fraction or '0')[:6]:0<6}{zone}").astimezone(UTC)
-    except ValueError:
+    except (ValueError, OverflowError):
         raise Undecodable(f'parsing time "{text}": out of range') from None
     return at.strftime("%Y-%m-%dT%H:%M:%S") + (f".{at.microsecond:06d}Z" if micro else "Z")
 
