@@ -15,7 +15,7 @@ from corewise.openstack.libvirt.capabilities import read_host
 from corewise.openstack.libvirt.domains import read_domain
 from corewise.openstack.libvirt.tuning import CPUTuning, tuned
 from corewise.quantities import Bytes
-from corewise.topology import Cache, CPUSet, NumaMemory
+from corewise.topology import LARGEST_CPU, Cache, CPUSet, NumaMemory
 
 GIB = 2**30
 
@@ -224,15 +224,15 @@ def test_a_cpu_that_the_guest_has_not_is_refused() -> None:
 
 
 def test_pins_with_more_cpus_than_any_host_has_room_for_are_refused() -> None:
-    pins = "".join(f"<vcpupin vcpu='{vcpu}' cpuset='0-65535,{vcpu}'/>" for vcpu in range(100))
+    pins = "".join(f"<vcpupin vcpu='{vcpu}' cpuset='0-{LARGEST_CPU},{vcpu}'/>" for vcpu in range(600))
     domain = (
-        "<domain><uuid>u</uuid><name>n</name><memory>1</memory><vcpu>100</vcpu>"
+        "<domain><uuid>u</uuid><name>n</name><memory>1</memory><vcpu>600</vcpu>"
         f"<cputune>{pins}</cputune></domain>"
     )
     with pytest.raises(LibvirtXMLError, match="more than 4194304 CPUs"):
         read_domain(domain)
-    alike = pins.replace("0-65535", "0-9")
-    assert len(read_domain(domain.replace(pins, alike)).affinity) == 100
+    alike = pins.replace(f"0-{LARGEST_CPU}", "0-9")
+    assert len(read_domain(domain.replace(pins, alike)).affinity) == 600
 
 
 def test_a_domain_that_is_read_can_be_written() -> None:
