@@ -20,7 +20,7 @@ def local_api_server(directory: Path, *options: str) -> Iterator[Path]:
     with (
         (directory / "apiserver.log").open("w") as log,
         subprocess.Popen(
-            [sys.executable, "-m", "corewise.local.apiserver", *arguments],
+            [sys.executable, "-m", "kubedouble", *arguments],
             stdin=subprocess.PIPE,
             stdout=log,
             stderr=subprocess.STDOUT,

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from corewise.local.apiserver import LocalAPIServer, serve
+from kubedouble import LocalAPIServer, serve
 
 # Timings are never asserted, so a busy machine fails no test. Examples are the same in every run, so that a
 # change is judged by what it changed; COREWISE_EXPLORE=1 draws new ones, and the seed alone decides which.

@@ -12,7 +12,7 @@ from uuid import uuid4
 from corewise.openstack.embedded.application import start
 from corewise.openstack.embedded.calling import in_process_client
 from corewise.openstack.placement.client import PlacementClient
-from corewise.policy.placement import PCPU, VCPU, Consumer, Inventory, Provider
+from corewise.vocabulary.placement import PCPU, VCPU, Consumer, Inventory, Provider
 
 PROJECT, USER = "project-of-tests", "user-of-tests"
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
+from corewise.config.interference import Metric
 from corewise.interference.analysis import analyse
-from corewise.policy.interference import Metric
 from interference.simulated_history import DEFAULT, USE, Planted, planted_history
 from tools.bench import table
 

@@ -7,8 +7,8 @@ from dataclasses import FrozenInstanceError, fields
 import pytest
 
 from corewise.actions import EmitEvent, NodeAction, PatchNode, RepairNodeStatus, TouchNodeStatus
-from corewise.policy.reasons import Reason
 from corewise.quantities import Quantity
+from corewise.vocabulary.reasons import Reason
 
 RAW = {"cpu": Quantity.parse("48")}
 ACTIONS: list[NodeAction] = [

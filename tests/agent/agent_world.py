@@ -22,10 +22,8 @@ from corewise.kernel.cgroups.layout import Version
 from corewise.kube.client import Client, PatchType
 from corewise.kube.config import ClusterConfig, load_config
 from corewise.kube.resources import CONFIG_MAPS, NODES, PODS
-from corewise.local.apiserver import LocalAPIServer
-from corewise.local.apiserver.authentication import service_account
-from corewise.local.bootstrap import apply
-from corewise.policy.names import (
+from corewise.simulation.bootstrap import apply
+from corewise.vocabulary.names import (
     AMPLIFICATION_RATIO,
     BATCH_CPU,
     BATCH_MEMORY,
@@ -37,8 +35,10 @@ from corewise.policy.names import (
     OVERSUBSCRIPTION_KEY,
     SUPPRESSION_KEY,
 )
-from corewise.policy.offline_report import OfflineReport, decode
+from corewise.vocabulary.offline_report import OfflineReport, decode
 from kernel import machine_trees
+from kubedouble import LocalAPIServer
+from kubedouble.authentication import service_account
 from manager.world import World, eventually, small_cluster, until
 
 DEPLOY = Path(__file__).parents[2] / "deploy" / "agent"

@@ -13,8 +13,8 @@ from corewise.agent.objects import QuotaPod
 from corewise.kernel.cgroups.cpu import Bandwidth, read_bandwidth, write_quota
 from corewise.kernel.cgroups.layout import Version
 from corewise.kernel.cgroups.pods import QOSClass
-from corewise.policy.names import BATCH_CPU, BATCH_MEMORY
 from corewise.quantities import Microseconds
+from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY
 from kernel.cgroup_trees import plain_tree
 
 GIB = 1 << 30

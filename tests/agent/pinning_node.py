@@ -22,8 +22,8 @@ from corewise.kernel.cgroups.paths import ancestors
 from corewise.kernel.errors import writing_error
 from corewise.kernel.writing.entries import Opened
 from corewise.kernel.writing.journal import MemoryLog
-from corewise.policy.names import NORMALIZATION_RATIO, RESOURCE_STATUS
 from corewise.quantities import Ratio
+from corewise.vocabulary.names import NORMALIZATION_RATIO, RESOURCE_STATUS
 from kernel.cgroup_trees import KernelRules, plain_tree
 from tally import fault
 

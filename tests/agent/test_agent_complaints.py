@@ -16,8 +16,8 @@ from corewise.agent.rehearsal import Rehearsal
 from corewise.kernel.cgroups.cpu import read_bandwidth, write_quota
 from corewise.kernel.cgroups.layout import Version
 from corewise.kernel.writing.journal import MemoryLog
-from corewise.policy.names import AMPLIFICATION_RATIO, NORMALIZATION_RATIO
 from corewise.quantities import Microseconds
+from corewise.vocabulary.names import AMPLIFICATION_RATIO, NORMALIZATION_RATIO
 
 WEB = pod("web", container("a", "1"))
 

@@ -23,16 +23,16 @@ from corewise.kernel.resctrl.monitoring import MOUNT_POINT
 from corewise.kernel.uncore.controllers import UNITS
 from corewise.kube.config import UserConfig
 from corewise.kube.errors import NotFound
-from corewise.local.apiserver import LocalAPIServer
-from corewise.local.apiserver.authentication import User
-from corewise.local.apiserver.rbac import Rule
-from corewise.policy.metrics import exported_by
-from corewise.policy.metrics.table import AGENT
-from corewise.policy.names import CONFIG_NAME
-from corewise.policy.reasons import Reason
-from local.test_deploy import Recorder
-from local.test_deploy import apply as install
-from local.test_deploy import documents as kustomized
+from corewise.vocabulary.metrics import exported_by
+from corewise.vocabulary.metrics.table import AGENT
+from corewise.vocabulary.names import CONFIG_NAME
+from corewise.vocabulary.reasons import Reason
+from kubedouble import LocalAPIServer
+from kubedouble.authentication import User
+from kubedouble.rbac import Rule
+from simulation.test_deploy import Recorder
+from simulation.test_deploy import apply as install
+from simulation.test_deploy import documents as kustomized
 
 
 def documents(name: str) -> list[dict[str, Any]]:

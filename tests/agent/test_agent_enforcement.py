@@ -21,8 +21,8 @@ from corewise.agent.objects import QuotaPod
 from corewise.kernel.cgroups.cpu import read_bandwidth
 from corewise.kernel.cgroups.layout import Version
 from corewise.kernel.writing.journal import Journal, Log, MemoryLog
-from corewise.policy.names import QOS_CLASS, RESOURCE_STATUS
 from corewise.quantities import Ratio
+from corewise.vocabulary.names import QOS_CLASS, RESOURCE_STATUS
 
 WEB = pod("web", container("a", "1"), container("b", "500m"))
 OWNER = pod("owner", container("a", "2"), labels={QOS_CLASS: "LSR"}, qos="Guaranteed")

@@ -15,11 +15,11 @@ from corewise.agent.objects import QuotaPod
 from corewise.kernel.cgroups.layout import Version
 from corewise.kernel.writing.journal import MemoryLog
 from corewise.nri.messages import Adjustment, Container, CPUResources, Event, PodSandbox
-from corewise.policy.metrics import METRICS
-from corewise.policy.metrics.agent import NRI_DIVIDED
-from corewise.policy.names import AMPLIFICATION_RATIO, NORMALIZATION_RATIO, QOS_CLASS
 from corewise.prometheus.exposition import Exposition
 from corewise.quantities import Microseconds
+from corewise.vocabulary.metrics import METRICS
+from corewise.vocabulary.metrics.agent import NRI_DIVIDED
+from corewise.vocabulary.names import AMPLIFICATION_RATIO, NORMALIZATION_RATIO, QOS_CLASS
 
 RATIO = {NORMALIZATION_RATIO: "1.50", AMPLIFICATION_RATIO: '{"cpu":1.50}'}
 SANDBOX = PodSandbox("s", "web", "uid-web", "default")

@@ -20,17 +20,17 @@ from corewise.agent.program import Agent, run_agent
 from corewise.kernel.cgroups.layout import Version
 from corewise.kernel.errors import JournalHeld
 from corewise.kube.resources import NODE_RESOURCE_TOPOLOGIES, NODES
-from corewise.local.apiserver import LocalAPIServer, serve
 from corewise.nri import codec
-from corewise.policy.metrics import agent as metrics
-from corewise.policy.names import (
+from corewise.service.options import Address
+from corewise.vocabulary.metrics import agent as metrics
+from corewise.vocabulary.names import (
     CPU_BASIC_INFO,
     CPU_MANAGER_POLICY,
     CPU_RATIO_APPLIED,
     MACHINE_RAW_CAPACITY,
     QOS_CLASS,
 )
-from corewise.service.options import Address
+from kubedouble import LocalAPIServer, serve
 from nri.fake_runtime import FakeRuntime
 
 LOOPBACK = Address("127.0.0.1", 0)

@@ -28,8 +28,8 @@ from corewise.agent.objects import QuotaPod
 from corewise.agent.quotas import Standing, divided, spec_in_force, standing_of, targets_of, undivided
 from corewise.kernel.cgroups.pods import Driver, PodCgroups
 from corewise.kernel.errors import UnsafeName
-from corewise.policy.names import QOS_CLASS, RESOURCE_STATUS
 from corewise.quantities import Microseconds, Ratio
+from corewise.vocabulary.names import QOS_CLASS, RESOURCE_STATUS
 
 NAMES = PodCgroups(Driver.SYSTEMD, "/kubepods.slice")
 PERIOD = Microseconds(100_000)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from corewise.agent.ratio import NOT_NORMALIZED, RatioReading, read_ratio
-from corewise.policy.names import NORMALIZATION_RATIO
 from corewise.quantities import Ratio
+from corewise.vocabulary.names import NORMALIZATION_RATIO
 
 
 def reading(text: str | None, before: RatioReading = NOT_NORMALIZED) -> RatioReading:

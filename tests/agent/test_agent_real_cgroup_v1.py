@@ -28,9 +28,9 @@ from corewise.kernel.cgroups.files import CgroupFiles
 from corewise.kernel.cgroups.layout import Layout, Version, find_layout
 from corewise.kernel.cgroups.pods import find_pod_cgroups
 from corewise.kernel.errors import LayoutUnknown
-from corewise.local.apiserver import LocalAPIServer
-from corewise.policy.metrics import agent as metrics
 from corewise.quantities import ONE, Microseconds
+from corewise.vocabulary.metrics import agent as metrics
+from kubedouble import LocalAPIServer
 
 PERIOD = Microseconds(100_000)
 NANO = 1_000_000_000

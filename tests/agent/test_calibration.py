@@ -28,9 +28,9 @@ from corewise.agent.calibration.mix import KERNELS
 from corewise.agent.calibration.ratio_model import IncomparableError, ratio_model
 from corewise.agent.calibration.results import Calibration, Score, decoded, geometric_mean, rate, scored
 from corewise.agent.calibration.worker import READY, Command, Done, serve
+from corewise.config.configuration import parse_normalization
+from corewise.config.strategies import RatioField
 from corewise.kernel.machine import read_machine
-from corewise.policy.configuration import parse_normalization
-from corewise.policy.strategies import RatioField
 from corewise.quantities import ONE, Ratio
 from corewise.topology import CPUSet
 from kernel import machine_trees

@@ -24,7 +24,7 @@ from corewise.kernel.absence import Absent
 from corewise.kernel.host_files import HostFiles
 from corewise.kernel.perf.event import INSTRUCTIONS, LAST_LEVEL_READ_MISSES
 from corewise.kernel.perf.groups import Group, Wanted
-from corewise.policy.reasons import Reason
+from corewise.vocabulary.reasons import Reason
 from kernel import machine_trees
 from kernel.fake_perf import FakePerf
 from kernel.resctrl_trees import ResctrlTree, two_sockets

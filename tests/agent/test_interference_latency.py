@@ -17,9 +17,9 @@ from corewise.kernel.absence import Absent
 from corewise.kernel.host_files import HostFiles
 from corewise.kernel.memory_latency.library import Chase, load_chase
 from corewise.kernel.memory_latency.probe import Latency
-from corewise.policy.reasons import Reason
 from corewise.service.supervision import Pulses
 from corewise.topology import CPUSet
+from corewise.vocabulary.reasons import Reason
 from kernel import machine_trees
 from virtual_time import VirtualClock, run_virtual
 

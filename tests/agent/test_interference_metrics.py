@@ -17,21 +17,21 @@ from corewise.agent.interference.readings import MEASURED
 from corewise.agent.interference.watch import InterferenceWatch
 from corewise.cli.agent import _options, command
 from corewise.cli.errors import ExitCode
+from corewise.config.interference.model import Series
 from corewise.kernel.absence import Absent
 from corewise.kernel.boot import read_boot_id
 from corewise.kernel.memory_latency.library import load_chase
-from corewise.local.apiserver import LocalAPIServer
-from corewise.policy.interference.model import Series
-from corewise.policy.metrics import exported_by
-from corewise.policy.metrics import interference as metrics
-from corewise.policy.metrics.table import AGENT
-from corewise.policy.reasons import REASONS, Reason
 from corewise.prometheus.exposition import Exposition
 from corewise.service.options import Address
+from corewise.vocabulary.metrics import exported_by
+from corewise.vocabulary.metrics import interference as metrics
+from corewise.vocabulary.metrics.table import AGENT
+from corewise.vocabulary.reasons import REASONS, Reason
 from kernel import machine_trees
 from kernel.fake_perf import FakePerf
 from kernel.resctrl_trees import two_sockets
 from kernel.test_dimms import TWO_A_CHANNEL, machine, memory_device, table
+from kubedouble import LocalAPIServer
 from virtual_time import VirtualClock
 
 LATENCY = {0: 9e-8, 1: 1.2e-7}

@@ -22,23 +22,23 @@ from corewise.agent.colocation.keeper import OfflineKeeper
 from corewise.agent.local_node import LocalNode
 from corewise.agent.node_cgroups import NodeCgroups
 from corewise.agent.objects import QuotaPod
+from corewise.config.colocation import OversubscriptionSettings
 from corewise.kernel.cgroups.layout import Version
 from corewise.kernel.writing.journal import MemoryLog
-from corewise.policy.colocation import OversubscriptionSettings
-from corewise.policy.metrics import agent as metrics
-from corewise.policy.metrics import exported_by
-from corewise.policy.metrics.table import AGENT
-from corewise.policy.names import (
+from corewise.prometheus.exposition import Exposition
+from corewise.quantities import ONE
+from corewise.suppression.offer import Amounts
+from corewise.vocabulary.metrics import agent as metrics
+from corewise.vocabulary.metrics import exported_by
+from corewise.vocabulary.metrics.table import AGENT
+from corewise.vocabulary.names import (
     NORMALIZATION_RATIO,
     OVERSUBSCRIPTION,
     STATIC_POD,
     STATIC_POD_HASH,
     STATIC_POD_SOURCE,
 )
-from corewise.policy.reasons import Reason
-from corewise.prometheus.exposition import Exposition
-from corewise.quantities import ONE
-from corewise.suppression.offer import Amounts
+from corewise.vocabulary.reasons import Reason
 
 STATIC_UID = "0123456789abcdef" * 2
 VICTIM_UID = "7d4f2a6e-1111-4222-8333-0123456789ab"

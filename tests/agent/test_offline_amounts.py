@@ -11,8 +11,8 @@ from corewise.agent.colocation.offline_pods import NodePods, PodTable
 from corewise.agent.cpu_manager import NO_POLICY
 from corewise.agent.objects import QuotaPod
 from corewise.kernel.cgroups.pods import Driver, PodCgroups
-from corewise.policy.names import BATCH_CPU, QOS_CLASS
 from corewise.quantities import LARGEST_MILLI
+from corewise.vocabulary.names import BATCH_CPU, QOS_CLASS
 
 NAMES = PodCgroups(Driver.SYSTEMD, "/kubepods.slice")
 HUGE = ("9300000000000000", "18446744073709551616", "1e64", "9" * 200)

@@ -25,6 +25,7 @@ from corewise.agent.colocation.sampler import Miss, Missed, PinnedPod
 from corewise.agent.local_node import LocalNode
 from corewise.agent.node_cgroups import NodeCgroups
 from corewise.agent.objects import QuotaPod
+from corewise.config.colocation import OversubscriptionSettings, SuppressionMode, SuppressionSettings
 from corewise.kernel.cgroups.cpu import quota_file, quota_text, read_bandwidth
 from corewise.kernel.cgroups.files import Files
 from corewise.kernel.cgroups.layout import Version
@@ -32,11 +33,10 @@ from corewise.kernel.cgroups.pods import QOSClass
 from corewise.kernel.errors import KernelError
 from corewise.kernel.writing.entries import Entry
 from corewise.kernel.writing.journal import MemoryLog
-from corewise.policy.colocation import OversubscriptionSettings, SuppressionMode, SuppressionSettings
-from corewise.policy.names import OVERSUBSCRIPTION
 from corewise.quantities import Microseconds, Ratio, Share
 from corewise.suppression.batch_limits import quota
 from corewise.suppression.offer import Amounts, Usage
+from corewise.vocabulary.names import OVERSUBSCRIPTION
 from kernel.cgroup_trees import FRESH, PERIOD, KernelRules, StoredCgroups
 from tally import fault, step
 

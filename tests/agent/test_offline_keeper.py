@@ -17,15 +17,15 @@ from corewise.agent.cpu_manager import STATE_FILE
 from corewise.agent.local_node import LocalNode
 from corewise.agent.node_cgroups import NodeCgroups
 from corewise.agent.objects import QuotaPod
+from corewise.config.colocation import OversubscriptionSettings, SuppressionMode, SuppressionSettings
 from corewise.kernel.cgroups.cpu import read_bandwidth, read_weight
 from corewise.kernel.cgroups.layout import Version
 from corewise.kernel.writing.journal import Journal, Log, MemoryLog
-from corewise.policy.colocation import OversubscriptionSettings, SuppressionMode, SuppressionSettings
-from corewise.policy.names import NORMALIZATION_RATIO, OVERSUBSCRIPTION, QOS_CLASS, RESOURCE_STATUS
-from corewise.policy.offline_report import OfferState
-from corewise.policy.reasons import Reason
 from corewise.quantities import Seconds, Share
 from corewise.suppression.offer import Amounts
+from corewise.vocabulary.names import NORMALIZATION_RATIO, OVERSUBSCRIPTION, QOS_CLASS, RESOURCE_STATUS
+from corewise.vocabulary.offline_report import OfferState
+from corewise.vocabulary.reasons import Reason
 
 CPUS = 16
 ALLOCATABLE = Amounts(CPUS * 1000, 60 * GIB)

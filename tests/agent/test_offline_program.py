@@ -21,18 +21,18 @@ from corewise.agent.program import run_agent
 from corewise.agent.restoring import restore
 from corewise.kube.errors import Forbidden
 from corewise.kube.resources import NODES, Resource
-from corewise.local.apiserver import LocalAPIServer
-from corewise.policy.metrics import exported_by
-from corewise.policy.metrics import suppression as metrics
-from corewise.policy.metrics.service import CONFIG_VALID
-from corewise.policy.metrics.table import AGENT
-from corewise.policy.names import (
+from corewise.vocabulary.metrics import exported_by
+from corewise.vocabulary.metrics import suppression as metrics
+from corewise.vocabulary.metrics.service import CONFIG_VALID
+from corewise.vocabulary.metrics.table import AGENT
+from corewise.vocabulary.names import (
     AMPLIFICATION_RATIO,
     BATCH_CPU,
     OFFLINE_REPORT,
     RAW_ALLOCATABLE,
     SUPPRESSION_KEY,
 )
+from kubedouble import LocalAPIServer
 
 QUICK = {"intervalSeconds": 1}
 AT_ONCE = {"adjustStep": 1}

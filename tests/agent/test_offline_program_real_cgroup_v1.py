@@ -14,7 +14,7 @@ import pytest
 
 from agent.agent_world import AgentWorld, agent_world, until
 from corewise.kernel.cgroups.layout import Version
-from corewise.local.apiserver import LocalAPIServer
+from kubedouble import LocalAPIServer
 from real_load.kubelet_tree import KubeletTree, layout_here
 
 LAYOUT = layout_here(Version.V1)

@@ -13,7 +13,10 @@ from corewise.agent.colocation.node_facts import raw_allocatable
 from corewise.agent.colocation.publisher import Publication, Publisher
 from corewise.agent.objects import AgentNode
 from corewise.kube.objects import ConfigMap
-from corewise.policy.names import (
+from corewise.quantities import Ratio, Share
+from corewise.suppression.history import Offer
+from corewise.suppression.offer import Amounts, Computed
+from corewise.vocabulary.names import (
     AMPLIFICATION_RATIO,
     BATCH_CPU,
     BATCH_MEMORY,
@@ -22,11 +25,14 @@ from corewise.policy.names import (
     RAW_ALLOCATABLE,
     SUPPRESSION_KEY,
 )
-from corewise.policy.offline_report import MemoryReport, OfferState, OfflineReport, SuppressionReport, decode
-from corewise.policy.reasons import Reason
-from corewise.quantities import Ratio, Share
-from corewise.suppression.history import Offer
-from corewise.suppression.offer import Amounts, Computed
+from corewise.vocabulary.offline_report import (
+    MemoryReport,
+    OfferState,
+    OfflineReport,
+    SuppressionReport,
+    decode,
+)
+from corewise.vocabulary.reasons import Reason
 
 GIB = 1 << 30
 RATIO = Ratio(150)

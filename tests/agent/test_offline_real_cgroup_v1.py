@@ -18,9 +18,9 @@ import pytest
 
 from corewise.agent.objects import QuotaPod
 from corewise.agent.restoring import restore
+from corewise.config.colocation import SuppressionSettings
 from corewise.kernel.cgroups.layout import Version
-from corewise.local.closed_loop import Sample, Series, figures
-from corewise.policy.colocation import SuppressionSettings
+from corewise.simulation.closed_loop import Sample, Series, figures
 from real_load.agents import OPTION_1, OPTION_2, Agent
 from real_load.crew import Crew
 from real_load.kubelet_tree import layout_here

@@ -25,8 +25,8 @@ from hypothesis import strategies as st
 from agent.pinning_node import claim, pin_pod
 from corewise.agent.objects import QuotaPod
 from corewise.agent.pinning.division import Division, Ground, divide
-from corewise.policy.reasons import Reason
 from corewise.topology import CPUSet
+from corewise.vocabulary.reasons import Reason
 
 EIGHT = Ground(CPUSet.parse("0-7"))
 

@@ -17,11 +17,11 @@ from corewise.kernel.cgroups.layout import Version
 from corewise.kernel.cgroups.pods import QOSClass
 from corewise.kernel.settings.writer import SettingWriter
 from corewise.kernel.writing.journal import MemoryLog
-from corewise.policy.metrics import agent as metrics
-from corewise.policy.metrics import exported_by
-from corewise.policy.metrics.table import AGENT
-from corewise.policy.reasons import Reason
 from corewise.prometheus.exposition import Exposition
+from corewise.vocabulary.metrics import agent as metrics
+from corewise.vocabulary.metrics import exported_by
+from corewise.vocabulary.metrics.table import AGENT
+from corewise.vocabulary.reasons import Reason
 
 OWNER = pin_pod("owner", claim("0-3"), bound="01", qos="Guaranteed")
 SECOND = pin_pod("second", claim("4-5"), bound="02", qos="Guaranteed")

@@ -18,8 +18,8 @@ from corewise.agent.program import run_agent
 from corewise.kernel.cgroups.layout import Version
 from corewise.kube.errors import NotFound
 from corewise.kube.resources import NODE_RESOURCE_TOPOLOGIES, PODS
-from corewise.local.apiserver import LocalAPIServer
-from corewise.policy.names import POD_CPUS, RESOURCE_STATUS
+from corewise.vocabulary.names import POD_CPUS, RESOURCE_STATUS
+from kubedouble import LocalAPIServer
 
 OWNER = manifest("owner", container("a", "2"), qos="Guaranteed", annotations={RESOURCE_STATUS: claim("0-1")})
 WEB = manifest("web", container("a", "1", "500m"))

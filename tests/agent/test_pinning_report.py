@@ -14,10 +14,10 @@ from corewise.agent.topology_report import TopologyReport, topology_change
 from corewise.agent.zone_demand import zone_demand
 from corewise.kernel.cgroups.layout import Version
 from corewise.kernel.machine import read_machine
-from corewise.policy.cpu_topology import parse_cpu_topology
-from corewise.policy.names import CPU_MANAGER_POLICY, CPU_TOPOLOGY, POD_CPUS
 from corewise.quantities import ONE
 from corewise.topology import CPUSet, Topology
+from corewise.vocabulary.cpu_topology import parse_cpu_topology
+from corewise.vocabulary.names import CPU_MANAGER_POLICY, CPU_TOPOLOGY, POD_CPUS
 from kernel import machine_trees
 
 NOT_YET = "[]"

@@ -20,14 +20,14 @@ from corewise.kube.client import Client, PatchType
 from corewise.kube.config import load_config
 from corewise.kube.errors import Conflict
 from corewise.kube.resources import NODE_RESOURCE_TOPOLOGIES, NODES
-from corewise.local.apiserver import LocalAPIServer
-from corewise.local.apiserver.patching.merge_patch import merge_patch
-from corewise.local.bootstrap import apply
-from corewise.policy.facts import CPUFacts, parse_cpu_basic_info
-from corewise.policy.names import CPU_BASIC_INFO, CPU_RATIO_APPLIED, MACHINE_RAW_CAPACITY
 from corewise.quantities import ONE, AmplifiedMilli, Bytes, Quantity, Ratio
+from corewise.simulation.bootstrap import apply
 from corewise.topology import Topology
+from corewise.vocabulary.facts import CPUFacts, parse_cpu_basic_info
+from corewise.vocabulary.names import CPU_BASIC_INFO, CPU_RATIO_APPLIED, MACHINE_RAW_CAPACITY
 from kernel import machine_trees
+from kubedouble import LocalAPIServer
+from kubedouble.patching.merge_patch import merge_patch
 
 MODEL = "Intel(R) Xeon(R) Gold 6252 CPU @ 2.10GHz"
 HALF = Ratio(150)

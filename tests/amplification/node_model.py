@@ -45,9 +45,9 @@ from corewise.amplification import (
 from corewise.amplification.amounts import Field
 from corewise.amplification.record import RAW_ANNOTATIONS, Record, read_amounts
 from corewise.amplification.stated import read_node
-from corewise.policy import names
-from corewise.policy.reasons import Reason
 from corewise.quantities import ONE, Quantity, Ratio, amplify
+from corewise.vocabulary import names
+from corewise.vocabulary.reasons import Reason
 
 CELLS: Final[tuple[tuple[Field, str], ...]] = (
     ("capacity", "cpu"),

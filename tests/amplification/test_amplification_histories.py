@@ -34,8 +34,8 @@ from amplification.node_model import (
     write_status,
 )
 from corewise.amplification import print_amounts, print_record
-from corewise.policy import names
 from corewise.quantities import Ratio, amplify
+from corewise.vocabulary import names
 from tally import fault
 
 RATIO_TEXTS = (

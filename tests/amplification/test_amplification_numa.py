@@ -27,7 +27,7 @@ from hypothesis import strategies as st
 
 from corewise.amplification.numa import ZoneAmounts, admitted, affinity, distributed, members
 from corewise.amplification.occupancy import Column, amplified_up, occupied
-from corewise.policy.cpu_binding import NumaPolicy
+from corewise.vocabulary.cpu_binding import NumaPolicy
 
 BEST, RESTRICTED, SINGLE = NumaPolicy.BEST_EFFORT, NumaPolicy.RESTRICTED, NumaPolicy.SINGLE_NUMA_NODE
 Plain = tuple[Sequence[int], Sequence[int], int]

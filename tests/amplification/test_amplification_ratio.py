@@ -26,9 +26,9 @@ from hypothesis import strategies as st
 
 from corewise.amplification import RatioVerdict, ratio_in_force
 from corewise.amplification.ratio import StatedBy
-from corewise.policy import names
-from corewise.policy.reasons import Reason
 from corewise.quantities import ONE, Ratio, ratio_product
+from corewise.vocabulary import names
+from corewise.vocabulary.reasons import Reason
 
 RATIO = names.AMPLIFICATION_RATIO
 ORIGINAL = names.AMPLIFICATION_ORIGINAL

@@ -30,9 +30,9 @@ from corewise.amplification import (
     read_record,
 )
 from corewise.amplification.amounts import raw_from
-from corewise.policy import names
-from corewise.policy.reasons import Reason
 from corewise.quantities import Quantity, Ratio
+from corewise.vocabulary import names
+from corewise.vocabulary.reasons import Reason
 
 ratios = st.integers(101, 1000).map(Ratio)
 raw_cpu = st.integers(0, 10**7).map(Quantity.of_milli)

@@ -51,9 +51,9 @@ from corewise.amplification import (
     pod_requests,
     print_record,
 )
-from corewise.policy import names
-from corewise.policy.reasons import Reason
 from corewise.quantities import ONE, Quantity, Ratio
+from corewise.vocabulary import names
+from corewise.vocabulary.reasons import Reason
 
 
 def container(cpu: str, *, sidecar: bool = False, allocated: str | None = None) -> ContainerDemand:

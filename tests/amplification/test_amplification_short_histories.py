@@ -27,7 +27,7 @@ from amplification.node_model import (
     other_writes,
     write_status,
 )
-from corewise.policy import names
+from corewise.vocabulary import names
 
 Event: TypeAlias = Callable[[World], World]
 

@@ -44,9 +44,9 @@ from corewise.amplification import (
     print_amounts,
     print_record,
 )
-from corewise.policy import names
-from corewise.policy.reasons import Reason
 from corewise.quantities import Quantity, Ratio
+from corewise.vocabulary import names
+from corewise.vocabulary.reasons import Reason
 
 TWICE = {names.AMPLIFICATION_RATIO: '{"cpu":2.00}'}
 

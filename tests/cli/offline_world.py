@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from corewise.policy.names import OFFLINE_REPORT, OVERSUBSCRIPTION
-from corewise.policy.offline_report import MemoryReport, OfferState, OfflineReport, SuppressionReport
-from corewise.policy.reasons import Reason
+from corewise.vocabulary.names import OFFLINE_REPORT, OVERSUBSCRIPTION
+from corewise.vocabulary.offline_report import MemoryReport, OfferState, OfflineReport, SuppressionReport
+from corewise.vocabulary.reasons import Reason
 
 NOW = datetime(2026, 11, 21, 3, 0, tzinfo=UTC)
 GIB = 2**30

@@ -16,7 +16,12 @@ from hypothesis import strategies as st
 from corewise.cli.config import command
 from corewise.cli.config_file import UndecidedKeyError, read_contents
 from corewise.cli.errors import ExitCode, Failure
-from corewise.policy.names import AMPLIFICATION_KEY, NORMALIZATION_KEY, OVERSUBSCRIPTION_KEY, SUPPRESSION_KEY
+from corewise.vocabulary.names import (
+    AMPLIFICATION_KEY,
+    NORMALIZATION_KEY,
+    OVERSUBSCRIPTION_KEY,
+    SUPPRESSION_KEY,
+)
 
 GOOD = '{"enable": true, "ratioModel": {"Xeon": {"baseRatio": 1.5}}}'
 

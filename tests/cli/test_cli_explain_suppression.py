@@ -26,11 +26,14 @@ from corewise.cli.offline_reports import node_report
 from corewise.cli.offline_settings import settings_for
 from corewise.cli.suppression_course import adjustments_left, course
 from corewise.cli.suppression_explanation import Subject, formula, lines_about
+from corewise.config.colocation import OversubscriptionSettings, SuppressionSettings
 from corewise.kube.client import Client
 from corewise.kube.config import load_config
 from corewise.kube.resources import CONFIG_MAPS, NAMESPACES, NODES, PODS
-from corewise.policy.colocation import OversubscriptionSettings, SuppressionSettings
-from corewise.policy.names import (
+from corewise.quantities import Ratio, Share
+from corewise.suppression.history import OfferHistory
+from corewise.suppression.offer import Amounts, Pinned, Usage, compute
+from corewise.vocabulary.names import (
     CONFIG_NAME,
     CONFIG_NAMESPACE,
     OFFLINE_REPORT,
@@ -38,11 +41,8 @@ from corewise.policy.names import (
     OVERSUBSCRIPTION_KEY,
     SUPPRESSION_KEY,
 )
-from corewise.policy.offline_report import OfferState, OfflineReport, SuppressionReport
-from corewise.policy.reasons import Reason
-from corewise.quantities import Ratio, Share
-from corewise.suppression.history import OfferHistory
-from corewise.suppression.offer import Amounts, Pinned, Usage, compute
+from corewise.vocabulary.offline_report import OfferState, OfflineReport, SuppressionReport
+from corewise.vocabulary.reasons import Reason
 
 CONFIG = {
     OVERSUBSCRIPTION_KEY: '{"ratio": 0.60, "intervalSeconds": 10}',

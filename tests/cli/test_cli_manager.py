@@ -18,7 +18,7 @@ from corewise.kube.client import Client
 from corewise.kube.config import load_config
 from corewise.kube.resources import LEASES, NAMESPACES
 from corewise.manager.program import COMPONENT
-from corewise.policy.names import CONFIG_NAMESPACE
+from corewise.vocabulary.names import CONFIG_NAMESPACE
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from corewise.cli.offline_reports import node_report
 from corewise.kube.client import Client
 from corewise.kube.config import load_config
 from corewise.kube.resources import CONFIG_MAPS, NAMESPACES, NODE_RESOURCE_TOPOLOGIES, NODES, PODS
-from corewise.policy.names import (
+from corewise.vocabulary.names import (
     AMPLIFICATION_ORIGINAL,
     AMPLIFICATION_RATIO,
     AMPLIFIED,
@@ -36,7 +36,7 @@ from corewise.policy.names import (
     RAW_ALLOCATABLE,
     RAW_CAPACITY,
 )
-from corewise.policy.offline_report import OfferState, OfflineReport
+from corewise.vocabulary.offline_report import OfferState, OfflineReport
 from manager.world import CRD, FAST, SLOW, normalization
 
 FRESH = aged(REPORT, -3600, datetime.now(UTC))

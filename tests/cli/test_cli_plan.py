@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from corewise.cli.errors import Failure
 from corewise.cli.plan import command
-from corewise.policy.names import (
+from corewise.vocabulary.names import (
     AMPLIFICATION_RATIO,
     CPU_BASIC_INFO,
     CPU_TOPOLOGY,

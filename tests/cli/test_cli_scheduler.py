@@ -13,8 +13,8 @@ from api_process import local_api_server
 from corewise.kube.client import Client
 from corewise.kube.config import load_config
 from corewise.kube.resources import LEASES, NAMESPACES
-from corewise.policy.names import CONFIG_NAMESPACE
 from corewise.scheduler.program import COMPONENT
+from corewise.vocabulary.names import CONFIG_NAMESPACE
 
 
 async def holder(kubeconfig: Path) -> str:

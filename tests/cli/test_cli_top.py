@@ -41,8 +41,8 @@ from corewise.kube.config import ClusterConfig, load_config
 from corewise.kube.errors import KubeError, TransportError
 from corewise.kube.objects import ObjectMeta, PartialObject
 from corewise.kube.resources import NODES
-from corewise.policy.names import OFFLINE_REPORT
-from corewise.policy.offline_report import OfferState, OfflineReport
+from corewise.vocabulary.names import OFFLINE_REPORT
+from corewise.vocabulary.offline_report import OfferState, OfflineReport
 
 DEADLINE = 60.0
 FRESH, OLD = -3600, 37_800

@@ -20,7 +20,7 @@ from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.up import command as up
 from corewise.openstack.embedded.application import start
 from corewise.openstack.embedded.calling import served
-from corewise.policy.placement import PCPU
+from corewise.vocabulary.placement import PCPU
 from kernel.machine_trees import Tree
 from placement_world import client_of_placement, emptied
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from corewise.policy.metrics import METRICS
-from corewise.policy.names import TABLE
-from corewise.policy.reasons import Reason
+from corewise.vocabulary.metrics import METRICS
+from corewise.vocabulary.names import TABLE
+from corewise.vocabulary.reasons import Reason
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted(

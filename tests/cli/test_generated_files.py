@@ -6,9 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from corewise.policy.metrics import METRICS
-from corewise.policy.names import TABLE
-from corewise.policy.reasons import Reason
+from corewise.vocabulary.metrics import METRICS
+from corewise.vocabulary.names import TABLE
+from corewise.vocabulary.reasons import Reason
 
 TOOL = Path(__file__).parents[2] / "tools" / "generate.py"
 

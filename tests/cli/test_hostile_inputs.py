@@ -27,18 +27,18 @@ from corewise.cli import corewise
 from corewise.cli.errors import ExitCode, Failure
 from corewise.compute.errors import FileUnusable
 from corewise.compute.guest_files import parse_guests, parse_provider
+from corewise.config.json_text import UNREADABLE
 from corewise.kube.admission import decode_review
 from corewise.kube.errors import DecodeError
-from corewise.local.apiserver.errors import StatusError
-from corewise.local.apiserver.requests import decode_json, decode_yaml
-from corewise.local.dump import load_dump
-from corewise.local.plan import InputError
-from corewise.local.planning.from_dump import plan_from_dump
 from corewise.manager.objects import ManagedNode
 from corewise.manager.view import view_of
 from corewise.manager.webhooks.heartbeats import stored_times
-from corewise.policy.json_text import UNREADABLE
-from corewise.policy.names import CPU_BASIC_INFO, MACHINE_RAW_CAPACITY, RAW_CAPACITY
+from corewise.simulation.dump import load_dump
+from corewise.simulation.plan import InputError
+from corewise.simulation.planning.from_dump import plan_from_dump
+from corewise.vocabulary.names import CPU_BASIC_INFO, MACHINE_RAW_CAPACITY, RAW_CAPACITY
+from kubedouble.errors import StatusError
+from kubedouble.requests import decode_json, decode_yaml
 
 DEPTH = 100_000
 LAUGHS = "a0: &a0 [x]\n" + "".join(

@@ -16,9 +16,9 @@ from corewise.cli.offline_reports import (
 )
 from corewise.cli.sparkline import BARS, PLAIN, ramp, sparkline
 from corewise.cli.top_words import limit_of
-from corewise.policy.names import OFFLINE_REPORT
-from corewise.policy.offline_report import OfferState, OfflineReport, SuppressionReport
-from corewise.policy.reasons import Reason
+from corewise.vocabulary.names import OFFLINE_REPORT
+from corewise.vocabulary.offline_report import OfferState, OfflineReport, SuppressionReport
+from corewise.vocabulary.reasons import Reason
 
 PER_POD = SuppressionReport(mode="per-pod-quota", reason=Reason.UTILIZATION_HIGH, why="", task="suppressing")
 

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from corewise.cli.errors import Failure
 from corewise.cli.profile import command
 from corewise.cli.profile_file import read_history, write_history
-from corewise.policy.interference import DefaultProfile, Metric, Profile, parse_interference
+from corewise.config.interference import DefaultProfile, Metric, Profile, parse_interference
 from interference.simulated_history import RANGES, USE, Planted, planted_history
 
 SENSITIVE = {

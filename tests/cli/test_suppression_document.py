@@ -14,19 +14,19 @@ from corewise.cli.offline_reports import NodeReport, node_report
 from corewise.cli.output import Form, render
 from corewise.cli.sparkline import BARS
 from corewise.cli.top import View
-from corewise.policy import colocation
-from corewise.policy.colocation import (
+from corewise.config import colocation
+from corewise.config.colocation import (
     OversubscriptionSettings,
     SuppressionSettings,
     parse_oversubscription,
     parse_suppression,
 )
-from corewise.policy.offline_report import OfflineReport
-from corewise.policy.reasons import Reason
 from corewise.quantities import Ratio, Share, amplify
 from corewise.suppression.history import OfferHistory
 from corewise.suppression.offer import Amounts, Pinned, Usage, compute
 from corewise.suppression.slice_quota import adjust
+from corewise.vocabulary.offline_report import OfflineReport
+from corewise.vocabulary.reasons import Reason
 
 PAGE = (Path(__file__).parents[2] / "docs" / "suppression.md").read_text()
 ALLOCATABLE = Amounts(16_000, 64 * 2**30)

@@ -15,8 +15,8 @@ from corewise.compute.scheduling import Scheduler, Wanted
 from corewise.compute.verdicts import Scores
 from corewise.openstack.placement.client import PlacementClient
 from corewise.openstack.placement.keeping import Patience
-from corewise.policy.placement import MEMORY_MB, Inventory
 from corewise.tracking import Compat, Flavor, GuestRequest, Image, RequestRefusal, translate
+from corewise.vocabulary.placement import MEMORY_MB, Inventory
 
 DOCUMENT = {"cpu_dedicated_set": "2-17", "cpu_shared_set": "18-47", "cpu_allocation_ratio": "8.0"}
 """The options of the document's example."""

@@ -11,8 +11,8 @@ from corewise.compute.host_state import adopt, record_of_domain
 from corewise.compute.ledger import GuestRecord, MemoryLedger
 from corewise.compute.machine_file import parse_machine
 from corewise.openstack.libvirt.domains import Domain, read_domain
-from corewise.policy.guests import CPUPolicy, ThreadPolicy
 from corewise.topology import CPUSet, Host
+from corewise.vocabulary.guests import CPUPolicy, ThreadPolicy
 
 NOVA = "http://openstack.org/xmlns/libvirt/nova/1.1"
 

@@ -15,7 +15,7 @@ from corewise.compute.scheduling import Scheduler
 from corewise.compute.verdicts import NoValidHost, Placed
 from corewise.openstack.errors import ConflictStorm, Forbidden, PlacementDown, PlacementError, Unauthorized
 from corewise.openstack.placement.keeping import Patience
-from corewise.policy.placement import PCPU
+from corewise.vocabulary.placement import PCPU
 from placement_world import client_of_placement
 from placement_world import guest as consumer
 

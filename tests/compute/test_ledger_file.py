@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from corewise.compute.errors import LedgerBusy, LedgerDamaged, LedgerUnusable
 from corewise.compute.ledger import CellRecord, GuestRecord, GuestState, HostRecord, LedgerFile
-from corewise.policy.guests import CPUPolicy, ThreadPolicy
 from corewise.topology import CPUSet
+from corewise.vocabulary.guests import CPUPolicy, ThreadPolicy
 
 GUEST = GuestRecord(
     state=GuestState.HELD,

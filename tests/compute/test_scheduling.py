@@ -11,10 +11,10 @@ from compute.compute_world import World, guest, request, wanted
 from corewise.compute.errors import GuestExists, GuestUnknown, LedgerDamaged
 from corewise.compute.ledger import GuestState
 from corewise.compute.verdicts import NoValidHost, Placed
-from corewise.policy.placement import HYPER_THREADING_TRAIT, PCPU, VCPU
-from corewise.policy.reasons import Reason
 from corewise.topology import CPUSet
 from corewise.tracking import Compat, GuestRequest
+from corewise.vocabulary.placement import HYPER_THREADING_TRAIT, PCPU, VCPU
+from corewise.vocabulary.reasons import Reason
 
 Examples = Mapping[str, Mapping[str, str]]
 SMT, NO_SMT = "smt", "no-smt"

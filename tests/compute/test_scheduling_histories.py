@@ -17,9 +17,9 @@ from corewise.compute.machine_file import parse_machine
 from corewise.compute.offers import LocalOffers, inventories
 from corewise.compute.scheduling import Scheduler
 from corewise.compute.verdicts import Placed, weighed
-from corewise.policy.placement import PCPU, VCPU
 from corewise.topology import Host
 from corewise.tracking import Compat, HostOptions, HostSettings
+from corewise.vocabulary.placement import PCPU, VCPU
 
 OPTIONS = {
     "smt": HostOptions(cpu_dedicated_set="2-9,14-21", cpu_shared_set="10-13,22-23"),

@@ -14,9 +14,9 @@ from corewise.compute.offering import Offering, ReshapeImpossible, note_moves
 from corewise.compute.placement import Reporter
 from corewise.compute.verdicts import Placed
 from corewise.openstack.errors import ConflictStorm
-from corewise.policy.placement import MEMORY_MB, PCPU, VCPU
-from corewise.policy.reasons import Reason
 from corewise.tracking import Compat
+from corewise.vocabulary.placement import MEMORY_MB, PCPU, VCPU
+from corewise.vocabulary.reasons import Reason
 
 HOST = "old"
 DEDICATED = {"hw:cpu_policy": "dedicated"}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from corewise.config.interference import InterferenceConfiguration
 from corewise.interference import Outlook, Pressure, Weights, outlook
-from corewise.policy.interference import InterferenceConfiguration
 
 GB = 10**9
 

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from corewise.config.interference import Metric
 from corewise.interference.analysis_affinity import Scale
 from corewise.interference.analysis_history import CPI, OWN_PART, History, PodRecord, Series
-from corewise.policy.interference import Metric
 
 Numbers = NDArray[np.float64]
 Affinities = Mapping[Metric, int]

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from corewise.config.interference import Metric
 from corewise.interference.analysis import Confidence, Finding, Pace, analyse
 from corewise.interference.analysis_affinity import FEWEST, Scale, affinities
 from corewise.interference.analysis_history import (
@@ -21,8 +22,7 @@ from corewise.interference.analysis_history import (
     runs_by_cpi,
     runs_by_duration,
 )
-from corewise.policy.interference import Metric
-from corewise.policy.reasons import Reason
+from corewise.vocabulary.reasons import Reason
 from interference.simulated_history import BASE, DEFAULT, RANGES, USE, Planted, planted_history
 
 WITHIN = 10

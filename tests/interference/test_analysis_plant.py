@@ -7,10 +7,10 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
+from corewise.config.interference import Metric
 from corewise.interference.analysis import Finding, analyse
 from corewise.interference.analysis_history import History, PodRecord, Series
-from corewise.local.contention import Contention, Memory, MemoryUse, contend
-from corewise.policy.interference import Metric
+from corewise.simulation.contention import Contention, Memory, MemoryUse, contend
 from interference.simulated_history import DEFAULT
 
 MEMORY = Memory(bandwidth=100e9, llc=float(32 << 20))

@@ -10,7 +10,7 @@ from textwrap import dedent
 from click.testing import CliRunner
 
 from corewise.cli.explain import command
-from corewise.policy.interference import parse_interference
+from corewise.config.interference import parse_interference
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "interference.md").read_text()

@@ -8,14 +8,14 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.interference import rank_nodes, score_nodes
-from corewise.policy.interference import (
+from corewise.config.interference import (
     InterferenceConfiguration,
     LatencyModel,
     Metric,
     Order,
 )
-from corewise.policy.interference.model import DEFAULT_RANKINGS, MetricsSettings, Ranking, equal_affinity
+from corewise.config.interference.model import DEFAULT_RANKINGS, MetricsSettings, Ranking, equal_affinity
+from corewise.interference import rank_nodes, score_nodes
 from interference.nodes import pressure, seen, weights
 
 CONFIG = InterferenceConfiguration()

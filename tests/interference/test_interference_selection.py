@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
+from corewise.config.interference import InterferenceConfiguration, Profile, parse_interference
 from corewise.interference import Conflict, PodRequests, Selected, select_profile, unplaceable
-from corewise.policy.interference import InterferenceConfiguration, Profile, parse_interference
 
 TEXT = """\
 interference:

@@ -23,9 +23,9 @@ from corewise.kernel.cgroups.memory import limit_file, read_memory_usage
 from corewise.kernel.cgroups.paths import ancestors
 from corewise.kernel.errors import Missing, Vanished, reading_error, writing_error
 from corewise.kernel.writing.pen import Hook, Point
-from corewise.policy.reasons import Reason
 from corewise.quantities import Microseconds
 from corewise.topology import CPUSet
+from corewise.vocabulary.reasons import Reason
 
 PERIOD = 100_000
 UNLIMITED = (1 << 63) - 4096

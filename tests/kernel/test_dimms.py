@@ -14,7 +14,7 @@ from corewise.kernel.absence import Absent
 from corewise.kernel.dimms.peak import CONTROLLERS, TABLE, read_peak_bandwidth
 from corewise.kernel.dimms.smbios import MemoryModule, memory_modules
 from corewise.kernel.host_files import HostFiles
-from corewise.policy.reasons import Reason
+from corewise.vocabulary.reasons import Reason
 from kernel.machine_trees import Tree
 
 GIBI = 1024

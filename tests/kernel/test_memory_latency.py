@@ -11,8 +11,8 @@ from corewise.kernel.absence import Absent
 from corewise.kernel.host_files import HostFiles
 from corewise.kernel.memory_latency.library import LIBRARY, Chase, load_chase
 from corewise.kernel.memory_latency.probe import ROUNDS, bound_to, numa_cpus, probe
-from corewise.policy.reasons import Reason
 from corewise.topology import CPUSet
+from corewise.vocabulary.reasons import Reason
 from kernel import machine_trees
 
 

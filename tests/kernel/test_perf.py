@@ -21,7 +21,7 @@ from corewise.kernel.perf.groups import Group, Groups, Wanted, open_groups
 from corewise.kernel.perf.misses import MissCounters, MissCounts
 from corewise.kernel.perf.reading import GroupReading, growth, reading_size
 from corewise.kernel.perf.system import KernelPerf
-from corewise.policy.reasons import Reason
+from corewise.vocabulary.reasons import Reason
 from kernel import machine_trees
 from kernel.fake_perf import FakePerf
 

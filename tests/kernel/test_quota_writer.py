@@ -19,8 +19,8 @@ from corewise.kernel.writing.entries import Failed, Held, Released, Wrote
 from corewise.kernel.writing.journal import MemoryLog
 from corewise.kernel.writing.pen import Point, go_on
 from corewise.kernel.writing.report import Report
-from corewise.policy.reasons import Reason
 from corewise.quantities import Microseconds
+from corewise.vocabulary.reasons import Reason
 from kernel.cgroup_trees import KernelRules, StoredCgroups, bound, divided, in_order_everywhere
 
 KUBEPODS = "/kubepods"

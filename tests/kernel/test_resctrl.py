@@ -19,7 +19,7 @@ import pytest
 from corewise.kernel.absence import Absent
 from corewise.kernel.host_files import HostFiles
 from corewise.kernel.resctrl.monitoring import MonitoringEvent, read_counts
-from corewise.policy.reasons import Reason
+from corewise.vocabulary.reasons import Reason
 from kernel.resctrl_trees import (
     ResctrlTree,
     code_data_prioritization,

@@ -17,7 +17,7 @@ from corewise.kernel.quotas.writer import QuotaWriter
 from corewise.kernel.settings.ledger import Place
 from corewise.kernel.writing.entries import Damaged, Failed, Held, HeldSetting, Released, Wrote
 from corewise.kernel.writing.pen import Point, go_on
-from corewise.policy.reasons import Reason
+from corewise.vocabulary.reasons import Reason
 from kernel.cgroup_trees import bound, setting
 from kernel.setting_node import BATCH, ONE, PINNING, POD, TWO, Node
 

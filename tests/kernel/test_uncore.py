@@ -14,7 +14,7 @@ from corewise.kernel.host_files import HostFiles
 from corewise.kernel.perf.event import PerfEvent
 from corewise.kernel.uncore.controllers import ControllerTraffic, MemoryControllers, has_controllers
 from corewise.kernel.uncore.description import Field, event_of
-from corewise.policy.reasons import Reason
+from corewise.vocabulary.reasons import Reason
 from kernel.fake_perf import FakePerf
 from kernel.machine_trees import Tree
 from kernel.uncore_trees import (

@@ -29,8 +29,8 @@ from corewise.kube.errors import (
 from corewise.kube.events import EventRecorder
 from corewise.kube.objects import ConfigMap, Node, ObjectMeta, ObjectReference, Secret
 from corewise.kube.resources import CONFIG_MAPS, EVENTS, LEASES, NODES, SECRETS
-from corewise.local.apiserver import LocalAPIServer, serve
 from kube.fake_api import InstantClock
+from kubedouble import LocalAPIServer, serve
 
 SOON = 90.0
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from corewise.local.apiserver import LocalAPIServer
+from kubedouble import LocalAPIServer
 from manager.world import World, small_cluster
 
 

@@ -7,6 +7,7 @@ from base64 import b64decode
 from collections.abc import Mapping
 from typing import Any
 
+from corewise.config.configuration import NO_AMPLIFICATION, NO_NORMALIZATION
 from corewise.kube.clock import SYSTEM_CLOCK
 from corewise.manager.assessment import Surroundings
 from corewise.manager.configuration import ClusterConfiguration
@@ -16,12 +17,11 @@ from corewise.manager.view import NodeView, view_of
 from corewise.manager.webhooks.config_map import ConfigMapWebhook
 from corewise.manager.webhooks.node import NodeWebhook
 from corewise.manager.webhooks.node_status import NodeStatusWebhook
-from corewise.policy.configuration import NO_AMPLIFICATION, NO_NORMALIZATION
-from corewise.policy.metrics import METRICS
-from corewise.policy.names import CONFIG_NAME, CONFIG_NAMESPACE
 from corewise.prometheus.exposition import Exposition
 from corewise.quantities import Ratio
 from corewise.service.webhooks.answers import Review
+from corewise.vocabulary.metrics import METRICS
+from corewise.vocabulary.names import CONFIG_NAME, CONFIG_NAMESPACE
 
 RESOURCES = {NODE_STATUS: "nodes", NODE: "nodes", CONFIG_MAP: "configmaps"}
 

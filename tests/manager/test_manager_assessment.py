@@ -38,7 +38,7 @@ from corewise.manager.configuration import UNKNOWN, read_configuration
 from corewise.manager.demand import quantities
 from corewise.manager.remedies import Observed
 from corewise.manager.view import NodeView
-from corewise.policy.names import (
+from corewise.vocabulary.names import (
     ALLOW_UNSAFE_CHANGE,
     AMPLIFICATION_KEY,
     AMPLIFICATION_ORIGINAL,
@@ -52,7 +52,7 @@ from corewise.policy.names import (
     RAW_ALLOCATABLE,
     RAW_CAPACITY,
 )
-from corewise.policy.reasons import Reason
+from corewise.vocabulary.reasons import Reason
 
 RECORD = '{"ratio":{"cpu":2.00},"capacity":{"cpu":"16"},"allocatable":{"cpu":"16"}}'
 SETTLED = {

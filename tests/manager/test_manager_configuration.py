@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from corewise.config.colocation import NO_SUPPRESSION
 from corewise.kube.objects import ConfigMap
 from corewise.manager.configuration import UNKNOWN, conflicts, read_configuration
-from corewise.policy.colocation import NO_SUPPRESSION
-from corewise.policy.names import (
+from corewise.vocabulary.names import (
     AMPLIFICATION_KEY,
     NORMALIZATION_KEY,
     OVERSUBSCRIPTION_KEY,

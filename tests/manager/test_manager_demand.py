@@ -7,7 +7,7 @@ import pytest
 from corewise.kube.objects import ResourceRequirements
 from corewise.manager.demand import demand_of, demand_of_node
 from corewise.manager.objects import DemandingContainer, DemandingPod, DemandingPodSpec
-from corewise.policy.names import (
+from corewise.vocabulary.names import (
     CPU_MANAGER_POLICY,
     RESOURCE_STATUS,
 )

@@ -5,10 +5,10 @@ from __future__ import annotations
 from corewise.actions import PatchNode, TouchNodeStatus
 from corewise.manager.assessment import assess
 from corewise.manager.memory import JUST_NOW, STALE_FOR, NodeMemory
-from corewise.policy.names import (
+from corewise.vocabulary.names import (
     AMPLIFICATION_RATIO,
 )
-from corewise.policy.reasons import Reason
+from corewise.vocabulary.reasons import Reason
 from manager.test_manager_assessment import SETTLED, configured, view
 
 

@@ -19,11 +19,11 @@ from corewise.kube.resources import LEASES, MUTATING_WEBHOOKS, SECRETS
 from corewise.manager.installation import MUTATING_NAME, SECRET_NAME
 from corewise.manager.program import COMPONENT, Manager
 from corewise.manager.snapshot import Snapshot
-from corewise.policy.metrics import service as metrics
-from corewise.policy.names import CONFIG_NAMESPACE
 from corewise.service.logs import LineFormatter, LogFormat
 from corewise.service.options import OptionsError
 from corewise.service.webhooks.authority import Lifetimes, parse
+from corewise.vocabulary.metrics import service as metrics
+from corewise.vocabulary.names import CONFIG_NAMESPACE
 from manager.world import World, eventually, normalization, until
 
 MINUTES = timedelta(minutes=1)

@@ -15,9 +15,14 @@ from hypothesis import strategies as st
 from corewise.kube.admission import AdmissionRequest, decode_review
 from corewise.kube.errors import DecodeError
 from corewise.manager.installation import CONFIG_MAP, NODE, NODE_STATUS, PATHS
-from corewise.policy.metrics import METRICS
-from corewise.policy.metrics import service as metrics
-from corewise.policy.names import (
+from corewise.prometheus.exposition import Exposition
+from corewise.service.doors import WEBHOOKS
+from corewise.service.options import Address
+from corewise.service.webhooks.answers import Answer
+from corewise.service.webhooks.server import Webhook, WebhookServer
+from corewise.vocabulary.metrics import METRICS
+from corewise.vocabulary.metrics import service as metrics
+from corewise.vocabulary.names import (
     AMPLIFICATION_KEY,
     AMPLIFICATION_ORIGINAL,
     AMPLIFICATION_RATIO,
@@ -31,11 +36,6 @@ from corewise.policy.names import (
     RAW_CAPACITY,
     SUPPRESSION_KEY,
 )
-from corewise.prometheus.exposition import Exposition
-from corewise.service.doors import WEBHOOKS
-from corewise.service.options import Address
-from corewise.service.webhooks.answers import Answer
-from corewise.service.webhooks.server import Webhook, WebhookServer
 from manager.reviews import body, node, patch_of, response_of, review, webhooks
 from service.doors_world import serving
 

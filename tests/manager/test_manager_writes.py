@@ -14,16 +14,16 @@ from corewise.manager.objects import MANAGED_NODES, ManagedNode
 from corewise.manager.queue import WorkQueue
 from corewise.manager.reconciler import Reconciler
 from corewise.manager.snapshot import Listeners, Snapshot
-from corewise.policy.metrics import manager as metrics
-from corewise.policy.names import (
+from corewise.service.supervision import Pulses
+from corewise.vocabulary.metrics import manager as metrics
+from corewise.vocabulary.names import (
     AMPLIFICATION_ORIGINAL,
     AMPLIFICATION_RATIO,
     CONFIG_NAME,
     CONFIG_NAMESPACE,
     NORMALIZATION_RATIO,
 )
-from corewise.policy.reasons import Reason
-from corewise.service.supervision import Pulses
+from corewise.vocabulary.reasons import Reason
 from manager.world import World, amplification, eventually, normalization, until
 
 

@@ -30,11 +30,12 @@ from corewise.kube.resources import (
     VALIDATING_WEBHOOKS,
     Resource,
 )
-from corewise.local.apiserver import LocalAPIServer
 from corewise.manager.installation import MUTATING_NAME, VALIDATING_NAME
 from corewise.manager.options import ManagerOptions
 from corewise.manager.program import Manager, run_manager
-from corewise.policy.names import (
+from corewise.service.options import Address
+from corewise.service.webhooks.authority import Lifetimes
+from corewise.vocabulary.names import (
     AMPLIFICATION_KEY,
     AMPLIFICATION_RATIO,
     CONFIG_NAME,
@@ -42,8 +43,7 @@ from corewise.policy.names import (
     CPU_BASIC_INFO,
     NORMALIZATION_KEY,
 )
-from corewise.service.options import Address
-from corewise.service.webhooks.authority import Lifetimes
+from kubedouble import LocalAPIServer
 
 P = TypeVar("P")
 LOOPBACK = Address("127.0.0.1", 0)

@@ -21,8 +21,8 @@ import pytest
 import yaml
 
 from cli.test_documents import anchors
-from corewise.policy.metrics import METRICS
-from corewise.policy.metrics.table import Metric, MetricType
+from corewise.vocabulary.metrics import METRICS
+from corewise.vocabulary.metrics.table import Metric, MetricType
 from monitoring.promql import Query, Selector, parse
 from prometheus_binary import PROMTOOL, needs_promtool
 

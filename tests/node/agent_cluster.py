@@ -21,7 +21,7 @@ from corewise.kube.client import Client, PatchType
 from corewise.kube.config import load_config
 from corewise.kube.errors import NotFound
 from corewise.kube.resources import NODE_RESOURCE_TOPOLOGIES, NODES, PODS
-from corewise.local.bootstrap import (
+from corewise.simulation.bootstrap import (
     AGENT_NAME,
     AGENT_NAMESPACE,
     account_identity,
@@ -30,7 +30,7 @@ from corewise.local.bootstrap import (
     install,
     shipped_manifests,
 )
-from corewise.policy.names import (
+from corewise.vocabulary.names import (
     AMPLIFICATION_RATIO,
     CONFIG_NAMESPACE,
     NORMALIZATION_RATIO,

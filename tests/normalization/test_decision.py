@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.normalization import NormalizationVerdict, decide, nearest_model
-from corewise.policy.configuration import (
+from corewise.config.configuration import (
     NO_NORMALIZATION,
     Configuration,
     NormalizationConfig,
@@ -17,10 +16,11 @@ from corewise.policy.configuration import (
     RatioField,
     parse_normalization,
 )
-from corewise.policy.facts import CPUFacts, FactsProblem, parse_cpu_basic_info
-from corewise.policy.names import NORMALIZATION_ENABLED
-from corewise.policy.reasons import Reason
+from corewise.normalization import NormalizationVerdict, decide, nearest_model
 from corewise.quantities import ONE, Ratio
+from corewise.vocabulary.facts import CPUFacts, FactsProblem, parse_cpu_basic_info
+from corewise.vocabulary.names import NORMALIZATION_ENABLED
+from corewise.vocabulary.reasons import Reason
 
 FAST = CPUFacts("AMD EPYC 9654", hyper_threading=True, turbo=True)
 CONFIG = """{

@@ -16,7 +16,7 @@ from corewise.openstack.errors import EmbeddedError
 from corewise.openstack.placement.client import PlacementClient
 from corewise.openstack.placement.connecting import endpoint_client
 from corewise.openstack.placement.keeping import claim
-from corewise.policy.placement import PCPU
+from corewise.vocabulary.placement import PCPU
 from placement_world import client_of_placement, host, pinned_guest
 
 PROGRAM = """
@@ -26,7 +26,7 @@ from corewise.openstack.embedded.application import start
 from corewise.openstack.embedded.calling import in_process_client
 from corewise.openstack.errors import EmbeddedError
 from corewise.openstack.placement.keeping import claim, ensure_provider
-from corewise.policy.placement import Consumer, Inventory
+from corewise.vocabulary.placement import Consumer, Inventory
 try:
     client = in_process_client(start(Path(sys.argv[1]), patience=float(sys.argv[3])))
 except EmbeddedError as error:

@@ -40,6 +40,6 @@ def test_errors_and_documents_need_no_package_of_either_extra() -> None:
 import sys
 sys.modules |= dict.fromkeys({list(WAYS)!r})
 import corewise.openstack.errors, corewise.openstack.libvirt.tuning, corewise.openstack.libvirt.connection
-import corewise.policy.placement, corewise.actions.placement
+import corewise.vocabulary.placement, corewise.actions.placement
 """
     subprocess.run([sys.executable, "-c", program], check=True)

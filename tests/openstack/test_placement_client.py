@@ -18,7 +18,7 @@ from corewise.openstack.errors import (
 )
 from corewise.openstack.placement.client import PlacementClient
 from corewise.openstack.placement.transport import NEWEST
-from corewise.policy.placement import (
+from corewise.vocabulary.placement import (
     HYPER_THREADING_TRAIT,
     MEMORY_MB,
     PCPU,

@@ -19,8 +19,8 @@ from hypothesis.stateful import (
 
 from corewise.actions.placement import Reshape, WriteInventories
 from corewise.openstack.placement.keeping import claim, keep_provider, reshape
-from corewise.policy.placement import PCPU, VCPU, Consumer, Provider, ProviderUse
-from corewise.policy.reasons import Reason
+from corewise.vocabulary.placement import PCPU, VCPU, Consumer, Provider, ProviderUse
+from corewise.vocabulary.reasons import Reason
 from placement_world import client_of_placement, emptied, host, offering, pinned_guest
 
 AMOUNTS = st.integers(1, 6)

@@ -20,8 +20,8 @@ from corewise.openstack.placement.keeping import (
     ensure_provider,
     keep_provider,
 )
-from corewise.policy.placement import HYPER_THREADING_TRAIT, PCPU, Inventory, Provider
-from corewise.policy.reasons import Reason
+from corewise.vocabulary.placement import HYPER_THREADING_TRAIT, PCPU, Inventory, Provider
+from corewise.vocabulary.reasons import Reason
 from placement_world import client_of_placement, guest, host, offering, pinned_guest
 
 WHY = Reason.RATIOS_WRITTEN

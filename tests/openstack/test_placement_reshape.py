@@ -11,8 +11,8 @@ from corewise.actions.placement import Reshape
 from corewise.openstack.errors import ConcurrentUpdate, ConflictStorm, DoesNotFit, PlacementError
 from corewise.openstack.placement.client import PlacementClient
 from corewise.openstack.placement.keeping import Patience, reshape
-from corewise.policy.placement import MEMORY_MB, PCPU, VCPU, Consumer, Inventory, Provider, ProviderUse
-from corewise.policy.reasons import Reason
+from corewise.vocabulary.placement import MEMORY_MB, PCPU, VCPU, Consumer, Inventory, Provider, ProviderUse
+from corewise.vocabulary.reasons import Reason
 from placement_world import client_of_placement, guest, host, offering
 
 NOW = Patience(attempts=4, sleep=lambda _: None)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from corewise.openstack.errors import AnswerError
 from corewise.openstack.placement import wire
-from corewise.policy.placement import PCPU, Consumer, Inventory
+from corewise.vocabulary.placement import PCPU, Consumer, Inventory
 
 READERS: tuple[Callable[[bytes], object], ...] = (
     wire.provider_lines,

@@ -28,8 +28,8 @@ from __future__ import annotations
 import pytest
 
 from corewise.pinning import Claim, CoreUse, Exclusivity, Grant, Ledger, Refusal, Wish, choose
-from corewise.policy.reasons import Reason
 from corewise.topology import CPUSet
+from corewise.vocabulary.reasons import Reason
 from pinning.machines import hybrid, machine
 
 M = machine(sockets=2, cores=4)

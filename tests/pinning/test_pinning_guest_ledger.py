@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corewise.pinning import CellPins, GuestLedger, GuestPins, HostCell, Refusal
-from corewise.policy.reasons import Reason
 from corewise.topology import CPUSet
+from corewise.vocabulary.reasons import Reason
 
 
 def cpus(text: str) -> CPUSet:

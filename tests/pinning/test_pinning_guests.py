@@ -11,10 +11,10 @@ from dataclasses import replace
 import pytest
 
 from corewise.pinning import CellPins, GuestLedger, GuestPins, HostCell, Refusal, host_cells, place
-from corewise.policy.guests import CPUPolicy, EmulatorThreads, GuestCPUs, GuestNode, ThreadPolicy
-from corewise.policy.reasons import Reason
 from corewise.quantities import Bytes
 from corewise.topology import CPUSet, Host, NumaMemory, Thread, Topology
+from corewise.vocabulary.guests import CPUPolicy, EmulatorThreads, GuestCPUs, GuestNode, ThreadPolicy
+from corewise.vocabulary.reasons import Reason
 
 PREFER, REQUIRE, ISOLATE = ThreadPolicy.PREFER, ThreadPolicy.REQUIRE, ThreadPolicy.ISOLATE
 GIB = 1 << 30

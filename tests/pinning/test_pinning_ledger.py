@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corewise.pinning import Claim, CoreUse, Exclusivity, Grant, Ledger, Refusal, Wish, choose
-from corewise.policy.reasons import Reason
 from corewise.topology import CPUSet, Topology
+from corewise.vocabulary.reasons import Reason
 from pinning.machines import machine
 
 M = machine(sockets=2, cores=4)

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 from corewise.pinning import GuestLedger, GuestPins, HostCell, Refusal, place
 from corewise.pinning.matching import assign
-from corewise.policy.guests import CPUPolicy, EmulatorThreads, GuestCPUs, GuestNode, ThreadPolicy
 from corewise.topology import CPUSet
+from corewise.vocabulary.guests import CPUPolicy, EmulatorThreads, GuestCPUs, GuestNode, ThreadPolicy
 
 POLICIES = (None, ThreadPolicy.PREFER, ThreadPolicy.REQUIRE, ThreadPolicy.ISOLATE)
 

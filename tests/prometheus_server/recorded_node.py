@@ -8,9 +8,9 @@ from pathlib import Path
 
 from corewise.agent.interference.collector import Collector
 from corewise.agent.interference.exposing import publish
-from corewise.policy.metrics import exported_by
-from corewise.policy.metrics.table import AGENT
 from corewise.prometheus.exposition import Exposition
+from corewise.vocabulary.metrics import exported_by
+from corewise.vocabulary.metrics.table import AGENT
 from kernel import machine_trees
 from kernel.fake_perf import FakePerf
 from kernel.resctrl_trees import ResctrlTree

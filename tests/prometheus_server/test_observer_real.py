@@ -8,11 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
+from corewise.config.interference import Series
 from corewise.kube.clock import SYSTEM_CLOCK
-from corewise.policy.interference import Series
-from corewise.policy.metrics import exported_by
-from corewise.policy.metrics import interference as metrics
-from corewise.policy.metrics.table import SCHEDULER
 from corewise.prometheus.client import PrometheusClient
 from corewise.prometheus.errors import UnreachableError
 from corewise.prometheus.exposition import Exposition
@@ -21,6 +18,9 @@ from corewise.scheduler.observing.node_names import NodeIdentity
 from corewise.scheduler.observing.observer import Observer
 from corewise.scheduler.observing.readings import State
 from corewise.scheduler.observing.sources import Source
+from corewise.vocabulary.metrics import exported_by
+from corewise.vocabulary.metrics import interference as metrics
+from corewise.vocabulary.metrics.table import SCHEDULER
 from manager.world import until
 from prometheus_binary import Target, needs_prometheus, running
 from prometheus_server.exporters import Machines, serve

@@ -10,8 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from agent.agent_world import NODE, AgentWorld, agent_world
-from corewise.local.apiserver import LocalAPIServer
-from corewise.policy.interference import InterferenceConfiguration, Series
+from corewise.config.interference import InterferenceConfiguration, Series
 from corewise.prometheus.client import PrometheusClient
 from corewise.scheduler.observing.asking import Observation, observe
 from corewise.scheduler.observing.node_names import NodeIdentity, NodeNames
@@ -19,6 +18,7 @@ from corewise.scheduler.observing.sources import sources
 from corewise.service.options import Address
 from kernel import machine_trees
 from kernel.resctrl_trees import ResctrlTree, two_sockets
+from kubedouble import LocalAPIServer
 from prometheus_binary import Target, needs_prometheus, running
 
 OCCUPANCY = 12_345_678

@@ -22,7 +22,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from corewise.policy.interference import InterferenceConfiguration, Preset, Series, parse_interference
+from corewise.config.interference import InterferenceConfiguration, Preset, Series, parse_interference
 from corewise.prometheus.client import PrometheusClient
 from corewise.prometheus.errors import QueryError
 from corewise.scheduler.observing.asking import Observation, complaint, observe

@@ -18,13 +18,13 @@ from corewise.agent.colocation.sampler import Sampler, Samples
 from corewise.agent.local_node import LocalNode
 from corewise.agent.node_cgroups import NodeCgroups
 from corewise.agent.objects import QuotaPod
+from corewise.config.colocation import OversubscriptionSettings, SuppressionMode, SuppressionSettings
 from corewise.kernel.boot import read_boot_id
 from corewise.kernel.writing.journal import Journal
-from corewise.local.holders import Held
-from corewise.policy.colocation import OversubscriptionSettings, SuppressionMode, SuppressionSettings
-from corewise.policy.names import OVERSUBSCRIPTION
 from corewise.quantities import ONE, Seconds
+from corewise.simulation.holders import Held
 from corewise.suppression.offer import Amounts
+from corewise.vocabulary.names import OVERSUBSCRIPTION
 from real_load.kubelet_tree import KubeletTree
 
 _HERE = Path("/")

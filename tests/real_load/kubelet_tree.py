@@ -23,8 +23,8 @@ from corewise.kernel.cgroups.files import CgroupFiles
 from corewise.kernel.cgroups.layout import Layout, Version, find_layout
 from corewise.kernel.cgroups.pods import QOSClass, find_pod_cgroups
 from corewise.kernel.errors import LayoutUnknown
-from corewise.policy.names import BATCH_CPU, BATCH_MEMORY
 from corewise.quantities import ONE, Microseconds, Quantity
+from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY
 
 PERIOD = Microseconds(100_000)
 _CONTROLLERS = ("cpu", "cpuacct", "memory")

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from corewise.agent.objects import QuotaPod
-from corewise.local.closed_loop import Sample, Series
-from corewise.local.holders import Held
+from corewise.simulation.closed_loop import Sample, Series
+from corewise.simulation.holders import Held
 from real_load.crew import Crew, Curve, Worker
 from real_load.kubelet_tree import KubeletTree
 from real_load.scenarios import WARM_UP, Scenario

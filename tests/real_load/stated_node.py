@@ -9,8 +9,8 @@ from __future__ import annotations
 from itertools import count
 from pathlib import Path
 
+from corewise.config.colocation import SuppressionSettings
 from corewise.kernel.cgroups.layout import Layout, Version
-from corewise.policy.colocation import SuppressionSettings
 from real_load.agents import OPTION_1, Agent
 from real_load.kubelet_tree import KubeletTree, offline_pod, online_pod
 from real_load.machine_load import MachineLoad

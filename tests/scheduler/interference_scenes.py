@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from corewise.policy.interference import InterferenceConfiguration, parse_interference
-from corewise.scheduler.configuration import SchedulerConfiguration
-from corewise.scheduler.engine import (
+from corewise.config.interference import InterferenceConfiguration, parse_interference
+from corewise.engine import (
     Cluster,
     Decision,
     Engine,
@@ -20,7 +19,8 @@ from corewise.scheduler.engine import (
     PodFacts,
     Refused,
 )
-from corewise.scheduler.engine.framework import ChosenNode
+from corewise.engine.framework import ChosenNode
+from corewise.scheduler.configuration import SchedulerConfiguration
 from corewise.scheduler.in_force import engine_of, estimates_of
 from scheduler.scenes import node, share
 

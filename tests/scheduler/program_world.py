@@ -14,14 +14,14 @@ import aiohttp
 from corewise.kube.client import Client, PatchType
 from corewise.kube.config import ClusterConfig
 from corewise.kube.resources import EVENTS, MUTATING_WEBHOOKS, NODE_RESOURCE_TOPOLOGIES, NODES, PODS
-from corewise.local.apiserver import LocalAPIServer
-from corewise.local.apiserver.authentication import User
-from corewise.policy.cpu_topology import print_cpu_topology
-from corewise.policy.names import AMPLIFICATION_RATIO, CPU_TOPOLOGY, QOS_CLASS, RESOURCE_STATUS
 from corewise.scheduler.installation import CONFIGURATION_NAME
 from corewise.scheduler.options import SchedulerOptions
 from corewise.scheduler.program import Scheduler, run_scheduler
 from corewise.service.webhooks.authority import Lifetimes
+from corewise.vocabulary.cpu_topology import print_cpu_topology
+from corewise.vocabulary.names import AMPLIFICATION_RATIO, CPU_TOPOLOGY, QOS_CLASS, RESOURCE_STATUS
+from kubedouble import LocalAPIServer
+from kubedouble.authentication import User
 from manager.world import LOOPBACK, QUICK_TERMS, MovableClock, eventually, program
 from scheduler.scenes import arrangement
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from corewise.policy.cpu_binding import DEFAULT_BINDING, CPUBinding, NumaPolicy
-from corewise.quantities import Ratio, amplify
-from corewise.scheduler.engine import (
+from corewise.engine import (
     AllocationScore,
     AmplifiedCPU,
     ChosenNode,
@@ -23,7 +21,9 @@ from corewise.scheduler.engine import (
     Weighted,
     Zone,
 )
+from corewise.quantities import Ratio, amplify
 from corewise.topology import Topology
+from corewise.vocabulary.cpu_binding import DEFAULT_BINDING, CPUBinding, NumaPolicy
 from pinning.machines import machine
 
 GIB = 1 << 30

@@ -23,9 +23,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.policy.cpu_binding import BindPolicy, CPUBinding, ExclusivePolicy, NumaPolicy, SpecProblem
-from corewise.policy.reasons import Reason
-from corewise.scheduler.engine import (
+from corewise.engine import (
     ChosenNode,
     Cluster,
     NodeFacts,
@@ -36,6 +34,8 @@ from corewise.scheduler.engine import (
     explain_pod,
 )
 from corewise.topology import CPUSet
+from corewise.vocabulary.cpu_binding import BindPolicy, CPUBinding, ExclusivePolicy, NumaPolicy, SpecProblem
+from corewise.vocabulary.reasons import Reason
 from scheduler.scenes import (
     arrangement,
     bind,

@@ -16,9 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from corewise.amplification import occupied
-from corewise.policy.cpu_binding import BindPolicy, CPUBinding, NumaPolicy
-from corewise.quantities import ONE, Ratio, amplify
-from corewise.scheduler.engine import (
+from corewise.engine import (
     ChosenNode,
     Cluster,
     ClusterSnapshot,
@@ -32,7 +30,9 @@ from corewise.scheduler.engine import (
     Refused,
     Taint,
 )
+from corewise.quantities import ONE, Ratio, amplify
 from corewise.topology import CPUSet
+from corewise.vocabulary.cpu_binding import BindPolicy, CPUBinding, NumaPolicy
 from scheduler.scenes import bind, cluster_of, cpuset, decide, engine, node, numa_node, share, static
 from tally import fault
 

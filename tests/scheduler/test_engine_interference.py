@@ -19,10 +19,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from corewise.engine import PodFacts, explain_pod
 from corewise.kube.clock import SYSTEM_CLOCK
-from corewise.policy.reasons import Reason
 from corewise.scheduler.decisions import Asked, Decisions, by_node, encode
-from corewise.scheduler.engine import PodFacts, explain_pod
+from corewise.vocabulary.reasons import Reason
 from scheduler.interference_scenes import EXPIRY, STREAM, Scene, configuration, stream
 from scheduler.scenes import node, share
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from corewise.policy.cpu_binding import NumaPolicy
-from corewise.scheduler.engine import AmplifiedCPU, ChosenNode, Cluster, CPUPlacement, Engine, PodFacts
+from corewise.engine import AmplifiedCPU, ChosenNode, Cluster, CPUPlacement, Engine, PodFacts
+from corewise.vocabulary.cpu_binding import NumaPolicy
 from scheduler.scenes import bind, cluster_of, cpuset, node, numa_node, share, static
 
 ENGINE = Engine((AmplifiedCPU(),), (), (CPUPlacement(),))

@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from corewise.policy.reasons import Reason
-from corewise.scheduler.engine import (
+from corewise.engine import (
     Allocation,
     AllocationScore,
     Cluster,
@@ -37,7 +36,8 @@ from corewise.scheduler.engine import (
     Weighted,
     explain_pod,
 )
-from corewise.scheduler.engine.node_preferences import PREFERS_NOT
+from corewise.engine.node_preferences import PREFERS_NOT
+from corewise.vocabulary.reasons import Reason
 from scheduler.scenes import GIB, bind, cluster_of, cpuset, decide, node, share
 
 GPU = Taint("gpu", "NoSchedule", "a100")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 
+from corewise.engine import AllocationScore, AmplifiedCPU, Engine, Weighted
 from corewise.kube.client import Client
 from corewise.kube.clock import SYSTEM_CLOCK
 from corewise.kube.config import ClusterConfig
 from corewise.scheduler.decisions import Decisions
-from corewise.scheduler.engine import AllocationScore, AmplifiedCPU, Engine, Weighted
 from corewise.scheduler.extender import Extender
 from corewise.scheduler.state import ClusterState
 from corewise.scheduler.wire import Arguments, decode_arguments

@@ -14,22 +14,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from corewise.config.configuration import parse_amplification, parse_normalization
+from corewise.engine import Cluster, Placement
+from corewise.engine.objects import PlacedPod, SchedulableNode, Topology
+from corewise.engine.reading_nodes import read_node_facts
+from corewise.engine.reading_pods import placement, pod_facts
+from corewise.engine.scoring import Allocation
 from corewise.kube.errors import APIError
-from corewise.local.planning.from_dump import plan_from_dump
-from corewise.local.planning.planner import plan
 from corewise.manager.configuration import ClusterConfiguration
 from corewise.manager.demand import demand_of_node
 from corewise.manager.objects import DemandingPod
-from corewise.policy.configuration import parse_amplification, parse_normalization
-from corewise.policy.metrics.service import LOOP_RESTARTS
-from corewise.policy.names import RESOURCE_STATUS
-from corewise.policy.reasons import Reason
 from corewise.quantities import LARGEST_AMOUNT, LARGEST_MILLI, bounded, largest, requested
-from corewise.scheduler.engine import Cluster, Placement
-from corewise.scheduler.engine.scoring import Allocation
-from corewise.scheduler.objects import PlacedPod, SchedulableNode, Topology
-from corewise.scheduler.reading_nodes import read_node_facts
-from corewise.scheduler.reading_pods import placement, pod_facts
+from corewise.simulation.planning.from_dump import plan_from_dump
+from corewise.simulation.planning.planner import plan
+from corewise.vocabulary.metrics.service import LOOP_RESTARTS
+from corewise.vocabulary.names import RESOURCE_STATUS
+from corewise.vocabulary.reasons import Reason
 from manager.world import until
 from scheduler.program_world import PLAIN_PODS, SchedulerWorld, pod_document
 from scheduler.scenes import bind, cluster_of, cpuset, decide, node, numa_node, share

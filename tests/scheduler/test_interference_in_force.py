@@ -9,19 +9,19 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pytest
 
+from corewise.config.interference import Series
+from corewise.engine import Cluster, Measured, Placement
+from corewise.engine.objects import NodeAddress, SchedulableNode, SchedulableNodeStatus
 from corewise.kube.objects import ObjectMeta
-from corewise.policy.interference import Series
-from corewise.policy.metrics import exported_by
-from corewise.policy.metrics import interference as metrics
-from corewise.policy.metrics.table import SCHEDULER
 from corewise.prometheus.client import PrometheusClient
 from corewise.prometheus.exposition import Exposition
 from corewise.scheduler.configuration import DEFAULTS, SchedulerConfiguration, parse_configuration
-from corewise.scheduler.engine import Cluster, Measured, Placement
 from corewise.scheduler.in_force import InForce, engine_of, identities
-from corewise.scheduler.objects import NodeAddress, SchedulableNode, SchedulableNodeStatus
 from corewise.scheduler.observing.node_names import NodeIdentity, NodeNames
 from corewise.scheduler.observing.observer import Observer, refresh_interval
+from corewise.vocabulary.metrics import exported_by
+from corewise.vocabulary.metrics import interference as metrics
+from corewise.vocabulary.metrics.table import SCHEDULER
 from prometheus.fake_prometheus import fake_prometheus
 from scheduler.interference_scenes import STREAM, stream
 from scheduler.scenes import node

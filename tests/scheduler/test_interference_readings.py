@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from corewise.config.interference import InterferenceConfiguration, Preset, Series, parse_interference
 from corewise.interference.pressure import ZERO_IS_MISSING
-from corewise.policy.interference import InterferenceConfiguration, Preset, Series, parse_interference
 from corewise.prometheus.client import Answer, Sample
 from corewise.scheduler.observing.node_names import NodeIdentity, NodeNames
 from corewise.scheduler.observing.presets import PRESETS

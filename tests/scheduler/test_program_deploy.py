@@ -14,18 +14,18 @@ import yaml
 from corewise.cli.scheduler import command
 from corewise.kube.config import load_config
 from corewise.kube.errors import APIError
-from corewise.local.apiserver.authentication import service_account
-from corewise.local.apiserver.rbac import Access, Rule
-from corewise.policy.metrics.scheduler import GATE_EXPIRED
 from corewise.scheduler.installation import CONFIGURATION_NAME, SECRET_NAME
 from corewise.scheduler.program import COMPONENT
 from corewise.scheduler.reservations import RESERVED_FOR
 from corewise.scheduler.stanza import SERVICE_URL
 from corewise.service.webhooks.authority import Lifetimes
-from local.test_deploy import Recorder, apply
+from corewise.vocabulary.metrics.scheduler import GATE_EXPIRED
+from kubedouble.authentication import service_account
+from kubedouble.rbac import Access, Rule
 from manager.world import eventually, until
 from scheduler.program_world import SchedulerWorld, caller
 from scheduler.test_program_gate import review
+from simulation.test_deploy import Recorder, apply
 
 DEPLOY = Path(__file__).parents[2] / "deploy" / "scheduler"
 ACCOUNT = service_account("koordinator-system", COMPONENT)

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.explain import command
-from corewise.policy.names import RESOURCE_STATUS
+from corewise.vocabulary.names import RESOURCE_STATUS
 from scheduler.program_world import PLAIN_PODS, SchedulerWorld, pod_document
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from corewise.policy.metrics.scheduler import EXTENDER_REQUESTS
-from corewise.policy.names import AMPLIFICATION_RATIO, RESOURCE_SPEC
+from corewise.vocabulary.metrics.scheduler import EXTENDER_REQUESTS
+from corewise.vocabulary.names import AMPLIFICATION_RATIO, RESOURCE_SPEC
 from manager.world import eventually, until
 from scheduler.program_world import PLAIN_NODES, SchedulerWorld, caller, pod_document
 

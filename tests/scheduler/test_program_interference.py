@@ -24,17 +24,17 @@ from typing import Any
 import pytest
 
 from corewise.cli.errors import Failure
+from corewise.config.interference import Series
 from corewise.kube.client import PatchType
 from corewise.kube.errors import APIError
-from corewise.policy.interference import Series
-from corewise.policy.metrics import interference as metrics
-from corewise.policy.metrics.scheduler import GATE_REFUSALS
-from corewise.policy.reasons import Reason
 from corewise.scheduler import configuration_file
 from corewise.scheduler.configuration import parse_configuration
 from corewise.scheduler.observing import observer
 from corewise.scheduler.observing.readings import State
 from corewise.scheduler.program import Scheduler
+from corewise.vocabulary.metrics import interference as metrics
+from corewise.vocabulary.metrics.scheduler import GATE_REFUSALS
+from corewise.vocabulary.reasons import Reason
 from manager.world import eventually, until
 from prometheus.fake_prometheus import Answers, fake_prometheus, said
 from scheduler.program_world import PLAIN_NODES, PLAIN_PODS, SchedulerWorld, caller, pod_document

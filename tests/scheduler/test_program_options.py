@@ -10,15 +10,15 @@ from click.testing import CliRunner, Result
 
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.scheduler import command
-from corewise.local.apiserver import LocalAPIServer
+from corewise.engine import Allocation
 from corewise.scheduler.configuration import (
     DEFAULTS,
     SchedulerConfiguration,
     SchedulerConfigurationError,
     parse_configuration,
 )
-from corewise.scheduler.engine import Allocation
 from corewise.scheduler.stanza import scheduler_configuration
+from kubedouble import LocalAPIServer
 
 
 def invoke(*arguments: str) -> Result:

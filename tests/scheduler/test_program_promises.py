@@ -23,22 +23,22 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from corewise.engine import AmplifiedCPU, CPUPlacement, Engine
 from corewise.kube.admission import decode_review
 from corewise.kube.client import Client
 from corewise.kube.config import ClusterConfig
 from corewise.kube.errors import api_error
 from corewise.kube.transport import Request
-from corewise.policy.cpu_topology import print_cpu_topology
-from corewise.policy.metrics import exported_by
-from corewise.policy.metrics.table import SCHEDULER
-from corewise.policy.names import AMPLIFICATION_RATIO, CPU_TOPOLOGY, RESOURCE_STATUS
 from corewise.prometheus.exposition import Exposition
 from corewise.scheduler.decisions import Decisions
-from corewise.scheduler.engine import AmplifiedCPU, CPUPlacement, Engine
 from corewise.scheduler.gate import Gate
 from corewise.scheduler.reservations import RESERVED_FOR
 from corewise.scheduler.state import ClusterState
 from corewise.topology import CPUSet
+from corewise.vocabulary.cpu_topology import print_cpu_topology
+from corewise.vocabulary.metrics import exported_by
+from corewise.vocabulary.metrics.table import SCHEDULER
+from corewise.vocabulary.names import AMPLIFICATION_RATIO, CPU_TOPOLOGY, RESOURCE_STATUS
 from scheduler.program_world import pod_document
 from scheduler.scenes import arrangement
 from scheduler.test_program_gate import review

@@ -26,15 +26,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.policy.cpu_binding import BindPolicy, CPUBinding, NumaPolicy
-from corewise.policy.cpu_topology import parse_cpu_topology, print_cpu_topology
-from corewise.policy.reasons import Reason
+from corewise.engine import NodeFacts, NodeRequirement, PodFacts, Toleration, Zone
+from corewise.engine.objects import PlacedPod, SchedulableNode, Topology
+from corewise.engine.reading_nodes import NodeReading, read_node_facts
+from corewise.engine.reading_pods import holds_resources, placement, pod_facts
 from corewise.quantities import LARGEST_AMOUNT, ONE, Ratio
-from corewise.scheduler.engine import NodeFacts, NodeRequirement, PodFacts, Toleration, Zone
-from corewise.scheduler.objects import PlacedPod, SchedulableNode, Topology
-from corewise.scheduler.reading_nodes import NodeReading, read_node_facts
-from corewise.scheduler.reading_pods import holds_resources, placement, pod_facts
 from corewise.topology import CPUSet
+from corewise.vocabulary.cpu_binding import BindPolicy, CPUBinding, NumaPolicy
+from corewise.vocabulary.cpu_topology import parse_cpu_topology, print_cpu_topology
+from corewise.vocabulary.reasons import Reason
 from pinning.machines import machine
 
 GIB = 1 << 30

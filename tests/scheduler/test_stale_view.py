@@ -10,11 +10,11 @@ from typing import Any
 import aiohttp
 import pytest
 
+from corewise.engine import Cluster, Placement, PodFacts
 from corewise.kube.errors import APIError
-from corewise.policy.metrics.service import LOOP_RESTARTS, WEBHOOK_REQUESTS
-from corewise.scheduler.engine import Cluster, Placement, PodFacts
 from corewise.scheduler.installation import GATE
 from corewise.service.webhooks.answers import Outcome
+from corewise.vocabulary.metrics.service import LOOP_RESTARTS, WEBHOOK_REQUESTS
 from manager.world import eventually
 from scheduler.program_world import PLAIN_PODS, SchedulerWorld, pod_document
 

@@ -14,12 +14,12 @@ from typing import Any
 from aiohttp import web
 
 from corewise.kube.certificates import Authority
-from corewise.policy.metrics import METRICS
-from corewise.policy.metrics.service import HTTP_REFUSED
 from corewise.prometheus.exposition import Exposition
 from corewise.service.doors import WEBHOOKS, Cause, Door, Listener, Route, read_body
 from corewise.service.options import Address
 from corewise.service.webhooks.certificate import ServingContext
+from corewise.vocabulary.metrics import METRICS
+from corewise.vocabulary.metrics.service import HTTP_REFUSED
 
 LIMIT = 64 * 1024
 SMALL = replace(

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from corewise.local.apiserver import serve
 from corewise.service.doors import connections
+from kubedouble import serve
 
 
 @contextlib.contextmanager

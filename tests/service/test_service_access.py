@@ -25,15 +25,15 @@ from aiohttp import ClientSession
 from corewise.kube.client import Client
 from corewise.kube.config import load_config
 from corewise.kube.resources import Resource
-from corewise.local.apiserver import LocalAPIServer, serve
-from corewise.local.apiserver.authentication import User, service_account
-from corewise.policy.metrics import METRICS
-from corewise.policy.metrics.service import HTTP_REFUSED
 from corewise.prometheus.exposition import Exposition
 from corewise.service.access import REMEMBERED_SECONDS, REMEMBERED_TOKENS, TokenAccess
 from corewise.service.doors import HEALTH, Cause, RefusedError
 from corewise.service.health import HealthServer
 from corewise.service.options import Address
+from corewise.vocabulary.metrics import METRICS
+from corewise.vocabulary.metrics.service import HTTP_REFUSED
+from kubedouble import LocalAPIServer, serve
+from kubedouble.authentication import User, service_account
 from manager.world import MovableClock
 
 READER = service_account("monitoring", "prometheus")

@@ -11,11 +11,11 @@ import pytest
 
 from corewise.kube.certificates import Authority, CertificateError
 from corewise.kube.clock import SYSTEM_CLOCK
-from corewise.policy.metrics import METRICS
 from corewise.prometheus.exposition import Exposition
 from corewise.service.doors import Cause, Listener, Route, certified
 from corewise.service.supervision import Pulses
 from corewise.service.webhooks.certificate import CertificateKeeper, FileCertificates, ServingContext
+from corewise.vocabulary.metrics import METRICS
 from service.doors_world import AUTHORITY, SMALL, calling, opened, refused, serving, size, trusting
 
 CALLERS = Authority.create("callers", now=datetime.now(UTC))

@@ -21,11 +21,11 @@ from dataclasses import replace
 import pytest
 from aiohttp import web
 
-from corewise.policy.metrics import METRICS
-from corewise.policy.metrics.service import HTTP_CONNECTIONS, HTTP_REFUSED
 from corewise.prometheus.exposition import Exposition
 from corewise.service.doors import DOORS, Cause, Door, Listener, RefusedError, Route
 from corewise.service.options import Address, OptionsError
+from corewise.vocabulary.metrics import METRICS
+from corewise.vocabulary.metrics.service import HTTP_CONNECTIONS, HTTP_REFUSED
 from service.doors_world import (
     LIMIT,
     PATIENCE,

@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from corewise.policy.metrics import METRICS
-from corewise.policy.metrics.service import LOOP_RESTARTS
 from corewise.prometheus.exposition import Exposition
 from corewise.service.supervision import Pulses, Supervisor
+from corewise.vocabulary.metrics import METRICS
+from corewise.vocabulary.metrics.service import LOOP_RESTARTS
 from virtual_time import VirtualLoop
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.policy.reasons import Reason
 from corewise.quantities import Share
 from corewise.suppression.offer import Amounts, Computed, Pinned, Usage, compute
+from corewise.vocabulary.reasons import Reason
 
 GIB = 1 << 30
 NODE = Amounts(16_000, 64 * GIB)

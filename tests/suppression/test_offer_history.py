@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.policy.offline_report import OfferState
-from corewise.policy.reasons import Reason
 from corewise.suppression.history import FROZEN_AFTER, LONGEST, WITHDRAWN_AFTER, OfferHistory
 from corewise.suppression.offer import Computed
+from corewise.vocabulary.offline_report import OfferState
+from corewise.vocabulary.reasons import Reason
 
 INTERVAL = 10.0
 

@@ -17,10 +17,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.policy.colocation import SuppressionSettings
-from corewise.policy.reasons import Reason
+from corewise.config.colocation import SuppressionSettings
 from corewise.quantities import Share
 from corewise.suppression.pod_quotas import SMALLEST_QUOTA, PodQuota, Task, cycle
+from corewise.vocabulary.reasons import Reason
 
 PERIOD = 100_000
 SETTINGS = SuppressionSettings()

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.policy.offline_report import OfferState
-from corewise.policy.reasons import Reason
 from corewise.quantities import ONE, Ratio
 from corewise.suppression.history import Offer, OfferHistory
 from corewise.suppression.offer import Amounts, Computed
 from corewise.suppression.publication import REPEATED_AFTER, due, published_form
+from corewise.vocabulary.offline_report import OfferState
+from corewise.vocabulary.reasons import Reason
 
 
 def offer(cpu: int, memory: int = 0, state: OfferState = OfferState.FRESH) -> Offer:

@@ -18,7 +18,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.policy.reasons import Reason
 from corewise.quantities import Share
 from corewise.suppression.slice_quota import (
     SMALLEST_QUOTA,
@@ -27,6 +26,7 @@ from corewise.suppression.slice_quota import (
     largest_step,
     quota_of,
 )
+from corewise.vocabulary.reasons import Reason
 
 PERIOD = 100_000
 TENTH = Share.parse("0.1")

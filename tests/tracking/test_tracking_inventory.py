@@ -8,9 +8,9 @@ from decimal import Decimal
 import pytest
 
 from corewise.actions.placement import WriteInventories, WriteTraits
-from corewise.policy.placement import Inventory, Provider
 from corewise.topology import CPUSet
 from corewise.tracking import Compat, HostFacts, HostOptions, Offer, check_options, next_write, offer
+from corewise.vocabulary.placement import Inventory, Provider
 from tracking.hosts import DOCUMENT, facts, facts_of, topology
 
 NEW = Provider("p-1", "n1", 0)

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.policy.guests import CPUPolicy
-from corewise.policy.reasons import Reason
 from corewise.topology import CPUSet
 from corewise.tracking import Checked, Compat, HostedGuest, HostOptions, HostSettings, check_options
+from corewise.vocabulary.guests import CPUPolicy
+from corewise.vocabulary.reasons import Reason
 from tracking.hosts import facts
 
 SPEC, NOVA = Compat.SPEC, Compat.NOVA

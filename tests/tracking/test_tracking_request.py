@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.policy.guests import CPUPolicy, EmulatorThreads, ThreadPolicy
-from corewise.policy.reasons import Reason
 from corewise.topology import CPUSet
 from corewise.tracking import Compat, Flavor, GuestRequest, Image, RequestRefusal, translate
 from corewise.tracking.flavor import STANDARD_CLASSES
+from corewise.vocabulary.guests import CPUPolicy, EmulatorThreads, ThreadPolicy
+from corewise.vocabulary.reasons import Reason
 
 SMT = "HW_CPU_HYPERTHREADING"
 

@@ -11,9 +11,6 @@ from decimal import Decimal
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.policy.guests import ThreadPolicy
-from corewise.policy.placement import Consumer, Inventory, Provider, ProviderUse
-from corewise.policy.reasons import Reason
 from corewise.topology import CPUSet
 from corewise.tracking import (
     Compat,
@@ -25,6 +22,9 @@ from corewise.tracking import (
     offer,
     plan_reshape,
 )
+from corewise.vocabulary.guests import ThreadPolicy
+from corewise.vocabulary.placement import Consumer, Inventory, Provider, ProviderUse
+from corewise.vocabulary.reasons import Reason
 from tracking.hosts import DOCUMENT, facts_of
 
 NEW = {"cpu_dedicated_set": "2-17", "cpu_shared_set": "18-47", "cpu_allocation_ratio": "8.0"}

@@ -20,7 +20,7 @@ from corewise.agent.objects import QUOTA_PODS, QuotaPod
 from corewise.kube.client import Client, PatchType
 from corewise.kube.config import load_config
 from corewise.kube.resources import NODES, PODS
-from corewise.policy.names import AMPLIFICATION_RATIO, NORMALIZATION_RATIO
+from corewise.vocabulary.names import AMPLIFICATION_RATIO, NORMALIZATION_RATIO
 from tools.bench import processes
 from tools.bench.agent_machine import BenchMachine, bench_machine
 from tools.bench.table import Row

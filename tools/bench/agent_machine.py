@@ -20,10 +20,10 @@ from corewise.kernel.cgroups.files import CgroupFiles
 from corewise.kernel.cgroups.layout import Layout, Version, find_layout
 from corewise.kernel.cgroups.pods import PodCgroups, find_pod_cgroups
 from corewise.kernel.errors import LayoutUnknown
-from corewise.local.cpu_models import CATALOGUE
-from corewise.local.machine_files import MachineFiles
-from corewise.local.machines import Machine
 from corewise.quantities import ONE, Bytes, Microseconds
+from corewise.simulation.cpu_models import CATALOGUE
+from corewise.simulation.machine_files import MachineFiles
+from corewise.simulation.machines import Machine
 
 PERIOD = Microseconds(100_000)
 

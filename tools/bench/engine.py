@@ -13,9 +13,7 @@ import tracemalloc
 from collections.abc import Callable
 from functools import partial
 
-from corewise.local.planning.arrangements import arrangement
-from corewise.quantities import Ratio
-from corewise.scheduler.engine import (
+from corewise.engine import (
     AllocationScore,
     AmplifiedCPU,
     ChosenNode,
@@ -32,7 +30,9 @@ from corewise.scheduler.engine import (
     Taint,
     Weighted,
 )
-from corewise.scheduler.engine.framework import Filter
+from corewise.engine.framework import Filter
+from corewise.quantities import Ratio
+from corewise.simulation.planning.arrangements import arrangement
 from tools.bench.table import Row, quantile
 
 _SIZES, _RATIOS = (32, 64, 96, 128), (100, 150, 200)

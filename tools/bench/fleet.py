@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from corewise.policy.names import (
+from corewise.vocabulary.names import (
     AMPLIFICATION_RATIO,
     AMPLIFIED,
     CPU_BASIC_INFO,

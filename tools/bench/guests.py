@@ -21,9 +21,9 @@ from corewise.compute.ledger import LedgerFile
 from corewise.compute.offers import Candidate, Stage
 from corewise.compute.scheduling import Scheduler, Wanted
 from corewise.compute.verdicts import NoValidHost
-from corewise.policy.placement import PCPU
 from corewise.topology import Host, Thread, Topology
 from corewise.tracking import Compat, Flavor, HostOptions, PlacementQuery, RequestRefusal, translate
+from corewise.vocabulary.placement import PCPU
 from tools.bench.table import Row, quantile
 
 _CORES, _NODES, _GUESTS = 24, 2, 15

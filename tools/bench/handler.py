@@ -10,11 +10,11 @@ from functools import partial
 
 import msgspec
 
+from corewise.engine import AllocationScore, AmplifiedCPU, Engine, Weighted
 from corewise.kube.client import Client
 from corewise.kube.clock import SYSTEM_CLOCK
 from corewise.kube.config import ClusterConfig
 from corewise.scheduler.decisions import Decisions
-from corewise.scheduler.engine import AllocationScore, AmplifiedCPU, Engine, Weighted
 from corewise.scheduler.extender import Extender
 from corewise.scheduler.state import ClusterState
 from corewise.scheduler.wire import decode_arguments, encode_filtered, encode_scores
@@ -31,7 +31,7 @@ _POD = {
 _PARTS: dict[str, Function] = {
     "arguments read": ("scheduler/wire.py", "decode_arguments"),
     "names looked up": ("scheduler/extender.py", "rows_of"),
-    "the pod read": ("scheduler/reading_pods.py", "pod_facts"),
+    "the pod read": ("engine/reading_pods.py", "pod_facts"),
     "decision": ("engine/engine.py", "decide"),
     "refusals": ("scheduler/extender.py", "_refusals"),
     "decision remembered": ("scheduler/decisions.py", "remember"),

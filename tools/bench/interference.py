@@ -22,12 +22,8 @@ import msgspec
 import numpy as np
 from aiohttp import web
 
-from corewise.kube.clock import SYSTEM_CLOCK
-from corewise.policy.interference import InterferenceConfiguration, parse_interference
-from corewise.prometheus.client import PrometheusClient
-from corewise.scheduler.configuration import SchedulerConfiguration
-from corewise.scheduler.decisions import Asked, Decisions
-from corewise.scheduler.engine import (
+from corewise.config.interference import InterferenceConfiguration, parse_interference
+from corewise.engine import (
     ChosenNode,
     Cluster,
     Decision,
@@ -38,6 +34,10 @@ from corewise.scheduler.engine import (
     PodFacts,
     Weighted,
 )
+from corewise.kube.clock import SYSTEM_CLOCK
+from corewise.prometheus.client import PrometheusClient
+from corewise.scheduler.configuration import SchedulerConfiguration
+from corewise.scheduler.decisions import Asked, Decisions
 from corewise.scheduler.in_force import engine_of, estimates_of
 from corewise.scheduler.observing.asking import observe
 from corewise.scheduler.observing.node_names import NodeIdentity, NodeNames

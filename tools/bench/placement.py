@@ -21,7 +21,9 @@ from corewise.openstack.embedded.application import EmbeddedPlacement, Environme
 from corewise.openstack.embedded.calling import in_process_client
 from corewise.openstack.placement.client import PlacementClient
 from corewise.openstack.placement.keeping import Patience, claim
-from corewise.policy.placement import (
+from corewise.tracking.flavor import Flavor
+from corewise.tracking.request import GuestRequest, translate
+from corewise.vocabulary.placement import (
     DISK_GB,
     HYPER_THREADING_TRAIT,
     MEMORY_MB,
@@ -31,8 +33,6 @@ from corewise.policy.placement import (
     Consumer,
     Inventory,
 )
-from corewise.tracking.flavor import Flavor
-from corewise.tracking.request import GuestRequest, translate
 from tools.bench.table import Row, quantile
 
 _NAMES = UUID("6f0b6f0e-7e0c-4f7e-9a43-4d6a7c1f2b11")

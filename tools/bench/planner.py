@@ -12,13 +12,13 @@ import time
 import msgspec
 
 from corewise.cli.policy_file import configuration_of
-from corewise.local.planning.arrangements import arrangement
-from corewise.local.planning.inputs import PlanInput, PlannedNode
-from corewise.local.planning.planner import plan
+from corewise.engine import Allocation
+from corewise.engine.objects import SchedulableNode, Topology
 from corewise.manager.objects import ManagedNode
-from corewise.policy.names import AMPLIFICATION_KEY
-from corewise.scheduler.engine import Allocation
-from corewise.scheduler.objects import SchedulableNode, Topology
+from corewise.simulation.planning.arrangements import arrangement
+from corewise.simulation.planning.inputs import PlanInput, PlannedNode
+from corewise.simulation.planning.planner import plan
+from corewise.vocabulary.names import AMPLIFICATION_KEY
 from tools.bench import engine
 from tools.bench.shares import Function, shares
 from tools.bench.table import Row

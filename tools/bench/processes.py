@@ -13,7 +13,7 @@ from pathlib import Path
 
 from corewise.kube.client import Client
 from corewise.kube.config import load_config
-from corewise.local import bootstrap
+from corewise.simulation import bootstrap
 
 _PATIENCE = 30.0
 _MANAGER_PATIENCE = 120.0
@@ -66,7 +66,7 @@ async def child(*arguments: str, log: Path) -> AsyncIterator[Process]:
 async def api_server(folder: Path) -> AsyncIterator[tuple[Process, Path]]:
     """The local API server with the shipped manifests applied, and the kubeconfig it wrote."""
     kubeconfig = folder / "kubeconfig"
-    command = ("corewise.local.apiserver", "--listen", "127.0.0.1:0", "--kubeconfig-out", str(kubeconfig))
+    command = ("kubedouble", "--listen", "127.0.0.1:0", "--kubeconfig-out", str(kubeconfig))
     async with child(*command, log=folder / "apiserver.log") as process:
         async with asyncio.timeout(_PATIENCE):
             while not (kubeconfig.exists() and kubeconfig.stat().st_size):

@@ -19,7 +19,7 @@ from corewise.kube.config import load_config
 from corewise.kube.decoding import WatchEvent
 from corewise.kube.objects import Node
 from corewise.kube.resources import CONFIG_MAPS, NODE_RESOURCE_TOPOLOGIES, NODES
-from corewise.policy.names import (
+from corewise.vocabulary.names import (
     AMPLIFIED,
     CONFIG_NAME,
     CONFIG_NAMESPACE,

@@ -25,7 +25,7 @@ from corewise.kernel.cgroups.layout import Version
 from corewise.kube.client import Client, PatchType
 from corewise.kube.config import load_config
 from corewise.kube.resources import CONFIG_MAPS, NODES, PODS
-from corewise.policy.names import (
+from corewise.vocabulary.names import (
     BATCH_CPU,
     BATCH_MEMORY,
     CONFIG_NAME,

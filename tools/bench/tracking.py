@@ -18,8 +18,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from corewise.pinning import GuestLedger, GuestPins, HostCell, Refusal, place
-from corewise.policy.guests import CPUPolicy, GuestCPUs, GuestNode, ThreadPolicy
 from corewise.topology import CPUSet
+from corewise.vocabulary.guests import CPUPolicy, GuestCPUs, GuestNode, ThreadPolicy
 from tools.bench.table import Row
 
 _ROUNDS, _TIMES = 30, 50

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from corewise.config.interference import InterferenceConfiguration, WorkloadProfile, parse_interference
 from corewise.interference import (
     Counterweights,
     LatencyHistory,
@@ -20,7 +21,6 @@ from corewise.interference import (
     outlook,
     score_nodes,
 )
-from corewise.policy.interference import InterferenceConfiguration, WorkloadProfile, parse_interference
 from tools.interference_burst.cluster import CAPACITY, NODES, STEP, Cluster
 
 PODS = 60

@@ -1,7 +1,8 @@
 """Nodes whose memory is in use, and what Prometheus says of them: averages over the window, a little wrong.
 
 Each node has a load of its own; pods placed add theirs at once. What memory makes of both is what the local
-cluster's plant makes of it (:mod:`corewise.local.contention`): latency rises with use, and whoever waits for
+cluster's plant makes of it (:mod:`corewise.simulation.contention`): latency rises with use, and whoever waits
+for
 memory moves less. Every ``STEP`` seconds the state is noted; the metrics are averages of what was noted over
 the window, with the error of a measurement.
 """
@@ -13,9 +14,9 @@ from functools import lru_cache
 
 import numpy as np
 
+from corewise.config.interference import Profile
 from corewise.interference import Pressure, Values
-from corewise.local.contention import Contention, Memory, MemoryUse, Stretches, contend
-from corewise.policy.interference import Profile
+from corewise.simulation.contention import Contention, Memory, MemoryUse, Stretches, contend
 
 NODES = 50
 CAPACITY = 107e9

@@ -1,7 +1,7 @@
 """One run: pods arrive one after the other on a mixed cluster, and the scheduler's engine places them.
 
 Every ``ARRIVAL`` seconds a pod comes, of a workload drawn evenly; it runs from then on and uses what its
-workload uses, less what it loses to its neighbours (:mod:`corewise.local.contention`). Every ``REFRESH``
+workload uses, less what it loses to its neighbours (:mod:`corewise.simulation.contention`). Every ``REFRESH``
 seconds the scheduler sees the nodes as means over the last ``WINDOW`` seconds, as Prometheus would say. A pod
 that fits nowhere is not tried again: it is the price.
 
@@ -18,10 +18,8 @@ from statistics import fmean
 
 import numpy as np
 
-from corewise.local.contention import Contention, Memory, contend
-from corewise.local.memory_state import BACKGROUND, BACKGROUND_LLC, CROWDED
-from corewise.policy.interference import InterferenceConfiguration, parse_interference
-from corewise.scheduler.engine import (
+from corewise.config.interference import InterferenceConfiguration, parse_interference
+from corewise.engine import (
     AllocationScore,
     Cluster,
     Engine,
@@ -34,8 +32,10 @@ from corewise.scheduler.engine import (
     ResourceFit,
     Weighted,
 )
-from corewise.scheduler.engine.nodes import CPU, MEMORY, PODS
+from corewise.engine.nodes import CPU, MEMORY, PODS
 from corewise.scheduler.in_force import estimates_of, with_interference
+from corewise.simulation.contention import Contention, Memory, contend
+from corewise.simulation.memory_state import BACKGROUND, BACKGROUND_LLC, CROWDED
 from tools.interference_wca.workloads import WORKLOADS, Workload
 
 ARRIVAL = 10.0

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from corewise.local.contention import IDLE_LATENCY, Memory, MemoryUse
+from corewise.simulation.contention import IDLE_LATENCY, Memory, MemoryUse
 
 _GIGA = 1e9
 _STEEP = 1.6
-"""How much latency grows from idle to 95 % of the bandwidth (corewise.local.contention)."""
+"""How much latency grows from idle to 95 % of the bandwidth (corewise.simulation.contention)."""
 
 
 @dataclass(frozen=True, slots=True)

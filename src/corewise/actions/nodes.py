@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from corewise.policy.reasons import Reason
 from corewise.quantities import Quantity
+from corewise.vocabulary.reasons import Reason
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from corewise.policy.placement import Consumer, Inventory, Provider
-from corewise.policy.reasons import Reason
+from corewise.vocabulary.placement import Consumer, Inventory, Provider
+from corewise.vocabulary.reasons import Reason
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from corewise.policy.reasons import Reason
 from corewise.quantities import Microseconds
+from corewise.vocabulary.reasons import Reason
 
 
 class QuotaOwner(StrEnum):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from corewise.policy.reasons import Reason
+from corewise.vocabulary.reasons import Reason
 
 
 class Setting(StrEnum):

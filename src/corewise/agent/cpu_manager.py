@@ -17,8 +17,8 @@ from types import MappingProxyType
 
 import msgspec
 
+from corewise.config.json_text import UNREADABLE
 from corewise.kernel.errors import KernelError, Malformed, Missing, reading_error
-from corewise.policy.json_text import UNREADABLE
 from corewise.topology import CPUSet, CPUSetError
 
 STATE_FILE = "var/lib/kubelet/cpu_manager_state"

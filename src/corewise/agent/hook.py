@@ -22,8 +22,8 @@ from corewise.agent.local_node import LocalNode
 from corewise.agent.objects import PodMeta, QuotaPod
 from corewise.normalization import divided_quota
 from corewise.nri.messages import Adjustment, Container, ContainerUpdate, CPUResources, Event, PodSandbox
-from corewise.policy.metrics.agent import NRI_DIVIDED
 from corewise.prometheus.exposition import Exposition
+from corewise.vocabulary.metrics.agent import NRI_DIVIDED
 
 _TELLING = frozenset({Event.POST_CREATE_CONTAINER, Event.POST_START_CONTAINER, Event.POST_UPDATE_CONTAINER})
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import yaml
 
+from corewise.config.yaml_text import load_document
 from corewise.kernel.errors import KernelError, Malformed, Missing, reading_error
-from corewise.policy.yaml_text import load_document
 from corewise.topology import CPUSet
 
 CONFIG_FILE = "var/lib/kubelet/config.yaml"

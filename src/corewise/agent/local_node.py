@@ -26,9 +26,9 @@ from corewise.agent.ratio import NOT_NORMALIZED, read_ratio
 from corewise.amplification import read_ratios
 from corewise.kernel.cgroups.pods import QOSClass
 from corewise.kernel.errors import KernelError, UnsafeName
-from corewise.policy.names import AMPLIFICATION_RATIO
 from corewise.quantities import ONE, Ratio
 from corewise.service.logs import fields
+from corewise.vocabulary.names import AMPLIFICATION_RATIO
 
 log = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from corewise.kernel.errors import UnsafeName
 from corewise.kernel.quotas.writer import QuotaWriter
 from corewise.kernel.settings.writer import SettingWriter
 from corewise.kernel.writing.journal import Log
-from corewise.policy.reasons import Reason
+from corewise.vocabulary.reasons import Reason
 
 Wrap = Callable[[Files], Files]
 

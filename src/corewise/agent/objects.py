@@ -13,8 +13,8 @@ import msgspec
 
 from corewise.kube.objects import EMPTY, NO_META, NO_RESOURCES, ObjectMeta, ResourceRequirements, Struct
 from corewise.kube.resources import NODES, PODS, Resource
-from corewise.policy.names import STATIC_POD, STATIC_POD_HASH, STATIC_POD_SOURCE
-from corewise.policy.reasons import Reason
+from corewise.vocabulary.names import STATIC_POD, STATIC_POD_HASH, STATIC_POD_SOURCE
+from corewise.vocabulary.reasons import Reason
 
 _STATIC_UID = re.compile(r"[0-9a-f]{32}")
 _STATIC_SOURCES = frozenset({"file", "http"})

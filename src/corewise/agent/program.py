@@ -40,16 +40,16 @@ from corewise.kube.client import Client
 from corewise.kube.clock import SYSTEM_CLOCK, Clock
 from corewise.kube.config import ClusterConfig
 from corewise.kube.errors import KubeError
-from corewise.policy.metrics import agent as metrics
-from corewise.policy.metrics import exported_by
-from corewise.policy.metrics.service import CACHE_OBJECTS
-from corewise.policy.metrics.table import AGENT
 from corewise.prometheus.exposition import Exposition
 from corewise.service.access import TokenAccess
 from corewise.service.health import HealthServer
 from corewise.service.logs import fields
 from corewise.service.options import OptionsError
 from corewise.service.supervision import Pulses, Supervisor
+from corewise.vocabulary.metrics import agent as metrics
+from corewise.vocabulary.metrics import exported_by
+from corewise.vocabulary.metrics.service import CACHE_OBJECTS
+from corewise.vocabulary.metrics.table import AGENT
 
 TOPOLOGY_INTERVAL = 60.0
 _log = logging.getLogger(__name__)

@@ -26,10 +26,10 @@ from corewise.agent.objects import QuotaContainer, QuotaPod, QuotaPodSpec
 from corewise.kernel.cgroups.pods import PodCgroups, QOSClass
 from corewise.kernel.errors import UnsafeName
 from corewise.normalization import ContainerLimit, PodLimits, container_quota, pod_quota
-from corewise.policy.names import QOS_CLASS, RESOURCE_STATUS
-from corewise.policy.reasons import Reason
-from corewise.policy.resource_status import ResourceStatus, parse_resource_status
 from corewise.quantities import ONE, AmplifiedMilli, Microseconds, QuantityError, Ratio, largest, requested
+from corewise.vocabulary.names import QOS_CLASS, RESOURCE_STATUS
+from corewise.vocabulary.reasons import Reason
+from corewise.vocabulary.resource_status import ResourceStatus, parse_resource_status
 
 NOT_CPU_SHARE = frozenset({"LSE", "LSR", "SYSTEM", "BE"})
 _TOO_LARGE = Reason.AMOUNT_TOO_LARGE

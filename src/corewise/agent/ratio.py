@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from corewise.policy.configuration import LARGEST_NORMALIZATION_RATIO
-from corewise.policy.names import NORMALIZATION_RATIO
+from corewise.config.configuration import LARGEST_NORMALIZATION_RATIO
 from corewise.quantities import ONE, Ratio, RatioError
+from corewise.vocabulary.names import NORMALIZATION_RATIO
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from typing import Never
 
 from corewise.agent.hook import RuntimeHook
 from corewise.nri.observer import Outcome
-from corewise.policy.metrics.agent import NRI_CONNECTED, NRI_REQUESTS
 from corewise.prometheus.exposition import Exposition
+from corewise.vocabulary.metrics.agent import NRI_CONNECTED, NRI_REQUESTS
 
 
 class CountingObserver:

@@ -25,8 +25,11 @@ from typing import Any
 
 from corewise.agent.zone_demand import NO_DEMAND, ZoneDemand
 from corewise.kernel.cpu_facts import ObservedCPU
-from corewise.policy.cpu_topology import print_cpu_topology
-from corewise.policy.names import (
+from corewise.quantities import Quantity, QuantityError, Ratio, amplify
+from corewise.quantities.quantity import NANO, Format
+from corewise.topology import CPUSet, Host
+from corewise.vocabulary.cpu_topology import print_cpu_topology
+from corewise.vocabulary.names import (
     CPU_BASIC_INFO,
     CPU_MANAGER_POLICY,
     CPU_RATIO_APPLIED,
@@ -34,9 +37,6 @@ from corewise.policy.names import (
     MACHINE_RAW_CAPACITY,
     POD_CPUS,
 )
-from corewise.quantities import Quantity, QuantityError, Ratio, amplify
-from corewise.quantities.quantity import NANO, Format
-from corewise.topology import CPUSet, Host
 
 ZONE_TYPE = "Node"
 OWN_RESOURCES = ("cpu", "memory")

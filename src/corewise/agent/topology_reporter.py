@@ -20,7 +20,7 @@ from corewise.kernel.machine import MachineReading, read_machine
 from corewise.kube.client import Client
 from corewise.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from corewise.kube.resources import NODE_RESOURCE_TOPOLOGIES, Resource
-from corewise.policy.names import RESOURCE_STATUS
+from corewise.vocabulary.names import RESOURCE_STATUS
 
 FIELD_MANAGER = "corewise-agent"
 TOPOLOGIES: Resource[dict[str, Any]] = NODE_RESOURCE_TOPOLOGIES.typed(dict)

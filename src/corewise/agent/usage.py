@@ -14,9 +14,9 @@ from corewise.agent.objects import QuotaPod
 from corewise.agent.quotas import targets_of
 from corewise.kernel.cgroups.cpu import read_usage
 from corewise.kernel.errors import KernelError
-from corewise.policy.metrics import agent as metrics
 from corewise.prometheus.exposition import Exposition
 from corewise.quantities import requested
+from corewise.vocabulary.metrics import agent as metrics
 
 Labelled = dict[tuple[str, ...], float]
 

@@ -11,7 +11,7 @@ from corewise.kube.client import Client
 from corewise.kube.clock import Clock
 from corewise.kube.objects import ConfigMap
 from corewise.kube.resources import CONFIG_MAPS
-from corewise.policy.names import CONFIG_NAME, CONFIG_NAMESPACE
+from corewise.vocabulary.names import CONFIG_NAME, CONFIG_NAMESPACE
 
 LISTED_WITHIN = 30.0
 _POLL = 0.1

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from corewise.policy.resource_status import ResourceStatus, parse_resource_status
 from corewise.quantities import AmplifiedMilli, Bytes, Quantity, Ratio, amplify
 from corewise.topology import Topology
+from corewise.vocabulary.resource_status import ResourceStatus, parse_resource_status
 
 
 @dataclass(frozen=True, slots=True)

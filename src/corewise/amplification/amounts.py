@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
-from corewise.policy.reasons import Reason
 from corewise.quantities import ONE, Quantity, Ratio, amplify, deamplified_ceil
+from corewise.vocabulary.reasons import Reason
 
 CPU: Final = "cpu"
 MEMORY: Final = "memory"

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from corewise.amplification.amounts import AMPLIFIABLE, CPU, MEMORY, ResourceList
-from corewise.policy import names
 from corewise.quantities import Quantity
+from corewise.vocabulary import names
 
 _FINISHED: Final = frozenset({"Succeeded", "Failed"})
 _CPUSET_QOS: Final = frozenset({"LSE", "LSR"})

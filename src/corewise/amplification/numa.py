@@ -23,7 +23,7 @@ from functools import lru_cache
 import numpy as np
 
 from corewise.amplification.occupancy import Column, Flags
-from corewise.policy.cpu_binding import NumaPolicy
+from corewise.vocabulary.cpu_binding import NumaPolicy
 
 MOST_ZONES = 16
 """More than any machine that runs a kubelet has; kubelet itself stops at 8 unless told otherwise."""

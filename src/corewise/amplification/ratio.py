@@ -23,9 +23,9 @@ from enum import StrEnum
 
 from corewise.amplification.amounts import AMPLIFIABLE, CPU, MAXIMUM, Finding, Ratios
 from corewise.amplification.record import RatioReading, print_entries, read_ratios
-from corewise.policy import names
-from corewise.policy.reasons import Reason
 from corewise.quantities import ONE, Ratio, ratio_product
+from corewise.vocabulary import names
+from corewise.vocabulary.reasons import Reason
 
 
 class StatedBy(StrEnum):

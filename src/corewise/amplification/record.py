@@ -35,9 +35,9 @@ from corewise.amplification.amounts import (
     amplified,
     raw_from,
 )
-from corewise.policy import names
-from corewise.policy.reasons import Reason
 from corewise.quantities import Quantity, QuantityError, Ratio
+from corewise.vocabulary import names
+from corewise.vocabulary.reasons import Reason
 
 RAW_ANNOTATIONS: Final[Mapping[Field, str]] = MappingProxyType(
     {"capacity": names.RAW_CAPACITY, "allocatable": names.RAW_ALLOCATABLE}

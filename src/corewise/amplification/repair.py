@@ -51,9 +51,9 @@ from corewise.amplification.amounts import (
     raw_from,
 )
 from corewise.amplification.stated import Stated, read_node
-from corewise.policy import names
-from corewise.policy.reasons import Reason
 from corewise.quantities import ONE, Quantity, Ratio
+from corewise.vocabulary import names
+from corewise.vocabulary.reasons import Reason
 
 PATIENCE: Final = 30
 """Seconds a mismatch may last before the manager repairs it."""

@@ -36,9 +36,9 @@ from corewise.amplification.amounts import (
 from corewise.amplification.demand import NodeDemand
 from corewise.amplification.occupancy import occupied
 from corewise.amplification.stated import effective_ratios, raw_amounts
-from corewise.policy import names
-from corewise.policy.reasons import Reason
 from corewise.quantities import ONE, Quantity, Ratio
+from corewise.vocabulary import names
+from corewise.vocabulary.reasons import Reason
 
 BUSY_PERCENT: Final = 60
 

@@ -30,9 +30,9 @@ from corewise.amplification.record import (
     read_ratios,
     read_record,
 )
-from corewise.policy import names
-from corewise.policy.reasons import Reason
 from corewise.quantities import ONE, Ratio
+from corewise.vocabulary import names
+from corewise.vocabulary.reasons import Reason
 
 
 @dataclass(frozen=True, slots=True)

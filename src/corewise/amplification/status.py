@@ -46,9 +46,9 @@ from corewise.amplification.amounts import (
 )
 from corewise.amplification.record import RAW_ANNOTATIONS, print_amounts, print_record
 from corewise.amplification.stated import Stated, read_node
-from corewise.policy import names
-from corewise.policy.reasons import Reason
 from corewise.quantities import ONE, Quantity, Ratio
+from corewise.vocabulary import names
+from corewise.vocabulary.reasons import Reason
 
 _CONCERNED: Final = (names.AMPLIFICATION_RATIO, names.AMPLIFIED, names.RAW_CAPACITY, names.RAW_ALLOCATABLE)
 

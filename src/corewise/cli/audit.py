@@ -28,7 +28,7 @@ from corewise.kernel.writing.entries import (
     Wrote,
 )
 from corewise.kernel.writing.journal import damage_text, read_history
-from corewise.policy.reasons import Reason
+from corewise.vocabulary.reasons import Reason
 
 _FORMS = (Form.TABLE, Form.WIDE, Form.JSON, Form.YAML, Form.CSV)
 _KINDS: Mapping[str, tuple[type, ...]] = {

@@ -11,7 +11,7 @@ import click
 from corewise.cli.errors import ExitCode, Failure
 from corewise.kube.config import ClusterConfig, load_config
 from corewise.kube.errors import ConfigError, Forbidden, KubeError, NotFound, Unauthorized
-from corewise.policy.names import CONFIG_NAMESPACE
+from corewise.vocabulary.names import CONFIG_NAMESPACE
 
 T = TypeVar("T")
 Decorated = Callable[..., Any]

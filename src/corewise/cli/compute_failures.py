@@ -28,7 +28,7 @@ from corewise.compute.errors import (
     openstack_reason,
 )
 from corewise.openstack.errors import OpenStackError
-from corewise.policy.reasons import Reason
+from corewise.vocabulary.reasons import Reason
 
 _CODES: tuple[tuple[type[ComputeError], ExitCode], ...] = (
     (LedgerUnusable, ExitCode.LEDGER),

@@ -13,8 +13,8 @@ from corewise.cli.compute_failures import failures
 from corewise.cli.output import say
 from corewise.compute.errors import FileUnusable
 from corewise.compute.machine_file import parse_machine
+from corewise.config.decoding import Parsed
 from corewise.kernel.machine import read_machine
-from corewise.policy.decoding import Parsed
 from corewise.topology import Host
 from corewise.tracking.options import Checked, Compat, HostOptions, HostSettings, OptionProblem
 

@@ -19,9 +19,9 @@ from corewise.cli.compute_placement import (
     provider_of,
 )
 from corewise.cli.output import Column, Form, Listing
-from corewise.policy.placement import Inventory, Provider
 from corewise.tracking.inventory import Offer, offer
 from corewise.tracking.options import Compat, HostFacts, check_options
+from corewise.vocabulary.placement import Inventory, Provider
 
 _Row = tuple[str, Inventory]
 

@@ -18,7 +18,7 @@ from corewise.cli.output import Form
 from corewise.compute.hosts import ComputeHost
 from corewise.compute.scheduling import pin
 from corewise.pinning import GuestPins, Refusal
-from corewise.policy.guests import GuestCPUs
+from corewise.vocabulary.guests import GuestCPUs
 
 if TYPE_CHECKING:
     from corewise.openstack.libvirt.tuning import CPUTuning

@@ -16,7 +16,7 @@ import click
 
 from corewise.cli.compute_inputs import Decorated, several
 from corewise.openstack.errors import CredentialsError, NotFound
-from corewise.policy.placement import Provider
+from corewise.vocabulary.placement import Provider
 
 if TYPE_CHECKING:
     from corewise.openstack.nova_conf import NovaConf

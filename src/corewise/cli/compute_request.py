@@ -14,10 +14,10 @@ from corewise.cli.compute_inputs import COMPAT, CONFIG, FLAVOR, IMAGE, nova_conf
 from corewise.cli.compute_placement import PlacementChoice, placement_options
 from corewise.cli.output import Form, count, say
 from corewise.compute.guest_files import parse_flavor, parse_image
-from corewise.policy.guests import GuestCPUs
 from corewise.tracking.flavor import NO_IMAGE, Flavor, RequestRefusal
 from corewise.tracking.options import Compat
 from corewise.tracking.request import GuestRequest, translate
+from corewise.vocabulary.guests import GuestCPUs
 
 if TYPE_CHECKING:
     from corewise.openstack.placement.client import PlacementClient

@@ -19,8 +19,8 @@ from corewise.cli.output import Column, Form, Listing, count, say
 from corewise.compute.guest_files import parse_guests, parse_provider
 from corewise.compute.hosts import ComputeHost
 from corewise.compute.offering import Offering, note_moves, planned
-from corewise.policy.placement import PCPU, VCPU, Inventory, ProviderUse
 from corewise.tracking import HostedGuest, Move, ReshapePlan
+from corewise.vocabulary.placement import PCPU, VCPU, Inventory, ProviderUse
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,8 +24,8 @@ from corewise.compute.hosts import Hosts
 from corewise.compute.offers import LocalOffers, Offers
 from corewise.compute.scheduling import Scheduler, Wanted
 from corewise.compute.verdicts import NoValidHost, Placed
-from corewise.policy.json_text import UNREADABLE
-from corewise.policy.reasons import Reason
+from corewise.config.json_text import UNREADABLE
+from corewise.vocabulary.reasons import Reason
 
 GUEST = click.option(
     "--guest", metavar="UUID", help="The guest's UUID, by which it is deleted.  [default: a new one]"

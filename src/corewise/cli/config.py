@@ -14,9 +14,8 @@ from corewise.cli import output
 from corewise.cli.config_file import KEYS, Contents, KeyText, UndecidedKeyError, read_contents
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.output import Form
-from corewise.policy import names
-from corewise.policy.colocation import parse_oversubscription, parse_suppression
-from corewise.policy.configuration import (
+from corewise.config.colocation import parse_oversubscription, parse_suppression
+from corewise.config.configuration import (
     LARGEST_AMPLIFICATION_RATIO,
     Configuration,
     Parsed,
@@ -26,9 +25,10 @@ from corewise.policy.configuration import (
     parse_amplification,
     parse_normalization,
 )
-from corewise.policy.json_text import UNREADABLE
-from corewise.policy.strategies import S
+from corewise.config.json_text import UNREADABLE
+from corewise.config.strategies import S
 from corewise.quantities import Ratio, RatioError
+from corewise.vocabulary import names
 
 NodeLabels = list[tuple[str, Mapping[str, str]]]
 

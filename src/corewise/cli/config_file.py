@@ -11,18 +11,18 @@ from dataclasses import dataclass, field
 
 import yaml
 
-from corewise.cli.scalar_positions import json_string, yaml_scalar
-from corewise.policy.decoding import Problem, Severity, did_you_mean
-from corewise.policy.json_text import read_json
-from corewise.policy.json_tree import BROKEN, Items, Located, Member, Members, Positions
-from corewise.policy.names import (
+from corewise.config.decoding import Problem, Severity, did_you_mean
+from corewise.config.json_text import read_json
+from corewise.config.json_tree import BROKEN, Items, Located, Member, Members, Positions
+from corewise.config.scalar_positions import json_string, yaml_scalar
+from corewise.config.yaml_text import compose_documents, not_yaml
+from corewise.vocabulary.names import (
     AMPLIFICATION_KEY,
     CONFIG_NAME,
     NORMALIZATION_KEY,
     OVERSUBSCRIPTION_KEY,
     SUPPRESSION_KEY,
 )
-from corewise.policy.yaml_text import compose_documents, not_yaml
 
 _OWN_MEMBERS = {
     NORMALIZATION_KEY: {"ratioModel", "defaultRatio"},

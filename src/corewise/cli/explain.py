@@ -20,6 +20,7 @@ from corewise.cli.explanation import Line, explanation
 from corewise.cli.interference_file import read_interference
 from corewise.cli.node_explanation import lines_about, record_of
 from corewise.cli.output import Form
+from corewise.config.interference import InterferenceConfiguration
 from corewise.kube.client import Client
 from corewise.kube.config import ClusterConfig
 from corewise.kube.errors import Forbidden, NotFound
@@ -27,7 +28,6 @@ from corewise.kube.objects import Event
 from corewise.kube.resources import EVENTS
 from corewise.manager.listing import ListedCluster, ListedNode, Which, list_cluster
 from corewise.manager.program import COMPONENT
-from corewise.policy.interference import InterferenceConfiguration
 from corewise.prometheus.client import PrometheusClient
 from corewise.prometheus.errors import AddressError
 from corewise.scheduler.listing import ListedPod, list_pod

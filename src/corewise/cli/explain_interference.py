@@ -14,10 +14,10 @@ from corewise.cli.interference_nodes import MeasuredNode, parse_nodes
 from corewise.cli.interference_pod import parse_pod
 from corewise.cli.interference_table import heading_of, listing_of
 from corewise.cli.output import Form
+from corewise.config.interference import InterferenceConfiguration
+from corewise.config.interference.reading import unplaceable_message
+from corewise.config.json_tree import path_text
 from corewise.interference import Conflict, unplaceable
-from corewise.policy.interference import InterferenceConfiguration
-from corewise.policy.interference.reading import unplaceable_message
-from corewise.policy.json_tree import path_text
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from corewise.cli.interference_nodes import MeasuredNode
 from corewise.cli.interference_pod import ExplainedPod
+from corewise.config.interference import InterferenceConfiguration, Metric
 from corewise.interference import (
     COLUMNS,
     Conflict,
@@ -29,8 +30,7 @@ from corewise.interference import (
     rank_nodes,
     select_profile,
 )
-from corewise.policy.interference import InterferenceConfiguration, Metric
-from corewise.policy.reasons import Reason
+from corewise.vocabulary.reasons import Reason
 
 _CAPACITY = "memorybandwidth_capacity"
 _OPTIONAL = frozenset({"llc_capacity", "memorylatency_idle", "memorylatency_slope"})

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from corewise.cli.errors import Failure
 from corewise.cli.output import say
-from corewise.policy.interference import INTERFERENCE, InterferenceConfiguration, parse_interference
+from corewise.config.interference import INTERFERENCE, InterferenceConfiguration, parse_interference
 
 
 def read_interference(file: Path) -> InterferenceConfiguration:

@@ -14,13 +14,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 
+from corewise.config.decoding import Decoder, Parsed, Place, did_you_mean
+from corewise.config.interference import InterferenceConfiguration
+from corewise.config.interference.strict import number, strict_fields
+from corewise.config.json_numbers import shown
+from corewise.config.json_text import read_json
 from corewise.interference import COLUMNS
 from corewise.interference.pressure import LARGEST, LEAST, ZERO_IS_MISSING
-from corewise.policy.decoding import Decoder, Parsed, Place, did_you_mean
-from corewise.policy.interference import InterferenceConfiguration
-from corewise.policy.interference.strict import number, strict_fields
-from corewise.policy.json_numbers import shown
-from corewise.policy.json_text import read_json
 
 _CONSTANTS = {"NaN": '"N"', "Infinity": '"Inf"   ', "-Infinity": '"-Inf"   '}
 _STRING_OR_CONSTANT = re.compile(r'"(?:[^"\\\n]|\\.)*"|-?\bInfinity\b|\bNaN\b')

@@ -12,14 +12,14 @@ import msgspec
 import yaml
 
 from corewise.cli.errors import Failure
+from corewise.config.json_text import DEEPEST
+from corewise.config.json_tree import Positions
+from corewise.config.yaml_text import LimitError, PlainLoader, load_document, not_yaml
+from corewise.engine.nodes import CPU, MEMORY
+from corewise.engine.objects import PlacedPod
+from corewise.engine.reading_pods import key_of, pod_facts
 from corewise.interference import PodRequests
-from corewise.policy.json_text import DEEPEST
-from corewise.policy.json_tree import Positions
-from corewise.policy.yaml_text import LimitError, PlainLoader, load_document, not_yaml
 from corewise.quantities import Quantity, QuantityError
-from corewise.scheduler.engine.nodes import CPU, MEMORY
-from corewise.scheduler.objects import PlacedPod
-from corewise.scheduler.reading_pods import key_of, pod_facts
 
 _HINT = "write a Pod, as kubectl get pod NAME -o yaml prints it"
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 
 from corewise.cli.interference_decision import Decision, missing_of
 from corewise.cli.output import Column, Listing, Severity
+from corewise.config.interference import Metric
 from corewise.interference import Inequality, plain
-from corewise.policy.interference import Metric
 
 _TITLES = {
     Metric.MEMORY_BANDWIDTH: "BANDWIDTH",

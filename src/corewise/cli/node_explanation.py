@@ -10,8 +10,8 @@ from corewise.cli.explanation import Line
 from corewise.cli.node_state import state_of
 from corewise.cli.output import cpus, gibibytes
 from corewise.manager.assessment import NodeAssessment
-from corewise.policy.facts import CPUFacts, FactsProblem
-from corewise.policy.names import NORMALIZATION_RATIO
+from corewise.vocabulary.facts import CPUFacts, FactsProblem
+from corewise.vocabulary.names import NORMALIZATION_RATIO
 
 
 def lines_about(assessment: NodeAssessment, *, pods_known: bool = True) -> tuple[str, list[Line]]:

@@ -18,9 +18,9 @@ from corewise.cli.node_state import offline_state_of, state_of
 from corewise.cli.offline_reports import node_report
 from corewise.cli.output import Column, Severity
 from corewise.manager.listing import ListedNode
-from corewise.policy.facts import CPUFacts
-from corewise.policy.names import NORMALIZATION_RATIO
 from corewise.quantities import ONE, Ratio, RatioError, amplify
+from corewise.vocabulary.facts import CPUFacts
+from corewise.vocabulary.names import NORMALIZATION_RATIO
 
 TOTAL = "*"
 """The name of the line that adds up all others; no node can have it."""

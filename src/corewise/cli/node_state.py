@@ -8,7 +8,7 @@ from corewise.actions import PatchNode
 from corewise.amplification import State
 from corewise.cli.offline_reports import SUPPRESSING, NodeReport, offer_problem, suppression_state
 from corewise.manager.assessment import NodeAssessment
-from corewise.policy.reasons import Reason
+from corewise.vocabulary.reasons import Reason
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from corewise.kube.client import Client
 from corewise.kube.clock import SYSTEM_CLOCK
 from corewise.kube.config import ClusterConfig
 from corewise.manager.listing import ListedCluster, ListedNode, Which, list_cluster
-from corewise.policy.reasons import Reason
+from corewise.vocabulary.reasons import Reason
 
 _CONDITION_TAINTS = "node.kubernetes.io/"
 _EXPLAINED: dict[str, str] = dict.fromkeys((Reason.OFFER_FROZEN, Reason.OFFER_WITHDRAWN), "suppression")

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from corewise.policy.names import OFFLINE_REPORT, OVERSUBSCRIPTION
-from corewise.policy.offline_report import OfferState, OfflineReport, SuppressionReport, decode
-from corewise.policy.reasons import Reason
+from corewise.vocabulary.names import OFFLINE_REPORT, OVERSUBSCRIPTION
+from corewise.vocabulary.offline_report import OfferState, OfflineReport, SuppressionReport, decode
+from corewise.vocabulary.reasons import Reason
 
 _PUBLISHED_WITHIN = 60
 _INTERVALS = 3

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from corewise.policy.colocation import (
+from corewise.config.colocation import (
     NO_OVERSUBSCRIPTION,
     NO_SUPPRESSION,
     OversubscriptionSettings,
@@ -16,8 +16,8 @@ from corewise.policy.colocation import (
     parse_oversubscription,
     parse_suppression,
 )
-from corewise.policy.configuration import Configuration, Parsed
-from corewise.policy.names import OVERSUBSCRIPTION_KEY, SUPPRESSION_KEY
+from corewise.config.configuration import Configuration, Parsed
+from corewise.vocabulary.names import OVERSUBSCRIPTION_KEY, SUPPRESSION_KEY
 
 T = TypeVar("T")
 S = TypeVar("S", OversubscriptionStrategy, SuppressionStrategy)

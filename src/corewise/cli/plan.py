@@ -13,15 +13,15 @@ from corewise.cli.interference_file import read_interference
 from corewise.cli.output import Form, option, say
 from corewise.cli.plan_report import PlanReport, TimedOutcome, print_plan
 from corewise.cli.policy_file import NOTHING_CONFIGURED, configuration_of, read_policy
-from corewise.local.plan import InputError
-from corewise.local.planning.comparison import compare
-from corewise.local.planning.from_dump import plan_from_dump
-from corewise.local.planning.from_openb import plan_from_openb
-from corewise.local.planning.inputs import PlanInput
-from corewise.local.planning.planner import plan
+from corewise.config.interference import InterferenceConfiguration
+from corewise.engine.scoring import Allocation
 from corewise.manager.configuration import ClusterConfiguration
-from corewise.policy.interference import InterferenceConfiguration
-from corewise.scheduler.engine.scoring import Allocation
+from corewise.simulation.plan import InputError
+from corewise.simulation.planning.comparison import compare
+from corewise.simulation.planning.from_dump import plan_from_dump
+from corewise.simulation.planning.from_openb import plan_from_openb
+from corewise.simulation.planning.inputs import PlanInput
+from corewise.simulation.planning.planner import plan
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 _NONE = "none"

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from corewise.cli.output import Column, Form, Listing, count, cpus, document_text, percent, render, say
-from corewise.local.planning.comparison import Comparison
-from corewise.local.planning.inputs import PlanInput
-from corewise.local.planning.planner import Outcome
+from corewise.simulation.planning.comparison import Comparison
+from corewise.simulation.planning.inputs import PlanInput
+from corewise.simulation.planning.planner import Outcome
 
 _SHOWN_PODS = 5
 _HUNDRED = 100

@@ -9,8 +9,8 @@ import numpy as np
 
 from corewise.cli.explanation import Line
 from corewise.cli.output import cpus
+from corewise.engine import explain_node, explain_pod
 from corewise.scheduler.decisions import by_node, summed
-from corewise.scheduler.engine import explain_node, explain_pod
 from corewise.scheduler.listing import ListedPod
 
 _SHOWN_NODES = 20

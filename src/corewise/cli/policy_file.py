@@ -8,14 +8,14 @@ import click
 
 from corewise.cli.config_file import UndecidedKeyError, read_contents
 from corewise.cli.errors import Failure
-from corewise.manager.configuration import ClusterConfiguration
-from corewise.policy.configuration import (
+from corewise.config.configuration import (
     NO_AMPLIFICATION,
     NO_NORMALIZATION,
     parse_amplification,
     parse_normalization,
 )
-from corewise.policy.names import AMPLIFICATION_KEY, NORMALIZATION_KEY
+from corewise.manager.configuration import ClusterConfiguration
+from corewise.vocabulary.names import AMPLIFICATION_KEY, NORMALIZATION_KEY
 
 NOTHING_CONFIGURED = ClusterConfiguration(NO_NORMALIZATION, NO_AMPLIFICATION)
 

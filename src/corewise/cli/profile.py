@@ -14,9 +14,9 @@ from corewise.cli.output import Form, option, say
 from corewise.cli.profile_file import read_history, write_history
 from corewise.cli.profile_queries import Asked, ask
 from corewise.cli.profile_report import profile_text, remarks
+from corewise.config.interference import InterferenceConfiguration
 from corewise.interference.analysis import Finding, analyse
 from corewise.interference.analysis_history import History, Slicing
-from corewise.policy.interference import InterferenceConfiguration
 from corewise.prometheus.errors import PrometheusError
 
 _FILE = click.Path(path_type=Path, dir_okay=False)

@@ -22,12 +22,12 @@ from dataclasses import dataclass
 
 from corewise.cli.profile_file import Points, series_of
 from corewise.cli.profile_node_queries import node_measures, node_series
+from corewise.config.interference import InterferenceConfiguration
 from corewise.interference.analysis_history import History, PodRecord
-from corewise.policy.interference import InterferenceConfiguration
-from corewise.policy.metrics.manager import NODE_NORMALIZATION_RATIO
 from corewise.prometheus.client import PrometheusClient, Sample
 from corewise.prometheus.ranges import RangeSeries, query_range
 from corewise.scheduler.observing.node_names import NodeIdentity, NodeNames
+from corewise.vocabulary.metrics.manager import NODE_NORMALIZATION_RATIO
 
 _TIMEOUT = 120.0
 _OTHER = re.compile("[^a-zA-Z0-9_]")

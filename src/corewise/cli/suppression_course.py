@@ -6,9 +6,9 @@ adjustments = ceil(|quota - target| / step)        one quota for all; shrinking 
 from __future__ import annotations
 
 from corewise.cli.output import count
-from corewise.policy.colocation import SuppressionSettings
-from corewise.policy.offline_report import OfflineReport, SuppressionReport
-from corewise.policy.reasons import Reason
+from corewise.config.colocation import SuppressionSettings
+from corewise.vocabulary.offline_report import OfflineReport, SuppressionReport
+from corewise.vocabulary.reasons import Reason
 
 _MOVING = frozenset({Reason.SUPPRESSION_STEPPED_DOWN, Reason.SUPPRESSION_STEPPED_UP})
 

@@ -21,10 +21,10 @@ from corewise.cli.offline_reports import (
 from corewise.cli.offline_settings import OfflineSettings
 from corewise.cli.output import count, cpus, gibibytes, some
 from corewise.cli.suppression_course import course
-from corewise.policy.colocation import SuppressionMode, SuppressionSettings
-from corewise.policy.names import BATCH_CPU, OVERSUBSCRIPTION
-from corewise.policy.offline_report import OfferState, OfflineReport, SuppressionReport
-from corewise.policy.reasons import Reason
+from corewise.config.colocation import SuppressionMode, SuppressionSettings
+from corewise.vocabulary.names import BATCH_CPU, OVERSUBSCRIPTION
+from corewise.vocabulary.offline_report import OfferState, OfflineReport, SuppressionReport
+from corewise.vocabulary.reasons import Reason
 
 _STATES = {SUPPRESSING: "squeezed", RECOVERING: "let go", "": "not squeezed"}
 

@@ -8,7 +8,7 @@ from corewise.cli.offline_reports import offer_problem, suppression_state
 from corewise.cli.offline_settings import OfflineSettings
 from corewise.cli.suppression_course import adjustments_left, course
 from corewise.cli.suppression_explanation import Subject, formula
-from corewise.policy.offline_report import SuppressionReport
+from corewise.vocabulary.offline_report import SuppressionReport
 
 
 def record_of(subject: Subject) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from corewise.cli.offline_reports import NodeReport, age_text, offer_problem
 from corewise.cli.output import count, some
-from corewise.policy.names import CONFIG_NAME, OVERSUBSCRIPTION, SUPPRESSION_KEY
+from corewise.vocabulary.names import CONFIG_NAME, OVERSUBSCRIPTION, SUPPRESSION_KEY
 
 
 def remarks(nodes: Sequence[NodeReport], config_namespace: str) -> Iterable[str]:

@@ -16,7 +16,7 @@ from corewise.cli.offline_reports import NodeReport, age_text, offer_problem, su
 from corewise.cli.output import Column, Severity
 from corewise.cli.sparkline import sparkline
 from corewise.cli.top_words import limit_of
-from corewise.policy.offline_report import OfflineReport, SuppressionReport
+from corewise.vocabulary.offline_report import OfflineReport, SuppressionReport
 
 TOTAL = "*"
 """The name of the line that adds up all others; no node can have it."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from corewise.cli.offline_reports import offer_problem
 from corewise.cli.output import cpus
-from corewise.policy.offline_report import OfflineReport, SuppressionReport
-from corewise.policy.reasons import Reason
+from corewise.vocabulary.offline_report import OfflineReport, SuppressionReport
+from corewise.vocabulary.reasons import Reason
 
 _OF_THE_OFFER: dict[str, str] = {
     Reason.OFFER_FROM_IDLE: "{ratio} of idle",

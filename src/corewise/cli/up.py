@@ -18,14 +18,14 @@ from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.output import Form, option
 from corewise.cli.up_report import Teller, print_report, refuse_unsound
 from corewise.kube.errors import KubeError
-from corewise.local.control_plane import Folder
-from corewise.local.dump import load_dump
-from corewise.local.openb import load_openb
-from corewise.local.plan import InputError, Plan, check_config
-from corewise.local.processes import ClusterError
-from corewise.local.report import Report
-from corewise.local.run import RunOptions, run
-from corewise.local.scenario import BUILTIN, load_scenario, packaged_scenarios
+from corewise.simulation.control_plane import Folder
+from corewise.simulation.dump import load_dump
+from corewise.simulation.openb import load_openb
+from corewise.simulation.plan import InputError, Plan, check_config
+from corewise.simulation.processes import ClusterError
+from corewise.simulation.report import Report
+from corewise.simulation.run import RunOptions, run
+from corewise.simulation.scenario import BUILTIN, load_scenario, packaged_scenarios
 
 _INTERRUPTED = 130
 _MEMORY = "/dev/shm"  # noqa: S108 - TemporaryDirectory makes a private directory in it

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from corewise.cli.output import Column, Listing, count
-from corewise.local.colocation import Colocation, total
-from corewise.local.living_nodes import WINDOW
-from corewise.local.report import Report
+from corewise.simulation.colocation import Colocation, total
+from corewise.simulation.living_nodes import WINDOW
+from corewise.simulation.report import Report
 
 
 @dataclass(frozen=True, slots=True)

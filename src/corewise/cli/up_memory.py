@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from corewise.cli.output import Column, Listing, Severity, count
-from corewise.local.memory_state import CROWDED, MemoryState, MemorySummary, mean, summary
-from corewise.local.report import Report
+from corewise.simulation.memory_state import CROWDED, MemoryState, MemorySummary, mean, summary
+from corewise.simulation.report import Report
 
 _GIGA = 10**9
 

@@ -21,10 +21,10 @@ from corewise.cli.compute_status import status_record, status_table
 from corewise.cli.errors import Failure
 from corewise.cli.output import Column, Form, Listing, say
 from corewise.compute.verdicts import NoValidHost
-from corewise.policy.placement import PCPU, VCPU, Inventory
+from corewise.vocabulary.placement import PCPU, VCPU, Inventory
 
 if TYPE_CHECKING:
-    from corewise.local.openstack_run import CloudReport, GuestReport, HostReport
+    from corewise.simulation.openstack_run import CloudReport, GuestReport, HostReport
 
 NAME = "openstack"
 
@@ -75,9 +75,9 @@ def run_scenario(state: Path | None, duration: float | None, form: Form) -> None
         Failure: if it cannot be run here.
     """
     with told(), _folder(state) as folder:
-        from corewise.local.openstack_run import run  # noqa: PLC0415 - needs the extra openstack
         from corewise.openstack.embedded.application import start  # noqa: PLC0415
         from corewise.openstack.embedded.calling import in_process_client, served  # noqa: PLC0415
+        from corewise.simulation.openstack_run import run  # noqa: PLC0415 - needs the extra openstack
 
         placement = start(None if state is None else folder / "placement.sqlite")
         report = run(folder, in_process_client(placement))

@@ -23,12 +23,12 @@ from corewise.cli.output import (
 )
 from corewise.cli.up_colocation import beside, colocation_listing, colocation_notes
 from corewise.cli.up_memory import memory_line, memory_listing, memory_notes
-from corewise.local.colocation import Colocation, total
-from corewise.local.living_nodes import SPEED_UP
-from corewise.local.measurement import NodeView, Snapshot
-from corewise.local.memory_state import MemorySummary
-from corewise.local.plan import Plan
-from corewise.local.report import Report, Rest, document
+from corewise.simulation.colocation import Colocation, total
+from corewise.simulation.living_nodes import SPEED_UP
+from corewise.simulation.measurement import NodeView, Snapshot
+from corewise.simulation.memory_state import MemorySummary
+from corewise.simulation.plan import Plan
+from corewise.simulation.report import Report, Rest, document
 
 MOST_ROWS = 40
 _MEBI = 1 << 20

@@ -16,7 +16,7 @@
 from __future__ import annotations
 
 from corewise.openstack import errors as openstack
-from corewise.policy.reasons import Reason
+from corewise.vocabulary.reasons import Reason
 
 _OPENSTACK: tuple[tuple[type[openstack.OpenStackError], Reason], ...] = (
     (openstack.Unauthorized, Reason.PLACEMENT_UNAUTHORIZED),

@@ -23,14 +23,14 @@ from typing import Annotated
 import msgspec
 
 from corewise.compute.errors import FileUnusable
-from corewise.policy.decoding import Decoder, Parsed, Place, Severity, did_you_mean
-from corewise.policy.guests import ThreadPolicy
-from corewise.policy.json_text import UNREADABLE, read_json
-from corewise.policy.json_tree import Members
-from corewise.policy.placement import Consumer, Inventory, Provider, ProviderUse
+from corewise.config.decoding import Decoder, Parsed, Place, Severity, did_you_mean
+from corewise.config.json_text import UNREADABLE, read_json
+from corewise.config.json_tree import Members
 from corewise.topology import CPUSet, CPUSetError
 from corewise.tracking import HostedGuest
 from corewise.tracking.flavor import Flavor, Image
+from corewise.vocabulary.guests import ThreadPolicy
+from corewise.vocabulary.placement import Consumer, Inventory, Provider, ProviderUse
 
 _EPHEMERAL = "OS-FLV-EXT-DATA:ephemeral"
 _FLAVOR_KEYS = ("name", "vcpus", "ram", "disk", "swap", "ephemeral", _EPHEMERAL, "extra_specs")

@@ -32,10 +32,10 @@ from corewise.kernel.machine import read_machine
 from corewise.openstack.libvirt.connection import connected
 from corewise.openstack.libvirt.domains import Domain
 from corewise.openstack.nova_conf import NovaConf, read_nova_conf
-from corewise.policy.guests import CPUPolicy, ThreadPolicy
-from corewise.policy.placement import DISK_GB, MEMORY_MB, Inventory
 from corewise.topology import Host
 from corewise.tracking import HostedGuest, HostFacts, HostOptions, OptionProblem, check_options
+from corewise.vocabulary.guests import CPUPolicy, ThreadPolicy
+from corewise.vocabulary.placement import DISK_GB, MEMORY_MB, Inventory
 
 _MIB = 1 << 20
 

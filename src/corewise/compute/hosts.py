@@ -28,10 +28,10 @@ from corewise.compute.machine_file import parse_machine
 from corewise.openstack.errors import NovaConfError
 from corewise.openstack.libvirt.tuning import CPUTuning
 from corewise.pinning import GuestLedger, GuestPins, HostCell, host_cells
-from corewise.policy.guests import EmulatorThreads, GuestCPUs
-from corewise.policy.reasons import Reason
 from corewise.topology import CPUSet, Host
 from corewise.tracking import Compat, HostFacts, HostOptions, HostSettings, Offer, check_options, offer
+from corewise.vocabulary.guests import EmulatorThreads, GuestCPUs
+from corewise.vocabulary.reasons import Reason
 
 TOPOLOGY, OPTIONS, LEDGER = "topology.json", "nova.conf", "ledger.json"
 

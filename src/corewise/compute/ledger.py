@@ -28,11 +28,11 @@ from typing import Protocol, TypeAlias
 import msgspec
 
 from corewise.compute.errors import LedgerBusy, LedgerDamaged, LedgerUnusable
+from corewise.config.json_text import UNREADABLE
 from corewise.pinning import CellPins, GuestPins
-from corewise.policy.guests import CPUPolicy, GuestCPUs, ThreadPolicy
-from corewise.policy.json_text import UNREADABLE
 from corewise.topology import CPUSet
 from corewise.tracking import HostedGuest
+from corewise.vocabulary.guests import CPUPolicy, GuestCPUs, ThreadPolicy
 
 
 class GuestState(StrEnum):

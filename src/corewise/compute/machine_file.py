@@ -11,9 +11,9 @@ from decimal import Decimal
 from types import MappingProxyType
 from typing import Any
 
-from corewise.policy.decoding import Decoder, Fields, Parsed, Place
-from corewise.policy.json_text import read_json
-from corewise.policy.json_tree import Items
+from corewise.config.decoding import Decoder, Fields, Parsed, Place
+from corewise.config.json_text import read_json
+from corewise.config.json_tree import Items
 from corewise.quantities import Bytes
 from corewise.topology import LARGEST_CPU, Cache, CPUSet, CPUSetError, Host, NumaMemory, Thread, Topology
 

@@ -15,7 +15,6 @@ import msgspec
 from corewise.actions import Reshape, WriteInventories, WriteTraits
 from corewise.compute.errors import ComputeError
 from corewise.compute.ledger import LedgerStore
-from corewise.policy.placement import Inventory, Provider, ProviderUse
 from corewise.topology import Host
 from corewise.tracking import (
     Compat,
@@ -29,6 +28,7 @@ from corewise.tracking import (
     offer,
     plan_reshape,
 )
+from corewise.vocabulary.placement import Inventory, Provider, ProviderUse
 
 Write = Reshape | WriteInventories | WriteTraits
 

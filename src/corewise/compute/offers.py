@@ -14,8 +14,8 @@ from types import MappingProxyType
 from typing import Protocol
 
 from corewise.compute.hosts import ComputeHost, Hosts
-from corewise.policy.placement import MEMORY_MB, PCPU, VCPU, Inventory
 from corewise.tracking import Group, PlacementQuery
+from corewise.vocabulary.placement import MEMORY_MB, PCPU, VCPU, Inventory
 
 _CPU_CLASSES = frozenset({VCPU, PCPU})
 

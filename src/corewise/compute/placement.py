@@ -24,8 +24,8 @@ from corewise.openstack.placement.keeping import (
     keep_provider,
     reshape,
 )
-from corewise.policy.placement import PCPU, VCPU, Candidates, Consumer, Provider, ProviderUse
 from corewise.tracking import Compat, HostedGuest, HostSettings, PlacementQuery, ReshapePlan, next_write
+from corewise.vocabulary.placement import PCPU, VCPU, Candidates, Consumer, Provider, ProviderUse
 
 
 class Reporter:

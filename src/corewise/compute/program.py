@@ -25,17 +25,17 @@ from corewise.kube.clock import SYSTEM_CLOCK, Clock
 from corewise.openstack.errors import LibvirtError, OpenStackError, PlacementError
 from corewise.openstack.placement.client import PlacementClient
 from corewise.openstack.placement.keeping import PATIENCE, Patience
-from corewise.policy.metrics import compute as metrics
-from corewise.policy.metrics import exported_by
-from corewise.policy.metrics.table import COMPUTE
-from corewise.policy.placement import PCPU, VCPU, Provider
-from corewise.policy.reasons import Reason
 from corewise.prometheus.exposition import Exposition
 from corewise.service.health import HealthServer
 from corewise.service.logs import fields
 from corewise.service.options import OptionsError
 from corewise.service.supervision import Pulses, Supervisor
 from corewise.topology import CPUSet
+from corewise.vocabulary.metrics import compute as metrics
+from corewise.vocabulary.metrics import exported_by
+from corewise.vocabulary.metrics.table import COMPUTE
+from corewise.vocabulary.placement import PCPU, VCPU, Provider
+from corewise.vocabulary.reasons import Reason
 
 _log = logging.getLogger(__name__)
 _LONG_SILENCE = 6

@@ -40,9 +40,9 @@ from corewise.compute.verdicts import (
 )
 from corewise.openstack.errors import AnswerError, OpenStackError, PlacementDown, ServerError
 from corewise.pinning import GuestLedger, GuestPins, Refusal, place
-from corewise.policy.placement import VCPU
-from corewise.policy.reasons import Reason
 from corewise.tracking import GuestRequest
+from corewise.vocabulary.placement import VCPU
+from corewise.vocabulary.reasons import Reason
 
 
 def settle(change: Change, offers: Offers) -> Mapping[str, bool]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from corewise.compute.ledger import GuestRecord
 from corewise.compute.offers import Stage
 from corewise.pinning import Refusal
-from corewise.policy.reasons import Reason
+from corewise.vocabulary.reasons import Reason
 
 Scores = Mapping[str, int]
 """Host -> 0 to 100: 100 is where interference is least."""

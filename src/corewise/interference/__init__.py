@@ -16,7 +16,7 @@ Who holds what: an Outlook is made once for a metrics snapshot and again when a 
 decays; everything that depends on a pod takes an Outlook. LatencyHistory learns each node's latency curve
 from one snapshot after another. Profiles that no node can take are found by ``unplaceable``.
 
-Amounts are bytes/s, bytes, seconds, CPUs as a share of the node's; see :mod:`corewise.policy.interference`.
+Amounts are bytes/s, bytes, seconds, CPUs as a share of the node's; see :mod:`corewise.config.interference`.
 
 Source: design/interference.md; the seed memory-bandwidth-llc-scheduling.
 """

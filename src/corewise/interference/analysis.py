@@ -38,7 +38,7 @@ from corewise.interference.analysis_history import (
     use_after_warm_up,
 )
 from corewise.interference.analysis_shares import Share, bandwidth_shares
-from corewise.policy.reasons import Reason
+from corewise.vocabulary.reasons import Reason
 
 BANDWIDTH = "memoryBandwidth"
 AMOUNTS = (BANDWIDTH, "memory", "cpu", "llc")

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from corewise.config.interference import CounterweightSettings, Decay, Profile
 from corewise.interference.pressure import Values
-from corewise.policy.interference import CounterweightSettings, Decay, Profile
 
 _FIRST_ROOM = 64
 _NOWHERE = -1

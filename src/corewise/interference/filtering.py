@@ -14,9 +14,9 @@ from fractions import Fraction
 
 import numpy as np
 
+from corewise.config.interference import Requirement
 from corewise.interference.outlook import Outlook
 from corewise.interference.pressure import Flags, Values
-from corewise.policy.interference import Requirement
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -20,10 +20,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from corewise.config.interference import InterferenceConfiguration, LatencyModel, Metric, Order
 from corewise.interference.counterweights import Weights
 from corewise.interference.latency import predicted_latency
 from corewise.interference.pressure import Pressure, Values
-from corewise.policy.interference import InterferenceConfiguration, LatencyModel, Metric, Order
 
 _MILLI = 1000.0
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from corewise.config.interference import InterferenceConfiguration
 from corewise.interference.pressure import Values
-from corewise.policy.interference import InterferenceConfiguration
 
 
 @dataclass(frozen=True, slots=True)

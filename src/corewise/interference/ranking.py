@@ -15,8 +15,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from corewise.config.interference.model import LINEAR_BEST
 from corewise.interference.pressure import Values
-from corewise.policy.interference.model import LINEAR_BEST
 
 Positions: TypeAlias = NDArray[np.int64]
 """1 is best; 0 is not ranked."""

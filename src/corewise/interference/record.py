@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from corewise.config.interference import Metric
 from corewise.interference.filtering import Filtered, Inequality
 from corewise.interference.outlook import Outlook
 from corewise.interference.score import Ranked
-from corewise.policy.interference import Metric
 
 _MILLI = 1000
 

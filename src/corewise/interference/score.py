@@ -16,11 +16,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from corewise.config.interference import Affinity, InterferenceConfiguration, Metric
+from corewise.config.interference.model import LINEAR_BEST
 from corewise.interference.outlook import Outlook
 from corewise.interference.pressure import Flags, Values
 from corewise.interference.ranking import Positions, award, positions, worth
-from corewise.policy.interference import Affinity, InterferenceConfiguration, Metric
-from corewise.policy.interference.model import LINEAR_BEST
 
 _HUNDRED = 100.0
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from corewise.policy.interference import (
+from corewise.config.interference import (
     Affinity,
     DefaultProfile,
     InterferenceConfiguration,
     Profile,
     WorkloadProfile,
 )
-from corewise.policy.interference.model import DEFAULT
+from corewise.config.interference.model import DEFAULT
 
 _MILLI = 1000
 

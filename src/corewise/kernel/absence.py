@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from corewise.policy.reasons import Reason
+from corewise.vocabulary.reasons import Reason
 
 
 @dataclass(frozen=True, slots=True)

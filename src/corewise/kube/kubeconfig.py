@@ -18,9 +18,9 @@ from urllib.parse import urlsplit
 import msgspec
 import yaml
 
+from corewise.config.yaml_text import load_document
 from corewise.kube.config import ClusterConfig, ExecPlugin, UserConfig
 from corewise.kube.errors import ConfigError
-from corewise.policy.yaml_text import load_document
 
 
 class _Cluster(msgspec.Struct, rename="kebab", frozen=True):

@@ -41,14 +41,14 @@ from corewise.manager.configuration import ClusterConfiguration
 from corewise.manager.remedies import UNOBSERVED, Observed
 from corewise.manager.view import NodeView
 from corewise.normalization import NormalizationVerdict, decide
-from corewise.policy.names import (
+from corewise.quantities import Ratio
+from corewise.vocabulary.names import (
     AMPLIFICATION_KEY,
     AMPLIFICATION_RATIO,
     CONFIG_NAME,
     NORMALIZATION_KEY,
 )
-from corewise.policy.reasons import Reason
-from corewise.quantities import Ratio
+from corewise.vocabulary.reasons import Reason
 
 _EVERYTHING = frozenset(AMPLIFIABLE)
 

@@ -14,9 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from corewise.kube.objects import ConfigMap
-from corewise.manager.view import config_map_text
-from corewise.policy.colocation import (
+from corewise.config.colocation import (
     NO_OVERSUBSCRIPTION,
     NO_SUPPRESSION,
     OversubscriptionConfig,
@@ -24,7 +22,7 @@ from corewise.policy.colocation import (
     parse_oversubscription,
     parse_suppression,
 )
-from corewise.policy.configuration import (
+from corewise.config.configuration import (
     LARGEST_AMPLIFICATION_RATIO,
     NO_AMPLIFICATION,
     NO_NORMALIZATION,
@@ -37,13 +35,15 @@ from corewise.policy.configuration import (
     parse_amplification,
     parse_normalization,
 )
-from corewise.policy.names import (
+from corewise.kube.objects import ConfigMap
+from corewise.manager.view import config_map_text
+from corewise.quantities import Ratio
+from corewise.vocabulary.names import (
     AMPLIFICATION_KEY,
     NORMALIZATION_KEY,
     OVERSUBSCRIPTION_KEY,
     SUPPRESSION_KEY,
 )
-from corewise.quantities import Ratio
 
 T = TypeVar("T")
 KEYS = (NORMALIZATION_KEY, AMPLIFICATION_KEY, OVERSUBSCRIPTION_KEY, SUPPRESSION_KEY)

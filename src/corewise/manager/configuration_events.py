@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from corewise.actions import EmitEvent
 from corewise.kube.objects import ConfigMap, ObjectMeta
 from corewise.manager.configuration import KEYS, ConfigurationReading, conflicts, told
-from corewise.policy.reasons import Reason
+from corewise.vocabulary.reasons import Reason
 
 
 def events_about(

@@ -17,11 +17,11 @@ from corewise.actions import EmitEvent, NodeAction, PatchNode, RepairNodeStatus,
 from corewise.kube.client import Client
 from corewise.kube.errors import Conflict, KubeError, NotFound
 from corewise.manager.objects import MANAGED_NODES
-from corewise.policy.metrics.manager import WRITES
-from corewise.policy.metrics.service import EVENTS
 from corewise.prometheus.exposition import Exposition
 from corewise.quantities import Quantity
 from corewise.service.logs import fields
+from corewise.vocabulary.metrics.manager import WRITES
+from corewise.vocabulary.metrics.service import EVENTS
 
 log = logging.getLogger(__name__)
 

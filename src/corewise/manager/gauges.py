@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from corewise.manager.assessment import NodeAssessment
-from corewise.policy.metrics import manager as metrics
-from corewise.policy.names import NORMALIZATION_RATIO
 from corewise.prometheus.exposition import Exposition
 from corewise.quantities import Ratio, RatioError
+from corewise.vocabulary.metrics import manager as metrics
+from corewise.vocabulary.names import NORMALIZATION_RATIO
 
 _MILLI = 1000
 _HUNDREDTHS = 100

@@ -24,7 +24,7 @@ from corewise.manager.objects import (
     running_on,
 )
 from corewise.manager.view import view_of
-from corewise.policy.names import CONFIG_NAME
+from corewise.vocabulary.names import CONFIG_NAME
 
 T = TypeVar("T")
 

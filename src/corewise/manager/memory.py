@@ -17,7 +17,7 @@ from corewise.amplification import State
 from corewise.manager.assessment import NodeAssessment
 from corewise.manager.remedies import Observed
 from corewise.manager.view import NodeView
-from corewise.policy.names import AMPLIFICATION_RATIO, AMPLIFIED
+from corewise.vocabulary.names import AMPLIFICATION_RATIO, AMPLIFIED
 
 JUST_NOW = 60.0
 """Seconds for which a ratio counts as just written: what status shows is taken for raw on our word."""

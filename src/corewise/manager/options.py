@@ -6,10 +6,10 @@ import socket
 import uuid
 from dataclasses import dataclass, field
 
-from corewise.policy.names import CONFIG_NAME, CONFIG_NAMESPACE
 from corewise.quantities import Ratio
 from corewise.service.options import Address
 from corewise.service.webhooks.options import ServiceAddress, WebhookOptions
+from corewise.vocabulary.names import CONFIG_NAME, CONFIG_NAMESPACE
 
 KUBELET_USER = "system:node:"
 LARGEST_AMPLIFICATION = Ratio(1000)

@@ -31,10 +31,6 @@ from corewise.manager.options import ManagerOptions
 from corewise.manager.queue import WorkQueue
 from corewise.manager.reconciler import CONFIGURATION, Reconciler
 from corewise.manager.snapshot import Listeners, Snapshot
-from corewise.policy.metrics import exported_by
-from corewise.policy.metrics import service as metrics
-from corewise.policy.metrics.manager import QUEUE
-from corewise.policy.metrics.table import MANAGER
 from corewise.prometheus.exposition import Exposition
 from corewise.service.access import TokenAccess
 from corewise.service.doors import WEBHOOKS
@@ -43,6 +39,10 @@ from corewise.service.logs import fields
 from corewise.service.supervision import Pulses, Supervisor, run_together
 from corewise.service.webhooks.authority import Lifetimes
 from corewise.service.webhooks.service import WebhookService
+from corewise.vocabulary.metrics import exported_by
+from corewise.vocabulary.metrics import service as metrics
+from corewise.vocabulary.metrics.manager import QUEUE
+from corewise.vocabulary.metrics.table import MANAGER
 
 COMPONENT = "corewise-manager"
 log = logging.getLogger(__name__)

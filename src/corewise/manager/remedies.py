@@ -21,8 +21,8 @@ from corewise.amplification import Finding, Ratios, RatioVerdict, Repair, State,
 from corewise.amplification.repair import PATIENCE
 from corewise.manager.view import NodeView
 from corewise.normalization import NormalizationVerdict
-from corewise.policy.names import NORMALIZATION_RATIO
-from corewise.policy.reasons import Reason
+from corewise.vocabulary.names import NORMALIZATION_RATIO
+from corewise.vocabulary.reasons import Reason
 
 FIRST_RETRY = 5
 LONGEST_RETRY = 60

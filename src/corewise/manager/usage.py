@@ -10,9 +10,9 @@ from urllib.parse import quote
 
 import msgspec
 
+from corewise.config.json_text import UNREADABLE
 from corewise.kube.client import Client
 from corewise.kube.errors import KubeError
-from corewise.policy.json_text import UNREADABLE
 from corewise.quantities import Quantity, QuantityError
 
 log = logging.getLogger(__name__)

@@ -17,17 +17,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from corewise.policy.configuration import (
+from corewise.config.configuration import (
     LARGEST_NORMALIZATION_RATIO,
     SMALLEST_RATIO,
     NormalizationConfig,
     NormalizationStrategy,
     RatioField,
 )
-from corewise.policy.facts import CPUFacts, FactsProblem
-from corewise.policy.names import NORMALIZATION_ENABLED
-from corewise.policy.reasons import Reason
 from corewise.quantities import ONE, Ratio
+from corewise.vocabulary.facts import CPUFacts, FactsProblem
+from corewise.vocabulary.names import NORMALIZATION_ENABLED
+from corewise.vocabulary.reasons import Reason
 
 _TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 _FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False"})

@@ -29,8 +29,8 @@ from dataclasses import dataclass
 from corewise.pinning.groups import Level, Piece, gather, split
 from corewise.pinning.ledger import Ledger
 from corewise.pinning.wish import CoreUse, Exclusivity, Grant, Refusal, Wish
-from corewise.policy.reasons import Reason
 from corewise.topology import CPUSet, Thread
+from corewise.vocabulary.reasons import Reason
 
 _NEAR_FIRST = (Level.CACHE, Level.NUMA_NODE, Level.SOCKET, Level.MACHINE)
 _Attempt = tuple[Level, bool]

@@ -16,8 +16,8 @@ from types import MappingProxyType
 from corewise.pinning.host_cells import HostCell, cpus_of, mask_of
 from corewise.pinning.ledger import Conflict
 from corewise.pinning.wish import Refusal
-from corewise.policy.reasons import Reason
 from corewise.topology import CPUSet
+from corewise.vocabulary.reasons import Reason
 
 _NO_CPUS = CPUSet()
 

@@ -17,8 +17,8 @@ from corewise.pinning.host_cells import HostCell, cpus_of
 from corewise.pinning.matching import assign
 from corewise.pinning.thread_choice import Threads, choose_threads
 from corewise.pinning.wish import Refusal
-from corewise.policy.guests import CPUPolicy, EmulatorThreads, GuestCPUs, ThreadPolicy
 from corewise.topology import CPUSet
+from corewise.vocabulary.guests import CPUPolicy, EmulatorThreads, GuestCPUs, ThreadPolicy
 
 FLOATING = GuestPins()
 _Need = tuple[int, int, int, bool]

@@ -17,8 +17,8 @@ from types import MappingProxyType
 
 from corewise.pinning.guest_ledger import GuestLedger, GuestPins
 from corewise.pinning.wish import Refusal
-from corewise.policy.guests import CPUPolicy, GuestCPUs, ThreadPolicy
-from corewise.policy.reasons import Reason
+from corewise.vocabulary.guests import CPUPolicy, GuestCPUs, ThreadPolicy
+from corewise.vocabulary.reasons import Reason
 
 Fits = Callable[[GuestLedger, GuestCPUs], bool]
 

@@ -16,8 +16,8 @@ from math import gcd
 from types import MappingProxyType
 
 from corewise.pinning.wish import Exclusivity, Grant
-from corewise.policy.reasons import Reason
 from corewise.topology import CPUSet, Topology
+from corewise.vocabulary.reasons import Reason
 
 _NO_CPUS = CPUSet()
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from corewise.pinning.host_cells import HostCell
-from corewise.policy.guests import ThreadPolicy
+from corewise.vocabulary.guests import ThreadPolicy
 
 
 class Threads(NamedTuple):

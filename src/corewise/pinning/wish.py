@@ -18,8 +18,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
-from corewise.policy.reasons import Reason
 from corewise.topology import CPUSet
+from corewise.vocabulary.reasons import Reason
 
 
 class CoreUse(Enum):

@@ -23,7 +23,7 @@ import aiohttp
 import msgspec
 
 import corewise
-from corewise.policy.json_text import UNREADABLE
+from corewise.config.json_text import UNREADABLE
 from corewise.prometheus.errors import (
     AddressError,
     AnswerError,

@@ -15,7 +15,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.core import Metric as Family
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-from corewise.policy.metrics.table import Metric, MetricType
+from corewise.vocabulary.metrics.table import Metric, MetricType
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 

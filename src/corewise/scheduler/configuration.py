@@ -15,11 +15,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from corewise.policy.decoding import Decoder, Parsed, Problem
-from corewise.policy.interference import INTERFERENCE, InterferenceConfiguration, parse_interference
-from corewise.policy.interference.strict import strict_fields
-from corewise.policy.yaml_text import read_yaml
-from corewise.scheduler.engine import Allocation
+from corewise.config.decoding import Decoder, Parsed, Problem
+from corewise.config.interference import INTERFERENCE, InterferenceConfiguration, parse_interference
+from corewise.config.interference.strict import strict_fields
+from corewise.config.yaml_text import read_yaml
+from corewise.engine import Allocation
 
 _SCORING, _REMEMBERED = "scoring", "rememberedDecisions"
 _MOST_REMEMBERED = 1000

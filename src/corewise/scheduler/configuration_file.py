@@ -14,11 +14,11 @@ import logging
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+from corewise.config.decoding import Parsed
 from corewise.kube.clock import Clock
-from corewise.policy.decoding import Parsed
-from corewise.policy.reasons import Reason
 from corewise.scheduler.configuration import SchedulerConfiguration, read_configuration
 from corewise.service.logs import fields
+from corewise.vocabulary.reasons import Reason
 
 log = logging.getLogger(__name__)
 

@@ -16,8 +16,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from corewise.engine import Decision, explain_node, explain_pod
 from corewise.kube.clock import Clock, rfc3339
-from corewise.scheduler.engine import Decision, explain_node, explain_pod
 
 
 class Asked(StrEnum):

@@ -17,11 +17,11 @@ from itertools import compress, repeat
 import numpy as np
 
 from corewise.amplification import Column, Flags
+from corewise.engine import ClusterSnapshot, Decision, Engine, PodFacts, explain_pod
+from corewise.engine.framework import BEST_SCORE
+from corewise.engine.objects import PlacedPod
+from corewise.engine.reading_pods import pod_facts
 from corewise.scheduler.decisions import Asked, Decisions
-from corewise.scheduler.engine import ClusterSnapshot, Decision, Engine, PodFacts, explain_pod
-from corewise.scheduler.engine.framework import BEST_SCORE
-from corewise.scheduler.objects import PlacedPod
-from corewise.scheduler.reading_pods import pod_facts
 from corewise.scheduler.state import ClusterState
 from corewise.scheduler.wire import LARGEST_SCORE, Arguments, Filtered
 

@@ -23,6 +23,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from corewise.engine import ChosenNode, Decision, Engine, Placement, PodFacts, Refused
+from corewise.engine.nodes import CPU
+from corewise.engine.objects import PlacedPod
+from corewise.engine.reading_pods import pod_facts
 from corewise.kube.admission import AdmissionRequest, OperationType
 from corewise.kube.clock import Clock
 from corewise.kube.decoding import decode_object
@@ -30,20 +34,16 @@ from corewise.kube.errors import KubeError, NotFound
 from corewise.kube.json_patch import Operation, merge_operations
 from corewise.kube.objects import NO_META, ObjectMeta, Struct
 from corewise.kube.resources import Resource
-from corewise.policy.metrics.scheduler import GATE_REFUSALS
-from corewise.policy.names import RESOURCE_STATUS
-from corewise.policy.reasons import Reason
-from corewise.policy.resource_status import LONGEST_STATUS, ResourceStatus, print_resource_status
 from corewise.prometheus.exposition import Exposition
 from corewise.quantities import Quantity
 from corewise.scheduler.decisions import Asked, Decisions
-from corewise.scheduler.engine import ChosenNode, Decision, Engine, Placement, PodFacts, Refused
-from corewise.scheduler.engine.nodes import CPU
-from corewise.scheduler.objects import PlacedPod
-from corewise.scheduler.reading_pods import pod_facts
 from corewise.scheduler.reservations import RESERVED_FOR, Reservation
 from corewise.scheduler.state import ClusterState
 from corewise.service.webhooks.answers import Answer, UnavailableError, allowed, refused
+from corewise.vocabulary.metrics.scheduler import GATE_REFUSALS
+from corewise.vocabulary.names import RESOURCE_STATUS
+from corewise.vocabulary.reasons import Reason
+from corewise.vocabulary.resource_status import LONGEST_STATUS, ResourceStatus, print_resource_status
 
 _CONFLICT = 409
 _AGAIN = "; the pod will be tried again"

@@ -12,13 +12,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from corewise.interference import unplaceable
-from corewise.kube.clock import Clock
-from corewise.policy.interference import InterferenceConfiguration, LatencyModel
-from corewise.policy.interference.reading import unplaceable_message
-from corewise.policy.reasons import Reason
-from corewise.scheduler.configuration import SchedulerConfiguration
-from corewise.scheduler.engine import (
+from corewise.config.interference import InterferenceConfiguration, LatencyModel
+from corewise.config.interference.reading import unplaceable_message
+from corewise.engine import (
     AllocationScore,
     AmplifiedCPU,
     Cluster,
@@ -29,14 +25,18 @@ from corewise.scheduler.engine import (
     Measured,
     Weighted,
 )
-from corewise.scheduler.engine.pressure import maximum_ages, pressure_of
-from corewise.scheduler.objects import SchedulableNode
+from corewise.engine.objects import SchedulableNode
+from corewise.engine.pressure import maximum_ages, pressure_of
+from corewise.interference import unplaceable
+from corewise.kube.clock import Clock
+from corewise.scheduler.configuration import SchedulerConfiguration
 from corewise.scheduler.observing.asking import Observation
 from corewise.scheduler.observing.curves import CurveKeeper
 from corewise.scheduler.observing.node_names import HOST_NAME, NodeIdentity
 from corewise.scheduler.observing.observer import Observer, refresh_interval
 from corewise.scheduler.observing.sources import sources
 from corewise.service.logs import fields
+from corewise.vocabulary.reasons import Reason
 
 log = logging.getLogger(__name__)
 

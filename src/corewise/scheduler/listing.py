@@ -7,11 +7,8 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from corewise.kube.client import Client
-from corewise.kube.errors import Forbidden, NotFound
-from corewise.policy.interference import InterferenceConfiguration
-from corewise.prometheus.client import PrometheusClient
-from corewise.scheduler.engine import (
+from corewise.config.interference import InterferenceConfiguration
+from corewise.engine import (
     AllocationScore,
     AmplifiedCPU,
     Cluster,
@@ -24,8 +21,7 @@ from corewise.scheduler.engine import (
     ResourceFit,
     Weighted,
 )
-from corewise.scheduler.in_force import estimates_of, identities, with_interference
-from corewise.scheduler.objects import (
+from corewise.engine.objects import (
     PLACED_PODS,
     SCHEDULABLE_NODES,
     TOPOLOGIES,
@@ -33,11 +29,15 @@ from corewise.scheduler.objects import (
     SchedulableNode,
     Topology,
 )
+from corewise.engine.reading_nodes import read_node_facts
+from corewise.engine.reading_pods import holds_resources, key_of, placement, pod_facts
+from corewise.kube.client import Client
+from corewise.kube.errors import Forbidden, NotFound
+from corewise.prometheus.client import PrometheusClient
+from corewise.scheduler.in_force import estimates_of, identities, with_interference
 from corewise.scheduler.observing.asking import complaint, observe
 from corewise.scheduler.observing.node_names import NodeNames
 from corewise.scheduler.observing.sources import sources
-from corewise.scheduler.reading_nodes import read_node_facts
-from corewise.scheduler.reading_pods import holds_resources, key_of, placement, pod_facts
 from corewise.scheduler.state import UNFINISHED
 
 ENGINE = Engine((NodeConstraints(), ResourceFit(), AmplifiedCPU()), (Weighted(AllocationScore()),))

@@ -6,11 +6,11 @@ import socket
 import uuid
 from dataclasses import dataclass, field
 
-from corewise.policy.names import CONFIG_NAMESPACE
 from corewise.scheduler.configuration import DEFAULTS, SchedulerConfiguration
 from corewise.service.doors import EXTENDER
 from corewise.service.options import Address
 from corewise.service.webhooks.options import ServiceAddress, WebhookOptions
+from corewise.vocabulary.names import CONFIG_NAMESPACE
 
 
 def _identity() -> str:

@@ -13,6 +13,8 @@ import logging
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from typing import Any
 
+from corewise.engine import Engine
+from corewise.engine.objects import PlacedPod
 from corewise.kube.cache import Cache
 from corewise.kube.client import Client
 from corewise.kube.clock import SYSTEM_CLOCK, Clock
@@ -22,14 +24,8 @@ from corewise.kube.errors import KubeError
 from corewise.kube.events import EventRecorder
 from corewise.kube.objects import ObjectReference
 from corewise.kube.resources import MUTATING_WEBHOOKS
-from corewise.policy.metrics import exported_by
-from corewise.policy.metrics import scheduler as metrics
-from corewise.policy.metrics.service import CACHE_OBJECTS, EVENTS, LEADER
-from corewise.policy.metrics.table import SCHEDULER
-from corewise.policy.reasons import Reason
 from corewise.prometheus.exposition import Exposition
 from corewise.scheduler.decisions import Decisions
-from corewise.scheduler.engine import Engine
 from corewise.scheduler.extender import Extender
 from corewise.scheduler.gate import Gate
 from corewise.scheduler.installation import (
@@ -40,7 +36,6 @@ from corewise.scheduler.installation import (
     SECRET_NAME,
     configurations,
 )
-from corewise.scheduler.objects import PlacedPod
 from corewise.scheduler.options import SchedulerOptions
 from corewise.scheduler.serving import ExtenderRoutes
 from corewise.scheduler.state import ClusterState
@@ -53,6 +48,11 @@ from corewise.service.supervision import Pulses, Supervisor, run_together
 from corewise.service.webhooks.authority import Lifetimes
 from corewise.service.webhooks.server import Webhook
 from corewise.service.webhooks.service import WebhookService
+from corewise.vocabulary.metrics import exported_by
+from corewise.vocabulary.metrics import scheduler as metrics
+from corewise.vocabulary.metrics.service import CACHE_OBJECTS, EVENTS, LEADER
+from corewise.vocabulary.metrics.table import SCHEDULER
+from corewise.vocabulary.reasons import Reason
 
 log = logging.getLogger(__name__)
 

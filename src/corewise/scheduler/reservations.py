@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from corewise.scheduler.engine import Cluster, Placement, PodFacts
+from corewise.engine import Cluster, Placement, PodFacts
 
 RESERVED_FOR = 90.0
 """Seconds: longer than an API server works on a request (60), after which no binding can happen."""

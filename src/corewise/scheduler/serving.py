@@ -19,7 +19,6 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from corewise.policy.metrics.scheduler import EXTENDER_REQUESTS, EXTENDER_SECONDS
 from corewise.prometheus.exposition import Exposition
 from corewise.scheduler.decisions import Decisions, encode
 from corewise.scheduler.extender import Extender
@@ -33,6 +32,7 @@ from corewise.scheduler.wire import (
     encode_scores,
 )
 from corewise.service.doors import Guard, Handler, Route, read_body
+from corewise.vocabulary.metrics.scheduler import EXTENDER_REQUESTS, EXTENDER_SECONDS
 
 _JSON = "application/json"
 _ANSWERED, _ERROR, _MALFORMED = "answered", "error", "malformed"

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import yaml
 
-from corewise.policy.names import CONFIG_NAMESPACE
 from corewise.scheduler.installation import FILTER, PRIORITIZE
+from corewise.vocabulary.names import CONFIG_NAMESPACE
 
 SERVICE_URL = f"https://corewise-scheduler.{CONFIG_NAMESPACE}.svc:443"
 _HEAD = """\

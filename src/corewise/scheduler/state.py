@@ -15,13 +15,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from corewise.kube.cache import Cache
-from corewise.kube.client import Client
-from corewise.kube.clock import Clock
-from corewise.kube.errors import KubeError, NotFound
-from corewise.policy.reasons import Reason
-from corewise.scheduler.engine import Cluster
-from corewise.scheduler.objects import (
+from corewise.engine import Cluster
+from corewise.engine.objects import (
     PLACED_PODS,
     SCHEDULABLE_NODES,
     TOPOLOGIES,
@@ -29,10 +24,15 @@ from corewise.scheduler.objects import (
     SchedulableNode,
     Topology,
 )
-from corewise.scheduler.reading_nodes import read_node_facts
-from corewise.scheduler.reading_pods import Finding, holds_resources, key_of, placement, pod_facts
+from corewise.engine.reading_nodes import read_node_facts
+from corewise.engine.reading_pods import Finding, holds_resources, key_of, placement, pod_facts
+from corewise.kube.cache import Cache
+from corewise.kube.client import Client
+from corewise.kube.clock import Clock
+from corewise.kube.errors import KubeError, NotFound
 from corewise.scheduler.reservations import Reservations
 from corewise.service.logs import fields
+from corewise.vocabulary.reasons import Reason
 
 log = logging.getLogger(__name__)
 

@@ -9,7 +9,6 @@ from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
 from corewise.kube.clock import Clock
-from corewise.policy.metrics import interference as metrics
 from corewise.prometheus.client import PrometheusClient
 from corewise.prometheus.exposition import Exposition
 from corewise.scheduler.configuration import SchedulerConfiguration
@@ -23,6 +22,7 @@ from corewise.scheduler.observing.sources import sources
 from corewise.scheduler.options import SchedulerOptions
 from corewise.scheduler.state import ClusterState
 from corewise.service.supervision import Pulses
+from corewise.vocabulary.metrics import interference as metrics
 
 _BEAT_LIMIT = 120.0
 _OBSERVER, _FILE = "prometheus", "configuration-file"

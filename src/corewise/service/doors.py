@@ -25,9 +25,9 @@ from enum import StrEnum
 
 from aiohttp import web
 
-from corewise.policy.metrics.service import HTTP_CONNECTIONS, HTTP_REFUSED
 from corewise.prometheus.exposition import Exposition
 from corewise.service.options import Address, OptionsError
+from corewise.vocabulary.metrics.service import HTTP_CONNECTIONS, HTTP_REFUSED
 
 log = logging.getLogger(__name__)
 

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from corewise.kube.clock import Clock
-from corewise.policy.metrics.service import LOOP_RESTARTS
 from corewise.prometheus.exposition import Exposition
 from corewise.service.logs import fields
 from corewise.service.options import OptionsError
+from corewise.vocabulary.metrics.service import LOOP_RESTARTS
 
 log = logging.getLogger(__name__)
 

@@ -17,9 +17,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from corewise.policy.offline_report import OfferState
-from corewise.policy.reasons import Reason
 from corewise.suppression.offer import Computed
+from corewise.vocabulary.offline_report import OfferState
+from corewise.vocabulary.reasons import Reason
 
 LONGEST = 10
 FROZEN_AFTER = 3

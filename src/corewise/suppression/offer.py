@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from corewise.policy.reasons import Reason
 from corewise.quantities import NOTHING, Share
+from corewise.vocabulary.reasons import Reason
 
 
 @dataclass(frozen=True, slots=True)

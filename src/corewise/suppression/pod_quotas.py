@@ -24,10 +24,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 
-from corewise.policy.colocation import SuppressionSettings
-from corewise.policy.reasons import Reason
+from corewise.config.colocation import SuppressionSettings
 from corewise.quantities import Share
 from corewise.suppression.wording import quota_cores
+from corewise.vocabulary.reasons import Reason
 
 SMALLEST_QUOTA = 1000
 """Microseconds; the kernel refuses less."""

@@ -24,9 +24,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from corewise.policy.reasons import Reason
 from corewise.quantities import Share
 from corewise.suppression.wording import quota_cores
+from corewise.vocabulary.reasons import Reason
 
 SMALLEST_QUOTA = 1000
 """Microseconds; the kernel refuses less."""

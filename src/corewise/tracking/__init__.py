@@ -6,7 +6,8 @@
 - :mod:`inventory`: ``offer(settings, facts, provider) -> Offer``, and the next write that brings Placement
   there: ``next_write(provider, offer) -> WriteInventories | WriteTraits | None``;
 - :mod:`request`: ``translate(flavor, image, compat=...) -> GuestRequest | RequestRefusal``;
-  ``str(request.query)`` is what is sent; ``request.cpus`` (:class:`corewise.policy.guests.GuestCPUs`) is what
+  ``str(request.query)`` is what is sent; ``request.cpus`` (:class:`corewise.vocabulary.guests.GuestCPUs`) is
+  what
   ``pinning`` places;
 - :mod:`reshape`: ``plan_reshape(use, guests, settings, offer, topology, compat)`` gives a
   ReshapePlan, a ReshapeRefusal, or None if nothing is to be done.

@@ -20,9 +20,9 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Literal, TypeVar
 
-from corewise.policy.decoding import did_you_mean
-from corewise.policy.reasons import Reason
+from corewise.config.decoding import did_you_mean
 from corewise.topology import LARGEST_CPU
+from corewise.vocabulary.reasons import Reason
 
 E = TypeVar("E", bound=StrEnum)
 

@@ -35,11 +35,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from corewise.policy.guests import CPUPolicy, EmulatorThreads, GuestNode, ThreadPolicy
-from corewise.policy.placement import HYPER_THREADING_TRAIT, PCPU, VCPU
-from corewise.policy.reasons import Reason
 from corewise.topology import CPUSet, CPUSetError, NoCPULeftError
 from corewise.tracking.flavor import Explicit, Flavor, Image, Refused, Written, choice, in_flavor, in_image
+from corewise.vocabulary.guests import CPUPolicy, EmulatorThreads, GuestNode, ThreadPolicy
+from corewise.vocabulary.placement import HYPER_THREADING_TRAIT, PCPU, VCPU
+from corewise.vocabulary.reasons import Reason
 
 _REFUSED_IMAGES = {
     CPUPolicy.SHARED: (CPUPolicy.DEDICATED, CPUPolicy.MIXED),

@@ -17,9 +17,9 @@ from decimal import Decimal
 from types import MappingProxyType
 
 from corewise.actions.placement import WriteInventories, WriteTraits
-from corewise.policy.placement import HYPER_THREADING_TRAIT, PCPU, VCPU, Inventory, Provider
-from corewise.policy.reasons import Reason
 from corewise.tracking.options import HostFacts, HostSettings
+from corewise.vocabulary.placement import HYPER_THREADING_TRAIT, PCPU, VCPU, Inventory, Provider
+from corewise.vocabulary.reasons import Reason
 
 CPU_CLASSES = (VCPU, PCPU)
 _ONCE = Decimal("1.0")

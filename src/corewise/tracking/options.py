@@ -39,9 +39,9 @@ from dataclasses import dataclass, field, fields
 from decimal import Decimal
 from enum import StrEnum
 
-from corewise.policy.guests import CPUPolicy, ThreadPolicy
-from corewise.policy.reasons import Reason
 from corewise.topology import CPUSet, CPUSetError, Host, NoCPULeftError
+from corewise.vocabulary.guests import CPUPolicy, ThreadPolicy
+from corewise.vocabulary.reasons import Reason
 
 UNSET = "(unset)"
 

@@ -30,9 +30,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from corewise.policy.guests import CPUPolicy, EmulatorThreads, GuestCPUs, ThreadPolicy
-from corewise.policy.placement import DISK_GB, HYPER_THREADING_TRAIT, MEMORY_MB, PCPU, VCPU
-from corewise.policy.reasons import Reason
 from corewise.tracking.flavor import (
     NO_IMAGE,
     UNNAMED,
@@ -47,6 +44,9 @@ from corewise.tracking.flavor import (
 )
 from corewise.tracking.guest_cpus import dedicated_cpus, guest_nodes, read_policies, realtime_cpus
 from corewise.tracking.options import Compat
+from corewise.vocabulary.guests import CPUPolicy, EmulatorThreads, GuestCPUs, ThreadPolicy
+from corewise.vocabulary.placement import DISK_GB, HYPER_THREADING_TRAIT, MEMORY_MB, PCPU, VCPU
+from corewise.vocabulary.reasons import Reason
 
 DEFAULT_LIMIT = 1000
 

@@ -18,12 +18,12 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from corewise.actions.placement import Reshape
-from corewise.policy.guests import ThreadPolicy
-from corewise.policy.placement import PCPU, VCPU, Consumer, Inventory, ProviderUse
-from corewise.policy.reasons import Reason
 from corewise.topology import CPUSet, Topology
 from corewise.tracking.inventory import Offer
 from corewise.tracking.options import Compat, HostedGuest, HostSettings
+from corewise.vocabulary.guests import ThreadPolicy
+from corewise.vocabulary.placement import PCPU, VCPU, Consumer, Inventory, ProviderUse
+from corewise.vocabulary.reasons import Reason
 
 _MOST_NAMED = 5
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
+from corewise.config.colocation import SuppressionSettings
 from corewise.kernel.cgroups.layout import Layout
-from corewise.policy.colocation import SuppressionSettings
 from node.guest.records import Report
 from node.guest.suppression import OPTIONS, run
 from real_load.agents import Agent

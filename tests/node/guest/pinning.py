@@ -20,7 +20,7 @@ from corewise.agent.pinning.keeper import PinCycle, PinKeeper
 from corewise.agent.restoring import restore
 from corewise.kernel.boot import read_boot_id
 from corewise.kernel.writing.journal import Journal
-from corewise.policy.names import RESOURCE_STATUS
+from corewise.vocabulary.names import RESOURCE_STATUS
 from node.guest.pods import MOUNT, QOS, UIDS, Tree
 from node.guest.records import Pins, Report
 from node.guest.writing import STATE

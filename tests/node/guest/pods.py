@@ -14,8 +14,8 @@ from corewise.actions import QuotaOwner, WriteQuota
 from corewise.kernel.cgroups.files import CgroupFiles
 from corewise.kernel.cgroups.pods import QOSClass, find_pod_cgroups
 from corewise.normalization import ContainerLimit, PodLimits, container_quota, pod_quota
-from corewise.policy.reasons import Reason
 from corewise.quantities import AmplifiedMilli, Microseconds, Ratio
+from corewise.vocabulary.reasons import Reason
 from node.guest.records import Names, Report
 
 MOUNT = Path("/sys/fs/cgroup")

@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from corewise.policy.names import CPU_BASIC_INFO, CPU_RATIO_APPLIED
+from corewise.vocabulary.names import CPU_BASIC_INFO, CPU_RATIO_APPLIED
 from node.agent_cluster import PATIENCE, AgentCluster, agent_cluster
 from node.guest.pods import CONTAINERS, MOUNT, make_cgroup
 from node.guest.records import Program, Report

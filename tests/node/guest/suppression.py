@@ -16,8 +16,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from corewise.config.colocation import SuppressionSettings
 from corewise.kernel.cgroups.layout import Layout, Version
-from corewise.policy.colocation import SuppressionSettings
 from node.guest.records import Report
 from real_load.agents import OPTION_1, OPTION_2
 from real_load.kubelet_tree import layout_here

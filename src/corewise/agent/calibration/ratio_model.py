@@ -16,8 +16,8 @@ from statistics import median
 from types import MappingProxyType
 
 from corewise.agent.calibration.results import Calibration
+from corewise.config.strategies import LARGEST_NORMALIZATION_RATIO, ModelRatios, RatioField
 from corewise.kernel.arm_parts import UNKNOWN
-from corewise.policy.strategies import LARGEST_NORMALIZATION_RATIO, ModelRatios, RatioField
 from corewise.quantities import Ratio
 
 Setting = tuple[str, RatioField]

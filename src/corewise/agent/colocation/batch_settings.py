@@ -18,9 +18,9 @@ from collections.abc import Iterable, Iterator
 from corewise.actions import Setting, SettingOwner, WriteSetting
 from corewise.agent.colocation.offline_pods import OfflinePod
 from corewise.kernel.cgroups.layout import Version
-from corewise.policy.names import BATCH_CPU, BATCH_MEMORY
-from corewise.policy.reasons import Reason
 from corewise.suppression.batch_limits import shares, weight
+from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY
+from corewise.vocabulary.reasons import Reason
 
 _REQUESTS_NOTHING = 0
 _NO_LIMIT = "max"

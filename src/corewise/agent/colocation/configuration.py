@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Generic, TypeVar
 
-from corewise.kube.objects import ConfigMap
-from corewise.policy.colocation import (
+from corewise.config.colocation import (
     NO_OVERSUBSCRIPTION,
     NO_SUPPRESSION,
     OversubscriptionSettings,
@@ -21,9 +20,10 @@ from corewise.policy.colocation import (
     parse_oversubscription,
     parse_suppression,
 )
-from corewise.policy.decoding import Parsed, Severity
-from corewise.policy.names import OVERSUBSCRIPTION_KEY, SUPPRESSION_KEY
-from corewise.policy.strategies import Configuration
+from corewise.config.decoding import Parsed, Severity
+from corewise.config.strategies import Configuration
+from corewise.kube.objects import ConfigMap
+from corewise.vocabulary.names import OVERSUBSCRIPTION_KEY, SUPPRESSION_KEY
 
 KEYS = (OVERSUBSCRIPTION_KEY, SUPPRESSION_KEY)
 _SHOWN = 3

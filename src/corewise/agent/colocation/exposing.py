@@ -5,12 +5,12 @@ from __future__ import annotations
 from corewise.agent.colocation.configuration import KEYS
 from corewise.agent.colocation.keeper import OfflineKeeper
 from corewise.agent.colocation.loop import OfflineLoop
-from corewise.policy.metrics import suppression as metrics
-from corewise.policy.metrics.service import CONFIG_VALID
-from corewise.policy.metrics.table import Metric
-from corewise.policy.offline_report import OfferState, OfflineReport
 from corewise.prometheus.exposition import Exposition
 from corewise.suppression.pod_quotas import Task
+from corewise.vocabulary.metrics import suppression as metrics
+from corewise.vocabulary.metrics.service import CONFIG_VALID
+from corewise.vocabulary.metrics.table import Metric
+from corewise.vocabulary.offline_report import OfferState, OfflineReport
 
 _MILLI = 1000
 Labelled = dict[tuple[str, ...], float]

@@ -27,13 +27,13 @@ from corewise.agent.enforcement import Cycle
 from corewise.agent.local_node import LocalNode
 from corewise.agent.node_cgroups import Found
 from corewise.agent.objects import QuotaPod
+from corewise.config.colocation import OversubscriptionSettings, SuppressionSettings
 from corewise.kernel.errors import KernelError
 from corewise.kernel.writing.report import Written
-from corewise.policy.colocation import OversubscriptionSettings, SuppressionSettings
-from corewise.policy.offline_report import OfflineReport
 from corewise.quantities import ONE, Ratio
 from corewise.suppression.history import Offer, OfferHistory
 from corewise.suppression.offer import Amounts, compute
+from corewise.vocabulary.offline_report import OfflineReport
 
 _DEFAULTS = OversubscriptionSettings()
 

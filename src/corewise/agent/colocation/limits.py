@@ -19,9 +19,9 @@ from corewise.agent.node_cgroups import Found
 from corewise.kernel.cgroups.cpu import Bandwidth, read_bandwidth
 from corewise.kernel.errors import KernelError, Missing
 from corewise.kernel.writing.report import Report, Written
-from corewise.policy.reasons import Reason
 from corewise.quantities import Microseconds, Ratio
 from corewise.suppression.batch_limits import quota
+from corewise.vocabulary.reasons import Reason
 
 AGAIN_AFTER = 6
 

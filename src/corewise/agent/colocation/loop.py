@@ -27,10 +27,10 @@ from corewise.kube.clock import Clock
 from corewise.kube.errors import KubeError
 from corewise.kube.events import EventRecorder
 from corewise.kube.objects import ObjectReference
-from corewise.policy.metrics import agent as metrics
-from corewise.policy.metrics.suppression import OVERSUBSCRIPTION_WRITES
 from corewise.prometheus.exposition import Exposition
 from corewise.service.supervision import Pulses
+from corewise.vocabulary.metrics import agent as metrics
+from corewise.vocabulary.metrics.suppression import OVERSUBSCRIPTION_WRITES
 
 NAME, TELLING = "oversubscription", "offers"
 FIRST_PAUSE = 1.0

@@ -19,11 +19,11 @@ from corewise.agent.cpu_manager import CPUManager
 from corewise.agent.objects import QuotaContainer, QuotaPod
 from corewise.kernel.cgroups.pods import PodCgroups, QOSClass
 from corewise.kernel.errors import UnsafeName
-from corewise.policy.names import BATCH_CPU, BATCH_MEMORY, QOS_CLASS, RESOURCE_STATUS
-from corewise.policy.reasons import Reason
-from corewise.policy.resource_status import stated_cpus
 from corewise.quantities import QuantityError, largest, requested
 from corewise.suppression.batch_limits import BatchContainer, BatchPod
+from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY, QOS_CLASS, RESOURCE_STATUS
+from corewise.vocabulary.reasons import Reason
+from corewise.vocabulary.resource_status import stated_cpus
 
 OWNERS_OF_CPUS = frozenset({"LSE", "LSR"})
 

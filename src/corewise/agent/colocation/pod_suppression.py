@@ -16,11 +16,11 @@ from fractions import Fraction
 
 from corewise.actions import QuotaOwner, WriteQuota
 from corewise.agent.node_cgroups import Found
+from corewise.config.colocation import SuppressionSettings
 from corewise.kernel.writing.report import Report
-from corewise.policy.colocation import SuppressionSettings
-from corewise.policy.reasons import Reason
 from corewise.quantities import Microseconds
 from corewise.suppression.pod_quotas import Cycle, PodQuota, Task, cycle
+from corewise.vocabulary.reasons import Reason
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,11 +19,11 @@ from corewise.agent.colocation.keeper import Tick
 from corewise.agent.objects import AgentNode
 from corewise.kube.client import Client
 from corewise.kube.resources import NODES
-from corewise.policy.names import BATCH_CPU, BATCH_MEMORY, OFFLINE_REPORT
-from corewise.policy.offline_report import OfflineReport
 from corewise.quantities import Quantity, QuantityError, Ratio
 from corewise.suppression.offer import Amounts
 from corewise.suppression.publication import due, published_form
+from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY, OFFLINE_REPORT
+from corewise.vocabulary.offline_report import OfflineReport
 
 FIELD_MANAGER = "corewise-agent"
 _SEEN_WITHIN = 5.0

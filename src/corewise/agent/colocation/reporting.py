@@ -6,13 +6,13 @@ from collections import deque
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from corewise.config.colocation import OversubscriptionSettings
 from corewise.kube.clock import rfc3339
-from corewise.policy.colocation import OversubscriptionSettings
-from corewise.policy.offline_report import LONGEST_CURVE, MemoryReport, OfflineReport, SuppressionReport
-from corewise.policy.reasons import Reason
 from corewise.quantities import Ratio
 from corewise.suppression.history import Offer
 from corewise.suppression.offer import Amounts, Computed, Usage
+from corewise.vocabulary.offline_report import LONGEST_CURVE, MemoryReport, OfflineReport, SuppressionReport
+from corewise.vocabulary.reasons import Reason
 
 _NOTHING_USED = Usage(0, 0, (), 0, 0)
 _NOTHING_COMPUTED = Computed(0, 0, 0, 0, 0, Reason.OFFER_WITHDRAWN)

@@ -17,16 +17,16 @@ from corewise.actions import QuotaOwner
 from corewise.agent.colocation.pod_suppression import LimitedPod, PodSuppression, Turn
 from corewise.agent.colocation.slice_suppression import Adjusted, SliceSuppression
 from corewise.agent.node_cgroups import Found
+from corewise.config.colocation import SuppressionMode, SuppressionSettings
 from corewise.kernel.cgroups.cpu import SMALLEST_QUOTA, Bandwidth
 from corewise.kernel.cgroups.pods import QOSClass
 from corewise.kernel.errors import KernelError, Missing
 from corewise.kernel.writing.report import Report, Written
-from corewise.policy.colocation import SuppressionMode, SuppressionSettings
-from corewise.policy.offline_report import SuppressionReport
-from corewise.policy.reasons import Reason
 from corewise.service.logs import fields
 from corewise.suppression.history import Offer
 from corewise.suppression.pod_quotas import Task
+from corewise.vocabulary.offline_report import SuppressionReport
+from corewise.vocabulary.reasons import Reason
 
 log = logging.getLogger(__name__)
 _MILLI = 1000

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from corewise.policy.names import OVERSUBSCRIPTION
+from corewise.vocabulary.names import OVERSUBSCRIPTION
 
 _TEXTS = {"true": True, "false": False}
 

@@ -22,7 +22,7 @@ from corewise.kernel.dimms.peak import read_peak_bandwidth
 from corewise.kernel.host_files import HostFiles
 from corewise.kernel.perf.system import Perf
 from corewise.kernel.resctrl.monitoring import MonitoringEvent, read_counts
-from corewise.policy.reasons import Reason
+from corewise.vocabulary.reasons import Reason
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ from corewise.kernel.perf.misses import MissCounters
 from corewise.kernel.perf.system import Perf
 from corewise.kernel.resctrl.monitoring import MonitoringEvent, Place, read_counts
 from corewise.kernel.uncore.controllers import MemoryControllers, has_controllers
-from corewise.policy.reasons import Reason
+from corewise.vocabulary.reasons import Reason
 
 
 class MemoryTraffic:

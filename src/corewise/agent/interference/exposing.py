@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from corewise.agent.interference.readings import MEASURED, NodeReadings
 from corewise.kernel.absence import Absent
-from corewise.policy.metrics import interference as metrics
-from corewise.policy.metrics.table import Metric
 from corewise.prometheus.exposition import Exposition
+from corewise.vocabulary.metrics import interference as metrics
+from corewise.vocabulary.metrics.table import Metric
 
 SUPPORTED = "ok"
 FROM_MODULES = "dimm"

@@ -18,8 +18,8 @@ from corewise.kernel.host_files import HostFiles
 from corewise.kernel.memory_latency.library import Chase
 from corewise.kernel.memory_latency.probe import numa_cpus, probe
 from corewise.kube.clock import Clock
-from corewise.policy.reasons import Reason
 from corewise.service.supervision import Pulses
+from corewise.vocabulary.reasons import Reason
 
 NAME = "latency"
 LARGEST_SHARE = 0.001

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from corewise.config.interference.model import Series
 from corewise.kernel.absence import Absent
 from corewise.kernel.cpu_time import BusyTime
-from corewise.policy.interference.model import Series
 
 MEASURED = (
     Series.MEMORY_BANDWIDTH,

@@ -10,16 +10,16 @@ from corewise.agent.interference.collector import OTHER_KERNEL, Collector, is_ow
 from corewise.agent.interference.exposing import publish
 from corewise.agent.interference.latency import LatencyProbe, ProbeThread
 from corewise.agent.interference.readings import NodeReadings
+from corewise.config.interference.model import Series
 from corewise.kernel.absence import Absent
 from corewise.kernel.host_files import HostFiles
 from corewise.kernel.memory_latency.library import load_chase
 from corewise.kernel.perf.system import KernelPerf
 from corewise.kube.clock import Clock
-from corewise.policy.interference.model import Series
-from corewise.policy.reasons import Reason
 from corewise.prometheus.exposition import Exposition
 from corewise.service.logs import fields
 from corewise.service.supervision import Pulses
+from corewise.vocabulary.reasons import Reason
 
 log = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from corewise.kernel.cgroups.pods import QOSClass
 from corewise.kernel.errors import KernelError, Missing, UnsafeName
 from corewise.kernel.settings.ledger import Place
 from corewise.kernel.settings.values import list_of, setting_file
-from corewise.policy.reasons import Reason
+from corewise.vocabulary.reasons import Reason
 
 
 def cpu_sets(

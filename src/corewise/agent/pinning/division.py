@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 
 from corewise.agent.objects import QuotaPod
 from corewise.pinning import Claim, Ledger
-from corewise.policy.names import RESOURCE_STATUS
-from corewise.policy.reasons import Reason
-from corewise.policy.resource_status import parse_resource_status
 from corewise.topology import CPUSet, Thread, Topology
+from corewise.vocabulary.names import RESOURCE_STATUS
+from corewise.vocabulary.reasons import Reason
+from corewise.vocabulary.resource_status import parse_resource_status
 
 _NO_CPUS = CPUSet()
 _LATEST = "~"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from corewise.agent.local_node import LocalNode
-from corewise.policy.metrics import agent as metrics
 from corewise.prometheus.exposition import Exposition
+from corewise.vocabulary.metrics import agent as metrics
 
 
 def publish(local: LocalNode, exposition: Exposition) -> None:

@@ -26,8 +26,8 @@ from corewise.kernel.cpu_topology import read_cpus
 from corewise.kernel.errors import KernelError, Missing
 from corewise.kernel.host_files import HostFiles
 from corewise.kernel.writing.report import Written
-from corewise.policy.reasons import Reason
 from corewise.topology import CPUSet
+from corewise.vocabulary.reasons import Reason
 
 
 @dataclass(slots=True)

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from corewise.kernel.absence import Absent
 from corewise.kernel.dimms.smbios import memory_modules
 from corewise.kernel.host_files import HostFiles
-from corewise.policy.reasons import Reason
+from corewise.vocabulary.reasons import Reason
 
 CONTROLLERS = "sys/devices/system/edac/mc"
 TABLE = "sys/firmware/dmi/tables/DMI"

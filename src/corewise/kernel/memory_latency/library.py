@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 
 from corewise.kernel.absence import Absent
-from corewise.policy.reasons import Reason
+from corewise.vocabulary.reasons import Reason
 
 LIBRARY = Path(__file__).with_name("chase.so")
 

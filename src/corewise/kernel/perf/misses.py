@@ -21,8 +21,8 @@ from corewise.kernel.host_files import HostFiles
 from corewise.kernel.perf.event import CACHE_MISSES, INSTRUCTIONS, LAST_LEVEL_READ_MISSES, PerfEvent
 from corewise.kernel.perf.groups import Groups, Wanted, open_groups
 from corewise.kernel.perf.system import Perf
-from corewise.policy.reasons import Reason
 from corewise.topology import CPUSet
+from corewise.vocabulary.reasons import Reason
 
 _CPUINFO = "proc/cpuinfo"
 _ZEN = re.compile(r"^vendor_id\s*: (?:AuthenticAMD|HygonGenuine)$", re.MULTILINE)

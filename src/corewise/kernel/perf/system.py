@@ -13,7 +13,7 @@ from typing import Protocol
 
 from corewise.kernel.absence import Absent
 from corewise.kernel.perf.event import PerfEvent
-from corewise.policy.reasons import Reason
+from corewise.vocabulary.reasons import Reason
 
 _NUMBERS = {"x86_64": 298, "aarch64": 241, "riscv64": 241, "ppc64le": 319, "s390x": 331}
 _EVERY_PROCESS = -1

@@ -46,8 +46,8 @@ from corewise.kernel.quotas.order import Step, in_order, within_parents
 from corewise.kernel.writing.journal import Log
 from corewise.kernel.writing.pen import ROUNDS, Hook, Pen, Point, Writing, go_on
 from corewise.kernel.writing.report import Counts, Report, Written
-from corewise.policy.reasons import Reason
 from corewise.quantities import Microseconds
+from corewise.vocabulary.reasons import Reason
 
 
 class QuotaWriter:

@@ -26,7 +26,7 @@ from enum import StrEnum
 
 from corewise.kernel.absence import Absent
 from corewise.kernel.host_files import HostFiles
-from corewise.policy.reasons import Reason
+from corewise.vocabulary.reasons import Reason
 
 MOUNT_POINT = "sys/fs/resctrl"
 ROOT_GROUP = ""

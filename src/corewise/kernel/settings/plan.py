@@ -15,8 +15,8 @@ from corewise.kernel.cgroups.paths import ancestors
 from corewise.kernel.settings.ledger import Place, SettingHold
 from corewise.kernel.settings.order import nested_aims, nested_moves
 from corewise.kernel.settings.values import LISTS, cpus_in, list_of, setting_file
-from corewise.policy.reasons import Reason
 from corewise.topology import CPUSet
+from corewise.vocabulary.reasons import Reason
 
 _SETS = frozenset(setting_file(Version.V2, setting) for setting in LISTS)
 

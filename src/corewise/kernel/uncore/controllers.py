@@ -24,7 +24,7 @@ from corewise.kernel.perf.event import PerfEvent
 from corewise.kernel.perf.groups import Groups, Wanted, open_groups
 from corewise.kernel.perf.system import Perf
 from corewise.kernel.uncore.description import Field, event_of
-from corewise.policy.reasons import Reason
+from corewise.vocabulary.reasons import Reason
 
 UNITS = "sys/bus/event_source/devices"
 BYTES_PER_ACCESS = 64

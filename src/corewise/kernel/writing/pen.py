@@ -15,7 +15,7 @@ from corewise.kernel.cgroups.files import Files
 from corewise.kernel.errors import KernelError
 from corewise.kernel.writing.entries import Entry, Failed, Released, Wrote
 from corewise.kernel.writing.journal import Log
-from corewise.policy.reasons import Reason
+from corewise.vocabulary.reasons import Reason
 
 ROUNDS = 3
 """How often the order of writes is worked out in one call. Two suffice unless somebody writes meanwhile."""

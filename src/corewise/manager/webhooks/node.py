@@ -20,22 +20,22 @@ from dataclasses import dataclass
 from corewise.amplification import Misfit, Ratios, allows_unsafe_change, busy_raise, misfits, read_ratios
 from corewise.amplification.amounts import CPU
 from corewise.amplification.stated import effective_ratios, raw_amounts
+from corewise.config.configuration import LARGEST_NORMALIZATION_RATIO, NO_NORMALIZATION
 from corewise.kube.admission import AdmissionRequest
 from corewise.kube.decoding import decode_object
 from corewise.manager.assessment import Surroundings, lowered, normalization_of, wanted_ratio
 from corewise.manager.objects import MANAGED_NODES, ManagedNode
 from corewise.manager.view import NodeView
 from corewise.normalization import decide
-from corewise.policy.configuration import LARGEST_NORMALIZATION_RATIO, NO_NORMALIZATION
-from corewise.policy.names import (
+from corewise.quantities import ONE, Ratio, RatioError
+from corewise.service.webhooks.answers import Answer, allowed, refused
+from corewise.vocabulary.names import (
     AMPLIFICATION_ORIGINAL,
     AMPLIFICATION_RATIO,
     NORMALIZATION_ENABLED,
     NORMALIZATION_RATIO,
 )
-from corewise.policy.reasons import Reason
-from corewise.quantities import ONE, Ratio, RatioError
-from corewise.service.webhooks.answers import Answer, allowed, refused
+from corewise.vocabulary.reasons import Reason
 
 Usage = Callable[[str], Awaitable[int | None]]
 _RATIO_MAPS = (AMPLIFICATION_RATIO, AMPLIFICATION_ORIGINAL)

@@ -20,11 +20,11 @@ from corewise.manager.assessment import Surroundings, amplifies_capacity
 from corewise.manager.demand import quantities
 from corewise.manager.objects import MANAGED_NODES, ManagedNode
 from corewise.manager.webhooks.heartbeats import stored_times
-from corewise.policy.metrics.manager import CHANGES_UNDONE, HEARTBEATS_QUIETED
-from corewise.policy.reasons import Reason
 from corewise.prometheus.exposition import Exposition
 from corewise.quantities import Quantity
 from corewise.service.webhooks.answers import Answer, allowed
+from corewise.vocabulary.metrics.manager import CHANGES_UNDONE, HEARTBEATS_QUIETED
+from corewise.vocabulary.reasons import Reason
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from corewise.actions.placement import Reshape
 from corewise.openstack.errors import ConflictStorm, NotFound
 from corewise.openstack.placement import wire
 from corewise.openstack.placement.transport import Transport
-from corewise.policy.placement import Candidates, Consumer, Inventory, Provider, ProviderUse
+from corewise.vocabulary.placement import Candidates, Consumer, Inventory, Provider, ProviderUse
 
 _READINGS = 5
 

@@ -17,7 +17,7 @@ from typing import TypeVar
 from corewise.actions.placement import Reshape, WriteInventories, WriteTraits
 from corewise.openstack.errors import ConcurrentUpdate, Conflict, ConflictStorm, DoesNotFit
 from corewise.openstack.placement.client import PlacementClient
-from corewise.policy.placement import Consumer, Provider, ProviderUse
+from corewise.vocabulary.placement import Consumer, Provider, ProviderUse
 
 T = TypeVar("T")
 

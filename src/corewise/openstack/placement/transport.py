@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
+from corewise.config.json_text import UNREADABLE
 from corewise.openstack.errors import (
     AnswerError,
     AnswerRefusing,
@@ -31,7 +32,6 @@ from corewise.openstack.errors import (
     UnknownTraits,
     VersionTooOld,
 )
-from corewise.policy.json_text import UNREADABLE
 
 try:
     import requests

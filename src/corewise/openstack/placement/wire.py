@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from corewise.config.json_text import UNREADABLE
 from corewise.openstack.errors import AnswerError
-from corewise.policy.json_text import UNREADABLE
-from corewise.policy.placement import (
+from corewise.vocabulary.placement import (
     Candidates,
     Consumer,
     Inventory,

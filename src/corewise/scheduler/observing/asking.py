@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from corewise.policy.interference import Series
+from corewise.config.interference import Series
+from corewise.engine import Measured
 from corewise.prometheus.client import Answer, PrometheusClient
 from corewise.prometheus.errors import PrometheusError, QueryError
-from corewise.scheduler.engine import Measured
 from corewise.scheduler.observing.node_names import NodeNames
 from corewise.scheduler.observing.readings import Reading, State, read
 from corewise.scheduler.observing.sources import Source

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from corewise.engine.table import Measures
 from corewise.interference import LatencyHistory, Pressure
-from corewise.scheduler.engine.table import Measures
 
 Curves = tuple[Measures, Measures]
 

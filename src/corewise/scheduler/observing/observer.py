@@ -11,9 +11,8 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 
+from corewise.config.interference import Series
 from corewise.kube.clock import Clock
-from corewise.policy.interference import Series
-from corewise.policy.metrics import interference as metrics
 from corewise.prometheus.client import PrometheusClient
 from corewise.prometheus.errors import PrometheusError
 from corewise.prometheus.exposition import Exposition
@@ -22,6 +21,7 @@ from corewise.scheduler.observing.node_names import NodeIdentity, NodeNames
 from corewise.scheduler.observing.readings import Reading
 from corewise.scheduler.observing.sources import Source
 from corewise.service.logs import fields
+from corewise.vocabulary.metrics import interference as metrics
 
 log = logging.getLogger(__name__)
 

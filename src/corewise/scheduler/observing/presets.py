@@ -6,7 +6,7 @@ long as its window reaches back to the last sample. What a preset cannot know is
 
 Where names, labels and units are from:
 
-- corewise: :mod:`corewise.policy.metrics`.
+- corewise: :mod:`corewise.vocabulary.metrics`.
 - pcm: pcm-sensor-server.cpp of Intel PCM. Counters are absolute, those of the machine carry
   aggregate="system"; DRAM traffic is in bytes, L3 occupancy in KiB.
 - intel_rdt: plugins/inputs/intel_rdt of telegraf, served by its prometheus_client. Values are those of pqos:
@@ -26,8 +26,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from corewise.policy.interference import Preset, Series
-from corewise.policy.metrics.interference import (
+from corewise.config.interference import Preset, Series
+from corewise.vocabulary.metrics.interference import (
     NODE_CPU_BUSY,
     NODE_CPUS_ONLINE,
     NODE_INSTRUCTIONS,

@@ -19,10 +19,10 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
+from corewise.config.interference import Series
+from corewise.engine.table import Measures
 from corewise.interference.pressure import ZERO_IS_MISSING
-from corewise.policy.interference import Series
 from corewise.prometheus.client import Answer, Sample
-from corewise.scheduler.engine.table import Measures
 from corewise.scheduler.observing.node_names import NodeNames
 from corewise.scheduler.observing.sources import Source
 

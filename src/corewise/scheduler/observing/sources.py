@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from corewise.policy.interference import (
+from corewise.config.interference import (
     InterferenceConfiguration,
     LatencyModel,
     Preset,
     Series,
     SeriesSettings,
 )
-from corewise.scheduler.engine.pressure import COLUMN_OF, maximum_ages
+from corewise.engine.pressure import COLUMN_OF, maximum_ages
 from corewise.scheduler.observing.presets import PRESETS, Template
 
 NODE_LABEL = "node"

@@ -22,7 +22,6 @@ from corewise.kube.clock import Clock
 from corewise.kube.errors import Conflict, KubeError, NotFound
 from corewise.kube.objects import Secret
 from corewise.kube.resources import SECRETS
-from corewise.policy.metrics.service import CERTIFICATE_EXPIRY
 from corewise.prometheus.exposition import Exposition
 from corewise.service.logs import fields
 from corewise.service.options import OptionsError
@@ -30,6 +29,7 @@ from corewise.service.supervision import Pulses
 from corewise.service.webhooks import authority
 from corewise.service.webhooks.authority import Certificates, Lifetimes
 from corewise.service.webhooks.options import WebhookOptions
+from corewise.vocabulary.metrics.service import CERTIFICATE_EXPIRY
 
 log = logging.getLogger(__name__)
 

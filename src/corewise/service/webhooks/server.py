@@ -16,12 +16,12 @@ from aiohttp import web
 
 from corewise.kube.admission import decode_review
 from corewise.kube.errors import DecodeError
-from corewise.policy.metrics.service import WEBHOOK_REQUESTS, WEBHOOK_SECONDS
 from corewise.prometheus.exposition import Exposition
 from corewise.service.doors import Door, Guard, Handler, Listener, RefusedError, Route, anyone, read_body
 from corewise.service.options import Address
 from corewise.service.webhooks.answers import Outcome, Review, UnavailableError
 from corewise.service.webhooks.certificate import ServingContext
+from corewise.vocabulary.metrics.service import WEBHOOK_REQUESTS, WEBHOOK_SECONDS
 
 _GRACE = 10.0
 

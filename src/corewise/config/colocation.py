@@ -1,0 +1,210 @@
+"""How offline pods are let in and held back: two ConfigMap keys, and the settings that are in force.
+
+``oversubscription-config``::
+
+    {"ratio": 0.60, "intervalSeconds": 10, "nodeConfigs": [...]}
+
+``cpu-suppression-config``::
+
+    {"enabled": true, "mode": "besteffort-quota", "adjustStep": 0.1, "fastSuppress": false,
+     "onAgentStop": "hold", "highThreshold": 0.8, "lowThreshold": 0.6, "recoverThreshold": 0.4,
+     "adjustQuotaStep": 0.1, "adjustPodNum": 5, "nodeConfigs": [...]}
+
+Every value is optional; an entry of ``nodeConfigs`` inherits from the cluster, the cluster from the defaults
+above. A key that is absent suppresses nothing; one that is there does, unless ``enabled`` is false. The
+thresholds must rise, 0 <= recover < low < high <= 1, in the cluster's settings and in each entry's.
+
+Source: design/suppression.md; the names are those of the seed's ``cpuSuppression``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from enum import StrEnum
+from itertools import pairwise
+from typing import Any, TypeAlias
+
+from corewise.config.decoding import Decoder, Fields, Parsed, Severity
+from corewise.config.json_text import read_json
+from corewise.config.node_configs import read_node_configs
+from corewise.config.strategies import Configuration
+from corewise.quantities import NOTHING, Seconds, Share
+
+SMALLEST_STEP = Share(1)
+LONGEST_INTERVAL = 60
+MOST_PODS_A_CYCLE = 1000
+
+_TEN_PERCENT, _FORTY_PERCENT, _SIXTY_PERCENT, _EIGHTY_PERCENT = (Share(n * 1000) for n in (1, 4, 6, 8))
+_TEN_SECONDS = Seconds(10)
+
+
+class SuppressionMode(StrEnum):
+    """How offline pods are held back: all by one quota, or each by its own."""
+
+    BESTEFFORT_QUOTA = "besteffort-quota"
+    PER_POD_QUOTA = "per-pod-quota"
+
+
+class OnAgentStop(StrEnum):
+    """What becomes of the quotas when the agent is stopped in good order."""
+
+    HOLD = "hold"
+    RESTORE = "restore"
+
+
+@dataclass(frozen=True, slots=True)
+class OversubscriptionSettings:
+    """How much of what online pods leave idle is offered, and how often that is computed."""
+
+    ratio: Share = _SIXTY_PERCENT
+    interval: Seconds = _TEN_SECONDS
+
+
+@dataclass(frozen=True, slots=True)
+class SuppressionSettings:
+    """How offline pods are held back; all values have their defaults.
+
+    ``adjust_step`` is a share of the node's raw allocatable CPU, ``quota_step`` one of the pod's limit;
+    ``high``, ``low`` and ``recover`` are shares of the node's raw CPU.
+    """
+
+    enabled: bool = True
+    mode: SuppressionMode = SuppressionMode.BESTEFFORT_QUOTA
+    adjust_step: Share = _TEN_PERCENT
+    fast: bool = False
+    restore_on_stop: bool = False
+    high: Share = _EIGHTY_PERCENT
+    low: Share = _SIXTY_PERCENT
+    recover: Share = _FORTY_PERCENT
+    quota_step: Share = _TEN_PERCENT
+    pods_a_cycle: int = 5
+
+
+@dataclass(frozen=True, slots=True)
+class OversubscriptionStrategy:
+    """What is written in one place; None is absent. ``interval`` is in seconds."""
+
+    ratio: Share | None = None
+    interval: int | None = None
+
+    def over(self, cluster: OversubscriptionStrategy) -> OversubscriptionStrategy:
+        return replace(cluster, **_given(self))
+
+    @property
+    def in_force(self) -> OversubscriptionSettings:
+        """The settings, with the default of what is absent."""
+        return OversubscriptionSettings(**_given(self))
+
+
+@dataclass(frozen=True, slots=True)
+class SuppressionStrategy:
+    """What is written in one place; None is absent."""
+
+    enabled: bool | None = None
+    mode: SuppressionMode | None = None
+    adjust_step: Share | None = None
+    fast: bool | None = None
+    restore_on_stop: bool | None = None
+    high: Share | None = None
+    low: Share | None = None
+    recover: Share | None = None
+    quota_step: Share | None = None
+    pods_a_cycle: int | None = None
+
+    def over(self, cluster: SuppressionStrategy) -> SuppressionStrategy:
+        return replace(cluster, **_given(self))
+
+    @property
+    def in_force(self) -> SuppressionSettings:
+        """The settings, with the default of what is absent."""
+        return SuppressionSettings(**_given(self))
+
+
+OversubscriptionConfig: TypeAlias = Configuration[OversubscriptionStrategy]
+SuppressionConfig: TypeAlias = Configuration[SuppressionStrategy]
+
+NO_OVERSUBSCRIPTION: OversubscriptionConfig = Configuration(OversubscriptionStrategy())
+"""What is in force where the key is absent: the defaults. Whether a node offers at all, its label says."""
+
+NO_SUPPRESSION: SuppressionConfig = Configuration(SuppressionStrategy(enabled=False))
+"""What is in force where the key is absent: offline pods are not held back."""
+
+_OVERSUBSCRIPTION_KEYS = ("ratio", "intervalSeconds")
+_SUPPRESSION_KEYS = (
+    *("enabled", "mode", "adjustStep", "fastSuppress", "onAgentStop"),
+    *("highThreshold", "lowThreshold", "recoverThreshold", "adjustQuotaStep", "adjustPodNum"),
+)
+_AROUND = "cpuSuppression"
+"""What the design's example has around all of these, in a file with other settings beside it."""
+
+_THRESHOLDS = {"recoverThreshold": "recover", "lowThreshold": "low", "highThreshold": "high"}
+_NO_STEP = "without a step nothing is ever adjusted"
+
+
+def parse_oversubscription(text: str) -> Parsed[OversubscriptionConfig]:
+    """Read the value of the key ``oversubscription-config``."""
+    decoder = Decoder(read_json(text))
+    return decoder.finish(read_node_configs(decoder, _OVERSUBSCRIPTION_KEYS, _oversubscription))
+
+
+def parse_suppression(text: str) -> Parsed[SuppressionConfig]:
+    """Read the value of the key ``cpu-suppression-config``."""
+    decoder = Decoder(read_json(text))
+    read: list[tuple[Fields, SuppressionStrategy]] = []
+
+    def strategy(decoder: Decoder, places: Fields) -> SuppressionStrategy:
+        found = _suppression(decoder, places)
+        read.append((places, found))
+        return found
+
+    config = read_node_configs(decoder, (*_SUPPRESSION_KEYS, _AROUND), strategy)
+    if all(each.severity is Severity.WARNING for each in decoder.problems):
+        for places, found in read:
+            _check_thresholds(decoder, places, found.over(config.cluster).in_force)
+    return decoder.finish(config)
+
+
+def _given(strategy: OversubscriptionStrategy | SuppressionStrategy) -> dict[str, Any]:
+    values = {field.name: getattr(strategy, field.name) for field in fields(strategy)}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _oversubscription(decoder: Decoder, places: Fields) -> OversubscriptionStrategy:
+    return OversubscriptionStrategy(
+        ratio=decoder.share(places["ratio"], NOTHING, places=2),
+        interval=decoder.whole(places["intervalSeconds"], 1, LONGEST_INTERVAL),
+    )
+
+
+def _suppression(decoder: Decoder, places: Fields) -> SuppressionStrategy:
+    if not places[_AROUND].is_empty:
+        decoder.tell(places[_AROUND], "write what is in it in its place: this key is about nothing else")
+    stop = decoder.choice(places["onAgentStop"], OnAgentStop)
+    return SuppressionStrategy(
+        enabled=decoder.flag(places["enabled"]),
+        mode=decoder.choice(places["mode"], SuppressionMode),
+        adjust_step=decoder.share(places["adjustStep"], SMALLEST_STEP, hint=_NO_STEP),
+        fast=decoder.flag(places["fastSuppress"]),
+        restore_on_stop=None if stop is None else stop is OnAgentStop.RESTORE,
+        high=decoder.share(places["highThreshold"], NOTHING),
+        low=decoder.share(places["lowThreshold"], NOTHING),
+        recover=decoder.share(places["recoverThreshold"], NOTHING),
+        quota_step=decoder.share(places["adjustQuotaStep"], SMALLEST_STEP, hint=_NO_STEP),
+        pods_a_cycle=decoder.whole(places["adjustPodNum"], 1, MOST_PODS_A_CYCLE),
+    )
+
+
+def _check_thresholds(decoder: Decoder, places: Fields, settings: SuppressionSettings) -> None:
+    """Tell, at a threshold written here, that those in force here do not rise; warn of one that is 0."""
+    written = [name for name in _THRESHOLDS if places[name].value is not None]
+    if not written:
+        return
+    values = {name: getattr(settings, field) for name, field in _THRESHOLDS.items()}
+    wrong = [pair for pair in pairwise(_THRESHOLDS) if values[pair[0]] >= values[pair[1]]]
+    if wrong:
+        culprit = next((name for name in reversed(wrong[0]) if name in written), written[0])
+        order = " < ".join(f"{name} {value}" for name, value in values.items())
+        decoder.tell(places[culprit], f"the thresholds must rise, and in force here are {order}")
+    elif settings.recover == NOTHING and "recoverThreshold" in written:
+        message = "0.00: no utilization is below it, so no pod's quota is ever raised again"
+        decoder.tell(places["recoverThreshold"], message, Severity.WARNING)

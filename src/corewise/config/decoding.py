@@ -1,0 +1,217 @@
+"""From JSON with positions to typed values, with every problem told and none raised.
+
+A Decoder walks the tree that :mod:`corewise.config.json_text` has read. Each of its methods takes a Place and
+returns the value there, or None if the place is empty (absent or null) or wrong; what is wrong is
+then in ``problems``. Unknown keys are warnings, since configuration outlives programs; everything else is
+an error.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import StrEnum
+from typing import Generic, TypeVar
+
+from corewise.config.json_numbers import Form, not_a_number, shown, steps_of, two_places
+from corewise.config.json_tree import BROKEN, Items, Located, Members, Path, Reading, Value, path_text
+from corewise.quantities import WHOLE, Ratio, Share
+
+T = TypeVar("T")
+E = TypeVar("E", bound=StrEnum)
+
+
+class Severity(StrEnum):
+    """An error makes the whole text unusable; a warning does not."""
+
+    ERROR = "error"
+    WARNING = "warning"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What is wrong at one place of a text, and what to write there. Line and column count from 1."""
+
+    severity: Severity
+    line: int
+    column: int
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        where = f"line {self.line}, column {self.column}"
+        return f"{where}: {self.path}: {self.message}" if self.path else f"{where}: {self.message}"
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed(Generic[T]):
+    """A value, None if the text has errors, and all problems in the order of the text."""
+
+    value: T | None
+    problems: tuple[Problem, ...]
+
+    @property
+    def errors(self) -> tuple[Problem, ...]:
+        return tuple(each for each in self.problems if each.severity is Severity.ERROR)
+
+    @property
+    def warnings(self) -> tuple[Problem, ...]:
+        return tuple(each for each in self.problems if each.severity is Severity.WARNING)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A value, its path, and the offset to name when it is wrong."""
+
+    value: Value
+    path: Path
+    offset: int
+
+    @classmethod
+    def of(cls, located: Located, path: Path) -> Place:
+        return cls(located.value, path, located.offset)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is to be decoded here: absent, null, or already told to be broken."""
+        return self.value is None or self.value is BROKEN
+
+
+class Decoder:
+    """Typed access to a reading; collects problems."""
+
+    def __init__(self, reading: Reading) -> None:
+        self._positions = reading.positions
+        self.is_complete = reading.complete
+        self.problems = [
+            Problem(Severity.ERROR, fault.line, fault.column, fault.path, fault.message)
+            for fault in reading.faults
+        ]
+        self.root = Place.of(reading.root or Located(BROKEN, 0), ())
+
+    def finish(self, value: T) -> Parsed[T]:
+        """Return the value, unless there are errors, with the problems in the order of the text."""
+        problems = tuple(sorted(self.problems, key=lambda each: (each.line, each.column)))
+        failed = any(each.severity is Severity.ERROR for each in problems)
+        return Parsed(None if failed else value, problems)
+
+    def position(self, place: Place) -> tuple[int, int]:
+        return self._positions.at(place.offset)
+
+    def tell(self, place: Place, message: str, severity: Severity = Severity.ERROR) -> None:
+        line, column = self.position(place)
+        self.problems.append(Problem(severity, line, column, path_text(place.path), message))
+
+    def entries(self, place: Place) -> list[tuple[Place, Place]]:
+        """Return the key and the value of each member of an object."""
+        if place.is_empty:
+            return []
+        if not isinstance(place.value, Members):
+            self.tell(place, f"must be an object {{...}}, not {shown(place.value)}")
+            return []
+        return [
+            (Place(member.key, (*place.path, member.key), member.offset), Place.of(member.value, path))
+            for member in place.value
+            for path in [(*place.path, member.key)]
+        ]
+
+    def fields(self, place: Place, known: Iterable[str]) -> Fields:
+        """Return the known members of an object; warn about each of the others."""
+        names = list(known)
+        found: dict[str, Place] = {}
+        for key, value in self.entries(place):
+            name = key.path[-1]
+            if name in names:
+                found[str(name)] = value
+            else:
+                self.tell(key, f"unknown key{did_you_mean(str(name), names)}", Severity.WARNING)
+        return Fields(place, found)
+
+    def items(self, place: Place) -> list[Place]:
+        if place.is_empty:
+            return []
+        if not isinstance(place.value, Items):
+            self.tell(place, f"must be a list [...], not {shown(place.value)}")
+            return []
+        return [Place.of(item, (*place.path, index)) for index, item in enumerate(place.value)]
+
+    def text(self, place: Place) -> str | None:
+        if place.is_empty or isinstance(place.value, str):
+            return place.value if isinstance(place.value, str) else None
+        self.tell(place, f"must be a string in double quotes, not {shown(place.value)}")
+        return None
+
+    def flag(self, place: Place) -> bool | None:
+        if place.is_empty or isinstance(place.value, bool):
+            return place.value if isinstance(place.value, bool) else None
+        self.tell(place, f"must be true or false, without quotes, not {shown(place.value)}")
+        return None
+
+    def choice(self, place: Place, choices: type[E]) -> E | None:
+        """Read one of the values of an enum."""
+        word = self.text(place)
+        known = [each.value for each in choices]
+        if word is None or word in known:
+            return None if word is None else choices(word)
+        hint = did_you_mean(word, known) or f": write {' or '.join(known)}"
+        self.tell(place, f"{shown(word)} means nothing here{hint}")
+        return None
+
+    def ratio(self, place: Place, smallest: Ratio, largest: Ratio, hint: str = "") -> Ratio | None:
+        """Read a JSON number with at most two decimal places in ``smallest``..``largest``."""
+        form = Form(f"{smallest}..{largest}", 2, two_places, hint)
+        hundredths = self._number(place, Decimal(str(smallest)), Decimal(str(largest)), form)
+        return None if hundredths is None else Ratio(hundredths)
+
+    def share(
+        self, place: Place, smallest: Share, largest: Share = WHOLE, *, places: int = 4, hint: str = ""
+    ) -> Share | None:
+        """Read a JSON number with at most ``places`` decimal places in ``smallest``..``largest``."""
+        form = Form(f"{smallest}..{largest}", places, lambda text: str(Share.parse(text)), hint)
+        steps = self._number(place, Decimal(str(smallest)), Decimal(str(largest)), form)
+        return None if steps is None else Share(steps * 10 ** (4 - places))
+
+    def whole(self, place: Place, smallest: int, largest: int, hint: str = "") -> int | None:
+        """Read a whole JSON number in ``smallest``..``largest``."""
+        form = Form(f"{smallest}..{largest}", 0, lambda text: str(int(text)), hint)
+        return self._number(place, Decimal(smallest), Decimal(largest), form)
+
+    def _number(self, place: Place, low: Decimal, high: Decimal, form: Form) -> int | None:
+        """Return the number in units of its last decimal place."""
+        if place.is_empty:
+            return None
+        if not isinstance(place.value, Decimal):
+            self.tell(place, f"{not_a_number(place.value, form)} in {form.allowed}")
+            return None
+        if not low <= place.value <= high:
+            why = f": {form.hint}" if form.hint and place.value < low else ""
+            self.tell(place, f"{shown(place.value)} is outside {form.allowed}{why}")
+            return None
+        steps = steps_of(place.value, form.places)
+        if steps.denominator != 1:
+            near = form.printed(str(Decimal(round(steps)).scaleb(-form.places)))
+            more = f"has more than {form.described}" if form.places else "is not a whole number"
+            self.tell(place, f"{shown(place.value)} {more}: write {near}")
+            return None
+        return int(steps)
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """The known members of one object."""
+
+    owner: Place
+    found: dict[str, Place]
+
+    def __getitem__(self, name: str) -> Place:
+        """Return the place of a member; an empty place if it is absent."""
+        return self.found.get(name) or Place(None, (*self.owner.path, name), self.owner.offset)
+
+
+def did_you_mean(word: str, known: Iterable[str], closeness: float = 0.6) -> str:
+    """Return ``: did you mean "enable"?`` for the known word nearest to an unknown one, or nothing."""
+    by_lower = {name.lower(): name for name in known}
+    nearest = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=closeness)
+    return f': did you mean "{by_lower[nearest[0]]}"?' if nearest else ""

@@ -1,0 +1,148 @@
+"""Amounts with their units, read exactly: ``5GB/s``, ``4MiB``, ``95ns``, ``1%``, ``5m``.
+
+A unit is part of an amount and never guessed: a number without one is an error, except 0. ``G`` is 10^9 and
+``Gi`` 2^30, as everywhere in Kubernetes; ``B`` is bytes. Of a byte there are no parts: 0.2GiB is rounded up,
+as Kubernetes does it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from types import MappingProxyType
+
+from corewise.config.decoding import Decoder, Place, did_you_mean
+from corewise.config.json_numbers import shown
+from corewise.quantities import Quantity, QuantityError
+
+_AMOUNT = re.compile(r"([+-]?)([0-9]{1,18}(?:\.[0-9]{1,18})?) ?([^0-9.+\-\s]\S{0,15})?")
+_PREFIXES = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+_BINARY = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
+_BYTES = {f"{prefix}B": Fraction(factor) for prefix, factor in {**_PREFIXES, **_BINARY}.items()}
+_NANO_PER_MILLI = 10**6
+MOST_CPUS = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A unit, and how much of the base unit it is."""
+
+    name: str
+    factor: float
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """The units of one kind of amount, and the range that is allowed, in base units."""
+
+    units: Mapping[str, Fraction]
+    example: str
+    low: Fraction
+    high: Fraction
+    allowed: str
+
+
+BANDWIDTH = Scale(
+    units=MappingProxyType({f"{name}/s": factor for name, factor in _BYTES.items()}),
+    example="5GB/s",
+    low=Fraction(0),
+    high=Fraction(100 * 10**12),
+    allowed="0..100TB/s",
+)
+BYTES = Scale(
+    units=MappingProxyType(_BYTES),
+    example="0.2GB or 4MiB",
+    low=Fraction(0),
+    high=Fraction(4096 * 2**40),
+    allowed="0..4096TiB",
+)
+LATENCY_UNITS: Mapping[str, Fraction] = MappingProxyType(
+    {"ns": Fraction(1, 10**9), "us": Fraction(1, 10**6), "ms": Fraction(1, 1000), "s": Fraction(1)}
+)
+PERCENT = Scale(
+    units=MappingProxyType({"%": Fraction(1, 100)}),
+    example="1%",
+    low=Fraction(0),
+    high=Fraction(1, 2),
+    allowed="0%..50%",
+)
+_TIME = {"ms": Fraction(1, 1000), "s": Fraction(1), "m": Fraction(60), "h": Fraction(3600)}
+
+
+def duration(low: int, high: int, allowed: str) -> Scale:
+    """Return the scale of a duration between two numbers of seconds."""
+    return Scale(MappingProxyType(_TIME), "30s or 5m", Fraction(low), Fraction(high), allowed)
+
+
+def amount(decoder: Decoder, place: Place, scale: Scale) -> Fraction | None:
+    """Read an amount in base units; None if the place is empty or wrong."""
+    if place.is_empty:
+        return None
+    if isinstance(place.value, Decimal) and place.value == 0:
+        return _checked(decoder, place, scale, Fraction(0))
+    match = _AMOUNT.fullmatch(place.value) if isinstance(place.value, str) else None
+    if match is None or match[3] is None:
+        decoder.tell(place, _no_amount(place, scale))
+        return None
+    sign, number, unit = match.groups()
+    factor = scale.units.get(unit)
+    if factor is None:
+        near = did_you_mean(unit, scale.units) or ":"
+        message = (
+            f'{shown(place.value)} has the unit "{unit}"{near} the units here are {", ".join(scale.units)}'
+        )
+        decoder.tell(place, message)
+        return None
+    return _checked(decoder, place, scale, Fraction(f"{sign}{number}") * factor)
+
+
+def whole_amount(decoder: Decoder, place: Place, scale: Scale) -> int | None:
+    """Read an amount in whole base units; a part of one is rounded up."""
+    value = amount(decoder, place, scale)
+    return None if value is None else math.ceil(value)
+
+
+def milli_cpus(decoder: Decoder, place: Place) -> int | None:
+    """Read CPUs as Kubernetes writes them, ``1``, ``0.5`` or ``500m``, in milli-CPU."""
+    if place.is_empty:
+        return None
+    try:
+        nano = Quantity.parse(str(place.value)).nano
+    except QuantityError:
+        decoder.tell(place, f"must be CPUs such as 1, 0.5 or 500m, not {shown(place.value)}")
+        return None
+    if nano < 0 or nano > MOST_CPUS * 1000 * _NANO_PER_MILLI or nano % _NANO_PER_MILLI:
+        decoder.tell(place, f"{shown(place.value)} is not in 0..{MOST_CPUS} CPUs, in steps of 1m")
+        return None
+    return nano // _NANO_PER_MILLI
+
+
+def unit_of(decoder: Decoder, place: Place, units: Mapping[str, Fraction]) -> Unit | None:
+    """Read the name of a unit in which a series is."""
+    name = decoder.text(place)
+    if name is None:
+        return None
+    if name not in units:
+        near = did_you_mean(name, units) or ":"
+        decoder.tell(place, f"{shown(name)} is no unit of this series{near} the units are {', '.join(units)}")
+        return None
+    return Unit(name, float(units[name]))
+
+
+def _no_amount(place: Place, scale: Scale) -> str:
+    if isinstance(place.value, Decimal):
+        return f"{shown(place.value)} has no unit: write {scale.example}"
+    if isinstance(place.value, str) and _AMOUNT.fullmatch(place.value):
+        return f"{shown(place.value)} has no unit: write {scale.example}"
+    return f"must be a number with its unit such as {scale.example}, not {shown(place.value)}"
+
+
+def _checked(decoder: Decoder, place: Place, scale: Scale, value: Fraction) -> Fraction | None:
+    if scale.low <= value <= scale.high:
+        return value
+    decoder.tell(place, f"{shown(place.value)} is outside {scale.allowed}")
+    return None

@@ -1,0 +1,250 @@
+"""The configuration of interference-aware scheduling, as values in base units.
+
+Amounts are whole bytes/s, bytes and milli-CPU; durations and latencies seconds; tolerances and utilizations
+shares of one. Affinities are whole numbers from 0 (no impact) to 100 (very heavy impact on the run time).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from fractions import Fraction
+from types import MappingProxyType
+from typing import TypeAlias
+
+from corewise.config.interference.amounts import Unit
+from corewise.vocabulary.selectors import LabelSelector
+
+DEFAULT = "default"
+"""The name of the profile of all pods that have no other."""
+
+LINEAR_BEST = 10.0
+"""What the first position is worth with ``points: linear``."""
+
+
+class Metric(StrEnum):
+    """What nodes are ranked by."""
+
+    MEMORY_BANDWIDTH = "memorybandwidth"
+    MEMORY_LATENCY = "memorylatency"
+    LLC_OCCUPANCY = "llc_occupancy"
+    LLC_MPKI = "llc_mpki"
+    CPU = "cpu"
+
+
+class Series(StrEnum):
+    """What is asked of Prometheus, as ``metrics`` names it: the five metrics, and what they are set against.
+
+    ``memorybandwidth`` is the bandwidth in use; ranked is what is free of it.
+    """
+
+    MEMORY_BANDWIDTH = "memorybandwidth"
+    MEMORY_LATENCY = "memorylatency"
+    LLC_OCCUPANCY = "llc_occupancy"
+    LLC_MPKI = "llc_mpki"
+    CPU = "cpu"
+    MEMORY_BANDWIDTH_CAPACITY = "memorybandwidth_capacity"
+    MEMORY_AVAILABLE = "memory_available"
+    CPU_CORES = "cpu_cores"
+    LLC_CAPACITY = "llc_capacity"
+    MEMORY_LATENCY_IDLE = "memorylatency_idle"
+
+
+class Order(StrEnum):
+    """Which values are best."""
+
+    ASCENDING = "ascending"
+    DESCENDING = "descending"
+
+
+class Decay(StrEnum):
+    """How a counterweight loses its weight until it expires."""
+
+    STEP = "step"
+    LINEAR = "linear"
+
+
+class LatencyModel(StrEnum):
+    """What latency nodes are ranked by: as measured, or by their learned curve with the pods just placed."""
+
+    MEASURED = "measured"
+    CURVE = "curve"
+
+
+class Preset(StrEnum):
+    """Exporters whose series are known."""
+
+    COREWISE = "corewise"
+    PCM = "pcm"
+    INTEL_RDT = "intel_rdt"
+    CADVISOR = "cadvisor"
+    NODE_EXPORTER = "node_exporter"
+
+
+Affinity: TypeAlias = Mapping[Metric, int]
+"""How heavily each metric weighs on a type of workload; every metric has its value."""
+
+
+def equal_affinity(value: int = 50) -> Affinity:
+    """Return the same affinity to every metric."""
+    return MappingProxyType(dict.fromkeys(Metric, value))
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What a pod of a type uses on average: bytes/s, bytes, milli-CPU, bytes. 0: nothing worth counting."""
+
+    memory_bandwidth: int = 0
+    memory: int = 0
+    cpu: int = 0
+    llc: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadProfile:
+    """One entry of ``profiles``: pods whose type label has its name, or that its selector selects."""
+
+    name: str
+    profile: Profile
+    affinity: Affinity
+    selector: LabelSelector | None = None
+    line: int = 0
+    column: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DefaultProfile:
+    """What pods of no known type count as; None is taken from the pod's requests.
+
+    Without ``memory_bandwidth`` it is ``bandwidth_per_core`` for each CPU requested.
+    """
+
+    bandwidth_per_core: int = 0
+    memory_bandwidth: int | None = None
+    memory: int | None = None
+    cpu: int | None = None
+    llc: int = 0
+    affinity: Affinity = field(default_factory=equal_affinity)
+    line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """What must be free of a node, and a little more: overprovisioning x profile, exactly."""
+
+    memory_bandwidth: Fraction
+    memory: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class CounterweightSettings:
+    """How long a pod counts as not yet measured, in seconds, and how its weight goes until then."""
+
+    expiry: float = 360.0
+    decay: Decay = Decay.LINEAR
+
+
+@dataclass(frozen=True, slots=True)
+class CapacityRule:
+    """The memory bandwidth, in bytes/s, of the nodes that a selector selects."""
+
+    selector: LabelSelector
+    memory_bandwidth: int
+    line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """Which values of a metric are best, and how far, as a share of it, others may be from a group's best."""
+
+    order: Order
+    tolerance: float
+
+
+DEFAULT_RANKINGS: Mapping[Metric, Ranking] = MappingProxyType(
+    {
+        Metric.MEMORY_BANDWIDTH: Ranking(Order.DESCENDING, 0.01),
+        Metric.MEMORY_LATENCY: Ranking(Order.ASCENDING, 0.02),
+        Metric.LLC_OCCUPANCY: Ranking(Order.ASCENDING, 0.01),
+        Metric.LLC_MPKI: Ranking(Order.ASCENDING, 0.01),
+        Metric.CPU: Ranking(Order.ASCENDING, 0.01),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesSettings:
+    """What is written of one series; None is what the preset has. ``maximum_age`` is in seconds."""
+
+    query: str | None = None
+    node_label: str | None = None
+    unit: Unit | None = None
+    maximum_age: float | None = None
+    line: int = 0
+
+
+def _no_series() -> Mapping[Series, SeriesSettings]:
+    return MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsSettings:
+    """Where values come from: a preset, what is written over it, and how each metric is ranked.
+
+    ``node_label`` and ``maximum_age`` hold for every series that does not state its own.
+    """
+
+    preset: Preset | None = Preset.COREWISE
+    node_label: str | None = None
+    maximum_age: float | None = None
+    series: Mapping[Series, SeriesSettings] = field(default_factory=_no_series)
+    rankings: Mapping[Metric, Ranking] = field(default_factory=lambda: DEFAULT_RANKINGS)
+
+
+def _no_profiles() -> Mapping[str, WorkloadProfile]:
+    return MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class InterferenceConfiguration:
+    """The whole section. ``points`` are those of the first positions; None is linear.
+
+    ``missing_passes``: a node passes the filter where a value is missing.
+    """
+
+    overprovisioning: Fraction = Fraction(2)
+    points: tuple[float, ...] | None = (10.0, 5.0, 1.0)
+    window: float = 300.0
+    counterweight: CounterweightSettings = CounterweightSettings()
+    missing_passes: bool = True
+    type_label: str = "app"
+    metrics: MetricsSettings = field(default_factory=MetricsSettings)
+    capacity: tuple[CapacityRule, ...] = ()
+    default: DefaultProfile = DefaultProfile()
+    profiles: Mapping[str, WorkloadProfile] = field(default_factory=_no_profiles)
+    relative: bool = False
+    latency_model: LatencyModel = LatencyModel.MEASURED
+
+    @property
+    def predicted(self) -> frozenset[Metric]:
+        """The metrics that nodes are ranked by as predicted, and not as measured."""
+        by_curve = self.latency_model is LatencyModel.CURVE
+        return frozenset({Metric.MEMORY_LATENCY}) if by_curve else frozenset()
+
+    def requirement(self, profile: Profile) -> Requirement:
+        """Return what the filter demands for a profile."""
+        factor = self.overprovisioning
+        return Requirement(factor * profile.memory_bandwidth, factor * profile.memory)
+
+    def stated_bandwidths(self) -> Iterator[tuple[str, int, Fraction]]:
+        """Yield each profile that states its bandwidth: name, line, and what the filter demands for it."""
+        for workload in self.profiles.values():
+            yield workload.name, workload.line, self.requirement(workload.profile).memory_bandwidth
+        if self.default.memory_bandwidth is not None:
+            yield DEFAULT, self.default.line, self.overprovisioning * self.default.memory_bandwidth
+
+    def capacity_by_rule(self, labels: Mapping[str, str]) -> int | None:
+        """Return the memory bandwidth that the first rule for a node gives it, in bytes/s."""
+        found = (rule for rule in self.capacity if rule.selector.matches(labels))
+        return next((rule.memory_bandwidth for rule in found), None)

@@ -1,0 +1,296 @@
+"""YAML: the one place that reads it, within limits, so that no text ends a program or takes its memory.
+
+:func:`read_yaml` reads configuration: values with their places, exact numbers, faults instead of exceptions.
+What comes out is what :func:`corewise.config.json_text.read_json` gives, so that the same Decoder reads both.
+Plain scalars mean what YAML 1.1 says they mean, with three exceptions that are faults, since nobody who
+writes configuration means them: numbers in other forms than digits and a point (``010``, ``1:30``,
+``.nan``), merge keys (``<<``), and tags. A key given twice is a fault; so is a second document.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from decimal import Decimal, DecimalException
+from typing import Any
+
+import yaml
+
+from corewise.config.json_text import DEEPEST
+from corewise.config.json_tree import (
+    BROKEN,
+    Fault,
+    Items,
+    Located,
+    Member,
+    Members,
+    Path,
+    Positions,
+    Reading,
+    Value,
+    path_text,
+)
+
+LARGEST_TEXT = 8 << 20
+MOST_VALUES = 500_000
+DEEPEST_OBJECT = 100
+"""Levels of what is not corewise's own; schemas of custom resources are deeper than any configuration."""
+
+_SAFE: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+_LONGEST_NUMBER = 1000
+_LONGEST_SHOWN = 40
+_NUMBER = re.compile(r"[-+]?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
+_STANDARD = "tag:yaml.org,2002:"
+_NUMBERS = frozenset({f"{_STANDARD}int", f"{_STANDARD}float"})
+_TRUE = frozenset({"true", "yes", "on"})
+_MERGE = "<<"
+
+
+class LimitError(yaml.MarkedYAMLError):
+    """The text may be YAML, and is refused: too large, too deep, or larger than its text tells."""
+
+
+def read_yaml(text: str) -> Reading:
+    """Read one YAML document; an empty one is an empty value."""
+    positions = Positions(text)
+    try:
+        document = compose_document(text, DEEPEST)
+    except yaml.YAMLError as error:
+        offset, message = not_yaml(error, len(text))
+        fault = Fault(*positions.at(offset), "", message)
+        return Reading(None, (fault,), complete=False, positions=positions)
+    converter = _Converter(positions)
+    root = Located(None, 0) if document is None else converter.convert(document, ())
+    return Reading(root, tuple(converter.faults), complete=True, positions=positions)
+
+
+def compose_document(text: str, deepest: int = DEEPEST_OBJECT) -> yaml.Node | None:
+    """Return the one document of a text as nodes with their places; None if it is empty.
+
+    Raises:
+        yaml.YAMLError: if it is not YAML, or beyond the limits.
+    """
+    _check_limits(text, deepest)
+    document: yaml.Node | None = yaml.compose(text, Loader=_SAFE)
+    return document
+
+
+def compose_documents(text: str) -> Iterator[yaml.Node]:
+    """Yield each document of a text that is not empty; raises as compose_document."""
+    _check_limits(text, DEEPEST_OBJECT)
+    yield from filter(None, yaml.compose_all(text, Loader=_SAFE))
+
+
+def load_document(
+    text: str | bytes, loader: type[PlainLoader] | None = None, deepest: int = DEEPEST_OBJECT
+) -> Any:
+    """Return the one document of a text as plain values; None if it is empty. Times stay text, as in JSON.
+
+    Raises:
+        yaml.YAMLError: if it is not YAML, beyond the limits, or has a value that its tag does not allow.
+    """
+    _check_limits(text, deepest)
+    return yaml.load(text, Loader=loader or PlainLoader)  # noqa: S506 - both are safe loaders
+
+
+def construct(node: yaml.Node) -> Any:
+    """Return the plain value of a node of a composed document.
+
+    Raises:
+        yaml.YAMLError: if it has a value that its tag does not allow.
+    """
+    loader = PlainLoader("")
+    try:
+        return loader.construct_document(node)
+    finally:
+        loader.dispose()
+
+
+def not_yaml(error: yaml.YAMLError, end: int) -> tuple[int, str]:
+    """Return where in a text of ``end`` characters it is not YAML, and what is wrong."""
+    mark = getattr(error, "problem_mark", None)
+    offset = mark.index if mark is not None else getattr(error, "position", 0)
+    what = getattr(error, "problem", None) or getattr(error, "reason", None) or "it cannot be read"
+    return min(offset, end), what if isinstance(error, LimitError) else f"not YAML: {what}"
+
+
+def _check_limits(text: str | bytes, deepest: int) -> None:
+    """Refuse what would take the stack or the memory to compose, to construct, or to walk afterwards.
+
+    libyaml composes recursively, in C: 100,000 brackets overflow the stack, and no exception can be caught.
+    Its events come one by one, so the first that goes too far ends the reading.
+
+    Raises:
+        yaml.YAMLError: if it is not YAML, or beyond the limits.
+    """
+    _check_text(text)
+    extent = _Extent()
+    event: Any
+    for event in yaml.parse(text, Loader=_SAFE):
+        if extent.count(event) > deepest:
+            raise LimitError(problem=f"nested deeper than {deepest} levels", problem_mark=event.start_mark)
+        if extent.values > MOST_VALUES:
+            message = f"more than {MOST_VALUES} values, with what aliases stand for"
+            raise LimitError(problem=message, problem_mark=event.start_mark)
+
+
+class _Extent:
+    """How many values a text has, and how deep each lies.
+
+    An alias counts as many values, and is as deep, as what it stands for: ten lines of ten aliases each
+    would be 10^10 values.
+    """
+
+    def __init__(self) -> None:
+        self.values = 0
+        self._open = [_Open(None, 0, 0)]
+        self._anchored: dict[str | None, tuple[int, int]] = {}
+
+    def count(self, event: Any) -> int:
+        """Count an event; return the level of what it adds, 0 if nothing.
+
+        Raises:
+            LimitError: if it is an alias of a value that it is part of.
+        """
+        parent = self._open[-1]
+        level = parent.level
+        match event:
+            case yaml.CollectionStartEvent():
+                level += 1
+                self._open.append(_Open(event.anchor, level, self.values))
+                self.values += 1
+            case yaml.CollectionEndEvent():
+                self._open.pop()
+                self._open[-1].deepest = max(self._open[-1].deepest, parent.deepest)
+                self._anchored[parent.anchor] = self.values - parent.before, parent.deepest - level + 1
+                return 0
+            case yaml.ScalarEvent():
+                self._anchored[event.anchor] = 1, 0
+                self.values += 1
+            case yaml.AliasEvent():
+                if any(each.anchor == event.anchor for each in self._open):
+                    mark: Any = event.start_mark
+                    message = f"*{event.anchor} stands within the value that it names"
+                    raise LimitError(problem=message, problem_mark=mark)
+                values, levels = self._anchored.get(event.anchor, (1, 0))
+                self.values += values
+                level += levels
+            case _:
+                return 0
+        parent.deepest = max(parent.deepest, level)
+        return level
+
+
+@dataclass(slots=True)
+class _Open:
+    """A container whose end has not been read; ``before`` counts the values before it."""
+
+    anchor: str | None
+    level: int
+    before: int
+    deepest: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.deepest = self.level
+
+
+def _check_text(text: str | bytes) -> None:
+    if len(text) > LARGEST_TEXT:
+        raise LimitError(problem=f"longer than {LARGEST_TEXT >> 20} MiB")
+    if isinstance(text, str) and (half := _SURROGATE.search(text)):
+        reason = "half of a surrogate pair stands alone"
+        raise yaml.reader.ReaderError("<unicode string>", half.start(), ord(half[0]), "unicode", reason)
+
+
+class PlainLoader(_SAFE):  # type: ignore[misc]
+    """The C loader, where there is one. Times stay text; what a tag does not allow is a YAMLError."""
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:  # noqa: FBT001, FBT002 - as called
+        if node.tag in _NUMBERS and len(node.value) > _LONGEST_NUMBER:
+            raise _not_of_its_tag(node)
+        try:
+            return super().construct_object(node, deep)
+        except (ValueError, LookupError, OverflowError) as error:
+            raise _not_of_its_tag(node) from error
+
+
+PlainLoader.add_constructor(f"{_STANDARD}timestamp", PlainLoader.construct_scalar)
+
+
+def _not_of_its_tag(node: yaml.Node) -> yaml.YAMLError:
+    shown = f"{node.value[:_LONGEST_SHOWN]!r}" if isinstance(node, yaml.ScalarNode) else "this"
+    kind = node.tag.removeprefix(_STANDARD)
+    return yaml.constructor.ConstructorError(problem=f"{shown} is no {kind}", problem_mark=node.start_mark)
+
+
+class _Converter:
+    """Turns YAML nodes into the values that JSON has."""
+
+    def __init__(self, positions: Positions) -> None:
+        self.faults: list[Fault] = []
+        self._positions = positions
+        self._done: dict[int, Located] = {}
+
+    def convert(self, node: yaml.Node, path: Path) -> Located:
+        known = self._done.get(id(node))
+        if known is not None:
+            return known
+        self._done[id(node)] = Located(self._value(node, path), node.start_mark.index)
+        return self._done[id(node)]
+
+    def _fault(self, node: yaml.Node, path: Path, message: str) -> None:
+        at = self._positions.at(node.start_mark.index)
+        self.faults.append(Fault(*at, path_text(path), message))
+
+    def _value(self, node: yaml.Node, path: Path) -> Value:
+        kind = node.tag.removeprefix(_STANDARD)
+        match node:
+            case yaml.MappingNode() if kind == "map":
+                return self._members(node, path)
+            case yaml.SequenceNode() if kind == "seq":
+                return Items(self.convert(item, (*path, place)) for place, item in enumerate(node.value))
+            case yaml.ScalarNode() if node.tag.startswith(_STANDARD):
+                return self._scalar(node, kind, path)
+            case _:
+                self._fault(node, path, f"the tag {node.tag.replace(_STANDARD, '!!')} is not used here")
+                return BROKEN
+
+    def _members(self, node: yaml.MappingNode, path: Path) -> Members:
+        found: dict[str, Member] = {}
+        for key, value in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                self._fault(key, path, "a key must be text")
+                continue
+            name = str(key.value)
+            here = (*path, name)
+            if name == _MERGE and not key.style:
+                self._fault(key, path, "merge keys (<<) are not read here: write the values out")
+            elif name in found:
+                line = self._positions.at(found[name].offset)[0]
+                self._fault(key, here, f"the key is given twice, first in line {line}")
+            else:
+                found[name] = Member(name, key.start_mark.index, self.convert(value, here))
+        return Members(found.values())
+
+    def _scalar(self, node: yaml.ScalarNode, kind: str, path: Path) -> Value:
+        text = str(node.value)
+        plain = not node.style
+        if kind == "null":
+            return None
+        if kind == "bool":
+            return text.lower() in _TRUE
+        if kind in {"int", "float"} or (plain and _NUMBER.fullmatch(text)):
+            return self._number(node, text, path)
+        return text
+
+    def _number(self, node: yaml.ScalarNode, text: str, path: Path) -> Value:
+        try:
+            if _NUMBER.fullmatch(text):
+                return Decimal(text)
+        except DecimalException:  # the exponent is beyond what decimal can hold
+            pass
+        message = f"{text[:30]!r} is no plain number: write digits with at most one point, such as 1.20"
+        self._fault(node, path, f"{message}, or quotes around what is meant as text")
+        return BROKEN

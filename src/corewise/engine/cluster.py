@@ -1,0 +1,201 @@
+"""The cluster as it is: nodes and pods put and taken away one by one, and the snapshot of all of it.
+
+Each change refreshes the one row it concerns, so a decision never waits for a rebuild, and the rows are what
+a new cluster with the same nodes and pods would have: what a node's pods take is kept exactly, and order
+matters only for who holds a CPU that two pods claim (ledger). Pods may come before their node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from corewise.engine.account import NodeAccount
+from corewise.engine.columns import NO_ROW, NodeColumns
+from corewise.engine.estimates import NO_ESTIMATES, Estimates
+from corewise.engine.nodes import NodeFacts
+from corewise.engine.pods import Placement, PodFacts
+from corewise.engine.snapshot import ClusterSnapshot
+from corewise.engine.table import Measures
+from corewise.interference import Counterweights
+from corewise.pinning import Claim, Exclusivity, Ledger
+from corewise.topology import CPUSet, Topology
+from corewise.vocabulary.cpu_binding import ExclusivePolicy
+
+EXCLUSIVITY = {
+    ExclusivePolicy.NONE: Exclusivity.NONE,
+    ExclusivePolicy.PCPU_LEVEL: Exclusivity.CORE,
+    ExclusivePolicy.NUMA_NODE_LEVEL: Exclusivity.NUMA_NODE,
+}
+_MOST_REMEMBERED = 1024
+
+
+def _no_columns() -> Mapping[str, tuple[Measures, Measures]]:
+    return MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What was measured of the nodes ``names``, by column of :class:`corewise.interference.Pressure`.
+
+    ``columns``: values in the order of the names, and the Unix times of the samples they are from; NaN is
+    missing.
+    """
+
+    names: tuple[str, ...] = ()
+    columns: Mapping[str, tuple[Measures, Measures]] = field(default_factory=_no_columns)
+
+
+class Cluster:
+    """Nodes, their pods, and the columns over them."""
+
+    def __init__(self) -> None:
+        self._columns = NodeColumns()
+        self._facts: dict[str, NodeFacts] = {}
+        self._accounts: dict[str, NodeAccount] = {}
+        self._ledgers: dict[str, Ledger] = {}
+        self._empty_ledgers: dict[tuple[int, CPUSet], Ledger] = {}
+        self._node_of: dict[str, str] = {}
+        self._estimates: Estimates = NO_ESTIMATES
+
+    @property
+    def nodes(self) -> Mapping[str, NodeFacts]:
+        return self._facts
+
+    def pods_on(self, node: str) -> Mapping[str, tuple[PodFacts, Placement]]:
+        """Return the pods of a node, in the order they were put."""
+        account = self._accounts.get(node)
+        return account.pods if account else {}
+
+    def node_of(self, pod: str) -> str | None:
+        return self._node_of.get(pod)
+
+    def ledger(self, node: str) -> Ledger | None:
+        """Return who holds which CPU of a node; None where its topology is unknown."""
+        return self._ledgers.get(node)
+
+    def put_node(self, facts: NodeFacts) -> None:
+        """Add a node, or replace what is known of it; its pods stay."""
+        before = self._facts.get(facts.name)
+        if before == facts:
+            return
+        self._facts[facts.name] = facts
+        account = self._accounts.get(facts.name, NodeAccount()).on(facts)
+        self._accounts[facts.name] = account
+        if before is None or (before.topology, before.reserved) != (facts.topology, facts.reserved):
+            self._fold_ledger(facts, account)
+        self._columns.put(before, facts)
+        self._state_bandwidth(facts)
+        if before is None:
+            for pod, placement in account.pods.values():
+                self._weigh(pod, placement)
+        resources = {*facts.allocatable, *(before.allocatable if before else ()), *account.requests}
+        self._refresh(facts.name, resources)
+
+    def remove_node(self, name: str) -> None:
+        """Forget a node; its pods are still known, in case it comes back before they go."""
+        facts = self._facts.pop(name, None)
+        if facts is None:
+            return
+        self._columns.counterweights.remove_node(self._columns.row(name))
+        self._columns.remove(facts)
+        self._ledgers.pop(name, None)
+        if not self._accounts[name].pods:
+            del self._accounts[name]
+
+    def put_pod(self, pod: PodFacts, placement: Placement) -> None:
+        """Count a pod on its node, as it is and no longer as it was.
+
+        Its claim to CPUs keeps its rank, and of two times at which it was placed there the earlier counts.
+        """
+        before = self.pods_on(self._node_of.get(pod.key, "")).get(pod.key)
+        if before is not None and before[1].node == placement.node:
+            placement = placement.since_earliest(before[1].since)
+        if before == (pod, placement):
+            return
+        if before is not None and before[1].node != placement.node:
+            self.remove_pod(pod.key)
+        self._node_of[pod.key] = placement.node
+        self._accounts.setdefault(placement.node, NodeAccount()).put(pod, placement)
+        ledger = self._ledgers.get(placement.node)
+        if ledger is not None:
+            self._ledgers[placement.node] = _with_pod(ledger, pod, placement)
+        self._weigh(pod, placement)
+        self._refresh(placement.node, {*pod.requests, *(before[0].requests if before else ())})
+
+    def remove_pod(self, key: str) -> None:
+        """Count a pod no more; nothing happens if it is unknown."""
+        node = self._node_of.pop(key, None)
+        if node is None:
+            return
+        account = self._accounts[node]
+        taken = account.take(key)
+        self._columns.counterweights.remove(key)
+        if node in self._ledgers:
+            self._ledgers[node] = self._ledgers[node].without(key)
+        if not account.pods and node not in self._facts:
+            del self._accounts[node]
+        self._refresh(node, taken[0].requests if taken else ())
+
+    def estimate(self, estimates: Estimates) -> None:
+        """Count pods placed lately, and what nodes' memory can move, in another way from now on."""
+        self._estimates = estimates
+        self._columns.counterweights = Counterweights(estimates.counterweight)
+        for account in self._accounts.values():
+            for pod, placement in account.pods.values():
+                self._weigh(pod, placement)
+        for facts in self._facts.values():
+            self._state_bandwidth(facts)
+
+    def measure(self, measured: Measured) -> None:
+        """Take what was measured in the place of all that was before; nodes not named have nothing."""
+        self._columns.measure(measured.names, measured.columns)
+
+    def expire(self, now: float) -> int:
+        """Forget counterweights that weigh nothing any more; return how many there are left."""
+        self._columns.counterweights.expire(now)
+        return len(self._columns.counterweights)
+
+    def snapshot(self) -> ClusterSnapshot:
+        """Return the columns as they are; valid until the next change."""
+        return self._columns.snapshot()
+
+    def _weigh(self, pod: PodFacts, placement: Placement) -> None:
+        """Count a pod placed lately by its profile, if its node is known."""
+        row, since = self._columns.row(placement.node), placement.since
+        profile = None if since is None or row == NO_ROW else self._estimates.recent(pod, since)
+        if profile is not None and since is not None:
+            self._columns.counterweights.put(pod.key, row, profile, since)
+
+    def _state_bandwidth(self, facts: NodeFacts) -> None:
+        self._columns.state_bandwidth(facts.name, self._estimates.bandwidth_of(facts) or 0)
+
+    def _refresh(self, name: str, resources: Iterable[str]) -> None:
+        facts = self._facts.get(name)
+        if facts is not None:
+            self._columns.refresh(facts, self._accounts[name], self._ledgers.get(name), resources)
+
+    def _fold_ledger(self, facts: NodeFacts, account: NodeAccount) -> None:
+        if facts.topology is None:
+            self._ledgers.pop(facts.name, None)
+            return
+        ledger = self._empty_ledger(facts.topology, facts.reserved)
+        for pod, placement in account.pods.values():
+            ledger = _with_pod(ledger, pod, placement)
+        self._ledgers[facts.name] = ledger
+
+    def _empty_ledger(self, topology: Topology, reserved: CPUSet) -> Ledger:
+        """Return the ledger of a machine nobody has claimed anything of, one for all of the same topology."""
+        key = id(topology), reserved
+        if len(self._empty_ledgers) >= _MOST_REMEMBERED:
+            self._empty_ledgers.clear()
+        if key not in self._empty_ledgers:
+            self._empty_ledgers[key] = Ledger(topology, reserved=reserved)
+        return self._empty_ledgers[key]
+
+
+def _with_pod(ledger: Ledger, pod: PodFacts, placement: Placement) -> Ledger:
+    if not placement.cpus:
+        return ledger.without(pod.key)
+    return ledger.with_claim(pod.key, Claim(placement.cpus, exclusive=EXCLUSIVITY[pod.binding.exclusive]))

@@ -1,0 +1,256 @@
+"""The columns over nodes, written row by row: the only place that knows how a snapshot is laid out.
+
+What is derived (see :mod:`snapshot`) is written here from exact sums, by the arithmetic that decisions use.
+Sums too are bounded (:mod:`corewise.quantities.bounds`): a node is full before 64 bits are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from corewise.amplification import Column, occupied
+from corewise.engine.account import NodeAccount, ZoneAccount
+from corewise.engine.labels import ABSENT, LabelColumn
+from corewise.engine.nodes import CPU, MEMORY, PODS, NodeFacts, Taint
+from corewise.engine.snapshot import NUMA_POLICIES, ClusterSnapshot
+from corewise.engine.table import Measures, Table
+from corewise.interference import Counterweights
+from corewise.pinning import FreeCores, Ledger
+from corewise.quantities import ONE, amplify, bounded, deamplified_ceil
+
+NO_ROW = -1
+_MILLI = 1000
+_NO_ZONE = ZoneAccount()
+_NOTHING_FREE = FreeCores(0, 0, 0, 1)
+_DIVISORS = (CPU, MEMORY)
+_ZONE_BLOCKS = (
+    "zone_cpu",
+    "zone_cpu_room",
+    "zone_cpus",
+    "zone_free_cpus",
+    "zone_free_whole_cpus",
+    "zone_free_cores",
+    "zone_core_size",
+    "zone_memory",
+    "zone_memory_free",
+)
+
+
+class NodeColumns:
+    """One row for each node, and the snapshot of them all."""
+
+    def __init__(self) -> None:
+        self._table = Table()
+        self._index: dict[str, int] = {}
+        self._names: list[str] = []
+        self._resources: set[str] = {CPU, MEMORY, PODS}
+        self._labels: dict[str, LabelColumn] = {}
+        self._taint_sets: list[tuple[Taint, ...]] = [()]
+        self._taint_numbers: dict[tuple[Taint, ...], int] = {(): 0}
+        self._static_version = 0
+        self._divisor_version = 0
+        self._series: tuple[str, ...] = ()
+        self._snapshot: tuple[tuple[int, ...], ClusterSnapshot] | None = None
+        self._counterweights = Counterweights()
+
+    def put(self, before: NodeFacts | None, facts: NodeFacts) -> None:
+        """Write what a node is; ``before``: what it was. What its pods take is for ``refresh``."""
+        row = self._row(facts.name)
+        self._write_static(row, before, facts)
+        self._write_amounts(row, before, facts)
+
+    def remove(self, facts: NodeFacts) -> None:
+        """Empty a node's row."""
+        row = self._index.pop(facts.name)
+        for key in facts.labels:
+            self._labels[key].rows[row] = ABSENT
+        self._names[row] = ""
+        self._table.free_row(row)
+        self._static_version += 1
+
+    def refresh(
+        self, facts: NodeFacts, account: NodeAccount, ledger: Ledger | None, resources: Iterable[str]
+    ) -> None:
+        """Write what a node's pods take of these resources, of its CPUs and zones."""
+        row, table = self._index[facts.name], self._table
+        for resource in (*resources, PODS):
+            if resource not in self._resources:
+                self._resources.add(resource)
+                table.numbers(f"allocatable/{resource}")
+            taken = bounded(resource, account.requests[resource])
+            left = table.number(f"allocatable/{resource}", row) - taken
+            table.set_number(f"free/{resource}", row, left)
+        ratio = facts.ratio or ONE
+        requested, owned = bounded(CPU, account.requests[CPU]), bounded(CPU, account.owned)
+        allocatable = bounded(CPU, facts.allocatable.get(CPU, 0))
+        table.set_number("requested_cpu", row, requested)
+        table.set_number("owned_cpu", row, owned)
+        table.set_number("cpu_room", row, allocatable - occupied(requested, owned, ratio.hundredths))
+        self._refresh_cores(row, ledger, deamplified_ceil(allocatable, ratio) - owned)
+        for place, zone in enumerate(facts.zones):
+            zone_taken = account.zones.get(zone.number, _NO_ZONE)
+            cpu, zone_owned = bounded(CPU, zone_taken.cpu), bounded(CPU, zone_taken.owned)
+            room = table.block("zone_cpu")[place, row] - occupied(cpu, zone_owned, ratio.hundredths)
+            table.block("zone_cpu_room")[place, row] = room
+            memory = table.block("zone_memory")[place, row] - bounded(MEMORY, zone_taken.memory)
+            table.block("zone_memory_free")[place, row] = memory
+            cores = ledger.free_by_numa_node.get(zone.number, _NOTHING_FREE) if ledger else _NOTHING_FREE
+            table.block("zone_free_cpus")[place, row] = cores.cpus
+            table.block("zone_free_whole_cpus")[place, row] = cores.whole_cpus
+            table.block("zone_free_cores")[place, row] = cores.cores
+            table.block("zone_core_size")[place, row] = cores.threads
+
+    def snapshot(self) -> ClusterSnapshot:
+        """Return the columns as they are; valid until the next change."""
+        if self._snapshot is None or self._snapshot[0] != self._state():
+            self._resource_columns()
+            snapshot = self._view()
+            self._snapshot = self._state(), snapshot
+        return self._snapshot[1]
+
+    def row(self, name: str) -> int:
+        """Return the row of a node; NO_ROW if there is none."""
+        return self._index.get(name, NO_ROW)
+
+    @property
+    def counterweights(self) -> Counterweights:
+        return self._counterweights
+
+    @counterweights.setter
+    def counterweights(self, counterweights: Counterweights) -> None:
+        self._counterweights = counterweights
+        self._table.version += 1
+
+    def state_bandwidth(self, name: str, amount: int) -> None:
+        """Write what a node's memory can move, as it is stated; 0 if it is not."""
+        row = self._index[name]
+        if self._table.number("stated_bandwidth", row) != amount:
+            self._table.set_number("stated_bandwidth", row, amount)
+            self._table.version += 1
+
+    def measure(self, names: tuple[str, ...], columns: Mapping[str, tuple[Measures, Measures]]) -> None:
+        """Write values of nodes and when they were sampled, by column; what is not given is missing."""
+        self._series = tuple(columns)
+        rows = np.array([self._index.get(name, NO_ROW) for name in names], dtype=np.int64)
+        known = rows != NO_ROW
+        for series, (values, sampled) in columns.items():
+            for name, given in ((f"measured/{series}", values), (f"sampled/{series}", sampled)):
+                column = self._table.measures(name)
+                column[:] = np.nan
+                column[rows[known]] = given[known]
+        self._table.version += 1
+
+    def _state(self) -> tuple[int, ...]:
+        """Return what a view of the columns depends on, besides what is written in place."""
+        return self._table.version, self._static_version, self._divisor_version
+
+    def _row(self, name: str) -> int:
+        row = self._index.get(name)
+        if row is None:
+            row = self._index[name] = self._table.add_row()
+            self._names[row : row + 1] = [name]
+        return row
+
+    def _write_static(self, row: int, before: NodeFacts | None, facts: NodeFacts) -> None:
+        old = (before.labels, before.taints, before.unschedulable) if before else None
+        if old == (facts.labels, facts.taints, facts.unschedulable):
+            return
+        self._static_version += 1
+        table = self._table
+        table.flags("present")[row] = True
+        table.flags("unschedulable")[row] = facts.unschedulable
+        if facts.taints not in self._taint_numbers:
+            self._taint_numbers[facts.taints] = len(self._taint_sets)
+            self._taint_sets.append(facts.taints)
+        table.numbers("taint_set")[row] = self._taint_numbers[facts.taints]
+        for key in {*facts.labels, *(before.labels if before else ())}:
+            column = self._labels.get(key)
+            if column is None:
+                column = self._labels[key] = LabelColumn(np.full(table.used, ABSENT, dtype=np.int64))
+            column.put(row, facts.labels.get(key))
+
+    def _write_amounts(self, row: int, before: NodeFacts | None, facts: NodeFacts) -> None:
+        table = self._table
+        for resource in {*facts.allocatable, *(before.allocatable if before else ())}:
+            self._resources.add(resource)
+            amount = bounded(resource, facts.allocatable.get(resource, 0))
+            column = table.numbers(f"allocatable/{resource}")
+            self._divisor_version += resource in _DIVISORS and column[row] != amount
+            column[row] = amount
+        ratio = facts.ratio or ONE
+        table.numbers("ratio")[row] = ratio.hundredths
+        table.flags("ratio_known")[row] = facts.ratio is not None
+        table.flags("static_cpu_manager")[row] = facts.static_cpu_manager
+        table.flags("full_cores_only")[row] = facts.full_cores_only
+        table.flags("topology_known")[row] = facts.topology is not None
+        table.numbers("numa_policy")[row] = NUMA_POLICIES.index(facts.numa_policy)
+        table.flags("zones_known")[row] = bool(facts.zones)
+        for name in _ZONE_BLOCKS:
+            table.block(name, len(facts.zones))[:, row] = 0
+        for place, zone in enumerate(facts.zones):
+            table.block("zone_cpu")[place, row] = amplify(bounded(CPU, zone.cpu), ratio)
+            table.block("zone_cpus")[place, row] = zone.cpu // _MILLI
+            table.block("zone_memory")[place, row] = bounded(MEMORY, zone.memory)
+
+    def _refresh_cores(self, row: int, ledger: Ledger | None, raw_milli_left: int) -> None:
+        by_amount = max(0, raw_milli_left // _MILLI)
+        cores = ledger.free_cores if ledger else FreeCores(by_amount, by_amount, by_amount, 1)
+        table = self._table
+        table.set_number("free_cpus", row, min(by_amount, cores.cpus))
+        table.set_number("free_whole_cpus", row, cores.whole_cpus)
+        table.set_number("free_cores", row, cores.cores)
+        table.set_number("core_size", row, cores.threads)
+
+    def _resource_columns(self) -> None:
+        for resource in self._resources:
+            self._table.numbers(f"allocatable/{resource}")
+            self._table.numbers(f"free/{resource}")
+
+    def _view(self) -> ClusterSnapshot:
+        table = self._table
+        numbers, flags, block = table.numbers, table.flags, table.block
+        return ClusterSnapshot(
+            static_version=self._static_version,
+            names=self._names,
+            index=self._index,
+            present=flags("present"),
+            unschedulable=flags("unschedulable"),
+            taint_set=numbers("taint_set"),
+            taint_sets=self._taint_sets,
+            labels=self._labels,
+            allocatable=self._by_resource("allocatable", self._resources),
+            free=self._by_resource("free", self._resources),
+            divisors={each: np.maximum(numbers(f"allocatable/{each}"), 1.0) for each in _DIVISORS},
+            ratio=numbers("ratio"),
+            ratio_known=flags("ratio_known"),
+            requested_cpu=numbers("requested_cpu"),
+            owned_cpu=numbers("owned_cpu"),
+            cpu_room=numbers("cpu_room"),
+            static_cpu_manager=flags("static_cpu_manager"),
+            topology_known=flags("topology_known"),
+            free_cpus=numbers("free_cpus"),
+            free_whole_cpus=numbers("free_whole_cpus"),
+            free_cores=numbers("free_cores"),
+            core_size=numbers("core_size"),
+            full_cores_only=flags("full_cores_only"),
+            numa_policy=numbers("numa_policy"),
+            zones_known=flags("zones_known"),
+            zone_cpu=block("zone_cpu"),
+            zone_cpu_room=block("zone_cpu_room"),
+            zone_cpus=block("zone_cpus"),
+            zone_free_cpus=block("zone_free_cpus"),
+            zone_free_whole_cpus=block("zone_free_whole_cpus"),
+            zone_free_cores=block("zone_free_cores"),
+            zone_core_size=block("zone_core_size"),
+            zone_memory=block("zone_memory"),
+            zone_memory_free=block("zone_memory_free"),
+            stated_bandwidth=numbers("stated_bandwidth"),
+            measured={name: table.measures(f"measured/{name}") for name in self._series},
+            measured_at={name: table.measures(f"sampled/{name}") for name in self._series},
+            counterweights=self._counterweights,
+        )
+
+    def _by_resource(self, what: str, resources: Iterable[str]) -> dict[str, Column]:
+        return {resource: self._table.numbers(f"{what}/{resource}") for resource in resources}

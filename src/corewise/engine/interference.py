@@ -1,0 +1,225 @@
+"""Interference: a pod goes where memory bandwidth is free, and what it is sensitive to is least disputed.
+
+- Filter: capacity - used - counterweights must exceed overprovisioning x profile, of bandwidth and of memory.
+- PreScore: the nodes that passed are ranked once, by five metrics.
+- Score: points of the positions, each times the pod's affinity to the metric; 0 to 100.
+- Reserve: notes when the pod was placed. From then on it counts as a counterweight.
+
+The arithmetic is that of :mod:`corewise.interference`. No query is made here: values come with the snapshot,
+and those older than their series' maximum age are missing. DaemonSet pods are not filtered. A pod that two
+profiles match fits nowhere, since nobody can say what it uses.
+
+What depends on no pod is made once and kept until something changes: the pressure until a value is measured
+or grows too old, the outlook until a counterweight comes or goes, and for a second at most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from corewise.amplification import Column, Flags
+from corewise.config.interference import InterferenceConfiguration, Profile
+from corewise.engine.framework import (
+    Cause,
+    ChosenNode,
+    Refused,
+    Verdicts,
+    everywhere,
+    verdicts,
+)
+from corewise.engine.interference_account import InterferenceAccount
+from corewise.engine.interference_causes import (
+    SHORT_OF_BANDWIDTH,
+    SHORT_OF_MEMORY,
+    UNKNOWN_BANDWIDTH,
+    UNKNOWN_MEMORY,
+)
+from corewise.engine.nodes import MEMORY
+from corewise.engine.pods import Placement, PodFacts
+from corewise.engine.pressure import maximum_ages, pressure_of
+from corewise.engine.snapshot import ClusterSnapshot
+from corewise.engine.table import Measures
+from corewise.interference import (
+    Conflict,
+    Filtered,
+    Outlook,
+    PodRequests,
+    Pressure,
+    Scores,
+    Selected,
+    Weights,
+    filter_nodes,
+    outlook,
+    score_nodes,
+    select_profile,
+)
+from corewise.vocabulary.reasons import Reason
+
+NAME = "Interference"
+_DECAYS_FOR = 1.0
+"""Seconds that an outlook serves while nothing comes or goes: a counterweight loses 0.3 % of its weight."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Prepared:
+    scores: Scores
+
+
+@dataclass(slots=True, eq=False)
+class _Kept:
+    """What was made of a snapshot, and until when it holds; ``sampled``: when its values were sampled."""
+
+    snapshot: ClusterSnapshot
+    pressure: Pressure
+    until: float
+    sampled: Mapping[str, Measures]
+    nodes: Outlook | None = None
+    version: int = -1
+    made_at: float = 0.0
+
+
+class Interference:
+    """The plugin, for one configuration. ``now`` is Unix time."""
+
+    name = NAME
+
+    def __init__(self, configuration: InterferenceConfiguration, now: Callable[[], float]) -> None:
+        self.configuration = configuration
+        self._now = now
+        self._ages = maximum_ages(configuration)
+        self._kept: _Kept | None = None
+        self._alone: _Kept | None = None
+        self._selected: tuple[PodFacts, Selected | Conflict] | None = None
+
+    def profile_of(self, pod: PodFacts) -> Profile | None:
+        """Return what a pod is going to use; None if two profiles match it."""
+        selected = self.select(pod)
+        return selected.profile if isinstance(selected, Selected) else None
+
+    def select(self, pod: PodFacts) -> Selected | Conflict:
+        """Return the profile and affinities of a pod."""
+        last = self._selected
+        if last is None or last[0] is not pod:
+            requests = PodRequests(pod.cpu, pod.requests.get(MEMORY, 0))
+            last = self._selected = pod, select_profile(pod.labels, requests, self.configuration)
+        return last[1]
+
+    def filter(self, pod: PodFacts, snapshot: ClusterSnapshot) -> Verdicts | None:
+        """Refuse nodes without the memory bandwidth and the memory that a pod of this type needs."""
+        if pod.daemon:
+            return None
+        selected = self.select(pod)
+        if isinstance(selected, Conflict):
+            return everywhere(snapshot.size, Cause(Reason.PROFILE_CONFLICT, str(selected), hopeless=True))
+        requirement = self.configuration.requirement(selected.profile)
+        if not requirement.memory_bandwidth and not requirement.memory:
+            return None
+        nodes = self.nodes(snapshot)
+        said = filter_nodes(nodes, requirement, missing_passes=self.configuration.missing_passes)
+        if said.passes.all():
+            return None
+        return verdicts(snapshot.size, _refusals(said), _inputs(said, nodes))
+
+    def pre_score(self, pod: PodFacts, snapshot: ClusterSnapshot, feasible: Flags) -> _Prepared | None:
+        """Rank the nodes that passed."""
+        selected = self.select(pod)
+        if isinstance(selected, Conflict) or not any(selected.affinity.values()):
+            return None
+        return _Prepared(score_nodes(self.nodes(snapshot), selected.affinity, self.configuration, feasible))
+
+    def score(self, pod: PodFacts, snapshot: ClusterSnapshot, prepared: object) -> Column:
+        """Return 0 to 100 for every node."""
+        return prepared.scores.normalized if isinstance(prepared, _Prepared) else snapshot.nowhere()
+
+    def reserve(self, pod: PodFacts, node: ChosenNode, placement: Placement) -> Placement | Refused:
+        """Note when the pod was placed."""
+        return replace(placement, since=self._now())
+
+    def unreserve(self, pod: PodFacts, placement: Placement) -> None:
+        """Nothing is to be undone: the counterweight goes with the placement."""
+
+    def account(
+        self, pod: PodFacts, snapshot: ClusterSnapshot, feasible: Flags
+    ) -> InterferenceAccount | None:
+        """Return what there is to tell of a decision; made up only for those that ask."""
+        selected = self.select(pod)
+        if isinstance(selected, Conflict):
+            return None
+        return InterferenceAccount(
+            selected,
+            self.configuration,
+            self.nodes(snapshot),
+            feasible,
+            sampled=self._made_of(snapshot).sampled,
+            now=self._now(),
+            exempt=pod.daemon,
+        )
+
+    def nodes(self, snapshot: ClusterSnapshot) -> Outlook:
+        """Return the nodes as they are once the pods just placed show."""
+        now, kept = self._now(), self._made_of(snapshot)
+        version = snapshot.counterweights.version
+        if kept.nodes is None or kept.version != version or not 0 <= now - kept.made_at < _DECAYS_FOR:
+            weights = snapshot.counterweights.at(now, snapshot.size)
+            kept.nodes, kept.version, kept.made_at = (
+                _made(kept.pressure, weights, self.configuration),
+                version,
+                now,
+            )
+        return kept.nodes
+
+    def _made_of(self, snapshot: ClusterSnapshot) -> _Kept:
+        """Return what was made of a snapshot; that of a single node is kept beside that of all."""
+        now, single = self._now(), snapshot.size == 1
+        kept = self._alone if single else self._kept
+        if kept is None or kept.snapshot is not snapshot or not now < kept.until:
+            pressure, until = pressure_of(snapshot, self._ages, now)
+            sampled = {name: column.copy() for name, column in snapshot.measured_at.items()}
+            kept = _Kept(snapshot, pressure, until, sampled)
+            if single:
+                self._alone = kept
+            else:
+                self._kept = kept
+        return kept
+
+
+def _made(pressure: Pressure, weights: Weights, configuration: InterferenceConfiguration) -> Outlook:
+    """Return the outlook; its columns stay as they are, so decisions that are remembered share them."""
+    made = outlook(pressure, weights, configuration)
+    for column in (made.free_bandwidth, made.free_memory, weights.memory_bandwidth, weights.memory):
+        column.setflags(write=False)
+    for column in (
+        pressure.memorybandwidth_capacity,
+        pressure.memorybandwidth_used,
+        pressure.memory_available,
+    ):
+        column.setflags(write=False)
+    return made
+
+
+def _refusals(said: Filtered) -> list[tuple[Flags, Cause]]:
+    found = []
+    for each, short, unknown in (
+        (said.bandwidth, SHORT_OF_BANDWIDTH, UNKNOWN_BANDWIDTH),
+        (said.memory, SHORT_OF_MEMORY, UNKNOWN_MEMORY),
+    ):
+        refused = ~each.passes
+        found += [(refused & each.missing, unknown), (refused & ~each.missing, short)]
+    return found
+
+
+def _inputs(said: Filtered, nodes: Outlook) -> Mapping[str, Any]:
+    """Return both sides of both inequalities, and what the left ones are made of."""
+    return {
+        "needed_bandwidth": int(said.bandwidth.right),
+        "free_bandwidth": nodes.free_bandwidth,
+        "bandwidth_capacity": nodes.pressure.memorybandwidth_capacity,
+        "bandwidth_used": nodes.pressure.memorybandwidth_used,
+        "bandwidth_counterweights": nodes.weights.memory_bandwidth,
+        "needed_memory": int(said.memory.right),
+        "free_memory": nodes.free_memory,
+        "memory_available": nodes.pressure.memory_available,
+        "memory_counterweights": nodes.weights.memory,
+    }

@@ -1,0 +1,166 @@
+"""What there is to tell of a decision about interference: both sides of the filter, values, ages, positions.
+
+Nothing is computed before somebody asks; then all nodes are ranked once more, with their positions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from corewise.amplification import Flags
+from corewise.config.interference import InterferenceConfiguration, Metric
+from corewise.engine.pressure import COLUMN_OF_METRIC
+from corewise.engine.table import Measures
+from corewise.interference import (
+    Filtered,
+    Outlook,
+    Ranked,
+    Selected,
+    filter_nodes,
+    node_record,
+    plain,
+    rank_nodes,
+)
+
+_PREFIXES = ((10**12, "T"), (10**9, "G"), (10**6, "M"), (10**3, "k"))
+_UNITS = {
+    Metric.MEMORY_BANDWIDTH: "bytes/s free",
+    Metric.MEMORY_LATENCY: "seconds",
+    Metric.LLC_OCCUPANCY: "bytes",
+    Metric.LLC_MPKI: "misses per 1000 instructions",
+    Metric.CPU: "share in use",
+}
+_RELATIVE_UNITS = {
+    Metric.MEMORY_BANDWIDTH: "share free",
+    Metric.MEMORY_LATENCY: "times idle",
+    Metric.LLC_OCCUPANCY: "share in use",
+}
+_SIDES = (
+    ("memorybandwidth", "bandwidth", "/s", "memorybandwidth_used"),
+    ("memory", "memory", "", "memory_available"),
+)
+_AGED = (*COLUMN_OF_METRIC.values(), "memory_available")
+
+
+def amount(number: float, per: str = "") -> str:
+    """Return an amount of bytes with a decimal prefix: "9.95 GB", "10 GB/s"."""
+    factor, prefix = next((each for each in _PREFIXES if abs(number) >= each[0]), (1, ""))
+    return f"{number / factor:.4g} {prefix}B{per}"
+
+
+class InterferenceAccount:
+    """One decision about one pod. ``sampled`` are the Unix times of the values, by column of the pressure."""
+
+    def __init__(
+        self,
+        selected: Selected,
+        configuration: InterferenceConfiguration,
+        nodes: Outlook,
+        among: Flags,
+        *,
+        sampled: Mapping[str, Measures],
+        now: float,
+        exempt: bool,
+    ) -> None:
+        self._selected = selected
+        self._configuration = configuration
+        self._nodes = nodes
+        self._among = among
+        self._sampled = sampled
+        self._now = now
+        self._is_exempt = exempt
+        self._ranked: Ranked | None = None
+        self._both: Filtered | None = None
+
+    def detached(self) -> InterferenceAccount:
+        """Return itself: nothing that it was made from changes."""
+        return self
+
+    def of(self, row: int) -> dict[str, Any]:
+        """Return what there is to tell of one node, by the names of ``corewise explain interference``.
+
+        ``ages`` are those of the values in seconds, by column of the pressure.
+        """
+        configuration, ranked = self._configuration, self._ranking()
+        scored = bool(self._among[row])
+        return {
+            "profile": self._selected.name,
+            "affinity": {metric.value: self._selected.affinity[metric] for metric in Metric},
+            "exempt": self._is_exempt,
+            "relative": sorted(self._nodes.relative),
+            "predicted": sorted(configuration.predicted),
+            "normalizer": plain(ranked.scores.best),
+            **node_record(self._nodes, self._inequalities(), ranked, row, scored=scored),
+            "ages": {column: self._age(column, row) for column in _AGED},
+        }
+
+    def lines(self, row: int) -> Iterator[tuple[str, str]]:
+        """Yield the same for people: a heading and a text."""
+        told = self.of(row)
+        for name, title, per, column in _SIDES:
+            text = _inequality_text(told["filter"][name], told["ages"][column], per, exempt=told["exempt"])
+            yield title, text
+        for metric in Metric:
+            yield metric.value, _metric_text(metric, told)
+        if told["raw"] is not None:
+            best = f"{told['normalizer']:g}"
+            yield (
+                "points",
+                f"{told['raw']:g} of {best} by profile {told['profile']}: {told['normalized']} of 100",
+            )
+
+    def _inequalities(self) -> Filtered:
+        if self._both is None:
+            requirement = self._configuration.requirement(self._selected.profile)
+            passes = self._configuration.missing_passes
+            self._both = filter_nodes(self._nodes, requirement, missing_passes=passes)
+        return self._both
+
+    def _ranking(self) -> Ranked:
+        if self._ranked is None:
+            self._ranked = rank_nodes(self._nodes, self._selected.affinity, self._configuration, self._among)
+        return self._ranked
+
+    def _age(self, column: str, row: int) -> float | None:
+        sampled = self._sampled.get(column)
+        if sampled is None or math.isnan(sampled[row]):
+            return None
+        return round(self._now - float(sampled[row]), 1)
+
+
+def _inequality_text(side: Mapping[str, Any], age: float | None, per: str, *, exempt: bool) -> str:
+    if not side["right"]:
+        return "nothing is needed"
+    left = "unknown" if side["left"] is None else amount(side["left"], per)
+    verdict = "not asked of a DaemonSet's pod" if exempt else "passes" if side["passes"] else "refused"
+    known = [
+        f"{name} {amount(side[name], per)}"
+        for name in ("capacity", "used", "available", "counterweights")
+        if side.get(name) is not None
+    ]
+    old = "" if age is None else f", {age:g} s old"
+    return f"{left} > {amount(side['right'], per)}: {verdict} ({', '.join(known)}{old})"
+
+
+def _metric_text(metric: Metric, told: Mapping[str, Any]) -> str:
+    found, age = told["values"][metric], told["ages"][COLUMN_OF_METRIC[metric]]
+    position, points = told["positions"][metric], told["points"][metric]
+    if found is None:
+        value = "missing" if age is None else f"too old ({age:g} s)"
+    else:
+        unit = (_RELATIVE_UNITS if metric in told["relative"] else _UNITS)[metric]
+        value = _value_text(found, unit)
+        value += "" if age is None else f", {age:g} s old"
+    if position is None:
+        return f"{value}; not ranked"
+    return f"{value}; position {position}: {points:g} points x affinity {told['affinity'][metric]}"
+
+
+def _value_text(value: float, unit: str) -> str:
+    if unit.startswith("bytes"):
+        return amount(value, unit.removeprefix("bytes"))
+    if unit == "seconds":
+        return f"{value * 1e9:.4g} ns"
+    return f"{value:.4g} {unit}"

@@ -1,0 +1,264 @@
+"""From pods of the API to what the engine reads of them. Nothing that a pod states raises an error.
+
+Requests are counted as :mod:`corewise.amplification.demand` counts them, which is how kube-scheduler and
+kubelet do. A pod that asks for CPUs of its own and does not say how in a way that can be followed, or that
+requests more than any machine has, has a problem, and fits nowhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+
+from corewise.amplification import ContainerDemand, PodDemand, is_cpuset_by_class, owned_milli, pod_request
+from corewise.engine.nodes import CPU, MEMORY
+from corewise.engine.objects import (
+    GrantedResources,
+    NodeAffinity,
+    PlacedContainer,
+    PlacedPod,
+    SelectorRequirement,
+    SelectorTerm,
+)
+from corewise.engine.pods import (
+    Constraints,
+    NodeRequirement,
+    Placement,
+    PodFacts,
+    Term,
+    Toleration,
+)
+from corewise.quantities import Quantity, QuantityError, bounded, requested
+from corewise.vocabulary.cpu_binding import (
+    DEFAULT_BINDING,
+    CPUBinding,
+    NumaPolicy,
+    SpecProblem,
+    parse_cpu_binding,
+    parse_numa_spec,
+)
+from corewise.vocabulary.names import NUMA_SPEC, RESOURCE_SPEC, RESOURCE_STATUS
+from corewise.vocabulary.reasons import Reason
+from corewise.vocabulary.resource_status import ResourceStatus, parse_resource_status
+
+_DAEMON_SET = "DaemonSet"
+_FINISHED = frozenset({"Succeeded", "Failed"})
+_SCHEDULED = "PodScheduled"
+_GUARANTEED = "Guaranteed"
+_MILLI = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What is wrong with something that an object states, and does not keep it from being counted."""
+
+    reason: Reason
+    message: str
+
+
+def key_of(pod: PlacedPod) -> str:
+    """Return the name by which the engine knows a pod."""
+    return f"{pod.metadata.namespace or 'default'}/{pod.metadata.name}"
+
+
+def holds_resources(pod: PlacedPod) -> bool:
+    """Whether the pod is bound and has not finished."""
+    return bool(pod.spec.node_name) and pod.status.phase not in _FINISHED
+
+
+def pod_facts(pod: PlacedPod) -> PodFacts:
+    """Return what the engine reads of a pod."""
+    demand = _demand(pod)
+    requests = _requests(demand)
+    owned_if_static = owned_milli(demand, static_cpu_manager=True)
+    binding, numa, problem = _wishes(pod, demand, requests)
+    return PodFacts(
+        key=key_of(pod),
+        requests=requests,
+        owned_by_class=bounded(CPU, owned_milli(demand, static_cpu_manager=False)),
+        owned_if_static=0 if is_cpuset_by_class(demand) else bounded(CPU, owned_if_static),
+        binding=binding,
+        numa_policy=numa,
+        constraints=_constraints(pod),
+        problem=problem,
+        labels=pod.metadata.labels,
+        daemon=any(each.kind == _DAEMON_SET for each in pod.metadata.owner_references),
+    )
+
+
+def placement(pod: PlacedPod) -> tuple[Placement, Finding | None]:
+    """Return where a bound pod is; what its resource-status says, if it can be read."""
+    status = parse_resource_status(pod.metadata.annotations.get(RESOURCE_STATUS))
+    if not isinstance(status, ResourceStatus):
+        return Placement(pod.spec.node_name, since=scheduled_at(pod)), _problem(pod, status)
+    zones = {
+        number: {name: amount_of(name, quantity) for name, quantity in amounts.items()}
+        for number, amounts in status.zones.items()
+    }
+    where = Placement(pod.spec.node_name, status.cpus, zones, scheduled_at(pod))
+    return where, _problem(pod, status.problem)
+
+
+def scheduled_at(pod: PlacedPod) -> float | None:
+    """Return the Unix time at which the pod was given its node; None where it does not say."""
+    for each in pod.status.conditions or ():
+        if each.type == _SCHEDULED and each.status == "True" and each.last_transition_time:
+            try:
+                return datetime.fromisoformat(each.last_transition_time).timestamp()
+            except (ValueError, OverflowError):
+                return None
+    return None
+
+
+def _problem(pod: PlacedPod, what: str) -> Finding | None:
+    message = f"{key_of(pod)}: annotation {RESOURCE_STATUS} cannot be read: {what}"
+    return Finding(Reason.RESOURCE_STATUS_INVALID, message) if what else None
+
+
+def amount_of(resource: str, quantity: Quantity) -> int:
+    """Return an amount in the engine's units: milli for cpu, units for everything else."""
+    return bounded(resource, quantity.milli if resource == CPU else quantity.units)
+
+
+@lru_cache(maxsize=8192)
+def quantity(text: str | int) -> Quantity | None:
+    """Read an amount, once for all that state it; None for what the API server would not accept."""
+    try:
+        return Quantity.parse(str(text))
+    except QuantityError:
+        return None
+
+
+def quantities(texts: Mapping[str, str | int] | None) -> dict[str, Quantity]:
+    """Return the amounts that a node offers; one that cannot be read is not offered."""
+    stated = ((name, quantity(text)) for name, text in (texts or {}).items())
+    return {name: amount for name, amount in stated if amount is not None}
+
+
+def _stated(texts: Mapping[str, str | int] | None) -> dict[str, Quantity]:
+    """Return the amounts that a pod states; one that cannot be read counts as the largest."""
+    return {name: requested(name, text) for name, text in (texts or {}).items()}
+
+
+def _requests(demand: PodDemand) -> dict[str, int]:
+    lists = [demand.requests, demand.overhead]
+    lists += [each.requests for each in (*demand.containers, *demand.init_containers)]
+    amounts = {name: amount_of(name, pod_request(demand, name)) for name in dict.fromkeys(_names(lists))}
+    return {name: amount for name, amount in amounts.items() if amount > 0}
+
+
+def _names(lists: Iterable[Mapping[str, Quantity]]) -> Iterable[str]:
+    return (name for each in lists for name in each)
+
+
+def _demand(pod: PlacedPod) -> PodDemand:
+    spec, status = pod.spec, pod.status
+    return PodDemand(
+        name=key_of(pod),
+        containers=_containers(spec.containers, status.container_statuses),
+        init_containers=_containers(spec.init_containers, status.init_container_statuses),
+        requests=_stated(spec.resources.requests if spec.resources else None),
+        overhead=_stated(spec.overhead),
+        labels=pod.metadata.labels,
+        qos_class=status.qos_class or (_GUARANTEED if _is_guaranteed(pod) else ""),
+        phase=status.phase,
+    )
+
+
+def _containers(
+    containers: tuple[PlacedContainer, ...] | None, statuses: tuple[GrantedResources, ...] | None
+) -> tuple[ContainerDemand, ...]:
+    granted = {each.name: _stated(each.allocated_resources) for each in statuses or ()}
+    return tuple(
+        ContainerDemand(
+            requests=_effective(each),
+            allocated=granted.get(each.name, {}),
+            restarts_always=each.restart_policy == "Always",
+        )
+        for each in containers or ()
+    )
+
+
+def _effective(container: PlacedContainer) -> dict[str, Quantity]:
+    """Return a container's requests; where it states a limit alone, that is its request."""
+    if container.resources is None:
+        return {}
+    return {**_stated(container.resources.limits), **_stated(container.resources.requests)}
+
+
+def _is_guaranteed(pod: PlacedPod) -> bool:
+    """Say whether all containers have limits equal to their requests, for pods without a status."""
+    everything = (*(pod.spec.containers or ()), *(pod.spec.init_containers or ()))
+    return bool(everything) and all(_is_fixed(each) for each in everything)
+
+
+def _is_fixed(container: PlacedContainer) -> bool:
+    if container.resources is None:
+        return False
+    limits, requests = _stated(container.resources.limits), _effective(container)
+    return all(name in limits and limits[name] == requests.get(name) for name in (CPU, MEMORY))
+
+
+def _too_large(requests: Mapping[str, int]) -> SpecProblem | None:
+    """Say which amount no machine has, if there is one."""
+    for name, amount in requests.items():
+        if amount == bounded(name, amount + 1):
+            message = f"the request of {name} cannot be read, or is more than any machine has"
+            return SpecProblem(Reason.AMOUNT_TOO_LARGE, message)
+    return None
+
+
+def _wishes(
+    pod: PlacedPod, demand: PodDemand, requests: Mapping[str, int]
+) -> tuple[CPUBinding, NumaPolicy | None, SpecProblem | None]:
+    annotations, cpu = pod.metadata.annotations, requests.get(CPU, 0)
+    too_large = _too_large(requests)
+    if too_large:
+        return DEFAULT_BINDING, None, too_large
+    numa = parse_numa_spec(annotations.get(NUMA_SPEC))
+    if isinstance(numa, SpecProblem):
+        return DEFAULT_BINDING, None, numa
+    if not is_cpuset_by_class(demand):
+        return DEFAULT_BINDING, numa, None
+    if cpu % _MILLI:
+        message = f"the requested CPUs must be integer: {Quantity.of_milli(cpu)} is no whole number of CPUs"
+        return DEFAULT_BINDING, numa, SpecProblem(Reason.CPUS_NOT_INTEGER, message)
+    binding = parse_cpu_binding(annotations.get(RESOURCE_SPEC))
+    if isinstance(binding, SpecProblem):
+        return DEFAULT_BINDING, numa, binding
+    return binding, numa, None
+
+
+def _constraints(pod: PlacedPod) -> Constraints:
+    spec = pod.spec
+    selector = tuple(
+        NodeRequirement(key, "In", (value,)) for key, value in sorted((spec.node_selector or {}).items())
+    )
+    tolerations = tuple(
+        Toleration(each.key or "", each.operator or "Equal", each.value or "", each.effect or "")
+        for each in spec.tolerations or ()
+    )
+    affinity = spec.affinity.node_affinity if spec.affinity else None
+    if affinity is None:
+        return Constraints("", selector, None, tolerations)
+    preferred = tuple((each.weight, _term(each.preference)) for each in affinity.preferred or ())
+    return Constraints("", selector, _required(affinity), tolerations, preferred)
+
+
+def _required(affinity: NodeAffinity) -> tuple[Term, ...] | None:
+    if affinity.required is None:
+        return None
+    return tuple(map(_term, affinity.required.node_selector_terms or ()))
+
+
+def _term(term: SelectorTerm) -> Term:
+    return (*_read(term.match_expressions, field=False), *_read(term.match_fields, field=True))
+
+
+def _read(requirements: tuple[SelectorRequirement, ...] | None, *, field: bool) -> Term:
+    return tuple(
+        NodeRequirement(each.key, each.operator, tuple(each.values or ()), field)
+        for each in requirements or ()
+    )

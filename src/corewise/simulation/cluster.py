@@ -1,0 +1,329 @@
+"""A running local cluster: control plane as children; kubelets, agents and their pods in this process.
+
+    async with local_cluster(plan, folder) as cluster:   # corewise is off: no configuration, no manager
+        await cluster.load()
+        off = await cluster.snapshot()
+        await cluster.turn_on()
+        await cluster.settle(timeout=60)
+        on = await cluster.snapshot()
+
+Nodes, pods, leases and topologies are objects of the API from the first moment on, and what is measured comes
+from what the API holds, read back through watches. A child that dies ends the block with a ClusterError.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, cast
+
+from corewise.kube.cache import Cache
+from corewise.kube.client import Client
+from corewise.kube.clock import SYSTEM_CLOCK
+from corewise.kube.config import load_config
+from corewise.kube.errors import AlreadyExists, NotFound
+from corewise.kube.objects import ConfigMap
+from corewise.kube.resources import (
+    CONFIG_MAPS,
+    EVENTS,
+    MUTATING_WEBHOOKS,
+    NODE_RESOURCE_TOPOLOGIES,
+    NODES,
+    PODS,
+)
+from corewise.manager.objects import DEMANDING_PODS, DemandingPod
+from corewise.scheduler.configuration import parse_configuration
+from corewise.simulation import bootstrap, control_plane
+from corewise.simulation.agents import AgentFleet
+from corewise.simulation.filling import Filling
+from corewise.simulation.kubelets import SIMULATED_NODES, KubeletFleet, Periods, SimulatedNode
+from corewise.simulation.living_nodes import LivingNodes
+from corewise.simulation.machine_files import MachineFiles
+from corewise.simulation.measurement import Snapshot, Verdict, by_node, is_settled, view_node
+from corewise.simulation.memory_watch import MemoryWatch
+from corewise.simulation.plan import Plan
+from corewise.simulation.pod_keeper import PodKeeper, is_finished
+from corewise.simulation.processes import Child, running
+from corewise.simulation.scheduling import LocalScheduler
+from corewise.vocabulary.names import CONFIG_NAME, CONFIG_NAMESPACE
+
+_POLL = 0.1
+_VERDICT_POLL = 1.0
+_CONCURRENCY = 32
+_WAVES = 8
+
+
+class LocalCluster:
+    """What one can do with a running cluster. Made by :func:`local_cluster`."""
+
+    def __init__(self, plan: Plan, client: Client, folder: Path, periods: Periods) -> None:
+        self.plan = plan
+        self.client = client
+        self.machines = {machine.name: machine for machine in plan.machines}
+        self.node_writes = 0
+        self.children: dict[str, Child] = {}
+        self.was_on = False
+        """Whether corewise had been turned on already in the state that the API server kept."""
+        self._nodes = Cache(client, SIMULATED_NODES, on_change=self._node_changed)
+        self._pods = Cache(
+            client, DEMANDING_PODS, field_selector="spec.nodeName!=", on_change=self._pod_changed
+        )
+        self.files = MachineFiles(folder)
+        roots = {machine.name: self.files.make(machine) for machine in plan.machines}
+        self.kubelets = KubeletFleet(
+            client,
+            plan.machines,
+            cached_node=self._nodes.get,
+            boot_id=self.files.boot_id,
+            periods=periods,
+        )
+        agent, groups = bootstrap.account_identity(bootstrap.AGENT_NAMESPACE, bootstrap.AGENT_NAME)
+        self.agents = AgentFleet(client.as_user(agent, groups), roots, self.kubelets, clock=SYSTEM_CLOCK)
+        self._keeper = PodKeeper(
+            self.kubelets,
+            cached_node=self._nodes.get,
+            cached_pods=cast("Mapping[object, DemandingPod]", self._pods.items),
+            files=self.files,
+            clock=SYSTEM_CLOCK,
+            on_start=self.agents.look_at,
+        )
+        self.scheduler = LocalScheduler(client, clock=SYSTEM_CLOCK)
+        self.memory = MemoryWatch(plan.machines, self.files, self._bound_pods)
+        self._filling = Filling(plan)
+        self._config: tuple[ConfigMap, ...] = ()
+        self.living = LivingNodes(self.machines, self.files, self.agents, lambda: by_node(self.pods))
+
+    def _node_changed(self, old: SimulatedNode | None, new: SimulatedNode | None) -> None:
+        if old is not None and new is not None:
+            self.node_writes += 1
+
+    def _pod_changed(self, old: DemandingPod | None, new: DemandingPod | None) -> None:
+        self._keeper.changed(old, new)
+
+    @property
+    def nodes(self) -> list[SimulatedNode]:
+        """The simulated nodes as the API holds them."""
+        return [node for name in self.machines if (node := self._nodes.get(name)) is not None]
+
+    @property
+    def pods(self) -> list[DemandingPod]:
+        return list(self._pods.items.values())
+
+    def loops(self) -> list[Callable[[], Coroutine[Any, Any, None]]]:
+        """What has to run as long as the cluster does."""
+        kubelets = [self._nodes.run, self._pods.run, self.kubelets.run, self._keeper.run]
+        return [*kubelets, self.agents.run, self.scheduler.run, self.memory.run]
+
+    async def load(self) -> None:
+        """Bring in nodes and pods, and wait until all of it is in its place."""
+        if self.was_on:
+            self.memory.turn_on(self.scheduler, parse_configuration(self.plan.scheduler))
+        await self._nodes.synced.wait()
+        await self.kubelets.register()
+        await self._label_nodes()
+        await self._until(lambda: self.agents.reported >= len(self.machines))
+        await self._until(lambda: len(self.scheduler.state.topologies.items) >= len(self.machines))
+        for namespace in sorted({pod["metadata"]["namespace"] for pod in self.plan.pods} - {"default"}):
+            await bootstrap.ensure_namespace(self.client, namespace)
+        await self._create_pods(self.plan.pods)
+        await self.fill()
+
+    async def has_config(self) -> bool:
+        """Whether the configuration that turns corewise on is there."""
+        try:
+            await self.client.get(CONFIG_MAPS, CONFIG_NAME, CONFIG_NAMESPACE)
+        except NotFound:
+            return False
+        return True
+
+    async def _label_nodes(self) -> None:
+        """Set the labels of the plan, which a kubelet may not set all by itself."""
+        labelled = [machine for machine in self.plan.machines if machine.labels]
+        await self._all(
+            self._patch_node(machine.name, {"labels": dict(machine.labels)}) for machine in labelled
+        )
+
+    async def _patch_node(self, name: str, metadata: dict[str, Any]) -> None:
+        await self.client.patch(NODES, name, {"metadata": metadata})
+
+    async def fill(self) -> int:
+        """Create the pods that the groups call for, have all pods scheduled; return how many were created.
+
+        Where the scheduler is to know of memory, they come in waves, a window of its metrics between them.
+        """
+        await self._until(lambda: len(self.nodes) >= len(self.machines))
+        await self.scheduler.have_seen(self.nodes)
+        self.scheduler.try_all()
+        pods = self._filling.due(self.nodes)
+        waves = _WAVES if self.plan.scheduler else 1
+        for wave in range(waves):
+            self.memory.show()
+            await self._create_pods(pods[wave::waves])
+            await self._until(lambda: self.scheduler.is_idle)
+        return len(pods)
+
+    async def rearrange(self) -> None:
+        """Take the online pods of the groups away; with ``fill`` they come again, and are placed anew."""
+        groups = {group.name for group in self.plan.groups if not group.offline}
+        pods = self.scheduler.state.pods
+        every = (pod.metadata for pod in pods.items.values())
+        gone = [(each.namespace, each.name) for each in every if each.labels.get("app") in groups]
+        await self._all(self.client.delete(PODS, name, space, grace_period=0) for space, name in gone)
+        await self._until(lambda: not any(key in pods.items or key in self._pods.items for key in gone))
+        self._filling = Filling(self.plan)
+
+    async def _create_pods(self, pods: Iterable[dict[str, Any]]) -> None:
+        """Create pods and wait until each of them runs, was refused by its kubelet, or fits nowhere.
+
+        Those without a node are scheduled when all are there, in the order given.
+        """
+        pods = list(pods)
+        unplaced = [_key(pod) for pod in pods if "nodeName" not in pod["spec"]]
+        self.scheduler.hold(unplaced)
+        created: list[DemandingPod] = []
+        await self._all(self._create_pod(pod, created) for pod in pods)
+        await self.scheduler.release(unplaced, (pod for pod in created if not pod.spec.node_name))
+        keys = {_key(pod) for pod in pods}
+        await self._until(lambda: all(self._is_placed(key) for key in keys))
+
+    async def _create_pod(self, pod: dict[str, Any], created: list[DemandingPod]) -> None:
+        try:
+            created.append(await self.client.create(DEMANDING_PODS, pod, pod["metadata"]["namespace"]))
+        except AlreadyExists:
+            return
+
+    def _is_placed(self, key: tuple[str, str]) -> bool:
+        pod = self._pods.items.get(key)
+        if pod is None:
+            return self.scheduler.has_refused(key)
+        return pod.status.phase == "Running" or is_finished(pod)
+
+    async def turn_on(self) -> None:
+        """Write the configuration, and give users' own labels and annotations about corewise back.
+
+        In a cluster that was on already, all of that is there, and stays as it is.
+        """
+        if self.was_on:
+            return
+        await bootstrap.ensure_namespace(self.client, CONFIG_NAMESPACE)
+        body = {"metadata": {"name": CONFIG_NAME}, "data": dict(self.plan.config)}
+        self._config = (await self.client.create(CONFIG_MAPS, body, CONFIG_NAMESPACE),)
+        self.memory.turn_on(self.scheduler, parse_configuration(self.plan.scheduler))
+        await self._all(
+            self._patch_node(name, {"labels": dict(own.labels), "annotations": dict(own.annotations)})
+            for name, own in self.plan.when_on.items()
+        )
+
+    async def webhook_installed(self, url: str) -> None:
+        """Wait until the API server calls the manager's webhooks at this address."""
+        while not await self._calls(url):  # noqa: ASYNC110 - the API server tells nobody
+            await asyncio.sleep(_POLL)
+
+    async def _calls(self, url: str) -> bool:
+        listing = await self.client.list(MUTATING_WEBHOOKS)
+        hooks = (hook for configuration in listing.items for hook in configuration.webhooks)
+        return any((hook.client_config.url or "").startswith(url) for hook in hooks)
+
+    async def settle(self, *, timeout: float) -> list[str]:  # noqa: ASYNC109 - the nodes left are the answer
+        """Wait until the manager has brought every node to its ratios, or said why not.
+
+        Returns the nodes that are neither after ``timeout`` seconds.
+        """
+        now = asyncio.get_running_loop().time
+        deadline, asked = now() + timeout, now()
+        pending = list(self.machines)
+        while pending and now() < deadline:
+            await asyncio.sleep(_POLL)
+            pending = [name for name in pending if not self._is_settled(name)]
+            if pending and now() - asked >= _VERDICT_POLL:
+                asked = now()
+                verdicts = await self._verdicts()
+                pending = [name for name in pending if name not in verdicts]
+        return pending
+
+    def _is_settled(self, name: str) -> bool:
+        node = self._nodes.get(name)
+        return node is not None and is_settled(node)
+
+    async def _verdicts(self) -> dict[str, Verdict]:
+        """Return what Warning Events say about the nodes, the last one of each."""
+        events = await self.client.list(EVENTS, field_selector="involvedObject.kind=Node,type=Warning")
+        ordered = sorted(events.items, key=lambda event: event.last_timestamp or "")
+        return {event.involved_object.name: Verdict(event.reason, event.message) for event in ordered}
+
+    async def agents_done(self) -> None:
+        """Wait until the agents have seen what the API holds now, and have acted upon it."""
+        await self._until(lambda: all(map(self._keeper.is_at_rest, self._bound_pods())))
+        nodes, pods = self.nodes, self._bound_pods()
+        await self.agents.have_seen(nodes, pods, self._config)
+        await self._until(lambda: self.agents.is_idle)
+
+    def _bound_pods(self) -> list[DemandingPod]:
+        return [pod for pod in self.pods if pod.spec.node_name in self.machines]
+
+    async def snapshot(self) -> Snapshot:
+        """Look at all nodes, and let the plant say what they deliver under the quotas in their cgroups."""
+        await self.agents_done()
+        listing = await self.client.list(NODE_RESOURCE_TOPOLOGIES)
+        topologies = {topology.metadata.name: topology for topology in listing.items}
+        verdicts = await self._verdicts()
+        pods = by_node(self.pods)
+        views = []
+        for node in self.nodes:
+            name = node.metadata.name
+            view = view_node(
+                node,
+                self.machines[name],
+                pods.get(name, []),
+                root=self.files.root(name),
+                topology=topologies.get(name),
+                verdict=None if is_settled(node) else verdicts.get(name),
+            )
+            views.append(view)
+            await asyncio.sleep(0)  # thousands of nodes take a while, and heartbeats go on
+        return Snapshot(tuple(views))
+
+    async def _until(self, done: Callable[[], bool]) -> None:
+        """Wait for something that follows from the caches, which tell nobody when."""
+        while not done():  # noqa: ASYNC110 - no single event stands for it
+            await asyncio.sleep(_POLL)
+
+    async def _all(self, requests: Iterable[Awaitable[object]]) -> None:
+        """Send many requests, a bounded number at once; the first failure ends it."""
+        left = iter(requests)
+
+        async def one_after_the_other() -> None:
+            for request in left:
+                await request
+
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(_CONCURRENCY):
+                tasks.create_task(one_after_the_other())
+
+
+def _key(pod: dict[str, Any]) -> tuple[str, str]:
+    return pod["metadata"]["namespace"], pod["metadata"]["name"]
+
+
+@asynccontextmanager
+async def local_cluster(
+    plan: Plan, folder: control_plane.Folder, *, periods: Periods | None = None
+) -> AsyncIterator[LocalCluster]:
+    """Run a cluster, with corewise off unless a kept state had it on; nodes and pods come with load().
+
+    Raises:
+        ClusterError: if a child dies or the control plane does not come up.
+        KubeError: if the API refuses a part of the plan.
+    """
+    async with (
+        control_plane.api_server(folder) as server,
+        Client(load_config(str(folder.kubeconfig))) as client,
+    ):
+        await bootstrap.install(client, bootstrap.shipped_manifests())
+        cluster = LocalCluster(plan, client, folder.path / "machines", periods or Periods())
+        cluster.children["apiServer"] = server
+        async with running(*cluster.loops()):
+            cluster.was_on = await cluster.has_config()
+            yield cluster

@@ -1,0 +1,222 @@
+"""A real cluster as a plan: what ``kubectl get nodes,pods -A -o json`` printed.
+
+``noderesourcetopologies`` and ``configmaps`` may be in the list too: CPU facts and configuration are then the
+cluster's own. Where facts are missing, a table by labels gives them (``cpuFacts`` of a scenario); a node that
+neither knows stays without, and gets the verdict that real ones get.
+
+The nodes start with corewise off: raw amounts are taken from the raw annotations where a node came amplified,
+and what was written about corewise is left out, except what a user wrote (the enablement label, an
+amplification ratio of his own); that is put back when corewise is turned on. Of pods, those that run on one
+of the nodes are taken, with what matters for CPU: resources, labels, annotations of Koordinator and of the
+local cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from corewise.config.json_text import UNREADABLE
+from corewise.quantities import Bytes, RawMilli
+from corewise.simulation.cpu_models import CPUModel
+from corewise.simulation.dump_objects import (
+    Amounts,
+    Dump,
+    DumpedNode,
+    DumpedPod,
+    DumpedTopology,
+    Item,
+    read_dump,
+)
+from corewise.simulation.machines import Machine
+from corewise.simulation.plan import SWITCHES, NodeMetadata, Plan
+from corewise.simulation.scenario import CPUChoice
+from corewise.vocabulary.facts import CPUFacts, parse_cpu_basic_info
+from corewise.vocabulary.names import (
+    ALLOW_UNSAFE_CHANGE,
+    AMPLIFICATION_ORIGINAL,
+    AMPLIFICATION_RATIO,
+    BATCH_CPU,
+    BATCH_MEMORY,
+    CONFIG_NAME,
+    CPU_BASIC_INFO,
+    NORMALIZATION_RATIO,
+    RAW_ALLOCATABLE,
+    RAW_CAPACITY,
+)
+
+_STATED_ELSEWHERE = frozenset(
+    {
+        *("cpu", "memory", "ephemeral-storage", "hugepages-1Gi", "hugepages-2Mi", "pods"),
+        *(BATCH_CPU, BATCH_MEMORY),
+    }
+)
+"""Amounts that follow from the machine, or that corewise works out; all others are taken as they are."""
+_KEPT_ANNOTATIONS = ("koordinator.sh/", "corewise.io/")
+_FINISHED = frozenset({"Succeeded", "Failed"})
+_SHOWN = 5
+_FACTS_HINT = "dump noderesourcetopologies too, or state cpuFacts in a scenario and add --scenario FILE"
+_MOST_CPUS = 1_000_000
+
+
+@dataclass
+class _Found:
+    """What is noticed on the way, for the notes."""
+
+    without_facts: list[str] = field(default_factory=list)
+    without_speed: set[str] = field(default_factory=set)
+    skipped_pods: int = 0
+
+
+def load_dump(
+    path: Path, *, config: Mapping[str, str], table: Iterable[CPUChoice], models: Mapping[str, CPUModel]
+) -> Plan:
+    """Read a dump. ``config`` is used where the dump has no ConfigMap of corewise's.
+
+    Raises:
+        InputError: naming file, item and field of the first thing that is wrong.
+    """
+    dump, found, known = read_dump(path), _Found(), tuple(table)
+    facts = {item.name: _facts_of(item) for item in dump.topologies}
+    machines = tuple(
+        _machine(node, _choice(facts.get(node.name), node.labels, known, models), found)
+        for node in dump.nodes
+    )
+    names = {machine.name for machine in machines}
+    return Plan(
+        source=f"dump {path.name}",
+        machines=machines,
+        config=_config(dump) or config,
+        pods=tuple(_pod(item.object) for item in dump.pods if _runs_on(item, names, found)),
+        when_on={node.name: own for node in dump.nodes if (own := _user_metadata(node)) is not None},
+        notes=_notes(found),
+    )
+
+
+def _facts_of(topology: Item[DumpedTopology]) -> CPUFacts | None:
+    text = topology.annotations.get(CPU_BASIC_INFO)
+    facts = parse_cpu_basic_info(text) if text is not None else None
+    return facts if isinstance(facts, CPUFacts) else None
+
+
+def _choice(
+    facts: CPUFacts | None,
+    labels: Mapping[str, str],
+    table: tuple[CPUChoice, ...],
+    models: Mapping[str, CPUModel],
+) -> CPUChoice | None:
+    if facts is not None:
+        unknown = CPUModel(facts.model, facts.vendor, "amd64", None, l3_mask=facts.l3_mask)
+        return CPUChoice(models.get(facts.model, unknown), facts.hyper_threading, facts.turbo)
+    for choice in table:
+        if choice.labels and all(labels.get(key) == value for key, value in choice.labels.items()):
+            return choice
+    return None
+
+
+def _machine(node: Item[DumpedNode], choice: CPUChoice | None, found: _Found) -> Machine:
+    if choice is None:
+        found.without_facts.append(node.name)
+    elif choice.model.core_speed is None:
+        found.without_speed.add(choice.model.name)
+    status = node.object.status
+    capacity = _raw(node, RAW_CAPACITY, status.capacity)
+    allocatable = _raw(node, RAW_ALLOCATABLE, status.allocatable)
+    cpu, memory = (node.quantity(capacity, "status.capacity", key) for key in ("cpu", "memory"))
+    cpu_left, memory_left = (
+        node.quantity(allocatable, "status.allocatable", key) for key in ("cpu", "memory")
+    )
+    cpus = -(-cpu.milli // 1000)
+    if not 0 < cpus <= _MOST_CPUS:
+        raise node.error(f"status.capacity.cpu: {cpu} is out of range: 1 to {_MOST_CPUS}")
+    return Machine(
+        name=node.name,
+        model=choice.model if choice else None,
+        cpus=cpus,
+        memory=Bytes(memory.units),
+        hyper_threading=bool(choice and choice.hyper_threading),
+        turbo=bool(choice and choice.turbo),
+        reserved_cpu=RawMilli(max(0, cpus * 1000 - cpu_left.milli)),
+        reserved_memory=Bytes(max(0, memory.units - memory_left.units)),
+        max_pods=node.quantity(capacity, "status.capacity", "pods").units if "pods" in capacity else 110,
+        labels={key: value for key, value in node.labels.items() if key not in SWITCHES},
+        other_resources={key: str(value) for key, value in capacity.items() if key not in _STATED_ELSEWHERE},
+    )
+
+
+def _raw(node: Item[DumpedNode], annotation: str, in_status: Amounts) -> Amounts:
+    """Return the node's raw amounts: what its raw annotation says, else its status."""
+    text = node.annotations.get(annotation)
+    if text is None:
+        return in_status
+    try:
+        return in_status | msgspec.json.decode(text, type=Amounts)
+    except UNREADABLE as error:
+        raise node.error(f"annotation {annotation}: not a JSON resource list: {error}") from None
+
+
+def _user_metadata(node: Item[DumpedNode]) -> NodeMetadata | None:
+    """Return what a user wrote about corewise on a node, or None."""
+    annotations, own = node.annotations, {}
+    if AMPLIFICATION_ORIGINAL in annotations:
+        if annotations[AMPLIFICATION_ORIGINAL] != "{}":
+            own[AMPLIFICATION_RATIO] = annotations[AMPLIFICATION_ORIGINAL]
+    elif AMPLIFICATION_RATIO in annotations and NORMALIZATION_RATIO not in annotations:
+        own[AMPLIFICATION_RATIO] = annotations[AMPLIFICATION_RATIO]
+    if ALLOW_UNSAFE_CHANGE in annotations:
+        own[ALLOW_UNSAFE_CHANGE] = annotations[ALLOW_UNSAFE_CHANGE]
+    enabled = {key: value for key, value in node.labels.items() if key in SWITCHES}
+    return NodeMetadata(enabled, own) if enabled or own else None
+
+
+def _config(dump: Dump) -> dict[str, str]:
+    maps = (item.object.data for item in dump.config_maps if item.name == CONFIG_NAME)
+    return next(maps, None) or {}
+
+
+def _runs_on(pod: Item[DumpedPod], nodes: set[str], found: _Found) -> bool:
+    if pod.object.status.phase in _FINISHED:
+        return False
+    runs = pod.object.spec.node_name in nodes
+    found.skipped_pods += not runs
+    return runs
+
+
+def _pod(pod: DumpedPod) -> dict[str, Any]:
+    metadata, spec = pod.metadata, msgspec.to_builtins(pod.spec)
+    for container in [*spec["containers"], *(spec.get("initContainers") or ())]:
+        container.setdefault("image", "unknown")
+    annotations = {
+        key: value
+        for key, value in (metadata.annotations or {}).items()
+        if any(part in key for part in _KEPT_ANNOTATIONS)
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": metadata.name,
+            "namespace": metadata.namespace,
+            "labels": metadata.labels or {},
+            "annotations": annotations,
+        },
+        "spec": {**spec, "terminationGracePeriodSeconds": 0},
+    }
+
+
+def _notes(found: _Found) -> tuple[str, ...]:
+    notes = []
+    if found.without_facts:
+        names = found.without_facts
+        shown = ", ".join(names[:_SHOWN]) + (" …" if len(names) > _SHOWN else "")
+        notes.append(f"nodes without CPU facts in dump and table: {len(names)} ({shown}); {_FACTS_HINT}")
+    if found.without_speed:
+        models = ", ".join(sorted(found.without_speed))
+        notes.append(f"no speed is known for {models}: what these nodes deliver is not reported")
+    if found.skipped_pods:
+        notes.append(f"pods left out because they run on none of the nodes: {found.skipped_pods}")
+    return tuple(notes)

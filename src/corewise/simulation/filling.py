@@ -1,0 +1,59 @@
+"""Which pods the groups of a plan call for.
+
+Online pods are created without a node; the local scheduler places them. A group that fills a share of what
+nodes offer grows when they offer more. Offline pods are scheduled by the batch CPU that nodes offer. With
+corewise off nobody offers any, and a scheduler would place none: so those that are due then are created on
+their node, by the machine's raw CPU and memory, and stay where they are. That makes the comparison: the same
+offline pods on the same nodes, bounded by nothing with corewise off, by offers and quotas with it on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from corewise.quantities import Quantity
+from corewise.simulation.kubelets import SimulatedNode
+from corewise.simulation.placement import Room, place
+from corewise.simulation.plan import Plan, PodGroup
+from corewise.simulation.pods import copies_to_fill, of_group
+from corewise.vocabulary.names import BATCH_CPU
+
+
+class Filling:
+    """The pods of a plan's groups; those that were due once are not due again."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._copies = {group.name: 0 for group in plan.groups}
+
+    def due(self, nodes: Iterable[SimulatedNode]) -> list[dict[str, Any]]:
+        """Return the pods to create, online ones first, in the order in which they are to be scheduled."""
+        offers = [node.status.get("allocatable", {}) for node in nodes]
+        schedulable = sum(Quantity.parse(each.get("cpu", "0")).milli for each in offers)
+        raw = sum(machine.allocatable_milli for machine in self._plan.machines)
+        wanted = [each for group in self._plan.groups for each in self._more(group, schedulable, raw)]
+        online = [each for each in wanted if not each[0].offline]
+        offline = [each for each in wanted if each[0].offline]
+        if any(BATCH_CPU in each for each in offers):
+            return [of_group(*each) for each in (*online, *offline)]
+        return [*(of_group(*each) for each in online), *_placed(offline, self._rooms_for_offline())]
+
+    def _more(self, group: PodGroup, schedulable: int, raw: int) -> Iterator[tuple[PodGroup, int]]:
+        """Yield the pods of a group that there should be and that were not due yet, with their numbers."""
+        first, copies = self._copies[group.name], copies_to_fill(group, schedulable, raw)
+        self._copies[group.name] = max(first, copies)
+        yield from ((group, index) for index in range(first, copies))
+
+    def _rooms_for_offline(self) -> list[Room]:
+        rooms = []
+        for machine in self._plan.machines:
+            amounts = (int(machine.allocatable_milli), int(machine.memory), machine.max_pods)
+            rooms.append(Room(machine.name, amounts, amounts[0]))
+        return rooms
+
+
+def _placed(wanted: Sequence[tuple[PodGroup, int]], rooms: Sequence[Room]) -> list[dict[str, Any]]:
+    """Return the manifests of the pods that there is room for, each with its node."""
+    placement = place(((group.cpu_milli, group.memory, 1) for group, _ in wanted), rooms)
+    return [of_group(*wanted[index], node) for index, node in placement.node_of.items()]

@@ -1,0 +1,243 @@
+"""Kubelet stand-ins: one for each simulated machine, each under its node's own identity.
+
+Each one does what a kubelet does at the API: registers its Node, renews its Lease, reports status in the
+form and at the times a kubelet does (:mod:`corewise.simulation.node_status`), admits, runs, refuses and
+finishes
+pods.
+
+What differs from real ones, for the sake of thousands in a process: they share one watch of nodes and one
+of pods, held by the cluster's administrator, where each kubelet has watches of its own objects; requests
+share connections; and no more than ``concurrency`` are under way at once. Periods have random phases, so
+that the load is even.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from corewise.kube.client import Client, PatchType
+from corewise.kube.clock import SYSTEM_CLOCK, Clock, rfc3339, rfc3339_micro
+from corewise.kube.errors import AlreadyExists, KubeError, NotFound
+from corewise.kube.objects import NO_META, ObjectMeta, Struct
+from corewise.kube.resources import LEASES, NODES
+from corewise.simulation.machines import Machine
+from corewise.simulation.node_status import Status, compute_status, has_changed, strategic_difference
+
+LEASE_NAMESPACE = "kube-node-lease"
+LEASE_SECONDS = 40
+_JITTER = 0.04
+_FIRST_LEASE = 2.0
+_NO_STATUS: Status = {}
+
+
+class SimulatedNode(Struct, frozen=True):
+    """core/v1 Node as its kubelet needs it: the status whole."""
+
+    metadata: ObjectMeta = NO_META
+    status: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+SIMULATED_NODES = NODES.typed(SimulatedNode)
+
+
+@dataclass(frozen=True, slots=True)
+class Periods:
+    """Seconds between status computations, between reports without a change, and between lease renewals."""
+
+    status: float = 10.0
+    report: float = 300.0
+    lease: float = 10.0
+
+
+@dataclass
+class Counters:
+    """What the kubelet stand-ins have done so far."""
+
+    status_patches: int = 0
+    status_patches_stored: int = 0
+    lease_renewals: int = 0
+    pods_started: int = 0
+    pods_rejected: int = 0
+    pods_deleted: int = 0
+    failures: int = 0
+    last_failure: str = ""
+
+
+@dataclass
+class Kubelet:
+    """One node's stand-in; ``client`` has the node's identity."""
+
+    machine: Machine
+    client: Client
+    address: str
+    boot_id: str
+    clock: Clock
+    periods: Periods
+    counters: Counters
+    pressure: tuple[str, ...] = ()
+    _reported: float = field(default=float("-inf"))
+    _lease: dict[str, Any] | None = None
+
+    async def register(self) -> None:
+        """Create the Node with its first status; one that is there already is taken over."""
+        now = rfc3339(self.clock.now())
+        status = self._status(_NO_STATUS, now)
+        labels = {
+            "kubernetes.io/hostname": self.machine.name,
+            "kubernetes.io/os": "linux",
+            "kubernetes.io/arch": self.machine.architecture,
+        }
+        node = {"metadata": {"name": self.machine.name, "labels": labels}, "status": status}
+        try:
+            await self.client.create(SIMULATED_NODES, node)
+            self._reported = self.clock.monotonic()
+        except AlreadyExists:
+            await self.report(await self.client.get(SIMULATED_NODES, self.machine.name))
+
+    async def report(self, cached: SimulatedNode) -> bool:
+        """Compute the status and send what differs from ``cached``, if it is time or anything changed.
+
+        Returns whether a patch was sent.
+        """
+        now = rfc3339(self.clock.now())
+        wanted = self._status(cached.status, now)
+        due = self.clock.monotonic() - self._reported >= self.periods.report
+        if not due and not has_changed(cached.status, wanted):
+            return False
+        answer = await self.client.patch(
+            SIMULATED_NODES,
+            self.machine.name,
+            {"status": strategic_difference(cached.status, wanted)},
+            type=PatchType.STRATEGIC,
+            subresource="status",
+        )
+        self._reported = self.clock.monotonic()
+        self.counters.status_patches += 1
+        if answer.metadata.resource_version != cached.metadata.resource_version:
+            self.counters.status_patches_stored += 1
+        return True
+
+    def _status(self, cached: Status, now: str) -> Status:
+        return compute_status(
+            cached,
+            self.machine,
+            address=self.address,
+            now=now,
+            pressure=self.pressure,
+            boot_id=self.boot_id,
+        )
+
+    async def renew_lease(self, node_uid: str) -> None:
+        """Renew the node's lease; create it if there is none."""
+        name = self.machine.name
+        renewed = rfc3339_micro(self.clock.now())
+        if self._lease is None:
+            self._lease = await self._first_lease(node_uid, renewed)
+        else:
+            body = {**self._lease, "spec": {**self._lease["spec"], "renewTime": renewed}}
+            self._lease = None  # read again, should this fail
+            self._lease = await self.client.replace(LEASES.typed(dict), name, body, LEASE_NAMESPACE)
+        self.counters.lease_renewals += 1
+
+    async def _first_lease(self, node_uid: str, renewed: str) -> dict[str, Any]:
+        name = self.machine.name
+        owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": node_uid}
+        spec = {"holderIdentity": name, "leaseDurationSeconds": LEASE_SECONDS, "renewTime": renewed}
+        lease = {"metadata": {"name": name, "ownerReferences": [owner]}, "spec": spec}
+        try:
+            return await self.client.create(LEASES.typed(dict), lease, LEASE_NAMESPACE)
+        except AlreadyExists:
+            return await self.client.get(LEASES.typed(dict), name, LEASE_NAMESPACE)
+
+
+class KubeletFleet:
+    """The kubelets of all machines, and their loops."""
+
+    def __init__(
+        self,
+        client: Client,
+        machines: Iterable[Machine],
+        *,
+        cached_node: Callable[[str], SimulatedNode | None],
+        boot_id: Callable[[str], str],
+        periods: Periods | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+        concurrency: int = 32,
+        seed: int = 0,
+    ) -> None:
+        self.counters = Counters()
+        self.periods = periods or Periods()
+        self._cached_node = cached_node
+        self._clock = clock
+        self._slots = asyncio.Semaphore(concurrency)
+        self._random = random.Random(seed)  # noqa: S311 - phases of periods, guards nothing
+        self.kubelets: Mapping[str, Kubelet] = {
+            machine.name: Kubelet(
+                machine=machine,
+                client=client.as_user(f"system:node:{machine.name}", ["system:nodes"]),
+                address=f"10.{index >> 16 & 255}.{index >> 8 & 255}.{index & 255}",
+                boot_id=boot_id(machine.name),
+                clock=clock,
+                periods=self.periods,
+                counters=self.counters,
+            )
+            for index, machine in enumerate(machines, 1)
+        }
+
+    async def register(self) -> None:
+        """Register every node.
+
+        Raises:
+            KubeError: if a node cannot be registered.
+        """
+        async with asyncio.TaskGroup() as tasks:
+            for kubelet in self.kubelets.values():
+                tasks.create_task(self._in_turn(kubelet.register))
+
+    async def run(self) -> None:
+        """Report status and renew leases until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            for kubelet in self.kubelets.values():
+                report, renew = partial(self._report, kubelet), partial(self._renew, kubelet)
+                tasks.create_task(self._every(self.periods.status, report, within=self.periods.status))
+                tasks.create_task(self._every(self.periods.lease, renew, within=_FIRST_LEASE))
+
+    async def _every(self, period: float, act: Callable[[], Any], *, within: float) -> None:
+        """Do something every period, the first time at a random moment ``within`` so many seconds."""
+        await self._clock.sleep(min(period, within) * self._random.random())
+        while True:
+            await self.attempt(act)
+            await self._clock.sleep(period * self._random.uniform(1, 1 + _JITTER))
+
+    async def _report(self, kubelet: Kubelet) -> None:
+        cached = self._cached_node(kubelet.machine.name)
+        if cached is not None:
+            await kubelet.report(cached)
+
+    async def _renew(self, kubelet: Kubelet) -> None:
+        cached = self._cached_node(kubelet.machine.name)
+        if cached is not None:
+            await kubelet.renew_lease(cached.metadata.uid)
+
+    async def _in_turn(self, act: Callable[[], Any]) -> None:
+        async with self._slots:
+            await act()
+
+    async def attempt(self, act: Callable[[], Any]) -> bool:
+        """Do something at the API in its turn; a failure is counted and left to the next period."""
+        try:
+            await self._in_turn(act)
+        except NotFound:
+            return False  # the object was deleted meanwhile
+        except KubeError as error:
+            self.counters.failures += 1
+            self.counters.last_failure = str(error)
+            return False
+        return True

@@ -1,0 +1,160 @@
+"""The files of simulated machines: what their kernels would show in /proc and /sys, and cgroups (v2).
+
+Thousands of machines of a few shapes: what machines of one shape have in common is written once, and each
+machine's tree links to it; its own are only its cgroups. And only what programs read is written: of the CPUs
+of a core the first one tells of its siblings, of the cores of a NUMA node the first one tells of its cache.
+
+::
+
+    shapes/0/proc/{cpuinfo,meminfo,sys/kernel/random/boot_id}
+    shapes/0/devices/system/{cpu,node}/…
+    nodes/n1/proc                -> ../../shapes/0/proc
+    nodes/n1/sys/devices         -> ../../../shapes/0/devices
+    nodes/n1/sys/fs/resctrl      -> ../../../../shapes/0/resctrl     (with an L3 mask)
+    nodes/n1/sys/fs/cgroup/kubepods.slice/…
+
+Hardware threads of a core are numbered as Linux numbers them on most machines: first the first threads of all
+cores, then the second ones. Cores are spread evenly over NUMA nodes, and NUMA nodes over sockets.
+"""
+
+from __future__ import annotations
+
+import shutil
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from corewise.kernel.arm_parts import part_name
+from corewise.simulation.cpu_models import CPUModel
+from corewise.simulation.machines import KIBI, Machine
+
+_ARM, _PARTS = 0x41, range(0xC00, 0xE00)
+_CONTROLLERS = "cpuset cpu io memory pids\n"
+_SLICES = ("kubepods-burstable.slice", "kubepods-besteffort.slice")
+_BOOT = uuid.UUID("c0de0000-0000-4000-8000-000000000000")
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A NUMA node: its socket, CPUs by core, and memory."""
+
+    socket: int
+    cores: tuple[tuple[int, ...], ...]
+    memory: int
+
+    @property
+    def cpus(self) -> str:
+        return _listed(cpu for core in self.cores for cpu in core)
+
+
+class MachineFiles:
+    """The trees of all machines of a run, below one folder; those of an earlier run are removed."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._shapes: dict[object, Path] = {}
+        if folder.exists():
+            shutil.rmtree(folder)
+
+    def root(self, name: str) -> Path:
+        """Return the root directory of a machine."""
+        return self._folder / "nodes" / name
+
+    def boot_id(self, name: str) -> str:
+        """Return the ID of a machine's boot, as its kernel shows it."""
+        return (self.root(name) / "proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+
+    def make(self, machine: Machine) -> Path:
+        """Make the tree of a machine; return its root."""
+        shape, root = self._shape(machine), self.root(machine.name)
+        cgroup = root / "sys/fs/cgroup"
+        kubepods = cgroup / "kubepods.slice"
+        for name in _SLICES:
+            (kubepods / name).mkdir(parents=True)
+        (cgroup / "cgroup.controllers").hardlink_to(shape / "cgroup.controllers")
+        (root / "proc").symlink_to(shape / "proc")
+        (root / "sys/devices").symlink_to(shape / "devices")
+        if (shape / "resctrl").exists():
+            (root / "sys/fs/resctrl").symlink_to(shape / "resctrl")
+        return root
+
+    def _shape(self, machine: Machine) -> Path:
+        key = (
+            *(machine.model, machine.cpus, machine.memory, machine.hyper_threading),
+            *(machine.turbo, machine.sockets, machine.numa_per_socket),
+        )
+        shape = self._shapes.get(key)
+        if shape is None:
+            shape = self._shapes[key] = self._folder.absolute() / "shapes" / str(len(self._shapes))
+            boot_id = str(uuid.uuid5(_BOOT, repr(key)))
+            for path, content in (*_files(machine), ("proc/sys/kernel/random/boot_id", boot_id)):
+                file = shape / path
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(f"{content}\n", encoding="utf-8")
+            (shape / "cgroup.controllers").write_text(_CONTROLLERS, encoding="ascii")
+        return shape
+
+
+def _files(machine: Machine) -> Iterator[tuple[str, object]]:
+    """Yield paths and contents of what machines of this shape have in common."""
+    places = _places(machine)
+    yield "proc/meminfo", f"MemTotal:       {machine.memory // KIBI} kB"
+    if machine.model is None:
+        # Nobody knows this CPU: what cannot be read is reported as missing, not as a model named so.
+        yield "proc/cpuinfo/unknown", ""
+    else:
+        yield "proc/cpuinfo", _cpuinfo(machine.model)
+        if machine.model.l3_mask:
+            yield "resctrl/info/L3/cbm_mask", machine.model.l3_mask
+        if "Intel" in machine.model.vendor:
+            yield "devices/system/cpu/intel_pstate/no_turbo", int(not machine.turbo)
+        else:
+            yield "devices/system/cpu/cpufreq/boost", int(machine.turbo)
+    every = _listed(range(machine.cpus))
+    yield from ((f"devices/system/cpu/{name}", every) for name in ("online", "present"))
+    yield "devices/system/cpu/smt/active", int(machine.hyper_threading)
+    for number, place in enumerate(places):
+        yield from _numa_node(number, place)
+
+
+def _numa_node(number: int, place: _Place) -> Iterator[tuple[str, object]]:
+    node = f"devices/system/node/node{number}"
+    yield f"{node}/cpulist", place.cpus
+    yield f"{node}/meminfo", f"Node {number} MemTotal:       {place.memory // KIBI} kB"
+    for core in place.cores:
+        topology = f"devices/system/cpu/cpu{core[0]}/topology"
+        yield f"{topology}/core_cpus_list", _listed(core)
+        yield f"{topology}/physical_package_id", place.socket
+    if place.cores:
+        cache = f"devices/system/cpu/cpu{place.cores[0][0]}/cache/index3"
+        contents: Mapping[str, object] = {"level": 3, "type": "Unified", "id": number}
+        yield from ((f"{cache}/{name}", content) for name, content in contents.items())
+        yield f"{cache}/shared_cpu_list", place.cpus
+
+
+def _places(machine: Machine) -> list[_Place]:
+    numa = machine.numa_nodes()
+    threads = 2 if machine.hyper_threading else 1
+    cores = -(-machine.cpus // threads)
+    members = [tuple(cpu for cpu in range(core, machine.cpus, cores)) for core in range(cores)]
+    places, first = [], 0
+    for number, (_, memory) in enumerate(numa):
+        last = cores * (number + 1) // len(numa)
+        places.append(_Place(number * machine.sockets // len(numa), tuple(members[first:last]), memory))
+        first = last
+    return places
+
+
+def _cpuinfo(model: CPUModel) -> str:
+    part = next((part for part in _PARTS if part_name(_ARM, part) == model.name), None)
+    if part is not None:
+        return f"processor\t: 0\nCPU implementer\t: {_ARM:#x}\nCPU part\t: {part:#x}"
+    return f"processor\t: 0\nvendor_id\t: {model.vendor}\nmodel name\t: {model.name}"
+
+
+def _listed(cpus: Iterator[int] | range | tuple[int, ...]) -> str:
+    """Return CPUs as the kernel lists them, though without ranges."""
+    if isinstance(cpus, range):
+        return f"{cpus.start}-{cpus.stop - 1}" if len(cpus) > 1 else str(cpus.start)
+    return ",".join(map(str, sorted(cpus)))

@@ -1,0 +1,142 @@
+"""The memory of a simulated node: what its pods use of bandwidth and cache, and what they cost each other.
+
+Averages over a window of simulated time from the plant (:mod:`corewise.simulation.contention`); where every
+load
+is constant, one moment says it all. *Slowdown* of a container is the part of its throughput that it loses
+against idle memory and all the cache it wants, while it is busy. *MPKI* counts the cache lines that come from
+and go to memory, per thousand instructions, of which a baseline CPU is assumed to retire ``INSTRUCTIONS`` a
+second undisturbed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from corewise.manager.objects import DemandingPod
+from corewise.simulation.machines import Machine
+from corewise.simulation.measurement import WINDOW
+from corewise.simulation.node_counters import working_set
+from corewise.simulation.node_tree import NodeTree, describe, read_tree
+from corewise.simulation.plant import Moment, moment_with_memory
+
+INSTRUCTIONS = 2.5e9
+BACKGROUND = 50e6
+"""Bytes/s that an idle machine moves; none moves nothing, and a 0 would mean that nobody measures."""
+
+BACKGROUND_LLC = 1 << 20
+CROWDED = 0.8
+"""The used part of a node's bandwidth from which on it is called crowded."""
+
+_KILO = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryState:
+    """A node's memory in a window: bytes/s, seconds, bytes, and shares of one.
+
+    ``slowdowns`` are those of the containers of which it is known how they use memory, by type.
+    """
+
+    bandwidth: float
+    used: float
+    latency: float
+    llc: float
+    llc_occupancy: float
+    llc_mpki: float
+    cpu: float
+    cpus: int
+    memory_available: int
+    slowdowns: Mapping[str, Sequence[float]]
+
+    @property
+    def utilization(self) -> float:
+        return self.used / self.bandwidth
+
+    @property
+    def is_crowded(self) -> bool:
+        return self.utilization > CROWDED
+
+
+@dataclass(frozen=True, slots=True)
+class MemorySummary:
+    """Many nodes: how many have their bandwidth crowded, and how much each type is slowed down."""
+
+    nodes: int
+    crowded: int
+    slowdowns: Mapping[str, Sequence[float]]
+
+    @property
+    def mean_slowdown(self) -> float | None:
+        """Over all containers; None without any."""
+        return mean([each for of_type in self.slowdowns.values() for each in of_type])
+
+
+def mean(values: Sequence[float]) -> float | None:
+    """Return the mean; None of nothing."""
+    return math.fsum(values) / len(values) if values else None
+
+
+def summary(states: Iterable[MemoryState]) -> MemorySummary:
+    """Return nodes as one."""
+    every = tuple(states)
+    types = sorted({kind for state in every for kind in state.slowdowns})
+    slowdowns = {kind: [lost for state in every for lost in state.slowdowns.get(kind, ())] for kind in types}
+    return MemorySummary(len(every), sum(state.is_crowded for state in every), slowdowns)
+
+
+def memory_state(
+    machine: Machine, root: Path, pods: Sequence[DemandingPod], label: str
+) -> MemoryState | None:
+    """Return the state of a machine's memory with these pods; None if nobody knows what it can do.
+
+    ``label`` is that of pods which names their type.
+    """
+    memory, threads = machine.memory_system, machine.threads
+    if memory is None or threads is None:
+        return None
+    tree = read_tree(root, describe(root, pods), machine.cpus)
+    moments = []
+    for now in _points(tree):
+        demand = {task.leaf: task.demand(now) for task in tree.tasks}
+        moments.append(moment_with_memory(tree.tree, demand, threads, memory, tree.memory_uses))
+    types = {_key(pod): pod.metadata.labels.get(label, "") for pod in pods}
+    return _state(machine, tree, moments, types)
+
+
+def _key(pod: DemandingPod) -> str:
+    return f"{pod.metadata.namespace}/{pod.metadata.name}"
+
+
+def _points(tree: NodeTree) -> Sequence[float]:
+    constant = all(task.container.load.is_constant for task in tree.tasks)
+    return WINDOW[:1] if constant else WINDOW
+
+
+def _state(
+    machine: Machine, tree: NodeTree, moments: Sequence[Moment], types: Mapping[str, str]
+) -> MemoryState:
+    seen = [each.contention for each in moments if each.contention is not None]
+    count = len(seen)
+    used = math.fsum(each.used for each in seen) / count
+    instructions = INSTRUCTIONS * math.fsum(each.compute[0] for each in moments) / count
+    misses = math.fsum(each.misses for each in seen) / count
+    slowdowns: dict[str, list[float]] = {}
+    for task in tree.tasks:
+        if task.container.memory_use is not None:
+            lost = math.fsum(each.slowdown(task.leaf) for each in seen) / count
+            slowdowns.setdefault(types[task.name.rpartition("/")[0]], []).append(lost)
+    return MemoryState(
+        bandwidth=float(machine.memory_bandwidth),
+        used=max(used, BACKGROUND),
+        llc=float(machine.llc),
+        latency=math.fsum(each.latency for each in seen) / count,
+        llc_occupancy=max(math.fsum(each.occupancy for each in seen) / count, BACKGROUND_LLC),
+        llc_mpki=_KILO * misses / instructions if instructions else 0.0,
+        cpu=math.fsum(each.busy for each in moments) / count / machine.cpus,
+        cpus=machine.cpus,
+        memory_available=max(0, machine.memory - working_set([task.container.memory for task in tree.tasks])),
+        slowdowns=slowdowns,
+    )

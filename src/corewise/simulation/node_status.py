@@ -1,0 +1,182 @@
+"""What a kubelet writes into its node's status, and in which form it sends it. Pure.
+
+As the kubelet does it, every period: take the node as cached, compute the whole status anew from the
+machine (raw amounts; conditions with a fresh ``lastHeartbeatTime``), and if anything but heartbeats
+differs, or the last report is too old, send the *difference* to ``nodes/status`` as a strategic merge
+patch. On an amplified node the cached amounts are never the raw ones, so something always differs.
+
+What the kubelet copies it copies here too: resources it does not know stay in capacity, and come into
+allocatable from there.
+
+Source: pkg/kubelet/kubelet_node_status.go (tryUpdateNodeStatus, nodeStatusHasChanged),
+pkg/kubelet/nodestatus/setters.go (MachineInfo), pkg/util/node (PatchNodeStatus).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from corewise.quantities import Quantity, QuantityError
+from corewise.simulation.machines import Machine
+
+Status = dict[str, Any]
+_HEALTHY = (
+    ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+    ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+    ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+    ("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
+)
+_UNDER_PRESSURE = {
+    "MemoryPressure": ("KubeletHasInsufficientMemory", "kubelet has insufficient memory available"),
+    "DiskPressure": ("KubeletHasDiskPressure", "kubelet has disk pressure"),
+    "PIDPressure": ("KubeletHasInsufficientPID", "kubelet has insufficient PID available"),
+}
+_AMOUNTS = ("capacity", "allocatable")
+
+
+def compute_status(
+    cached: Mapping[str, Any],
+    machine: Machine,
+    *,
+    address: str,
+    now: str,
+    pressure: Sequence[str] = (),
+    boot_id: str = "simulated",
+) -> Status:
+    """Return the status the kubelet wants, from what it has cached and what it sees of the machine.
+
+    ``pressure`` names the conditions (MemoryPressure …) that hold. ``now`` is RFC 3339, ``boot_id`` what the
+    machine's kernel calls its boot.
+    """
+    capacity = {**cached.get("capacity", {}), **machine.capacity}
+    return {
+        **cached,
+        "addresses": [
+            {"type": "InternalIP", "address": address},
+            {"type": "Hostname", "address": machine.name},
+        ],
+        "capacity": capacity,
+        "allocatable": {**capacity, **machine.allocatable},
+        "conditions": _conditions(cached.get("conditions", []), now, pressure),
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
+        "nodeInfo": _node_info(machine, boot_id),
+    }
+
+
+def _conditions(
+    cached: Sequence[Mapping[str, Any]], now: str, pressure: Sequence[str]
+) -> list[dict[str, Any]]:
+    """Return all conditions in their cached order: the kubelet's own anew, those of others untouched."""
+    wanted = {condition["type"]: condition for condition in _own_conditions(now, pressure)}
+    result: list[dict[str, Any]] = []
+    for old in cached:
+        new = wanted.pop(old["type"], None)
+        if new is None:
+            result.append(dict(old))
+            continue
+        if old.get("status") == new["status"]:
+            new["lastTransitionTime"] = old.get("lastTransitionTime", now)
+        result.append(new)
+    return result + list(wanted.values())
+
+
+def _own_conditions(now: str, pressure: Sequence[str]) -> list[dict[str, Any]]:
+    conditions = []
+    for kind, status, reason, message in _HEALTHY:
+        under = kind in pressure
+        conditions.append(
+            {
+                "type": kind,
+                "status": "True" if under else status,
+                "lastHeartbeatTime": now,
+                "lastTransitionTime": now,
+                "reason": _UNDER_PRESSURE[kind][0] if under else reason,
+                "message": _UNDER_PRESSURE[kind][1] if under else message,
+            }
+        )
+    return conditions
+
+
+def _node_info(machine: Machine, boot_id: str) -> dict[str, str]:
+    name = machine.name
+    return {
+        "architecture": machine.architecture,
+        "bootID": boot_id,
+        "containerRuntimeVersion": "containerd://0.0-simulated",
+        "kernelVersion": "6.1.0-simulated",
+        "kubeProxyVersion": "",
+        "kubeletVersion": "v1.36.0",
+        "machineID": f"machine-{name}",
+        "operatingSystem": "linux",
+        "osImage": "corewise simulated machine",
+        "systemUUID": f"system-{name}",
+    }
+
+
+def has_changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    """Whether anything but heartbeat times differs; amounts are compared as amounts, not as text."""
+    if not all(_same_amounts(old.get(field, {}), new.get(field, {})) for field in _AMOUNTS):
+        return True
+    if _without_heartbeats(old) != _without_heartbeats(new):
+        return True
+    ignored = {*_AMOUNTS, "conditions"}
+    return any(old.get(key) != new.get(key) for key in (old.keys() | new.keys()) - ignored)
+
+
+def _without_heartbeats(status: Mapping[str, Any]) -> list[dict[str, Any]]:
+    conditions = sorted(status.get("conditions", []), key=lambda condition: str(condition["type"]))
+    return [{k: v for k, v in condition.items() if k != "lastHeartbeatTime"} for condition in conditions]
+
+
+def _same_amounts(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    if old == new:
+        return True
+    try:
+        return old.keys() == new.keys() and all(
+            Quantity.parse(str(old[key])) == Quantity.parse(str(new[key])) for key in old
+        )
+    except QuantityError:
+        return False
+
+
+def strategic_difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the strategic merge patch of ``status`` that leads from one status to the other.
+
+    Conditions are merged by type, with their order; addresses are replaced whole, as the kubelet does,
+    because their merge key does not tell two addresses of one type apart.
+    """
+    patch: dict[str, Any] = {}
+    for key in old.keys() | new.keys():
+        before, after = old.get(key), new.get(key)
+        if before == after:
+            continue
+        if key == "conditions":
+            patch.update(_condition_patch(before or [], after or []))
+        elif key == "addresses":
+            patch[key] = [*(after or []), {"$patch": "replace"}]
+        else:
+            patch[key] = _map_difference(before, after)
+    return patch
+
+
+def _condition_patch(old: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    before = {condition["type"]: condition for condition in old}
+    changed = [
+        {"type": condition["type"], **_map_difference(before.get(condition["type"], {}), condition)}
+        for condition in new
+        if before.get(condition["type"]) != condition
+    ]
+    gone = before.keys() - {condition["type"] for condition in new}
+    return {
+        "$setElementOrder/conditions": [{"type": condition["type"]} for condition in new],
+        "conditions": changed + [{"$patch": "delete", "type": kind} for kind in sorted(gone)],
+    }
+
+
+def _map_difference(old: Any, new: Any) -> Any:
+    """Return a merge patch between two values: what changed, and None for what is gone."""
+    if not isinstance(old, Mapping) or not isinstance(new, Mapping):
+        return new
+    changed = {key: _map_difference(old.get(key), new[key]) for key in new if old.get(key) != new[key]}
+    return changed | {key: None for key in old if key not in new}

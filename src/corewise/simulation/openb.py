@@ -1,0 +1,222 @@
+"""The Alibaba openb trace (cluster-trace-gpu-v2023) as a cluster: a CSV of nodes and a CSV of pods.
+
+Columns used: nodes ``sn, cpu_milli, memory_mib, gpu``; pods ``name, cpu_milli, memory_mib, num_gpu,
+gpu_milli, qos, pod_phase, scheduled_time``. The pods whose phase is Running are loaded, those with GPUs
+first, each kind in the order they were scheduled, and placed by :mod:`corewise.simulation.placement`; the
+trace
+does not say where they ran.
+
+The trace does not name CPU models either (``model`` is the GPU's). They are assigned by the machine's
+number of CPUs, with the model that commonly comes in that size; where several do, machines take turns. So
+the mix of CPUs is ours, the sizes and the pods are the trace's.
+
+qos: LS and Guaranteed pods get limits equal to their requests, BE and Burstable pods no limits; LS and BE
+stand in the label ``koordinator.sh/qosClass``.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from corewise.quantities import Bytes
+from corewise.simulation.cpu_models import CATALOGUE, CPUModel
+from corewise.simulation.machines import Machine
+from corewise.simulation.placement import Room, place
+from corewise.simulation.plan import InputError, Plan
+from corewise.simulation.pods import manifest
+
+MEBI = 1 << 20
+_NODE_COLUMNS = ("sn", "cpu_milli", "memory_mib", "gpu")
+_POD_COLUMNS = (
+    "name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "qos", "pod_phase", "scheduled_time",
+)  # fmt: skip
+_E5, _8163, _8269, _8369, _8375, _SPR = (name for name in list(CATALOGUE)[:6])
+_MILAN, _N1, _N2 = "AMD EPYC 7763 64-Core Processor", "Neoverse-N1", "Neoverse-N2"
+MODELS_BY_CPUS: Mapping[int, tuple[str, ...]] = {
+    96: (_8163, _8163, _SPR),
+    104: (_8269,),
+    128: (_8369, _MILAN),
+    64: (_E5, _N1),
+    32: (_E5, _8375, _N2),
+}
+OTHER_SIZES = (_E5, _8163)
+_MOST = 10**12
+
+
+@dataclass(frozen=True, slots=True)
+class _Pod:
+    name: str
+    cpu_milli: int
+    memory: int
+    gpu_milli: int
+    qos: str
+    scheduled: int
+
+
+def load_openb(nodes: Path, pods: Path, config: Mapping[str, str]) -> Plan:
+    """Read the two files and place the pods.
+
+    Raises:
+        InputError: naming file, row and column of the first thing that is wrong.
+    """
+    machines, gpus = read_machines(nodes)
+    wanted = sorted(_read_pods(pods), key=lambda pod: (pod.gpu_milli == 0, pod.scheduled, pod.name))
+    rooms = [_room(machine, gpus[machine.name]) for machine in machines]
+    placement = place(((pod.cpu_milli, pod.memory, 1, pod.gpu_milli) for pod in wanted), rooms)
+    placed = tuple(_manifest(wanted[index], node) for index, node in placement.node_of.items())
+    return Plan(
+        source=f"openb trace {nodes.name}, {pods.name}",
+        machines=machines,
+        config=config,
+        pods=placed,
+        notes=_notes(machines, len(placed), len(placement.unplaced)),
+    )
+
+
+def _notes(machines: tuple[Machine, ...], placed: int, unplaced: int) -> tuple[str, ...]:
+    how = "each on the machine with the largest free share of CPU"
+    return (
+        model_note(machines),
+        f"{placed} running pods placed, {how}; {unplaced} did not fit",
+    )
+
+
+def model_note(machines: tuple[Machine, ...]) -> str:
+    """Say which CPU models were assigned."""
+    models = Counter(machine.model.name for machine in machines if machine.model)
+    mix = ", ".join(f"{count} {name}" for name, count in models.most_common())
+    return f"the trace names no CPU models; they are assigned by a machine's number of CPUs: {mix}"
+
+
+def read_machines(path: Path) -> tuple[tuple[Machine, ...], dict[str, int]]:
+    """Read the file of nodes: machines, and the number of GPUs of each.
+
+    Raises:
+        InputError: naming file, row and column of the first thing that is wrong.
+    """
+    turns: Counter[int] = Counter()
+    machines: list[Machine] = []
+    gpus: dict[str, int] = {}
+    for row in trace_rows(path, _NODE_COLUMNS):
+        name, milli = row.text("sn"), row.integer("cpu_milli", low=1000, high=_MOST)
+        if milli % 1000:
+            raise row.error("cpu_milli", f"{milli} is not a whole number of CPUs")
+        if name in gpus:
+            raise row.error("sn", f"node {name!r} is there twice")
+        cpus = milli // 1000
+        memory = Bytes(row.integer("memory_mib", low=1, high=_MOST) * MEBI)
+        machines.append(_machine(name, cpus, memory, turns[cpus]))
+        turns[cpus] += 1
+        gpus[name] = row.integer("gpu", low=0, high=1024)
+    if not machines:
+        raise InputError(f"{path}: no nodes in it")
+    return tuple(machines), gpus
+
+
+def _machine(name: str, cpus: int, memory: Bytes, turn: int) -> Machine:
+    names = MODELS_BY_CPUS.get(cpus, OTHER_SIZES)
+    model: CPUModel = CATALOGUE[names[turn % len(names)]]
+    threaded = model.thread_share < 1
+    return Machine(
+        name=name,
+        model=model,
+        cpus=cpus,
+        memory=memory,
+        hyper_threading=threaded,
+        turbo=model.turbo_gain > 1,
+        sockets=2 if cpus > 32 else 1,
+        labels={"node.kubernetes.io/instance-type": f"openb-{cpus}"},
+    )
+
+
+def _room(machine: Machine, gpus: int) -> Room:
+    free = (
+        machine.allocatable_milli,
+        machine.memory - machine.reserved_memory,
+        machine.max_pods,
+        gpus * 1000,
+    )
+    return Room(machine.name, free, machine.allocatable_milli)
+
+
+def _read_pods(path: Path) -> Iterator[_Pod]:
+    seen: set[str] = set()
+    for row in trace_rows(path, _POD_COLUMNS):
+        if row.text("pod_phase") != "Running":
+            continue
+        name = row.text("name")
+        if name in seen:
+            raise row.error("name", f"pod {name!r} is there twice")
+        seen.add(name)
+        yield _Pod(
+            name=name,
+            cpu_milli=row.integer("cpu_milli", low=0, high=_MOST),
+            memory=row.integer("memory_mib", low=0, high=_MOST) * MEBI,
+            gpu_milli=row.integer("num_gpu", low=0, high=1024) * row.integer("gpu_milli", low=0, high=1000),
+            qos=row.text("qos"),
+            scheduled=row.integer("scheduled_time", low=0, high=_MOST, blank=_MOST),
+        )
+
+
+def _manifest(pod: _Pod, node: str) -> dict[str, Any]:
+    return manifest(
+        pod.name,
+        cpu_milli=pod.cpu_milli,
+        memory=pod.memory,
+        limited=pod.qos in {"LS", "Guaranteed"},
+        qos_class=pod.qos if pod.qos in {"LS", "BE"} else "",
+        node=node,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class TraceRow:
+    """One row of a file, and its place."""
+
+    path: Path
+    line: int
+    values: Mapping[str, str | None]
+
+    def error(self, column: str, message: str) -> InputError:
+        return InputError(f"{self.path}, line {self.line}, column {column!r}: {message}")
+
+    def text(self, column: str) -> str:
+        value = (self.values[column] or "").strip()
+        if not value:
+            raise self.error(column, "is empty")
+        return value
+
+    def integer(self, column: str, *, low: int, high: int, blank: int | None = None) -> int:
+        text = (self.values[column] or "").strip()
+        if not text and blank is not None:
+            return blank
+        if not (text.isascii() and text.isdigit() and len(text) <= 18):
+            raise self.error(column, f"{text[:40]!r} is not a whole number")
+        if not low <= int(text) <= high:
+            raise self.error(column, f"{text} is out of range: {low} to {high}")
+        return int(text)
+
+
+def trace_rows(path: Path, columns: tuple[str, ...]) -> Iterator[TraceRow]:
+    """Yield the rows of a file that has these columns.
+
+    Raises:
+        InputError: if it has them not, or cannot be read.
+    """
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            reader = csv.DictReader(file, strict=True)
+            missing = [column for column in columns if column not in (reader.fieldnames or ())]
+            if missing:
+                raise InputError(
+                    f"{path}, line 1: column {missing[0]!r} is missing; needed: {', '.join(columns)}"
+                )
+            for values in reader:
+                yield TraceRow(path, reader.line_num, values)
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"{path}: {getattr(error, 'strerror', None) or error}") from error

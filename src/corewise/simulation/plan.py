@@ -1,0 +1,105 @@
+"""What a local cluster is to be made of, wherever it was read from: machines, pods, configuration.
+
+Scenario, dump and trace all become a :class:`Plan`. ``notes`` say what had to be assumed on the way; they
+stand in the report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from corewise.config.colocation import parse_oversubscription, parse_suppression
+from corewise.config.configuration import parse_amplification, parse_normalization
+from corewise.quantities import Bytes
+from corewise.scheduler.configuration import read_configuration
+from corewise.simulation.contention import MemoryUse
+from corewise.simulation.load import Load
+from corewise.simulation.machines import Machine
+from corewise.vocabulary.names import (
+    AMPLIFICATION_KEY,
+    NORMALIZATION_ENABLED,
+    NORMALIZATION_KEY,
+    OVERSUBSCRIPTION,
+    OVERSUBSCRIPTION_KEY,
+    SUPPRESSION_KEY,
+)
+
+_PARSERS = (
+    (NORMALIZATION_KEY, parse_normalization),
+    (AMPLIFICATION_KEY, parse_amplification),
+    (OVERSUBSCRIPTION_KEY, parse_oversubscription),
+    (SUPPRESSION_KEY, parse_suppression),
+)
+
+SWITCHES = frozenset({NORMALIZATION_ENABLED, OVERSUBSCRIPTION})
+"""Labels of nodes that mean something to corewise alone; they are not there before it is turned on."""
+
+
+class InputError(ValueError):
+    """An input file cannot be used; the message names the file, the place in it and what is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodGroup:
+    """Like pods: either so many ``replicas``, or as many as fill a share of the CPU.
+
+    That is the schedulable CPU, and for offline pods, whose share should not grow with it, the raw one.
+    """
+
+    name: str
+    cpu_milli: int
+    memory: Bytes
+    replicas: int = 0
+    fill: float = 0.0
+    limited: bool = True
+    offline: bool = False
+    """Whether they request batch CPU and memory; then ``cpu_milli`` and ``memory`` are of these."""
+    qos_class: str = "LS"
+    load: Load | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    memory_use: MemoryUse | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeMetadata:
+    """What a user had written on a node about corewise, set aside while it is off, and put back with it."""
+
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A cluster to build."""
+
+    source: str
+    machines: tuple[Machine, ...]
+    config: Mapping[str, str]
+    pods: tuple[dict[str, Any], ...] = ()
+    """Pod manifests, each with the node it runs on."""
+    groups: tuple[PodGroup, ...] = ()
+    """Pods still to be scheduled, by what the nodes offer."""
+    when_on: Mapping[str, NodeMetadata] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    scheduler: str = ""
+    """The scheduler's file while corewise is on; without one, the scheduler knows nothing of memory."""
+
+
+def check_config(plan: Plan) -> None:
+    """Check the configuration before a cluster is started for it.
+
+    Raises:
+        InputError: with every error in it.
+    """
+    texts = ((key, plan.config.get(key), parse) for key, parse in _PARSERS)
+    errors = [
+        f"  {key}, {problem}"
+        for key, text, parse in texts
+        if text is not None
+        for problem in parse(text).errors
+    ]
+    errors += [f"  scheduler, {problem}" for problem in read_configuration(plan.scheduler).errors]
+    if errors:
+        raise InputError("\n".join([f"{plan.source}: {len(errors)} error(s) in its configuration", *errors]))

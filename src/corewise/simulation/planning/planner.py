@@ -1,0 +1,197 @@
+"""Pods placed one after the other on the scheduler's engine, each where it goes best at its turn.
+
+Online pods come first, in their order, then offline ones: what is offered to these is what online pods leave.
+Where the input says so, nodes offer a share of the CPU and memory that online pods have not requested:
+
+    batch-cpu    = (raw allocatable - requests / ratio) x share x normalization ratio        milli-CPU
+    batch-memory = (allocatable - requests) x share                                            bytes
+
+With profiles (``interference``) nodes are idle at first, and each pod placed counts by its profile.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from corewise.config.interference import InterferenceConfiguration
+from corewise.engine import (
+    AllocationScore,
+    AmplifiedCPU,
+    ChosenNode,
+    Cluster,
+    CPUPlacement,
+    Decision,
+    Engine,
+    Interference,
+    NodeConstraints,
+    Placement,
+    PodFacts,
+    ResourceFit,
+    Weighted,
+)
+from corewise.engine.nodes import CPU, MEMORY
+from corewise.engine.scoring import Allocation
+from corewise.manager.configuration import ClusterConfiguration
+from corewise.quantities import ONE, amplify, deamplified_ceil
+from corewise.scheduler.in_force import estimates_of, with_interference
+from corewise.simulation.planning.idle import idle
+from corewise.simulation.planning.inputs import PlanInput
+from corewise.simulation.planning.nodes import ConfiguredNode, configured
+from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY
+from corewise.vocabulary.reasons import Reason
+
+_HUNDRED = 100
+_NOW = 0.0
+"""Nothing takes time in a plan: what a pod is going to use counts in full, as a counterweight."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unplaced:
+    """Why a pod has no node: the cause that refuses most nodes, or what the chosen node said."""
+
+    reason: Reason
+    summary: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Where every pod went, and what that makes of the nodes. Amounts are milli-CPU.
+
+    ``schedulable`` is amplified, ``requested`` counts what CPUSet pods own amplified, ``promised`` is the
+    plain sum of requests, which ``raw`` CPUs have to serve: their quotient is the raw overcommit. Batch CPU
+    counts in none of them. ``worst`` is the node of the largest overcommit, in percent.
+    """
+
+    placed: Mapping[str, str]
+    unplaced: Mapping[str, Unplaced]
+    ratios: Mapping[str, str]
+    nodes: int
+    nodes_used: int
+    raw: int
+    schedulable: int
+    schedulable_used: int
+    requested: int
+    promised: int
+    owned: int
+    overcommitted: int
+    worst: tuple[str, int] | None
+
+    @property
+    def by_reason(self) -> Mapping[str, int]:
+        """How many pods have no node for which cause, the most frequent first."""
+        return dict(Counter(each.summary for each in self.unplaced.values()).most_common())
+
+
+def plan(
+    given: PlanInput,
+    configuration: ClusterConfiguration,
+    allocation: Allocation,
+    interference: InterferenceConfiguration | None = None,
+) -> Outcome:
+    """Place all pods under a configuration, by their profiles too if there are any."""
+    nodes = configured(given.nodes, configuration)
+    cluster = Cluster()
+    for node in nodes:
+        cluster.put_node(node.facts)
+    engine = _engine(allocation)
+    if interference is not None:
+        plugin = Interference(interference, now=lambda: _NOW)
+        cluster.estimate(estimates_of(plugin, lambda: _NOW))
+        cluster.measure(idle(nodes))
+        engine = with_interference(engine, plugin)
+    offline = [pod for pod in given.pods if BATCH_CPU in pod.requests]
+    unplaced = _place(engine, cluster, (pod for pod in given.pods if BATCH_CPU not in pod.requests))
+    if offline and given.offered_share is not None:
+        for node in nodes:
+            cluster.put_node(replace(node.facts, allocatable=_with_offer(node, cluster, given.offered_share)))
+    unplaced |= _place(engine, cluster, offline)
+    return _outcome(given, nodes, cluster, unplaced)
+
+
+def _engine(allocation: Allocation) -> Engine:
+    return Engine(
+        filters=(NodeConstraints(), ResourceFit(), AmplifiedCPU()),
+        scores=(Weighted(AllocationScore(allocation)),),
+        reserves=(CPUPlacement(),),
+    )
+
+
+def _place(engine: Engine, cluster: Cluster, pods: Iterable[PodFacts]) -> dict[str, Unplaced]:
+    unplaced: dict[str, Unplaced] = {}
+    for pod in pods:
+        answer = _attempt(engine, cluster, pod)
+        if isinstance(answer, Placement):
+            cluster.put_pod(pod, answer)
+        else:
+            unplaced[pod.key] = answer
+    return unplaced
+
+
+def _attempt(engine: Engine, cluster: Cluster, pod: PodFacts) -> Placement | Unplaced:
+    """Return where a pod goes; a node that refuses at the last moment is left out of the next attempt."""
+    snapshot = cluster.snapshot()
+    decision = engine.decide(pod, snapshot)
+    left, last = decision.feasible, _unplaced(decision)
+    while decision.node is not None:
+        facts = cluster.nodes[decision.node]
+        chosen = ChosenNode(facts, decision.row, cluster.ledger(decision.node), snapshot)
+        answer = engine.reserve(pod, chosen)
+        if isinstance(answer, Placement):
+            return answer
+        last = Unplaced(answer.reason, answer.message)
+        left[decision.row] = False
+        decision = engine.decide(pod, snapshot, left)
+    return last
+
+
+def _unplaced(decision: Decision) -> Unplaced:
+    counts = decision.counts() if decision.node is None else {}
+    cause = max(counts, key=lambda each: counts[each], default=None)
+    return Unplaced(cause.reason, cause.summary) if cause else Unplaced(Reason.NODE_NAME_MISMATCH, "no nodes")
+
+
+def _with_offer(node: ConfiguredNode, cluster: Cluster, share: int) -> Mapping[str, int]:
+    facts, snapshot = node.facts, cluster.snapshot()
+    row = snapshot.index[facts.name]
+    taken = int(snapshot.allocatable[CPU][row] - snapshot.cpu_room[row])
+    left = max(0, node.raw_milli - deamplified_ceil(taken, facts.ratio or ONE))
+    memory = max(0, int(snapshot.free[MEMORY][row]))
+    offer = {
+        BATCH_CPU: amplify(left * share // _HUNDRED, node.normalization),
+        BATCH_MEMORY: memory * share // _HUNDRED,
+    }
+    return {**facts.allocatable, **offer}
+
+
+def _outcome(
+    given: PlanInput, nodes: Sequence[ConfiguredNode], cluster: Cluster, unplaced: Mapping[str, Unplaced]
+) -> Outcome:
+    snapshot = cluster.snapshot()
+    rows = np.array([snapshot.index[node.facts.name] for node in nodes], dtype=np.intp)
+    raw = np.array([node.raw_milli for node in nodes], dtype=np.int64)
+    schedulable = snapshot.allocatable[CPU][rows]
+    taken = schedulable - snapshot.cpu_room[rows]
+    promised = snapshot.requested_cpu[rows]
+    used = np.array([bool(cluster.pods_on(node.facts.name)) for node in nodes], dtype=np.bool_)
+    percent = promised * _HUNDRED // np.maximum(raw, 1)
+    worst = int(percent.argmax()) if len(nodes) else 0
+    homes = ((pod.key, cluster.node_of(pod.key)) for pod in given.pods)
+    return Outcome(
+        placed={key: name for key, name in homes if name is not None},
+        unplaced=unplaced,
+        ratios={node.facts.name: str(node.facts.ratio or ONE) for node in nodes},
+        nodes=len(nodes),
+        nodes_used=int(used.sum()),
+        raw=int(raw.sum()),
+        schedulable=int(schedulable.sum()),
+        schedulable_used=int(schedulable[used].sum()),
+        requested=int(taken.sum()),
+        promised=int(promised.sum()),
+        owned=int(snapshot.owned_cpu[rows].sum()),
+        overcommitted=int((promised > raw).sum()),
+        worst=(nodes[worst].facts.name, int(percent[worst])) if len(nodes) else None,
+    )

@@ -1,0 +1,273 @@
+"""The loop of the local scheduler: follow the API, choose a node, bind, or say on the pod why not.
+
+It schedules pods without a node whose schedulerName is ``default-scheduler``, like the one of a real cluster.
+One decision is made after the other, without waiting in between; each counts at once as a reservation, so
+that the next decision sees it, while bindings are under way, ``_CONCURRENCY`` at most.
+
+- A pod that owns CPUs gets them with the Binding, in the annotation resource-status. Where the gate of
+  ``corewise scheduler`` is installed, it sets that annotation anew: its word is the last.
+- A pod that fits nowhere gets the condition PodScheduled False, with the reason Unschedulable and a text that
+  counts nodes by cause, and an Event FailedScheduling. So does one whose binding is refused.
+- When a binding gets no clear answer, what it reserved stays until the pod is seen bound, or known not to be.
+
+``in_force`` takes another configuration, with interference for instance, and what was measured of the nodes.
+There is no preemption.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
+from corewise.engine import Placement
+from corewise.engine.objects import PlacedPod
+from corewise.engine.reading_pods import pod_facts
+from corewise.kube.cache import Cache
+from corewise.kube.client import Client, PatchType
+from corewise.kube.clock import Clock, rfc3339
+from corewise.kube.errors import KubeError, NotFound
+from corewise.kube.events import EventRecorder
+from corewise.kube.objects import KubeObject, ObjectReference
+from corewise.kube.resources import PODS
+from corewise.scheduler.configuration import DEFAULTS
+from corewise.scheduler.gate import stated_status
+from corewise.scheduler.in_force import InForce
+from corewise.scheduler.reservations import RESERVED_FOR, Reservation
+from corewise.scheduler.state import ClusterState
+from corewise.simulation.scheduling.engine import choose_node, local_engine
+from corewise.simulation.scheduling.queue import SchedulingQueue
+from corewise.vocabulary.names import RESOURCE_STATUS
+from corewise.vocabulary.resource_status import print_resource_status
+
+NAME = "default-scheduler"
+_CONCURRENCY = 32
+_POLL = 0.05
+_SETTLE_EVERY = 5.0
+Key = tuple[str, str]
+
+
+class LocalScheduler:
+    """One of them runs in a local cluster."""
+
+    def __init__(self, client: Client, *, clock: Clock) -> None:
+        self._client = client
+        self._clock = clock
+        self.state = ClusterState(client, clock, on_pod=self._pod_changed, on_room=self._room_changed)
+        self._events = EventRecorder(client, component=NAME, instance=NAME, clock=clock)
+        self.in_force = InForce(self.state.cluster, clock, DEFAULTS, local_engine)
+        self._queue = SchedulingQueue()
+        self._pods: dict[str, PlacedPod] = {}
+        self._said: dict[str, str] = {}
+        self._held: set[Key] = set()
+        self._running = False
+        self._awake = asyncio.Event()
+        self._slots = asyncio.Semaphore(_CONCURRENCY)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether every pod that it knows of has been bound, or tried in vain."""
+        return self._queue.is_idle
+
+    def has_refused(self, key: Key) -> bool:
+        """Whether a pod has been tried in vain."""
+        pod = self.state.pods.items.get(key)
+        return pod is not None and self._queue.is_refused(pod.metadata.uid)
+
+    @property
+    def pending(self) -> int:
+        """How many pods have no node."""
+        return len(self._queue)
+
+    async def have_seen(self, nodes: Iterable[KubeObject]) -> None:
+        """Wait until these nodes have been seen in these versions or later ones."""
+        for node in nodes:
+            while not is_in(self.state.nodes, node):
+                await self._clock.sleep(_POLL)
+
+    def hold(self, keys: Collection[Key]) -> None:
+        """Leave these pods alone, which are about to be created, until they are released together."""
+        self._held.update(keys)
+
+    async def release(self, keys: Sequence[Key], created: Iterable[KubeObject]) -> None:
+        """Schedule what was held, in this order, once the created ones have been seen."""
+        for pod in created:
+            while not (self._running and is_in(self.state.pods, pod)):
+                await self._clock.sleep(_POLL)
+        self._held.difference_update(keys)
+        for key in keys:
+            self._consider(self.state.pods.items.get(key))
+
+    def try_all(self) -> None:
+        """Try every pod without a node again now."""
+        self._queue.try_all()
+        self._awake.set()
+
+    async def run(self) -> None:
+        """Schedule until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.state.run())
+            group.create_task(self._events.run())
+            group.create_task(self._settle())
+            await self.state.synced()
+            self._running = True
+            for pod in sorted(self.state.pods.items.values(), key=_age):
+                self._consider(pod)
+            while True:
+                await self._slots.acquire()
+                uid = await self._next()
+                self._decide(self._pods[uid], group)
+
+    def _pod_changed(self, old: PlacedPod | None, new: PlacedPod | None) -> None:
+        if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
+            self._forget(old)
+        if new is not None and (old is None or not _asks_the_same(old, new)):
+            self._consider(new)
+
+    def _room_changed(self) -> None:
+        self._queue.changed()
+        self._awake.set()
+
+    def _consider(self, pod: PlacedPod | None) -> None:
+        """Queue a pod that waits for a node; forget one that does not."""
+        if pod is None or not self._running:
+            return
+        meta = pod.metadata
+        if not _waits(pod):
+            self._forget(pod)
+        elif (meta.namespace, meta.name) not in self._held:
+            self._pods[meta.uid] = pod
+            self._queue.add(meta.uid, pod.spec.priority or 0)
+            self._awake.set()
+
+    def _forget(self, pod: PlacedPod) -> None:
+        uid = pod.metadata.uid
+        self._queue.remove(uid)
+        self._pods.pop(uid, None)
+        self._said.pop(uid, None)
+
+    async def _next(self) -> str:
+        """Wait for a pod whose turn it is."""
+        while True:
+            now = self._clock.monotonic()
+            uid = self._queue.take(now)
+            if uid is not None:
+                return uid
+            self._awake.clear()
+            due = self._queue.next_due()
+            try:
+                async with asyncio.timeout(None if due is None else max(0.0, due - now)):
+                    await self._awake.wait()
+            except TimeoutError:
+                continue
+
+    def _decide(self, pod: PlacedPod, group: asyncio.TaskGroup) -> None:
+        """Choose a node and reserve what the pod gets there; then carry it out in a slot, beside others."""
+        meta, facts, reservations = pod.metadata, pod_facts(pod), self.state.reservations
+        with reservations.without(meta.uid):
+            answer = choose_node(self.in_force.engine, self.state.cluster, facts)
+        if isinstance(answer, Placement):
+            until = self._clock.monotonic() + RESERVED_FOR
+            reservations.hold(Reservation(meta.uid, meta.namespace, meta.name, facts, answer, until))
+            group.create_task(self._bind(pod, answer))
+        else:
+            self._queue.refused(meta.uid)
+            group.create_task(self._refuse(pod, answer))
+
+    async def _bind(self, pod: PlacedPod, placement: Placement) -> None:
+        uid = pod.metadata.uid
+        try:
+            await self._send(pod, placement)
+        except KubeError as error:
+            held = self.state.reservations.of(uid, placement.node)
+            if held is not None and not error.retryable:
+                self.state.reservations.release(held)
+            self._queue.failed(uid)
+            self._awake.set()
+            if not isinstance(error, NotFound):
+                await self._report(pod, str(error))
+        finally:
+            self._slots.release()
+
+    async def _send(self, pod: PlacedPod, placement: Placement) -> None:
+        meta = pod.metadata
+        metadata: dict[str, Any] = {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid}
+        status = stated_status(placement)
+        if status.cpus or status.zones or RESOURCE_STATUS in meta.annotations:
+            metadata["annotations"] = {RESOURCE_STATUS: print_resource_status(status)}
+        binding = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": metadata,
+            "target": {"apiVersion": "v1", "kind": "Node", "name": placement.node},
+        }
+        path = PODS.path(meta.name, namespace=meta.namespace, subresource="binding")
+        await self._client.request("POST", path, body=binding)
+
+    async def _refuse(self, pod: PlacedPod, message: str) -> None:
+        try:
+            await self._report(pod, message)
+        finally:
+            self._slots.release()
+
+    async def _report(self, pod: PlacedPod, message: str) -> None:
+        """Say on the pod why it has no node, unless that has been said."""
+        meta = pod.metadata
+        if self._said.get(meta.uid) == message or meta.uid not in self._pods:
+            return
+        self._said[meta.uid] = message
+        regarding = ObjectReference(kind="Pod", name=meta.name, namespace=meta.namespace, uid=meta.uid)
+        self._events.emit(regarding, "FailedScheduling", message, warning=True)
+        condition = {
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": "Unschedulable",
+            "message": message,
+            "lastTransitionTime": rfc3339(self._clock.now()),
+        }
+        try:
+            await self._client.patch(
+                PODS,
+                meta.name,
+                {"metadata": {"uid": meta.uid}, "status": {"conditions": [condition]}},
+                type=PatchType.STRATEGIC,
+                namespace=meta.namespace,
+                subresource="status",
+            )
+        except KubeError:
+            self._said.pop(meta.uid, None)
+
+    async def _settle(self) -> None:
+        """Give back what was reserved for bindings that did not happen; forget what weighs nothing now."""
+        while True:
+            await self._clock.sleep(_SETTLE_EVERY)
+            self.state.cluster.expire(self.in_force.now())
+            if await self.state.settle():
+                self._room_changed()
+
+
+def is_in(cache: Cache[Any], of: KubeObject) -> bool:
+    """Whether a cache has an object in this version or a later one: versions count upwards here."""
+    seen = cache.get(of.metadata.name, of.metadata.namespace)
+    return seen is not None and int(seen.metadata.resource_version) >= int(of.metadata.resource_version)
+
+
+def _waits(pod: PlacedPod) -> bool:
+    """Whether a pod is to be scheduled by this scheduler, now."""
+    spec = pod.spec
+    ours = spec.scheduler_name == NAME and not spec.scheduling_gates
+    return ours and not spec.node_name and pod.metadata.deletion_timestamp is None
+
+
+def _asks_the_same(old: PlacedPod, new: PlacedPod) -> bool:
+    before, after = old.metadata, new.metadata
+    return (old.spec, before.labels, before.annotations, before.deletion_timestamp) == (
+        new.spec,
+        after.labels,
+        after.annotations,
+        after.deletion_timestamp,
+    )
+
+
+def _age(pod: PlacedPod) -> str:
+    return pod.metadata.creation_timestamp or ""

@@ -1,0 +1,1 @@
+"""Names, reason codes, metrics, and the annotations and values that programs exchange."""

@@ -1,0 +1,101 @@
+"""CPU facts: what a node's agent reports about its CPU, read from the NodeResourceTopology annotation.
+
+The text is JSON: ``{"cpuModel","hyperThreadEnabled","turboEnabled","catL3CbmMask","vendorID"}``. Writers
+leave out what is false or unknown, so an absent bool is false. Keys of other writers are passed over.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+
+from corewise.config.json_text import read_json
+from corewise.config.json_tree import Located, Members
+from corewise.vocabulary.names import CPU_BASIC_INFO
+from corewise.vocabulary.reasons import Reason
+
+
+@dataclass(frozen=True, slots=True)
+class CPUFacts:
+    """The CPU of one node. ``l3_mask`` and ``vendor`` are empty where the node does not know them."""
+
+    model: str
+    hyper_threading: bool = False
+    turbo: bool = False
+    l3_mask: str = ""
+    vendor: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FactsProblem:
+    """Why a node's CPU facts cannot be used."""
+
+    reason: Reason
+    message: str
+
+
+def parse_cpu_basic_info(text: str) -> CPUFacts | FactsProblem:
+    """Read the annotation. Anything wrong with it is a FactsProblem, never an exception."""
+    reading = read_json(text)
+    if reading.faults:
+        fault = reading.faults[0]
+        return _malformed(f"line {fault.line}, column {fault.column}: {fault.message}")
+    members = reading.root.value if reading.root else None
+    if not isinstance(members, Members):
+        return _malformed("it is not a JSON object")
+    fields = {member.key: member.value for member in members}
+    wrong = _wrong_types(fields)
+    if wrong:
+        return _malformed(wrong)
+    model = _text(fields, "cpuModel")
+    if not model.strip():
+        return FactsProblem(Reason.CPU_FACTS_MISSING, f"annotation {CPU_BASIC_INFO} states no cpuModel")
+    return CPUFacts(
+        model=model,
+        hyper_threading=_flag(fields, "hyperThreadEnabled"),
+        turbo=_flag(fields, "turboEnabled"),
+        l3_mask=_text(fields, "catL3CbmMask"),
+        vendor=_text(fields, "vendorID"),
+    )
+
+
+def _malformed(what: str) -> FactsProblem:
+    return FactsProblem(Reason.CPU_FACTS_MALFORMED, f"annotation {CPU_BASIC_INFO}: {what}")
+
+
+_TYPES: dict[str, tuple[type, str]] = {
+    "cpuModel": (str, "a string"),
+    "hyperThreadEnabled": (bool, "true or false"),
+    "turboEnabled": (bool, "true or false"),
+    "catL3CbmMask": (str, "a string"),
+    "vendorID": (str, "a string"),
+}
+
+
+def _wrong_types(fields: dict[str, Located]) -> str:
+    for key, (kind, expected) in _TYPES.items():
+        value = fields[key].value if key in fields else None
+        if value is not None and not isinstance(value, kind):
+            return f"{key} must be {expected}, not {_shown(value)}"
+    return ""
+
+
+def _shown(value: object) -> str:
+    match value:
+        case str():
+            return repr(value[:40])
+        case bool():
+            return str(value).lower()
+        case Decimal():
+            return str(value)[:40]
+        case _:
+            return "a list or an object"
+
+
+def _text(fields: dict[str, Located], key: str) -> str:
+    value = fields[key].value if key in fields else None
+    return value if isinstance(value, str) else ""
+
+
+def _flag(fields: dict[str, Located], key: str) -> bool:
+    return key in fields and fields[key].value is True

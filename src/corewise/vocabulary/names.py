@@ -1,0 +1,364 @@
+"""Every label, annotation, resource and configuration key of corewise: one table, behind docs/reference.md.
+
+Foreign names (``koordinator.sh``) are those that users of Koordinator already have; corewise keeps their
+meaning. Code refers to a name by its constant, never by its text. Metrics are in
+:mod:`corewise.vocabulary.metrics`, reason codes in :mod:`corewise.vocabulary.reasons`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+# Node
+NORMALIZATION_ENABLED = "node.koordinator.sh/cpu-normalization-enabled"
+NORMALIZATION_RATIO = "node.koordinator.sh/cpu-normalization-ratio"
+AMPLIFICATION_RATIO = "node.koordinator.sh/resource-amplification-ratio"
+RAW_CAPACITY = "node.koordinator.sh/raw-capacity"
+RAW_ALLOCATABLE = "node.koordinator.sh/raw-allocatable"
+AMPLIFIED = "node.corewise.io/amplified"
+AMPLIFICATION_ORIGINAL = "node.corewise.io/resource-amplification-ratio-original"
+ALLOW_UNSAFE_CHANGE = "node.corewise.io/allow-unsafe-amplification-change"
+OVERSUBSCRIPTION = "volcano.sh/oversubscription"
+OFFLINE_REPORT = "node.corewise.io/oversubscription"
+NUMA_POLICY = "node.koordinator.sh/numa-topology-policy"
+MEMORY_BANDWIDTH = "node.corewise.io/memory-bandwidth"
+
+# NodeResourceTopology
+CPU_BASIC_INFO = "node.koordinator.sh/cpu-basic-info"
+MACHINE_RAW_CAPACITY = "node.corewise.io/raw-capacity"
+CPU_RATIO_APPLIED = "node.koordinator.sh/cpu-amplification-ratio-applied"
+CPU_TOPOLOGY = "node.koordinator.sh/cpu-topology"
+POD_CPUS = "node.koordinator.sh/pod-cpu-allocs"
+CPU_MANAGER_POLICY = "kubelet.koordinator.sh/cpu-manager-policy"
+
+# Pod
+QOS_CLASS = "koordinator.sh/qosClass"
+RESOURCE_STATUS = "scheduling.koordinator.sh/resource-status"
+RESOURCE_SPEC = "scheduling.koordinator.sh/resource-spec"
+NUMA_SPEC = "scheduling.koordinator.sh/numa-topology-spec"
+STATIC_POD = "kubernetes.io/config.mirror"
+STATIC_POD_HASH = "kubernetes.io/config.hash"
+STATIC_POD_SOURCE = "kubernetes.io/config.source"
+SIMULATED_LOAD = "local.corewise.io/load"
+SIMULATED_MEMORY_USE = "local.corewise.io/memory-use"
+
+# ConfigMap
+CONFIG_NAME = "slo-controller-config"
+CONFIG_NAMESPACE = "koordinator-system"
+NORMALIZATION_KEY = "cpu-normalization-config"
+AMPLIFICATION_KEY = "resource-amplification-config"
+OVERSUBSCRIPTION_KEY = "oversubscription-config"
+SUPPRESSION_KEY = "cpu-suppression-config"
+
+BATCH_CPU = "kubernetes.io/batch-cpu"
+BATCH_MEMORY = "kubernetes.io/batch-memory"
+
+
+class Kind(Enum):
+    """What a name is the name of."""
+
+    LABEL = "label"
+    ANNOTATION = "annotation"
+    RESOURCE = "resource"
+    CONFIG_KEY = "ConfigMap key"
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """One row of the reference: where a name stands, its value's form, who writes it, what it means."""
+
+    name: str
+    kind: Kind
+    on: str
+    value: str
+    written_by: str
+    meaning: str
+
+
+_NODE = "Node"
+_TOPOLOGY = "NodeResourceTopology"
+_POD = "Pod"
+_CONFIG_MAP = f"ConfigMap {CONFIG_NAME}"
+
+TABLE: tuple[Name, ...] = (
+    Name(
+        NORMALIZATION_ENABLED,
+        Kind.LABEL,
+        _NODE,
+        "bool string: `true`, `false`, and what else Go's ParseBool takes",
+        "user",
+        "Enables or disables normalization of the node; wins over `enable` of the configuration.",
+    ),
+    Name(
+        NORMALIZATION_RATIO,
+        Kind.ANNOTATION,
+        _NODE,
+        'decimal with two places, `"1.20"`, 1.00 to 5.00',
+        "manager",
+        "How much faster one CPU of the node is than the baseline CPU of the cluster. `1.00` if disabled.",
+    ),
+    Name(
+        AMPLIFICATION_RATIO,
+        Kind.ANNOTATION,
+        _NODE,
+        'JSON, `{"cpu":1.50,"memory":1.20}`, at least 1.00',
+        "manager; user",
+        "The amplification ratios in force. For cpu it includes the normalization ratio. A value that a user "
+        "writes before the manager has is taken as the node's original ratio.",
+    ),
+    Name(
+        AMPLIFICATION_ORIGINAL,
+        Kind.ANNOTATION,
+        _NODE,
+        'JSON, `{"cpu":1.50}` or `{}`',
+        "manager; user",
+        "The user's own ratio, which normalization multiplies. Present whenever the manager owns the "
+        "annotation of the ratio in force; change it here.",
+    ),
+    Name(
+        RAW_CAPACITY,
+        Kind.ANNOTATION,
+        _NODE,
+        'JSON ResourceList, `{"cpu":"48","memory":"196608Mi"}`',
+        "webhook",
+        "The raw amounts of the amplified resources in capacity.",
+    ),
+    Name(
+        RAW_ALLOCATABLE,
+        Kind.ANNOTATION,
+        _NODE,
+        'JSON ResourceList, `{"cpu":"47","memory":"192512Mi"}`',
+        "webhook",
+        "The raw amounts of the amplified resources in allocatable.",
+    ),
+    Name(
+        AMPLIFIED,
+        Kind.ANNOTATION,
+        _NODE,
+        'JSON, `{"ratio":{...},"capacity":{...},"allocatable":{...}}`',
+        "webhook",
+        "The record: which amounts in status are amplified, and by which ratio. It outlives the ratio until "
+        "status is raw again.",
+    ),
+    Name(
+        ALLOW_UNSAFE_CHANGE,
+        Kind.ANNOTATION,
+        _NODE,
+        '`"true"`',
+        "user",
+        "Lets a ratio be lowered or removed although the node's pods no longer fit then.",
+    ),
+    Name(
+        OVERSUBSCRIPTION,
+        Kind.LABEL,
+        _NODE,
+        "`true` or `false`",
+        "user",
+        "Whether the node offers to offline pods what online pods leave idle. Absent is `false`; any other "
+        "value changes nothing, and is complained about.",
+    ),
+    Name(
+        OFFLINE_REPORT,
+        Kind.ANNOTATION,
+        _NODE,
+        'JSON, `{"time":"...","state":"fresh","offeredMilli":12000,...}`',
+        "agent",
+        "What the offer was computed from and what came of it, in physical milli-CPU and bytes: for "
+        "`corewise top` and `corewise explain suppression`. Nothing decides by it.",
+    ),
+    Name(
+        NUMA_POLICY,
+        Kind.LABEL,
+        _NODE,
+        "`None`, `BestEffort`, `Restricted` or `SingleNUMANode`",
+        "user",
+        "On which NUMA nodes of the node a pod may be placed, as kubelet's topology manager defines it.",
+    ),
+    Name(
+        MEMORY_BANDWIDTH,
+        Kind.ANNOTATION,
+        _NODE,
+        'amount with its unit, `"107GB/s"`',
+        "user",
+        "What the node's memory can move, as interference-aware scheduling counts it. It wins over the "
+        "scheduler's configuration and over what is measured.",
+    ),
+    Name(
+        CPU_BASIC_INFO,
+        Kind.ANNOTATION,
+        _TOPOLOGY,
+        'JSON, `{"cpuModel":"...","hyperThreadEnabled":true,"turboEnabled":true,"catL3CbmMask":"...",'
+        '"vendorID":"..."}`',
+        "agent",
+        "CPU facts of the node. What is absent is false or unknown.",
+    ),
+    Name(
+        MACHINE_RAW_CAPACITY,
+        Kind.ANNOTATION,
+        _TOPOLOGY,
+        'JSON ResourceList and boot, `{"cpu":"48","memory":"196608Mi","bootID":"..."}`',
+        "agent",
+        "The machine's raw CPUs and memory, as kubelet computes them, and the boot in which they were read. "
+        "Without `bootID` the report is not taken for one of the boot that kubelet speaks of.",
+    ),
+    Name(
+        CPU_RATIO_APPLIED,
+        Kind.ANNOTATION,
+        _TOPOLOGY,
+        'decimal with two places, `"1.50"`',
+        "agent",
+        "The ratio by which CPU in the zones of this object is amplified, so that no reader doubles it.",
+    ),
+    Name(
+        CPU_TOPOLOGY,
+        Kind.ANNOTATION,
+        _TOPOLOGY,
+        'JSON, `{"detail":[{"id":0,"core":0,"socket":0,"node":0},...]}`',
+        "agent",
+        "How the node's online CPUs are arranged. CPUSet pods are placed only on nodes that state it.",
+    ),
+    Name(
+        CPU_MANAGER_POLICY,
+        Kind.ANNOTATION,
+        _TOPOLOGY,
+        'JSON, `{"policy":"static","options":{...},"reservedCPUs":"0-1"}`',
+        "agent",
+        "The CPU manager policy of the node's kubelet. With `static`, Guaranteed pods own their whole CPUs. "
+        "`reservedCPUs` (`reservedSystemCPUs` of kubelet's configuration file) are never given to a pod.",
+    ),
+    Name(
+        POD_CPUS,
+        Kind.ANNOTATION,
+        _TOPOLOGY,
+        'JSON, `[{"namespace":"...","name":"...","uid":"...","cpuset":"0-3","managedByKubelet":true},...]`',
+        "agent",
+        "Who owns which CPUs of the node: by the binding gate, or, `managedByKubelet`, by kubelet's static "
+        "policy. Absent until a pod owns some; `[]` once none does.",
+    ),
+    Name(
+        QOS_CLASS,
+        Kind.LABEL,
+        _POD,
+        "`LSE`, `LSR`, `LS`, `BE` or `SYSTEM`",
+        "user",
+        "QoS class. LSE and LSR own CPUs (CPUSet pods); BE is offline.",
+    ),
+    Name(
+        RESOURCE_STATUS,
+        Kind.ANNOTATION,
+        _POD,
+        'JSON, `{"cpuset":"0-3","numaNodeResources":[{"node":0,"resources":{"cpu":"4"}}]}`',
+        "binding gate",
+        "The CPUs a CPUSet pod owns; on a node with a NUMA topology policy, the pod's requests by NUMA node.",
+    ),
+    Name(
+        RESOURCE_SPEC,
+        Kind.ANNOTATION,
+        _POD,
+        'JSON, `{"preferredCPUBindPolicy":"FullPCPUs","preferredCPUExclusivePolicy":"PCPULevel"}`',
+        "user",
+        "How a CPUSet pod wants its CPUs placed: `FullPCPUs` (default) or `SpreadByPCPUs`; with "
+        "`requiredCPUBindPolicy` it fits nowhere else. Exclusive: `None`, `PCPULevel`, `NUMANodeLevel`.",
+    ),
+    Name(
+        NUMA_SPEC,
+        Kind.ANNOTATION,
+        _POD,
+        'JSON, `{"numaTopologyPolicy":"SingleNUMANode"}`',
+        "user",
+        "The pod's NUMA topology policy. A node that states another one refuses the pod.",
+    ),
+    Name(
+        STATIC_POD,
+        Kind.ANNOTATION,
+        _POD,
+        "UID: 32 hexadecimal digits",
+        "kubelet",
+        "Marks the mirror of a static pod, and tells the UID by which its cgroup is named. The agent "
+        "believes it only as kubelet writes it; see the agent's page.",
+    ),
+    Name(
+        STATIC_POD_HASH,
+        Kind.ANNOTATION,
+        _POD,
+        f"as `{STATIC_POD}`",
+        "kubelet",
+        "The UID of a static pod, once more: the agent believes the one only if the other says the same.",
+    ),
+    Name(
+        STATIC_POD_SOURCE,
+        Kind.ANNOTATION,
+        _POD,
+        "`file`, `http` or `api`",
+        "kubelet",
+        "Where kubelet has the pod from. Static pods come from `file` or `http`.",
+    ),
+    Name(
+        SIMULATED_LOAD,
+        Kind.ANNOTATION,
+        _POD,
+        "see the local cluster",
+        "user",
+        "What the pod does in the local cluster (`corewise up`). It means nothing elsewhere.",
+    ),
+    Name(
+        SIMULATED_MEMORY_USE,
+        Kind.ANNOTATION,
+        _POD,
+        "`bandwidth=3600M,llc=64Mi,cacheSensitivity=0.4,memoryBound=0.2`",
+        "user",
+        "How the pod uses memory bandwidth and cache in the local cluster. It means nothing elsewhere.",
+    ),
+    Name(
+        NORMALIZATION_KEY,
+        Kind.CONFIG_KEY,
+        _CONFIG_MAP,
+        "JSON: `enable`, `ratioModel`, `defaultRatio`, `nodeConfigs`",
+        "user",
+        "Which CPU models are how much faster than the baseline; 1.00 to 5.00.",
+    ),
+    Name(
+        AMPLIFICATION_KEY,
+        Kind.CONFIG_KEY,
+        _CONFIG_MAP,
+        "JSON: `enable`, `resourceAmplificationRatio`, `amplifyCapacity`, `nodeConfigs`",
+        "user",
+        "The original amplification ratios of cpu and memory; 1.00 to 10.00.",
+    ),
+    Name(
+        OVERSUBSCRIPTION_KEY,
+        Kind.CONFIG_KEY,
+        _CONFIG_MAP,
+        "JSON: `ratio`, `intervalSeconds`, `nodeConfigs`",
+        "user",
+        "Which part of what online pods leave idle is offered (0.00 to 1.00, default 0.60), and how often it "
+        "is computed (1 to 60 seconds, default 10).",
+    ),
+    Name(
+        SUPPRESSION_KEY,
+        Kind.CONFIG_KEY,
+        _CONFIG_MAP,
+        "JSON: `enabled`, `mode`, `adjustStep`, `fastSuppress`, `onAgentStop`, `highThreshold`, "
+        "`lowThreshold`, `recoverThreshold`, `adjustQuotaStep`, `adjustPodNum`, `nodeConfigs`",
+        "user",
+        "How offline pods are held back: `besteffort-quota` (default) or `per-pod-quota`. Without the "
+        "key they are not.",
+    ),
+    Name(
+        BATCH_CPU,
+        Kind.RESOURCE,
+        "Node, Pod",
+        "milli-CPU, whole number",
+        "agent on Nodes; user on Pods",
+        "CPU that online pods leave idle, which offline pods request.",
+    ),
+    Name(
+        BATCH_MEMORY,
+        Kind.RESOURCE,
+        "Node, Pod",
+        "bytes",
+        "agent on Nodes; user on Pods",
+        "Memory that online pods leave idle, which offline pods request.",
+    ),
+)

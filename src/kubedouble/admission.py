@@ -1,0 +1,135 @@
+"""Admission: everything that may change or refuse a write after it is authorized.
+
+Order, as in kube-apiserver: built-in controllers (NamespaceLifecycle, NodeRestriction), mutating webhooks one
+after the other, then, on the final object, validating policies, and validating webhooks all at once. After a
+change by a mutating webhook, those before it with ``reinvocationPolicy: IfNeeded`` are called once more.
+
+Source: https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from kubedouble.admission_policies import Policies
+from kubedouble.admission_review import Attributes, Encoded
+from kubedouble.errors import StatusError
+from kubedouble.namespace_lifecycle import check_namespace
+from kubedouble.node_restriction import restrict_node
+from kubedouble.reading import Reader
+from kubedouble.webhook_configuration import MUTATING, VALIDATING, Hook, Hooks
+from kubedouble.webhook_dispatch import Dispatcher, Normalize
+
+Object = dict[str, Any]
+
+
+class Admission:
+    """Runs the admission chain with the configurations in the store."""
+
+    def __init__(
+        self,
+        reader: Reader,
+        *,
+        normalize: Normalize = lambda _attributes, obj, _before: obj,
+        services: Mapping[str, str] | None = None,
+    ) -> None:
+        """``services`` maps ``namespace/name`` to the base URL at which that service is to be found."""
+        self._reader = reader
+        self._mutating = Hooks(reader, MUTATING)
+        self._validating = Hooks(reader, VALIDATING)
+        self._policies = Policies(reader)
+        self._dispatcher = Dispatcher(normalize, services)
+
+    async def close(self) -> None:
+        """Close the connections to webhooks."""
+        await self._dispatcher.close()
+
+    async def mutate(
+        self, attributes: Attributes, obj: Object | None, old: Object | None
+    ) -> tuple[Object | None, list[str]]:
+        """Run built-in controllers and mutating webhooks.
+
+        ``obj`` is None for a deletion, ``old`` for a creation.
+        Returns the object as they leave it (the argument itself is not changed) and warnings for the client.
+        Raises StatusError when one refuses.
+        """
+        check_namespace(attributes, self._reader)
+        restrict_node(attributes, obj, old, self._reader)
+        hooks = self._mutating.all(attributes)
+        if not hooks:
+            return obj, []
+        run = _MutatingRun(self._dispatcher, self._reader, attributes, Encoded(obj), Encoded(old))
+        try:
+            await run.through(hooks)
+        except StatusError as refusal:
+            refusal.warnings = tuple(_unique([*run.warnings, *refusal.warnings]))
+            raise
+        return run.object.value, _unique(run.warnings)
+
+    async def validate(self, attributes: Attributes, obj: Object | None, old: Object | None) -> list[str]:
+        """Run validating policies and webhooks on the final object; returns warnings for the client.
+
+        Raises StatusError when one refuses; if several do, that of the first.
+        """
+        warnings = self._policies.validate(attributes, obj, old)
+        concerned = [
+            hook
+            for hook in self._validating.all(attributes)
+            if hook.matching.concerns(attributes, obj, old, self._reader)
+        ]
+        new, stored = Encoded(obj), Encoded(old)
+        calls = (self._dispatcher.ask_to_approve(hook, attributes, new, stored) for hook in concerned)
+        outcomes = await asyncio.gather(*calls, return_exceptions=True)
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException):
+                raise outcome
+            warnings.extend(outcome)
+        return _unique(warnings)
+
+
+class _MutatingRun:
+    """One write on its way through the mutating webhooks."""
+
+    def __init__(
+        self, dispatcher: Dispatcher, reader: Reader, attributes: Attributes, obj: Encoded, old: Encoded
+    ) -> None:
+        self.object = obj
+        self.warnings: list[str] = []
+        self._dispatcher = dispatcher
+        self._reader = reader
+        self._attributes = attributes
+        self._old = old
+        self._called: set[str] = set()
+        self._again: set[str] = set()
+
+    async def through(self, hooks: Iterable[Hook]) -> None:
+        """Call each webhook once, and those that want it once more after a later change."""
+        await self._pass(hooks, lambda _: True)
+        if self._again:
+            again, self._again = self._again, set()
+            await self._pass(hooks, lambda hook: hook.uid in again)
+
+    async def _pass(self, hooks: Iterable[Hook], wanted: Callable[[Hook], bool]) -> None:
+        for hook in hooks:
+            if wanted(hook) and hook.matching.concerns(
+                self._attributes, self.object.value, self._old.value, self._reader
+            ):
+                await self._step(hook)
+
+    async def _step(self, hook: Hook) -> None:
+        changed, warnings = await self._dispatcher.ask_to_change(
+            hook, self._attributes, self.object, self._old
+        )
+        self.warnings.extend(warnings)
+        if changed is not self.object:
+            self.object = changed
+            self._again |= self._called
+            self._called = set()
+        if hook.reinvoked:
+            self._called.add(hook.uid)
+
+
+def _unique(warnings: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(warnings))

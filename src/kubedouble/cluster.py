@@ -1,0 +1,162 @@
+"""What all handlers share: the store, what is served, admission, and the clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+from kubedouble.access_reviews import AccessReviews
+from kubedouble.admission import Admission
+from kubedouble.admission_review import Attributes
+from kubedouble.authentication import Authenticator
+from kubedouble.authorization import Authorizer
+from kubedouble.errors import not_found
+from kubedouble.events import to_core
+from kubedouble.namespace_lifecycle import check_namespace
+from kubedouble.openapi.serving import OpenAPI
+from kubedouble.requests import Call
+from kubedouble.resources import Registry, ResourceInfo
+from kubedouble.schema.normalization import normalize
+from kubedouble.shaping import Schemas, Shape
+from kubedouble.store import Object, Store, Stored
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A finished response. Warnings become ``Warning: 299`` headers, which kubectl shows."""
+
+    body: bytes
+    code: int = 200
+    warnings: tuple[str, ...] = ()
+    content_type: str = "application/json"
+    etag: str = ""
+
+
+class Closable(Protocol):
+    """An open watch."""
+
+    def close(self) -> None: ...
+
+
+def utc_now() -> datetime:
+    """Return the time, as object metadata has it."""
+    return datetime.now(UTC)
+
+
+def timestamp(now: datetime) -> str:
+    """Print a time as ``metav1.Time``: RFC 3339, whole seconds, UTC."""
+    return now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+class Cluster:
+    """The parts that handlers work with; also the :class:`.reading.Reader` of authorization and admission."""
+
+    def __init__(
+        self,
+        store: Store,
+        registry: Registry,
+        clock: Callable[[], datetime] = utc_now,
+        *,
+        authorize: bool = True,
+    ) -> None:
+        self.store = store
+        self.registry = registry
+        self.clock = clock
+        self.authenticator = Authenticator()
+        self.authorizer = Authorizer(self, enabled=authorize)
+        self.reviews = AccessReviews(self.authorizer, self.authenticator)
+        self.schemas = Schemas(self)
+        self.openapi = OpenAPI(lambda: registry, self.schemas.of)
+        self.admission = Admission(self, normalize=self._normalized)
+        self.bookmark_seconds = 60.0
+        self.watches: set[Closable] = set()
+
+    def get(self, group: str, resource: str, namespace: str, name: str) -> Object | None:
+        stored = self.store.get(_storage(group, resource), namespace, name)
+        return stored.object if stored else None
+
+    def list(self, group: str, resource: str) -> Iterable[Object]:
+        return [stored.object for stored in self.store.table(_storage(group, resource)).scan()]
+
+    def stored(self, resource: ResourceInfo, namespace: str, name: str) -> Stored | None:
+        return self.store.get(resource.storage_key, namespace, name)
+
+    def existing(self, call: Call) -> Stored:
+        """Return the object a call names.
+
+        Raises:
+            StatusError: 404, if there is none.
+        """
+        stored = self.stored(call.resource, call.namespace, call.name)
+        if stored is None:
+            raise not_found(call.resource, call.name)
+        return stored
+
+    def as_stored(self, resource: ResourceInfo, obj: Object) -> Object:
+        """Return an object of a served version in the version that is stored."""
+        if resource.storage == "events":
+            return to_core(obj)
+        if resource.custom:
+            return {**obj, "apiVersion": self.stored_as(resource).api_version}
+        return obj
+
+    def stored_as(self, resource: ResourceInfo) -> ResourceInfo:
+        """Return the resource in whose version this one's objects are stored."""
+        if not (resource.custom or resource.storage):
+            return resource
+        return self.registry.of_storage(resource.storage_key) or resource
+
+    def shape(self, call: Call) -> Shape:
+        """Return what the schema has to say in a write."""
+        return Shape(self.schemas, call, self.stored_as(call.resource))
+
+    def check_namespace(self, call: Call) -> None:
+        """Refuse what is to be created in a namespace that is not there or is going away."""
+        check_namespace(self._attributes(call, "CREATE", {}), self)
+
+    async def mutate(
+        self, call: Call, operation: str, obj: Object | None, old: Object | None
+    ) -> tuple[Any, tuple[str, ...]]:
+        """Run the admission that may change the object; return the object and warnings."""
+        attributes = self._attributes(call, operation, obj or old or {})
+        result, warnings = await self.admission.mutate(attributes, obj, old)
+        return result, tuple(warnings)
+
+    async def validate(
+        self, call: Call, operation: str, obj: Object | None, old: Object | None
+    ) -> tuple[str, ...]:
+        """Run the admission that may only refuse; return warnings."""
+        attributes = self._attributes(call, operation, obj or old or {})
+        return tuple(await self.admission.validate(attributes, obj, old))
+
+    def _normalized(self, attributes: Attributes, obj: Object, before: Object) -> Object:
+        """Bring what a webhook made of an object into canonical form."""
+        resource = self.registry.find(attributes.group, attributes.version, attributes.resource)
+        if resource is None or attributes.kind != resource.kind:
+            return obj
+        return normalize(obj, self.schemas.of(self.stored_as(resource)), base=before)[0]
+
+    def _attributes(self, call: Call, operation: str, obj: Object) -> Attributes:
+        resource, subresource = call.resource, call.info.subresource
+        taken = resource.kind_of(subresource)
+        return Attributes(
+            user=call.user,
+            operation=operation,
+            group=resource.group,
+            version=resource.version,
+            resource=resource.plural,
+            kind=taken.kind,
+            subresource=subresource,
+            namespace=call.info.namespace,
+            name=call.name or obj.get("metadata", {}).get("name", ""),
+            dry_run=call.dry_run,
+            options=call.options(operation),
+            kind_group=taken.group,
+            kind_version=taken.version,
+        )
+
+
+def _storage(group: str, resource: str) -> str:
+    return f"{resource}.{group}" if group else resource

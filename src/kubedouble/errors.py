@@ -1,0 +1,157 @@
+"""Refusals of the API server, as ``metav1.Status`` says them.
+
+Code, reason, message and details are those of k8s.io/apimachinery/pkg/api/errors: clients decide by reason
+and details, people read the message. A handler raises one; the router turns it into the response.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from kubedouble.resources import ResourceInfo
+
+OBJECT_MODIFIED = (
+    "the object has been modified; please apply your changes to the latest version and try again"
+)
+
+
+class StatusError(Exception):
+    """A refusal: HTTP code, machine-readable reason, message, and details for clients."""
+
+    def __init__(
+        self, code: int, reason: str, message: str, details: Mapping[str, Any] | None = None, **metadata: Any
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.reason = reason
+        self.message = message
+        self.details = details
+        self.metadata = metadata
+        self.warnings: tuple[str, ...] = ()
+        """What the client is told besides, as webhooks may also when they refuse."""
+
+    def status(self) -> dict[str, Any]:
+        """Return the ``metav1.Status`` object of this refusal."""
+        status: dict[str, Any] = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": self.metadata,
+            "status": "Failure",
+            "message": self.message,
+        }
+        if self.reason:
+            status["reason"] = self.reason
+        if self.details:
+            status["details"] = dict(self.details)
+        status["code"] = self.code
+        return status
+
+
+def cause(reason: str, message: str, field: str = "") -> dict[str, str]:
+    """Return one entry of ``details.causes``."""
+    entry = {"reason": reason, "message": message}
+    return {**entry, "field": field} if field else entry
+
+
+def bad_request(message: str) -> StatusError:
+    """Refuse a request that cannot be understood."""
+    return StatusError(400, "BadRequest", message)
+
+
+def not_found(resource: ResourceInfo, name: str) -> StatusError:
+    """Say that there is no such object."""
+    message = f'{resource.group_resource} "{name}" not found'
+    return StatusError(404, "NotFound", message, _of(resource, name))
+
+
+def no_such_path() -> StatusError:
+    """Say that nothing is served here: no such kind, version or subresource."""
+    return StatusError(404, "NotFound", "the server could not find the requested resource", {})
+
+
+def already_exists(resource: ResourceInfo, name: str) -> StatusError:
+    """Refuse to create what is there."""
+    message = f'{resource.group_resource} "{name}" already exists'
+    return StatusError(409, "AlreadyExists", message, _of(resource, name))
+
+
+def generated_name_exists(resource: ResourceInfo, name: str) -> StatusError:
+    """Refuse a create whose generated name is taken: the client may try again."""
+    what = f'{resource.group_resource} "{name}" already exists'
+    message = f"{what}, the server was not able to generate a unique name"
+    return StatusError(409, "AlreadyExists", message, {**_of(resource, name), "retryAfterSeconds": 1})
+
+
+def conflict(resource: ResourceInfo, name: str, why: str = OBJECT_MODIFIED) -> StatusError:
+    """Refuse a write that is about another state of the object than the present one."""
+    message = f'Operation cannot be fulfilled on {resource.group_resource} "{name}": {why}'
+    return StatusError(409, "Conflict", message, _of(resource, name))
+
+
+def precondition_failed(
+    resource: ResourceInfo, name: str, field: str, wanted: str, found: str
+) -> StatusError:
+    """Refuse a write that is about another object (UID) or another state of it than there is."""
+    why = f"Precondition failed: {field} in precondition: {wanted}, {field} in object meta: {found}"
+    return conflict(resource, name, why)
+
+
+def forbidden(
+    resource: ResourceInfo, name: str, why: str, causes: Iterable[Mapping[str, str]] = ()
+) -> StatusError:
+    """Refuse what may never be done to this object, whoever asks."""
+    message = f'{resource.group_resource} "{name}" is forbidden: {why}'
+    return StatusError(403, "Forbidden", message, _with(_of(resource, name), causes))
+
+
+def invalid(resource: ResourceInfo, name: str, causes: Iterable[Mapping[str, str]]) -> StatusError:
+    """Refuse an object whose fields are wrong; each cause names the field."""
+    causes = list(causes)
+    problems = [f"{each['field']}: {each['message']}" for each in causes]
+    listed = problems[0] if len(problems) == 1 else "[" + ", ".join(problems) + "]"
+    group = f".{resource.group}" if resource.group else ""
+    details = {"name": name, "group": resource.group, "kind": resource.kind}
+    message = f'{resource.kind}{group} "{name}" is invalid: {listed}'
+    return StatusError(422, "Invalid", message, _with({k: v for k, v in details.items() if v}, causes))
+
+
+def expired(message: str, **metadata: Any) -> StatusError:
+    """Say that a version is no longer remembered; the metadata may tell how to go on."""
+    return StatusError(410, "Expired", message, **metadata)
+
+
+def too_large_version(asked: int, current: int) -> StatusError:
+    """Say that a version has not happened yet."""
+    message = f"Too large resource version: {asked}, current: {current}"
+    causes = [cause("ResourceVersionTooLarge", "Too large resource version")]
+    return StatusError(504, "Timeout", f"Timeout: {message}", {"causes": causes, "retryAfterSeconds": 1})
+
+
+def method_not_allowed(resource: ResourceInfo, verb: str) -> StatusError:
+    """Refuse a verb that the resource does not have."""
+    message = f"{verb} is not supported on resources of kind {resource.group_resource!r}".replace("'", '"')
+    return StatusError(405, "MethodNotAllowed", message, _of(resource, ""))
+
+
+def not_acceptable(offered: Iterable[str]) -> StatusError:
+    """Say that the client takes no form of response that there is."""
+    listed = ", ".join(offered)
+    return StatusError(406, "NotAcceptable", f"only the following media types are accepted: {listed}", {})
+
+
+def unsupported_media_type(offered: Iterable[str]) -> StatusError:
+    """Refuse a body in a format that is not read here."""
+    listed = ", ".join(offered)
+    message = f"the body of the request was in an unknown format - accepted media types include: {listed}"
+    return StatusError(415, "UnsupportedMediaType", message, {})
+
+
+def _of(resource: ResourceInfo, name: str) -> dict[str, Any]:
+    details = {"name": name, "group": resource.group, "kind": resource.plural}
+    return {key: value for key, value in details.items() if value}
+
+
+def _with(details: dict[str, Any], causes: Iterable[Mapping[str, str]]) -> dict[str, Any]:
+    listed = [dict(each) for each in causes]
+    return {**details, "causes": listed} if listed else details

@@ -1,0 +1,210 @@
+"""Reading objects: get, and list with selectors, pages and versions.
+
+Pages of one list show one state: the first page's version stands in the continue token, and later pages are
+taken from the store's history at that version. When it is no longer remembered the client gets 410 with a
+token that continues in the present, as kube-apiserver gives.
+
+``resourceVersion`` on a list: absent or "0" means now; N with match Exact means exactly then; else "not
+older than N", which now is, unless N has not happened yet.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import msgspec
+
+from corewise.config.json_text import UNREADABLE
+from kubedouble import forms
+from kubedouble.cluster import Cluster, Reply
+from kubedouble.errors import (
+    StatusError,
+    bad_request,
+    cause,
+    expired,
+    invalid,
+    too_large_version,
+)
+from kubedouble.requests import Call
+from kubedouble.resources import ResourceInfo
+from kubedouble.selectors import Selection, parse
+from kubedouble.store import Expired, Key, Stored, Table
+
+LIST_OPTIONS = ResourceInfo("meta.k8s.io", "v1", "", "", "ListOptions", namespaced=False)
+_LIST_TOO_OLD = (
+    "The provided continue parameter is too old to display a consistent list result. You can start a "
+    "new list without the continue parameter, or use the continue token in this response to retrieve "
+    "the remainder of the results. Continuing with the provided token results in an inconsistent list - "
+    "objects that were created, modified, or deleted between the time the first chunk was returned and "
+    "now may show up in the list."
+)
+
+
+class Token(msgspec.Struct, frozen=True):
+    """Where a list continues: at which version (0: now), after which key."""
+
+    v: str
+    rv: int
+    start: Key
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page of a list, and what its metadata says."""
+
+    items: list[Stored]
+    version: int
+    metadata: dict[str, Any]
+
+
+def get(cluster: Cluster, call: Call) -> Reply:
+    """Answer a get."""
+    form = forms.negotiate(call)
+    _reject_future(cluster, version_parameter(call))
+    return Reply(forms.one(call.resource, cluster.existing(call), form))
+
+
+def list_objects(cluster: Cluster, call: Call) -> Reply:
+    """Answer a list."""
+    form = forms.negotiate(call)
+    page = page_of(cluster, call)
+    return Reply(forms.many(call.resource, page.items, page.metadata, form))
+
+
+def page_of(cluster: Cluster, call: Call) -> Page:
+    """Select the objects of a list request."""
+    selection = select(call)
+    table = cluster.store.table(call.resource.storage_key)
+    limit = call.number("limit") or 0
+    if text := call.query.get("continue", ""):
+        token = _decode_token(text)
+        _check_continued(call)
+        version = token.rv or cluster.store.version
+        candidates = _after(token.start, _snapshot(table, token, call.namespace, cluster.store.version))
+    else:
+        version = _list_version(cluster, call, limit)
+        candidates = _candidates(table, call, selection, version, cluster.store.version)
+    selected = (stored for stored in candidates if selection.everything or selection.matches(stored.object))
+    return _cut(list(selected), limit, version, exact=selection.everything)
+
+
+def select(call: Call) -> Selection:
+    """Read the selectors of a call."""
+    return parse(call.resource, call.query.get("labelSelector", ""), call.query.get("fieldSelector", ""))
+
+
+def check_match(call: Call, *, watching: bool = False) -> None:
+    """Refuse combinations of version options that have no meaning.
+
+    Raises:
+        StatusError: 422, naming the option.
+    """
+    match = call.query.get("resourceVersionMatch", "")
+    version = call.query.get("resourceVersion", "")
+    problem = ""
+    if match and watching:
+        problem = (
+            ""
+            if call.flag("sendInitialEvents")
+            else "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+        )
+    elif match and not version:
+        problem = "resourceVersionMatch is forbidden unless resourceVersion is provided"
+    elif match and call.query.get("continue"):
+        problem = "resourceVersionMatch is forbidden when continue is provided"
+    elif match == "Exact" and version == "0":
+        problem = 'resourceVersionMatch "Exact" is forbidden for resourceVersion "0"'
+    if problem:
+        raise invalid(
+            LIST_OPTIONS, "", [cause("FieldValueForbidden", f"Forbidden: {problem}", "resourceVersionMatch")]
+        )
+    if match not in {"", "Exact", "NotOlderThan"}:
+        message = f'Unsupported value: "{match}": supported values: "Exact", "NotOlderThan"'
+        raise invalid(LIST_OPTIONS, "", [cause("FieldValueNotSupported", message, "resourceVersionMatch")])
+
+
+def _list_version(cluster: Cluster, call: Call, limit: int) -> int:
+    """Return the version to list at."""
+    check_match(call)
+    asked = version_parameter(call)
+    _reject_future(cluster, asked)
+    match = call.query.get("resourceVersionMatch", "")
+    if asked and (match == "Exact" or (limit and not match)):
+        return asked
+    return cluster.store.version
+
+
+def version_parameter(call: Call) -> int:
+    """Return the version a read asks for, 0 if it asks for none.
+
+    Raises:
+        StatusError: 400, if it is no version.
+    """
+    text = call.query.get("resourceVersion", "")
+    if not text:
+        return 0
+    if not text.isascii() or not text.isdigit():
+        why = f'strconv.ParseUint: parsing "{text}": invalid syntax'
+        raise bad_request(f'resourceVersion: Invalid value: "{text}": {why}')
+    return int(text)
+
+
+def _reject_future(cluster: Cluster, asked: int) -> None:
+    if asked > cluster.store.version:
+        raise too_large_version(asked, cluster.store.version)
+
+
+def _candidates(
+    table: Table, call: Call, selection: Selection, version: int, current: int
+) -> Iterable[Stored]:
+    if version == current:
+        return table.scan(call.namespace, selection.fields)
+    try:
+        return list(table.scan_at(version, call.namespace))
+    except Expired as error:
+        raise expired(f"The resourceVersion for the provided list is too old. ({error})") from error
+
+
+def _snapshot(table: Table, token: Token, namespace: str, current: int) -> Iterable[Stored]:
+    if token.rv in {0, current}:
+        return table.scan(namespace)
+    try:
+        return list(table.scan_at(token.rv, namespace))
+    except Expired as error:
+        raise expired(_LIST_TOO_OLD, **{"continue": _encode_token(0, token.start)}) from error
+
+
+def _after(start: Key, candidates: Iterable[Stored]) -> Iterable[Stored]:
+    return (stored for stored in candidates if stored.key > start)
+
+
+def _cut(selected: list[Stored], limit: int, version: int, *, exact: bool) -> Page:
+    metadata: dict[str, Any] = {"resourceVersion": str(version)}
+    items = list(islice(selected, limit)) if limit > 0 else selected
+    if len(items) < len(selected):
+        metadata["continue"] = _encode_token(version, items[-1].key)
+        if exact:
+            metadata["remainingItemCount"] = len(selected) - len(items)
+    return Page(items, version, metadata)
+
+
+def _check_continued(call: Call) -> None:
+    check_match(call)
+    if call.query.get("resourceVersion", "") not in {"", "0"}:
+        raise bad_request("specifying resource version is not allowed when using continue")
+
+
+def _encode_token(version: int, start: Key) -> str:
+    token = msgspec.json.encode(Token("meta.k8s.io/v1", version, start))
+    return base64.urlsafe_b64encode(token).decode().rstrip("=")
+
+
+def _decode_token(text: str) -> Token:
+    try:
+        return msgspec.json.decode(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)), type=Token)
+    except (ValueError, *UNREADABLE) as error:
+        raise StatusError(400, "BadRequest", f"continue key is not valid: {error}") from error

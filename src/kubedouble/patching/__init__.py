@@ -1,0 +1,22 @@
+"""What a PATCH request does to an object, and who owns which field afterwards.
+
+Pure functions on JSON documents. None changes its arguments, and whatever a patch does not touch is the
+very same object in the result: later steps (defaults, validation, ownership) skip what ``is`` unchanged,
+which is what makes a status patch of a large object cheap.
+"""
+
+from kubedouble.patching.apply import apply, untyped
+from kubedouble.patching.json_patch import json_equal, json_patch
+from kubedouble.patching.merge_patch import merge_patch
+from kubedouble.patching.strategic_merge import strategic_merge_patch
+from kubedouble.patching.tracking import track_update
+
+__all__ = [
+    "apply",
+    "json_equal",
+    "json_patch",
+    "merge_patch",
+    "strategic_merge_patch",
+    "track_update",
+    "untyped",
+]

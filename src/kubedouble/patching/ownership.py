@@ -1,0 +1,174 @@
+"""managedFields: who owns which fields of an object, as the object itself stores it.
+
+An owner is known by manager, operation and subresource, and one that updates also by apiVersion. Entries
+are sorted: appliers first, then by time and name. At most ten owners that update are kept apart; the oldest
+beyond these are merged into ``ancient-changes``.
+
+Source: k8s.io/apimachinery/pkg/util/managedfields/internal/{managedfields,capmanagers,fieldmanager}.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from kubedouble.patching.field_paths import is_field_set
+from kubedouble.patching.field_sets import FieldSet, union
+
+APPLY = "Apply"
+UPDATE = "Update"
+MAX_UPDATERS = 10
+_ANCIENT = "ancient-changes"
+_FIELDS_TYPE = "FieldsV1"
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Who owns fields. ``api_version`` is empty for one that applies: it stays the same across versions."""
+
+    manager: str
+    operation: str
+    subresource: str = ""
+    api_version: str = ""
+
+    def __str__(self) -> str:
+        name = f'"{self.manager}"'
+        if self.subresource:
+            name += f' with subresource "{self.subresource}"'
+        return f"{name} using {self.api_version}" if self.operation == UPDATE else name
+
+
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """What an owner owns, at which API version, and since when; ``entry`` is the JSON it was read from."""
+
+    fields: FieldSet
+    api_version: str
+    time: str | None = None
+    entry: Mapping[str, Any] | None = None
+
+    def with_fields(self, fields: FieldSet) -> Owned:
+        return self if fields is self.fields else replace(self, fields=fields, entry=None)
+
+
+Owners = dict[Owner, Owned]
+
+
+def updater(manager: str, subresource: str, api_version: str) -> Owner:
+    """Return the owner that an update by a manager makes."""
+    return Owner(manager, UPDATE, subresource, api_version)
+
+
+def applier(manager: str, subresource: str) -> Owner:
+    """Return the owner that an apply by a manager makes."""
+    return Owner(manager, APPLY, subresource)
+
+
+def timestamp(now: datetime) -> str:
+    """Return a time as entries have it."""
+    return now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def owners_of(obj: Mapping[str, Any] | None) -> Owners:
+    """Return who owns what of a stored object, whose entries are good."""
+    return _decoded((obj or {}).get("metadata", {}).get("managedFields") or ())
+
+
+def owners_to_track(old: Mapping[str, Any] | None, new: Mapping[str, Any], subresource: str) -> Owners:
+    """Return the owners before an update: those the request brings, else those of the stored object.
+
+    A request may set them; an empty list, or a list of one empty entry, resets them. What cannot be read is
+    as if it had not been sent, and through a subresource they cannot be set.
+    """
+    if subresource:
+        return owners_of(old)
+    entries = new.get("metadata", {}).get("managedFields")
+    if entries in ([], [{}]):
+        return {}
+    before = (old or {}).get("metadata", {}).get("managedFields")
+    if not isinstance(entries, list) or entries is before or not all(map(_is_entry, entries)):
+        return owners_of(old)
+    return _decoded(entries) or owners_of(old)
+
+
+def with_owners(obj: dict[str, Any], owners: Owners) -> dict[str, Any]:
+    """Return an object whose managedFields say who owns what; the object itself if they say so already."""
+    entries = [_encoded(owner, owned) for owner, owned in sorted(owners.items(), key=_order)]
+    metadata = obj.get("metadata", {})
+    if metadata.get("managedFields", []) == entries and ("managedFields" in metadata) == bool(entries):
+        return obj
+    metadata = {key: value for key, value in metadata.items() if key != "managedFields"}
+    if entries:
+        metadata["managedFields"] = entries
+    return {**obj, "metadata": metadata}
+
+
+def capped(owners: Owners) -> Owners:
+    """Return owners with the oldest updaters merged, so that at most ten are left apart."""
+    updaters = [(owner, owned) for owner, owned in owners.items() if owner.operation == UPDATE]
+    excess = len(updaters) - MAX_UPDATERS
+    if excess <= 0:
+        return owners
+    updaters.sort(key=lambda pair: (pair[1].time or "", pair[0].manager, pair[0].subresource))
+    result, first = dict(owners), dict[str, Owner]()
+    for owner, owned in updaters:
+        if excess <= 0:
+            break
+        if owned.api_version not in first:
+            first[owned.api_version] = owner
+            continue
+        bucket = Owner(_ANCIENT, UPDATE, "", owned.api_version)
+        if bucket not in result:
+            result[bucket] = result.pop(first[owned.api_version])
+        if owner != bucket:
+            merged = union(result[bucket].fields, result.pop(owner).fields)
+            result[bucket] = Owned(merged, owned.api_version, owned.time)
+            excess -= 1
+    return result
+
+
+def _decoded(entries: Iterable[Mapping[str, Any]]) -> Owners:
+    owners: Owners = {}
+    for entry in entries:
+        applied = entry["operation"] == APPLY
+        owner = Owner(
+            entry.get("manager", ""),
+            entry["operation"],
+            entry.get("subresource", ""),
+            "" if applied else entry["apiVersion"],
+        )
+        fields = entry.get("fieldsV1") or {}
+        owners[owner] = Owned(fields, entry["apiVersion"], entry.get("time"), entry)
+    return owners
+
+
+def _is_entry(entry: Any) -> bool:
+    return (
+        isinstance(entry, Mapping)
+        and entry.get("operation") in {APPLY, UPDATE}
+        and bool(entry.get("apiVersion"))
+        and entry.get("fieldsType") == _FIELDS_TYPE
+        and is_field_set(entry.get("fieldsV1") or {})
+    )
+
+
+def _encoded(owner: Owner, owned: Owned) -> Mapping[str, Any]:
+    if owned.entry is not None:
+        return owned.entry
+    entry: dict[str, Any] = {
+        "manager": owner.manager,
+        "operation": owner.operation,
+        "apiVersion": owned.api_version,
+        "time": owned.time,
+        "fieldsType": _FIELDS_TYPE,
+        "fieldsV1": owned.fields,
+        "subresource": owner.subresource,
+    }
+    return {key: value for key, value in entry.items() if key == "fieldsV1" or value}
+
+
+def _order(pair: tuple[Owner, Owned]) -> tuple[str, ...]:
+    owner, owned = pair
+    return owner.operation, owned.time or "", owner.manager, owned.api_version, owner.subresource

@@ -1,0 +1,223 @@
+"""What a request asks for: its path, verb and options, read as kube-apiserver reads them.
+
+Source: k8s.io/apiserver/pkg/endpoints/request/requestinfo.go.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from urllib.parse import unquote
+
+import msgspec
+import yaml
+
+from corewise.config.json_text import UNREADABLE
+from corewise.config.yaml_text import load_document
+from kubedouble.authentication import User
+from kubedouble.errors import bad_request, cause, invalid, unsupported_media_type
+from kubedouble.protobuf_bodies import MEDIA_TYPE as PROTOBUF
+from kubedouble.protobuf_bodies import decode_protobuf
+from kubedouble.resources import ResourceInfo
+
+_VERBS = {
+    "POST": "create",
+    "GET": "get",
+    "HEAD": "get",
+    "PUT": "update",
+    "PATCH": "patch",
+    "DELETE": "delete",
+}
+_NAMESPACE_SUBRESOURCES = ("status", "finalize")
+_NAME_FIELD = re.compile(r"(?:^|,)metadata\.name==?([^,]+)(?:,|$)")
+_JSON_TYPES = ("application/json", "")
+_YAML_TYPES = ("application/yaml",)
+BODY_TYPES = ("application/json", "application/yaml", PROTOBUF)
+
+
+@dataclass(frozen=True, slots=True)
+class RequestInfo:
+    """A request as authorization and routing see it. ``plural`` is empty for what is not a resource."""
+
+    verb: str
+    path: str
+    group: str = ""
+    version: str = ""
+    plural: str = ""
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One authorized request for a resource, with all that a handler needs of it."""
+
+    info: RequestInfo
+    resource: ResourceInfo
+    user: User
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    time: datetime
+    body: bytes = b""
+
+    @property
+    def namespace(self) -> str:
+        return self.info.namespace if self.resource.namespaced else ""
+
+    @property
+    def name(self) -> str:
+        return self.info.name
+
+    @property
+    def dry_run(self) -> bool:
+        return bool(self.query.get("dryRun"))
+
+    @property
+    def manager(self) -> str:
+        """The field manager: the one named, else the client program's name."""
+        return (
+            self.query.get("fieldManager")
+            or self.headers.get("User-Agent", "").split("/")[0][:128]
+            or "unknown"
+        )
+
+    @property
+    def media_type(self) -> str:
+        return self.headers.get("Content-Type", "").split(";")[0].strip().lower()
+
+    def flag(self, name: str) -> bool:
+        """Whether a boolean parameter is set, as Go's conversion reads it."""
+        return self.query.get(name, "false").lower() not in {"false", "0", "f", ""}
+
+    def number(self, name: str) -> int | None:
+        """Return an integer parameter, or ``None`` if it is absent."""
+        text = self.query.get(name, "")
+        if not text:
+            return None
+        if not re.fullmatch(r"-?[0-9]{1,18}", text):
+            raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
+        return int(text)
+
+    def decoded(self) -> dict[str, Any]:
+        """Return the body of a write as a JSON object.
+
+        Raises:
+            StatusError: 415 for another format than JSON or YAML, 400 for a body that is none.
+        """
+        if self.media_type in _JSON_TYPES:
+            return decode_json(self.body)
+        if self.media_type in _YAML_TYPES:
+            return decode_yaml(self.body)
+        if self.media_type == PROTOBUF:
+            return decode_protobuf(self.body)
+        raise unsupported_media_type(BODY_TYPES)
+
+    def options(self, operation: str) -> dict[str, Any]:
+        """Return the options of a write as reviews carry them: a patch has those of what it comes to."""
+        options: dict[str, Any] = {"kind": _REVIEWED[operation].kind, "apiVersion": "meta.k8s.io/v1"}
+        if self.dry_run:
+            options["dryRun"] = ["All"]
+        for name in ("fieldManager", "fieldValidation"):
+            if self.query.get(name):
+                options[name] = self.query[name]
+        return options
+
+    def check_options(self) -> None:
+        """Refuse parameters of a write that have no such value.
+
+        Raises:
+            StatusError: 422 for a bad dryRun or fieldValidation.
+        """
+        causes = []
+        if (dry_run := self.query.get("dryRun", "")) not in {"", "All"}:
+            message = f'Unsupported value: "{dry_run}": supported values: "All"'
+            causes.append(cause("FieldValueNotSupported", message, "dryRun"))
+        if (validation := self.query.get("fieldValidation", "")) not in {"", "Ignore", "Warn", "Strict"}:
+            message = f'Unsupported value: "{validation}": supported values: "Ignore", "Warn", "Strict"'
+            causes.append(cause("FieldValueNotSupported", message, "fieldValidation"))
+        if causes:
+            raise invalid(OPTIONS[self.info.verb], "", causes)
+
+
+def _options(kind: str) -> ResourceInfo:
+    return ResourceInfo("meta.k8s.io", "v1", "", "", kind, namespaced=False)
+
+
+OPTIONS = {
+    "create": _options("CreateOptions"),
+    "update": _options("UpdateOptions"),
+    "patch": _options("PatchOptions"),
+    "delete": _options("DeleteOptions"),
+    "deletecollection": _options("DeleteOptions"),
+}
+
+_REVIEWED = {
+    "CREATE": OPTIONS["create"],
+    "UPDATE": OPTIONS["update"],
+    "DELETE": OPTIONS["delete"],
+}
+
+
+def parse(method: str, path: str, query: Mapping[str, str]) -> RequestInfo:
+    """Read method, path and query into verb and resource."""
+    verb = _VERBS.get(method, method.lower())
+    parts = [unquote(part) for part in path.split("/") if part]
+    if parts[:1] == ["api"] and len(parts) > 2:
+        group, version, rest = "", parts[1], parts[2:]
+    elif parts[:1] == ["apis"] and len(parts) > 3:
+        group, version, rest = parts[1], parts[2], parts[3:]
+    else:
+        return RequestInfo(method.lower() if verb == "create" else verb, path)
+    namespace = ""
+    if rest[0] == "namespaces" and len(rest) > 1:
+        namespace = rest[1]
+        if len(rest) > 2 and rest[2] not in _NAMESPACE_SUBRESOURCES:
+            rest = rest[2:]
+    plural, name, subresource = (*rest, "", "")[:3]
+    verb, name = _refine(verb, name, query)
+    return RequestInfo(
+        verb, path, group, version, plural, "/".join(rest[2:]) and subresource, namespace, name
+    )
+
+
+def _refine(verb: str, name: str, query: Mapping[str, str]) -> tuple[str, str]:
+    """Tell list and watch from get, deletecollection from delete; find the name that a list is limited to."""
+    if name or verb not in {"get", "delete"}:
+        return verb, name
+    if verb == "delete":
+        return "deletecollection", name
+    watching = query.get("watch", "false").lower() not in {"false", "0", ""}
+    limited = _NAME_FIELD.search(query.get("fieldSelector", ""))
+    return "watch" if watching else "list", limited[1] if limited else ""
+
+
+def decode_json(body: bytes) -> dict[str, Any]:
+    """Decode a JSON object.
+
+    Raises:
+        StatusError: 400, if it is not JSON or not an object.
+    """
+    try:
+        return msgspec.json.decode(body, type=dict[str, Any])
+    except UNREADABLE as error:
+        raise bad_request(f"the object provided is unrecognized (must be of type JSON): {error}") from error
+
+
+def decode_yaml(body: bytes) -> dict[str, Any]:
+    """Decode a YAML (or JSON) object.
+
+    Raises:
+        StatusError: 400, if it is neither, or not an object.
+    """
+    try:
+        return msgspec.json.decode(body, type=dict[str, Any])
+    except UNREADABLE:
+        pass
+    try:
+        return msgspec.convert(load_document(body), dict[str, Any])
+    except (yaml.YAMLError, msgspec.ValidationError) as error:
+        raise bad_request(f"error decoding YAML: {error}") from error

@@ -1,0 +1,194 @@
+"""The server itself: certificates, the listening socket, kubeconfigs.
+
+    async with serve() as server:
+        server.write_kubeconfig(path)
+
+Everything is in memory unless a state directory is given. Clients show certificates of the server's own
+authority; who shows none is anonymous.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import socket
+import ssl
+import tempfile
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from aiohttp import web
+
+from corewise.kube.certificates import Authority
+from corewise.service.doors import bind, connections
+from corewise.service.options import Address
+from kubedouble.bootstrap import bootstrap
+from kubedouble.cluster import Cluster, utc_now
+from kubedouble.definitions import serve_definitions
+from kubedouble.housekeeping import Housekeeper
+from kubedouble.resources import Registry
+from kubedouble.routes import Router, request_of
+from kubedouble.state import StateDirectory, StateError
+from kubedouble.store import Store
+
+ADMINISTRATORS = ("system:masters",)
+_SHUTDOWN_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class LocalAPIServer:
+    """A running server, and how to reach it."""
+
+    url: str
+    authority: Authority
+    cluster: Cluster
+    failure: asyncio.Future[StateError]
+    """Done when a change could not be kept in the state directory. No change is taken from then on: end."""
+
+    @property
+    def store(self) -> Store:
+        return self.cluster.store
+
+    @property
+    def ca_pem(self) -> str:
+        return self.authority.certificate_pem
+
+    def kubeconfig(self, user: str = "admin", groups: Sequence[str] = ADMINISTRATORS) -> dict[str, Any]:
+        """Return a kubeconfig with a new client certificate for a user."""
+        pair = self.authority.issue_client(user, groups, now=self.cluster.clock())
+        cluster = {"server": self.url, "certificate-authority-data": _base64(self.ca_pem)}
+        credentials = {
+            "client-certificate-data": _base64(pair.certificate_pem),
+            "client-key-data": _base64(pair.key_pem),
+        }
+        return {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "corewise", "cluster": cluster}],
+            "users": [{"name": user, "user": credentials}],
+            "contexts": [{"name": "corewise", "context": {"cluster": "corewise", "user": user}}],
+            "current-context": "corewise",
+        }
+
+    def write_kubeconfig(
+        self, path: str | Path, user: str = "admin", groups: Sequence[str] = ADMINISTRATORS
+    ) -> None:
+        """Write a kubeconfig that only its owner can read, whole or not at all."""
+        path = Path(path)
+        text = msgspec.json.format(msgspec.json.encode(self.kubeconfig(user, groups)), indent=2)
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
+            file.write(text + b"\n")
+        Path(file.name).replace(path)
+
+
+@contextlib.asynccontextmanager
+async def serve(
+    *, listen: str = "127.0.0.1:0", state_dir: str | Path | None = None, authorize: bool = True
+) -> AsyncIterator[LocalAPIServer]:
+    """Run a server until the block ends.
+
+    Raises:
+        StateError: if the state directory cannot be used.
+        OptionsError: if the address cannot be listened on.
+    """
+    with contextlib.ExitStack() as stack:
+        failure: asyncio.Future[StateError] = asyncio.get_running_loop().create_future()
+        state = StateDirectory(state_dir, on_failure=failure.set_result) if state_dir else None
+        if state:
+            stack.callback(state.close)
+        cluster = _cluster(state, authorize=authorize)
+        now = cluster.clock()
+        authority = state.authority(now) if state else Authority.create("corewise-local", now=now)
+        async with _housekeeping(cluster), _listening(cluster, authority, listen) as address:
+            yield LocalAPIServer(f"https://{address}", authority, cluster, failure)
+
+
+def _cluster(state: StateDirectory | None, *, authorize: bool) -> Cluster:
+    store, registry = Store(), Registry()
+    if state:
+        state.load(store)
+    serve_definitions(store, registry, utc_now)
+    cluster = Cluster(store, registry, utc_now, authorize=authorize)
+    bootstrap(cluster)
+    return cluster
+
+
+@contextlib.asynccontextmanager
+async def _housekeeping(cluster: Cluster) -> AsyncIterator[None]:
+    task = asyncio.create_task(Housekeeper(cluster).run(), name="apiserver-housekeeping")
+    try:
+        yield
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+@contextlib.asynccontextmanager
+async def _listening(cluster: Cluster, authority: Authority, listen: str) -> AsyncIterator[str]:
+    """Listen, and yield the address as it stands in a URL."""
+    host, _, port = listen.rpartition(":")
+    host = host.strip("[]")
+    context = _ssl_context(authority, [host, "localhost", "127.0.0.1"], cluster.clock())
+    server = web.Server(
+        Router(cluster), request_factory=request_of, handler_cancellation=True, auto_decompress=False
+    )
+    sockets = await asyncio.to_thread(bind, Address(host, int(port)))
+    accepting = [asyncio.create_task(_accept(each, server, context)) for each in sockets]
+    try:
+        yield _netloc(sockets[0].getsockname())
+    finally:
+        for task in accepting:
+            task.cancel()
+        await asyncio.wait(accepting)
+        for each in sockets:
+            each.close()
+        server.pre_shutdown()
+        for watch in list(cluster.watches):
+            watch.close()
+        await server.shutdown(_SHUTDOWN_SECONDS)
+        await cluster.admission.close()
+
+
+async def _accept(listening: socket.socket, server: web.Server, context: ssl.SSLContext) -> None:
+    """Serve connections until cancelled."""
+    loop = asyncio.get_running_loop()
+
+    async def serve_one(accepted: socket.socket) -> None:
+        with contextlib.suppress(OSError):  # no TLS is spoken, or not ours
+            await loop.connect_accepted_socket(server, accepted, ssl=context)
+
+    async with asyncio.TaskGroup() as tasks:
+        async for accepted in connections(listening, "the API server"):
+            tasks.create_task(serve_one(accepted))
+
+
+def _ssl_context(authority: Authority, hosts: list[str], now: datetime) -> ssl.SSLContext:
+    pair = authority.issue_server(_named(hosts), now=now)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cadata=authority.certificate_pem)
+    context.verify_mode = ssl.CERT_OPTIONAL
+    with tempfile.TemporaryDirectory() as directory:
+        file = Path(directory, "server.pem")
+        file.write_text(pair.certificate_pem + pair.key_pem)
+        context.load_cert_chain(file)
+    return context
+
+
+def _named(hosts: list[str]) -> Iterator[str]:
+    """Yield each host that a client can name, once."""
+    return (host for host in dict.fromkeys(hosts) if host and host not in {"0.0.0.0", "::"})  # noqa: S104 - not bound
+
+
+def _netloc(address: tuple[Any, ...]) -> str:
+    host, port = address[0], address[1]
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - not bound
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _base64(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()

@@ -1,0 +1,158 @@
+"""Requests that do something else than read or write their object: binding, eviction, tokens, logs, reviews.
+
+Source: k8s.io/kubernetes/pkg/registry/core/pod/storage/{storage,eviction}.go,
+core/serviceaccount/storage/token.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from kubedouble import deletion, forms
+from kubedouble.authentication import service_account
+from kubedouble.cluster import Cluster, Reply, timestamp
+from kubedouble.errors import (
+    StatusError,
+    bad_request,
+    cause,
+    conflict,
+    invalid,
+    precondition_failed,
+)
+from kubedouble.requests import Call
+from kubedouble.schema.kinds import builtin_schema
+from kubedouble.schema.normalization import normalize
+from kubedouble.store import Object, Stored
+
+Handler = Callable[[Cluster, Call], Awaitable[Reply]]
+
+_CREATED = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+_SHORTEST_TOKEN = 600
+_DEFAULT_TOKEN = 3600
+
+
+async def bind(cluster: Cluster, call: Call) -> Reply:
+    """Assign a pod to a node."""
+    call.check_options()
+    binding = _taken(call)
+    node = _target(call, binding)
+    binding, warnings = await cluster.mutate(call, "CREATE", binding, None)
+    warnings += await cluster.validate(call, "CREATE", binding, None)
+    pod = cluster.existing(call)
+    _check_bindable(call, pod, binding)
+    if not call.dry_run:
+        cluster.store.put("pods", pod.key, _bound(pod.object, binding, node, timestamp(cluster.clock())))
+    return Reply(forms.encode(_CREATED), 201, warnings)
+
+
+async def evict(cluster: Cluster, call: Call) -> Reply:
+    """Delete a pod in an orderly way. There are no disruption budgets here that could forbid it."""
+    call.check_options()
+    eviction = _taken(call)
+    pod = cluster.existing(call)
+    eviction, warnings = await cluster.mutate(call, "CREATE", eviction, None)
+    warnings += await cluster.validate(call, "CREATE", eviction, None)
+    options = deletion.options_of(eviction.get("deleteOptions") or {}, call)
+    current = cluster.existing(call)
+    if pod.object["metadata"]["uid"] == current.object["metadata"]["uid"]:
+        deletion.delete_stored(cluster, call.resource, current, options, dry_run=call.dry_run)
+    return Reply(forms.encode(_CREATED), 201, warnings)
+
+
+async def log(cluster: Cluster, call: Call) -> Reply:
+    """Refuse: nothing writes logs."""
+    cluster.existing(call)
+    message = f'pod "{call.name}" has no log: the local cluster simulates its nodes and runs no containers'
+    raise StatusError(501, "", message)
+
+
+async def issue_token(cluster: Cluster, call: Call) -> Reply:
+    """Issue a bearer token for a service account (``kubectl create token``)."""
+    request = _taken(call)
+    account = cluster.existing(call)
+    seconds = (request.get("spec") or {}).get("expirationSeconds") or _DEFAULT_TOKEN
+    if not isinstance(seconds, int) or seconds < _SHORTEST_TOKEN:
+        message = f"Invalid value: {seconds}: may not specify a duration less than 10 minutes"
+        raise invalid(
+            call.resource, call.name, [cause("FieldValueInvalid", message, "spec.expirationSeconds")]
+        )
+    expires = cluster.clock() + timedelta(seconds=seconds)
+    user = service_account(call.namespace, call.name, account.object["metadata"]["uid"])
+    token = cluster.authenticator.tokens.issue(user, expires=expires)
+    status = {"token": token, "expirationTimestamp": timestamp(expires)}
+    return Reply(forms.encode({**request, "status": status}), 201)
+
+
+async def review(cluster: Cluster, call: Call) -> Reply:
+    """Answer a question about identity or permission; nothing is stored."""
+    answer = cluster.reviews.answer(
+        call.resource.kind, _taken(call), call.user, namespace=call.namespace, now=cluster.clock()
+    )
+    return Reply(forms.encode(answer), 201)
+
+
+SUBRESOURCES: Mapping[tuple[str, str, str], Handler] = {
+    ("pods", "binding", "create"): bind,
+    ("pods", "eviction", "create"): evict,
+    ("pods", "log", "get"): log,
+    ("serviceaccounts", "token", "create"): issue_token,
+}
+"""Storage key, subresource and verb -> handler, for what is not a read or write of the object itself."""
+
+REVIEW_GROUPS = frozenset({"authentication.k8s.io", "authorization.k8s.io"})
+
+
+def _taken(call: Call) -> dict[str, Any]:
+    """Return the body as an object of the kind that is taken here.
+
+    Raises:
+        StatusError: 400, if it is of another kind, or has values of the wrong type.
+    """
+    body = call.decoded()
+    wanted = call.resource.kind_of(call.info.subresource)
+    if body.get("kind", wanted.kind) != wanted.kind:
+        raise bad_request(f"the object provided is of kind {body['kind']}, but {wanted.kind} is expected")
+    api_version = f"{wanted.group}/{wanted.version}" if wanted.group else wanted.version
+    body = {"apiVersion": api_version, **body, "kind": wanted.kind}
+    schema = builtin_schema(wanted.group, wanted.version, wanted.kind)
+    decoded = normalize(body, schema)[0] if schema else body
+    return {**decoded, "metadata": decoded.get("metadata") or {}}
+
+
+def _target(call: Call, binding: Object) -> str:
+    target = binding.get("target") or {}
+    causes = []
+    if target.get("kind", "") not in {"", "Node"}:
+        message = f'Unsupported value: "{target["kind"]}": supported values: "Node", "<empty>"'
+        causes.append(cause("FieldValueNotSupported", message, "target.kind"))
+    if not target.get("name"):
+        causes.append(cause("FieldValueRequired", "Required value", "target.name"))
+    if causes:
+        raise invalid(replace(call.resource, kind="Binding"), call.name, causes)
+    name: str = target["name"]
+    return name
+
+
+def _check_bindable(call: Call, pod: Stored, binding: Object) -> None:
+    metadata = pod.object["metadata"]
+    wanted = binding["metadata"]
+    where = replace(call.resource, plural="pods/binding")
+    if wanted.get("uid") and wanted["uid"] != metadata["uid"]:
+        raise precondition_failed(where, call.name, "UID", wanted["uid"], metadata["uid"])
+    if metadata.get("deletionTimestamp"):
+        raise conflict(where, call.name, f"pod {call.name} is being deleted, cannot be assigned to a host")
+    if node := pod.object["spec"].get("nodeName"):
+        raise conflict(where, call.name, f'pod {call.name} is already assigned to node "{node}"')
+
+
+def _bound(pod: Object, binding: Object, node: str, now: str) -> Object:
+    metadata, status = {**pod["metadata"]}, pod.get("status") or {}
+    if annotations := binding["metadata"].get("annotations"):
+        metadata["annotations"] = {**(metadata.get("annotations") or {}), **annotations}
+    others = [each for each in status.get("conditions") or () if each.get("type") != "PodScheduled"]
+    scheduled = {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": now}
+    status = {**status, "conditions": [*others, scheduled]}
+    return {**pod, "metadata": metadata, "spec": {**pod["spec"], "nodeName": node}, "status": status}

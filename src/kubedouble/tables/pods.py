@@ -1,0 +1,136 @@
+"""The cells of a Pod: one word for its state, how much of it is ready, how often it restarted.
+
+Source: printPod of k8s.io/kubernetes/pkg/printers/internalversion/printers.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from kubedouble.tables.ages import human_duration, instant, since
+
+Object = Mapping[str, Any]
+NONE = "<none>"
+
+
+@dataclass(slots=True)
+class _Summary:
+    reason: str
+    ready: int = 0
+    restarts: int = 0
+    last_restart: datetime | None = None
+
+    def count(self, status: Object) -> None:
+        self.restarts += status.get("restartCount", 0)
+        finished = instant(((status.get("lastState") or {}).get("terminated") or {}).get("finishedAt"))
+        if finished and (self.last_restart is None or finished > self.last_restart):
+            self.last_restart = finished
+
+
+def pod_cells(pod: Object, now: datetime) -> list[Any]:
+    """Return the cells of a pod, wide ones included."""
+    spec, status, metadata = pod.get("spec") or {}, pod.get("status") or {}, pod["metadata"]
+    summary = _Summary(status.get("reason") or status.get("phase") or "Unknown")
+    if _is_gated(status):
+        summary.reason = "SchedulingGated"
+    initializing = _initialize(summary, spec, status)
+    if not initializing:
+        _run(summary, status)
+    if metadata.get("deletionTimestamp"):
+        lost = status.get("reason") == "NodeLost"
+        summary.reason = "Unknown" if lost else "Terminating"
+    restarts = str(summary.restarts)
+    if summary.restarts and summary.last_restart:
+        restarts += f" ({human_duration((now - summary.last_restart).total_seconds())} ago)"
+    sidecars = sum(each.get("restartPolicy") == "Always" for each in spec.get("initContainers") or ())
+    total = len(spec.get("containers") or ()) + sidecars
+    return [
+        metadata["name"],
+        f"{summary.ready}/{total}",
+        summary.reason,
+        restarts,
+        since(metadata.get("creationTimestamp"), now),
+        status.get("podIP") or NONE,
+        spec.get("nodeName") or NONE,
+        status.get("nominatedNodeName") or NONE,
+        _gates(spec, status),
+    ]
+
+
+def _is_gated(status: Object) -> bool:
+    return any(
+        each.get("type") == "PodScheduled" and each.get("reason") == "SchedulingGated"
+        for each in status.get("conditions") or ()
+    )
+
+
+def _initialize(summary: _Summary, spec: Object, status: Object) -> bool:
+    """Count the init containers; return whether they are still at work."""
+    containers = {each["name"]: each for each in spec.get("initContainers") or ()}
+    statuses = status.get("initContainerStatuses") or ()
+    for position, each in enumerate(statuses):
+        summary.count(each)
+        state = each.get("state") or {}
+        sidecar = containers.get(each.get("name"), {}).get("restartPolicy") == "Always"
+        terminated, waiting = state.get("terminated"), state.get("waiting") or {}
+        if terminated and terminated.get("exitCode") == 0:
+            continue
+        if sidecar and each.get("started"):
+            summary.ready += bool(each.get("ready"))
+            continue
+        if terminated:
+            summary.reason = f"Init:{_ended(terminated)}"
+        elif waiting.get("reason") and waiting["reason"] != "PodInitializing":
+            summary.reason = f"Init:{waiting['reason']}"
+        else:
+            summary.reason = f"Init:{position}/{len(containers)}"
+        return True
+    return False
+
+
+def _run(summary: _Summary, status: Object) -> None:
+    statuses = status.get("containerStatuses") or ()
+    if statuses:
+        sidecars = [each for each in status.get("initContainerStatuses") or () if each.get("started")]
+        summary.restarts = sum(each.get("restartCount", 0) for each in sidecars)
+    running = False
+    for each in reversed(statuses):
+        summary.count(each)
+        state = each.get("state") or {}
+        waiting, terminated = state.get("waiting") or {}, state.get("terminated")
+        if waiting.get("reason"):
+            summary.reason = waiting["reason"]
+        elif terminated is not None:
+            summary.reason = _ended(terminated)
+        elif each.get("ready") and "running" in state:
+            running = True
+            summary.ready += 1
+    if summary.reason == "Completed" and running:
+        summary.reason = "Running" if _is_ready(status) else "NotReady"
+
+
+def _is_ready(status: Object) -> bool:
+    return any(
+        each.get("type") == "Ready" and each.get("status") == "True"
+        for each in status.get("conditions") or ()
+    )
+
+
+def _ended(terminated: Object) -> str:
+    if terminated.get("reason"):
+        return str(terminated["reason"])
+    if terminated.get("signal"):
+        return f"Signal:{terminated['signal']}"
+    return f"ExitCode:{terminated.get('exitCode', 0)}"
+
+
+def _gates(spec: Object, status: Object) -> str:
+    gates: Iterable[Object] = spec.get("readinessGates") or ()
+    wanted = [gate["conditionType"] for gate in gates]
+    if not wanted:
+        return NONE
+    true = {each["type"] for each in status.get("conditions") or () if each.get("status") == "True"}
+    return f"{sum(each in true for each in wanted)}/{len(wanted)}"

@@ -1,0 +1,173 @@
+"""Create, update and patch: the steps of a write, in kube-apiserver's order.
+
+Decode and default; record field ownership; mutating admission; the kind's strategy (what this write may not
+change is put back); validation; validating admission; store. So a webhook on ``nodes/status`` may change
+status and metadata, and what one on ``nodes`` does to status is lost.
+
+Admission takes time, and other writes may come between. Then the write is done again on the newer object: a
+patch five times at most, an update as long as it names no version. A write that changes nothing but the
+times in managedFields stores nothing, and the version stays.
+
+Source: k8s.io/apiserver/pkg/endpoints/handlers/{create,update,patch}.go,
+registry/generic/registry/store.go.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kubedouble import forms, metadata, strategies
+from kubedouble.cluster import Cluster, Reply
+from kubedouble.deletion import finish_if_released
+from kubedouble.errors import (
+    already_exists,
+    conflict,
+    generated_name_exists,
+    invalid,
+    not_found,
+)
+from kubedouble.patches import Change, patch_for
+from kubedouble.rbac import Access
+from kubedouble.requests import Call
+from kubedouble.resources import ResourceInfo
+from kubedouble.shaping import same_but_for_times
+from kubedouble.store import Object, Stored
+
+_ATTEMPTS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """An object after a write, whether the write made it, and what to tell the client."""
+
+    stored: Stored
+    created: bool = False
+    warnings: tuple[str, ...] = ()
+
+
+async def create(cluster: Cluster, call: Call) -> Reply:
+    """Answer a create."""
+    call.check_options()
+    form = forms.negotiate(call)
+    body = metadata.check_type(call.resource, call.decoded())
+    outcome = await create_object(cluster, call, Change(lambda _: body))
+    return _reply(call, outcome, form)
+
+
+async def update(cluster: Cluster, call: Call) -> Reply:
+    """Answer an update (PUT) of an object or of a subresource."""
+    call.check_options()
+    form = forms.negotiate(call)
+    body = metadata.check_type(call.resource, call.decoded())
+    change = Change(lambda _: body)
+    if call.resource.create_on_update and cluster.stored(call.resource, call.namespace, call.name) is None:
+        return _reply(call, await create_object(cluster, call, change), form)
+    return _reply(call, await change_object(cluster, call, change), form)
+
+
+async def patch(cluster: Cluster, call: Call) -> Reply:
+    """Answer a patch of an object or of a subresource."""
+    call.check_options()
+    form = forms.negotiate(call)
+    change = patch_for(call, cluster.schemas.of(call.resource))
+    absent = cluster.stored(call.resource, call.namespace, call.name) is None
+    if absent and change.applies and not call.info.subresource:
+        return _reply(call, await create_object(cluster, call, change), form)
+    return _reply(call, await change_object(cluster, call, change, attempts=_ATTEMPTS), form)
+
+
+async def create_object(cluster: Cluster, call: Call, change: Change) -> Outcome:
+    """Take a new object through all steps and store it.
+
+    An update or apply that creates needs the permission to create as well.
+    """
+    resource = call.resource
+    if call.info.verb != "create":
+        wanted = Access("create", resource.group, resource.plural, "", call.info.namespace, call.name)
+        cluster.authorizer.require(call.user, wanted)
+    shape = cluster.shape(call)
+    obj = cluster.as_stored(resource, shape.decoded(change.make(None)))
+    obj = metadata.for_create(call, obj)
+    if not change.applies:
+        obj = shape.owned(None, obj)
+    obj, warnings = await cluster.mutate(call, "CREATE", obj, None)
+    obj = strategies.prepare_create(resource, metadata.with_generated_name(obj))
+    name = obj["metadata"].get("name", "")
+    causes = [*_problems(resource, obj), *shape.problems(obj, None)]
+    if causes:
+        raise invalid(resource, name or obj["metadata"].get("generateName", ""), causes)
+    warnings += await cluster.validate(call, "CREATE", obj, None)
+    stored = _store_new(cluster, call, obj)
+    return Outcome(stored, created=True, warnings=shape.warnings + warnings)
+
+
+async def change_object(cluster: Cluster, call: Call, change: Change, *, attempts: int = 0) -> Outcome:
+    """Take a change of an object through all steps, again if another write came between.
+
+    ``attempts`` bounds how often; 0 means until the change itself refuses the newer object.
+    """
+    attempt = 0
+    while True:
+        current = cluster.existing(call)
+        obj, warnings = await _changed(cluster, call, current.object, change)
+        newest = cluster.stored(call.resource, call.namespace, call.name)
+        if newest is None:
+            raise not_found(call.resource, call.name)
+        if newest.version == current.version:
+            return Outcome(_store_changed(cluster, call, current, obj), warnings=warnings)
+        attempt += 1
+        if attempt == attempts:
+            raise conflict(call.resource, call.name)
+
+
+async def _changed(
+    cluster: Cluster, call: Call, old: Object, change: Change
+) -> tuple[Object, tuple[str, ...]]:
+    """Return what a change makes of an object once every step has had its say."""
+    resource, shape = call.resource, cluster.shape(call)
+    before = forms.viewed(resource, old)
+    obj = cluster.as_stored(resource, shape.decoded(change.make(before), before, change.text))
+    obj = metadata.for_update(call, old, obj)
+    if not change.applies:
+        obj = shape.owned(old, obj)
+    obj, warnings = await cluster.mutate(call, "UPDATE", obj, old)
+    obj = metadata.for_update(call, old, obj)
+    obj = strategies.prepare_update(resource, call.info.subresource, old, obj)
+    causes = [
+        *metadata.problems_of_update(old, obj),
+        *_problems(resource, obj),
+        *shape.problems(obj, old),
+    ]
+    if causes:
+        raise invalid(resource, call.name, causes)
+    warnings += await cluster.validate(call, "UPDATE", obj, old)
+    return obj, shape.warnings + warnings
+
+
+def _problems(resource: ResourceInfo, obj: Object) -> list[dict[str, str]]:
+    return [*metadata.problems(resource, obj), *strategies.problems(resource, obj)]
+
+
+def _store_new(cluster: Cluster, call: Call, obj: Object) -> Stored:
+    resource, name = call.resource, obj["metadata"]["name"]
+    if cluster.stored(resource, call.namespace, name) is not None:
+        generated = obj["metadata"].get("generateName") and not call.name
+        raise generated_name_exists(resource, name) if generated else already_exists(resource, name)
+    cluster.check_namespace(call)
+    if call.dry_run:
+        return forms.unstored((call.namespace, name), obj)
+    return cluster.store.put(resource.storage_key, (call.namespace, name), obj)
+
+
+def _store_changed(cluster: Cluster, call: Call, current: Stored, obj: Object) -> Stored:
+    if same_but_for_times(current.object, obj):
+        return current
+    if call.dry_run:
+        return forms.unstored(current.key, obj)
+    released = finish_if_released(cluster, call.resource, current, obj)
+    return released or cluster.store.put(call.resource.storage_key, current.key, obj)
+
+
+def _reply(call: Call, outcome: Outcome, form: forms.Form) -> Reply:
+    code = 201 if outcome.created else 200
+    return Reply(forms.one(call.resource, outcome.stored, form), code, outcome.warnings)

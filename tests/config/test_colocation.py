@@ -1,0 +1,278 @@
+"""Settings of oversubscription and suppression: defaults, nodes' own values, what is refused, and where."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corewise.config.colocation import (
+    NO_OVERSUBSCRIPTION,
+    NO_SUPPRESSION,
+    OversubscriptionSettings,
+    SuppressionMode,
+    SuppressionSettings,
+    parse_oversubscription,
+    parse_suppression,
+)
+from corewise.config.decoding import Parsed
+from corewise.config.strategies import Configuration
+from corewise.quantities import Seconds, Share
+
+
+def told(parsed: Parsed[Any]) -> list[str]:
+    return [f"{each.severity} {each}" for each in parsed.problems]
+
+
+def suppression(text: str, labels: dict[str, str] | None = None) -> SuppressionSettings:
+    config = parse_suppression(text).value
+    assert config is not None
+    return config.strategy_for(labels or {})[0].in_force
+
+
+def test_without_keys_the_offer_has_its_defaults_and_nothing_is_suppressed() -> None:
+    offered = NO_OVERSUBSCRIPTION.strategy_for({})[0].in_force
+    assert offered == OversubscriptionSettings(Share.parse("0.60"), Seconds(10))
+    assert not NO_SUPPRESSION.strategy_for({})[0].in_force.enabled
+
+
+def test_an_empty_key_suppresses_with_every_default_of_the_design() -> None:
+    assert suppression("{}") == SuppressionSettings(
+        enabled=True,
+        mode=SuppressionMode.BESTEFFORT_QUOTA,
+        adjust_step=Share.parse("0.1"),
+        fast=False,
+        restore_on_stop=False,
+        high=Share.parse("0.8"),
+        low=Share.parse("0.6"),
+        recover=Share.parse("0.4"),
+        quota_step=Share.parse("0.1"),
+        pods_a_cycle=5,
+    )
+    assert parse_oversubscription("{}").value == NO_OVERSUBSCRIPTION
+
+
+def test_every_value_can_be_written() -> None:
+    text = """{"enabled": false, "mode": "per-pod-quota", "adjustStep": 0.0001, "fastSuppress": true,
+               "onAgentStop": "restore", "highThreshold": 1, "lowThreshold": 0.725, "recoverThreshold": 0.1,
+               "adjustQuotaStep": 1.00, "adjustPodNum": 12}"""
+    assert suppression(text) == SuppressionSettings(
+        enabled=False,
+        mode=SuppressionMode.PER_POD_QUOTA,
+        adjust_step=Share(1),
+        fast=True,
+        restore_on_stop=True,
+        high=Share(10_000),
+        low=Share(7250),
+        recover=Share(1000),
+        quota_step=Share(10_000),
+        pods_a_cycle=12,
+    )
+    config = parse_oversubscription('{"ratio": 0, "intervalSeconds": 60}').value
+    assert config is not None
+    assert config.cluster.in_force == OversubscriptionSettings(Share(0), Seconds(60))
+
+
+def test_a_node_inherits_what_its_entry_does_not_say() -> None:
+    text = """{"adjustStep": 0.2, "onAgentStop": "restore", "nodeConfigs": [
+        {"name": "a", "nodeSelector": {"matchLabels": {"pool": "a"}}, "enabled": false,
+         "onAgentStop": "hold"},
+        {"name": "b", "nodeSelector": {"matchLabels": {"pool": "b"}}, "lowThreshold": 0.7}]}"""
+    a, b = suppression(text, {"pool": "a"}), suppression(text, {"pool": "b"})
+    assert (a.enabled, a.restore_on_stop, a.adjust_step) == (False, False, Share(2000))
+    assert (b.enabled, b.restore_on_stop, b.adjust_step, b.low) == (True, True, Share(2000), Share(7000))
+    config = parse_oversubscription(
+        '{"intervalSeconds": 5, "nodeConfigs": [{"nodeSelector": {}, "ratio": 0.8}]}'
+    ).value
+    assert config is not None
+    strategy, source = config.strategy_for({})
+    assert strategy.in_force == OversubscriptionSettings(Share(8000), Seconds(5))
+    assert source == "nodeConfigs[0] over the cluster strategy"
+
+
+STEP = "0.0001..1.00: without a step nothing is ever adjusted"
+SUPPRESSION_PROBLEMS = {
+    '{"cpuSuppression": {"adjustStep": 0.1}}': [
+        (
+            "error line 1, column 20: cpuSuppression: write what is in it in its place: "
+            "this key is about nothing else"
+        )
+    ],
+    '{"adjustStep": 0}': [f"error line 1, column 16: adjustStep: 0 is outside {STEP}"],
+    '{"adjustStep": 1.5}': ["error line 1, column 16: adjustStep: 1.5 is outside 0.0001..1.00"],
+    '{"adjustStep": -0.1}': [f"error line 1, column 16: adjustStep: -0.1 is outside {STEP}"],
+    '{"adjustStep": "x"}': [
+        (
+            'error line 1, column 16: adjustStep: "x" is not a number: '
+            "write one with at most four decimal places in 0.0001..1.00"
+        )
+    ],
+    '{"adjustStep": "0,1"}': [
+        (
+            'error line 1, column 16: adjustStep: "0,1" is text, and has a comma: '
+            "write the number 0.10, in 0.0001..1.00"
+        )
+    ],
+    '{"adjustStep": 0.12345}': [
+        "error line 1, column 16: adjustStep: 0.12345 has more than four decimal places: write 0.1234"
+    ],
+    '{"adjustQuotaStep": 0}': [f"error line 1, column 21: adjustQuotaStep: 0 is outside {STEP}"],
+    '{"adjustPodNum": 0}': ["error line 1, column 18: adjustPodNum: 0 is outside 1..1000"],
+    '{"adjustPodNum": 2.5}': ["error line 1, column 18: adjustPodNum: 2.5 is not a whole number: write 2"],
+    '{"adjustPodNum": "5"}': [
+        'error line 1, column 18: adjustPodNum: "5" is text: write the number without quotes, 5, in 1..1000'
+    ],
+    '{"adjustPodNum": "five"}': [
+        'error line 1, column 18: adjustPodNum: "five" is not a number: write a whole one in 1..1000'
+    ],
+    '{"mode": "per-pod"}': [
+        'error line 1, column 10: mode: "per-pod" means nothing here: did you mean "per-pod-quota"?'
+    ],
+    '{"onAgentStop": "x"}': [
+        'error line 1, column 17: onAgentStop: "x" means nothing here: write hold or restore'
+    ],
+    '{"enabled": "yes"}': [
+        'error line 1, column 13: enabled: must be true or false, without quotes, not "yes"'
+    ],
+    '{"highThreshold": 80}': ["error line 1, column 19: highThreshold: 80 is outside 0.00..1.00"],
+    '{"enable": true}': ['warning line 1, column 2: enable: unknown key: did you mean "enabled"?'],
+}
+
+
+@pytest.mark.parametrize(("text", "problems"), SUPPRESSION_PROBLEMS.items())
+def test_a_bad_value_of_suppression_is_told_at_its_place_with_what_to_write(
+    text: str, problems: list[str]
+) -> None:
+    assert told(parse_suppression(text)) == problems
+
+
+OVERSUBSCRIPTION_PROBLEMS = {
+    '{"ratio": 1.01}': ["error line 1, column 11: ratio: 1.01 is outside 0.00..1.00"],
+    '{"ratio": 60}': ["error line 1, column 11: ratio: 60 is outside 0.00..1.00"],
+    '{"ratio": 0.605}': [
+        "error line 1, column 11: ratio: 0.605 has more than two decimal places: write 0.60"
+    ],
+    '{"ratio": 1e-999999999}': [
+        "error line 1, column 11: ratio: 1E-999999999 has more than two decimal places: write 0.00"
+    ],
+    '{"ratio": "0.6"}': [
+        'error line 1, column 11: ratio: "0.6" is text: write the number without quotes, 0.60, in 0.00..1.00'
+    ],
+    '{"intervalSeconds": 0}': ["error line 1, column 21: intervalSeconds: 0 is outside 1..60"],
+    '{"intervalSeconds": 61}': ["error line 1, column 21: intervalSeconds: 61 is outside 1..60"],
+    '{"intervalSeconds": 0.5}': ["error line 1, column 21: intervalSeconds: 0.5 is outside 1..60"],
+    '{"intervalSeconds": 1.5}': [
+        "error line 1, column 21: intervalSeconds: 1.5 is not a whole number: write 2"
+    ],
+    '{"ratio": 0E-999999999, "intervalSeconds": 1e1}': [],
+}
+
+
+@pytest.mark.parametrize(("text", "problems"), OVERSUBSCRIPTION_PROBLEMS.items())
+def test_a_bad_value_of_oversubscription_is_told_at_its_place_with_what_to_write(
+    text: str, problems: list[str]
+) -> None:
+    assert told(parse_oversubscription(text)) == problems
+
+
+THRESHOLD_PROBLEMS = {
+    # high is written, below the default of low
+    '{"highThreshold": 0.5}': [
+        (
+            "error line 1, column 19: highThreshold: the thresholds must rise, and in force here are "
+            "recoverThreshold 0.40 < lowThreshold 0.60 < highThreshold 0.50"
+        )
+    ],
+    '{"lowThreshold": 0.3}': [
+        (
+            "error line 1, column 18: lowThreshold: the thresholds must rise, and in force here are "
+            "recoverThreshold 0.40 < lowThreshold 0.30 < highThreshold 0.80"
+        )
+    ],
+    '{"recoverThreshold": 0.6}': [
+        (
+            "error line 1, column 22: recoverThreshold: the thresholds must rise, and in force here are "
+            "recoverThreshold 0.60 < lowThreshold 0.60 < highThreshold 0.80"
+        )
+    ],
+    '{"highThreshold": 0.6, "lowThreshold": 0.8, "recoverThreshold": 0.4}': [
+        (
+            "error line 1, column 19: highThreshold: the thresholds must rise, and in force here are "
+            "recoverThreshold 0.40 < lowThreshold 0.80 < highThreshold 0.60"
+        )
+    ],
+    # good for the cluster, and bad only where the entry's value meets the cluster's
+    '{"highThreshold": 0.7, "nodeConfigs": [{"nodeSelector": {}, "lowThreshold": 0.7}]}': [
+        (
+            "error line 1, column 77: nodeConfigs[0].lowThreshold: the thresholds must rise, and in force "
+            "here are recoverThreshold 0.40 < lowThreshold 0.70 < highThreshold 0.70"
+        )
+    ],
+    # an entry that has no thresholds is not blamed for the cluster's
+    '{"highThreshold": 0.5, "nodeConfigs": [{"nodeSelector": {}, "adjustStep": 0.5}]}': [
+        (
+            "error line 1, column 19: highThreshold: the thresholds must rise, and in force here are "
+            "recoverThreshold 0.40 < lowThreshold 0.60 < highThreshold 0.50"
+        )
+    ],
+    '{"recoverThreshold": 0}': [
+        (
+            "warning line 1, column 22: recoverThreshold: 0.00: no utilization is below it, "
+            "so no pod's quota is ever raised again"
+        )
+    ],
+    '{"highThreshold": 1, "lowThreshold": 0.9999, "recoverThreshold": 0.9998}': [],
+}
+
+
+@pytest.mark.parametrize(("text", "problems"), THRESHOLD_PROBLEMS.items())
+def test_thresholds_must_rise_after_merging_and_a_written_one_is_blamed(
+    text: str, problems: list[str]
+) -> None:
+    assert told(parse_suppression(text)) == problems
+
+
+def test_thresholds_are_not_compared_while_one_of_them_cannot_be_read() -> None:
+    (problem,) = parse_suppression('{"highThreshold": "0.5", "lowThreshold": 0.6}').problems
+    assert problem.path == "highThreshold"
+    assert "is text" in problem.message
+
+
+KEYS = [
+    *(
+        "ratio",
+        "intervalSeconds",
+        "nodeConfigs",
+        "nodeSelector",
+        "enabled",
+        "mode",
+        "adjustStep",
+        "fastSuppress",
+    ),
+    *("onAgentStop", "highThreshold", "lowThreshold", "recoverThreshold", "adjustQuotaStep", "adjustPodNum"),
+]
+trees = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.sampled_from([0, 1, 0.5, 0.7, 1.5, "hold", "per-pod-quota"]),
+    lambda each: st.lists(each, max_size=3) | st.dictionaries(st.sampled_from(KEYS), each, max_size=6),
+    max_leaves=25,
+)
+
+
+@given(st.text() | trees.map(json.dumps) | trees.map(lambda tree: json.dumps(tree, indent=1)[:-1]))
+def test_any_text_is_settings_that_hold_together_or_has_errors(text: str) -> None:
+    offered, suppressed = parse_oversubscription(text), parse_suppression(text)
+    assert (offered.value is None) is bool(offered.errors)
+    assert (suppressed.value is None) is bool(suppressed.errors)
+    if suppressed.value is not None:
+        for settings in all_settings(suppressed.value):
+            assert settings.recover < settings.low < settings.high
+            assert settings.adjust_step > Share(0)
+            assert settings.pods_a_cycle > 0
+
+
+def all_settings(config: Configuration[Any]) -> list[SuppressionSettings]:
+    entries = [entry.strategy.over(config.cluster).in_force for entry in config.node_configs]
+    return [config.cluster.in_force, *entries]

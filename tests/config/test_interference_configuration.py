@@ -1,0 +1,349 @@
+"""The section ``interference``: what users write, in base units; every problem at its line and field."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corewise.config.interference import (
+    Decay,
+    InterferenceConfiguration,
+    LatencyModel,
+    Metric,
+    Order,
+    Preset,
+    Profile,
+    Series,
+    parse_interference,
+)
+
+DOCUMENT = """\
+interference:
+  overprovisioning: 2
+  points: [10, 5, 1]
+  window: 5m
+  counterweight: {expiry: 6m, decay: linear}
+  missing: {filter: pass, score: zero}
+  typeLabel: app
+  metrics: {preset: corewise}
+  capacity: {memoryBandwidth: [{selector: {matchLabels: {cpu: big}}, value: 107GB/s}]}
+  profiles:
+    default: {}
+    incept-no-leak:
+      profile:  {memoryBandwidth: 5GB/s, memory: 0.2GB, cpu: 1, llc: 4MiB}
+      affinity: {memorybandwidth: 60, memorylatency: 60, llc_occupancy: 0, llc_mpki: 0, cpu: 50}
+"""
+
+
+def good(section: str) -> InterferenceConfiguration:
+    parsed = parse_interference(section)
+    assert not parsed.errors
+    assert parsed.value is not None
+    return parsed.value
+
+
+def errors(section: str) -> list[str]:
+    parsed = parse_interference(section)
+    assert parsed.value is None
+    return [str(each) for each in parsed.errors]
+
+
+def inside(line: str) -> str:
+    return f"interference:\n  {line}\n"
+
+
+def affinities(written: str) -> str:
+    return inside(f"profiles: {{a: {{profile: {{cpu: 1}}, affinity: {{{written}}}}}}}")
+
+
+ALL_BUT_CPU = "memorybandwidth: 1, memorylatency: 1, llc_occupancy: 1, llc_mpki: 1"
+
+
+def test_the_designs_example_is_read_in_base_units() -> None:
+    config = good(DOCUMENT)
+    workload = config.profiles["incept-no-leak"]
+    assert workload.profile == Profile(5 * 10**9, 2 * 10**8, 1000, 4 * 2**20)
+    assert [workload.affinity[metric] for metric in Metric] == [60, 60, 0, 0, 50]
+    assert (config.overprovisioning, config.points, config.window) == (Fraction(2), (10.0, 5.0, 1.0), 300.0)
+    assert (config.counterweight.expiry, config.counterweight.decay) == (360.0, Decay.LINEAR)
+    assert config.missing_passes
+    assert config.type_label == "app"
+    assert config.metrics.preset is Preset.COREWISE
+    assert config.capacity_by_rule({"cpu": "big"}) == 107 * 10**9
+    assert config.capacity_by_rule({"cpu": "small"}) is None
+    assert (workload.line, workload.column) == (12, 5)
+    assert not parse_interference(DOCUMENT).warnings
+
+
+def test_what_is_not_written_has_the_designs_defaults() -> None:
+    assert good("interference: {}\n") == InterferenceConfiguration()
+    assert good("interference:\n") == InterferenceConfiguration()
+
+
+def test_a_file_without_the_section_configures_nothing() -> None:
+    for text in ("", "scoring: MostAllocated\nrememberedDecisions: 10\n"):
+        parsed = parse_interference(text)
+        assert parsed.value is None
+        assert not parsed.problems
+
+
+def test_a_requirement_is_exact() -> None:
+    config = good(inside("overprovisioning: 1.1"))
+    needed = config.requirement(Profile(memory_bandwidth=5 * 10**9, memory=3))
+    assert (needed.memory_bandwidth, needed.memory) == (Fraction(55 * 10**8), Fraction(33, 10))
+
+
+@pytest.mark.parametrize(
+    ("written", "told"),
+    [
+        (f"{ALL_BUT_CPU}, cpu: 101", "affinity.cpu: 101 is outside 0..100"),
+        (f"{ALL_BUT_CPU}, cpu: -1", "affinity.cpu: -1 is outside 0..100: 0 is no impact"),
+        (f"{ALL_BUT_CPU}, cpu: 1.5", "affinity.cpu: 1.5 is not a whole number: write 2"),
+        (f"{ALL_BUT_CPU}, cpu: '50'", 'affinity.cpu: "50" is text: write the number without quotes'),
+        (f"{ALL_BUT_CPU}, cpu: high", 'affinity.cpu: "high" is not a number'),
+        (f"{ALL_BUT_CPU}, cpus: 5", 'affinity.cpus: unknown key: did you mean "cpu"?'),
+        (f"{ALL_BUT_CPU}, llc_ocupancy: 5", 'unknown key: did you mean "llc_occupancy"?'),
+        (f"{ALL_BUT_CPU}, disk: 5", "unknown key: known here are memorybandwidth, memorylatency"),
+    ],
+)
+def test_a_bad_affinity_is_told_with_its_field(written: str, told: str) -> None:
+    (error,) = errors(affinities(written))
+    assert error.startswith("line 2, column ")
+    assert told in error
+
+
+@pytest.mark.parametrize("nothing", ["", ", llc_mpki: ", ", memorylatency: null, llc_mpki: ~"])
+def test_a_missing_affinity_counts_as_0_with_a_warning(nothing: str) -> None:
+    parsed = parse_interference(affinities(f"memorybandwidth: 60, cpu: 50{nothing}"))
+    assert parsed.value is not None
+    assert [parsed.value.profiles["a"].affinity[metric] for metric in Metric] == [60, 0, 0, 0, 50]
+    (warning,) = parsed.warnings
+    assert "memorylatency, llc_occupancy, llc_mpki missing: counts as 0" in warning.message
+    assert warning.line == 2
+
+
+@pytest.mark.parametrize(
+    ("points", "told"),
+    [
+        ("[5, 10]", "points[1]: 10 is more than 5 before it: points must not increase"),
+        ("[]", "points: no points"),
+        ("[10, -1]", "points[1]: -1 is outside 0..10000"),
+        ("[ten]", "points[0]: must be a number"),
+        ("quadratic", 'points: "quadratic" means nothing here: write "linear" or a list'),
+        ("10", "points: must be a list"),
+        ("{a: 1}", "points: must be a list"),
+    ],
+)
+def test_bad_points_are_told(points: str, told: str) -> None:
+    (error,) = errors(inside(f"points: {points}"))
+    assert f"interference.{told}" in error
+
+
+def test_points_may_be_equal_broken_or_linear() -> None:
+    assert good(inside("points: [10, 10, 2.5, 0]")).points == (10.0, 10.0, 2.5, 0.0)
+    assert good(inside("points: linear")).points is None
+
+
+@pytest.mark.parametrize(
+    ("written", "told"),
+    [
+        ("memoryBandwidth: 5 GB", '"5 GB" has the unit "GB": did you mean "GB/s"?'),
+        ("memoryBandwidth: 5", "5 has no unit: write 5GB/s"),
+        ("memoryBandwidth: '5'", '"5" has no unit: write 5GB/s'),
+        ("memoryBandwidth: 5Gb/s", '"5Gb/s" has the unit "Gb/s": did you mean "GB/s"?'),
+        ("memoryBandwidth: -5GB/s", '"-5GB/s" is outside 0..100TB/s'),
+        ("memoryBandwidth: 5GB/s/s", 'has the unit "GB/s/s"'),
+        ("memoryBandwidth: fast", "must be a number with its unit such as 5GB/s"),
+        ("memoryBandwidth: true", "must be a number with its unit such as 5GB/s, not true"),
+        ("memory: 0.2", "0.2 has no unit: write 0.2GB or 4MiB"),
+        ("memory: 1Gi", '"1Gi" has the unit "Gi": did you mean "GiB"?'),
+        ("llc: 4MB/s", '"4MB/s" has the unit "MB/s"'),
+        ("cpu: two", 'must be CPUs such as 1, 0.5 or 500m, not "two"'),
+        ("cpu: -1", "-1 is not in 0..100000 CPUs"),
+        ("cpu: 0.0005", "0.0005 is not in 0..100000 CPUs, in steps of 1m"),
+        ("llcc: 4MB", 'unknown key: did you mean "llc"?'),
+    ],
+)
+def test_an_amount_without_its_unit_or_with_a_wrong_one_is_told(written: str, told: str) -> None:
+    every = ", ".join(f"{metric}: 1" for metric in Metric)
+    (error,) = errors(inside(f"profiles: {{a: {{profile: {{{written}}}, affinity: {{{every}}}}}}}"))
+    assert "interference.profiles.a.profile." in error
+    assert told in error
+
+
+def test_a_part_of_a_byte_is_rounded_up_as_kubernetes_does() -> None:
+    config = good(inside("profiles: {default: {profile: {memory: 0.2GiB, llc: 0.3B}}}"))
+    assert (config.default.memory, config.default.llc) == (214748365, 1)
+
+
+@given(st.integers(0, 10**6), st.sampled_from(["", " "]))
+def test_an_amount_is_read_exactly(thousandths: int, blank: str) -> None:
+    written = f"{thousandths // 1000}.{thousandths % 1000:03d}{blank}"
+    config = good(
+        inside(f"profiles: {{default: {{profile: {{memoryBandwidth: {written}GB/s, memory: {written}kB}}}}}}")
+    )
+    assert config.default.memory_bandwidth == thousandths * 10**6
+    assert config.default.memory == thousandths
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("overprovisioning: 0", "interference.overprovisioning: 0 makes every profile need nothing"),
+        ("overprovisioning: -2", "interference.overprovisioning: -2 is outside 0..100"),
+        ("overprovisioning: two", "interference.overprovisioning: must be a number in 0..100"),
+        ("overprovisionning: 2", 'unknown key: did you mean "overprovisioning"?'),
+        ("window: 5", "interference.window: 5 has no unit: write 30s or 5m"),
+        ("window: 1s", 'interference.window: "1s" is outside 10s..24h'),
+        ("counterweight: {expiry: 6min}", 'has the unit "min"'),
+        ("counterweight: {decay: linaer}", '"linaer" means nothing here: did you mean "linear"?'),
+        ("missing: {filter: maybe}", '"maybe" means nothing here: write pass or fail'),
+        ("missing: {score: one}", '"one" means nothing here: write zero'),
+        ("typeLabel: 'a b'", "interference.typeLabel: not a label key"),
+        ("typeLabel: 5", "interference.typeLabel: must be a string"),
+        ("relative: 1", "interference.relative: must be true or false"),
+        ("latencyModel: curved", '"curved" means nothing here: did you mean "curve"?'),
+        ("metrics: {preset: pmc}", '"pmc" means nothing here: did you mean "pcm"?'),
+        ("metrics: {}", "interference.metrics: neither a preset"),
+        ("metrics: {cpu: {unit: ratio}}", "interference.metrics.cpu: has no query"),
+        ("metrics: {preset: pcm, cpu: {unit: GB/s}}", '"GB/s" is no unit of this series'),
+        ("metrics: {preset: pcm, cpu: {tolerance: 1}}", "1 has no unit: write 1%"),
+        ("metrics: {preset: pcm, cpu: {tolerance: 60%}}", '"60%" is outside 0%..50%'),
+        ("metrics: {preset: pcm, cpu_cores: {order: ascending}}", "unknown key"),
+        ("metrics: {preset: pcm, memorybandwith: {query: x}}", 'did you mean "memorybandwidth"?'),
+        (
+            "capacity: {memoryBandwidth: [{value: 5GB/s}]}",
+            "memoryBandwidth[0].selector: is missing: {} selects all",
+        ),
+        (
+            "capacity: {memoryBandwidth: [{selector: {}}]}",
+            "memoryBandwidth[0].value: is missing: write 107GB/s",
+        ),
+        ("capacity: {memoryBandwidth: [{selector: {}, value: 0}]}", "value: 0 is no capacity"),
+        ("profiles: {a: null}", "interference.profiles.a: is empty: write profile and affinity"),
+        (
+            "profiles: {a b: {profile: {}, affinity: {}}}",
+            "no pod can have this as the value of its type label",
+        ),
+        ("profiles: [a]", "interference.profiles: must be an object"),
+        (
+            "profiles: {default: {profile: {memoryBandwidth: 1GB/s, memoryBandwidthPerCore: 1GB/s}}}",
+            "memoryBandwidthPerCore: stands beside memoryBandwidth",
+        ),
+    ],
+)
+def test_every_other_mistake_names_line_field_and_what_is_allowed(line: str, told: str) -> None:
+    found = [each for each in errors(inside(line)) if told in each]
+    assert len(found) == 1
+    assert found[0].startswith("line 2, column ")
+
+
+def test_all_errors_are_told_at_once_in_the_order_of_the_text() -> None:
+    profiles = "profiles:\n    a: {profile: {cpu: x}, affinity: {cpu: 101}}"
+    text = f"interference:\n  points: []\n  window: 5\n  {profiles}\n"
+    found = errors(text)
+    assert [each.split(":", 1)[0].split(",")[0] for each in found] == ["line 2", "line 3", "line 5", "line 5"]
+
+
+def test_an_unknown_key_of_the_file_is_an_error_beside_the_section_too() -> None:
+    (error,) = errors("interferance: {}\n")
+    assert 'unknown key: did you mean "interference"?' in error
+
+
+def test_two_profiles_of_one_name_are_told_where_they_stand() -> None:
+    (error,) = errors("interference:\n  profiles:\n    a: {}\n    a: {}\n")
+    assert error == "line 4, column 5: interference.profiles.a: the key is given twice, first in line 3"
+
+
+def test_a_profile_that_no_capacity_holds_is_said_when_the_file_is_read() -> None:
+    parsed = parse_interference(DOCUMENT.replace("107GB/s", "10GB/s"))
+    assert parsed.value is not None
+    (warning,) = parsed.warnings
+    assert (warning.line, warning.path) == (12, 'interference.profiles["incept-no-leak"]')
+    assert "needs more than 10 GB/s" in warning.message
+    assert not parse_interference(DOCUMENT.replace("107GB/s", "10.1GB/s")).warnings
+
+
+def test_a_default_profile_that_no_capacity_holds_is_said_too() -> None:
+    rule = "capacity: {memoryBandwidth: [{selector: {}, value: 10GB/s}]}"
+    default = "profiles: {default: {profile: {memoryBandwidth: 5GB/s}}}"
+    (warning,) = parse_interference(f"interference:\n  {rule}\n  {default}\n").warnings
+    assert (warning.line, warning.path) == (3, "interference.profiles.default")
+
+
+def test_a_counterweight_that_ends_before_the_window_is_warned_of() -> None:
+    (warning,) = parse_interference(inside("counterweight: {expiry: 1m}")).warnings
+    assert "before the window of 300 s" in warning.message
+
+
+def test_what_is_written_of_a_series_goes_over_the_preset() -> None:
+    config = good(
+        inside(
+            "metrics: {preset: pcm, nodeLabel: host, memorylatency: {query: 'x', unit: ns, tolerance: 5%}}"
+        )
+    )
+    series = config.metrics.series[Series.MEMORY_LATENCY]
+    assert (series.query, series.unit and series.unit.factor, config.metrics.node_label) == (
+        "x",
+        1e-9,
+        "host",
+    )
+    ranking = config.metrics.rankings[Metric.MEMORY_LATENCY]
+    assert (ranking.order, ranking.tolerance) == (Order.ASCENDING, 0.05)
+    assert config.metrics.rankings[Metric.CPU].tolerance == 0.01
+
+
+def test_relative_and_the_curve_are_asked_for() -> None:
+    config = good("interference: {relative: true, latencyModel: curve}\n")
+    assert config.relative
+    assert config.latency_model is LatencyModel.CURVE
+
+
+@given(st.text(max_size=60))
+def test_any_text_is_a_configuration_or_has_errors_and_never_both(text: str) -> None:
+    whole, section = parse_interference(text), parse_interference("interference: " + text)
+    assert whole.value is None or not whole.errors
+    assert (section.value is None) == bool(section.errors)
+
+
+def test_a_profile_that_no_capacity_rule_has_room_for_is_said_at_load() -> None:
+    every = ", ".join(f"{metric}: 1" for metric in Metric)
+    text = (
+        "interference:\n"
+        "  capacity: {memoryBandwidth: [{selector: {}, value: 20GB/s}]}\n"
+        f"  profiles: {{a: {{profile: {{memoryBandwidth: 10GB/s}}, affinity: {{{every}}}}}}}\n"
+    )
+    (warning,) = parse_interference(text).warnings
+    assert (warning.line, warning.path) == (3, "interference.profiles.a")
+    assert warning.message.startswith("fits no node that a capacity rule selects: it needs more than 20 GB/s")
+    assert not parse_interference(text.replace("20GB/s", "20.1GB/s")).warnings
+
+
+@pytest.mark.parametrize(
+    ("selector", "told"),
+    [
+        ("{app: x}", "selector.app: unknown key: known here are matchLabels, matchExpressions"),
+        ("{matchlabels: {app: x}}", 'unknown key: did you mean "matchLabels"?'),
+        ("{matchExpressions: [{key: app, op: In, operator: Exists}]}", "unknown key"),
+        ("{matchLabels: {app: ~}}", "not null"),
+        ("5", "must be an object"),
+    ],
+)
+def test_a_selector_with_a_slip_of_the_pen_selects_nothing_by_mistake(selector: str, told: str) -> None:
+    every = ", ".join(f"{metric}: 1" for metric in Metric)
+    profile = f"profile: {{memoryBandwidth: 1GB/s}}, affinity: {{{every}}}"
+    (of_pods,) = errors(inside(f"profiles: {{a: {{selector: {selector}, {profile}}}}}"))
+    (of_nodes,) = errors(inside(f"capacity: {{memoryBandwidth: [{{selector: {selector}, value: 9GB/s}}]}}"))
+    assert told in of_pods
+    assert told in of_nodes
+
+
+@pytest.mark.parametrize("selector", ["{}", "{matchLabels: {}}"])
+def test_a_profile_that_selects_every_pod_is_warned_of(selector: str) -> None:
+    every = ", ".join(f"{metric}: 1" for metric in Metric)
+    profile = f"profile: {{memoryBandwidth: 1GB/s}}, affinity: {{{every}}}"
+    (warning,) = parse_interference(inside(f"profiles: {{a: {{selector: {selector}, {profile}}}}}")).warnings
+    assert warning.message.startswith("selects every pod")

@@ -1,0 +1,41 @@
+"""Every reason code is explained, and every name is in the reference."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from corewise.vocabulary import names
+from corewise.vocabulary.metrics import METRICS
+from corewise.vocabulary.reasons import REASONS, Reason
+
+
+def test_every_reason_has_exactly_one_row_and_is_camel_case() -> None:
+    assert set(REASONS) == set(Reason)
+    for reason in Reason:
+        assert re.fullmatch(r"(?:[A-Z]+[a-z]+)+", reason.value), reason
+        assert reason.value.lower() == reason.name.replace("_", "").lower()
+
+
+@pytest.mark.parametrize("reason", Reason)
+def test_a_reason_says_what_it_means_and_a_warning_what_to_do(reason: Reason) -> None:
+    assert reason.text.meaning.endswith(".")
+    assert not reason.text.fix or reason.text.fix.endswith(".")
+    assert bool(reason.text.fix) or not reason.text.warning
+
+
+def _is_constant(name: str, value: object) -> bool:
+    return name.isupper() and not name.startswith("_") and isinstance(value, str)
+
+
+def test_every_label_annotation_resource_and_key_in_the_code_has_a_row() -> None:
+    constants = {value for name, value in vars(names).items() if _is_constant(name, value)}
+    rows = {row.name for row in names.TABLE}
+    assert constants - {names.CONFIG_NAME, names.CONFIG_NAMESPACE} == rows
+
+
+def test_a_name_stands_on_an_object_once() -> None:
+    rows = [(row.name, row.on) for row in names.TABLE]
+    assert len(rows) == len(set(rows))
+    assert len({metric.name for metric in METRICS}) == len(METRICS)

@@ -1,0 +1,144 @@
+"""Admission policies, apart from the server: what the contract cannot ask of a real one, or only here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from simulation.test_admission import ADMIN, Objects, named, write
+
+from kubedouble import expressions
+from kubedouble.admission_policies import BINDINGS, POLICIES, Policies
+from kubedouble.errors import StatusError
+from kubedouble.schema.kinds import builtin_schema
+from kubedouble.schema.validation import problems
+
+GROUP = "admissionregistration.k8s.io"
+PODS = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "resources": ["pods"]}
+
+
+def refusing(name: str = "no", **spec: Any) -> dict[str, Any]:
+    """A policy that refuses every write of a pod."""
+    body = {
+        "matchConstraints": {"resourceRules": [PODS]},
+        "validations": [{"expression": "false", "message": "no pods"}],
+        "failurePolicy": "Fail",
+        **spec,
+    }
+    return named(name, spec=body)
+
+
+def bound(policy: str = "no", **spec: Any) -> dict[str, Any]:
+    return named(f"{policy}-bound", spec={"policyName": policy, "validationActions": ["Deny"], **spec})
+
+
+def world(*policies: dict[str, Any], bindings: list[dict[str, Any]]) -> Objects:
+    namespace = {"metadata": {"name": "team", "labels": {"tier": "gold"}, "resourceVersion": "1"}}
+    return Objects(**{POLICIES: list(policies), BINDINGS: bindings}, namespaces=[namespace])
+
+
+def outcome(objects: Objects, name: str = "web", obj: Any = None, **more: Any) -> str:
+    """Return what a creation of a pod is refused with, or nothing."""
+    attributes = write(ADMIN, more.pop("operation", "CREATE"), "pods", name, namespace="team")
+    try:
+        Policies(objects).validate(attributes, obj or named(name), None)
+    except StatusError as refusal:
+        return refusal.message.rpartition("denied request: ")[2]
+    return ""
+
+
+@pytest.fixture
+def no_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(expressions, "cel", None)
+
+
+@pytest.mark.parametrize(
+    ("matching", "name", "refused"),
+    [
+        ({}, "web", True),
+        ({"namespaceSelector": {"matchLabels": {"tier": "gold"}}}, "web", True),
+        ({"namespaceSelector": {"matchLabels": {"tier": "iron"}}}, "web", False),
+        ({"objectSelector": {"matchLabels": {"a": "b"}}}, "web", False),
+        ({"resourceRules": [PODS]}, "web", True),
+        ({"resourceRules": [{**PODS, "operations": ["DELETE"]}]}, "web", False),
+        ({"resourceRules": [{**PODS, "resourceNames": ["web"]}]}, "web", True),
+        ({"resourceRules": [{**PODS, "resourceNames": ["web"]}]}, "other", False),
+        ({"excludeResourceRules": [{**PODS, "resourceNames": ["web"]}]}, "web", False),
+        ({"excludeResourceRules": [{**PODS, "resourceNames": ["web"]}]}, "other", True),
+    ],
+)
+def test_a_binding_narrows_what_its_policy_concerns(
+    matching: dict[str, Any], name: str, refused: bool
+) -> None:
+    objects = world(refusing(), bindings=[bound(matchResources=matching)])
+    assert outcome(objects, name) == ("no pods" if refused else "")
+
+
+@pytest.mark.parametrize("policy", ["Fail", "Ignore"])
+def test_without_the_library_a_policy_fails_by_its_failure_policy(no_library: None, policy: str) -> None:
+    said = outcome(world(refusing(failurePolicy=policy), bindings=[bound()]))
+    wanted = f"failed to configure policy: {expressions.MISSING_LIBRARY}"
+    assert said == (wanted if policy == "Fail" else "")
+
+
+def test_without_the_library_a_policy_can_be_stored(no_library: None) -> None:
+    schema = builtin_schema(GROUP, "v1", "ValidatingAdmissionPolicy")
+    assert schema
+    assert problems(refusing(), None, schema) == []
+
+
+def test_a_policy_with_parameters_fails_instead_of_passing_for_one_without() -> None:
+    kind = {"apiVersion": "v1", "kind": "ConfigMap"}
+    said = outcome(world(refusing(paramKind=kind), bindings=[bound()]))
+    assert "evaluates no policies with parameters" in said
+
+
+def test_policies_decide_in_the_order_of_their_names_and_count_only_when_bound() -> None:
+    others = [refusing(name, validations=[{"expression": "false", "message": name}]) for name in "cab"]
+    objects = world(*others, bindings=[bound("c"), bound("b")])
+    assert outcome(objects) == "b"
+
+
+def test_a_change_of_a_policy_or_binding_counts_from_the_next_write() -> None:
+    objects = world(refusing(), bindings=[])
+    policies = Policies(objects)
+    attributes = write(ADMIN, "CREATE", "pods", "web", namespace="team")
+    assert policies.validate(attributes, named("web"), None) == []
+    objects.objects[BINDINGS] = [bound()]
+    with pytest.raises(StatusError, match="no pods"):
+        policies.validate(attributes, named("web"), None)
+    objects.objects[BINDINGS] = [{**bound(validationActions=["Audit"])}]
+    objects.objects[BINDINGS][0]["metadata"]["resourceVersion"] = "2"
+    assert policies.validate(attributes, named("web"), None) == []
+
+
+def test_no_policy_keeps_anyone_from_removing_a_policy() -> None:
+    everything = {**PODS, "apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*"]}
+    objects = world(refusing(matchConstraints={"resourceRules": [everything]}), bindings=[bound()])
+    policies = Policies(objects)
+    for resource in (POLICIES, BINDINGS, "validatingwebhookconfigurations"):
+        attributes = write(ADMIN, "DELETE", resource, "no", group=GROUP)
+        assert policies.validate(attributes, None, named("no")) == []
+    with pytest.raises(StatusError):
+        policies.validate(write(ADMIN, "DELETE", "pods", "web", namespace="team"), None, named("web"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["object.a.b.c == 1", "object.metadata.labels['x'] == 'y'", "[1][2] == 1", "1 / object.zero == 1"],
+)
+def test_an_expression_without_a_value_refuses_and_says_which(text: str) -> None:
+    said = outcome(
+        world(refusing(validations=[{"expression": text}]), bindings=[bound()]),
+        obj={**named("web"), "zero": 0},
+    )
+    assert said.startswith(f"expression '{text}' resulted in error: ")
+
+
+def test_deep_objects_and_large_texts_are_judged_like_others() -> None:
+    deep: Any = "x" * 1_000_000
+    for _ in range(50):
+        deep = {"a": deep}
+    rule = [{"expression": "size(object.deep.a.a.a) == 1", "message": "shallow"}]
+    objects = world(refusing(validations=rule), bindings=[bound()])
+    assert outcome(objects, obj={**named("web"), "deep": deep}) == ""

@@ -1,0 +1,263 @@
+"""Contention in a running cluster: pods are placed by default, then by what memory does, and it is told."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from corewise.cli.output import Form
+from corewise.cli.up_memory import memory_line, memory_listing, memory_notes
+from corewise.cli.up_report import print_report
+from corewise.quantities import Bytes
+from corewise.simulation import control_plane
+from corewise.simulation.cluster import LocalCluster, local_cluster
+from corewise.simulation.cpu_models import CATALOGUE
+from corewise.simulation.kubelets import Periods
+from corewise.simulation.load import Load
+from corewise.simulation.machines import Machine
+from corewise.simulation.measurement import Snapshot
+from corewise.simulation.memory_state import BACKGROUND, MemoryState, memory_state, summary
+from corewise.simulation.memory_watch import measured
+from corewise.simulation.node_simulation import NodeSimulation
+from corewise.simulation.plan import InputError, check_config
+from corewise.simulation.pods import manifest, parse_memory_use
+from corewise.simulation.report import Report, document
+from corewise.simulation.scenario import load_scenario
+from simulation.simulated_machine import SimulatedMachine
+
+SCENARIO = """\
+name: four
+nodes:
+  - name: narrow
+    count: 2
+    model: Neoverse-N1
+    coresPerSocket: 16
+    memory: 64Gi
+    memoryBandwidth: 20G
+    llc: 32Mi
+  - name: wide
+    count: 2
+    model: Neoverse-N1
+    coresPerSocket: 16
+    memory: 64Gi
+    memoryBandwidth: 200G
+    llc: 32Mi
+pods:
+  - name: hog
+    replicas: 8
+    cpu: "2"
+    load: {low: 2, high: 2}
+    memoryUse: {bandwidth: 4G, llc: 1Gi}
+  - name: graph
+    replicas: 8
+    cpu: "2"
+    load: {low: 2, high: 2}
+    memoryUse: {bandwidth: 200M, llc: 4Mi, cacheSensitivity: 0.4, memoryBound: 0.1}
+scheduler: |
+  interference:
+    overprovisioning: 2
+    relative: true
+    profiles:
+      hog:
+        profile: {memoryBandwidth: 16GB/s, llc: 16MiB}
+        affinity: {memorybandwidth: 80, memorylatency: 80, llc_occupancy: 0, llc_mpki: 0, cpu: 0}
+      graph:
+        profile: {memoryBandwidth: 1GB/s, llc: 4MiB}
+        affinity: {memorybandwidth: 0, memorylatency: 10, llc_occupancy: 40, llc_mpki: 0, cpu: 0}
+"""
+PERIODS = Periods(status=60.0, report=300.0, lease=5.0)
+
+
+def homes(cluster: LocalCluster, kind: str) -> Counter[str]:
+    """How many pods of a type are on each shape of node."""
+    pods = (pod for pod in cluster.pods if pod.metadata.labels.get("app") == kind)
+    return Counter(pod.spec.node_name.split("-")[0] for pod in pods)
+
+
+async def test_pods_that_fight_over_memory_are_kept_apart_once_the_scheduler_knows_of_it(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "four.yaml"
+    file.write_text(SCENARIO)
+    plan = load_scenario(str(file)).plan()
+    async with local_cluster(plan, control_plane.Folder(tmp_path), periods=PERIODS) as cluster:
+        await cluster.load()
+        off = summary(cluster.memory.states().values())
+        assert homes(cluster, "hog")["narrow"] > 0, "by default bandwidth counts for nothing"
+        await cluster.turn_on()
+        await cluster.rearrange()
+        assert not cluster.pods
+        await cluster.fill()
+        on = summary(cluster.memory.states().values())
+        assert homes(cluster, "hog") == {"wide": 8}
+        assert sum(homes(cluster, "graph").values()) == 8
+        assert homes(cluster, "graph")["narrow"] > homes(cluster, "graph")["wide"]
+        assert cluster.scheduler.pending == 0
+    assert (off.nodes, on.nodes) == (4, 4)
+    assert on.crowded == 0 < off.crowded
+    assert (on.mean_slowdown or 0) < (off.mean_slowdown or 0) / 2
+    assert set(on.slowdowns) == {"hog", "graph"}
+
+
+def test_the_packaged_scenario_has_hogs_sensitive_and_indifferent_types() -> None:
+    plan = load_scenario("interference").plan()
+    check_config(plan)
+    uses = {group.name: group.memory_use for group in plan.groups}
+    assert all(uses.values())
+    assert max(use.bandwidth for use in uses.values() if use) == 3.6e9
+    assert {use.cache_sensitivity > 0.1 for use in uses.values() if use} == {True, False}
+    assert all(machine.memory_system for machine in plan.machines)
+
+
+def test_a_scheduler_file_with_an_error_is_told_before_anything_starts() -> None:
+    plan = load_scenario("interference").plan()
+    wrong = replace(plan, scheduler="interference: {points: [5, 10]}")
+    with pytest.raises(InputError, match=r"scheduler, line 1, column \d+: interference.points"):
+        check_config(wrong)
+
+
+# One node.
+
+MACHINE = Machine(
+    "n1",
+    CATALOGUE["Neoverse-N1"],
+    16,
+    Bytes(64 << 30),
+    hyper_threading=False,
+    memory_bandwidth=50 * 10**9,
+    llc=Bytes(32 << 20),
+)
+HOG = parse_memory_use("bandwidth=4G,llc=1Gi")
+GRAPH = parse_memory_use("bandwidth=200M,llc=8Mi,cacheSensitivity=0.4,memoryBound=0.1")
+
+
+def state(
+    folder: Path, hogs: int, load: Load | None = None, machine: Machine = MACHINE
+) -> MemoryState | None:
+    simulated = SimulatedMachine(folder, machine)
+    pods = [
+        simulated.start(
+            manifest(
+                f"hog-{number}",
+                cpu_milli=4000,
+                memory=1 << 30,
+                node="n1",
+                labels={"kind": "hog"},
+                load=load or Load(1, 1),
+                memory_use=HOG,
+            )
+        )
+        for number in range(hogs)
+    ]
+    return memory_state(machine, simulated.root, pods, "kind")
+
+
+def test_a_nodes_state_is_what_its_pods_make_of_its_memory(tmp_path: Path) -> None:
+    seen = state(tmp_path, 4)
+    assert seen is not None
+    assert 0.8 < seen.utilization < 1
+    assert seen.is_crowded
+    assert seen.latency > 1.1e-7
+    assert seen.llc_occupancy == 32 << 20
+    assert seen.memory_available == (64 << 30) - int(0.7 * (4 << 30))
+    assert {kind: len(lost) for kind, lost in seen.slowdowns.items()} == {"hog": 4}
+
+
+def test_an_idle_node_still_moves_something_since_zero_would_mean_that_nobody_measures(
+    tmp_path: Path,
+) -> None:
+    seen = state(tmp_path, 0)
+    assert seen is not None
+    assert seen.used == BACKGROUND
+    columns = measured({"n1": seen}, 5.0).columns
+    assert all(values[0] > 0 for name, (values, _) in columns.items() if name not in {"cpu", "llc_mpki"})
+    assert {at[0] for _, at in columns.values()} == {5.0}
+
+
+def test_a_load_that_rises_and_falls_is_averaged(tmp_path: Path) -> None:
+    steady, swinging = state(tmp_path / "a", 1), state(tmp_path / "b", 1, Load(0.0, 2.0, 60.0))
+    assert steady is not None
+    assert swinging is not None
+    assert swinging.used == pytest.approx(steady.used, rel=0.02)
+
+
+def test_a_machine_whose_memory_nobody_knows_has_no_state(tmp_path: Path) -> None:
+    assert state(tmp_path, 1, machine=replace(MACHINE, memory_bandwidth=0)) is None
+
+
+def test_offline_hogs_cost_online_pods_bandwidth_and_cache_beside_their_threads(tmp_path: Path) -> None:
+    lost = []
+    for memory_bandwidth in (0, 20 * 10**9):
+        machine = replace(MACHINE, memory_bandwidth=memory_bandwidth)
+        simulated = SimulatedMachine(tmp_path / str(memory_bandwidth), machine)
+        web = manifest(
+            "web", cpu_milli=4000, memory=1 << 30, node="n1", load=Load(100, 100), memory_use=GRAPH
+        )
+        batch = manifest("batch", cpu_milli=12000, memory=1 << 30, offline=True, node="n1", memory_use=HOG)
+        pods = [simulated.start(web), simulated.start(batch, qos="BestEffort")]
+        simulation = NodeSimulation(machine, simulated.root, pods)
+        simulation.advance(20)
+        lost += simulation.account.slowdowns
+    assert lost[0] == pytest.approx(0, abs=1e-6), "one thread a core, and its quota is all that it wants"
+    assert lost[1] > 0.2
+
+
+# What is told.
+
+
+def given(utilization: float, **slowdowns: list[float]) -> MemoryState:
+    return MemoryState(
+        bandwidth=100e9,
+        used=utilization * 100e9,
+        llc=32e6,
+        latency=9e-8,
+        llc_occupancy=1e6,
+        llc_mpki=2.0,
+        cpu=0.5,
+        cpus=16,
+        memory_available=1 << 30,
+        slowdowns=slowdowns,
+    )
+
+
+def report(off: Mapping[str, MemoryState] | None, on: Mapping[str, MemoryState]) -> Report:
+    nothing = Snapshot(())
+    return Report("scenario four", (), off=None, on=nothing, memory_off=off, memory_on=on, pending_off=0)
+
+
+OFF = {"n1": given(0.97, hog=[0.4], graph=[0.2, 0.3]), "n2": given(0.10)}
+ON = {"n1": given(0.60, hog=[0.02]), "n2": given(0.30, graph=[0.01, 0.03])}
+
+
+def test_the_document_has_crowded_nodes_and_slowdowns_off_and_on() -> None:
+    memory = document(report(OFF, ON))["memory"]
+    assert memory["off"] == {
+        "nodes": 2,
+        "nodesAbove80Percent": 1,
+        "meanSlowdown": 0.3,
+        "meanSlowdownByType": {"graph": 0.25, "hog": 0.4},
+        "podsPending": 0,
+    }
+    assert memory["on"]["nodesAbove80Percent"] == 0
+    assert memory["on"]["meanSlowdown"] == 0.02
+
+
+def test_what_was_not_measured_is_null() -> None:
+    assert document(report(None, {}))["memory"] is None
+    assert document(report(None, ON))["memory"]["off"] is None
+
+
+def test_people_read_it_in_lines_and_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    line = memory_line(summary(OFF.values()), 3)
+    assert line == (
+        "1 of 2 nodes above 80% of their memory bandwidth; pods slowed by 30.0%; 3 pods without a node"
+    )
+    assert "  graph: 25.0% off, 2.0% on" in list(memory_notes(report(OFF, ON)))
+    assert [pair.name for pair in memory_listing(report(OFF, ON), 1).rows] == ["n1"]
+    print_report(report(OFF, ON), Form.TABLE)
+    row = next(line.split() for line in capsys.readouterr().out.splitlines() if line.startswith("n1"))
+    assert row == ["n1", "100", "97%", "60%", "90ns", "90ns", "30.0%", "2.0%"]

@@ -1,0 +1,116 @@
+"""The local scheduler and the planner place pods by their profiles of memory bandwidth.
+
+Four pods of type stream use 5 GB/s each and need more than 10 GB/s free. Two nodes of 20 GB/s take two each:
+the third would need more than the 10 GB/s that are left.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from corewise.cli.plan import command
+from corewise.config.configuration import NO_AMPLIFICATION, NO_NORMALIZATION
+from corewise.config.interference import InterferenceConfiguration
+from corewise.engine import Measured
+from corewise.engine.scoring import Allocation
+from corewise.kube.clock import SYSTEM_CLOCK
+from corewise.manager.configuration import ClusterConfiguration
+from corewise.scheduler.configuration import parse_configuration
+from corewise.simulation.planning.from_dump import plan_from_dump
+from corewise.simulation.planning.planner import Outcome, plan
+from corewise.simulation.processes import running
+from corewise.simulation.scheduling import LocalScheduler
+from corewise.vocabulary.names import MEMORY_BANDWIDTH
+from corewise.vocabulary.reasons import Reason
+from kubedouble import LocalAPIServer
+from manager.world import small_cluster, until
+from scheduler.program_world import PLAIN_PODS, SchedulerWorld, pod_document
+
+TEXT = """
+interference:
+  counterweight: {decay: step}
+  profiles:
+    stream:
+      profile: {memoryBandwidth: 5GB/s}
+      affinity: {memorybandwidth: 100, memorylatency: 0, llc_occupancy: 0, llc_mpki: 0, cpu: 0}
+"""
+PODS = 5
+NODES = ("n1", "n2")
+
+
+def stream(name: str) -> dict[str, Any]:
+    document = pod_document(name, cpu="100m")
+    document["metadata"]["labels"] = {"app": "stream"}
+    return document
+
+
+@pytest.fixture
+async def world(api_server: LocalAPIServer, tmp_path: Path) -> AsyncIterator[SchedulerWorld]:
+    async with small_cluster(api_server, tmp_path) as cluster:
+        yield SchedulerWorld(cluster.server, cluster.client, cluster.config)
+
+
+async def test_the_local_scheduler_keeps_pods_of_one_moment_apart(world: SchedulerWorld) -> None:
+    for name in NODES:
+        await world.add_node(name, 8)
+    scheduler = LocalScheduler(world.client, clock=SYSTEM_CLOCK)
+    scheduler.in_force.apply(parse_configuration(TEXT))
+    async with running(scheduler.run):
+        await until(lambda: len(scheduler.state.nodes.items) == len(NODES))
+        at = np.full(len(NODES), scheduler.in_force.now())
+        known = {"memorybandwidth_capacity": 20e9, "memorybandwidth_used": 1e3, "memory_available": 32e9}
+        columns = {name: (np.full(len(NODES), value), at) for name, value in known.items()}
+        scheduler.in_force.measure(Measured(NODES, columns))
+        for number in range(PODS):
+            await world.client.create(PLAIN_PODS, stream(f"p{number}"), "default")
+        await until(lambda: scheduler.pending == 1)
+        pods = await world.client.list(PLAIN_PODS, "default")
+    homes = Counter(pod["spec"].get("nodeName", "") for pod in pods)
+    assert homes == {"n1": 2, "n2": 2, "": 1}
+
+
+@pytest.fixture
+def dump(tmp_path: Path) -> Path:
+    amounts = {"cpu": "8", "memory": "64Gi", "pods": "110"}
+    nodes = [
+        {
+            "kind": "Node",
+            "metadata": {"name": name, "annotations": {MEMORY_BANDWIDTH: "20GB/s"}},
+            "status": {"capacity": amounts, "allocatable": amounts},
+        }
+        for name in NODES
+    ]
+    pods = [{"kind": "Pod", **stream(f"p{number}")} for number in range(PODS)]
+    path = tmp_path / "dump.json"
+    path.write_text(json.dumps({"kind": "List", "items": [*nodes, *pods]}))
+    return path
+
+
+def outcome(dump: Path, interference: InterferenceConfiguration | None) -> Outcome:
+    nothing = ClusterConfiguration(NO_NORMALIZATION, NO_AMPLIFICATION)
+    return plan(plan_from_dump(dump), nothing, Allocation.MOST, interference)
+
+
+def test_a_plan_counts_what_it_has_placed_itself(dump: Path) -> None:
+    packed = outcome(dump, None)
+    assert set(Counter(packed.placed.values()).values()) == {PODS}
+    apart = outcome(dump, parse_configuration(TEXT).interference)
+    assert Counter(apart.placed.values()) == {"n1": 2, "n2": 2}
+    (why,) = apart.unplaced.values()
+    assert why.reason is Reason.MEMORY_BANDWIDTH_INSUFFICIENT
+
+
+def test_the_command_plans_with_the_schedulers_file(dump: Path, tmp_path: Path) -> None:
+    (tmp_path / "scheduler.yaml").write_text(TEXT)
+    options = ["--from", str(dump), "--interference", str(tmp_path / "scheduler.yaml"), "-o", "json"]
+    answer = CliRunner().invoke(command, options)
+    assert answer.exit_code == 0, answer.output
+    assert "Insufficient free memory bandwidth" in answer.stdout

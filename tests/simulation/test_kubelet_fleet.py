@@ -1,0 +1,262 @@
+"""Kubelet and agent stand-ins at the real API server: nodes, leases, pods, topologies."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from corewise.kube.client import Client
+from corewise.kube.clock import SYSTEM_CLOCK
+from corewise.kube.config import load_config
+from corewise.kube.errors import Forbidden
+from corewise.kube.objects import ObjectMeta, ResourceRequirements
+from corewise.kube.resources import LEASES, NODE_RESOURCE_TOPOLOGIES, NODES, PODS
+from corewise.manager.objects import DemandingContainer, DemandingPod, DemandingPodSpec, DemandingPodStatus
+from corewise.quantities import ONE, Bytes, Ratio
+from corewise.simulation import bootstrap
+from corewise.simulation.cluster import LocalCluster
+from corewise.simulation.cpu_models import CATALOGUE
+from corewise.simulation.kubelets import LEASE_NAMESPACE, SIMULATED_NODES, Periods, SimulatedNode
+from corewise.simulation.machines import Machine
+from corewise.simulation.plan import Plan
+from corewise.simulation.pod_keeper import PodKeeper
+from corewise.simulation.pods import manifest
+from corewise.simulation.processes import running
+from corewise.vocabulary.names import (
+    AMPLIFICATION_RATIO,
+    CPU_BASIC_INFO,
+    CPU_RATIO_APPLIED,
+    NORMALIZATION_RATIO,
+)
+from kubedouble import LocalAPIServer
+
+SLOW = Periods(status=3600.0, lease=3600.0)
+QUICK = Periods(status=0.05, report=3600.0, lease=0.05)
+
+
+def machine(name: str = "n1", cpus: int = 4) -> Machine:
+    return Machine(name, CATALOGUE["Neoverse-N1"], cpus, Bytes(16 << 30), hyper_threading=False, turbo=False)
+
+
+def pod(name: str, *, cpu_milli: int = 1000, node: str = "n1") -> dict[str, Any]:
+    return manifest(name, cpu_milli=cpu_milli, memory=1 << 30, node=node)
+
+
+def container(cpu: str) -> DemandingContainer:
+    return DemandingContainer("main", ResourceRequirements(requests={"cpu": cpu}))
+
+
+@asynccontextmanager
+async def cluster_of(
+    server: LocalAPIServer, folder: Path, *machines: Machine, periods: Periods = SLOW
+) -> AsyncIterator[LocalCluster]:
+    server.write_kubeconfig(folder / "kubeconfig")
+    async with Client(load_config(str(folder / "kubeconfig"))) as client:
+        await bootstrap.install(client, bootstrap.shipped_manifests())
+        cluster = LocalCluster(Plan("a test", machines, {}), client, folder / "machines", periods)
+        async with running(*cluster.loops()):
+            await cluster.load()
+            yield cluster
+
+
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(90):
+        while not condition():  # noqa: ASYNC110 - the caches tell nobody
+            await asyncio.sleep(0.01)
+
+
+def node(cluster: LocalCluster, name: str = "n1") -> SimulatedNode:
+    return next(each for each in cluster.nodes if each.metadata.name == name)
+
+
+def phase(cluster: LocalCluster, name: str) -> str:
+    return next((each.status.phase for each in cluster.pods if each.metadata.name == name), "")
+
+
+def has_phase(cluster: LocalCluster, name: str, wanted: str) -> bool:
+    return phase(cluster, name) == wanted
+
+
+async def set_status(cluster: LocalCluster, status: dict[str, Any]) -> None:
+    await cluster.client.patch(SIMULATED_NODES, "n1", {"status": status}, subresource="status")
+
+
+async def test_a_node_registers_itself_with_its_machines_amounts(
+    api_server: LocalAPIServer, tmp_path: Path
+) -> None:
+    async with cluster_of(api_server, tmp_path, machine(), machine("n2", 8)) as cluster:
+        assert node(cluster).status["capacity"]["cpu"] == "4"
+        assert node(cluster, "n2").status["allocatable"]["cpu"] == "8"
+        assert node(cluster).metadata.labels["kubernetes.io/arch"] == "arm64"
+
+
+async def test_a_kubelet_writes_as_its_own_node_and_may_not_write_another(
+    api_server: LocalAPIServer, tmp_path: Path
+) -> None:
+    async with cluster_of(api_server, tmp_path, machine(), machine("n2")) as cluster:
+        kubelet = cluster.kubelets.kubelets["n1"]
+        with pytest.raises(Forbidden):
+            await kubelet.client.patch(NODES, "n2", {"status": {"phase": "x"}}, subresource="status")
+
+
+async def test_leases_are_renewed(api_server: LocalAPIServer, tmp_path: Path) -> None:
+    async with cluster_of(api_server, tmp_path, machine(), periods=QUICK) as cluster:
+        await until(lambda: cluster.kubelets.counters.lease_renewals >= 3)
+        lease = await cluster.client.get(LEASES, "n1", LEASE_NAMESPACE)
+        assert lease.spec.holder_identity == "n1"
+        assert lease.spec.renew_time != lease.spec.acquire_time
+
+
+async def test_nothing_is_written_as_long_as_nothing_changes(
+    api_server: LocalAPIServer, tmp_path: Path
+) -> None:
+    async with cluster_of(api_server, tmp_path, machine(), periods=QUICK) as cluster:
+        await until(lambda: cluster.kubelets.counters.lease_renewals >= 5)
+        assert cluster.kubelets.counters.status_patches == 0
+        assert cluster.node_writes == 0
+
+
+async def test_after_the_report_period_heartbeats_are_written_all_the_same(
+    api_server: LocalAPIServer, tmp_path: Path
+) -> None:
+    periods = Periods(status=0.05, report=0.2, lease=3600.0)
+    async with cluster_of(api_server, tmp_path, machine(), periods=periods) as cluster:
+        await until(lambda: cluster.kubelets.counters.status_patches >= 2)
+
+
+async def test_amounts_that_somebody_else_wrote_are_put_back_to_raw(
+    api_server: LocalAPIServer, tmp_path: Path
+) -> None:
+    async with cluster_of(api_server, tmp_path, machine(), periods=QUICK) as cluster:
+        await set_status(cluster, {"capacity": {"cpu": "8"}, "allocatable": {"cpu": "8"}})
+        await until(lambda: cluster.kubelets.counters.status_patches_stored >= 1)
+        await until(lambda: node(cluster).status["capacity"]["cpu"] == "4")
+
+
+async def test_a_condition_that_turns_is_written(api_server: LocalAPIServer, tmp_path: Path) -> None:
+    async with cluster_of(api_server, tmp_path, machine(), periods=QUICK) as cluster:
+        cluster.kubelets.kubelets["n1"].pressure = ("DiskPressure",)
+        await until(
+            lambda: any(
+                each["type"] == "DiskPressure" and each["status"] == "True"
+                for each in node(cluster).status["conditions"]
+            )
+        )
+
+
+async def test_pods_run_as_far_as_allocatable_goes_and_the_next_is_refused(
+    api_server: LocalAPIServer, tmp_path: Path
+) -> None:
+    async with cluster_of(api_server, tmp_path, machine()) as cluster:
+        for name in ("a", "b", "c", "d"):
+            await cluster.client.create(PODS, pod(name), "default")
+            await until(partial(has_phase, cluster, name, "Running"))
+        await cluster.client.create(PODS, pod("e"), "default")
+        await until(lambda: phase(cluster, "e") == "Failed")
+        refused = await cluster.client.get(PODS.typed(dict), "e", "default")
+        assert refused["status"]["reason"] == "OutOfcpu"
+        assert cluster.kubelets.counters.pods_rejected == 1
+
+
+async def test_a_kubelet_admits_by_the_amplified_allocatable_of_the_api(
+    api_server: LocalAPIServer, tmp_path: Path
+) -> None:
+    async with cluster_of(api_server, tmp_path, machine()) as cluster:
+        await set_status(cluster, {"allocatable": {"cpu": "6"}})
+        await until(lambda: node(cluster).status["allocatable"]["cpu"] == "6")
+        await cluster.client.create(PODS, pod("large", cpu_milli=6000), "default")
+        await until(lambda: phase(cluster, "large") == "Running")
+
+
+async def test_a_pod_without_a_node_is_scheduled_and_runs(api_server: LocalAPIServer, tmp_path: Path) -> None:
+    async with cluster_of(api_server, tmp_path, machine(), machine("n2")) as cluster:
+        for name in ("a", "b"):
+            await cluster.client.create(PODS, pod(name, cpu_milli=3000, node=""), "default")
+            await until(partial(has_phase, cluster, name, "Running"))
+        assert {each.spec.node_name for each in cluster.pods} == {"n1", "n2"}
+        await cluster.client.create(PODS, pod("c", cpu_milli=3000, node=""), "default")
+        await until(lambda: cluster.scheduler.has_refused(("default", "c")))
+        assert cluster.kubelets.counters.pods_rejected == 0, "who fits nowhere is bound nowhere"
+
+
+async def test_a_kubelet_admits_by_a_node_that_has_grown_before_its_watch_has_said_so(
+    api_server: LocalAPIServer, tmp_path: Path
+) -> None:
+    async with cluster_of(api_server, tmp_path, machine()) as cluster:
+        small = node(cluster)
+        await set_status(cluster, {"allocatable": {"cpu": "6"}})
+        await until(lambda: node(cluster).status["allocatable"]["cpu"] == "6")
+        spec = DemandingPodSpec(node_name="n1", containers=(container("6"),))
+        large = DemandingPod(
+            metadata=ObjectMeta(name="large", namespace="default", uid="u"),
+            spec=spec,
+            status=DemandingPodStatus(qos_class="Burstable"),
+        )
+        keeper = PodKeeper(
+            cluster.kubelets,
+            cached_node=lambda _: small,
+            cached_pods={("default", "large"): large},
+            files=cluster.files,
+            clock=SYSTEM_CLOCK,
+            on_start=lambda _: None,
+        )
+        keeper.changed(None, large)
+        async with running(keeper.run):
+            await until(lambda: cluster.kubelets.counters.pods_started)
+        assert cluster.kubelets.counters.pods_rejected == 0
+
+
+async def test_deleted_pods_go_and_make_room(api_server: LocalAPIServer, tmp_path: Path) -> None:
+    async with cluster_of(api_server, tmp_path, machine()) as cluster:
+        await cluster.client.create(PODS, pod("first", cpu_milli=4000), "default")
+        await until(lambda: phase(cluster, "first") == "Running")
+        await cluster.client.delete(PODS, "first", "default", grace_period=30)
+        await until(lambda: not cluster.pods)
+        await cluster.client.create(PODS, pod("second", cpu_milli=4000), "default")
+        await until(lambda: phase(cluster, "second") == "Running")
+
+
+async def test_the_agent_reports_facts_and_zones(api_server: LocalAPIServer, tmp_path: Path) -> None:
+    async with cluster_of(api_server, tmp_path, machine()) as cluster:
+        topology = await cluster.client.get(NODE_RESOURCE_TOPOLOGIES, "n1")
+        facts = json.loads(topology.metadata.annotations[CPU_BASIC_INFO])
+        assert facts["cpuModel"] == "Neoverse-N1"
+        assert [zone.name for zone in topology.zones] == ["node-0"]
+        assert topology.metadata.owner_references[0].kind == "Node"
+
+
+async def test_the_agent_follows_the_ratios_and_amplifies_its_zones(
+    api_server: LocalAPIServer, tmp_path: Path
+) -> None:
+    async with cluster_of(api_server, tmp_path, machine()) as cluster:
+        ratios = {NORMALIZATION_RATIO: "2.00", AMPLIFICATION_RATIO: '{"cpu":2.50}'}
+        await cluster.client.patch(NODES, "n1", {"metadata": {"annotations": ratios}})
+        await until(lambda: cluster.agents.ratio("n1") == Ratio(200))
+        async with asyncio.timeout(90):
+            while True:
+                topology = await cluster.client.get(NODE_RESOURCE_TOPOLOGIES, "n1")
+                if topology.metadata.annotations[CPU_RATIO_APPLIED] == "2.50":
+                    break
+        amounts = {resource.name: resource.capacity for resource in topology.zones[0].resources}
+        assert amounts["cpu"] in {"10", 10}
+
+
+async def test_a_ratio_that_cannot_be_read_leaves_the_last_good_one(
+    api_server: LocalAPIServer, tmp_path: Path
+) -> None:
+    async with cluster_of(api_server, tmp_path, machine()) as cluster:
+        for text in ("1.50", "1,2", "0.99"):
+            await cluster.client.patch(
+                NODES, "n1", {"metadata": {"annotations": {NORMALIZATION_RATIO: text}}}
+            )
+        await until(lambda: cluster.agents.unreadable_ratios == 2)
+        assert cluster.agents.ratio("n1") == Ratio(150)
+        await cluster.client.patch(NODES, "n1", {"metadata": {"annotations": {NORMALIZATION_RATIO: None}}})
+        await until(lambda: cluster.agents.ratio("n1") == ONE)

@@ -1,0 +1,162 @@
+"""Nodes whose time runs: measured without and with their agents, and alive as long as the cluster is."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from corewise.config.colocation import SuppressionMode
+from corewise.kube.resources import CONFIG_MAPS, PODS
+from corewise.simulation import control_plane
+from corewise.simulation.cluster import LocalCluster, local_cluster
+from corewise.simulation.kubelets import SIMULATED_NODES, Periods, SimulatedNode
+from corewise.simulation.pod_cgroups import BEST_EFFORT, is_offline, read_quota
+from corewise.simulation.pods import manifest
+from corewise.simulation.processes import running
+from corewise.simulation.scenario import load_scenario
+from corewise.vocabulary.names import (
+    BATCH_CPU,
+    CONFIG_NAME,
+    CONFIG_NAMESPACE,
+    OFFLINE_REPORT,
+    OVERSUBSCRIPTION,
+    SUPPRESSION_KEY,
+)
+from corewise.vocabulary.offline_report import OfferState, decode
+
+SCENARIO = """\
+name: two
+nodes:
+  - name: labelled
+    model: Neoverse-N1
+    coresPerSocket: 8
+    memory: 32Gi
+    labels: {volcano.sh/oversubscription: "true"}
+  - {name: plain, model: Neoverse-N1, coresPerSocket: 8, memory: 32Gi}
+pods:
+  - {name: web, fill: 0.5, cpu: "2", load: {low: 1, high: 1}}
+  - {name: batch, replicas: 4, cpu: "4", offline: true}
+config:
+  cpu-suppression-config: '{"enabled": true}'
+"""
+PERIODS = Periods(status=0.5, report=300.0, lease=5.0)
+
+
+@asynccontextmanager
+async def cluster(folder: Path) -> AsyncIterator[LocalCluster]:
+    """A cluster of two nodes with pods; there is no manager, so that nothing but agents acts."""
+    file = folder / "two.yaml"
+    file.write_text(SCENARIO)
+    plan = load_scenario(str(file)).plan()
+    async with local_cluster(plan, control_plane.Folder(folder), periods=PERIODS) as made:
+        await made.load()
+        yield made
+
+
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(120):
+        while not condition():  # noqa: ASYNC110 - the caches tell nobody
+            await asyncio.sleep(0.05)
+
+
+def named(made: LocalCluster, name: str) -> SimulatedNode:
+    return next(node for node in made.nodes if node.metadata.name == name)
+
+
+def quota(made: LocalCluster, name: str) -> float | None:
+    return read_quota(made.files.root(name), BEST_EFFORT)
+
+
+async def test_offline_pods_have_all_the_rest_without_agents_and_what_is_offered_with_them(
+    tmp_path: Path,
+) -> None:
+    async with cluster(tmp_path) as made:
+        off = await made.living.measure(on=False)
+        assert off.keys() == {"labelled-0", "plain-0"}, "both have offline pods"
+        assert all(round(each.utilization, 3) == 1.0 and each.offered is None for each in off.values())
+        assert quota(made, "labelled-0") is None
+        await made.turn_on()
+        await made.agents_done()
+        on = await made.living.measure(on=True)
+        labelled, plain = on["labelled-0"], on["plain-0"]
+        assert labelled.offered is not None
+        assert round(labelled.offline, 2) == round(labelled.offered, 2)
+        assert round(labelled.offered, 2) == round(0.6 * (8 - labelled.online), 2)
+        assert (plain.offered, round(plain.utilization, 3)) == (None, 1.0), "its label does not ask for it"
+        await until(lambda: BATCH_CPU in named(made, "labelled-0").status["allocatable"])
+        report = decode(named(made, "labelled-0").metadata.annotations[OFFLINE_REPORT])
+        assert report is not None
+        assert (report.state, report.offline_pods) == (OfferState.FRESH, 2)
+        assert BATCH_CPU not in named(made, "plain-0").status["allocatable"]
+
+
+async def test_while_the_cluster_is_up_time_goes_on_and_a_label_that_goes_gives_everything_back(
+    tmp_path: Path,
+) -> None:
+    async with cluster(tmp_path) as made:
+        await made.turn_on()
+        await made.agents_done()
+        async with running(made.living.run):
+            await until(lambda: BATCH_CPU in named(made, "labelled-0").status["allocatable"])
+            await until(lambda: quota(made, "labelled-0") is not None)
+            label = {"metadata": {"labels": {OVERSUBSCRIPTION: None}}}
+            await made.client.patch(SIMULATED_NODES, "labelled-0", label)
+            await until(lambda: quota(made, "labelled-0") is None)
+            await until(lambda: BATCH_CPU not in named(made, "labelled-0").status["allocatable"])
+            assert OFFLINE_REPORT not in named(made, "labelled-0").metadata.annotations
+
+
+async def test_another_option_in_the_configuration_takes_over_while_the_cluster_is_up(tmp_path: Path) -> None:
+    def mode() -> str:
+        text = named(made, "labelled-0").metadata.annotations.get(OFFLINE_REPORT, "")
+        report = decode(text)
+        return report.suppression.mode if report and report.suppression else ""
+
+    async with cluster(tmp_path) as made:
+        await made.turn_on()
+        await made.agents_done()
+        async with running(made.living.run):
+            await until(lambda: mode() == SuppressionMode.BESTEFFORT_QUOTA)
+            await until(lambda: quota(made, "labelled-0") is not None)
+            data = {SUPPRESSION_KEY: '{"mode": "per-pod-quota"}'}
+            await made.client.patch(CONFIG_MAPS, CONFIG_NAME, {"data": data}, namespace=CONFIG_NAMESPACE)
+            await until(lambda: mode() == SuppressionMode.PER_POD_QUOTA)
+            await until(lambda: quota(made, "labelled-0") is None)
+
+
+async def test_a_node_that_is_labelled_while_the_cluster_is_up_begins_to_offer(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as made:
+        await made.turn_on()
+        async with running(made.living.run):
+            label = {"metadata": {"labels": {OVERSUBSCRIPTION: "true"}}}
+            await made.client.patch(SIMULATED_NODES, "plain-0", label)
+            await until(lambda: BATCH_CPU in named(made, "plain-0").status["allocatable"])
+            assert made.agents.publications >= 1
+
+
+async def test_an_offline_pod_of_a_user_is_scheduled_by_what_is_offered_and_the_groups_were_there_before(
+    tmp_path: Path,
+) -> None:
+    async with cluster(tmp_path) as made:
+        groups = {pod.metadata.name: pod.spec.node_name for pod in made.pods if is_offline(pod)}
+        assert sorted(groups.values()) == ["labelled-0", "labelled-0", "plain-0", "plain-0"]
+        assert made.scheduler.pending == 0, "nobody offers batch CPU yet, and the pods of the groups run"
+        await made.turn_on()
+        await made.agents_done()
+        async with running(made.living.run):
+            await until(lambda: BATCH_CPU in named(made, "labelled-0").status["allocatable"])
+            for name, milli in (("small", 1), ("large", 400_000)):
+                pod = manifest(name, cpu_milli=milli, memory=0, offline=True)
+                await made.client.create(PODS, pod, "default")
+            await until(lambda: made.scheduler.has_refused(("default", "large")))
+            await until(lambda: made.scheduler.has_refused(("default", "small")))
+            for name in groups:
+                await made.client.delete(PODS, name, "default", grace_period=0)
+            await until(
+                lambda: any(p.metadata.name == "small" and p.status.phase == "Running" for p in made.pods)
+            )
+            (small,) = (pod for pod in made.pods if pod.metadata.name == "small")
+            assert small.spec.node_name == "labelled-0"
+            assert made.scheduler.has_refused(("default", "large"))

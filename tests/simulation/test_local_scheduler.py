@@ -1,0 +1,275 @@
+"""The local scheduler at the real API server: pods without a node find one, or learn why there is none."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from corewise.engine.objects import PLACED_PODS
+from corewise.kube.clock import SYSTEM_CLOCK
+from corewise.kube.resources import EVENTS
+from corewise.simulation.processes import running
+from corewise.simulation.scheduling import LocalScheduler
+from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY, RESOURCE_STATUS
+from kubedouble import LocalAPIServer
+from manager.world import eventually, small_cluster
+from scheduler.program_world import PLAIN_NODES, PLAIN_PODS, SchedulerWorld, pod_document
+
+WITHIN = 60.0
+
+
+@pytest.fixture
+async def world(api_server: LocalAPIServer, tmp_path: Path) -> AsyncIterator[SchedulerWorld]:
+    async with small_cluster(api_server, tmp_path) as cluster:
+        yield SchedulerWorld(cluster.server, cluster.client, cluster.config)
+
+
+@asynccontextmanager
+async def scheduling(world: SchedulerWorld) -> AsyncIterator[LocalScheduler]:
+    scheduler = LocalScheduler(world.client, clock=SYSTEM_CLOCK)
+    async with running(scheduler.run):
+        yield scheduler
+
+
+async def node_of(world: SchedulerWorld, name: str) -> str:
+    """The node of a pod, once it has one."""
+    found: list[str] = []
+
+    async def bound() -> bool:
+        found[:] = [(await world.pod(name))["spec"].get("nodeName", "")]
+        return bool(found[0])
+
+    await eventually(bound, WITHIN)
+    return found[0]
+
+
+async def condition_of(world: SchedulerWorld, name: str, has: Callable[[str], bool] = bool) -> dict[str, Any]:
+    """The condition PodScheduled of a pod, once its message is as wanted."""
+    found: list[dict[str, Any]] = []
+
+    async def there() -> bool:
+        conditions = (await world.pod(name))["status"].get("conditions") or []
+        found[:] = [each for each in conditions if each["type"] == "PodScheduled"]
+        return bool(found) and has(found[0].get("message", ""))
+
+    await eventually(there, WITHIN)
+    return found[0]
+
+
+async def offer(world: SchedulerWorld, node: str, amounts: dict[str, str]) -> None:
+    status = {"status": {"capacity": amounts, "allocatable": amounts}}
+    await world.client.patch(PLAIN_NODES, node, status, subresource="status")
+
+
+def offline(name: str, batch_cpu: str) -> dict[str, Any]:
+    amounts = {BATCH_CPU: batch_cpu, BATCH_MEMORY: "1Gi"}
+    container = {"name": "c", "image": "i", "resources": {"requests": amounts, "limits": amounts}}
+    return {"metadata": {"name": name}, "spec": {"containers": [container]}}
+
+
+async def test_a_pod_goes_to_the_node_with_the_largest_share_left(world: SchedulerWorld) -> None:
+    await world.add_node("half-full", 8)
+    await world.add_node("empty", 8)
+    async with scheduling(world):
+        taken = pod_document("taken", cpu="4")
+        taken["spec"]["nodeName"] = "half-full"
+        await world.client.create(PLAIN_PODS, taken, "default")
+        await world.add_pod("first", cpu="1")
+        assert await node_of(world, "first") == "empty"
+        condition = await condition_of(world, "first", lambda _: True)
+        assert condition["status"] == "True"
+
+
+async def test_nodes_fill_up_and_the_pod_too_many_is_told_why_with_counts(world: SchedulerWorld) -> None:
+    await world.add_node("small", 2)
+    await world.add_node("smaller", 1)
+    await world.client.patch(PLAIN_NODES, "smaller", {"spec": {"unschedulable": True}})
+    async with scheduling(world) as scheduler:
+        await world.add_pod("fits", cpu="2")
+        await node_of(world, "fits")
+        await world.add_pod("too-many", cpu="1")
+        condition = await condition_of(world, "too-many")
+        assert (condition["status"], condition["reason"]) == ("False", "Unschedulable")
+        assert condition["message"].startswith("0/2 nodes are available: ")
+        assert "1 Insufficient cpu" in condition["message"]
+        assert "1 node is unschedulable" in condition["message"]
+        assert await world.told("FailedScheduling") == condition["message"]
+        assert scheduler.has_refused(("default", "too-many"))
+        assert (scheduler.pending, scheduler.is_idle) == (1, True)
+
+
+async def test_a_refused_pod_is_scheduled_when_another_goes(world: SchedulerWorld) -> None:
+    await world.add_node("only", 2)
+    async with scheduling(world):
+        await world.add_pod("first", cpu="2")
+        await node_of(world, "first")
+        await world.add_pod("second", cpu="2")
+        await condition_of(world, "second")
+        await world.client.delete(PLAIN_PODS, "first", "default", grace_period=0)
+        assert await node_of(world, "second") == "only"
+
+
+async def test_a_refused_pod_is_scheduled_when_a_node_comes_or_grows(world: SchedulerWorld) -> None:
+    async with scheduling(world):
+        await world.add_pod("early", cpu="2")
+        condition = await condition_of(world, "early")
+        assert condition["message"] == "0/0 nodes are available: there are no nodes"
+        await world.add_node("late", 1)
+        await condition_of(world, "early", lambda message: "1 Insufficient cpu" in message)
+        await offer(world, "late", {"cpu": "2", "memory": "64Gi", "pods": "10"})
+        assert await node_of(world, "early") == "late"
+
+
+async def test_offline_pods_go_by_what_is_offered_to_them_and_spread_by_it(world: SchedulerWorld) -> None:
+    for name, batch in (("offers-8", "8000"), ("offers-4", "4000")):
+        await world.add_node(name, 4)
+        amounts = {"cpu": "4", "memory": "64Gi", "pods": "9", BATCH_CPU: batch, BATCH_MEMORY: "64Gi"}
+        await offer(world, name, amounts)
+    await world.add_node("offers-nothing", 64)
+    async with scheduling(world):
+        nodes = []
+        for number in range(3):
+            await world.client.create(PLAIN_PODS, offline(f"batch-{number}", "4000"), "default")
+            nodes.append(await node_of(world, f"batch-{number}"))
+        assert sorted(nodes) == ["offers-4", "offers-8", "offers-8"]
+        assert nodes[0] != nodes[1], "an empty offer is a larger share than one that is used in part"
+        await world.client.create(PLAIN_PODS, offline("batch-3", "4000"), "default")
+        condition = await condition_of(world, "batch-3")
+        assert condition["message"] == f"0/3 nodes are available: 3 Insufficient {BATCH_CPU}"
+
+
+async def test_a_pod_that_owns_cpus_gets_them_with_its_binding_and_nobody_gets_them_twice(
+    world: SchedulerWorld,
+) -> None:
+    await world.add_node("only", 8)
+    async with scheduling(world):
+        for name in ("first", "second"):
+            await world.add_pod(name, cpu="4", qos="LSR", memory="1Gi")
+        for name in ("first", "second"):
+            await node_of(world, name)
+        owned = [await world.cpus(name) for name in ("first", "second")]
+        assert sorted(filter(None, owned)) == ["0-1,4-5", "2-3,6-7"]
+        await world.add_pod("share", cpu="1")
+        await condition_of(world, "share", lambda message: "Insufficient" in message)
+
+
+async def test_a_pod_that_asks_for_half_a_cpu_of_its_own_is_told_so(world: SchedulerWorld) -> None:
+    await world.add_node("only", 8)
+    async with scheduling(world):
+        await world.add_pod("half", cpu="2500m", qos="LSR", memory="1Gi")
+        condition = await condition_of(world, "half")
+        assert "the requested CPUs must be integer" in condition["message"]
+
+
+async def test_cpus_that_a_pod_states_itself_are_not_its_own_once_it_is_bound(world: SchedulerWorld) -> None:
+    await world.add_node("only", 8)
+    async with scheduling(world):
+        await world.add_pod("bold", cpu="1", annotations={RESOURCE_STATUS: '{"cpuset":"0-7"}'})
+        await node_of(world, "bold")
+        assert await world.cpus("bold") == ""
+
+
+async def test_where_the_gate_is_installed_its_word_about_cpus_is_the_last(world: SchedulerWorld) -> None:
+    await world.add_node("only", 8)
+    async with world.scheduler() as gate, scheduling(world):
+        await world.installed(gate)
+        await world.add_pod("owner", cpu="4", qos="LSR", memory="1Gi")
+        await node_of(world, "owner")
+        assert await world.cpus("owner") == "0-1,4-5"
+        outcomes = [each.outcome for each in gate.decisions if each.decision.pod.key == "default/owner"]
+        assert outcomes[0] == "let through to node only with CPUs 0-1,4-5"
+
+
+async def test_pods_of_another_scheduler_gated_ones_and_bound_ones_are_left_alone(
+    world: SchedulerWorld,
+) -> None:
+    await world.add_node("only", 8)
+    foreign, gated = pod_document("foreign"), pod_document("gated")
+    foreign["spec"]["schedulerName"] = "mine"
+    gated["spec"]["schedulingGates"] = [{"name": "not-yet"}]
+    async with scheduling(world):
+        for document in (foreign, gated):
+            await world.client.create(PLAIN_PODS, document, "default")
+        await world.add_pod("ours")
+        await node_of(world, "ours")
+        for name in ("foreign", "gated"):
+            pod = await world.pod(name)
+            assert "nodeName" not in pod["spec"]
+            assert not [
+                each
+                for each in pod["status"].get("conditions") or []
+                if each.get("reason") == "Unschedulable"
+            ]
+        await world.client.patch(
+            PLAIN_PODS, "gated", {"spec": {"schedulingGates": None}}, namespace="default"
+        )
+        assert await node_of(world, "gated") == "only"
+
+
+async def test_a_binding_that_is_refused_is_told_and_tried_again(world: SchedulerWorld) -> None:
+    await world.add_node("only", 8)
+    async with world.scheduler() as gate:
+        await world.installed(gate)
+        async with scheduling(world) as scheduler:
+            await world.add_pod("before", cpu="1")
+            await node_of(world, "before")
+            refusing = scheduler.state.cluster.nodes["only"]
+            gate.state.cluster.remove_node("only")
+            await world.add_pod("late", cpu="1")
+            condition = await condition_of(world, "late")
+            assert condition["reason"] == "Unschedulable"
+            assert "corewise does not know node only yet" in condition["message"]
+            gate.state.cluster.put_node(refusing)
+            assert await node_of(world, "late") == "only"
+
+
+async def test_what_waits_when_the_scheduler_starts_is_scheduled_by_priority_first(
+    world: SchedulerWorld,
+) -> None:
+    await world.add_node("only", 2)
+    urgent = pod_document("urgent", cpu="1")
+    urgent["spec"]["priority"] = 10
+    for name in ("first", "second"):
+        await world.add_pod(name, cpu="1")
+    await world.client.create(PLAIN_PODS, urgent, "default")
+    async with scheduling(world) as scheduler:
+        assert [await node_of(world, name) for name in ("urgent", "first")] == ["only", "only"]
+        await condition_of(world, "second")
+        assert scheduler.pending == 1
+
+
+async def test_pods_that_are_held_are_scheduled_together_in_the_order_given(world: SchedulerWorld) -> None:
+    await world.add_node("only", 2)
+    async with scheduling(world) as scheduler:
+        keys = [("default", f"pod-{number}") for number in (3, 1, 2)]
+        scheduler.hold(keys)
+        created = [
+            await world.client.create(PLACED_PODS, pod_document(f"pod-{number}"), "default")
+            for number in (1, 2, 3)
+        ]
+        await scheduler.release(keys, created)
+        assert [await node_of(world, name) for name in ("pod-3", "pod-1")] == ["only", "only"]
+        await condition_of(world, "pod-2")
+
+
+async def test_hundreds_of_pods_at_once_are_bound_and_no_node_has_too_much(world: SchedulerWorld) -> None:
+    for number in range(4):
+        await world.add_node(f"node-{number}", 25)
+    async with scheduling(world) as scheduler:
+        for number in range(110):
+            await world.add_pod(f"pod-{number}", cpu="1")
+
+        async def settled() -> bool:
+            return scheduler.is_idle and scheduler.pending == 10
+
+        await eventually(settled, WITHIN)
+        pods = await world.client.list(PLAIN_PODS)
+        nodes = [pod["spec"].get("nodeName", "") for pod in pods.items]
+        assert sorted(nodes.count(name) for name in set(nodes)) == [10, 25, 25, 25, 25]
+        assert len(scheduler.state.reservations) == 0
+        events = await world.client.list(EVENTS)
+        assert {event.reason for event in events} <= {"FailedScheduling"}

@@ -1,0 +1,116 @@
+"""Simulated machines on disk: what programs read there is what the machine is, and it takes little room."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corewise.kernel.boot import read_boot_id
+from corewise.kernel.cgroups.layout import Version, find_layout
+from corewise.kernel.machine import read_machine
+from corewise.quantities import Bytes, Ratio
+from corewise.simulation.cpu_models import CATALOGUE, CPUModel
+from corewise.simulation.machine_files import MachineFiles
+from corewise.simulation.machines import Machine
+from corewise.simulation.pod_cgroups import make_cgroups, read_share, remove_cgroups
+from corewise.simulation.pods import manifest
+from simulation.simulated_machine import SimulatedMachine
+
+MEMORY = Bytes(64 << 30)
+COUNTER = itertools.count()
+
+
+def facts_of(folder: Path, machine: Machine) -> dict[str, Any]:
+    facts = read_machine(MachineFiles(folder).make(machine)).cpu.facts
+    return {
+        "cpuModel": facts.model,
+        "hyperThreadEnabled": facts.hyper_threading,
+        "turboEnabled": facts.turbo,
+        "vendorID": facts.vendor,
+        **({"catL3CbmMask": facts.l3_mask} if facts.l3_mask else {}),
+    }
+
+
+@pytest.mark.parametrize("model", CATALOGUE.values(), ids=str)
+@pytest.mark.parametrize(("threads", "turbo"), [(True, True), (False, False), (True, False)])
+def test_the_kernel_tells_the_facts_that_the_machine_has(
+    tmp_path: Path, model: CPUModel, threads: bool, turbo: bool
+) -> None:
+    machine = Machine("n1", model, 8, MEMORY, hyper_threading=threads, turbo=turbo)
+    assert facts_of(tmp_path / "m", machine) == machine.cpu_facts()
+
+
+def test_a_model_that_the_catalogue_does_not_have_is_told_as_well(tmp_path: Path) -> None:
+    machine = Machine("n1", CPUModel("RISC-V X100", "acme", "riscv64", None), 4, MEMORY)
+    assert facts_of(tmp_path / "m", machine) == machine.cpu_facts()
+
+
+def test_an_unknown_cpu_is_told_as_not_readable(tmp_path: Path) -> None:
+    reading = read_machine(MachineFiles(tmp_path / "m").make(Machine("n1", None, 4, MEMORY)))
+    assert reading.cpu.model is None
+    assert [problem.path.rpartition("/")[2] for problem in reading.problems] == ["cpuinfo"]
+
+
+@given(
+    cpus=st.integers(1, 260),
+    sockets=st.integers(1, 4),
+    numa=st.integers(1, 4),
+    threads=st.booleans(),
+)
+def test_every_cpu_has_its_core_and_numa_node(
+    tmp_path_factory: pytest.TempPathFactory, cpus: int, sockets: int, numa: int, threads: bool
+) -> None:
+    folder = tmp_path_factory.getbasetemp() / f"machines-{next(COUNTER)}"
+    machine = Machine(
+        "n1",
+        CATALOGUE["AMD EPYC 7763 64-Core Processor"],
+        cpus,
+        MEMORY,
+        hyper_threading=threads,
+        sockets=sockets,
+        numa_per_socket=numa,
+    )
+    host = read_machine(MachineFiles(folder).make(machine)).host
+    topology = host.topology
+    assert sorted(thread.cpu for thread in topology.threads) == list(range(cpus))
+    assert len({thread.core for thread in topology.threads}) == -(-cpus // (2 if threads else 1))
+    assert host.memory_total == MEMORY
+    assert len(host.memory) == len(machine.numa_nodes())
+
+
+def test_machines_of_one_shape_share_their_files(tmp_path: Path) -> None:
+    files = MachineFiles(tmp_path / "m")
+    model = CATALOGUE["Neoverse-N1"]
+    roots = [files.make(Machine(f"n{index}", model, 64, MEMORY)) for index in range(10)]
+    other = files.make(Machine("other", model, 32, MEMORY))
+    own = [path for path in (tmp_path / "m/nodes").rglob("*") if path.is_file() and not path.is_symlink()]
+    assert len({(root / "proc").resolve() for root in roots}) == 1
+    assert (other / "proc").resolve() != (roots[0] / "proc").resolve()
+    assert {path.name for path in own if "/sys/fs/" in str(path)} == {"cgroup.controllers"}
+    assert find_layout(roots[0]).version is Version.V2
+    assert files.boot_id("n1") == read_boot_id(roots[1])
+
+
+def test_what_an_earlier_run_left_is_removed(tmp_path: Path) -> None:
+    machine = Machine("n1", CATALOGUE["Neoverse-N1"], 4, MEMORY)
+    (MachineFiles(tmp_path / "m").make(machine) / "left").touch()
+    assert not (MachineFiles(tmp_path / "m").make(machine) / "left").exists()
+
+
+def test_a_pods_cgroups_come_with_kubelets_quotas_and_go_with_the_pod(tmp_path: Path) -> None:
+    simulated = SimulatedMachine(tmp_path / "m", Machine("n1", CATALOGUE["Neoverse-N1"], 4, MEMORY))
+    body = manifest("web", cpu_milli=1500, memory=1 << 30, node="n1")
+    web = simulated.start(body)
+    (name,) = (each.name for each in web.spec.containers)
+    assert read_share(simulated.root, web, name) == 1.5
+    simulated.normalize(Ratio(150))
+    assert read_share(simulated.root, web, name) == 1.0
+    make_cgroups(simulated.root, web)
+    assert read_share(simulated.root, web, name) == 1.5
+    remove_cgroups(simulated.root, web)
+    assert read_share(simulated.root, web, name) is None

@@ -1,0 +1,139 @@
+"""The tree of a simulated machine: quotas that stand in its files, kubelet's weights, who owns CPUs."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+
+from corewise.manager.objects import DemandingPod
+from corewise.quantities import Bytes
+from corewise.simulation.cpu_models import CATALOGUE
+from corewise.simulation.fair_share import Cgroup
+from corewise.simulation.load import Load
+from corewise.simulation.machines import Machine
+from corewise.simulation.node_tree import NodeTree, describe, read_tree
+from corewise.simulation.pod_cgroups import (
+    BEST_EFFORT,
+    BURSTABLE,
+    MOUNT,
+    container_cgroup,
+    is_offline,
+    pod_cgroup,
+    remove_cgroups,
+)
+from corewise.simulation.pods import manifest
+from corewise.vocabulary.names import RESOURCE_STATUS
+from simulation.simulated_machine import SimulatedMachine
+
+CPUS = 8
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> SimulatedMachine:
+    return SimulatedMachine(tmp_path, Machine("n1", CATALOGUE["Neoverse-N1"], CPUS, Bytes(32 << 30)))
+
+
+def guaranteed(machine: SimulatedMachine, name: str = "web", *, cpuset: str = "") -> DemandingPod:
+    body = manifest(name, cpu_milli=2000, memory=1 << 30, node="n1")
+    if cpuset:
+        body["metadata"]["annotations"] = {RESOURCE_STATUS: f'{{"cpuset":"{cpuset}"}}'}
+    return machine.start(body)
+
+
+def burstable(machine: SimulatedMachine, name: str = "api") -> DemandingPod:
+    return machine.start(
+        manifest(name, cpu_milli=3000, memory=1 << 30, limited=False, node="n1"), qos="Burstable"
+    )
+
+
+def offline(machine: SimulatedMachine, name: str = "batch", load: Load | None = None) -> DemandingPod:
+    body = manifest(name, cpu_milli=1500, memory=2 << 30, offline=True, node="n1", load=load)
+    return machine.start(body, qos="BestEffort")
+
+
+def tree_of(machine: SimulatedMachine, *pods: DemandingPod) -> NodeTree:
+    return read_tree(machine.root, describe(machine.root, pods), CPUS)
+
+
+def cgroup(tree: NodeTree, path: str) -> Cgroup:
+    return tree.tree.cgroups[tree.of(path)]
+
+
+def put(machine: SimulatedMachine, path: str, file: str, text: str) -> None:
+    (machine.root / MOUNT / path / file).write_text(text)
+
+
+def test_an_offline_pod_is_one_that_asks_for_batch_cpu_and_nothing_else(machine: SimulatedMachine) -> None:
+    assert is_offline(offline(machine))
+    assert not is_offline(guaranteed(machine))
+    body = manifest("both", cpu_milli=1500, memory=2 << 30, offline=True, node="n1")
+    assert not is_offline(machine.start(body, qos="Burstable")), "it has limits of kubelet's own"
+
+
+def test_weights_are_kubelets_where_nobody_has_written_others(machine: SimulatedMachine) -> None:
+    web, api, batch = guaranteed(machine), burstable(machine), offline(machine)
+    tree = tree_of(machine, web, api, batch)
+    assert cgroup(tree, pod_cgroup(web)).weight == 1 + (2048 - 2) * 9999 // 262142
+    assert cgroup(tree, BURSTABLE).weight == cgroup(tree, pod_cgroup(api)).weight == 118
+    assert cgroup(tree, BEST_EFFORT).weight == cgroup(tree, pod_cgroup(batch)).weight == 1
+
+
+def test_weights_and_quotas_that_stand_in_the_files_count_at_every_level(machine: SimulatedMachine) -> None:
+    batch = offline(machine)
+    put(machine, pod_cgroup(batch), "cpu.weight", "59\n")
+    put(machine, BEST_EFFORT, "cpu.max", "480000 100000\n")
+    put(machine, pod_cgroup(batch), "cpu.max", "150000 50000\n")
+    put(machine, container_cgroup(batch, "main"), "cpu.max", "max 100000\n")
+    tree = tree_of(machine, batch)
+    assert cgroup(tree, pod_cgroup(batch)).weight == 59
+    assert (cgroup(tree, BEST_EFFORT).quota, cgroup(tree, pod_cgroup(batch)).quota) == (4.8, 3.0)
+    assert cgroup(tree, container_cgroup(batch, "main")).quota == math.inf
+
+
+def test_kubelets_quotas_stand_at_the_pod_and_at_the_container(machine: SimulatedMachine) -> None:
+    web = guaranteed(machine)
+    tree = tree_of(machine, web)
+    assert cgroup(tree, pod_cgroup(web)).quota == cgroup(tree, container_cgroup(web, "main")).quota == 2.0
+
+
+def test_a_pod_that_owns_cpus_is_confined_to_them_and_the_others_to_the_rest(
+    machine: SimulatedMachine,
+) -> None:
+    owner, other = guaranteed(machine, "owner", cpuset="0-2"), guaranteed(machine)
+    tree = tree_of(machine, owner, other)
+    assert cgroup(tree, pod_cgroup(owner)).cpus == frozenset({0, 1, 2})
+    assert cgroup(tree, pod_cgroup(other)).cpus == frozenset(range(3, CPUS))
+    assert tree.owners == (pod_cgroup(owner),)
+
+
+def test_where_all_cpus_are_owned_the_others_are_confined_to_nothing(machine: SimulatedMachine) -> None:
+    owner, other = guaranteed(machine, "owner", cpuset="0-7"), guaranteed(machine)
+    assert cgroup(tree_of(machine, owner, other), pod_cgroup(other)).cpus is None
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"cpuset":7}', '{"cpuset":"x"}', '{"cpuset":""}'])
+def test_a_statement_about_cpus_that_cannot_be_read_owns_none(machine: SimulatedMachine, text: str) -> None:
+    body = manifest("web", cpu_milli=2000, memory=1 << 30, node="n1")
+    body["metadata"]["annotations"] = {RESOURCE_STATUS: text}
+    web = machine.start(body)
+    assert cgroup(tree_of(machine, web), pod_cgroup(web)).cpus is None
+
+
+def test_a_container_wants_its_load_times_what_it_requests(machine: SimulatedMachine) -> None:
+    pods = guaranteed(machine), burstable(machine), offline(machine), offline(machine, "slow", Load(0.5, 0.5))
+    demands = {task.name.split("/")[1]: task.demand(0.0) for task in tree_of(machine, *pods).tasks}
+    assert demands == {"web": 8.0, "api": 3.0, "batch": 6.0, "slow": 0.75}
+
+
+def test_offline_pods_cgroups_have_all_that_an_agent_reads_and_writes_and_go_with_them(
+    machine: SimulatedMachine,
+) -> None:
+    batch = offline(machine)
+    own = machine.root / MOUNT / pod_cgroup(batch)
+    expected = {"cpu.max", "cpu.weight", "cpuset.cpus", "memory.current", "memory.max"}
+    assert {path.name for path in own.iterdir() if path.is_file()} == expected
+    assert {path.name for path in next(path for path in own.iterdir() if path.is_dir()).iterdir()} == expected
+    remove_cgroups(machine.root, batch)
+    assert not own.exists()

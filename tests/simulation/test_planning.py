@@ -1,0 +1,264 @@
+"""The offline planner: where the pods of a trace and of a dump go, and what two configurations make of them.
+
+Trace of three nodes (32, 96 with 8 GPUs, and 7 CPUs) and these pods:
+
+    ls       12 CPUs, 1 GPU          CPUShare, goes where GPUs are
+    sure     2 CPUs, Guaranteed      CPUSet
+    part     1.5 CPUs, Guaranteed    CPUShare
+    be       4 CPUs, BE              offline: batch-cpu, placed last
+    picky    1 CPU, needs a V100     nowhere
+    huge     200 CPUs                nowhere; at ratio 2.50 on the large node
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from corewise.config.configuration import parse_amplification, parse_normalization
+from corewise.engine.scoring import Allocation
+from corewise.manager.configuration import ClusterConfiguration
+from corewise.simulation.plan import InputError
+from corewise.simulation.planning.arrangements import arrangement
+from corewise.simulation.planning.comparison import compare
+from corewise.simulation.planning.from_dump import plan_from_dump
+from corewise.simulation.planning.from_openb import plan_from_openb
+from corewise.simulation.planning.inputs import PlanInput
+from corewise.simulation.planning.planner import Outcome, plan
+from corewise.vocabulary.reasons import Reason
+
+NODES = "sn,cpu_milli,memory_mib,gpu,model\nn0,32000,131072,0,\nn1,96000,393216,8,P100\nn2,7000,1024,0,\n"
+PODS = (
+    "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time\n"
+    "be,4000,1024,0,0,,BE,Failed,0,10,1\n"
+    "ls,12000,16384,1,1000,P100|T4,LS,Running,1,10,5\n"
+    "sure,2000,512,0,0,,Guaranteed,Running,2,10,2\n"
+    "part,1500,512,0,0,,Guaranteed,Pending,3,10,2\n"
+    "picky,1000,512,0,0,V100,LS,Running,4,10,4\n"
+    "huge,200000,1,0,0,,LS,Running,5,10,3\n"
+)
+
+
+def trace(folder: Path, pods: str = PODS) -> PlanInput:
+    (folder / "nodes.csv").write_text(NODES)
+    (folder / "pods.csv").write_text(pods)
+    return plan_from_openb(folder / "nodes.csv", folder / "pods.csv")
+
+
+def configuration(amplification: str = "{}", normalization: str = "{}") -> ClusterConfiguration:
+    return ClusterConfiguration(
+        parse_normalization(normalization).value, parse_amplification(amplification).value
+    )
+
+
+def amplified(ratio: str) -> ClusterConfiguration:
+    return configuration(f'{{"enable":true,"resourceAmplificationRatio":{{"cpu":{ratio}}}}}')
+
+
+def placed(
+    given: PlanInput, policy: ClusterConfiguration, allocation: Allocation = Allocation.LEAST
+) -> Outcome:
+    return plan(given, policy, allocation)
+
+
+def test_all_pods_of_a_trace_are_read_as_what_they_are(tmp_path: Path) -> None:
+    pods = {pod.key.removeprefix("default/"): pod for pod in trace(tmp_path).pods}
+    assert list(pods) == ["be", "ls", "sure", "part", "picky", "huge"]
+    assert pods["be"].requests == {"kubernetes.io/batch-cpu": 4000, "kubernetes.io/batch-memory": 1 << 30}
+    assert {name: pod.owned_by_class for name, pod in pods.items() if pod.owned_by_class} == {"sure": 2000}
+    assert pods["ls"].requests["openb/gpu-milli"] == 1000
+
+
+def test_every_pod_has_a_node_or_a_reason(tmp_path: Path) -> None:
+    outcome = placed(trace(tmp_path), configuration())
+    assert outcome.placed == {
+        "default/ls": "n1",
+        "default/sure": "n0",
+        "default/part": "n0",
+        "default/be": "n0",
+    }
+    assert {pod: why.reason for pod, why in outcome.unplaced.items()} == {
+        "default/picky": Reason.NODE_AFFINITY_MISMATCH,
+        "default/huge": Reason.RESOURCE_INSUFFICIENT,
+    }
+    assert outcome.by_reason["Insufficient cpu"] == 1
+    assert (outcome.nodes, outcome.nodes_used, outcome.owned) == (3, 2, 2000)
+    assert (outcome.raw, outcome.schedulable, outcome.promised) == (135_000, 135_000, 15_500)
+
+
+def test_what_amplification_makes_room_for_is_told_as_a_difference(tmp_path: Path) -> None:
+    given = trace(tmp_path)
+    plain, large = placed(given, configuration()), placed(given, amplified("2.5"))
+    assert large.placed["default/huge"] == "n1"
+    assert (large.raw, large.schedulable) == (135_000, 337_500)
+    assert large.requested == 12_000 + 2_500 * 2 + 1_500 + 200_000
+    assert large.overcommitted == 1
+    assert large.worst is not None
+    assert large.worst[0] == "n1"
+    difference = compare(plain, large)
+    assert difference.differs
+    assert (difference.gained, difference.lost, difference.ratios_changed) == (("default/huge",), (), 3)
+    assert not compare(plain, placed(given, configuration())).differs
+
+
+def test_a_model_that_is_faster_offers_more_by_normalization(tmp_path: Path) -> None:
+    given = trace(tmp_path)
+    text = '{"enable":true,"defaultRatio":1.20}'
+    outcome = placed(given, configuration(normalization=text))
+    assert set(outcome.ratios.values()) == {"1.20"}
+    assert outcome.schedulable == 135_000 * 12 // 10
+
+
+def test_most_allocated_packs_pods_on_fewer_nodes(tmp_path: Path) -> None:
+    header, *_ = PODS.splitlines()
+    pods = "\n".join(
+        [header, *(f"p{number},1000,64,0,0,,LS,Running,{number},9,9" for number in range(6)), ""]
+    )
+    given = trace(tmp_path, pods)
+    assert placed(given, configuration(), Allocation.LEAST).nodes_used > 1
+    assert placed(given, configuration(), Allocation.MOST).nodes_used == 1
+
+
+def test_offline_pods_get_no_more_than_the_share_of_what_online_pods_leave(tmp_path: Path) -> None:
+    header, *_ = PODS.splitlines()
+    rows = [f"on{number},7000,1,0,0,,LS,Running,1,9,9" for number in range(2)]
+    rows += [f"off{number},1000,1,0,0,,BE,Running,0,9,9" for number in range(200)]
+    outcome = placed(trace(tmp_path, "\n".join([header, *rows, ""])), configuration())
+    offline = [pod for pod in outcome.placed if pod.startswith("default/off")]
+    free = (
+        [32 - 7, 96 - 7, 7]
+        if "n2" not in {outcome.placed["default/on0"], outcome.placed["default/on1"]}
+        else []
+    )
+    assert free, "online pods go where most is left"
+    assert len(offline) == sum(cpus * 60 // 100 for cpus in free)
+
+
+def test_a_pod_that_is_there_twice_is_told_with_its_row(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"pods.csv, line 8, column 'name': pod 'ls' is there twice"):
+        trace(tmp_path, PODS + "ls,1,1,0,0,,LS,Running,1,1,1\n")
+
+
+def dumped(folder: Path, *items: dict[str, Any]) -> PlanInput:
+    path = folder / "dump.json"
+    path.write_text(json.dumps({"kind": "List", "items": list(items)}))
+    return plan_from_dump(path)
+
+
+def dumped_node(
+    name: str, cpu: str, annotations: dict[str, str] | None = None, **spec: Any
+) -> dict[str, Any]:
+    amounts = {"cpu": cpu, "memory": "64Gi", "pods": "110"}
+    return {
+        "kind": "Node",
+        "metadata": {"name": name, "annotations": annotations, "labels": {"zone": name}},
+        "spec": spec,
+        "status": {"capacity": amounts, "allocatable": amounts},
+    }
+
+
+def dumped_pod(
+    name: str, cpu: str, *, qos: str = "LS", phase: str = "Running", **spec: Any
+) -> dict[str, Any]:
+    container = {"name": "c", "resources": {"requests": {"cpu": cpu}}}
+    return {
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "ns", "labels": {"koordinator.sh/qosClass": qos}},
+        "spec": {"containers": [container], **spec},
+        "status": {"phase": phase},
+    }
+
+
+def test_pods_of_a_dump_are_placed_anew_where_they_may_go(tmp_path: Path) -> None:
+    given = dumped(
+        tmp_path,
+        dumped_node("a", "8"),
+        dumped_node("b", "16", taints=[{"key": "gpu", "effect": "NoSchedule"}]),
+        dumped_pod("plain", "2", nodeName="b"),
+        dumped_pod("gone", "2", phase="Succeeded"),
+        dumped_pod("tolerant", "2", tolerations=[{"operator": "Exists"}]),
+        dumped_pod("bound", "1", nodeSelector={"zone": "a"}, affinity=None),
+        dumped_pod("owner", "4", qos="LSR"),
+        dumped_pod("half", "2500m", qos="LSR"),
+    )
+    outcome = placed(given, configuration())
+    assert outcome.placed == {"ns/plain": "a", "ns/tolerant": "b", "ns/bound": "a", "ns/owner": "a"}
+    assert {pod: why.reason for pod, why in outcome.unplaced.items()} == {"ns/half": Reason.CPUS_NOT_INTEGER}
+    assert outcome.owned == 4000
+    assert "assumed to be cores of two threads: 2" in given.notes[0]
+
+
+def test_a_node_that_came_amplified_is_planned_from_its_raw_amounts(tmp_path: Path) -> None:
+    record = {"ratio": {"cpu": 2.0}, "capacity": {"cpu": "64"}, "allocatable": {"cpu": "64"}}
+    annotations = {
+        "node.koordinator.sh/resource-amplification-ratio": '{"cpu":2.00}',
+        "node.corewise.io/resource-amplification-ratio-original": "{}",
+        "node.corewise.io/amplified": json.dumps(record),
+        "node.koordinator.sh/raw-capacity": '{"cpu":"32"}',
+        "node.koordinator.sh/raw-allocatable": '{"cpu":"32"}',
+    }
+    given = dumped(tmp_path, dumped_node("a", "64", annotations))
+    plain = placed(given, configuration())
+    assert (plain.raw, plain.schedulable, plain.ratios) == (32_000, 32_000, {"a": "1.00"})
+    assert placed(given, amplified("1.5")).schedulable == 48_000
+
+
+def test_a_dump_has_its_own_configuration(tmp_path: Path) -> None:
+    config = {
+        "kind": "ConfigMap",
+        "metadata": {"name": "slo-controller-config"},
+        "data": {"resource-amplification-config": "{}"},
+    }
+    other = {"kind": "ConfigMap", "metadata": {"name": "other"}, "data": {"x": "y"}}
+    assert dumped(tmp_path, dumped_node("a", "1"), other, config).config == config["data"]
+    assert dumped(tmp_path, dumped_node("a", "1"), other).config == {}
+
+
+@pytest.mark.parametrize(
+    ("items", "message"),
+    [
+        ([], "no nodes in it"),
+        ([{"kind": "Node", "metadata": "x"}], r"items\[0\] \(Node \?\)"),
+        (
+            [dumped_node("a", "1"), {"kind": "Pod", "metadata": {"name": "p"}, "spec": 7}],
+            r"items\[1\] \(Pod p\)",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_dump_is_told_with_its_place(
+    tmp_path: Path, items: list[dict[str, Any]], message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        dumped(tmp_path, *items)
+
+
+def test_cores_are_spread_over_numa_nodes_and_these_over_sockets() -> None:
+    machine = arrangement(16, 2, 4, 2)
+    assert {number: str(cpus) for number, cpus in machine.numa_nodes.items()} == {
+        0: "0-1,8-9",
+        1: "2-3,10-11",
+        2: "4-5,12-13",
+        3: "6-7,14-15",
+    }
+    assert {number: str(cpus) for number, cpus in machine.sockets.items()} == {0: "0-3,8-11", 1: "4-7,12-15"}
+    assert len(arrangement(7, 2, 1, 1).cores) == 4
+
+
+DATA = os.environ.get("COREWISE_TEST_DATA", "")
+
+
+@pytest.mark.skipif(not DATA, reason="COREWISE_TEST_DATA names the folder of the openb trace")
+def test_all_8152_pods_of_the_real_trace_have_a_node_or_a_reason() -> None:
+    folder = Path(DATA)
+    given = plan_from_openb(folder / "openb_node_list_all_node.csv", folder / "openb_pod_list_default.csv")
+    outcome = placed(given, configuration())
+    assert (len(given.nodes), len(given.pods)) == (1523, 8152)
+    assert len(outcome.placed) + len(outcome.unplaced) == 8152
+    assert outcome.overcommitted == 0
+    assert len(outcome.placed) > 7500
+    more = placed(given, amplified("1.5"))
+    assert len(more.placed) > len(outcome.placed)

@@ -1,0 +1,275 @@
+"""The report: what its JSON holds, and that numbers nobody measured are null and never made up."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from corewise.kube.objects import ObjectMeta
+from corewise.manager.objects import DemandingPod
+from corewise.quantities import ONE, Bytes, Ratio
+from corewise.simulation.colocation import Colocation, of_account, total
+from corewise.simulation.cpu_models import CATALOGUE
+from corewise.simulation.kubelets import SimulatedNode
+from corewise.simulation.machines import Machine
+from corewise.simulation.measurement import (
+    NodeView,
+    Snapshot,
+    Verdict,
+    by_node,
+    is_settled,
+    view_node,
+    workloads_of,
+)
+from corewise.simulation.node_simulation import Account
+from corewise.simulation.nominal_compute import Workload
+from corewise.simulation.pods import manifest
+from corewise.simulation.report import Report, Rest, document
+from corewise.vocabulary.names import (
+    AMPLIFICATION_RATIO,
+    NORMALIZATION_RATIO,
+    RAW_ALLOCATABLE,
+    RAW_CAPACITY,
+    RESOURCE_STATUS,
+)
+from simulation.simulated_machine import SimulatedMachine
+
+MODEL = CATALOGUE["Neoverse-N1"]
+MACHINE = Machine("n1", MODEL, 8, Bytes(32 << 30), hyper_threading=False, turbo=False)
+SPEED = MODEL.core_speed or 0.0
+
+
+def node(*, cpu: str = "8", **annotations: str) -> SimulatedNode:
+    return SimulatedNode(
+        metadata=ObjectMeta(name="n1", annotations=annotations),
+        status={"capacity": {"cpu": cpu}, "allocatable": {"cpu": cpu}},
+    )
+
+
+def pod(name: str = "web", **more: Any) -> dict[str, Any]:
+    return manifest(name, cpu_milli=2000, memory=1 << 30, node="n1", **more)
+
+
+Viewer = Callable[..., NodeView]
+
+
+@pytest.fixture
+def view(tmp_path: Path) -> Viewer:
+    """Returns a function that shows a node with one pod, under a ratio."""
+    count = itertools.count()
+
+    def show(of: SimulatedNode, ratio: Ratio = ONE, machine: Machine = MACHINE) -> NodeView:
+        simulated = SimulatedMachine(tmp_path / str(next(count)), machine)
+        web = simulated.start(pod())
+        simulated.normalize(ratio)
+        return view_node(of, machine, [web], root=simulated.root, topology=simulated.topology())
+
+    return show
+
+
+def workload(folder: Path, ratio: Ratio, body: dict[str, Any]) -> Workload:
+    simulated = SimulatedMachine(folder / body["metadata"]["name"], MACHINE)
+    started = simulated.start(body)
+    simulated.normalize(ratio)
+    (only,) = workloads_of(started, simulated.root)
+    return only
+
+
+AMPLIFIED = {
+    NORMALIZATION_RATIO: "2.00",
+    AMPLIFICATION_RATIO: '{"cpu":2.00}',
+    RAW_CAPACITY: '{"cpu":"8"}',
+    RAW_ALLOCATABLE: '{"cpu":"8"}',
+}
+
+
+def test_a_node_is_shown_with_facts_ratio_raw_and_amplified_cpu_and_compute(view: Viewer) -> None:
+    off, on = view(node()), view(node(cpu="16", **AMPLIFIED), ratio=Ratio(200))
+    report = Report("a test", (), Snapshot((off,)), Snapshot((on,)))
+    assert document(report)["nodes"] == [
+        {
+            "name": "n1",
+            "cpuFacts": {
+                "cpuModel": "Neoverse-N1",
+                "hyperThreadEnabled": False,
+                "turboEnabled": False,
+                "vendorID": "ARM",
+            },
+            "normalizationRatio": "2.00",
+            "amplificationRatio": {"cpu": "2.00"},
+            "rawCPUMilli": 8000,
+            "rawAllocatableCPUMilli": 8000,
+            "amplifiedCPUMilli": 16000,
+            "schedulableCPUMilli": {"off": 8000, "on": 16000},
+            "requestedCPUMilli": {"off": 2000, "on": 2000},
+            "pods": {"off": 1, "on": 1},
+            "computePerRequestedCPU": {"off": SPEED, "on": SPEED / 2},
+            "computeBaselineCPUs": {"off": 2 * SPEED, "on": SPEED},
+            "colocation": None,
+            "memory": None,
+            "verdict": None,
+        }
+    ]
+
+
+def test_the_whole_cluster_is_summed_up(view: Viewer) -> None:
+    snapshot = Snapshot((view(node()),))
+    rest = Rest(12.34, status_patches=7, node_writes=2, publications=2)
+    memory = {"apiServer": Bytes(1), "manager": None}
+    report = Report(
+        "a test", ("assumed",), snapshot, snapshot, rest_on=rest, seconds={"load": 1.239}, memory=memory
+    )
+    whole = document(report)
+    assert whole["spread"] == {"off": 1.0, "on": 1.0}
+    assert whole["schedulableCPUMilli"] == {"off": 8000, "on": 8000}
+    assert whole["atRest"] == {
+        "off": None,
+        "on": {
+            "seconds": 12.3,
+            "kubeletStatusPatchesSent": 7,
+            "nodeWritesStored": 2,
+            "offerPublications": 2,
+        },
+    }
+    assert whole["colocation"] is None, "there are no offline pods"
+    assert whole["seconds"] == {"load": 1.24}
+    assert whole["residentMemoryBytes"] == {"apiServer": 1, "manager": None}
+    assert (whole["notes"], whole["sound"]) == (["assumed"], True)
+
+
+BESIDE_OFF = Colocation(
+    cpus=8.0,
+    online=4.0,
+    offline=4.0,
+    offered=None,
+    refused=0.0,
+    slowdowns=(0.0, 0.3),
+    work=4.0,
+    work_alone=5.0,
+    online_alone=4.0,
+)
+BESIDE_ON = replace(BESIDE_OFF, offline=2.0, offered=2.5, refused=6.0, slowdowns=(0.0, 0.1), work=4.5)
+
+
+def test_what_pods_got_beside_each_other_is_shown_by_node_and_for_all(view: Viewer) -> None:
+    snapshot = Snapshot((view(node()),))
+    report = Report(
+        "a test",
+        (),
+        snapshot,
+        snapshot,
+        colocation_off={"n1": BESIDE_OFF, "n2": BESIDE_OFF},
+        colocation_on={"n1": BESIDE_ON, "n2": BESIDE_ON},
+    )
+    whole = document(report)
+    off = {
+        "onlineSlowdown": {"mean": 0.15, "worst": 0.3},
+        "onlineCPUTimeGrowth": 0.25,
+        "onlineCPUs": 4.0,
+        "offlineCPUs": 4.0,
+        "offeredCPUs": None,
+        "offlineCPUsRefused": 0.0,
+        "utilization": 1.0,
+    }
+    assert whole["nodes"][0]["colocation"]["off"] == off
+    assert whole["nodes"][0]["colocation"]["on"]["onlineSlowdown"] == {"mean": 0.05, "worst": 0.1}
+    every = whole["colocation"]
+    assert (every["nodes"], every["nodesNotSimulated"], every["simulatedSeconds"]) == (2, 0, 240)
+    assert every["off"] == off | {"onlineCPUs": 8.0, "offlineCPUs": 8.0}
+    assert (every["on"]["offlineCPUs"], every["on"]["offeredCPUs"]) == (4.0, 5.0)
+
+
+def test_beside_offline_pods_with_corewise_on_from_the_start_off_is_null(view: Viewer) -> None:
+    report = Report("a test", (), None, Snapshot((view(node()),)), colocation_on={"n1": BESIDE_ON})
+    whole = document(report)
+    assert whole["colocation"]["off"] is None
+    assert whole["nodes"][0]["colocation"]["off"] is None
+    assert whole["nodes"][0]["colocation"]["on"]["offlineCPUs"] == 2.0
+
+
+def test_where_nobody_works_nothing_is_slowed() -> None:
+    idle = of_account(Account(seconds=10.0, cpus=8), ())
+    assert (idle.mean_slowdown, idle.worst_slowdown, idle.stretch, idle.offered) == (None, None, None, None)
+    assert (idle.utilization, total(())) == (0.0, None)
+
+
+def test_offline_pods_are_no_part_of_what_a_requested_cpu_is_worth(tmp_path: Path) -> None:
+    simulated = SimulatedMachine(tmp_path, MACHINE)
+    web, batch = simulated.start(pod()), simulated.start(pod("batch", offline=True), qos="BestEffort")
+    both, alone = (
+        view_node(node(), MACHINE, pods, root=simulated.root, topology=None) for pods in ([web, batch], [web])
+    )
+    assert (both.delivered, both.requested) == (alone.delivered, alone.requested)
+    assert both.pods == 2
+
+
+def test_without_a_measurement_with_corewise_off_its_numbers_are_null(view: Viewer) -> None:
+    whole = document(Report("a test", (), None, Snapshot((view(node()),))))
+    assert whole["spread"]["off"] is None
+    assert whole["schedulableCPUMilli"]["off"] is None
+    assert whole["nodes"][0]["computePerRequestedCPU"]["off"] is None
+
+
+def test_what_a_machine_of_unknown_speed_delivers_is_null(view: Viewer) -> None:
+    unknown = Machine("n1", None, 8, Bytes(32 << 30))
+    whole = document(Report("a test", (), None, Snapshot((view(node(), machine=unknown),))))
+    assert whole["nodes"][0]["computePerRequestedCPU"]["on"] is None
+    assert "cpuModel" not in whole["nodes"][0]["cpuFacts"]
+    assert whole["spread"]["on"] is None
+
+
+def test_a_verdict_is_shown_with_its_reason() -> None:
+    verdict = Verdict("UnknownCPUModel", "no entry")
+    seen = view_node(node(), MACHINE, [], root=Path("/"), topology=None, verdict=verdict)
+    (shown,) = document(Report("a test", (), None, Snapshot((seen,))))["nodes"]
+    assert shown["verdict"] == {"reason": "UnknownCPUModel", "message": "no entry"}
+
+
+def test_a_run_with_nodes_left_over_is_not_sound() -> None:
+    report = Report("a test", (), None, Snapshot(()), unsettled=("n1",))
+    assert document(report)["sound"] is False
+    assert document(report)["unsettledNodes"] == ["n1"]
+
+
+@pytest.mark.parametrize(
+    ("cpu", "annotations", "settled"),
+    [
+        ("8", {}, False),
+        ("8", {NORMALIZATION_RATIO: "1.00"}, True),
+        ("8", {NORMALIZATION_RATIO: "2.00", AMPLIFICATION_RATIO: '{"cpu":2.00}'}, False),
+        ("16", AMPLIFIED, True),
+        ("8", AMPLIFIED, False),
+    ],
+)
+def test_a_node_is_settled_when_its_status_shows_the_ratio_that_was_written(
+    cpu: str, annotations: dict[str, str], settled: bool
+) -> None:
+    assert is_settled(node(cpu=cpu, **annotations)) is settled
+
+
+def test_the_quota_of_a_cpushare_pod_is_divided_and_that_of_others_is_not(tmp_path: Path) -> None:
+    share = workload(tmp_path, Ratio(200), pod())
+    offline = workload(tmp_path, Ratio(200), pod("batch", qos_class="BE"))
+    assert (share.quota, share.counts) == (1.0, True)
+    assert (offline.quota, offline.counts) == (2.0, False)
+
+
+def test_a_pod_with_cpus_of_its_own_is_not_divided(tmp_path: Path) -> None:
+    owner = pod()
+    owner["metadata"]["annotations"] = {RESOURCE_STATUS: '{"cpuset":"0-1"}'}
+    owned = workload(tmp_path, Ratio(200), owner)
+    assert (owned.quota, owned.counts) == (2.0, False)
+
+
+def test_only_pods_that_run_are_on_a_node() -> None:
+    running, waiting = (
+        msgspec.convert({**pod(name), "status": {"phase": phase}}, DemandingPod)
+        for name, phase in (("web", "Running"), ("late", "Pending"))
+    )
+    assert [each.metadata.name for each in by_node([running, waiting])["n1"]] == ["web"]

@@ -1,0 +1,260 @@
+"""The admission policies under deploy/policies, evaluated: every way to write what only corewise may write.
+
+=====================================  ==========================================================
+who may write resource-status          kube-scheduler (its Binding carries the gate's annotation),
+                                       and corewise's own scheduler; nobody else, in no way
+where SYSTEM and LSE pods may be       kube-system and koordinator-system
+what an agent may write                Node and NodeResourceTopology of the node its token names
+=====================================  ==========================================================
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from simulation.test_admission import Objects, named, write
+
+from corewise.vocabulary.names import QOS_CLASS, RESOURCE_STATUS
+from kubedouble.admission import Admission
+from kubedouble.admission_policies import BINDINGS, POLICIES
+from kubedouble.authentication import User, service_account
+from kubedouble.errors import StatusError
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+FOLDER = DEPLOY / "policies"
+CLAIM = '{"cpuset":"0-6"}'
+
+TENANT = User("tenant", ("system:authenticated",))
+ADMIN = User("admin", ("system:masters", "system:authenticated"))
+KUBELET = User("system:node:n1", ("system:nodes", "system:authenticated"))
+CONTROLLER = service_account("kube-system", "replicaset-controller")
+KUBE_SCHEDULER = User("system:kube-scheduler", ("system:authenticated",))
+SCHEDULER = service_account("koordinator-system", "corewise-scheduler")
+AGENT = service_account("corewise-system", "corewise-agent")
+NODE_CLAIM = "authentication.kubernetes.io/node-name"
+
+
+def manifests() -> list[dict[str, Any]]:
+    (kustomization,) = yaml.safe_load_all((FOLDER / "kustomization.yaml").read_text())
+    names = kustomization["resources"]
+    return [each for name in names for each in yaml.safe_load_all((FOLDER / name).read_text())]
+
+
+def stored(kind: str) -> list[dict[str, Any]]:
+    found = [each for each in manifests() if each["kind"] == kind]
+    return [{**each, "metadata": {**each["metadata"], "resourceVersion": "1"}} for each in found]
+
+
+WORLD = Objects(
+    **{POLICIES: stored("ValidatingAdmissionPolicy"), BINDINGS: stored("ValidatingAdmissionPolicyBinding")},
+    namespaces=[named(name) for name in ("team", "kube-system", "koordinator-system")],
+)
+
+
+async def refusal(attributes: Any, obj: Any, old: Any = None) -> StatusError | None:
+    admission = Admission(WORLD)
+    try:
+        await admission.validate(attributes, obj, old)
+    except StatusError as error:
+        return error
+    finally:
+        await admission.close()
+    return None
+
+
+def pod(claim: str | None = None, qos: str | None = None, **spec: Any) -> dict[str, Any]:
+    metadata: dict[str, Any] = {"name": "web", "namespace": "team"}
+    if claim is not None:
+        metadata["annotations"] = {RESOURCE_STATUS: claim}
+    if qos is not None:
+        metadata["labels"] = {QOS_CLASS: qos}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [], **spec}}
+
+
+def binding(**stated: str) -> dict[str, Any]:
+    return {**pod(**stated), "kind": "Binding", "target": {"kind": "Node", "name": "n1"}, "spec": None}
+
+
+def test_the_kustomization_names_every_policy_and_each_has_its_binding() -> None:
+    (kustomization,) = yaml.safe_load_all((FOLDER / "kustomization.yaml").read_text())
+    assert set(kustomization["resources"]) == {path.name for path in FOLDER.glob("*.yaml")} - {
+        "kustomization.yaml"
+    }
+    names = {each["metadata"]["name"] for each in stored("ValidatingAdmissionPolicy")}
+    assert {each["spec"]["policyName"] for each in stored("ValidatingAdmissionPolicyBinding")} == names
+    assert all(each["spec"]["failurePolicy"] == "Fail" for each in stored("ValidatingAdmissionPolicy"))
+    assert all(
+        each["spec"]["validationActions"] == ["Deny"] for each in stored("ValidatingAdmissionPolicyBinding")
+    )
+
+
+def test_the_users_in_the_policies_are_accounts_of_the_manifests() -> None:
+    accounts = {
+        f"system:serviceaccount:{each['metadata']['namespace']}:{each['metadata']['name']}"
+        for program in ("agent", "manager", "scheduler")
+        for each in yaml.safe_load_all((DEPLOY / program / "rbac.yaml").read_text())
+        if each["kind"] == "ServiceAccount"
+    }
+    text = "".join(path.read_text() for path in FOLDER.glob("*.yaml"))
+    named_users = {word.strip('",[]') for word in text.split() if "system:serviceaccount:" in word}
+    assert named_users == {SCHEDULER.name, AGENT.name}
+    assert named_users <= accounts
+
+
+@pytest.mark.parametrize("user", [TENANT, ADMIN, KUBELET, CONTROLLER, AGENT], ids=lambda user: user.name)
+@pytest.mark.parametrize(
+    ("operation", "resource", "obj", "old"),
+    [
+        ("CREATE", "pods", pod(CLAIM), None),
+        ("CREATE", "pods", pod(CLAIM, nodeName="n1"), None),
+        ("UPDATE", "pods", pod(CLAIM), pod()),
+        ("UPDATE", "pods", pod(CLAIM, nodeName="n1"), pod(nodeName="n1")),
+        ("UPDATE", "pods", pod(CLAIM, nodeName="n1"), pod('{"cpuset":"0"}', nodeName="n1")),
+        ("UPDATE", "pods", pod(nodeName="n1"), pod(CLAIM, nodeName="n1")),
+        ("UPDATE", "pods", pod("", nodeName="n1"), pod(CLAIM, nodeName="n1")),
+        ("UPDATE", "pods/status", pod(CLAIM, nodeName="n1"), pod(nodeName="n1")),
+        ("UPDATE", "pods/resize", pod(CLAIM, nodeName="n1"), pod(nodeName="n1")),
+        ("UPDATE", "pods/ephemeralcontainers", pod(CLAIM, nodeName="n1"), pod(nodeName="n1")),
+        ("CREATE", "pods/binding", binding(claim=CLAIM), None),
+        ("CREATE", "bindings", binding(claim=CLAIM), None),
+    ],
+    ids=[
+        "create",
+        "create bound",
+        "update before binding",
+        "update after binding",
+        "change",
+        "remove",
+        "empty",
+        "status",
+        "resize",
+        "ephemeral",
+        "binding",
+        "older binding",
+    ],
+)
+async def test_nobody_but_corewise_writes_resource_status(
+    user: User, operation: str, resource: str, obj: dict[str, Any], old: dict[str, Any] | None
+) -> None:
+    refused = await refusal(write(user, operation, resource, "web", namespace="team"), obj, old)
+    assert refused is not None
+    assert (refused.code, refused.reason) == (403, "Forbidden")
+    start = f'{resource.partition("/")[0]} "web" is forbidden: ValidatingAdmissionPolicy '
+    assert refused.message.startswith(
+        f"{start}'corewise-resource-status' with binding 'corewise-resource-status' denied request: "
+        "the annotation scheduling.koordinator.sh/resource-status is written by corewise only, and "
+        f"{user.name} is none of its users"
+    )
+
+
+@pytest.mark.parametrize("user", [KUBE_SCHEDULER, SCHEDULER], ids=lambda user: user.name)
+@pytest.mark.parametrize("resource", ["pods/binding", "bindings"])
+async def test_what_the_gate_puts_on_the_binding_of_a_known_scheduler_passes(
+    user: User, resource: str
+) -> None:
+    attributes = write(user, "CREATE", resource, "web", namespace="team")
+    assert await refusal(attributes, binding(claim=CLAIM)) is None
+
+
+@pytest.mark.parametrize("user", [TENANT, KUBELET, CONTROLLER], ids=lambda user: user.name)
+@pytest.mark.parametrize(
+    ("operation", "resource", "obj", "old"),
+    [
+        ("CREATE", "pods", pod(), None),
+        ("CREATE", "pods", pod("", qos="LSR"), None),
+        ("CREATE", "pods/binding", binding(), None),
+        ("UPDATE", "pods", pod(CLAIM, qos="LSR"), pod(CLAIM)),
+        ("UPDATE", "pods/status", pod(CLAIM, nodeName="n1"), pod(CLAIM, nodeName="n1")),
+        ("DELETE", "pods", None, pod(CLAIM, qos="SYSTEM")),
+        ("CREATE", "pods/eviction", pod(), None),
+        ("CREATE", "configmaps", pod(CLAIM, qos="SYSTEM"), None),
+    ],
+)
+async def test_whoever_leaves_the_annotation_as_it_is_is_not_hindered(
+    user: User, operation: str, resource: str, obj: Any, old: Any
+) -> None:
+    attributes = write(user, operation, resource, "web", namespace="team")
+    assert await refusal(attributes, obj, old) is None
+
+
+@pytest.mark.parametrize("qos", ["SYSTEM", "LSE"])
+@pytest.mark.parametrize(
+    ("operation", "resource", "old"),
+    [
+        ("CREATE", "pods", None),
+        ("UPDATE", "pods", pod()),
+        ("UPDATE", "pods", pod(qos="LSR")),
+        ("UPDATE", "pods/status", pod(qos="BE")),
+        ("CREATE", "pods/binding", None),
+        ("CREATE", "bindings", None),
+    ],
+)
+async def test_system_and_lse_pods_are_refused_but_in_the_namespaces_of_the_list(
+    qos: str, operation: str, resource: str, old: dict[str, Any] | None
+) -> None:
+    refused = await refusal(write(ADMIN, operation, resource, "web", namespace="team"), pod(qos=qos), old)
+    assert refused is not None
+    assert refused.code == 403
+    assert f"the label koordinator.sh/qosClass: {qos} is not allowed in namespace team" in refused.message
+    for allowed in ("kube-system", "koordinator-system"):
+        attributes = write(TENANT, operation, resource, "web", namespace=allowed)
+        assert await refusal(attributes, pod(qos=qos), old) is None
+
+
+@pytest.mark.parametrize("qos", ["LSR", "LS", "BE", ""])
+async def test_other_classes_are_free_and_a_pod_keeps_the_class_it_has(qos: str) -> None:
+    attributes = write(TENANT, "CREATE", "pods", "web", namespace="team")
+    assert await refusal(attributes, pod(qos=qos)) is None
+    attributes = write(KUBELET, "UPDATE", "pods/status", "web", namespace="team")
+    assert await refusal(attributes, pod(qos="SYSTEM"), pod(qos="SYSTEM")) is None
+    assert await refusal(attributes, pod(qos="LSE"), pod(qos="SYSTEM")) is not None
+
+
+def of_node(name: str | None) -> User:
+    extra = {} if name is None else {NODE_CLAIM: (name,)}
+    return User(AGENT.name, AGENT.groups, extra=extra)
+
+
+TOPOLOGY = {"group": "topology.node.k8s.io"}
+
+
+@pytest.mark.parametrize(
+    ("operation", "resource", "more"),
+    [
+        ("UPDATE", "nodes/status", {}),
+        ("UPDATE", "nodes", {}),
+        ("CREATE", "nodes", {}),
+        ("DELETE", "nodes", {}),
+        ("CREATE", "noderesourcetopologies", TOPOLOGY),
+        ("UPDATE", "noderesourcetopologies", TOPOLOGY),
+        ("DELETE", "noderesourcetopologies", TOPOLOGY),
+    ],
+)
+async def test_an_agent_writes_the_objects_of_its_own_node_only(
+    operation: str, resource: str, more: dict[str, str]
+) -> None:
+    async def outcome(user: User, name: str) -> StatusError | None:
+        obj = None if operation == "DELETE" else named(name)
+        old = None if operation == "CREATE" else named(name)
+        return await refusal(write(user, operation, resource, name, **more), obj, old)
+
+    assert await outcome(of_node("n1"), "n1") is None
+    foreign = await outcome(of_node("n1"), "n2")
+    assert foreign is not None
+    assert foreign.code == 403
+    assert "the agent of node n1 may not write the object of node n2" in foreign.message
+    for nameless in (of_node(None), of_node("")):
+        refused = await outcome(nameless, "n1")
+        assert refused is not None
+        assert "the token of the agent names no node" in refused.message
+    for other in (ADMIN, KUBELET, service_account("koordinator-system", "corewise-manager")):
+        assert await outcome(other, "n2") is None
+
+
+async def test_a_generated_name_is_no_way_around() -> None:
+    attributes = write(of_node("n1"), "CREATE", "noderesourcetopologies", "", **TOPOLOGY)
+    refused = await refusal(attributes, {"metadata": {"generateName": "n"}})
+    assert refused is not None

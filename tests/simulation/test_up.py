@@ -1,0 +1,331 @@
+"""``corewise up`` as a user runs it: the whole cluster in its processes, its report, and how it ends."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from corewise.simulation.control_plane import copy_private
+from corewise.simulation.processes import ClusterError
+from corewise.vocabulary.names import CPU_BASIC_INFO
+
+WITHIN = 300.0
+SHORT = ("--for", "3s")
+DATA = os.environ.get("COREWISE_TEST_DATA", "")
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "corewise", "up", *arguments]
+
+
+def up(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command(*arguments), capture_output=True, text=True, timeout=WITHIN, check=False)
+
+
+def report_of(*arguments: str) -> dict[str, Any]:
+    done = up(*arguments, "-o", "json")
+    assert done.returncode == 0, done.stderr
+    document: dict[str, Any] = json.loads(done.stdout)
+    return document
+
+
+def wait_for(condition: Callable[[], object], what: str) -> None:
+    deadline = time.monotonic() + WITHIN
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.05)
+
+
+@contextmanager
+def running(state: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """A cluster that runs until it is told; the block begins when it is at rest."""
+    with (state.parent / "stderr").open("w+") as talk:
+        process = subprocess.Popen(
+            command("--state", str(state), *arguments), stdout=subprocess.PIPE, stderr=talk, text=True
+        )
+        try:
+            wait_for(
+                lambda: "Ctrl-C" in (state.parent / "stderr").read_text() or process.poll() is not None,
+                "the cluster does not come up",
+            )
+            assert process.poll() is None, (state.parent / "stderr").read_text()
+            yield process
+        finally:
+            process.kill()
+            process.communicate()
+
+
+def children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def is_gone(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+@pytest.fixture(scope="module")
+def builtin() -> dict[str, Any]:
+    return report_of(*SHORT, "--nodes", "4")
+
+
+def test_the_spread_of_compute_per_requested_cpu_falls_from_above_2_to_below_1_05(
+    builtin: dict[str, Any],
+) -> None:
+    assert builtin["spread"]["off"] > 2
+    assert builtin["spread"]["on"] < 1.05
+
+
+def test_each_node_has_facts_ratio_raw_amplified_and_compute_off_and_on(builtin: dict[str, Any]) -> None:
+    assert len(builtin["nodes"]) == 4
+    for node in builtin["nodes"]:
+        assert node["cpuFacts"]["cpuModel"]
+        ratio = round(float(node["normalizationRatio"]) * 100)
+        assert node["amplifiedCPUMilli"] == node["rawCPUMilli"] * ratio // 100
+        assert node["schedulableCPUMilli"]["on"] == node["rawAllocatableCPUMilli"] * ratio // 100
+        assert node["computePerRequestedCPU"]["off"] * 0.98 < float(node["normalizationRatio"])
+        assert 0.95 < node["computePerRequestedCPU"]["on"] < 1.05
+        assert node["verdict"] is None
+
+
+def test_amplified_nodes_take_more_pods_and_nobody_is_refused(builtin: dict[str, Any]) -> None:
+    assert builtin["schedulableCPUMilli"]["on"] > builtin["schedulableCPUMilli"]["off"]
+    assert builtin["requestedCPUMilli"]["on"] > builtin["requestedCPUMilli"]["off"]
+    assert builtin["pods"]["rejected"] == 0
+
+
+def test_offline_pods_get_what_is_offered_and_online_pods_are_slowed_less_than_without(
+    builtin: dict[str, Any],
+) -> None:
+    off, on = builtin["colocation"]["off"], builtin["colocation"]["on"]
+    assert builtin["colocation"]["nodes"] == 4
+    assert off["offeredCPUs"] is None, "offline pods are bounded by nothing but weights"
+    assert off["utilization"] > 0.99
+    assert on["utilization"] < 0.95
+    assert on["onlineSlowdown"]["mean"] < off["onlineSlowdown"]["mean"]
+    assert on["onlineSlowdown"]["worst"] < off["onlineSlowdown"]["worst"]
+    assert on["offlineCPUs"] <= on["offeredCPUs"] * 1.02
+    assert on["offlineCPUs"] > 0.9 * on["offeredCPUs"]
+    assert all(node["colocation"]["on"]["offlineCPUs"] > 0 for node in builtin["nodes"])
+
+
+def test_the_table_shows_nodes_with_offline_pods_off_and_on() -> None:
+    done = up(*SHORT, "--scenario", "colocation")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    off, on = (line for line in lines if "offline pods get" in line)
+    assert off.startswith("corewise off")
+    assert re.match(r"corewise on   offline pods get [0-9.]+ CPUs of [0-9.]+ offered; nodes [0-9]+% busy", on)
+    (header,) = (line for line in lines if "ONLINE SLOWDOWN OFF" in line)
+    assert header.startswith("NODE")
+    (noht,) = (line for line in lines if line.startswith("colo-noht-0") and "Xeon" not in line)
+    assert noht.split()[-4:] == ["0.0%", "(0%)", "0.0%", "(0%)"], "no thread has a sibling that slows it"
+
+
+def test_the_report_names_time_and_memory(builtin: dict[str, Any]) -> None:
+    assert builtin["seconds"].keys() >= {"load", "settle", "total"}
+    assert all(builtin["residentMemoryBytes"][name] for name in ("apiServer", "manager", "simulation"))
+    assert builtin["failedRequests"] == 0, builtin["lastFailure"]
+
+
+def test_a_model_without_a_ratio_gets_a_verdict_and_the_others_go_on() -> None:
+    done = up(*SHORT, "--scenario", "unknown-model")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0] == "scenario unknown-model: 3 nodes, 3 CPU models"
+    assert [line for line in lines if line.startswith("turin-0") and "UnknownCPUModel" in line]
+    assert [line for line in lines if line.startswith("genoa-0") and "2.53" in line]
+    assert [line for line in lines if "2 of 3 nodes at their ratios" in line]
+
+
+def test_a_dump_of_a_real_cluster_is_run_and_nodes_without_facts_say_so(tmp_path: Path) -> None:
+    amounts = {"cpu": "16", "memory": "64Gi", "pods": "110"}
+    nodes = [
+        {"kind": "Node", "metadata": {"name": name}, "status": {"capacity": amounts, "allocatable": amounts}}
+        for name in ("known", "unknown")
+    ]
+    topology = {
+        "kind": "NodeResourceTopology",
+        "metadata": {"name": "known", "annotations": {CPU_BASIC_INFO: '{"cpuModel":"Neoverse-N1"}'}},
+    }
+    half = {"cpu": "8", "memory": "8Gi"}
+    pod = {
+        "kind": "Pod",
+        "metadata": {"name": "api", "namespace": "shop"},
+        "spec": {
+            "nodeName": "known",
+            "containers": [{"name": "api", "resources": {"requests": half, "limits": half}}],
+        },
+        "status": {"phase": "Running"},
+    }
+    dump = tmp_path / "dump.json"
+    dump.write_text(json.dumps({"kind": "List", "items": [*nodes, topology, pod]}))
+    report = report_of(*SHORT, "--from", str(dump))
+    known, unknown = report["nodes"]
+    assert (known["normalizationRatio"], known["pods"]["on"]) == ("2.05", 1)
+    assert (unknown["normalizationRatio"], unknown["verdict"]["reason"]) == (None, "CPUFactsMissing")
+
+
+def test_a_trace_is_run_and_time_and_memory_are_printed(tmp_path: Path) -> None:
+    with (tmp_path / "nodes.csv").open("w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["sn", "cpu_milli", "memory_mib", "gpu", "model"])
+        rows.writerows([f"node-{index}", (32_000, 96_000)[index % 2], 262_144, 0, ""] for index in range(12))
+    with (tmp_path / "pods.csv").open("w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(
+            "name cpu_milli memory_mib num_gpu gpu_milli qos pod_phase scheduled_time".split()  # noqa: SIM905
+        )
+        rows.writerows([f"pod-{index}", 8000, 4096, 0, 0, "LS", "Running", index] for index in range(30))
+    done = up(*SHORT, "--from-openb", str(tmp_path / "nodes.csv"), str(tmp_path / "pods.csv"))
+    assert done.returncode == 0, done.stderr
+    assert "12 nodes, 5 CPU models" in done.stdout
+    assert "loaded, 30 pods in place after" in done.stdout
+    assert "at their ratios" in done.stdout
+    assert "resident memory: apiServer" in done.stdout
+    assert "30 running pods placed" in done.stdout
+
+
+@pytest.mark.skipif(not DATA, reason="COREWISE_TEST_DATA does not name the folder of the openb trace")
+def test_the_whole_trace_is_brought_to_its_ratios() -> None:
+    nodes, pods = Path(DATA, "openb_node_list_all_node.csv"), Path(DATA, "openb_pod_list_default.csv")
+    report = report_of("--for", "20s", "--from-openb", str(nodes), str(pods))
+    assert len(report["nodes"]) == 1523
+    assert all(node["normalizationRatio"] for node in report["nodes"])
+    assert report["spread"]["on"] < 1.05
+    assert report["spread"]["off"] > 2
+
+
+def test_ctrl_c_ends_a_cluster_with_its_report_and_a_second_run_goes_on_from_its_state(
+    tmp_path: Path,
+) -> None:
+    state, kubeconfig = tmp_path / "state", tmp_path / "kubeconfig"
+    with running(state, "--nodes", "2", "--kubeconfig-out", str(kubeconfig), "-o", "json") as process:
+        assert f"export KUBECONFIG={kubeconfig}" in (tmp_path / "stderr").read_text()
+        assert kubeconfig.stat().st_mode & 0o077 == 0
+        process.send_signal(signal.SIGINT)
+        first = json.loads(process.communicate(timeout=WITHIN)[0])
+        assert process.returncode == 0
+    second = report_of(*SHORT, "--nodes", "2", "--state", str(state))
+    assert second["spread"]["off"] is None, "corewise was on already"
+    assert second["pods"]["on"] == first["pods"]["on"]
+    assert second["spread"]["on"] < 1.05
+
+
+def test_ctrl_c_before_anything_is_measured_ends_at_once_and_says_so() -> None:
+    with subprocess.Popen(
+        command("--for", "60s"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout
+        assert process.stdout.readline().startswith("scenario builtin: 8 nodes")
+        process.send_signal(signal.SIGINT)
+        _, talk = process.communicate(timeout=WITHIN)
+    assert process.returncode == 130
+    assert talk == "corewise: stopped before there was anything to report\n"
+
+
+def test_a_reader_that_goes_away_ends_the_run_without_a_traceback() -> None:
+    with subprocess.Popen(
+        command("--nodes", "1", *SHORT), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == ""
+        assert process.wait(WITHIN) == 1
+
+
+def test_the_processes_go_with_a_parent_that_is_killed(tmp_path: Path) -> None:
+    with running(tmp_path / "state", "--nodes", "1") as process:
+        pids = children(process.pid)
+        assert len(pids) == 2
+        process.kill()
+        process.wait()
+        wait_for(lambda: all(map(is_gone, pids)), "a child outlived its parent")
+
+
+@pytest.mark.parametrize(("index", "name"), [(0, "the API server"), (1, "the manager")])
+def test_a_process_that_dies_ends_the_run_and_is_named(tmp_path: Path, index: int, name: str) -> None:
+    with running(tmp_path / "state", "--nodes", "1") as process:
+        os.kill(sorted(children(process.pid))[index], signal.SIGKILL)
+        process.wait(timeout=WITHIN)
+        assert process.returncode == 3
+        assert f"corewise: {name} ended with exit code -9" in (tmp_path / "stderr").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("--for", "soon"), 2, "'soon' is not a duration: write 60s, 5m, 1h or 7d"),
+        (("--for", "0s"), 2, "not a duration"),
+        (("--nodes", "0"), 2, "0 is not in the range"),
+        (("--from", "x", "--from-openb", "x", "y"), 2, "exclude each other"),
+        (("--from", "x", "--nodes", "3"), 2, "--nodes goes with a scenario"),
+        (("--from", "none.json"), 5, "none.json: No such file"),
+        (("--from-openb", "none.csv", "none.csv"), 5, "none.csv: No such file"),
+        (("--scenario", "none.yaml"), 5, "packaged scenarios: builtin"),
+        (("--kubeconfig-out", "none/kubeconfig"), 5, "cannot write none/kubeconfig: there is no directory"),
+    ],
+)
+def test_a_wrong_call_is_told_in_a_line(arguments: tuple[str, ...], code: int, message: str) -> None:
+    done = up(*arguments)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("largest", [1000, 3000, 100_000])
+def test_a_full_disk_is_told_in_a_line_that_says_what_to_do(tmp_path: Path, largest: int) -> None:
+    """A limit on the size of every file is to a program what a full disk is."""
+    limited = (
+        "import resource, sys; from corewise.cli import main;"
+        f"resource.setrlimit(resource.RLIMIT_FSIZE, ({largest}, {largest})); main(sys.argv[1:])"
+    )
+    state = tmp_path / "state"
+    done = subprocess.run(
+        [sys.executable, "-c", limited, "up", "--nodes", "3", "--state", str(state)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
+    assert done.returncode == 3
+    assert re.search(f"(could not write to|cannot write( to)?|Internal error occurred:) {state}", done.stderr)
+    assert not re.search("Traceback|never awaited", done.stderr)
+
+
+def test_a_kubeconfig_is_never_written_into_a_file_that_somebody_else_put_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, target, theirs = (tmp_path / name for name in ("source", "target", "theirs"))
+    source.write_text("a key")
+    target.write_text("of a former run")
+    copy_private(source, target)
+    assert (target.read_text(), target.stat().st_mode & 0o777) == ("a key", 0o600)
+
+    theirs.touch()
+    unlink = Path.unlink
+
+    def too_late(path: Path, *, missing_ok: bool = False) -> None:
+        unlink(path, missing_ok=missing_ok)
+        path.symlink_to(theirs)
+
+    monkeypatch.setattr(Path, "unlink", too_late)
+    with pytest.raises(ClusterError, match=r"cannot write .*target: File exists"):
+        copy_private(source, target)
+    assert theirs.read_text() == ""
