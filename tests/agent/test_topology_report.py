@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from corewise.agent.topology_report import TopologyReport, topology_change
 from corewise.agent.zone_demand import NO_DEMAND, ZoneDemand, zone_demand
+from corewise.config.facts import CPUFacts, parse_cpu_basic_info
 from corewise.kernel.machine import MachineReading, read_machine
 from corewise.kube.client import Client, PatchType
 from corewise.kube.config import load_config
@@ -23,7 +24,6 @@ from corewise.kube.resources import NODE_RESOURCE_TOPOLOGIES, NODES
 from corewise.quantities import ONE, AmplifiedMilli, Bytes, Quantity, Ratio
 from corewise.simulation.bootstrap import apply
 from corewise.topology import Topology
-from corewise.vocabulary.facts import CPUFacts, parse_cpu_basic_info
 from corewise.vocabulary.names import CPU_BASIC_INFO, CPU_RATIO_APPLIED, MACHINE_RAW_CAPACITY
 from kernel import machine_trees
 from kubedouble import LocalAPIServer

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.vocabulary.facts import CPUFacts, FactsProblem, parse_cpu_basic_info
+from corewise.config.facts import CPUFacts, FactsProblem, parse_cpu_basic_info
 from corewise.vocabulary.names import CPU_BASIC_INFO
 from corewise.vocabulary.reasons import Reason
 

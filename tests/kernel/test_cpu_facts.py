@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from corewise.config.facts import CPUFacts
 from corewise.kernel.arm_parts import implementer_name, part_name
 from corewise.kernel.cpu_facts import ObservedCPU, first_fields, model_of, vendor_of
 from corewise.kernel.errors import Malformed, Unreadable
 from corewise.kernel.machine import read_machine
-from corewise.vocabulary.facts import CPUFacts
 from kernel import machine_trees
 from kernel.machine_trees import CPUS
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 import asyncio
 import json
 from base64 import b64encode
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from admission_world import ADMIN, Objects, named, write
 from kube_contract.webhook_server import WebhookServer, annotate, deny, patch, webhook_server
 from kubedouble.admission import Admission
 from kubedouble.admission_review import (
@@ -27,45 +28,8 @@ from kubedouble.admission_review import (
 from kubedouble.authentication import User
 from kubedouble.errors import StatusError
 
-ADMIN = User("admin", ("system:masters",))
 KUBELET = User("system:node:n1", ("system:nodes", "system:authenticated"))
 CONFIGURATIONS = "mutatingwebhookconfigurations"
-
-
-class Objects:
-    """Objects by resource; every one has a version."""
-
-    def __init__(self, **objects: list[dict[str, Any]]) -> None:
-        self.objects = objects
-
-    def get(self, group: str, resource: str, namespace: str, name: str) -> Mapping[str, Any] | None:
-        for item in self.list(group, resource):
-            metadata = item["metadata"]
-            if (metadata.get("namespace", ""), metadata["name"]) == (namespace, name):
-                return item
-        return None
-
-    def list(self, group: str, resource: str) -> Iterable[Mapping[str, Any]]:
-        return self.objects.get(resource, [])
-
-
-def named(name: str, **fields: Any) -> dict[str, Any]:
-    return {"metadata": {"name": name, "uid": f"uid-{name}", "resourceVersion": "1"}, **fields}
-
-
-def write(user: User, operation: str, resource: str, name: str = "", **more: Any) -> Attributes:
-    resource, _, subresource = resource.partition("/")
-    return Attributes(
-        user=user,
-        operation=operation,
-        group=more.pop("group", ""),
-        version="v1",
-        resource=resource,
-        kind="Any",
-        subresource=subresource,
-        name=name,
-        **more,
-    )
 
 
 async def refusal(attributes: Attributes, obj: Any, old: Any, objects: Objects) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from simulation.test_admission import ADMIN, Objects, named, write
 
+from admission_world import ADMIN, Objects, named, write
 from kubedouble import expressions
 from kubedouble.admission_policies import BINDINGS, POLICIES, Policies
 from kubedouble.errors import StatusError

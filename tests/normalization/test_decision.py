@@ -16,9 +16,9 @@ from corewise.config.configuration import (
     RatioField,
     parse_normalization,
 )
+from corewise.config.facts import CPUFacts, FactsProblem, parse_cpu_basic_info
 from corewise.normalization import NormalizationVerdict, decide, nearest_model
 from corewise.quantities import ONE, Ratio
-from corewise.vocabulary.facts import CPUFacts, FactsProblem, parse_cpu_basic_info
 from corewise.vocabulary.names import NORMALIZATION_ENABLED
 from corewise.vocabulary.reasons import Reason
 

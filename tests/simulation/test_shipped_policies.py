@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 import yaml
-from simulation.test_admission import Objects, named, write
 
+from admission_world import Objects, named, write
 from corewise.vocabulary.names import QOS_CLASS, RESOURCE_STATUS
 from kubedouble.admission import Admission
 from kubedouble.admission_policies import BINDINGS, POLICIES

@@ -9,8 +9,8 @@ from corewise.amplification import Ratios, ResourceList, State
 from corewise.cli.explanation import Line
 from corewise.cli.node_state import state_of
 from corewise.cli.output import cpus, gibibytes
+from corewise.config.facts import CPUFacts, FactsProblem
 from corewise.manager.assessment import NodeAssessment
-from corewise.vocabulary.facts import CPUFacts, FactsProblem
 from corewise.vocabulary.names import NORMALIZATION_RATIO
 
 

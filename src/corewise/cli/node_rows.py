@@ -17,9 +17,9 @@ from corewise.cli import output
 from corewise.cli.node_state import offline_state_of, state_of
 from corewise.cli.offline_reports import node_report
 from corewise.cli.output import Column, Severity
+from corewise.config.facts import CPUFacts
 from corewise.manager.listing import ListedNode
 from corewise.quantities import ONE, Ratio, RatioError, amplify
-from corewise.vocabulary.facts import CPUFacts
 from corewise.vocabulary.names import NORMALIZATION_RATIO
 
 TOTAL = "*"

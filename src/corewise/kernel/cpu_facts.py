@@ -19,10 +19,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from corewise.config.facts import CPUFacts
 from corewise.kernel.arm_parts import UNKNOWN, implementer_name, part_name
 from corewise.kernel.host_files import HostFiles
 from corewise.topology import Topology
-from corewise.vocabulary.facts import CPUFacts
 
 CPUINFO = "proc/cpuinfo"
 SMT_ACTIVE = "sys/devices/system/cpu/smt/active"

@@ -24,8 +24,8 @@ from corewise.config.configuration import (
     NormalizationStrategy,
     RatioField,
 )
+from corewise.config.facts import CPUFacts, FactsProblem
 from corewise.quantities import ONE, Ratio
-from corewise.vocabulary.facts import CPUFacts, FactsProblem
 from corewise.vocabulary.names import NORMALIZATION_ENABLED
 from corewise.vocabulary.reasons import Reason
 
