@@ -82,6 +82,10 @@ class Caller:
         self.reader = reader
         self.writer = writer
 
+    def end(self) -> None:
+        """Close the connection at once."""
+        self.writer.transport.abort()
+
     async def say(self, text: str | bytes) -> None:
         self.writer.write(text.encode() if isinstance(text, str) else text)
         await self.writer.drain()

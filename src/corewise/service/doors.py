@@ -15,6 +15,7 @@ What is refused is counted in ``corewise_http_refused_total`` by door and cause,
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import logging
 import os
 import socket
@@ -34,6 +35,7 @@ log = logging.getLogger(__name__)
 MIB = 1024 * 1024
 _BACKLOG = 128
 _ACCEPT_PAUSE = 1.0
+_M_MMAP_THRESHOLD = -3
 _LINGER = 1.0
 """Seconds during which the rest of a refused body is read and dropped, so that the client sees the answer."""
 
@@ -221,6 +223,7 @@ class Listener:
         Raises:
             OptionsError: if the address cannot be listened on.
         """
+        _keep_large_blocks_apart()
         sockets = await asyncio.to_thread(bind, self._listen)
         self._server = server = web.Server(self._serve)
         try:
@@ -423,6 +426,17 @@ class _Connection(web.RequestHandler):
         if not self._resting:
             self._listener.refuse(Cause.HEADERS)
         self.abort()
+
+
+def _keep_large_blocks_apart() -> None:
+    """Have every block of 128 KiB and more mapped by itself, so that freeing it returns its memory.
+
+    glibc raises that limit to the size of the first large block that is freed: after one body of 8 MiB, bodies
+    and buffers of TLS (256 KiB) would lie in the heap, and stay resident behind what lives longer.
+    Source: mallopt(3), M_MMAP_THRESHOLD.
+    """
+    with suppress(AttributeError):  # another C library has no mallopt
+        ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, 128 * 1024)
 
 
 def bind(address: Address) -> list[socket.socket]:
