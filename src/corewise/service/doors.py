@@ -21,6 +21,7 @@ import os
 import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -431,7 +432,7 @@ class _Connection(web.RequestHandler):
 def _keep_large_blocks_apart() -> None:
     """Have every block of 128 KiB and more mapped by itself, so that freeing it returns its memory.
 
-    glibc raises that limit to the size of the first large block that is freed: after one body of 8 MiB, bodies
+    glibc raises that limit to the size of a large block that is freed: after a body of 8 MiB, bodies
     and buffers of TLS (256 KiB) would lie in the heap, and stay resident behind what lives longer.
     Source: mallopt(3), M_MMAP_THRESHOLD.
     """

@@ -1,0 +1,118 @@
+"""A real scheduler under attack over the network: its resident memory stays bounded, and comes back.
+
+The attack, by one who reaches the port and shows nothing: more TLS connections than the door takes, bodies of
+the largest size that stop short of their end, gzip bombs, bodies longer than allowed, announced or not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import re
+import ssl
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import AsyncExitStack, contextmanager, suppress
+from pathlib import Path
+
+from api_process import local_api_server
+from corewise.service.doors import EXTENDER, MIB
+from service.doors_world import PATIENCE, Caller
+
+TLS_BUFFERS = 300 * 1024
+"""Bytes that one TLS connection costs, rounded up."""
+SLACK = 48 * MIB
+"""What the interpreter, its allocator and the answers may keep."""
+
+
+@contextmanager
+def scheduler(directory: Path, kubeconfig: Path) -> Iterator[tuple[int, int]]:
+    """Run ``corewise scheduler``; yield its process ID and its port."""
+    log = directory / "scheduler.log"
+    command = [sys.executable, "-m", "corewise", "scheduler", "--kubeconfig", str(kubeconfig)]
+    options = [
+        "--config-namespace",
+        "default",
+        "--listen",
+        "127.0.0.1:0",
+        "--manage-webhooks",
+        "--no-leader-elect",
+    ]
+    with log.open("w") as file, subprocess.Popen([*command, *options], stderr=file) as process:
+        try:
+            end = time.monotonic() + 60
+            while not (found := re.search(r"extender: listens on \S+:(\d+)", log.read_text())):
+                assert process.poll() is None, log.read_text()
+                assert time.monotonic() < end, log.read_text()
+                time.sleep(0.05)
+            yield process.pid, int(found[1])
+        finally:
+            process.terminate()
+            process.wait(timeout=600)
+    assert "Traceback" not in log.read_text()
+
+
+def memory(pid: int, field: str) -> int:
+    """Return a field of the process's status, in bytes."""
+    found = re.search(rf"^{field}:\s+(\d+) kB$", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+    assert found
+    return int(found[1]) * 1024
+
+
+async def connect(port: int) -> Caller:
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return Caller(*await asyncio.open_connection("127.0.0.1", port, ssl=context))
+
+
+async def attack(port: int) -> set[int]:
+    """Attack until every way in has been tried; return the statuses of all answers."""
+    seen: set[int] = set()
+    async with AsyncExitStack() as stack:
+
+        async def caller() -> Caller:
+            made = await connect(port)
+            stack.callback(made.end)
+            return made
+
+        async def ask(sent: bytes, headers: str) -> None:
+            with suppress(ConnectionError, ssl.SSLError, asyncio.IncompleteReadError):
+                one = await caller()
+                with suppress(ConnectionError, ssl.SSLError):
+                    await one.say(f"POST /filter HTTP/1.1\r\nHost: h\r\n{headers}\r\n\r\n".encode() + sent)
+                seen.add((await one.answer())[0])
+
+        bomb = gzip.compress(bytes(256 * MIB))
+        most = EXTENDER.max_body
+        chunks = b"".join(b"100000\r\n" + bytes(MIB) + b"\r\n" for _ in range(12))
+        await asyncio.gather(
+            *(ask(bomb, f"Content-Encoding: gzip\r\nContent-Length: {len(bomb)}") for _ in range(4)),
+            *(ask(bytes(most), f"Content-Length: {most}") for _ in range(8)),
+            *(ask(bytes(most - 1), f"Content-Length: {most}") for _ in range(16)),
+            *(ask(chunks, "Transfer-Encoding: chunked") for _ in range(4)),
+            *(ask(b"", f"Content-Length: {1 << 40}") for _ in range(4)),
+        )
+        with suppress(ConnectionError, ssl.SSLError):
+            for _ in range(EXTENDER.connections + 50):
+                await caller()
+    return seen
+
+
+async def test_after_an_attack_the_memory_comes_back(tmp_path: Path) -> None:
+    with local_api_server(tmp_path) as kubeconfig, scheduler(tmp_path, kubeconfig) as (pid, port):
+        first = await connect(port)
+        first.end()
+        before = memory(pid, "VmRSS")
+        assert await attack(port) == {400, 408, 413, 415, 503}
+        most = EXTENDER.connections * TLS_BUFFERS + 2 * EXTENDER.all_bodies + SLACK
+        assert memory(pid, "VmHWM") <= before + most
+        end = time.monotonic() + PATIENCE
+        while memory(pid, "VmRSS") > before + SLACK:
+            assert time.monotonic() < end, "the memory does not come back"
+            await asyncio.sleep(0.1)
+        probe = await connect(port)
+        await probe.say("POST /filter HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\n{}")
+        assert (await probe.answer())[0] == 400
+        probe.end()
