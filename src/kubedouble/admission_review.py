@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from corewise.config.json_text import UNREADABLE
+from corewise.vocabulary.errors import UNREADABLE
 from kubedouble.authentication import User
 from kubedouble.errors import StatusError
 

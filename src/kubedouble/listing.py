@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from corewise.config.json_text import UNREADABLE
+from corewise.vocabulary.errors import UNREADABLE
 from kubedouble import forms
 from kubedouble.cluster import Cluster, Reply
 from kubedouble.errors import (

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from corewise.config.json_text import UNREADABLE
+from corewise.vocabulary.errors import UNREADABLE
 from kubedouble import metadata
 from kubedouble.errors import bad_request, cause, invalid, unsupported_media_type
 from kubedouble.patching import apply, json_patch, merge_patch, strategic_merge_patch

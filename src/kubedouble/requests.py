@@ -15,8 +15,8 @@ from urllib.parse import unquote
 import msgspec
 import yaml
 
-from corewise.config.json_text import UNREADABLE
 from corewise.config.yaml_text import load_document
+from corewise.vocabulary.errors import UNREADABLE
 from kubedouble.authentication import User
 from kubedouble.errors import bad_request, cause, invalid, unsupported_media_type
 from kubedouble.protobuf_bodies import MEDIA_TYPE as PROTOBUF

@@ -21,7 +21,7 @@ from contextlib import AsyncExitStack
 import aiohttp
 import msgspec
 
-from corewise.config.json_text import UNREADABLE
+from corewise.vocabulary.errors import UNREADABLE
 from kubedouble.webhook_configuration import Endpoint
 
 _CONNECTIONS = 64

@@ -19,7 +19,7 @@ from uuid import uuid4
 
 import msgspec
 
-from corewise.config.json_text import UNREADABLE
+from corewise.vocabulary.errors import UNREADABLE
 from kubedouble.admission_review import (
     Answer,
     Attributes,

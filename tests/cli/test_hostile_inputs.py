@@ -27,7 +27,6 @@ from corewise.cli import corewise
 from corewise.cli.errors import ExitCode, Failure
 from corewise.compute.errors import FileUnusable
 from corewise.compute.guest_files import parse_guests, parse_provider
-from corewise.config.json_text import UNREADABLE
 from corewise.kube.admission import decode_review
 from corewise.kube.errors import DecodeError
 from corewise.manager.objects import ManagedNode
@@ -36,6 +35,7 @@ from corewise.manager.webhooks.heartbeats import stored_times
 from corewise.simulation.dump import load_dump
 from corewise.simulation.plan import InputError
 from corewise.simulation.planning.from_dump import plan_from_dump
+from corewise.vocabulary.errors import UNREADABLE
 from corewise.vocabulary.names import CPU_BASIC_INFO, MACHINE_RAW_CAPACITY, RAW_CAPACITY
 from kubedouble.errors import StatusError
 from kubedouble.requests import decode_json, decode_yaml

@@ -17,9 +17,9 @@ from types import MappingProxyType
 
 import msgspec
 
-from corewise.config.json_text import UNREADABLE
 from corewise.kernel.errors import KernelError, Malformed, Missing, reading_error
 from corewise.topology import CPUSet, CPUSetError
+from corewise.vocabulary.errors import UNREADABLE
 
 STATE_FILE = "var/lib/kubelet/cpu_manager_state"
 STATIC = "static"

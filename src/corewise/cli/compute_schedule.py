@@ -24,7 +24,7 @@ from corewise.compute.hosts import Hosts
 from corewise.compute.offers import LocalOffers, Offers
 from corewise.compute.scheduling import Scheduler, Wanted
 from corewise.compute.verdicts import NoValidHost, Placed
-from corewise.config.json_text import UNREADABLE
+from corewise.vocabulary.errors import UNREADABLE
 from corewise.vocabulary.reasons import Reason
 
 GUEST = click.option(

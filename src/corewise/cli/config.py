@@ -25,10 +25,10 @@ from corewise.config.configuration import (
     parse_amplification,
     parse_normalization,
 )
-from corewise.config.json_text import UNREADABLE
 from corewise.config.strategies import S
 from corewise.quantities import Ratio, RatioError
 from corewise.vocabulary import names
+from corewise.vocabulary.errors import UNREADABLE
 
 NodeLabels = list[tuple[str, Mapping[str, str]]]
 

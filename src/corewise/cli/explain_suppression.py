@@ -24,7 +24,6 @@ from corewise.cli.offline_settings import settings_for
 from corewise.cli.output import Form
 from corewise.cli.suppression_explanation import Subject, lines_about
 from corewise.cli.suppression_record import record_of
-from corewise.config.json_text import UNREADABLE
 from corewise.kube.client import Client
 from corewise.kube.clock import SYSTEM_CLOCK
 from corewise.kube.config import ClusterConfig
@@ -34,6 +33,7 @@ from corewise.kube.resources import CONFIG_MAPS
 from corewise.manager.objects import DEMANDING_PODS, MANAGED_NODES, DemandingPod, ManagedNode, running_on
 from corewise.quantities import Quantity, QuantityError
 from corewise.suppression.batch_limits import BatchContainer
+from corewise.vocabulary.errors import UNREADABLE
 from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY, CONFIG_NAME, OVERSUBSCRIPTION
 
 _ENDED = frozenset({"Succeeded", "Failed"})

@@ -24,9 +24,9 @@ import msgspec
 
 from corewise.cli.errors import ExitCode, Failure
 from corewise.config.interference import Metric
-from corewise.config.json_text import UNREADABLE
 from corewise.interference.analysis import AMOUNTS
 from corewise.interference.analysis_history import CPI, NEVER_ZERO, History, PodRecord, Series
+from corewise.vocabulary.errors import UNREADABLE
 
 Points = list[tuple[float, float]]
 _POD_SERIES = frozenset({*AMOUNTS, CPI})

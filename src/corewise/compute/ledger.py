@@ -28,10 +28,10 @@ from typing import Protocol, TypeAlias
 import msgspec
 
 from corewise.compute.errors import LedgerBusy, LedgerDamaged, LedgerUnusable
-from corewise.config.json_text import UNREADABLE
 from corewise.pinning import CellPins, GuestPins
 from corewise.topology import CPUSet
 from corewise.tracking import HostedGuest
+from corewise.vocabulary.errors import UNREADABLE
 from corewise.vocabulary.guests import CPUPolicy, GuestCPUs, ThreadPolicy
 
 

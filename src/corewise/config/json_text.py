@@ -14,9 +14,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from decimal import Decimal, DecimalException
-from typing import Final
-
-import msgspec
 
 from corewise.config.json_tree import (
     BROKEN,
@@ -31,8 +28,6 @@ from corewise.config.json_tree import (
     path_text,
 )
 
-UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-"""What msgspec raises of a text that is not JSON of the wanted form: wrong, not UTF-8, nested too deep."""
 DEEPEST = 32
 _MOST_FAULTS = 20
 

@@ -20,7 +20,6 @@ import msgspec
 
 from corewise.amplification import MAXIMUM, Amounts, Record, raw_amounts, read_ratios, read_record
 from corewise.config.interference.stated import parse_bandwidth
-from corewise.config.json_text import UNREADABLE
 from corewise.engine.nodes import CPU, MEMORY, NodeFacts, Taint, Zone
 from corewise.engine.objects import SchedulableNode, Topology
 from corewise.engine.reading_pods import Finding, amount_of, quantities, quantity
@@ -29,6 +28,7 @@ from corewise.topology import CPUSet, CPUSetError
 from corewise.topology import Topology as Arrangement
 from corewise.vocabulary.cpu_binding import NumaPolicy, numa_policy
 from corewise.vocabulary.cpu_topology import parse_cpu_topology
+from corewise.vocabulary.errors import UNREADABLE
 from corewise.vocabulary.names import (
     AMPLIFICATION_RATIO,
     CPU_MANAGER_POLICY,

@@ -17,10 +17,10 @@ from enum import Enum
 
 import msgspec
 
-from corewise.config.json_text import UNREADABLE
 from corewise.kube.errors import DecodeError
 from corewise.kube.json_patch import Operation
 from corewise.kube.objects import EMPTY, Struct
+from corewise.vocabulary.errors import UNREADABLE
 
 API_VERSION = "admission.k8s.io/v1"
 WARNING_ADVICE = 120

@@ -14,10 +14,10 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from corewise.config.json_text import UNREADABLE
 from corewise.kube.errors import DecodeError, api_error
 from corewise.kube.objects import Struct
 from corewise.kube.resources import Resource
+from corewise.vocabulary.errors import UNREADABLE
 
 T = TypeVar("T")
 

@@ -28,8 +28,8 @@ from __future__ import annotations
 
 import msgspec
 
-from corewise.config.json_text import UNREADABLE
 from corewise.kube.objects import Struct
+from corewise.vocabulary.errors import UNREADABLE
 
 _TEXT_LIMIT = 300
 

@@ -15,11 +15,11 @@ from datetime import datetime
 
 import msgspec
 
-from corewise.config.json_text import UNREADABLE
 from corewise.kube.auth import Identity
 from corewise.kube.clock import Clock
 from corewise.kube.config import ClusterConfig, ExecPlugin
 from corewise.kube.errors import ConfigError
+from corewise.vocabulary.errors import UNREADABLE
 
 PLUGIN_TIMEOUT = 120.0
 _STDERR_LIMIT = 500

@@ -9,9 +9,9 @@ import msgspec
 
 from corewise.amplification import ContainerDemand, NodeDemand, PodDemand, node_demand
 from corewise.amplification.amounts import AMPLIFIABLE, ResourceList
-from corewise.config.json_text import UNREADABLE
 from corewise.manager.objects import DemandingContainer, DemandingPod, GrantedContainer
 from corewise.quantities import Quantity, QuantityError, requested
+from corewise.vocabulary.errors import UNREADABLE
 from corewise.vocabulary.names import CPU_MANAGER_POLICY, RESOURCE_STATUS
 from corewise.vocabulary.resource_status import ResourceStatus, parse_resource_status
 

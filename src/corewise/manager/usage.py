@@ -10,10 +10,10 @@ from urllib.parse import quote
 
 import msgspec
 
-from corewise.config.json_text import UNREADABLE
 from corewise.kube.client import Client
 from corewise.kube.errors import KubeError
 from corewise.quantities import Quantity, QuantityError
+from corewise.vocabulary.errors import UNREADABLE
 
 log = logging.getLogger(__name__)
 

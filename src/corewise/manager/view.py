@@ -10,10 +10,10 @@ import msgspec
 
 from corewise.amplification import Amounts, Machine, NodeDemand
 from corewise.config.facts import CPUFacts, FactsProblem, parse_cpu_basic_info
-from corewise.config.json_text import UNREADABLE
 from corewise.kube.objects import ConfigMap, ObjectMeta
 from corewise.manager.demand import demand_of_node, quantities
 from corewise.manager.objects import DemandingPod, ManagedNode
+from corewise.vocabulary.errors import UNREADABLE
 from corewise.vocabulary.names import CPU_BASIC_INFO, MACHINE_RAW_CAPACITY
 
 Annotations = Mapping[str, str]

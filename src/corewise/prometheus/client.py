@@ -23,7 +23,6 @@ import aiohttp
 import msgspec
 
 import corewise
-from corewise.config.json_text import UNREADABLE
 from corewise.prometheus.errors import (
     AddressError,
     AnswerError,
@@ -33,6 +32,7 @@ from corewise.prometheus.errors import (
     QueryError,
     UnreachableError,
 )
+from corewise.vocabulary.errors import UNREADABLE
 
 LARGEST_ANSWER = 64 * 1024 * 1024
 """Bytes: 5,000 nodes with a few labels are about 1 MB."""

@@ -18,9 +18,9 @@ from itertools import compress
 
 import msgspec
 
-from corewise.config.json_text import UNREADABLE
 from corewise.engine.objects import PlacedPod
 from corewise.kube.objects import PartialObject
+from corewise.vocabulary.errors import UNREADABLE
 
 LARGEST_SCORE = 10
 """MaxExtenderPriority."""

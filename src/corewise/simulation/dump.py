@@ -21,7 +21,6 @@ from typing import Any
 import msgspec
 
 from corewise.config.facts import CPUFacts, parse_cpu_basic_info
-from corewise.config.json_text import UNREADABLE
 from corewise.quantities import Bytes, RawMilli
 from corewise.simulation.cpu_models import CPUModel
 from corewise.simulation.dump_objects import (
@@ -36,6 +35,7 @@ from corewise.simulation.dump_objects import (
 from corewise.simulation.machines import Machine
 from corewise.simulation.plan import SWITCHES, NodeMetadata, Plan
 from corewise.simulation.scenario import CPUChoice
+from corewise.vocabulary.errors import UNREADABLE
 from corewise.vocabulary.names import (
     ALLOW_UNSAFE_CHANGE,
     AMPLIFICATION_ORIGINAL,

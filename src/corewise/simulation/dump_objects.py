@@ -12,9 +12,9 @@ from typing import Annotated, Any, Generic, TypeVar
 
 import msgspec
 
-from corewise.config.json_text import UNREADABLE
 from corewise.quantities import Quantity, QuantityError
 from corewise.simulation.plan import InputError
+from corewise.vocabulary.errors import UNREADABLE
 
 HOW_TO = "make it with: kubectl get nodes,pods -A -o json"
 Texts = dict[str, str] | None

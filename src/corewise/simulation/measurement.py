@@ -21,7 +21,6 @@ import msgspec
 from corewise.agent.cpu_manager import NO_POLICY
 from corewise.agent.quotas import Standing, standing_of
 from corewise.amplification import read_amounts, read_ratios
-from corewise.config.json_text import UNREADABLE
 from corewise.kube.objects import NodeResourceTopology
 from corewise.manager.objects import DemandingPod
 from corewise.quantities import ONE, Quantity, QuantityError, amplify
@@ -30,6 +29,7 @@ from corewise.simulation.machines import Machine
 from corewise.simulation.nominal_compute import Delivered, Workload, run, spread
 from corewise.simulation.pod_cgroups import cpu_of, is_offline, read_share, running_containers
 from corewise.simulation.pods import load_of, phase_of
+from corewise.vocabulary.errors import UNREADABLE
 from corewise.vocabulary.names import (
     AMPLIFICATION_RATIO,
     CPU_BASIC_INFO,

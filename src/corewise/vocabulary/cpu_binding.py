@@ -17,7 +17,7 @@ from enum import StrEnum
 
 import msgspec
 
-from corewise.config.json_text import UNREADABLE
+from corewise.vocabulary.errors import UNREADABLE
 from corewise.vocabulary.names import NUMA_SPEC, RESOURCE_SPEC
 from corewise.vocabulary.reasons import Reason
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import msgspec
 
-from corewise.config.json_text import UNREADABLE
 from corewise.topology import LARGEST_CPU, Thread, Topology
+from corewise.vocabulary.errors import UNREADABLE
 
 
 class _CPU(msgspec.Struct):

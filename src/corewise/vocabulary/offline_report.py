@@ -12,7 +12,7 @@ from enum import StrEnum
 
 import msgspec
 
-from corewise.config.json_text import UNREADABLE
+from corewise.vocabulary.errors import UNREADABLE
 
 LONGEST_CURVE = 30
 """How many samples ``online`` and ``offline`` hold at most."""

@@ -24,7 +24,7 @@ from typing import Any
 
 import msgspec
 
-from corewise.config.json_text import UNREADABLE
+from corewise.vocabulary.errors import UNREADABLE
 from kubedouble.errors import StatusError, bad_request, cause
 from kubedouble.patching.comparison import (
     UNOWNED_METADATA,

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from corewise.config.json_text import UNREADABLE
+from corewise.vocabulary.errors import UNREADABLE
 from kubedouble.schema.structure import Schema
 
 _encode = msgspec.json.Encoder().encode

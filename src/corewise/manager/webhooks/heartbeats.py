@@ -18,9 +18,9 @@ from typing import Any
 import msgspec
 
 from corewise.amplification import keeps_stored_times
-from corewise.config.json_text import UNREADABLE
 from corewise.kube.errors import DecodeError
 from corewise.kube.json_patch import Operation, pointer, replace
+from corewise.vocabulary.errors import UNREADABLE
 
 _TIME = "lastHeartbeatTime"
 _OWN = ("conditions", "capacity", "allocatable")

@@ -12,7 +12,6 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from corewise.config.json_text import UNREADABLE
 from corewise.openstack.errors import (
     AnswerError,
     AnswerRefusing,
@@ -32,6 +31,7 @@ from corewise.openstack.errors import (
     UnknownTraits,
     VersionTooOld,
 )
+from corewise.vocabulary.errors import UNREADABLE
 
 try:
     import requests

@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from corewise.config.json_text import UNREADABLE
 from corewise.openstack.errors import AnswerError
+from corewise.vocabulary.errors import UNREADABLE
 from corewise.vocabulary.placement import (
     Candidates,
     Consumer,
