@@ -7,4 +7,4 @@ from typing import Final
 import msgspec
 
 UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-"""What msgspec raises for a text that is not JSON of the wanted form: wrong, not UTF-8, or nested too deep."""
+"""What msgspec raises for a text that is not the wanted JSON: wrong, not UTF-8, or nested too deep."""
