@@ -179,7 +179,7 @@ def test_a_guest_that_floats_has_no_pins() -> None:
         (machine(), "<capabilities>"),
         (
             GUEST.replace("<vcpu placement='static'>4", "<vcpu placement='static'>1000000000"),
-            "more than 65535",
+            f"more than {LARGEST_CPU}",
         ),
         ("<domain>" + "<a>" * 100_000, "nested deeper than 256 levels"),
         ("<domain>" + "<a>" * 256 + "</a>" * 256 + "</domain>", "nested deeper than 256 levels"),
