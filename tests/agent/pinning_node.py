@@ -23,7 +23,8 @@ from corewise.kernel.errors import writing_error
 from corewise.kernel.writing.entries import Opened
 from corewise.kernel.writing.journal import MemoryLog
 from corewise.quantities import Ratio
-from corewise.vocabulary.names import NORMALIZATION_RATIO, RESOURCE_STATUS
+from corewise.vocabulary.names import NORMALIZATION_RATIO, QOS_CLASS, RESOURCE_STATUS
+from corewise.vocabulary.resource_status import stated_cpus
 from kernel.cgroup_trees import KernelRules, plain_tree
 from tally import fault
 
@@ -81,7 +82,11 @@ def pin_pod(
 ) -> QuotaPod:
     """A running pod of one container, with this resource-status."""
     annotations = {} if status is None else {RESOURCE_STATUS: status}
-    body: dict[str, Any] = manifest(name, container("a", "1"), qos=qos, annotations=annotations)
+    count = len(stated_cpus(status))
+    labels = {QOS_CLASS: "LSR"} if count else {}
+    body: dict[str, Any] = manifest(
+        name, container("a", "1", str(count or 1)), qos=qos, labels=labels, annotations=annotations
+    )
     if created:
         body["metadata"]["creationTimestamp"] = f"2026-01-01T00:00:{created}Z"
     if bound:

@@ -121,10 +121,23 @@ def test_a_pod_that_comes_to_own_cpus_gets_its_quota_back(kept: Kept) -> None:
         "web",
         container("a", "1"),
         container("b", "500m"),
-        annotations={RESOURCE_STATUS: '{"cpuset":"0-1"}'},
+        labels={QOS_CLASS: "LSR"},
     )
     kept.cycle([owned])
     assert kept.quotas(WEB) == expected(kept.node, 100)
+
+
+@pytest.mark.parametrize(
+    ("labels", "annotations"),
+    [({QOS_CLASS: "SYSTEM"}, {}), ({QOS_CLASS: "LSE"}, {}), ({}, {RESOURCE_STATUS: '{"cpuset":"0-1"}'})],
+    ids=["SYSTEM", "LSE", "a claim"],
+)
+def test_nobody_escapes_division_by_what_anybody_can_write(
+    kept: Kept, labels: dict[str, str], annotations: dict[str, str]
+) -> None:
+    containers = container("a", "1"), container("b", "500m")
+    kept.cycle([pod("web", *containers, labels=labels, annotations=annotations)])
+    assert kept.quotas(WEB) == expected(kept.node, 150)
 
 
 def test_a_resize_is_followed_and_a_waiting_one_changes_nothing(kept: Kept) -> None:

@@ -76,7 +76,7 @@ async def test_nothing_is_divided_before_the_ratio_is_known_or_without_one(hooke
 
 async def test_a_pod_that_owns_cpus_keeps_its_quota(hooked: Hooked) -> None:
     hooked.local.see(RATIO)
-    owner = PodSandbox("s", "web", "uid-web", "default", labels={QOS_CLASS: "LSE"})
+    owner = PodSandbox("s", "web", "uid-web", "default", labels={QOS_CLASS: "LSR"})
     assert await hooked.hook.on_create(owner, Container("c", "s", "a", cpu=asked(100_000))) is None
 
 
@@ -118,7 +118,9 @@ async def test_a_pod_has_its_cpus_before_it_has_a_container(tmp_path: Path, vers
     for new, cpus in ((web, "4-7"), (rival, "4-7"), (late, "4-5")):
         node.make(node.cgroup(new))
         meta = new.metadata
-        told = PodSandbox("s", meta.name, meta.uid, meta.namespace, annotations=meta.annotations)
+        told = PodSandbox(
+            "s", meta.name, meta.uid, meta.namespace, labels=meta.labels, annotations=meta.annotations
+        )
         await hook.on_run_pod_sandbox(told)
         assert node.cpus(node.cgroup(new)) == cpus
     node.cycle(owner)

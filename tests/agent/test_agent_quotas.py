@@ -29,7 +29,8 @@ from corewise.agent.quotas import Standing, divided, spec_in_force, standing_of,
 from corewise.kernel.cgroups.pods import Driver, PodCgroups
 from corewise.kernel.errors import UnsafeName
 from corewise.quantities import Microseconds, Ratio
-from corewise.vocabulary.names import QOS_CLASS, RESOURCE_STATUS
+from corewise.vocabulary.names import QOS_CLASS
+from corewise.vocabulary.qos import DEFAULT_RULES
 
 NAMES = PodCgroups(Driver.SYSTEMD, "/kubepods.slice")
 PERIOD = Microseconds(100_000)
@@ -187,36 +188,31 @@ def test_a_container_id_that_could_lead_elsewhere_is_refused(bad: str) -> None:
         list(targets_of(of, of.spec, NAMES))
 
 
-STANDINGS: list[tuple[dict[str, str], dict[str, str], str, CPUManager, Standing]] = [
-    ({}, {}, "Guaranteed", NO_POLICY, Standing.SHARE),
-    ({QOS_CLASS: "LS"}, {}, "Burstable", NO_POLICY, Standing.SHARE),
+STANDINGS: list[tuple[str, str, str, CPUManager, Standing]] = [
+    ("", "default", "Guaranteed", NO_POLICY, Standing.SHARE),
+    ("LS", "default", "Burstable", NO_POLICY, Standing.SHARE),
     *(
-        ({QOS_CLASS: qos}, {}, "Burstable", NO_POLICY, Standing.EXEMPT)
+        (qos, "kube-system", "Burstable", NO_POLICY, Standing.EXEMPT)
         for qos in ("LSE", "LSR", "SYSTEM", "BE")
     ),
-    ({}, {RESOURCE_STATUS: '{"cpuset":"0-3"}'}, "Guaranteed", NO_POLICY, Standing.EXEMPT),
-    ({}, {RESOURCE_STATUS: '{"cpuset":""}'}, "Guaranteed", NO_POLICY, Standing.SHARE),
-    ({}, {RESOURCE_STATUS: "{}"}, "Guaranteed", NO_POLICY, Standing.SHARE),
-    ({}, {RESOURCE_STATUS: '{"cpuset":"three"}'}, "Guaranteed", NO_POLICY, Standing.UNCERTAIN),
-    ({}, {RESOURCE_STATUS: "["}, "Guaranteed", NO_POLICY, Standing.UNCERTAIN),
-    ({}, {}, "Guaranteed", CPUManager("static", frozenset({"u"})), Standing.EXEMPT),
-    ({}, {}, "Guaranteed", CPUManager("static", frozenset({"other"})), Standing.SHARE),
-    ({}, {}, "Guaranteed", UNKNOWN_POLICY, Standing.UNCERTAIN),
-    ({}, {}, "", UNKNOWN_POLICY, Standing.UNCERTAIN),
-    ({}, {}, "Burstable", UNKNOWN_POLICY, Standing.SHARE),
-    ({QOS_CLASS: "LSR"}, {}, "Guaranteed", UNKNOWN_POLICY, Standing.EXEMPT),
+    ("LSR", "default", "Guaranteed", NO_POLICY, Standing.EXEMPT),
+    ("LSE", "default", "Guaranteed", NO_POLICY, Standing.SHARE),
+    ("SYSTEM", "default", "Guaranteed", NO_POLICY, Standing.SHARE),
+    ("", "default", "Guaranteed", CPUManager("static", frozenset({"u"})), Standing.EXEMPT),
+    ("", "default", "Guaranteed", CPUManager("static", frozenset({"other"})), Standing.SHARE),
+    ("", "default", "Guaranteed", UNKNOWN_POLICY, Standing.UNCERTAIN),
+    ("", "default", "", UNKNOWN_POLICY, Standing.UNCERTAIN),
+    ("", "default", "Burstable", UNKNOWN_POLICY, Standing.SHARE),
+    ("LSR", "default", "Guaranteed", UNKNOWN_POLICY, Standing.EXEMPT),
 ]
 
 
-@pytest.mark.parametrize(("labels", "annotations", "qos", "manager", "expected"), STANDINGS)
+@pytest.mark.parametrize(("qos_class", "namespace", "qos", "manager", "expected"), STANDINGS)
 def test_who_owns_cpus_is_not_normalized(
-    labels: dict[str, str],
-    annotations: dict[str, str],
-    qos: str,
-    manager: CPUManager,
-    expected: Standing,
+    qos_class: str, namespace: str, qos: str, manager: CPUManager, expected: Standing
 ) -> None:
-    assert standing_of(labels, annotations, "u", qos, manager) is expected
+    counts = DEFAULT_RULES.class_of({QOS_CLASS: qos_class}, namespace)
+    assert standing_of(counts, "u", qos, manager) is expected
 
 
 PENDING = {"conditions": [{"type": "PodResizePending", "status": "True"}]}

@@ -312,7 +312,13 @@ def test_cpus_that_pods_own_are_not_lent(kept: Kept) -> None:
     kept.tick()
     kept.start(
         pod("owner", container("a", "2"), labels={QOS_CLASS: "LSR"}, qos="Guaranteed"),
-        pod("bound", container("a", "3"), annotations={RESOURCE_STATUS: '{"cpuset":"0-3"}'}),
+        pod(
+            "bound",
+            container("a", "4"),
+            labels={QOS_CLASS: "LSR"},
+            annotations={RESOURCE_STATUS: '{"cpuset":"0-3"}'},
+        ),
+        pod("forged", container("a", "1"), annotations={RESOURCE_STATUS: '{"cpuset":"4-7"}'}),
         pod("static", container("a", "1"), qos="Guaranteed"),
     )
     state = kept.node.root / STATE_FILE

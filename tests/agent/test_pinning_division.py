@@ -11,13 +11,18 @@
 | 6-7, of which 7 is offline        | runs on 6         | nobody gets 7                       |
 | 7, which is offline               | owns, and shares  | nobody gets 7                       |
 | garbage                           | none              | shares                              |
-| 0-7                               | owns all          | run on all                          |
+| 0-7                               | none              | some CPUs always stay shared        |
+| 0-3 of QoS class LS, SYSTEM, none | none              | shares                              |
+| 0-3 of a pod that requests 2      | none              | shares                              |
+| 0-3 of LSE in a tenant's namespace| none              | shares                              |
+| 0-3 edited by an older pod        | who had them      | the older pod shares                |
 """
 
 from __future__ import annotations
 
 from random import Random
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,6 +31,8 @@ from agent.pinning_node import claim, pin_pod
 from corewise.agent.objects import QuotaPod
 from corewise.agent.pinning.division import Division, Ground, divide
 from corewise.topology import CPUSet
+from corewise.vocabulary.names import QOS_CLASS, RESOURCE_STATUS
+from corewise.vocabulary.qos import QoSRules
 from corewise.vocabulary.reasons import Reason
 
 EIGHT = Ground(CPUSet.parse("0-7"))
@@ -51,7 +58,8 @@ def shown(division: Division) -> dict[str, str]:
         (["0-3", "3-5"], {"a": "0-3"}, "4-7"),
         (["0-3", "3-5", "4-5"], {"a": "0-3", "c": "4-5"}, "6-7"),
         (["6-8"], {}, "0-7"),
-        (["0-7"], {"a": "0-7"}, ""),
+        (["0-7"], {}, "0-7"),
+        (["0-3", "4-7"], {"a": "0-3"}, "4-7"),
         ([""], {}, "0-7"),
     ],
 )
@@ -67,7 +75,7 @@ def test_the_earlier_claim_counts_and_counts_whole(
     [
         (["0-3", "3-5"], "default/b", ("CPUs 3", "pod default/a owns", Reason.CPUS_TAKEN)),
         (["6-9"], "default/a", ("CPUs 8-9", "this node has not", Reason.CPUS_UNKNOWN)),
-        (["0-7"], "shared pool", ("every CPU", Reason.SHARED_POOL_EMPTY)),
+        (["0-7"], "default/a", ("CPUs 0-7", "none to share", Reason.SHARED_POOL_EMPTY)),
     ],
 )
 def test_who_is_refused_is_told_why(cpus: list[str], about: str, words: tuple[str, ...]) -> None:
@@ -123,6 +131,66 @@ def test_a_pod_that_has_ended_owns_nothing() -> None:
     assert divide([_with_phase(ended, "Pending")], EIGHT).owners
 
 
+def labelled(pod: QuotaPod, qos_class: str, namespace: str = "default") -> QuotaPod:
+    labels = {QOS_CLASS: qos_class} if qos_class else {}
+    meta = msgspec.structs.replace(pod.metadata, labels=labels, namespace=namespace)
+    return msgspec.structs.replace(pod, metadata=meta)
+
+
+@pytest.mark.parametrize(
+    ("qos_class", "namespace", "owns", "reason"),
+    [
+        ("LSR", "default", True, None),
+        ("LSE", "kube-system", True, None),
+        ("LSE", "default", False, Reason.QOS_CLASS_NOT_ALLOWED),
+        ("SYSTEM", "default", False, Reason.QOS_CLASS_NOT_ALLOWED),
+        ("SYSTEM", "kube-system", False, Reason.CLAIM_WITHOUT_CLASS),
+        ("LS", "default", False, Reason.CLAIM_WITHOUT_CLASS),
+        ("BE", "default", False, Reason.CLAIM_WITHOUT_CLASS),
+        ("lsr", "default", False, Reason.CLAIM_WITHOUT_CLASS),
+        ("", "default", False, Reason.CLAIM_WITHOUT_CLASS),
+    ],
+)
+def test_a_claim_needs_a_class_that_counts(
+    qos_class: str, namespace: str, owns: bool, reason: Reason | None
+) -> None:
+    division = divide([labelled(pin_pod("a", claim("0-3")), qos_class, namespace)], EIGHT)
+    assert bool(division.owners) is owns
+    assert [str(reason) in each for each in division.problems.values()] == ([] if owns else [True])
+
+
+def test_namespaces_that_are_allowed_may_claim_as_lse() -> None:
+    pods = [labelled(pin_pod("a", claim("0-3")), "LSE", "trading")]
+    assert divide(pods, EIGHT, rules=QoSRules(frozenset({"trading"}))).owners
+    assert not divide(pods, EIGHT, rules=QoSRules(frozenset())).owners
+
+
+@pytest.mark.parametrize("cpus", ["0-6", "0-2", "0"])
+def test_a_claim_to_other_than_the_requested_number_of_cpus_is_refused(cpus: str) -> None:
+    small = pin_pod("a", claim("0-3"))
+    meta = msgspec.structs.replace(small.metadata, annotations={RESOURCE_STATUS: claim(cpus)})
+    division = divide([msgspec.structs.replace(small, metadata=meta)], EIGHT)
+    assert not division.owners
+    assert Reason.CLAIM_NOT_REQUESTED in division.problems["default/a"]
+
+
+def test_an_edit_takes_no_cpus_from_their_owner() -> None:
+    old, owner = pin_pod("old", claim("0-1"), bound="01"), pin_pod("owner", claim("2-3"), bound="02")
+    held = {uid: each.cpus for uid, each in divide([old, owner], EIGHT).owners.items()}
+    edited = pin_pod("old", claim("2-3"), bound="01")
+    division = divide([edited, owner], EIGHT, held)
+    assert (shown(division), str(division.shared)) == ({"owner": "2-3"}, "0-1,4-7")
+    assert Reason.CPUS_TAKEN in division.problems["default/old"]
+
+
+def test_owners_keep_their_cpus_while_all_shared_ones_are_offline() -> None:
+    pods = claims("0-3", "4-5")
+    held = {uid: each.cpus for uid, each in divide(pods, EIGHT).owners.items()}
+    division = divide(pods, Ground(CPUSet.parse("0-5"), offline=CPUSet.parse("6-7")), held)
+    assert shown(division) == {"a": "0-3", "b": "4-5"}
+    assert Reason.SHARED_POOL_EMPTY in division.problems["shared pool"]
+
+
 def _with_phase(pod: QuotaPod, phase: str) -> QuotaPod:
     return QuotaPod(pod.metadata, pod.spec, type(pod.status)(phase=phase, qos_class="Burstable"))
 
@@ -148,5 +216,6 @@ def test_no_cpu_has_two_owners_and_every_cpu_online_has_a_use(
     assert division.owned.isdisjoint(division.shared)
     assert division.owned.isdisjoint(ground.reserved)
     assert division.owned <= ground.online | ground.offline
+    assert division.shared or not division.owners
     random.shuffle(pods)
     assert divide(pods, ground) == division

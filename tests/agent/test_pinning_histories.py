@@ -51,6 +51,7 @@ class History:
         self.online = CPUSet.parse("0-7")
         self.ratio = 100
         self.containers = 0
+        self.owners: Mapping[str, CPUSet] = {}
 
     def pods(self) -> list[QuotaPod]:
         return [self.pod(name) for name in self.claims]
@@ -66,6 +67,7 @@ class History:
             case "pod", (str(name), stated):
                 self.come(name, stated)
             case "go", str(name) if name in self.claims:
+                self.owners = {each: cpus for each, cpus in self.owners.items() if each != name}
                 self.node.remove(self.node.cgroup(self.pod(name)))
                 del self.claims[name]
             case "anew", str(name) if name in self.claims:
@@ -92,6 +94,7 @@ class History:
     def restart(self) -> None:
         self.node.restart()
         self.node.ratio(self.ratio)
+        self.owners = {name: cpus for name, cpus in self.owners.items() if cpus & self.online}
 
     def die(self, points: int) -> None:
         self.node.mortal.points_left = points
@@ -100,6 +103,7 @@ class History:
         self.restart()
 
     def cycle(self) -> None:
+        self.owners = self.owned()
         self.node.cycle(*self.pods())
         assert self.node.everything(self.pods()) == self.expected()
         assert not self.node.cycle(*self.pods()).written
@@ -113,12 +117,20 @@ class History:
             assert self.node.local.pins.division.owned & self.online | shared == self.online
 
     def owned(self) -> Mapping[str, CPUSet]:
-        """Who owns what by a plain reading of the claims."""
+        """Who owns what by a plain reading of the claims, and by who owned it before."""
         owned: dict[str, CPUSet] = {}
-        for name in sorted(self.claims, key=self.order.index):
-            cpus = CPUSet() if self.claims[name] in {None, "{"} else CPUSet.parse(self.claims[name] or "")
+        everything = CPUSet.parse("0-7")
+        wanted = {
+            name: CPUSet() if text in {None, "{"} else CPUSet.parse(text or "")
+            for name, text in self.claims.items()
+        }
+        kept = {name for name, cpus in wanted.items() if self.owners.get(name) == cpus}
+        for name in sorted(self.claims, key=lambda name: (name not in kept, self.order.index(name))):
+            cpus = wanted[name]
             taken = any(not cpus.isdisjoint(others) for others in owned.values())
-            if cpus and not taken and cpus <= CPUSet.parse("0-7"):
+            left = (everything if name in kept else self.online) - cpus
+            left -= CPUSet.of(cpu for others in owned.values() for cpu in others)
+            if cpus and left and not taken and cpus <= everything:
                 owned[name] = cpus
         return owned
 
@@ -146,8 +158,7 @@ def test_after_any_history_everybody_runs_where_they_should_and_all_comes_back(
         history = History(Path(directory), version)
         for what, argument in operations:
             history.take(what, argument)
-            if what != "die":
-                history.cycle()
+            history.cycle()
         history.cycle()
         if end == "restore":
             undo(history.node)

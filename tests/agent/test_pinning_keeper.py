@@ -138,13 +138,49 @@ def test_a_refused_claim_is_fulfilled_when_the_earlier_one_goes(node: PinNode) -
     assert (node.sets_of(rival), node.sets_of(WEB)) == ({"2-3"}, {"0-1,6-7"})
 
 
-def test_if_every_cpu_is_owned_the_others_run_as_kubelet_has_it(node: PinNode) -> None:
+def test_the_last_cpus_that_pods_share_are_given_to_nobody(node: PinNode) -> None:
     node.cycle(*EVERYBODY)
     rest = pin_pod("rest", claim("6-7"), bound="03")
     node.start(rest)
     cycle = node.cycle(*EVERYBODY, rest)
+    assert Reason.SHARED_POOL_EMPTY in cycle.problems["default/rest"]
+    assert node.everything(EVERYBODY) == named(EVERYBODY, "0-3", "4-5", "6-7", "6-7")
+
+
+def test_while_all_shared_cpus_are_offline_the_others_run_as_kubelet_has_it(node: PinNode) -> None:
+    node.cycle(*EVERYBODY)
+    node.put(ONLINE, "0-5")
+    cycle = node.cycle(*EVERYBODY)
     assert Reason.SHARED_POOL_EMPTY in cycle.problems["shared pool"]
     assert node.everything(EVERYBODY) == named(EVERYBODY, "0-3", "4-5", node.kubelets, node.kubelets)
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_an_older_pod_that_edits_its_claim_takes_nothing_from_the_owner(
+    node: PinNode, restarts: bool
+) -> None:
+    older = pin_pod("older", claim("6"), bound="00", qos="Guaranteed")
+    node.start(older)
+    node.cycle(*EVERYBODY, older)
+    if restarts:
+        node.restart()
+    edited = pin_pod("older", claim("4-5"), bound="00", qos="Guaranteed")
+    for _ in range(2):
+        cycle = node.cycle(*EVERYBODY, edited)
+        assert Reason.CPUS_TAKEN in cycle.problems["default/older"]
+        assert node.everything((*EVERYBODY, edited)) == named(
+            (*EVERYBODY, edited), "0-3", "4-5", "6-7", "6-7", "6-7"
+        )
+
+
+def test_a_pod_that_shared_the_very_cpus_it_claims_never_owned_them(node: PinNode) -> None:
+    node.put(ONLINE, "0-5,7")
+    node.cycle(*EVERYBODY)
+    assert node.sets_of(WEB) == {"7"}
+    node.restart()
+    greedy = pin_pod("web", claim("7"), bound="00")
+    assert Reason.SHARED_POOL_EMPTY in node.cycle(OWNER, SECOND, greedy, OFFLINE).problems["default/web"]
+    assert (node.sets_of(OWNER), node.sets_of(SECOND)) == ({"0-3"}, {"4-5"})
 
 
 def test_cpus_that_go_offline_are_left_and_come_back(node: PinNode) -> None:

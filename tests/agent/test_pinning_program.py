@@ -18,10 +18,16 @@ from corewise.agent.program import run_agent
 from corewise.kernel.cgroups.layout import Version
 from corewise.kube.errors import NotFound
 from corewise.kube.resources import NODE_RESOURCE_TOPOLOGIES, PODS
-from corewise.vocabulary.names import POD_CPUS, RESOURCE_STATUS
+from corewise.vocabulary.names import POD_CPUS, QOS_CLASS, RESOURCE_STATUS
 from kubedouble import LocalAPIServer
 
-OWNER = manifest("owner", container("a", "2"), qos="Guaranteed", annotations={RESOURCE_STATUS: claim("0-1")})
+OWNER = manifest(
+    "owner",
+    container("a", "2"),
+    qos="Guaranteed",
+    labels={QOS_CLASS: "LSR"},
+    annotations={RESOURCE_STATUS: claim("0-1")},
+)
 WEB = manifest("web", container("a", "1", "500m"))
 
 

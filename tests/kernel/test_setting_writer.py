@@ -79,7 +79,7 @@ def test_what_comes_back_and_each_write_is_entered_before_it_happens(node: Node)
     node.before_each = look
     base, file = node.shown(WEIGHT, ONE)[0], node.file(WEIGHT)
     node.batch(setting(ONE, WEIGHT, "50", why="batch-cpu 500"))
-    held = HeldSetting(12.0, ONE, file, base, "50", "batch")
+    held = HeldSetting(12.0, ONE, file, base, "50", "batch", reason="BatchLimitApplied")
     assert seen == [
         (held, Wrote(12.0, ONE, file, base, "50", "BatchLimitApplied", "batch-cpu 500")),
         [base],

@@ -34,6 +34,7 @@ from corewise.vocabulary.names import (
     AMPLIFICATION_RATIO,
     CONFIG_NAMESPACE,
     NORMALIZATION_RATIO,
+    QOS_CLASS,
     RESOURCE_STATUS,
 )
 
@@ -80,17 +81,21 @@ class AgentCluster:
         self._with_client(lambda client: client.patch(NODES.typed(dict), NODE, body))
 
     def add_pod(self, name: str, limits: Mapping[str, str], cpus: str = "") -> str:
-        """Create a pod with a CPU limit for each container, which may own CPUs, and return its UID."""
+        """Create a pod with a CPU limit for each container, and return its UID.
+
+        One that owns ``cpus`` requests its limits: as many as it owns.
+        """
         containers = [
             {
                 "name": container,
                 "image": "i",
-                "resources": {"requests": {"cpu": "10m"}, "limits": {"cpu": limit}},
+                "resources": {"requests": {"cpu": limit if cpus else "10m"}, "limits": {"cpu": limit}},
             }
             for container, limit in limits.items()
         ]
         annotations = {RESOURCE_STATUS: json.dumps({"cpuset": cpus})} if cpus else {}
-        metadata = {"name": name, "annotations": annotations}
+        labels = {QOS_CLASS: "LSR"} if cpus else {}
+        metadata = {"name": name, "labels": labels, "annotations": annotations}
         body = {"metadata": metadata, "spec": {"nodeName": NODE, "containers": containers}}
         created = self._with_client(lambda client: client.create(PODS.typed(dict), body, "default"))
         return str(created["metadata"]["uid"])

@@ -323,6 +323,18 @@ def test_a_pod_that_is_updated_keeps_its_cpus_though_another_claims_them_too() -
     assert cluster.snapshot().free["memory"].tolist() == [(256 << 30) - 1]
 
 
+def test_a_pod_whose_claim_is_edited_comes_after_those_that_hold_the_cpus() -> None:
+    cluster = cluster_of(node("n", 8))
+    cluster.put_pod(cpuset("old", 2), Placement("n", CPUSet.parse("0-1")))
+    cluster.put_pod(cpuset("owner", 2), Placement("n", CPUSet.parse("2-3")))
+    cluster.put_pod(cpuset("old", 2), Placement("n", CPUSet.parse("2-3")))
+    ledger = cluster.ledger("n")
+    assert ledger is not None
+    assert ledger.held_by("owner") == CPUSet.parse("2-3")
+    assert not ledger.held_by("old")
+    assert list(cluster.pods_on("n")) == ["owner", "old"]
+
+
 def test_only_the_nodes_in_question_are_decided_on() -> None:
     cluster = cluster_of(node("n", 8), node("m", 16), node("gone", 32))
     cluster.remove_node("gone")

@@ -27,7 +27,7 @@ async def test_filter_and_prioritize_answer_from_what_is_bound(world: SchedulerW
         await world.installed(scheduler)
         await world.bind("owner", "full")
         assert await world.cpus("owner") == "0-31"
-        pod = pod_document("p", cpu="32", qos="LSE")
+        pod = pod_document("p", cpu="32", qos="LSR")
         status, answer = await call("filter", args(pod, "full", "free", "unheard-of"))
         assert status == 200
         assert answer["NodeNames"] == ["free"]

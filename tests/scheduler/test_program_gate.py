@@ -211,8 +211,9 @@ async def test_what_a_pod_says_of_its_own_cpus_before_it_is_bound_does_not_count
 
 async def test_cpus_that_do_not_exist_or_are_taken_are_counted_as_conflicts(world: SchedulerWorld) -> None:
     await world.add_node("n1", 4)
-    for name, cpus in (("a", "0-1"), ("b", "1-2"), ("c", "64"), ("d", "zero")):
-        document = pod_document(name, cpu="1", annotations={RESOURCE_STATUS: json.dumps({"cpuset": cpus})})
+    for name, cpus, count in (("a", "0-1", "2"), ("b", "1-2", "2"), ("c", "64", "1"), ("d", "zero", "1")):
+        claim = {RESOURCE_STATUS: json.dumps({"cpuset": cpus})}
+        document = pod_document(name, cpu=count, qos="LSR" if name != "d" else "", annotations=claim)
         document["spec"]["nodeName"] = "n1"
         await world.client.create(PLAIN_PODS, document, "default")
     async with world.scheduler() as scheduler:

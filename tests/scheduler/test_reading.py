@@ -34,6 +34,7 @@ from corewise.quantities import LARGEST_AMOUNT, ONE, Ratio
 from corewise.topology import CPUSet
 from corewise.vocabulary.cpu_binding import BindPolicy, CPUBinding, NumaPolicy
 from corewise.vocabulary.cpu_topology import parse_cpu_topology, print_cpu_topology
+from corewise.vocabulary.qos import ANY_NAMESPACE, QoSRules
 from corewise.vocabulary.reasons import Reason
 from pinning.machines import machine
 
@@ -83,7 +84,7 @@ def test_a_cpuset_pod_owns_what_it_requests_everywhere() -> None:
 
 @pytest.mark.parametrize("qos", ["LSR", "LSE"])
 def test_a_cpuset_pod_must_request_whole_cpus(qos: str) -> None:
-    facts = pod_facts(pod("2500m", qos=qos))
+    facts = pod_facts(pod("2500m", qos=qos), ANY_NAMESPACE)
     assert facts.problem is not None
     assert facts.problem.reason is Reason.CPUS_NOT_INTEGER
     assert facts.problem.message.startswith("the requested CPUs must be integer: 2500m")
@@ -174,7 +175,7 @@ def test_where_a_pod_may_go_is_read_from_selector_affinity_and_tolerations() -> 
 
 def test_a_bound_pod_is_where_its_status_says() -> None:
     text = '{"cpuset":"0-3","numaNodeResources":[{"node":1,"resources":{"cpu":"4","memory":"1Gi"}}]}'
-    where, finding = placement(pod("4", annotations={STATUS: text}, nodeName="n"))
+    where, finding = placement(pod("4", qos="LSR", annotations={STATUS: text}, nodeName="n"))
     assert (where.node, where.cpus, finding) == ("n", CPUSet.parse("0-3"), None)
     assert where.zones == {1: {"cpu": 4000, "memory": GIB}}
 
@@ -185,6 +186,34 @@ def test_a_resource_status_that_cannot_be_read_is_told_and_names_nothing() -> No
     assert finding is not None
     assert finding.reason is Reason.RESOURCE_STATUS_INVALID
     assert finding.message.startswith("ns/p: ")
+
+
+@pytest.mark.parametrize(
+    ("cpu", "qos", "reason"),
+    [
+        ("4", "", Reason.CLAIM_WITHOUT_CLASS),
+        ("4", "LS", Reason.CLAIM_WITHOUT_CLASS),
+        ("10m", "LSR", Reason.CLAIM_NOT_REQUESTED),
+        ("5", "LSR", Reason.CLAIM_NOT_REQUESTED),
+        ("4", "LSE", Reason.QOS_CLASS_NOT_ALLOWED),
+    ],
+)
+def test_a_claim_that_the_agent_does_not_believe_names_nothing_here_either(
+    cpu: str, qos: str, reason: Reason
+) -> None:
+    where, finding = placement(pod(cpu, qos=qos, annotations={STATUS: '{"cpuset":"0-3"}'}, nodeName="n"))
+    assert where.cpus == CPUSet()
+    assert finding is not None
+    assert finding.reason is reason
+
+
+def test_an_lse_pod_fits_nowhere_unless_its_namespace_is_allowed_it() -> None:
+    facts = pod_facts(pod("4", qos="LSE"))
+    assert facts.problem is not None
+    assert facts.problem.reason is Reason.QOS_CLASS_NOT_ALLOWED
+    assert facts.owned_by_class == 0
+    allowed = pod_facts(pod("4", qos="LSE"), QoSRules(frozenset({"ns"})))
+    assert (allowed.problem, allowed.owned_by_class) == (None, 4000)
 
 
 def test_pods_that_are_bound_and_not_finished_hold_resources() -> None:

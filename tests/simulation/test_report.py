@@ -34,9 +34,9 @@ from corewise.simulation.report import Report, Rest, document
 from corewise.vocabulary.names import (
     AMPLIFICATION_RATIO,
     NORMALIZATION_RATIO,
+    QOS_CLASS,
     RAW_ALLOCATABLE,
     RAW_CAPACITY,
-    RESOURCE_STATUS,
 )
 from simulation.simulated_machine import SimulatedMachine
 
@@ -262,7 +262,7 @@ def test_the_quota_of_a_cpushare_pod_is_divided_and_that_of_others_is_not(tmp_pa
 
 def test_a_pod_with_cpus_of_its_own_is_not_divided(tmp_path: Path) -> None:
     owner = pod()
-    owner["metadata"]["annotations"] = {RESOURCE_STATUS: '{"cpuset":"0-1"}'}
+    owner["metadata"]["labels"] = {QOS_CLASS: "LSR"}
     owned = workload(tmp_path, Ratio(200), owner)
     assert (owned.quota, owned.counts) == (2.0, False)
 

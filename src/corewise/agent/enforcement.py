@@ -18,6 +18,7 @@ from corewise.agent.plan import Memory, Plan
 from corewise.kernel.errors import KernelError
 from corewise.kernel.writing.report import Report, Written
 from corewise.quantities import Ratio
+from corewise.vocabulary.qos import DEFAULT_RULES, QoSRules
 
 
 @dataclass(slots=True)
@@ -38,8 +39,9 @@ class Cycle:
 class QuotaKeeper:
     """The quotas of one node. Synchronous; a cycle over 330 cgroups takes milliseconds."""
 
-    def __init__(self, cgroups: NodeCgroups) -> None:
+    def __init__(self, cgroups: NodeCgroups, rules: QoSRules = DEFAULT_RULES) -> None:
         self._cgroups = cgroups
+        self._rules = rules
         self._memory = Memory()
 
     def cycle(self, pods: Iterable[QuotaPod], ratio: Ratio, manager: CPUManager) -> Cycle:
@@ -48,7 +50,7 @@ class QuotaKeeper:
         self._cgroups.close_vanished()
         try:
             found = self._cgroups.find()
-            plan = Plan(found, ratio, manager, self._memory, problems=result.problems)
+            plan = Plan(found, ratio, manager, self._memory, self._rules, problems=result.problems)
             for pod in pods:
                 plan.add(pod)
             self._memory = plan.after

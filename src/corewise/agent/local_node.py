@@ -29,6 +29,7 @@ from corewise.kernel.errors import KernelError, UnsafeName
 from corewise.quantities import ONE, Ratio
 from corewise.service.logs import fields
 from corewise.vocabulary.names import AMPLIFICATION_RATIO
+from corewise.vocabulary.qos import DEFAULT_RULES, QoSRules
 
 log = logging.getLogger(__name__)
 
@@ -44,17 +45,19 @@ class LocalNode:
         *,
         unreadable: Callable[[], None] = lambda: None,
         complaints: Complaints | None = None,
+        rules: QoSRules = DEFAULT_RULES,
     ) -> None:
         self.name = name
         self.cgroups = cgroups
         self.complaints = complaints or Complaints(name)
         self._unreadable = unreadable
-        self._quotas = QuotaKeeper(cgroups)
-        self.pins = PinKeeper(cgroups, root)
+        self._quotas = QuotaKeeper(cgroups, rules)
+        self.pins = PinKeeper(cgroups, root, rules)
         self._cpu_manager_file = CPUManagerFile(root)
         self._begun: dict[str, QuotaPod] = {}
         self._reading = NOT_NORMALIZED
         self._uid = ""
+        self.rules = rules
         self.amplification = ONE
         self.is_seen = False
 
@@ -96,11 +99,13 @@ class LocalNode:
         self.complaints.hear("kubelet's CPU manager", {"state": str(problem)} if problem else {})
         return manager
 
-    def divides(self, labels: Mapping[str, str], annotations: Mapping[str, str], uid: str) -> bool:
+    def divides(self, labels: Mapping[str, str], namespace: str, uid: str) -> bool:
         """Whether the quotas of a pod that the runtime tells of are divided, as far as is known now."""
         if not self.is_seen or self.ratio == ONE:
             return False
-        return standing_of(labels, annotations, uid, "", self.cpu_manager()) is Standing.SHARE
+        return (
+            standing_of(self.rules.class_of(labels, namespace), uid, "", self.cpu_manager()) is Standing.SHARE
+        )
 
     def bounds(self, pods: Collection[QuotaPod]) -> Mapping[str, WriteQuota]:
         """Return what is held of running containers, by the runtime's ID ("containerd://…")."""
@@ -128,9 +133,20 @@ class LocalNode:
             log.info(
                 "wrote quotas", extra=fields(node=self.name, ratio=self.ratio, writes=len(cycle.written))
             )
+        cycle.problems |= {**told.problems, **self._refused_classes(told.pods)}
         self._pin(told.pods, manager, cycle)
-        cycle.problems |= told.problems
         return cycle
+
+    def _refused_classes(self, pods: Collection[QuotaPod]) -> Mapping[str, str]:
+        """Say which pods state a QoS class that their namespace is not allowed."""
+        problems = {
+            pod.name: f"pod {pod.name} counts as one without a class: {refused.message} ({refused.reason})"
+            for pod in pods
+            if not pod.has_ended
+            and (refused := self.rules.class_problem(pod.metadata.labels, pod.metadata.namespace))
+        }
+        self.complaints.hear("QoS classes", problems)
+        return problems
 
     def receive(self, newcomer: QuotaPod, pods: Collection[QuotaPod]) -> None:
         """Bring a pod that the runtime has begun to its CPUs, also before the API tells of it."""

@@ -11,8 +11,11 @@ from dataclasses import dataclass
 
 import msgspec
 
+from corewise.amplification import ContainerDemand, PodDemand, pod_request
+from corewise.amplification.amounts import CPU
 from corewise.kube.objects import EMPTY, NO_META, NO_RESOURCES, ObjectMeta, ResourceRequirements, Struct
 from corewise.kube.resources import NODES, PODS, Resource
+from corewise.quantities import Quantity, QuantityError
 from corewise.vocabulary.names import STATIC_POD, STATIC_POD_HASH, STATIC_POD_SOURCE
 from corewise.vocabulary.reasons import Reason
 
@@ -58,11 +61,12 @@ NOT_RUNNING = ContainerState()
 
 
 class ContainerStatus(Struct, frozen=True):
-    """core/v1 ContainerStatus: which container of the runtime it is."""
+    """core/v1 ContainerStatus: which container of the runtime it is, and what kubelet has granted it."""
 
     name: str
     container_id: str = msgspec.field(name="containerID", default="")
     state: ContainerState = NOT_RUNNING
+    allocated_resources: Mapping[str, str] = EMPTY
 
     @property
     def runs(self) -> bool:
@@ -166,6 +170,21 @@ class QuotaPod(Struct, frozen=True):
         return next((each.since or "" for each in bound), self.metadata.creation_timestamp or "")
 
     @property
+    def cpu_request(self) -> int | None:
+        """Its request in milli-CPU, as the binding gate counts it; None if only the runtime told of it."""
+        spec, status = self.spec, self.status
+        if not spec.containers:
+            return None
+        demand = PodDemand(
+            name=self.name,
+            containers=_demands(spec.containers, status.container_statuses),
+            init_containers=_demands(spec.init_containers, status.init_container_statuses),
+            requests=_cpu(spec.resources.requests),
+            overhead=_cpu(spec.overhead),
+        )
+        return pod_request(demand, CPU).milli
+
+    @property
     def has_ended(self) -> bool:
         return self.status.phase in {"Succeeded", "Failed"}
 
@@ -178,6 +197,28 @@ class QuotaPod(Struct, frozen=True):
             and (mine.uid, mine.generation, mine.labels) == (others.uid, others.generation, others.labels)
             and (mine.annotations, mine.owner_references) == (others.annotations, others.owner_references)
         )
+
+
+def _demands(
+    containers: tuple[QuotaContainer, ...], statuses: tuple[ContainerStatus, ...]
+) -> tuple[ContainerDemand, ...]:
+    granted = {each.name: _cpu(each.allocated_resources) for each in statuses}
+    return tuple(
+        ContainerDemand(
+            requests={**_cpu(each.resources.limits), **_cpu(each.resources.requests)},
+            allocated=granted.get(each.name, {}),
+            restarts_always=each.restart_policy == "Always",
+        )
+        for each in containers
+    )
+
+
+def _cpu(amounts: Mapping[str, str]) -> dict[str, Quantity]:
+    """Return the CPU of a ResourceList; the API server accepts no amount that cannot be read."""
+    try:
+        return {CPU: Quantity.parse(amounts[CPU])} if CPU in amounts else {}
+    except QuantityError:
+        return {}
 
 
 @dataclass(frozen=True, slots=True)

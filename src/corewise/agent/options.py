@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from corewise.service.options import Address
+from corewise.vocabulary.qos import DEFAULT_RULES, QoSRules
 
 NRI_SOCKET = "var/run/nri/nri.sock"
 STATE_DIR = "var/lib/corewise"
@@ -20,6 +21,7 @@ class AgentOptions:
     ``nri_socket`` is None where no container runtime is to be asked. ``once``: one cycle and one report, and
     that is all. ``dry_run`` writes nothing, neither to cgroups nor to the API. ``latency_interval`` is None
     if memory is not to be probed. ``metrics_auth``: /metrics takes a token, which the API server reviews.
+    ``rules``: which pods may be LSE or SYSTEM.
     """
 
     node: str
@@ -33,6 +35,7 @@ class AgentOptions:
     metrics_auth: bool = False
     once: bool = False
     dry_run: bool = False
+    rules: QoSRules = DEFAULT_RULES
 
     @property
     def journal(self) -> Path:

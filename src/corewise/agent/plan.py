@@ -27,6 +27,7 @@ from corewise.agent.quotas import Standing, Target, divided, spec_in_force, stan
 from corewise.kernel.cgroups.cpu import read_bandwidth
 from corewise.kernel.errors import KernelError, Missing, UnsafeName
 from corewise.quantities import ONE, Microseconds, Ratio
+from corewise.vocabulary.qos import DEFAULT_RULES, QoSRules
 
 
 @dataclass(slots=True)
@@ -45,6 +46,7 @@ class Plan:
     ratio: Ratio
     manager: CPUManager
     before: Memory
+    rules: QoSRules = DEFAULT_RULES
     after: Memory = field(default_factory=Memory)
     targets: dict[str, Target] = field(default_factory=dict)
     back: list[WriteQuota] = field(default_factory=list)
@@ -73,8 +75,8 @@ class Plan:
         return divided(target, period, self.ratio, above_bases=self.found.is_v1)
 
     def _standing(self, pod: QuotaPod) -> Standing:
-        labels, annotations = pod.metadata.labels, pod.metadata.annotations
-        return standing_of(labels, annotations, pod.uid, pod.status.qos_class, self.manager)
+        qos_class = self.rules.class_of(pod.metadata.labels, pod.metadata.namespace)
+        return standing_of(qos_class, pod.uid, pod.status.qos_class, self.manager)
 
     def _add(self, target: Target, standing: Standing) -> None:
         held = self.found.held(target.cgroup)

@@ -128,6 +128,7 @@ class Agent:
             options.root,
             cgroups,
             unreadable=lambda: self.metrics.count(metrics.RATIO_UNREADABLE),
+            rules=options.rules,
         )
         self.watched = Watched(
             client,

@@ -1,7 +1,7 @@
 """What quota each cgroup of a pod has by kubelet's hand, and by the node's ratio. Pure.
 
-A CPUShare pod is neither LSE, LSR, SYSTEM nor BE, and owns no CPUs: neither by the annotation of the binding
-gate nor by kubelet's static policy. The quotas of all others are kubelet's own.
+A CPUShare pod is neither LSE, LSR, SYSTEM nor BE, as far as its namespace allows that, and owns no CPUs by
+kubelet's static policy. The quotas of all others are kubelet's own.
 
 The limits come from the spec that kubelet has in force. While a resize waits for room, or kubelet has not
 seen the latest spec yet, that is the one before (``spec_in_force``).
@@ -27,9 +27,7 @@ from corewise.kernel.cgroups.pods import PodCgroups, QOSClass
 from corewise.kernel.errors import UnsafeName
 from corewise.normalization import ContainerLimit, PodLimits, container_quota, pod_quota
 from corewise.quantities import ONE, AmplifiedMilli, Microseconds, QuantityError, Ratio, largest, requested
-from corewise.vocabulary.names import QOS_CLASS, RESOURCE_STATUS
 from corewise.vocabulary.reasons import Reason
-from corewise.vocabulary.resource_status import ResourceStatus, parse_resource_status
 
 NOT_CPU_SHARE = frozenset({"LSE", "LSR", "SYSTEM", "BE"})
 _TOO_LARGE = Reason.AMOUNT_TOO_LARGE
@@ -46,18 +44,18 @@ class Standing(Enum):
     """Its quotas stay as they are."""
 
 
-def standing_of(
-    labels: Mapping[str, str], annotations: Mapping[str, str], uid: str, qos: str, manager: CPUManager
-) -> Standing:
-    """Say whether a pod shares CPUs. ``qos`` is its QoS class by Kubernetes, Guaranteed if unknown."""
-    if labels.get(QOS_CLASS) in NOT_CPU_SHARE or uid in manager.pinned:
+def standing_of(qos_class: str, uid: str, qos: str, manager: CPUManager) -> Standing:
+    """Say whether a pod shares CPUs.
+
+    ``qos_class`` is the class that counts (:mod:`corewise.vocabulary.qos`): who may claim CPUs is known by
+    it,
+    the claim itself need not be read. ``qos`` is the class by Kubernetes, taken for Guaranteed if unknown.
+    """
+    if qos_class in NOT_CPU_SHARE or uid in manager.pinned:
         return Standing.EXEMPT
     if not manager.is_known and qos not in {QOSClass.BURSTABLE, QOSClass.BEST_EFFORT}:
         return Standing.UNCERTAIN
-    status = parse_resource_status(annotations.get(RESOURCE_STATUS))
-    if not isinstance(status, ResourceStatus):
-        return Standing.UNCERTAIN
-    return Standing.EXEMPT if status.cpus else Standing.SHARE
+    return Standing.SHARE
 
 
 def spec_in_force(pod: QuotaPod, before: QuotaPodSpec | None) -> QuotaPodSpec | None:

@@ -21,6 +21,7 @@ from corewise.kube.client import Client
 from corewise.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from corewise.kube.resources import NODE_RESOURCE_TOPOLOGIES, Resource
 from corewise.vocabulary.names import RESOURCE_STATUS
+from corewise.vocabulary.resource_status import stated_cpus
 
 FIELD_MANAGER = "corewise-agent"
 TOPOLOGIES: Resource[dict[str, Any]] = NODE_RESOURCE_TOPOLOGIES.typed(dict)
@@ -69,7 +70,11 @@ class TopologyReporter:
         statuses = [
             status
             for pod in pods
-            if not pod.has_ended and (status := pod.metadata.annotations.get(RESOURCE_STATUS)) is not None
+            if not pod.has_ended
+            and (status := pod.metadata.annotations.get(RESOURCE_STATUS)) is not None
+            and not self._local.rules.claim_problem(
+                pod.metadata.labels, pod.metadata.namespace, stated_cpus(status), pod.cpu_request
+            )
         ]
         return TopologyReport(
             node=node.metadata.name,

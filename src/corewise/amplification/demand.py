@@ -19,9 +19,9 @@ from typing import Final
 from corewise.amplification.amounts import AMPLIFIABLE, CPU, MEMORY, ResourceList
 from corewise.quantities import Quantity
 from corewise.vocabulary import names
+from corewise.vocabulary.qos import OWNERS_OF_CPUS
 
 _FINISHED: Final = frozenset({"Succeeded", "Failed"})
-_CPUSET_QOS: Final = frozenset({"LSE", "LSR"})
 _MILLI: Final = 1000
 _NOTHING: Final = Quantity(0)
 
@@ -116,7 +116,7 @@ def node_demand(pods: Iterable[PodDemand], *, static_cpu_manager: bool = False) 
 
 def is_cpuset_by_class(pod: PodDemand) -> bool:
     """Whether the pod asks for CPUs of its own by its QoS class, whatever the node's kubelet does."""
-    return pod.labels.get(names.QOS_CLASS) in _CPUSET_QOS
+    return pod.labels.get(names.QOS_CLASS) in OWNERS_OF_CPUS
 
 
 def owned_milli(pod: PodDemand, *, static_cpu_manager: bool) -> int:

@@ -14,7 +14,7 @@ import click
 from corewise.agent.options import INTERVAL, LATENCY_INTERVAL, NRI_SOCKET, STATE_DIR, AgentOptions
 from corewise.agent.program import run_agent
 from corewise.agent.restoring import restore
-from corewise.cli.cluster import find_cluster, run
+from corewise.cli.cluster import QOS_NAMESPACES, find_cluster, run
 from corewise.cli.durations import seconds
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.output import count, say
@@ -23,6 +23,7 @@ from corewise.kernel.errors import JournalHeld, KernelError
 from corewise.kube.config import ClusterConfig
 from corewise.service.logs import LogFormat, configure
 from corewise.service.options import Address, AddressError, OptionsError
+from corewise.vocabulary.qos import QoSRules
 
 _FOLDER = click.Path(path_type=Path, file_okay=False)
 _SHORTEST_INTERVAL = 1.0
@@ -92,6 +93,7 @@ _STATE = click.option(
     callback=_interval,
     help="How often the latency of memory is probed, for some milliseconds of one CPU.",
 )
+@QOS_NAMESPACES
 @click.option("--no-latency-probe", is_flag=True, help="Do not probe memory; all other metrics stay.")
 @click.option(
     "--metrics-listen",
@@ -144,14 +146,21 @@ def command(
 
 
 def _options(
-    *, node_name: str | None, nri_socket: Path | None, no_nri: bool, no_latency_probe: bool, **options: Any
+    *,
+    node_name: str | None,
+    nri_socket: Path | None,
+    no_nri: bool,
+    no_latency_probe: bool,
+    restricted_qos_namespace: tuple[str, ...],
+    **options: Any,
 ) -> AgentOptions:
     if no_nri and nri_socket:
         raise click.UsageError("--nri-socket and --no-nri exclude each other")
     socket = None if no_nri else nri_socket or options["root"] / NRI_SOCKET
     if no_latency_probe:
         options["latency_interval"] = None
-    return AgentOptions(node=node_name or platform.node().lower(), nri_socket=socket, **options)
+    rules = QoSRules(frozenset(restricted_qos_namespace))
+    return AgentOptions(node=node_name or platform.node().lower(), nri_socket=socket, rules=rules, **options)
 
 
 async def _until_told(options: AgentOptions, cluster: ClusterConfig) -> bool:

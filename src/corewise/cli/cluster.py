@@ -12,9 +12,19 @@ from corewise.cli.errors import ExitCode, Failure
 from corewise.kube.config import ClusterConfig, load_config
 from corewise.kube.errors import ConfigError, Forbidden, KubeError, NotFound, Unauthorized
 from corewise.vocabulary.names import CONFIG_NAMESPACE
+from corewise.vocabulary.qos import DEFAULT_NAMESPACES
 
 T = TypeVar("T")
 Decorated = Callable[..., Any]
+
+QOS_NAMESPACES = click.option(
+    "--restricted-qos-namespace",
+    multiple=True,
+    metavar="NAMESPACE",
+    default=DEFAULT_NAMESPACES,
+    show_default=True,
+    help="A namespace whose pods may be LSE or SYSTEM; may be repeated. The same for agents and scheduler.",
+)
 
 
 def cluster_options(command: Decorated) -> Decorated:

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from corewise.cli.cluster import cluster_options, find_cluster, run
+from corewise.cli.cluster import QOS_NAMESPACES, cluster_options, find_cluster, run
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.serving import ADDRESS, CLIENT_CA, METRICS_AUTH, SERVICE, SIZE, check_webhooks
 from corewise.kube.config import ClusterConfig
@@ -27,6 +27,7 @@ from corewise.scheduler.stanza import SERVICE_URL, scheduler_configuration
 from corewise.service.ending import until_told
 from corewise.service.logs import LogFormat, configure
 from corewise.service.options import OptionsError
+from corewise.vocabulary.qos import QoSRules
 
 
 @click.group(invoke_without_command=True)
@@ -61,6 +62,7 @@ from corewise.service.options import OptionsError
 @click.option(
     "--prometheus", metavar="URL", default="", help="Where nodes' memory bandwidth and cache are known."
 )
+@QOS_NAMESPACES
 @click.option(
     "--log-format", type=click.Choice([f.value for f in LogFormat]), default="text", show_default=True
 )
@@ -99,6 +101,7 @@ def _serve(
     context: str | None,
     config_namespace: str,
     config_file: str | None,
+    restricted_qos_namespace: tuple[str, ...],
     log_format: str,
     verbose: bool,
     **options: Any,
@@ -108,6 +111,7 @@ def _serve(
         namespace=config_namespace,
         configuration=configuration,
         configuration_file=config_file or "",
+        rules=QoSRules(frozenset(restricted_qos_namespace)),
         **_checked(options, configuration),
     )
     configure(LogFormat(log_format), verbose=verbose)

@@ -51,6 +51,8 @@ class NodeAccount:
         before = self.pods.get(pod.key)
         if before is not None:
             self._count(*before, -1)
+            if before[1].cpus != placement.cpus:
+                del self.pods[pod.key]
         self.pods[pod.key] = pod, placement
         self._count(pod, placement, 1)
 

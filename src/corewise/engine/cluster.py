@@ -107,7 +107,8 @@ class Cluster:
     def put_pod(self, pod: PodFacts, placement: Placement) -> None:
         """Count a pod on its node, as it is and no longer as it was.
 
-        Its claim to CPUs keeps its rank, and of two times at which it was placed there the earlier counts.
+        A claim to the same CPUs keeps its rank; one to others comes after those that are there. Of two times
+        at which it was placed there the earlier counts.
         """
         before = self.pods_on(self._node_of.get(pod.key, "")).get(pod.key)
         if before is not None and before[1].node == placement.node:
@@ -198,4 +199,7 @@ class Cluster:
 def _with_pod(ledger: Ledger, pod: PodFacts, placement: Placement) -> Ledger:
     if not placement.cpus:
         return ledger.without(pod.key)
+    before = ledger.claims.get(pod.key)
+    if before is not None and before.cpus != placement.cpus:
+        ledger = ledger.without(pod.key)
     return ledger.with_claim(pod.key, Claim(placement.cpus, exclusive=EXCLUSIVITY[pod.binding.exclusive]))

@@ -40,6 +40,7 @@ from corewise.vocabulary.cpu_binding import (
     parse_numa_spec,
 )
 from corewise.vocabulary.names import NUMA_SPEC, RESOURCE_SPEC, RESOURCE_STATUS
+from corewise.vocabulary.qos import DEFAULT_RULES, QoSRules
 from corewise.vocabulary.reasons import Reason
 from corewise.vocabulary.resource_status import ResourceStatus, parse_resource_status
 
@@ -60,7 +61,11 @@ class Finding:
 
 def key_of(pod: PlacedPod) -> str:
     """Return the name by which the engine knows a pod."""
-    return f"{pod.metadata.namespace or 'default'}/{pod.metadata.name}"
+    return f"{_namespace(pod)}/{pod.metadata.name}"
+
+
+def _namespace(pod: PlacedPod) -> str:
+    return pod.metadata.namespace or "default"
 
 
 def holds_resources(pod: PlacedPod) -> bool:
@@ -68,17 +73,22 @@ def holds_resources(pod: PlacedPod) -> bool:
     return bool(pod.spec.node_name) and pod.status.phase not in _FINISHED
 
 
-def pod_facts(pod: PlacedPod) -> PodFacts:
-    """Return what the engine reads of a pod."""
+def pod_facts(pod: PlacedPod, rules: QoSRules = DEFAULT_RULES) -> PodFacts:
+    """Return what the engine reads of a pod. One of a class that it may not have owns no CPUs by it."""
     demand = _demand(pod)
     requests = _requests(demand)
     owned_if_static = owned_milli(demand, static_cpu_manager=True)
     binding, numa, problem = _wishes(pod, demand, requests)
+    by_class = is_cpuset_by_class(demand)
+    refused = rules.class_problem(pod.metadata.labels, _namespace(pod)) if by_class else None
+    owned = 0 if refused else bounded(CPU, owned_milli(demand, static_cpu_manager=False))
+    if refused and problem is None:
+        problem = SpecProblem(refused.reason, refused.message)
     return PodFacts(
         key=key_of(pod),
         requests=requests,
-        owned_by_class=bounded(CPU, owned_milli(demand, static_cpu_manager=False)),
-        owned_if_static=0 if is_cpuset_by_class(demand) else bounded(CPU, owned_if_static),
+        owned_by_class=owned,
+        owned_if_static=0 if by_class else bounded(CPU, owned_if_static),
         binding=binding,
         numa_policy=numa,
         constraints=_constraints(pod),
@@ -88,8 +98,8 @@ def pod_facts(pod: PlacedPod) -> PodFacts:
     )
 
 
-def placement(pod: PlacedPod) -> tuple[Placement, Finding | None]:
-    """Return where a bound pod is; what its resource-status says, if it can be read."""
+def placement(pod: PlacedPod, rules: QoSRules = DEFAULT_RULES) -> tuple[Placement, Finding | None]:
+    """Return where a bound pod is; what its resource-status says, if it can be read and believed."""
     status = parse_resource_status(pod.metadata.annotations.get(RESOURCE_STATUS))
     if not isinstance(status, ResourceStatus):
         return Placement(pod.spec.node_name, since=scheduled_at(pod)), _problem(pod, status)
@@ -97,6 +107,11 @@ def placement(pod: PlacedPod) -> tuple[Placement, Finding | None]:
         number: {name: amount_of(name, quantity) for name, quantity in amounts.items()}
         for number, amounts in status.zones.items()
     }
+    request = pod_request(_demand(pod), CPU).milli if status.cpus else 0
+    doubted = rules.claim_problem(pod.metadata.labels, _namespace(pod), status.cpus, request)
+    if doubted:
+        where = Placement(pod.spec.node_name, zones=zones, since=scheduled_at(pod))
+        return where, Finding(doubted.reason, f"{key_of(pod)} claims CPUs {status.cpus}: {doubted.message}")
     where = Placement(pod.spec.node_name, status.cpus, zones, scheduled_at(pod))
     return where, _problem(pod, status.problem)
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import lru_cache
 
 import msgspec
 
-from corewise.amplification import ContainerDemand, NodeDemand, PodDemand, node_demand
-from corewise.amplification.amounts import AMPLIFIABLE, ResourceList
+from corewise.amplification import ContainerDemand, NodeDemand, PodDemand, node_demand, pod_request
+from corewise.amplification.amounts import AMPLIFIABLE, CPU, ResourceList
 from corewise.manager.objects import DemandingContainer, DemandingPod, GrantedContainer
 from corewise.quantities import Quantity, QuantityError, requested
 from corewise.vocabulary.errors import UNREADABLE
 from corewise.vocabulary.names import CPU_MANAGER_POLICY, RESOURCE_STATUS
+from corewise.vocabulary.qos import ANY_NAMESPACE
 from corewise.vocabulary.resource_status import ResourceStatus, parse_resource_status
 
 
@@ -55,17 +57,17 @@ def demand_of(pod: DemandingPod) -> PodDemand:
     """Return what one pod demands."""
     granted = {each.name: each for each in pod.status.container_statuses}
     granted_init = {each.name: each for each in pod.status.init_container_statuses}
-    return PodDemand(
+    demand = PodDemand(
         name=f"{pod.metadata.namespace}/{pod.metadata.name}",
         containers=tuple(_container(each, granted) for each in pod.spec.containers),
         init_containers=tuple(_container(each, granted_init) for each in pod.spec.init_containers),
         requests=_stated(pod.spec.resources.requests),
         overhead=_stated(pod.spec.overhead),
         labels=pod.metadata.labels,
-        exclusive_cpus=_exclusive_cpus(pod.metadata.annotations),
         qos_class=pod.status.qos_class,
         phase=pod.status.phase,
     )
+    return replace(demand, exclusive_cpus=_exclusive_cpus(pod, demand))
 
 
 def _has_static_cpu_manager(text: str) -> bool:
@@ -84,6 +86,11 @@ def _container(container: DemandingContainer, granted: Mapping[str, GrantedConta
     )
 
 
-def _exclusive_cpus(annotations: Mapping[str, str]) -> frozenset[int]:
-    status = parse_resource_status(annotations.get(RESOURCE_STATUS))
-    return status.cpus.cpus if isinstance(status, ResourceStatus) else frozenset()
+def _exclusive_cpus(pod: DemandingPod, demand: PodDemand) -> frozenset[int]:
+    """Return the CPUs that a pod claims, if it can be believed; LSE counts in every namespace."""
+    status, meta = parse_resource_status(pod.metadata.annotations.get(RESOURCE_STATUS)), pod.metadata
+    if not isinstance(status, ResourceStatus):
+        return frozenset()
+    request = pod_request(demand, CPU).milli
+    doubted = ANY_NAMESPACE.claim_problem(meta.labels, meta.namespace, status.cpus, request)
+    return frozenset() if doubted else status.cpus.cpus

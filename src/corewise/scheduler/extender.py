@@ -91,7 +91,7 @@ class Extender:
 
     def _decide(self, arguments: Arguments) -> tuple[Decision, Column]:
         """Decide among the nodes in question; the rows are those of the nodes as they were sent."""
-        facts: PodFacts = pod_facts(arguments.pod)
+        facts: PodFacts = pod_facts(arguments.pod, self.state.rules)
         with self.state.reservations.without(arguments.pod.metadata.uid):
             snapshot = self.state.cluster.snapshot()
             rows = self.let_through.rows_of(arguments.names, snapshot)

@@ -115,7 +115,7 @@ class Gate:
 
     def _placed(self, pod: PlacedPod, node: str, *, dry_run: bool) -> Placement | Refused:
         """Choose what the pod gets on the node, and reserve it. Nothing is awaited here."""
-        facts, meta, reservations = pod_facts(pod), pod.metadata, self.state.reservations
+        facts, meta, reservations = pod_facts(pod, self.state.rules), pod.metadata, self.state.reservations
         with reservations.without(meta.uid):
             answer = self._decided(facts, node, reservations.of(meta.uid, node))
         if isinstance(answer, Placement) and not dry_run:

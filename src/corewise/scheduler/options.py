@@ -11,6 +11,7 @@ from corewise.service.doors import EXTENDER
 from corewise.service.options import Address
 from corewise.service.webhooks.options import ServiceAddress, WebhookOptions
 from corewise.vocabulary.names import CONFIG_NAMESPACE
+from corewise.vocabulary.qos import DEFAULT_RULES, QoSRules
 
 
 def _identity() -> str:
@@ -28,7 +29,7 @@ class SchedulerOptions:
     ``webhook_url`` (from outside the cluster) or ``webhook_service`` (within) is what the API server calls;
     ``tls_cert`` and ``tls_key`` are files that something else renews; ``client_ca`` holds the authorities
     that sign the certificates of callers. ``metrics_auth``: /metrics takes a token that the
-    API server reviews.
+    API server reviews. ``rules``: which pods may be LSE.
     """
 
     listen: Address
@@ -47,6 +48,7 @@ class SchedulerOptions:
     configuration: SchedulerConfiguration = DEFAULTS
     configuration_file: str = ""
     prometheus: str = ""
+    rules: QoSRules = DEFAULT_RULES
 
     @property
     def webhooks(self) -> WebhookOptions:

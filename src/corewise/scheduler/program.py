@@ -105,7 +105,7 @@ class Scheduler:
         self.metrics = Exposition(exported_by(SCHEDULER))
         self.pulses = Pulses(clock)
         self._supervisor = Supervisor(clock, self.metrics)
-        self.state = ClusterState(client, clock)
+        self.state = ClusterState(client, clock, rules=options.rules)
         self.decisions = Decisions(options.configuration.remembered_decisions, clock)
         self.steering = Steering(
             options, self.state, self.decisions, exposition=self.metrics, pulses=self.pulses, clock=clock

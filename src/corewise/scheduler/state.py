@@ -32,6 +32,7 @@ from corewise.kube.clock import Clock
 from corewise.kube.errors import KubeError, NotFound
 from corewise.scheduler.reservations import Reservations
 from corewise.service.logs import fields
+from corewise.vocabulary.qos import DEFAULT_RULES, QoSRules
 from corewise.vocabulary.reasons import Reason
 
 log = logging.getLogger(__name__)
@@ -54,7 +55,9 @@ class ClusterState:
         *,
         on_pod: Callable[[PlacedPod | None, PlacedPod | None], None] | None = None,
         on_room: Callable[[], None] | None = None,
+        rules: QoSRules = DEFAULT_RULES,
     ) -> None:
+        self.rules = rules
         self._client = client
         self._clock = clock
         self._on_pod = on_pod
@@ -149,12 +152,12 @@ class ClusterState:
         """Count a pod if it is bound."""
         if not holds_resources(pod):
             return
-        where, finding = placement(pod)
+        where, finding = placement(pod, self.rules)
         held = self.reservations.of(pod.metadata.uid, where.node)
         if held is not None and held.placement.since is not None:
             where = replace(where, since=held.placement.since)
         self.reservations.drop(pod.metadata.uid)
-        facts = pod_facts(pod)
+        facts = pod_facts(pod, self.rules)
         self._uids[facts.key] = pod.metadata.uid
         self.cluster.put_pod(facts, where)
         findings = [finding] if finding else []

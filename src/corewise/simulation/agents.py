@@ -39,6 +39,7 @@ from corewise.simulation.kubelets import KubeletFleet
 from corewise.simulation.offline_agents import OfflineAgent, Settings
 from corewise.simulation.scheduling.scheduler import is_in
 from corewise.vocabulary.names import CONFIG_NAME, CONFIG_NAMESPACE, OVERSUBSCRIPTION
+from corewise.vocabulary.qos import ANY_NAMESPACE
 
 PERIOD = 60.0
 _WORKERS = 8
@@ -101,7 +102,14 @@ class AgentFleet:
     def _agent(self, client: Client, name: str, root: Path) -> SimulatedAgent:
         cgroups = NodeCgroups(root, "/", MemoryLog(), now=time.time)
         complaints = Complaints(name, _quiet)
-        local = LocalNode(name, root, cgroups, unreadable=self._count_unreadable, complaints=complaints)
+        local = LocalNode(
+            name,
+            root,
+            cgroups,
+            unreadable=self._count_unreadable,
+            complaints=complaints,
+            rules=ANY_NAMESPACE,
+        )
         offline = OfflineAgent(local, root, self._settings)
         return SimulatedAgent(local, TopologyReporter(client, local, root, read=self._read), offline)
 

@@ -155,7 +155,7 @@ def workloads_of(pod: DemandingPod, root: Path) -> list[Workload]:
     """Return a pod's containers as the plant runs them, bounded as their cgroups say."""
     name, labels, annotations = pod.metadata.name, pod.metadata.labels, pod.metadata.annotations
     offline = labels.get(QOS_CLASS) == "BE"
-    shares = standing_of(labels, annotations, pod.metadata.uid, pod.status.qos_class, NO_POLICY)
+    shares = standing_of(labels.get(QOS_CLASS, ""), pod.metadata.uid, pod.status.qos_class, NO_POLICY)
     found = []
     for container in running_containers(pod):
         quota = read_share(root, pod, container.name)

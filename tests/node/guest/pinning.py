@@ -20,7 +20,7 @@ from corewise.agent.pinning.keeper import PinCycle, PinKeeper
 from corewise.agent.restoring import restore
 from corewise.kernel.boot import read_boot_id
 from corewise.kernel.writing.journal import Journal
-from corewise.vocabulary.names import RESOURCE_STATUS
+from corewise.vocabulary.names import QOS_CLASS, RESOURCE_STATUS
 from node.guest.pods import MOUNT, QOS, UIDS, Tree
 from node.guest.records import Pins, Report
 from node.guest.writing import STATE
@@ -57,7 +57,9 @@ def pods(claimed: str) -> list[QuotaPod]:
     status = {RESOURCE_STATUS: json.dumps({"cpuset": claimed})}
     return [
         QuotaPod(
-            PodMeta(name=name, uid=uid, annotations=status if name == "db" else {}),
+            PodMeta(
+                name=name, uid=uid, labels={QOS_CLASS: "LSR"}, annotations=status if name == "db" else {}
+            ),
             status=QuotaPodStatus(phase="Running", qos_class=QOS[name]),
         )
         for name, uid in UIDS.items()

@@ -61,7 +61,7 @@ class OfflineKeeper:
         self._local = local
         self._samples = samples or Sampler(root, local.cgroups)
         self.suppressor = Suppressor(local.name)
-        self._table = PodTable()
+        self._table = PodTable(local.rules)
         self._limits = BatchLimits()
         self._bus: Bus[Event] = Bus()
         self._bus.subscribe("suppression", self.suppressor.handle)

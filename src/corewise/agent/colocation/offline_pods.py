@@ -21,11 +21,10 @@ from corewise.kernel.cgroups.pods import PodCgroups, QOSClass
 from corewise.kernel.errors import UnsafeName
 from corewise.quantities import QuantityError, largest, requested
 from corewise.suppression.batch_limits import BatchContainer, BatchPod
-from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY, QOS_CLASS, RESOURCE_STATUS
+from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY, RESOURCE_STATUS
+from corewise.vocabulary.qos import DEFAULT_RULES, OWNERS_OF_CPUS, QoSRules
 from corewise.vocabulary.reasons import Reason
 from corewise.vocabulary.resource_status import stated_cpus
-
-OWNERS_OF_CPUS = frozenset({"LSE", "LSR"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +73,8 @@ class NodePods:
 class PodTable:
     """Tells the pods of a node apart, and computes what follows from a pod only when it is another one."""
 
-    def __init__(self) -> None:
+    def __init__(self, rules: QoSRules = DEFAULT_RULES) -> None:
+        self._rules = rules
         self._known: dict[str, tuple[QuotaPod, _Sorted]] = {}
 
     def sort(self, pods: Iterable[QuotaPod], names: PodCgroups, manager: CPUManager) -> NodePods:
@@ -88,7 +88,7 @@ class PodTable:
             kind = before[1] if before is not None and before[0] is pod else _sorted(pod, names)
             self._known[pod.name] = pod, kind
             result.add(kind)
-            owned = _owned(pod, manager) if kind.cgroup else 0
+            owned = _owned(pod, manager, self._rules) if kind.cgroup else 0
             if owned:
                 result.pinned.append(PinnedPod(pod.uid, kind.cgroup, owned))
         return result
@@ -180,12 +180,13 @@ def _doubts(pod: QuotaPod) -> Iterator[EmitEvent]:
             yield EmitEvent("Pod", meta.namespace, meta.name, meta.uid, reason, message, warning=True)
 
 
-def _owned(pod: QuotaPod, manager: CPUManager) -> int:
+def _owned(pod: QuotaPod, manager: CPUManager, rules: QoSRules) -> int:
     """Return the milli-CPU of the CPUs that a pod owns."""
-    stated = stated_cpus(pod.metadata.annotations.get(RESOURCE_STATUS))
-    if stated:
+    meta = pod.metadata
+    stated = stated_cpus(meta.annotations.get(RESOURCE_STATUS))
+    if stated and not rules.claim_problem(meta.labels, meta.namespace, stated, pod.cpu_request):
         return len(stated) * 1000
-    if pod.uid in manager.pinned or pod.metadata.labels.get(QOS_CLASS) in OWNERS_OF_CPUS:
+    if pod.uid in manager.pinned or rules.class_of(meta.labels, meta.namespace) in OWNERS_OF_CPUS:
         return sum(_requests(pod.spec.containers))
     return 0
 

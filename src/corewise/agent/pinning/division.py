@@ -1,28 +1,34 @@
 """Who owns which CPUs of a node, and which CPUs all others share. Pure.
 
 A pod claims CPUs by the annotation ``scheduling.koordinator.sh/resource-status``, which the binding gate
-writes. Claims are taken in the order in which pods were bound, and of those of one second by UID: so the
-division depends on the pods alone, and an agent that starts anew comes to the same. A pod that only the
-runtime has told of so far comes last.
+writes, and whoever may write pods. Claims are believed by the rules of :mod:`corewise.vocabulary.qos`, and
+taken
+in this order: first those of pods that own these very CPUs already, then all others in the order in which
+pods were bound, those of one second by UID. So an edit of the annotation takes no CPU from its owner. A pod
+that only the runtime has told of so far comes last; how much it requests is not known yet.
 
 A claim is fulfilled whole or not at all. It is not if it names a CPU that the node has not, that an earlier
-claim has, or that kubelet reserves for the system; then the pod shares, and takes nothing from others. A CPU
-that is offline stays its owner's, who runs on the rest meanwhile.
+claim has, or that kubelet reserves for the system, or if it would leave no CPU to share; then the pod shares,
+and takes nothing from others. A CPU that is offline stays its owner's, who runs on the rest meanwhile; if all
+shared CPUs go offline, owners keep theirs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from corewise.agent.objects import QuotaPod
 from corewise.pinning import Claim, Ledger
 from corewise.topology import CPUSet, Thread, Topology
 from corewise.vocabulary.names import RESOURCE_STATUS
+from corewise.vocabulary.qos import DEFAULT_RULES, QoSRules
 from corewise.vocabulary.reasons import Reason
 from corewise.vocabulary.resource_status import parse_resource_status
 
 _NO_CPUS = CPUSet()
+_NOBODY: Mapping[str, CPUSet] = MappingProxyType({})
 _LATEST = "~"
 """After every time."""
 
@@ -79,18 +85,27 @@ def claimed(pod: QuotaPod) -> CPUSet | str:
     return status.cpus
 
 
-def divide(pods: Iterable[QuotaPod], ground: Ground) -> Division:
-    """Divide a node's CPUs among its pods."""
+def divide(
+    pods: Iterable[QuotaPod],
+    ground: Ground,
+    held: Mapping[str, CPUSet] = _NOBODY,
+    rules: QoSRules = DEFAULT_RULES,
+) -> Division:
+    """Divide a node's CPUs among its pods. ``held``: who has owned which until now, by UID."""
     ledger = Ledger(_flat(ground.online), offline=ground.offline, reserved=ground.reserved)
     owners: dict[str, Owner] = {}
     problems: dict[str, str] = {}
-    for pod in claimants(pods):
-        cpus = claimed(pod)
+    claims = [(pod, claimed(pod)) for pod in claimants(pods)]
+    for pod, cpus in sorted(claims, key=lambda claim: claim[1] != held.get(claim[0].uid)):
         if isinstance(cpus, str):
             problems[pod.name] = cpus
             continue
         with_it = ledger.with_claim(pod.uid, Claim(cpus))
-        problem = _refusal(pod, cpus, with_it, owners)
+        problem = (
+            _disbelief(pod, cpus, rules)
+            or _refusal(pod, cpus, with_it, owners)
+            or _last_shared(cpus, with_it, owned=held.get(pod.uid) == cpus)
+        )
         if problem:
             problems[pod.name] = f"pod {pod.name} shares CPUs: it claims {problem}"
             continue
@@ -101,9 +116,23 @@ def divide(pods: Iterable[QuotaPod], ground: Ground) -> Division:
             problems[pod.name] = f"pod {pod.name} shares CPUs: {offline}"
     if owners and not ledger.shared:
         problems["shared pool"] = (
-            f"pods own every CPU; pods that own none run on all of them ({Reason.SHARED_POOL_EMPTY})"
+            "pods own every CPU that is online; pods that own none run on all of them "
+            f"({Reason.SHARED_POOL_EMPTY})"
         )
     return Division(owners, ledger.shared, problems)
+
+
+def _disbelief(pod: QuotaPod, cpus: CPUSet, rules: QoSRules) -> str:
+    """Return why a claim is not believed, "" if it is."""
+    meta = pod.metadata
+    doubted = rules.claim_problem(meta.labels, meta.namespace, cpus, pod.cpu_request)
+    return f"{doubted.message} ({doubted.reason})" if doubted else ""
+
+
+def _last_shared(cpus: CPUSet, ledger: Ledger, *, owned: bool) -> str:
+    """Return why a ledger leaves too little to share, "" if it does not. What is owned stays so."""
+    left = ledger.shared or (owned and CPUSet.of(ledger.offline.cpus - ledger.holder.keys()))
+    return "" if left else f"CPUs {cpus}, and would leave none to share ({Reason.SHARED_POOL_EMPTY})"
 
 
 def _refusal(pod: QuotaPod, cpus: CPUSet, ledger: Ledger, owners: Mapping[str, Owner]) -> str:

@@ -9,11 +9,12 @@ what was set goes back: claims are problems. Where the policy is not known every
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from corewise.actions import SettingOwner
+from corewise.actions import Setting, SettingOwner
 from corewise.agent.cpu_manager import CPUManager
 from corewise.agent.kubelet_config import KubeletConfigFile
 from corewise.agent.node_cgroups import Found, NodeCgroups
@@ -22,11 +23,15 @@ from corewise.agent.pinning.cpu_sets import cpu_sets
 from corewise.agent.pinning.division import Division, Ground, claimants, claimed, divide
 from corewise.agent.pinning.ledger_report import print_ledger
 from corewise.kernel.cgroups.cpu import read_cpuset, read_effective_cpuset
+from corewise.kernel.cgroups.pods import QOSClass
 from corewise.kernel.cpu_topology import read_cpus
-from corewise.kernel.errors import KernelError, Missing
+from corewise.kernel.errors import KernelError, Missing, UnsafeName
 from corewise.kernel.host_files import HostFiles
+from corewise.kernel.settings.ledger import Place
+from corewise.kernel.settings.values import list_of, setting_file
 from corewise.kernel.writing.report import Written
 from corewise.topology import CPUSet
+from corewise.vocabulary.qos import DEFAULT_RULES, QoSRules
 from corewise.vocabulary.reasons import Reason
 
 
@@ -46,7 +51,9 @@ class PinKeeper:
     "" until it is known.
     """
 
-    def __init__(self, cgroups: NodeCgroups, root: Path) -> None:
+    def __init__(self, cgroups: NodeCgroups, root: Path, rules: QoSRules = DEFAULT_RULES) -> None:
+        self._rules = rules
+        self._held: Mapping[str, CPUSet] | None = None
         self._cgroups = cgroups
         self._root = root
         self._kubelet = KubeletConfigFile(root)
@@ -79,6 +86,7 @@ class PinKeeper:
             return
         division = self._divide(pods, found, manager, result)
         if division is not None:
+            self._held = {uid: owner.cpus for uid, owner in division.owners.items()}
             self.division, self.report = division, print_ledger(division, pods, manager)
             self._carry_out(pods, found, result)
 
@@ -97,7 +105,10 @@ class PinKeeper:
         if manager.writes_cpu_sets:
             return Division(problems=_left_to_kubelet(claims, manager))
         ground = self._ground(found, result)
-        return divide(claims, ground) if ground else None
+        if ground is None:
+            return None
+        held = _recorded(claims, found, ground) if self._held is None else self._held
+        return divide(claims, ground, held, self._rules)
 
     def _ground(self, found: Found, result: PinCycle) -> Ground | None:
         files = HostFiles(self._root)
@@ -132,6 +143,22 @@ def _usable(found: Found, online: CPUSet) -> CPUSet:
     except Missing:
         return online
     return cpus & online if cpus else online
+
+
+def _recorded(claims: Iterable[QuotaPod], found: Found, ground: Ground) -> Mapping[str, CPUSet]:
+    """Return what pods owned when the last agent ended: their claims, where the journal has those CPUs."""
+    held = {}
+    for pod in claims:
+        cpus = claimed(pod)
+        if isinstance(cpus, str) or not pod.status.qos_class:
+            continue
+        with suppress(UnsafeName, ValueError):
+            cgroup = found.names.pod(pod.uid, QOSClass(pod.status.qos_class))
+            hold = found.settings.held.get(Place(cgroup, setting_file(found.files.version, Setting.CPUSET)))
+            recorded = (hold.reason, hold.value) if hold is not None else None
+            if recorded == (Reason.CPUS_OWNED, list_of(cpus & ground.online)):
+                held[pod.uid] = cpus
+    return held
 
 
 def _is_at_work(found: Found) -> bool:

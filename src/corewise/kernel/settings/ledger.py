@@ -33,6 +33,8 @@ class Place(NamedTuple):
 class SettingHold:
     """One setting of a cgroup, its texts in their normal form.
 
+    ``reason``: the code of why ``owner`` wants it.
+
     ``base`` is None until it is read. ``value`` is what ``owner`` wants; None is the base. ``wrote``,
     ``refused``, ``entered`` and ``changed`` are as in :class:`Holding`, ``unsure`` as in :class:`Held`.
     """
@@ -42,6 +44,7 @@ class SettingHold:
     owner: str = ""
     value: str | None = None
     cause: WriteSetting | None = None
+    reason: str = ""
     wrote: dict[str, tuple[str, str]] = field(default_factory=dict)
     refused: Writing | None = None
     entered: bool = False
@@ -55,12 +58,14 @@ class SettingHold:
         if wanted != (self.owner, self.value, self.stated, self.base):
             self.owner, self.value, self.stated, self.base = wanted
             self.changed = True
+        if action.reason != self.reason:
+            self.reason, self.changed = action.reason, True
         self.cause = action
 
     def let_go(self) -> None:
         """Forget what is wanted."""
         self.changed = self.changed or bool(self.owner)
-        self.owner, self.value, self.cause = "", None, None
+        self.owner, self.value, self.cause, self.reason = "", None, None, ""
 
     def foreign(self, file: str, text: str) -> bool:
         """Whether somebody else wrote what the file shows."""
@@ -86,7 +91,9 @@ class SettingHold:
     def entry(self, place: Place, time: float) -> HeldSetting:
         """Return what the journal is to say."""
         base = "" if self.base is None else self.base
-        return HeldSetting(time, place.cgroup, place.file, base, self.value, self.owner, self.stated)
+        return HeldSetting(
+            time, place.cgroup, place.file, base, self.value, self.owner, self.stated, reason=self.reason
+        )
 
 
 class SettingLedger(dict[Place, SettingHold]):
@@ -122,6 +129,7 @@ def _hold(entry: HeldSetting) -> SettingHold:
     return SettingHold(
         base=entry.base,
         stated=entry.stated,
+        reason=entry.reason,
         owner=entry.owner,
         value=entry.value,
         wrote=dict(entry.wrote),

@@ -58,7 +58,8 @@ class HeldSetting(msgspec.Struct, frozen=True, tag_field="kind", tag="held-setti
     """A file of a cgroup, holding one setting, that was or will be written.
 
     ``base`` is what comes back; ``stated`` if its owner said so, else it was found there. ``value`` is what
-    ``owner`` wants, null if nobody wants anything any more. ``wrote`` and ``unsure`` are as in ``Held``.
+    ``owner`` wants, for ``reason``; null if nobody wants anything any more.
+    ``wrote`` and ``unsure`` are as in ``Held``.
     """
 
     time: Time
@@ -69,6 +70,7 @@ class HeldSetting(msgspec.Struct, frozen=True, tag_field="kind", tag="held-setti
     owner: str = ""
     stated: bool = False
     wrote: Mapping[str, tuple[str, str]] = {}
+    reason: str = ""
     unsure: bool = False
 
 

@@ -24,6 +24,7 @@ from corewise.simulation.planning.arrangements import arrangement
 from corewise.simulation.planning.inputs import PlanInput, PlannedNode
 from corewise.topology import Topology as Arrangement
 from corewise.vocabulary.names import CONFIG_NAME, CPU_TOPOLOGY
+from corewise.vocabulary.qos import ANY_NAMESPACE
 
 T = TypeVar("T")
 _FINISHED = frozenset({"Succeeded", "Failed"})
@@ -60,7 +61,7 @@ def plan_from_dump(path: Path) -> PlanInput:
     return PlanInput(
         source=f"dump {path.name}",
         nodes=nodes,
-        pods=tuple(pod_facts(pod) for pod in pods),
+        pods=tuple(pod_facts(pod, ANY_NAMESPACE) for pod in pods),
         config=_config(items),
         notes=(note,) if unknown else (),
     )

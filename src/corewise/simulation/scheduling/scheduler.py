@@ -38,6 +38,7 @@ from corewise.scheduler.state import ClusterState
 from corewise.simulation.scheduling.engine import choose_node, local_engine
 from corewise.simulation.scheduling.queue import SchedulingQueue
 from corewise.vocabulary.names import RESOURCE_STATUS
+from corewise.vocabulary.qos import ANY_NAMESPACE
 from corewise.vocabulary.resource_status import print_resource_status
 
 NAME = "default-scheduler"
@@ -53,7 +54,9 @@ class LocalScheduler:
     def __init__(self, client: Client, *, clock: Clock) -> None:
         self._client = client
         self._clock = clock
-        self.state = ClusterState(client, clock, on_pod=self._pod_changed, on_room=self._room_changed)
+        self.state = ClusterState(
+            client, clock, on_pod=self._pod_changed, on_room=self._room_changed, rules=ANY_NAMESPACE
+        )
         self._events = EventRecorder(client, component=NAME, instance=NAME, clock=clock)
         self.in_force = InForce(self.state.cluster, clock, DEFAULTS, local_engine)
         self._queue = SchedulingQueue()
@@ -163,7 +166,7 @@ class LocalScheduler:
 
     def _decide(self, pod: PlacedPod, group: asyncio.TaskGroup) -> None:
         """Choose a node and reserve what the pod gets there; then carry it out in a slot, beside others."""
-        meta, facts, reservations = pod.metadata, pod_facts(pod), self.state.reservations
+        meta, facts, reservations = pod.metadata, pod_facts(pod, ANY_NAMESPACE), self.state.reservations
         with reservations.without(meta.uid):
             answer = choose_node(self.in_force.engine, self.state.cluster, facts)
         if isinstance(answer, Placement):

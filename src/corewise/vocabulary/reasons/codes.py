@@ -111,6 +111,9 @@ class Reason(StrEnum):
     CPUS_OFFLINE = "CPUsOffline"
     CPUS_MANAGED_BY_KUBELET = "CPUsManagedByKubelet"
     SHARED_POOL_EMPTY = "SharedPoolEmpty"
+    QOS_CLASS_NOT_ALLOWED = "QoSClassNotAllowed"
+    CLAIM_WITHOUT_CLASS = "ClaimWithoutClass"
+    CLAIM_NOT_REQUESTED = "ClaimNotRequested"
 
     # measuring: why the agent has no value of what work on a node fights over
     RESCTRL_UNSUPPORTED = "ResctrlUnsupported"

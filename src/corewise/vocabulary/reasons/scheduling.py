@@ -39,8 +39,24 @@ PINNING = {
         "Run kubelet with cpuManagerPolicy none, or keep pods with QoS class LSE or LSR off the node.",
     ),
     Reason.SHARED_POOL_EMPTY: warning(
-        "Every CPU of the node is owned. Pods that own none must run somewhere, and run on all of them.",
-        "Let kubelet reserve CPUs (reservedSystemCPUs): those are never given away.",
+        "No CPU would be left for the pods that own none: a pod is not given the last CPU that they share.",
+        "Let kubelet reserve CPUs (reservedSystemCPUs): those are never given away, and always shared.",
+    ),
+    Reason.QOS_CLASS_NOT_ALLOWED: warning(
+        "The pod states QoS class LSE or SYSTEM in a namespace that is not allowed it. An LSE pod is not "
+        "placed; one that runs is treated as a pod without a class.",
+        "Use QoS class LSR, or allow the namespace with --restricted-qos-namespace, of the agents and of the "
+        "scheduler alike.",
+    ),
+    Reason.CLAIM_WITHOUT_CLASS: warning(
+        "The pod claims CPUs and is neither LSR nor LSE: the binding gate did not give them. The claim "
+        "counts for nothing.",
+        "Remove the annotation scheduling.koordinator.sh/resource-status, and find out who wrote it.",
+    ),
+    Reason.CLAIM_NOT_REQUESTED: warning(
+        "The pod claims another number of CPUs than it requests; the claim counts for nothing. Either "
+        "somebody wrote the annotation, or the pod was resized after it was bound.",
+        "Delete the pod, so that it is placed anew.",
     ),
 }
 

@@ -1,0 +1,80 @@
+"""QoS classes, and which claims of pods to CPUs are believed. Pure.
+
+The label ``koordinator.sh/qosClass`` and the annotation ``scheduling.koordinator.sh/resource-status`` stand
+on the pod, so its owner can write both. Scheduler and agent believe them by these rules:
+
+- LSE and SYSTEM count only in namespaces that are allowed them; elsewhere the pod is as one without a class.
+- A claim to CPUs needs class LSR or LSE, and names exactly as many CPUs as the pod requests.
+
+What a node's other claims leave is for the ledger: that no CPU has two owners, and that some stay shared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from corewise.topology import CPUSet
+from corewise.vocabulary.names import QOS_CLASS
+from corewise.vocabulary.reasons import Reason
+
+OWNERS_OF_CPUS = frozenset({"LSE", "LSR"})
+RESTRICTED_CLASSES = frozenset({"LSE", "SYSTEM"})
+"""They take more from a node's other pods than the pod's requests say."""
+DEFAULT_NAMESPACES = ("kube-system",)
+_MILLI = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimProblem:
+    """Why a claim is not believed."""
+
+    reason: Reason
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class QoSRules:
+    """``namespaces`` are those whose pods may be LSE or SYSTEM; None is all of them."""
+
+    namespaces: frozenset[str] | None = frozenset(DEFAULT_NAMESPACES)
+
+    def class_of(self, labels: Mapping[str, str], namespace: str) -> str:
+        """Return the QoS class that counts for a pod; "" if it has none."""
+        stated = labels.get(QOS_CLASS, "")
+        return "" if self._is_refused(stated, namespace) else stated
+
+    def class_problem(self, labels: Mapping[str, str], namespace: str) -> ClaimProblem | None:
+        """Return why the class that a pod states does not count."""
+        stated = labels.get(QOS_CLASS, "")
+        if not self._is_refused(stated, namespace):
+            return None
+        message = f"QoS class {stated} is not allowed in namespace {namespace}"
+        return ClaimProblem(Reason.QOS_CLASS_NOT_ALLOWED, message)
+
+    def claim_problem(
+        self, labels: Mapping[str, str], namespace: str, cpus: CPUSet, request: int | None
+    ) -> ClaimProblem | None:
+        """Return why a pod's claim to CPUs is not believed.
+
+        ``request`` is the pod's in milli-CPU; None if it is not known yet: then any number of CPUs will do.
+        """
+        refused = self.class_problem(labels, namespace)
+        if refused or not cpus:
+            return refused if cpus else None
+        stated = self.class_of(labels, namespace)
+        if stated not in OWNERS_OF_CPUS:
+            has = f"QoS class {stated[:40]!r}" if stated else "no QoS class"
+            return ClaimProblem(Reason.CLAIM_WITHOUT_CLASS, f"CPUs {cpus}, and has {has}, not LSR or LSE")
+        if request is not None and len(cpus) * _MILLI != request:
+            message = f"CPUs {cpus}: {len(cpus)} CPUs, and it requests {request} milli-CPU"
+            return ClaimProblem(Reason.CLAIM_NOT_REQUESTED, message)
+        return None
+
+    def _is_refused(self, stated: str, namespace: str) -> bool:
+        allowed = self.namespaces
+        return stated in RESTRICTED_CLASSES and allowed is not None and namespace not in allowed
+
+
+DEFAULT_RULES = QoSRules()
+ANY_NAMESPACE = QoSRules(None)
