@@ -22,7 +22,7 @@ class Case:
 
 N1 = "--topology topology.json --config nova.conf --host n1"
 GUESTS = "--provider provider.json --guests guests.json"
-AGE = (r"\d+s old", "AGE old")
+AGE = (r"\d+[smhd] (?=old|ago)", "AGE ")
 
 CASES = [
     Case(

@@ -25,6 +25,9 @@ PATHS = {
     "Node": "/api/v1/nodes",
     "Pod": "/api/v1/namespaces/{}/pods",
     "ConfigMap": "/api/v1/namespaces/{}/configmaps",
+    "ServiceAccount": "/api/v1/namespaces/{}/serviceaccounts",
+    "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+    "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
     "Event": "/api/v1/namespaces/{}/events",
     "CustomResourceDefinition": "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
     "NodeResourceTopology": "/apis/topology.node.k8s.io/v1alpha1/noderesourcetopologies",
@@ -105,6 +108,14 @@ class Cluster:
             {"Impersonate-User": f"system:node:{node}", "Impersonate-Group": "system:nodes"},
         )
 
+    def token(self, namespace: str, name: str) -> str:
+        """Return a token of a ServiceAccount, as ``kubectl create token`` does."""
+        path = f"{PATHS['ServiceAccount'].format(namespace)}/{name}/token"
+        answer = self.call(
+            "POST", path, {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+        )
+        return str(answer[1]["status"]["token"])
+
     def events(self) -> list[str]:
         """Return what Events say, in order of what they are about; how often is not said."""
         return sorted(
@@ -183,7 +194,7 @@ class Program:
 
     @property
     def health(self) -> str:
-        return "http://" + self.find(r"health and metrics listen on (\S+)")
+        return "http://" + self.find(r"health: listens on (\S+)")
 
     def ends(self) -> None:
         """Wait until the program has come to its end."""

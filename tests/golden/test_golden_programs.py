@@ -154,11 +154,12 @@ def test_the_scheduler_answers_binds_and_explains(tmp_path: Path) -> None:
         with Program(tmp_path, "scheduler", *options) as program:
             program.is_ready()
             (hook,) = until(lambda: cluster.get("MutatingWebhookConfiguration"), "no gate")
+            headers = {"Authorization": f"Bearer {cluster.token('koordinator-system', 'reader')}"}
             base = hook["webhooks"][0]["clientConfig"]["url"].rpartition("/")[0]
 
             def call(verb: str, body: object = None) -> dict[str, Any]:
                 method = "GET" if body is None else "POST"
-                status, answer = fetch(f"{base}/{verb}", doors.unverified(), method, body)
+                status, answer = fetch(f"{base}/{verb}", doors.unverified(), method, body, headers)
                 return {"status": status, "answer": answer}
 
             def bind(name: str, to: str) -> str:
