@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted(
     [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("deploy/*.md")], key=lambda path: path.as_posix()
 )
+TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)")
 LINK = re.compile(r"\]\((?!https?://)([^)\s]*)\)")
 OUR_NAME = re.compile(r"\b(?:node|scheduling|kubelet|local)\.(?:koordinator\.sh|corewise\.io)/([a-z-]+)")
 METRIC = re.compile(r"\bcorewise_[a-z_]+")
@@ -50,3 +51,17 @@ def test_every_name_is_one_that_the_code_knows(document: Path) -> None:
     assert {found[0] for found in OUR_NAME.finditer(text)} <= known
     assert set(METRIC.findall(text)) <= {metric.name for metric in METRICS}
     assert set(VERDICT.findall(text)) <= set(Reason)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=ids)
+def test_every_test_that_a_document_names_exists(document: Path) -> None:
+    for path, name in TEST.findall(document.read_text()):
+        assert re.search(rf"^(async )?def {name}\(", (ROOT / path).read_text(), re.MULTILINE), (
+            f"{path}::{name}"
+        )
+
+
+def test_the_threat_model_has_a_row_for_each_name_on_a_pod() -> None:
+    text = (ROOT / "docs/threat-model.md").read_text()
+    rows = [row.name for row in TABLE if "Pod" in row.on]
+    assert [name for name in rows if f"`{name}`" not in text] == []
