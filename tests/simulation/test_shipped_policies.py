@@ -3,13 +3,14 @@
 =====================================  ==========================================================
 who may write resource-status          kube-scheduler (its Binding carries the gate's annotation),
                                        and corewise's own scheduler; nobody else, in no way
-where SYSTEM and LSE pods may be       kube-system and koordinator-system
+where SYSTEM and LSE pods may be       kube-system, as agents and scheduler have it
 what an agent may write                Node and NodeResourceTopology of the node its token names
 =====================================  ==========================================================
 """
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import yaml
 
 from admission_world import Objects, named, write
 from corewise.vocabulary.names import QOS_CLASS, RESOURCE_STATUS
+from corewise.vocabulary.qos import DEFAULT_NAMESPACES
 from kubedouble.admission import Admission
 from kubedouble.admission_policies import BINDINGS, POLICIES
 from kubedouble.authentication import User, service_account
@@ -199,9 +201,11 @@ async def test_system_and_lse_pods_are_refused_but_in_the_namespaces_of_the_list
     assert refused is not None
     assert refused.code == 403
     assert f"the label koordinator.sh/qosClass: {qos} is not allowed in namespace team" in refused.message
-    for allowed in ("kube-system", "koordinator-system"):
+    for allowed in DEFAULT_NAMESPACES:
         attributes = write(TENANT, operation, resource, "web", namespace=allowed)
         assert await refusal(attributes, pod(qos=qos), old) is None
+    policy = (FOLDER / "qos-class.yaml").read_text()
+    assert f"expression: '{json.dumps(list(DEFAULT_NAMESPACES))}'" in policy
 
 
 @pytest.mark.parametrize("qos", ["LSR", "LS", "BE", ""])
