@@ -36,7 +36,7 @@ from corewise.engine import (
     Weighted,
     explain_pod,
 )
-from corewise.engine.node_preferences import PREFERS_NOT
+from corewise.engine.kube_plugins import PREFERS_NOT
 from corewise.vocabulary.reasons import Reason
 from scheduler.scenes import GIB, bind, cluster_of, cpuset, decide, node, share
 

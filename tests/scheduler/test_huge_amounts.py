@@ -16,10 +16,9 @@ from hypothesis import strategies as st
 
 from corewise.config.configuration import parse_amplification, parse_normalization
 from corewise.engine import Cluster, Placement
+from corewise.engine.amplified_cpu import Allocation
 from corewise.engine.objects import PlacedPod, SchedulableNode, Topology
-from corewise.engine.reading_nodes import read_node_facts
-from corewise.engine.reading_pods import placement, pod_facts
-from corewise.engine.scoring import Allocation
+from corewise.engine.reading import placement, pod_facts, read_node_facts
 from corewise.kube.errors import APIError
 from corewise.manager.configuration import ClusterConfiguration
 from corewise.manager.demand import demand_of_node

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from corewise.engine.reading_pods import pod_facts
+from corewise.engine.reading import pod_facts
 from corewise.scheduler.wire import (
     Arguments,
     ArgumentsError,

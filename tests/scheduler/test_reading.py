@@ -28,8 +28,7 @@ from hypothesis import strategies as st
 
 from corewise.engine import NodeFacts, NodeRequirement, PodFacts, Toleration, Zone
 from corewise.engine.objects import PlacedPod, SchedulableNode, Topology
-from corewise.engine.reading_nodes import NodeReading, read_node_facts
-from corewise.engine.reading_pods import holds_resources, placement, pod_facts
+from corewise.engine.reading import NodeReading, holds_resources, placement, pod_facts, read_node_facts
 from corewise.quantities import LARGEST_AMOUNT, ONE, Ratio
 from corewise.topology import CPUSet
 from corewise.vocabulary.cpu_binding import BindPolicy, CPUBinding, NumaPolicy

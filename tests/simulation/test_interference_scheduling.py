@@ -20,7 +20,7 @@ from corewise.cli.plan import command
 from corewise.config.configuration import NO_AMPLIFICATION, NO_NORMALIZATION
 from corewise.config.interference import InterferenceConfiguration
 from corewise.engine import Measured
-from corewise.engine.scoring import Allocation
+from corewise.engine.amplified_cpu import Allocation
 from corewise.kube.clock import SYSTEM_CLOCK
 from corewise.manager.configuration import ClusterConfiguration
 from corewise.scheduler.configuration import parse_configuration

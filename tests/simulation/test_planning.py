@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from corewise.config.configuration import parse_amplification, parse_normalization
-from corewise.engine.scoring import Allocation
+from corewise.engine.amplified_cpu import Allocation
 from corewise.manager.configuration import ClusterConfiguration
 from corewise.simulation.plan import InputError
 from corewise.simulation.planning.arrangements import arrangement

@@ -31,8 +31,8 @@ _POD = {
 _PARTS: dict[str, Function] = {
     "arguments read": ("scheduler/wire.py", "decode_arguments"),
     "names looked up": ("scheduler/extender.py", "rows_of"),
-    "the pod read": ("engine/reading_pods.py", "pod_facts"),
-    "decision": ("engine/engine.py", "decide"),
+    "the pod read": ("engine/reading.py", "pod_facts"),
+    "decision": ("engine/framework.py", "decide"),
     "refusals": ("scheduler/extender.py", "_refusals"),
     "decision remembered": ("scheduler/decisions.py", "remember"),
     "nodes written": ("scheduler/wire.py", "encode_filtered"),

@@ -27,11 +27,11 @@ _PODS = 10_000
 _POLICY = {AMPLIFICATION_KEY: json.dumps({"enable": True, "resourceAmplificationRatio": {"cpu": 1.5}})}
 _PARTS: dict[str, Function] = {
     "nodes made ready": ("planning/nodes.py", "configured"),
-    "NodeConstraints": ("engine/node_constraints.py", "filter"),
-    "ResourceFit": ("engine/resource_fit.py", "filter"),
+    "NodeConstraints": ("engine/kube_plugins.py", "filter"),
+    "ResourceFit": ("engine/kube_plugins.py", "filter"),
     "AmplifiedCPU": ("engine/amplified_cpu.py", "filter"),
-    "scores": ("engine/scoring.py", "score"),
-    "CPUs chosen": ("engine/engine.py", "reserve"),
+    "scores": ("engine/amplified_cpu.py", "score"),
+    "CPUs chosen": ("engine/framework.py", "reserve"),
     "nodes and pods put": ("engine/columns.py", "refresh"),
 }
 

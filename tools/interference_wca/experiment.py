@@ -32,7 +32,7 @@ from corewise.engine import (
     ResourceFit,
     Weighted,
 )
-from corewise.engine.nodes import CPU, MEMORY, PODS
+from corewise.engine.facts import CPU, MEMORY, PODS
 from corewise.scheduler.in_force import estimates_of, with_interference
 from corewise.simulation.contention import Contention, Memory, contend
 from corewise.simulation.memory_state import BACKGROUND, BACKGROUND_LLC, CROWDED

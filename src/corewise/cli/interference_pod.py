@@ -15,9 +15,9 @@ from corewise.cli.errors import Failure
 from corewise.config.json_text import DEEPEST
 from corewise.config.json_tree import Positions
 from corewise.config.yaml_text import LimitError, PlainLoader, load_document, not_yaml
-from corewise.engine.nodes import CPU, MEMORY
+from corewise.engine.facts import CPU, MEMORY
 from corewise.engine.objects import PlacedPod
-from corewise.engine.reading_pods import key_of, pod_facts
+from corewise.engine.reading import key_of, pod_facts
 from corewise.interference import PodRequests
 from corewise.quantities import Quantity, QuantityError
 

@@ -14,7 +14,7 @@ from corewise.cli.output import Form, option, say
 from corewise.cli.plan_report import PlanReport, TimedOutcome, print_plan
 from corewise.cli.policy_file import NOTHING_CONFIGURED, configuration_of, read_policy
 from corewise.config.interference import InterferenceConfiguration
-from corewise.engine.scoring import Allocation
+from corewise.engine.amplified_cpu import Allocation
 from corewise.manager.configuration import ClusterConfiguration
 from corewise.simulation.plan import InputError
 from corewise.simulation.planning.comparison import compare

@@ -9,21 +9,32 @@
 - :mod:`explain`: the record of a decision, for people.
 """
 
-from corewise.engine.amplified_cpu import AmplifiedCPU
-from corewise.engine.cluster import Cluster, Measured
-from corewise.engine.cpu_placement import CPUPlacement
-from corewise.engine.engine import NOWHERE, Decision, Engine, Weighted
-from corewise.engine.estimates import Estimates
+from corewise.engine.amplified_cpu import Allocation, AllocationScore, AmplifiedCPU, CPUPlacement
+from corewise.engine.cluster import Cluster, Estimates, Measured
+from corewise.engine.columns import ClusterSnapshot
 from corewise.engine.explain import NodeExplanation, PodExplanation, explain_node, explain_pod
-from corewise.engine.framework import Cause, ChosenNode, Refused, Verdicts
+from corewise.engine.facts import (
+    Constraints,
+    NodeFacts,
+    NodeRequirement,
+    Placement,
+    PodFacts,
+    Taint,
+    Toleration,
+    Zone,
+)
+from corewise.engine.framework import (
+    NOWHERE,
+    Cause,
+    ChosenNode,
+    Decision,
+    Engine,
+    Refused,
+    Verdicts,
+    Weighted,
+)
 from corewise.engine.interference import Interference
-from corewise.engine.node_constraints import NodeConstraints
-from corewise.engine.node_preferences import NodePreferences
-from corewise.engine.nodes import NodeFacts, Taint, Zone
-from corewise.engine.pods import Constraints, NodeRequirement, Placement, PodFacts, Toleration
-from corewise.engine.resource_fit import ResourceFit
-from corewise.engine.scoring import Allocation, AllocationScore
-from corewise.engine.snapshot import ClusterSnapshot
+from corewise.engine.kube_plugins import NodeConstraints, NodePreferences, ResourceFit
 
 __all__ = [
     "NOWHERE",

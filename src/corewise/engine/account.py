@@ -13,8 +13,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from corewise.engine.nodes import CPU, MEMORY, PODS, NodeFacts
-from corewise.engine.pods import Placement, PodFacts
+from corewise.engine.facts import CPU, MEMORY, PODS, NodeFacts, Placement, PodFacts
 from corewise.topology import Topology
 
 _MILLI = 1000

@@ -11,22 +11,46 @@ Who is refused beyond it:
 
 CPUs are counted here, in the shape that is required, and CPUPlacement chooses by the same counts: whoever is
 admitted is given what it needs.
+
+AllocationScore: nodes with much left (LeastAllocated) or little left (MostAllocated) suit a pod best.
+
+    least(resource) = (left after the pod) x 100 / allocatable        0..100, rounded down
+    most(resource)  = 100 - the same, before rounding: (allocatable - left) x 100 / allocatable
+    score           = mean over cpu and memory, rounded down
+
+Shares are divided as doubles, which is several times faster and rounds down like whole numbers do: of amounts
+below 2**46 (64 TiB) no quotient is nearer to a whole number than a double can tell.
+Of cpu it is the amplified amounts of AmplifiedCPU, with the pod's owned CPUs amplified.
+Source: plugins/noderesources/{least,most}_allocated.go of kube-scheduler.
+
+CPUPlacement: which CPUs and which NUMA nodes a pod gets on the node that was chosen for it.
+
+A pod that owns CPUs by its class gets them from the node's ledger, in the shape it wishes, within the NUMA
+nodes of its affinity; under BestEffort anywhere if need be. On a node with a NUMA policy in force every pod's
+requests are written down by NUMA node, so that the use of zones can be rebuilt from what is bound; amounts
+are the pod's own, not amplified.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from corewise.amplification import Column, Flags, occupied
-from corewise.amplification.numa import ZoneAmounts, admitted, affinity
-from corewise.engine.framework import Cause, Inputs, Verdicts, verdicts
-from corewise.engine.nodes import MEMORY
-from corewise.engine.pods import PodFacts
-from corewise.engine.snapshot import NUMA_POLICIES, ClusterSnapshot, Indices
+from corewise.amplification import Column, Flags, amplified_up, occupied
+from corewise.amplification.numa import ZoneAmounts, admitted, affinity, distributed, members
+from corewise.engine.cluster import EXCLUSIVITY
+from corewise.engine.columns import NUMA_POLICIES, ClusterSnapshot, Indices
+from corewise.engine.facts import CPU, MEMORY, Placement, PodFacts
+from corewise.engine.framework import BEST_SCORE, Cause, ChosenNode, Inputs, Refused, Verdicts, verdicts
+from corewise.pinning import CoreUse, Grant, Ledger, Wish, choose
 from corewise.quantities import ONE
+from corewise.topology import CPUSet
 from corewise.vocabulary.cpu_binding import BindPolicy, NumaPolicy
 from corewise.vocabulary.reasons import Reason
 
@@ -246,3 +270,126 @@ def _inputs(
         "allocatable": snapshot.allocatable["cpu"],
         "free_cpus": snapshot.free_cpus,
     }
+
+
+class Allocation(Enum):
+    """Which nodes suit best."""
+
+    LEAST = "LeastAllocated"
+    MOST = "MostAllocated"
+
+
+@dataclass(frozen=True, slots=True)
+class AllocationScore:
+    """The Score plugin."""
+
+    allocation: Allocation = Allocation.LEAST
+
+    @property
+    def name(self) -> str:
+        return self.allocation.value
+
+    def score(self, pod: PodFacts, snapshot: ClusterSnapshot, prepared: object) -> Column:
+        """Return 0 to 100 for every node."""
+        needed = needed_on(pod, owned_on(pod, snapshot), snapshot)
+        share = self._share(snapshot.cpu_room - needed, CPU, snapshot)
+        share += self._share(snapshot.free[MEMORY] - pod.requests.get(MEMORY, 0), MEMORY, snapshot)
+        return (share * 0.5).astype(np.int64)
+
+    def _share(self, left: Column, resource: str, snapshot: ClusterSnapshot) -> NDArray[np.float64]:
+        """Return the share that is left, or taken, in whole hundredths."""
+        counted = left if self.allocation is Allocation.LEAST else snapshot.allocatable[resource] - left
+        share: NDArray[np.float64] = np.multiply(counted, BEST_SCORE, dtype=np.float64)
+        share /= snapshot.divisors[resource]
+        np.maximum(share, 0.0, out=share)
+        np.minimum(share, float(BEST_SCORE), out=share)
+        np.floor(share, out=share)
+        return share
+
+
+@dataclass(frozen=True, slots=True)
+class CPUPlacement:
+    """The Reserve plugin."""
+
+    name: str = "CPUPlacement"
+
+    def reserve(self, pod: PodFacts, node: ChosenNode, placement: Placement) -> Placement | Refused:
+        """Choose CPUs and NUMA nodes; refuses if the ledger has no CPUs of the shape that is required."""
+        policy = policy_on(pod, node.snapshot, node.row)
+        mask = zones_for(pod, node.snapshot, node.row)
+        cpus = CPUSet()
+        if pod.owned_by_class:
+            if node.ledger is None:
+                text = Reason.CPU_TOPOLOGY_UNKNOWN.text.meaning
+                return Refused(self.name, Reason.CPU_TOPOLOGY_UNKNOWN, text)
+            answer = choose(node.ledger, _wish(pod, node, mask, node.ledger))
+            if not isinstance(answer, Grant) and policy is NumaPolicy.BEST_EFFORT:
+                answer = choose(node.ledger, _wish(pod, node, 0, node.ledger))
+            if not isinstance(answer, Grant):
+                return Refused(self.name, answer.reason, answer.message)
+            cpus = answer.cpus
+        if policy is NumaPolicy.NONE or not node.facts.zones:
+            return replace(placement, cpus=cpus) if cpus else placement
+        return replace(placement, cpus=cpus, zones=_zones(pod, node, mask, cpus))
+
+    def unreserve(self, pod: PodFacts, placement: Placement) -> None:
+        """Nothing is to be undone: the placement is a value."""
+
+
+def _wish(pod: PodFacts, node: ChosenNode, mask: int, ledger: Ledger) -> Wish:
+    spread = pod.binding.policy is BindPolicy.SPREAD_BY_PCPUS
+    whole_only = node.facts.full_cores_only
+    wish = Wish(
+        pod.owned_by_class // _MILLI,
+        CoreUse.SPREAD if spread and not whole_only else CoreUse.WHOLE,
+        required=pod.binding.required or whole_only,
+    )
+    within = _cpus_of(pod, node, mask, ledger, wish) if mask else None
+    return replace(wish, exclusive=EXCLUSIVITY[pod.binding.exclusive], within=within)
+
+
+def _cpus_of(pod: PodFacts, node: ChosenNode, mask: int, ledger: Ledger, wish: Wish) -> CPUSet:
+    """Return CPUs of a set of zones, of each as many as the pod can own there."""
+    counts = grantable(pod, node.snapshot, np.array([node.row]))[:, 0].tolist()
+    chosen: set[int] = set()
+    for place in members(mask):
+        cpus = ledger.topology.numa_nodes.get(node.facts.zones[place].number, CPUSet())
+        answer = choose(ledger, replace(wish, count=counts[place], within=cpus)) if counts[place] else None
+        if isinstance(answer, Grant):
+            chosen |= answer.cpus.cpus
+    return CPUSet.of(chosen)
+
+
+def _zones(pod: PodFacts, node: ChosenNode, mask: int, cpus: CPUSet) -> Mapping[int, Mapping[str, int]]:
+    zones = node.facts.zones
+    places = members(mask) or list(range(len(zones)))
+    cpu = _owned_by_zone(node.ledger, cpus) if node.ledger and cpus else _spread(pod, node, places)
+    free = node.snapshot.zone_memory_free[:, node.row].tolist()
+    memory = distributed(
+        pod.requests.get(MEMORY, 0), [(zones[place].number, free[place]) for place in places]
+    )
+    shares: dict[int, dict[str, int]] = {}
+    for resource, parts in ((CPU, cpu), (MEMORY, memory)):
+        for zone, amount in (parts or {}).items():
+            shares.setdefault(zone, {})[resource] = amount
+    return shares
+
+
+def _spread(pod: PodFacts, node: ChosenNode, places: Sequence[int]) -> Mapping[int, int]:
+    """Return a pod's milli-CPU by zone: first what it is to own, in whole CPUs, then what it shares."""
+    zones, snapshot, row = node.facts.zones, node.snapshot, node.row
+    owned = pod.owned(static_cpu_manager=node.facts.static_cpu_manager)
+    counts = grantable(pod, snapshot, np.array([row]))[:, 0].tolist()
+    room = snapshot.zone_cpu_room[:, row].tolist()
+    own = distributed(owned, [(zones[place].number, counts[place] * _MILLI) for place in places]) or {}
+    ratio = int(snapshot.ratio[row])
+    left = [
+        (zone := zones[place].number, room[place] - amplified_up(own.get(zone, 0), ratio)) for place in places
+    ]
+    shared = distributed(pod.cpu - sum(own.values()), left) or {}
+    return Counter(own) + Counter(shared)
+
+
+def _owned_by_zone(ledger: Ledger, cpus: CPUSet) -> dict[int, int]:
+    counts = {zone: len(own & cpus) for zone, own in ledger.topology.numa_nodes.items()}
+    return {zone: count * _MILLI for zone, count in counts.items() if count}

@@ -7,21 +7,51 @@ matters only for who holds a CPU that two pods claim (ledger). Pods may come bef
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from corewise.config.interference import CounterweightSettings, Profile
 from corewise.engine.account import NodeAccount
-from corewise.engine.columns import NO_ROW, NodeColumns
-from corewise.engine.estimates import NO_ESTIMATES, Estimates
-from corewise.engine.nodes import NodeFacts
-from corewise.engine.pods import Placement, PodFacts
-from corewise.engine.snapshot import ClusterSnapshot
+from corewise.engine.columns import NO_ROW, ClusterSnapshot, NodeColumns
+from corewise.engine.facts import NodeFacts, Placement, PodFacts
 from corewise.engine.table import Measures
 from corewise.interference import Counterweights
 from corewise.pinning import Claim, Exclusivity, Ledger
 from corewise.topology import CPUSet, Topology
 from corewise.vocabulary.cpu_binding import ExclusivePolicy
+
+_NOT_COUNTED = CounterweightSettings(expiry=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Estimates:
+    """Profiles of pods, how long they count once placed, and what nodes can move by their labels.
+
+    ``now`` is Unix time. A node's own statement wins over that by its labels.
+    """
+
+    profile_of: Callable[[PodFacts], Profile | None] = lambda _: None
+    counterweight: CounterweightSettings = _NOT_COUNTED
+    now: Callable[[], float] = lambda: math.inf
+    bandwidth_by_labels: Callable[[Mapping[str, str]], int | None] = lambda _: None
+
+    def recent(self, pod: PodFacts, since: float) -> Profile | None:
+        """Return the profile of a pod that was placed at ``since``, if that still counts."""
+        if since + self.counterweight.expiry <= self.now():
+            return None
+        return self.profile_of(pod)
+
+    def bandwidth_of(self, node: NodeFacts) -> int | None:
+        """Return what is stated of a node's memory, in bytes/s."""
+        if node.memory_bandwidth is not None:
+            return node.memory_bandwidth
+        return self.bandwidth_by_labels(node.labels)
+
+
+NO_ESTIMATES = Estimates()
+
 
 EXCLUSIVITY = {
     ExclusivePolicy.NONE: Exclusivity.NONE,

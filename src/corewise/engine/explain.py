@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from corewise.engine.engine import Decision
+from corewise.engine.framework import Decision
 from corewise.vocabulary.reasons import Reason
 
 _BEST_SHOWN = 5

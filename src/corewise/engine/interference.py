@@ -21,6 +21,8 @@ from typing import Any
 
 from corewise.amplification import Column, Flags
 from corewise.config.interference import InterferenceConfiguration, Profile
+from corewise.engine.columns import ClusterSnapshot
+from corewise.engine.facts import MEMORY, Placement, PodFacts
 from corewise.engine.framework import (
     Cause,
     ChosenNode,
@@ -29,17 +31,14 @@ from corewise.engine.framework import (
     everywhere,
     verdicts,
 )
-from corewise.engine.interference_account import InterferenceAccount
-from corewise.engine.interference_causes import (
+from corewise.engine.interference_account import (
     SHORT_OF_BANDWIDTH,
     SHORT_OF_MEMORY,
     UNKNOWN_BANDWIDTH,
     UNKNOWN_MEMORY,
+    InterferenceAccount,
 )
-from corewise.engine.nodes import MEMORY
-from corewise.engine.pods import Placement, PodFacts
 from corewise.engine.pressure import maximum_ages, pressure_of
-from corewise.engine.snapshot import ClusterSnapshot
 from corewise.engine.table import Measures
 from corewise.interference import (
     Conflict,

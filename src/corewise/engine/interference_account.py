@@ -1,6 +1,8 @@
 """What there is to tell of a decision about interference: both sides of the filter, values, ages, positions.
 
 Nothing is computed before somebody asks; then all nodes are ranked once more, with their positions.
+
+Why a node is refused for the sake of memory bandwidth, in words with its numbers.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from typing import Any
 
 from corewise.amplification import Flags
 from corewise.config.interference import InterferenceConfiguration, Metric
+from corewise.engine.framework import Cause, Inputs
 from corewise.engine.pressure import COLUMN_OF_METRIC
 from corewise.engine.table import Measures
 from corewise.interference import (
@@ -23,6 +26,7 @@ from corewise.interference import (
     plain,
     rank_nodes,
 )
+from corewise.vocabulary.reasons import Reason
 
 _PREFIXES = ((10**12, "T"), (10**9, "G"), (10**6, "M"), (10**3, "k"))
 _UNITS = {
@@ -164,3 +168,45 @@ def _value_text(value: float, unit: str) -> str:
     if unit == "seconds":
         return f"{value * 1e9:.4g} ns"
     return f"{value:.4g} {unit}"
+
+
+def _short_of_bandwidth(numbers: Inputs) -> str:
+    free, needed = amount(numbers["free_bandwidth"], "/s"), amount(numbers["needed_bandwidth"], "/s")
+    parts = ", ".join(
+        f"{name.replace('_', ' ')} {amount(numbers[key], '/s')}"
+        for name, key in (
+            ("capacity", "bandwidth_capacity"),
+            ("used", "bandwidth_used"),
+            ("pods just placed", "bandwidth_counterweights"),
+        )
+    )
+    return f"needs more than {needed} of free memory bandwidth, {free} is free ({parts})"
+
+
+def _short_of_memory(numbers: Inputs) -> str:
+    free, needed = amount(numbers["free_memory"]), amount(numbers["needed_memory"])
+    placed = amount(numbers["memory_counterweights"])
+    return f"needs more than {needed} of available memory, {free} is left ({placed} for pods just placed)"
+
+
+def _unknown_bandwidth(numbers: Inputs) -> str:
+    missing = [
+        name
+        for name, key in (("its capacity", "bandwidth_capacity"), ("what is used", "bandwidth_used"))
+        if key not in numbers
+    ]
+    return f"its free memory bandwidth is unknown: {' and '.join(missing)} is missing or too old"
+
+
+SHORT_OF_BANDWIDTH = Cause(
+    Reason.MEMORY_BANDWIDTH_INSUFFICIENT, "Insufficient free memory bandwidth", message=_short_of_bandwidth
+)
+SHORT_OF_MEMORY = Cause(
+    Reason.MEMORY_AVAILABLE_INSUFFICIENT, "Insufficient available memory", message=_short_of_memory
+)
+UNKNOWN_BANDWIDTH = Cause(
+    Reason.PRESSURE_UNKNOWN, "free memory bandwidth unknown", hopeless=True, message=_unknown_bandwidth
+)
+UNKNOWN_MEMORY = Cause(
+    Reason.PRESSURE_UNKNOWN, "its available memory is unknown: missing or too old", hopeless=True
+)

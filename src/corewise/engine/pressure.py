@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from corewise.config.interference import InterferenceConfiguration, Metric, Series
-from corewise.engine.snapshot import ClusterSnapshot
+from corewise.engine.columns import ClusterSnapshot
 from corewise.engine.table import Measures
 from corewise.interference import Pressure
 

@@ -20,7 +20,7 @@ from corewise.amplification import Column, Flags
 from corewise.engine import ClusterSnapshot, Decision, Engine, PodFacts, explain_pod
 from corewise.engine.framework import BEST_SCORE
 from corewise.engine.objects import PlacedPod
-from corewise.engine.reading_pods import pod_facts
+from corewise.engine.reading import pod_facts
 from corewise.scheduler.decisions import Asked, Decisions
 from corewise.scheduler.state import ClusterState
 from corewise.scheduler.wire import LARGEST_SCORE, Arguments, Filtered

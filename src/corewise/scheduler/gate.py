@@ -24,9 +24,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from corewise.engine import ChosenNode, Decision, Engine, Placement, PodFacts, Refused
-from corewise.engine.nodes import CPU
+from corewise.engine.facts import CPU
 from corewise.engine.objects import PlacedPod
-from corewise.engine.reading_pods import pod_facts
+from corewise.engine.reading import pod_facts
 from corewise.kube.admission import AdmissionRequest, OperationType
 from corewise.kube.clock import Clock
 from corewise.kube.decoding import decode_object

@@ -29,8 +29,7 @@ from corewise.engine.objects import (
     SchedulableNode,
     Topology,
 )
-from corewise.engine.reading_nodes import read_node_facts
-from corewise.engine.reading_pods import holds_resources, key_of, placement, pod_facts
+from corewise.engine.reading import holds_resources, key_of, placement, pod_facts, read_node_facts
 from corewise.kube.client import Client
 from corewise.kube.errors import Forbidden, NotFound
 from corewise.prometheus.client import PrometheusClient

@@ -24,8 +24,7 @@ from corewise.engine.objects import (
     SchedulableNode,
     Topology,
 )
-from corewise.engine.reading_nodes import read_node_facts
-from corewise.engine.reading_pods import Finding, holds_resources, key_of, placement, pod_facts
+from corewise.engine.reading import Finding, holds_resources, key_of, placement, pod_facts, read_node_facts
 from corewise.kube.cache import Cache
 from corewise.kube.client import Client
 from corewise.kube.clock import Clock

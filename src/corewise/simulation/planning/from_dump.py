@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from corewise.engine.nodes import CPU
+from corewise.engine.facts import CPU
 from corewise.engine.objects import PlacedPod, SchedulableNode, Topology
-from corewise.engine.reading_pods import pod_facts, quantities
+from corewise.engine.reading import pod_facts, quantities
 from corewise.manager.objects import ManagedNode
 from corewise.simulation.dump_objects import HOW_TO, read_items
 from corewise.simulation.plan import InputError

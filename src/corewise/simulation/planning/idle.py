@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from corewise.engine import Measured
-from corewise.engine.nodes import MEMORY
+from corewise.engine.facts import MEMORY
 from corewise.simulation.planning.nodes import ConfiguredNode
 
 _NEXT_TO_NOTHING = 1.0

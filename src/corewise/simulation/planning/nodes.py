@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 
 from corewise.amplification import AMPLIFIABLE, Ratios, ResourceList, amplified, raw_amounts
 from corewise.engine import NodeFacts
-from corewise.engine.nodes import CPU
-from corewise.engine.reading_nodes import read_node_facts
-from corewise.engine.reading_pods import amount_of
+from corewise.engine.facts import CPU
+from corewise.engine.reading import amount_of, read_node_facts
 from corewise.manager.assessment import Surroundings, normalization_of, wanted_ratio
 from corewise.manager.configuration import ClusterConfiguration
 from corewise.manager.view import NodeView, view_of

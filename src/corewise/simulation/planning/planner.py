@@ -33,8 +33,8 @@ from corewise.engine import (
     ResourceFit,
     Weighted,
 )
-from corewise.engine.nodes import CPU, MEMORY
-from corewise.engine.scoring import Allocation
+from corewise.engine.amplified_cpu import Allocation
+from corewise.engine.facts import CPU, MEMORY
 from corewise.manager.configuration import ClusterConfiguration
 from corewise.quantities import ONE, amplify, deamplified_ceil
 from corewise.scheduler.in_force import estimates_of, with_interference

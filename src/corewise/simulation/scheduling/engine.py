@@ -35,7 +35,7 @@ from corewise.engine import (
     explain_pod,
 )
 from corewise.engine.framework import BEST_SCORE
-from corewise.engine.node_preferences import WEIGHT
+from corewise.engine.kube_plugins import WEIGHT
 from corewise.scheduler.configuration import DEFAULTS, SchedulerConfiguration
 from corewise.vocabulary.names import BATCH_CPU
 

@@ -22,7 +22,7 @@ from typing import Any
 
 from corewise.engine import Placement
 from corewise.engine.objects import PlacedPod
-from corewise.engine.reading_pods import pod_facts
+from corewise.engine.reading import pod_facts
 from corewise.kube.cache import Cache
 from corewise.kube.client import Client, PatchType
 from corewise.kube.clock import Clock, rfc3339

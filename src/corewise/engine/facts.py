@@ -1,4 +1,9 @@
-"""One pod as the engine reads it, and where it has been placed: values.
+"""One node as the engine reads it: a value, whoever made it (API objects, a dump, a trace).
+
+Amounts are whole numbers: milli for ``cpu``, units for everything else. Allocatable is as in status, so
+amplified; zones have raw amounts, which the engine amplifies by the ratio in force.
+
+One pod as the engine reads it, and where it has been placed: values.
 
 A pod owns CPUs by its QoS class on every node, or by a kubelet's static CPU manager on the nodes that run
 one; :meth:`PodFacts.owned` tells how many milli-CPU of its request that are.
@@ -9,10 +14,67 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+from typing import Any
 
-from corewise.engine.nodes import CPU
-from corewise.topology import CPUSet
+from corewise.quantities import ONE, Ratio
+from corewise.topology import CPUSet, Topology
 from corewise.vocabulary.cpu_binding import DEFAULT_BINDING, CPUBinding, NumaPolicy, SpecProblem
+
+CPU = "cpu"
+MEMORY = "memory"
+PODS = "pods"
+
+
+def _nothing() -> Mapping[Any, Any]:
+    return MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Taint:
+    """A taint; only the effects NoSchedule and NoExecute keep pods away."""
+
+    key: str
+    effect: str
+    value: str = ""
+
+    @property
+    def repels(self) -> bool:
+        return self.effect in {"NoSchedule", "NoExecute"}
+
+
+@dataclass(frozen=True, slots=True)
+class Zone:
+    """A NUMA node: raw milli-CPU, and bytes."""
+
+    number: int
+    cpu: int
+    memory: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFacts:
+    """A node.
+
+    ``ratio``: its CPU amplification ratio; None if the annotation cannot be read. ``static_cpu_manager``: its
+    kubelet gives whole CPUs to Guaranteed pods. ``zones`` is empty where they are unknown or contradict the
+    node. ``topology``: its CPUs online, None where nobody has stated them; ``reserved`` ones stay free.
+    ``memory_bandwidth``: what somebody states that its memory can move, in bytes/s.
+    """
+
+    name: str
+    allocatable: Mapping[str, int] = field(default_factory=_nothing)
+    labels: Mapping[str, str] = field(default_factory=_nothing)
+    taints: tuple[Taint, ...] = ()
+    unschedulable: bool = False
+    ratio: Ratio | None = ONE
+    static_cpu_manager: bool = False
+    full_cores_only: bool = False
+    numa_policy: NumaPolicy = NumaPolicy.NONE
+    zones: tuple[Zone, ...] = ()
+    topology: Topology | None = None
+    reserved: CPUSet = field(default_factory=CPUSet)
+    memory_bandwidth: int | None = None
+
 
 _EXISTS = "Exists"
 
@@ -71,18 +133,6 @@ class Constraints:
 UNCONSTRAINED = Constraints()
 
 
-def _no_amounts() -> Mapping[str, int]:
-    return MappingProxyType({})
-
-
-def _no_labels() -> Mapping[str, str]:
-    return MappingProxyType({})
-
-
-def _no_zones() -> Mapping[int, Mapping[str, int]]:
-    return MappingProxyType({})
-
-
 @dataclass(frozen=True, slots=True)
 class PodFacts:
     """A pod. ``requests`` has positive amounts only: milli for cpu, units for everything else.
@@ -92,14 +142,14 @@ class PodFacts:
     """
 
     key: str
-    requests: Mapping[str, int] = field(default_factory=_no_amounts)
+    requests: Mapping[str, int] = field(default_factory=_nothing)
     owned_by_class: int = 0
     owned_if_static: int = 0
     binding: CPUBinding = DEFAULT_BINDING
     numa_policy: NumaPolicy | None = None
     constraints: Constraints = UNCONSTRAINED
     problem: SpecProblem | None = None
-    labels: Mapping[str, str] = field(default_factory=_no_labels)
+    labels: Mapping[str, str] = field(default_factory=_nothing)
     daemon: bool = False
 
     @property
@@ -120,7 +170,7 @@ class Placement:
 
     node: str
     cpus: CPUSet = field(default_factory=CPUSet)
-    zones: Mapping[int, Mapping[str, int]] = field(default_factory=_no_zones)
+    zones: Mapping[int, Mapping[str, int]] = field(default_factory=_nothing)
     since: float | None = None
 
     def since_earliest(self, since: float | None) -> Placement:
