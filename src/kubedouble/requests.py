@@ -13,9 +13,8 @@ from typing import Any
 from urllib.parse import unquote
 
 import msgspec
-import yaml
 
-from corewise.config.yaml_text import load_document
+from corewise.config.yaml_text import NotYAMLError, load_document
 from corewise.vocabulary.errors import UNREADABLE
 from kubedouble.authentication import User
 from kubedouble.errors import bad_request, cause, invalid, unsupported_media_type
@@ -219,5 +218,5 @@ def decode_yaml(body: bytes) -> dict[str, Any]:
         pass
     try:
         return msgspec.convert(load_document(body), dict[str, Any])
-    except (yaml.YAMLError, msgspec.ValidationError) as error:
+    except (NotYAMLError, msgspec.ValidationError) as error:
         raise bad_request(f"error decoding YAML: {error}") from error

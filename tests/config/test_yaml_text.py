@@ -8,21 +8,20 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from corewise.config.decoding import Decoder
-from corewise.config.json_tree import Items, Members
+from corewise.config.json_tree import Items, Located, Members
 from corewise.config.yaml_text import (
     DEEPEST_OBJECT,
     LARGEST_TEXT,
     MOST_VALUES,
     LimitError,
-    compose_document,
-    compose_documents,
-    construct,
+    NotYAMLError,
     load_document,
+    load_documents,
+    read_texts,
     read_yaml,
 )
 
@@ -91,13 +90,13 @@ def test_what_is_nested_too_deep_is_a_fault_and_takes_no_stack() -> None:
         assert fault == "1:33 : nested deeper than 32 levels"
 
 
-def compose_all(text: str) -> list[yaml.Node]:
-    return list(compose_documents(text))
+def texts(text: str) -> list[Located]:
+    return list(read_texts(text, {}))
 
 
 READERS: list[Callable[[str], Any]] = [
-    compose_document,
-    compose_all,
+    texts,
+    load_documents,
     load_document,
     lambda text: load_document(text.encode()),
 ]
@@ -168,7 +167,7 @@ def test_half_of_a_surrogate_pair_is_not_yaml() -> None:
     ],
 )
 def test_a_value_that_its_tag_does_not_allow_is_not_yaml(text: str, told: str) -> None:
-    with pytest.raises(yaml.YAMLError, match=told):
+    with pytest.raises(NotYAMLError, match=told):
         load_document(text)
 
 
@@ -191,10 +190,11 @@ YAML_PIECES = st.sampled_from(
 
 @given(st.lists(YAML_PIECES, max_size=25).map("".join))
 def test_every_reader_returns_a_value_or_says_that_it_is_not_yaml(text: str) -> None:
-    with suppress(yaml.YAMLError):
+    with suppress(NotYAMLError):
         load_document(text)
-    with suppress(yaml.YAMLError):
+    with suppress(NotYAMLError):
         load_document(text.encode(errors="surrogatepass"))
-    with suppress(yaml.YAMLError):
-        for document in compose_documents(text):
-            construct(document)
+    with suppress(NotYAMLError):
+        load_documents(text)
+    with suppress(NotYAMLError):
+        texts(text)

@@ -167,7 +167,19 @@ def test_all_problems_are_told_at_once_with_their_places(tmp_path: Path) -> None
         (SMALL + "pods: [{name: p., cpu: 1, replicas: 1}]", "'p.' is no name"),
         (SMALL.replace("coresPerSocket: 4", "coresPerSocket: yes"), "must be a whole number"),
         (SMALL + SMALL.splitlines()[2] + "\n", "the name 'a' is used twice"),
-        (SMALL + "pods: [{name: p, cpu: 1, replicas: 1, load: {low: .nan}}]", "out of range"),
+        (SMALL + "pods: [{name: p, cpu: 1, replicas: 1, load: {low: .nan}}]", "'.nan' is no plain number"),
+        (
+            SMALL + "pods: [{name: p, cpu: 1, replicas: 1, load: {low: 1e999999999}}]",
+            "out of range: 0 to 1000",
+        ),
+        (SMALL.replace("coresPerSocket: 4", "coresPerSocket: 1e999999999"), "out of range: 1 to 1024"),
+        (SMALL.replace("coresPerSocket: 4", "coresPerSocket: 4.5"), "must be a whole number from 1 to 1024"),
+        (SMALL.replace("memory: 8Gi", "memory: 1e999999999"), "exponent beyond 63"),
+        (SMALL.replace("memory: 8Gi", "memory: [8]"), "must be a quantity such as 500m"),
+        (
+            SMALL.replace("coresPerSocket: 4", "coresPerSocket: &a [*a]"),
+            "stands within the value that it names",
+        ),
         (SMALL + "pods: [{name: p, cpu: -1, replicas: 1}]", "must not be negative"),
         (
             SMALL + "pods: [{name: p, cpu: 1, replicas: 1, load: {low: 1, shape: sqare}}]",

@@ -12,9 +12,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from corewise.config.yaml_text import load_document
+from corewise.config.yaml_text import NotYAMLError, load_document
 from corewise.kernel.errors import KernelError, Malformed, Missing, reading_error
 from corewise.topology import CPUSet
 
@@ -29,7 +27,7 @@ def parse_reserved(text: bytes) -> CPUSet:
     """
     try:
         config: Any = load_document(text)
-    except yaml.YAMLError as error:
+    except NotYAMLError as error:
         raise ValueError(str(error).replace("\n", " ")) from error
     if not isinstance(config, dict):
         raise ValueError("it is no mapping")  # noqa: TRY004

@@ -13,9 +13,9 @@ import yaml
 
 from corewise.config.decoding import Problem, Severity, did_you_mean
 from corewise.config.json_text import read_json
-from corewise.config.json_tree import BROKEN, Items, Located, Member, Members, Positions
+from corewise.config.json_tree import BROKEN, Items, Located, Members, Positions
 from corewise.config.scalar_positions import json_string, yaml_scalar
-from corewise.config.yaml_text import compose_documents, not_yaml
+from corewise.config.yaml_text import NotYAMLError, read_texts
 from corewise.vocabulary.names import (
     AMPLIFICATION_KEY,
     CONFIG_NAME,
@@ -125,40 +125,10 @@ def _read_yaml_file(contents: Contents, wanted: str | None) -> None:
         return yaml_scalar(contents.text, scalars[value.offset])
 
     try:
-        for document in compose_documents(contents.text):
-            _objects(contents, _Converter(scalars).convert(document), wanted, align)
-    except yaml.YAMLError as error:
-        contents.tell(*not_yaml(error, len(contents.text)))
-
-
-class _Converter:
-    """Turns YAML nodes into the values that JSON has."""
-
-    def __init__(self, scalars: dict[int, yaml.ScalarNode]) -> None:
-        self._scalars = scalars
-        self._done: dict[int, Located] = {}
-
-    def convert(self, node: yaml.Node) -> Located:
-        known = self._done.get(id(node))
-        if known is None:
-            known = self._done[id(node)] = Located(self._value(node), node.start_mark.index)
-        return known
-
-    def _value(self, node: yaml.Node) -> Members | Items | str | None:
-        match node:
-            case yaml.MappingNode():
-                return Members(
-                    Member(key.value, key.start_mark.index, self.convert(value))
-                    for key, value in node.value
-                    if isinstance(key, yaml.ScalarNode)
-                )
-            case yaml.SequenceNode():
-                return Items(self.convert(item) for item in node.value)
-            case yaml.ScalarNode() if node.tag != "tag:yaml.org,2002:null":
-                self._scalars[node.start_mark.index] = node
-                return str(node.value)
-            case _:
-                return None
+        for document in read_texts(contents.text, scalars):
+            _objects(contents, document, wanted, align)
+    except NotYAMLError as error:
+        contents.tell(error.offset, error.problem)
 
 
 def _objects(contents: Contents, root: Located, wanted: str | None, align: Align) -> None:

@@ -14,7 +14,7 @@ import yaml
 from corewise.cli.errors import Failure
 from corewise.config.json_text import DEEPEST
 from corewise.config.json_tree import Positions
-from corewise.config.yaml_text import LimitError, PlainLoader, load_document, not_yaml
+from corewise.config.yaml_text import LimitError, PlainLoader, load_document
 from corewise.engine.facts import CPU, MEMORY
 from corewise.engine.objects import PlacedPod
 from corewise.engine.reading import key_of, pod_facts
@@ -78,7 +78,7 @@ def _document(text: str, file: str) -> Any:
         return _parsed(text, file)
     except _GivenTwice as error:
         raise Failure(f"{file}: the key {error} is given twice", hint=_HINT) from None
-    except (yaml.YAMLError, ValueError) as error:
+    except ValueError as error:
         raise Failure(f"{file} is not YAML: {' '.join(str(error).split())}", hint=_HINT) from None
 
 
@@ -89,9 +89,8 @@ def _parsed(text: str, file: str) -> Any:
     try:
         return load_document(text, _Loader, DEEPEST)
     except LimitError as error:
-        offset, message = not_yaml(error, len(text))
-        line, column = Positions(text).at(offset)
-        raise Failure(f"{file}: line {line}, column {column}: {message}", hint=_HINT) from None
+        line, column = Positions(text).at(error.offset)
+        raise Failure(f"{file}: line {line}, column {column}: {error.problem}", hint=_HINT) from None
 
 
 class _GivenTwice(Exception):  # noqa: N818 - a fault of the text

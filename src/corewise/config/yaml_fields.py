@@ -8,67 +8,60 @@ caller looks at the problems in the end and uses the values only if there are no
 from __future__ import annotations
 
 import difflib
-import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any
 
-import yaml
-
 from corewise.config.configuration import Problem, Severity
-from corewise.config.json_tree import Positions
-from corewise.config.yaml_text import compose_document, construct, not_yaml
+from corewise.config.json_numbers import shown
+from corewise.config.json_tree import BROKEN, Items, Located, Members, Positions
+from corewise.config.yaml_text import read_yaml
 from corewise.quantities import Quantity, QuantityError
 
 REQUIRED: Any = object()
 _NAME = re.compile("[a-z0-9]([a-z0-9-]{0,198}[a-z0-9])?")
 
 
-def _problem(line: int, column: int, path: str, message: str) -> Problem:
-    return Problem(Severity.ERROR, line, column, path, message)
-
-
 def read_document(text: str, problems: list[Problem]) -> Fields | None:
     """Parse one YAML document that must be a mapping; note a problem and return None if it is not."""
-    try:
-        node = compose_document(text)
-    except yaml.YAMLError as error:
-        offset, message = not_yaml(error, len(text))
-        problems.append(_problem(*Positions(text).at(offset), "", message))
+    reading = read_yaml(text)
+    problems += [
+        Problem(Severity.ERROR, fault.line, fault.column, fault.path, fault.message)
+        for fault in reading.faults
+    ]
+    root = reading.root
+    if root is None:
         return None
-    if not isinstance(node, yaml.MappingNode):
-        problems.append(_problem(1, 1, "", "the document must be a mapping (key: value lines)"))
+    if not isinstance(root.value, Members):
+        problems.append(
+            Problem(Severity.ERROR, 1, 1, "", "the document must be a mapping (key: value lines)")
+        )
         return None
-    return Fields(node, "", problems)
-
-
-def _value(node: yaml.Node) -> Any:
-    """Return the plain Python value of a node, or None if it has none."""
-    try:
-        return construct(node)
-    except yaml.YAMLError:
-        return None
+    return Fields(root.value, root.offset, "", reading.positions, problems)
 
 
 @dataclass
 class Fields:
-    """One mapping of a document, with the path that leads to it."""
+    """One mapping of a document, with its place and the path that leads to it."""
 
-    node: yaml.MappingNode
+    members: Members
+    offset: int
     path: str
+    positions: Positions
     problems: list[Problem]
     _asked: set[str] = field(default_factory=set)
 
     def __contains__(self, key: str) -> bool:
-        return any(k.value == key for k, _ in self.node.value)
+        return any(member.key == key for member in self.members)
 
-    def note(self, message: str, *, key: str = "", node: yaml.Node | None = None) -> None:
+    def note(self, message: str, *, key: str = "", offset: int | None = None) -> None:
         """Note a problem of this mapping, or of one of its keys."""
-        at = node or next((v for k, v in self.node.value if k.value == key), self.node)
-        mark = at.start_mark
+        if offset is None:
+            offset = next((each.value.offset for each in self.members if each.key == key), self.offset)
         path = ".".join(part for part in (self.path, key) if part)
-        self.problems.append(_problem(mark.line + 1, mark.column + 1, path, message))
+        self.problems.append(Problem(Severity.ERROR, *self.positions.at(offset), path, message))
 
     def text(self, key: str, default: str = REQUIRED) -> str:
         value = self._get(key, default, str, "text", fallback="")
@@ -87,21 +80,29 @@ class Fields:
         return bool(self._get(key, default, bool, "true or false", fallback=False))
 
     def integer(self, key: str, default: int = REQUIRED, *, low: int, high: int) -> int:
-        value = self._get(key, default, int, f"a whole number from {low} to {high}", fallback=low)
+        wanted = f"a whole number from {low} to {high}"
+        value = self._get(key, default, Decimal, wanted, fallback=low)
+        if value != Decimal(value).to_integral_value():
+            self.note(f"must be {wanted}", key=key)
+            return low
         if not low <= value <= high:
-            self.note(f"{value} is out of range: {low} to {high}", key=key)
+            self.note(f"{shown(value)} is out of range: {low} to {high}", key=key)
             return low
         return int(value)
 
     def number(self, key: str, default: float = REQUIRED, *, low: float, high: float) -> float:
-        value = self._get(key, default, (int, float), f"a number from {low:g} to {high:g}", fallback=low)
-        if not (math.isfinite(value) and low <= value <= high):
-            self.note(f"{value} is out of range: {low:g} to {high:g}", key=key)
+        value = self._get(key, default, Decimal, f"a number from {low:g} to {high:g}", fallback=low)
+        if not low <= value <= high:
+            self.note(f"{shown(value)} is out of range: {low:g} to {high:g}", key=key)
             return low
         return float(value)
 
     def quantity(self, key: str, default: str = REQUIRED) -> Quantity:
-        value = self._get(key, default, (str, int), "a quantity such as 500m, 2 or 16Gi", fallback="0")
+        place = self._place(key, default)
+        value = place.value if place is not None else "0" if default is REQUIRED else default
+        if isinstance(value, bool) or not isinstance(value, str | Decimal):
+            self.note("must be a quantity such as 500m, 2 or 16Gi", key=key)
+            return Quantity(0)
         try:
             parsed = Quantity.parse(str(value))
         except QuantityError as error:
@@ -119,70 +120,64 @@ class Fields:
 
     def texts(self, key: str) -> dict[str, str]:
         """Read a mapping of text to text (labels, ConfigMap data)."""
-        node = self._node(key, None)
-        if node is None:
-            return {}
-        value = _value(node)
-        if not isinstance(value, dict) or not all(isinstance(x, str) for pair in value.items() for x in pair):
+        place = self._place(key, None)
+        members = place.value if place is not None else Members()
+        if not isinstance(members, Members) or not all(isinstance(each.value.value, str) for each in members):
             self.note("must map text to text; put quotes around numbers and true/false", key=key)
             return {}
-        return value
+        return {each.key: str(each.value.value) for each in members}
 
     def mapping(self, key: str) -> Fields | None:
         """Read a nested mapping, or None if the key is absent or not one (which is noted)."""
-        node = self._node(key, None)
-        if node is None:
+        place = self._place(key, None)
+        if place is None:
             return None
-        if not isinstance(node, yaml.MappingNode):
+        if not isinstance(place.value, Members):
             self.note("must be a mapping", key=key)
             return None
-        return Fields(node, f"{self.path}.{key}" if self.path else key, self.problems)
+        return self._below(place.value, place.offset, key)
 
     def items(self, key: str, default: Any = None) -> Iterator[Fields]:
         """Read a list of mappings."""
-        node = self._node(key, default)
-        if node is None:
+        place = self._place(key, default)
+        if place is None:
             return
-        if not isinstance(node, yaml.SequenceNode):
+        if not isinstance(place.value, Items):
             self.note("must be a list", key=key)
             return
-        for index, item in enumerate(node.value):
-            if isinstance(item, yaml.MappingNode):
-                path = f"{key}[{index}]"
-                yield Fields(item, f"{self.path}.{path}" if self.path else path, self.problems)
+        for index, item in enumerate(place.value):
+            if isinstance(item.value, Members):
+                yield self._below(item.value, item.offset, f"{key}[{index}]")
             else:
-                self.note(f"item {index} must be a mapping", key=key, node=item)
+                self.note(f"item {index} must be a mapping", key=key, offset=item.offset)
 
     def finish(self) -> None:
-        """Note every key nobody asked for, and every key given twice."""
-        seen: set[str] = set()
-        for key, _ in self.node.value:
-            name = str(key.value)
-            if name in seen:
-                self.note(f"{name!r} is given twice", node=key)
-            elif name not in self._asked:
-                self.note(f"unknown key {name!r}{_near(name, tuple(self._asked))}", node=key)
-            seen.add(name)
+        """Note every key nobody asked for."""
+        for member in self.members:
+            if member.key not in self._asked:
+                near = _near(member.key, tuple(self._asked))
+                self.note(f"unknown key {member.key!r}{near}", offset=member.offset)
 
-    def _node(self, key: str, default: Any) -> yaml.Node | None:
+    def _below(self, members: Members, offset: int, step: str) -> Fields:
+        path = f"{self.path}.{step}" if self.path else step
+        return Fields(members, offset, path, self.positions, self.problems)
+
+    def _place(self, key: str, default: Any) -> Located | None:
+        """Return what stands at a key; None if it is absent, or broken, which has been told."""
         self._asked.add(key)
-        found = next((v for k, v in self.node.value if k.value == key), None)
+        found = next((each.value for each in self.members if each.key == key), None)
         if found is None and default is REQUIRED:
             self.note(f"{key!r} is missing")
-        return found
+        return None if found is not None and found.value is BROKEN else found
 
-    def _get(
-        self, key: str, default: Any, kind: type | tuple[type, ...], wanted: str, *, fallback: Any
-    ) -> Any:
-        node = self._node(key, default)
-        if node is None:
+    def _get(self, key: str, default: Any, kind: type, wanted: str, *, fallback: Any) -> Any:
+        place = self._place(key, default)
+        if place is None:
             return fallback if default is REQUIRED else default
-        value = _value(node)
-        is_wrong_bool = isinstance(value, bool) and kind is not bool
-        if is_wrong_bool or not isinstance(value, kind):
+        if type(place.value) is not kind:
             self.note(f"must be {wanted}", key=key)
             return fallback if default is REQUIRED else default
-        return value
+        return place.value
 
 
 def _near(name: str, known: tuple[str, ...]) -> str:

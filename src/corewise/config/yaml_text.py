@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal, DecimalException
 from typing import Any
@@ -48,7 +49,16 @@ _TRUE = frozenset({"true", "yes", "on"})
 _MERGE = "<<"
 
 
-class LimitError(yaml.MarkedYAMLError):
+class NotYAMLError(ValueError):
+    """The text is not YAML: ``problem`` is at ``offset``. Printed, it says where."""
+
+    def __init__(self, told: str, problem: str, offset: int) -> None:
+        super().__init__(told)
+        self.problem = problem
+        self.offset = offset
+
+
+class LimitError(NotYAMLError):
     """The text may be YAML, and is refused: too large, too deep, or larger than its text tells."""
 
 
@@ -56,31 +66,49 @@ def read_yaml(text: str) -> Reading:
     """Read one YAML document; an empty one is an empty value."""
     positions = Positions(text)
     try:
-        document = compose_document(text, DEEPEST)
-    except yaml.YAMLError as error:
-        offset, message = not_yaml(error, len(text))
-        fault = Fault(*positions.at(offset), "", message)
+        with _checked(text, DEEPEST):
+            document = yaml.compose(text, Loader=_SAFE)
+    except NotYAMLError as error:
+        fault = Fault(*positions.at(error.offset), "", error.problem)
         return Reading(None, (fault,), complete=False, positions=positions)
     converter = _Converter(positions)
     root = Located(None, 0) if document is None else converter.convert(document, ())
     return Reading(root, tuple(converter.faults), complete=True, positions=positions)
 
 
-def compose_document(text: str, deepest: int = DEEPEST_OBJECT) -> yaml.Node | None:
-    """Return the one document of a text as nodes with their places; None if it is empty.
+def read_texts(text: str, scalars: dict[int, yaml.ScalarNode]) -> Iterator[Located]:
+    """Yield the documents of a text that is not only for corewise: scalars are text, nothing is a fault.
+
+    ``scalars`` gets each scalar by its offset, to find the place of a character within it.
 
     Raises:
-        yaml.YAMLError: if it is not YAML, or beyond the limits.
+        NotYAMLError: if it is not YAML, or beyond the limits.
     """
-    _check_limits(text, deepest)
-    document: yaml.Node | None = yaml.compose(text, Loader=_SAFE)
-    return document
+    with _checked(text, DEEPEST_OBJECT):
+        for document in yaml.compose_all(text, Loader=_SAFE):
+            if document is not None:
+                yield _as_texts(document, scalars, {})
 
 
-def compose_documents(text: str) -> Iterator[yaml.Node]:
-    """Yield each document of a text that is not empty; raises as compose_document."""
-    _check_limits(text, DEEPEST_OBJECT)
-    yield from filter(None, yaml.compose_all(text, Loader=_SAFE))
+def _as_texts(node: yaml.Node, scalars: dict[int, yaml.ScalarNode], done: dict[int, Located]) -> Located:
+    if id(node) in done:
+        return done[id(node)]
+    offset = node.start_mark.index
+    value: Value = None
+    match node:
+        case yaml.MappingNode():
+            value = Members(
+                Member(str(key.value), key.start_mark.index, _as_texts(each, scalars, done))
+                for key, each in node.value
+                if isinstance(key, yaml.ScalarNode)
+            )
+        case yaml.SequenceNode():
+            value = Items(_as_texts(item, scalars, done) for item in node.value)
+        case yaml.ScalarNode() if node.tag != f"{_STANDARD}null":
+            scalars[offset] = node
+            value = str(node.value)
+    done[id(node)] = Located(value, offset)
+    return done[id(node)]
 
 
 def load_document(
@@ -89,31 +117,29 @@ def load_document(
     """Return the one document of a text as plain values; None if it is empty. Times stay text, as in JSON.
 
     Raises:
-        yaml.YAMLError: if it is not YAML, beyond the limits, or has a value that its tag does not allow.
+        NotYAMLError: if it is not YAML, beyond the limits, or has a value that its tag does not allow.
     """
-    _check_limits(text, deepest)
-    return yaml.load(text, Loader=loader or PlainLoader)  # noqa: S506 - both are safe loaders
+    with _checked(text, deepest):
+        return yaml.load(text, Loader=loader or PlainLoader)  # noqa: S506 - both are safe loaders
 
 
-def construct(node: yaml.Node) -> Any:
-    """Return the plain value of a node of a composed document.
+def load_documents(text: str) -> list[Any]:
+    """Return all documents of a text as plain values; raises as load_document."""
+    with _checked(text, DEEPEST_OBJECT):
+        return list(yaml.load_all(text, Loader=PlainLoader))
 
-    Raises:
-        yaml.YAMLError: if it has a value that its tag does not allow.
-    """
-    loader = PlainLoader("")
+
+@contextmanager
+def _checked(text: str | bytes, deepest: int) -> Iterator[None]:
+    """Check the limits of a text before it is composed; what goes wrong with it is a NotYAMLError."""
     try:
-        return loader.construct_document(node)
-    finally:
-        loader.dispose()
-
-
-def not_yaml(error: yaml.YAMLError, end: int) -> tuple[int, str]:
-    """Return where in a text of ``end`` characters it is not YAML, and what is wrong."""
-    mark = getattr(error, "problem_mark", None)
-    offset = mark.index if mark is not None else getattr(error, "position", 0)
-    what = getattr(error, "problem", None) or getattr(error, "reason", None) or "it cannot be read"
-    return min(offset, end), what if isinstance(error, LimitError) else f"not YAML: {what}"
+        _check_limits(text, deepest)
+        yield
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        offset = mark.index if mark is not None else getattr(error, "position", 0)
+        what = getattr(error, "problem", None) or getattr(error, "reason", None) or "it cannot be read"
+        raise NotYAMLError(str(error), f"not YAML: {what}", min(offset, len(text))) from error
 
 
 def _check_limits(text: str | bytes, deepest: int) -> None:
@@ -123,17 +149,21 @@ def _check_limits(text: str | bytes, deepest: int) -> None:
     Its events come one by one, so the first that goes too far ends the reading.
 
     Raises:
-        yaml.YAMLError: if it is not YAML, or beyond the limits.
+        yaml.YAMLError: if it is not YAML.
+        LimitError: if it is beyond the limits.
     """
     _check_text(text)
     extent = _Extent()
     event: Any
     for event in yaml.parse(text, Loader=_SAFE):
         if extent.count(event) > deepest:
-            raise LimitError(problem=f"nested deeper than {deepest} levels", problem_mark=event.start_mark)
+            raise _beyond(f"nested deeper than {deepest} levels", event.start_mark)
         if extent.values > MOST_VALUES:
-            message = f"more than {MOST_VALUES} values, with what aliases stand for"
-            raise LimitError(problem=message, problem_mark=event.start_mark)
+            raise _beyond(f"more than {MOST_VALUES} values, with what aliases stand for", event.start_mark)
+
+
+def _beyond(problem: str, mark: yaml.Mark) -> LimitError:
+    return LimitError(f"{problem}, line {mark.line + 1}, column {mark.column + 1}", problem, mark.index)
 
 
 class _Extent:
@@ -172,8 +202,7 @@ class _Extent:
             case yaml.AliasEvent():
                 if any(each.anchor == event.anchor for each in self._open):
                     mark: Any = event.start_mark
-                    message = f"*{event.anchor} stands within the value that it names"
-                    raise LimitError(problem=message, problem_mark=mark)
+                    raise _beyond(f"*{event.anchor} stands within the value that it names", mark)
                 values, levels = self._anchored.get(event.anchor, (1, 0))
                 self.values += values
                 level += levels
@@ -198,7 +227,8 @@ class _Open:
 
 def _check_text(text: str | bytes) -> None:
     if len(text) > LARGEST_TEXT:
-        raise LimitError(problem=f"longer than {LARGEST_TEXT >> 20} MiB")
+        problem = f"longer than {LARGEST_TEXT >> 20} MiB"
+        raise LimitError(problem, problem, 0)
     if isinstance(text, str) and (half := _SURROGATE.search(text)):
         reason = "half of a surrogate pair stands alone"
         raise yaml.reader.ReaderError("<unicode string>", half.start(), ord(half[0]), "unicode", reason)

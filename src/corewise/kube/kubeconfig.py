@@ -16,7 +16,6 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
-import yaml
 
 from corewise.config.yaml_text import load_document
 from corewise.kube.config import ClusterConfig, ExecPlugin, UserConfig
@@ -131,7 +130,7 @@ def _read(path: Path) -> _File:
         return msgspec.convert(data if data is not None else {}, _File)
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror or error}") from error
-    except (yaml.YAMLError, msgspec.MsgspecError, ValueError) as error:
+    except ValueError as error:
         raise ConfigError(f"{path} is not a kubeconfig: {' '.join(str(error).split())}") from error
 
 

@@ -16,7 +16,7 @@ from urllib.parse import quote
 import msgspec
 
 import corewise
-from corewise.config.yaml_text import compose_documents, construct
+from corewise.config.yaml_text import load_documents
 from corewise.kube.client import Client, PatchType
 from corewise.kube.errors import AlreadyExists
 from corewise.kube.resources import NAMESPACES, NODE_RESOURCE_TOPOLOGIES
@@ -58,7 +58,7 @@ def _folder() -> Path:
 
 
 def _documents(path: Path) -> list[Manifest]:
-    documents = map(construct, compose_documents(path.read_text(encoding="utf-8")))
+    documents = load_documents(path.read_text(encoding="utf-8"))
     return [document for document in documents if isinstance(document, dict)]
 
 
