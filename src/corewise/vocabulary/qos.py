@@ -21,7 +21,7 @@ from corewise.vocabulary.reasons import Reason
 OWNERS_OF_CPUS = frozenset({"LSE", "LSR"})
 RESTRICTED_CLASSES = frozenset({"LSE", "SYSTEM"})
 """They take more from a node's other pods than the pod's requests say."""
-DEFAULT_NAMESPACES = ("kube-system", "koordinator-system")
+DEFAULT_NAMESPACES = ("kube-system",)
 _MILLI = 1000
 
 
