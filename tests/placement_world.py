@@ -9,9 +9,8 @@ from collections.abc import Mapping
 from decimal import Decimal
 from uuid import uuid4
 
-from corewise.openstack.embedded.application import start
-from corewise.openstack.embedded.calling import in_process_client
-from corewise.openstack.placement.client import PlacementClient
+from corewise.openstack.embedded import in_process_client, start
+from corewise.openstack.placement_client import PlacementClient
 from corewise.vocabulary.placement import PCPU, VCPU, Consumer, Inventory, Provider
 
 PROJECT, USER = "project-of-tests", "user-of-tests"

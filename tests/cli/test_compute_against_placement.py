@@ -18,8 +18,7 @@ from compute.compute_world import DOCUMENT, World, configured, guest, put_host
 from corewise.cli.compute import command
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.up import command as up
-from corewise.openstack.embedded.application import start
-from corewise.openstack.embedded.calling import served
+from corewise.openstack.embedded import served, start
 from corewise.vocabulary.placement import PCPU
 from kernel.machine_trees import Tree
 from placement_world import client_of_placement, emptied

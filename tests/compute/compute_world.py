@@ -13,8 +13,8 @@ from corewise.compute.hosts import ComputeHost, Hosts, read_hosts
 from corewise.compute.placement import PlacementOffers
 from corewise.compute.scheduling import Scheduler, Wanted
 from corewise.compute.verdicts import Scores
-from corewise.openstack.placement.client import PlacementClient
-from corewise.openstack.placement.keeping import Patience
+from corewise.openstack.placement_client import PlacementClient
+from corewise.openstack.placement_writes import Patience
 from corewise.tracking import Compat, Flavor, GuestRequest, Image, RequestRefusal, translate
 from corewise.vocabulary.placement import MEMORY_MB, Inventory
 

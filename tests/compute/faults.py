@@ -12,8 +12,8 @@ from corewise.openstack.errors import (
     PlacementError,
     Unauthorized,
 )
-from corewise.openstack.placement.client import PlacementClient
-from corewise.openstack.placement.transport import Transport
+from corewise.openstack.placement_client import PlacementClient
+from corewise.openstack.placement_http import Transport
 from placement_world import client_of_placement
 
 Fault = Callable[[str, str], PlacementError | None]

@@ -10,7 +10,7 @@ from compute.compute_world import guest, machine
 from corewise.compute.host_state import adopt, record_of_domain
 from corewise.compute.ledger import GuestRecord, MemoryLedger
 from corewise.compute.machine_file import parse_machine
-from corewise.openstack.libvirt.domains import Domain, read_domain
+from corewise.openstack.libvirt_xml import Domain, read_domain
 from corewise.topology import CPUSet, Host
 from corewise.vocabulary.guests import CPUPolicy, ThreadPolicy
 

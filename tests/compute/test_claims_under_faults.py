@@ -14,7 +14,7 @@ from corewise.compute.placement import PlacementOffers
 from corewise.compute.scheduling import Scheduler
 from corewise.compute.verdicts import NoValidHost, Placed
 from corewise.openstack.errors import ConflictStorm, Forbidden, PlacementDown, PlacementError, Unauthorized
-from corewise.openstack.placement.keeping import Patience
+from corewise.openstack.placement_writes import Patience
 from corewise.vocabulary.placement import PCPU
 from placement_world import client_of_placement
 from placement_world import guest as consumer

@@ -19,8 +19,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from corewise.openstack.libvirt.connection import connected
-from corewise.openstack.libvirt.tuning import CPUTuning
+from corewise.openstack.libvirt import connected
+from corewise.openstack.libvirt_xml import CPUTuning
 from corewise.topology import CPUSet, Host
 
 UUID = "8a2f6c6e-0f0e-4c47-9f0d-0a2c1a2b3c4d"

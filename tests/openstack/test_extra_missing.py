@@ -9,10 +9,10 @@ import pytest
 
 WAYS = {
     "oslo_config": ("corewise.openstack.nova_conf", "", "openstack"),
-    "keystoneauth1": ("corewise.openstack.placement.connecting", "", "openstack"),
-    "placement": ("corewise.openstack.embedded.application", ".start()", "openstack"),
-    "openstack": ("corewise.openstack.placement.connecting", ".cloud_client()", "openstack"),
-    "libvirt": ("corewise.openstack.libvirt.connection", ".connected().__enter__()", "libvirt"),
+    "keystoneauth1": ("corewise.openstack.placement_http", "", "openstack"),
+    "placement": ("corewise.openstack.embedded", ".start()", "openstack"),
+    "openstack": ("corewise.openstack.placement_access", ".cloud_client()", "openstack"),
+    "libvirt": ("corewise.openstack.libvirt", ".connected().__enter__()", "libvirt"),
 }
 
 
@@ -39,7 +39,7 @@ def test_errors_and_documents_need_no_package_of_either_extra() -> None:
     program = f"""
 import sys
 sys.modules |= dict.fromkeys({list(WAYS)!r})
-import corewise.openstack.errors, corewise.openstack.libvirt.tuning, corewise.openstack.libvirt.connection
+import corewise.openstack.errors, corewise.openstack.libvirt_xml, corewise.openstack.libvirt
 import corewise.vocabulary.placement, corewise.actions.placement
 """
     subprocess.run([sys.executable, "-c", program], check=True)

@@ -11,9 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corewise.openstack.errors import LibvirtXMLError
-from corewise.openstack.libvirt.capabilities import read_host
-from corewise.openstack.libvirt.domains import read_domain
-from corewise.openstack.libvirt.tuning import CPUTuning, tuned
+from corewise.openstack.libvirt_xml import CPUTuning, read_domain, read_host, tuned
 from corewise.quantities import Bytes
 from corewise.topology import LARGEST_CPU, Cache, CPUSet, NumaMemory
 

@@ -17,8 +17,8 @@ import pytest
 
 from corewise.kernel.machine import read_machine
 from corewise.openstack.errors import LibvirtError
-from corewise.openstack.libvirt.connection import connected
-from corewise.openstack.libvirt.tuning import CPUTuning
+from corewise.openstack.libvirt import connected
+from corewise.openstack.libvirt_xml import CPUTuning
 from corewise.topology import CPUSet
 
 pytestmark = pytest.mark.skipif(

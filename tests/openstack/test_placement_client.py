@@ -16,8 +16,8 @@ from corewise.openstack.errors import (
     NotFound,
     UnknownTraits,
 )
-from corewise.openstack.placement.client import PlacementClient
-from corewise.openstack.placement.transport import NEWEST
+from corewise.openstack.placement_client import PlacementClient
+from corewise.openstack.placement_http import NEWEST
 from corewise.vocabulary.placement import (
     HYPER_THREADING_TRAIT,
     MEMORY_MB,

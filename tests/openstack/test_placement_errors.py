@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from keystoneauth1 import session
 from keystoneauth1.token_endpoint import Token
 
-from corewise.openstack.embedded.application import start
-from corewise.openstack.embedded.calling import served
+from corewise.openstack.embedded import served, start
 from corewise.openstack.errors import (
     AnswerError,
     AnswerRefusing,
@@ -23,9 +22,9 @@ from corewise.openstack.errors import (
     Unauthorized,
     VersionTooOld,
 )
-from corewise.openstack.placement.client import PlacementClient
-from corewise.openstack.placement.connecting import adapter_client, endpoint_client, nobody_checks
-from corewise.openstack.placement.transport import negotiate, refusal
+from corewise.openstack.placement_access import UncheckedAdmin, adapter_client, endpoint_client
+from corewise.openstack.placement_client import PlacementClient
+from corewise.openstack.placement_http import negotiate, refusal
 from keystone_server import running_server
 from placement_world import host
 
@@ -101,7 +100,7 @@ def test_an_answer_that_is_cut_off_is_placement_down() -> None:
 def test_a_placement_that_takes_a_connection_and_says_nothing_is_down() -> None:
     with socket.create_server(("127.0.0.1", 0)) as deaf:
         endpoint = f"http://127.0.0.1:{deaf.getsockname()[1]}"
-        client = adapter_client(session.Session(auth=nobody_checks(), timeout=0.2), endpoint)
+        client = adapter_client(session.Session(auth=UncheckedAdmin(), timeout=0.2), endpoint)
         with pytest.raises(PlacementDown, match="timed out"):
             client.providers()
 

@@ -18,7 +18,7 @@ from hypothesis.stateful import (
 )
 
 from corewise.actions.placement import Reshape, WriteInventories
-from corewise.openstack.placement.keeping import claim, keep_provider, reshape
+from corewise.openstack.placement_writes import claim, keep_provider, reshape
 from corewise.vocabulary.placement import PCPU, VCPU, Consumer, Provider, ProviderUse
 from corewise.vocabulary.reasons import Reason
 from placement_world import client_of_placement, emptied, host, offering, pinned_guest

@@ -9,8 +9,8 @@ import pytest
 
 from corewise.actions.placement import Reshape
 from corewise.openstack.errors import ConcurrentUpdate, ConflictStorm, DoesNotFit, PlacementError
-from corewise.openstack.placement.client import PlacementClient
-from corewise.openstack.placement.keeping import Patience, reshape
+from corewise.openstack.placement_client import PlacementClient
+from corewise.openstack.placement_writes import Patience, reshape
 from corewise.vocabulary.placement import MEMORY_MB, PCPU, VCPU, Consumer, Inventory, Provider, ProviderUse
 from corewise.vocabulary.reasons import Reason
 from placement_world import client_of_placement, guest, host, offering

@@ -17,10 +17,15 @@ from decimal import Decimal
 from pathlib import Path
 from uuid import UUID, uuid4, uuid5
 
-from corewise.openstack.embedded.application import EmbeddedPlacement, Environment, StartResponse, start
-from corewise.openstack.embedded.calling import in_process_client
-from corewise.openstack.placement.client import PlacementClient
-from corewise.openstack.placement.keeping import Patience, claim
+from corewise.openstack.embedded import (
+    EmbeddedPlacement,
+    Environment,
+    StartResponse,
+    in_process_client,
+    start,
+)
+from corewise.openstack.placement_client import PlacementClient
+from corewise.openstack.placement_writes import Patience, claim
 from corewise.tracking.flavor import Flavor
 from corewise.tracking.request import GuestRequest, translate
 from corewise.vocabulary.placement import (

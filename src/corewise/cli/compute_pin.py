@@ -21,7 +21,7 @@ from corewise.pinning import GuestPins, Refusal
 from corewise.vocabulary.guests import GuestCPUs
 
 if TYPE_CHECKING:
-    from corewise.openstack.libvirt.tuning import CPUTuning
+    from corewise.openstack.libvirt_xml import CPUTuning
 
 XML = "xml"
 _FORMS = (Form.TABLE.value, Form.JSON.value, Form.YAML.value, XML)
@@ -82,7 +82,7 @@ def _rendered(host: ComputeHost, pins: GuestPins, form: Form) -> str:
 
 
 def _domain(text: str, tuning: CPUTuning) -> str:
-    from corewise.openstack.libvirt.tuning import tuned  # noqa: PLC0415 - few need it
+    from corewise.openstack.libvirt_xml import tuned  # noqa: PLC0415 - few need it
 
     return tuned(text, tuning)
 

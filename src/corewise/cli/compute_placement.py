@@ -20,7 +20,7 @@ from corewise.vocabulary.placement import Provider
 
 if TYPE_CHECKING:
     from corewise.openstack.nova_conf import NovaConf
-    from corewise.openstack.placement.client import PlacementClient
+    from corewise.openstack.placement_client import PlacementClient
 
 _URL = click.option(
     "--placement-url", metavar="URL", help="Placement's endpoint, without Keystone (auth_strategy = noauth2)."
@@ -65,20 +65,19 @@ class PlacementChoice:
         Raises:
             OpenStackError: if something is missing to make it.
         """
-        from corewise.openstack.placement import connecting  # noqa: PLC0415
+        from corewise.openstack import placement_access as access  # noqa: PLC0415
 
         if self.url:
-            return connecting.endpoint_client(self.url.rstrip("/"))
+            return access.endpoint_client(self.url.rstrip("/"))
         if self.cloud:
-            return connecting.cloud_client(self.cloud)
+            return access.cloud_client(self.cloud)
         if self.database:
-            from corewise.openstack.embedded.application import start  # noqa: PLC0415
-            from corewise.openstack.embedded.calling import in_process_client  # noqa: PLC0415
+            from corewise.openstack.embedded import in_process_client, start  # noqa: PLC0415
 
             return in_process_client(start(self.database))
         if conf is None:
             raise CredentialsError("--placement-from-config needs the file: name it with --config")
-        return connecting.nova_conf_client(conf)
+        return access.nova_conf_client(conf)
 
 
 def placement_options(command: Decorated) -> Decorated:

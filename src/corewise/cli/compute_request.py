@@ -20,7 +20,7 @@ from corewise.tracking.request import GuestRequest, translate
 from corewise.vocabulary.guests import GuestCPUs
 
 if TYPE_CHECKING:
-    from corewise.openstack.placement.client import PlacementClient
+    from corewise.openstack.placement_client import PlacementClient
 
 QUERY = "query"
 _FORMS = (Form.TABLE.value, Form.JSON.value, Form.YAML.value, QUERY)

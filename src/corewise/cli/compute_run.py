@@ -187,8 +187,7 @@ def _served(placement: PlacementChoice, port: int) -> Iterator[None]:
     if placement.database is None:
         yield
         return
-    from corewise.openstack.embedded.application import start  # noqa: PLC0415 - needs an extra
-    from corewise.openstack.embedded.calling import served  # noqa: PLC0415
+    from corewise.openstack.embedded import served, start  # noqa: PLC0415 - needs an extra
 
     with served(start(placement.database), port) as endpoint:
         say(f"the embedded Placement is served: --placement-url {endpoint}")

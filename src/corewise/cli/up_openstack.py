@@ -75,8 +75,7 @@ def run_scenario(state: Path | None, duration: float | None, form: Form) -> None
         Failure: if it cannot be run here.
     """
     with told(), _folder(state) as folder:
-        from corewise.openstack.embedded.application import start  # noqa: PLC0415
-        from corewise.openstack.embedded.calling import in_process_client, served  # noqa: PLC0415
+        from corewise.openstack.embedded import in_process_client, served, start  # noqa: PLC0415
         from corewise.simulation.openstack_run import run  # noqa: PLC0415 - needs the extra openstack
 
         placement = start(None if state is None else folder / "placement.sqlite")

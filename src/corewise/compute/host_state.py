@@ -29,8 +29,8 @@ from corewise.compute.offers import Offers
 from corewise.compute.options import ComputeOptions
 from corewise.compute.scheduling import settle
 from corewise.kernel.machine import read_machine
-from corewise.openstack.libvirt.connection import connected
-from corewise.openstack.libvirt.domains import Domain
+from corewise.openstack.libvirt import connected
+from corewise.openstack.libvirt_xml import Domain
 from corewise.openstack.nova_conf import NovaConf, read_nova_conf
 from corewise.topology import Host
 from corewise.tracking import HostedGuest, HostFacts, HostOptions, OptionProblem, check_options

@@ -26,7 +26,7 @@ from corewise.compute.errors import ComputeError, FileUnusable, LedgerUnusable
 from corewise.compute.ledger import GuestRecord, Guests, LedgerFile, LedgerStore
 from corewise.compute.machine_file import parse_machine
 from corewise.openstack.errors import NovaConfError
-from corewise.openstack.libvirt.tuning import CPUTuning
+from corewise.openstack.libvirt_xml import CPUTuning
 from corewise.pinning import GuestLedger, GuestPins, HostCell, host_cells
 from corewise.topology import CPUSet, Host
 from corewise.tracking import Compat, HostFacts, HostOptions, HostSettings, Offer, check_options, offer

@@ -15,8 +15,8 @@ from dataclasses import replace
 from corewise.actions import Reshape
 from corewise.compute.offering import Offering, Write, planned, rehearsed, reshape_due
 from corewise.compute.offers import Candidate, Stage, narrowed
-from corewise.openstack.placement.client import PlacementClient
-from corewise.openstack.placement.keeping import (
+from corewise.openstack.placement_client import PlacementClient
+from corewise.openstack.placement_writes import (
     PATIENCE,
     Patience,
     claim,

@@ -23,8 +23,8 @@ from corewise.compute.options import ComputeOptions
 from corewise.compute.placement import PlacementOffers, Reporter
 from corewise.kube.clock import SYSTEM_CLOCK, Clock
 from corewise.openstack.errors import LibvirtError, OpenStackError, PlacementError
-from corewise.openstack.placement.client import PlacementClient
-from corewise.openstack.placement.keeping import PATIENCE, Patience
+from corewise.openstack.placement_client import PlacementClient
+from corewise.openstack.placement_writes import PATIENCE, Patience
 from corewise.prometheus.exposition import Exposition
 from corewise.service.health import HealthServer
 from corewise.service.logs import fields

@@ -1,10 +1,14 @@
-"""OpenStack as corewise sees it: Placement, nova.conf, libvirt. Needs the extra ``openstack`` or ``libvirt``.
+"""OpenStack's interfaces: Placement, nova.conf, libvirt. They need the extra ``openstack`` or ``libvirt``.
 
-``nova_conf`` reads the options of a compute host; ``placement`` is the client, ``embedded`` a whole Placement
-in this process, and ``libvirt`` the machine and the guests of one host. Everything taken and returned is a
-value of ``policy.placement``, ``actions.placement`` or ``topology``, or a struct of the module itself. What
-fails is an :class:`corewise.openstack.errors.OpenStackError`. Calls block: a program with an event loop makes
-them in a thread.
+- :mod:`nova_conf`: the options of a compute host.
+- :mod:`placement_access`: where Placement is, and with which credentials; :mod:`embedded`: one in this
+  process.
+- :mod:`placement_http`, :mod:`placement_client`, :mod:`placement_writes`: its requests, its typed API, and
+  writes that are decided again after a conflict.
+- :mod:`libvirt`, :mod:`libvirt_xml`: the machine and the guests of one host.
 
-Nothing is exported from here: who reads domains of libvirt need not import Placement.
+Arguments and results are values of ``vocabulary.placement``, ``actions.placement`` or ``topology``, or
+structs of the module itself. Every failure is an :class:`corewise.openstack.errors.OpenStackError`. Calls
+block: a program with an event loop makes them in a thread. Nothing is exported from here: a reader of
+libvirt's domains need not import Placement.
 """

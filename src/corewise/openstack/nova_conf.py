@@ -1,8 +1,7 @@
 """nova.conf, as the compute service of Nova reads it: the options that say what a host's CPUs are for.
 
-Values are the texts that stand in the files, or None where none does. What they mean, and what is wrong with
-them, is decided elsewhere. Several files are read in order, and a later one overrides an earlier one, as
-oslo.config has it.
+Values are the texts of the files, or None where no file sets an option; ``corewise.tracking`` decides what
+they mean. Files are read in order, and a later one overrides an earlier one, as oslo.config does.
 """
 
 from __future__ import annotations
@@ -58,14 +57,11 @@ def read_nova_conf(files: Sequence[Path]) -> NovaConf:
     """
     configuration = cfg.ConfigOpts()
     for group, names in OPTIONS.items():
-        configuration.register_opts([cfg.StrOpt(name) for name in names], group=_registered(group))
+        registered = None if group == "DEFAULT" else group
+        configuration.register_opts([cfg.StrOpt(name) for name in names], group=registered)
     _parse(configuration, files)
     values = {(group, name): value for group, name, value in _set_values(configuration)}
     return NovaConf(tuple(files), MappingProxyType(values), configuration)
-
-
-def _registered(group: str) -> str | None:
-    return None if group == "DEFAULT" else group
 
 
 def _parse(configuration: cfg.ConfigOpts, files: Sequence[Path]) -> None:

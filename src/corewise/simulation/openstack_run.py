@@ -19,7 +19,7 @@ from corewise.compute.placement import PlacementOffers
 from corewise.compute.program import Passed, run_pass
 from corewise.compute.scheduling import Scheduler, Wanted
 from corewise.compute.verdicts import NoValidHost, Placed
-from corewise.openstack.placement.client import PlacementClient
+from corewise.openstack.placement_client import PlacementClient
 from corewise.simulation.machine_files import MachineFiles
 from corewise.simulation.openstack_scene import (
     EARLY_GUESTS,

@@ -10,8 +10,8 @@ import pytest
 
 from corewise.actions.placement import WriteInventories, WriteTraits
 from corewise.openstack.errors import Conflict, ConflictStorm, UnknownTraits
-from corewise.openstack.placement.client import PlacementClient
-from corewise.openstack.placement.keeping import (
+from corewise.openstack.placement_client import PlacementClient
+from corewise.openstack.placement_writes import (
     ATTEMPTS,
     NotClaimed,
     Patience,
@@ -123,13 +123,13 @@ def test_a_refusal_that_is_no_conflict_ends_it_at_once(placement: PlacementClien
     assert len(decide.read) == 1
 
 
-def test_a_decision_that_is_never_content_is_a_bug(placement: PlacementClient) -> None:
+def test_a_decision_that_wants_ever_more_writes_is_a_bug(placement: PlacementClient) -> None:
     provider = host(placement, PCPU=4)
 
     def restless(read: Provider) -> ProviderWrite:
         return WriteTraits(read.uuid, read.generation, frozenset(), WHY, "always")
 
-    with pytest.raises(RuntimeError, match="never content"):
+    with pytest.raises(RuntimeError, match="wants ever more writes"):
         keep_provider(placement, provider.uuid, restless)
 
 

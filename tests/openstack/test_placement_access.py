@@ -8,13 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from corewise.openstack.embedded.application import start
-from corewise.openstack.embedded.calling import served
+from corewise.openstack.embedded import served, start
 from corewise.openstack.errors import CredentialsError, PlacementDown, Unauthorized
 from corewise.openstack.nova_conf import read_nova_conf
-from corewise.openstack.placement.client import PlacementClient
-from corewise.openstack.placement.connecting import cloud_client, nova_conf_client
-from corewise.openstack.quiet import quietly
+from corewise.openstack.placement_access import cloud_client, nova_conf_client, quietly
+from corewise.openstack.placement_client import PlacementClient
 from keystone_server import PASSWORD, running_keystone
 
 

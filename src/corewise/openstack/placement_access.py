@@ -1,4 +1,4 @@
-"""Where Placement is, and as whom to ask it: an endpoint, a cloud, or [placement] of nova.conf.
+"""Where Placement is, and which credentials to use: an endpoint, a cloud, or [placement] of nova.conf.
 
 | source | endpoint | identity |
 |---|---|---|
@@ -7,10 +7,19 @@
 | ``nova_conf_client`` | Keystone's catalog | [placement] of nova.conf, as keystoneauth and Nova have it |
 
 Nothing is sent before the first request.
+
+OpenStack's libraries warn of each other's deprecations, which nobody here can mend, and where a program has
+set up no logging, what they log goes to stderr: a command's error would appear there twice. So imports run
+within :func:`quietly`, and :func:`silent_without_logging` mutes their loggers until a program configures
+logging.
 """
 
 from __future__ import annotations
 
+import logging
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from corewise.openstack.errors import CredentialsError, ExtraMissing
@@ -22,38 +31,58 @@ try:
 except ImportError as error:
     raise ExtraMissing("openstack", "keystoneauth1") from error
 
-from corewise.openstack.placement.client import PlacementClient
-from corewise.openstack.placement.transport import SERVICE_TYPE, Transport
-from corewise.openstack.quiet import quietly, silent_without_logging
+from corewise.openstack.placement_client import PlacementClient
+from corewise.openstack.placement_http import SERVICE_TYPE, Transport
 
 TIMEOUT = 60.0
 """Seconds until a request without an answer is given up; a query of 5,000 hosts takes less than one."""
 
-ADMIN_HEADERS = {"X-Auth-Token": "admin", "X-Roles": "admin,service"}
-"""Who asks, where nobody checks: the reshaper wants the role service."""
+_ADMIN_HEADERS = {"X-Auth-Token": "admin", "X-Roles": "admin,service"}
+"""The identity stated where nobody checks it; the reshaper needs the role service."""
 
 _GROUP = "placement"
+
+
+def quietly() -> warnings.catch_warnings[None]:
+    """Return a block within which no warning is shown; for one thread at a time, as Python has it."""
+    return warnings.catch_warnings(action="ignore")
+
+
+@contextmanager
+def logging_as_it_was() -> Iterator[None]:
+    """A block that leaves the root logger's handlers as they were: oslo.log adds one, to stderr."""
+    root = logging.getLogger()
+    before = list(root.handlers)
+    try:
+        yield
+    finally:
+        for added in [handler for handler in root.handlers if handler not in before]:
+            root.removeHandler(added)
+
+
+def silent_without_logging(loggers: Iterable[str]) -> None:
+    """Have these loggers say nothing, unless a program has set up logging; then they are part of it."""
+    for name in loggers:
+        logging.getLogger(name).addHandler(logging.NullHandler())
+
 
 silent_without_logging(("keystoneauth", "openstack"))
 
 
-class _NobodyChecks(plugin.BaseAuthPlugin):
+class UncheckedAdmin(plugin.BaseAuthPlugin):
+    """An administrator by headers alone, which a Placement with ``noauth2`` believes."""
+
     def get_headers(self, session: session.Session, **kwargs: Any) -> dict[str, str]:
-        return dict(ADMIN_HEADERS)
-
-
-def nobody_checks() -> plugin.BaseAuthPlugin:
-    """Return an identity that is stated in headers and not proven."""
-    return _NobodyChecks()
+        return dict(_ADMIN_HEADERS)
 
 
 def endpoint_client(endpoint: str) -> PlacementClient:
     """Return a client of a Placement without Keystone (``auth_strategy = noauth2``)."""
-    return adapter_client(session.Session(auth=nobody_checks(), timeout=TIMEOUT), endpoint)
+    return adapter_client(session.Session(auth=UncheckedAdmin(), timeout=TIMEOUT), endpoint)
 
 
 def adapter_client(over: session.Session, endpoint: str | None, **chosen: Any) -> PlacementClient:
-    """Return a client over a session; without an endpoint, Keystone's catalog names it."""
+    """Return a client over a session; without an endpoint, Keystone's catalog has it."""
     found = adapter.Adapter(over, service_type=SERVICE_TYPE, endpoint_override=endpoint, **chosen)
     return PlacementClient(Transport(found))
 

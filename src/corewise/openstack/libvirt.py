@@ -1,7 +1,7 @@
-"""A connection to libvirt: what it tells about the host and its guests, and the CPUs it is to give them.
+"""A connection to libvirt: the host's machine and guests, and the CPUs that a guest gets from its next start.
 
-The package is imported when a connection is opened, so that reading documents needs no libvirt. libvirt would
-print each error on stderr besides raising it; here it is raised only.
+The package of the extra ``libvirt`` is imported when a connection opens, so that reading documents
+(:mod:`libvirt_xml`) needs none. libvirt would also print each error on stderr; here an error is only raised.
 """
 
 from __future__ import annotations
@@ -12,9 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from corewise.openstack.errors import ExtraMissing, LibvirtError
-from corewise.openstack.libvirt.capabilities import read_host
-from corewise.openstack.libvirt.domains import Domain, read_domain
-from corewise.openstack.libvirt.tuning import CPUTuning, tuned
+from corewise.openstack.libvirt_xml import CPUTuning, Domain, read_domain, read_host, tuned
 from corewise.topology import Host
 
 T = TypeVar("T")
@@ -38,24 +36,24 @@ class Libvirt:
 
     def host(self) -> Host:
         """Return the machine."""
-        return read_host(self._asked(self._connection.getCapabilities))
+        return read_host(self._call(self._connection.getCapabilities))
 
     def domains(self) -> tuple[Domain, ...]:
         """Return all guests, running or not, by name."""
-        every = self._asked(self._connection.listAllDomains)
+        every = self._call(self._connection.listAllDomains)
         texts = [text for each in every if (text := self._text_unless_gone(each)) is not None]
         return tuple(sorted(map(read_domain, texts), key=lambda each: each.name))
 
     def tune(self, uuid: str, tuning: CPUTuning) -> Domain:
-        """Give a guest its CPUs from its next start on, and return it as libvirt has it then.
+        """Give a guest its CPUs from its next start on, and return it as libvirt then has it.
 
         Raises:
-            LibvirtError: if there is no such guest, or libvirt refuses what it is to have.
+            LibvirtError: if there is no such guest, or libvirt refuses these CPUs.
         """
-        there = self._asked(lambda: self._connection.lookupByUUIDString(uuid))
-        text = tuned(self._asked(lambda: there.XMLDesc(_INACTIVE | _SECURE)), tuning)
-        defined = self._asked(lambda: self._connection.defineXML(text))
-        return read_domain(self._asked(lambda: defined.XMLDesc(_INACTIVE)))
+        found = self._call(lambda: self._connection.lookupByUUIDString(uuid))
+        text = tuned(self._call(lambda: found.XMLDesc(_INACTIVE | _SECURE)), tuning)
+        defined = self._call(lambda: self._connection.defineXML(text))
+        return read_domain(self._call(lambda: defined.XMLDesc(_INACTIVE)))
 
     def _text_unless_gone(self, guest: Any) -> str | None:
         """Return a guest's document, or None if it was deleted since it was listed."""
@@ -67,9 +65,9 @@ class Libvirt:
             raise LibvirtError(f"{self.uri}: {error}") from error
         return text
 
-    def _asked(self, ask: Callable[[], T]) -> T:
+    def _call(self, request: Callable[[], T]) -> T:
         try:
-            return ask()
+            return request()
         except self._refused as error:
             raise LibvirtError(f"{self.uri}: {error}") from error
 
@@ -80,7 +78,7 @@ def connected(uri: str = SYSTEM) -> Iterator[Libvirt]:
 
     Raises:
         ExtraMissing: if libvirt-python is not installed.
-        LibvirtError: if nobody answers, or the user may not connect.
+        LibvirtError: if libvirt does not answer, or the user may not connect.
     """
     try:
         library = importlib.import_module("libvirt")

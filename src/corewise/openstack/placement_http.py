@@ -1,7 +1,7 @@
 """Requests to one Placement: the microversion that both sides know, and an error for every refusal.
 
-The microversion is asked for once, before the first request: the newest that Placement and this client know.
-Nothing is sent again here: whether a request may be repeated is known to the caller alone.
+Before the first request, the newest microversion that Placement and this client know is negotiated. No
+request is repeated here: only the caller knows whether it may be.
 """
 
 from __future__ import annotations
@@ -98,15 +98,13 @@ class Transport:
     def send(
         self, method: str, path: str, body: bytes | None = None, *, version: tuple[int, int] | None = None
     ) -> bytes:
-        """Send a request, and return the body of the answer; ``version`` is a microversion older than ours.
+        """Send a request, and return the body of the answer; ``version`` is an older microversion to use.
 
         Raises:
             PlacementError: whatever Placement refuses, or when it does not answer.
         """
-        major, minor = version or self.version
-        return self._exchange(
-            method, path, {"OpenStack-API-Version": f"{SERVICE_TYPE} {major}.{minor}"}, body
-        )
+        microversion = _printed(version or self.version)
+        return self._exchange(method, path, {"OpenStack-API-Version": f"{SERVICE_TYPE} {microversion}"}, body)
 
     def _exchange(self, method: str, path: str, headers: Mapping[str, str], body: bytes | None) -> bytes:
         self.sent += 1
@@ -179,7 +177,12 @@ def _network_words(error: BaseException) -> str:
 
 def refusal(status: int, content: bytes, request: str) -> PlacementError:
     """Return the error that an answer means; a body that is not Placement's is quoted, shortened."""
-    problem = _problem(content)
+    try:
+        problems = _PROBLEMS.decode(content).errors
+    except UNREADABLE:
+        problems = []
+    quoted = content[: 4 * _LONGEST_DETAIL].decode("utf-8", "replace")
+    problem = problems[0] if problems else _Problem(detail=quoted)
     detail = " ".join(problem.detail.split())[:_LONGEST_DETAIL] or f"HTTP {status}"
     if status in _GATEWAY:
         return PlacementDown(f"{request}: HTTP {status}: {detail}")
@@ -187,15 +190,6 @@ def refusal(status: int, content: bytes, request: str) -> PlacementError:
         traits = tuple(trait.strip() for trait in named[1].split(",") if trait.strip())
         return UnknownTraits(traits, status=status, request=request, code=problem.code)
     return _class_for(status, problem)(detail, status=status, request=request, code=problem.code)
-
-
-def _problem(content: bytes) -> _Problem:
-    try:
-        problems = _PROBLEMS.decode(content).errors
-    except UNREADABLE:
-        problems = []
-    text = content[: 4 * _LONGEST_DETAIL].decode("utf-8", "replace")
-    return problems[0] if problems else _Problem(detail=text)
 
 
 def _class_for(status: int, problem: _Problem) -> type[AnswerRefusing]:

@@ -1,9 +1,10 @@
-"""What is made of several requests: read, decide, write; and again if somebody else wrote in between.
+"""Writes to Placement that take several requests: read, decide, write; again if somebody else wrote in
+between.
 
-The decision is the caller's, a pure function of what was read, so that after a conflict it is decided anew
-and never written over somebody's head. Waits double from 10 ms to 1 s, each halved at most by chance, so that
-many writers do not come back together; after ``ATTEMPTS`` tries it is a :class:`ConflictStorm`. Whatever else
-Placement refuses ends it at once, and nothing more is written.
+The caller decides, by a pure function of what was read, so a conflict leads to a new decision and never to an
+overwrite. Waits double from 10 ms to 1 s, each shortened at random by up to half, so that many writers do not
+come back together; after ``ATTEMPTS`` tries a :class:`ConflictStorm` is raised. Any other refusal ends it at
+once, and nothing more is written.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import TypeVar
 
 from corewise.actions.placement import Reshape, WriteInventories, WriteTraits
 from corewise.openstack.errors import ConcurrentUpdate, Conflict, ConflictStorm, DoesNotFit
-from corewise.openstack.placement.client import PlacementClient
+from corewise.openstack.placement_client import PlacementClient
 from corewise.vocabulary.placement import Consumer, Provider, ProviderUse
 
 T = TypeVar("T")
@@ -33,7 +34,7 @@ DecideReshape = Callable[[ProviderUse], Reshape | None]
 
 @dataclass(frozen=True, slots=True)
 class NotClaimed:
-    """A claim that came to nothing, and Placement's words for it: somebody else was faster."""
+    """A claim that Placement refused because somebody else was faster; ``detail`` is its message."""
 
     consumer: str
     detail: str
@@ -41,14 +42,14 @@ class NotClaimed:
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How a conflict is waited out; tests pass their own ``sleep``."""
+    """How often to retry after a conflict, and how to wait; tests pass their own ``sleep``."""
 
     attempts: int = ATTEMPTS
     sleep: Callable[[float], None] = time.sleep
     rng: random.Random = field(default_factory=random.Random)
 
     def wait(self, failures: int) -> None:
-        """Wait after so many failures in a row (1 and up)."""
+        """Wait after this many failures in a row (1 and up)."""
         longest = min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** (failures - 1))
         self.sleep(longest * self.rng.uniform(0.5, 1.0))
 
@@ -57,7 +58,7 @@ PATIENCE = Patience()
 
 
 def ensure_provider(client: PlacementClient, name: str, uuid: str | None = None) -> Provider:
-    """Return the provider of a name, created if it is not there; two who create it at once get the same."""
+    """Return the provider with a name, created if it is missing; two who create it at once get the same."""
     found = client.find_provider(name)
     if found is not None:
         return found
@@ -73,9 +74,9 @@ def ensure_provider(client: PlacementClient, name: str, uuid: str | None = None)
 def keep_provider(
     client: PlacementClient, uuid: str, decide: DecideProvider, patience: Patience = PATIENCE
 ) -> tuple[ProviderWrite, ...]:
-    """Bring a provider to what ``decide`` wants of it; return what was written, which may be nothing.
+    """Write what ``decide`` wants of a provider; return what was written, which may be nothing.
 
-    ``decide`` is asked again with the provider as each write has left it, until it wants nothing more.
+    ``decide`` is called again with the provider as each write left it, until it wants nothing more.
 
     Raises:
         PlacementError: what Placement refuses; a ConflictStorm if others write all the time.
@@ -86,22 +87,18 @@ def keep_provider(
         written: list[ProviderWrite] = []
         while (write := decide(provider)) is not None:
             if len(written) == _MOST_WRITES:
-                raise RuntimeError(f"the decision is never content: {write}")
-            provider = _written(client, provider, write)
+                raise RuntimeError(f"the decision wants ever more writes: {write}")
+            match write:
+                case WriteInventories():
+                    generation = client.put_inventories(write.provider, write.generation, write.inventories)
+                    provider = replace(provider, generation=generation, inventories=write.inventories)
+                case WriteTraits():
+                    generation = client.put_traits(write.provider, write.generation, write.traits)
+                    provider = replace(provider, generation=generation, traits=write.traits)
             written.append(write)
         return tuple(written)
 
     return again(attempt, f"provider {uuid}", patience)
-
-
-def _written(client: PlacementClient, provider: Provider, write: ProviderWrite) -> Provider:
-    match write:
-        case WriteInventories():
-            generation = client.put_inventories(write.provider, write.generation, write.inventories)
-            return replace(provider, generation=generation, inventories=write.inventories)
-        case WriteTraits():
-            generation = client.put_traits(write.provider, write.generation, write.traits)
-            return replace(provider, generation=generation, traits=write.traits)
 
 
 def reshape(
@@ -126,11 +123,11 @@ def reshape(
 def claim(client: PlacementClient, wanted: Consumer, patience: Patience = PATIENCE) -> NotClaimed | None:
     """Give a consumer what it wants, all or nothing; None if it has it now.
 
-    ``wanted.generation`` is None for a new consumer. One that holds exactly this already is content: the
-    answer to an earlier try may have been lost.
+    ``wanted.generation`` is None for a new consumer. If the consumer holds exactly this already, the claim
+    succeeded: the answer to an earlier try may have been lost.
 
     Raises:
-        Conflict: if the consumer has been given something else meanwhile.
+        Conflict: if the consumer got something else meanwhile.
         PlacementError: what else Placement refuses; a ConflictStorm if others write all the time.
     """
 
@@ -144,20 +141,16 @@ def claim(client: PlacementClient, wanted: Consumer, patience: Patience = PATIEN
             if there is None or there.generation == wanted.generation:
                 raise
             if there.allocations != wanted.allocations:
-                raise _held_otherwise(conflict) from conflict
+                raise Conflict(
+                    f"the consumer holds something else already: {conflict.detail}",
+                    status=conflict.status,
+                    request=conflict.request,
+                    code=conflict.code,
+                    hint="release it first, or read it again and claim with its generation",
+                ) from conflict
         return None
 
     return again(attempt, f"consumer {wanted.uuid}", patience)
-
-
-def _held_otherwise(conflict: ConcurrentUpdate) -> Conflict:
-    return Conflict(
-        f"the consumer holds something else already: {conflict.detail}",
-        status=conflict.status,
-        request=conflict.request,
-        code=conflict.code,
-        hint="release it first, or read it again and claim with its generation",
-    )
 
 
 def again(attempt: Callable[[], T], what: str, patience: Patience = PATIENCE) -> T:
