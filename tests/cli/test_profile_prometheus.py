@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from corewise.cli.profile import command
 from corewise.cli.profile_queries import exported_label, pod_of
 from corewise.config.interference import Metric, parse_interference
-from corewise.interference.analysis_history import History, PodRecord, Series
+from corewise.interference.history import History, PodRecord, Series
 from interference.simulated_history import HOURS, STEP, USE, Planted, planted_history
 from prometheus_binary import PROMTOOL, PrometheusServer, needs_prometheus, needs_promtool, running
 

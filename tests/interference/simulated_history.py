@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corewise.config.interference import Metric
-from corewise.interference.analysis_affinity import Scale
-from corewise.interference.analysis_history import CPI, OWN_PART, History, PodRecord, Series
+from corewise.interference.analysis import Scale
+from corewise.interference.history import CPI, OWN_PART, History, PodRecord, Series
 
 Numbers = NDArray[np.float64]
 Affinities = Mapping[Metric, int]

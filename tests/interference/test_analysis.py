@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corewise.config.interference import Metric
-from corewise.interference.analysis import Confidence, Finding, Pace, analyse
-from corewise.interference.analysis_affinity import FEWEST, Scale, affinities
-from corewise.interference.analysis_history import (
+from corewise.interference.analysis import FEWEST, Confidence, Finding, Pace, Scale, affinities, analyse
+from corewise.interference.history import (
     History,
     PodRecord,
     Run,

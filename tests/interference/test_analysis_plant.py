@@ -9,7 +9,7 @@ import pytest
 
 from corewise.config.interference import Metric
 from corewise.interference.analysis import Finding, analyse
-from corewise.interference.analysis_history import History, PodRecord, Series
+from corewise.interference.history import History, PodRecord, Series
 from corewise.simulation.contention import Contention, Memory, MemoryUse, contend
 from interference.simulated_history import DEFAULT
 

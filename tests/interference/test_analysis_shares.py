@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corewise.interference.analysis import analyse
-from corewise.interference.analysis_history import History, PodRecord, Series
-from corewise.interference.analysis_shares import bandwidth_shares
+from corewise.interference.history import History, PodRecord, Series, bandwidth_shares
 from interference.simulated_history import DEFAULT
 
 STEP, HOURS, NODES = 300.0, 48, 8

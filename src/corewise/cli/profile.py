@@ -16,7 +16,7 @@ from corewise.cli.profile_queries import Asked, ask
 from corewise.cli.profile_report import profile_text, remarks
 from corewise.config.interference import InterferenceConfiguration
 from corewise.interference.analysis import Finding, analyse
-from corewise.interference.analysis_history import History, Slicing
+from corewise.interference.history import History, Slicing
 from corewise.prometheus.errors import PrometheusError
 
 _FILE = click.Path(path_type=Path, dir_okay=False)

@@ -25,7 +25,7 @@ import msgspec
 from corewise.cli.errors import ExitCode, Failure
 from corewise.config.interference import Metric
 from corewise.interference.analysis import AMOUNTS
-from corewise.interference.analysis_history import CPI, NEVER_ZERO, History, PodRecord, Series
+from corewise.interference.history import CPI, NEVER_ZERO, History, PodRecord, Series
 from corewise.vocabulary.errors import UNREADABLE
 
 Points = list[tuple[float, float]]

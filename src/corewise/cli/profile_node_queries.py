@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from corewise.cli.profile_file import Points, series_of
 from corewise.config.interference import InterferenceConfiguration, Metric
 from corewise.config.interference import Series as Measured
-from corewise.interference.analysis_history import Series
+from corewise.interference.history import Series
 from corewise.prometheus.client import PrometheusClient
 from corewise.prometheus.ranges import RangeSeries, query_range
 from corewise.scheduler.observing.node_names import NodeNames

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from corewise.cli.profile_file import Points, series_of
 from corewise.cli.profile_node_queries import node_measures, node_series
 from corewise.config.interference import InterferenceConfiguration
-from corewise.interference.analysis_history import History, PodRecord
+from corewise.interference.history import History, PodRecord
 from corewise.prometheus.client import PrometheusClient, Sample
 from corewise.prometheus.ranges import RangeSeries, query_range
 from corewise.scheduler.observing.node_names import NodeIdentity, NodeNames

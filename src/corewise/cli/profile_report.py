@@ -9,8 +9,7 @@ import yaml
 
 from corewise.cli.output import Column, Form, Listing, Severity, colour_wanted, count, document_text, render
 from corewise.config.interference.model import DEFAULT
-from corewise.interference.analysis import AMOUNTS, BANDWIDTH, Confidence, Finding, Pace, Use
-from corewise.interference.analysis_affinity import Affinity
+from corewise.interference.analysis import AMOUNTS, BANDWIDTH, Affinity, Confidence, Finding, Pace, Use
 from corewise.vocabulary.selectors import label_value_fault
 
 _GIGA, _MEBI, _KIBI, _MILLI = 10**9, 1 << 20, 1 << 10, 1000

@@ -1,52 +1,80 @@
-"""The off-line analysis: what each type of workload uses, and what slows it down, from a history. Pure.
+"""The off-line analysis of a history: what each type of workload uses, and what slows it down. Pure.
 
     findings = analyse(history, affinity)
 
-A type's *use* is the mean over everything that was seen of its pods after their warm-up, every value counting
-once, beside the 95th percentile. Its *affinities* say how much longer its work takes under pressure
-(:mod:`analysis_affinity`), by cycles per instruction where enough runs have them, else by how long its Jobs
-took (:mod:`analysis_history`).
+A type's *use* is the mean over all values of its pods after their warm-up, beside the 95th percentile.
+Bandwidth that nobody counted by pod is estimated (:func:`~corewise.interference.history.bandwidth_shares`).
+Its *affinities* say how much longer its work takes under pressure: by cycles per instruction where enough
+runs have them, else by how long its Jobs took. A type with too few runs, or none whose pressure differed, is
+refused with the reason; it has no affinities, and its use is reported all the same.
 
-What cannot be said is refused with a reason: too few runs, or none whose pressure differed. A type that is
-refused has no affinities at all; what it uses is told all the same. Bandwidth that nobody counted by pod is
-estimated from what nodes used while the type's pods ran.
+A metric's pressure is put on the cluster's own scale: 0 is the 5th percentile over all nodes and times, 1 the
+95th. With ``y`` a run's pace over the median pace of its type,
+
+    y = y0 x (1 + sum of effect_k x pressure_k)
+
+is fitted by least squares, no effect being negative: the most negative one is left out, and the rest fitted
+again. Run times scatter in proportion to themselves, so errors count relative to ``y``. An effect is how much
+longer work takes on the most loaded nodes than on the least loaded ones, due to this metric: 0.5 is half as
+long again. What moves together is not counted twice: metrics whose pressures correlate above ``INSEPARABLE``
+cannot be told apart, and share their effect evenly.
+
+Whether there is an effect at all is decided by ranks, which no single odd run can move: ``r`` is the partial
+rank correlation (Spearman's) of pace and pressure, given the other pressures, and with ``n`` runs
+
+    t = r x sqrt((n - 1 - metrics) / (1 - r^2))
+    believed = effect x max(0, 1 - 1 / t^2)         0 where r is not positive (James and Stein)
+
+    measured = 100 x min(1, believed)
+    affinity = (n x measured + FEW x default) / (n + FEW)
+
+A metric gets its default affinity if the type's runs saw less than ``LEAST_SEEN`` of the cluster's scale.
+Runs that took more than ``ODD`` times the median are left out: something else happened to them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 import numpy as np
 
-from corewise.interference.analysis_affinity import (
-    FEWEST,
-    Affinity,
-    Scale,
-    affinities,
-    usual_runs,
-)
-from corewise.interference.analysis_fit import Numbers
-from corewise.interference.analysis_history import (
+from corewise.interference.history import (
+    NORMAL_95,
     History,
+    Numbers,
     PodRecord,
     Run,
     Slicing,
+    bandwidth_shares,
+    least_squares,
     runs_by_cpi,
     runs_by_duration,
     use_after_warm_up,
 )
-from corewise.interference.analysis_shares import Share, bandwidth_shares
 from corewise.vocabulary.reasons import Reason
 
-BANDWIDTH = "memoryBandwidth"
-AMOUNTS = (BANDWIDTH, "memory", "cpu", "llc")
+AMOUNTS = ("memoryBandwidth", "memory", "cpu", "llc")
 """What a profile holds, by the names it has there: bytes/s, bytes, CPUs, bytes."""
 
+BANDWIDTH = AMOUNTS[0]
+FEW = 10
+FEWEST = 12
+"""Runs below which nothing is said."""
+
+ODD = 5.0
+LEAST_SEEN = 0.2
+LEAST_MOVED = 0.05
+"""Of the largest value: a cluster whose pressure moves less between its percentiles does not vary."""
+
+INSEPARABLE = 0.95
 SURE = 10.0
 LIKELY = 25.0
 _MANY = 50
+_RANK_RIDGE = 1e-4
+_REWEIGHTED = 2
 
 
 class Pace(StrEnum):
@@ -69,8 +97,8 @@ class Confidence(StrEnum):
 class Use:
     """What pods of a type used of something. ``spread`` is the standard deviation of the pods' own means.
 
-    Where nobody counted by pod, it is ``estimated`` from what nodes used (:mod:`analysis_shares`): ``p95`` is
-    the mean then, and ``spread`` half of its 95 % interval.
+    Where nobody counted by pod, it is ``estimated`` from what nodes used: ``p95`` is the mean then, and
+    ``spread`` half of its 95 % interval.
     """
 
     mean: float
@@ -78,6 +106,22 @@ class Use:
     spread: float
     pods: int
     estimated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Affinity:
+    """What was found about a metric. ``spread`` is half of the 95 % interval of ``value``, in points.
+
+    ``why_default`` says why nothing was measured and ``value`` is the default; empty if it was measured.
+    """
+
+    value: int
+    effect: float = 0.0
+    correlation: float = 0.0
+    spread: float = 0.0
+    seen: float = 0.0
+    inseparable_from: tuple[str, ...] = ()
+    why_default: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,71 +156,108 @@ class Finding:
         return Confidence.MEDIUM if found.spread <= LIKELY else Confidence.LOW
 
 
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """The cluster's range of a metric: its 5th and 95th percentile over nodes and times."""
+
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, values: Numbers) -> Scale:
+        low, high = np.percentile(values, (5, 95)) if len(values) else (0.0, 0.0)
+        return cls(float(low), float(high))
+
+    @property
+    def varies(self) -> bool:
+        return self.high - self.low > LEAST_MOVED * abs(self.high)
+
+    def place(self, values: Numbers) -> Numbers:
+        """Return where values lie on the scale: 0 to 1."""
+        placed: Numbers = np.clip((values - self.low) / (self.high - self.low), 0.0, 1.0)
+        return placed
+
+
 def analyse(
     history: History, default: Mapping[str, int], slicing: Slicing | None = None
 ) -> tuple[Finding, ...]:
     """Return what the history says about each type, by name. ``default``: the affinity to every metric."""
-    cut, history = slicing or Slicing(), history.comparable()
+    slicing, history = slicing or Slicing(), history.comparable()
     scales = {metric: _scale(history, metric) for metric in default}
     by_type: dict[str, list[PodRecord]] = {}
     for pod in history.pods:
         by_type.setdefault(pod.type, []).append(pod)
-    found = (
-        _finding(history, kind, by_type[kind], scales=scales, default=default, slicing=cut)
-        for kind in sorted(by_type)
-    )
-    return tuple(_with_shares(list(found), bandwidth_shares(history, cut.window)))
+    shares = bandwidth_shares(history, slicing.window)
+    found = []
+    for kind, pods in sorted(by_type.items()):
+        use = {what: used for what in AMOUNTS if (used := _use(pods, what, slicing)) is not None}
+        if BANDWIDTH not in use and kind in shares:
+            share = shares[kind]
+            use = {BANDWIDTH: Use(share.value, share.value, share.spread, len(pods), estimated=True), **use}
+        found.append(_finding(history, kind, pods, use, scales=scales, default=default, slicing=slicing))
+    return tuple(found)
 
 
-def _with_shares(findings: Sequence[Finding], shares: Mapping[str, Share]) -> Iterator[Finding]:
-    """Yield the findings, with estimates of bandwidth where none was counted."""
-    for each in findings:
-        share = shares.get(each.type)
-        if share is None or BANDWIDTH in each.use:
-            yield each
-        else:
-            estimate = Use(share.value, share.value, share.spread, each.pods, estimated=True)
-            yield replace(each, use={BANDWIDTH: estimate, **each.use})
+def _scale(history: History, metric: str) -> Scale:
+    series = [
+        each[metric].values / history.reference(node, metric)
+        for node, each in history.nodes.items()
+        if metric in each
+    ]
+    return Scale.of(np.concatenate(series) if series else np.empty(0))
+
+
+def _use(pods: Sequence[PodRecord], what: str, slicing: Slicing) -> Use | None:
+    by_pod: list[Numbers] = [values for pod in pods if len(values := use_after_warm_up(pod, what, slicing))]
+    if not by_pod:
+        return None
+    every = np.concatenate(by_pod)
+    spread = float(np.std([values.mean() for values in by_pod]))
+    return Use(float(every.mean()), float(np.percentile(every, 95)), spread, len(by_pod))
 
 
 def _finding(
     history: History,
     kind: str,
     pods: Sequence[PodRecord],
+    use: Mapping[str, Use],
     *,
     scales: Mapping[str, Scale],
     default: Mapping[str, int],
     slicing: Slicing,
 ) -> Finding:
-    pace, every = _runs(history, pods, slicing)
+    """Choose what times the runs, fit the affinities, and refuse what they cannot say."""
+    every, pace = runs_by_cpi(history, pods, slicing), Pace.CPI
+    if len(every) < FEWEST:
+        finished = runs_by_duration(history, pods)
+        if len(finished) >= len(every):
+            every, pace = finished, Pace.DURATION
     runs = usual_runs(every)
     found = affinities(runs, scales, default) if len(runs) >= FEWEST else {}
-    refusal = _refusal(pace, runs, found)
+    refusal = _refusal(pace, every, runs, found)
     return Finding(
         type=kind,
         pods=len(pods),
-        pace=pace,
+        pace=pace if every else None,
         runs=len(runs),
         odd=len(every) - len(runs),
         nodes=len({run.node for run in runs}),
-        use={what: used for what in AMOUNTS if (used := _use(pods, what, slicing)) is not None},
+        use=use,
         affinity={} if refusal else found,
         refusal=refusal,
     )
 
 
-def _runs(history: History, pods: Sequence[PodRecord], slicing: Slicing) -> tuple[Pace | None, list[Run]]:
-    counted = runs_by_cpi(history, pods, slicing)
-    if len(counted) >= FEWEST:
-        return Pace.CPI, counted
-    finished = runs_by_duration(history, pods)
-    if len(finished) >= len(counted):
-        return (Pace.DURATION if finished else None), finished
-    return Pace.CPI, counted
+def usual_runs(runs: Sequence[Run]) -> list[Run]:
+    """Return the runs without the odd ones."""
+    median = float(np.median([run.pace for run in runs])) if runs else 0.0
+    return [run for run in runs if run.pace <= ODD * median]
 
 
-def _refusal(pace: Pace | None, runs: Sequence[Run], found: Mapping[str, Affinity]) -> Refusal | None:
-    if pace is None:
+def _refusal(
+    pace: Pace, every: Sequence[Run], runs: Sequence[Run], found: Mapping[str, Affinity]
+) -> Refusal | None:
+    if not every:
         text = "no pod of it finished as a Job's pod does, and none had its cycles per instruction counted"
         return Refusal(Reason.TOO_FEW_RUNS, text)
     if len(runs) < FEWEST:
@@ -188,24 +269,115 @@ def _refusal(pace: Pace | None, runs: Sequence[Run], found: Mapping[str, Affinit
     return None
 
 
-def _scale(history: History, metric: str) -> Scale:
-    series = [
-        each[metric].values / history.measure(node, metric)
-        for node, each in history.nodes.items()
-        if metric in each
-    ]
-    return Scale.of(np.concatenate(series) if series else np.empty(0))
+def affinities(
+    runs: Sequence[Run], scales: Mapping[str, Scale], default: Mapping[str, int]
+) -> dict[str, Affinity]:
+    """Return what these runs of one type say about every metric of ``default``.
+
+    A metric that most runs lack is left out; of the others, runs that lack one are. Fewer than ``FEWEST``
+    runs say nothing.
+    """
+    common = [metric for metric in default if 2 * sum(metric in run.pressure for run in runs) > len(runs)]
+    complete = [run for run in runs if all(metric in run.pressure for metric in common)]
+    found: dict[str, Affinity] = {}
+    columns: dict[str, Numbers] = {}
+    for metric, usual in default.items():
+        scale, seen, why = scales[metric], 0.0, ""
+        if metric not in common:
+            why = "unknown for most runs"
+        elif not scale.varies:
+            why = f"never varied: {scale.low:.4g} to {scale.high:.4g} over all nodes"
+        elif len(complete) < FEWEST:
+            why = f"only {len(complete)} runs have all metrics"
+        else:
+            column = scale.place(np.array([run.pressure[metric] for run in complete]))
+            low, high = np.percentile(column, (5, 95))
+            seen = float(high - low)
+            if seen >= LEAST_SEEN:
+                columns[metric] = column
+            else:
+                why = f"its pods saw {seen:.0%} of the cluster's range"
+        found[metric] = Affinity(usual, seen=seen, why_default=why)
+    if columns:
+        found |= _measured(np.array([run.pace for run in complete]), columns, found)
+    return found
 
 
-def _use(pods: Sequence[PodRecord], what: str, slicing: Slicing) -> Use | None:
-    values: list[Numbers] = [use_after_warm_up(pod, what, slicing) for pod in pods]
-    seen = [each for each in values if len(each)]
-    if not seen:
-        return None
-    every = np.concatenate(seen)
-    return Use(
-        mean=float(every.mean()),
-        p95=float(np.percentile(every, 95)),
-        spread=float(np.std([each.mean() for each in seen])),
-        pods=len(seen),
-    )
+def _measured(
+    paces: Numbers, columns: Mapping[str, Numbers], default: Mapping[str, Affinity]
+) -> dict[str, Affinity]:
+    """Return the default affinities of these columns' metrics with what was measured in their place."""
+    groups = _inseparable(columns)
+    pressures = np.column_stack([np.mean([columns[metric] for metric in group], axis=0) for group in groups])
+    paces = paces / np.median(paces)
+    effects, errors = _fit(paces, pressures)
+    correlations = _partial_rank_correlations(paces, pressures)
+    found, runs = {}, len(paces)
+    for group, whole, error, correlation in zip(
+        groups, effects.tolist(), errors.tolist(), correlations.tolist(), strict=True
+    ):
+        part = 1 / len(group)
+        effect = whole * part
+        measured = 100 * min(1.0, effect * _belief(correlation, runs, len(groups)))
+        for metric in group:
+            found[metric] = replace(
+                default[metric],
+                value=math.floor((runs * measured + FEW * default[metric].value) / (runs + FEW) + 0.5),
+                effect=effect,
+                correlation=correlation,
+                spread=100 * NORMAL_95 * error * part,
+                inseparable_from=tuple(other for other in group if other != metric),
+            )
+    return found
+
+
+def _inseparable(columns: Mapping[str, Numbers]) -> list[list[str]]:
+    """Return the metrics in groups of those whose pressures move as one."""
+    groups: list[list[str]] = []
+    for metric, column in columns.items():
+        for group in groups:
+            if np.corrcoef(columns[group[0]], column)[0, 1] > INSEPARABLE:
+                group.append(metric)
+                break
+        else:
+            groups.append([metric])
+    return groups
+
+
+def _fit(paces: Numbers, pressures: Numbers) -> tuple[Numbers, Numbers]:
+    """Return effects and their standard errors, each fit weighted by the paces of the one before."""
+    design = np.column_stack([np.ones(len(paces)), pressures])
+    solution, errors = least_squares(paces, design, free=1)
+    for _ in range(_REWEIGHTED):
+        weights = 1 / np.maximum(design @ solution, 1 / ODD)
+        solution, errors = least_squares(paces * weights, design * weights[:, None], free=1)
+    base = max(float(solution[0]), 1 / ODD)
+    return solution[1:] / base, errors[1:] / base
+
+
+def _partial_rank_correlations(paces: Numbers, pressures: Numbers) -> Numbers:
+    """Return Spearman's correlation of pace with each column, given the other columns."""
+    ranks = np.column_stack([_ranks(column) for column in (paces, *pressures.T)])
+    width = ranks.shape[1]
+    if np.ptp(paces) == 0:
+        return np.zeros(width - 1)
+    precision = np.linalg.inv(np.corrcoef(ranks, rowvar=False) + _RANK_RIDGE * np.eye(width))
+    scale = np.sqrt(precision[0, 0] * np.diag(precision)[1:])
+    found: Numbers = -precision[0, 1:] / scale
+    return found
+
+
+def _ranks(values: Numbers) -> Numbers:
+    """Return the rank of each value; equal ones share the mean of theirs."""
+    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+    middle: Numbers = np.cumsum(counts) - (counts - 1) / 2.0
+    ranks: Numbers = middle[inverse]
+    return ranks
+
+
+def _belief(correlation: float, runs: int, metrics: int) -> float:
+    """Return the part of an effect that is believed, by the t of its rank correlation."""
+    if correlation <= 0:
+        return 0.0
+    squared = correlation**2 * max(1, runs - 1 - metrics) / max(1e-9, 1 - correlation**2)
+    return 1 - 1 / squared if squared > 1 else 0.0
