@@ -15,7 +15,7 @@ from kubedouble.authorization import Authorizer
 from kubedouble.errors import not_found
 from kubedouble.events import to_core
 from kubedouble.namespace_lifecycle import check_namespace
-from kubedouble.openapi.serving import OpenAPI
+from kubedouble.openapi import OpenAPI
 from kubedouble.requests import Call
 from kubedouble.resources import Registry, ResourceInfo
 from kubedouble.schema.normalization import normalize

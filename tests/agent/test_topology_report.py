@@ -27,7 +27,7 @@ from corewise.topology import Topology
 from corewise.vocabulary.names import CPU_BASIC_INFO, CPU_RATIO_APPLIED, MACHINE_RAW_CAPACITY
 from kernel import machine_trees
 from kubedouble import LocalAPIServer
-from kubedouble.patching.merge_patch import merge_patch
+from kubedouble.patching.json_patch import merge_patch
 
 MODEL = "Intel(R) Xeon(R) Gold 6252 CPU @ 2.10GHz"
 HALF = Ratio(150)

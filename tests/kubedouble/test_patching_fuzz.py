@@ -7,13 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kubedouble.errors import StatusError
-from kubedouble.patching import (
-    apply,
-    json_patch,
-    merge_patch,
-    strategic_merge_patch,
-    track_update,
-)
+from kubedouble.patching import apply, json_patch, merge_patch, strategic_merge_patch, track_update
 from kubedouble.resources import BUILT_IN
 from kubedouble.schema.custom import custom_schema
 from kubedouble.schema.kinds import builtin_schema

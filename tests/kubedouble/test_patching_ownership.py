@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kubedouble.errors import StatusError
 from kubedouble.patching import apply, json_equal, track_update
-from kubedouble.patching.field_sets import difference, intersection, paths, union
+from kubedouble.patching.fields import difference, intersection, paths, union
 from kubedouble.patching.ownership import MAX_UPDATERS
 from kubedouble.schema.kinds import builtin_schema
 from kubedouble.schema.structure import Schema

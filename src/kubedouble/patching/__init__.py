@@ -6,10 +6,9 @@ which is what makes a status patch of a large object cheap.
 """
 
 from kubedouble.patching.apply import apply, untyped
-from kubedouble.patching.json_patch import json_equal, json_patch
-from kubedouble.patching.merge_patch import merge_patch
+from kubedouble.patching.json_patch import json_equal, json_patch, merge_patch
+from kubedouble.patching.ownership import track_update
 from kubedouble.patching.strategic_merge import strategic_merge_patch
-from kubedouble.patching.tracking import track_update
 
 __all__ = [
     "apply",

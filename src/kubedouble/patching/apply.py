@@ -1,18 +1,18 @@
-"""Server-side apply: merge a configuration into an object, and own what it names.
+"""Server-side apply: merge a configuration into an object, and own the fields that it names.
 
-An apply says all that its manager wants of an object. So:
+An apply states everything that its manager wants of an object:
 
-1. the configuration is merged into the object;
-2. what the manager applied last time, does not apply now, and nobody else owns, is removed;
-3. a field whose value changes though someone else owns it is a conflict, unless the apply is forced; then
-it
-   passes to the manager. Who applies the value that a field already has comes to share it;
-4. the manager owns exactly the fields that the configuration names.
+1. The configuration is merged into the object: its leaves win, containers are merged. A map list keeps the
+   object's order unless the configuration orders its items otherwise.
+2. What the manager applied last time, does not apply now, and nobody else owns, is removed.
+3. A field that somebody else owns and whose value changes is a conflict, unless the apply is forced; then it
+   passes to the manager. A manager that applies the value a field already has becomes one of its owners.
+4. The manager owns exactly the fields that the configuration names.
 
-Objects that nobody tracked so far belong to ``before-first-apply``. For the manager ``kubectl`` the
-annotation of client-side apply counts: what it says was applied is no conflict, and it is kept current.
+The fields of an object without managedFields belong to ``before-first-apply``. For the manager ``kubectl``
+the annotation of client-side apply counts: a field it lists is no conflict, and it is kept current.
 
-Source: sigs.k8s.io/structured-merge-diff/v6/merge/update.go,
+Source: sigs.k8s.io/structured-merge-diff/v6/{merge/update,typed/merge,typed/remove}.go,
 k8s.io/apimachinery/pkg/util/managedfields/internal/{fieldmanager,lastapplied*,conflict}.go.
 """
 
@@ -26,17 +26,20 @@ import msgspec
 
 from corewise.vocabulary.errors import UNREADABLE
 from kubedouble.errors import StatusError, bad_request, cause
-from kubedouble.patching.comparison import (
+from kubedouble.patching.fields import (
     UNOWNED_METADATA,
-    compare_objects,
-    named_fields,
-    owned_metadata,
-)
-from kubedouble.patching.field_paths import PathError, path_text
-from kubedouble.patching.field_sets import (
     FieldSet,
+    PathError,
+    compare_objects,
     difference,
     intersection,
+    is_leaf,
+    is_member,
+    item_element,
+    list_items,
+    named_fields,
+    owned_metadata,
+    path_text,
     paths,
     union,
     with_named_fields,
@@ -48,17 +51,84 @@ from kubedouble.patching.ownership import (
     Owners,
     applier,
     capped,
+    ignored_fields,
     owners_of,
+    released,
+    skeleton,
     timestamp,
     updater,
     with_owners,
 )
-from kubedouble.patching.removal import merge_config, remove_fields
-from kubedouble.patching.tracking import ignored_fields, released, skeleton
 from kubedouble.schema.decoding import Decoder
 from kubedouble.schema.pruning import Pruner
 from kubedouble.schema.scalars import Undecodable
 from kubedouble.schema.structure import Schema
+
+
+def merge_config(live: Any, config: Any, schema: Schema | None) -> Any:
+    """Return a value with a configuration of it merged in."""
+    if is_leaf(schema, config) or is_leaf(schema, live) or type(live) is not type(config):
+        return config
+    if isinstance(config, dict):
+        merged = live.copy()
+        for key, value in config.items():
+            below = schema and schema.child(key)
+            merged[key] = merge_config(live[key], value, below) if key in live else value
+        return merged
+    return live if schema is None else _merge_items(live, config, schema)
+
+
+def _merge_items(live: list[Any], config: list[Any], schema: Schema) -> list[Any]:
+    mine, theirs = list_items(live, schema), list_items(config, schema)
+    merged = []
+    shared = [element for element in theirs if element in mine]
+    waiting = list(theirs)
+    for element, items in mine.items():
+        if element not in theirs:
+            merged += items
+        elif shared and element == shared[0]:
+            shared.pop(0)
+            while waiting:
+                following = waiting.pop(0)
+                merged.append(_merge_item(mine.get(following), theirs[following][0], schema))
+                if following == element:
+                    break
+    return merged + [_merge_item(mine.get(element), theirs[element][0], schema) for element in waiting]
+
+
+def _merge_item(live: list[Any] | None, config: Any, schema: Schema) -> Any:
+    # An item that the object has more than once is not merged with: there is no telling which.
+    return merge_config(live[0], config, schema.items) if live and len(live) == 1 else config
+
+
+def remove_fields(value: Any, fields: FieldSet, schema: Schema | None) -> Any:
+    """Return a value without the members of a set; a container that loses all stays, empty."""
+    if not fields or is_leaf(schema, value) or not value:
+        return value
+    if isinstance(value, dict):
+        left: dict[str, Any] = {}
+        for key, item in value.items():
+            node = fields.get(f"f:{key}")
+            if node is None:
+                left[key] = item
+            elif not is_member(node):
+                left[key] = remove_fields(item, node, schema and schema.child(key))
+        return left
+    if schema is None:
+        return value
+    return _remove_items(value, fields, schema)
+
+
+def _remove_items(items: list[Any], fields: FieldSet, schema: Schema) -> list[Any]:
+    left = []
+    for item in items:
+        node = fields.get(item_element(item, schema))
+        if node is None:
+            left.append(item)
+        elif not is_member(node):
+            left.append(remove_fields(item, node, schema.items))
+    return left
+
 
 JSON = dict[str, Any]
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"

@@ -1,13 +1,13 @@
-"""JSON Patch (RFC 6902) as the API server applies it.
+"""JSON Patch (RFC 6902) and JSON Merge Patch (RFC 7386) as the API server applies them.
 
-A document is never changed in place: the containers on the path of an operation are copied once a patch,
-all others are shared with the original, so that what comes after can skip whatever is the very same object.
+A document is never changed in place: a patch copies the containers on the path of an operation once and
+shares all others with the original, so that later steps can skip what is the same object.
 
-Where the RFC leaves room, kube-apiserver's library (evanphx/json-patch) decides: ``remove`` and ``replace``
+Where RFC 6902 leaves room, kube-apiserver's library (evanphx/json-patch) decides: ``remove`` and ``replace``
 of what is absent fail, negative array indices count from the end, and a failing operation answers 422 with
 a fixed message.
 
-Source: RFC 6901, RFC 6902, k8s.io/apiserver/pkg/endpoints/handlers/patch.go.
+Source: RFC 6901, RFC 6902, RFC 7386, k8s.io/apiserver/pkg/endpoints/handlers/patch.go.
 """
 
 from __future__ import annotations
@@ -191,3 +191,26 @@ def json_equal(left: Any, right: Any) -> bool:
     if isinstance(left, bool) or isinstance(right, bool):
         return False
     return bool(left == right)
+
+
+def merge_patch(document: dict[str, Any], patch: Any) -> dict[str, Any]:
+    """Return the document with the patch merged in.
+
+    Raises:
+        StatusError: 400 if the patch is not a JSON object.
+    """
+    if not isinstance(patch, dict):
+        raise StatusError(400, "BadRequest", "json: cannot unmarshal a patch that is not an object")
+    return _merge(document, patch)
+
+
+def _merge(target: Any, patch: dict[str, Any]) -> dict[str, Any]:
+    result = target.copy() if isinstance(target, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            result.pop(key, None)
+        elif isinstance(value, dict):
+            result[key] = _merge(result.get(key), value)
+        else:
+            result[key] = value
+    return result

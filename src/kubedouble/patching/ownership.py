@@ -1,10 +1,16 @@
-"""managedFields: who owns which fields of an object, as the object itself stores it.
+"""managedFields: who owns which fields, and who owns what after a create, an update or a patch.
 
-An owner is known by manager, operation and subresource, and one that updates also by apiVersion. Entries
-are sorted: appliers first, then by time and name. At most ten owners that update are kept apart; the oldest
+An owner is a manager, an operation and a subresource; one that updates also has an apiVersion. Entries are
+sorted: appliers first, then by time and name. At most ten owners that update are kept apart; the oldest
 beyond these are merged into ``ancient-changes``.
 
-Source: k8s.io/apimachinery/pkg/util/managedfields/internal/{managedfields,capmanagers,fieldmanager}.go.
+Every field that an update adds or modifies passes to the writer from its previous owners; a field that is
+gone has no owner. An update that changes no owned field changes no entry, not even a time: such a write
+leaves the object and its resourceVersion as they are. An existing object without managedFields is not
+tracked until the first apply.
+
+Source: k8s.io/apimachinery/pkg/util/managedfields/internal/{managedfields,capmanagers,fieldmanager,
+managedfieldsupdater,skipnonapplied}.go, sigs.k8s.io/structured-merge-diff/v6/merge/update.go.
 """
 
 from __future__ import annotations
@@ -12,10 +18,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
-from kubedouble.patching.field_paths import is_field_set
-from kubedouble.patching.field_sets import FieldSet, union
+from kubedouble.patching.fields import (
+    Comparison,
+    FieldSet,
+    PathError,
+    compare_objects,
+    difference,
+    is_field_set,
+    union,
+)
+from kubedouble.schema.structure import Schema
 
 APPLY = "Apply"
 UPDATE = "Update"
@@ -172,3 +187,73 @@ def _encoded(owner: Owner, owned: Owned) -> Mapping[str, Any]:
 def _order(pair: tuple[Owner, Owned]) -> tuple[str, ...]:
     owner, owned = pair
     return owner.operation, owned.time or "", owner.manager, owned.api_version, owner.subresource
+
+
+JSON = dict[str, Any]
+
+
+def track_update(
+    old: JSON | None,
+    new: JSON,
+    *,
+    manager: str,
+    schema: Schema,
+    now: datetime,
+    subresource: str = "",
+    api_version: str = "",
+) -> JSON:
+    """Return the new object with managedFields that say who owns what after this write.
+
+    Args:
+        old: the stored object, or None on create.
+        new: the object to be stored, with or without managedFields of its own.
+        manager: the name of the writer.
+        schema: the kind's.
+        now: the time of the write.
+        subresource: through which it is written, if any.
+        api_version: at which it is written; that of the new object unless given.
+    """
+    owners = owners_to_track(old, new, subresource)
+    if not owners and old is not None and old.get("metadata", {}).get("uid"):
+        return with_owners(new, {})
+    before = skeleton(schema) if old is None else old
+    try:
+        changes = compare_objects(before, new, schema, ignored_fields(schema, subresource))
+    except PathError:
+        # A list that ownership cannot read. The object is stored all the same, its owners as they were.
+        return with_owners(new, owners_of(old))
+    if changes.same:
+        return with_owners(new, owners)
+    writer = updater(manager, subresource, api_version or new.get("apiVersion", ""))
+    return with_owners(new, capped(_passed_on(owners, changes, writer, now)))
+
+
+def _passed_on(owners: Owners, changes: Comparison, writer: Owner, now: datetime) -> Owners:
+    result = released(owners, changes)
+    taken = union(changes.modified, changes.added)
+    if taken:
+        mine = result.get(writer)
+        fields = union(mine.fields, taken) if mine else taken
+        result[writer] = Owned(fields, writer.api_version, timestamp(now))
+    return result
+
+
+def released(owners: Owners, changes: Comparison) -> Owners:
+    """Return what is left to the owners of an object after fields of it changed or went."""
+    gone = union(union(changes.modified, changes.added), changes.removed)
+    kept = {owner: owned.with_fields(difference(owned.fields, gone)) for owner, owned in owners.items()}
+    return {owner: owned for owner, owned in kept.items() if owned.fields}
+
+
+def ignored_fields(schema: Schema, subresource: str) -> frozenset[str]:
+    """Return the top-level fields that a write through this endpoint cannot change, and thus not own."""
+    if subresource == "status":
+        whole = schema.custom or schema.name.endswith(".CustomResourceDefinition")
+        return frozenset({"spec", "metadata"} if whole else {"spec"})
+    return frozenset({"status"}) if schema.has_status else frozenset()
+
+
+@lru_cache(maxsize=256)
+def skeleton(schema: Schema) -> JSON:
+    """Return an object of a kind that has nothing but the structs that are always there."""
+    return {name: skeleton(place.schema) for name, place in schema.fields.items() if place.present}

@@ -4,7 +4,7 @@ Source: k8s.io/kubernetes/pkg/printers/internalversion/printers.go; for custom k
 apiextensions-apiserver/pkg/registry/customresource/tableconvertor.
 """
 
-from kubedouble.tables.ages import human_duration
+from kubedouble.tables.pods import human_duration
 from kubedouble.tables.rendering import render_table
 
 __all__ = ["human_duration", "render_table"]

@@ -1,16 +1,63 @@
-"""The cells of a Pod: one word for its state, how much of it is ready, how often it restarted.
+"""The cells of a Pod (its state in one word, how much is ready, restarts), and ages as kubectl prints them.
 
-Source: printPod of k8s.io/kubernetes/pkg/printers/internalversion/printers.go.
+Source: printPod of k8s.io/kubernetes/pkg/printers/internalversion/printers.go; HumanDuration of
+k8s.io/apimachinery/pkg/util/duration/duration.go.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
+from math import inf
 from typing import Any
 
-from kubedouble.tables.ages import human_duration, instant, since
+_MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 365 * 86400
+UNKNOWN = "<unknown>"
+
+
+def human_duration(seconds: float) -> str:
+    """Return a length of time in at most two units, as precise as its size makes sensible."""
+    whole = int(seconds)
+    if whole < -1:
+        return "<invalid>"
+    return next(text(whole) for below, text in _STEPS if whole < below)
+
+
+def _two(whole: int, unit: int, name: str, rest: int, rest_name: str) -> str:
+    remainder = whole % unit // rest
+    return f"{whole // unit}{name}" + (f"{remainder}{rest_name}" if remainder else "")
+
+
+_STEPS: tuple[tuple[float, Callable[[int], str]], ...] = (
+    (2 * _MINUTE, lambda whole: f"{max(whole, 0)}s"),
+    (10 * _MINUTE, lambda whole: _two(whole, _MINUTE, "m", 1, "s")),
+    (3 * _HOUR, lambda whole: f"{whole // _MINUTE}m"),
+    (8 * _HOUR, lambda whole: _two(whole, _HOUR, "h", _MINUTE, "m")),
+    (2 * _DAY, lambda whole: f"{whole // _HOUR}h"),
+    (8 * _DAY, lambda whole: _two(whole, _DAY, "d", _HOUR, "h")),
+    (2 * _YEAR, lambda whole: f"{whole // _DAY}d"),
+    (8 * _YEAR, lambda whole: _two(whole, _YEAR, "y", _DAY, "d")),
+    (inf, lambda whole: f"{whole // _YEAR}y"),
+)
+
+
+def since(timestamp: Any, now: datetime) -> str:
+    """Return how long ago an API timestamp is; ``<unknown>`` if there is none."""
+    at = instant(timestamp)
+    return UNKNOWN if at is None else human_duration((now - at).total_seconds())
+
+
+def instant(timestamp: Any) -> datetime | None:
+    """Return an API timestamp as a time; None if it is none."""
+    if not isinstance(timestamp, str):
+        return None
+    try:
+        at = datetime.fromisoformat(timestamp)
+    except ValueError:
+        return None
+    return at if at.tzinfo else at.replace(tzinfo=UTC)
+
 
 Object = Mapping[str, Any]
 NONE = "<none>"
@@ -48,11 +95,9 @@ def pod_cells(pod: Object, now: datetime) -> list[Any]:
     sidecars = sum(each.get("restartPolicy") == "Always" for each in spec.get("initContainers") or ())
     total = len(spec.get("containers") or ()) + sidecars
     return [
-        metadata["name"],
         f"{summary.ready}/{total}",
         summary.reason,
         restarts,
-        since(metadata.get("creationTimestamp"), now),
         status.get("podIP") or NONE,
         spec.get("nodeName") or NONE,
         status.get("nominatedNodeName") or NONE,

@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from kubedouble.tables.ages import since
+from kubedouble.tables.pods import since
 
 Object = Mapping[str, Any]
 _NAME = {"name": "Name", "type": "string", "format": "name", "description": "The object's name."}

@@ -1,17 +1,249 @@
-"""Which columns a kind has, and its objects as rows of them."""
+"""Which columns a kind has, and its objects as rows of them, wide columns included.
+
+Source: print* of k8s.io/kubernetes/pkg/printers/internalversion/printers.go.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from kubedouble.resources import ResourceInfo
-from kubedouble.tables.cells import CELLS
+from kubedouble.tables.pods import NONE, UNKNOWN, pod_cells, since
 from kubedouble.tables.printer_columns import custom_columns
 
 Object = Mapping[str, Any]
+Cells = Callable[[Object, datetime], Iterable[Any]]
+"""What makes the cells of an object, without those of the columns Name, Age and Created At."""
 
+_NODE = "Name Status Roles Age Version *Internal-IP *External-IP *OS-Image *Kernel-Version *Container-Runtime"
+_ROLE = "node-role.kubernetes.io/"
+
+
+def _node(obj: Object, _: datetime) -> list[Any]:
+    status = _at(obj, "status")
+    info = status.get("nodeInfo") or {}
+    addresses = {each["type"]: each["address"] for each in reversed(status.get("addresses") or ())}
+    return [
+        _node_status(obj),
+        ",".join(_roles(obj["metadata"].get("labels") or {})) or NONE,
+        info.get("kubeletVersion", ""),
+        addresses.get("InternalIP", NONE),
+        addresses.get("ExternalIP", NONE),
+        info.get("osImage") or UNKNOWN,
+        info.get("kernelVersion") or UNKNOWN,
+        info.get("containerRuntimeVersion") or UNKNOWN,
+    ]
+
+
+def _node_status(obj: Object) -> str:
+    conditions = {each.get("type"): each.get("status") for each in _at(obj, "status").get("conditions") or ()}
+    ready = conditions.get("Ready")
+    words = ["Unknown" if ready is None else "Ready" if ready == "True" else "NotReady"]
+    if _at(obj, "spec").get("unschedulable"):
+        words.append("SchedulingDisabled")
+    return ",".join(words)
+
+
+def _roles(labels: Mapping[str, str]) -> list[str]:
+    named = {key.removeprefix(_ROLE) for key in labels if key.startswith(_ROLE)} - {""}
+    if labels.get("kubernetes.io/role"):
+        named.add(labels["kubernetes.io/role"])
+    return sorted(named)
+
+
+def _service(obj: Object, _: datetime) -> list[Any]:
+    spec = _at(obj, "spec")
+    ports = [_port(port) for port in spec.get("ports") or ()]
+    return [
+        spec.get("type", ""),
+        spec.get("clusterIP") or NONE,
+        ",".join(spec.get("externalIPs") or ()) or spec.get("externalName") or NONE,
+        ",".join(ports) or NONE,
+        _pairs(spec.get("selector")),
+    ]
+
+
+def _port(port: Object) -> str:
+    number = f"{port['port']}:{port['nodePort']}" if port.get("nodePort") else str(port["port"])
+    return f"{number}/{port.get('protocol', 'TCP')}"
+
+
+def _event(obj: Object, now: datetime) -> list[Any]:
+    """Return the cells of an Event of either group."""
+    about = obj.get("involvedObject") or obj.get("regarding") or {}
+    series = obj.get("series") or {}
+    first = obj.get("firstTimestamp") or obj.get("deprecatedFirstTimestamp") or obj.get("eventTime")
+    last = obj.get("lastTimestamp") or obj.get("deprecatedLastTimestamp")
+    count = obj.get("count") or obj.get("deprecatedCount") or 1
+    return [
+        since(series.get("lastObservedTime") or last or first, now),
+        obj.get("type", ""),
+        obj.get("reason", ""),
+        f"{str(about.get('kind', '')).lower()}/{about.get('name', '')}",
+        about.get("fieldPath", ""),
+        _source(obj),
+        (obj.get("message") or obj.get("note") or "").strip(),
+        since(first, now),
+        series.get("count") or count,
+    ]
+
+
+def _source(obj: Object) -> str:
+    source = obj.get("source") or obj.get("deprecatedSource") or {}
+    component = (
+        source.get("component") or obj.get("reportingComponent") or obj.get("reportingController") or ""
+    )
+    host = source.get("host") or obj.get("reportingInstance") or ""
+    return f"{component}, {host}" if host else component
+
+
+def _deployment(obj: Object, _: datetime) -> list[Any]:
+    spec, status = _at(obj, "spec"), _at(obj, "status")
+    return [
+        f"{status.get('readyReplicas', 0)}/{spec.get('replicas', 1)}",
+        status.get("updatedReplicas", 0),
+        status.get("availableReplicas", 0),
+        *_containers(spec),
+        _selector(spec.get("selector")),
+    ]
+
+
+def _daemon_set(obj: Object, _: datetime) -> list[Any]:
+    spec, status = _at(obj, "spec"), _at(obj, "status")
+    counts = ("desiredNumberScheduled", "currentNumberScheduled", "numberReady", "updatedNumberScheduled",
+              "numberAvailable")  # fmt: skip
+    template = _at(_at(spec, "template"), "spec")
+    return [
+        *(status.get(count, 0) for count in counts),
+        _pairs(template.get("nodeSelector")),
+        *_containers(spec),
+        _selector(spec.get("selector")),
+    ]
+
+
+def _disruption_budget(obj: Object, _: datetime) -> list[Any]:
+    spec, status = _at(obj, "spec"), _at(obj, "status")
+    return [
+        str(spec.get("minAvailable", "N/A")),
+        str(spec.get("maxUnavailable", "N/A")),
+        status.get("disruptionsAllowed", 0),
+    ]
+
+
+def _binding(obj: Object, _: datetime) -> list[Any]:
+    """Return the cells of a RoleBinding or ClusterRoleBinding."""
+    role = obj.get("roleRef") or {}
+    subjects: Iterable[Object] = obj.get("subjects") or ()
+    names: dict[str, list[str]] = {"User": [], "Group": [], "ServiceAccount": []}
+    for subject in subjects:
+        place = f"{subject.get('namespace', '')}/" if subject.get("kind") == "ServiceAccount" else ""
+        names.setdefault(subject.get("kind", ""), []).append(f"{place}{subject.get('name', '')}")
+    return [
+        f"{role.get('kind', '')}/{role.get('name', '')}",
+        ", ".join(names["User"]),
+        ", ".join(names["Group"]),
+        ", ".join(names["ServiceAccount"]),
+    ]
+
+
+def _policy(obj: Object, _: datetime) -> list[Any]:
+    """Return the cells of a ValidatingAdmissionPolicy."""
+    spec = _at(obj, "spec")
+    kind = _at(spec, "paramKind")
+    param = f"{kind.get('apiVersion')}/{kind.get('kind')}" if kind else "<unset>"
+    return [len(spec.get("validations") or ()), param]
+
+
+def _policy_binding(obj: Object, _: datetime) -> list[Any]:
+    """Return the cells of a ValidatingAdmissionPolicyBinding."""
+    spec = _at(obj, "spec")
+    param = _at(spec, "paramRef")
+    named = f"{param.get('namespace', '*')}/{param.get('name', '')}" if param else "<unset>"
+    return [spec.get("policyName", ""), named]
+
+
+def _at(obj: Object, key: str) -> Object:
+    found: Object = obj.get(key) or {}
+    return found
+
+
+def _pairs(labels: Mapping[str, str] | None) -> str:
+    return ",".join(f"{key}={value}" for key, value in sorted((labels or {}).items())) or NONE
+
+
+def _containers(spec: Object) -> tuple[str, str]:
+    containers = _at(_at(spec, "template"), "spec").get("containers") or ()
+    return ",".join(each.get("name", "") for each in containers), ",".join(
+        each.get("image", "") for each in containers
+    )
+
+
+def _selector(selector: Object | None) -> str:
+    chosen = selector or {}
+    parts = [f"{key}={value}" for key, value in sorted((chosen.get("matchLabels") or {}).items())]
+    parts += map(_expression, chosen.get("matchExpressions") or ())
+    return ",".join(parts) or NONE
+
+
+def _expression(each: Object) -> str:
+    values = ",".join(sorted(each.get("values") or ()))
+    match each.get("operator"):
+        case "In":
+            return f"{each['key']} in ({values})"
+        case "NotIn":
+            return f"{each['key']} notin ({values})"
+        case "DoesNotExist":
+            return f"!{each['key']}"
+        case _:
+            return str(each.get("key", ""))
+
+
+_BINDING = ("Name Role Age *Users *Groups *ServiceAccounts", _binding)
+_WEBHOOKS = ("Name Webhooks Age", lambda obj, _: [len(obj.get("webhooks") or ())])
+_CREATED = ("Name Created_At", lambda *_: ())
+_TABLES: Mapping[str, tuple[str, Cells]] = {
+    "nodes": (_NODE, _node),
+    "pods": ("Name Ready Status Restarts Age *IP *Node *Nominated_Node *Readiness_Gates", pod_cells),
+    "namespaces": ("Name Status Age", lambda obj, _: [_at(obj, "status").get("phase", "")]),
+    "configmaps": (
+        "Name Data Age",
+        lambda obj, _: [len(obj.get("data") or {}) + len(obj.get("binaryData") or {})],
+    ),
+    "secrets": ("Name Type Data Age", lambda obj, _: [obj.get("type", ""), len(obj.get("data") or {})]),
+    "serviceaccounts": ("Name Secrets Age", lambda obj, _: [len(obj.get("secrets") or ())]),
+    "services": ("Name Type Cluster-IP External-IP Port(s) Age *Selector", _service),
+    "events": (
+        "Last_Seen Type Reason Object *Subobject *Source Message *First_Seen *Count *Name",
+        _event,
+    ),
+    "leases": ("Name Holder Age", lambda obj, _: [_at(obj, "spec").get("holderIdentity", "")]),
+    "deployments": ("Name Ready Up-to-date Available Age *Containers *Images *Selector", _deployment),
+    "daemonsets": (
+        "Name Desired Current Ready Up-to-date Available Node_Selector Age *Containers *Images *Selector",
+        _daemon_set,
+    ),
+    "poddisruptionbudgets": (
+        "Name Min_Available Max_Unavailable Allowed_Disruptions Age",
+        _disruption_budget,
+    ),
+    "roles": _CREATED,
+    "clusterroles": _CREATED,
+    "rolebindings": _BINDING,
+    "clusterrolebindings": _BINDING,
+    "mutatingwebhookconfigurations": _WEBHOOKS,
+    "validatingwebhookconfigurations": _WEBHOOKS,
+    "validatingadmissionpolicies": ("Name Validations ParamKind Age", _policy),
+    "validatingadmissionpolicybindings": ("Name PolicyName ParamRef Age", _policy_binding),
+    "networkpolicies": (
+        "Name Pod-Selector Age",
+        lambda obj, _: [_selector(_at(_at(obj, "spec"), "podSelector"))],
+    ),
+    "customresourcedefinitions": _CREATED,
+    "": ("Name Age", lambda *_: ()),
+}
+"""Resource -> its columns and cells; "" is every other. ``*``: only in wide output; ``_``: a space."""
 _INTEGERS = frozenset(
     {"Data", "Secrets", "Webhooks", "Up-to-date", "Available", "Desired", "Current", "Count"}
 )
@@ -20,40 +252,6 @@ _ABOUT = {
     "Age": "Time since the object was created.",
     "Created At": "When the object was created.",
 }
-_POD = "Name Ready Status Restarts Age *IP *Node *Nominated_Node *Readiness_Gates"
-_NODE = "Name Status Roles Age Version *Internal-IP *External-IP *OS-Image *Kernel-Version *Container-Runtime"
-_EVENT = "Last_Seen Type Reason Object *Subobject *Source Message *First_Seen *Count *Name"
-_DAEMON_SET = (
-    "Name Desired Current Ready Up-to-date Available Node_Selector Age *Containers *Images *Selector"
-)
-_BINDING = "Name Role Age *Users *Groups *ServiceAccounts"
-_WEBHOOKS = "Name Webhooks Age"
-_COLUMNS: Mapping[str, str] = {
-    "nodes": _NODE,
-    "pods": _POD,
-    "namespaces": "Name Status Age",
-    "configmaps": "Name Data Age",
-    "secrets": "Name Type Data Age",
-    "serviceaccounts": "Name Secrets Age",
-    "services": "Name Type Cluster-IP External-IP Port(s) Age *Selector",
-    "events": _EVENT,
-    "leases": "Name Holder Age",
-    "deployments": "Name Ready Up-to-date Available Age *Containers *Images *Selector",
-    "daemonsets": _DAEMON_SET,
-    "poddisruptionbudgets": "Name Min_Available Max_Unavailable Allowed_Disruptions Age",
-    "roles": "Name Created_At",
-    "clusterroles": "Name Created_At",
-    "rolebindings": _BINDING,
-    "clusterrolebindings": _BINDING,
-    "mutatingwebhookconfigurations": _WEBHOOKS,
-    "validatingwebhookconfigurations": _WEBHOOKS,
-    "validatingadmissionpolicies": "Name Validations ParamKind Age",
-    "validatingadmissionpolicybindings": "Name PolicyName ParamRef Age",
-    "networkpolicies": "Name Pod-Selector Age",
-    "customresourcedefinitions": "Name Created_At",
-    "": "Name Age",
-}
-"""Resource -> its columns. ``*``: only in wide output; ``_``: a space."""
 
 
 def render_table(
@@ -74,10 +272,18 @@ def render_table(
     now = now or datetime.now(UTC)
     if resource.custom:
         return custom_columns(objects, printer_columns, now)
-    known = resource.plural if resource.plural in _COLUMNS else ""
-    cells = CELLS[known]
-    definitions = [_definition(column) for column in _COLUMNS[known].split()]
-    return definitions, [cells(obj, now) for obj in objects]
+    columns, cells = _TABLES.get(resource.plural, _TABLES[""])
+    definitions = [_definition(column) for column in columns.split()]
+    return definitions, [_row(definitions, obj, cells(obj, now), now) for obj in objects]
+
+
+def _row(
+    definitions: Iterable[Mapping[str, Any]], obj: Object, cells: Iterable[Any], now: datetime
+) -> list[Any]:
+    metadata, others = obj["metadata"], iter(cells)
+    created = metadata.get("creationTimestamp")
+    shared = {"Name": metadata["name"], "Age": since(created, now), "Created At": created or UNKNOWN}
+    return [shared[name] if (name := each["name"]) in shared else next(others) for each in definitions]
 
 
 def _definition(column: str) -> dict[str, Any]:

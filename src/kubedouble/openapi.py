@@ -1,15 +1,25 @@
-"""Schemas as OpenAPI definitions, in the dialects of version 2 and version 3.
+"""The OpenAPI documents of what is served now, made on request and kept until that changes.
 
-Source: k8s.io/kube-openapi/pkg/{builder,builder3,generators};
-apiextensions-apiserver/pkg/controller/openapi.
+Version 2 is one document, in JSON and in the protobuf form that old kubectl insists on. Version 3 is an
+index and one JSON document for each group and version, at an address that names the hash of its content.
+
+kubectl finds the patch operation of a kind by its group, version and kind. The parameters tell it whether
+the server validates fields and supports dry run; the content types tell it which patches the kind takes.
+
+Source: k8s.io/kube-openapi/pkg/{builder,builder3,generators}; apiextensions-apiserver/pkg/controller/openapi;
+k8s.io/kubectl/pkg/util/openapi, k8s.io/cli-runtime/pkg/resource/query_param_verifier*.go.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
+from kubedouble import openapi_protobuf as gnostic
 from kubedouble.resources import ResourceInfo
 from kubedouble.schema.kinds import META, all_types
 from kubedouble.schema.structure import Field, Schema, Shape
@@ -195,3 +205,155 @@ def _for_v2(document: Mapping[str, Any]) -> JSON:
         if isinstance(result.get(key), Mapping):
             result[key] = _for_v2(result[key])
     return result
+
+
+_WRITES = ("dryRun", "fieldManager", "fieldValidation")
+_PATCHES = ("application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml")
+_STRATEGIC = "application/strategic-merge-patch+json"
+_PARAMETERS = {"create": _WRITES, "update": _WRITES, "patch": (*_WRITES, "force"), "delete": ("dryRun",)}
+_ON_COLLECTION = {"list": "get", "create": "post", "deletecollection": "delete"}
+_ON_OBJECT = {"get": "get", "update": "put", "patch": "patch", "delete": "delete"}
+_ACTIONS = {"create": "post", "update": "put"}
+
+
+def paths(kinds: Iterable[tuple[ResourceInfo, Schema]], dialect: Dialect) -> dict[str, JSON]:
+    """Return the path items of resources."""
+    return dict(item for resource, schema in kinds for item in _items(resource, schema, dialect))
+
+
+def _items(resource: ResourceInfo, schema: Schema, dialect: Dialect) -> Iterator[tuple[str, JSON]]:
+    root = f"/apis/{resource.group}" if resource.group else "/api"
+    place = "/namespaces/{namespace}" if resource.namespaced else ""
+    collection = f"{root}/{resource.version}{place}/{resource.plural}"
+    for path, methods in ((collection, _ON_COLLECTION), (f"{collection}/{{name}}", _ON_OBJECT)):
+        served = {verb: method for verb, method in methods.items() if verb in resource.verbs}
+        item = {method: _operation(resource, schema, verb, dialect) for verb, method in served.items()}
+        if item:
+            names = [name for name in ("namespace", "name") if f"{{{name}}}" in path]
+            yield path, {**item, "parameters": [_parameter(name, "path", dialect) for name in names]}
+
+
+def _operation(resource: ResourceInfo, schema: Schema, verb: str, dialect: Dialect) -> JSON:
+    parameters = [_parameter(name, "query", dialect) for name in _PARAMETERS.get(verb, ())]
+    operation: JSON = {
+        "operationId": f"{verb}{_camel(resource.group)}{resource.version.capitalize()}{resource.kind}",
+        "parameters": parameters,
+        "responses": {"200": _response(schema, verb, dialect)},
+        "x-kubernetes-action": _ACTIONS.get(verb, verb),
+        GVK: {"group": resource.group, "version": resource.version, "kind": resource.kind},
+    }
+    if verb == "patch":
+        types = list(_PATCHES) if resource.custom else [*_PATCHES, _STRATEGIC]
+        operation |= _body(types, {"type": "object"}, dialect)
+    elif verb in {"create", "update"}:
+        operation |= _body(["application/json"], dialect.reference(schema.name), dialect)
+    return operation
+
+
+def _camel(group: str) -> str:
+    return "".join(part.capitalize() for part in group.split(".")[:1])
+
+
+def _parameter(name: str, place: str, dialect: Dialect) -> JSON:
+    kind: JSON = {"type": "boolean" if name == "force" else "string"}
+    required = {"required": True} if place == "path" else {}
+    return {"name": name, "in": place, **required, **(kind if dialect.version == 2 else {"schema": kind})}
+
+
+def _body(types: list[str], schema: JSON, dialect: Dialect) -> JSON:
+    if dialect.version == 2:
+        return {"consumes": types}
+    return {"requestBody": {"required": True, "content": {each: {"schema": schema} for each in types}}}
+
+
+def _response(schema: Schema, verb: str, dialect: Dialect) -> JSON:
+    reference = dialect.reference(schema.name + ("List" if verb == "list" else ""))
+    if dialect.version == 2:
+        return {"description": "OK", "schema": reference}
+    return {"description": "OK", "content": {"application/json": {"schema": reference}}}
+
+
+_JSON = "application/json"
+_PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+_PROTOBUFS = (_PROTOBUF, "application/com.github.proto-openapi.spec.v2@v1.0+protobuf")
+_INFO = {"title": "Kubernetes", "version": "v1"}
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A document. ``etag`` names its content."""
+
+    body: bytes
+    content_type: str
+    etag: str
+
+
+class OpenAPI:
+    """Answers requests below ``/openapi``."""
+
+    def __init__(
+        self, resources: Callable[[], Iterable[ResourceInfo]], schema_of: Callable[[ResourceInfo], Schema]
+    ) -> None:
+        self._resources = resources
+        self._schema_of = schema_of
+        self._known: tuple[tuple[ResourceInfo, Schema], ...] = ()
+        self._made: dict[tuple[str, str], Answer] = {}
+
+    def answer(self, path: str, accept: str) -> Answer | None:
+        """Return the document at a path, in a form that the client takes; None if there is none there."""
+        self._refresh()
+        match [part for part in path.split("/") if part]:
+            case ["openapi", "v2"]:
+                binary = any(form in accept for form in _PROTOBUFS)
+                return self._kept("v2", _PROTOBUF if binary else _JSON, self._version_2)
+            case ["openapi", "v3"]:
+                return self._kept("v3", _JSON, self._index)
+            case ["openapi", "v3", *rest] if (place := "/".join(rest)) in self._group_versions():
+                return self._version_3(place)
+            case _:
+                return None
+
+    def _refresh(self) -> None:
+        kinds = tuple((each, self._schema_of(each)) for each in self._resources())
+        if kinds != self._known:
+            self._known = kinds
+            self._made.clear()
+
+    def _kept(self, name: str, content_type: str, make: Callable[[str], bytes]) -> Answer:
+        key = (name, content_type)
+        if key not in self._made:
+            body = make(content_type)
+            self._made[key] = Answer(body, content_type, hashlib.sha256(body).hexdigest().upper())
+        return self._made[key]
+
+    def _group_versions(self) -> list[str]:
+        return list(dict.fromkeys(_place(each) for each, _ in self._known))
+
+    def _version_2(self, content_type: str) -> bytes:
+        document = {"swagger": "2.0", "info": _INFO, **_content(self._known, V2)}
+        return gnostic.document(document) if content_type == _PROTOBUF else msgspec.json.encode(document)
+
+    def _index(self, _: str) -> bytes:
+        listed = {}
+        for place in self._group_versions():
+            listed[place] = {"serverRelativeURL": f"/openapi/v3/{place}?hash={self._version_3(place).etag}"}
+        return msgspec.json.encode({"paths": listed})
+
+    def _version_3(self, place: str) -> Answer:
+        return self._kept(place, _JSON, lambda _: self._group_version(place))
+
+    def _group_version(self, place: str) -> bytes:
+        kinds = tuple((each, schema) for each, schema in self._known if _place(each) == place)
+        content = _content(kinds, V3)
+        components = {"schemas": content["definitions"]}
+        return msgspec.json.encode(
+            {"openapi": "3.0.0", "info": _INFO, "paths": content["paths"], "components": components}
+        )
+
+
+def _content(kinds: tuple[tuple[ResourceInfo, Schema], ...], dialect: Dialect) -> JSON:
+    return {"paths": paths(kinds, dialect), "definitions": definitions(dict(kinds), dialect)}
+
+
+def _place(resource: ResourceInfo) -> str:
+    return f"apis/{resource.group}/{resource.version}" if resource.group else f"api/{resource.version}"
