@@ -40,6 +40,6 @@ def test_errors_and_documents_need_no_package_of_either_extra() -> None:
 import sys
 sys.modules |= dict.fromkeys({list(WAYS)!r})
 import corewise.openstack.errors, corewise.openstack.libvirt_xml, corewise.openstack.libvirt
-import corewise.vocabulary.placement, corewise.actions.placement
+import corewise.vocabulary.placement, corewise.actions
 """
     subprocess.run([sys.executable, "-c", program], check=True)

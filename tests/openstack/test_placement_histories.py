@@ -17,7 +17,7 @@ from hypothesis.stateful import (
     rule,
 )
 
-from corewise.actions.placement import Reshape, WriteInventories
+from corewise.actions import Reshape, WriteInventories
 from corewise.openstack.placement_writes import claim, keep_provider, reshape
 from corewise.vocabulary.placement import PCPU, VCPU, Consumer, Provider, ProviderUse
 from corewise.vocabulary.reasons import Reason

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from corewise.actions.placement import Reshape
+from corewise.actions import Reshape
 from corewise.openstack.errors import ConcurrentUpdate, ConflictStorm, DoesNotFit, PlacementError
 from corewise.openstack.placement_client import PlacementClient
 from corewise.openstack.placement_writes import Patience, reshape

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from corewise.actions.placement import WriteInventories, WriteTraits
+from corewise.actions import WriteInventories, WriteTraits
 from corewise.openstack.errors import Conflict, ConflictStorm, UnknownTraits
 from corewise.openstack.placement_client import PlacementClient
 from corewise.openstack.placement_writes import (

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from corewise.actions.placement import WriteInventories, WriteTraits
+from corewise.actions import WriteInventories, WriteTraits
 from corewise.topology import CPUSet
 from corewise.tracking import Compat, HostFacts, HostOptions, Offer, check_options, next_write, offer
 from corewise.vocabulary.placement import Inventory, Provider

@@ -20,7 +20,7 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from corewise.actions.placement import Reshape
+from corewise.actions import Reshape
 from corewise.openstack.errors import AnswerError, ConflictStorm, NotFound
 from corewise.openstack.placement_http import Transport
 from corewise.vocabulary.errors import UNREADABLE

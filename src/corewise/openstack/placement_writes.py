@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from corewise.actions.placement import Reshape, WriteInventories, WriteTraits
+from corewise.actions import Reshape, WriteInventories, WriteTraits
 from corewise.openstack.errors import ConcurrentUpdate, Conflict, ConflictStorm, DoesNotFit
 from corewise.openstack.placement_client import PlacementClient
 from corewise.vocabulary.placement import Consumer, Provider, ProviderUse

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from types import MappingProxyType
 
-from corewise.actions.placement import WriteInventories, WriteTraits
+from corewise.actions import WriteInventories, WriteTraits
 from corewise.tracking.options import HostFacts, HostSettings
 from corewise.vocabulary.placement import HYPER_THREADING_TRAIT, PCPU, VCPU, Inventory, Provider
 from corewise.vocabulary.reasons import Reason

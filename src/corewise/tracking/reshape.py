@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from corewise.actions.placement import Reshape
+from corewise.actions import Reshape
 from corewise.topology import CPUSet, Topology
 from corewise.tracking.inventory import Offer
 from corewise.tracking.options import Compat, HostedGuest, HostSettings

@@ -1,0 +1,190 @@
+"""What may be done to the world, as values; each carries the reason code and the sentence that say why.
+
+A capability or program decides and returns actions; one executor carries them out, and dry run swaps that
+executor.
+
+- **Nodes**: one patch of nodes/status each. A node that has changed since is a conflict.
+- **CPU quotas of cgroups**: several owners may bound one cgroup, and the writer applies the smallest bound.
+  ``base`` is what kubelet computes from the pod's spec; it comes back when the owner releases the cgroup.
+- **Other cgroup settings** (weight, CPU set, memory limit): one owner at a time. ``base`` is written back
+  when the owner releases it; None means the value found there, or what somebody else has written since.
+- **OpenStack Placement**: one write each, with the generations of the snapshot that was decided on. A
+  provider that has changed since is a conflict: it is read again, and decided anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias
+
+from corewise.quantities import Microseconds, Quantity
+from corewise.vocabulary.placement import Consumer, Inventory, Provider
+from corewise.vocabulary.reasons import Reason
+
+
+@dataclass(frozen=True, slots=True)
+class PatchNode:
+    """Set annotations of a node in one patch of nodes/status; None removes one. A changed node is a conflict.
+
+    The status subresource takes annotations as well, and so the webhook amplifies by a new ratio in the very
+    write that brings it.
+    """
+
+    name: str
+    resource_version: str
+    annotations: Mapping[str, str | None]
+    reason: Reason
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class TouchNodeStatus:
+    """Send an empty patch of nodes/status, so that the webhook applies a ratio that is not applied yet.
+
+    A changed node is a conflict here too: what shows as raw may no longer be.
+    """
+
+    name: str
+    resource_version: str
+    reason: Reason
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class RepairNodeStatus:
+    """Write **raw** amounts and drop the record, in one patch of nodes/status.
+
+    Never amplified amounts and never two steps: the webhook amplifies what this writes.
+    """
+
+    name: str
+    resource_version: str
+    capacity: Mapping[str, Quantity]
+    allocatable: Mapping[str, Quantity]
+    drop_annotations: tuple[str, ...]
+    reason: Reason
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class EmitEvent:
+    """An Event about an object. ``namespace`` is empty for cluster-scoped objects, such as Nodes."""
+
+    regarding_kind: str
+    namespace: str
+    name: str
+    uid: str
+    reason: Reason
+    message: str
+    warning: bool
+
+    @property
+    def why(self) -> str:
+        return self.message
+
+
+NodeAction: TypeAlias = PatchNode | TouchNodeStatus | RepairNodeStatus | EmitEvent
+
+
+class QuotaOwner(StrEnum):
+    """Who bounds a cgroup."""
+
+    NORMALIZATION = "normalization"
+    SUPPRESSION = "suppression"
+    BATCH_LIMIT = "batch-limit"
+
+
+@dataclass(frozen=True, slots=True)
+class WriteQuota:
+    """Bound the CPU time of a cgroup to ``quota`` per period; None is no bound.
+
+    ``cgroup`` is the path below the mount of the cpu controller, as /proc/PID/cgroup has it. ``base`` is
+    kubelet's value, and ``period`` the one that both were computed for: read from the cgroup, never written.
+    """
+
+    cgroup: str
+    owner: QuotaOwner
+    quota: Microseconds | None
+    base: Microseconds | None
+    period: Microseconds
+    reason: Reason
+    why: str
+
+
+class Setting(StrEnum):
+    """What is set; values are written as the cgroup version in use has them.
+
+    - CPU_WEIGHT: 1..10000 on v2 (cpu.weight), 2..262144 on v1 (cpu.shares);
+    - CPUSET and MEMORY_NODES: a list such as "0-3,8"; "" on v2 is whatever the parent has;
+    - MEMORY_LIMIT: bytes, of which the kernel keeps whole pages, or "max".
+    """
+
+    CPU_WEIGHT = "cpu-weight"
+    CPUSET = "cpuset"
+    MEMORY_NODES = "memory-nodes"
+    MEMORY_LIMIT = "memory-limit"
+
+
+class SettingOwner(StrEnum):
+    """Who sets something."""
+
+    BATCH = "batch"
+    """The batch-cpu requests and batch-memory limits of offline pods."""
+
+    PINNING = "pinning"
+    """The CPUs that a workload owns."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriteSetting:
+    """Set one thing of a cgroup; ``cgroup`` is named as in WriteQuota."""
+
+    cgroup: str
+    setting: Setting
+    owner: SettingOwner
+    value: str
+    base: str | None
+    reason: Reason
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class WriteInventories:
+    """Replace all inventories of a provider."""
+
+    provider: str
+    generation: int
+    inventories: Mapping[str, Inventory]
+    reason: Reason
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class WriteTraits:
+    """Replace all traits of a provider."""
+
+    provider: str
+    generation: int
+    traits: frozenset[str]
+    reason: Reason
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reshape:
+    """Replace inventories of providers and allocations of consumers in one request, or change nothing.
+
+    ``providers`` have the wanted inventories and the generations that were read (their traits do not
+    count); ``consumers`` have the wanted allocations, all of them, and the generations that were read.
+    Consumers that are not named keep what they have.
+    """
+
+    providers: tuple[Provider, ...]
+    consumers: tuple[Consumer, ...]
+    reason: Reason
+    why: str
+
+
+PlacementAction: TypeAlias = WriteInventories | WriteTraits | Reshape
