@@ -34,7 +34,7 @@ from corewise.manager.view import view_of
 from corewise.manager.webhooks.heartbeats import stored_times
 from corewise.simulation.dump import load_dump
 from corewise.simulation.plan import InputError
-from corewise.simulation.planning.from_dump import plan_from_dump
+from corewise.simulation.planner_inputs import plan_from_dump
 from corewise.vocabulary.errors import UNREADABLE
 from corewise.vocabulary.names import CPU_BASIC_INFO, MACHINE_RAW_CAPACITY, RAW_CAPACITY
 from kubedouble.errors import StatusError

@@ -20,10 +20,10 @@ from corewise.scheduler.program import Scheduler, run_scheduler
 from corewise.service.webhooks.authority import Lifetimes
 from corewise.vocabulary.cpu_topology import print_cpu_topology
 from corewise.vocabulary.names import AMPLIFICATION_RATIO, CPU_TOPOLOGY, QOS_CLASS, RESOURCE_STATUS
+from engine.scenes import arrangement
 from kubedouble import LocalAPIServer
 from kubedouble.authentication import User
 from manager.world import LOOPBACK, QUICK_TERMS, MovableClock, eventually, program
-from scheduler.scenes import arrangement
 
 READER = "token-of-an-administrator"
 PLAIN_NODES = NODES.typed(dict[str, Any])

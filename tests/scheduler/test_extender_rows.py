@@ -9,11 +9,10 @@ from corewise.kube.client import Client
 from corewise.kube.clock import SYSTEM_CLOCK
 from corewise.kube.config import ClusterConfig
 from corewise.scheduler.decisions import Decisions
-from corewise.scheduler.extender import Extender
+from corewise.scheduler.extender import Arguments, Extender, decode_arguments
 from corewise.scheduler.state import ClusterState
-from corewise.scheduler.wire import Arguments, decode_arguments
+from engine.scenes import node
 from scheduler.program_world import pod_document
-from scheduler.scenes import node
 
 
 def extender() -> Extender:

@@ -24,14 +24,14 @@ from corewise.manager.configuration import ClusterConfiguration
 from corewise.manager.demand import demand_of_node
 from corewise.manager.objects import DemandingPod
 from corewise.quantities import LARGEST_AMOUNT, LARGEST_MILLI, bounded, largest, requested
-from corewise.simulation.planning.from_dump import plan_from_dump
-from corewise.simulation.planning.planner import plan
+from corewise.simulation.planner import plan
+from corewise.simulation.planner_inputs import plan_from_dump
 from corewise.vocabulary.metrics.service import LOOP_RESTARTS
 from corewise.vocabulary.names import RESOURCE_STATUS
 from corewise.vocabulary.reasons import Reason
+from engine.scenes import bind, cluster_of, cpuset, decide, node, numa_node, share
 from manager.world import until
 from scheduler.program_world import PLAIN_PODS, SchedulerWorld, pod_document
-from scheduler.scenes import bind, cluster_of, cpuset, decide, node, numa_node, share
 
 HUGE = (
     "9300000000000000",

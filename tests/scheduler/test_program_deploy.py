@@ -14,10 +14,9 @@ import yaml
 from corewise.cli.scheduler import command
 from corewise.kube.config import load_config
 from corewise.kube.errors import APIError
-from corewise.scheduler.installation import CONFIGURATION_NAME, SECRET_NAME
+from corewise.scheduler.installation import CONFIGURATION_NAME, SECRET_NAME, SERVICE_URL
 from corewise.scheduler.program import COMPONENT
-from corewise.scheduler.reservations import RESERVED_FOR
-from corewise.scheduler.stanza import SERVICE_URL
+from corewise.scheduler.state import RESERVED_FOR
 from corewise.service.webhooks.authority import Lifetimes
 from corewise.vocabulary.metrics.scheduler import GATE_EXPIRED
 from kubedouble.authentication import service_account

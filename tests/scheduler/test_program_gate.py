@@ -14,15 +14,15 @@ from corewise.kube.resources import MUTATING_WEBHOOKS
 from corewise.scheduler import installation
 from corewise.scheduler.installation import CONFIGURATION_NAME, GATE
 from corewise.scheduler.program import Scheduler
-from corewise.scheduler.reservations import RESERVED_FOR
+from corewise.scheduler.state import RESERVED_FOR
 from corewise.topology import CPUSet
 from corewise.vocabulary.cpu_topology import print_cpu_topology
 from corewise.vocabulary.metrics.scheduler import GATE_EXPIRED, GATE_REFUSALS
 from corewise.vocabulary.metrics.service import WEBHOOK_REQUESTS
 from corewise.vocabulary.names import CPU_TOPOLOGY, NUMA_POLICY, RESOURCE_SPEC, RESOURCE_STATUS
+from engine.scenes import arrangement
 from manager.world import eventually, until
 from scheduler.program_world import PLAIN_NODES, PLAIN_PODS, SchedulerWorld, caller, pod_document
-from scheduler.scenes import arrangement
 
 
 def bound(scheduler: Scheduler, name: str) -> bool:

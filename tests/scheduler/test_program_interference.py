@@ -27,7 +27,7 @@ from corewise.cli.errors import Failure
 from corewise.config.interference import Series
 from corewise.kube.client import PatchType
 from corewise.kube.errors import APIError
-from corewise.scheduler import configuration_file
+from corewise.scheduler import configuration as configuration_file
 from corewise.scheduler.configuration import parse_configuration
 from corewise.scheduler.observing import observer
 from corewise.scheduler.observing.readings import State
@@ -164,9 +164,9 @@ async def test_the_gate_checks_again_and_weighs_what_it_lets_through(
         assert "needs more than 10 GB/s of free memory bandwidth" in str(refusal.value)
         assert scheduler.metrics.value(GATE_REFUSALS, Reason.MEMORY_BANDWIDTH_INSUFFICIENT) == 1
         await until(lambda: len(scheduler.state.reservations) == 0)
-        assert scheduler.state.cluster.expire(scheduler.steering.in_force.now()) == 3
+        assert scheduler.state.cluster.expire(scheduler.reloader.active.now()) == 3
         await world.client.delete(PLAIN_PODS, "p0", "default", grace_period=0)
-        await until(lambda: scheduler.state.cluster.expire(scheduler.steering.in_force.now()) == 2)
+        await until(lambda: scheduler.state.cluster.expire(scheduler.reloader.active.now()) == 2)
         await world.bind("p3", "n1")
 
 
@@ -187,7 +187,7 @@ async def test_after_a_restart_pods_weigh_by_the_time_they_were_scheduled(
     )
     async with scheduling(world, known, tmp_path) as scheduler:
         assert scheduler.state.cluster.node_of("default/old") == "n1"
-        assert scheduler.state.cluster.expire(scheduler.steering.in_force.now()) == 1
+        assert scheduler.state.cluster.expire(scheduler.reloader.active.now()) == 1
         text = scheduler.metrics_text().decode()
         assert "corewise_interference_counterweights 1.0" in text
 
@@ -230,7 +230,7 @@ BAD = {
 }
 
 
-async def is_in_force(file: configuration_file.ConfigurationFile) -> bool:
+async def is_applied(file: configuration_file.ConfigurationFile) -> bool:
     """Whether what the file holds is in force once it has been looked at."""
     await file.look()
     return file.is_valid
@@ -244,9 +244,9 @@ async def test_a_bad_file_leaves_the_old_one_in_force_and_is_told_with_its_place
     path = tmp_path / "scheduler.yaml"
     path.write_text(FILE)
     file = configuration_file.ConfigurationFile(str(path), applied.append)
-    assert await is_in_force(file)
+    assert await is_applied(file)
     path.write_text(FILE.replace(old, new, 1))
-    assert [await is_in_force(file), await is_in_force(file)] == [False, False]
+    assert [await is_applied(file), await is_applied(file)] == [False, False]
     assert len(applied) == 1
     errors = [each for each in caplog.records if each.levelno == logging.ERROR]
     assert errors
@@ -256,7 +256,7 @@ async def test_a_bad_file_leaves_the_old_one_in_force_and_is_told_with_its_place
     assert message.endswith("the configuration of before stays in force")
     assert len({each.getMessage() for each in errors}) == len(errors)
     path.write_text(FILE)
-    assert await is_in_force(file)
+    assert await is_applied(file)
     assert len(applied) == 2
 
 
@@ -266,13 +266,13 @@ async def test_a_file_that_is_gone_leaves_the_old_one_in_force(
     applied: list[Any] = []
     path = tmp_path / "scheduler.yaml"
     file = configuration_file.ConfigurationFile(str(path), applied.append)
-    assert [await is_in_force(file), await is_in_force(file)] == [False, False]
+    assert [await is_applied(file), await is_applied(file)] == [False, False]
     assert not applied
     assert len(caplog.records) == 1
     path.write_bytes(b"\xff")
-    assert not await is_in_force(file)
+    assert not await is_applied(file)
     path.write_text(FILE)
-    assert await is_in_force(file)
+    assert await is_applied(file)
     assert len(applied) == 1
 
 
@@ -289,11 +289,11 @@ async def test_the_file_is_put_into_force_while_the_scheduler_runs(
 
         await eventually(filtered)
         file.write_text(FILE.replace("5GB/s", "30GB"))
-        await until(lambda: not scheduler.steering.is_valid)
+        await until(lambda: not scheduler.reloader.is_valid)
         assert "corewise_interference_config_valid 0.0" in scheduler.metrics_text().decode()
         assert await suiting(call) == ["n1"]
         file.write_text("scoring: MostAllocated\nrememberedDecisions: 3\n")
-        await until(lambda: scheduler.steering.in_force.configuration.interference is None)
+        await until(lambda: scheduler.reloader.active.configuration.interference is None)
         assert await suiting(call) == ["n1", "n2"]
         assert "corewise_interference_config_valid 1.0" in scheduler.metrics_text().decode()
 
@@ -333,15 +333,15 @@ async def test_queries_that_are_wrong_leave_the_old_configuration_in_force(
 
     async with scheduling(world, answer, tmp_path) as scheduler:
         path = tmp_path / "scheduler.yaml"
-        before = scheduler.steering.in_force.configuration
+        before = scheduler.reloader.active.configuration
         path.write_text(FILE.replace(old, new))
         await until(lambda: text in caplog.text)
         assert f"{path}: line 5: interference.metrics.memorybandwidth: " in caplog.text
         assert "the configuration of before stays in force" in caplog.text
-        assert scheduler.steering.in_force.configuration == before
+        assert scheduler.reloader.active.configuration == before
         assert "corewise_interference_config_valid 0.0" in scheduler.metrics_text().decode()
         path.write_text(FILE.replace("5GB/s", "6GB/s"))
-        await until(lambda: scheduler.steering.in_force.configuration != before)
+        await until(lambda: scheduler.reloader.active.configuration != before)
 
 
 async def test_a_file_that_was_wrong_when_tried_is_tried_again(tmp_path: Path) -> None:
@@ -354,9 +354,9 @@ async def test_a_file_that_was_wrong_when_tried_is_tried_again(tmp_path: Path) -
     path = tmp_path / "scheduler.yaml"
     path.write_text(FILE)
     file = configuration_file.ConfigurationFile(str(path), applied.append, vet)
-    assert not await is_in_force(file)
+    assert not await is_applied(file)
     faults.clear()
-    tries = [await is_in_force(file) for _ in range(10)]
+    tries = [await is_applied(file) for _ in range(10)]
     assert tries.index(True) > 1
     assert len(applied) == 1
 

@@ -17,7 +17,7 @@ from corewise.scheduler.configuration import (
     SchedulerConfigurationError,
     parse_configuration,
 )
-from corewise.scheduler.stanza import scheduler_configuration
+from corewise.scheduler.installation import scheduler_configuration
 from kubedouble import LocalAPIServer
 
 

@@ -32,15 +32,14 @@ from corewise.kube.transport import Request
 from corewise.prometheus.exposition import Exposition
 from corewise.scheduler.decisions import Decisions
 from corewise.scheduler.gate import Gate
-from corewise.scheduler.reservations import RESERVED_FOR
-from corewise.scheduler.state import ClusterState
+from corewise.scheduler.state import RESERVED_FOR, ClusterState
 from corewise.topology import CPUSet
 from corewise.vocabulary.cpu_topology import print_cpu_topology
 from corewise.vocabulary.metrics import exported_by
 from corewise.vocabulary.metrics.table import SCHEDULER
 from corewise.vocabulary.names import AMPLIFICATION_RATIO, CPU_TOPOLOGY, RESOURCE_STATUS
+from engine.scenes import arrangement
 from scheduler.program_world import pod_document
-from scheduler.scenes import arrangement
 from scheduler.test_program_gate import review
 from tally import fault
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from corewise.engine.reading import pod_facts
-from corewise.scheduler.wire import (
+from corewise.scheduler.extender import (
     Arguments,
     ArgumentsError,
     Filtered,

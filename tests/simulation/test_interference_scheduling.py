@@ -24,10 +24,10 @@ from corewise.engine.amplified_cpu import Allocation
 from corewise.kube.clock import SYSTEM_CLOCK
 from corewise.manager.configuration import ClusterConfiguration
 from corewise.scheduler.configuration import parse_configuration
-from corewise.simulation.planning.from_dump import plan_from_dump
-from corewise.simulation.planning.planner import Outcome, plan
+from corewise.simulation.local_scheduler import LocalScheduler
+from corewise.simulation.planner import Outcome, plan
+from corewise.simulation.planner_inputs import plan_from_dump
 from corewise.simulation.processes import running
-from corewise.simulation.scheduling import LocalScheduler
 from corewise.vocabulary.names import MEMORY_BANDWIDTH
 from corewise.vocabulary.reasons import Reason
 from kubedouble import LocalAPIServer
@@ -62,13 +62,13 @@ async def test_the_local_scheduler_keeps_pods_of_one_moment_apart(world: Schedul
     for name in NODES:
         await world.add_node(name, 8)
     scheduler = LocalScheduler(world.client, clock=SYSTEM_CLOCK)
-    scheduler.in_force.apply(parse_configuration(TEXT))
+    scheduler.active.apply(parse_configuration(TEXT))
     async with running(scheduler.run):
         await until(lambda: len(scheduler.state.nodes.items) == len(NODES))
-        at = np.full(len(NODES), scheduler.in_force.now())
+        at = np.full(len(NODES), scheduler.active.now())
         known = {"memorybandwidth_capacity": 20e9, "memorybandwidth_used": 1e3, "memory_available": 32e9}
         columns = {name: (np.full(len(NODES), value), at) for name, value in known.items()}
-        scheduler.in_force.measure(Measured(NODES, columns))
+        scheduler.active.measure(Measured(NODES, columns))
         for number in range(PODS):
             await world.client.create(PLAIN_PODS, stream(f"p{number}"), "default")
         await until(lambda: scheduler.pending == 1)

@@ -23,12 +23,8 @@ from corewise.config.configuration import parse_amplification, parse_normalizati
 from corewise.engine.amplified_cpu import Allocation
 from corewise.manager.configuration import ClusterConfiguration
 from corewise.simulation.plan import InputError
-from corewise.simulation.planning.arrangements import arrangement
-from corewise.simulation.planning.comparison import compare
-from corewise.simulation.planning.from_dump import plan_from_dump
-from corewise.simulation.planning.from_openb import plan_from_openb
-from corewise.simulation.planning.inputs import PlanInput
-from corewise.simulation.planning.planner import Outcome, plan
+from corewise.simulation.planner import Outcome, compare, plan
+from corewise.simulation.planner_inputs import PlanInput, arrangement, plan_from_dump, plan_from_openb
 from corewise.vocabulary.reasons import Reason
 
 NODES = "sn,cpu_milli,memory_mib,gpu,model\nn0,32000,131072,0,\nn1,96000,393216,8,P100\nn2,7000,1024,0,\n"

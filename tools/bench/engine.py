@@ -32,7 +32,7 @@ from corewise.engine import (
 )
 from corewise.engine.framework import Filter
 from corewise.quantities import Ratio
-from corewise.simulation.planning.arrangements import arrangement
+from corewise.simulation.planner_inputs import arrangement
 from tools.bench.table import Row, quantile
 
 _SIZES, _RATIOS = (32, 64, 96, 128), (100, 150, 200)

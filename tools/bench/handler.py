@@ -15,9 +15,8 @@ from corewise.kube.client import Client
 from corewise.kube.clock import SYSTEM_CLOCK
 from corewise.kube.config import ClusterConfig
 from corewise.scheduler.decisions import Decisions
-from corewise.scheduler.extender import Extender
+from corewise.scheduler.extender import Extender, decode_arguments, encode_filtered, encode_scores
 from corewise.scheduler.state import ClusterState
-from corewise.scheduler.wire import decode_arguments, encode_filtered, encode_scores
 from tools.bench import engine, fleet
 from tools.bench.shares import Function, shares
 from tools.bench.table import Row, quantile
@@ -29,14 +28,14 @@ _POD = {
     "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "500m", "memory": "64Mi"}}}]},
 }
 _PARTS: dict[str, Function] = {
-    "arguments read": ("scheduler/wire.py", "decode_arguments"),
+    "arguments read": ("scheduler/extender.py", "decode_arguments"),
     "names looked up": ("scheduler/extender.py", "rows_of"),
     "the pod read": ("engine/reading.py", "pod_facts"),
     "decision": ("engine/framework.py", "decide"),
     "refusals": ("scheduler/extender.py", "_refusals"),
     "decision remembered": ("scheduler/decisions.py", "remember"),
-    "nodes written": ("scheduler/wire.py", "encode_filtered"),
-    "scores written": ("scheduler/wire.py", "encode_scores"),
+    "nodes written": ("scheduler/extender.py", "encode_filtered"),
+    "scores written": ("scheduler/extender.py", "encode_scores"),
 }
 
 

@@ -36,9 +36,9 @@ from corewise.engine import (
 )
 from corewise.kube.clock import SYSTEM_CLOCK
 from corewise.prometheus.client import PrometheusClient
+from corewise.scheduler.active_config import engine_of, estimates_of
 from corewise.scheduler.configuration import SchedulerConfiguration
 from corewise.scheduler.decisions import Asked, Decisions
-from corewise.scheduler.in_force import engine_of, estimates_of
 from corewise.scheduler.observing.asking import observe
 from corewise.scheduler.observing.node_names import NodeIdentity, NodeNames
 from corewise.scheduler.observing.sources import sources

@@ -15,9 +15,8 @@ from corewise.cli.policy_file import configuration_of
 from corewise.engine import Allocation
 from corewise.engine.objects import SchedulableNode, Topology
 from corewise.manager.objects import ManagedNode
-from corewise.simulation.planning.arrangements import arrangement
-from corewise.simulation.planning.inputs import PlanInput, PlannedNode
-from corewise.simulation.planning.planner import plan
+from corewise.simulation.planner import plan
+from corewise.simulation.planner_inputs import PlanInput, PlannedNode, arrangement
 from corewise.vocabulary.names import AMPLIFICATION_KEY
 from tools.bench import engine
 from tools.bench.shares import Function, shares
@@ -26,9 +25,9 @@ from tools.bench.table import Row
 _PODS = 10_000
 _POLICY = {AMPLIFICATION_KEY: json.dumps({"enable": True, "resourceAmplificationRatio": {"cpu": 1.5}})}
 _PARTS: dict[str, Function] = {
-    "nodes made ready": ("planning/nodes.py", "configured"),
-    "NodeConstraints": ("engine/kube_plugins.py", "filter"),
-    "ResourceFit": ("engine/kube_plugins.py", "filter"),
+    "nodes made ready": ("simulation/planner.py", "configured"),
+    "NodeConstraints": ("engine/kube_plugins.py", "NodeConstraints.filter"),
+    "ResourceFit": ("engine/kube_plugins.py", "ResourceFit.filter"),
     "AmplifiedCPU": ("engine/amplified_cpu.py", "filter"),
     "scores": ("engine/amplified_cpu.py", "score"),
     "CPUs chosen": ("engine/framework.py", "reserve"),

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from types import CodeType
 
 Function = tuple[str, str]
-"""The end of a file's path, and a name in it."""
+"""The end of a file's path, and the name of a function in it, with its class where that is needed."""
 
 
 def shares(work: Callable[[], object], parts: Mapping[str, Function]) -> str:
@@ -25,7 +25,7 @@ def shares(work: Callable[[], object], parts: Mapping[str, Function]) -> str:
         if not isinstance(entry.code, CodeType):
             continue
         for part, (file, name) in parts.items():
-            if entry.code.co_name == name and entry.code.co_filename.endswith(file):
+            if name in {entry.code.co_name, entry.code.co_qualname} and entry.code.co_filename.endswith(file):
                 spent[part] += entry.totaltime
     rest = total - sum(spent.values())
     return ", ".join(f"{part} {seconds / total:.0%}" for part, seconds in {**spent, "the rest": rest}.items())

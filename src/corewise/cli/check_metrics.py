@@ -21,7 +21,7 @@ from corewise.kube.client import Client
 from corewise.kube.config import ClusterConfig
 from corewise.prometheus.client import PrometheusClient
 from corewise.prometheus.errors import AddressError, QueryError
-from corewise.scheduler.in_force import identities
+from corewise.scheduler.active_config import identities
 from corewise.scheduler.observing.asking import Observation, observe
 from corewise.scheduler.observing.diagnosis import Diagnosis, diagnose
 from corewise.scheduler.observing.node_names import NodeIdentity, NodeNames

@@ -17,11 +17,8 @@ from corewise.config.interference import InterferenceConfiguration
 from corewise.engine.amplified_cpu import Allocation
 from corewise.manager.configuration import ClusterConfiguration
 from corewise.simulation.plan import InputError
-from corewise.simulation.planning.comparison import compare
-from corewise.simulation.planning.from_dump import plan_from_dump
-from corewise.simulation.planning.from_openb import plan_from_openb
-from corewise.simulation.planning.inputs import PlanInput
-from corewise.simulation.planning.planner import plan
+from corewise.simulation.planner import compare, plan
+from corewise.simulation.planner_inputs import PlanInput, plan_from_dump, plan_from_openb
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 _NONE = "none"

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from corewise.cli.output import Column, Form, Listing, count, cpus, document_text, percent, render, say
-from corewise.simulation.planning.comparison import Comparison
-from corewise.simulation.planning.inputs import PlanInput
-from corewise.simulation.planning.planner import Outcome
+from corewise.simulation.planner import Comparison, Outcome
+from corewise.simulation.planner_inputs import PlanInput
 
 _SHOWN_PODS = 5
 _HUNDRED = 100

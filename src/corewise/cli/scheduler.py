@@ -21,9 +21,9 @@ from corewise.scheduler.configuration import (
     SchedulerConfigurationError,
     parse_configuration,
 )
+from corewise.scheduler.installation import SERVICE_URL, scheduler_configuration
 from corewise.scheduler.options import SchedulerOptions
 from corewise.scheduler.program import Scheduler, run_scheduler
-from corewise.scheduler.stanza import SERVICE_URL, scheduler_configuration
 from corewise.service.ending import until_told
 from corewise.service.logs import LogFormat, configure
 from corewise.service.options import OptionsError

@@ -6,20 +6,34 @@ YAML or JSON::
     rememberedDecisions: 100    # of the latest; 0 to 1000
     interference: {...}         # see docs/interference.md; without it, nothing is asked of Prometheus
 
-A key that is unknown is an error, so that a slip of the pen is not the default. Every error is told with its
-line, column and field.
+A key that is unknown is an error, so that a typing mistake is not the default. Every error names its line,
+column and field.
+
+While the scheduler runs, the file is read again every few seconds, and compared by its content: a ConfigMap
+in a volume is changed by exchanging links, which no modification time shows reliably. A file without errors
+is tried before it is applied: its queries are sent. If one fails, the previous configuration stays, and the
+file is tried again from time to time, since what the query asks for may have appeared by then.
 """
 
 from __future__ import annotations
 
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 
 from corewise.config.decoding import Decoder, Parsed, Problem
 from corewise.config.interference import INTERFERENCE, InterferenceConfiguration, parse_interference
 from corewise.config.interference.strict import strict_fields
 from corewise.config.yaml_text import read_yaml
 from corewise.engine import Allocation
+from corewise.kube.clock import Clock
+from corewise.service.logs import fields
+from corewise.vocabulary.reasons import Reason
+
+log = logging.getLogger(__name__)
 
 _SCORING, _REMEMBERED = "scoring", "rememberedDecisions"
 _MOST_REMEMBERED = 1000
@@ -84,3 +98,101 @@ def _in_order(*several: tuple[Problem, ...]) -> tuple[Problem, ...]:
     """Return the problems in the order of the text, each once."""
     found = dict.fromkeys(problem for problems in several for problem in problems)
     return tuple(sorted(found, key=lambda each: (each.line, each.column)))
+
+
+LOOK_EVERY = 5.0
+_LARGEST = 16 * 1024 * 1024
+_TRY_AGAIN_AFTER = 6
+"""Looks, after which a file is tried again that failed to be tried."""
+
+_STAYS = "the configuration of before stays in force"
+_FIRST = "it is in force all the same, since there is no other"
+
+Vet = Callable[[SchedulerConfiguration], Awaitable[list[str]]]
+
+
+async def _trusted(_: SchedulerConfiguration) -> list[str]:
+    return []
+
+
+class ConfigurationFile:
+    """The file, and what it held last. ``is_valid``: whether that is without fault, and in force.
+
+    ``vet`` tries a configuration and says what is wrong with it. What the file holds when it is looked at
+    first has been put into force already, by whoever started the program.
+    """
+
+    def __init__(
+        self, path: str, apply: Callable[[SchedulerConfiguration], None], vet: Vet = _trusted
+    ) -> None:
+        self._path = Path(path)
+        self._apply = apply
+        self._vet = vet
+        self._held: str | None = None
+        self._wrong = ""
+        self._faults: list[str] = []
+        self._looks_until_tried = 0
+        self.is_valid = True
+
+    async def follow(self, clock: Clock, beat: Callable[[], None]) -> None:
+        """Look again and again until cancelled."""
+        while True:
+            beat()
+            await self.look()
+            await clock.sleep(LOOK_EVERY)
+
+    async def look(self) -> None:
+        """Read the file; if it has changed and is good, put it into force."""
+        try:
+            text = await asyncio.to_thread(self._read)
+        except (OSError, UnicodeDecodeError) as error:
+            self._tell(f"{self._path} cannot be read: {error}")
+            return
+        is_first = self._held is None and not self._wrong
+        if text != self._held or self._wrong:
+            self._held, self._wrong, self._faults = text, "", []
+            await self._take(read_configuration(text), is_first=is_first)
+        elif self._faults:
+            self._looks_until_tried -= 1
+            if self._looks_until_tried <= 0:
+                await self._try(read_configuration(text).value, is_first=False)
+
+    async def _take(self, parsed: Parsed[SchedulerConfiguration], *, is_first: bool) -> None:
+        for each in parsed.warnings:
+            log.warning("%s: %s", self._path, each)
+        self._report([str(each) for each in parsed.errors], _STAYS)
+        self.is_valid = parsed.value is not None
+        await self._try(parsed.value, is_first=is_first)
+
+    async def _try(self, configuration: SchedulerConfiguration | None, *, is_first: bool) -> None:
+        """Put a configuration into force, unless it is found wrong when it is tried."""
+        if configuration is None:
+            return
+        faults = await self._vet(configuration)
+        if faults != self._faults:
+            self._report(faults, _FIRST if is_first else _STAYS)
+        self._faults, self._looks_until_tried = faults, _TRY_AGAIN_AFTER
+        self.is_valid = not faults
+        if not faults:
+            self._apply(configuration)
+            log.info("configuration applied", extra=fields(reason=Reason.CONFIG_APPLIED, file=self._path))
+
+    def _report(self, faults: list[str], what_holds: str) -> None:
+        for each in faults:
+            reason = fields(reason=Reason.CONFIG_INVALID)
+            log.error("%s: %s; %s", self._path, each, what_holds, extra=reason)
+
+    def _tell(self, wrong: str) -> None:
+        """Say that there is no file to be read, once as long as it stays so."""
+        self.is_valid = False
+        if wrong != self._wrong:
+            self._wrong = wrong
+            log.error("%s; %s", wrong, _STAYS, extra=fields(reason=Reason.CONFIG_INVALID))
+
+    def _read(self) -> str:
+        with self._path.open("rb") as file:
+            return file.read(_LARGEST).decode("utf-8-sig")
+
+
+_BEAT_LIMIT = 120.0
+_OBSERVER, _FILE = "prometheus", "configuration-file"

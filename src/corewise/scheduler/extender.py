@@ -1,4 +1,15 @@
-"""The scheduler extender: which nodes have the CPUs that a pod needs, and how good they are.
+"""What kube-scheduler sends an extender, and what it reads of the answer: k8s.io/kube-scheduler/extender/v1.
+
+The Go structs have no JSON tags, so every key begins with a capital: ``{"Pod": ..., "Nodes": null,
+"NodeNames": [...]}``; the pod and the nodes within are as the API has them. Go reads keys in any case, and so
+it is done here: an older form of this API had small letters. With ``nodeCacheCapable`` it sends ``NodeNames``
+and reads ``NodeNames``, else it sends whole ``Nodes`` and reads ``Nodes``. Whole nodes are passed back byte
+for byte. A non-empty ``Error``, like any status but 200, fails the call; with ``ignorable`` kube-scheduler
+then goes on as if there was no extender.
+
+Source: staging/src/k8s.io/kube-scheduler/extender/v1/types.go and pkg/scheduler/extender.go of Kubernetes.
+
+The scheduler extender: which nodes have the CPUs that a pod needs, and how good they are.
 
 kube-scheduler checks everything else itself; here only AmplifiedCPU and Interference
 refuse. A node that is not known (yet)
@@ -6,24 +17,157 @@ suits no pod. Why a node is refused is said by the cause alone, without its numb
 equal texts ("3 Insufficient amplified cpu"); the numbers are in ``/explain``.
 
 What a pod has reserved itself is not in its own way: when it is scheduled again, its last binding failed.
+
+The extender's routes, beside the gate on the same address: POST /filter and /prioritize, GET /explain.
+
+What is wrong is said so that kube-scheduler shows it: a filter that cannot be answered is an
+ExtenderFilterResult with ``Error``; arguments that cannot be read are 400, a prioritize that cannot be
+answered is 503. Each fails the call, and with ``ignorable`` kube-scheduler goes on without it.
+
+``/explain`` says where pods of every namespace run: it takes a token, which the API server reviews.
+
+- ``/explain``: the last decisions in short, ``?pod=NAMESPACE/NAME`` those about one pod.
+- ``/explain?pod=NAMESPACE/NAME&nodes=all``: with what every plugin said of every node; ``&nodes=NAME``: of
+  one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import compress, repeat
 
+import msgspec
 import numpy as np
+from aiohttp import web
 
 from corewise.amplification import Column, Flags
 from corewise.engine import ClusterSnapshot, Decision, Engine, PodFacts, explain_pod
 from corewise.engine.framework import BEST_SCORE
 from corewise.engine.objects import PlacedPod
 from corewise.engine.reading import pod_facts
-from corewise.scheduler.decisions import Asked, Decisions
+from corewise.kube.objects import PartialObject
+from corewise.prometheus.exposition import Exposition
+from corewise.scheduler.decisions import Asked, Decisions, encode
+from corewise.scheduler.installation import EXPLAIN, FILTER, PRIORITIZE
 from corewise.scheduler.state import ClusterState
-from corewise.scheduler.wire import LARGEST_SCORE, Arguments, Filtered
+from corewise.service.doors import Guard, Handler, Route, read_body
+from corewise.vocabulary.errors import UNREADABLE
+from corewise.vocabulary.metrics.scheduler import EXTENDER_REQUESTS, EXTENDER_SECONDS
+
+LARGEST_SCORE = 10
+"""MaxExtenderPriority."""
+
+
+class ArgumentsError(ValueError):
+    """What was sent is no ExtenderArgs that can be answered; the message says why."""
+
+
+class _Nodes(msgspec.Struct):
+    items: list[msgspec.Raw] | None = None
+
+
+class _Arguments(msgspec.Struct):
+    pod: PlacedPod | None = msgspec.field(default=None, name="Pod")
+    nodes: _Nodes | None = msgspec.field(default=None, name="Nodes")
+    node_names: list[str] | None = msgspec.field(default=None, name="NodeNames")
+
+
+class _HostPriority(msgspec.Struct, gc=False):
+    host: str = msgspec.field(name="Host")
+    score: int = msgspec.field(name="Score")
+
+
+_ARGUMENTS = msgspec.json.Decoder(_Arguments)
+_MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_KEYS = {key.lower(): key for key in ("Pod", "Nodes", "NodeNames")}
+_NODE = msgspec.json.Decoder(PartialObject)
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """ExtenderArgs: the pod, and the names of the nodes in question; ``nodes`` if they were sent whole."""
+
+    pod: PlacedPod
+    names: Sequence[str]
+    nodes: Sequence[msgspec.Raw] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Filtered:
+    """Which of the nodes suit the pod, in the order they were sent, and why the others do not.
+
+    ``names`` are those that suit; ``hopeless`` has those of the others on which no eviction would help.
+    """
+
+    suits: Sequence[bool]
+    names: Sequence[str]
+    failed: Mapping[str, str]
+    hopeless: Mapping[str, str]
+
+
+def decode_arguments(body: bytes) -> Arguments:
+    """Read ExtenderArgs.
+
+    Raises:
+        ArgumentsError: if it is none, or names no pod or no nodes.
+    """
+    try:
+        sent = _decoded(body)
+        if sent.pod is None or not sent.pod.metadata.name:
+            raise ArgumentsError("ExtenderArgs without a Pod")
+        if sent.node_names is not None:
+            return Arguments(sent.pod, _present(sent.node_names))
+        nodes = (sent.nodes.items if sent.nodes else None) or ()
+        return Arguments(sent.pod, _present([_NODE.decode(each).metadata.name for each in nodes]), nodes)
+    except UNREADABLE as error:
+        raise ArgumentsError(f"no ExtenderArgs: {error}") from error
+
+
+def _decoded(body: bytes) -> _Arguments:
+    """Read keys as kube-scheduler writes them; if that leaves anything out, in any case."""
+    sent = _ARGUMENTS.decode(body)
+    if sent.pod is not None and (sent.node_names is not None or sent.nodes is not None):
+        return sent
+    members = {_KEYS.get(key.lower(), key): value for key, value in _MEMBERS.decode(body).items()}
+    return _ARGUMENTS.decode(msgspec.json.encode(members))
+
+
+def _present(names: list[str]) -> list[str]:
+    if not names:
+        raise ArgumentsError("ExtenderArgs name no nodes: neither NodeNames nor Nodes has any")
+    if not all(names):
+        raise ArgumentsError("ExtenderArgs have a node without a name")
+    return names
+
+
+def encode_filtered(arguments: Arguments, filtered: Filtered) -> bytes:
+    """Write the ExtenderFilterResult, in the form in which the nodes were sent."""
+    whole = arguments.nodes is not None
+    nodes = {"metadata": {}, "items": list(compress(arguments.nodes or (), filtered.suits))}
+    return _result(
+        Nodes=nodes if whole else None,
+        NodeNames=None if whole else filtered.names,
+        FailedNodes=filtered.failed,
+        FailedAndUnresolvableNodes=filtered.hopeless,
+    )
+
+
+def encode_error(message: str) -> bytes:
+    """Write an ExtenderFilterResult that says only what is wrong."""
+    return _result(Error=message)
+
+
+def _result(**members: object) -> bytes:
+    empty = {"Nodes": None, "NodeNames": None, "FailedNodes": None, "FailedAndUnresolvableNodes": None}
+    return msgspec.json.encode({**empty, "Error": "", **members})
+
+
+def encode_scores(names: Sequence[str], scores: Sequence[int]) -> bytes:
+    """Write the HostPriorityList; scores are 0 to 10."""
+    return msgspec.json.encode(list(map(_HostPriority, names, scores)))
+
 
 UNKNOWN = "corewise does not know this node yet"
 _NOWHERE = -1
@@ -122,3 +266,88 @@ def _nothing_fits(decision: Decision, rows: Column) -> str:
     causes = [f"{each.nodes} {each.summary}" for each in explain_pod(decision).refusals]
     causes += [f"{unknown} unknown to corewise"] if unknown else []
     return f"0/{len(rows)} nodes are available: {', '.join(causes)}"
+
+
+_JSON = "application/json"
+_ANSWERED, _ERROR, _MALFORMED = "answered", "error", "malformed"
+_BAD_REQUEST, _UNAVAILABLE = 400, 503
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    status: int
+    outcome: str
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ExtenderRoutes:
+    """Puts calls to the extender. ``problems`` says why it cannot answer, if it cannot.
+
+    ``caller`` checks who calls the extender, ``reader`` who reads the decisions.
+    """
+
+    extender: Extender
+    decisions: Decisions
+    problems: Callable[[], Iterable[str]]
+    metrics: Exposition
+    caller: Guard
+    reader: Guard
+
+    def routes(self) -> list[Route]:
+        """Return the routes."""
+        return [
+            Route("POST", f"/{FILTER}", self._call(FILTER, self._filter), self.caller),
+            Route("POST", f"/{PRIORITIZE}", self._call(PRIORITIZE, self._prioritize), self.caller),
+            Route("GET", f"/{EXPLAIN}", self._explain, self.reader),
+        ]
+
+    def _call(self, verb: str, answer: Callable[[bytes], _Said]) -> Handler:
+        async def handle(http: web.BaseRequest) -> web.Response:
+            body = await read_body(http)
+            started = time.perf_counter()
+            said = answer(body)
+            self.metrics.count(EXTENDER_REQUESTS, verb, said.outcome)
+            self.metrics.observe(EXTENDER_SECONDS, time.perf_counter() - started, verb)
+            return web.Response(status=said.status, body=said.body, content_type=_JSON)
+
+        return handle
+
+    def _filter(self, body: bytes) -> _Said:
+        arguments = _arguments(body)
+        if isinstance(arguments, _Said):
+            return arguments
+        problem = self._problem()
+        if problem:
+            return _Said(200, _ERROR, encode_error(problem))
+        return _Said(200, _ANSWERED, encode_filtered(arguments, self.extender.filter(arguments)))
+
+    def _prioritize(self, body: bytes) -> _Said:
+        arguments = _arguments(body)
+        if isinstance(arguments, _Said):
+            return arguments
+        problem = self._problem()
+        if problem:
+            return _Said(_UNAVAILABLE, _ERROR, encode_error(problem))
+        return _Said(200, _ANSWERED, encode_scores(arguments.names, self.extender.prioritize(arguments)))
+
+    def _problem(self) -> str:
+        problems = "; ".join(self.problems())
+        return f"corewise scheduler: {problems}" if problems else ""
+
+    async def _explain(self, http: web.BaseRequest) -> web.Response:
+        pod, nodes = http.query.get("pod", ""), http.query.get("nodes", "")
+        if nodes and not pod:
+            return web.Response(status=_BAD_REQUEST, text="nodes needs pod=NAMESPACE/NAME\n")
+        if nodes:
+            found = self.decisions.details(pod, "" if nodes == "all" else nodes)
+        else:
+            found = self.decisions.summaries(pod)
+        return web.Response(body=encode({"decisions": found}), content_type=_JSON)
+
+
+def _arguments(body: bytes) -> Arguments | _Said:
+    try:
+        return decode_arguments(body)
+    except ArgumentsError as error:
+        return _Said(_BAD_REQUEST, _MALFORMED, encode_error(f"corewise scheduler: {error}"))

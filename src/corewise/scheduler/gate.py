@@ -37,8 +37,7 @@ from corewise.kube.resources import Resource
 from corewise.prometheus.exposition import Exposition
 from corewise.quantities import Quantity
 from corewise.scheduler.decisions import Asked, Decisions
-from corewise.scheduler.reservations import RESERVED_FOR, Reservation
-from corewise.scheduler.state import ClusterState
+from corewise.scheduler.state import RESERVED_FOR, ClusterState, Reservation
 from corewise.service.webhooks.answers import Answer, UnavailableError, allowed, refused
 from corewise.vocabulary.metrics.scheduler import GATE_REFUSALS
 from corewise.vocabulary.names import RESOURCE_STATUS

@@ -1,12 +1,19 @@
-"""What the scheduler's webhook configuration says, and where extender and gate are served."""
+"""What the scheduler's webhook configuration says, and where extender and gate are served.
+
+The KubeSchedulerConfiguration that makes the stock kube-scheduler ask this extender.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
+
+import yaml
 
 from corewise.kube.registration import WebhookConfiguration
 from corewise.kube.resources import MUTATING_WEBHOOKS, Resource
 from corewise.service.webhooks.installation import ClientConfig, rule, webhook
+from corewise.vocabulary.names import CONFIG_NAMESPACE
 
 CONFIGURATION_NAME = "corewise-binding-gate"
 SECRET_NAME = "corewise-scheduler-certificates"  # noqa: S105 - the name of a Secret is none
@@ -34,3 +41,49 @@ def gate_configuration(config: ClientConfig) -> dict[str, Any]:
         "reinvocationPolicy": "Never",
     }
     return {"metadata": {"name": CONFIGURATION_NAME}, "webhooks": [gate]}
+
+
+SERVICE_URL = f"https://corewise-scheduler.{CONFIG_NAMESPACE}.svc:443"
+_HEAD = """\
+# For kube-scheduler --config FILE; merge `extenders` into the configuration you have.
+# If you have none, add clientConnection.kubeconfig (kubeadm: /etc/kubernetes/scheduler.conf), since
+# kube-scheduler ignores --kubeconfig beside --config; and mount the file into its Pod.
+# kube-scheduler goes on without corewise while no replica answers (ignorable).
+"""
+_SERVICE = """\
+# On the host's network, as with kubeadm, it does not know the names of Services: give the Service's cluster
+# IP with --url, and with --server-name the name that the certificate is for.
+"""
+_UNVERIFIED = """\
+# Without tlsConfig.caFile kube-scheduler does not check who answers: give --ca-file.
+"""
+
+
+def scheduler_configuration(url: str = SERVICE_URL, tls: Mapping[str, str] | None = None) -> str:
+    """Return it as YAML.
+
+    ``tls`` is the extender's ``tlsConfig``, by field: ``caFile`` is where kube-scheduler finds the authority
+    to trust, ``certFile`` and ``keyFile`` what it shows to the extender, ``serverName`` the name to verify,
+    if that is not the host of ``url``. Empty texts are left out.
+    """
+    secure = url.startswith("https://")
+    stated = {key: value for key, value in (tls or {}).items() if value}
+    extender = {
+        "urlPrefix": url.rstrip("/"),
+        "filterVerb": FILTER,
+        "prioritizeVerb": PRIORITIZE,
+        "weight": 1,
+        "nodeCacheCapable": True,
+        "ignorable": True,
+        "httpTimeout": "1s",
+        "enableHTTPS": secure,
+        **({"tlsConfig": stated} if stated else {}),
+    }
+    document = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "extenders": [extender],
+    }
+    head = _HEAD + (_SERVICE if ".svc" in url else "")
+    head += "" if "caFile" in stated or not secure else _UNVERIFIED
+    return head + yaml.safe_dump(document, sort_keys=False)

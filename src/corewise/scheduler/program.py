@@ -25,8 +25,9 @@ from corewise.kube.events import EventRecorder
 from corewise.kube.objects import ObjectReference
 from corewise.kube.resources import MUTATING_WEBHOOKS
 from corewise.prometheus.exposition import Exposition
+from corewise.scheduler.active_config import ConfigReloader
 from corewise.scheduler.decisions import Decisions
-from corewise.scheduler.extender import Extender
+from corewise.scheduler.extender import Extender, ExtenderRoutes
 from corewise.scheduler.gate import Gate
 from corewise.scheduler.installation import (
     CONFIGURATION_NAME,
@@ -37,9 +38,7 @@ from corewise.scheduler.installation import (
     configurations,
 )
 from corewise.scheduler.options import SchedulerOptions
-from corewise.scheduler.serving import ExtenderRoutes
 from corewise.scheduler.state import ClusterState
-from corewise.scheduler.steering import Steering
 from corewise.service.access import TokenAccess
 from corewise.service.doors import EXTENDER, anyone, certified
 from corewise.service.health import HealthServer
@@ -107,7 +106,7 @@ class Scheduler:
         self._supervisor = Supervisor(clock, self.metrics)
         self.state = ClusterState(client, clock, rules=options.rules)
         self.decisions = Decisions(options.configuration.remembered_decisions, clock)
-        self.steering = Steering(
+        self.reloader = ConfigReloader(
             options, self.state, self.decisions, exposition=self.metrics, pulses=self.pulses, clock=clock
         )
         self.events = EventRecorder(client, component=COMPONENT, instance=options.identity, clock=clock)
@@ -134,7 +133,7 @@ class Scheduler:
         try:
             await run_together([*tasks, ("leadership", self._lead_or_follow())])
         finally:
-            await self.steering.close()
+            await self.reloader.close()
 
     def problems(self) -> Iterator[str]:
         """Say why this replica does not answer, if it does not."""
@@ -157,7 +156,7 @@ class Scheduler:
         self.metrics.set(metrics.CPU_CONFLICTS, self.state.conflicts)
         for name, cache in self.state.caches.items():
             self.metrics.set(CACHE_OBJECTS, len(cache.items), name)
-        self.steering.export()
+        self.reloader.export()
         return self.metrics.text()
 
     def _loops(self) -> Iterable[tuple[str, Callable[[], Coroutine[Any, Any, None]]]]:
@@ -168,7 +167,7 @@ class Scheduler:
         yield from self.service.loops()
         if self.options.manage_webhooks:
             yield "configuration", self.configurations.run
-        yield from self.steering.loops()
+        yield from self.reloader.loops()
 
     async def _lead_or_follow(self) -> None:
         await self.state.synced()
@@ -225,11 +224,11 @@ class Scheduler:
             freed = await self.state.settle()
             if freed:
                 self.metrics.count(metrics.GATE_EXPIRED, by=freed)
-            self.steering.expire()
+            self.reloader.expire()
             await self._clock.sleep(_LOOK_EVERY)
 
     def _engine(self) -> Engine:
-        return self.steering.in_force.engine
+        return self.reloader.active.engine
 
     def _service(self, lifetimes: Lifetimes | None) -> WebhookService:
         engine = self._engine

@@ -36,8 +36,8 @@ from corewise.kube.resources import CONFIG_MAPS
 from corewise.manager.queue import WorkQueue
 from corewise.quantities import ONE, Ratio
 from corewise.simulation.kubelets import KubeletFleet
+from corewise.simulation.local_scheduler import is_in
 from corewise.simulation.offline_agents import OfflineAgent, Settings
-from corewise.simulation.scheduling.scheduler import is_in
 from corewise.vocabulary.names import CONFIG_NAME, CONFIG_NAMESPACE, OVERSUBSCRIPTION
 from corewise.vocabulary.qos import ANY_NAMESPACE
 

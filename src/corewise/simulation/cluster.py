@@ -40,13 +40,13 @@ from corewise.simulation.agents import AgentFleet
 from corewise.simulation.filling import Filling
 from corewise.simulation.kubelets import SIMULATED_NODES, KubeletFleet, Periods, SimulatedNode
 from corewise.simulation.living_nodes import LivingNodes
+from corewise.simulation.local_scheduler import LocalScheduler
 from corewise.simulation.machine_files import MachineFiles
 from corewise.simulation.measurement import Snapshot, Verdict, by_node, is_settled, view_node
 from corewise.simulation.memory_watch import MemoryWatch
 from corewise.simulation.plan import Plan
 from corewise.simulation.pod_keeper import PodKeeper, is_finished
 from corewise.simulation.processes import Child, running
-from corewise.simulation.scheduling import LocalScheduler
 from corewise.vocabulary.names import CONFIG_NAME, CONFIG_NAMESPACE
 
 _POLL = 0.1

@@ -16,14 +16,14 @@ import numpy as np
 from corewise.config.interference import InterferenceConfiguration, Profile
 from corewise.engine import Interference, Measured, PodFacts
 from corewise.manager.objects import DemandingPod
+from corewise.scheduler.active_config import estimates_of
 from corewise.scheduler.configuration import SchedulerConfiguration
-from corewise.scheduler.in_force import estimates_of
 from corewise.simulation.contention import IDLE_LATENCY
+from corewise.simulation.local_scheduler import LocalScheduler
 from corewise.simulation.machine_files import MachineFiles
 from corewise.simulation.machines import Machine
 from corewise.simulation.measurement import by_node
 from corewise.simulation.memory_state import MemoryState, memory_state
-from corewise.simulation.scheduling import LocalScheduler
 
 EVERY = 5.0
 """Seconds between two looks while nothing is asked for."""
@@ -34,7 +34,7 @@ Pods = Callable[[], Iterable[DemandingPod]]
 class MemoryWatch:
     """Looks at the machines whose memory is known. ``pods`` returns those that are bound.
 
-    The scheduler is told nothing before ``turn_on`` has put its configuration into force.
+    The scheduler is told nothing before ``turn_on`` has applied its configuration.
     """
 
     def __init__(self, machines: Iterable[Machine], files: MachineFiles, pods: Pods) -> None:
@@ -45,8 +45,8 @@ class MemoryWatch:
         self._type_label = InterferenceConfiguration().type_label
 
     def turn_on(self, scheduler: LocalScheduler, configuration: SchedulerConfiguration) -> None:
-        """Put a configuration into force."""
-        scheduler.in_force.apply(configuration)
+        """Apply a configuration."""
+        scheduler.active.apply(configuration)
         if configuration.interference is not None:
             self._told = scheduler, configuration.interference
             self._type_label = configuration.interference.type_label
@@ -67,16 +67,16 @@ class MemoryWatch:
         if self._told is None or not self._machines:
             return
         scheduler, settings = self._told
-        in_force = scheduler.in_force
+        active = scheduler.active
         shown = frozenset(f"{pod.metadata.namespace}/{pod.metadata.name}" for pod in self._pods())
-        plugin = Interference(settings, in_force.now)
+        plugin = Interference(settings, active.now)
 
         def profile_of(pod: PodFacts) -> Profile | None:
             return None if pod.key in shown else plugin.profile_of(pod)
 
-        estimates = replace(estimates_of(plugin, in_force.now), profile_of=profile_of)
+        estimates = replace(estimates_of(plugin, active.now), profile_of=profile_of)
         scheduler.state.cluster.estimate(estimates)
-        in_force.measure(measured(self.states(), in_force.now()))
+        active.measure(measured(self.states(), active.now()))
 
     async def run(self) -> None:
         """Show it again and again, until cancelled."""

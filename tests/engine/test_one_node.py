@@ -6,7 +6,7 @@ import pytest
 
 from corewise.engine import AmplifiedCPU, ChosenNode, Cluster, CPUPlacement, Engine, PodFacts
 from corewise.vocabulary.cpu_binding import NumaPolicy
-from scheduler.scenes import bind, cluster_of, cpuset, node, numa_node, share, static
+from engine.scenes import bind, cluster_of, cpuset, node, numa_node, share, static
 
 ENGINE = Engine((AmplifiedCPU(),), (), (CPUPlacement(),))
 PODS = [

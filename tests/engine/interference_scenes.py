@@ -9,20 +9,11 @@ from typing import Any
 import numpy as np
 
 from corewise.config.interference import InterferenceConfiguration, parse_interference
-from corewise.engine import (
-    Cluster,
-    Decision,
-    Engine,
-    Interference,
-    Measured,
-    Placement,
-    PodFacts,
-    Refused,
-)
+from corewise.engine import Cluster, Decision, Engine, Interference, Measured, Placement, PodFacts, Refused
 from corewise.engine.framework import ChosenNode
+from corewise.scheduler.active_config import engine_of, estimates_of
 from corewise.scheduler.configuration import SchedulerConfiguration
-from corewise.scheduler.in_force import engine_of, estimates_of
-from scheduler.scenes import node, share
+from engine.scenes import node, share
 
 STREAM = """
 interference:

@@ -1,14 +1,16 @@
-"""The configuration in force, the engine that it makes, and what is observed by it.
+"""The active configuration, the engine that it makes, and the loops that keep both up to date.
 
 A new configuration takes effect between two decisions, as a whole: plugins, what pods placed lately weigh,
-what nodes' memory can move, and what Prometheus is asked. What was observed before stays until it is too old.
+what nodes' memory can move, and what Prometheus is asked. What was measured before counts until it is too
+old. Every replica follows the scheduler's file and Prometheus, so that one which takes over is up to date.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -29,20 +31,30 @@ from corewise.engine.objects import SchedulableNode
 from corewise.engine.pressure import maximum_ages, pressure_of
 from corewise.interference import unplaceable
 from corewise.kube.clock import Clock
-from corewise.scheduler.configuration import SchedulerConfiguration
-from corewise.scheduler.observing.asking import Observation
+from corewise.prometheus.client import PrometheusClient
+from corewise.prometheus.exposition import Exposition
+from corewise.scheduler.configuration import ConfigurationFile, SchedulerConfiguration
+from corewise.scheduler.decisions import Decisions
+from corewise.scheduler.observing.asking import Observation, vet
 from corewise.scheduler.observing.curves import CurveKeeper
-from corewise.scheduler.observing.node_names import HOST_NAME, NodeIdentity
+from corewise.scheduler.observing.node_names import HOST_NAME, NodeIdentity, NodeNames
 from corewise.scheduler.observing.observer import Observer, refresh_interval
 from corewise.scheduler.observing.sources import sources
+from corewise.scheduler.options import SchedulerOptions
+from corewise.scheduler.state import ClusterState
 from corewise.service.logs import fields
+from corewise.service.supervision import Pulses
+from corewise.vocabulary.metrics import interference as metrics
 from corewise.vocabulary.reasons import Reason
 
 log = logging.getLogger(__name__)
 
+_BEAT_LIMIT = 120.0
+_OBSERVER, _FILE = "prometheus", "configuration-file"
 
-class InForce:
-    """What holds now. ``observer`` is None where there is no Prometheus."""
+
+class ActiveConfig:
+    """The active configuration and its engine. ``observer`` is None where there is no Prometheus."""
 
     def __init__(
         self,
@@ -60,14 +72,14 @@ class InForce:
         self.observer: Observer | None = None
         self.configuration = configuration
         self.engine = Engine()
-        self._put(configuration)
+        self._activate(configuration)
 
     def apply(self, configuration: SchedulerConfiguration) -> None:
-        """Put a configuration into force, unless it is."""
+        """Apply a configuration, unless it is active already."""
         if configuration != self.configuration:
-            self._put(configuration)
+            self._activate(configuration)
 
-    def _put(self, configuration: SchedulerConfiguration) -> None:
+    def _activate(self, configuration: SchedulerConfiguration) -> None:
         self.configuration = configuration
         settings = configuration.interference
         plugin = Interference(settings, self.now) if settings else None
@@ -96,7 +108,7 @@ class InForce:
         self._cluster.measure(measured)
         if settings.latency_model is LatencyModel.CURVE:
             self._cluster.measure(self._with_curves(measured, settings))
-        self._tell_unplaceable(settings)
+        self._warn_of_unplaceable(settings)
 
     def now(self) -> float:
         """Return the Unix time."""
@@ -114,7 +126,7 @@ class InForce:
         learned = {"memorylatency_idle": (idle, at), "memorylatency_slope": (slope, at)}
         return replace(measured, columns={**measured.columns, **learned})
 
-    def _tell_unplaceable(self, settings: InterferenceConfiguration) -> None:
+    def _warn_of_unplaceable(self, settings: InterferenceConfiguration) -> None:
         """Say which profiles no node can take, once as long as it stays so."""
         snapshot = self._cluster.snapshot()
         pressure, _ = pressure_of(snapshot, maximum_ages(settings), self.now())
@@ -158,3 +170,87 @@ def identities(nodes: Iterable[SchedulableNode]) -> Iterator[NodeIdentity]:
         host = node.metadata.labels.get(HOST_NAME)
         aliases = [each.address for each in node.status.addresses or () if each.address]
         yield NodeIdentity(node.metadata.name, tuple(dict.fromkeys([*([host] if host else []), *aliases])))
+
+
+class ConfigReloader:
+    """The loops that keep the active configuration and the measurements up to date."""
+
+    def __init__(
+        self,
+        options: SchedulerOptions,
+        state: ClusterState,
+        decisions: Decisions,
+        *,
+        exposition: Exposition,
+        pulses: Pulses,
+        clock: Clock,
+    ) -> None:
+        self._state = state
+        self._decisions = decisions
+        self._metrics = exposition
+        self._pulses = pulses
+        self._clock = clock
+        self.active = ActiveConfig(state.cluster, clock, options.configuration, engine_of)
+        self._client = PrometheusClient(options.prometheus) if options.prometheus else None
+        self._observer = None if self._client is None else self._observing(self._client)
+        path = options.configuration_file
+        self._file = ConfigurationFile(path, self._apply, self._vet) if path else None
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether what the file holds is active, without errors."""
+        return self._file is None or self._file.is_valid
+
+    def loops(self) -> Iterator[tuple[str, Callable[[], Coroutine[Any, Any, None]]]]:
+        """Yield what has to run."""
+        if self._observer is not None:
+            yield _OBSERVER, self._observe
+        if self._file is not None:
+            yield _FILE, self._follow
+
+    def expire(self) -> int:
+        """Forget counterweights that weigh nothing any more; return how many there are left."""
+        return self._state.cluster.expire(self.active.now())
+
+    def export(self) -> None:
+        """Set the gauges, as they are now."""
+        self._metrics.set(metrics.INTERFERENCE_CONFIG_VALID, int(self.is_valid))
+        self._metrics.set(metrics.INTERFERENCE_COUNTERWEIGHTS, self.expire())
+        if self._observer is not None:
+            self._observer.export()
+
+    async def close(self) -> None:
+        """Close the connections to Prometheus."""
+        if self._client is not None:
+            await self._client.close()
+
+    def _observing(self, client: PrometheusClient) -> Observer:
+        observer = Observer(client, self._nodes, self.active.take, self._metrics, self._clock)
+        self.active.observe_by(observer)
+        return observer
+
+    async def _observe(self) -> None:
+        """Ask Prometheus until cancelled, once the nodes are known."""
+        await self._state.synced()
+        if self._observer is not None:
+            await self._observer.run(lambda: self._pulses.beat(_OBSERVER, _BEAT_LIMIT))
+
+    async def _follow(self) -> None:
+        """Apply the file whenever it changes, until cancelled."""
+        await self._state.synced()
+        if self._file is not None:
+            await self._file.follow(self._clock, lambda: self._pulses.beat(_FILE, _BEAT_LIMIT))
+
+    def _apply(self, configuration: SchedulerConfiguration) -> None:
+        self._decisions.keep(configuration.remembered_decisions)
+        self.active.apply(configuration)
+
+    async def _vet(self, configuration: SchedulerConfiguration) -> list[str]:
+        """Ask what a configuration would have asked, and say what is wrong with its queries."""
+        settings = configuration.interference
+        if self._client is None or settings is None:
+            return []
+        return await vet(self._client, sources(settings), NodeNames(self._nodes()), self.active.now)
+
+    def _nodes(self) -> Iterator[NodeIdentity]:
+        return identities(self._state.nodes.items.values())

@@ -23,8 +23,8 @@ from corewise.engine import PodFacts, explain_pod
 from corewise.kube.clock import SYSTEM_CLOCK
 from corewise.scheduler.decisions import Asked, Decisions, by_node, encode
 from corewise.vocabulary.reasons import Reason
-from scheduler.interference_scenes import EXPIRY, STREAM, Scene, configuration, stream
-from scheduler.scenes import node, share
+from engine.interference_scenes import EXPIRY, STREAM, Scene, configuration, stream
+from engine.scenes import node, share
 
 
 def test_a_pod_needs_more_room_than_twice_its_profile_and_equal_is_not_more() -> None:

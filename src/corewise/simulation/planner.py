@@ -1,4 +1,19 @@
-"""Pods placed one after the other on the scheduler's engine, each where it goes best at its turn.
+"""The offline planner: all pods of a dump or a trace placed anew, on the scheduler's own engine.
+
+- :mod:`inputs`: nodes and pods, wherever they were read from;
+- :mod:`from_dump`, :mod:`from_openb`: where they may be read from;
+- :mod:`nodes`: what a configuration makes of the nodes: their ratios and amplified amounts;
+- :mod:`planner`: pods placed one after the other;
+- :mod:`comparison`: two outcomes side by side.
+
+What a configuration makes of the nodes: the ratios that the manager would write, and the amounts by them.
+
+The manager's own decision is asked; what it leaves as it is stays as the node has it. Nothing is held back
+for the sake of pods that run: a plan places all of them anew.
+
+What would be measured of nodes that nothing runs on: a plan begins with them.
+
+Pods placed one after the other on the scheduler's engine, each where it goes best at its turn.
 
 Online pods come first, in their order, then offline ones: what is offered to these is what online pods leave.
 Where the input says so, nodes offer a share of the CPU and memory that online pods have not requested:
@@ -7,6 +22,8 @@ Where the input says so, nodes offer a share of the CPU and memory that online p
     batch-memory = (allocatable - requests) x share                                            bytes
 
 With profiles (``interference``) nodes are idle at first, and each pod placed counts by its profile.
+
+Two outcomes of the same pods on the same nodes, side by side.
 """
 
 from __future__ import annotations
@@ -17,6 +34,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from corewise.amplification import AMPLIFIABLE, Ratios, ResourceList, amplified, raw_amounts
 from corewise.config.interference import InterferenceConfiguration
 from corewise.engine import (
     AllocationScore,
@@ -27,7 +45,9 @@ from corewise.engine import (
     Decision,
     Engine,
     Interference,
+    Measured,
     NodeConstraints,
+    NodeFacts,
     Placement,
     PodFacts,
     ResourceFit,
@@ -35,14 +55,76 @@ from corewise.engine import (
 )
 from corewise.engine.amplified_cpu import Allocation
 from corewise.engine.facts import CPU, MEMORY
+from corewise.engine.reading import amount_of, read_node_facts
+from corewise.manager.assessment import Surroundings, normalization_of, wanted_ratio
 from corewise.manager.configuration import ClusterConfiguration
-from corewise.quantities import ONE, amplify, deamplified_ceil
-from corewise.scheduler.in_force import estimates_of, with_interference
-from corewise.simulation.planning.idle import idle
-from corewise.simulation.planning.inputs import PlanInput
-from corewise.simulation.planning.nodes import ConfiguredNode, configured
+from corewise.manager.view import NodeView, view_of
+from corewise.quantities import ONE, Ratio, amplify, deamplified_ceil
+from corewise.scheduler.active_config import estimates_of, with_interference
+from corewise.simulation.planner_inputs import PlanInput, PlannedNode
 from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY
 from corewise.vocabulary.reasons import Reason
+
+
+@dataclass(frozen=True, slots=True)
+class ConfiguredNode:
+    """A node under a configuration. ``raw_milli``: its raw allocatable CPU."""
+
+    facts: NodeFacts
+    raw_milli: int
+    normalization: Ratio
+
+
+def configured(nodes: Iterable[PlannedNode], configuration: ClusterConfiguration) -> list[ConfiguredNode]:
+    """Return the nodes as they are once the manager has applied a configuration."""
+    around = Surroundings(configuration)
+    return [_configured(node, around) for node in nodes]
+
+
+def _configured(node: PlannedNode, around: Surroundings) -> ConfiguredNode:
+    view: NodeView = view_of(node.managed, node.topology.metadata.annotations, lambda: ())
+    normalization = normalization_of(view, around.configuration)
+    ratios = wanted_ratio(view, normalization, around).ratios
+    facts = read_node_facts(node.schedulable, node.topology).facts
+    topology = facts.topology or node.assumed
+    raw = raw_amounts(view.amounts, view.annotations).allocatable
+    cpu = amount_of(CPU, raw[CPU]) if CPU in raw else 0
+    if facts.ratio is None:
+        return ConfiguredNode(replace(facts, topology=topology), cpu, ONE)
+    amounts = {**facts.allocatable, **_amplified(raw, ratios)}
+    facts = replace(facts, topology=topology, ratio=ratios.get(CPU, ONE), allocatable=amounts)
+    return ConfiguredNode(facts, cpu, normalization.ratio or ONE)
+
+
+def _amplified(raw: ResourceList, ratios: Ratios) -> dict[str, int]:
+    return {
+        name: amount_of(name, amplified(name, raw[name], ratios.get(name, ONE)))
+        for name in AMPLIFIABLE
+        if name in raw
+    }
+
+
+_NEXT_TO_NOTHING = 1.0
+"""Bytes, bytes/s: a source that says 0 is one that does not measure."""
+
+_MILLI = 1000
+
+
+def idle(nodes: Sequence[ConfiguredNode]) -> Measured:
+    """Return the measurement. What memory can move, nodes and configuration state; latency is unknown."""
+    size = len(nodes)
+    memory = [float(node.facts.allocatable.get(MEMORY, 0)) for node in nodes]
+    columns = {
+        "memorybandwidth_used": np.full(size, _NEXT_TO_NOTHING),
+        "llc_occupancy": np.full(size, _NEXT_TO_NOTHING),
+        "cpu": np.zeros(size),
+        "cpu_cores": np.array([node.raw_milli / _MILLI for node in nodes]),
+        "memory_available": np.array(memory),
+    }
+    at = np.zeros(size)
+    names = tuple(node.facts.name for node in nodes)
+    return Measured(names, {name: (values, at) for name, values in columns.items()})
+
 
 _HUNDRED = 100
 _NOW = 0.0
@@ -194,4 +276,29 @@ def _outcome(
         owned=int(snapshot.owned_cpu[rows].sum()),
         overcommitted=int((promised > raw).sum()),
         worst=(nodes[worst].facts.name, int(percent[worst])) if len(nodes) else None,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What differs. ``gained`` pods have a node only in the second outcome, ``lost`` only in the first."""
+
+    gained: tuple[str, ...]
+    lost: tuple[str, ...]
+    moved: int
+    ratios_changed: int
+
+    @property
+    def differs(self) -> bool:
+        return bool(self.gained or self.lost or self.moved or self.ratios_changed)
+
+
+def compare(first: Outcome, second: Outcome) -> Comparison:
+    """Compare where pods went and which ratios nodes had."""
+    both = first.placed.keys() & second.placed.keys()
+    return Comparison(
+        gained=tuple(sorted(second.placed.keys() - first.placed.keys())),
+        lost=tuple(sorted(first.placed.keys() - second.placed.keys())),
+        moved=sum(first.placed[pod] != second.placed[pod] for pod in both),
+        ratios_changed=sum(second.ratios.get(node) != ratio for node, ratio in first.ratios.items()),
     )

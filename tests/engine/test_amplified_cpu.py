@@ -36,7 +36,7 @@ from corewise.engine import (
 from corewise.topology import CPUSet
 from corewise.vocabulary.cpu_binding import BindPolicy, CPUBinding, ExclusivePolicy, NumaPolicy, SpecProblem
 from corewise.vocabulary.reasons import Reason
-from scheduler.scenes import (
+from engine.scenes import (
     arrangement,
     bind,
     cluster_of,

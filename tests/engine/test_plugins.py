@@ -38,7 +38,7 @@ from corewise.engine import (
 )
 from corewise.engine.kube_plugins import PREFERS_NOT
 from corewise.vocabulary.reasons import Reason
-from scheduler.scenes import GIB, bind, cluster_of, cpuset, decide, node, share
+from engine.scenes import GIB, bind, cluster_of, cpuset, decide, node, share
 
 GPU = Taint("gpu", "NoSchedule", "a100")
 

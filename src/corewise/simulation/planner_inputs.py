@@ -1,0 +1,255 @@
+"""What is to be planned: nodes, their topologies, and pods in the order in which they come.
+
+How the CPUs of a machine are arranged, as Linux numbers them: first threads, then second ones.
+
+Nodes and pods from a dump: what ``kubectl get nodes,pods,… -A -o json`` printed.
+
+NodeResourceTopologies and the ConfigMap of corewise's may be in it too. All pods that have not finished are
+placed, wherever they run. What keeps them to nodes is kept: node selectors, affinity (those of DaemonSets
+name their node), tolerations. Where no topology says how a node's CPUs are
+arranged, cores of two threads in one NUMA node are assumed, and a note tells.
+
+Nodes and pods from the openb trace: all its pods, whatever became of them, in the order they were created.
+
+    qos LS, Burstable              CPUShare pod
+    qos Guaranteed, whole CPUs     CPUSet pod (QoS class LSR)
+    qos BE                         offline pod: it requests batch-cpu and batch-memory
+
+GPUs count in thousandths, as one amount a node. ``gpu_spec`` keeps a pod to nodes with one of these GPU
+models. The trace knows nothing of the CPU that online pods leave idle, so nodes offer 60 % of what they have
+not requested. CPU models are assigned as for a local cluster (:mod:`corewise.simulation.openb`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from corewise.engine import Constraints, NodeRequirement, PodFacts
+from corewise.engine.facts import CPU
+from corewise.engine.objects import PlacedPod, SchedulableNode, Topology
+from corewise.engine.reading import pod_facts, quantities
+from corewise.manager.objects import ManagedNode
+from corewise.simulation.dump_objects import HOW_TO, read_items
+from corewise.simulation.machines import Machine
+from corewise.simulation.openb import MEBI, TraceRow, model_note, read_machines, trace_rows
+from corewise.simulation.plan import InputError
+from corewise.topology import Thread
+from corewise.topology import Topology as Arrangement
+from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY, CONFIG_NAME, CPU_BASIC_INFO, CPU_TOPOLOGY
+from corewise.vocabulary.qos import ANY_NAMESPACE
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedNode:
+    """A node as the manager and as the scheduler read it.
+
+    ``assumed``: how its CPUs are arranged where no annotation says it.
+    """
+
+    managed: ManagedNode
+    schedulable: SchedulableNode
+    topology: Topology
+    assumed: Arrangement
+
+    @property
+    def name(self) -> str:
+        return self.managed.metadata.name
+
+
+@dataclass(frozen=True, slots=True)
+class PlanInput:
+    """Nodes and pods. ``config``: the texts of the cluster's own configuration, by ConfigMap key.
+
+    ``offered_share``: of the CPU and memory that online pods have not even requested, so many hundredths are
+    offered to offline pods, which are placed last; None where nodes state themselves what they offer.
+    """
+
+    source: str
+    nodes: tuple[PlannedNode, ...]
+    pods: tuple[PodFacts, ...]
+    config: Mapping[str, str] = field(default_factory=dict)
+    offered_share: int | None = None
+    notes: tuple[str, ...] = ()
+
+
+@lru_cache(maxsize=1024)
+def arrangement(cpus: int, threads: int, numa_nodes: int, sockets: int) -> Arrangement:
+    """Return an arrangement of so many CPUs; cores are spread evenly over NUMA nodes, these over sockets.
+
+    Where CPUs do not divide by the threads of a core, the last cores have fewer.
+    """
+    cores = -(-cpus // threads)
+    return Arrangement(tuple(_thread(cpu, cpu % cores, cores, numa_nodes, sockets) for cpu in range(cpus)))
+
+
+def _thread(cpu: int, core: int, cores: int, numa_nodes: int, sockets: int) -> Thread:
+    numa_node = core * numa_nodes // cores
+    return Thread(cpu, core, numa_node, numa_node, numa_node * sockets // numa_nodes)
+
+
+T = TypeVar("T")
+_FINISHED = frozenset({"Succeeded", "Failed"})
+_MOST_CPUS = 4096
+_MILLI = 1000
+
+
+def plan_from_dump(path: Path) -> PlanInput:
+    """Read a dump.
+
+    Raises:
+        InputError: naming file, item and field of the first thing that is wrong.
+    """
+    items = read_items(path)
+    topologies = {
+        each.metadata.name: each for each in _of_kind(path, items, "NodeResourceTopology", Topology)
+    }
+    nodes = tuple(
+        PlannedNode(managed, node, topology, _assumed(node))
+        for managed, node in zip(
+            _of_kind(path, items, "Node", ManagedNode),
+            _of_kind(path, items, "Node", SchedulableNode),
+            strict=True,
+        )
+        for topology in [topologies.get(node.metadata.name, Topology())]
+    )
+    if not nodes:
+        raise InputError(f"{path}: no nodes in it; {HOW_TO}")
+    pods = [pod for pod in _of_kind(path, items, "Pod", PlacedPod) if pod.status.phase not in _FINISHED]
+    unknown = sum(CPU_TOPOLOGY not in node.topology.metadata.annotations for node in nodes)
+    note = (
+        f"nodes that do not state how their CPUs are arranged, assumed to be cores of two threads: {unknown}"
+    )
+    return PlanInput(
+        source=f"dump {path.name}",
+        nodes=nodes,
+        pods=tuple(pod_facts(pod, ANY_NAMESPACE) for pod in pods),
+        config=_config(items),
+        notes=(note,) if unknown else (),
+    )
+
+
+def _of_kind(path: Path, items: list[Any], kind: str, form: type[T]) -> list[T]:
+    found: list[T] = []
+    for index, value in enumerate(items):
+        if isinstance(value, dict) and value.get("kind") == kind:
+            found.append(_converted(path, index, kind, value, form))
+    return found
+
+
+def _converted(path: Path, index: int, kind: str, value: dict[str, Any], form: type[T]) -> T:
+    try:
+        return msgspec.convert(_without_nulls(value), form, strict=False)
+    except RecursionError:
+        raise InputError(f"{path}: items[{index}] ({kind}): nested too deep") from None
+    except msgspec.ValidationError as error:
+        metadata = value.get("metadata")
+        name = metadata.get("name", "?") if isinstance(metadata, dict) else "?"
+        raise InputError(f"{path}: items[{index}] ({kind} {name}): {error}") from None
+
+
+def _without_nulls(value: Any) -> Any:
+    """Return the same without nulls, which mean the same as an absent field."""
+    if isinstance(value, dict):
+        return {key: _without_nulls(each) for key, each in value.items() if each is not None}
+    return [_without_nulls(each) for each in value] if isinstance(value, list) else value
+
+
+def _assumed(node: SchedulableNode) -> Arrangement:
+    capacity = quantities(node.status.capacity).get(CPU)
+    cpus = min(_MOST_CPUS, max(1, -(-capacity.milli // _MILLI))) if capacity else 1
+    return arrangement(cpus, 1 if cpus % 2 else 2, 1, 1)
+
+
+def _config(items: list[Any]) -> Mapping[str, str]:
+    for value in items:
+        if isinstance(value, dict) and value.get("kind") == "ConfigMap":
+            metadata, data = value.get("metadata"), value.get("data")
+            if isinstance(metadata, dict) and metadata.get("name") == CONFIG_NAME and isinstance(data, dict):
+                return {str(key): str(text) for key, text in data.items()}
+    return {}
+
+
+OFFERED_SHARE = 60
+GPU = "openb/gpu-milli"
+GPU_MODEL = "openb/gpu-model"
+_COLUMNS = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "gpu_spec", "qos", "creation_time")
+_MOST = 10**12
+_MILLI = 1000
+
+
+def plan_from_openb(nodes: Path, pods: Path) -> PlanInput:
+    """Read the two files.
+
+    Raises:
+        InputError: naming file, row and column of the first thing that is wrong.
+    """
+    machines, gpus = read_machines(nodes)
+    models = {row.text("sn"): row.values.get("model") or "" for row in trace_rows(nodes, ("sn", "model"))}
+    planned = tuple(_node(machine, gpus[machine.name], models[machine.name]) for machine in machines)
+    in_order = sorted(_pods(pods), key=lambda each: each[0])
+    return PlanInput(
+        source=f"openb trace {nodes.name}, {pods.name}",
+        nodes=planned,
+        pods=tuple(pod for _, pod in in_order),
+        offered_share=OFFERED_SHARE,
+        notes=(
+            model_note(machines),
+            f"offline pods are offered {OFFERED_SHARE} % of what online pods do not request",
+        ),
+    )
+
+
+def _node(machine: Machine, gpus: int, model: str) -> PlannedNode:
+    amounts = {GPU: str(gpus * _MILLI)} if gpus else {}
+    node: dict[str, Any] = {
+        "metadata": {
+            "name": machine.name,
+            "labels": {**machine.labels, **({GPU_MODEL: model} if model else {})},
+        },
+        "status": {
+            "capacity": {**machine.capacity, **amounts},
+            "allocatable": {**machine.allocatable, **amounts},
+        },
+    }
+    facts = {CPU_BASIC_INFO: json.dumps(machine.cpu_facts())}
+    return PlannedNode(
+        managed=msgspec.convert(node, ManagedNode),
+        schedulable=msgspec.convert(node, SchedulableNode),
+        topology=msgspec.convert({"metadata": {"name": machine.name, "annotations": facts}}, Topology),
+        assumed=arrangement(
+            machine.cpus, 2 if machine.hyper_threading else 1, len(machine.numa_nodes()), machine.sockets
+        ),
+    )
+
+
+def _pods(path: Path) -> Iterator[tuple[int, PodFacts]]:
+    seen: set[str] = set()
+    for row in trace_rows(path, _COLUMNS):
+        name = row.text("name")
+        if name in seen:
+            raise row.error("name", f"pod {name!r} is there twice")
+        seen.add(name)
+        yield row.integer("creation_time", low=0, high=_MOST), _pod(name, row)
+
+
+def _pod(name: str, row: TraceRow) -> PodFacts:
+    cpu, qos = row.integer("cpu_milli", low=0, high=_MOST), row.text("qos")
+    memory = row.integer("memory_mib", low=0, high=_MOST) * MEBI
+    gpu = row.integer("num_gpu", low=0, high=1024) * row.integer("gpu_milli", low=0, high=_MILLI)
+    names = (BATCH_CPU, BATCH_MEMORY) if qos == "BE" else ("cpu", "memory")
+    requests = {names[0]: cpu, names[1]: memory, GPU: gpu}
+    specs = tuple(filter(None, (row.values["gpu_spec"] or "").split("|")))
+    selector = (NodeRequirement(GPU_MODEL, "In", specs),) if specs else ()
+    return PodFacts(
+        key=f"default/{name}",
+        requests={resource: amount for resource, amount in requests.items() if amount},
+        owned_by_class=cpu if qos == "Guaranteed" and cpu % _MILLI == 0 else 0,
+        constraints=Constraints(selector=selector),
+    )
