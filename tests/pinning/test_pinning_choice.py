@@ -10,7 +10,7 @@ NUMA node 1 has 4-7 and 12-15.
     3 whole, preferred                     -             core 0,8 and one thread of core 1
     3 whole, preferred                     0             1,9 and 8: broken cores before another is broken
     10 whole                               -             all of one NUMA node and one core of the other
-    3 whole, required                      -             refused, hopeless: 3 CPUs are no whole cores
+    3 whole, required                      -             refused, unresolvable: 3 CPUs are no whole cores
     4 whole, required                      0-3,4-6       refused: one whole core is free
     4 whole, preferred                     0-3,4-6       any CPUs of one NUMA node: 8-11
     4 spread                               -             0-3: one thread of each core
@@ -18,7 +18,7 @@ NUMA node 1 has 4-7 and 12-15.
     3 spread                               0-3           8-10: their siblings, in the fuller NUMA node
     6 spread, preferred                    -             0-3 and 8-9: the NUMA node before the cores
     6 spread, required                     -             0-3 and 4-5: the cores before the NUMA node
-    9 spread, required                     -             refused, hopeless: there are 8 cores
+    9 spread, required                     -             refused, unresolvable: there are 8 cores
     2 isolated                             0             1-2, siblings 9-10 withheld
     4 whole within NUMA node 1             -             4-5,12-13
 """
@@ -79,7 +79,7 @@ def test_a_wish_gets_these_cpus(wish: Wish, taken: str, cpus: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wish", "taken", "reason", "hopeless"),
+    ("wish", "taken", "reason", "unresolvable"),
     [
         (Wish(3, required=True), "", Reason.NOT_WHOLE_CORES, True),
         (Wish(4, required=True), "0-3,4-6", Reason.NOT_WHOLE_CORES, False),
@@ -92,10 +92,10 @@ def test_a_wish_gets_these_cpus(wish: Wish, taken: str, cpus: str) -> None:
     ],
 )
 def test_a_wish_that_cannot_be_granted_is_refused_with_its_reason(
-    wish: Wish, taken: str, reason: Reason, hopeless: bool
+    wish: Wish, taken: str, reason: Reason, unresolvable: bool
 ) -> None:
     refusal = refused(held(taken), wish)
-    assert (refusal.reason, refusal.hopeless) == (reason, hopeless)
+    assert (refusal.reason, refusal.unresolvable) == (reason, unresolvable)
     assert str(wish.count) in refusal.message
 
 
@@ -145,7 +145,7 @@ def test_an_offline_sibling_leaves_a_whole_core_of_one_thread() -> None:
 def test_reserved_cpus_are_never_granted_and_break_their_cores() -> None:
     ledger = Ledger(M, reserved=CPUSet.parse("0"))
     assert chosen(ledger, Wish(2)) == "1,9"
-    assert refused(ledger, Wish(16)).hopeless
+    assert refused(ledger, Wish(16)).unresolvable
     assert "0" not in chosen(ledger, Wish(15)).split(",")
 
 

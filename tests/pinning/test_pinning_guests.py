@@ -10,7 +10,8 @@ from dataclasses import replace
 
 import pytest
 
-from corewise.pinning import CellPins, GuestLedger, GuestPins, HostCell, Refusal, host_cells, place
+from corewise.pinning import CellPins, GuestLedger, GuestPins, HostCell, Refusal, place
+from corewise.pinning import guest_ledger as host_cells
 from corewise.quantities import Bytes
 from corewise.topology import CPUSet, Host, NumaMemory, Thread, Topology
 from corewise.vocabulary.guests import CPUPolicy, EmulatorThreads, GuestCPUs, GuestNode, ThreadPolicy
@@ -182,7 +183,7 @@ def test_mixed_guests_float_over_shared_cpus_of_the_same_node() -> None:
 def test_a_guest_without_numa_nodes_floats_if_anything_is_shared() -> None:
     assert place(H, GuestCPUs(64)) == GuestPins()
     answer = refused(PLAIN, GuestCPUs(2))
-    assert (answer.reason, answer.hopeless) == (Reason.SHARED_CPUS_INSUFFICIENT, True)
+    assert (answer.reason, answer.unresolvable) == (Reason.SHARED_CPUS_INSUFFICIENT, True)
 
 
 def test_a_guest_that_shares_cpus_may_have_numa_nodes_too() -> None:
@@ -195,7 +196,7 @@ def test_a_guest_that_shares_cpus_may_have_numa_nodes_too() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ledger", "wanted", "reason", "hopeless"),
+    ("ledger", "wanted", "reason", "unresolvable"),
     [
         (H, guest(1, 1, 1), Reason.NUMA_NODES_INSUFFICIENT, True),
         (PLAIN, guest(2, policy=REQUIRE), Reason.HYPER_THREADS_MISSING, True),
@@ -216,10 +217,10 @@ def test_a_guest_that_shares_cpus_may_have_numa_nodes_too() -> None:
     ],
 )  # fmt: skip
 def test_a_guest_is_refused_for_a_reason(
-    ledger: GuestLedger, wanted: GuestCPUs, reason: Reason, hopeless: bool
+    ledger: GuestLedger, wanted: GuestCPUs, reason: Reason, unresolvable: bool
 ) -> None:
     answer = refused(ledger, wanted)
-    assert (answer.reason, answer.hopeless) == (reason, hopeless)
+    assert (answer.reason, answer.unresolvable) == (reason, unresolvable)
     assert answer.message
 
 

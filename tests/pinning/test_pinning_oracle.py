@@ -18,7 +18,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from corewise.pinning import GuestLedger, GuestPins, HostCell, Refusal, place
-from corewise.pinning.matching import assign
+from corewise.pinning.guest_placement import assign
 from corewise.topology import CPUSet
 from corewise.vocabulary.guests import CPUPolicy, EmulatorThreads, GuestCPUs, GuestNode, ThreadPolicy
 
@@ -201,13 +201,13 @@ def test_what_fits_can_be_claimed_and_no_cpu_is_ever_held_twice(
 
 
 @given(ledgers(), guests())
-def test_a_hopeless_refusal_is_one_that_the_empty_host_gives_too(
+def test_a_unresolvable_refusal_is_one_that_the_empty_host_gives_too(
     ledger: GuestLedger, guest: GuestCPUs
 ) -> None:
     answer = place(ledger, guest)
     if isinstance(answer, Refusal):
         empty = GuestLedger(ledger.cells, ledger.hyper_threading, ledger.legacy)
-        assert answer.hopeless == isinstance(place(empty, guest), Refusal)
+        assert answer.unresolvable == isinstance(place(empty, guest), Refusal)
 
 
 FITS = st.integers(1, 6).flatmap(

@@ -1,29 +1,33 @@
 """Pinning: which CPUs of a machine a workload gets, and who holds which.
 
-- :mod:`wish`: what a workload asks for, and what it gets: a grant, or a refusal with a reason;
-- :mod:`ledger`: who holds which CPU of one machine, folded from what its workloads state;
-- :mod:`choice`: the choice of CPUs for a wish, from what the ledger leaves;
-- :mod:`groups`: sockets, NUMA nodes and caches as groups of free CPUs, and how one is filled.
+- :mod:`ledger`: a workload's wish, and its grant or refusal; who holds which CPU of one machine;
+- :mod:`choice`: the CPUs for a wish, from what the ledger leaves.
 
-Guests of a compute host have words and rules of their own:
+Guests of a compute host have rules of their own:
 
-- :mod:`host_cells`: ``host_cells(host, dedicated, shared)``, the NUMA nodes of a host;
-- :mod:`guest_ledger`: ``GuestLedger(cells, hyper_threading, legacy)``, and ``pin``, ``unpin``, ``found``;
+- :mod:`guest_ledger`: ``host_cells(host, dedicated, shared)``, the NUMA nodes of a host, and
+  ``GuestLedger(cells, hyper_threading, legacy)``, who holds what of them;
 - :mod:`guest_placement`: ``place(ledger, guest, pack=...) -> GuestPins | Refusal``: fit and claim at once;
-- :mod:`thread_choice`: the CPUs of one NUMA node, by thread policy;
-- :mod:`matching`: guest nodes to host nodes;
-- :mod:`guest_refusal`: why a host cannot take a guest.
+- :mod:`thread_choice`: the CPUs of one NUMA node, by thread policy.
 
 Everything is a value: a choice changes no ledger, a claim makes a new one. The same wish on the same ledger
 gives the same CPUs.
 """
 
 from corewise.pinning.choice import choose
-from corewise.pinning.guest_ledger import CellPins, GuestLedger, GuestPins
+from corewise.pinning.guest_ledger import CellPins, GuestLedger, GuestPins, HostCell, host_cells
 from corewise.pinning.guest_placement import place
-from corewise.pinning.host_cells import HostCell, host_cells
-from corewise.pinning.ledger import Claim, Conflict, FreeCores, Ledger
-from corewise.pinning.wish import CoreUse, Exclusivity, Grant, Refusal, Wish
+from corewise.pinning.ledger import (
+    Claim,
+    Conflict,
+    CoreUse,
+    Exclusivity,
+    FreeCores,
+    Grant,
+    Ledger,
+    Refusal,
+    Wish,
+)
 
 __all__ = [
     "CellPins",

@@ -1,8 +1,8 @@
-"""The choice of CPUs for a wish.
+"""The choice of CPUs for a wish: which groups of near CPUs are tried, and how a group is filled.
 
-What is tried, the first that works wins:
+The first attempt that succeeds wins:
 
-1. without CPUs that exclusivity would rather leave alone, then with them;
+1. without CPUs that exclusivity prefers to leave alone, then with them;
 2. of one kind of core, the preferred kind first, then of all kinds;
 3. the shapes of the wish at the levels below, near ones first.
 
@@ -10,27 +10,135 @@ What is tried, the first that works wins:
 wish         shapes and levels
 ============ ==================================================================================
 WHOLE        whole cores in one cache, NUMA node, socket, the machine; then any CPUs likewise
-SPREAD       one thread a core in one cache or NUMA node; any CPUs of one NUMA node; and so on for
-             the socket and the machine: staying in the NUMA node counts more than the cores
-ISOLATED     one thread of each of several empty cores, in one cache, NUMA node, socket, the machine
+SPREAD       one thread per core in one cache or NUMA node; any CPUs of one NUMA node; and so on
+             for the socket and the machine: staying in the NUMA node counts more than the cores
+ISOLATED     one thread of each of several empty cores, in one cache, NUMA node, socket, machine
 ============ ==================================================================================
 
-A wish that is strict is tried in its own shape alone. Any CPUs are taken core by core by a WHOLE wish, whole
-cores first and what is left of broken ones before another is broken; a SPREAD wish takes a thread of each
-core before it takes a second.
+A strict wish is tried in its own shape only. A WHOLE wish takes any CPUs core by core: whole cores first, and
+what is left of broken cores before it breaks another. A SPREAD wish takes a thread of each core before it
+takes a second.
+
+A piece is what is taken at once: a core, or a single CPU. A group fits a number if some of its pieces make up
+exactly that number. Of the groups that fit, the one with the fewest free CPUs is taken, so that large groups
+stay whole for those that need them; a number that fits only a larger group takes from as few of its parts
+as it can.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
+from itertools import groupby
+from typing import TypeAlias
 
-from corewise.pinning.groups import Level, Piece, gather, split
-from corewise.pinning.ledger import Ledger
-from corewise.pinning.wish import CoreUse, Exclusivity, Grant, Refusal, Wish
+from corewise.pinning.ledger import CoreUse, Exclusivity, Grant, Ledger, Refusal, Wish
 from corewise.topology import CPUSet, Thread
 from corewise.vocabulary.reasons import Reason
+
+Piece: TypeAlias = tuple[Thread, ...]
+"""Threads of one core, taken together."""
+
+
+class Level(IntEnum):
+    """How far apart CPUs are, from near to far. A cache counts within its NUMA node."""
+
+    CACHE = 0
+    NUMA_NODE = 1
+    SOCKET = 2
+    MACHINE = 3
+
+
+_KEYS: dict[Level, Callable[[Thread], tuple[int, ...]]] = {
+    Level.CACHE: lambda thread: (thread.numa_node, thread.cache),
+    Level.NUMA_NODE: lambda thread: (thread.numa_node,),
+    Level.SOCKET: lambda thread: (thread.socket,),
+    Level.MACHINE: lambda _: (),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Pieces that lie near each other."""
+
+    key: tuple[int, ...]
+    pieces: tuple[Piece, ...]
+
+    @property
+    def size(self) -> int:
+        """How many CPUs there are in it."""
+        return sum(map(len, self.pieces))
+
+    def take(self, count: int) -> tuple[Piece, ...] | None:
+        """Return pieces of exactly ``count`` CPUs, earlier pieces first; None if there are no such."""
+        return _exactly(self.pieces, count)
+
+
+def split(pieces: Iterable[Piece], level: Level) -> list[Group]:
+    """Return the groups of a level; the order of the pieces stays."""
+
+    def key(piece: Piece) -> tuple[int, ...]:
+        return _KEYS[level](piece[0])
+
+    ordered = sorted(pieces, key=key)
+    return [Group(name, tuple(members)) for name, members in groupby(ordered, key=key)]
+
+
+def gather(pieces: Sequence[Piece], count: int, level: Level) -> tuple[Piece, ...] | None:
+    """Return pieces of exactly ``count`` CPUs within one group of a level, near to each other; or None."""
+    fitting = [group for group in split(pieces, level) if group.take(count) is not None]
+    if not fitting:
+        return None
+    best = min(fitting, key=lambda group: (group.size, group.key))
+    return _nearest(best.pieces, count, level) or best.take(count)
+
+
+def _nearest(pieces: tuple[Piece, ...], count: int, level: Level) -> tuple[Piece, ...] | None:
+    """Fill a group from as few of its parts as possible: whole large parts first, then what fits the rest."""
+    if level is Level.CACHE:
+        return _exactly(pieces, count)
+    nearer = Level(level - 1)
+    within = gather(pieces, count, nearer)
+    if within is not None:
+        return within
+    parts = split(pieces, nearer)
+    largest = max(parts, key=lambda part: (part.size, tuple(-each for each in part.key)))
+    if len(parts) == 1 or largest.size >= count:
+        return _nearest(pieces, count, nearer)
+    others = tuple(piece for part in parts if part is not largest for piece in part.pieces)
+    rest = _nearest(others, count - largest.size, level)
+    return None if rest is None else (*largest.pieces, *rest)
+
+
+def _exactly(pieces: tuple[Piece, ...], count: int) -> tuple[Piece, ...] | None:
+    """Choose how many pieces of each size, larger sizes first, so that the sizes sum up to ``count``."""
+    if sum(map(len, pieces)) < count:
+        return None
+    of_size: dict[int, list[Piece]] = {}
+    for piece in pieces:
+        of_size.setdefault(len(piece), []).append(piece)
+    sizes = sorted(of_size, reverse=True)
+    numbers = _numbers([(size, len(of_size[size])) for size in sizes], count)
+    if numbers is None:
+        return None
+    return tuple(
+        piece for size, number in zip(sizes, numbers, strict=True) for piece in of_size[size][:number]
+    )
+
+
+def _numbers(sizes: Sequence[tuple[int, int]], count: int) -> tuple[int, ...] | None:
+    """Return how many of each (size, how many there are) make up ``count``: large ones first."""
+    if not sizes:
+        return None if count else ()
+    (size, there_are), *smaller = sizes
+    for number in range(min(there_are, count // size), -1, -1):
+        rest = _numbers(smaller, count - number * size)
+        if rest is not None:
+            return (number, *rest)
+    return None
+
 
 _NEAR_FIRST = (Level.CACHE, Level.NUMA_NODE, Level.SOCKET, Level.MACHINE)
 _Attempt = tuple[Level, bool]
@@ -60,24 +168,15 @@ def choose(ledger: Ledger, wish: Wish) -> Grant | Refusal:
     """
     if wish.count < 1:
         raise ValueError(f"a wish for {wish.count} CPUs")
-    free = _allowed(ledger, wish)
+    free = ledger.free if wish.within is None else ledger.free & wish.within
+    attempts = _STRICT if wish.is_strict else _WHOLE if wish.use is CoreUse.WHOLE else _SPREAD
     for pool in _pools(ledger, wish, free):
         cores = _cores(ledger, pool)
-        for level, strict in _attempts(wish):
+        for level, strict in attempts:
             pieces = _gathered(cores, wish, level, strict=strict)
             if pieces is not None:
                 return _grant(ledger, wish, CPUSet.of(each.cpu for piece in pieces for each in piece))
     return _refusal(ledger, wish, free)
-
-
-def _allowed(ledger: Ledger, wish: Wish) -> CPUSet:
-    return ledger.free if wish.within is None else ledger.free & wish.within
-
-
-def _attempts(wish: Wish) -> tuple[_Attempt, ...]:
-    if wish.is_strict:
-        return _STRICT
-    return _WHOLE if wish.use is CoreUse.WHOLE else _SPREAD
 
 
 def _pools(ledger: Ledger, wish: Wish, free: CPUSet) -> Iterator[CPUSet]:
@@ -177,16 +276,16 @@ def _refusal(ledger: Ledger, wish: Wish, free: CPUSet) -> Refusal:
     within = machine if wish.within is None else machine & wish.within
     if len(free) < wish.count:
         message = f"{wish.count} CPUs are needed, {len(free)} of {len(within)} are free"
-        return Refusal(Reason.NOT_ENOUGH_CPUS, message, hopeless=wish.count > len(within))
+        return Refusal(Reason.NOT_ENOUGH_CPUS, message, unresolvable=wish.count > len(within))
     cores, all_cores = _cores(ledger, free), _cores(ledger, within)
-    hopeless = gather(_pieces(all_cores, wish.use), wish.count, Level.MACHINE) is None
+    unresolvable = gather(_pieces(all_cores, wish.use), wish.count, Level.MACHINE) is None
     if wish.use is CoreUse.WHOLE:
         whole = [len(core.threads) for core in cores if core.whole]
         message = f"{wish.count} CPUs in whole cores are needed, {len(whole)} whole cores are free"
-        if hopeless:
+        if unresolvable:
             message = f"{wish.count} CPUs cannot be made up of whole cores of this machine"
-        return Refusal(Reason.NOT_WHOLE_CORES, message, hopeless)
+        return Refusal(Reason.NOT_WHOLE_CORES, message, unresolvable)
     suitable = sum(core.whole or wish.use is CoreUse.SPREAD for core in cores)
     kind = "empty cores" if wish.use is CoreUse.ISOLATED else "cores with a free thread"
     message = f"{wish.count} CPUs, each on a core of its own, are needed; there are {suitable} {kind}"
-    return Refusal(Reason.NOT_ENOUGH_CORES, message, hopeless)
+    return Refusal(Reason.NOT_ENOUGH_CORES, message, unresolvable)

@@ -1,23 +1,110 @@
-"""Which guest holds which CPUs of a host, and how much memory of each of its NUMA nodes.
+"""The NUMA nodes of a host that runs guests, and which guest holds which CPUs and how much memory of each.
 
-A ledger is a value. ``pin`` and ``unpin`` return another one, whole or not at all: a guest whose CPUs are not
-all dedicated and free is refused. Guests that already run are facts, which cannot be refused: ``found`` takes
-them as they are, and ``conflicts`` tells which CPUs are held twice. So a ledger that is folded anew from what
-a host shows is the ledger that was there before.
+A ledger is a value. ``pin`` and ``unpin`` return another one, completely or not at all: a guest whose CPUs
+are not all dedicated and free is refused. Guests that already run are facts, which cannot be refused:
+``found`` takes them as they are, and ``conflicts`` has the CPUs that are held twice. So a ledger that is
+folded anew from what a host reports is the ledger from before.
+
+Each set of CPUs has a mask beside it (bit n is CPU n) for the choice of CPUs: the dedicated and free threads
+of a core are one ``and``, their number one count of bits. The kernel does not say which core an offline CPU
+belongs to, so a dedicated CPU that is offline (power management turns CPUs off) counts as a core of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
 
-from corewise.pinning.host_cells import HostCell, cpus_of, mask_of
-from corewise.pinning.ledger import Conflict
-from corewise.pinning.wish import Refusal
-from corewise.topology import CPUSet
+from corewise.pinning.ledger import Conflict, Refusal
+from corewise.topology import CPUSet, Host
 from corewise.vocabulary.reasons import Reason
+
+_MIB = 1 << 20
+_NO_CPUS = CPUSet()
+
+
+def mask_of(cpus: Iterable[int]) -> int:
+    """Return the mask of some CPUs."""
+    mask = 0
+    for cpu in cpus:
+        mask |= 1 << cpu
+    return mask
+
+
+def cpus_of(mask: int) -> list[int]:
+    """Return the CPUs of a mask in ascending order."""
+    cpus = []
+    while mask:
+        lowest = mask & -mask
+        cpus.append(lowest.bit_length() - 1)
+        mask ^= lowest
+    return cpus
+
+
+@dataclass(frozen=True)
+class HostCell:
+    """One NUMA node of a host.
+
+    ``cores``: its CPUs core by core (a core's siblings). ``dedicated`` and ``shared`` are disjoint, except on
+    legacy hosts, where nothing says which is which. ``memory_mb`` is None if unknown.
+    """
+
+    number: int
+    cores: tuple[CPUSet, ...]
+    dedicated: CPUSet = _NO_CPUS
+    shared: CPUSet = _NO_CPUS
+    memory_mb: int | None = None
+
+    @cached_property
+    def dedicated_mask(self) -> int:
+        return mask_of(self.dedicated.cpus)
+
+    @cached_property
+    def core_masks(self) -> tuple[int, ...]:
+        """The dedicated threads of each core that has one, cores and threads in ascending order."""
+        masks = (mask_of(core.cpus) & self.dedicated_mask for core in self.cores)
+        return tuple(sorted(filter(None, masks), key=lambda mask: mask & -mask))
+
+    @cached_property
+    def most_threads(self) -> int:
+        """How many dedicated threads the largest core has."""
+        return max((mask.bit_count() for mask in self.core_masks), default=0)
+
+    @cached_property
+    def shared_only(self) -> CPUSet:
+        """The CPUs that a guest with dedicated CPUs may share: on a legacy host there are none."""
+        return self.shared - self.dedicated
+
+
+def host_cells(host: Host, dedicated: CPUSet, shared: CPUSet) -> tuple[HostCell, ...]:
+    """Return the NUMA nodes of a machine in ascending order. Dedicated CPUs may be offline, others not."""
+    cells = []
+    for number, online in host.numa_nodes.items():
+        offline = host.offline_of(number) & dedicated
+        cores = [core & online for core in host.topology.cores.values() if not core.isdisjoint(online)]
+        cores += [CPUSet.of((cpu,)) for cpu in offline]
+        cells.append(
+            HostCell(
+                number=number,
+                cores=tuple(cores),
+                dedicated=dedicated & (online | offline),
+                shared=shared & online,
+                memory_mb=_memory_mb(host, number),
+            )
+        )
+    return tuple(cells)
+
+
+def _memory_mb(host: Host, number: int) -> int | None:
+    memory = host.memory.get(number)
+    if memory is not None:
+        return memory.usable // _MIB
+    if len(host.numa_nodes) == 1 and host.memory_total is not None:
+        return host.memory_total // _MIB
+    return None
+
 
 _NO_CPUS = CPUSet()
 
@@ -64,14 +151,10 @@ class GuestPins:
 
     @property
     def is_consistent(self) -> bool:
-        """Whether no CPU stands in it twice."""
+        """Whether it names no CPU twice."""
         named = [cpu for cell in self.cells for cpu in cell.pins.values()]
         named += [*self.withheld.cpus, *([] if self.emulator is None else [self.emulator])]
         return len(set(named)) == len(named)
-
-
-def _nobody() -> Mapping[str, GuestPins]:
-    return MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -85,10 +168,10 @@ class GuestLedger:
     cells: tuple[HostCell, ...]
     hyper_threading: bool
     legacy: bool = False
-    guests: Mapping[str, GuestPins] = field(default_factory=_nobody)
+    guests: Mapping[str, GuestPins] = field(default_factory=lambda: MappingProxyType({}))
 
     def pin(self, guest: str, pins: GuestPins) -> GuestLedger | Refusal:
-        """Return the ledger with one guest more, or why it cannot be."""
+        """Return the ledger with one more guest, or why that is refused."""
         if guest in self.guests:
             return Refusal(Reason.GUEST_ALREADY_PINNED, f"guest {guest} is on the host already")
         wanted = pins.held_mask
@@ -100,14 +183,14 @@ class GuestLedger:
         return self._with(guest, pins, self.taken | wanted)
 
     def unpin(self, guest: str) -> GuestLedger:
-        """Return the ledger without a guest; itself if the guest is not there."""
+        """Return the ledger without a guest; itself if it has no such guest."""
         if guest not in self.guests:
             return self
         others = {name: pins for name, pins in self.guests.items() if name != guest}
         return replace(self, guests=MappingProxyType(others))
 
     def found(self, guest: str, pins: GuestPins) -> GuestLedger:
-        """Return the ledger with a guest that runs on the host, whether its CPUs are free or not."""
+        """Return the ledger with a guest that already runs on the host, even if its CPUs are not free."""
         return self._with(guest, pins, self.taken | pins.held_mask)
 
     @cached_property
@@ -151,7 +234,7 @@ class GuestLedger:
 
     @cached_property
     def conflicts(self) -> tuple[Conflict, ...]:
-        """CPUs that more than one guest says it holds: each later guest, and the first that has them."""
+        """CPUs that several guests claim: each later guest, and the first that holds them."""
         found = []
         for guest, pins in self.guests.items():
             rivals: dict[str, set[int]] = {}

@@ -1,26 +1,44 @@
-"""Which CPUs of a host a guest gets: fit and claim are this one function.
+"""Which CPUs of a host a guest gets, or why it gets none: fit and claim are this one function.
 
-A guest without NUMA nodes floats over the shared CPUs. Each NUMA node of another lies within one of the
-host's, no two within the same: its dedicated CPUs are chosen by the thread policy, of shared CPUs there are
-at least as many as the node has CPUs that float, and the memory is there. The host's nodes are tried with the
-most free dedicated CPUs first, then the most free memory, then the lowest number; ``pack`` tries those with
-the fewest first. Emulator threads of their own have their CPU on guest node 0.
+A guest without NUMA nodes floats over the shared CPUs. Otherwise each of its NUMA nodes lies within one of
+the host's, no two within the same: its dedicated CPUs are chosen by the thread policy, the host's node has at
+least as many shared CPUs as the guest's node has floating ones, and the memory is there. The host's nodes are
+tried with the most free dedicated CPUs first, then the most free memory, then the lowest number; ``pack``
+tries those with the fewest first. Isolated emulator threads get their CPU on guest node 0.
 
 The choice depends on the ledger and the guest alone, so what fits can be claimed on the same ledger.
+
+Several nodes are assigned by augmenting paths (H. W. Kuhn, "The Hungarian method for the assignment
+problem"), so 8 nodes on 16 places need some hundred looks at a pair, and never their permutations. Of all
+assignments the first in the order of preference is taken: the first node gets the best place it can have
+while all others get one, then the second, and so on.
+
+A guest that does not fit is refused for the first of these reasons:
+
+1. the guest has more NUMA nodes than the host;
+2. its thread policy does not suit the host's cores, whoever runs there;
+3. fewer dedicated CPUs are free on the whole host than it needs;
+4. no NUMA node has the shared CPUs that one of its nodes needs;
+5. it would fit if all memory were free: memory is missing;
+6. it would fit with another thread policy: cores are missing;
+7. the free CPUs are not distributed as its NUMA nodes need them.
 """
 
 from __future__ import annotations
 
-from corewise.pinning.guest_ledger import CellPins, GuestLedger, GuestPins
-from corewise.pinning.guest_refusal import refuse
-from corewise.pinning.host_cells import HostCell, cpus_of
-from corewise.pinning.matching import assign
+from collections.abc import Callable
+from dataclasses import replace
+from types import MappingProxyType
+
+from corewise.pinning.guest_ledger import CellPins, GuestLedger, GuestPins, HostCell, cpus_of
+from corewise.pinning.ledger import Refusal
 from corewise.pinning.thread_choice import Threads, choose_threads
-from corewise.pinning.wish import Refusal
 from corewise.topology import CPUSet
 from corewise.vocabulary.guests import CPUPolicy, EmulatorThreads, GuestCPUs, ThreadPolicy
+from corewise.vocabulary.reasons import Reason
 
-FLOATING = GuestPins()
+_FLOATING = GuestPins()
+_Why = tuple[Reason, str]
 _Need = tuple[int, int, int, bool]
 """What a guest node needs of a host node: dedicated CPUs, CPUs that float, memory, the emulator's CPU."""
 
@@ -28,7 +46,11 @@ _Need = tuple[int, int, int, bool]
 def place(ledger: GuestLedger, guest: GuestCPUs, *, pack: bool = False) -> GuestPins | Refusal:
     """Choose the CPUs of a guest among those that are free. The ledger stays as it is."""
     pins = _placed(ledger, guest, pack=pack)
-    return refuse(ledger, guest, _fits) if pins is None else pins
+    if pins is not None:
+        return pins
+    reason, message = _unsuitable(ledger, guest) or _too_few(ledger, guest) or _misplaced(ledger, guest)
+    empty = replace(ledger, guests=MappingProxyType({}))
+    return Refusal(reason, message, unresolvable=not _fits(empty, guest))
 
 
 def _fits(ledger: GuestLedger, guest: GuestCPUs) -> bool:
@@ -37,10 +59,14 @@ def _fits(ledger: GuestLedger, guest: GuestCPUs) -> bool:
 
 def _placed(ledger: GuestLedger, guest: GuestCPUs, *, pack: bool) -> GuestPins | None:
     if not guest.nodes:
-        return FLOATING if any(cell.shared for cell in ledger.cells) else None
-    if not _may_lie_here(ledger, guest):
+        return _FLOATING if any(cell.shared for cell in ledger.cells) else None
+    if _unsuitable(ledger, guest) is not None:
         return None
-    needs = _needs(guest)
+    emulator = guest.emulator is EmulatorThreads.ISOLATE
+    needs = [
+        (len(node.dedicated), len(node.cpus) - len(node.dedicated), node.memory_mb, emulator and not index)
+        for index, node in enumerate(guest.nodes)
+    ]
     cells = _ordered(ledger, guest, pack=pack)
     if len(needs) > 1:
         chosen = _assigned(ledger, guest, needs, cells)
@@ -50,23 +76,6 @@ def _placed(ledger: GuestLedger, guest: GuestCPUs, *, pack: bool) -> GuestPins |
         if threads is not None:
             return _joined(guest, [(cell, threads)])
     return None
-
-
-def _may_lie_here(ledger: GuestLedger, guest: GuestCPUs) -> bool:
-    """Whether the host as such suits the guest, whoever is on it."""
-    if len(guest.nodes) > len(ledger.cells):
-        return False
-    if guest.thread_policy is ThreadPolicy.REQUIRE:
-        return ledger.hyper_threading
-    return guest.thread_policy is not ThreadPolicy.ISOLATE or ledger.legacy or not ledger.hyper_threading
-
-
-def _needs(guest: GuestCPUs) -> list[_Need]:
-    emulator = guest.emulator is EmulatorThreads.ISOLATE
-    return [
-        (len(node.dedicated), len(node.cpus) - len(node.dedicated), node.memory_mb, emulator and not index)
-        for index, node in enumerate(guest.nodes)
-    ]
 
 
 def _ordered(ledger: GuestLedger, guest: GuestCPUs, *, pack: bool) -> list[HostCell]:
@@ -121,3 +130,89 @@ def _joined(guest: GuestCPUs, chosen: list[tuple[HostCell, Threads]]) -> GuestPi
         withheld |= threads.withheld
         emulator = threads.emulator if threads.emulator is not None else emulator
     return GuestPins(tuple(cells), emulator, CPUSet.of(cpus_of(withheld)))
+
+
+def _unsuitable(ledger: GuestLedger, guest: GuestCPUs) -> _Why | None:
+    """Say why the host can never take the guest, whoever runs there."""
+    if len(guest.nodes) > len(ledger.cells):
+        message = f"the guest has {len(guest.nodes)} NUMA nodes, the host {len(ledger.cells)}"
+        return Reason.NUMA_NODES_INSUFFICIENT, message
+    if guest.thread_policy is ThreadPolicy.REQUIRE and not ledger.hyper_threading:
+        return Reason.HYPER_THREADS_MISSING, "the guest requires hyperthread siblings, and the host has none"
+    if guest.thread_policy is ThreadPolicy.ISOLATE and ledger.hyper_threading and not ledger.legacy:
+        return Reason.HYPER_THREADS_PRESENT, "the guest must not share cores, and the host has hyperthreads"
+    return None
+
+
+def _too_few(ledger: GuestLedger, guest: GuestCPUs) -> _Why | None:
+    free = (ledger.dedicated_mask & ~ledger.taken).bit_count()
+    if guest.host_cpus > free:
+        message = f"the guest needs {guest.host_cpus} dedicated CPUs, {free} are free"
+        return Reason.DEDICATED_CPUS_INSUFFICIENT, message
+    alone = guest.policy is CPUPolicy.SHARED
+    most = max((len(cell.shared if alone else cell.shared_only) for cell in ledger.cells), default=0)
+    needed = max((len(node.cpus) - len(node.dedicated) for node in guest.nodes), default=1)
+    if needed > most:
+        message = f"the guest needs a NUMA node with {needed} shared CPUs, the largest has {most}"
+        return Reason.SHARED_CPUS_INSUFFICIENT, message
+    return None
+
+
+def _misplaced(ledger: GuestLedger, guest: GuestCPUs) -> _Why:
+    without_memory = replace(guest, nodes=tuple(replace(node, memory_mb=0) for node in guest.nodes))
+    if _fits(ledger, without_memory):
+        sizes = ", ".join(f"{node.memory_mb} MiB" for node in guest.nodes)
+        message = f"the CPUs are free, but not on NUMA nodes with the memory ({sizes})"
+        return Reason.NUMA_MEMORY_INSUFFICIENT, message
+    if guest.thread_policy is not None and _fits(ledger, replace(guest, thread_policy=None)):
+        message = f"the CPUs are free, but not on cores as thread policy {guest.thread_policy} demands"
+        return Reason.THREAD_POLICY_UNMET, message
+    parts = ", ".join(str(len(node.dedicated)) for node in guest.nodes)
+    message = f"the CPUs are free, but no NUMA nodes have them together as the guest's need them ({parts})"
+    return Reason.NUMA_NODES_UNFIT, message
+
+
+def assign(nodes: int, places: int, fits: Callable[[int, int], bool]) -> list[int] | None:
+    """Return the place of each node; None if there is no way. Places are given in the order of preference."""
+    matching = _Matching(nodes, places, fits)
+    if not all(matching.augment(node, set(), 0) for node in range(nodes)):
+        return None
+    for node in range(nodes):
+        matching.improve(node)
+    return matching.place_of
+
+
+class _Matching:
+    """Nodes at places; -1 is none."""
+
+    def __init__(self, nodes: int, places: int, fits: Callable[[int, int], bool]) -> None:
+        self.place_of = [-1] * nodes
+        self._node_at = [-1] * places
+        self._fits = fits
+
+    def augment(self, node: int, seen: set[int], settled: int) -> bool:
+        """Find a place for a node, moving others along if need be, but none of the first ``settled``."""
+        for place, holder in enumerate(self._node_at):
+            if place in seen or 0 <= holder < settled or not self._fits(node, place):
+                continue
+            seen.add(place)
+            if holder < 0 or self.augment(holder, seen, settled):
+                self._put(node, place)
+                return True
+        return False
+
+    def improve(self, node: int) -> None:
+        """Move a node to the first place that leaves one for all later nodes; earlier ones stay."""
+        current = self.place_of[node]
+        for place in range(current):
+            holder = self._node_at[place]
+            if 0 <= holder < node or not self._fits(node, place):
+                continue
+            self._node_at[current] = -1
+            if holder < 0 or self.augment(holder, {place}, node + 1):
+                self._put(node, place)
+                return
+            self._node_at[current] = node
+
+    def _put(self, node: int, place: int) -> None:
+        self.place_of[node], self._node_at[place] = place, node

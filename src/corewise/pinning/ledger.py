@@ -1,33 +1,90 @@
-"""Who holds which CPU of one machine.
+"""What a workload wishes of a machine's CPUs, what it gets, and who holds which CPU.
+
+========== ======================== =================================== ======================
+use        Kubernetes               meaning                             Nova's thread policy
+========== ======================== =================================== ======================
+WHOLE      FullPCPUs                whole cores                         prefer, require
+SPREAD     SpreadByPCPUs            one thread per core first           -
+ISOLATED   -                        one thread per core; the core's     isolate
+                                    other threads stay empty
+========== ======================== =================================== ======================
+
+A use that is not required gives way when the machine has enough CPUs, but not in that shape. Exclusivity
+always gives way. ISOLATED is always required.
 
 The ledger is folded from the claims of the machine's workloads, in the order they were made. A CPU has at
 most one holder, the first that claims it; a later claim to it is a conflict and holds the rest of its CPUs.
-When the first goes, the next claim to that CPU takes effect: so the ledger depends on the claims that are
-there and their order alone, not on what happened in between, and a restart that folds the same claims makes
-the same ledger. A claim to a CPU that the machine has not is a conflict too. An offline CPU keeps its holder.
+When the first goes, the next claim to that CPU takes effect: the ledger depends only on the claims and their
+order, not on what happened in between, and a restart that folds the same claims makes the same ledger. A
+claim to a CPU that the machine does not have is a conflict too. An offline CPU keeps its holder.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from functools import cached_property
 from math import gcd
 from types import MappingProxyType
 
-from corewise.pinning.wish import Exclusivity, Grant
 from corewise.topology import CPUSet, Topology
 from corewise.vocabulary.reasons import Reason
 
+
+class CoreUse(Enum):
+    """How the CPUs lie on cores."""
+
+    WHOLE = "whole"
+    SPREAD = "spread"
+    ISOLATED = "isolated"
+
+
+class Exclusivity(Enum):
+    """What a workload prefers not to share with others that wish the same."""
+
+    NONE = "none"
+    CORE = "core"
+    NUMA_NODE = "numa node"
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """A number of CPUs, and where they should lie.
+
+    ``within``: the only CPUs it may get, such as those of some NUMA nodes; None for any.
+    """
+
+    count: int
+    use: CoreUse = CoreUse.WHOLE
+    required: bool = False
+    exclusive: Exclusivity = Exclusivity.NONE
+    within: CPUSet | None = None
+
+    @property
+    def is_strict(self) -> bool:
+        """Whether no other shape is acceptable."""
+        return self.required or self.use is CoreUse.ISOLATED
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """The CPUs chosen. ``withheld``: other threads of their cores, which nobody else may get."""
+
+    cpus: CPUSet
+    withheld: CPUSet = field(default_factory=CPUSet)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why no CPUs were chosen. ``unresolvable``: not even the empty machine could grant the wish."""
+
+    reason: Reason
+    message: str
+    unresolvable: bool = False
+
+
 _NO_CPUS = CPUSet()
-
-
-def _no_claims() -> Mapping[str, Claim]:
-    return MappingProxyType({})
-
-
-def _no_kinds() -> Mapping[str, CPUSet]:
-    return MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +110,7 @@ class Conflict:
 
     @property
     def message(self) -> str:
-        """One sentence for the person who looks after the workload."""
+        """One sentence for the owner of the workload."""
         if self.holder:
             return f"{self.owner} claims CPUs {self.cpus}, which {self.holder} holds"
         return f"{self.owner} claims CPUs {self.cpus}, which the machine has not"
@@ -61,11 +118,11 @@ class Conflict:
 
 @dataclass(frozen=True, slots=True)
 class FreeCores:
-    """What is free of a machine, or of a part of it, core by core.
+    """How much of a machine, or of a part of it, is free, core by core.
 
-    ``cpus``: all that is free; ``whole_cpus``: CPUs in cores that are free altogether; ``cores``: those with
-    a free thread; ``threads``: every number of whole cores has a multiple of so many CPUs. That is what each
-    core has, and 1 where cores of one thread are among those that are free altogether.
+    ``cpus``: all free CPUs; ``whole_cpus``: CPUs in wholly free cores; ``cores``: cores with a free thread;
+    ``threads``: wholly free cores together always have a multiple of this many CPUs: the threads per core, or
+    1 where some of those cores have one thread.
     """
 
     cpus: int
@@ -85,8 +142,8 @@ class Ledger:
     topology: Topology
     offline: CPUSet = _NO_CPUS
     reserved: CPUSet = _NO_CPUS
-    kinds: Mapping[str, CPUSet] = field(default_factory=_no_kinds)
-    claims: Mapping[str, Claim] = field(default_factory=_no_claims)
+    kinds: Mapping[str, CPUSet] = field(default_factory=lambda: MappingProxyType({}))
+    claims: Mapping[str, Claim] = field(default_factory=lambda: MappingProxyType({}))
 
     def with_claim(self, owner: str, claim: Claim) -> Ledger:
         """Return the ledger with a claim: it takes the place of the owner's earlier one, else the last."""

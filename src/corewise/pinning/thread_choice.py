@@ -11,15 +11,15 @@ require every core that is used gives two threads or more; if n is odd, one may 
 isolate one thread of each of n cores that are wholly free; their other threads are withheld from all
 ======= =============================================================================================
 
-Emulator threads of their own take one more CPU: of what is left, the thread of the core with the fewest free
-ones, so that few cores are broken. The cores of an isolated guest have none left.
+Isolated emulator threads take one more CPU: of what is left, a thread of the core with the fewest free ones,
+so that few cores are broken. The cores of an isolated guest have none left.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from corewise.pinning.host_cells import HostCell
+from corewise.pinning.guest_ledger import HostCell
 from corewise.vocabulary.guests import ThreadPolicy
 
 
@@ -87,7 +87,7 @@ def _dealt(cell: HostCell, available: int, count: int, threads: int) -> _Chosen 
 
 
 def _take(core: int, count: int, cpus: list[int]) -> int:
-    """Append the lowest CPUs of a mask, and return their mask."""
+    """Append the lowest CPUs of a mask to ``cpus``, and return their mask."""
     left = core
     for _ in range(count):
         lowest = left & -left
