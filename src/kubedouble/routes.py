@@ -75,6 +75,9 @@ class Router:
             return _refused(refusal)
         except StateError as error:
             return _refused(StatusError(500, "InternalError", f"Internal error occurred: {error}"))
+        except RecursionError:
+            # Objects are walked recursively before anything is stored; kube-apiserver allows 10,000 levels.
+            return _refused(StatusError(400, "BadRequest", "the object is nested too deep"))
         except web.HTTPRequestEntityTooLarge:
             message = f"Request entity too large: limit is {LARGEST_BODY}"
             return _refused(StatusError(413, "RequestEntityTooLarge", message))

@@ -27,6 +27,7 @@ from typing import Any
 import msgspec
 
 from corewise.kube.certificates import Authority, CertificateError
+from corewise.vocabulary.errors import UNREADABLE
 from kubedouble.store import Change, Store
 
 FORMAT = 1
@@ -147,7 +148,7 @@ class StateDirectory:
             if header.format != FORMAT:
                 raise StateError(f"{file}: format {header.format} is not known here, only {FORMAT}")
             records = [_decode_record(line) for line in lines[1:]]
-        except (msgspec.DecodeError, IndexError) as error:
+        except (*UNREADABLE, IndexError) as error:
             raise _damaged(file, str(error)) from error
         if len(records) != header.objects:
             raise _damaged(file, f"{header.objects} objects expected, {len(records)} found")
@@ -219,7 +220,7 @@ def _unsealed(line: bytes) -> Record | None:
         return None
     try:
         return _decode_record(body)
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return None
 
 

@@ -1,4 +1,4 @@
-"""The local API server reads no compressed body, and none beyond kube-apiserver's limit."""
+"""The local API server reads no compressed body, none that is too large, and none nested too deep."""
 
 from __future__ import annotations
 
@@ -29,3 +29,23 @@ async def test_gzip_bombs_and_large_bodies_are_refused(tmp_path: Path) -> None:
             large = await session.post(url, data=io.BytesIO(document + b" " * LARGEST_BODY))
             assert (large.status, (await large.json())["reason"]) == (413, "RequestEntityTooLarge")
             assert (await session.post(url, data=document)).status == 201
+
+
+async def test_bodies_nested_too_deep_are_refused_and_nothing_is_stored() -> None:
+    async with serve() as server:
+        token = server.cluster.authenticator.tokens.issue(User("admin", ("system:masters",)))
+        url = f"{server.url}/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+        connector = aiohttp.TCPConnector(ssl=False)
+        headers = {"Authorization": f"Bearer {token}"}
+        async with aiohttp.ClientSession(headers=headers, connector=connector) as session:
+            for depth in (300, 800, 20_000):
+                schema = '{"type":"object","properties":{"a":' * depth + "{}" + "}}" * depth
+                version = (
+                    '{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":' + schema + "}}"
+                )
+                spec = '{"group":"x.io","scope":"Cluster","names":{"plural":"as","kind":"A"},"versions":['
+                body = '{"metadata":{"name":"as.x.io"},"spec":' + spec + version + "]}}"
+                for kind in ("application/json", "application/yaml"):
+                    answer = await session.post(url, data=body.encode(), headers={"Content-Type": kind})
+                    assert (answer.status, (await answer.json())["reason"]) == (400, "BadRequest")
+            assert (await session.get(f"{url}/as.x.io")).status == 404

@@ -122,6 +122,8 @@ def test_a_damaged_line_is_refused_and_named(
         (lambda text: text.replace(b'"format":1', b'"format":9'), "format 9 is not known"),
         (lambda text: b"\n".join(text.splitlines()[:-1]) + b"\n", "1 objects expected, 0 found"),
         (lambda text: b"\x00" * len(text), "damaged"),
+        (lambda text: text.replace(b'"name":"', b'"name":"\xff'), "damaged"),
+        (lambda text: text.replace(b'"name":', b'"x":' + b"[" * 2000 + b"]" * 2000 + b',"name":'), "damaged"),
     ],
 )
 def test_a_damaged_snapshot_is_refused(tmp_path: Path, damage: Any, told: str) -> None:
