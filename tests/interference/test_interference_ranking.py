@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corewise.interference import award, positions
-from corewise.interference.ranking import worth
+from corewise.interference.score import worth
 
 POINTS = (10.0, 5.0, 1.0)
 values = st.lists(

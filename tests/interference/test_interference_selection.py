@@ -52,7 +52,7 @@ def test_a_pod_of_no_known_type_counts_by_its_requests() -> None:
     for labels in ({}, {"app": "default"}, {"app": "nobody-knows"}):
         selected = select_profile(labels, PodRequests(cpu=2500, memory=10**9), config())
         assert isinstance(selected, Selected)
-        assert selected.is_default
+        assert selected.name == "default"
         assert selected.profile == Profile(1_250_000_000, 10**9, 2500, 2**20)
         assert len(set(selected.affinity.values())) == 1
 

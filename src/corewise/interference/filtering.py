@@ -1,22 +1,96 @@
-"""The filter: a node needs more room than overprovisioning x profile, of bandwidth and of memory. Strictly.
+"""Which profile a pod has, and which nodes have room for it.
+
+A pod's profile is chosen by the value of its type label, or by a profile's selector; otherwise it has the
+default profile, with memory and CPU from its requests. Two profiles that match one pod are a conflict, which
+is a verdict: nobody can say what the pod uses.
+
+A node needs more room than overprovisioning x profile, of bandwidth and of memory. Strictly:
 
     capacity_bw - used_bw - counterweight_bw   >  overprovisioning x profile_bw
     available_mem         - counterweight_mem  >  overprovisioning x profile_mem
 
-A dimension the profile needs nothing of is not asked. Where the left side is missing, the configuration says
-whether the node passes.
+A dimension of which the profile needs nothing is not checked. Where the left side is missing, the
+configuration says whether the node passes. A profile that fits no node even when it is idle is a mistake,
+reported when the configuration is read (:func:`unplaceable`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
 
-from corewise.config.interference import Requirement
+from corewise.config.interference import (
+    Affinity,
+    DefaultProfile,
+    InterferenceConfiguration,
+    Profile,
+    Requirement,
+)
+from corewise.config.interference.model import DEFAULT
 from corewise.interference.outlook import Outlook
 from corewise.interference.pressure import Flags, Values
+
+_MILLI = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class PodRequests:
+    """What a pod requests: milli-CPU and bytes."""
+
+    cpu: int = 0
+    memory: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """What a pod uses and how heavily each metric weighs on it; ``name`` is that of the profile."""
+
+    name: str
+    profile: Profile
+    affinity: Affinity
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """Profiles that match one pod."""
+
+    names: tuple[str, ...]
+    lines: tuple[int, ...]
+
+    def __str__(self) -> str:
+        each = (f"{name} (line {line})" for name, line in zip(self.names, self.lines, strict=True))
+        return f"profiles {' and '.join(each)} match the same pod: let them exclude each other"
+
+
+def select_profile(
+    labels: Mapping[str, str], requests: PodRequests, config: InterferenceConfiguration
+) -> Selected | Conflict:
+    """Return the profile of a pod with these labels and requests."""
+    kind = labels.get(config.type_label)
+    matching = [
+        each
+        for each in config.profiles.values()
+        if each.name == kind or (each.selector is not None and each.selector.matches(labels))
+    ]
+    if not matching:
+        return Selected(DEFAULT, _default_profile(config.default, requests), config.default.affinity)
+    if len(matching) > 1:
+        return Conflict(tuple(each.name for each in matching), tuple(each.line for each in matching))
+    return Selected(matching[0].name, matching[0].profile, matching[0].affinity)
+
+
+def _default_profile(default: DefaultProfile, requests: PodRequests) -> Profile:
+    bandwidth = default.memory_bandwidth
+    if bandwidth is None:
+        bandwidth = default.bandwidth_per_core * requests.cpu // _MILLI
+    return Profile(
+        memory_bandwidth=bandwidth,
+        memory=requests.memory if default.memory is None else default.memory,
+        cpu=requests.cpu if default.cpu is None else default.cpu,
+        llc=default.llc,
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,19 +123,42 @@ class Filtered:
 
 def filter_nodes(nodes: Outlook, requirement: Requirement, *, missing_passes: bool) -> Filtered:
     """Return which nodes have the room that a profile requires."""
+
+    def inequality(left: Values, right: float) -> Inequality:
+        missing = np.isnan(left)
+        if right <= 0:
+            passes = np.ones(len(left), dtype=np.bool_)
+        else:
+            passes = left > right
+            if missing_passes:
+                passes |= missing
+        return Inequality(left, right, missing, passes)
+
     return Filtered(
-        bandwidth=_inequality(nodes.free_bandwidth, requirement.memory_bandwidth, missing_passes),
-        memory=_inequality(nodes.free_memory, requirement.memory, missing_passes),
+        bandwidth=inequality(nodes.free_bandwidth, float(requirement.memory_bandwidth)),
+        memory=inequality(nodes.free_memory, float(requirement.memory)),
     )
 
 
-def _inequality(left: Values, right: Fraction, missing_passes: bool) -> Inequality:  # noqa: FBT001 - as configured
-    needed = float(right)
-    missing = np.isnan(left)
-    if needed <= 0:
-        passes = np.ones(len(left), dtype=np.bool_)
-    else:
-        passes = left > needed
-        if missing_passes:
-            passes |= missing
-    return Inequality(left, needed, missing, passes)
+@dataclass(frozen=True, slots=True)
+class Unplaceable:
+    """A profile that needs more free memory bandwidth than any node has; in bytes/s."""
+
+    name: str
+    line: int
+    needed: float
+    largest: float
+
+
+def unplaceable(config: InterferenceConfiguration, capacity: Values) -> Iterator[Unplaceable]:
+    """Yield the profiles that fit none of the nodes with these capacities, in bytes/s; NaN is unknown.
+
+    Where a capacity is unknown and what is missing passes, the node takes any profile.
+    """
+    known = capacity[~np.isnan(capacity)]
+    if not len(known) or (config.missing_passes and len(known) < len(capacity)):
+        return
+    largest = float(known.max())
+    for name, line, needed in config.stated_bandwidths():
+        if needed >= largest:
+            yield Unplaceable(name, line, float(needed), largest)
