@@ -43,8 +43,7 @@ from corewise.amplification import (
     read_record,
 )
 from corewise.amplification.amounts import Field
-from corewise.amplification.record import RAW_ANNOTATIONS, Record, read_amounts
-from corewise.amplification.stated import read_node
+from corewise.amplification.annotations import RAW_ANNOTATIONS, Record, read_amounts, read_node
 from corewise.quantities import ONE, Quantity, Ratio, amplify
 from corewise.vocabulary import names
 from corewise.vocabulary.reasons import Reason

@@ -25,8 +25,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.amplification.numa import ZoneAmounts, admitted, affinity, distributed, members
-from corewise.amplification.occupancy import Column, amplified_up, occupied
+from corewise.amplification.occupancy import (
+    Column,
+    ZoneAmounts,
+    admitted,
+    affinity,
+    amplified_up,
+    distributed,
+    members,
+    occupied,
+)
 from corewise.vocabulary.cpu_binding import NumaPolicy
 
 BEST, RESTRICTED, SINGLE = NumaPolicy.BEST_EFFORT, NumaPolicy.RESTRICTED, NumaPolicy.SINGLE_NUMA_NODE

@@ -2,13 +2,12 @@
 
 What is decided here, all of it pure:
 
-- :mod:`ratio`: which ratio is to be in force, from the user's annotation, configuration and normalization;
-- :mod:`status`: what the webhook makes of a write of nodes/status;
-- :mod:`heartbeat`: when such a write need not be stored;
-- :mod:`occupancy`, :mod:`numa`: whether a pod fits a node, and its NUMA nodes, where CPUSet pods own CPUs;
-- :mod:`safety`, :mod:`demand`: whether the node's pods fit after a change of ratio;
+- :mod:`ratio`: the ratio a node is to have, from the user's annotation, configuration and normalization;
+- :mod:`status`: what the webhook makes of a write of nodes/status, and when it need not be stored;
 - :mod:`repair`: when a node's status is not what it should be, and what to write then;
-- :mod:`record`, :mod:`stated`: the annotations all of them read and write.
+- :mod:`demand`: what the node's pods request, and whether they fit after a change of ratio;
+- :mod:`occupancy`: whether a pod fits a node, and its NUMA nodes, where CPUSet pods own CPUs;
+- :mod:`annotations`, :mod:`amounts`: what all of them read and write.
 
 Amounts are Quantity, ratios are Ratio, annotations are text; ages and the time are arguments.
 """
@@ -22,34 +21,43 @@ from corewise.amplification.amounts import (
     ResourceList,
     amplified,
 )
+from corewise.amplification.annotations import (
+    RatioReading,
+    Record,
+    UnusableRecord,
+    effective_ratios,
+    print_amounts,
+    print_ratios,
+    print_record,
+    raw_amounts,
+    read_amounts,
+    read_ratios,
+    read_record,
+)
 from corewise.amplification.demand import (
     ContainerDemand,
+    Misfit,
     NodeDemand,
     PodDemand,
+    allows_unsafe_change,
+    busy_raise,
     is_cpuset_by_class,
+    misfits,
     node_demand,
     owned_milli,
     pod_request,
     pod_requests,
 )
-from corewise.amplification.heartbeat import keeps_stored_times, parse_time
 from corewise.amplification.occupancy import Column, Flags, amplified_up, fits, occupied
 from corewise.amplification.ratio import RatioVerdict, Source, ratio_in_force
-from corewise.amplification.record import (
-    RatioReading,
-    Record,
-    UnusableRecord,
-    print_amounts,
-    print_ratios,
-    print_record,
-    read_amounts,
-    read_ratios,
-    read_record,
-)
 from corewise.amplification.repair import Machine, Observation, Repair, State, StatusAssessment, assess
-from corewise.amplification.safety import Misfit, allows_unsafe_change, busy_raise, check_change, misfits
-from corewise.amplification.stated import effective_ratios, raw_amounts
-from corewise.amplification.status import StatusVerdict, StatusWrite, decide_status
+from corewise.amplification.status import (
+    StatusVerdict,
+    StatusWrite,
+    decide_status,
+    keeps_stored_times,
+    parse_time,
+)
 
 __all__ = [
     "AMPLIFIABLE",
@@ -81,7 +89,6 @@ __all__ = [
     "amplified_up",
     "assess",
     "busy_raise",
-    "check_change",
     "decide_status",
     "effective_ratios",
     "fits",

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from corewise.amplification.amounts import AMPLIFIABLE, CPU, MAXIMUM, Finding, Ratios
-from corewise.amplification.record import RatioReading, print_entries, read_ratios
+from corewise.amplification.annotations import RatioReading, print_entries, read_ratios
 from corewise.quantities import ONE, Ratio, ratio_product
 from corewise.vocabulary import names
 from corewise.vocabulary.reasons import Reason
@@ -96,7 +96,8 @@ def ratio_in_force(
     wanted = {resource: None if resource in held else source.ratio for resource, source in sources.items()}
     undecided = None in wanted.values()
     if not users.readable or (undecided and not current.readable):
-        return _nothing_changes(current, sources, findings)
+        ratios = _in_force(dict.fromkeys(AMPLIFIABLE), current)
+        return RatioVerdict(ratios, {}, sources, findings, adopted=False, hold_normalization=True)
     changes = _changes(annotations, wanted, current, users)
     return RatioVerdict(
         ratios=_in_force(wanted, current),
@@ -112,7 +113,15 @@ def _sources(
     users: RatioReading, configured: Ratios, normalization: Ratio | None, maximum: Ratio
 ) -> tuple[dict[str, Source], tuple[Finding, ...]]:
     findings = list(users.findings)
-    findings += [_refused(resource) for resource in configured if resource not in AMPLIFIABLE]
+    findings += [
+        Finding(
+            Reason.AMPLIFICATION_RESOURCE_REFUSED,
+            f"configuration: {resource}: only cpu and memory can be amplified; remove this entry",
+            resource,
+        )
+        for resource in configured
+        if resource not in AMPLIFIABLE
+    ]
     sources: dict[str, Source] = {}
     for resource in AMPLIFIABLE:
         stated = _stated(resource, users, configured, normalization if resource == CPU else ONE)
@@ -153,11 +162,6 @@ def _obstacle(resource: str, source: Source, maximum: Ratio) -> Finding | None:
     return None
 
 
-def _refused(resource: str) -> Finding:
-    text = f"configuration: {resource}: only cpu and memory can be amplified; remove this entry"
-    return Finding(Reason.AMPLIFICATION_RESOURCE_REFUSED, text, resource)
-
-
 def _in_force(wanted: Mapping[str, Ratio | None], current: RatioReading) -> Ratios:
     """Return the ratios above 1.00 that the annotation states once all decided ones are written."""
     ratios = {
@@ -188,16 +192,3 @@ def _changes(
         names.AMPLIFICATION_ORIGINAL: annotations.get(whose, "{}") if entries or users.texts else None,
     }
     return {name: text for name, text in aims.items() if text != annotations.get(name)}
-
-
-def _nothing_changes(
-    current: RatioReading, sources: Mapping[str, Source], findings: tuple[Finding, ...]
-) -> RatioVerdict:
-    return RatioVerdict(
-        ratios=_in_force(dict.fromkeys(AMPLIFIABLE), current),
-        changes={},
-        sources=sources,
-        findings=findings,
-        adopted=False,
-        hold_normalization=True,
-    )

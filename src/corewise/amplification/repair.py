@@ -50,7 +50,7 @@ from corewise.amplification.amounts import (
     amplified,
     raw_from,
 )
-from corewise.amplification.stated import Stated, read_node
+from corewise.amplification.annotations import Stated, read_node
 from corewise.quantities import ONE, Quantity, Ratio
 from corewise.vocabulary import names
 from corewise.vocabulary.reasons import Reason

@@ -1,6 +1,6 @@
 """AmplifiedCPU: CPUs that CPUSet pods own count amplified, on the node and in each of its NUMA nodes.
 
-The arithmetic is that of :mod:`corewise.amplification.occupancy` and :mod:`corewise.amplification.numa`.
+The arithmetic is that of :mod:`corewise.amplification.occupancy` and :mod:`corewise.amplification.occupancy`.
 Who is refused beyond it:
 
 - a pod that owns CPUs, on a node whose ratio cannot be read; to other pods such a node has ratio 1.00;
@@ -43,7 +43,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corewise.amplification import Column, Flags, amplified_up, occupied
-from corewise.amplification.numa import ZoneAmounts, admitted, affinity, distributed, members
+from corewise.amplification.occupancy import ZoneAmounts, admitted, affinity, distributed, members
 from corewise.engine.cluster import EXCLUSIVITY
 from corewise.engine.columns import NUMA_POLICIES, ClusterSnapshot, Indices
 from corewise.engine.facts import CPU, MEMORY, Placement, PodFacts

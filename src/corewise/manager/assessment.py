@@ -35,7 +35,7 @@ from corewise.amplification import (
     misfits,
     ratio_in_force,
 )
-from corewise.amplification.stated import effective_ratios
+from corewise.amplification.annotations import effective_ratios
 from corewise.manager import remedies
 from corewise.manager.configuration import ClusterConfiguration
 from corewise.manager.remedies import UNOBSERVED, Observed

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from corewise.agent.objects import AgentNode
 from corewise.amplification import Amounts as NodeAmounts
 from corewise.amplification.amounts import CPU, MEMORY
-from corewise.amplification.stated import raw_amounts
+from corewise.amplification.annotations import raw_amounts
 from corewise.quantities import Quantity, QuantityError
 from corewise.suppression.offer import Amounts
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from corewise.amplification import Misfit, Ratios, allows_unsafe_change, busy_raise, misfits, read_ratios
 from corewise.amplification.amounts import CPU
-from corewise.amplification.stated import effective_ratios, raw_amounts
+from corewise.amplification.annotations import effective_ratios, raw_amounts
 from corewise.config.configuration import LARGEST_NORMALIZATION_RATIO, NO_NORMALIZATION
 from corewise.kube.admission import AdmissionRequest
 from corewise.kube.decoding import decode_object

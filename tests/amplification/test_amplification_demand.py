@@ -45,11 +45,12 @@ from corewise.amplification import (
     allows_unsafe_change,
     amplified,
     busy_raise,
-    check_change,
+    effective_ratios,
     misfits,
     node_demand,
     pod_requests,
     print_record,
+    raw_amounts,
 )
 from corewise.quantities import ONE, Quantity, Ratio
 from corewise.vocabulary import names
@@ -228,7 +229,7 @@ def test_what_is_let_through_never_leaves_more_owned_cpus_than_raw_ones(
     assert not allowed or cpus * 1000 <= raw
 
 
-def test_the_webhook_s_check_takes_raw_amounts_from_the_record() -> None:
+def test_a_change_is_checked_by_the_raw_amounts_of_the_record() -> None:
     raw, applied = {"cpu": Quantity.parse("8")}, {"cpu": Quantity.parse("16")}
     before = {
         names.AMPLIFICATION_RATIO: '{"cpu":2.00}',
@@ -237,11 +238,17 @@ def test_the_webhook_s_check_takes_raw_amounts_from_the_record() -> None:
     status = Amounts(applied, {**applied, "memory": Quantity.parse("1Gi")})
     demand = NodeDemand({"cpu": 10_000, "memory": 0})
     removed = {name: text for name, text in before.items() if name != names.AMPLIFICATION_RATIO}
-    found = check_change(before, removed, amounts=status, demand=demand)
+
+    def check(after: dict[str, str]) -> tuple[Misfit, ...]:
+        old, new = effective_ratios(before), effective_ratios(after)
+        raw_allocatable = raw_amounts(status, before).allocatable
+        return misfits(old=old, new=new, raw_allocatable=raw_allocatable, demand=demand)
+
+    found = check(removed)
     assert [(each.allocatable, each.smallest_safe) for each in found] == [(raw["cpu"], Ratio(125))]
     unreadable = before | {names.AMPLIFICATION_RATIO: "?"}
-    assert check_change(before, unreadable, amounts=status, demand=demand) == ()
-    assert check_change(before, before, amounts=status, demand=demand) == ()
+    assert check(unreadable) == ()
+    assert check(before) == ()
 
 
 def test_only_the_word_true_allows_an_unsafe_change() -> None:
