@@ -23,6 +23,14 @@ from kubedouble.errors import (
 )
 from kubedouble.requests import Call
 from kubedouble.resources import ResourceInfo
+from kubedouble.schema.faults import (
+    DNS_LABEL,
+    DNS_LABEL_RULE,
+    QUALIFIED_RULE,
+    SUBDOMAIN,
+    SUBDOMAIN_RULE,
+    is_label_value,
+)
 from kubedouble.store import Object
 
 _SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
@@ -39,28 +47,9 @@ _IMMUTABLE = (
 )
 _STORED_ONE_HOLDS = ("creationTimestamp", "generation", "resourceVersion")
 _KEPT_IF_ABSENT = ("uid", "deletionGracePeriodSeconds")
-_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-_SUBDOMAIN = re.compile(rf"{_LABEL}(\.{_LABEL})*")
 _PATH_SEGMENT = re.compile(r"(?!\.\.?$)[^/%]+")
-_QUALIFIED = re.compile(rf"({_LABEL}(\.{_LABEL})*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?")
-_LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
+_QUALIFIED = re.compile(rf"({SUBDOMAIN.pattern}/)?[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?")
 
-_SUBDOMAIN_RULE = (
-    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must "
-    "start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
-    "'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
-)
-
-_LABEL_RULE = (
-    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start "
-    "and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
-    "'[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
-)
-_QUALIFIED_RULE = (
-    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an "
-    "alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
-    "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
-)
 _VALUE_RULE = (
     "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must "
     "start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used "
@@ -216,9 +205,9 @@ def _problems_of_name(resource: ResourceInfo, metadata: Object) -> list[dict[str
             "may not be '.' or '..' and may not contain '/' or '%'",
         )
     elif resource.plural in {"namespaces", "services"}:
-        ok, rule = bool(re.fullmatch(_LABEL, name)) and len(name) <= 63, _LABEL_RULE
+        ok, rule = bool(DNS_LABEL.fullmatch(name)) and len(name) <= 63, DNS_LABEL_RULE
     else:
-        ok, rule = bool(_SUBDOMAIN.fullmatch(name)) and len(name) <= 253, _SUBDOMAIN_RULE
+        ok, rule = bool(SUBDOMAIN.fullmatch(name)) and len(name) <= 253, SUBDOMAIN_RULE
     return [] if ok else [cause("FieldValueInvalid", f'Invalid value: "{name}": {rule}', "metadata.name")]
 
 
@@ -227,9 +216,9 @@ def _problems_of_labels(labels: Mapping[str, str]) -> list[dict[str, str]]:
     for key, value in labels.items():
         if not _QUALIFIED.fullmatch(key):
             causes.append(
-                cause("FieldValueInvalid", f'Invalid value: "{key}": {_QUALIFIED_RULE}', "metadata.labels")
+                cause("FieldValueInvalid", f'Invalid value: "{key}": {QUALIFIED_RULE}', "metadata.labels")
             )
-        if not isinstance(value, str) or not _LABEL_VALUE.fullmatch(value):
+        if not isinstance(value, str) or not is_label_value(value):
             causes.append(
                 cause("FieldValueInvalid", f'Invalid value: "{value}": {_VALUE_RULE}', "metadata.labels")
             )
@@ -239,7 +228,7 @@ def _problems_of_labels(labels: Mapping[str, str]) -> list[dict[str, str]]:
 def _problems_of_annotations(annotations: Mapping[str, str]) -> list[dict[str, str]]:
     field = "metadata.annotations"
     causes = [
-        cause("FieldValueInvalid", f'Invalid value: "{key}": {_QUALIFIED_RULE}', field)
+        cause("FieldValueInvalid", f'Invalid value: "{key}": {QUALIFIED_RULE}', field)
         for key in annotations
         if not _QUALIFIED.fullmatch(key.lower())
     ]

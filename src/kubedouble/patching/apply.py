@@ -59,9 +59,8 @@ from kubedouble.patching.ownership import (
     updater,
     with_owners,
 )
-from kubedouble.schema.decoding import Decoder
-from kubedouble.schema.pruning import Pruner
-from kubedouble.schema.scalars import Undecodable
+from kubedouble.schema.custom import Pruner
+from kubedouble.schema.decoding import Decoder, Undecodable
 from kubedouble.schema.structure import Schema
 
 

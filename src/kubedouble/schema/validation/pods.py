@@ -1,19 +1,23 @@
-"""Pods: what makes one acceptable, and what of it may change later.
+"""Pods and their containers, Deployments and DaemonSets: what makes one valid, and what may change later.
 
-Source: ValidatePodCreate, ValidatePodUpdate of k8s.io/kubernetes/pkg/apis/core/validation/validation.go.
+Source: ValidatePodCreate, ValidatePodUpdate, validateContainers of
+k8s.io/kubernetes/pkg/apis/core/validation/validation.go; pkg/apis/apps/validation/validation.go.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kubedouble.schema.validation.containers import containers
-from kubedouble.schema.validation.faults import NOT_NEGATIVE, Faults, Object
-from kubedouble.schema.validation.names import (
+from kubedouble.schema.faults import (
+    NOT_NEGATIVE,
+    Faults,
+    Object,
     dns_label,
     is_label_value,
+    port,
     qualified_name,
+    requirements,
     subdomain,
 )
 
@@ -37,7 +41,7 @@ def pod(faults: Faults, obj: Object, old: Object | None) -> None:
 def pod_spec(faults: Faults, path: str, spec: Object) -> None:
     """Note what is wrong with the spec of a pod, or of a template of pods."""
     volumes = _volumes(faults, f"{path}.volumes", spec.get("volumes") or ())
-    names: set[str] = set()
+    names: list[str] = []
     listed = spec.get("containers") or ()
     if not listed:
         faults.required(f"{path}.containers")
@@ -59,22 +63,20 @@ def pod_spec(faults: Faults, path: str, spec: Object) -> None:
 
 
 def _volumes(faults: Faults, path: str, listed: Any) -> set[str]:
-    names: set[str] = set()
+    names: list[str] = []
     for at, volume in enumerate(listed):
         field, name = f"{path}[{at}]", volume.get("name", "")
         if not name:
             faults.required(f"{field}.name")
         else:
             dns_label(faults, f"{field}.name", name)
-        if name in names:
-            faults.duplicate(f"{field}.name", name)
-        names.add(name)
+        faults.unique(f"{field}.name", name, names)
         sources = [key for key in volume if key != "name"]
         if not sources:
             faults.required(field, "must specify a volume type")
         for source in sources[1:]:
             faults.forbidden(f"{field}.{source}", "may not specify more than 1 volume type")
-    return names
+    return set(names)
 
 
 def _toleration(faults: Faults, field: str, toleration: Mapping[str, Any]) -> None:
@@ -134,3 +136,116 @@ def _frozen(spec: Object) -> dict[str, Any]:
             {key: value for key, value in each.items() if key != "image"} for each in spec.get(kind) or ()
         ]
     return kept
+
+
+_PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
+_HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc")
+_COUNTS = (
+    "initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold",
+)  # fmt: skip
+
+
+def containers(
+    faults: Faults, path: str, listed: Iterable[Object], volumes: set[str], names: list[str]
+) -> None:
+    """Note what is wrong with a list of containers; ``names`` are those taken already."""
+    for at, container in enumerate(listed):
+        field = f"{path}[{at}]"
+        if name := container.get("name", ""):
+            dns_label(faults, f"{field}.name", name)
+            faults.unique(f"{field}.name", name, names)
+        else:
+            faults.required(f"{field}.name")
+        image = container.get("image", "")
+        if not image:
+            faults.required(f"{field}.image")
+        elif image.strip() != image:
+            faults.invalid(f"{field}.image", image, "must not have leading or trailing whitespace")
+        _ports(faults, f"{field}.ports", container.get("ports") or ())
+        _environment(faults, f"{field}.env", container.get("env") or ())
+        _mounts(faults, f"{field}.volumeMounts", container.get("volumeMounts") or (), volumes)
+        for probe in _PROBES:
+            if probe in container:
+                _probe(faults, f"{field}.{probe}", container[probe], liveness=probe != "readinessProbe")
+        requirements(faults, f"{field}.resources", container.get("resources") or {})
+
+
+def _ports(faults: Faults, path: str, listed: Iterable[Object]) -> None:
+    names: list[str] = []
+    for at, each in enumerate(listed):
+        field = f"{path}[{at}]"
+        if name := each.get("name"):
+            faults.unique(f"{field}.name", name, names)
+        if not each.get("containerPort"):
+            faults.required(f"{field}.containerPort")
+        else:
+            port(faults, f"{field}.containerPort", each["containerPort"])
+        if each.get("hostPort"):
+            port(faults, f"{field}.hostPort", each["hostPort"])
+
+
+def _environment(faults: Faults, path: str, listed: Iterable[Object]) -> None:
+    for at, each in enumerate(listed):
+        if not each.get("name"):
+            faults.required(f"{path}[{at}].name")
+        if "valueFrom" not in each:
+            continue
+        field, sources = f"{path}[{at}].valueFrom", [key for key in each["valueFrom"] if key.endswith("Ref")]
+        if not sources:
+            why = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef` or `secretKeyRef`"
+            faults.invalid(field, "", why)
+        elif each.get("value"):
+            faults.invalid(field, "", "may not be specified when `value` is not empty")
+        elif len(sources) > 1:
+            faults.invalid(field, "", "may not have more than one field specified at a time")
+
+
+def _mounts(faults: Faults, path: str, listed: Iterable[Object], volumes: set[str]) -> None:
+    places: set[str] = set()
+    for at, each in enumerate(listed):
+        field = f"{path}[{at}]"
+        if not each.get("name"):
+            faults.required(f"{field}.name")
+        elif each["name"] not in volumes:
+            faults.missing(f"{field}.name", each["name"])
+        place = each.get("mountPath", "")
+        if not place:
+            faults.required(f"{field}.mountPath")
+        elif place in places:
+            faults.invalid(f"{field}.mountPath", place, "must be unique")
+        places.add(place)
+
+
+def _probe(faults: Faults, path: str, probe: Object, *, liveness: bool) -> None:
+    handlers = [handler for handler in _HANDLERS if handler in probe]
+    if not handlers:
+        faults.required(path, "must specify a handler type")
+    for handler in handlers[1:]:
+        faults.forbidden(f"{path}.{handler}", "may not specify more than 1 handler type")
+    for count in _COUNTS:
+        if probe.get(count, 0) < 0:
+            faults.invalid(f"{path}.{count}", probe[count], NOT_NEGATIVE)
+    if liveness and probe.get("successThreshold", 1) > 1:
+        faults.invalid(f"{path}.successThreshold", probe["successThreshold"], "must be 1")
+
+
+def workload(faults: Faults, obj: Object, old: Object | None) -> None:
+    """Note what is wrong with a Deployment or DaemonSet."""
+    spec = obj.get("spec") or {}
+    for name in ("replicas", "minReadySeconds", "revisionHistoryLimit"):
+        if spec.get(name, 0) < 0:
+            faults.invalid(f"spec.{name}", spec[name], NOT_NEGATIVE)
+    selector, template = spec.get("selector"), spec.get("template") or {}
+    labels = (template.get("metadata") or {}).get("labels") or {}
+    if selector is None:
+        faults.required("spec.selector")
+    elif not selector:
+        faults.invalid("spec.selector", selector, "empty selector is invalid for deployment")
+    elif any(labels.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
+        faults.invalid("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
+    below = template.get("spec") or {}
+    pod_spec(faults, "spec.template.spec", below)
+    if below.get("restartPolicy", "Always") != "Always":
+        faults.unsupported("spec.template.spec.restartPolicy", below["restartPolicy"], ("Always",))
+    if old is not None:
+        faults.immutable("spec.selector", selector, (old.get("spec") or {}).get("selector"))

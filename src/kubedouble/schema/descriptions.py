@@ -4,6 +4,8 @@ A line is ``Type: text`` or ``Type.field: text``; ``*.field`` describes a field 
 described. A field without a line of its own is described as its type is.
 """
 
+from __future__ import annotations
+
 _TEXT = """
 *.apiVersion: Version of the API that this object is written in.
 *.kind: Kind of the object.
