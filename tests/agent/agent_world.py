@@ -82,7 +82,7 @@ class AgentWorld:
             if task.done():
                 await task
             if ready:
-                await until(lambda: not list(running[0].problems()) or task.done())
+                await until(lambda: not list(running[0].program.problems()) or task.done())
             yield running[0]
         finally:
             task.cancel()

@@ -147,10 +147,10 @@ async def test_metrics_tell_of_both_views(world: AgentWorld) -> None:
     await world.ratio("1.50")
     async with world.agent(metrics_listen=LOOPBACK) as agent:
         await world.has(web, "a", 66_667)
-        assert agent.health
+        assert agent.program.health
         async with (
             aiohttp.ClientSession() as session,
-            session.get(f"http://{agent.health.address}/metrics") as response,
+            session.get(f"http://{agent.program.health.address}/metrics") as response,
         ):
             text = await response.text()
         of_web = 'container="a",namespace="default",pod="web"'
@@ -163,7 +163,7 @@ async def test_metrics_tell_of_both_views(world: AgentWorld) -> None:
         world.machine.write(web, "a", 70_000)
         agent.wake()
         await world.has(web, "a", 66_667)
-        agent.metrics_text()
+        agent.program.metrics_text()
         assert agent.metrics.value(metrics.QUOTA_DRIFTS) == 1
 
 
@@ -265,13 +265,13 @@ async def test_a_pod_that_crashes_the_view_makes_the_agent_unready_until_it_is_t
         await world.ratio("1.50")
         poisoned = await world.start(manifest("poison", container("a", "1")))
         stale = "the view of pods is stale: a change of default/poison could not be taken in (see the log)"
-        await until(lambda: list(agent.problems()) == [stale])
-        assert agent.health
+        await until(lambda: list(agent.program.problems()) == [stale])
+        assert agent.program.health
         async with (
             aiohttp.ClientSession() as session,
-            session.get(f"http://{agent.health.address}/readyz") as response,
+            session.get(f"http://{agent.program.health.address}/readyz") as response,
         ):
             assert (response.status, await response.text()) == (503, f"{stale}\n")
         poison = False
-        await until(lambda: not list(agent.problems()))
+        await until(lambda: not list(agent.program.problems()))
         await world.has(poisoned, "a", 66_667)

@@ -149,7 +149,7 @@ async def test_a_ratio_that_comes_and_goes_ends_at_the_right_quotas_without_a_re
         ):
             await world.ratio(text)
             await comes_to(node, web, own=own, a=each, b=each, c=each)
-        agent.metrics_text()
+        agent.program.metrics_text()
         assert agent.metrics.value(metrics.QUOTA_REFUSALS) == 0
         assert agent.metrics.value(metrics.QUOTA_ERRORS) == 0
 

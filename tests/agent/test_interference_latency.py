@@ -17,7 +17,7 @@ from corewise.kernel.absence import Absent
 from corewise.kernel.host_files import HostFiles
 from corewise.kernel.memory_latency.library import Chase, load_chase
 from corewise.kernel.memory_latency.probe import Latency
-from corewise.service.supervision import Pulses
+from corewise.service.program import Heartbeats
 from corewise.topology import CPUSet
 from corewise.vocabulary.reasons import Reason
 from kernel import machine_trees
@@ -41,16 +41,16 @@ class Probes:
 def while_running(
     probes: Probes,
     seconds: float,
-    then: Callable[[LatencyProbe, Pulses], None] = lambda _probe, _pulses: None,
+    then: Callable[[LatencyProbe, Heartbeats], None] = lambda _probe, _heartbeats: None,
 ) -> None:
     """Run the loop for a time, look, and end it."""
 
     async def main() -> None:
-        pulses = Pulses(VirtualClock())
+        heartbeats = Heartbeats(VirtualClock())
         probe = LatencyProbe(probes.measure, interval=INTERVAL, clock=VirtualClock())
-        task = asyncio.create_task(probe.run(pulses))
+        task = asyncio.create_task(probe.run(heartbeats))
         await asyncio.sleep(seconds)
-        then(probe, pulses)
+        then(probe, heartbeats)
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
@@ -83,7 +83,7 @@ def test_the_last_probe_counts_until_three_pauses_have_passed() -> None:
 
         probe = LatencyProbe(measure, interval=INTERVAL, clock=VirtualClock())
         assert reason(probe) is Reason.LATENCY_NOT_YET
-        task = asyncio.create_task(probe.run(Pulses(VirtualClock())))
+        task = asyncio.create_task(probe.run(Heartbeats(VirtualClock())))
         await asyncio.sleep(89)
         assert probe.latest() == {0: 9e-8, 1: 1.1e-7}
         await asyncio.sleep(2)
@@ -100,10 +100,10 @@ def reason(probe: LatencyProbe) -> Reason:
 
 
 def test_one_node_that_cannot_be_probed_leaves_the_others_and_all_of_them_are_a_reason() -> None:
-    def one(probe: LatencyProbe, _: Pulses) -> None:
+    def one(probe: LatencyProbe, _: Heartbeats) -> None:
         assert probe.latest() == {1: 1e-7}
 
-    def none(probe: LatencyProbe, _: Pulses) -> None:
+    def none(probe: LatencyProbe, _: Heartbeats) -> None:
         assert probe.latest() == Absent(Reason.LATENCY_PROBE_FAILED, "NUMA node 0: no")
 
     while_running(Probes(Probed({1: 1e-7}, {0: "NUMA node 0: no"}, 0.001)), 1, one)
@@ -111,8 +111,8 @@ def test_one_node_that_cannot_be_probed_leaves_the_others_and_all_of_them_are_a_
 
 
 def test_the_loop_shows_that_it_lives_also_when_its_pauses_are_long() -> None:
-    def lives(_: LatencyProbe, pulses: Pulses) -> None:
-        assert not pulses.stuck()
+    def lives(_: LatencyProbe, heartbeats: Heartbeats) -> None:
+        assert not heartbeats.stuck()
 
     while_running(Probes(Probed({0: 1e-7}, {}, 1.0)), 999, lives)
 

@@ -171,7 +171,7 @@ async def test_the_agent_as_a_program_serves_them(api_server: LocalAPIServer, tm
     async with agent_world(api_server, tmp_path) as world:
         two_sockets(world.options.root)
         async with world.agent(metrics_listen=Address("127.0.0.1", 0)) as agent:
-            await served(world, agent.health.address if agent.health else None)
+            await served(world, agent.program.health.address if agent.program.health else None)
 
 
 async def test_the_agent_of_this_very_machine_probes_its_memory(
@@ -186,7 +186,7 @@ async def test_the_agent_of_this_very_machine_probes_its_memory(
         async with world.agent() as agent:
 
             def probed() -> bool:
-                agent.metrics_text()
+                agent.program.metrics_text()
                 return agent.metrics.value(metrics.NODE_MEMORY_LATENCY, NODE, "0") > 0
 
             await until(probed)

@@ -118,7 +118,7 @@ async def test_a_bad_key_of_the_configmap_changes_nothing_and_is_told(world: Age
         await bounded(world)
         await world.configure(oversubscription=QUICK, suppression={"adjustStep": 1.5})
         await until(lambda: bool(agent.offline.configuration.problems))
-        agent.metrics_text()
+        agent.program.metrics_text()
         assert agent.metrics.value(CONFIG_VALID, SUPPRESSION_KEY) == 0
         settings = agent.offline.keeper.suppression
         assert settings is not None
@@ -133,8 +133,10 @@ async def test_without_leave_to_read_the_configmap_quotas_are_divided_all_the_sa
     web = await world.start(manifest("web", container("a", "1")))
     async with world.agent(ready=False) as agent:
         await world.has(web, "a", 66_667)
-        await until(lambda: isinstance(agent.watched.caches["configmaps"].last_error, Forbidden))
-        assert any("configmaps" in problem for problem in agent.problems())
+        await until(
+            lambda: isinstance(dict(agent.watched.caches.items())["configmaps"].last_error, Forbidden)
+        )
+        assert any("configmaps" in problem for problem in agent.program.problems())
         assert await world.report() is None
 
 
@@ -194,7 +196,7 @@ async def test_every_metric_of_oversubscription_is_exported(world: AgentWorld) -
     async with world.agent() as agent:
         await bounded(world)
         await until(lambda: agent.metrics.value(metrics.OVERSUBSCRIPTION_WRITES, "ok") > 0)
-        text = agent.metrics_text().decode()
+        text = agent.program.metrics_text().decode()
     of_node = [each for each in exported_by(AGENT) if each.name.startswith("corewise_oversubscription_")]
     missing = [
         each.name for each in of_node if f"\n{each.name}{{" not in text and f"\n{each.name} " not in text

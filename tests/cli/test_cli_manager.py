@@ -84,4 +84,4 @@ def test_on_sigterm_the_lease_is_released_and_the_exit_is_clean(tmp_path: Path) 
             process.stderr.read()
             assert process.wait(timeout=120) == 0
         assert not asyncio.run(holder(kubeconfig))
-        assert any("webhooks listen" in message for message in messages)
+        assert any("listens on" in message for message in messages)

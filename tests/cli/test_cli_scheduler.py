@@ -48,4 +48,4 @@ def test_from_outside_the_cluster_it_leads_and_on_sigterm_gives_the_lease_back(t
             process.stderr.read()
             assert process.wait(timeout=20) == 0
         assert not asyncio.run(holder(kubeconfig))
-        assert any("webhooks listen" in message for message in messages)
+        assert any("listens on" in message for message in messages)

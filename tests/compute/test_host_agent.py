@@ -228,7 +228,7 @@ def test_an_outage_of_placement_changes_nothing_and_is_made_good_when_it_is_over
     assert scene.totals()[PCPU] == 8
     assert agent.metrics.value(metrics.COMPUTE_PASSES, Reason.PLACEMENT_DOWN) == 10
     assert sum("PlacementDown" in record.message for record in caplog.records if record.levelno == 30) == 1
-    assert list(agent.problems()) == []
+    assert list(agent.program.problems()) == []
 
 
 def test_placement_may_be_away_when_the_agent_starts(scene: Scene) -> None:
@@ -245,7 +245,7 @@ def test_placement_may_be_away_when_the_agent_starts(scene: Scene) -> None:
 def test_options_that_become_wrong_leave_in_force_what_was_written(scene: Scene) -> None:
     agent = run_for(scene, 300.0, (90.0, lambda: scene.configure({**DOCUMENT, "cpu_dedicated_set": "2-20"})))
     assert scene.totals() == {PCPU: 16, VCPU: 30}
-    assert next(iter(agent.problems())).startswith("CPUSetsOverlap")
+    assert next(iter(agent.program.problems())).startswith("CPUSetsOverlap")
 
 
 def test_a_file_of_options_that_is_none_ends_the_agent_at_its_start(scene: Scene) -> None:

@@ -39,7 +39,7 @@ async def test_nodes_get_their_ratios_and_offer_amplified_cpu(world: World) -> N
         assert annotations[AMPLIFICATION_RATIO] == '{"cpu":2.00}'
         assert json.loads(annotations[RAW_CAPACITY]) == {"cpu": "8"}
         assert json.loads(annotations[RAW_ALLOCATABLE]) == {"cpu": "8"}
-        manager.metrics_text()
+        manager.program.metrics_text()
         assert manager.metrics.value(metrics.NODE_NORMALIZATION_RATIO, "fast") == 2
         assert manager.metrics.value(metrics.NODE_AMPLIFIED_CPU, "fast") == 16
         assert manager.metrics.value(metrics.NODES_PENDING) == 0
@@ -113,12 +113,12 @@ async def test_an_unknown_model_leaves_the_node_alone_and_says_so(world: World) 
     await world.configure(normalization=normalization())
     async with world.manager() as manager:
         await world.told("UnknownCPUModel")
-        manager.metrics_text()
+        manager.program.metrics_text()
         assert manager.metrics.value(metrics.NODES_PROBLEM, "UnknownCPUModel") == 1
         assert NORMALIZATION_RATIO not in (await world.node("odd"))["metadata"].get("annotations", {})
         await world.report("odd", model=FAST)
         await world.shows_cpu("odd", "16")
-        manager.metrics_text()
+        manager.program.metrics_text()
         assert manager.metrics.value(metrics.NODES_PROBLEM, "UnknownCPUModel") == 0
 
 
@@ -148,7 +148,7 @@ async def test_bad_configuration_that_arrives_all_the_same_changes_nothing(world
         await eventually(is_two)
         await world.configure(normalization='{"enable": tru}')
         await world.told("ConfigInvalid", "ConfigMap")
-        manager.metrics_text()
+        manager.program.metrics_text()
         assert manager.metrics.value(CONFIG_VALID, NORMALIZATION_KEY) == 0
         assert manager.metrics.value(CONFIG_VALID, AMPLIFICATION_KEY) == 1
         await world.add_node("other")
@@ -184,11 +184,11 @@ async def test_an_unsafe_decrease_is_held_back_and_goes_on_when_it_is_safe(world
         await world.told("UnsafeDecreaseHeldBack")
         assert await world.cpu("fast") == ("16", "16")
         assert (await world.node("fast"))["metadata"]["annotations"][NORMALIZATION_RATIO] == "2.00"
-        manager.metrics_text()
+        manager.program.metrics_text()
         assert manager.metrics.value(metrics.NODES_HELD_BACK) == 1
         await world.client.delete(PODS, "big", "default", grace_period=0)
         await world.shows_cpu("fast", "9600m")
-        manager.metrics_text()
+        manager.program.metrics_text()
         assert manager.metrics.value(metrics.NODES_HELD_BACK) == 0
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from corewise.kube.registration import RuleWithOperations, Webhook, WebhookConfiguration
 from corewise.manager.installation import mutating_configuration, validating_configuration
 from corewise.manager.koordinator import interfering_webhook
+from corewise.service.options import ServiceAddress
 from corewise.service.webhooks.installation import client_config, includes
-from corewise.service.webhooks.options import ServiceAddress
 
 
 def test_the_configurations_ask_for_no_more_than_is_answered() -> None:

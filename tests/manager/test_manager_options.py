@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from corewise.service.options import AddressError
-from corewise.service.webhooks.options import ServiceAddress
+from corewise.service.options import AddressError, ServiceAddress
 
 
 def test_a_service_names_its_hosts() -> None:

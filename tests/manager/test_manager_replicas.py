@@ -30,10 +30,10 @@ MINUTES = timedelta(minutes=1)
 
 
 async def fetch(manager: Manager, path: str) -> tuple[int, str]:
-    assert manager.health
+    assert manager.program.health
     async with (
         aiohttp.ClientSession() as session,
-        session.get(f"http://{manager.health.address}{path}") as response,
+        session.get(f"http://{manager.program.health.address}{path}") as response,
     ):
         return response.status, await response.text()
 
@@ -59,7 +59,7 @@ async def served_certificate(manager: Manager, bundle: str) -> bytes:
 
 async def test_health_metrics_and_readiness_are_served(world: World) -> None:
     async with world.manager() as manager:
-        await until(manager.leading.is_set)
+        await until(manager.program.leading.is_set)
         assert await fetch(manager, "/livez") == (200, "ok\n")
         assert await fetch(manager, "/readyz") == (200, "ok\n")
         status, text = await fetch(manager, "/metrics")
@@ -73,7 +73,7 @@ async def test_a_manager_says_what_begins_and_whom_it_waits_for(
     alone: dict[str, Any] = {"leader_elect": True, "webhook_listen": None, "manage_webhooks": False}
     with caplog.at_level(logging.INFO, "corewise"):
         async with world.manager(identity="a", **alone) as leader:
-            await until(leader.leading.is_set)
+            await until(leader.program.leading.is_set)
             async with world.manager(identity="b", **alone):
                 waits = f"b waits: a leads, it holds lease {CONFIG_NAMESPACE}/{COMPONENT}"
                 await until(lambda: waits in caplog.messages)
@@ -91,12 +91,12 @@ async def test_one_replica_leads_and_the_other_takes_over(world: World) -> None:
         async with world.manager(
             leader_elect=True, identity="a", webhook_listen=None, manage_webhooks=False
         ) as other:
-            await until(lambda: follower.leading.is_set() or other.leading.is_set())
+            await until(lambda: follower.program.leading.is_set() or other.program.leading.is_set())
             await world.kubelet_gets("fast", "16")
-            assert follower.leading.is_set() != other.leading.is_set()
-            first = follower if follower.leading.is_set() else other
+            assert follower.program.leading.is_set() != other.program.leading.is_set()
+            first = follower if follower.program.leading.is_set() else other
         if first is other:
-            await until(follower.leading.is_set)
+            await until(follower.program.leading.is_set)
         lease = await world.client.get(LEASES, COMPONENT, CONFIG_NAMESPACE)
         assert lease.spec.holder_identity == "b"
         assert follower.metrics.value(metrics.LEADER) == 1
@@ -125,7 +125,7 @@ async def test_the_serving_certificate_is_renewed_without_dropping_a_review(worl
         while expiry_of(manager) == first:
             assert (await world.kubelet_writes("fast"))["status"]["capacity"]["cpu"] == "16"
         assert (await world.kubelet_writes("fast"))["status"]["capacity"]["cpu"] == "16"
-        assert not list(manager.problems())
+        assert not list(manager.program.problems())
 
 
 async def test_an_authority_is_succeeded_only_when_its_successor_is_trusted(world: World) -> None:
@@ -188,7 +188,7 @@ async def test_an_expired_certificate_makes_the_replica_unready_until_it_is_rene
         assert "the serving certificate expired at" in text
         fresh = authority.issue_server(["127.0.0.1"], now=datetime.now(UTC))
         write_pair(tmp_path, fresh)
-        await until(lambda: not list(manager.problems()))
+        await until(lambda: not list(manager.program.problems()))
         shown = await served_certificate(manager, authority.certificate_pem)
         assert load(ssl.DER_cert_to_PEM_cert(shown)) == load(fresh.certificate_pem)
 
@@ -200,14 +200,14 @@ async def test_a_broken_certificate_file_does_not_replace_a_good_one(world: Worl
         (tmp_path / "tls.key").write_text("half a key")
         world.clock.skip(60)
         assert await served_certificate(manager, authority.certificate_pem)
-        assert not list(manager.problems())
+        assert not list(manager.program.problems())
 
 
 async def test_an_address_that_is_taken_ends_the_program_and_is_named(world: World) -> None:
     async with world.manager() as manager:
-        assert manager.health
-        with pytest.raises(OptionsError, match=f"{manager.health.address}: address already in use"):
-            async with world.manager(metrics_listen=manager.health.address):
+        assert manager.program.health
+        with pytest.raises(OptionsError, match=f"{manager.program.health.address}: address already in use"):
+            async with world.manager(metrics_listen=manager.program.health.address):
                 pass
 
 

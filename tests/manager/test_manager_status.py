@@ -164,4 +164,4 @@ async def test_nodes_that_come_and_go_are_forgotten(world: World) -> None:
         await world.shows_cpu("fast", "16")
         await world.client.delete(NODES, "fast")
         await until(lambda: not manager.reconciler.assessments)
-        assert b'node="fast"' not in manager.metrics_text()
+        assert b'node="fast"' not in manager.program.metrics_text()

@@ -14,7 +14,7 @@ from corewise.manager.objects import MANAGED_NODES, ManagedNode
 from corewise.manager.queue import WorkQueue
 from corewise.manager.reconciler import Reconciler
 from corewise.manager.snapshot import Listeners, Snapshot
-from corewise.service.supervision import Pulses
+from corewise.service.program import Heartbeats
 from corewise.vocabulary.metrics import manager as metrics
 from corewise.vocabulary.names import (
     AMPLIFICATION_ORIGINAL,
@@ -63,7 +63,7 @@ async def test_no_version_of_a_node_is_divided_but_not_amplified(world: World) -
         assert [stored(version) for version in seen] == [("2.00", "16"), ("2.00", "24"), ("1.00", "8")]
         assert manager.metrics.value(metrics.WRITES, "PatchNode", "ok") == 3
         assert manager.metrics.value(metrics.WRITES, "TouchNodeStatus", "ok") == 0
-        manager.metrics_text()
+        manager.program.metrics_text()
         assert manager.metrics.value(metrics.NODES_PENDING) == 0
 
 
@@ -74,7 +74,7 @@ async def test_without_a_webhook_the_node_is_pending_until_there_is_one(world: W
         await until(lambda: manager.metrics.value(metrics.WRITES, "PatchNode", "ok") == 1)
 
         def is_pending() -> bool:
-            manager.metrics_text()
+            manager.program.metrics_text()
             return manager.metrics.value(metrics.NODES_PENDING) == 1
 
         await until(is_pending)
@@ -130,7 +130,7 @@ async def test_a_ratio_is_lowered_by_the_pods_the_api_server_has_and_not_by_the_
 
     snapshot = Snapshot(world.client, world.options(), Listeners(ignore, ignore, ignore), world.clock)
     keeper, queue = Keeper(), WorkQueue()
-    reconciler = Reconciler(snapshot, keeper, queue, pulses=Pulses(world.clock), clock=world.clock)
+    reconciler = Reconciler(snapshot, keeper, queue, heartbeats=Heartbeats(world.clock), clock=world.clock)
     caches = (snapshot.nodes, snapshot.topologies, snapshot.config_maps)
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(cache.run()) for cache in caches]

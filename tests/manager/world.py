@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from corewise.kube.client import Client, PatchType
 from corewise.kube.config import ClusterConfig, load_config
@@ -34,6 +34,7 @@ from corewise.manager.installation import MUTATING_NAME, VALIDATING_NAME
 from corewise.manager.options import ManagerOptions
 from corewise.manager.program import Manager, run_manager
 from corewise.service.options import Address
+from corewise.service.program import Program
 from corewise.service.webhooks.authority import Lifetimes
 from corewise.vocabulary.names import (
     AMPLIFICATION_KEY,
@@ -45,7 +46,14 @@ from corewise.vocabulary.names import (
 )
 from kubedouble import LocalAPIServer
 
-P = TypeVar("P")
+
+class Started(Protocol):
+    """A program that has been started."""
+
+    program: Program
+
+
+P = TypeVar("P", bound=Started)
 LOOPBACK = Address("127.0.0.1", 0)
 QUICK_TERMS = Terms(lease_duration=60.0, renew_deadline=40.0, retry_period=0.2)
 """Quick to take over a lease that is released; on a busy machine nobody loses one for being slow."""
@@ -117,7 +125,7 @@ class World:
             lifetimes=lifetimes,
             **({"write": write} if write else {}),
         )
-        async with program(start, Manager.problems, wait=wait) as manager:
+        async with program(Manager, start, wait=wait) as manager:
             yield manager
 
     async def installed(self) -> None:
@@ -279,7 +287,7 @@ CRD = {
 
 @asynccontextmanager
 async def program(
-    start: Callable[..., Coroutine[Any, Any, None]], unready: Callable[[P], Iterable[str]], *, wait: bool
+    _kind: type[P], start: Callable[..., Coroutine[Any, Any, None]], *, wait: bool
 ) -> AsyncIterator[P]:
     """Run a program until the block ends. ``wait``: until it is ready, or has ended."""
     running: list[P] = []
@@ -289,7 +297,7 @@ async def program(
         if task.done():
             await task
         if wait:
-            await until(lambda: not list(unready(running[0])) or task.done())
+            await until(lambda: not list(running[0].program.problems()) or task.done())
         yield running[0]
     finally:
         task.cancel()

@@ -49,8 +49,8 @@ async def test_a_running_agent_is_scraped_and_read_with_its_nodes_name(
     async with agent_world(api_server, tmp_path / "world") as world:
         tree = read_by_the_kernel(world)
         async with world.agent(metrics_listen=Address("127.0.0.1", 0)) as agent:
-            assert agent.health
-            target = Target("agent", str(agent.health.address), "/metrics", {})
+            assert agent.program.health
+            target = Target("agent", str(agent.program.health.address), "/metrics", {})
             folder = tmp_path / "prometheus"
             with ExitStack() as stack:
                 server = await asyncio.to_thread(stack.enter_context, running(folder, [target]))

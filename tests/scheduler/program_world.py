@@ -71,7 +71,7 @@ class SchedulerWorld:
         start = partial(
             run_scheduler, options, self.config, clock=self.clock, terms=QUICK_TERMS, lifetimes=lifetimes
         )
-        async with program(start, Scheduler.unready, wait=wait) as scheduler:
+        async with program(Scheduler, start, wait=wait) as scheduler:
             yield scheduler
 
     async def installed(self, scheduler: Scheduler) -> None:

@@ -217,4 +217,4 @@ async def test_such_a_pod_never_costs_the_scheduler_its_view_nor_the_gate_its_an
         await world.bind("small", "n2")
         await until(lambda: scheduler.state.cluster.node_of("default/small") == "n2")
         assert scheduler.metrics.value(LOOP_RESTARTS, "caches") == 0
-        assert not list(scheduler.unready())
+        assert not list(scheduler.program.problems())

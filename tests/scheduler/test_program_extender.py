@@ -131,8 +131,8 @@ async def test_a_follower_answers_an_error_and_is_not_ready(world: SchedulerWorl
         world.scheduler(leader_elect=True, identity="first") as first,
         world.scheduler(leader_elect=True, identity="second", wait=False) as second,
     ):
-        await until(lambda: second.service.listening and not second.state.unsynced)
-        assert list(second.unready()) == ["this replica does not lead"]
+        await until(lambda: second.service.listening and not second.state.caches.unlisted)
+        assert list(second.program.problems()) == ["this replica does not lead"]
         async with caller(second) as call:
             status, answer = await call("filter", args(pod_document("p"), "n1"))
             assert (status, answer["NodeNames"]) == (200, None)
@@ -149,7 +149,7 @@ async def test_before_everything_is_listed_it_answers_an_error(world: SchedulerW
         scheduler.state.pods.synced.clear()
         _, answer = await call("filter", args(pod_document("p"), "n1"))
         assert answer["Error"] == "corewise scheduler: pods have not been listed yet"
-        assert list(scheduler.unready()) == ["pods have not been listed yet"]
+        assert list(scheduler.program.problems()) == ["pods have not been listed yet"]
 
 
 async def test_explain_tells_the_last_decisions_with_their_numbers(world: SchedulerWorld) -> None:

@@ -218,7 +218,7 @@ async def test_cpus_that_do_not_exist_or_are_taken_are_counted_as_conflicts(worl
         await world.client.create(PLAIN_PODS, document, "default")
     async with world.scheduler() as scheduler:
         await until(lambda: all(bound(scheduler, name) for name in "abcd"))
-        assert b"corewise_cpu_claim_conflicts 2.0" in scheduler.metrics_text()
+        assert b"corewise_cpu_claim_conflicts 2.0" in scheduler.program.metrics_text()
         await world.installed(scheduler)
         await world.add_pod("p", cpu="2", qos="LSR")
         with pytest.raises(APIError, match="0 are free"):
@@ -290,7 +290,7 @@ async def test_a_gate_that_cannot_tell_is_as_if_there_was_none(world: SchedulerW
     await world.add_pod("p", cpu="4", qos="LSR")
     async with world.scheduler() as scheduler:
         await world.installed(scheduler)
-        scheduler.leading.clear()
+        scheduler.program.leading.clear()
         await world.bind("p", "n1")
         assert await world.cpus("p") is None
         assert scheduler.metrics.value(WEBHOOK_REQUESTS, GATE, "unavailable") == 1

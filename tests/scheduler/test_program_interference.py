@@ -188,7 +188,7 @@ async def test_after_a_restart_pods_weigh_by_the_time_they_were_scheduled(
     async with scheduling(world, known, tmp_path) as scheduler:
         assert scheduler.state.cluster.node_of("default/old") == "n1"
         assert scheduler.state.cluster.expire(scheduler.reloader.active.now()) == 1
-        text = scheduler.metrics_text().decode()
+        text = scheduler.program.metrics_text().decode()
         assert "corewise_interference_counterweights 1.0" in text
 
 
@@ -205,7 +205,7 @@ async def test_a_prometheus_that_is_gone_is_seen_and_its_values_grow_old(
         world.clock.skip(61)
         await until(lambda: scheduler.metrics.value(*failed) > 1)
         assert await suiting(call) == []
-        scheduler.metrics_text()
+        scheduler.program.metrics_text()
         states = (metrics.INTERFERENCE_NODES, Series.MEMORY_BANDWIDTH)
         assert scheduler.metrics.value(*states, State.STALE) == 2
         assert scheduler.metrics.value(*states, State.FRESH) == 0
@@ -290,12 +290,12 @@ async def test_the_file_is_put_into_force_while_the_scheduler_runs(
         await eventually(filtered)
         file.write_text(FILE.replace("5GB/s", "30GB"))
         await until(lambda: not scheduler.reloader.is_valid)
-        assert "corewise_interference_config_valid 0.0" in scheduler.metrics_text().decode()
+        assert "corewise_interference_config_valid 0.0" in scheduler.program.metrics_text().decode()
         assert await suiting(call) == ["n1"]
         file.write_text("scoring: MostAllocated\nrememberedDecisions: 3\n")
         await until(lambda: scheduler.reloader.active.configuration.interference is None)
         assert await suiting(call) == ["n1", "n2"]
-        assert "corewise_interference_config_valid 1.0" in scheduler.metrics_text().decode()
+        assert "corewise_interference_config_valid 1.0" in scheduler.program.metrics_text().decode()
 
 
 QUERIES = {
@@ -339,7 +339,7 @@ async def test_queries_that_are_wrong_leave_the_old_configuration_in_force(
         assert f"{path}: line 5: interference.metrics.memorybandwidth: " in caplog.text
         assert "the configuration of before stays in force" in caplog.text
         assert scheduler.reloader.active.configuration == before
-        assert "corewise_interference_config_valid 0.0" in scheduler.metrics_text().decode()
+        assert "corewise_interference_config_valid 0.0" in scheduler.program.metrics_text().decode()
         path.write_text(FILE.replace("5GB/s", "6GB/s"))
         await until(lambda: scheduler.reloader.active.configuration != before)
 

@@ -161,11 +161,11 @@ class Promises(RuleBasedStateMachine):
         self.state = ClusterState(
             Client(ClusterConfig(server="http://memory"), transport=self.store), self.clock
         )
-        self.following = self.loop.create_task(self.state.run())
+        self.following = self.loop.create_task(self.state.caches.run())
         engine = Engine((AmplifiedCPU(),), (), (CPUPlacement(),))
         metrics = Exposition(exported_by(SCHEDULER))
         self.gate = Gate(self.state, lambda: engine, Decisions(5, self.clock), list, metrics, self.clock)
-        self.wait(lambda: not self.state.unsynced and len(self.store.watches) == 3)
+        self.wait(lambda: not self.state.caches.unlisted and len(self.store.watches) == 3)
 
     def stop(self) -> None:
         self.following.cancel()

@@ -36,8 +36,8 @@ async def test_a_pod_that_crashes_the_view_makes_the_scheduler_unready_until_it_
     await world.add_node("n1", 8)
     async with world.scheduler() as scheduler, aiohttp.ClientSession() as session:
         await world.installed(scheduler)
-        assert scheduler.health
-        address = scheduler.health.address
+        assert scheduler.program.health
+        address = scheduler.program.health.address
 
         async def ready() -> tuple[int, str]:
             async with session.get(f"http://{address}/readyz") as response:

@@ -26,9 +26,8 @@ from corewise.kube.client import Client
 from corewise.kube.config import load_config
 from corewise.kube.resources import Resource
 from corewise.prometheus.exposition import Exposition
-from corewise.service.access import REMEMBERED_SECONDS, REMEMBERED_TOKENS, TokenAccess
 from corewise.service.doors import HEALTH, Cause, RefusedError
-from corewise.service.health import HealthServer
+from corewise.service.health import REMEMBERED_SECONDS, REMEMBERED_TOKENS, HealthServer, TokenAccess
 from corewise.service.options import Address
 from corewise.vocabulary.metrics import METRICS
 from corewise.vocabulary.metrics.service import HTTP_REFUSED

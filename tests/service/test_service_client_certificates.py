@@ -13,7 +13,7 @@ from corewise.kube.certificates import Authority, CertificateError
 from corewise.kube.clock import SYSTEM_CLOCK
 from corewise.prometheus.exposition import Exposition
 from corewise.service.doors import Cause, Listener, Route, certified
-from corewise.service.supervision import Pulses
+from corewise.service.program import Heartbeats
 from corewise.service.webhooks.certificate import CertificateKeeper, FileCertificates, ServingContext
 from corewise.vocabulary.metrics import METRICS
 from service.doors_world import AUTHORITY, SMALL, calling, opened, refused, serving, size, trusting
@@ -83,7 +83,7 @@ async def test_the_authorities_are_read_again_and_what_is_unreadable_changes_not
         context,
         str(tmp_path / "ca.crt"),
         metrics=metrics,
-        pulses=Pulses(SYSTEM_CLOCK),
+        heartbeats=Heartbeats(SYSTEM_CLOCK),
         clock=SYSTEM_CLOCK,
     )
     await keeper.look()

@@ -42,7 +42,7 @@ from corewise.scheduler.decisions import Asked, Decisions
 from corewise.scheduler.observing.asking import observe
 from corewise.scheduler.observing.node_names import NodeIdentity, NodeNames
 from corewise.scheduler.observing.sources import sources
-from corewise.service.ending import spare_the_caches
+from corewise.service.program import freeze_gc
 from tools.bench import engine as engine_bench
 from tools.bench.table import Row, quantile
 
@@ -182,7 +182,7 @@ async def _refreshes(count: int) -> list[Row]:
     at = f"{count} nodes, {len(asked)} series"
     times, longest, forced = [], [], []
     cluster = _cluster(count)
-    spare_the_caches()
+    freeze_gc()
     async with _server(_answer(names)) as url, PrometheusClient(url) as client:
         for _ in range(_REFRESHES):
             stall = asyncio.create_task(_longest_stall())

@@ -12,9 +12,8 @@ import asyncio
 import logging
 import sys
 import time
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
 
 import corewise
 from corewise.agent import usage
@@ -40,15 +39,10 @@ from corewise.kube.client import Client
 from corewise.kube.clock import SYSTEM_CLOCK, Clock
 from corewise.kube.config import ClusterConfig
 from corewise.kube.errors import KubeError
-from corewise.prometheus.exposition import Exposition
-from corewise.service.access import TokenAccess
-from corewise.service.health import HealthServer
+from corewise.service.health import TokenAccess
 from corewise.service.logs import fields
-from corewise.service.options import OptionsError
-from corewise.service.supervision import Pulses, Supervisor
+from corewise.service.program import Loop, Program
 from corewise.vocabulary.metrics import agent as metrics
-from corewise.vocabulary.metrics import exported_by
-from corewise.vocabulary.metrics.service import CACHE_OBJECTS
 from corewise.vocabulary.metrics.table import AGENT
 
 TOPOLOGY_INTERVAL = 60.0
@@ -113,9 +107,8 @@ class Agent:
         self.options = options
         self._clock = clock
         self._write = write
-        self.metrics = Exposition(exported_by(AGENT))
-        self.pulses = Pulses(clock)
-        self._supervisor = Supervisor(clock, self.metrics)
+        self.program = Program(AGENT, clock)
+        self.metrics = self.program.metrics
         cgroups = NodeCgroups(
             options.root,
             options.cgroup_root,
@@ -154,79 +147,59 @@ class Agent:
         self._printed: TopologyChange | None = None
         self._owners = NOBODY
         self.cycles = 0
-        self.health = self._health(client)
+        self.program.expose(
+            options.metrics_listen,
+            ready=self._problems,
+            publish=self._publish,
+            caches=self.watched.caches,
+            access=TokenAccess(client, clock) if options.metrics_auth else None,
+        )
 
     async def run(self) -> bool:
         """Run every loop until cancelled; with ``once`` until each has run once."""
         try:
-            return await self._run()
+            if self.options.once:
+                loops = self.watched.caches.loops()
+                return bool(await self.program.supervise(loops, main=self._once()))
+            await self.program.run(self._loops())
         finally:
             self.interference.close()
             if not self.options.once:
                 self.offline.stop()
-
-    async def _run(self) -> bool:
-        try:
-            async with asyncio.TaskGroup() as group:
-                tasks = [
-                    group.create_task(self._supervisor.run(name, loop), name=name)
-                    for name, loop in self._loops()
-                ]
-                if self.options.once:
-                    return await self._once(tasks)
-        except ExceptionGroup as errors:
-            wrong = errors.subgroup(OptionsError)
-            if wrong is None:
-                raise
-            raise OptionsError(str(wrong.exceptions[0])) from errors
         return True
 
-    def problems(self) -> Iterable[str]:
-        """Say why the agent is not ready, if it is not."""
+    def _problems(self) -> Iterator[str]:
         yield from self.watched.problems()
         if not self.cycles:
             yield "no cycle has been completed yet"
 
-    def metrics_text(self) -> bytes:
-        """Return all metrics as they are now."""
+    def _publish(self) -> None:
         usage.publish(self.local, self.watched.pods, self.metrics)
         exposing.publish(self.offline, self.metrics)
         pinning.publish(self.local, self.metrics)
         self.interference.publish()
-        for name, cache in self.watched.caches.items():
-            self.metrics.set(CACHE_OBJECTS, len(cache.items), name)
-        return self.metrics.text()
 
     def wake(self) -> None:
         """Have a cycle run as soon as may be."""
         self._quotas_due.set()
 
-    def _loops(self) -> Iterable[tuple[str, Callable[[], Coroutine[Any, Any, None]]]]:
-        for name, cache in self.watched.caches.items():
-            yield name, cache.run
-        if self.options.once:
-            return
+    def _loops(self) -> Iterator[Loop]:
+        yield from self.watched.caches.loops()
         yield "quotas", self._keep_quotas
         yield "topology", self._keep_topology
-        yield "oversubscription", lambda: self.offline.run(self.pulses)
-        yield "offers", lambda: self.offline.tell(self.pulses)
+        yield "oversubscription", lambda: self.offline.run(self.program.heartbeats)
+        yield "offers", lambda: self.offline.tell(self.program.heartbeats)
         yield "events", self.offline.events.run
-        yield "interference", lambda: self.interference.run(self.pulses)
+        yield "interference", lambda: self.interference.run(self.program.heartbeats)
         socket = self.options.nri_socket
         if socket is not None and not self.options.dry_run:
             yield "nri", lambda: serve_runtime(socket, self.hook, self.metrics)
-        if self.health:
-            yield "health", self.health.run
 
-    async def _once(self, tasks: Iterable[asyncio.Task[None]]) -> bool:
-        try:
-            await self.watched.listed()
-            cycle = self._cycle()
-            reported = await self._report()
-            offered = await self.offline.once()
-        finally:
-            for task in tasks:
-                task.cancel()
+    async def _once(self) -> bool:
+        await self.watched.listed()
+        cycle = self._cycle()
+        reported = await self._report()
+        offered = await self.offline.once()
         return cycle is not None and not cycle.problems and reported and offered
 
     async def _keep_quotas(self) -> None:
@@ -234,7 +207,7 @@ class Agent:
         while True:
             self._quotas_due.clear()
             self._cycle()
-            self.pulses.beat("quotas", self.options.interval * _LONG_SILENCE)
+            self.program.heartbeats.beat("quotas", self.options.interval * _LONG_SILENCE)
             await self._clock.sleep(SHORTEST_PAUSE)
             await self._wait(self._quotas_due, self.options.interval - SHORTEST_PAUSE)
 
@@ -243,7 +216,7 @@ class Agent:
         while True:
             self._topology_due.clear()
             await self._report()
-            self.pulses.beat("topology", TOPOLOGY_INTERVAL * _LONG_SILENCE)
+            self.program.heartbeats.beat("topology", TOPOLOGY_INTERVAL * _LONG_SILENCE)
             await self._clock.sleep(SHORTEST_PAUSE)
             await self._wait(self._topology_due, TOPOLOGY_INTERVAL)
 
@@ -296,18 +269,6 @@ class Agent:
         began = self._clock.monotonic()
         yield
         self.metrics.observe(metrics.AGENT_LOOP_SECONDS, self._clock.monotonic() - began, loop)
-
-    def _health(self, client: Client) -> HealthServer | None:
-        if self.options.metrics_listen is None:
-            return None
-        return HealthServer(
-            self.options.metrics_listen,
-            alive=self.pulses.problems,
-            ready=self.problems,
-            text=self.metrics_text,
-            metrics=self.metrics,
-            access=TokenAccess(client, self._clock) if self.options.metrics_auth else None,
-        )
 
     def _node_changed(self, node: AgentNode) -> None:
         if self.local.see(node.metadata.annotations, node.metadata.uid):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 from corewise.agent.objects import AGENT_NODES, QUOTA_PODS, AgentNode, QuotaPod
-from corewise.kube.cache import Cache
+from corewise.kube.cache import Cache, Caches
 from corewise.kube.client import Client
 from corewise.kube.clock import Clock
 from corewise.kube.objects import ConfigMap
@@ -57,11 +57,7 @@ class Watched:
             on_change=lambda _old, new: config_changed(new),
             clock=clock,
         )
-
-    @property
-    def caches(self) -> Mapping[str, Cache[Any]]:
-        """The caches by the plural of their resource."""
-        return {"nodes": self._nodes, "pods": self._pods, "configmaps": self._configs}
+        self.caches = Caches(self._nodes, self._pods, self._configs)
 
     @property
     def node(self) -> AgentNode | None:
@@ -115,11 +111,8 @@ class Watched:
             await self._clock.sleep(_POLL)
 
     def problems(self) -> Iterator[str]:
-        """Say what is not known, or may be out of date."""
-        unsynced = [name for name, cache in self.caches.items() if not cache.synced.is_set()]
-        yield from (f"{name} have not been listed yet" for name in unsynced)
-        yield from filter(None, (cache.stale() for cache in self.caches.values()))
-        if "nodes" not in unsynced and self.node is None:
+        """Say what is missing in the cluster, once it has been listed."""
+        if self._nodes.synced.is_set() and self.node is None:
             yield f"there is no Node {self._name}"
 
     def _on_node(self, _old: AgentNode | None, new: AgentNode | None) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import platform
-import signal
-import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,26 +12,17 @@ import click
 from corewise.agent.options import INTERVAL, LATENCY_INTERVAL, NRI_SOCKET, STATE_DIR, AgentOptions
 from corewise.agent.program import run_agent
 from corewise.agent.restoring import restore
-from corewise.cli.cluster import QOS_NAMESPACES, find_cluster, run
+from corewise.cli.cluster import QOS_NAMESPACES, find_cluster
 from corewise.cli.durations import seconds
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.output import count, say
-from corewise.cli.serving import METRICS_AUTH
+from corewise.cli.serving import LOG_OPTIONS, METRICS_AUTH, METRICS_LISTEN, run_program
 from corewise.kernel.errors import JournalHeld, KernelError
-from corewise.kube.config import ClusterConfig
 from corewise.service.logs import LogFormat, configure
-from corewise.service.options import Address, AddressError, OptionsError
 from corewise.vocabulary.qos import QoSRules
 
 _FOLDER = click.Path(path_type=Path, file_okay=False)
 _SHORTEST_INTERVAL = 1.0
-
-
-def _address(context: click.Context, parameter: click.Parameter, value: str | None) -> Address | None:
-    try:
-        return None if value is None else Address.parse(value)
-    except AddressError as error:
-        raise click.BadParameter(str(error), context, parameter) from error
 
 
 def _interval(context: click.Context, parameter: click.Parameter, value: str) -> float:
@@ -95,21 +84,13 @@ _STATE = click.option(
 )
 @QOS_NAMESPACES
 @click.option("--no-latency-probe", is_flag=True, help="Do not probe memory; all other metrics stay.")
-@click.option(
-    "--metrics-listen",
-    metavar="HOST:PORT",
-    callback=_address,
-    help="Serve /livez, /readyz and /metrics here (HTTP).",
-)
+@METRICS_LISTEN
 @METRICS_AUTH
 @click.option(
     "--once", is_flag=True, help="Bring everything in order once (one sample of 1 s, one step), and end."
 )
 @click.option("--dry-run", is_flag=True, help="Write nothing; print on stdout what would be written.")
-@click.option(
-    "--log-format", type=click.Choice([f.value for f in LogFormat]), default="text", show_default=True
-)
-@click.option("-v", "--verbose", is_flag=True, help="Log more.")
+@LOG_OPTIONS
 def command(
     context: click.Context,
     /,
@@ -136,12 +117,10 @@ def command(
     configure(LogFormat(log_format), verbose=verbose)
     cluster = find_cluster(kubeconfig, cluster_context)
     try:
-        done = run(_until_told(agent_options, cluster))
-    except OptionsError as error:
-        raise Failure(str(error), exit_code=ExitCode.USAGE) from error
+        all_well = run_program(run_agent(agent_options, cluster, write=partial(click.echo, nl=False)))
     except KernelError as error:
         raise Failure(str(error), hint=error.hint, exit_code=ExitCode.REFUSED) from error
-    if not done:
+    if all_well is False:
         raise Failure("not everything is in order; see above", exit_code=ExitCode.VERDICT)
 
 
@@ -161,31 +140,6 @@ def _options(
         options["latency_interval"] = None
     rules = QoSRules(frozenset(restricted_qos_namespace))
     return AgentOptions(node=node_name or platform.node().lower(), nri_socket=socket, rules=rules, **options)
-
-
-async def _until_told(options: AgentOptions, cluster: ClusterConfig) -> bool:
-    """Run the agent until it is done, or a signal ends it in order."""
-    task = asyncio.ensure_future(run_agent(options, cluster, write=_print))
-    told = False
-
-    def stop() -> None:
-        nonlocal told
-        told = True
-        task.cancel()
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stop)
-    try:
-        return await task
-    except asyncio.CancelledError:
-        if not told:
-            raise
-        return True
-
-
-def _print(line: str) -> None:
-    sys.stdout.write(line)
-    sys.stdout.flush()
 
 
 @command.command("restore")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -19,23 +17,16 @@ from corewise.cli.compute_inputs import FOLDER, host_options, nova_conf, warning
 from corewise.cli.compute_inventory import inventory_record
 from corewise.cli.compute_placement import HOST, PlacementChoice, host_name, placement_options
 from corewise.cli.durations import seconds
-from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.output import Form, count, say
+from corewise.cli.serving import LOG_OPTIONS, METRICS_LISTEN, run_program
 from corewise.compute.options import INTERVAL, ComputeOptions
 from corewise.service.logs import LogFormat, configure
-from corewise.service.options import Address, AddressError, OptionsError
+from corewise.service.options import Address
 from corewise.tracking import Compat
 
 if TYPE_CHECKING:
     from corewise.compute.offering import Write
-    from corewise.compute.program import HostAgent, Passed
-
-
-def _address(context: click.Context, parameter: click.Parameter, value: str | None) -> Address | None:
-    try:
-        return None if value is None else Address.parse(value)
-    except AddressError as error:
-        raise click.BadParameter(str(error), context, parameter) from error
+    from corewise.compute.program import Passed
 
 
 @click.command()
@@ -62,12 +53,7 @@ def _address(context: click.Context, parameter: click.Parameter, value: str | No
     callback=seconds,
     help="How often the host is looked at.",
 )
-@click.option(
-    "--metrics-listen",
-    metavar="HOST:PORT",
-    callback=_address,
-    help="Serve /livez, /readyz and /metrics here (HTTP).",
-)
+@METRICS_LISTEN
 @click.option(
     "--placement-port",
     type=click.IntRange(0, 65535),
@@ -78,10 +64,7 @@ def _address(context: click.Context, parameter: click.Parameter, value: str | No
 @click.option("--dry-run", is_flag=True, help="With --once: print what would be written; write nothing.")
 @placement_options
 @output.option((Form.TABLE, Form.JSON, Form.YAML))
-@click.option(
-    "--log-format", type=click.Choice([f.value for f in LogFormat]), default="text", show_default=True
-)
-@click.option("-v", "--verbose", is_flag=True, help="Log more.")
+@LOG_OPTIONS
 def command(
     topology: Path | None,
     root: Path | None,
@@ -138,10 +121,7 @@ def command(
             once=once,
             dry_run=dry_run,
         )
-        try:
-            _run(options, placement, form, placement_port)
-        except OptionsError as error:
-            raise Failure(str(error), exit_code=ExitCode.USAGE) from error
+        _run(options, placement, form, placement_port)
 
 
 def _default(
@@ -178,7 +158,7 @@ def _run(options: ComputeOptions, placement: PlacementChoice, form: Form, port: 
         _print(program.run_pass(options, client), options, form)
     else:
         with _served(placement, port):
-            asyncio.run(_until_told(program.HostAgent(options, client)))
+            run_program(program.HostAgent(options, client).run())
 
 
 @contextmanager
@@ -228,22 +208,3 @@ def _change(write: Write) -> dict[str, Any]:
         case Reshape():
             change["guests"] = [consumer.uuid for consumer in write.consumers]
     return change
-
-
-async def _until_told(agent: HostAgent) -> None:
-    """Run the agent until a signal ends it in order."""
-    task = asyncio.ensure_future(agent.run())
-    told_to_stop = False
-
-    def stop() -> None:
-        nonlocal told_to_stop
-        told_to_stop = True
-        task.cancel()
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stop)
-    try:
-        await task
-    except asyncio.CancelledError:
-        if not told_to_stop:
-            raise

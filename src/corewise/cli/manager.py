@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
+import asyncio
 from functools import partial
 from typing import Any
 
 import click
 
-from corewise.cli.cluster import cluster_options, find_cluster, run
-from corewise.cli.errors import ExitCode, Failure
-from corewise.cli.serving import ADDRESS, CLIENT_CA, METRICS_AUTH, SERVICE, check_webhooks, read
-from corewise.kube.config import ClusterConfig
+from corewise.cli.cluster import cluster_options, find_cluster
+from corewise.cli.serving import (
+    ADDRESS,
+    LOG_OPTIONS,
+    METRICS_AUTH,
+    METRICS_LISTEN,
+    SERVICE,
+    TLS_OPTIONS,
+    check_webhooks,
+    read,
+    run_program,
+)
 from corewise.manager.options import KUBELET_USER, LARGEST_AMPLIFICATION, ManagerOptions
-from corewise.manager.program import Manager, run_manager
+from corewise.manager.program import run_manager
 from corewise.quantities import ONE, Ratio
-from corewise.service.ending import until_told
 from corewise.service.logs import LogFormat, configure
-from corewise.service.options import OptionsError
+from corewise.service.program import DRAIN, freeze_gc
 
 _RATIO: dict[str, Any] = {"metavar": "RATIO", "callback": read(Ratio.parse)}
 
@@ -33,10 +39,8 @@ _RATIO: dict[str, Any] = {"metavar": "RATIO", "callback": read(Ratio.parse)}
     is_flag=True,
     help="Make and rotate the webhooks' certificates, and install the webhook configurations.",
 )
-@click.option("--tls-cert", default="", help="Serving certificate (PEM), reloaded when the file changes.")
-@click.option("--tls-key", default="", help="Its private key (PEM).")
-@CLIENT_CA
-@click.option("--metrics-listen", help="Serve /livez, /readyz and /metrics here (HTTP).", **ADDRESS)
+@TLS_OPTIONS
+@METRICS_LISTEN
 @METRICS_AUTH
 @click.option("--leader-elect/--no-leader-elect", default=True, show_default=True)
 @click.option("--dry-run", is_flag=True, help="Write nothing; print on stdout what would be done.")
@@ -68,10 +72,7 @@ _RATIO: dict[str, Any] = {"metavar": "RATIO", "callback": read(Ratio.parse)}
     show_default=True,
     help="Nodes written at a time.",
 )
-@click.option(
-    "--log-format", type=click.Choice([f.value for f in LogFormat]), default="text", show_default=True
-)
-@click.option("-v", "--verbose", is_flag=True, help="Log more.")
+@LOG_OPTIONS
 def command(
     kubeconfig: str | None, context: str | None, log_format: str, verbose: bool, **options: Any
 ) -> None:
@@ -81,12 +82,14 @@ def command(
     """
     manager_options = ManagerOptions(**_checked(options))
     configure(LogFormat(log_format), verbose=verbose)
-    cluster = find_cluster(kubeconfig, context)
-    try:
-        behind_service = manager_options.webhook_service is not None
-        run(until_told(partial(_run, manager_options, cluster), behind_service=behind_service))
-    except OptionsError as error:
-        raise Failure(str(error), exit_code=ExitCode.USAGE) from error
+    cluster, stopping = find_cluster(kubeconfig, context), asyncio.Event()
+    run_program(
+        run_manager(
+            manager_options, cluster, synced=freeze_gc, stopping=stopping, write=partial(click.echo, nl=False)
+        ),
+        stopping=stopping,
+        drain=DRAIN if manager_options.webhook_service else 0.0,
+    )
 
 
 def _checked(options: dict[str, Any]) -> dict[str, Any]:
@@ -98,17 +101,3 @@ def _checked(options: dict[str, Any]) -> dict[str, Any]:
     if options["largest_amplification"] < ONE:
         raise click.BadParameter(f"must be at least {ONE}", param_hint="--largest-amplification")
     return options
-
-
-async def _run(
-    options: ManagerOptions,
-    cluster: ClusterConfig,
-    started: Callable[[Manager], None],
-    synced: Callable[[], None],
-) -> None:
-    await run_manager(options, cluster, write=_print, started=started, synced=synced)
-
-
-def _print(line: str) -> None:
-    sys.stdout.write(line)
-    sys.stdout.flush()

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+import asyncio
 from pathlib import Path
 from typing import Any
 
 import click
 
-from corewise.cli.cluster import QOS_NAMESPACES, cluster_options, find_cluster, run
+from corewise.cli.cluster import QOS_NAMESPACES, cluster_options, find_cluster
 from corewise.cli.errors import ExitCode, Failure
-from corewise.cli.serving import ADDRESS, CLIENT_CA, METRICS_AUTH, SERVICE, SIZE, check_webhooks
-from corewise.kube.config import ClusterConfig
+from corewise.cli.serving import (
+    ADDRESS,
+    LOG_OPTIONS,
+    METRICS_AUTH,
+    METRICS_LISTEN,
+    SERVICE,
+    SIZE,
+    TLS_OPTIONS,
+    check_webhooks,
+    run_program,
+)
 from corewise.prometheus.client import checked_url
 from corewise.prometheus.errors import AddressError
 from corewise.scheduler.configuration import (
@@ -23,10 +31,9 @@ from corewise.scheduler.configuration import (
 )
 from corewise.scheduler.installation import SERVICE_URL, scheduler_configuration
 from corewise.scheduler.options import SchedulerOptions
-from corewise.scheduler.program import Scheduler, run_scheduler
-from corewise.service.ending import until_told
+from corewise.scheduler.program import run_scheduler
 from corewise.service.logs import LogFormat, configure
-from corewise.service.options import OptionsError
+from corewise.service.program import DRAIN, freeze_gc
 from corewise.vocabulary.qos import QoSRules
 
 
@@ -40,10 +47,8 @@ from corewise.vocabulary.qos import QoSRules
     is_flag=True,
     help="Make and rotate the certificates, and install the gate's webhook configuration.",
 )
-@click.option("--tls-cert", default="", help="Serving certificate (PEM), reloaded when the file changes.")
-@click.option("--tls-key", default="", help="Its private key (PEM).")
-@CLIENT_CA
-@click.option("--metrics-listen", help="Serve /livez, /readyz and /metrics here (HTTP).", **ADDRESS)
+@TLS_OPTIONS
+@METRICS_LISTEN
 @METRICS_AUTH
 @click.option(
     "--max-extender-body",
@@ -63,10 +68,7 @@ from corewise.vocabulary.qos import QoSRules
     "--prometheus", metavar="URL", default="", help="Where nodes' memory bandwidth and cache are known."
 )
 @QOS_NAMESPACES
-@click.option(
-    "--log-format", type=click.Choice([f.value for f in LogFormat]), default="text", show_default=True
-)
-@click.option("-v", "--verbose", is_flag=True, help="Log more.")
+@LOG_OPTIONS
 @click.pass_context
 def command(called: click.Context, /, **options: Any) -> None:
     """Answer kube-scheduler as its extender, and check every binding at the gate.
@@ -99,7 +101,6 @@ def _serve(
     *,
     kubeconfig: str | None,
     context: str | None,
-    config_namespace: str,
     config_file: str | None,
     restricted_qos_namespace: tuple[str, ...],
     log_format: str,
@@ -108,18 +109,18 @@ def _serve(
 ) -> None:
     configuration = _configuration(config_file)
     checked = SchedulerOptions(
-        namespace=config_namespace,
         configuration=configuration,
         configuration_file=config_file or "",
         rules=QoSRules(frozenset(restricted_qos_namespace)),
         **_checked(options, configuration),
     )
     configure(LogFormat(log_format), verbose=verbose)
-    cluster = find_cluster(kubeconfig, context)
-    try:
-        run(until_told(partial(_run, checked, cluster), behind_service=checked.webhook_service is not None))
-    except OptionsError as error:
-        raise Failure(str(error), exit_code=ExitCode.USAGE) from error
+    cluster, stopping = find_cluster(kubeconfig, context), asyncio.Event()
+    run_program(
+        run_scheduler(checked, cluster, synced=freeze_gc, stopping=stopping),
+        stopping=stopping,
+        drain=DRAIN if checked.webhook_service else 0.0,
+    )
 
 
 def _checked(options: dict[str, Any], configuration: SchedulerConfiguration) -> dict[str, Any]:
@@ -147,12 +148,3 @@ def _configuration(file: str | None) -> SchedulerConfiguration:
     except (SchedulerConfigurationError, UnicodeDecodeError) as error:
         wrong = "\n".join(f"{file}: {line}" for line in str(error).splitlines())
         raise Failure(wrong, exit_code=ExitCode.BAD_INPUT) from error
-
-
-async def _run(
-    options: SchedulerOptions,
-    cluster: ClusterConfig,
-    started: Callable[[Scheduler], None],
-    synced: Callable[[], None],
-) -> None:
-    await run_scheduler(options, cluster, started=started, synced=synced)

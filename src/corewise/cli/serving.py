@@ -1,15 +1,22 @@
-"""What the commands that run a program with webhooks have in common: addresses, certificates."""
+"""What the commands that run a program have in common: their options, and how the program ends."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from functools import reduce
+from typing import Any, TypeVar
 
 import click
 
+from corewise.cli.cluster import Decorated, run
+from corewise.cli.errors import ExitCode, Failure
 from corewise.quantities import Quantity, QuantityError, RatioError
-from corewise.service.options import Address, AddressError
-from corewise.service.webhooks.options import ServiceAddress
+from corewise.service.logs import LogFormat
+from corewise.service.options import Address, AddressError, OptionsError, ServiceAddress
+
+T = TypeVar("T")
+Decorator = Callable[[Decorated], Decorated]
 
 
 def read(parse: Callable[[str], Any]) -> Callable[[click.Context, click.Parameter, str | None], Any]:
@@ -24,12 +31,6 @@ def read(parse: Callable[[str], Any]) -> Callable[[click.Context, click.Paramete
     return convert
 
 
-CLIENT_CA = click.option(
-    "--client-ca",
-    default="",
-    metavar="FILE",
-    help="Demand client certificates signed by these authorities (PEM); read again when the file changes.",
-)
 METRICS_AUTH = click.option(
     "--metrics-auth",
     type=click.Choice(["none", "token"]),
@@ -40,6 +41,33 @@ METRICS_AUTH = click.option(
 )
 ADDRESS: dict[str, Any] = {"metavar": "HOST:PORT", "callback": read(Address.parse)}
 SERVICE: dict[str, Any] = {"metavar": "NAMESPACE/NAME[:PORT]", "callback": read(ServiceAddress.parse)}
+
+
+def together(*options: Decorator) -> Decorator:
+    """Return a decorator that adds these options to a command, in this order."""
+    return lambda command: reduce(lambda made, option: option(made), reversed(options), command)
+
+
+TLS_OPTIONS = together(
+    click.option("--tls-cert", default="", help="Serving certificate (PEM), reloaded when the file changes."),
+    click.option("--tls-key", default="", help="Its private key (PEM)."),
+    click.option(
+        "--client-ca",
+        default="",
+        metavar="FILE",
+        help="Demand client certificates signed by these authorities (PEM); "
+        "read again when the file changes.",
+    ),
+)
+METRICS_LISTEN = click.option(
+    "--metrics-listen", help="Serve /livez, /readyz and /metrics here (HTTP).", **ADDRESS
+)
+LOG_OPTIONS = together(
+    click.option(
+        "--log-format", type=click.Choice([f.value for f in LogFormat]), default="text", show_default=True
+    ),
+    click.option("-v", "--verbose", is_flag=True, help="Log more."),
+)
 
 
 def _whole_bytes(text: str) -> int:
@@ -64,3 +92,19 @@ def check_webhooks(options: Mapping[str, Any]) -> None:
         raise click.BadParameter(
             "must begin with https://: the API server calls no other", param_hint="--webhook-url"
         )
+
+
+def run_program(
+    work: Coroutine[Any, Any, T], *, stopping: asyncio.Event | None = None, drain: float = 0.0
+) -> T | None:
+    """Run a program until it is done, or a signal ends it in order: see ``run_until_signal``.
+
+    Raises:
+        Failure: if an option is wrong, or the API server cannot be used.
+    """
+    from corewise.service.program import run_until_signal  # noqa: PLC0415 - slow, and --help needs none
+
+    try:
+        return run(run_until_signal(work, stopping=stopping, drain=drain))
+    except OptionsError as error:
+        raise Failure(str(error), exit_code=ExitCode.USAGE) from error

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import signal
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from textwrap import wrap
@@ -26,6 +25,7 @@ from corewise.kube.client import Client
 from corewise.kube.clock import SYSTEM_CLOCK
 from corewise.kube.config import ClusterConfig
 from corewise.kube.objects import PartialObject
+from corewise.service.program import on_stop_signals
 
 EVERY = 2.0
 SHORTEST_PAUSE = 0.25
@@ -46,8 +46,7 @@ async def follow(cluster: ClusterConfig, view: View) -> None:
         ended.set()
         wake.set()
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, end)
+    on_stop_signals(end)
     async with Client(cluster, on_warning=None) as client:
         await client.list(REPORTING_NODES, label_selector=view.selector)
         cache = Cache(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-import signal
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.output import Form, option
 from corewise.cli.up_report import Teller, print_report, refuse_unsound
 from corewise.kube.errors import KubeError
+from corewise.service.program import on_stop_signals
 from corewise.simulation.control_plane import Folder
 from corewise.simulation.dump import load_dump
 from corewise.simulation.openb import load_openb
@@ -146,7 +146,7 @@ def _scratch() -> str | None:
 
 def _run(options: RunOptions, teller: Teller) -> Report:
     try:
-        return asyncio.run(_until_told(options, teller))
+        return asyncio.run(_until_interrupted(options, teller))
     except (ClusterError, KubeError) as error:
         hint = getattr(error, "hint", "")
         raise Failure(str(error), hint=hint, exit_code=ExitCode.CONNECTION) from error
@@ -156,7 +156,7 @@ def _run(options: RunOptions, teller: Teller) -> Report:
         teller.clear()
 
 
-async def _until_told(options: RunOptions, teller: Teller) -> Report:
+async def _until_interrupted(options: RunOptions, teller: Teller) -> Report:
     """Run; Ctrl-C ends the run with its report, or at once as long as there is nothing to report."""
     stop = asyncio.Event()
     program = asyncio.ensure_future(run(options, teller, stop))
@@ -166,7 +166,5 @@ async def _until_told(options: RunOptions, teller: Teller) -> Report:
         if not teller.reportable:
             program.cancel()
 
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, interrupt)
+    on_stop_signals(interrupt)
     return await program

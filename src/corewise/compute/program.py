@@ -25,14 +25,10 @@ from corewise.kube.clock import SYSTEM_CLOCK, Clock
 from corewise.openstack.errors import LibvirtError, OpenStackError, PlacementError
 from corewise.openstack.placement_client import PlacementClient
 from corewise.openstack.placement_writes import PATIENCE, Patience
-from corewise.prometheus.exposition import Exposition
-from corewise.service.health import HealthServer
 from corewise.service.logs import fields
-from corewise.service.options import OptionsError
-from corewise.service.supervision import Pulses, Supervisor
+from corewise.service.program import Program
 from corewise.topology import CPUSet
 from corewise.vocabulary.metrics import compute as metrics
-from corewise.vocabulary.metrics import exported_by
 from corewise.vocabulary.metrics.table import COMPUTE
 from corewise.vocabulary.placement import PCPU, VCPU, Provider
 from corewise.vocabulary.reasons import Reason
@@ -94,13 +90,12 @@ class HostAgent:
         self._reader = HostReader(options)
         self._reporter = Reporter(client, options.compat, patience=patience)
         self._offers = PlacementOffers(client, patience=patience)
-        self.metrics = Exposition(exported_by(COMPUTE))
-        self.pulses = Pulses(clock)
-        self._supervisor = Supervisor(clock, self.metrics)
+        self.program = Program(COMPUTE, clock)
+        self.metrics = self.program.metrics
         self._problem: tuple[Reason, str] | None = None
         self._passes = 0
         self._warned: set[str] = set()
-        self.health = self._health()
+        self.program.expose(options.metrics_listen, ready=self._problems)
 
     def once(self) -> Passed:
         """Run one pass.
@@ -127,27 +122,13 @@ class HostAgent:
         """
         _log.info("corewise compute %s begins", corewise.__version__, extra=fields(host=self.options.name))
         await self._first()
-        try:
-            async with asyncio.TaskGroup() as group:
-                group.create_task(self._supervisor.run("report", self._keep))
-                if self.health is not None:
-                    group.create_task(self._supervisor.run("health", self.health.run))
-        except ExceptionGroup as errors:
-            wrong = errors.subgroup(OptionsError)
-            if wrong is None:
-                raise
-            raise OptionsError(str(wrong.exceptions[0])) from errors
+        await self.program.run([("report", self._keep)])
 
-    def problems(self) -> Iterable[str]:
-        """Say why the agent is not ready, if it is not."""
+    def _problems(self) -> Iterable[str]:
         if self._problem is not None:
             yield f"{self._problem[0]}: {self._problem[1]}"
         elif not self._passes:
             yield "no pass has been completed yet"
-
-    def stuck(self) -> Iterable[str]:
-        """Say which loops are stuck."""
-        return (f"loop {name} has been silent for {age:.0f} s" for name, age in self.pulses.stuck().items())
 
     async def _first(self) -> None:
         """Run the first pass. What is wrong with the host ends the agent, anything else does not."""
@@ -158,7 +139,7 @@ class HostAgent:
 
     async def _keep(self) -> None:
         while True:
-            self.pulses.beat("report", self.options.interval * _LONG_SILENCE + _SLOWEST_PASS)
+            self.program.heartbeats.beat("report", self.options.interval * _LONG_SILENCE + _SLOWEST_PASS)
             await self._clock.sleep(self.options.interval)
             try:
                 await self._pass()
@@ -202,14 +183,3 @@ class HostAgent:
         self.metrics.set(metrics.COMPUTE_GUESTS, len(offering.guests))
         held = CPUSet.of(cpu for guest in offering.guests for cpu in guest.pinned | guest.emulator)
         self.metrics.set(metrics.COMPUTE_CPUS_HELD, len(held))
-
-    def _health(self) -> HealthServer | None:
-        if self.options.metrics_listen is None:
-            return None
-        return HealthServer(
-            self.options.metrics_listen,
-            alive=self.stuck,
-            ready=self.problems,
-            text=self.metrics.text,
-            metrics=self.metrics,
-        )

@@ -22,10 +22,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, ItemsView, Iterator, Mapping
 from contextlib import aclosing
 from types import MappingProxyType
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from corewise.kube.client import PAGE_SIZE, Client
 from corewise.kube.clock import SYSTEM_CLOCK, Clock
@@ -47,6 +47,7 @@ _LONGEST_SILENCE = 2 * SHORTEST_WATCH + STALE_AFTER
 BACKOFF = Backoff(first=0.5, longest=LONGEST_WAIT)
 _QUICK_END = 1.0
 _MOST_NAMED = 3
+_POLL = 0.2
 
 _log = logging.getLogger(__name__)
 
@@ -88,6 +89,10 @@ class Cache(Generic[T]):
         self.synced = asyncio.Event()
         self.last_contact: float | None = None
         self.last_error: KubeError | None = None
+
+    @property
+    def plural(self) -> str:
+        return self._resource.plural
 
     def get(self, name: str, namespace: str = "") -> T | None:
         """The object of that name, if there is one."""
@@ -255,6 +260,49 @@ class Cache(Generic[T]):
 
     def _key(self, namespace: str, name: str) -> Key:
         return (namespace, name) if self._resource.namespaced else name
+
+
+class Caches:
+    """The caches of one program, by the plural of their resource.
+
+    A resource that the API server does not have (no such custom resource is installed) counts as listed.
+    """
+
+    def __init__(self, *caches: Cache[Any]) -> None:
+        self._caches = {cache.plural: cache for cache in caches}
+
+    def items(self) -> ItemsView[str, Cache[Any]]:
+        """The caches with their plurals."""
+        return self._caches.items()
+
+    @property
+    def unlisted(self) -> list[str]:
+        """The resources that have not been listed yet."""
+        return [
+            name
+            for name, cache in self.items()
+            if not cache.synced.is_set() and not isinstance(cache.last_error, NotFound)
+        ]
+
+    def problems(self) -> Iterator[str]:
+        """Say what has not been listed, and which copies may be behind the cluster."""
+        yield from (f"{name} have not been listed yet" for name in self.unlisted)
+        yield from filter(None, (cache.stale() for _, cache in self.items()))
+
+    async def listed(self, clock: Clock) -> None:
+        """Wait until everything has been listed."""
+        while self.unlisted:
+            await clock.sleep(_POLL)
+
+    async def run(self) -> None:
+        """Follow the cluster until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for name, loop in self.loops():
+                group.create_task(loop(), name=f"cache {name}")
+
+    def loops(self) -> Iterator[tuple[str, Callable[[], Coroutine[Any, Any, None]]]]:
+        """The caches' loops, each by its plural, for a program that restarts each by itself."""
+        return ((name, cache.run) for name, cache in self.items())
 
 
 def _name(key: Key) -> str:

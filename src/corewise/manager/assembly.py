@@ -29,7 +29,7 @@ def webhooks(
     node = NodeWebhook(
         surroundings=lambda: snapshot.surroundings,
         view=snapshot.view_of,
-        ready=lambda: not snapshot.unsynced,
+        ready=lambda: not snapshot.caches.unlisted,
         usage=lambda name: cpu_usage_milli(client, name),
     )
     config_map = ConfigMapWebhook(

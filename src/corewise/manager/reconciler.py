@@ -25,7 +25,7 @@ from corewise.manager.remedies import Observed
 from corewise.manager.snapshot import Snapshot
 from corewise.manager.view import NodeView
 from corewise.service.logs import fields
-from corewise.service.supervision import Pulses
+from corewise.service.program import Heartbeats
 
 log = logging.getLogger(__name__)
 
@@ -42,12 +42,18 @@ class Reconciler:
     """Brings nodes to what their assessments say."""
 
     def __init__(
-        self, snapshot: Snapshot, executor: Executor, queue: WorkQueue, *, pulses: Pulses, clock: Clock
+        self,
+        snapshot: Snapshot,
+        executor: Executor,
+        queue: WorkQueue,
+        *,
+        heartbeats: Heartbeats,
+        clock: Clock,
     ) -> None:
         self._snapshot = snapshot
         self._executor = executor
         self._queue = queue
-        self._pulses = pulses
+        self._heartbeats = heartbeats
         self._clock = clock
         self._memories: dict[str, NodeMemory] = {}
         self._assessments: dict[str, NodeAssessment] = {}
@@ -74,14 +80,14 @@ class Reconciler:
                 for number in range(hands):
                     group.create_task(self._work(), name=f"reconciler hand {number}")
         finally:
-            self._pulses.stop(LOOP)
+            self._heartbeats.stop(LOOP)
             self._queue.clear()
             self._assessments.clear()
             self._memories.clear()
 
     async def _beat(self) -> None:
         while True:
-            self._pulses.beat(LOOP, _BEAT_LIMIT)
+            self._heartbeats.beat(LOOP, _BEAT_LIMIT)
             await self._clock.sleep(_BEAT)
 
     async def _work(self) -> None:

@@ -6,15 +6,12 @@ NodeResourceTopology may not be installed: then no node has CPU facts, and every
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
-from corewise.kube.cache import Cache
+from corewise.kube.cache import Cache, Caches
 from corewise.kube.client import Client
 from corewise.kube.clock import Clock
-from corewise.kube.errors import NotFound
 from corewise.kube.objects import ConfigMap, KubeObject, PartialObject
 from corewise.kube.resources import CONFIG_MAPS, MUTATING_WEBHOOKS, NODE_RESOURCE_TOPOLOGIES
 from corewise.manager.assessment import Surroundings
@@ -31,8 +28,6 @@ from corewise.manager.objects import (
 )
 from corewise.manager.options import ManagerOptions
 from corewise.manager.view import NodeView, view_of
-
-_POLL = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,26 +73,7 @@ class Snapshot:
             clock=clock,
         )
         self.webhooks = Cache(client, MUTATING_WEBHOOKS, on_change=self._webhooks_changed, clock=clock)
-
-    @property
-    def caches(self) -> Mapping[str, Cache[Any]]:
-        """The caches by the plural of their resource."""
-        return {
-            "nodes": self.nodes,
-            "noderesourcetopologies": self.topologies,
-            "pods": self.pods,
-            "configmaps": self.config_maps,
-            "mutatingwebhookconfigurations": self.webhooks,
-        }
-
-    @property
-    def unsynced(self) -> list[str]:
-        """The caches that have not listed their resource yet."""
-        return [
-            name
-            for name, cache in self.caches.items()
-            if not cache.synced.is_set() and not self._absent(cache)
-        ]
+        self.caches = Caches(self.nodes, self.topologies, self.pods, self.config_maps, self.webhooks)
 
     @property
     def surroundings(self) -> Surroundings:
@@ -110,15 +86,8 @@ class Snapshot:
 
     async def synced(self) -> None:
         """Wait until everything has been listed, and read the configuration even if there is none."""
-        while self.unsynced:
-            await self._clock.sleep(_POLL)
+        await self.caches.listed(self._clock)
         self._read_configuration()
-
-    async def run(self) -> None:
-        """Follow the cluster until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            for name, cache in self.caches.items():
-                group.create_task(cache.run(), name=f"cache {name}")
 
     def names(self) -> Iterable[str]:
         return [str(name) for name in self.nodes.items]
@@ -146,10 +115,6 @@ class Snapshot:
         """
         pods = await self._client.list(DEMANDING_PODS, field_selector=running_on(node.name))
         return replace(node, demand=lambda: demand_of_node(pods, node.topology))
-
-    @staticmethod
-    def _absent(cache: Cache[Any]) -> bool:
-        return isinstance(cache.last_error, NotFound)
 
     def _node_changed(self, old: KubeObject | None, new: KubeObject | None) -> None:
         self._tell_node(old, new)

@@ -43,7 +43,7 @@ from corewise.scheduler.observing.sources import sources
 from corewise.scheduler.options import SchedulerOptions
 from corewise.scheduler.state import ClusterState
 from corewise.service.logs import fields
-from corewise.service.supervision import Pulses
+from corewise.service.program import Heartbeats
 from corewise.vocabulary.metrics import interference as metrics
 from corewise.vocabulary.reasons import Reason
 
@@ -182,13 +182,13 @@ class ConfigReloader:
         decisions: Decisions,
         *,
         exposition: Exposition,
-        pulses: Pulses,
+        heartbeats: Heartbeats,
         clock: Clock,
     ) -> None:
         self._state = state
         self._decisions = decisions
         self._metrics = exposition
-        self._pulses = pulses
+        self._heartbeats = heartbeats
         self._clock = clock
         self.active = ActiveConfig(state.cluster, clock, options.configuration, engine_of)
         self._client = PrometheusClient(options.prometheus) if options.prometheus else None
@@ -233,13 +233,13 @@ class ConfigReloader:
         """Ask Prometheus until cancelled, once the nodes are known."""
         await self._state.synced()
         if self._observer is not None:
-            await self._observer.run(lambda: self._pulses.beat(_OBSERVER, _BEAT_LIMIT))
+            await self._observer.run(lambda: self._heartbeats.beat(_OBSERVER, _BEAT_LIMIT))
 
     async def _follow(self) -> None:
         """Apply the file whenever it changes, until cancelled."""
         await self._state.synced()
         if self._file is not None:
-            await self._file.follow(self._clock, lambda: self._pulses.beat(_FILE, _BEAT_LIMIT))
+            await self._file.follow(self._clock, lambda: self._heartbeats.beat(_FILE, _BEAT_LIMIT))
 
     def _apply(self, configuration: SchedulerConfiguration) -> None:
         self._decisions.keep(configuration.remembered_decisions)

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
 
 from corewise.engine import Engine
 from corewise.engine.objects import PlacedPod
@@ -19,12 +18,11 @@ from corewise.kube.cache import Cache
 from corewise.kube.client import Client
 from corewise.kube.clock import SYSTEM_CLOCK, Clock
 from corewise.kube.config import ClusterConfig
-from corewise.kube.election import DEFAULT_TERMS, Elector, Terms
+from corewise.kube.election import DEFAULT_TERMS, Terms
 from corewise.kube.errors import KubeError
 from corewise.kube.events import EventRecorder
 from corewise.kube.objects import ObjectReference
 from corewise.kube.resources import MUTATING_WEBHOOKS
-from corewise.prometheus.exposition import Exposition
 from corewise.scheduler.active_config import ConfigReloader
 from corewise.scheduler.decisions import Decisions
 from corewise.scheduler.extender import Extender, ExtenderRoutes
@@ -39,17 +37,15 @@ from corewise.scheduler.installation import (
 )
 from corewise.scheduler.options import SchedulerOptions
 from corewise.scheduler.state import ClusterState
-from corewise.service.access import TokenAccess
 from corewise.service.doors import EXTENDER, anyone, certified
-from corewise.service.health import HealthServer
+from corewise.service.health import TokenAccess
 from corewise.service.logs import fields
-from corewise.service.supervision import Pulses, Supervisor, run_together
+from corewise.service.program import Loop, Program
 from corewise.service.webhooks.authority import Lifetimes
 from corewise.service.webhooks.server import Webhook
 from corewise.service.webhooks.service import WebhookService
-from corewise.vocabulary.metrics import exported_by
 from corewise.vocabulary.metrics import scheduler as metrics
-from corewise.vocabulary.metrics.service import CACHE_OBJECTS, EVENTS, LEADER
+from corewise.vocabulary.metrics.service import EVENTS
 from corewise.vocabulary.metrics.table import SCHEDULER
 from corewise.vocabulary.reasons import Reason
 
@@ -71,15 +67,24 @@ async def run_scheduler(
     terms: Terms = DEFAULT_TERMS,
     lifetimes: Lifetimes | None = None,
     started: Callable[[Scheduler], None] | None = None,
-    synced: Callable[[], None] | None = None,
+    synced: Callable[[], None] = lambda: None,
+    stopping: asyncio.Event | None = None,
 ) -> None:
     """Run the scheduler until cancelled.
 
-    ``started`` is called with it before its loops run, ``synced`` once it has listed everything.
+    ``started`` is called with it before its loops run, ``synced`` once it has listed everything; while
+    ``stopping`` is set it is not ready.
     """
     async with Client(config, on_warning=None) as client:
-        scheduler = Scheduler(client, options, clock=clock, terms=terms, lifetimes=lifetimes)
-        scheduler.synced = synced
+        scheduler = Scheduler(
+            client,
+            options,
+            clock=clock,
+            terms=terms,
+            lifetimes=lifetimes,
+            synced=synced,
+            stopping=stopping,
+        )
         if started:
             started(scheduler)
         await scheduler.run()
@@ -96,18 +101,25 @@ class Scheduler:
         clock: Clock,
         terms: Terms,
         lifetimes: Lifetimes | None,
+        synced: Callable[[], None],
+        stopping: asyncio.Event | None,
     ) -> None:
         self.options = options
+        self.program = Program(SCHEDULER, clock, stopping)
+        self.metrics = self.program.metrics
         self._client = client
         self._clock = clock
         self._terms = terms
-        self.metrics = Exposition(exported_by(SCHEDULER))
-        self.pulses = Pulses(clock)
-        self._supervisor = Supervisor(clock, self.metrics)
+        self._synced = synced
         self.state = ClusterState(client, clock, rules=options.rules)
         self.decisions = Decisions(options.configuration.remembered_decisions, clock)
         self.reloader = ConfigReloader(
-            options, self.state, self.decisions, exposition=self.metrics, pulses=self.pulses, clock=clock
+            options,
+            self.state,
+            self.decisions,
+            exposition=self.metrics,
+            heartbeats=self.program.heartbeats,
+            clock=clock,
         )
         self.events = EventRecorder(client, component=COMPONENT, instance=options.identity, clock=clock)
         self.configurations = Cache(
@@ -118,10 +130,13 @@ class Scheduler:
         )
         self.access = TokenAccess(client, clock)
         self.service = self._service(lifetimes)
-        self.health = self._health()
-        self.leading = asyncio.Event()
-        self.synced: Callable[[], None] | None = None
-        self.stopping = False
+        self.program.expose(
+            options.metrics_listen,
+            ready=self._unready,
+            publish=self._publish,
+            caches=self.state.caches,
+            access=self.access if options.metrics_auth else None,
+        )
 
     async def run(self) -> None:
         """Run every loop until cancelled.
@@ -129,41 +144,32 @@ class Scheduler:
         Raises:
             OptionsError: if an address cannot be listened on.
         """
-        tasks = [(name, self._supervisor.run(name, loop)) for name, loop in self._loops()]
         try:
-            await run_together([*tasks, ("leadership", self._lead_or_follow())])
+            await self.program.run(self._loops(), main=self._lead_or_follow())
         finally:
             await self.reloader.close()
 
     def problems(self) -> Iterator[str]:
         """Say why this replica does not answer, if it does not."""
-        unsynced = self.state.unsynced
-        yield from (f"{name} have not been listed yet" for name in unsynced)
-        yield from filter(None, (cache.stale() for cache in self.state.caches.values()))
-        if not unsynced and not self.leading.is_set():
+        yield from self.state.caches.problems()
+        yield from self._following()
+
+    def _following(self) -> Iterator[str]:
+        if not self.state.caches.unlisted and not self.program.leading.is_set():
             yield "this replica does not lead"
 
-    def unready(self) -> Iterator[str]:
-        """Say why nothing should be sent to this replica, if so."""
-        if self.stopping:
-            yield "this replica is stopping"
-        yield from self.problems()
+    def _unready(self) -> Iterator[str]:
+        yield from self._following()
         yield from self.service.problems()
 
-    def metrics_text(self) -> bytes:
-        """Return all metrics as they are now."""
+    def _publish(self) -> None:
         self.metrics.set(metrics.GATE_RESERVATIONS, len(self.state.reservations))
         self.metrics.set(metrics.CPU_CONFLICTS, self.state.conflicts)
-        for name, cache in self.state.caches.items():
-            self.metrics.set(CACHE_OBJECTS, len(cache.items), name)
         self.reloader.export()
-        return self.metrics.text()
 
-    def _loops(self) -> Iterable[tuple[str, Callable[[], Coroutine[Any, Any, None]]]]:
-        yield "caches", self.state.run
+    def _loops(self) -> Iterator[Loop]:
+        yield "caches", self.state.caches.run
         yield "events", self.events.run
-        if self.health:
-            yield "health", self.health.run
         yield from self.service.loops()
         if self.options.manage_webhooks:
             yield "configuration", self.configurations.run
@@ -171,37 +177,22 @@ class Scheduler:
 
     async def _lead_or_follow(self) -> None:
         await self.state.synced()
-        if self.synced:
-            self.synced()
-        if not self.options.leader_elect:
-            await self._lead()
-            return
-        elector = Elector(
-            self._client,
-            namespace=self.options.namespace,
-            name=COMPONENT,
-            identity=self.options.identity,
-            terms=self._terms,
-            clock=self._clock,
-        )
-        await self._supervisor.run("election", lambda: elector.run(self._lead))
+        self._synced()
+        await self.program.elect(self._lead, self._client, self.options, lease=COMPONENT, terms=self._terms)
 
     async def _lead(self) -> None:
         """Answer, and do what only the leader does, until cancelled."""
-        try:
-            if self.options.leader_elect:
-                await self._take_over()
-            self.leading.set()
-            self.metrics.set(LEADER, 1)
+        if self.options.elects_leader:
+            await self._take_over()
+        loops: list[Loop] = [(_LOOP, self._settle)]
+        if self.service.installer:
+            loops.append(("installation", self.service.installer.run))
+        with self.program.leads():
             log.info("extender and gate answer", extra=fields(nodes=len(self.state.nodes.items)))
-            async with asyncio.TaskGroup() as group:
-                group.create_task(self._supervisor.run(_LOOP, self._settle))
-                if self.service.installer:
-                    group.create_task(self._supervisor.run("installation", self.service.installer.run))
-        finally:
-            self.leading.clear()
-            self.pulses.stop(_LOOP)
-            self.metrics.set(LEADER, 0)
+            try:
+                await self.program.supervise(loops)
+            finally:
+                self.program.heartbeats.stop(_LOOP)
 
     async def _take_over(self) -> None:
         """Count what the last leader let through: what is bound by now, seen or not."""
@@ -220,7 +211,7 @@ class Scheduler:
     async def _settle(self) -> None:
         """Give back what was reserved and never bound, until cancelled."""
         while True:
-            self.pulses.beat(_LOOP, _BEAT_LIMIT)
+            self.program.heartbeats.beat(_LOOP, _BEAT_LIMIT)
             freed = await self.state.settle()
             if freed:
                 self.metrics.count(metrics.GATE_EXPIRED, by=freed)
@@ -250,11 +241,9 @@ class Scheduler:
             [Webhook(GATE, GATE_PATH, gate.review)],
             configurations=configurations,
             field_manager=COMPONENT,
-            secret=(self.options.namespace, SECRET_NAME),
+            secret=(self.options.config_namespace, SECRET_NAME),
             installed_bundle=self._installed_bundle,
-            metrics=self.metrics,
-            pulses=self.pulses,
-            clock=self._clock,
+            program=self.program,
             lifetimes=lifetimes,
             routes=routes.routes(),
         )
@@ -265,18 +254,6 @@ class Scheduler:
         if installed is None or not installed.webhooks:
             return ""
         return installed.webhooks[0].client_config.ca_bundle.decode("ascii", "replace")
-
-    def _health(self) -> HealthServer | None:
-        if self.options.metrics_listen is None:
-            return None
-        return HealthServer(
-            self.options.metrics_listen,
-            alive=self.pulses.problems,
-            ready=self.unready,
-            text=self.metrics_text,
-            metrics=self.metrics,
-            access=self.access if self.options.metrics_auth else None,
-        )
 
     def _nothing_suits(self, pod: PlacedPod, message: str) -> None:
         """Tell the pod's owner; a repetition is counted, not written again.

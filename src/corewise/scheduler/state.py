@@ -16,12 +16,10 @@ of it, from a watch that lags behind a list, takes nothing back.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
 
 from corewise.engine import Cluster, Placement, PodFacts
 from corewise.engine.objects import (
@@ -33,7 +31,7 @@ from corewise.engine.objects import (
     Topology,
 )
 from corewise.engine.reading import Finding, holds_resources, key_of, placement, pod_facts, read_node_facts
-from corewise.kube.cache import Cache
+from corewise.kube.cache import Cache, Caches
 from corewise.kube.client import Client
 from corewise.kube.clock import Clock
 from corewise.kube.errors import KubeError, NotFound
@@ -115,7 +113,6 @@ class Reservations:
 log = logging.getLogger(__name__)
 
 UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
-_POLL = 0.2
 
 
 class ClusterState:
@@ -148,20 +145,7 @@ class ClusterState:
         self.pods = Cache(
             client, PLACED_PODS, field_selector=UNFINISHED, on_change=self._pod_changed, clock=clock
         )
-
-    @property
-    def caches(self) -> Mapping[str, Cache[Any]]:
-        """The caches by the plural of their resource."""
-        return {"nodes": self.nodes, "noderesourcetopologies": self.topologies, "pods": self.pods}
-
-    @property
-    def unsynced(self) -> list[str]:
-        """The caches that have not listed their resource yet."""
-        return [
-            name
-            for name, cache in self.caches.items()
-            if not cache.synced.is_set() and not isinstance(cache.last_error, NotFound)
-        ]
+        self.caches = Caches(self.nodes, self.topologies, self.pods)
 
     @property
     def ages(self) -> Mapping[str, float]:
@@ -178,14 +162,7 @@ class ClusterState:
 
     async def synced(self) -> None:
         """Wait until everything has been listed."""
-        while self.unsynced:
-            await self._clock.sleep(_POLL)
-
-    async def run(self) -> None:
-        """Follow the cluster until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            for name, cache in self.caches.items():
-                group.create_task(cache.run(), name=f"cache {name}")
+        await self.caches.listed(self._clock)
 
     async def catch_up(self) -> None:
         """Count every pod that is bound by now, though its watch event may still be under way.

@@ -1,7 +1,8 @@
-"""What the programs have in common, whatever they do: supervised loops, log lines, health and metrics served.
+"""What the programs have in common, whatever they do.
 
-- :mod:`supervision`: loops that outlive their bugs, and their heartbeats. :mod:`logs`: one line per event.
-- :mod:`health`: /livez, /readyz and /metrics. :mod:`listening`, :mod:`options`: addresses.
+- :mod:`program`: supervised loops with heartbeats, leadership, health, and an end in order.
+- :mod:`options`: options that programs share. :mod:`logs`: one line per event.
+- :mod:`doors`: every HTTP server with its limits. :mod:`health`: /livez, /readyz and /metrics.
 - :mod:`webhooks`: admission webhooks with their certificates and installed configurations.
 
 It knows adapters, and no capability.

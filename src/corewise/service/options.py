@@ -1,8 +1,13 @@
-"""What every program can be told: addresses to listen on, and how wrong options are told apart from bugs."""
+"""Options that the programs share, and how a wrong option is told apart from a bug."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import socket
+import uuid
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from corewise.vocabulary.names import CONFIG_NAMESPACE
 
 
 class AddressError(ValueError):
@@ -36,3 +41,102 @@ class Address:
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceAddress:
+    """The Service through which the API server reaches the webhooks, as ``NAMESPACE/NAME[:PORT]``."""
+
+    namespace: str
+    name: str
+    port: int = 443
+
+    @classmethod
+    def parse(cls, text: str) -> ServiceAddress:
+        """Read the text.
+
+        Raises:
+            AddressError: if it is not of that form.
+        """
+        namespace, separator, rest = text.partition("/")
+        name, _, port = rest.partition(":")
+        if not separator or not namespace or not name or (port and not port.isdigit()):
+            raise AddressError(f"{text!r} is not a Service: write NAMESPACE/NAME or NAMESPACE/NAME:PORT")
+        return cls(namespace, name, int(port or 443))
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The names by which the API server verifies the serving certificate."""
+        return (f"{self.name}.{self.namespace}.svc", f"{self.name}.{self.namespace}.svc.cluster.local")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebhookOptions:
+    """``url`` (from outside the cluster) or ``service`` (within) is what the API server calls.
+
+    ``manage``: make and rotate certificates, and install the configurations; else ``tls_cert`` and
+    ``tls_key`` are files that something else renews. ``client_ca`` is a file of the authorities that sign the
+    certificates of callers; without it, TLS asks callers for none.
+    """
+
+    listen: Address | None = None
+    url: str = ""
+    service: ServiceAddress | None = None
+    manage: bool = False
+    tls_cert: str = ""
+    tls_key: str = ""
+    client_ca: str = ""
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The names by which the API server reaches the webhooks.
+
+        Raises:
+            OptionsError: if there is none: a certificate for every interface cannot be made.
+        """
+        if self.service:
+            return self.service.hosts
+        host = urlsplit(self.url).hostname or (self.listen.host if self.listen else "")
+        if not host:
+            raise OptionsError(
+                "say how the API server reaches the webhooks: --webhook-url or --webhook-service"
+            )
+        return (host,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaOptions:
+    """The options of a program that serves webhooks and elects a leader among its replicas.
+
+    ``config_namespace`` also has its Lease and its Secret. The webhooks' options are those of
+    ``WebhookOptions``. ``metrics_auth``: /metrics takes a token that the API server reviews.
+    """
+
+    config_namespace: str = CONFIG_NAMESPACE
+    webhook_url: str = ""
+    webhook_service: ServiceAddress | None = None
+    manage_webhooks: bool = False
+    tls_cert: str = ""
+    tls_key: str = ""
+    client_ca: str = ""
+    metrics_listen: Address | None = None
+    metrics_auth: bool = False
+    leader_elect: bool = True
+    identity: str = field(default_factory=lambda: f"{socket.gethostname()}_{uuid.uuid4().hex[:8]}")
+
+    @property
+    def elects_leader(self) -> bool:
+        """Whether this replica takes part in the election."""
+        return self.leader_elect
+
+    def webhooks_at(self, listen: Address | None) -> WebhookOptions:
+        """Return how the webhooks are served at an address; None serves none."""
+        return WebhookOptions(
+            listen=listen,
+            url=self.webhook_url,
+            service=self.webhook_service,
+            manage=self.manage_webhooks,
+            tls_cert=self.tls_cert,
+            tls_key=self.tls_key,
+            client_ca=self.client_ca,
+        )

@@ -208,7 +208,7 @@ class LocalScheduler:
     async def run(self) -> None:
         """Schedule until cancelled."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self.state.run())
+            group.create_task(self.state.caches.run())
             group.create_task(self._events.run())
             group.create_task(self._settle())
             await self.state.synced()

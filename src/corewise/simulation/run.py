@@ -18,6 +18,7 @@ from typing import Protocol
 
 from corewise.kube.errors import KubeError
 from corewise.quantities import Bytes
+from corewise.service.program import first_error
 from corewise.simulation import bootstrap, control_plane
 from corewise.simulation.cluster import LocalCluster, local_cluster
 from corewise.simulation.colocation import Colocation
@@ -111,11 +112,10 @@ async def run(options: RunOptions, listener: Listener, stop: asyncio.Event) -> R
 
 def _first_cause(group: BaseExceptionGroup[BaseException], folder: Path) -> BaseException:
     """Return the error that a person can act on; the group itself if there is none, for that is a bug."""
-    known = group.subgroup((ClusterError, KubeError, BrokenPipeError))
-    error: BaseException = known or group.subgroup(_is_no_room) or group
-    while isinstance(error, BaseExceptionGroup) and error is not group:
-        error = error.exceptions[0]
-    return _no_room(folder, error) if _is_no_room(error) else error
+    if known := first_error(group, ClusterError, KubeError, BrokenPipeError):
+        return known
+    no_room = group.subgroup(_is_no_room)
+    return _no_room(folder, first_error(no_room, OSError) or no_room) if no_room else group
 
 
 def _is_no_room(error: BaseException) -> bool:

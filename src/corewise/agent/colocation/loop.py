@@ -28,7 +28,7 @@ from corewise.kube.errors import KubeError
 from corewise.kube.events import EventRecorder
 from corewise.kube.objects import ObjectReference
 from corewise.prometheus.exposition import Exposition
-from corewise.service.supervision import Pulses
+from corewise.service.program import Heartbeats
 from corewise.vocabulary.metrics import agent as metrics
 from corewise.vocabulary.metrics.suppression import OVERSUBSCRIPTION_WRITES
 
@@ -87,7 +87,7 @@ class OfflineLoop:
             self._labels = node.metadata.labels
             self.wake()
 
-    async def run(self, pulses: Pulses) -> None:
+    async def run(self, heartbeats: Heartbeats) -> None:
         """Keep the node's offline pods until cancelled."""
         await self._watched.synced()
         with suppress(TimeoutError):
@@ -101,19 +101,19 @@ class OfflineLoop:
                 tick_at = self._next(self.round(now, sample=True), tick_at, now)
             else:
                 self.round(now, sample=False)
-            pulses.beat(NAME, self.keeper.interval * _LONG_SILENCE)
+            heartbeats.beat(NAME, self.keeper.interval * _LONG_SILENCE)
             await self._clock.sleep(SHORTEST_PAUSE)
             with suppress(TimeoutError):
                 async with asyncio.timeout(max(0.0, tick_at - self._clock.monotonic())):
                     await self._due.wait()
 
-    async def tell(self, pulses: Pulses) -> None:
+    async def tell(self, heartbeats: Heartbeats) -> None:
         """Tell the API server what came of the latest round, until cancelled.
 
         A loop of its own: an API server that does not answer must not keep offline pods unsqueezed.
         """
         while True:
-            pulses.beat(TELLING, _LONGEST_TELLING)
+            heartbeats.beat(TELLING, _LONGEST_TELLING)
             with suppress(TimeoutError):
                 async with asyncio.timeout(_LONGEST_TELLING / _LONG_SILENCE):
                     await self._to_tell.wait()

@@ -18,7 +18,7 @@ from corewise.kernel.host_files import HostFiles
 from corewise.kernel.memory_latency.library import Chase
 from corewise.kernel.memory_latency.probe import numa_cpus, probe
 from corewise.kube.clock import Clock
-from corewise.service.supervision import Pulses
+from corewise.service.program import Heartbeats
 from corewise.vocabulary.reasons import Reason
 
 NAME = "latency"
@@ -65,14 +65,14 @@ class LatencyProbe:
         self._last: Probed | None = None
         self._good_until = 0.0
 
-    async def run(self, pulses: Pulses) -> None:
+    async def run(self, heartbeats: Heartbeats) -> None:
         """Probe until cancelled."""
         while True:
             probed = await self._measure()
             pause = max(self._interval, probed.cpu_seconds / LARGEST_SHARE)
             self._last = probed
             self._good_until = self._clock.monotonic() + _TOO_OLD * pause
-            pulses.beat(NAME, _LONG_SILENCE * pause)
+            heartbeats.beat(NAME, _LONG_SILENCE * pause)
             await self._clock.sleep(pause)
 
     def latest(self) -> Mapping[int, float] | Absent:

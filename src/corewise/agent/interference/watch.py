@@ -18,7 +18,7 @@ from corewise.kernel.perf.system import KernelPerf
 from corewise.kube.clock import Clock
 from corewise.prometheus.exposition import Exposition
 from corewise.service.logs import fields
-from corewise.service.supervision import Pulses
+from corewise.service.program import Heartbeats
 from corewise.vocabulary.reasons import Reason
 
 log = logging.getLogger(__name__)
@@ -44,11 +44,11 @@ class InterferenceWatch:
         self._thread: ProbeThread | None = None
         self._probe = self._make_probe(root, latency_interval, clock)
 
-    async def run(self, pulses: Pulses) -> None:
+    async def run(self, heartbeats: Heartbeats) -> None:
         """Begin to count, and probe until cancelled, if there is anything to probe with."""
         self.look()
         if not isinstance(self._probe, Absent):
-            await self._probe.run(pulses)
+            await self._probe.run(heartbeats)
 
     def look(self) -> NodeReadings:
         """Return what is known now."""

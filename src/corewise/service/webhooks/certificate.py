@@ -24,11 +24,10 @@ from corewise.kube.objects import Secret
 from corewise.kube.resources import SECRETS
 from corewise.prometheus.exposition import Exposition
 from corewise.service.logs import fields
-from corewise.service.options import OptionsError
-from corewise.service.supervision import Pulses
+from corewise.service.options import OptionsError, WebhookOptions
+from corewise.service.program import Heartbeats
 from corewise.service.webhooks import authority
 from corewise.service.webhooks.authority import Certificates, Lifetimes
-from corewise.service.webhooks.options import WebhookOptions
 from corewise.vocabulary.metrics.service import CERTIFICATE_EXPIRY
 
 log = logging.getLogger(__name__)
@@ -236,21 +235,21 @@ class CertificateKeeper:
         client_ca: str = "",
         *,
         metrics: Exposition,
-        pulses: Pulses,
+        heartbeats: Heartbeats,
         clock: Clock,
     ) -> None:
         self._source = source
         self._serving = serving
         self._client_ca = Path(client_ca) if client_ca else None
         self._metrics = metrics
-        self._pulses = pulses
+        self._heartbeats = heartbeats
         self._clock = clock
         self._told = ""
 
     async def run(self) -> None:
         """Look for a new certificate every ten seconds, until cancelled."""
         while True:
-            self._pulses.beat(LOOP, _BEAT_LIMIT)
+            self._heartbeats.beat(LOOP, _BEAT_LIMIT)
             await self.look()
             await self._clock.sleep(_LOOK_EVERY if self._serving.expires else _RETRY)
 

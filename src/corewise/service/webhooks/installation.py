@@ -19,7 +19,7 @@ from corewise.kube.errors import KubeError, NotFound
 from corewise.kube.registration import WebhookConfiguration
 from corewise.kube.resources import Resource
 from corewise.service.logs import fields
-from corewise.service.webhooks.options import ServiceAddress
+from corewise.service.options import ServiceAddress
 
 log = logging.getLogger(__name__)
 

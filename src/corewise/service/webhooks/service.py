@@ -6,16 +6,13 @@ Every replica serves them; the leader alone runs ``installer``.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
-from typing import Any
 
 from corewise.kube.client import Client
-from corewise.kube.clock import Clock
-from corewise.prometheus.exposition import Exposition
 from corewise.service.doors import Door, Route, anyone, certified
-from corewise.service.options import Address
-from corewise.service.supervision import Pulses
+from corewise.service.options import Address, ServiceAddress, WebhookOptions
+from corewise.service.program import Loop, Program
 from corewise.service.webhooks.authority import Lifetimes
 from corewise.service.webhooks.certificate import (
     CertificateKeeper,
@@ -24,7 +21,6 @@ from corewise.service.webhooks.certificate import (
     certificate_source,
 )
 from corewise.service.webhooks.installation import Configurations, Installer
-from corewise.service.webhooks.options import ServiceAddress, WebhookOptions
 from corewise.service.webhooks.server import Webhook, WebhookServer
 
 
@@ -47,14 +43,12 @@ class WebhookService:
         field_manager: str,
         secret: tuple[str, str],
         installed_bundle: Callable[[], str],
-        metrics: Exposition,
-        pulses: Pulses,
-        clock: Clock,
+        program: Program,
         lifetimes: Lifetimes | None = None,
         routes: Iterable[Route] = (),
     ) -> None:
         self._options = options
-        self._clock = clock
+        self._clock = clock = program.clock
         routes = tuple(routes)
         # A caller with a token has no client certificate: where routes take tokens, TLS asks for one, and the
         # guards of the other routes demand it.
@@ -64,7 +58,7 @@ class WebhookService:
             listen,
             self._serving,
             webhooks,
-            metrics,
+            program.metrics,
             routes=routes,
             guard=certified if options.client_ca else anyone,
         )
@@ -75,8 +69,8 @@ class WebhookService:
             self._source,
             self._serving,
             options.client_ca,
-            metrics=metrics,
-            pulses=pulses,
+            metrics=program.metrics,
+            heartbeats=program.heartbeats,
             clock=clock,
         )
         self.installed = asyncio.Event()
@@ -96,7 +90,7 @@ class WebhookService:
         """When the certificate that is served expires."""
         return self._serving.expires
 
-    def loops(self) -> Iterator[tuple[str, Callable[[], Coroutine[Any, Any, None]]]]:
+    def loops(self) -> Iterator[Loop]:
         """Yield what every replica runs."""
         yield "certificates", self._keeper.run
         yield "webhooks", self._server.run

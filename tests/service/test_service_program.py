@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from corewise.prometheus.exposition import Exposition
-from corewise.service.supervision import Pulses, Supervisor
+from corewise.service.program import Heartbeats, Supervisor
 from corewise.vocabulary.metrics import METRICS
 from corewise.vocabulary.metrics.service import LOOP_RESTARTS
 from virtual_time import VirtualLoop
@@ -51,13 +51,13 @@ def test_a_loop_that_crashes_is_restarted_later_each_time_and_counted() -> None:
 
 def test_a_silent_loop_is_stuck_until_it_beats_or_stops() -> None:
     async def scenario() -> None:
-        pulses = Pulses(LoopClock())
-        pulses.beat("a", 5)
-        pulses.beat("b", 50)
+        heartbeats = Heartbeats(LoopClock())
+        heartbeats.beat("a", 5)
+        heartbeats.beat("b", 50)
         await asyncio.sleep(6)
-        assert pulses.stuck() == {"a": pytest.approx(6)}
-        pulses.stop("a")
-        assert not pulses.stuck()
+        assert heartbeats.stuck() == {"a": pytest.approx(6)}
+        heartbeats.stop("a")
+        assert not heartbeats.stuck()
 
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         runner.run(scenario())
