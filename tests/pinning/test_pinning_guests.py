@@ -10,8 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from corewise.pinning import CellPins, GuestLedger, GuestPins, HostCell, Refusal, place
-from corewise.pinning import guest_ledger as host_cells
+from corewise.pinning import CellPins, GuestLedger, GuestPins, HostCell, Refusal, host_cells, place
 from corewise.quantities import Bytes
 from corewise.topology import CPUSet, Host, NumaMemory, Thread, Topology
 from corewise.vocabulary.guests import CPUPolicy, EmulatorThreads, GuestCPUs, GuestNode, ThreadPolicy

@@ -27,8 +27,7 @@ from corewise.compute.ledger import GuestRecord, Guests, LedgerFile, LedgerStore
 from corewise.compute.machine_file import parse_machine
 from corewise.openstack.errors import NovaConfError
 from corewise.openstack.libvirt_xml import CPUTuning
-from corewise.pinning import GuestLedger, GuestPins, HostCell
-from corewise.pinning import guest_ledger as host_cells
+from corewise.pinning import GuestLedger, GuestPins, HostCell, host_cells
 from corewise.topology import CPUSet, Host
 from corewise.tracking import Compat, HostFacts, HostOptions, HostSettings, Offer, check_options, offer
 from corewise.vocabulary.guests import EmulatorThreads, GuestCPUs
