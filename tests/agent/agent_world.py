@@ -22,7 +22,7 @@ from corewise.kernel.cgroups.layout import Version
 from corewise.kube.client import Client, PatchType
 from corewise.kube.config import ClusterConfig, load_config
 from corewise.kube.resources import CONFIG_MAPS, NODES, PODS
-from corewise.simulation.bootstrap import apply
+from corewise.simulation.control_plane import apply
 from corewise.vocabulary.names import (
     AMPLIFICATION_RATIO,
     BATCH_CPU,

@@ -22,7 +22,7 @@ from corewise.kube.config import load_config
 from corewise.kube.errors import Conflict
 from corewise.kube.resources import NODE_RESOURCE_TOPOLOGIES, NODES
 from corewise.quantities import ONE, AmplifiedMilli, Bytes, Quantity, Ratio
-from corewise.simulation.bootstrap import apply
+from corewise.simulation.control_plane import apply
 from corewise.topology import Topology
 from corewise.vocabulary.names import CPU_BASIC_INFO, CPU_RATIO_APPLIED, MACHINE_RAW_CAPACITY
 from kernel import machine_trees

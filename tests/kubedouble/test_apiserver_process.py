@@ -17,8 +17,7 @@ from corewise.kube.client import Client
 from corewise.kube.config import load_config
 from corewise.kube.errors import KubeError
 from corewise.kube.resources import NODES
-from corewise.simulation.control_plane import Folder, api_server
-from corewise.simulation.processes import ClusterError
+from corewise.simulation.control_plane import ClusterError, Folder, api_server
 
 COMMAND = [sys.executable, "-m", "kubedouble"]
 

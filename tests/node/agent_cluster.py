@@ -21,7 +21,7 @@ from corewise.kube.client import Client, PatchType
 from corewise.kube.config import load_config
 from corewise.kube.errors import NotFound
 from corewise.kube.resources import NODE_RESOURCE_TOPOLOGIES, NODES, PODS
-from corewise.simulation.bootstrap import (
+from corewise.simulation.control_plane import (
     AGENT_NAME,
     AGENT_NAMESPACE,
     account_identity,

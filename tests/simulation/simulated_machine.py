@@ -16,10 +16,10 @@ from corewise.kernel.writing.journal import MemoryLog
 from corewise.kube.objects import NodeResourceTopology
 from corewise.manager.objects import DemandingPod
 from corewise.quantities import ONE, Ratio
+from corewise.simulation.kubelet_status import running_status
 from corewise.simulation.machine_files import MachineFiles
 from corewise.simulation.machines import Machine
-from corewise.simulation.pod_cgroups import make_cgroups
-from corewise.simulation.pod_status import running_status
+from corewise.simulation.node_cgroups import make_cgroups
 from corewise.vocabulary.names import NORMALIZATION_RATIO
 
 

@@ -15,13 +15,11 @@ from corewise.cli.up_report import print_report
 from corewise.quantities import Bytes
 from corewise.simulation import control_plane
 from corewise.simulation.cluster import LocalCluster, local_cluster
-from corewise.simulation.cpu_models import CATALOGUE
 from corewise.simulation.kubelets import Periods
 from corewise.simulation.load import Load
-from corewise.simulation.machines import Machine
+from corewise.simulation.machines import CATALOGUE, Machine
 from corewise.simulation.measurement import Snapshot
-from corewise.simulation.memory_state import BACKGROUND, MemoryState, memory_state, summary
-from corewise.simulation.memory_watch import measured
+from corewise.simulation.node_memory import BACKGROUND, MemoryState, measured, memory_state, summary
 from corewise.simulation.node_simulation import NodeSimulation
 from corewise.simulation.plan import InputError, check_config
 from corewise.simulation.pods import manifest, parse_memory_use

@@ -24,10 +24,10 @@ from corewise.engine.amplified_cpu import Allocation
 from corewise.kube.clock import SYSTEM_CLOCK
 from corewise.manager.configuration import ClusterConfiguration
 from corewise.scheduler.configuration import parse_configuration
+from corewise.simulation.control_plane import running
 from corewise.simulation.local_scheduler import LocalScheduler
 from corewise.simulation.planner import Outcome, plan
 from corewise.simulation.planner_inputs import plan_from_dump
-from corewise.simulation.processes import running
 from corewise.vocabulary.names import MEMORY_BANDWIDTH
 from corewise.vocabulary.reasons import Reason
 from kubedouble import LocalAPIServer

@@ -20,15 +20,13 @@ from corewise.kube.objects import ObjectMeta, ResourceRequirements
 from corewise.kube.resources import LEASES, NODE_RESOURCE_TOPOLOGIES, NODES, PODS
 from corewise.manager.objects import DemandingContainer, DemandingPod, DemandingPodSpec, DemandingPodStatus
 from corewise.quantities import ONE, Bytes, Ratio
-from corewise.simulation import bootstrap
+from corewise.simulation import control_plane as bootstrap
 from corewise.simulation.cluster import LocalCluster
-from corewise.simulation.cpu_models import CATALOGUE
-from corewise.simulation.kubelets import LEASE_NAMESPACE, SIMULATED_NODES, Periods, SimulatedNode
-from corewise.simulation.machines import Machine
+from corewise.simulation.control_plane import running
+from corewise.simulation.kubelets import LEASE_NAMESPACE, SIMULATED_NODES, Periods, PodKeeper, SimulatedNode
+from corewise.simulation.machines import CATALOGUE, Machine
 from corewise.simulation.plan import Plan
-from corewise.simulation.pod_keeper import PodKeeper
 from corewise.simulation.pods import manifest
-from corewise.simulation.processes import running
 from corewise.vocabulary.names import (
     AMPLIFICATION_RATIO,
     CPU_BASIC_INFO,

@@ -9,10 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corewise.quantities import Bytes, RawMilli
-from corewise.simulation.cpu_models import CATALOGUE
-from corewise.simulation.machines import Machine
-from corewise.simulation.node_status import Status, compute_status, has_changed, strategic_difference
-from corewise.simulation.pod_status import Need, admit, together
+from corewise.simulation.kubelet_status import (
+    Need,
+    Status,
+    admit,
+    compute_status,
+    has_changed,
+    strategic_difference,
+    together,
+)
+from corewise.simulation.machines import CATALOGUE, Machine
 from corewise.vocabulary.names import BATCH_CPU
 from kubedouble.patching import strategic_merge_patch
 from kubedouble.schema.kinds import builtin_schema

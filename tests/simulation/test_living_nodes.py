@@ -11,10 +11,10 @@ from corewise.config.colocation import SuppressionMode
 from corewise.kube.resources import CONFIG_MAPS, PODS
 from corewise.simulation import control_plane
 from corewise.simulation.cluster import LocalCluster, local_cluster
+from corewise.simulation.control_plane import running
 from corewise.simulation.kubelets import SIMULATED_NODES, Periods, SimulatedNode
-from corewise.simulation.pod_cgroups import BEST_EFFORT, is_offline, read_quota
+from corewise.simulation.node_cgroups import BEST_EFFORT, is_offline, read_quota
 from corewise.simulation.pods import manifest
-from corewise.simulation.processes import running
 from corewise.simulation.scenario import load_scenario
 from corewise.vocabulary.names import (
     BATCH_CPU,

@@ -12,8 +12,8 @@ import pytest
 from corewise.engine.objects import PLACED_PODS
 from corewise.kube.clock import SYSTEM_CLOCK
 from corewise.kube.resources import EVENTS
+from corewise.simulation.control_plane import running
 from corewise.simulation.local_scheduler import LocalScheduler
-from corewise.simulation.processes import running
 from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY, RESOURCE_STATUS
 from kubedouble import LocalAPIServer
 from manager.world import eventually, small_cluster

@@ -14,10 +14,9 @@ from corewise.kernel.boot import read_boot_id
 from corewise.kernel.cgroups.layout import Version, find_layout
 from corewise.kernel.machine import read_machine
 from corewise.quantities import Bytes, Ratio
-from corewise.simulation.cpu_models import CATALOGUE, CPUModel
 from corewise.simulation.machine_files import MachineFiles
-from corewise.simulation.machines import Machine
-from corewise.simulation.pod_cgroups import make_cgroups, read_share, remove_cgroups
+from corewise.simulation.machines import CATALOGUE, CPUModel, Machine
+from corewise.simulation.node_cgroups import make_cgroups, read_share, remove_cgroups
 from corewise.simulation.pods import manifest
 from simulation.simulated_machine import SimulatedMachine
 

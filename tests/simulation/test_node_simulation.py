@@ -16,12 +16,11 @@ from corewise.kernel.host_files import HostFiles
 from corewise.kernel.machine import read_machine
 from corewise.kernel.memory import read_node_working_set
 from corewise.quantities import Bytes
-from corewise.simulation.cpu_models import CATALOGUE
 from corewise.simulation.load import Load, Shape
 from corewise.simulation.machine_files import MachineFiles
-from corewise.simulation.machines import Machine
+from corewise.simulation.machines import CATALOGUE, Machine
+from corewise.simulation.node_cgroups import BEST_EFFORT, MOUNT
 from corewise.simulation.node_simulation import Account, NodeSimulation
-from corewise.simulation.pod_cgroups import BEST_EFFORT, MOUNT
 from corewise.simulation.pods import manifest
 from simulation.simulated_machine import SimulatedMachine
 

@@ -9,18 +9,19 @@ import pytest
 
 from corewise.manager.objects import DemandingPod
 from corewise.quantities import Bytes
-from corewise.simulation.cpu_models import CATALOGUE
 from corewise.simulation.fair_share import Cgroup
 from corewise.simulation.load import Load
-from corewise.simulation.machines import Machine
-from corewise.simulation.node_tree import NodeTree, describe, read_tree
-from corewise.simulation.pod_cgroups import (
+from corewise.simulation.machines import CATALOGUE, Machine
+from corewise.simulation.node_cgroups import (
     BEST_EFFORT,
     BURSTABLE,
     MOUNT,
+    NodeTree,
     container_cgroup,
+    describe,
     is_offline,
     pod_cgroup,
+    read_tree,
     remove_cgroups,
 )
 from corewise.simulation.pods import manifest

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from corewise.simulation.load import Load
-from corewise.simulation.nominal_compute import Container, Workload, run, spread, step
+from corewise.simulation.measurement import Container, Workload, run, spread, step
 
 
 def test_a_quota_bounds_cpu_time_and_the_speed_makes_compute_of_it() -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from corewise.simulation.filling import Room, place
 from corewise.simulation.openb import load_openb
-from corewise.simulation.placement import Room, place
 from corewise.simulation.plan import InputError, Plan
 from corewise.vocabulary.names import QOS_CLASS
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.simulation.cpu_models import CATALOGUE
 from corewise.simulation.fair_share import Cgroup, Tree
+from corewise.simulation.machines import CATALOGUE
 from corewise.simulation.plant import Moment, Threads, moment
 
 THREADS = Threads(lone=2.0, both=1.25)

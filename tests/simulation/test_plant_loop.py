@@ -10,10 +10,7 @@ import pytest
 
 from corewise.config.colocation import SuppressionSettings
 from corewise.quantities import Share
-from corewise.simulation.closed_loop import Figures, Sample, Series, figures
-from corewise.simulation.holders import Begin, counting_offline, nobody, suppressed
-from corewise.simulation.load import Load
-from corewise.simulation.plant_loop import (
+from corewise.simulation.closed_loop import (
     COURSES,
     OPTION_1,
     OPTION_2,
@@ -22,8 +19,14 @@ from corewise.simulation.plant_loop import (
     STEP,
     Bench,
     Course,
+    Figures,
+    Sample,
+    Series,
+    figures,
     run_loop,
 )
+from corewise.simulation.holders import Begin, counting_offline, nobody, suppressed
+from corewise.simulation.load import Load
 
 RATIO = 0.60
 OPTIONS = {"option 1": OPTION_1, "option 2": OPTION_2}

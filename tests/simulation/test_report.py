@@ -14,21 +14,22 @@ import pytest
 from corewise.kube.objects import ObjectMeta
 from corewise.manager.objects import DemandingPod
 from corewise.quantities import ONE, Bytes, Ratio
-from corewise.simulation.colocation import Colocation, of_account, total
-from corewise.simulation.cpu_models import CATALOGUE
 from corewise.simulation.kubelets import SimulatedNode
-from corewise.simulation.machines import Machine
+from corewise.simulation.machines import CATALOGUE, Machine
 from corewise.simulation.measurement import (
+    Colocation,
     NodeView,
     Snapshot,
     Verdict,
+    Workload,
     by_node,
     is_settled,
+    of_account,
+    total,
     view_node,
     workloads_of,
 )
 from corewise.simulation.node_simulation import Account
-from corewise.simulation.nominal_compute import Workload
 from corewise.simulation.pods import manifest
 from corewise.simulation.report import Report, Rest, document
 from corewise.vocabulary.names import (

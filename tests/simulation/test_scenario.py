@@ -10,9 +10,9 @@ import pytest
 from corewise.config.colocation import parse_oversubscription, parse_suppression
 from corewise.config.configuration import Problem, parse_amplification, parse_normalization
 from corewise.quantities import Bytes
-from corewise.simulation.cpu_models import CATALOGUE
 from corewise.simulation.load import Load, Shape
-from corewise.simulation.nominal_compute import spread
+from corewise.simulation.machines import CATALOGUE
+from corewise.simulation.measurement import spread
 from corewise.simulation.plan import InputError, PodGroup, check_config
 from corewise.simulation.pods import copies_to_fill, load_of, of_group, parse_load, print_load
 from corewise.simulation.scenario import load_scenario, packaged_scenarios, read_scenario

@@ -17,8 +17,7 @@ from typing import Any
 
 import pytest
 
-from corewise.simulation.control_plane import copy_private
-from corewise.simulation.processes import ClusterError
+from corewise.simulation.control_plane import ClusterError, copy_private
 from corewise.vocabulary.names import CPU_BASIC_INFO
 
 WITHIN = 300.0

@@ -13,7 +13,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from corewise.kube.clock import rfc3339
-from corewise.simulation import bootstrap, control_plane
+from corewise.simulation import control_plane
+from corewise.simulation import control_plane as bootstrap
 from corewise.simulation.cluster import LocalCluster, local_cluster
 from corewise.simulation.kubelets import SIMULATED_NODES, Periods
 from corewise.simulation.scenario import load_scenario

@@ -21,9 +21,8 @@ from corewise.kernel.cgroups.layout import Layout, Version, find_layout
 from corewise.kernel.cgroups.pods import PodCgroups, find_pod_cgroups
 from corewise.kernel.errors import LayoutUnknown
 from corewise.quantities import ONE, Bytes, Microseconds
-from corewise.simulation.cpu_models import CATALOGUE
 from corewise.simulation.machine_files import MachineFiles
-from corewise.simulation.machines import Machine
+from corewise.simulation.machines import CATALOGUE, Machine
 
 PERIOD = Microseconds(100_000)
 

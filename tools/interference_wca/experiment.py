@@ -35,7 +35,7 @@ from corewise.engine import (
 from corewise.engine.facts import CPU, MEMORY, PODS
 from corewise.scheduler.active_config import estimates_of, with_interference
 from corewise.simulation.contention import Contention, Memory, contend
-from corewise.simulation.memory_state import BACKGROUND, BACKGROUND_LLC, CROWDED
+from corewise.simulation.node_memory import BACKGROUND, BACKGROUND_LLC, CROWDED
 from tools.interference_wca.workloads import WORKLOADS, Workload
 
 ARRIVAL = 10.0

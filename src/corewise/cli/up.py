@@ -18,11 +18,10 @@ from corewise.cli.output import Form, option
 from corewise.cli.up_report import Teller, print_report, refuse_unsound
 from corewise.kube.errors import KubeError
 from corewise.service.program import on_stop_signals
-from corewise.simulation.control_plane import Folder
+from corewise.simulation.control_plane import ClusterError, Folder
 from corewise.simulation.dump import load_dump
 from corewise.simulation.openb import load_openb
 from corewise.simulation.plan import InputError, Plan, check_config
-from corewise.simulation.processes import ClusterError
 from corewise.simulation.report import Report
 from corewise.simulation.run import RunOptions, run
 from corewise.simulation.scenario import BUILTIN, load_scenario, packaged_scenarios

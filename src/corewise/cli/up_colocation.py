@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from corewise.cli.output import Column, Listing, count
-from corewise.simulation.colocation import Colocation, total
-from corewise.simulation.living_nodes import WINDOW
+from corewise.simulation.agents import WINDOW
+from corewise.simulation.measurement import Colocation, total
 from corewise.simulation.report import Report
 
 

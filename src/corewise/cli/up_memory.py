@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from corewise.cli.output import Column, Listing, Severity, count
-from corewise.simulation.memory_state import CROWDED, MemoryState, MemorySummary, mean, summary
+from corewise.simulation.node_memory import CROWDED, MemoryState, MemorySummary, mean, summary
 from corewise.simulation.report import Report
 
 _GIGA = 10**9

@@ -24,7 +24,7 @@ from corewise.compute.verdicts import NoValidHost
 from corewise.vocabulary.placement import PCPU, VCPU, Inventory
 
 if TYPE_CHECKING:
-    from corewise.simulation.openstack_run import CloudReport, GuestReport, HostReport
+    from corewise.simulation.openstack import CloudReport, GuestReport, HostReport
 
 NAME = "openstack"
 
@@ -76,7 +76,7 @@ def run_scenario(state: Path | None, duration: float | None, form: Form) -> None
     """
     with told(), _folder(state) as folder:
         from corewise.openstack.embedded import in_process_client, served, start  # noqa: PLC0415
-        from corewise.simulation.openstack_run import run  # noqa: PLC0415 - needs the extra openstack
+        from corewise.simulation.openstack import run  # noqa: PLC0415 - needs the extra openstack
 
         placement = start(None if state is None else folder / "placement.sqlite")
         report = run(folder, in_process_client(placement))

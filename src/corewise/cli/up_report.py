@@ -23,10 +23,9 @@ from corewise.cli.output import (
 )
 from corewise.cli.up_colocation import beside, colocation_listing, colocation_notes
 from corewise.cli.up_memory import memory_line, memory_listing, memory_notes
-from corewise.simulation.colocation import Colocation, total
-from corewise.simulation.living_nodes import SPEED_UP
-from corewise.simulation.measurement import NodeView, Snapshot
-from corewise.simulation.memory_state import MemorySummary
+from corewise.simulation.agents import SPEED_UP
+from corewise.simulation.measurement import Colocation, NodeView, Snapshot, total
+from corewise.simulation.node_memory import MemorySummary
 from corewise.simulation.plan import Plan
 from corewise.simulation.report import Report, Rest, document
 

@@ -7,6 +7,17 @@ journals are forgotten at the end, since cgroups are too; and a machine of a sha
 is not read again. No container runtime is asked.
 
 A node is looked at when something about it has changed, and every ``PERIOD`` seconds.
+
+Offline pods are looked after in virtual time, when the simulation says so; what was found is published in
+real time, since that is what the API server and its users live in. The ConfigMap is read once for all nodes.
+Only nodes that have offline pods, or offer CPU to them, are simulated in time.
+
+Measured is a window of ``WINDOW`` seconds of simulated time that begins at 0, with corewise off and on
+alike. Before it, with corewise on, ``WARM_UP`` seconds pass in which the agents look and quotas come to
+where they belong. After it time goes on as long as the cluster is up, ``SPEED_UP`` times as fast as real
+time (slower where there are too many nodes for that), and the agents tell the API what they find.
+
+No more than ``MOST`` nodes are simulated, chosen evenly over all of them.
 """
 
 from __future__ import annotations
@@ -14,13 +25,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from corewise.agent.colocation.keeper import Tick
-from corewise.agent.colocation.publisher import write_publication
+from corewise.agent.colocation.configuration import ColocationConfiguration
+from corewise.agent.colocation.keeper import OfflineKeeper, Tick
+from corewise.agent.colocation.node_facts import raw_allocatable
+from corewise.agent.colocation.publisher import Publication, Publisher, write_publication
 from corewise.agent.complaints import Complaints
 from corewise.agent.local_node import LocalNode
 from corewise.agent.node_cgroups import NodeCgroups
@@ -31,13 +44,18 @@ from corewise.kernel.writing.journal import MemoryLog
 from corewise.kube.cache import Cache
 from corewise.kube.client import Client
 from corewise.kube.clock import Clock
-from corewise.kube.objects import KubeObject
+from corewise.kube.objects import ConfigMap, KubeObject
 from corewise.kube.resources import CONFIG_MAPS
+from corewise.manager.objects import DemandingPod
 from corewise.manager.queue import WorkQueue
 from corewise.quantities import ONE, Ratio
 from corewise.simulation.kubelets import KubeletFleet
 from corewise.simulation.local_scheduler import is_in
-from corewise.simulation.offline_agents import OfflineAgent, Settings
+from corewise.simulation.machine_files import MachineFiles
+from corewise.simulation.machines import Machine
+from corewise.simulation.measurement import Colocation, of_account
+from corewise.simulation.node_cgroups import is_offline
+from corewise.simulation.node_simulation import NodeSimulation
 from corewise.vocabulary.names import CONFIG_NAME, CONFIG_NAMESPACE, OVERSUBSCRIPTION
 from corewise.vocabulary.qos import ANY_NAMESPACE
 
@@ -249,3 +267,157 @@ class AgentFleet:
         if reading is None:
             reading = self._machines[shape] = read_machine(root)
         return reading
+
+
+class Settings:
+    """The ConfigMap's settings, for all nodes."""
+
+    def __init__(self) -> None:
+        self.configuration = ColocationConfiguration()
+
+    def read(self, config_map: ConfigMap | None) -> None:
+        """Take the ConfigMap; None: there is none."""
+        self.configuration.read(config_map)
+
+
+class OfflineAgent:
+    """One node's."""
+
+    def __init__(self, local: LocalNode, root: Path, settings: Settings) -> None:
+        self._local = local
+        self._settings = settings
+        self.keeper = OfflineKeeper(local, root)
+        self._publisher = Publisher()
+        self.last = Tick()
+
+    def look(self, now: float, node: AgentNode, pods: Collection[QuotaPod]) -> Tick:
+        """Do what an interval asks for. ``now`` is the simulation's, in seconds."""
+        labels, configuration = node.metadata.labels, self._settings.configuration
+        self.keeper.settings(configuration.oversubscription(labels), configuration.suppression(labels))
+        self.keeper.node(labels, raw_allocatable(node), self._local.ratio)
+        self.last = self.keeper.tick(now, time.time(), pods)
+        self._local.cgroups.close()
+        return self.last
+
+    def publication(self, node: AgentNode) -> Publication | None:
+        """Return what is to be written to the Node after the last look, if anything is."""
+        return self._publisher.change(self.last, node, self._local.ratio, time.monotonic())
+
+    def published(self, publication: Publication) -> None:
+        """Take note that it has been written."""
+        self._publisher.done(publication, time.monotonic())
+
+
+WINDOW = 240.0
+WARM_UP = 120.0
+SPEED_UP = 10.0
+MOST = 100
+_PERIOD = 1.0
+Pods = Mapping[str, Sequence[DemandingPod]]
+
+
+@dataclass(slots=True)
+class _Living:
+    """One node; ``offers`` are those its agent made, in milli-CPU."""
+
+    simulation: NodeSimulation
+    pods: frozenset[tuple[str, str]]
+    offers: list[int] = field(default_factory=list)
+
+
+class LivingNodes:
+    """Their simulations. ``pods`` returns the running pods of each node."""
+
+    def __init__(
+        self,
+        machines: Mapping[str, Machine],
+        files: MachineFiles,
+        agents: AgentFleet,
+        pods: Callable[[], Pods],
+    ) -> None:
+        self._machines = machines
+        self._files = files
+        self._agents = agents
+        self._pods = pods
+        self._living: dict[str, _Living] = {}
+        self.left_out = 0
+        """How many nodes with offline pods are not simulated."""
+
+    async def measure(self, *, on: bool) -> Mapping[str, Colocation]:
+        """Run the window on each node, with or without its agent; return what everybody got."""
+        pods, found = self._pods(), {}
+        for name in self._chosen(pods):
+            living = self._begin(name, pods.get(name, ()), on=on)
+            if on:
+                await self._advance(living, WARM_UP)
+            living.offers.clear()
+            living.simulation.accounting = True
+            await self._advance(living, WINDOW)
+            living.simulation.accounting = False
+            found[name] = of_account(living.simulation.account, living.offers)
+            if on:
+                self._living[name] = living
+                await self._agents.publish(name)
+        return found
+
+    async def run(self) -> None:
+        """Let time go on until cancelled."""
+        now = asyncio.get_running_loop().time
+        while True:
+            began, pods = now(), self._pods()
+            for name in self._chosen(pods):
+                await self._go_on(name, pods.get(name, ()))
+            await asyncio.sleep(max(0.0, began + _PERIOD - now()))
+
+    async def _go_on(self, name: str, pods: Sequence[DemandingPod]) -> None:
+        living = self._living.get(name)
+        if living is None:
+            living = self._living[name] = self._begin(name, pods, on=True)
+        elif living.pods != _identities(pods):
+            living.simulation.place(pods)
+            living.pods = _identities(pods)
+        living.offers.clear()
+        await self._advance(living, SPEED_UP * _PERIOD)
+        await self._agents.publish(name)
+
+    def _chosen(self, pods: Pods) -> list[str]:
+        """Return the nodes to simulate; one that was once is until the end, to see what it gives back."""
+        wanted = [name for name in self._machines if self._lives(name, pods)]
+        stride = -(-len(wanted) // MOST) or 1
+        chosen = wanted[::stride]
+        self.left_out = len(wanted) - len(chosen)
+        return chosen
+
+    def _lives(self, name: str, pods: Pods) -> bool:
+        return name in self._living or self._agents.offers(name) or any(map(is_offline, pods.get(name, ())))
+
+    def _begin(self, name: str, pods: Sequence[DemandingPod], *, on: bool) -> _Living:
+        offers: list[int] = []
+
+        def look(now: float) -> None:
+            tick = self._agents.look(name, now)
+            simulation.interval = self._agents.interval(name)
+            if tick.report is not None:
+                offers.append(tick.report.offered_milli)
+
+        simulation = NodeSimulation(
+            self._machines[name],
+            self._files.root(name),
+            pods,
+            agent=look if on else None,
+            start=-WARM_UP if on else 0.0,
+        )
+        simulation.accounting = False
+        return _Living(simulation, _identities(pods), offers)
+
+    @staticmethod
+    async def _advance(living: _Living, seconds: float) -> None:
+        """Let time pass by and by: heartbeats go on."""
+        end = living.simulation.now + seconds
+        while living.simulation.now < end:
+            living.simulation.advance(min(SPEED_UP, end - living.simulation.now))
+            await asyncio.sleep(0)
+
+
+def _identities(pods: Sequence[DemandingPod]) -> frozenset[tuple[str, str]]:
+    return frozenset((pod.metadata.uid, pod.metadata.resource_version) for pod in pods)

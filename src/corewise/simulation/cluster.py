@@ -35,18 +35,23 @@ from corewise.kube.resources import (
 )
 from corewise.manager.objects import DEMANDING_PODS, DemandingPod
 from corewise.scheduler.configuration import parse_configuration
-from corewise.simulation import bootstrap, control_plane
-from corewise.simulation.agents import AgentFleet
+from corewise.simulation import control_plane
+from corewise.simulation.agents import AgentFleet, LivingNodes
+from corewise.simulation.control_plane import Child, running
 from corewise.simulation.filling import Filling
-from corewise.simulation.kubelets import SIMULATED_NODES, KubeletFleet, Periods, SimulatedNode
-from corewise.simulation.living_nodes import LivingNodes
+from corewise.simulation.kubelets import (
+    SIMULATED_NODES,
+    KubeletFleet,
+    Periods,
+    PodKeeper,
+    SimulatedNode,
+    is_finished,
+)
 from corewise.simulation.local_scheduler import LocalScheduler
 from corewise.simulation.machine_files import MachineFiles
 from corewise.simulation.measurement import Snapshot, Verdict, by_node, is_settled, view_node
-from corewise.simulation.memory_watch import MemoryWatch
+from corewise.simulation.node_memory import MemoryWatch
 from corewise.simulation.plan import Plan
-from corewise.simulation.pod_keeper import PodKeeper, is_finished
-from corewise.simulation.processes import Child, running
 from corewise.vocabulary.names import CONFIG_NAME, CONFIG_NAMESPACE
 
 _POLL = 0.1
@@ -79,7 +84,9 @@ class LocalCluster:
             boot_id=self.files.boot_id,
             periods=periods,
         )
-        agent, groups = bootstrap.account_identity(bootstrap.AGENT_NAMESPACE, bootstrap.AGENT_NAME)
+        agent, groups = control_plane.account_identity(
+            control_plane.AGENT_NAMESPACE, control_plane.AGENT_NAME
+        )
         self.agents = AgentFleet(client.as_user(agent, groups), roots, self.kubelets, clock=SYSTEM_CLOCK)
         self._keeper = PodKeeper(
             self.kubelets,
@@ -126,7 +133,7 @@ class LocalCluster:
         await self._until(lambda: self.agents.reported >= len(self.machines))
         await self._until(lambda: len(self.scheduler.state.topologies.items) >= len(self.machines))
         for namespace in sorted({pod["metadata"]["namespace"] for pod in self.plan.pods} - {"default"}):
-            await bootstrap.ensure_namespace(self.client, namespace)
+            await control_plane.ensure_namespace(self.client, namespace)
         await self._create_pods(self.plan.pods)
         await self.fill()
 
@@ -207,7 +214,7 @@ class LocalCluster:
         """
         if self.was_on:
             return
-        await bootstrap.ensure_namespace(self.client, CONFIG_NAMESPACE)
+        await control_plane.ensure_namespace(self.client, CONFIG_NAMESPACE)
         body = {"metadata": {"name": CONFIG_NAME}, "data": dict(self.plan.config)}
         self._config = (await self.client.create(CONFIG_MAPS, body, CONFIG_NAMESPACE),)
         self.memory.turn_on(self.scheduler, parse_configuration(self.plan.scheduler))
@@ -321,7 +328,7 @@ async def local_cluster(
         control_plane.api_server(folder) as server,
         Client(load_config(str(folder.kubeconfig))) as client,
     ):
-        await bootstrap.install(client, bootstrap.shipped_manifests())
+        await control_plane.install(client, control_plane.shipped_manifests())
         cluster = LocalCluster(plan, client, folder.path / "machines", periods or Periods())
         cluster.children["apiServer"] = server
         async with running(*cluster.loops()):

@@ -49,8 +49,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from corewise.simulation.crossing import crossing
-from corewise.simulation.fair_share import water_fill
+from corewise.simulation.fair_share import crossing, water_fill
 
 LINE = 64
 PARALLEL = 10

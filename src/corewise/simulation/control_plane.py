@@ -1,23 +1,250 @@
-"""The children of a local cluster and the files between them: API server, manager, kubeconfigs, logs.
+"""The child processes of a local cluster and the files between them: API server, manager, kubeconfigs, logs.
 
-The manager is ``corewise manager`` itself, in a process of its own, reached by the API server over HTTPS as
-any webhook is. It acts as the ServiceAccount of the shipped manifests (impersonated from the
+A child runs in a session of its own, so that Ctrl-C reaches the parent alone and the report can still be
+made. Its standard input is a pipe whose end it takes as the sign to go (see :mod:`corewise.cli.tether`).
+What it prints goes to a log file; if it dies, its last lines are in the error, and what its exit code means
+(a full disk takes no log).
+
+The shipped manifests are installed before anything runs, except Deployments and DaemonSets. RBAC is
+enforced, and manager and agents run as the ServiceAccounts of ``deploy/``, so that a permission missing there
+shows here. The manager is ``corewise manager`` itself, in a process of its own, reached by the API server
+over HTTPS as any webhook is. It acts as the ServiceAccount of the shipped manifests (impersonated from the
 administrator's certificate), so RBAC judges it as in production.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import socket
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from importlib.resources import files
 from pathlib import Path
+from typing import Any, Self
+from urllib.parse import quote
 
-from corewise.simulation import bootstrap
-from corewise.simulation.processes import Child, ClusterError, child_process
+import msgspec
+
+import corewise
+from corewise.config.yaml_text import load_documents
+from corewise.kube.client import Client, PatchType
+from corewise.kube.errors import AlreadyExists
+from corewise.kube.resources import NAMESPACES, NODE_RESOURCE_TOPOLOGIES
+from corewise.quantities import Bytes
 from corewise.vocabulary.names import CONFIG_NAMESPACE
+
+_PATIENCE = 8.0
+_LAST_LINES = 12
+
+
+class ClusterError(Exception):
+    """The local cluster cannot go on; the message says which part, and what it said last."""
+
+
+@dataclass
+class Child:
+    """A running child process."""
+
+    name: str
+    process: asyncio.subprocess.Process
+    log: Path
+    meanings: Mapping[int, str] = field(default_factory=dict)
+
+    @classmethod
+    async def start(cls, name: str, module: str, arguments: Sequence[str], log: Path) -> Self:
+        """Start ``python -m module arguments``."""
+        with log.open("wb") as output:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                module,
+                *arguments,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+        return cls(name, process, log)
+
+    @property
+    def alive(self) -> bool:
+        return self.process.returncode is None
+
+    async def died(self) -> ClusterError:
+        """Wait until the child ends, and return what to say about it."""
+        code = await self.process.wait()
+        meaning = f": {self.meanings[code]}" if code in self.meanings else ""
+        return ClusterError(f"{self.name} ended with exit code {code}{meaning}\n{self.last_words()}".rstrip())
+
+    def last_words(self) -> str:
+        """Return the last lines of the child's log, indented."""
+        try:
+            lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
+        except OSError:
+            return ""
+        return "\n".join(f"  {line}" for line in lines[-_LAST_LINES:])
+
+    def memory(self) -> Bytes | None:
+        return resident_memory(self.process.pid) if self.alive else None
+
+    async def stop(self) -> None:
+        """Close the pipe and wait; a child that stays gets SIGTERM, then SIGKILL."""
+        if self.process.stdin is not None:
+            self.process.stdin.close()
+        for end in (self.process.terminate, self.process.kill):
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self.process.wait(), _PATIENCE)
+                return
+            with suppress(ProcessLookupError):
+                end()
+        await self.process.wait()
+
+
+def resident_memory(pid: int) -> Bytes | None:
+    """Return a process's resident memory, or None where the system does not tell."""
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1])
+    except (OSError, ValueError, IndexError):
+        return None
+    return Bytes(pages * os.sysconf("SC_PAGE_SIZE"))
+
+
+@asynccontextmanager
+async def running(*loops: Callable[[], Coroutine[Any, Any, None]]) -> AsyncIterator[None]:
+    """Run loops beside the block. One that fails ends the block; all end with it."""
+    async with asyncio.TaskGroup() as tasks:
+        started = [tasks.create_task(loop()) for loop in loops]
+        yield
+        for task in started:
+            task.cancel()
+
+
+@asynccontextmanager
+async def child_process(
+    name: str, module: str, arguments: Sequence[str], log: Path, *, meanings: Mapping[int, str] | None = None
+) -> AsyncIterator[Child]:
+    """Run a child beside the block. Its death ends the block with a ClusterError; it ends with the block.
+
+    ``meanings`` says what some of its exit codes mean.
+    """
+    child = await Child.start(name, module, arguments, log)
+    child.meanings = meanings or {}
+
+    async def fail_on_death() -> None:
+        raise await child.died()
+
+    try:
+        async with running(fail_on_death):
+            yield child
+    finally:
+        await child.stop()
+
+
+FIELD_MANAGER = "corewise-local"
+AGENT_NAMESPACE, AGENT_NAME = "corewise-system", "corewise-agent"
+_PLURALS: Mapping[str, tuple[str, bool]] = {
+    "Namespace": ("namespaces", False),
+    "CustomResourceDefinition": ("customresourcedefinitions", False),
+    "ServiceAccount": ("serviceaccounts", True),
+    "ClusterRole": ("clusterroles", False),
+    "ClusterRoleBinding": ("clusterrolebindings", False),
+    "Role": ("roles", True),
+    "RoleBinding": ("rolebindings", True),
+}
+Manifest = dict[str, Any]
+
+
+def shipped_manifests() -> list[Manifest]:
+    """Return the manifests of ``deploy/`` that the local cluster applies, namespaces and CRDs first.
+
+    Raises:
+        ClusterError: if this installation of corewise has none.
+    """
+    found = [document for path in sorted(_folder().rglob("*.yaml")) for document in _documents(path)]
+    kinds = list(_PLURALS)
+    known = [document for document in found if document.get("kind") in _PLURALS]
+    return sorted(known, key=lambda document: kinds.index(document["kind"]))
+
+
+def _folder() -> Path:
+    """Return where the manifests are: in the package once installed, beside it in a source tree."""
+    package = Path(str(files("corewise")))
+    for folder in (package / "deploy", package.parents[1] / "deploy"):
+        if folder.is_dir():
+            return folder
+    raise ClusterError(f"corewise {corewise.__version__} has no manifests (deploy/): install it again")
+
+
+def _documents(path: Path) -> list[Manifest]:
+    documents = load_documents(path.read_text(encoding="utf-8"))
+    return [document for document in documents if isinstance(document, dict)]
+
+
+def manager_account(manifests: list[Manifest]) -> tuple[str, str]:
+    """Return namespace and name of the manager's ServiceAccount.
+
+    Raises:
+        ClusterError: if the manifests have none.
+    """
+    for manifest in manifests:
+        name = manifest["metadata"]["name"]
+        if manifest["kind"] == "ServiceAccount" and name.endswith("manager"):
+            return manifest["metadata"].get("namespace", "default"), name
+    raise ClusterError("deploy/ has no ServiceAccount for the manager")
+
+
+def account_identity(namespace: str, name: str) -> tuple[str, list[str]]:
+    """Return the user name and groups of a ServiceAccount, as its token would have them."""
+    groups = ["system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated"]
+    return f"system:serviceaccount:{namespace}:{name}", groups
+
+
+async def install(client: Client, manifests: list[Manifest]) -> None:
+    """Apply the manifests.
+
+    Raises:
+        KubeError: if the API server refuses one.
+    """
+    for manifest in manifests:
+        await apply(client, manifest)
+    await client.list(NODE_RESOURCE_TOPOLOGIES)
+
+
+async def apply(client: Client, manifest: Manifest) -> None:
+    """Apply one manifest by server-side apply."""
+    plural, namespaced = _PLURALS[manifest["kind"]]
+    version, metadata = manifest["apiVersion"], manifest["metadata"]
+    prefix = f"/apis/{version}" if "/" in version else f"/api/{version}"
+    place = f"/namespaces/{quote(metadata.get('namespace', 'default'))}" if namespaced else ""
+    await client.request(
+        "PATCH",
+        f"{prefix}{place}/{plural}/{quote(metadata['name'], safe=':')}",
+        params={"fieldManager": FIELD_MANAGER, "force": "true"},
+        body=manifest,
+        content_type=PatchType.APPLY.value,
+    )
+
+
+async def ensure_namespace(client: Client, name: str) -> None:
+    """Create a namespace unless it is there."""
+    try:
+        await client.create(NAMESPACES, {"metadata": {"name": name}})
+    except AlreadyExists:
+        return
+
+
+def acting_as(kubeconfig: Path, user: str, groups: list[str], target: Path) -> None:
+    """Write a kubeconfig that is another one, acting as somebody else (``kubectl --as``)."""
+    document = msgspec.json.decode(kubeconfig.read_bytes())
+    for entry in document["users"]:
+        entry["user"] |= {"as": user, "as-groups": groups}
+    target.touch(mode=0o600)
+    target.write_text(json.dumps(document, indent=2), encoding="utf-8")
+
 
 _START_SECONDS = 20.0
 _POLL = 0.02
@@ -79,10 +306,10 @@ class Manager:
 
 
 @asynccontextmanager
-async def manager(folder: Folder, manifests: list[bootstrap.Manifest]) -> AsyncIterator[Manager]:
+async def manager(folder: Folder, manifests: list[Manifest]) -> AsyncIterator[Manager]:
     """Run the manager as the ServiceAccount that the manifests have for it."""
-    user, groups = bootstrap.account_identity(*bootstrap.manager_account(manifests))
-    bootstrap.acting_as(folder.kubeconfig, user, groups, folder.manager_kubeconfig)
+    user, groups = account_identity(*manager_account(manifests))
+    acting_as(folder.kubeconfig, user, groups, folder.manager_kubeconfig)
     webhooks, metrics = free_port(), free_port()
     url = f"https://127.0.0.1:{webhooks}"
     arguments = [

@@ -23,7 +23,7 @@ from corewise.config.colocation import OversubscriptionSettings, SuppressionMode
 from corewise.kernel.writing.journal import MemoryLog
 from corewise.quantities import ONE, Share
 from corewise.simulation.machines import Machine
-from corewise.simulation.pod_cgroups import BEST_EFFORT, MOUNT, PERIOD, read_quota
+from corewise.simulation.node_cgroups import BEST_EFFORT, MOUNT, PERIOD, read_quota
 from corewise.suppression.history import OfferHistory
 from corewise.suppression.offer import Amounts, compute
 from corewise.suppression.slice_quota import adjust

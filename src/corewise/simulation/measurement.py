@@ -1,10 +1,34 @@
 """What the cluster looks like at one moment, and what its machines deliver: read from the API's objects.
 
-Raw CPU is what the status says, or, on an amplified node, what its raw annotations say. What a node
-delivers is worked out (:mod:`corewise.simulation.nominal_compute`) with the pods as the API has them and the
-quotas that stand in the cgroup files of the simulated machines, where kubelet stand-ins and agents have
-written them. Offline pods are no part of that: what they get, and what they cost, is measured in time
-(:mod:`corewise.simulation.living_nodes`).
+Raw CPU is what the status says, or, on an amplified node, what its raw annotations say. What a node delivers
+is worked out with the pods as the API has them and the quotas in the cgroup files of the simulated machines,
+where kubelet stand-ins and agents have written them.
+
+The measure of normalization is what a requested CPU is worth on a machine whose threads are all busy. For one
+step, with ``C`` CPUs of the nominal speed ``s`` (:mod:`corewise.simulation.machines`: a thread whose sibling
+is busy), and for container ``i`` a demand ``d`` in baseline CPUs, a quota ``q`` in CPUs (infinite
+without a limit) and a weight ``w``:
+
+    cap_i     = min(q_i, d_i / s)                       what it can use
+    time_i    = min(cap_i, w_i x level)                 water-filling: one level for the machine,
+    sum(time) = min(C, sum(cap))                        as high as the CPUs allow
+    compute_i = time_i x s                              in baseline CPUs
+
+What one requested CPU is worth shows only while a container wants more than it gets; one that idles says
+nothing about the machine. So *compute per requested CPU* of a node is, over the steps and those of its
+CPUShare containers that were held back in the step:
+
+    sum(compute_i) / sum(requested_i)
+
+The speed is what a request can rely on, whoever else is there. It differs from the plant's
+(:mod:`corewise.simulation.plant`), where a thread is faster while its sibling idles, and the tree of cgroups
+counts: that says what happens at a moment, this what is promised. Offline pods have no part in it.
+
+Online and offline pods beside each other are measured over a window of simulated time. *Slowdown* of an
+online container is the part of its throughput that it lost: 1 - work done beside offline pods / work done
+alone, at the same load, quotas and weights (:mod:`corewise.simulation.plant`). One that gets its work done on
+slower threads loses no throughput, and uses more CPU time for it; *stretch* says how much more:
+CPU time of all online containers beside offline pods / alone, each per work done, less 1.
 """
 
 from __future__ import annotations
@@ -24,10 +48,12 @@ from corewise.amplification import read_amounts, read_ratios
 from corewise.kube.objects import NodeResourceTopology
 from corewise.manager.objects import DemandingPod
 from corewise.quantities import ONE, Quantity, QuantityError, amplify
+from corewise.simulation.fair_share import water_fill
 from corewise.simulation.kubelets import SimulatedNode
+from corewise.simulation.load import Load
 from corewise.simulation.machines import Machine
-from corewise.simulation.nominal_compute import Delivered, Workload, run, spread
-from corewise.simulation.pod_cgroups import cpu_of, is_offline, read_share, running_containers
+from corewise.simulation.node_cgroups import cpu_of, is_offline, read_share, running_containers
+from corewise.simulation.node_simulation import Account
 from corewise.simulation.pods import load_of, phase_of
 from corewise.vocabulary.errors import UNREADABLE
 from corewise.vocabulary.names import (
@@ -38,6 +64,161 @@ from corewise.vocabulary.names import (
     RAW_ALLOCATABLE,
     RAW_CAPACITY,
 )
+
+HELD_BACK = 1e-9
+"""A container whose compute is this much (relative) below its demand was held back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """One container in one step."""
+
+    demand: float
+    weight: float
+    quota: float = math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What a container got in one step: CPUs, and compute in baseline CPUs."""
+
+    cpu_time: float
+    compute: float
+    held_back: bool
+
+
+def step(containers: Sequence[Container], *, cpus: float, speed: float) -> list[Share]:
+    """Return what each container gets in one step on a machine with ``cpus`` CPUs of ``speed``."""
+    caps = [min(c.quota, c.demand / speed) for c in containers]
+    times = water_fill(caps, [c.weight for c in containers], cpus)
+    return [
+        Share(time, time * speed, time * speed < c.demand * (1 - HELD_BACK))
+        for c, time in zip(containers, times, strict=True)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """A container over time: what it requests, how it is bounded, and what it is asked to do."""
+
+    requested: float
+    weight: float
+    quota: float
+    load: Load
+    phase: float
+    counts: bool
+    """Whether it is a CPUShare container whose compute per requested CPU is to be reported."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """What a machine delivered over a window, in baseline CPUs, averaged over its steps."""
+
+    compute: float
+    per_requested: float | None
+    """Compute per requested CPU; None if no counted container ever wanted more than it got."""
+
+
+def run(workloads: Sequence[Workload], *, cpus: float, speed: float, seconds: Sequence[float]) -> Delivered:
+    """Advance a machine through the given points in time and report what it delivered.
+
+    Where every load is constant all steps are the same, and one of them says it all.
+    """
+    if all(workload.load.is_constant for workload in workloads):
+        seconds = seconds[:1]
+    compute, held_compute, held_requested = 0.0, 0.0, 0.0
+    for now in seconds:
+        containers = [Container(w.requested * w.load.at(now, w.phase), w.weight, w.quota) for w in workloads]
+        shares = step(containers, cpus=cpus, speed=speed)
+        compute += math.fsum(share.compute for share in shares)
+        for workload, share in zip(workloads, shares, strict=True):
+            if workload.counts and share.held_back:
+                held_compute += share.compute
+                held_requested += workload.requested
+    return Delivered(
+        compute=compute / max(1, len(seconds)),
+        per_requested=held_compute / held_requested if held_requested else None,
+    )
+
+
+def spread(values: Sequence[float]) -> float | None:
+    """Return the largest value over the smallest, or None if there is nothing to compare."""
+    return max(values) / min(values) if values and min(values) > 0 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Colocation:
+    """One node or many, in a window. CPUs are averages over it; sums where there are many nodes.
+
+    ``offered`` is None while nothing is offered. ``refused`` is what offline pods wanted and quotas kept
+    from them.
+    """
+
+    cpus: float
+    online: float
+    offline: float
+    offered: float | None
+    refused: float
+    slowdowns: Sequence[float]
+    work: float
+    work_alone: float
+    online_alone: float
+
+    @property
+    def mean_slowdown(self) -> float | None:
+        """Over the online containers that had work; None without any."""
+        return math.fsum(self.slowdowns) / len(self.slowdowns) if self.slowdowns else None
+
+    @property
+    def worst_slowdown(self) -> float | None:
+        return max(self.slowdowns, default=None)
+
+    @property
+    def stretch(self) -> float | None:
+        """How much more CPU time online work takes beside offline pods; None without online work."""
+        if min(self.work, self.work_alone, self.online_alone) <= 0:
+            return None
+        return max(0.0, (self.online / self.work) / (self.online_alone / self.work_alone) - 1)
+
+    @property
+    def utilization(self) -> float:
+        return (self.online + self.offline) / self.cpus if self.cpus else 0.0
+
+
+def of_account(account: Account, offers: Sequence[int]) -> Colocation:
+    """Return what an account comes to. ``offers`` are those made in its time, in milli-CPU."""
+    seconds = account.seconds or 1.0
+    return Colocation(
+        cpus=float(account.cpus),
+        online=account.online / seconds,
+        offline=account.offline / seconds,
+        offered=sum(offers) / len(offers) / 1000 if offers else None,
+        refused=account.throttled / seconds,
+        slowdowns=tuple(account.slowdowns),
+        work=math.fsum(account.work.values()) / seconds,
+        work_alone=math.fsum(account.work_alone.values()) / seconds,
+        online_alone=account.online_alone / seconds,
+    )
+
+
+def total(of: Iterable[Colocation]) -> Colocation | None:
+    """Return all of them as one; None if there are none."""
+    parts = tuple(of)
+    offers = [part.offered for part in parts if part.offered is not None]
+    if not parts:
+        return None
+    return Colocation(
+        cpus=math.fsum(part.cpus for part in parts),
+        online=math.fsum(part.online for part in parts),
+        offline=math.fsum(part.offline for part in parts),
+        offered=math.fsum(offers) if offers else None,
+        refused=math.fsum(part.refused for part in parts),
+        slowdowns=tuple(lost for part in parts for lost in part.slowdowns),
+        work=math.fsum(part.work for part in parts),
+        work_alone=math.fsum(part.work_alone for part in parts),
+        online_alone=math.fsum(part.online_alone for part in parts),
+    )
+
 
 WINDOW = tuple(float(second) for second in range(0, 120, 4))
 """The points in simulated time at which the plant is advanced, the same in every measurement."""

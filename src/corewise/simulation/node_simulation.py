@@ -22,11 +22,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from corewise.manager.objects import DemandingPod
+from corewise.simulation.machine_files import NodeCounters
 from corewise.simulation.machines import Machine
-from corewise.simulation.node_counters import NodeCounters
-from corewise.simulation.node_tree import NodeTree, Task, describe, read_tree
+from corewise.simulation.node_cgroups import BEST_EFFORT, NodeTree, Task, describe, read_tree
 from corewise.simulation.plant import Moment, Threads, moment, moment_with_memory
-from corewise.simulation.pod_cgroups import BEST_EFFORT
 
 STEP = 5.0
 INTERVAL = 10.0

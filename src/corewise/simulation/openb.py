@@ -2,7 +2,7 @@
 
 Columns used: nodes ``sn, cpu_milli, memory_mib, gpu``; pods ``name, cpu_milli, memory_mib, num_gpu,
 gpu_milli, qos, pod_phase, scheduled_time``. The pods whose phase is Running are loaded, those with GPUs
-first, each kind in the order they were scheduled, and placed by :mod:`corewise.simulation.placement`; the
+first, each kind in the order they were scheduled, and placed by :mod:`corewise.simulation.plan`; the
 trace
 does not say where they ran.
 
@@ -24,9 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from corewise.quantities import Bytes
-from corewise.simulation.cpu_models import CATALOGUE, CPUModel
-from corewise.simulation.machines import Machine
-from corewise.simulation.placement import Room, place
+from corewise.simulation.filling import Room, place
+from corewise.simulation.machines import CATALOGUE, CPUModel, Machine
 from corewise.simulation.plan import InputError, Plan
 from corewise.simulation.pods import manifest
 

@@ -49,8 +49,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from corewise.simulation.contention import Contention, Memory, MemoryUse, Stretches, contend
-from corewise.simulation.crossing import crossing
-from corewise.simulation.fair_share import Pool, Tree, added, divide_pool, refused
+from corewise.simulation.fair_share import Pool, Tree, added, crossing, divide_pool, refused
 
 _CLOSE = 1e-7
 

@@ -1,7 +1,7 @@
 """The report of a run: what each node offered and delivered with corewise off and on, and what it cost. Pure.
 
 Every number comes from the run. Keys say their unit; CPU is in milli-CPU unless it says otherwise, compute
-in baseline CPUs (:mod:`corewise.simulation.cpu_models`). ``off`` is null in a cluster that was on already
+in baseline CPUs (:mod:`corewise.simulation.machines`). ``off`` is null in a cluster that was on already
 when
 the run began (``--state``).
 """
@@ -13,10 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from corewise.quantities import Bytes
-from corewise.simulation.colocation import Colocation, total
-from corewise.simulation.living_nodes import WINDOW
-from corewise.simulation.measurement import NodeView, Snapshot
-from corewise.simulation.memory_state import MemoryState, mean, summary
+from corewise.simulation.agents import WINDOW
+from corewise.simulation.measurement import Colocation, NodeView, Snapshot, total
+from corewise.simulation.node_memory import MemoryState, mean, summary
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,14 +19,13 @@ from typing import Protocol
 from corewise.kube.errors import KubeError
 from corewise.quantities import Bytes
 from corewise.service.program import first_error
-from corewise.simulation import bootstrap, control_plane
+from corewise.simulation import control_plane
 from corewise.simulation.cluster import LocalCluster, local_cluster
-from corewise.simulation.colocation import Colocation
+from corewise.simulation.control_plane import ClusterError, resident_memory, running
 from corewise.simulation.kubelets import Periods
-from corewise.simulation.measurement import Snapshot
-from corewise.simulation.memory_state import MemoryState, MemorySummary, summary
+from corewise.simulation.measurement import Colocation, Snapshot
+from corewise.simulation.node_memory import MemoryState, MemorySummary, summary
 from corewise.simulation.plan import Plan
-from corewise.simulation.processes import ClusterError, resident_memory, running
 from corewise.simulation.report import Report, Rest
 
 _SETTLE_SECONDS = 120.0
@@ -218,7 +217,7 @@ def _contention(cluster: LocalCluster, listener: Listener, *, on: bool) -> Mappi
 
 async def _start_manager(cluster: LocalCluster, options: RunOptions, stack: AsyncExitStack) -> None:
     """Start the manager; where nodes are amplified already, it has to be there before their kubelets are."""
-    manifests = bootstrap.shipped_manifests()
+    manifests = control_plane.shipped_manifests()
     manager = await stack.enter_async_context(control_plane.manager(options.folder, manifests))
     cluster.children["manager"] = manager.child
     if cluster.was_on:

@@ -17,9 +17,8 @@ from corewise.config.configuration import Problem
 from corewise.config.yaml_fields import REQUIRED, Fields, read_document
 from corewise.quantities import Bytes, RawMilli
 from corewise.simulation.contention import MemoryUse
-from corewise.simulation.cpu_models import CATALOGUE, CPUModel
 from corewise.simulation.load import Load, Shape
-from corewise.simulation.machines import Machine
+from corewise.simulation.machines import CATALOGUE, CPUModel, Machine
 from corewise.simulation.plan import SWITCHES, InputError, NodeMetadata, Plan, PodGroup
 
 BUILTIN = "builtin"

@@ -1,0 +1,232 @@
+"""The memory of simulated nodes: what pods use of bandwidth and cache, and what the scheduler learns of it.
+
+Values are the plant's averages over a window of simulated time; where every load is constant, one moment says
+it all. *Slowdown* of a container is the part of its throughput that it loses against idle memory and all the
+cache it wants, while it is busy. *MPKI* counts the cache lines that come from and go to memory, per thousand
+instructions, of which a baseline CPU is assumed to retire ``INSTRUCTIONS`` a second undisturbed.
+
+The scheduler reads these values as a Prometheus would report them. Between two looks lies more than a window
+of simulated time: pods that ran at the last look show in full, and only those placed since have a
+counterweight.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from corewise.config.interference import InterferenceConfiguration, Profile
+from corewise.engine import Interference, Measured, PodFacts
+from corewise.manager.objects import DemandingPod
+from corewise.scheduler.active_config import estimates_of
+from corewise.scheduler.configuration import SchedulerConfiguration
+from corewise.simulation.contention import IDLE_LATENCY
+from corewise.simulation.local_scheduler import LocalScheduler
+from corewise.simulation.machine_files import MachineFiles, working_set
+from corewise.simulation.machines import Machine
+from corewise.simulation.measurement import WINDOW, by_node
+from corewise.simulation.node_cgroups import NodeTree, describe, read_tree
+from corewise.simulation.plant import Moment, moment_with_memory
+
+INSTRUCTIONS = 2.5e9
+BACKGROUND = 50e6
+"""Bytes/s that an idle machine moves; none moves nothing, and a 0 would mean that nobody measures."""
+
+BACKGROUND_LLC = 1 << 20
+CROWDED = 0.8
+"""The used part of a node's bandwidth from which on it is called crowded."""
+
+_KILO = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryState:
+    """A node's memory in a window: bytes/s, seconds, bytes, and shares of one.
+
+    ``slowdowns`` are those of the containers of which it is known how they use memory, by type.
+    """
+
+    bandwidth: float
+    used: float
+    latency: float
+    llc: float
+    llc_occupancy: float
+    llc_mpki: float
+    cpu: float
+    cpus: int
+    memory_available: int
+    slowdowns: Mapping[str, Sequence[float]]
+
+    @property
+    def utilization(self) -> float:
+        return self.used / self.bandwidth
+
+    @property
+    def is_crowded(self) -> bool:
+        return self.utilization > CROWDED
+
+
+@dataclass(frozen=True, slots=True)
+class MemorySummary:
+    """Many nodes: how many have their bandwidth crowded, and how much each type is slowed down."""
+
+    nodes: int
+    crowded: int
+    slowdowns: Mapping[str, Sequence[float]]
+
+    @property
+    def mean_slowdown(self) -> float | None:
+        """Over all containers; None without any."""
+        return mean([each for of_type in self.slowdowns.values() for each in of_type])
+
+
+def mean(values: Sequence[float]) -> float | None:
+    """Return the mean; None of nothing."""
+    return math.fsum(values) / len(values) if values else None
+
+
+def summary(states: Iterable[MemoryState]) -> MemorySummary:
+    """Return nodes as one."""
+    every = tuple(states)
+    types = sorted({kind for state in every for kind in state.slowdowns})
+    slowdowns = {kind: [lost for state in every for lost in state.slowdowns.get(kind, ())] for kind in types}
+    return MemorySummary(len(every), sum(state.is_crowded for state in every), slowdowns)
+
+
+def memory_state(
+    machine: Machine, root: Path, pods: Sequence[DemandingPod], label: str
+) -> MemoryState | None:
+    """Return the state of a machine's memory with these pods; None if nobody knows what it can do.
+
+    ``label`` is that of pods which names their type.
+    """
+    memory, threads = machine.memory_system, machine.threads
+    if memory is None or threads is None:
+        return None
+    tree = read_tree(root, describe(root, pods), machine.cpus)
+    moments = []
+    for now in _points(tree):
+        demand = {task.leaf: task.demand(now) for task in tree.tasks}
+        moments.append(moment_with_memory(tree.tree, demand, threads, memory, tree.memory_uses))
+    types = {_key(pod): pod.metadata.labels.get(label, "") for pod in pods}
+    return _state(machine, tree, moments, types)
+
+
+def _key(pod: DemandingPod) -> str:
+    return f"{pod.metadata.namespace}/{pod.metadata.name}"
+
+
+def _points(tree: NodeTree) -> Sequence[float]:
+    constant = all(task.container.load.is_constant for task in tree.tasks)
+    return WINDOW[:1] if constant else WINDOW
+
+
+def _state(
+    machine: Machine, tree: NodeTree, moments: Sequence[Moment], types: Mapping[str, str]
+) -> MemoryState:
+    seen = [each.contention for each in moments if each.contention is not None]
+    count = len(seen)
+    used = math.fsum(each.used for each in seen) / count
+    instructions = INSTRUCTIONS * math.fsum(each.compute[0] for each in moments) / count
+    misses = math.fsum(each.misses for each in seen) / count
+    slowdowns: dict[str, list[float]] = {}
+    for task in tree.tasks:
+        if task.container.memory_use is not None:
+            lost = math.fsum(each.slowdown(task.leaf) for each in seen) / count
+            slowdowns.setdefault(types[task.name.rpartition("/")[0]], []).append(lost)
+    return MemoryState(
+        bandwidth=float(machine.memory_bandwidth),
+        used=max(used, BACKGROUND),
+        llc=float(machine.llc),
+        latency=math.fsum(each.latency for each in seen) / count,
+        llc_occupancy=max(math.fsum(each.occupancy for each in seen) / count, BACKGROUND_LLC),
+        llc_mpki=_KILO * misses / instructions if instructions else 0.0,
+        cpu=math.fsum(each.busy for each in moments) / count / machine.cpus,
+        cpus=machine.cpus,
+        memory_available=max(0, machine.memory - working_set([task.container.memory for task in tree.tasks])),
+        slowdowns=slowdowns,
+    )
+
+
+EVERY = 5.0
+"""Seconds between two looks while nothing is asked for."""
+
+Pods = Callable[[], Iterable[DemandingPod]]
+
+
+class MemoryWatch:
+    """Looks at the machines whose memory is known. ``pods`` returns those that are bound.
+
+    The scheduler is told nothing before ``turn_on`` has applied its configuration.
+    """
+
+    def __init__(self, machines: Iterable[Machine], files: MachineFiles, pods: Pods) -> None:
+        self._machines = tuple(machine for machine in machines if machine.memory_system is not None)
+        self._files = files
+        self._pods = pods
+        self._told: tuple[LocalScheduler, InterferenceConfiguration] | None = None
+        self._type_label = InterferenceConfiguration().type_label
+
+    def turn_on(self, scheduler: LocalScheduler, configuration: SchedulerConfiguration) -> None:
+        """Apply a configuration."""
+        scheduler.active.apply(configuration)
+        if configuration.interference is not None:
+            self._told = scheduler, configuration.interference
+            self._type_label = configuration.interference.type_label
+
+    def states(self) -> dict[str, MemoryState]:
+        """Return how memory is used now, by node."""
+        pods = by_node(self._pods()) if self._machines else {}
+        states = {
+            machine.name: memory_state(
+                machine, self._files.root(machine.name), pods.get(machine.name, []), self._type_label
+            )
+            for machine in self._machines
+        }
+        return {name: state for name, state in states.items() if state is not None}
+
+    def show(self) -> None:
+        """Show the scheduler how nodes are now."""
+        if self._told is None or not self._machines:
+            return
+        scheduler, settings = self._told
+        active = scheduler.active
+        shown = frozenset(f"{pod.metadata.namespace}/{pod.metadata.name}" for pod in self._pods())
+        plugin = Interference(settings, active.now)
+
+        def profile_of(pod: PodFacts) -> Profile | None:
+            return None if pod.key in shown else plugin.profile_of(pod)
+
+        estimates = replace(estimates_of(plugin, active.now), profile_of=profile_of)
+        scheduler.state.cluster.estimate(estimates)
+        active.measure(measured(self.states(), active.now()))
+
+    async def run(self) -> None:
+        """Show it again and again, until cancelled."""
+        while True:
+            await asyncio.sleep(EVERY)
+            self.show()
+
+
+def measured(states: Mapping[str, MemoryState], now: float) -> Measured:
+    """Return what would be measured of nodes in these states."""
+    every = states.values()
+    columns = {
+        "memorybandwidth_used": [state.used for state in every],
+        "memorybandwidth_capacity": [state.bandwidth for state in every],
+        "memorylatency": [state.latency for state in every],
+        "memorylatency_idle": [IDLE_LATENCY for _ in every],
+        "llc_capacity": [state.llc for state in every],
+        "llc_occupancy": [state.llc_occupancy for state in every],
+        "llc_mpki": [state.llc_mpki for state in every],
+        "cpu": [state.cpu for state in every],
+        "cpu_cores": [float(state.cpus) for state in every],
+        "memory_available": [float(state.memory_available) for state in every],
+    }
+    at = np.full(len(states), now)
+    return Measured(tuple(states), {name: (np.array(values), at) for name, values in columns.items()})
