@@ -13,10 +13,8 @@ from corewise.kube.clock import SYSTEM_CLOCK
 from corewise.prometheus.client import PrometheusClient
 from corewise.prometheus.errors import UnreachableError
 from corewise.prometheus.exposition import Exposition
-from corewise.scheduler.observing.asking import Observation
-from corewise.scheduler.observing.node_names import NodeIdentity
 from corewise.scheduler.observing.observer import Observer
-from corewise.scheduler.observing.readings import State
+from corewise.scheduler.observing.readings import NodeIdentity, Observation, State
 from corewise.scheduler.observing.sources import Source
 from corewise.vocabulary.metrics import exported_by
 from corewise.vocabulary.metrics import interference as metrics

@@ -12,8 +12,7 @@ import numpy as np
 from agent.agent_world import NODE, AgentWorld, agent_world
 from corewise.config.interference import InterferenceConfiguration, Series
 from corewise.prometheus.client import PrometheusClient
-from corewise.scheduler.observing.asking import Observation, observe
-from corewise.scheduler.observing.node_names import NodeIdentity, NodeNames
+from corewise.scheduler.observing.readings import NodeIdentity, NodeNames, Observation, observe
 from corewise.scheduler.observing.sources import sources
 from corewise.service.options import Address
 from kernel import machine_trees

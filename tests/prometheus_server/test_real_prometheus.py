@@ -25,11 +25,15 @@ import pytest
 from corewise.config.interference import InterferenceConfiguration, Preset, Series, parse_interference
 from corewise.prometheus.client import PrometheusClient
 from corewise.prometheus.errors import QueryError
-from corewise.scheduler.observing.asking import Observation, complaint, observe
-from corewise.scheduler.observing.node_names import NodeIdentity, NodeNames
-from corewise.scheduler.observing.presets import USABLE_SHARE
-from corewise.scheduler.observing.readings import State
-from corewise.scheduler.observing.sources import sources
+from corewise.scheduler.observing.readings import (
+    NodeIdentity,
+    NodeNames,
+    Observation,
+    State,
+    complaint,
+    observe,
+)
+from corewise.scheduler.observing.sources import USABLE_SHARE, sources
 from prometheus_server.conftest import ODD, THIS_MACHINE, TRUTHS, Scraped
 from prometheus_server.exporters import Truth
 from prometheus_server.recorded_node import DIMMS

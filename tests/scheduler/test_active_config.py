@@ -17,8 +17,8 @@ from corewise.prometheus.client import PrometheusClient
 from corewise.prometheus.exposition import Exposition
 from corewise.scheduler.active_config import ActiveConfig, engine_of, identities
 from corewise.scheduler.configuration import DEFAULTS, SchedulerConfiguration, parse_configuration
-from corewise.scheduler.observing.node_names import NodeIdentity, NodeNames
 from corewise.scheduler.observing.observer import Observer, refresh_interval
+from corewise.scheduler.observing.readings import NodeIdentity, NodeNames
 from corewise.vocabulary.metrics import exported_by
 from corewise.vocabulary.metrics import interference as metrics
 from corewise.vocabulary.metrics.table import SCHEDULER

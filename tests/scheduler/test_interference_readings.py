@@ -14,10 +14,8 @@ from hypothesis import strategies as st
 from corewise.config.interference import InterferenceConfiguration, Preset, Series, parse_interference
 from corewise.interference.pressure import ZERO_IS_MISSING
 from corewise.prometheus.client import Answer, Sample
-from corewise.scheduler.observing.node_names import NodeIdentity, NodeNames
-from corewise.scheduler.observing.presets import PRESETS
-from corewise.scheduler.observing.readings import Reading, State, read
-from corewise.scheduler.observing.sources import Source, sources
+from corewise.scheduler.observing.readings import NodeIdentity, NodeNames, Reading, State, read
+from corewise.scheduler.observing.sources import PRESETS, Source, sources
 
 NOW = 1_000_000.0
 NODES = NodeNames(map(NodeIdentity, ("n1", "n2", "n3")))

@@ -39,8 +39,7 @@ from corewise.prometheus.client import PrometheusClient
 from corewise.scheduler.active_config import engine_of, estimates_of
 from corewise.scheduler.configuration import SchedulerConfiguration
 from corewise.scheduler.decisions import Asked, Decisions
-from corewise.scheduler.observing.asking import observe
-from corewise.scheduler.observing.node_names import NodeIdentity, NodeNames
+from corewise.scheduler.observing.readings import NodeIdentity, NodeNames, observe
 from corewise.scheduler.observing.sources import sources
 from corewise.service.program import freeze_gc
 from tools.bench import engine as engine_bench

@@ -22,10 +22,8 @@ from corewise.kube.config import ClusterConfig
 from corewise.prometheus.client import PrometheusClient
 from corewise.prometheus.errors import AddressError, QueryError
 from corewise.scheduler.active_config import identities
-from corewise.scheduler.observing.asking import Observation, observe
 from corewise.scheduler.observing.diagnosis import Diagnosis, diagnose
-from corewise.scheduler.observing.node_names import NodeIdentity, NodeNames
-from corewise.scheduler.observing.readings import State
+from corewise.scheduler.observing.readings import NodeIdentity, NodeNames, Observation, State, observe
 from corewise.scheduler.observing.sources import sources
 
 _FILE = click.Path(path_type=Path, dir_okay=False)

@@ -10,7 +10,7 @@ from corewise.config.interference import Series as Measured
 from corewise.interference.history import Series
 from corewise.prometheus.client import PrometheusClient
 from corewise.prometheus.ranges import RangeSeries, query_range
-from corewise.scheduler.observing.node_names import NodeNames
+from corewise.scheduler.observing.readings import NodeNames
 from corewise.scheduler.observing.sources import Source, sources
 
 _METRICS = frozenset(str(metric) for metric in Metric)

@@ -26,7 +26,7 @@ from corewise.config.interference import InterferenceConfiguration
 from corewise.interference.history import History, PodRecord
 from corewise.prometheus.client import PrometheusClient, Sample
 from corewise.prometheus.ranges import RangeSeries, query_range
-from corewise.scheduler.observing.node_names import NodeIdentity, NodeNames
+from corewise.scheduler.observing.readings import NodeIdentity, NodeNames
 from corewise.vocabulary.metrics.manager import NODE_NORMALIZATION_RATIO
 
 _TIMEOUT = 120.0

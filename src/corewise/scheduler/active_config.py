@@ -35,10 +35,8 @@ from corewise.prometheus.client import PrometheusClient
 from corewise.prometheus.exposition import Exposition
 from corewise.scheduler.configuration import ConfigurationFile, SchedulerConfiguration
 from corewise.scheduler.decisions import Decisions
-from corewise.scheduler.observing.asking import Observation, vet
-from corewise.scheduler.observing.curves import CurveKeeper
-from corewise.scheduler.observing.node_names import HOST_NAME, NodeIdentity, NodeNames
-from corewise.scheduler.observing.observer import Observer, refresh_interval
+from corewise.scheduler.observing.observer import LatencyCurves, Observer, refresh_interval
+from corewise.scheduler.observing.readings import HOST_NAME, NodeIdentity, NodeNames, Observation, vet
 from corewise.scheduler.observing.sources import sources
 from corewise.scheduler.options import SchedulerOptions
 from corewise.scheduler.state import ClusterState
@@ -67,7 +65,7 @@ class ActiveConfig:
         self._cluster = cluster
         self._clock = clock
         self._engine_of = engine
-        self._curves = CurveKeeper()
+        self._curves = LatencyCurves()
         self._unplaceable: frozenset[str] = frozenset()
         self.observer: Observer | None = None
         self.configuration = configuration

@@ -34,8 +34,7 @@ from corewise.kube.client import Client
 from corewise.kube.errors import Forbidden, NotFound
 from corewise.prometheus.client import PrometheusClient
 from corewise.scheduler.active_config import estimates_of, identities, with_interference
-from corewise.scheduler.observing.asking import complaint, observe
-from corewise.scheduler.observing.node_names import NodeNames
+from corewise.scheduler.observing.readings import NodeNames, complaint, observe
 from corewise.scheduler.observing.sources import sources
 from corewise.scheduler.state import UNFINISHED
 

@@ -15,9 +15,7 @@ import numpy as np
 from corewise.config.interference import Series
 from corewise.prometheus.client import PrometheusClient
 from corewise.prometheus.errors import PrometheusError
-from corewise.scheduler.observing.asking import Observation
-from corewise.scheduler.observing.node_names import NodeNames
-from corewise.scheduler.observing.readings import Reading, State
+from corewise.scheduler.observing.readings import NodeNames, Observation, Reading, State
 from corewise.scheduler.observing.sources import Source
 from corewise.vocabulary.metrics.interference import NODE_METRIC_SUPPORTED
 

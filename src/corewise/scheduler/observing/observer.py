@@ -1,8 +1,9 @@
 """The loop that asks Prometheus: all queries of a refresh at once, an immutable observation out.
 
-- A query that fails leaves the values that its series had; they grow old, and are missing once they are older
-  than the series' maximum age. What is wrong is logged once as long as it stays so, and counted.
-- Each refresh looks at the nodes that there are then.
+- Where a query fails, its series keeps the values it had; they age, and are missing once they are older than
+  the series' maximum age. A fault is logged once as long as it stays the same, and counted.
+- Each refresh reads which nodes there are.
+- Each node's latency curve is learned from one refresh after another (``latencyModel: curve``).
 """
 
 from __future__ import annotations
@@ -11,14 +12,23 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 
+import numpy as np
+
 from corewise.config.interference import Series
+from corewise.engine.table import Measures
+from corewise.interference import LatencyHistory, Pressure
 from corewise.kube.clock import Clock
 from corewise.prometheus.client import PrometheusClient
 from corewise.prometheus.errors import PrometheusError
 from corewise.prometheus.exposition import Exposition
-from corewise.scheduler.observing.asking import Observation, complaint, observe
-from corewise.scheduler.observing.node_names import NodeIdentity, NodeNames
-from corewise.scheduler.observing.readings import Reading
+from corewise.scheduler.observing.readings import (
+    NodeIdentity,
+    NodeNames,
+    Observation,
+    Reading,
+    complaint,
+    observe,
+)
 from corewise.scheduler.observing.sources import Source
 from corewise.service.logs import fields
 from corewise.vocabulary.metrics import interference as metrics
@@ -37,7 +47,7 @@ def refresh_interval(window: float) -> float:
 
 
 class Observer:
-    """Asks again and again. ``nodes`` tells which nodes there are, ``publish`` is given each observation."""
+    """Asks again and again. ``nodes`` lists the nodes there are; ``publish`` takes each observation."""
 
     def __init__(
         self,
@@ -137,3 +147,25 @@ class Observer:
             log.warning(wrong, extra=fields(series=source.series, at=source.origin, hint=hint))
         else:
             log.info("the series is there again", extra=fields(series=source.series))
+
+
+Curves = tuple[Measures, Measures]
+
+
+class LatencyCurves:
+    """The latency history of the nodes there are; nodes that are gone are forgotten."""
+
+    def __init__(self) -> None:
+        self._names: tuple[str, ...] = ()
+        self._history = LatencyHistory.empty(0)
+
+    def observed(self, names: tuple[str, ...], pressure: Pressure) -> Curves:
+        """Learn from a cleaned pressure of these nodes; return idle latency and slope of each."""
+        if names != self._names:
+            places = {name: place for place, name in enumerate(self._names)}
+            self._history = self._history.rows(
+                np.array([places.get(name, -1) for name in names], dtype=np.intp)
+            )
+            self._names = names
+        self._history = self._history.observed(pressure)
+        return self._history.curves()

@@ -1,30 +1,77 @@
-"""From an answer of Prometheus to one value for each node; and of the others, why they have none.
+"""One refresh: every query of a configuration asked once, and what the answers say of each node.
 
-    fresh      a value that can be, not older than the series' maximum age
+A series belongs to the node that its label names, with a port or without: by the Node's name, its label
+kubernetes.io/hostname, or an address of its status. A name that two nodes share belongs to neither.
+
+    fresh      a valid value, not older than the series' maximum age
     stale      one that is older
     invalid    NaN, infinite, negative, larger than any machine has, or 0 where exporters print that for
                "not supported"
     ambiguous  several series of one node: nobody can say which counts
     absent     no series names the node
 
-Times are those of this machine: Prometheus says how long ago, by its own clock, a sample was taken.
+Times are by this machine's clock: Prometheus says how long ago, by its own clock, a sample was taken. Answers
+are read in a thread, not on the event loop: thousands of series must not keep a decision waiting.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+import asyncio
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 import numpy as np
 from numpy.typing import NDArray
 
 from corewise.config.interference import Series
+from corewise.engine import Measured
 from corewise.engine.table import Measures
 from corewise.interference.pressure import ZERO_IS_MISSING
-from corewise.prometheus.client import Answer, Sample
-from corewise.scheduler.observing.node_names import NodeNames
+from corewise.prometheus.client import Answer, PrometheusClient, Sample
+from corewise.prometheus.errors import PrometheusError, QueryError
 from corewise.scheduler.observing.sources import Source
+
+HOST_NAME = "kubernetes.io/hostname"
+_PORT = re.compile(r"^\[?(?P<host>.*?)\]?(?::[0-9]{1,5})?$")
+
+
+@dataclass(frozen=True, slots=True)
+class NodeIdentity:
+    """A node, and what else it is called."""
+
+    name: str
+    aliases: tuple[str, ...] = ()
+
+
+class NodeNames:
+    """The nodes that there are, in order."""
+
+    def __init__(self, nodes: Iterable[NodeIdentity]) -> None:
+        listed = tuple(nodes)
+        self.names = tuple(each.name for each in listed)
+        self._places: dict[str, int] = {}
+        shared: set[str] = set()
+        for place, node in enumerate(listed):
+            for alias in node.aliases:
+                if self._places.setdefault(alias, place) != place:
+                    shared.add(alias)
+        for alias in shared:
+            del self._places[alias]
+        self._places.update({name: place for place, name in enumerate(self.names)})
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def place(self, text: str) -> int | None:
+        """Return the place of the node that a label's value names; None if it names none."""
+        found = self._places.get(text)
+        if found is None:
+            match = _PORT.fullmatch(text)
+            found = self._places.get(match["host"]) if match else None
+        return found
+
 
 _EXAMPLES = 3
 LARGEST: Mapping[Series, float] = {
@@ -162,3 +209,115 @@ def _placed(source: Source, nodes: NodeNames, answer: Answer) -> Iterator[tuple[
         place = nodes.place(sample.labels.get(source.node_label, ""))
         if place is not None and np.isfinite(sample.value):
             yield place, sample.value
+
+
+_AT_ONCE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What is known of the nodes ``names`` after a refresh at ``at`` (Unix time), by series."""
+
+    at: float
+    names: tuple[str, ...] = ()
+    sources: tuple[Source, ...] = ()
+    readings: Mapping[Series, Reading] = field(default_factory=dict)
+    failures: Mapping[Series, PrometheusError] = field(default_factory=dict)
+
+    def measured(self) -> Measured:
+        """Return it as the engine takes it."""
+        columns = {
+            each.column: (reading.values, reading.sampled)
+            for each in self.sources
+            if (reading := self.readings.get(each.series)) is not None
+        }
+        return Measured(self.names, columns)
+
+    def states(self, now: float) -> Mapping[Series, Mapping[State, int]]:
+        """Return for each series how many nodes have a usable value, and why others have none."""
+        return {
+            each.series: self.readings[each.series].states(now, each.maximum_age)
+            for each in self.sources
+            if each.series in self.readings
+        }
+
+
+async def observe(
+    client: PrometheusClient,
+    asked: tuple[Source, ...],
+    nodes: NodeNames,
+    now: Callable[[], float],
+    before: Observation | None = None,
+) -> Observation:
+    """Ask everything once. Where a query fails, what ``before`` has of the series stays."""
+    slots = asyncio.Semaphore(_AT_ONCE)
+
+    async def ask(source: Source) -> Reading | PrometheusError:
+        async with slots:
+            try:
+                values, last = await _answers(client, source)
+            except PrometheusError as error:
+                return error
+        return await client.aside(read, source, nodes, values, last, now())
+
+    answers = await asyncio.gather(*(ask(each) for each in asked))
+    readings: dict[Series, Reading] = {}
+    failures: dict[Series, PrometheusError] = {}
+    for source, answer in zip(asked, answers, strict=True):
+        if isinstance(answer, PrometheusError):
+            failures[source.series] = answer
+            readings[source.series] = _kept(source, nodes, before)
+        else:
+            readings[source.series] = answer
+    return Observation(now(), nodes.names, asked, readings, failures)
+
+
+async def _answers(client: PrometheusClient, source: Source) -> tuple[Answer, Answer | None]:
+    """Ask for the values, and for the times of the last samples, without which values are new."""
+    values = await client.query(source.query)
+    if not source.last_samples or not values.samples:
+        return values, None
+    return values, await client.query(source.last_samples)
+
+
+def _kept(source: Source, nodes: NodeNames, before: Observation | None) -> Reading:
+    reading = before.readings.get(source.series) if before else None
+    if before is None or reading is None or source not in before.sources:
+        return Reading.nothing(len(nodes))
+    if before.names == nodes.names:
+        return reading
+    places = {name: place for place, name in enumerate(before.names)}
+    return reading.rows(np.array([places.get(name, -1) for name in nodes.names], dtype=np.intp))
+
+
+async def vet(
+    client: PrometheusClient, asked: tuple[Source, ...], nodes: NodeNames, now: Callable[[], float]
+) -> list[str]:
+    """Say what is wrong with the queries of a configuration themselves, before it is put into force.
+
+    A query that is refused, that names no node, or that names one several times, is a mistake of whoever
+    wrote it. That Prometheus does not answer, or has no such series yet, is not.
+    """
+    found = await observe(client, asked, nodes, now)
+    wrong = []
+    for each in asked:
+        failure, reading = found.failures.get(each.series), found.readings[each.series]
+        if isinstance(failure, QueryError):
+            wrong.append(f"{each.origin}: {failure.message}")
+        elif reading.returned and len(nodes) and (text := complaint(each, reading)):
+            wrong.append(f"{each.origin}: {text}")
+    return wrong
+
+
+def complaint(source: Source, reading: Reading) -> str:
+    """Say what is wrong with an answer as a whole, if anything is; not which nodes have no value."""
+    if not reading.returned:
+        return f"{source.series}: the query returns no series"
+    if reading.unmatched == reading.returned:
+        what = f'no series has a node of this cluster in its label "{source.node_label}"'
+        return f"{source.series}: {what}: {dict(reading.examples[0])}"
+    several = int(reading.ambiguous.sum())
+    if several:
+        what = f"several series of one node, on {several} nodes"
+        return f"{source.series}: {what}: aggregate by ({source.node_label})"
+    return ""
