@@ -18,8 +18,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.agent.interference.counting import CacheMisses, MemoryTraffic
-from corewise.agent.interference.readings import MissTotals
+from corewise.agent.interference.collector import CacheMisses, MemoryTraffic, MissTotals
 from corewise.kernel.absence import Absent
 from corewise.kernel.host_files import HostFiles
 from corewise.kernel.perf.event import INSTRUCTIONS, LAST_LEVEL_READ_MISSES

@@ -11,10 +11,8 @@ import pytest
 from click.testing import CliRunner
 
 from agent.agent_world import NODE, AgentWorld, agent_world, until
-from corewise.agent.interference.collector import OTHER_KERNEL, Collector, is_own_kernel
-from corewise.agent.interference.exposing import publish
-from corewise.agent.interference.readings import MEASURED
-from corewise.agent.interference.watch import InterferenceWatch
+from corewise.agent.interference.collector import MEASURED, OTHER_KERNEL, Collector, is_own_kernel
+from corewise.agent.interference.watch import InterferenceWatch, publish
 from corewise.cli.agent import _options, command
 from corewise.cli.errors import ExitCode
 from corewise.config.interference.model import Series

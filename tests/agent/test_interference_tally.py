@@ -8,7 +8,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.agent.interference.tally import Tally
+from corewise.agent.interference.collector import Tally
 
 COUNTS = st.dictionaries(st.sampled_from("abc"), st.integers(0, 2**64 - 1))
 

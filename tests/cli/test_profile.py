@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from corewise.cli.errors import Failure
 from corewise.cli.profile import command
-from corewise.cli.profile_file import read_history, write_history
+from corewise.cli.profile_history import read_history, write_history
 from corewise.config.interference import DefaultProfile, Metric, Profile, parse_interference
 from interference.simulated_history import RANGES, USE, Planted, planted_history
 

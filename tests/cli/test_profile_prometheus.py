@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from corewise.cli.profile import command
-from corewise.cli.profile_queries import exported_label, pod_of
+from corewise.cli.profile_history import exported_label, pod_of
 from corewise.config.interference import Metric, parse_interference
 from corewise.interference.history import History, PodRecord, Series
 from interference.simulated_history import HOURS, STEP, USE, Planted, planted_history

@@ -11,9 +11,15 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from corewise.prometheus.client import PrometheusClient
-from corewise.prometheus.errors import AnswerError, PrometheusError, QueryError
-from corewise.prometheus.ranges import PIECE, RangeSeries, query_range
+from corewise.prometheus.client import (
+    PIECE,
+    AnswerError,
+    PrometheusClient,
+    PrometheusError,
+    QueryError,
+    RangeSeries,
+    query_range,
+)
 from prometheus.fake_prometheus import said
 
 Form = dict[str, str]

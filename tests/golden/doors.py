@@ -13,7 +13,7 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from corewise.cli import main
-from corewise.cli.profile_file import write_history
+from corewise.cli.profile_history import write_history
 from interference.simulated_history import RANGES, Planted, planted_history
 from kernel import machine_trees
 

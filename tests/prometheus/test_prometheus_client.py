@@ -20,14 +20,16 @@ import pytest
 from aiohttp import web
 
 from corewise.prometheus import client as module
-from corewise.prometheus.client import Answer, PrometheusClient, Sample
-from corewise.prometheus.errors import (
+from corewise.prometheus.client import (
     AddressError,
+    Answer,
     AnswerError,
     DeniedError,
     OverloadedError,
+    PrometheusClient,
     PrometheusError,
     QueryError,
+    Sample,
     UnreachableError,
 )
 from prometheus.fake_prometheus import Answers, fake_prometheus, said, vector

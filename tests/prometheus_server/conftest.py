@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from corewise.agent.interference.collector import Collector
-from corewise.agent.interference.exposing import publish
+from corewise.agent.interference.watch import publish
 from corewise.prometheus.exposition import Exposition
 from corewise.vocabulary.metrics import exported_by
 from corewise.vocabulary.metrics.table import AGENT

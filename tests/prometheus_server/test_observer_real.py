@@ -10,8 +10,7 @@ import numpy as np
 
 from corewise.config.interference import Series
 from corewise.kube.clock import SYSTEM_CLOCK
-from corewise.prometheus.client import PrometheusClient
-from corewise.prometheus.errors import UnreachableError
+from corewise.prometheus.client import PrometheusClient, UnreachableError
 from corewise.prometheus.exposition import Exposition
 from corewise.scheduler.observing.observer import Observer
 from corewise.scheduler.observing.readings import NodeIdentity, Observation, State

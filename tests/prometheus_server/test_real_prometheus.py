@@ -23,8 +23,7 @@ import numpy as np
 import pytest
 
 from corewise.config.interference import InterferenceConfiguration, Preset, Series, parse_interference
-from corewise.prometheus.client import PrometheusClient
-from corewise.prometheus.errors import QueryError
+from corewise.prometheus.client import PrometheusClient, QueryError
 from corewise.scheduler.observing.readings import (
     NodeIdentity,
     NodeNames,

@@ -12,15 +12,14 @@ import click
 
 from corewise.cli.cluster import connection_options, find_cluster, run
 from corewise.cli.errors import ExitCode, Failure
-from corewise.cli.interference_file import read_interference
+from corewise.cli.interference_inputs import read_interference
 from corewise.cli.output import Column, Form, Listing, Severity, colour_wanted, option, render, say
 from corewise.config.interference import InterferenceConfiguration, MetricsSettings, Preset, Series
 from corewise.engine.interference_account import amount
 from corewise.engine.objects import SCHEDULABLE_NODES
 from corewise.kube.client import Client
 from corewise.kube.config import ClusterConfig
-from corewise.prometheus.client import PrometheusClient
-from corewise.prometheus.errors import AddressError, QueryError
+from corewise.prometheus.client import AddressError, PrometheusClient, QueryError
 from corewise.scheduler.active_config import identities
 from corewise.scheduler.observing.diagnosis import Diagnosis, diagnose
 from corewise.scheduler.observing.readings import NodeIdentity, NodeNames, Observation, State, observe

@@ -17,7 +17,7 @@ from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.explain_interference import interference_command
 from corewise.cli.explain_suppression import suppression_command
 from corewise.cli.explanation import Line, explanation
-from corewise.cli.interference_file import read_interference
+from corewise.cli.interference_inputs import read_interference
 from corewise.cli.node_explanation import lines_about, record_of
 from corewise.cli.output import Form
 from corewise.config.interference import InterferenceConfiguration
@@ -28,8 +28,7 @@ from corewise.kube.objects import Event
 from corewise.kube.resources import EVENTS
 from corewise.manager.listing import ListedCluster, ListedNode, Which, list_cluster
 from corewise.manager.program import COMPONENT
-from corewise.prometheus.client import PrometheusClient
-from corewise.prometheus.errors import AddressError
+from corewise.prometheus.client import AddressError, PrometheusClient
 from corewise.scheduler.listing import ListedPod, list_pod
 
 _SHOWN_EVENTS = 5

@@ -1,23 +1,291 @@
-"""``corewise explain interference``: the whole decision about a pod, offline, from three files."""
+"""``corewise explain interference``: the whole decision about a pod, offline, from three files.
+
+:func:`decide` makes the decision; it is printed as a table with a row for each node, or as a document.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import click
+import numpy as np
 
 from corewise.cli import output
 from corewise.cli.errors import Failure
-from corewise.cli.interference_decision import Decision, decide, pressure_of, record_of
-from corewise.cli.interference_file import read_interference, text_of
-from corewise.cli.interference_nodes import MeasuredNode, parse_nodes
-from corewise.cli.interference_pod import parse_pod
-from corewise.cli.interference_table import heading_of, listing_of
-from corewise.cli.output import Form
-from corewise.config.interference import InterferenceConfiguration
+from corewise.cli.interference_inputs import (
+    ExplainedPod,
+    MeasuredNode,
+    parse_nodes,
+    parse_pod,
+    read_interference,
+    text_of,
+)
+from corewise.cli.output import Column, Form, Listing, Severity
+from corewise.config.interference import InterferenceConfiguration, Metric
 from corewise.config.interference.reading import unplaceable_message
 from corewise.config.json_tree import path_text
-from corewise.interference import Conflict, unplaceable
+from corewise.interference import (
+    COLUMNS,
+    Conflict,
+    Counterweights,
+    Filtered,
+    Flags,
+    Inequality,
+    Outlook,
+    Pressure,
+    Ranked,
+    Selected,
+    Weights,
+    filter_nodes,
+    node_record,
+    outlook,
+    plain,
+    rank_nodes,
+    select_profile,
+    unplaceable,
+)
+from corewise.vocabulary.reasons import Reason
+
+_CAPACITY = "memorybandwidth_capacity"
+_OPTIONAL = frozenset({"llc_capacity", "memorylatency_idle", "memorylatency_slope"})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Decision:
+    """Everything there is to tell of every node."""
+
+    pod: ExplainedPod
+    config: InterferenceConfiguration
+    nodes: Sequence[MeasuredNode]
+    selected: Selected
+    outlook: Outlook
+    filtered: Filtered
+    passes: Flags
+    ranked: Ranked
+
+    @property
+    def best(self) -> list[str]:
+        """The names of the nodes with the best score."""
+        if not self.passes.any():
+            return []
+        raw = np.where(self.passes, self.ranked.scores.raw, -np.inf)
+        return [self.nodes[row].name for row in np.flatnonzero(raw == raw.max()).tolist()]
+
+    def reasons(self, row: int) -> list[Reason]:
+        """Return why the filter refuses a node; nothing if it passes."""
+        if self.passes[row]:
+            return []
+        asked = (
+            (self.filtered.bandwidth, Reason.MEMORY_BANDWIDTH_INSUFFICIENT),
+            (self.filtered.memory, Reason.MEMORY_AVAILABLE_INSUFFICIENT),
+        )
+        refusing = [(each, reason) for each, reason in asked if not each.passes[row]]
+        found = [Reason.PRESSURE_UNKNOWN if each.missing[row] else reason for each, reason in refusing]
+        return list(dict.fromkeys(found))
+
+
+def decide(
+    pod: ExplainedPod, nodes: Sequence[MeasuredNode], config: InterferenceConfiguration
+) -> Decision | Conflict:
+    """Return the decision; a Conflict if two profiles match the pod."""
+    selected = select_profile(pod.labels, pod.requests, config)
+    if isinstance(selected, Conflict):
+        return selected
+    seen = outlook(pressure_of(nodes, config), _weights(nodes, config), config)
+    requirement = config.requirement(selected.profile)
+    filtered = filter_nodes(seen, requirement, missing_passes=config.missing_passes)
+    passes = np.ones(len(nodes), dtype=np.bool_) if pod.exempt else filtered.passes
+    ranked = rank_nodes(seen, selected.affinity, config, passes)
+    return Decision(pod, config, nodes, selected, seen, filtered, passes, ranked)
+
+
+def pressure_of(nodes: Sequence[MeasuredNode], config: InterferenceConfiguration) -> Pressure:
+    """Return the cleaned columns; a capacity rule counts before what was measured, as in the cluster."""
+    values = {name: [each.values.get(name, math.nan) for each in nodes] for name in COLUMNS}
+    pressure = Pressure.of(len(nodes), values).cleaned()
+    rules = [config.capacity_by_rule(each.labels) for each in nodes]
+    by_rule = np.array([math.nan if rule is None else float(rule) for rule in rules], dtype=np.float64)
+    measured = pressure.memorybandwidth_capacity
+    return replace(pressure, memorybandwidth_capacity=np.where(np.isnan(by_rule), measured, by_rule))
+
+
+def _weights(nodes: Sequence[MeasuredNode], config: InterferenceConfiguration) -> Weights:
+    placed = Counterweights(config.counterweight)
+    for row, node in enumerate(nodes):
+        for number, each in enumerate(node.placed):
+            placed.put(f"{node.name}/{number}", row, config.profiles[each.profile].profile, -each.age)
+    return placed.at(0.0, len(nodes))
+
+
+def record_of(decision: Decision) -> dict[str, Any]:
+    """Return the whole decision as a document; amounts are in base units, null is missing."""
+    config, selected = decision.config, decision.selected
+    points = "linear" if config.points is None else [plain(each) for each in config.points]
+    return {
+        "pod": decision.pod.name,
+        "profile": {
+            "name": selected.name,
+            "memoryBandwidth": selected.profile.memory_bandwidth,
+            "memory": selected.profile.memory,
+            "cpu": plain(selected.profile.cpu / 1000),
+            "llc": selected.profile.llc,
+        },
+        "affinity": {metric.value: selected.affinity[metric] for metric in Metric},
+        "overprovisioning": plain(float(config.overprovisioning)),
+        "points": points,
+        "exempt": decision.pod.exempt,
+        "relative": sorted(decision.outlook.relative),
+        "predicted": sorted(config.predicted),
+        "normalizer": plain(decision.ranked.scores.best),
+        "best": decision.best,
+        "nodes": {node.name: _node(decision, row) for row, node in enumerate(decision.nodes)},
+    }
+
+
+def _node(decision: Decision, row: int) -> dict[str, Any]:
+    passes = bool(decision.passes[row])
+    told = node_record(decision.outlook, decision.filtered, decision.ranked, row, scored=passes)
+    return {
+        "passes": passes,
+        "reasons": [reason.value for reason in decision.reasons(row)],
+        **told,
+        "missing": missing_of(decision, row),
+    }
+
+
+def missing_of(decision: Decision, row: int) -> dict[str, str]:
+    """Return which values of a node the decision goes without, and why; not those that few nodes state."""
+    missing = decision.nodes[row].missing()
+    if not np.isnan(decision.outlook.pressure.memorybandwidth_capacity[row]):
+        missing.pop(_CAPACITY, None)
+    return {name: why for name, why in missing.items() if name not in _OPTIONAL or why != "not given"}
+
+
+_TITLES = {
+    Metric.MEMORY_BANDWIDTH: "BANDWIDTH",
+    Metric.MEMORY_LATENCY: "LATENCY",
+    Metric.LLC_OCCUPANCY: "OCCUPANCY",
+    Metric.LLC_MPKI: "MPKI",
+    Metric.CPU: "CPU",
+}
+_GIGA = 10**9
+_MEGA = 10**6
+
+
+def heading_of(decision: Decision) -> str:
+    """Return what is decided about, in lines before the table."""
+    affinity = decision.selected.affinity
+    exempt = "; of a DaemonSet, so not filtered" if decision.pod.exempt else ""
+    weights = ", ".join(f"{metric} {affinity[metric]}" for metric in Metric)
+    return (
+        f"{decision.pod.name}: profile {decision.selected.name}{exempt}\n"
+        f"  {_needs(decision)}\n"
+        f"  affinities {weights}\n"
+        f"  a score of 100 is {plain(decision.ranked.scores.best)} raw\n"
+    )
+
+
+def _needs(decision: Decision) -> str:
+    """Return what the filter asks for; of what the profile needs nothing of, it does not ask."""
+    profile, filtered = decision.selected.profile, decision.filtered
+    asked = [
+        (inequality.right / _GIGA, amount / _GIGA, unit)
+        for inequality, amount, unit in (
+            (filtered.bandwidth, profile.memory_bandwidth, "GB/s"),
+            (filtered.memory, profile.memory, "GB"),
+        )
+        if inequality.asked
+    ]
+    if not asked:
+        return "needs neither memory bandwidth nor memory, so every node passes"
+    needed = " and ".join(f"{right:g} {unit}" for right, _, unit in asked)
+    used = ", ".join(f"{amount:g} {unit}" for _, amount, unit in asked)
+    return f"needs more than {needed} free ({float(decision.config.overprovisioning):g} x {used})"
+
+
+def listing_of(decision: Decision) -> Listing[int]:
+    """Return the table; a position stands with its points in brackets."""
+    columns: list[Column[int]] = [
+        Column("NODE", lambda row: decision.nodes[row].name),
+        Column("FILTER", lambda row: _verdict(decision, row), severity=lambda row: _severity(decision, row)),
+        _side("GB/s FREE > NEEDED", decision.filtered.bandwidth),
+        _side("GB FREE > NEEDED", decision.filtered.memory),
+        *(Column(_TITLES[metric], _position(decision, metric), right=True) for metric in Metric),
+        Column("RAW", lambda row: _scored(decision, row, decision.ranked.scores.raw[row]), right=True),
+        Column(
+            "SCORE", lambda row: _scored(decision, row, decision.ranked.scores.normalized[row]), right=True
+        ),
+        *(
+            Column(f"{_TITLES[metric]} VALUE", _value(decision, metric), right=True, wide=True)
+            for metric in Metric
+        ),
+        Column("MISSING", lambda row: _missing(decision, row), wide=True),
+    ]
+    rows = range(len(decision.nodes))
+    return Listing(columns, rows, (), name=lambda row: decision.nodes[row].name)
+
+
+def _verdict(decision: Decision, row: int) -> str:
+    return ",".join(decision.reasons(row)) or "passes"
+
+
+def _severity(decision: Decision, row: int) -> Severity | None:
+    return None if decision.passes[row] else Severity.WARNING
+
+
+def _side(title: str, inequality: Inequality) -> Column[int]:
+    def text(row: int) -> str:
+        if not inequality.asked:
+            return "not asked"
+        left = "?" if inequality.missing[row] else f"{inequality.left[row] / _GIGA:.6g}"
+        sign = ">" if inequality.passes[row] else "<="
+        return f"{left} {'?' if inequality.missing[row] else sign} {inequality.right / _GIGA:.6g}"
+
+    return Column(title, text, right=True)
+
+
+def _position(decision: Decision, metric: Metric) -> Callable[[int], str]:
+    def text(row: int) -> str:
+        position = int(decision.ranked.positions[metric][row])
+        return f"{position} ({decision.ranked.points[metric][row]:.4g})" if position else "-"
+
+    return text
+
+
+def _scored(decision: Decision, row: int, value: float) -> str:
+    return f"{value:.6g}" if decision.passes[row] else "-"
+
+
+def _value(decision: Decision, metric: Metric) -> Callable[[int], str]:
+    printed = _ratio if metric in decision.outlook.relative else _PRINTED[metric]
+
+    def text(row: int) -> str:
+        value = float(decision.outlook.values[metric][row])
+        return "-" if math.isnan(value) else printed(value)
+
+    return text
+
+
+def _ratio(value: float) -> str:
+    return f"{value:.3f}"
+
+
+_PRINTED: Mapping[Metric, Callable[[float], str]] = {
+    Metric.MEMORY_BANDWIDTH: lambda value: f"{value / _GIGA:.4g} GB/s free",
+    Metric.MEMORY_LATENCY: lambda value: f"{value * _GIGA:.4g} ns",
+    Metric.LLC_OCCUPANCY: lambda value: f"{value / _MEGA:.4g} MB",
+    Metric.LLC_MPKI: lambda value: f"{value:.4g}",
+    Metric.CPU: lambda value: f"{value * 100:.1f}%",
+}
+
+
+def _missing(decision: Decision, row: int) -> str:
+    return ", ".join(missing_of(decision, row))
+
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 

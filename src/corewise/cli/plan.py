@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from corewise.cli.errors import ExitCode, Failure
-from corewise.cli.interference_file import read_interference
+from corewise.cli.interference_inputs import read_interference
 from corewise.cli.output import Form, option, say
 from corewise.cli.plan_report import PlanReport, TimedOutcome, print_plan
 from corewise.cli.policy_file import NOTHING_CONFIGURED, configuration_of, read_policy

@@ -21,8 +21,7 @@ from corewise.cli.serving import (
     check_webhooks,
     run_program,
 )
-from corewise.prometheus.client import checked_url
-from corewise.prometheus.errors import AddressError
+from corewise.prometheus.client import AddressError, checked_url
 from corewise.scheduler.configuration import (
     DEFAULTS,
     SchedulerConfiguration,

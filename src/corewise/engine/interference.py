@@ -1,36 +1,32 @@
-"""Interference: a pod goes where memory bandwidth is free, and what it is sensitive to is least disputed.
+"""Interference: a pod goes where memory bandwidth is free, and where least contends for what slows it down.
 
 - Filter: capacity - used - counterweights must exceed overprovisioning x profile, of bandwidth and of memory.
-- PreScore: the nodes that passed are ranked once, by five metrics.
+- PreScore: the nodes that passed are ranked once, by every metric.
 - Score: points of the positions, each times the pod's affinity to the metric; 0 to 100.
-- Reserve: notes when the pod was placed. From then on it counts as a counterweight.
+- Reserve: records when the pod was placed. From then on it counts as a counterweight.
 
 The arithmetic is that of :mod:`corewise.interference`. No query is made here: values come with the snapshot,
 and those older than their series' maximum age are missing. DaemonSet pods are not filtered. A pod that two
 profiles match fits nowhere, since nobody can say what it uses.
 
-What depends on no pod is made once and kept until something changes: the pressure until a value is measured
-or grows too old, the outlook until a counterweight comes or goes, and for a second at most.
+What depends on no pod is computed once and kept until something changes: the pressure until a value is
+measured or grows too old, the outlook until a counterweight comes or goes, and for a second at most.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
+
+import numpy as np
 
 from corewise.amplification import Column, Flags
 from corewise.config.interference import InterferenceConfiguration, Profile
 from corewise.engine.columns import ClusterSnapshot
 from corewise.engine.facts import MEMORY, Placement, PodFacts
-from corewise.engine.framework import (
-    Cause,
-    ChosenNode,
-    Refused,
-    Verdicts,
-    everywhere,
-    verdicts,
-)
+from corewise.engine.framework import Cause, ChosenNode, Refused, Verdicts, everywhere, verdicts
 from corewise.engine.interference_account import (
     SHORT_OF_BANDWIDTH,
     SHORT_OF_MEMORY,
@@ -38,7 +34,6 @@ from corewise.engine.interference_account import (
     UNKNOWN_MEMORY,
     InterferenceAccount,
 )
-from corewise.engine.pressure import maximum_ages, pressure_of
 from corewise.engine.table import Measures
 from corewise.interference import (
     Conflict,
@@ -87,7 +82,7 @@ class Interference:
     def __init__(self, configuration: InterferenceConfiguration, now: Callable[[], float]) -> None:
         self.configuration = configuration
         self._now = now
-        self._ages = maximum_ages(configuration)
+        self._ages = configuration.maximum_ages
         self._kept: _Kept | None = None
         self._alone: _Kept | None = None
         self._selected: tuple[PodFacts, Selected | Conflict] | None = None
@@ -182,6 +177,27 @@ class Interference:
             else:
                 self._kept = kept
         return kept
+
+
+def pressure_of(
+    snapshot: ClusterSnapshot, maximum_ages: Mapping[str, float], now: float
+) -> tuple[Pressure, float]:
+    """Return the pressure at a time, without values that are too old; and until when it stays so.
+
+    The capacity that the node or the configuration states goes before the one that is measured.
+    """
+    columns: dict[str, Measures] = {}
+    until = math.inf
+    for name, values in snapshot.measured.items():
+        sampled, age = snapshot.measured_at[name], maximum_ages.get(name, math.inf)
+        fresh = sampled + age >= now
+        columns[name] = np.where(fresh, values, np.nan)
+        if fresh.any() and age < math.inf:
+            until = min(until, float(sampled[fresh].min()) + age)
+    stated = snapshot.stated_bandwidth
+    measured = columns.get("memorybandwidth_capacity", np.full(snapshot.size, np.nan))
+    columns["memorybandwidth_capacity"] = np.where(stated > 0, stated, measured)
+    return Pressure.of(snapshot.size, columns).cleaned(), until
 
 
 def _made(pressure: Pressure, weights: Weights, configuration: InterferenceConfiguration) -> Outlook:

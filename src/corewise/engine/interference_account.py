@@ -1,8 +1,7 @@
-"""What there is to tell of a decision about interference: both sides of the filter, values, ages, positions.
+"""How a decision about interference is explained: both sides of the filter, values, ages, positions.
 
-Nothing is computed before somebody asks; then all nodes are ranked once more, with their positions.
-
-Why a node is refused for the sake of memory bandwidth, in words with its numbers.
+Nothing is computed before somebody asks; then all nodes are ranked once more, with their positions. At the
+end: the causes of refusals, in words with their numbers.
 """
 
 from __future__ import annotations
@@ -12,9 +11,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from corewise.amplification import Flags
-from corewise.config.interference import InterferenceConfiguration, Metric
+from corewise.config.interference import COLUMN_OF_METRIC, InterferenceConfiguration, Metric
 from corewise.engine.framework import Cause, Inputs
-from corewise.engine.pressure import COLUMN_OF_METRIC
 from corewise.engine.table import Measures
 from corewise.interference import (
     Filtered,

@@ -38,7 +38,7 @@ from corewise.amplification import (
     read_ratios,
     read_record,
 )
-from corewise.config.interference.stated import parse_bandwidth
+from corewise.config.interference.amounts import parse_bandwidth
 from corewise.engine.facts import (
     CPU,
     MEMORY,

@@ -1,13 +1,24 @@
-"""Instant queries to a Prometheus server, over its HTTP API.
+"""Instant and range queries to a Prometheus server, over its HTTP API.
 
 - A query is sent as a form (POST), so its length is not limited by that of a URL.
 - An answer is at most ``LARGEST_ANSWER`` bytes and takes at most ``timeout`` seconds, connecting included.
-- Answers are read beside the event loop, one after the other: those of thousands of series must not keep it.
+- Answers are decoded in a thread, one after the other: those of thousands of series must not block the loop.
 - Redirects are not followed, and no proxy of the environment is used.
 - Samples that are histograms are left out: they are no number.
+- A server returns at most 11,000 values a series, so a long range is asked for piece by piece.
 
-Times are the server's: ``Answer.at`` is when it evaluated the query, by its own clock.
-Source: https://prometheus.io/docs/prometheus/latest/querying/api/#instant-queries
+Times are the server's: ``Answer.at`` is when it evaluated the query, by its own clock. What can go wrong, so
+that aiohttp never leaks::
+
+    PrometheusError          message, hint, retryable
+    ├── AddressError         the URL cannot be used
+    ├── UnreachableError     no answer: refused, cut, timed out                    (retryable)
+    ├── QueryError           400, 422: the server says what is wrong with the query
+    ├── DeniedError          401, 403
+    ├── OverloadedError      429, 5xx: it may answer later                          (retryable)
+    └── AnswerError          an answer that is not what the API promises
+
+Source: https://prometheus.io/docs/prometheus/latest/querying/api/
 """
 
 from __future__ import annotations
@@ -23,22 +34,62 @@ import aiohttp
 import msgspec
 
 import corewise
-from corewise.prometheus.errors import (
-    AddressError,
-    AnswerError,
-    DeniedError,
-    OverloadedError,
-    PrometheusError,
-    QueryError,
-    UnreachableError,
-)
 from corewise.vocabulary.errors import UNREADABLE
+
+
+class PrometheusError(Exception):
+    """Base of all errors of the client; ``str()`` is the message alone."""
+
+    retryable = False
+    default_hint = ""
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint or self.default_hint
+
+
+class AddressError(PrometheusError):
+    """The URL cannot be used."""
+
+    default_hint = "write it as http://HOST:9090, with the path that Prometheus is served under, if any"
+
+
+class UnreachableError(PrometheusError):
+    """No answer arrived, or only a part of one."""
+
+    retryable = True
+    default_hint = "is Prometheus up, and its address right? try its page /-/ready"
+
+
+class QueryError(PrometheusError):
+    """The server does not take the query, or cannot carry it out."""
+
+    default_hint = "correct the PromQL; promtool and the server's own page /graph say where it is wrong"
+
+
+class DeniedError(PrometheusError):
+    """The server, or a proxy before it, wants credentials."""
+
+    default_hint = "give corewise an address at which queries need no credentials, within the cluster"
+
+
+class OverloadedError(PrometheusError):
+    """The server answers that it cannot now."""
+
+    retryable = True
+
+
+class AnswerError(PrometheusError):
+    """Something answered that is no Prometheus server, or a proxy before one."""
+
+    default_hint = "does the URL lead to Prometheus itself, with the right path?"
+
 
 LARGEST_ANSWER = 64 * 1024 * 1024
 """Bytes: 5,000 nodes with a few labels are about 1 MB."""
 TIMEOUT = 15.0
 _LONGEST_TEXT = 300
-_PATH = "api/v1/query"
 _DENIED_CODES = frozenset({401, 403})
 _TOO_MANY_REQUESTS, _SERVER_ERROR = 429, 500
 _P = ParamSpec("_P")
@@ -140,7 +191,7 @@ class PrometheusClient:
         Raises:
             PrometheusError: if there is no answer, or none that is a number for each series.
         """
-        return await self.aside(_answer, await self.ask(_PATH, {"query": promql}))
+        return await self.aside(_answer, await self.ask("api/v1/query", {"query": promql}))
 
     async def ask(self, path: str, form: Mapping[str, str]) -> Body:
         """Send a form to a path of the API, and return its answer, which says that it succeeded.
@@ -263,3 +314,51 @@ def _answer(body: Body) -> Answer:
     except ValueError as error:
         raise AnswerError(f"a value is no number: {error}") from error
     return Answer(max((at for _, at, _ in found), default=0.0), samples, body.warnings)
+
+
+PIECE = 500
+"""Steps asked for at once: answers stay small where there are thousands of series."""
+
+
+@dataclass(frozen=True, slots=True)
+class RangeSeries:
+    """One series: its labels, and times (Unix seconds) with values, which may be NaN or infinite."""
+
+    labels: Mapping[str, str]
+    points: tuple[tuple[float, float], ...]
+
+
+async def query_range(
+    client: PrometheusClient, promql: str, *, start: float, end: float, step: float
+) -> tuple[RangeSeries, ...]:
+    """Evaluate an expression at ``start``, ``start + step`` and so on up to ``end``.
+
+    Raises:
+        PrometheusError: if there is no answer, or none of numbers.
+    """
+    found: dict[tuple[tuple[str, str], ...], list[tuple[float, float]]] = {}
+    count = int((end - start) // step) + 1
+    for first in range(0, count, PIECE):
+        last = min(first + PIECE, count) - 1
+        form = {
+            "query": promql,
+            "start": f"{start + first * step:.3f}",
+            "end": f"{start + last * step:.3f}",
+            "step": f"{step:g}",
+        }
+        for series in await _piece(client, form):
+            found.setdefault(tuple(sorted(series.labels.items())), []).extend(series.points)
+    return tuple(RangeSeries(dict(labels), tuple(points)) for labels, points in found.items())
+
+
+async def _piece(client: PrometheusClient, form: Mapping[str, str]) -> list[RangeSeries]:
+    body = await client.ask("api/v1/query_range", form)
+    if not isinstance(body.data, Matrix):
+        raise AnswerError("the answer to a range query has no ranges")
+    try:
+        return [
+            RangeSeries(each.metric, tuple((at, float(text)) for at, text in each.values))
+            for each in body.data.result
+        ]
+    except ValueError as error:
+        raise AnswerError(f"a value is no number: {error}") from error

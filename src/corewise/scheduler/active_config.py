@@ -27,8 +27,8 @@ from corewise.engine import (
     Measured,
     Weighted,
 )
+from corewise.engine.interference import pressure_of
 from corewise.engine.objects import SchedulableNode
-from corewise.engine.pressure import maximum_ages, pressure_of
 from corewise.interference import unplaceable
 from corewise.kube.clock import Clock
 from corewise.prometheus.client import PrometheusClient
@@ -115,7 +115,7 @@ class ActiveConfig:
     def _with_curves(self, measured: Measured, settings: InterferenceConfiguration) -> Measured:
         """Return the same with the latency curves learned, an idle latency that is measured being kept."""
         snapshot = self._cluster.snapshot()
-        pressure, _ = pressure_of(snapshot, maximum_ages(settings), self.now())
+        pressure, _ = pressure_of(snapshot, settings.maximum_ages, self.now())
         rows = np.array([snapshot.index.get(name, -1) for name in measured.names], dtype=np.intp)
         here = pressure.rows(rows)
         idle, slope = self._curves.observed(measured.names, here)
@@ -127,7 +127,7 @@ class ActiveConfig:
     def _warn_of_unplaceable(self, settings: InterferenceConfiguration) -> None:
         """Say which profiles no node can take, once as long as it stays so."""
         snapshot = self._cluster.snapshot()
-        pressure, _ = pressure_of(snapshot, maximum_ages(settings), self.now())
+        pressure, _ = pressure_of(snapshot, settings.maximum_ages, self.now())
         capacity = pressure.memorybandwidth_capacity[snapshot.present]
         found = {each.name: each for each in unplaceable(settings, capacity)}
         for name in found.keys() - self._unplaceable:

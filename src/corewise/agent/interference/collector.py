@@ -1,28 +1,175 @@
-"""Looks at everything the kernel counts of a node, below any root.
+"""Reads everything the kernel counts of a node, below any root.
 
 Synchronous and quick: two files for each resctrl group and cache, one reading for each CPU that is counted,
-two files of /proc. What only the running kernel can tell (hardware counters) is asked only if the files below
+two files of /proc. What only the running kernel can tell (hardware counters) is read only if the files below
 the root are this kernel's: a recorded or simulated machine has nothing but its files.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TypeVar
+from typing import Generic, TypeVar
 
-from corewise.agent.interference.counting import CacheMisses, MemoryTraffic
-from corewise.agent.interference.readings import MissTotals, NodeReadings
+from corewise.config.interference.model import Series
 from corewise.kernel.absence import Absent
 from corewise.kernel.boot import read_boot_id
-from corewise.kernel.cpu_time import MEMINFO, STAT, read_busy_time, read_memory_available
+from corewise.kernel.cpu_time import MEMINFO, STAT, BusyTime, read_busy_time, read_memory_available
 from corewise.kernel.cpu_topology import read_arrangement
 from corewise.kernel.dimms.peak import read_peak_bandwidth
 from corewise.kernel.host_files import HostFiles
+from corewise.kernel.perf.misses import MissCounters
 from corewise.kernel.perf.system import Perf
-from corewise.kernel.resctrl.monitoring import MonitoringEvent, read_counts
+from corewise.kernel.resctrl.monitoring import MonitoringEvent, Place, read_counts
+from corewise.kernel.uncore.controllers import MemoryControllers, has_controllers
 from corewise.vocabulary.reasons import Reason
+
+K = TypeVar("K", bound=Hashable)
+
+
+class Tally(Generic[K]):
+    """The total since the first look."""
+
+    def __init__(self) -> None:
+        self.total = 0
+        self._before: Mapping[K, int] = {}
+
+    def take(self, counts: Mapping[K, int]) -> None:
+        """Take all counters as they are now."""
+        for key, count in counts.items():
+            self.total += max(0, count - self._before.get(key, count))
+        self._before = dict(counts)
+
+    def forget(self) -> None:
+        """Begin anew at the next look: what is counted until then is told by somebody else."""
+        self._before = {}
+
+
+MEASURED = (
+    Series.MEMORY_BANDWIDTH,
+    Series.MEMORY_BANDWIDTH_CAPACITY,
+    Series.MEMORY_LATENCY,
+    Series.LLC_OCCUPANCY,
+    Series.LLC_CAPACITY,
+    Series.LLC_MPKI,
+    Series.CPU,
+    Series.MEMORY_AVAILABLE,
+)
+"""What the agent measures, by the names that the scheduler's configuration has for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class MissTotals:
+    """Instructions, and reads that missed the cache ``level``, since the agent began to count."""
+
+    instructions: int
+    misses: int
+    level: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeReadings:
+    """``traffic`` is in bytes since the agent began to count, ``capacity`` in bytes a second, ``latency`` in
+    seconds by NUMA node; all else of memory and cache in bytes.
+    """
+
+    traffic: int | Absent
+    capacity: int | Absent
+    latency: Mapping[int, float] | Absent
+    occupancy: int | Absent
+    cache: int | Absent
+    misses: MissTotals | Absent
+    cpu: BusyTime | Absent
+    memory_available: int | Absent
+
+    @property
+    def absent(self) -> Mapping[Series, Absent]:
+        """Return what is not known."""
+        values = {
+            Series.MEMORY_BANDWIDTH: self.traffic,
+            Series.MEMORY_BANDWIDTH_CAPACITY: self.capacity,
+            Series.MEMORY_LATENCY: self.latency,
+            Series.LLC_OCCUPANCY: self.occupancy,
+            Series.LLC_CAPACITY: self.cache,
+            Series.LLC_MPKI: self.misses,
+            Series.CPU: self.cpu,
+            Series.MEMORY_AVAILABLE: self.memory_available,
+        }
+        return {metric: value for metric, value in values.items() if isinstance(value, Absent)}
+
+
+class MemoryTraffic:
+    """Bytes moved from and to memory: from resctrl where it monitors bandwidth, else from memory controllers.
+
+    Only one of the two counts at a time. Where resctrl monitors and has no value just now, there is none: it
+    counts on meanwhile, and the next value has the traffic since the last one.
+    """
+
+    def __init__(self, files: HostFiles, perf: Perf | None) -> None:
+        self._files = files
+        self._resctrl: Tally[Place] = Tally()
+        self._controllers = None if perf is None else MemoryControllers(perf, files)
+        self._at_controllers = 0
+
+    def look(self) -> int | Absent:
+        """Return the total, or why it is not known now."""
+        counts = read_counts(self._files, MonitoringEvent.TRAFFIC)
+        if not isinstance(counts, Absent):
+            self._resctrl.take(counts)
+            self.close()
+            return self._total
+        if counts.reason is Reason.RESCTRL_NO_VALUE:
+            return counts
+        self._resctrl.forget()
+        return self._ask_controllers(counts)
+
+    def close(self) -> None:
+        """Stop counting at the memory controllers."""
+        if self._controllers is not None:
+            self._controllers.close()
+
+    @property
+    def _total(self) -> int:
+        return self._resctrl.total + self._at_controllers
+
+    def _ask_controllers(self, no_resctrl: Absent) -> int | Absent:
+        """Return the total by the controllers; where there are none, why resctrl has none either."""
+        if self._controllers is None or not has_controllers(self._files):
+            return no_resctrl
+        traffic = self._controllers.look()
+        if isinstance(traffic, Absent):
+            return Absent(traffic.reason, f"{traffic.why}; {no_resctrl.why}")
+        self._at_controllers += traffic.moved
+        if traffic.behind:
+            unit, cpu = traffic.behind[0]
+            return Absent(Reason.UNCORE_NO_VALUE, f"{unit} on CPU {cpu} did not count")
+        return self._total
+
+
+class CacheMisses:
+    """Instructions and cache misses of all CPUs."""
+
+    def __init__(self, files: HostFiles, perf: Perf) -> None:
+        self._counters = MissCounters(perf, files)
+        self._totals = MissTotals(0, 0, "")
+
+    def look(self) -> MissTotals | Absent:
+        """Return the totals, or why they are not known now."""
+        counted = self._counters.look()
+        if isinstance(counted, Absent):
+            return counted
+        before = self._totals
+        self._totals = MissTotals(
+            before.instructions + counted.instructions, before.misses + counted.misses, counted.level
+        )
+        return self._totals
+
+    def close(self) -> None:
+        """Stop counting."""
+        self._counters.close()
+
 
 T = TypeVar("T")
 

@@ -9,6 +9,8 @@ Source: design/interference.md; the names of affinities are those of the seed.
 
 from corewise.config.interference.amounts import Unit
 from corewise.config.interference.model import (
+    COLUMN_OF,
+    COLUMN_OF_METRIC,
     Affinity,
     CapacityRule,
     CounterweightSettings,
@@ -30,6 +32,8 @@ from corewise.config.interference.model import (
 from corewise.config.interference.reading import INTERFERENCE, parse_interference
 
 __all__ = [
+    "COLUMN_OF",
+    "COLUMN_OF_METRIC",
     "INTERFERENCE",
     "Affinity",
     "CapacityRule",

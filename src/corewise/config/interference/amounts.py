@@ -1,23 +1,67 @@
-"""Amounts with their units, read exactly: ``5GB/s``, ``4MiB``, ``95ns``, ``1%``, ``5m``.
+"""Amounts with their units, read exactly: ``5GB/s``, ``4MiB``, ``95ns``, ``1%``, ``5m``; and strict objects.
 
 A unit is part of an amount and never guessed: a number without one is an error, except 0. ``G`` is 10^9 and
-``Gi`` 2^30, as everywhere in Kubernetes; ``B`` is bytes. Of a byte there are no parts: 0.2GiB is rounded up,
-as Kubernetes does it.
+``Gi`` 2^30, as everywhere in Kubernetes; ``B`` is bytes. Parts of a byte are rounded up: 0.2GiB is rounded up
+as Kubernetes does. An unknown key is an error, so that a typing mistake is not taken for the default.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from enum import StrEnum
 from fractions import Fraction
 from types import MappingProxyType
+from typing import TypeVar
 
-from corewise.config.decoding import Decoder, Place, did_you_mean
+from corewise.config.decoding import Decoder, Fields, Place, Severity, did_you_mean
 from corewise.config.json_numbers import shown
+from corewise.config.json_tree import Located, Positions, Reading
 from corewise.quantities import Quantity, QuantityError
+
+E = TypeVar("E", bound=StrEnum)
+
+
+def strict_fields(decoder: Decoder, place: Place, known: Iterable[str]) -> Fields:
+    """Return the known members of an object; tell each of the others as an error."""
+    names = list(known)
+    found: dict[str, Place] = {}
+    for key, value in decoder.entries(place):
+        name = str(key.path[-1])
+        if name in names:
+            found[name] = value
+        else:
+            near = did_you_mean(name, names) or f": known here are {', '.join(names)}"
+            decoder.tell(key, f"unknown key{near}")
+    return Fields(place, found)
+
+
+def number(decoder: Decoder, place: Place, low: int, high: int) -> Decimal | None:
+    """Read a number in ``low``..``high``, exactly."""
+    if place.is_empty:
+        return None
+    if not isinstance(place.value, Decimal):
+        decoder.tell(place, f"must be a number in {low}..{high} without quotes, not {shown(place.value)}")
+        return None
+    if not low <= place.value <= high:
+        decoder.tell(place, f"{shown(place.value)} is outside {low}..{high}")
+        return None
+    return place.value
+
+
+def word(decoder: Decoder, place: Place, choices: type[E], default: E) -> E:
+    """Read one of the values of an enum."""
+    found = decoder.choice(place, choices)
+    return default if found is None else found
+
+
+def warn(decoder: Decoder, place: Place, message: str) -> None:
+    """Tell a problem that leaves the text usable."""
+    decoder.tell(place, message, Severity.WARNING)
+
 
 _AMOUNT = re.compile(r"([+-]?)([0-9]{1,18}(?:\.[0-9]{1,18})?) ?([^0-9.+\-\s]\S{0,15})?")
 _PREFIXES = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
@@ -146,3 +190,12 @@ def _checked(decoder: Decoder, place: Place, scale: Scale, value: Fraction) -> F
         return value
     decoder.tell(place, f"{shown(place.value)} is outside {scale.allowed}")
     return None
+
+
+def parse_bandwidth(text: str) -> int | str:
+    """Return bytes/s, or what is wrong with the text."""
+    decoder = Decoder(Reading(Located(text.strip(), 0), (), complete=True, positions=Positions(text)))
+    amount = whole_amount(decoder, decoder.root, BANDWIDTH)
+    if decoder.problems:
+        return decoder.problems[0].message
+    return amount or f'"{text[:40]}" is no bandwidth: write it as 107GB/s'

@@ -51,6 +51,14 @@ class Series(StrEnum):
     MEMORY_LATENCY_IDLE = "memorylatency_idle"
 
 
+COLUMN_OF: Mapping[Series, str] = {
+    each: "memorybandwidth_used" if each is Series.MEMORY_BANDWIDTH else each.value for each in Series
+}
+"""The column of a pressure that each series is."""
+
+COLUMN_OF_METRIC: Mapping[Metric, str] = {each: COLUMN_OF[Series(each.value)] for each in Metric}
+
+
 class Order(StrEnum):
     """Which values are best."""
 
@@ -231,6 +239,17 @@ class InterferenceConfiguration:
         """The metrics that nodes are ranked by as predicted, and not as measured."""
         by_curve = self.latency_model is LatencyModel.CURVE
         return frozenset({Metric.MEMORY_LATENCY}) if by_curve else frozenset()
+
+    @property
+    def maximum_ages(self) -> Mapping[str, float]:
+        """The age in seconds up to which a column's values count; by default the window's length."""
+        settings = self.metrics
+        own = {series: each.maximum_age for series, each in settings.series.items()}
+        general = self.window if settings.maximum_age is None else settings.maximum_age
+        return {
+            column: general if (age := own.get(series)) is None else age
+            for series, column in COLUMN_OF.items()
+        }
 
     def requirement(self, profile: Profile) -> Requirement:
         """Return what the filter demands for a profile."""

@@ -3,37 +3,249 @@
     interference:
       overprovisioning: 2
       points: [10, 5, 1]
+      profiles:               types of workloads, what a pod of each uses, which metrics matter how much to it
+      metrics:                which series are asked of Prometheus, and how each metric ranks nodes
       ...
 
-Every error is told at once, with line, column, field, and what is allowed. A key that is unknown is an error;
-a metric missing among affinities counts as 0, with a warning.
+Every error is reported at once, with line, column, field, and what is allowed. An unknown key is an error; a
+metric missing among affinities counts as 0, with a warning. A preset knows the queries of an exporter, and
+what is written for a series replaces it; without a preset only the series that are written are asked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
 from fractions import Fraction
 from itertools import pairwise
+from types import MappingProxyType
 
-from corewise.config.decoding import Decoder, Parsed, Place
-from corewise.config.interference.amounts import BANDWIDTH, amount, duration, whole_amount
+from corewise.config.decoding import Decoder, Fields, Parsed, Place
+from corewise.config.interference.amounts import (
+    BANDWIDTH,
+    BYTES,
+    LATENCY_UNITS,
+    PERCENT,
+    amount,
+    duration,
+    milli_cpus,
+    number,
+    strict_fields,
+    unit_of,
+    warn,
+    whole_amount,
+    word,
+)
 from corewise.config.interference.model import (
+    DEFAULT,
+    DEFAULT_RANKINGS,
+    Affinity,
     CapacityRule,
     CounterweightSettings,
     Decay,
+    DefaultProfile,
     InterferenceConfiguration,
     LatencyModel,
+    Metric,
+    MetricsSettings,
+    Order,
+    Preset,
+    Profile,
+    Ranking,
+    Series,
+    SeriesSettings,
+    WorkloadProfile,
+    equal_affinity,
 )
-from corewise.config.interference.reading_metrics import read_metrics
-from corewise.config.interference.reading_profiles import read_profiles
-from corewise.config.interference.strict import number, strict_fields, warn, word
 from corewise.config.json_numbers import shown
 from corewise.config.json_tree import Items
 from corewise.config.node_configs import read_label_selector
 from corewise.config.yaml_text import read_yaml
-from corewise.vocabulary.selectors import label_key_fault
+from corewise.vocabulary.selectors import LabelSelector, label_key_fault, label_value_fault
+
+_AMOUNTS = ("memoryBandwidth", "memory", "cpu", "llc")
+_PER_CORE = "memoryBandwidthPerCore"
+_IMPACT = "0 is no impact on the run time, 100 a very heavy one"
+
+
+@dataclass(frozen=True, slots=True)
+class Profiles:
+    """What the section says of types of workloads."""
+
+    default: DefaultProfile
+    named: Mapping[str, WorkloadProfile]
+
+
+def read_profiles(decoder: Decoder, place: Place) -> Profiles:
+    """Read all entries; the one named ``default`` is of another form."""
+    default = DefaultProfile()
+    named: dict[str, WorkloadProfile] = {}
+    for key, value in decoder.entries(place):
+        name = str(key.path[-1])
+        if name == DEFAULT:
+            default = _default(decoder, key, value)
+        else:
+            named[name] = _workload(decoder, name, key, value)
+    return Profiles(default, MappingProxyType(named))
+
+
+def _workload(decoder: Decoder, name: str, key: Place, place: Place) -> WorkloadProfile:
+    fault = label_value_fault(name) if name else "it is empty"
+    if fault:
+        decoder.tell(key, f"no pod can have this as the value of its type label: {fault}")
+    if place.value is None:
+        decoder.tell(key, "is empty: write profile and affinity")
+    fields = strict_fields(decoder, place, ("profile", "affinity", "selector"))
+    line, column = decoder.position(key)
+    return WorkloadProfile(
+        name=name,
+        profile=_profile(decoder, fields["profile"]),
+        affinity=_affinity(decoder, fields["affinity"]),
+        selector=_selector(decoder, fields["selector"]),
+        line=line,
+        column=column,
+    )
+
+
+def _selector(decoder: Decoder, place: Place) -> LabelSelector | None:
+    if place.value is None:
+        return None
+    before = len(decoder.problems)
+    selector = read_label_selector(decoder, place, strict_fields)
+    if not selector.requirements and len(decoder.problems) == before:
+        warn(decoder, place, "selects every pod, so pods of all other types are in conflict with it")
+    return selector
+
+
+def _profile(decoder: Decoder, place: Place) -> Profile:
+    if place.value is None:
+        warn(decoder, place, "no profile: pods of this type are not filtered, and weigh nothing once placed")
+    fields = strict_fields(decoder, place, _AMOUNTS)
+    return Profile(
+        memory_bandwidth=whole_amount(decoder, fields["memoryBandwidth"], BANDWIDTH) or 0,
+        memory=whole_amount(decoder, fields["memory"], BYTES) or 0,
+        cpu=milli_cpus(decoder, fields["cpu"]) or 0,
+        llc=whole_amount(decoder, fields["llc"], BYTES) or 0,
+    )
+
+
+def _affinity(decoder: Decoder, place: Place) -> Affinity:
+    fields = strict_fields(decoder, place, tuple(Metric))
+    missing = [metric.value for metric in Metric if fields[metric].value is None]
+    if missing:
+        warn(decoder, place, f"{', '.join(missing)} missing: counts as 0, no impact")
+    values = {metric: decoder.whole(fields[metric], 0, 100, _IMPACT) or 0 for metric in Metric}
+    return MappingProxyType(values)
+
+
+def _default(decoder: Decoder, key: Place, place: Place) -> DefaultProfile:
+    fields = strict_fields(decoder, place, ("profile", "affinity"))
+    amounts = strict_fields(decoder, fields["profile"], (*_AMOUNTS, _PER_CORE))
+    _not_both(decoder, amounts)
+    affinity = fields["affinity"]
+    return DefaultProfile(
+        bandwidth_per_core=whole_amount(decoder, amounts[_PER_CORE], BANDWIDTH) or 0,
+        memory_bandwidth=whole_amount(decoder, amounts["memoryBandwidth"], BANDWIDTH),
+        memory=whole_amount(decoder, amounts["memory"], BYTES),
+        cpu=milli_cpus(decoder, amounts["cpu"]),
+        llc=whole_amount(decoder, amounts["llc"], BYTES) or 0,
+        affinity=equal_affinity() if affinity.value is None else _affinity(decoder, affinity),
+        line=decoder.position(key)[0],
+    )
+
+
+def _not_both(decoder: Decoder, amounts: Fields) -> None:
+    if amounts["memoryBandwidth"].value is not None and amounts[_PER_CORE].value is not None:
+        decoder.tell(amounts[_PER_CORE], "stands beside memoryBandwidth: write one of the two")
+
+
+_AGE = duration(1, 24 * 3600, "1s..24h")
+_OF_ALL = ("preset", "nodeLabel", "maximumAge")
+_OF_A_SERIES = ("query", "nodeLabel", "unit", "maximumAge")
+_OF_A_METRIC = (*_OF_A_SERIES, "order", "tolerance")
+_ONE = Fraction(1)
+
+UNITS: Mapping[Series, Mapping[str, Fraction]] = MappingProxyType(
+    {
+        Series.MEMORY_BANDWIDTH: BANDWIDTH.units,
+        Series.MEMORY_BANDWIDTH_CAPACITY: BANDWIDTH.units,
+        Series.MEMORY_LATENCY: LATENCY_UNITS,
+        Series.MEMORY_LATENCY_IDLE: LATENCY_UNITS,
+        Series.LLC_OCCUPANCY: BYTES.units,
+        Series.LLC_CAPACITY: BYTES.units,
+        Series.MEMORY_AVAILABLE: BYTES.units,
+        Series.LLC_MPKI: {"mpki": _ONE, "misses/instruction": Fraction(1000)},
+        Series.CPU: {"ratio": _ONE, "%": Fraction(1, 100)},
+        Series.CPU_CORES: {"cores": _ONE, "milli": Fraction(1, 1000)},
+    }
+)
+"""The units in which a series may come, and how much of the base unit each is; the base unit has factor 1."""
+
+
+def read_metrics(decoder: Decoder, place: Place) -> MetricsSettings:
+    """Read the whole of ``metrics``; where nothing is written, it is the preset of corewise's own agent."""
+    if place.value is None:
+        return MetricsSettings()
+    fields = strict_fields(decoder, place, (*_OF_ALL, *Series))
+    preset = decoder.choice(fields["preset"], Preset)
+    written = [each for each in Series if fields[each].value is not None]
+    inside = {each: _fields(decoder, each, fields[each]) for each in written}
+    if fields["preset"].value is None:
+        _need_queries(decoder, place, inside)
+    rankings = {each: _ranking(decoder, inside.get(Series(each.value)), each) for each in Metric}
+    return MetricsSettings(
+        preset=preset,
+        node_label=decoder.text(fields["nodeLabel"]),
+        maximum_age=_age(decoder, fields["maximumAge"]),
+        series=MappingProxyType({each: _series(decoder, each, found) for each, found in inside.items()}),
+        rankings=MappingProxyType(rankings),
+    )
+
+
+def _fields(decoder: Decoder, series: Series, place: Place) -> Fields:
+    ranked = series.value in tuple(Metric)
+    return strict_fields(decoder, place, _OF_A_METRIC if ranked else _OF_A_SERIES)
+
+
+def _need_queries(decoder: Decoder, place: Place, inside: Mapping[Series, Fields]) -> None:
+    """Without a preset, everything that is asked for has its query."""
+    if not inside:
+        decoder.tell(place, f"neither a preset ({', '.join(Preset)}) nor a series with its query")
+    for fields in inside.values():
+        if fields["query"].value is None:
+            decoder.tell(fields.owner, "has no query, and there is no preset that has one")
+
+
+def _series(decoder: Decoder, series: Series, fields: Fields) -> SeriesSettings:
+    query = decoder.text(fields["query"])
+    if query is not None and not query.strip():
+        decoder.tell(fields["query"], "is empty")
+    return SeriesSettings(
+        query=query,
+        node_label=decoder.text(fields["nodeLabel"]),
+        unit=unit_of(decoder, fields["unit"], UNITS[series]),
+        maximum_age=_age(decoder, fields["maximumAge"]),
+        line=decoder.position(fields.owner)[0],
+    )
+
+
+def _age(decoder: Decoder, place: Place) -> float | None:
+    seconds = amount(decoder, place, _AGE)
+    return None if seconds is None else float(seconds)
+
+
+def _ranking(decoder: Decoder, fields: Fields | None, metric: Metric) -> Ranking:
+    default = DEFAULT_RANKINGS[metric]
+    if fields is None:
+        return default
+    tolerance = amount(decoder, fields["tolerance"], PERCENT)
+    return Ranking(
+        order=word(decoder, fields["order"], Order, default.order),
+        tolerance=default.tolerance if tolerance is None else float(tolerance),
+    )
+
 
 INTERFERENCE = "interference"
 BESIDE = ("scoring", "rememberedDecisions")

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from corewise.config.interference import Series
-from corewise.prometheus.client import PrometheusClient
-from corewise.prometheus.errors import PrometheusError
+from corewise.prometheus.client import PrometheusClient, PrometheusError
 from corewise.scheduler.observing.readings import NodeNames, Observation, Reading, State
 from corewise.scheduler.observing.sources import Source
 from corewise.vocabulary.metrics.interference import NODE_METRIC_SUPPORTED

@@ -18,8 +18,7 @@ from corewise.config.interference import Series
 from corewise.engine.table import Measures
 from corewise.interference import LatencyHistory, Pressure
 from corewise.kube.clock import Clock
-from corewise.prometheus.client import PrometheusClient
-from corewise.prometheus.errors import PrometheusError
+from corewise.prometheus.client import PrometheusClient, PrometheusError
 from corewise.prometheus.exposition import Exposition
 from corewise.scheduler.observing.readings import (
     NodeIdentity,

@@ -29,8 +29,7 @@ from corewise.config.interference import Series
 from corewise.engine import Measured
 from corewise.engine.table import Measures
 from corewise.interference.pressure import ZERO_IS_MISSING
-from corewise.prometheus.client import Answer, PrometheusClient, Sample
-from corewise.prometheus.errors import PrometheusError, QueryError
+from corewise.prometheus.client import Answer, PrometheusClient, PrometheusError, QueryError, Sample
 from corewise.scheduler.observing.sources import Source
 
 HOST_NAME = "kubernetes.io/hostname"

@@ -32,13 +32,13 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from corewise.config.interference import (
+    COLUMN_OF,
     InterferenceConfiguration,
     LatencyModel,
     Preset,
     Series,
     SeriesSettings,
 )
-from corewise.engine.pressure import COLUMN_OF, maximum_ages
 from corewise.vocabulary.metrics.interference import (
     NODE_CPU_BUSY,
     NODE_CPUS_ONLINE,
@@ -209,7 +209,7 @@ def sources(configuration: InterferenceConfiguration) -> tuple[Source, ...]:
 def _sources(configuration: InterferenceConfiguration) -> Iterator[Source]:
     settings = configuration.metrics
     templates = PRESETS[settings.preset] if settings.preset else {}
-    ages = maximum_ages(configuration)
+    ages = configuration.maximum_ages
     for series in Series:
         own = settings.series.get(series, SeriesSettings())
         template = Template(own.query, "") if own.query else templates.get(series)

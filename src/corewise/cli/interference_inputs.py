@@ -1,0 +1,315 @@
+"""What ``explain interference`` and others read: the scheduler's file, a file of measurements, a Pod.
+
+Measurements are JSON, in base units: ``{"n1": {"memorybandwidth_used": 2e10, ...}}``. Beside the columns of
+:class:`corewise.interference.Pressure` a node may state ``labels``, by which capacity rules select it, and
+``placed``: pods placed so recently that the values do not show them yet, each with its profile and its age in
+seconds. null is a missing value; NaN and infinities, for which JSON has no form, are read as JavaScript and
+Prometheus write them, and are missing.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from corewise.cli.errors import Failure
+from corewise.cli.output import say
+from corewise.config.decoding import Decoder, Parsed, Place, did_you_mean
+from corewise.config.interference import INTERFERENCE, InterferenceConfiguration, parse_interference
+from corewise.config.interference.amounts import number, strict_fields
+from corewise.config.json_numbers import shown
+from corewise.config.json_text import DEEPEST, read_json
+from corewise.config.json_tree import Positions
+from corewise.config.yaml_text import LimitError, PlainLoader, load_document
+from corewise.engine.facts import CPU, MEMORY
+from corewise.engine.objects import PlacedPod
+from corewise.engine.reading import key_of, pod_facts
+from corewise.interference import COLUMNS, PodRequests
+from corewise.interference.pressure import LARGEST, LEAST, ZERO_IS_MISSING
+from corewise.quantities import Quantity, QuantityError
+
+
+def read_interference(file: Path) -> InterferenceConfiguration:
+    """Read the section; warnings are told.
+
+    Raises:
+        Failure: if the file cannot be read, has errors, or has no such section.
+    """
+    parsed = parse_interference(text_of(file))
+    if parsed.errors:
+        raise Failure("\n".join(f"{file}: {problem}" for problem in parsed.errors))
+    for problem in parsed.warnings:
+        say(f"{file}: {problem}")
+    if parsed.value is None:
+        raise Failure(f"{file} has no section {INTERFERENCE!r}")
+    return parsed.value
+
+
+def text_of(file: Path) -> str:
+    """Return what a file says.
+
+    Raises:
+        Failure: if it cannot be read.
+    """
+    try:
+        return file.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise Failure(f"{file} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise Failure(f"{file} is not UTF-8: byte {error.start} is wrong") from None
+
+
+_CONSTANTS = {"NaN": '"N"', "Infinity": '"Inf"   ', "-Infinity": '"-Inf"   '}
+_STRING_OR_CONSTANT = re.compile(r'"(?:[^"\\\n]|\\.)*"|-?\bInfinity\b|\bNaN\b')
+_ODD = {"N": math.nan, "NaN": math.nan, "Inf": math.inf, "+Inf": math.inf, "-Inf": -math.inf}
+_OLDEST = 10**6
+_UNITS = {
+    "memorybandwidth_used": "bytes/s",
+    "memorybandwidth_capacity": "bytes/s",
+    "memorylatency": "seconds",
+    "memorylatency_idle": "seconds",
+    "memorylatency_slope": "seconds",
+    "llc_occupancy": "bytes",
+    "llc_capacity": "bytes",
+    "llc_mpki": "misses per 1000 instructions",
+    "cpu": "a ratio, 0..1",
+    "cpu_cores": "CPUs",
+    "memory_available": "bytes",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A pod placed recently: the name of its profile, and how many seconds ago."""
+
+    profile: str
+    age: float
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredNode:
+    """What is said of one node; ``values`` has only what is stated, as stated."""
+
+    name: str
+    values: Mapping[str, float]
+    labels: Mapping[str, str] = field(default_factory=dict)
+    placed: tuple[Placed, ...] = ()
+
+    def missing(self) -> dict[str, str]:
+        """Return which columns the decision goes without, and why."""
+        found = ((column, why_missing(column, self.values.get(column))) for column in COLUMNS)
+        return {column: why for column, why in found if why}
+
+
+def why_missing(column: str, value: float | None) -> str:
+    """Say why a value counts as missing; nothing if it does not."""
+    if value is None:
+        return "not given"
+    reasons = (
+        (math.isnan(value), "not a number"),
+        (math.isinf(value), "infinite"),
+        (value < 0, f"{value:g} is negative"),
+        (value > LARGEST, f"{value:g} is more than any machine has"),
+        (value < LEAST and column in ZERO_IS_MISSING, f"{value:g}, which exporters print for what they lack"),
+    )
+    return next((reason for holds, reason in reasons if holds), "")
+
+
+def parse_nodes(text: str, config: InterferenceConfiguration) -> Parsed[list[MeasuredNode]]:
+    """Read the file; profiles of ``placed`` pods are those of the configuration."""
+    decoder = Decoder(read_json(_STRING_OR_CONSTANT.sub(_quoted, text)))
+    entries = decoder.entries(decoder.root)
+    return decoder.finish([_node(decoder, str(key.path[-1]), place, config) for key, place in entries])
+
+
+def _quoted(match: re.Match[str]) -> str:
+    """Return text of the same length, so that positions stay true."""
+    return _CONSTANTS.get(match[0], match[0])
+
+
+def _node(decoder: Decoder, name: str, place: Place, config: InterferenceConfiguration) -> MeasuredNode:
+    if place.value is None:
+        decoder.tell(place, "must be an object of values, not null")
+    fields = strict_fields(decoder, place, (*COLUMNS, "labels", "placed"))
+    stated = ((column, _value(decoder, fields[column], column)) for column in COLUMNS)
+    placed = decoder.items(fields["placed"])
+    return MeasuredNode(
+        name,
+        {column: value for column, value in stated if value is not None},
+        dict(_labels(decoder, fields["labels"])),
+        tuple(_placed(decoder, each, config) for each in placed),
+    )
+
+
+def _value(decoder: Decoder, place: Place, column: str) -> float | None:
+    if place.is_empty:
+        return None
+    if isinstance(place.value, Decimal):
+        return float(place.value)
+    if isinstance(place.value, str) and place.value in _ODD:
+        return _ODD[place.value]
+    decoder.tell(place, f"must be a number ({_UNITS[column]}) or null, not {shown(place.value)}")
+    return None
+
+
+def _labels(decoder: Decoder, place: Place) -> Iterable[tuple[str, str]]:
+    for key, value in decoder.entries(place):
+        text = decoder.text(value)
+        if text is not None:
+            yield str(key.path[-1]), text
+
+
+def _placed(decoder: Decoder, place: Place, config: InterferenceConfiguration) -> Placed:
+    fields = strict_fields(decoder, place, ("profile", "age"))
+    profile = decoder.text(fields["profile"])
+    if profile is None:
+        decoder.tell(fields["profile"], "the name of a profile is missing")
+    elif profile not in config.profiles:
+        near = did_you_mean(profile, config.profiles)
+        decoder.tell(fields["profile"], f"{shown(profile)} is no profile of the configuration{near}")
+    age = number(decoder, fields["age"], 0, _OLDEST)
+    return Placed(profile or "", float(age or 0))
+
+
+_HINT = "write a Pod, as kubectl get pod NAME -o yaml prints it"
+
+
+class _Loader(PlainLoader):
+    """No key is given twice."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:  # noqa: FBT002 - as it is called
+        _once(
+            key.value
+            for key, _ in node.value
+            if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge"
+        )
+        found: dict[Hashable, Any] = super().construct_mapping(node, deep)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedPod:
+    """``exempt``: it belongs to a DaemonSet, so the filter does not ask."""
+
+    name: str
+    labels: Mapping[str, str]
+    requests: PodRequests
+    exempt: bool
+
+
+def parse_pod(text: str, file: str) -> ExplainedPod:
+    """Read one Pod in YAML or JSON.
+
+    Raises:
+        Failure: if it is none, or states an amount that cannot be read.
+    """
+    document = _document(text, file)
+    kind = document.get("kind") if isinstance(document, dict) else None
+    if kind != "Pod":
+        found = f"a {kind}" if isinstance(kind, str) else "no object of Kubernetes"
+        raise Failure(f"{file} is {found}, not a Pod", hint=_HINT)
+    _amounts_as_text(document, file)
+    _complete_owners(document)
+    try:
+        pod = msgspec.convert(document, PlacedPod)
+    except msgspec.ValidationError as error:
+        raise Failure(f"{file} is not a Pod that can be read: {error}", hint=_HINT) from None
+    facts = pod_facts(pod)
+    return ExplainedPod(
+        name=key_of(pod) if pod.metadata.name else f"{key_of(pod)}(no name)",
+        labels=pod.metadata.labels,
+        requests=PodRequests(facts.requests.get(CPU, 0), facts.requests.get(MEMORY, 0)),
+        exempt=facts.daemon,
+    )
+
+
+def _document(text: str, file: str) -> Any:
+    try:
+        return _parsed(text, file)
+    except _GivenTwice as error:
+        raise Failure(f"{file}: the key {error} is given twice", hint=_HINT) from None
+    except ValueError as error:
+        raise Failure(f"{file} is not YAML: {' '.join(str(error).split())}", hint=_HINT) from None
+
+
+def _parsed(text: str, file: str) -> Any:
+    if text.lstrip().startswith("{"):
+        with suppress(ValueError, RecursionError):
+            return json.loads(text, object_pairs_hook=_object)
+    try:
+        return load_document(text, _Loader, DEEPEST)
+    except LimitError as error:
+        line, column = Positions(text).at(error.offset)
+        raise Failure(f"{file}: line {line}, column {column}: {error.problem}", hint=_HINT) from None
+
+
+class _GivenTwice(Exception):  # noqa: N818 - a fault of the text
+    """A key that an object has twice: nobody can say which of its values is meant."""
+
+
+def _once(keys: Iterable[str]) -> None:
+    seen: set[str] = set()
+    for key in keys:
+        if key in seen:
+            raise _GivenTwice(key)
+        seen.add(key)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    _once(key for key, _ in pairs)
+    return dict(pairs)
+
+
+def _amounts_as_text(document: dict[str, Any], file: str) -> None:
+    """Write amounts that are numbers as text, as the API server takes them, and refuse what is no amount."""
+    spec = document.get("spec")
+    if not isinstance(spec, dict):
+        raise Failure(f"{file}: spec is missing, or no object", hint=_HINT)
+    for where, resources in _resources(spec):
+        for name in ("requests", "limits"):
+            amounts = resources.get(name)
+            if isinstance(amounts, dict):
+                here = f"{file}: spec.{where}.{name}"
+                resources[name] = {key: _amount(value, f"{here}.{key}") for key, value in amounts.items()}
+
+
+def _complete_owners(document: dict[str, Any]) -> None:
+    """Let owners stand without what nothing here reads: a pod written by hand has no UID of its DaemonSet."""
+    metadata = document.get("metadata")
+    owners = metadata.get("ownerReferences") if isinstance(metadata, dict) else None
+    for owner in owners if isinstance(owners, list) else ():
+        if isinstance(owner, dict):
+            for key in ("apiVersion", "name", "uid"):
+                owner.setdefault(key, "")
+
+
+def _resources(spec: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield where a container states resources, and what it states."""
+    for kind in ("containers", "initContainers"):
+        containers = spec.get(kind)
+        for place, container in enumerate(containers if isinstance(containers, list) else ()):
+            resources = container.get("resources") if isinstance(container, dict) else None
+            if isinstance(resources, dict):
+                yield f"{kind}[{place}].resources", resources
+
+
+def _amount(value: Any, where: str) -> str:
+    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+        raise Failure(f"{where}: {value!r} is not an amount", hint=_HINT)
+    try:
+        quantity = Quantity.parse(str(value))
+    except QuantityError as error:
+        raise Failure(f"{where}: {error}", hint=_HINT) from None
+    if quantity.nano < 0:
+        raise Failure(f"{where}: {value} is negative", hint=_HINT)
+    return str(value)
