@@ -203,6 +203,7 @@ async def served(world: AgentWorld, address: Address | None) -> None:
 
 def test_the_probe_can_be_turned_off_and_an_interval_of_nothing_is_refused() -> None:
     given: dict[str, Any] = {"node_name": "n1", "nri_socket": None, "no_nri": True, "root": Path("/")}
+    given["restricted_qos_namespace"] = ()
     assert _options(no_latency_probe=True, latency_interval=30.0, **given).latency_interval is None
     assert _options(no_latency_probe=False, latency_interval=60.0, **given).latency_interval == 60.0
     refused = CliRunner().invoke(command, ["--latency-interval", "0s"])
