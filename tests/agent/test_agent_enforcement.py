@@ -38,8 +38,13 @@ class Kept:
         cgroups = NodeCgroups(node.root, "/", log or MemoryLog(), now=lambda: float(next(clock)))
         self.keeper = QuotaKeeper(cgroups)
 
+        self.owners: dict[str, bool | None] = {OWNER.uid: True}
+        """Who owns CPUs by a claim; None: not decided yet."""
+
     def cycle(self, pods: Iterable[QuotaPod], ratio: int = 150, manager: CPUManager = NO_POLICY) -> Cycle:
-        return self.keeper.cycle(pods, Ratio(ratio), manager)
+        return self.keeper.cycle(
+            pods, Ratio(ratio), manager, owns=lambda pod: self.owners.get(pod.uid, False)
+        )
 
     def quotas(self, of: QuotaPod) -> dict[str, int | None]:
         names = ["", *(status.name for status in of.status.all_containers)]
@@ -123,14 +128,27 @@ def test_a_pod_that_comes_to_own_cpus_gets_its_quota_back(kept: Kept) -> None:
         container("b", "500m"),
         labels={QOS_CLASS: "LSR"},
     )
+    kept.owners[WEB.uid] = True
     kept.cycle([owned])
     assert kept.quotas(WEB) == expected(kept.node, 100)
+    kept.owners[WEB.uid] = None
+    assert not kept.cycle([owned]).written
+    del kept.owners[WEB.uid]
+    kept.cycle([owned])
+    assert kept.quotas(WEB) == expected(kept.node, 150)
+    kept.owners[WEB.uid] = None
+    assert not kept.cycle([owned]).written
 
 
 @pytest.mark.parametrize(
     ("labels", "annotations"),
-    [({QOS_CLASS: "SYSTEM"}, {}), ({QOS_CLASS: "LSE"}, {}), ({}, {RESOURCE_STATUS: '{"cpuset":"0-1"}'})],
-    ids=["SYSTEM", "LSE", "a claim"],
+    [
+        ({QOS_CLASS: "SYSTEM"}, {}),
+        ({QOS_CLASS: "LSE"}, {}),
+        ({QOS_CLASS: "LSR"}, {}),
+        ({}, {RESOURCE_STATUS: '{"cpuset":"0-1"}'}),
+    ],
+    ids=["SYSTEM", "LSE", "LSR without CPUs", "a claim"],
 )
 def test_nobody_escapes_division_by_what_anybody_can_write(
     kept: Kept, labels: dict[str, str], annotations: dict[str, str]
@@ -217,10 +235,10 @@ def test_one_bad_pod_or_file_leaves_the_others_be(kept: Kept) -> None:
 
 def test_kubelets_cgroups_may_come_later(tmp_path: Path) -> None:
     keeper = QuotaKeeper(NodeCgroups(tmp_path, "/", MemoryLog(), now=lambda: 1.0))
-    assert keeper.cycle([WEB], Ratio(150), NO_POLICY).problems
+    assert keeper.cycle([WEB], Ratio(150), NO_POLICY, lambda _pod: False).problems
     node = FakeNode(tmp_path)
     node.start(WEB)
-    assert not keeper.cycle([WEB], Ratio(150), NO_POLICY).problems
+    assert not keeper.cycle([WEB], Ratio(150), NO_POLICY, lambda _pod: False).problems
     assert node.quota(WEB, "a") == 66_667
 
 
@@ -255,12 +273,12 @@ def test_nothing_stays_open_of_a_pod_that_was_only_read_and_is_gone(node: FakeNo
     node.start(sampled)
     cgroups = NodeCgroups(node.root, "/", MemoryLog(), now=lambda: 0.0)
     keeper = QuotaKeeper(cgroups)
-    keeper.cycle([], Ratio(150), NO_POLICY)
+    keeper.cycle([], Ratio(150), NO_POLICY, lambda _pod: False)
     before = len(list(Path("/proc/self/fd").iterdir()))
     for name in ("", "a"):
         read_bandwidth(cgroups.find().files, node.cgroup(sampled, name))
     assert len(list(Path("/proc/self/fd").iterdir())) == before + 2
     shutil.rmtree(node.path(sampled).parent)
-    keeper.cycle([], Ratio(150), NO_POLICY)
+    keeper.cycle([], Ratio(150), NO_POLICY, lambda _pod: False)
     assert len(list(Path("/proc/self/fd").iterdir())) == before
     cgroups.close()

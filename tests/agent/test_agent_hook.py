@@ -74,10 +74,32 @@ async def test_nothing_is_divided_before_the_ratio_is_known_or_without_one(hooke
     assert hooked.metrics.value(NRI_DIVIDED, "CREATE_CONTAINER") == 0
 
 
-async def test_a_pod_that_owns_cpus_keeps_its_quota(hooked: Hooked) -> None:
-    hooked.local.see(RATIO)
-    owner = PodSandbox("s", "web", "uid-web", "default", labels={QOS_CLASS: "LSR"})
-    assert await hooked.hook.on_create(owner, Container("c", "s", "a", cpu=asked(100_000))) is None
+@pytest.mark.parametrize("version", Version)
+async def test_a_pod_that_owns_cpus_keeps_its_quota(tmp_path: Path, version: Version) -> None:
+    """A claim counts from the sandbox on; one that is refused, or none, exempts nobody."""
+    node = PinNode(tmp_path, version)
+    node.ratio(150)
+    hook = RuntimeHook(node.local, list, Exposition(METRICS), lambda: None)
+    created = Container("c", "s", "a", cpu=asked(100_000))
+    divided = Adjustment(Microseconds(66_667))
+    for name, status, undecided, decided in (
+        ("owner", claim("0-3"), None, None),
+        ("rival", claim("3-5"), None, divided),
+        ("idle", None, divided, divided),
+    ):
+        pod = pin_pod(name, status)
+        node.make(node.cgroup(pod))
+        sandbox = PodSandbox(
+            "s",
+            name,
+            pod.uid,
+            "default",
+            labels={QOS_CLASS: "LSR"},
+            annotations=pod.metadata.annotations,
+        )
+        assert await hook.on_create(sandbox, created) == undecided
+        await hook.on_run_pod_sandbox(sandbox)
+        assert await hook.on_create(sandbox, created) == decided
 
 
 async def test_the_smallest_quota_is_not_divided_further(hooked: Hooked) -> None:

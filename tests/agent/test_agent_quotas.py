@@ -191,11 +191,10 @@ def test_a_container_id_that_could_lead_elsewhere_is_refused(bad: str) -> None:
 STANDINGS: list[tuple[str, str, str, CPUManager, Standing]] = [
     ("", "default", "Guaranteed", NO_POLICY, Standing.SHARE),
     ("LS", "default", "Burstable", NO_POLICY, Standing.SHARE),
-    *(
-        (qos, "kube-system", "Burstable", NO_POLICY, Standing.EXEMPT)
-        for qos in ("LSE", "LSR", "SYSTEM", "BE")
-    ),
-    ("LSR", "default", "Guaranteed", NO_POLICY, Standing.EXEMPT),
+    *((qos, "kube-system", "Burstable", NO_POLICY, Standing.EXEMPT) for qos in ("SYSTEM", "BE")),
+    *((qos, "kube-system", "Burstable", NO_POLICY, Standing.SHARE) for qos in ("LSE", "LSR")),
+    ("LSR", "default", "Guaranteed", NO_POLICY, Standing.SHARE),
+    ("LSR", "default", "Guaranteed", CPUManager("static", frozenset({"u"})), Standing.EXEMPT),
     ("LSE", "default", "Guaranteed", NO_POLICY, Standing.SHARE),
     ("SYSTEM", "default", "Guaranteed", NO_POLICY, Standing.SHARE),
     ("", "default", "Guaranteed", CPUManager("static", frozenset({"u"})), Standing.EXEMPT),
@@ -203,7 +202,7 @@ STANDINGS: list[tuple[str, str, str, CPUManager, Standing]] = [
     ("", "default", "Guaranteed", UNKNOWN_POLICY, Standing.UNCERTAIN),
     ("", "default", "", UNKNOWN_POLICY, Standing.UNCERTAIN),
     ("", "default", "Burstable", UNKNOWN_POLICY, Standing.SHARE),
-    ("LSR", "default", "Guaranteed", UNKNOWN_POLICY, Standing.EXEMPT),
+    ("LSR", "default", "Guaranteed", UNKNOWN_POLICY, Standing.UNCERTAIN),
 ]
 
 
@@ -212,7 +211,24 @@ def test_who_owns_cpus_is_not_normalized(
     qos_class: str, namespace: str, qos: str, manager: CPUManager, expected: Standing
 ) -> None:
     counts = DEFAULT_RULES.class_of({QOS_CLASS: qos_class}, namespace)
-    assert standing_of(counts, "u", qos, manager) is expected
+    assert standing_of(counts, "u", qos, manager, owns=False) is expected
+
+
+@pytest.mark.parametrize(
+    ("qos_class", "owns", "expected"),
+    [
+        ("LSR", True, Standing.EXEMPT),
+        ("LSE", True, Standing.EXEMPT),
+        ("LSR", None, Standing.UNCERTAIN),
+        ("LSE", None, Standing.UNCERTAIN),
+        ("LS", None, Standing.SHARE),
+    ],
+)
+@pytest.mark.parametrize("manager", [NO_POLICY, CPUManager("static")])
+def test_only_an_owner_by_a_claim_that_is_believed_is_not_normalized(
+    qos_class: str, owns: bool | None, expected: Standing, manager: CPUManager
+) -> None:
+    assert standing_of(qos_class, "u", "Guaranteed", manager, owns=owns) is expected
 
 
 PENDING = {"conditions": [{"type": "PodResizePending", "status": "True"}]}

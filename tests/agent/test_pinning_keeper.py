@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from agent.pinning_node import ONLINE, PinNode, claim, pin_pod, problems_of
+from agent.pinning_node import ALL, ONLINE, PinNode, claim, pin_pod, problems_of
 from corewise.agent.colocation.offline_pods import PodTable
 from corewise.agent.cpu_manager import NO_POLICY
 from corewise.agent.node_cgroups import NodeCgroups
@@ -21,6 +22,7 @@ from corewise.prometheus.exposition import Exposition
 from corewise.vocabulary.metrics import agent as metrics
 from corewise.vocabulary.metrics import exported_by
 from corewise.vocabulary.metrics.table import AGENT
+from corewise.vocabulary.names import QOS_CLASS
 from corewise.vocabulary.reasons import Reason
 
 OWNER = pin_pod("owner", claim("0-3"), bound="01", qos="Guaranteed")
@@ -35,6 +37,10 @@ def node(request: pytest.FixtureRequest, tmp_path: Path) -> PinNode:
     node = PinNode(tmp_path, request.param)
     node.start(*EVERYBODY)
     return node
+
+
+def relabelled(pod: QuotaPod, labels: dict[str, str]) -> QuotaPod:
+    return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, labels=labels))
 
 
 def named(pods: tuple[QuotaPod, ...], *sets: str) -> dict[str, str]:
@@ -136,6 +142,31 @@ def test_a_refused_claim_is_fulfilled_when_the_earlier_one_goes(node: PinNode) -
     assert node.sets_of(rival) == {"6-7"}
     assert not node.cycle(SECOND, WEB, OFFLINE, rival).problems
     assert (node.sets_of(rival), node.sets_of(WEB)) == ({"2-3"}, {"0-1,6-7"})
+
+
+def test_the_quotas_of_owners_alone_are_left_undivided(node: PinNode) -> None:
+    """The label LSR exempts nobody: what exempts is the claim, from the first look on and while it counts."""
+    rival = pin_pod("rival", claim("3-5"), bound="03", qos="Guaranteed")
+    idle = relabelled(pin_pod("idle", bound="04", qos="Guaranteed"), {QOS_CLASS: "LSR"})
+    node.start(rival, idle)
+    node.ratio(150)
+    node.put(ONLINE, "CPUs")
+    node.cycle(OWNER, rival, idle, WEB)
+    assert [node.machine.quota(pod, "a") for pod in (OWNER, rival, idle)] == [100_000, 100_000, 66_667]
+    node.put(ONLINE, ALL)
+    for _ in range(2):
+        node.cycle(OWNER, rival, idle, WEB)
+        assert [node.machine.quota(pod, "a") for pod in (OWNER, rival, idle)] == [100_000, 66_667, 66_667]
+        node.restart()
+        node.ratio(150)
+    node.cycle(rival, idle, WEB)
+    assert [node.machine.quota(pod, "a") for pod in (rival, idle, WEB)] == [100_000, 66_667, 66_667]
+    node.kubelet("static")
+    node.cycle(rival, idle, WEB)
+    assert [node.machine.quota(pod, "a") for pod in (rival, idle, WEB)] == [66_667, 66_667, 66_667]
+    node.kubelet("static", **{rival.uid: "3-5"})
+    node.cycle(rival, idle, WEB)
+    assert [node.machine.quota(pod, "a") for pod in (rival, idle, WEB)] == [100_000, 66_667, 66_667]
 
 
 def test_the_last_cpus_that_pods_share_are_given_to_nobody(node: PinNode) -> None:

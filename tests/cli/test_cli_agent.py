@@ -65,7 +65,7 @@ def divided(tmp_path: Path) -> FakeNode:
     node.start(WEB)
     with Journal.open(tmp_path / STATE_DIR, boot="b", now=time.time) as log:
         keeper = QuotaKeeper(NodeCgroups(tmp_path, "/", log, now=time.time))
-        keeper.cycle([WEB], Ratio(150), NO_POLICY)
+        keeper.cycle([WEB], Ratio(150), NO_POLICY, lambda _pod: False)
     assert node.quota(WEB, "a") == 66_667
     return node
 

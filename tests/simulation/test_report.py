@@ -38,6 +38,7 @@ from corewise.vocabulary.names import (
     QOS_CLASS,
     RAW_ALLOCATABLE,
     RAW_CAPACITY,
+    RESOURCE_STATUS,
 )
 from simulation.simulated_machine import SimulatedMachine
 
@@ -264,6 +265,7 @@ def test_the_quota_of_a_cpushare_pod_is_divided_and_that_of_others_is_not(tmp_pa
 def test_a_pod_with_cpus_of_its_own_is_not_divided(tmp_path: Path) -> None:
     owner = pod()
     owner["metadata"]["labels"] = {QOS_CLASS: "LSR"}
+    owner["metadata"].setdefault("annotations", {})[RESOURCE_STATUS] = '{"cpuset":"0-1"}'
     owned = workload(tmp_path, Ratio(200), owner)
     assert (owned.quota, owned.counts) == (2.0, False)
 

@@ -14,7 +14,7 @@ from corewise.actions import QuotaOwner
 from corewise.agent.cpu_manager import CPUManager
 from corewise.agent.node_cgroups import Found, NodeCgroups
 from corewise.agent.objects import QuotaPod
-from corewise.agent.plan import Memory, Plan
+from corewise.agent.plan import Memory, Owns, Plan
 from corewise.kernel.errors import KernelError
 from corewise.kernel.writing.report import Report, Written
 from corewise.quantities import Ratio
@@ -44,13 +44,13 @@ class QuotaKeeper:
         self._rules = rules
         self._memory = Memory()
 
-    def cycle(self, pods: Iterable[QuotaPod], ratio: Ratio, manager: CPUManager) -> Cycle:
+    def cycle(self, pods: Iterable[QuotaPod], ratio: Ratio, manager: CPUManager, owns: Owns) -> Cycle:
         """Bring every cgroup to its quota. Nothing raises but bugs."""
         result = Cycle()
         self._cgroups.close_vanished()
         try:
             found = self._cgroups.find()
-            plan = Plan(found, ratio, manager, self._memory, self._rules, problems=result.problems)
+            plan = Plan(found, ratio, manager, self._memory, owns, self._rules, problems=result.problems)
             for pod in pods:
                 plan.add(pod)
             self._memory = plan.after

@@ -83,7 +83,7 @@ class RuntimeHook:
     def _answer(self, event: Event, pod: PodSandbox, requested: CPUResources) -> Adjustment | None:
         base = requested.quota
         quota = None
-        if base is not None and base > 0 and self._local.divides(pod.labels, pod.namespace, pod.uid):
+        if base is not None and base > 0 and self._local.divides(_as_told(pod)):
             quota = divided_quota(base, self._local.ratio)
         if quota is None or quota == base:
             return None

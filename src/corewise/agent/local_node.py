@@ -20,7 +20,7 @@ from corewise.agent.cpu_manager import CPUManager, CPUManagerFile
 from corewise.agent.enforcement import Cycle, QuotaKeeper
 from corewise.agent.node_cgroups import NodeCgroups
 from corewise.agent.objects import CertainPods, QuotaPod, QuotaPodStatus, tell_apart
-from corewise.agent.pinning.keeper import PinKeeper
+from corewise.agent.pinning.keeper import PinCycle, PinKeeper
 from corewise.agent.quotas import Standing, container_cgroups, standing_of
 from corewise.agent.ratio import NOT_NORMALIZED, read_ratio
 from corewise.amplification import read_ratios
@@ -99,13 +99,13 @@ class LocalNode:
         self.complaints.hear("kubelet's CPU manager", {"state": str(problem)} if problem else {})
         return manager
 
-    def divides(self, labels: Mapping[str, str], namespace: str, uid: str) -> bool:
+    def divides(self, pod: QuotaPod) -> bool:
         """Whether the quotas of a pod that the runtime tells of are divided, as far as is known now."""
         if not self.is_seen or self.ratio == ONE:
             return False
-        return (
-            standing_of(self.rules.class_of(labels, namespace), uid, "", self.cpu_manager()) is Standing.SHARE
-        )
+        qos_class = self.rules.class_of(pod.metadata.labels, pod.metadata.namespace)
+        owns = self.pins.division.owns(pod)
+        return standing_of(qos_class, pod.uid, "", self.cpu_manager(), owns=owns) is Standing.SHARE
 
     def bounds(self, pods: Collection[QuotaPod]) -> Mapping[str, WriteQuota]:
         """Return what is held of running containers, by the runtime's ID ("containerd://…")."""
@@ -123,7 +123,9 @@ class LocalNode:
     def cycle(self, pods: Collection[QuotaPod]) -> Cycle:
         """Bring the node's cgroups to their quotas and CPU sets."""
         manager, told = self.cpu_manager(), self.tell_apart(pods)
-        cycle = self._quotas.cycle(told.pods, self.ratio, manager)
+        # Who owns CPUs is decided first: a claim that is believed exempts a pod from division.
+        pins = self.pins.cycle(self._with_begun(told.pods), manager)
+        cycle = self._quotas.cycle(told.pods, self.ratio, manager, self.pins.division.owns)
         self.complaints.hear("quotas", cycle.problems)
         for write in cycle.written:
             log.debug("wrote %s", write.cgroup, extra=fields(file=write.file, old=write.old, new=write.new))
@@ -134,7 +136,10 @@ class LocalNode:
                 "wrote quotas", extra=fields(node=self.name, ratio=self.ratio, writes=len(cycle.written))
             )
         cycle.problems |= {**told.problems, **self._refused_classes(told.pods)}
-        self._pin(told.pods, manager, cycle)
+        self._report_pins(pins)
+        cycle.written += pins.written
+        cycle.drifted += pins.drifted
+        cycle.problems |= pins.problems
         return cycle
 
     def _refused_classes(self, pods: Collection[QuotaPod]) -> Mapping[str, str]:
@@ -153,7 +158,8 @@ class LocalNode:
         if self.is_seen:
             status = QuotaPodStatus(qos_class=self._class_of(newcomer.uid))
             self._begun[newcomer.uid] = msgspec.structs.replace(newcomer, status=status)
-            self._pin(self.tell_apart(pods).pods, self.cpu_manager(), Cycle())
+            known = self._with_begun(self.tell_apart(pods).pods)
+            self._report_pins(self.pins.cycle(known, self.cpu_manager()))
 
     def _with_begun(self, pods: Collection[QuotaPod]) -> Collection[QuotaPod]:
         """Return pods, and those that the runtime has begun, until the API tells of them or they are gone."""
@@ -174,9 +180,7 @@ class LocalNode:
         except UnsafeName:
             return ""
 
-    def _pin(self, pods: Collection[QuotaPod], manager: CPUManager, cycle: Cycle) -> None:
-        """Bring pods to the CPUs that they own or share; what was done is added to the cycle."""
-        pins = self.pins.cycle(self._with_begun(pods), manager)
+    def _report_pins(self, pins: PinCycle) -> None:
         self.complaints.hear("CPU sets", pins.problems)
         for file in pins.drifted:
             log.info("somebody else had changed a setting", extra=fields(file=file, node=self.name))
@@ -186,9 +190,6 @@ class LocalNode:
                 "wrote CPU sets",
                 extra=fields(node=self.name, owned=owned, shared=shared, writes=len(pins.written)),
             )
-        cycle.written += pins.written
-        cycle.drifted += pins.drifted
-        cycle.problems |= pins.problems
 
     def _compare_ratios(self) -> None:
         """Complain about a node that divides without offering more: its pods get less than they ask for."""

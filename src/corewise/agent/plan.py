@@ -17,6 +17,7 @@ Of a held cgroup the period is known; of any other it is read once.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from corewise.actions import WriteQuota
@@ -28,6 +29,9 @@ from corewise.kernel.cgroups.cpu import read_bandwidth
 from corewise.kernel.errors import KernelError, Missing, UnsafeName
 from corewise.quantities import ONE, Microseconds, Ratio
 from corewise.vocabulary.qos import DEFAULT_RULES, QoSRules
+
+Owns = Callable[[QuotaPod], bool | None]
+"""Whether a pod owns CPUs by its claim; None if that is not decided yet."""
 
 
 @dataclass(slots=True)
@@ -46,6 +50,7 @@ class Plan:
     ratio: Ratio
     manager: CPUManager
     before: Memory
+    owns: Owns
     rules: QoSRules = DEFAULT_RULES
     after: Memory = field(default_factory=Memory)
     targets: dict[str, Target] = field(default_factory=dict)
@@ -76,7 +81,7 @@ class Plan:
 
     def _standing(self, pod: QuotaPod) -> Standing:
         qos_class = self.rules.class_of(pod.metadata.labels, pod.metadata.namespace)
-        return standing_of(qos_class, pod.uid, pod.status.qos_class, self.manager)
+        return standing_of(qos_class, pod.uid, pod.status.qos_class, self.manager, owns=self.owns(pod))
 
     def _add(self, target: Target, standing: Standing) -> None:
         held = self.found.held(target.cgroup)

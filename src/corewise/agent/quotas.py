@@ -1,7 +1,9 @@
 """What quota each cgroup of a pod has by kubelet's hand, and by the node's ratio. Pure.
 
-A CPUShare pod is neither LSE, LSR, SYSTEM nor BE, as far as its namespace allows that, and owns no CPUs by
-kubelet's static policy. The quotas of all others are kubelet's own.
+The quota of a CPUShare pod is divided, that of every other pod is kubelet's own. CPUShare is every pod but
+those that are SYSTEM (in a namespace that may have such pods) or BE, and those that own CPUs: by kubelet's
+static policy, or, if LSR or LSE, by a claim that is believed (:mod:`corewise.agent.pinning.division`). The
+labels LSR and LSE alone exempt nobody: whoever creates a pod writes them.
 
 The limits come from the spec that kubelet has in force. While a resize waits for room, or kubelet has not
 seen the latest spec yet, that is the one before (``spec_in_force``).
@@ -27,9 +29,10 @@ from corewise.kernel.cgroups.pods import PodCgroups, QOSClass
 from corewise.kernel.errors import UnsafeName
 from corewise.normalization import ContainerLimit, PodLimits, container_quota, pod_quota
 from corewise.quantities import ONE, AmplifiedMilli, Microseconds, QuantityError, Ratio, largest, requested
+from corewise.vocabulary.qos import OWNERS_OF_CPUS
 from corewise.vocabulary.reasons import Reason
 
-NOT_CPU_SHARE = frozenset({"LSE", "LSR", "SYSTEM", "BE"})
+EXEMPT_CLASSES = frozenset({"SYSTEM", "BE"})
 _TOO_LARGE = Reason.AMOUNT_TOO_LARGE
 _ANY_PERIOD = Microseconds(100_000)
 _WAITING = frozenset({"Proposed", "Deferred", "Infeasible"})
@@ -44,15 +47,19 @@ class Standing(Enum):
     """Its quotas stay as they are."""
 
 
-def standing_of(qos_class: str, uid: str, qos: str, manager: CPUManager) -> Standing:
+def standing_of(
+    qos_class: str, uid: str, qos: str, manager: CPUManager, *, owns: bool | None = None
+) -> Standing:
     """Say whether a pod shares CPUs.
 
-    ``qos_class`` is the class that counts (:mod:`corewise.vocabulary.qos`): who may claim CPUs is known by
-    it,
-    the claim itself need not be read. ``qos`` is the class by Kubernetes, taken for Guaranteed if unknown.
+    ``qos_class`` is the class that counts (:mod:`corewise.vocabulary.qos`), ``owns`` whether the pod owns
+    CPUs by its claim, None if that is not decided. ``qos`` is the class by Kubernetes, taken for Guaranteed
+    if unknown.
     """
-    if qos_class in NOT_CPU_SHARE or uid in manager.pinned:
+    if qos_class in EXEMPT_CLASSES or uid in manager.pinned:
         return Standing.EXEMPT
+    if qos_class in OWNERS_OF_CPUS and owns is not False:
+        return Standing.EXEMPT if owns else Standing.UNCERTAIN
     if not manager.is_known and qos not in {QOSClass.BURSTABLE, QOSClass.BEST_EFFORT}:
         return Standing.UNCERTAIN
     return Standing.SHARE

@@ -53,16 +53,26 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class Division:
-    """The owners by UID and what is ``shared``. ``problems`` are sentences by pod."""
+    """The owners by UID, the UIDs of pods whose claim is refused, and what is ``shared``.
+
+    ``problems`` are sentences by pod.
+    """
 
     owners: Mapping[str, Owner] = field(default_factory=dict)
     shared: CPUSet = _NO_CPUS
     problems: Mapping[str, str] = field(default_factory=dict)
+    refused: frozenset[str] = frozenset()
 
     @property
     def owned(self) -> CPUSet:
         """All CPUs that somebody owns, offline ones among them."""
         return CPUSet.of(cpu for owner in self.owners.values() for cpu in owner.cpus)
+
+    def owns(self, pod: QuotaPod) -> bool | None:
+        """Whether a pod owns CPUs; None if it claims some and that has not been decided yet."""
+        if pod.uid in self.owners:
+            return True
+        return None if pod.uid not in self.refused and claimed(pod) else False
 
     def cpus_of(self, uid: str) -> CPUSet:
         """Return what a pod runs on; empty where no CPU is left to share."""
@@ -119,7 +129,8 @@ def divide(
             "pods own every CPU that is online; pods that own none run on all of them "
             f"({Reason.SHARED_POOL_EMPTY})"
         )
-    return Division(owners, ledger.shared, problems)
+    refused = frozenset(pod.uid for pod, _ in claims if pod.uid not in owners)
+    return Division(owners, ledger.shared, problems, refused)
 
 
 def _disbelief(pod: QuotaPod, cpus: CPUSet, rules: QoSRules) -> str:

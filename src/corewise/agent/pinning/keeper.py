@@ -103,7 +103,8 @@ class PinKeeper:
         if not claims:
             return Division()
         if manager.writes_cpu_sets:
-            return Division(problems=_left_to_kubelet(claims, manager))
+            refused = frozenset(pod.uid for pod in claims)
+            return Division(problems=_left_to_kubelet(claims, manager), refused=refused)
         ground = self._ground(found, result)
         if ground is None:
             return None
