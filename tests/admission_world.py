@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
-from kubedouble.admission_review import Attributes
+from kubedouble.admission_matching import Attributes
 from kubedouble.authentication import User
 
 ADMIN = User("admin", ("system:masters",))
@@ -17,14 +17,14 @@ class Objects:
     def __init__(self, **objects: list[dict[str, Any]]) -> None:
         self.objects = objects
 
-    def get(self, group: str, resource: str, namespace: str, name: str) -> Mapping[str, Any] | None:
+    def get(self, group: str, resource: str, namespace: str, name: str) -> dict[str, Any] | None:
         for item in self.list(group, resource):
             metadata = item["metadata"]
             if (metadata.get("namespace", ""), metadata["name"]) == (namespace, name):
                 return item
         return None
 
-    def list(self, group: str, resource: str) -> Iterable[Mapping[str, Any]]:
+    def list(self, group: str, resource: str) -> Iterable[dict[str, Any]]:
         return self.objects.get(resource, [])
 
 

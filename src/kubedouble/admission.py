@@ -4,25 +4,47 @@ Order, as in kube-apiserver: built-in controllers (NamespaceLifecycle, NodeRestr
 after the other, then, on the final object, validating policies, and validating webhooks all at once. After a
 change by a mutating webhook, those before it with ``reinvocationPolicy: IfNeeded`` are called once more.
 
-Source: https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/
+Source: https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/,
+k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle/admission.go.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
+from kubedouble.admission_matching import MUTATING, VALIDATING, Attributes
 from kubedouble.admission_policies import Policies
-from kubedouble.admission_review import Attributes, Encoded
 from kubedouble.errors import StatusError
-from kubedouble.namespace_lifecycle import check_namespace
-from kubedouble.node_restriction import restrict_node
-from kubedouble.reading import Reader
-from kubedouble.webhook_configuration import MUTATING, VALIDATING, Hook, Hooks
-from kubedouble.webhook_dispatch import Dispatcher, Normalize
+from kubedouble.node_access import restrict_node
+from kubedouble.store import Object, Reader
+from kubedouble.webhooks import Dispatcher, Encoded, Hook, Hooks, Normalize
 
-Object = dict[str, Any]
+_IMMORTAL = frozenset({"default", "kube-system", "kube-public"})
+
+
+def check_namespace(attributes: Attributes, reader: Reader) -> None:
+    """Raise StatusError 404 or 403 where the namespace does not allow the write."""
+    if attributes.group == "" and attributes.resource == "namespaces":
+        if attributes.operation == "DELETE" and attributes.name in _IMMORTAL:
+            raise attributes.forbidden("this namespace may not be deleted")
+        return
+    if not attributes.namespace or attributes.operation == "DELETE":
+        return
+    name = attributes.namespace
+    namespace = reader.get("", "namespaces", "", name)
+    if namespace is None:
+        raise StatusError(
+            404, "NotFound", f'namespaces "{name}" not found', {"name": name, "kind": "namespaces"}
+        )
+    if attributes.operation == "CREATE" and "deletionTimestamp" in namespace["metadata"]:
+        cause = {
+            "reason": "NamespaceTerminating",
+            "message": f"namespace {name} is being terminated",
+            "field": "metadata.namespace",
+        }
+        why = f"unable to create new content in namespace {name} because it is being terminated"
+        raise attributes.forbidden(why, causes=[cause])
 
 
 class Admission:

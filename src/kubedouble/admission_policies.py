@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kubedouble.admission_review import Attributes, described
+from kubedouble.admission_matching import ADMISSION_GROUP, Attributes, Matching, described, is_exempt
 from kubedouble.errors import StatusError
 from kubedouble.expressions import (
     CompilationError,
@@ -25,8 +25,7 @@ from kubedouble.expressions import (
     Expression,
     compile_expression,
 )
-from kubedouble.reading import Object, Reader, resource_versions
-from kubedouble.webhook_configuration import ADMISSION_GROUP, Matching, is_exempt
+from kubedouble.store import Object, Reader, resource_versions
 
 POLICIES = "validatingadmissionpolicies"
 BINDINGS = "validatingadmissionpolicybindings"

@@ -7,14 +7,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from kubedouble.access_reviews import AccessReviews
-from kubedouble.admission import Admission
-from kubedouble.admission_review import Attributes
+from kubedouble.admission import Admission, check_namespace
+from kubedouble.admission_matching import Attributes
 from kubedouble.authentication import Authenticator
-from kubedouble.authorization import Authorizer
+from kubedouble.authorization import AccessReviews, Authorizer
 from kubedouble.errors import not_found
 from kubedouble.events import to_core
-from kubedouble.namespace_lifecycle import check_namespace
 from kubedouble.openapi import OpenAPI
 from kubedouble.requests import Call
 from kubedouble.resources import Registry, ResourceInfo

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from kubedouble.authentication import SERVICE_ACCOUNT_PREFIX, User
-from kubedouble.label_selectors import label_selector
-from kubedouble.reading import Object
+from kubedouble.selectors import label_selector, satisfies
+from kubedouble.store import Object
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,5 +171,5 @@ def _rules(role: Object, cluster_roles: Iterable[Object]) -> Iterator[Mapping[st
     wanted = [label_selector(selector) for selector in selectors]
     for other in cluster_roles:
         labels = other["metadata"].get("labels") or {}
-        if other is not role and any(selector.matches(labels) for selector in wanted):
+        if other is not role and any(satisfies(labels, requirements) for requirements in wanted):
             yield from other.get("rules") or ()

@@ -1,15 +1,16 @@
-"""Label and field selectors, as list, watch and deletecollection take them.
+"""Label and field selectors: those of requests, and the ``metav1.LabelSelector`` of stored objects.
 
 Grammar and messages: k8s.io/apimachinery/pkg/labels (``a=b,c!=d,e in (x,y),f notin (z),g,!h,i>1``) and
-pkg/fields (``=``, ``==``, ``!=`` only). Which fields a kind can be selected by is the kind's own list; every
-kind has ``metadata.name``, and ``metadata.namespace`` if it is namespaced.
+pkg/fields (``=``, ``==``, ``!=`` only). Each kind lists the fields by which it can be selected; every kind
+has ``metadata.name``, and ``metadata.namespace`` if it is namespaced.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from kubedouble.errors import StatusError, bad_request
@@ -18,34 +19,22 @@ from kubedouble.resources import ResourceInfo
 Labels = Mapping[str, str]
 Requirement = Callable[[Labels], bool]
 
-_EVENT_FIELDS = {
-    f"involvedObject.{name}": ("involvedObject", name)
-    for name in ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
-}
-FIELDS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
-    "pods": {
-        "spec.nodeName": ("spec", "nodeName"),
-        "spec.restartPolicy": ("spec", "restartPolicy"),
-        "spec.schedulerName": ("spec", "schedulerName"),
-        "spec.serviceAccountName": ("spec", "serviceAccountName"),
-        "spec.hostNetwork": ("spec", "hostNetwork"),
-        "status.phase": ("status", "phase"),
-        "status.podIP": ("status", "podIP"),
-        "status.nominatedNodeName": ("status", "nominatedNodeName"),
-    },
-    "nodes": {"spec.unschedulable": ("spec", "unschedulable")},
-    "namespaces": {"status.phase": ("status", "phase")},
-    "secrets": {"type": ("type",)},
-    "services": {"spec.clusterIP": ("spec", "clusterIP"), "spec.type": ("spec", "type")},
-    "events": {
-        **_EVENT_FIELDS,
-        "reason": ("reason",),
-        "type": ("type",),
-        "reportingComponent": ("reportingComponent",),
-        "source": ("source", "component"),
-    },
-}
-"""Storage key -> selectable field -> where it stands in the stored object."""
+FIELDS: Mapping[str, frozenset[str]] = {
+    "pods": frozenset({
+        "spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName",
+        "spec.hostNetwork", "status.phase", "status.podIP", "status.nominatedNodeName",
+    }),
+    "nodes": frozenset({"spec.unschedulable"}),
+    "namespaces": frozenset({"status.phase"}),
+    "secrets": frozenset({"type"}),
+    "services": frozenset({"spec.clusterIP", "spec.type"}),
+    "events": frozenset({
+        "involvedObject.kind", "involvedObject.namespace", "involvedObject.name", "involvedObject.uid",
+        "involvedObject.apiVersion", "involvedObject.resourceVersion", "involvedObject.fieldPath", "reason",
+        "type", "reportingComponent", "source",
+    }),
+}  # fmt: skip
+"""Storage key -> the fields by which its objects can be selected."""
 
 _BOOLEAN_FIELDS = {"spec.unschedulable", "spec.hostNetwork"}
 _KEY = r"[A-Za-z0-9]([-A-Za-z0-9_./]*[A-Za-z0-9])?"
@@ -76,7 +65,7 @@ class Selection:
         """Whether a stored object is selected."""
         if self.labels:
             labels = obj["metadata"].get("labels") or {}
-            if not all(requirement(labels) for requirement in self.labels):
+            if not satisfies(labels, self.labels):
                 return False
         if self.fields and any(field_value(self.storage, obj, k) != v for k, v in self.fields.items()):
             return False
@@ -103,13 +92,39 @@ def parse(resource: ResourceInfo, label_selector: str, field_selector: str) -> S
 
 def field_value(storage: str, obj: Mapping[str, Any], name: str) -> str:
     """Return a selectable field of a stored object as text; what is absent is empty."""
-    path = FIELDS.get(storage, {}).get(name) or tuple(name.split("."))
     value: Any = obj
-    for step in path:
+    for step in _path(storage, name):
         value = value.get(step) if isinstance(value, Mapping) else None
     if name in _BOOLEAN_FIELDS:
         return "true" if value else "false"
     return "" if value is None else str(value)
+
+
+@lru_cache(maxsize=256)
+def _path(storage: str, name: str) -> tuple[str, ...]:
+    return ("source", "component") if (storage, name) == ("events", "source") else tuple(name.split("."))
+
+
+def label_selector(selector: Mapping[str, Any] | None) -> tuple[Requirement, ...]:
+    """Return the requirements of a stored ``metav1.LabelSelector``; an empty one selects everything.
+
+    Validation has checked its operators.
+    """
+    parts = selector or {}
+    labels = parts.get("matchLabels") or {}
+    requirements = [_membership(key, {value}, wanted=True) for key, value in labels.items()]
+    for term in parts.get("matchExpressions") or ():
+        key, operator, values = term["key"], term["operator"], set(term.get("values") or ())
+        if operator in {"In", "NotIn"}:
+            requirements.append(_membership(key, values, wanted=operator == "In"))
+        else:
+            requirements.append(_presence(key, wanted=operator == "Exists"))
+    return tuple(requirements)
+
+
+def satisfies(labels: Labels, requirements: Iterable[Requirement]) -> bool:
+    """Whether labels meet all requirements."""
+    return all(requirement(labels) for requirement in requirements)
 
 
 def parse_labels(text: str) -> list[Requirement]:
@@ -135,8 +150,7 @@ def _label_term(rest: str, text: str) -> tuple[Requirement, int]:
     if match := _ORDER.match(rest):
         return _order(match["key"], match["operator"], int(match["value"])), match.end()
     if match := _EXISTS.match(rest):
-        key, absent = match["key"], bool(match["absent"])
-        return (lambda labels: (key in labels) is not absent), match.end()
+        return _presence(match["key"], wanted=not match["absent"]), match.end()
     raise _malformed(text, rest)
 
 
@@ -144,6 +158,10 @@ def _membership(key: str, values: set[str], *, wanted: bool) -> Requirement:
     if wanted:
         return lambda labels: key in labels and labels[key] in values
     return lambda labels: key not in labels or labels[key] not in values
+
+
+def _presence(key: str, *, wanted: bool) -> Requirement:
+    return lambda labels: (key in labels) is wanted
 
 
 def _order(key: str, operator: str, bound: int) -> Requirement:
@@ -177,7 +195,7 @@ def _check_field(resource: ResourceInfo, name: str) -> str:
     if resource.storage:  # events.k8s.io calls the regarded object "regarding"
         stored = re.sub(r"^regarding\.", "involvedObject.", name)
         stored = {"reportingController": "reportingComponent"}.get(stored, stored)
-    if stored not in FIELDS.get(resource.storage_key, {}):
+    if stored not in FIELDS.get(resource.storage_key, frozenset()):
         raise bad_request(
             f'field label not supported: "{name}"' if resource.custom else _unknown(resource, name)
         )

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from kubedouble.patching import track_update
-from kubedouble.reading import Reader
 from kubedouble.requests import Call
 from kubedouble.resources import ResourceInfo
 from kubedouble.schema.custom import custom_schema
@@ -14,7 +13,7 @@ from kubedouble.schema.kinds import builtin_schema
 from kubedouble.schema.normalization import normalize
 from kubedouble.schema.structure import Schema
 from kubedouble.schema.validation import problems
-from kubedouble.store import Object
+from kubedouble.store import Object, Reader
 
 
 class Schemas:

@@ -2,26 +2,28 @@
 
 One counter gives every change in the store its resourceVersion, as etcd's revision does. A table holds the
 objects of one kind; an object is immutable once stored, and is encoded once: the same bytes answer every
-get, list and watch. They leave out ``apiVersion`` and ``kind``, which depend on how the object is asked
-for.
+get, list and watch. They leave out ``apiVersion`` and ``kind``, which depend on the group and version of the
+request.
 
 A table remembers its last changes. From them a watch starts in the past, and a list continues at the
-version it began with. What is asked for from before them has expired.
+version it began with. Older versions have expired.
 
-A change is recorded before it is made: what cannot be recorded (on a full disk) does not happen. Then all who
-listen are told; one that raises keeps nobody from hearing of this change and the next ones.
+A change is recorded before it is made: a change that cannot be recorded (on a full disk) does not happen.
+Then all listeners are called; one that raises keeps no other from this change and the next ones.
 
 Subscriptions are indexed by what they can see, so that a change costs as much as it has readers, however
 many watchers there are. No await stands in this module: a change and its delivery are one step.
+
+Authentication, authorization and admission read and never write, so they depend on :class:`Reader` alone.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import msgspec
 
@@ -42,6 +44,23 @@ Scope = tuple[str, ...]
 """What a subscription sees: (), ("namespace", ns), ("object", ns, name) or ("field", value)."""
 
 _encode = msgspec.json.Encoder().encode
+
+
+class Reader(Protocol):
+    """Reads stored objects. They are the stored objects themselves: never change them."""
+
+    def get(self, group: str, resource: str, namespace: str, name: str) -> Object | None:
+        """Return one object by its plural and name; ``namespace`` is "" for cluster-scoped kinds."""
+        ...
+
+    def list(self, group: str, resource: str) -> Iterable[Object]:
+        """Return all objects of a kind, of all namespaces."""
+        ...
+
+
+def resource_versions(objects: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Return what changes whenever an object is created, changed or deleted: a key for compiled forms."""
+    return tuple([item["metadata"]["resourceVersion"] for item in objects])
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ of connections. The certificate must come from the webhook's own CA bundle. The 
 so that the webhook knows how long it has. Whatever goes wrong becomes one `CallFailedError` whose message is
 worded as Kubernetes words it, since people search for these words.
 
-A ``clientConfig.service`` needs a cluster network, which the local cluster has not: unless ``services`` maps
+A ``clientConfig.service`` needs a cluster network, which there is none of: unless ``services`` maps
 it to a base URL, the call fails and says so.
 """
 
@@ -15,14 +15,18 @@ import asyncio
 import io
 import os
 import ssl
+from base64 import b64decode
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from posixpath import normpath
+from typing import Any
+from urllib.parse import urlsplit
 
 import aiohttp
 import msgspec
 
 from corewise.vocabulary.errors import UNREADABLE
-from kubedouble.webhook_configuration import Endpoint
 
 _CONNECTIONS = 64
 _LARGE = 1 << 20
@@ -32,6 +36,34 @@ _HEADERS = {
     "Accept": "application/json, */*",
     "User-Agent": "kube-apiserver-admission",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a webhook listens and whose certificate it must show ("" trusts the system's CAs)."""
+
+    url: str
+    server_name: str
+    ca_pem: str
+    service: str = ""
+    """``namespace/name`` of the service the URL stands for, if it stands for one."""
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any]) -> Endpoint:
+        """From a webhook's clientConfig."""
+        ca_pem = b64decode(config.get("caBundle") or "").decode("ascii", "backslashreplace")
+        service = config.get("service")
+        if not service:
+            parts = urlsplit(config["url"])
+            return cls(f"{parts.scheme}://{parts.netloc}{_cleaned(parts.path)}", "", ca_pem)
+        host = f"{service['name']}.{service['namespace']}.svc"
+        url = f"https://{host}:{service.get('port') or 443}{_cleaned(service.get('path') or '')}"
+        return cls(url, host, ca_pem, f"{service['namespace']}/{service['name']}")
+
+
+def _cleaned(path: str) -> str:
+    """The path that is called: as path.Join of Go has it, without a slash at the end or twice."""
+    return "/" + normpath(f"/{path}").lstrip("/")
 
 
 class CallFailedError(Exception):

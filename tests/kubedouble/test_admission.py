@@ -18,15 +18,10 @@ from hypothesis import strategies as st
 from admission_world import ADMIN, Objects, named, write
 from kube_contract.webhook_server import WebhookServer, annotate, deny, patch, webhook_server
 from kubedouble.admission import Admission
-from kubedouble.admission_review import (
-    Attributes,
-    Encoded,
-    InvalidAnswerError,
-    decode_answer,
-    encode_review,
-)
+from kubedouble.admission_matching import Attributes
 from kubedouble.authentication import User
 from kubedouble.errors import StatusError
+from kubedouble.webhooks import Encoded, InvalidAnswerError, decode_answer, encode_review
 
 KUBELET = User("system:node:n1", ("system:nodes", "system:authenticated"))
 CONFIGURATIONS = "mutatingwebhookconfigurations"

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from kubedouble.access_reviews import AccessReviews
 from kubedouble.authentication import Authenticator, User
-from kubedouble.authorization import Authorizer
-from kubedouble.bootstrap_policy import bootstrap_objects
+from kubedouble.authorization import AccessReviews, Authorizer
+from kubedouble.bootstrap import bootstrap_objects
 from kubedouble.errors import StatusError
 from kubedouble.rbac import Access
 
@@ -32,14 +31,14 @@ class Objects:
         version = str(len(self._objects) + 1)
         self._objects.append({**item, "metadata": {**item["metadata"], "resourceVersion": version}})
 
-    def get(self, group: str, resource: str, namespace: str, name: str) -> Mapping[str, Any] | None:
+    def get(self, group: str, resource: str, namespace: str, name: str) -> dict[str, Any] | None:
         for item in self.list(group, resource):
             metadata = item["metadata"]
             if (metadata.get("namespace", ""), metadata["name"]) == (namespace, name):
                 return item
         return None
 
-    def list(self, group: str, resource: str) -> Iterable[Mapping[str, Any]]:
+    def list(self, group: str, resource: str) -> Iterable[dict[str, Any]]:
         return [item for item in self._objects if item["kind"].lower() + "s" == resource]
 
 
