@@ -23,14 +23,13 @@ from hypothesis import strategies as st
 from corewise.agent.calibration.results import decoded as calibrations
 from corewise.agent.cpu_manager import parse_state
 from corewise.agent.kubelet_config import parse_reserved
+from corewise.assessment.nodes import ManagedNode, view_of
 from corewise.cli import corewise
 from corewise.cli.errors import ExitCode, Failure
 from corewise.compute.errors import FileUnusable
 from corewise.compute.guest_files import parse_guests, parse_provider
 from corewise.kube.admission import decode_review
 from corewise.kube.errors import DecodeError
-from corewise.manager.objects import ManagedNode
-from corewise.manager.view import view_of
 from corewise.manager.webhooks.heartbeats import stored_times
 from corewise.simulation.dump import load_dump
 from corewise.simulation.plan import InputError

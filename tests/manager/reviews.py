@@ -7,13 +7,11 @@ from base64 import b64decode
 from collections.abc import Mapping
 from typing import Any
 
+from corewise.assessment.cluster import ClusterConfiguration, ClusterContext
+from corewise.assessment.nodes import ManagedNode, NodeView, view_of
 from corewise.config.configuration import NO_AMPLIFICATION, NO_NORMALIZATION
 from corewise.kube.clock import SYSTEM_CLOCK
-from corewise.manager.assessment import Surroundings
-from corewise.manager.configuration import ClusterConfiguration
 from corewise.manager.installation import CONFIG_MAP, NODE, NODE_STATUS
-from corewise.manager.objects import ManagedNode
-from corewise.manager.view import NodeView, view_of
 from corewise.manager.webhooks.config_map import ConfigMapWebhook
 from corewise.manager.webhooks.node import NodeWebhook
 from corewise.manager.webhooks.node_status import NodeStatusWebhook
@@ -28,9 +26,9 @@ RESOURCES = {NODE_STATUS: "nodes", NODE: "nodes", CONFIG_MAP: "configmaps"}
 
 def webhooks(metrics: Exposition | None = None, koordinator: str = "") -> Mapping[str, Review]:
     """All webhooks, in a cluster of no pods and no configuration."""
-    around = Surroundings(ClusterConfiguration(NO_NORMALIZATION, NO_AMPLIFICATION), koordinator)
+    context = ClusterContext(ClusterConfiguration(NO_NORMALIZATION, NO_AMPLIFICATION), koordinator)
     status = NodeStatusWebhook(
-        surroundings=lambda: around,
+        context=lambda: context,
         kubelet_users=("system:node:",),
         quiet_heartbeats=True,
         metrics=metrics or Exposition(METRICS),
@@ -43,7 +41,7 @@ def webhooks(metrics: Exposition | None = None, koordinator: str = "") -> Mappin
     async def usage(_node: str) -> int | None:
         return 7000
 
-    node = NodeWebhook(lambda: around, view, lambda: True, usage)
+    node = NodeWebhook(lambda: context, view, lambda: True, usage)
     config_map = ConfigMapWebhook(CONFIG_NAMESPACE, CONFIG_NAME, Ratio(1000), tuple)
     return {NODE_STATUS: status.review, NODE: node.review, CONFIG_MAP: config_map.review}
 

@@ -32,12 +32,10 @@ import pytest
 
 from corewise.actions import EmitEvent, NodeAction, PatchNode, RepairNodeStatus, TouchNodeStatus
 from corewise.amplification import Amounts, NodeDemand, State
+from corewise.assessment.cluster import UNKNOWN, ClusterContext, read_configuration
+from corewise.assessment.decision import NodeAssessment, StatusHistory, assess
+from corewise.assessment.nodes import NodeView, quantities
 from corewise.kube.objects import ConfigMap
-from corewise.manager.assessment import NodeAssessment, Surroundings, assess
-from corewise.manager.configuration import UNKNOWN, read_configuration
-from corewise.manager.demand import quantities
-from corewise.manager.remedies import Observed
-from corewise.manager.view import NodeView
 from corewise.vocabulary.names import (
     ALLOW_UNSAFE_CHANGE,
     AMPLIFICATION_KEY,
@@ -65,15 +63,15 @@ SETTLED = {
 }
 
 
-def configured(ratio: float = 2.0, **amplification: float) -> Surroundings:
+def configured(ratio: float = 2.0, **amplification: float) -> ClusterContext:
     data = {
         NORMALIZATION_KEY: json.dumps({"enable": True, "ratioModel": {"Fast": {"baseRatio": ratio}}}),
         AMPLIFICATION_KEY: json.dumps({"enable": True, "resourceAmplificationRatio": amplification}),
     }
-    return Surroundings(read_configuration(ConfigMap(data=data)).configuration)
+    return ClusterContext(read_configuration(ConfigMap(data=data)).configuration)
 
 
-NOTHING = Surroundings(read_configuration(None).configuration)
+NOTHING = ClusterContext(read_configuration(None).configuration)
 
 
 def view(
@@ -105,10 +103,10 @@ def view(
 @dataclass(frozen=True)
 class Case:
     node: NodeView
-    around: Surroundings = field(default_factory=configured)
+    context: ClusterContext = field(default_factory=configured)
     patch: Mapping[str, str | None] = field(default_factory=dict)
     problems: tuple[Reason, ...] = ()
-    observed: Observed = field(default_factory=Observed)
+    observed: StatusHistory = field(default_factory=StatusHistory)
     repaired: bool = False
 
 
@@ -129,7 +127,7 @@ CASES = {
             AMPLIFICATION_RATIO: '{"cpu":3.00}',
             AMPLIFICATION_ORIGINAL: '{"cpu":1.50}',
         },
-        observed=Observed(record=31),
+        observed=StatusHistory(record=31),
     ),
     "user's own ratio, nothing proven raw": Case(view({AMPLIFICATION_RATIO: '{"cpu":1.50}'})),
     "user's own ratio, the agent reports": Case(
@@ -178,11 +176,11 @@ CASES = {
         problems=(Reason.UNSAFE_DECREASE_HELD_BACK,),
     ),
     "configuration unknown": Case(
-        view(), Surroundings(UNKNOWN), problems=(Reason.CONFIG_INVALID, Reason.CONFIG_INVALID)
+        view(), ClusterContext(UNKNOWN), problems=(Reason.CONFIG_INVALID, Reason.CONFIG_INVALID)
     ),
     "Koordinator's webhook present": Case(
         view(),
-        Surroundings(configured().configuration, koordinator="k/mnode-status.koordinator.sh"),
+        ClusterContext(configured().configuration, koordinator="k/mnode-status.koordinator.sh"),
         problems=(Reason.KOORDINATOR_WEBHOOK_PRESENT,),
     ),
 }
@@ -195,7 +193,7 @@ def only(assessment: NodeAssessment, kind: type[NodeAction]) -> list[NodeAction]
 @pytest.mark.parametrize("name", CASES)
 def test_each_case_has_its_verdict(name: str) -> None:
     case = CASES[name]
-    assessment = assess(case.node, case.around, case.observed)
+    assessment = assess(case.node, case.context, case.observed)
     patches = only(assessment, PatchNode)
     assert [patch.annotations for patch in patches if isinstance(patch, PatchNode)] == [case.patch] * bool(
         case.patch
@@ -220,33 +218,33 @@ def test_a_problem_becomes_one_warning_event_with_the_fix() -> None:
 
 
 def test_what_is_wrong_with_the_configuration_is_not_said_on_every_node() -> None:
-    assert not only(assess(view(), Surroundings(UNKNOWN)), EmitEvent)
+    assert not only(assess(view(), ClusterContext(UNKNOWN)), EmitEvent)
 
 
 def test_a_wrong_status_is_pending_and_repaired_with_raw_amounts_after_thirty_seconds() -> None:
     node = view(SETTLED, cpu="8")
-    early = assess(node, configured(), Observed(mismatch=29))
+    early = assess(node, configured(), StatusHistory(mismatch=29))
     assert early.pending
     assert early.status.state is State.PENDING
     assert early.recheck
-    almost = assess(node, configured(), Observed(mismatch=30))
+    almost = assess(node, configured(), StatusHistory(mismatch=30))
     assert almost.recheck == 1, "30 s are not over yet, but will be in a second"
-    late = assess(node, configured(), Observed(mismatch=31))
+    late = assess(node, configured(), StatusHistory(mismatch=31))
     (repair,) = only(late, RepairNodeStatus)
     assert isinstance(repair, RepairNodeStatus)
     assert str(repair.capacity["cpu"]) == "8"
     assert set(repair.drop_annotations) == {AMPLIFIED, RAW_CAPACITY, RAW_ALLOCATABLE}
-    again = assess(node, configured(), Observed(mismatch=45, since_repair=14))
+    again = assess(node, configured(), StatusHistory(mismatch=45, since_repair=14))
     assert not only(again, RepairNodeStatus)
     assert again.recheck == 46
 
 
 def test_a_pending_status_is_touched_at_growing_intervals() -> None:
     node = view(SETTLED | {AMPLIFICATION_RATIO: '{"cpu":3.00}', NORMALIZATION_RATIO: "3.00"}, cpu="16")
-    around = configured(3.0)
+    context = configured(3.0)
     touched = []
     for touches, since in ((0, None), (1, 4), (1, 5), (2, 9), (2, 10), (9, 59), (9, 60)):
-        assessment = assess(node, around, Observed(touches=touches, since_touch=since))
+        assessment = assess(node, context, StatusHistory(touches=touches, since_touch=since))
         touched.append(bool(only(assessment, TouchNodeStatus)))
     assert touched == [True, False, True, False, True, False, True]
 
@@ -258,7 +256,7 @@ def test_a_ratio_just_written_takes_effect_without_a_record() -> None:
     }
     node = view(fresh, cpu="8")
     assert not only(assess(node, configured()), TouchNodeStatus)
-    assert only(assess(node, configured(), Observed(ratio_written=True)), TouchNodeStatus)
+    assert only(assess(node, configured(), StatusHistory(ratio_written=True)), TouchNodeStatus)
 
 
 def test_the_agents_report_is_read_with_its_boot() -> None:

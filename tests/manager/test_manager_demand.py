@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from corewise.assessment.nodes import (
+    DemandingContainer,
+    DemandingPod,
+    DemandingPodSpec,
+    demand_of,
+    demand_of_node,
+)
 from corewise.kube.objects import ResourceRequirements
-from corewise.manager.demand import demand_of, demand_of_node
-from corewise.manager.objects import DemandingContainer, DemandingPod, DemandingPodSpec
 from corewise.vocabulary.names import (
     CPU_MANAGER_POLICY,
     RESOURCE_STATUS,

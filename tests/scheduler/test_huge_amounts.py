@@ -14,15 +14,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from corewise.assessment.cluster import ClusterConfiguration
+from corewise.assessment.nodes import DemandingPod, demand_of_node
 from corewise.config.configuration import parse_amplification, parse_normalization
 from corewise.engine import Cluster, Placement
 from corewise.engine.amplified_cpu import Allocation
 from corewise.engine.objects import PlacedPod, SchedulableNode, Topology
 from corewise.engine.reading import placement, pod_facts, read_node_facts
 from corewise.kube.errors import APIError
-from corewise.manager.configuration import ClusterConfiguration
-from corewise.manager.demand import demand_of_node
-from corewise.manager.objects import DemandingPod
 from corewise.quantities import LARGEST_AMOUNT, LARGEST_MILLI, bounded, largest, requested
 from corewise.simulation.planner import plan
 from corewise.simulation.planner_inputs import plan_from_dump

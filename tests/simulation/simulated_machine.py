@@ -11,10 +11,10 @@ from corewise.agent.local_node import LocalNode
 from corewise.agent.node_cgroups import NodeCgroups
 from corewise.agent.objects import QuotaPod
 from corewise.agent.topology_report import TopologyReport, topology_change
+from corewise.assessment.nodes import DemandingPod
 from corewise.kernel.machine import read_machine
 from corewise.kernel.writing.journal import MemoryLog
 from corewise.kube.objects import NodeResourceTopology
-from corewise.manager.objects import DemandingPod
 from corewise.quantities import ONE, Ratio
 from corewise.simulation.kubelet_status import running_status
 from corewise.simulation.machine_files import MachineFiles

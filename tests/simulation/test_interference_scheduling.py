@@ -16,13 +16,13 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from corewise.assessment.cluster import ClusterConfiguration
 from corewise.cli.plan import command
 from corewise.config.configuration import NO_AMPLIFICATION, NO_NORMALIZATION
 from corewise.config.interference import InterferenceConfiguration
 from corewise.engine import Measured
 from corewise.engine.amplified_cpu import Allocation
 from corewise.kube.clock import SYSTEM_CLOCK
-from corewise.manager.configuration import ClusterConfiguration
 from corewise.scheduler.configuration import parse_configuration
 from corewise.simulation.control_plane import running
 from corewise.simulation.local_scheduler import LocalScheduler

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
+from corewise.assessment.nodes import DemandingContainer, DemandingPod, DemandingPodSpec, DemandingPodStatus
 from corewise.kube.client import Client
 from corewise.kube.clock import SYSTEM_CLOCK
 from corewise.kube.config import load_config
 from corewise.kube.errors import Forbidden
 from corewise.kube.objects import ObjectMeta, ResourceRequirements
 from corewise.kube.resources import LEASES, NODE_RESOURCE_TOPOLOGIES, NODES, PODS
-from corewise.manager.objects import DemandingContainer, DemandingPod, DemandingPodSpec, DemandingPodStatus
 from corewise.quantities import ONE, Bytes, Ratio
 from corewise.simulation import control_plane as bootstrap
 from corewise.simulation.cluster import LocalCluster

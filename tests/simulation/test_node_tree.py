@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from corewise.manager.objects import DemandingPod
+from corewise.assessment.nodes import DemandingPod
 from corewise.quantities import Bytes
 from corewise.simulation.fair_share import Cgroup
 from corewise.simulation.load import Load

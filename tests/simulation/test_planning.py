@@ -19,9 +19,9 @@ from typing import Any
 
 import pytest
 
+from corewise.assessment.cluster import ClusterConfiguration
 from corewise.config.configuration import parse_amplification, parse_normalization
 from corewise.engine.amplified_cpu import Allocation
-from corewise.manager.configuration import ClusterConfiguration
 from corewise.simulation.plan import InputError
 from corewise.simulation.planner import Outcome, compare, plan
 from corewise.simulation.planner_inputs import PlanInput, arrangement, plan_from_dump, plan_from_openb

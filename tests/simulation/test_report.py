@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from corewise.assessment.nodes import DemandingPod
 from corewise.kube.objects import ObjectMeta
-from corewise.manager.objects import DemandingPod
 from corewise.quantities import ONE, Bytes, Ratio
 from corewise.simulation.kubelets import SimulatedNode
 from corewise.simulation.machines import CATALOGUE, Machine

@@ -11,10 +11,10 @@ import time
 
 import msgspec
 
+from corewise.assessment.nodes import ManagedNode
 from corewise.cli.policy_file import configuration_of
 from corewise.engine import Allocation
 from corewise.engine.objects import SchedulableNode, Topology
-from corewise.manager.objects import ManagedNode
 from corewise.simulation.planner import plan
 from corewise.simulation.planner_inputs import PlanInput, PlannedNode, arrangement
 from corewise.vocabulary.names import AMPLIFICATION_KEY

@@ -19,6 +19,7 @@ from corewise.cli.explain_suppression import suppression_command
 from corewise.cli.explanation import Line, explanation
 from corewise.cli.interference_inputs import read_interference
 from corewise.cli.node_explanation import lines_about, record_of
+from corewise.cli.node_listing import ListedCluster, ListedNode, Which, list_cluster
 from corewise.cli.output import Form
 from corewise.config.interference import InterferenceConfiguration
 from corewise.kube.client import Client
@@ -26,7 +27,6 @@ from corewise.kube.config import ClusterConfig
 from corewise.kube.errors import Forbidden, NotFound
 from corewise.kube.objects import Event
 from corewise.kube.resources import EVENTS
-from corewise.manager.listing import ListedCluster, ListedNode, Which, list_cluster
 from corewise.manager.program import COMPONENT
 from corewise.prometheus.client import AddressError, PrometheusClient
 from corewise.scheduler.listing import ListedPod, list_pod

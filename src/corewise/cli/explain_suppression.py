@@ -15,6 +15,7 @@ from typing import Any
 import click
 import msgspec
 
+from corewise.assessment.nodes import DEMANDING_PODS, MANAGED_NODES, DemandingPod, ManagedNode, running_on
 from corewise.cli import output
 from corewise.cli.cluster import cluster_options, find_cluster, run
 from corewise.cli.errors import ExitCode, Failure
@@ -30,7 +31,6 @@ from corewise.kube.config import ClusterConfig
 from corewise.kube.errors import Forbidden, NotFound
 from corewise.kube.objects import ConfigMap
 from corewise.kube.resources import CONFIG_MAPS
-from corewise.manager.objects import DEMANDING_PODS, MANAGED_NODES, DemandingPod, ManagedNode, running_on
 from corewise.quantities import Quantity, QuantityError
 from corewise.suppression.batch_limits import BatchContainer
 from corewise.vocabulary.errors import UNREADABLE

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from corewise.amplification import Ratios, ResourceList, State
+from corewise.assessment.decision import NodeAssessment
 from corewise.cli.explanation import Line
 from corewise.cli.node_state import state_of
 from corewise.cli.output import cpus, gibibytes
 from corewise.config.facts import CPUFacts, FactsProblem
-from corewise.manager.assessment import NodeAssessment
 from corewise.vocabulary.names import NORMALIZATION_RATIO
 
 
@@ -38,7 +38,7 @@ def _heading(assessment: NodeAssessment) -> str:
         told = f"normalization ratio {wanted}"
     else:
         told = f"normalization ratio {wanted} due, {annotated or 'none'} in force"
-    head = f"{assessment.node.name}: {told}; amplification {_ratios(assessment.in_force)}"
+    head = f"{assessment.node.name}: {told}; amplification {_ratios(assessment.effective)}"
     return f"{head}    {state_of(assessment).text}".rstrip()
 
 
@@ -61,7 +61,7 @@ def _amplification(assessment: NodeAssessment) -> Iterable[Line]:
             "amplification", f"{resource}: original {original} ({source.stated_by}){factor} = {result}"
         )
     waiting = "; a lower one is held back until the pods fit" if assessment.held_back else ""
-    yield Line("in force", _ratios(assessment.in_force) + waiting)
+    yield Line("in force", _ratios(assessment.effective) + waiting)
 
 
 def _amounts(assessment: NodeAssessment, *, pods_known: bool) -> Iterable[Line]:
@@ -139,7 +139,7 @@ def record_of(assessment: NodeAssessment, *, pods_known: bool = True) -> dict[st
 
 def _amplification_record(assessment: NodeAssessment) -> dict[str, Any]:
     return {
-        "inForce": _texts(assessment.in_force),
+        "inForce": _texts(assessment.effective),
         "wanted": _texts(assessment.wanted),
         "originals": {
             resource: {

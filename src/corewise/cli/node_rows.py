@@ -14,11 +14,11 @@ from typing import Any
 
 from corewise.amplification import NodeDemand, ResourceList
 from corewise.cli import output
+from corewise.cli.node_listing import ListedNode
 from corewise.cli.node_state import offline_state_of, state_of
 from corewise.cli.offline_reports import node_report
 from corewise.cli.output import Column, Severity
 from corewise.config.facts import CPUFacts
-from corewise.manager.listing import ListedNode
 from corewise.quantities import ONE, Ratio, RatioError, amplify
 from corewise.vocabulary.names import NORMALIZATION_RATIO
 
@@ -74,7 +74,7 @@ def row_of(listed: ListedNode, now: datetime, *, pods_known: bool = True) -> Row
         threads=_on(facts.hyper_threading if facts else None),
         turbo=_on(facts.turbo if facts else None),
         normalization=normalization,
-        amplification=assessment.in_force.get("cpu", ONE),
+        amplification=assessment.effective.get("cpu", ONE),
         raw=raw_cpu,
         normalized=None if raw_cpu is None else amplify(raw_cpu, normalization or ONE),
         schedulable=_milli(node.amounts.allocatable),

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from corewise.actions import PatchNode
 from corewise.amplification import State
+from corewise.assessment.decision import NodeAssessment
 from corewise.cli.offline_reports import SUPPRESSING, NodeReport, offer_problem, suppression_state
-from corewise.manager.assessment import NodeAssessment
 from corewise.vocabulary.reasons import Reason
 
 

@@ -9,12 +9,12 @@ import click
 
 from corewise.cli import output
 from corewise.cli.cluster import cluster_options, find_cluster, run
+from corewise.cli.node_listing import ListedCluster, ListedNode, Which, list_cluster
 from corewise.cli.node_rows import COLUMNS, Row, record_of, row_of, sums_of, total_of
 from corewise.cli.output import Form, Listing
 from corewise.kube.client import Client
 from corewise.kube.clock import SYSTEM_CLOCK
 from corewise.kube.config import ClusterConfig
-from corewise.manager.listing import ListedCluster, ListedNode, Which, list_cluster
 from corewise.vocabulary.reasons import Reason
 
 _CONDITION_TAINTS = "node.kubernetes.io/"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from corewise.assessment.cluster import ClusterConfiguration
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.interference_inputs import read_interference
 from corewise.cli.output import Form, option, say
@@ -15,7 +16,6 @@ from corewise.cli.plan_report import PlanReport, TimedOutcome, print_plan
 from corewise.cli.policy_file import NOTHING_CONFIGURED, configuration_of, read_policy
 from corewise.config.interference import InterferenceConfiguration
 from corewise.engine.amplified_cpu import Allocation
-from corewise.manager.configuration import ClusterConfiguration
 from corewise.simulation.plan import InputError
 from corewise.simulation.planner import compare, plan
 from corewise.simulation.planner_inputs import PlanInput, plan_from_dump, plan_from_openb

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import click
 
+from corewise.assessment.cluster import ClusterConfiguration
 from corewise.cli.config_file import UndecidedKeyError, read_contents
 from corewise.cli.errors import Failure
 from corewise.config.configuration import (
@@ -14,7 +15,6 @@ from corewise.config.configuration import (
     parse_amplification,
     parse_normalization,
 )
-from corewise.manager.configuration import ClusterConfiguration
 from corewise.vocabulary.names import AMPLIFICATION_KEY, NORMALIZATION_KEY
 
 NOTHING_CONFIGURED = ClusterConfiguration(NO_NORMALIZATION, NO_AMPLIFICATION)

@@ -20,14 +20,14 @@ def webhooks(
 ) -> list[Webhook]:
     """Return the webhooks."""
     status = NodeStatusWebhook(
-        surroundings=lambda: snapshot.surroundings,
+        context=lambda: snapshot.context,
         kubelet_users=options.kubelet_users,
         quiet_heartbeats=options.quiet_heartbeats,
         metrics=metrics,
         clock=clock,
     )
     node = NodeWebhook(
-        surroundings=lambda: snapshot.surroundings,
+        context=lambda: snapshot.context,
         view=snapshot.view_of,
         ready=lambda: not snapshot.caches.unlisted,
         usage=lambda name: cpu_usage_milli(client, name),

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from corewise.actions import EmitEvent
+from corewise.assessment.cluster import KEYS, ConfigurationReading, conflicts
+from corewise.config.configuration import Problem
 from corewise.kube.objects import ConfigMap, ObjectMeta
-from corewise.manager.configuration import KEYS, ConfigurationReading, conflicts, told
 from corewise.vocabulary.reasons import Reason
 
 
@@ -24,10 +25,10 @@ def events_about(
     messages: list[tuple[Reason, str]] = []
     for key in reading.bad_keys:
         stays = "the last good configuration stays in force"
-        messages.append((Reason.CONFIG_INVALID, f"{key}: {told(reading.errors(key))}; {stays}"))
+        messages.append((Reason.CONFIG_INVALID, f"{key}: {_summary(reading.errors(key))}; {stays}"))
     for key, problems in conflicts(reading.configuration, nodes).items():
         if key not in reading.bad_keys:
-            messages.append((Reason.CONFLICTING_NODE_CONFIGS, f"{key}: {told(problems)}"))
+            messages.append((Reason.CONFLICTING_NODE_CONFIGS, f"{key}: {_summary(problems)}"))
     if was_bad and not reading.bad_keys:
         messages.append((Reason.CONFIG_APPLIED, Reason.CONFIG_APPLIED.text.meaning))
     return tuple(_event("ConfigMap", meta, reason, message) for reason, message in messages)
@@ -49,3 +50,10 @@ def validity(reading: ConfigurationReading) -> dict[tuple[str, ...], float]:
 
 def _event(kind: str, meta: ObjectMeta, reason: Reason, message: str) -> EmitEvent:
     return EmitEvent(kind, meta.namespace, meta.name, meta.uid, reason, message, reason.text.warning)
+
+
+def _summary(problems: Iterable[Problem], limit: int = 3) -> str:
+    """Return the first problems in one line, and how many more there are."""
+    problems = tuple(problems)
+    more = f"; and {len(problems) - limit} more" if len(problems) > limit else ""
+    return "; ".join(map(str, problems[:limit])) + more

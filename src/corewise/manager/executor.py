@@ -14,9 +14,9 @@ from typing import Any, Protocol
 import msgspec
 
 from corewise.actions import EmitEvent, NodeAction, PatchNode, RepairNodeStatus, TouchNodeStatus
+from corewise.assessment.nodes import MANAGED_NODES
 from corewise.kube.client import Client
 from corewise.kube.errors import Conflict, KubeError, NotFound
-from corewise.manager.objects import MANAGED_NODES
 from corewise.prometheus.exposition import Exposition
 from corewise.quantities import Quantity
 from corewise.service.logs import fields

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from corewise.manager.assessment import NodeAssessment
+from corewise.assessment.decision import NodeAssessment
 from corewise.prometheus.exposition import Exposition
 from corewise.quantities import Ratio, RatioError
 from corewise.vocabulary.metrics import manager as metrics
@@ -48,7 +48,7 @@ def _amplification(assessments: Mapping[str, NodeAssessment]) -> dict[tuple[str,
     return {
         (name, resource): ratio.hundredths / _HUNDREDTHS
         for name, assessment in assessments.items()
-        for resource, ratio in assessment.in_force.items()
+        for resource, ratio in assessment.effective.items()
     }
 
 

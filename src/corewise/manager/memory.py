@@ -14,9 +14,8 @@ from dataclasses import dataclass
 
 from corewise.actions import NodeAction, PatchNode, RepairNodeStatus, TouchNodeStatus
 from corewise.amplification import State
-from corewise.manager.assessment import NodeAssessment
-from corewise.manager.remedies import Observed
-from corewise.manager.view import NodeView
+from corewise.assessment.decision import NodeAssessment, StatusHistory
+from corewise.assessment.nodes import NodeView
 from corewise.vocabulary.names import AMPLIFICATION_RATIO, AMPLIFIED
 
 JUST_NOW = 60.0
@@ -62,11 +61,11 @@ class NodeMemory:
         """Say whether the cache does not show our last write yet."""
         return node.resource_version == self._written_on and now - self._written < STALE_FOR
 
-    def observe(self, node: NodeView, now: float) -> Observed:
+    def observe(self, node: NodeView, now: float) -> StatusHistory:
         """Take a look at the node, and return what has been seen of it over time."""
         self._record.see(node.annotations.get(AMPLIFIED), now)
         self._report.see(node.reported_capacity, now)
-        return Observed(
+        return StatusHistory(
             mismatch=0 if self._mismatch_since is None else int(now - self._mismatch_since),
             record=int(now - self._record.since),
             since_touch=None if self._touched is None else int(now - self._touched),

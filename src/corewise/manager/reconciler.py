@@ -14,16 +14,15 @@ import asyncio
 import logging
 from collections.abc import Mapping
 
+from corewise.assessment.decision import NodeAssessment, StatusHistory, assess
+from corewise.assessment.nodes import NodeView
 from corewise.kube.clock import Clock
 from corewise.kube.errors import Conflict, KubeError, NotFound
-from corewise.manager.assessment import NodeAssessment, assess
 from corewise.manager.configuration_events import event_about_koordinator, events_about
 from corewise.manager.executor import Executor
 from corewise.manager.memory import STALE_FOR, NodeMemory
 from corewise.manager.queue import WorkQueue
-from corewise.manager.remedies import Observed
 from corewise.manager.snapshot import Snapshot
-from corewise.manager.view import NodeView
 from corewise.service.logs import fields
 from corewise.service.program import Heartbeats
 
@@ -126,12 +125,12 @@ class Reconciler:
             self._queue.add_later(name, assessment.recheck)
         await self._carry_out(assessment, memory)
 
-    async def _assess(self, node: NodeView, observed: Observed) -> NodeAssessment:
-        assessment = assess(node, self._snapshot.surroundings, observed)
+    async def _assess(self, node: NodeView, observed: StatusHistory) -> NodeAssessment:
+        assessment = assess(node, self._snapshot.context, observed)
         if not assessment.lowers:
             return assessment
         current = await self._snapshot.with_current_pods(node)
-        return assess(current, self._snapshot.surroundings, observed)
+        return assess(current, self._snapshot.context, observed)
 
     async def _carry_out(self, assessment: NodeAssessment, memory: NodeMemory) -> None:
         node = assessment.node

@@ -9,25 +9,30 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from corewise.kube.cache import Cache, Caches
-from corewise.kube.client import Client
-from corewise.kube.clock import Clock
-from corewise.kube.objects import ConfigMap, KubeObject, PartialObject
-from corewise.kube.resources import CONFIG_MAPS, MUTATING_WEBHOOKS, NODE_RESOURCE_TOPOLOGIES
-from corewise.manager.assessment import Surroundings
-from corewise.manager.configuration import UNKNOWN, ConfigurationReading, read_configuration
-from corewise.manager.demand import demand_of_node
-from corewise.manager.koordinator import interfering_webhook
-from corewise.manager.objects import (
+from corewise.assessment.cluster import (
+    UNKNOWN,
+    ClusterContext,
+    ConfigurationReading,
+    interfering_webhook,
+    read_configuration,
+)
+from corewise.assessment.nodes import (
     DEMANDING_PODS,
     MANAGED_NODES,
     RUNNING_ON_A_NODE,
     DemandingPod,
     ManagedNode,
+    NodeView,
+    demand_of_node,
     running_on,
+    view_of,
 )
+from corewise.kube.cache import Cache, Caches
+from corewise.kube.client import Client
+from corewise.kube.clock import Clock
+from corewise.kube.objects import ConfigMap, KubeObject, PartialObject
+from corewise.kube.resources import CONFIG_MAPS, MUTATING_WEBHOOKS, NODE_RESOURCE_TOPOLOGIES
 from corewise.manager.options import ManagerOptions
-from corewise.manager.view import NodeView, view_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +81,11 @@ class Snapshot:
         self.caches = Caches(self.nodes, self.topologies, self.pods, self.config_maps, self.webhooks)
 
     @property
-    def surroundings(self) -> Surroundings:
+    def context(self) -> ClusterContext:
         """What holds for all nodes now."""
-        return Surroundings(self.reading.configuration, self.koordinator, self._options.largest_amplification)
+        return ClusterContext(
+            self.reading.configuration, self.koordinator, self._options.largest_amplification
+        )
 
     @property
     def config_map(self) -> ConfigMap | None:

@@ -39,6 +39,7 @@ from corewise.agent.local_node import LocalNode
 from corewise.agent.node_cgroups import NodeCgroups
 from corewise.agent.objects import AGENT_NODES, QUOTA_PODS, AgentNode, QuotaPod
 from corewise.agent.topology_reporter import TopologyReporter
+from corewise.assessment.nodes import DemandingPod
 from corewise.kernel.machine import MachineReading, read_machine
 from corewise.kernel.writing.journal import MemoryLog
 from corewise.kube.cache import Cache
@@ -46,7 +47,6 @@ from corewise.kube.client import Client
 from corewise.kube.clock import Clock
 from corewise.kube.objects import ConfigMap, KubeObject
 from corewise.kube.resources import CONFIG_MAPS
-from corewise.manager.objects import DemandingPod
 from corewise.manager.queue import WorkQueue
 from corewise.quantities import ONE, Ratio
 from corewise.simulation.kubelets import KubeletFleet

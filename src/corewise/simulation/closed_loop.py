@@ -46,8 +46,8 @@ from typing import Any
 import msgspec
 
 from corewise.agent.objects import QuotaPod
+from corewise.assessment.nodes import DemandingPod
 from corewise.config.colocation import SuppressionMode, SuppressionSettings
-from corewise.manager.objects import DemandingPod
 from corewise.quantities import Bytes
 from corewise.simulation.holders import Begin, Held
 from corewise.simulation.kubelet_status import running_status

@@ -19,6 +19,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
 
+from corewise.assessment.nodes import DEMANDING_PODS, DemandingPod
 from corewise.kube.cache import Cache
 from corewise.kube.client import Client
 from corewise.kube.clock import SYSTEM_CLOCK
@@ -33,7 +34,6 @@ from corewise.kube.resources import (
     NODES,
     PODS,
 )
-from corewise.manager.objects import DEMANDING_PODS, DemandingPod
 from corewise.scheduler.configuration import parse_configuration
 from corewise.simulation import control_plane
 from corewise.simulation.agents import AgentFleet, LivingNodes

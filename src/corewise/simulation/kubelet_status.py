@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from corewise.manager.objects import DemandingPod
+from corewise.assessment.nodes import DemandingPod
 from corewise.quantities import Quantity, QuantityError
 from corewise.simulation.machines import Machine
 from corewise.simulation.node_cgroups import container_id

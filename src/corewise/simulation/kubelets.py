@@ -24,13 +24,12 @@ from typing import Any
 import msgspec
 
 from corewise.amplification import pod_request
+from corewise.assessment.nodes import DemandingPod, demand_of
 from corewise.kube.client import Client, PatchType
 from corewise.kube.clock import SYSTEM_CLOCK, Clock, rfc3339, rfc3339_micro
 from corewise.kube.errors import AlreadyExists, KubeError, NotFound
 from corewise.kube.objects import NO_META, ObjectMeta, Struct
 from corewise.kube.resources import LEASES, NODES, PODS
-from corewise.manager.demand import demand_of
-from corewise.manager.objects import DemandingPod
 from corewise.simulation.kubelet_status import (
     Need,
     Rejection,

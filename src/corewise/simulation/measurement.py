@@ -45,8 +45,8 @@ import msgspec
 from corewise.agent.cpu_manager import NO_POLICY
 from corewise.agent.quotas import Standing, standing_of
 from corewise.amplification import read_amounts, read_ratios
+from corewise.assessment.nodes import DemandingPod
 from corewise.kube.objects import NodeResourceTopology
-from corewise.manager.objects import DemandingPod
 from corewise.quantities import ONE, Quantity, QuantityError, amplify
 from corewise.simulation.fair_share import water_fill
 from corewise.simulation.kubelets import SimulatedNode

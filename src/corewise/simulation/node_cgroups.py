@@ -30,8 +30,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from corewise.assessment.nodes import DemandingContainer, DemandingPod
 from corewise.kernel.cgroups.pods import Driver, PodCgroups, QOSClass
-from corewise.manager.objects import DemandingContainer, DemandingPod
 from corewise.normalization import ContainerLimit, PodLimits, container_quota, pod_quota
 from corewise.quantities import ONE, AmplifiedMilli, Microseconds, Quantity, QuantityError
 from corewise.simulation.contention import MemoryUse

@@ -20,9 +20,9 @@ from pathlib import Path
 
 import numpy as np
 
+from corewise.assessment.nodes import DemandingPod
 from corewise.config.interference import InterferenceConfiguration, Profile
 from corewise.engine import Interference, Measured, PodFacts
-from corewise.manager.objects import DemandingPod
 from corewise.scheduler.active_config import estimates_of
 from corewise.scheduler.configuration import SchedulerConfiguration
 from corewise.simulation.contention import IDLE_LATENCY

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from corewise.manager.objects import DemandingPod
+from corewise.assessment.nodes import DemandingPod
 from corewise.simulation.machine_files import NodeCounters
 from corewise.simulation.machines import Machine
 from corewise.simulation.node_cgroups import BEST_EFFORT, NodeTree, Task, describe, read_tree

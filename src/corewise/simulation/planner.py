@@ -35,6 +35,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from corewise.amplification import AMPLIFIABLE, Ratios, ResourceList, amplified, raw_amounts
+from corewise.assessment.cluster import ClusterConfiguration, ClusterContext
+from corewise.assessment.decision import normalization_of, wanted_ratio
+from corewise.assessment.nodes import NodeView, view_of
 from corewise.config.interference import InterferenceConfiguration
 from corewise.engine import (
     AllocationScore,
@@ -56,9 +59,6 @@ from corewise.engine import (
 from corewise.engine.amplified_cpu import Allocation
 from corewise.engine.facts import CPU, MEMORY
 from corewise.engine.reading import amount_of, read_node_facts
-from corewise.manager.assessment import Surroundings, normalization_of, wanted_ratio
-from corewise.manager.configuration import ClusterConfiguration
-from corewise.manager.view import NodeView, view_of
 from corewise.quantities import ONE, Ratio, amplify, deamplified_ceil
 from corewise.scheduler.active_config import estimates_of, with_interference
 from corewise.simulation.planner_inputs import PlanInput, PlannedNode
@@ -77,14 +77,14 @@ class ConfiguredNode:
 
 def configured(nodes: Iterable[PlannedNode], configuration: ClusterConfiguration) -> list[ConfiguredNode]:
     """Return the nodes as they are once the manager has applied a configuration."""
-    around = Surroundings(configuration)
-    return [_configured(node, around) for node in nodes]
+    context = ClusterContext(configuration)
+    return [_configured(node, context) for node in nodes]
 
 
-def _configured(node: PlannedNode, around: Surroundings) -> ConfiguredNode:
+def _configured(node: PlannedNode, context: ClusterContext) -> ConfiguredNode:
     view: NodeView = view_of(node.managed, node.topology.metadata.annotations, lambda: ())
-    normalization = normalization_of(view, around.configuration)
-    ratios = wanted_ratio(view, normalization, around).ratios
+    normalization = normalization_of(view, context.configuration)
+    ratios = wanted_ratio(view, normalization, context).ratios
     facts = read_node_facts(node.schedulable, node.topology).facts
     topology = facts.topology or node.assumed
     raw = raw_amounts(view.amounts, view.annotations).allocatable

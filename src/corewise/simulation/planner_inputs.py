@@ -31,11 +31,11 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from corewise.assessment.nodes import ManagedNode
 from corewise.engine import Constraints, NodeRequirement, PodFacts
 from corewise.engine.facts import CPU
 from corewise.engine.objects import PlacedPod, SchedulableNode, Topology
 from corewise.engine.reading import pod_facts, quantities
-from corewise.manager.objects import ManagedNode
 from corewise.simulation.dump import HOW_TO, read_items
 from corewise.simulation.machines import Machine
 from corewise.simulation.openb import MEBI, TraceRow, model_note, read_machines, trace_rows

@@ -20,7 +20,7 @@ import zlib
 from collections.abc import Mapping
 from typing import Any
 
-from corewise.manager.objects import DemandingContainer
+from corewise.assessment.nodes import DemandingContainer
 from corewise.quantities import Quantity, QuantityError
 from corewise.simulation.contention import MemoryUse
 from corewise.simulation.load import Load, Shape

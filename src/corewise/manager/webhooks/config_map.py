@@ -9,13 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+from corewise.assessment.cluster import (
+    KEYS,
+    ConfigurationReading,
+    config_map_text,
+    conflicts,
+    read_configuration,
+)
 from corewise.config.configuration import Problem, Severity
 from corewise.kube.admission import AdmissionRequest, OperationType
 from corewise.kube.decoding import decode_object
 from corewise.kube.objects import ConfigMap
 from corewise.kube.resources import CONFIG_MAPS
-from corewise.manager.configuration import KEYS, ConfigurationReading, conflicts, read_configuration
-from corewise.manager.view import config_map_text
 from corewise.quantities import Ratio
 from corewise.service.webhooks.answers import Answer, allowed, refused
 

@@ -20,12 +20,12 @@ from dataclasses import dataclass
 from corewise.amplification import Misfit, Ratios, allows_unsafe_change, busy_raise, misfits, read_ratios
 from corewise.amplification.amounts import CPU
 from corewise.amplification.annotations import effective_ratios, raw_amounts
+from corewise.assessment.cluster import ClusterContext
+from corewise.assessment.decision import lowered, normalization_of, wanted_ratio
+from corewise.assessment.nodes import MANAGED_NODES, ManagedNode, NodeView
 from corewise.config.configuration import LARGEST_NORMALIZATION_RATIO, NO_NORMALIZATION
 from corewise.kube.admission import AdmissionRequest
 from corewise.kube.decoding import decode_object
-from corewise.manager.assessment import Surroundings, lowered, normalization_of, wanted_ratio
-from corewise.manager.objects import MANAGED_NODES, ManagedNode
-from corewise.manager.view import NodeView
 from corewise.normalization import decide
 from corewise.quantities import ONE, Ratio, RatioError
 from corewise.service.webhooks.answers import Answer, allowed, refused
@@ -50,7 +50,7 @@ class NodeWebhook:
     The manager's own writes go through nodes/status and never come here: it checks them itself.
     """
 
-    surroundings: Callable[[], Surroundings]
+    context: Callable[[], ClusterContext]
     view: Callable[[ManagedNode], NodeView]
     ready: Callable[[], bool]
     usage: Usage
@@ -66,23 +66,23 @@ class NodeWebhook:
         if not _differ(old_node, new_node):
             return allowed(request)
         old, new = self.view(old_node), self.view(new_node)
-        around = self.surroundings()
-        refusal = _refusal(request, old, new, around.largest)
+        context = self.context()
+        refusal = _refusal(request, old, new, context.largest)
         if refusal:
             return refusal
         if not self.ready():
             return allowed(request, warnings=["the node's pods are not known yet: safety was not checked"])
-        unsafe = _unsafe(old, new, around)
+        unsafe = _unsafe(old, new, context)
         if unsafe and not allows_unsafe_change(new.annotations):
             message = "; ".join(each.message for each in unsafe)
             fix = Reason.UNSAFE_DECREASE_REFUSED.text.fix
             return refused(request, f"{message}. {fix}", code=403, reason=Reason.UNSAFE_DECREASE_REFUSED)
         warnings = [f"{each.message} ({Reason.UNSAFE_DECREASE_ALLOWED})" for each in unsafe]
-        return allowed(request, warnings=[*warnings, *await self._busy(old, new, around)])
+        return allowed(request, warnings=[*warnings, *await self._busy(old, new, context)])
 
-    async def _busy(self, old: NodeView, new: NodeView, around: Surroundings) -> Iterable[str]:
-        before = effective_ratios(old.annotations, maximum=around.largest)
-        after = effective_ratios(new.annotations, maximum=around.largest)
+    async def _busy(self, old: NodeView, new: NodeView, context: ClusterContext) -> Iterable[str]:
+        before = effective_ratios(old.annotations, maximum=context.largest)
+        after = effective_ratios(new.annotations, maximum=context.largest)
         if not any(lowered(after, before)):
             return ()
         raw = raw_amounts(old.amounts, old.annotations).capacity.get(CPU)
@@ -146,17 +146,17 @@ def _malformed_normalization(text: str) -> Iterable[str]:
         yield f"annotation {NORMALIZATION_RATIO}: {text} is outside {ONE}..{LARGEST_NORMALIZATION_RATIO}"
 
 
-def _wanted(node: NodeView, around: Surroundings) -> Ratios:
-    return wanted_ratio(node, normalization_of(node, around.configuration), around).ratios
+def _wanted(node: NodeView, context: ClusterContext) -> Ratios:
+    return wanted_ratio(node, normalization_of(node, context.configuration), context).ratios
 
 
-def _unsafe(old: NodeView, new: NodeView, around: Surroundings) -> tuple[Misfit, ...]:
+def _unsafe(old: NodeView, new: NodeView, context: ClusterContext) -> tuple[Misfit, ...]:
     """Return what no longer fits: by the annotation itself, or by what the manager makes of the write."""
-    before = effective_ratios(old.annotations, maximum=around.largest)
-    after = effective_ratios(new.annotations, maximum=around.largest)
+    before = effective_ratios(old.annotations, maximum=context.largest)
+    after = effective_ratios(new.annotations, maximum=context.largest)
     targets = [after]
-    wanted = _wanted(new, around)
-    if any(lowered(_wanted(old, around), wanted)):
+    wanted = _wanted(new, context)
+    if any(lowered(_wanted(old, context), wanted)):
         targets.append(wanted)
     targets = [target for target in targets if any(lowered(before, target))]
     if not targets:

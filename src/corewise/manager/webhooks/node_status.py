@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from corewise.amplification import Amounts, StatusVerdict, StatusWrite, decide_status
+from corewise.assessment.cluster import ClusterContext
+from corewise.assessment.decision import amplifies_capacity
+from corewise.assessment.nodes import MANAGED_NODES, ManagedNode, quantities
 from corewise.kube.admission import AdmissionRequest
 from corewise.kube.clock import Clock
 from corewise.kube.decoding import decode_object
 from corewise.kube.json_patch import Operation, merge_operations
-from corewise.manager.assessment import Surroundings, amplifies_capacity
-from corewise.manager.demand import quantities
-from corewise.manager.objects import MANAGED_NODES, ManagedNode
 from corewise.manager.webhooks.heartbeats import stored_times
 from corewise.prometheus.exposition import Exposition
 from corewise.quantities import Quantity
@@ -29,9 +29,9 @@ from corewise.vocabulary.reasons import Reason
 
 @dataclass(frozen=True, slots=True)
 class NodeStatusWebhook:
-    """Answers reviews of nodes/status. ``surroundings`` gives what holds for all nodes at the moment."""
+    """Answers reviews of nodes/status. ``context`` returns what applies to all nodes at the moment."""
 
-    surroundings: Callable[[], Surroundings]
+    context: Callable[[], ClusterContext]
     kubelet_users: tuple[str, ...]
     quiet_heartbeats: bool
     metrics: Exposition
@@ -43,16 +43,16 @@ class NodeStatusWebhook:
         Raises:
             DecodeError: if the objects are not Nodes.
         """
-        around = self.surroundings()
+        context = self.context()
         new = decode_object(MANAGED_NODES, request.object, "object")
         old = decode_object(MANAGED_NODES, request.old_object, "oldObject")
-        if around.koordinator:
+        if context.koordinator:
             return allowed(request)
         by_kubelet = self._is_own_kubelet(request.user_info.username, new.metadata.name)
         verdict = decide_status(
             StatusWrite(_amounts(new), _amounts(old), new.metadata.annotations, by_kubelet),
-            amplify_capacity=amplifies_capacity(new.metadata.labels, around.configuration),
-            maximum=around.largest,
+            amplify_capacity=amplifies_capacity(new.metadata.labels, context.configuration),
+            maximum=context.largest,
         )
         patch = _patch(new, verdict)
         if self.quiet_heartbeats and by_kubelet and verdict.put_back and _amounts_restored(new, old, verdict):

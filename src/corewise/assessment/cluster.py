@@ -1,19 +1,21 @@
-"""Which configuration is in force: the ConfigMap's if it is good, else the last good one, key by key.
+"""What applies to all nodes: the configuration, and whether Koordinator's own webhook is in the way.
 
+Each key of the ConfigMap is read by itself: a good text is applied; for a bad one the last good one stays.
 An absent ConfigMap or key is a configuration too: the empty one, which enables nothing. A bad key that was
 never good (the manager has just started) is *unknown*, None: nodes then keep what they have, since taking
-"unknown" for "nothing enabled" would undo everything on the restart after somebody's typing error.
+"unknown" for "nothing enabled" would undo everything on the restart after a typing error.
 
-The keys of colocation are the agents' to follow. The manager reads them to refuse bad ones at the door, and
-to tell about those that got in.
+The agents follow the keys of colocation. The manager reads them to refuse bad ones at admission, and to
+report those that were admitted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from corewise.amplification import MAXIMUM
 from corewise.config.colocation import (
     NO_OVERSUBSCRIPTION,
     NO_SUPPRESSION,
@@ -27,6 +29,7 @@ from corewise.config.configuration import (
     NO_AMPLIFICATION,
     NO_NORMALIZATION,
     AmplificationConfig,
+    Configuration,
     NormalizationConfig,
     Parsed,
     Problem,
@@ -36,7 +39,7 @@ from corewise.config.configuration import (
     parse_normalization,
 )
 from corewise.kube.objects import ConfigMap
-from corewise.manager.view import config_map_text
+from corewise.kube.registration import WebhookConfiguration
 from corewise.quantities import Ratio
 from corewise.vocabulary.names import (
     AMPLIFICATION_KEY,
@@ -47,11 +50,13 @@ from corewise.vocabulary.names import (
 
 T = TypeVar("T")
 KEYS = (NORMALIZATION_KEY, AMPLIFICATION_KEY, OVERSUBSCRIPTION_KEY, SUPPRESSION_KEY)
+_CORE_GROUP = frozenset({"", "*"})
+_NODE_STATUS = frozenset({"nodes/status", "nodes/*", "*/status", "*/*"})
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterConfiguration:
-    """What is in force; None is unknown."""
+    """The configuration that applies; None is unknown."""
 
     normalization: NormalizationConfig | None = None
     amplification: AmplificationConfig | None = None
@@ -60,8 +65,20 @@ class ClusterConfiguration:
 
 
 @dataclass(frozen=True, slots=True)
+class ClusterContext:
+    """What the assessment of every node depends on.
+
+    ``koordinator`` is the name of Koordinator's webhook on node status; empty if there is none.
+    """
+
+    configuration: ClusterConfiguration
+    koordinator: str = ""
+    largest: Ratio = MAXIMUM
+
+
+@dataclass(frozen=True, slots=True)
 class ConfigurationReading:
-    """What is in force after a ConfigMap was read, and what was wrong with it, by key."""
+    """The configuration after a ConfigMap was read, and what was wrong with the ConfigMap, by key."""
 
     configuration: ClusterConfiguration
     present: bool = True
@@ -72,7 +89,7 @@ class ConfigurationReading:
 
     @property
     def bad_keys(self) -> tuple[str, ...]:
-        """The keys whose text is not what is in force."""
+        """The keys whose text is not applied."""
         return tuple(key for key in KEYS if self.errors(key))
 
 
@@ -84,7 +101,7 @@ def read_configuration(
     last_good: ClusterConfiguration = UNKNOWN,
     largest: Ratio = LARGEST_AMPLIFICATION_RATIO,
 ) -> ConfigurationReading:
-    """Read the ConfigMap (None: there is none) and say what is in force."""
+    """Read the ConfigMap (None: there is none) and return the configuration that applies."""
     problems: dict[str, tuple[Problem, ...]] = {}
 
     def read(key: str, parse: Callable[[str], Parsed[T]], absent: T, last: T | None) -> T | None:
@@ -107,25 +124,39 @@ def read_configuration(
     return ConfigurationReading(configuration, config_map is not None, problems)
 
 
+def config_map_text(config_map: ConfigMap | None, key: str) -> str | None:
+    """Return the text under a key; None if the ConfigMap or the key is absent, or the text is blank."""
+    text = config_map.data.get(key, "") if config_map else ""
+    return text if text.strip() else None
+
+
 def conflicts(
     configuration: ClusterConfiguration, nodes: Iterable[tuple[str, Mapping[str, str]]]
 ) -> dict[str, tuple[Problem, ...]]:
     """Return, by key, the pairs of nodeConfigs entries that select the same one of these nodes."""
     nodes = tuple(nodes)
-    found: dict[str, tuple[Problem, ...]] = {}
-    if configuration.normalization:
-        found[NORMALIZATION_KEY] = node_config_conflicts(configuration.normalization, nodes)
-    if configuration.amplification:
-        found[AMPLIFICATION_KEY] = node_config_conflicts(configuration.amplification, nodes)
-    if configuration.oversubscription:
-        found[OVERSUBSCRIPTION_KEY] = node_config_conflicts(configuration.oversubscription, nodes)
-    if configuration.suppression:
-        found[SUPPRESSION_KEY] = node_config_conflicts(configuration.suppression, nodes)
+    by_key: dict[str, Configuration[Any] | None] = {
+        NORMALIZATION_KEY: configuration.normalization,
+        AMPLIFICATION_KEY: configuration.amplification,
+        OVERSUBSCRIPTION_KEY: configuration.oversubscription,
+        SUPPRESSION_KEY: configuration.suppression,
+    }
+    found = {key: node_config_conflicts(config, nodes) for key, config in by_key.items() if config}
     return {key: problems for key, problems in found.items() if problems}
 
 
-def told(problems: Iterable[Problem], limit: int = 3) -> str:
-    """Return the first problems in one line, and how many more there are."""
-    problems = tuple(problems)
-    more = f"; and {len(problems) - limit} more" if len(problems) > limit else ""
-    return "; ".join(map(str, problems[:limit])) + more
+def interfering_webhook(configurations: Iterable[WebhookConfiguration]) -> str:
+    """Return "configuration/webhook" of Koordinator's webhook on node status; empty if there is none.
+
+    Two webhooks that amplify would amplify twice. Koordinator names its webhooks below ``koordinator.sh``;
+    this one is ``mnode-status.koordinator.sh``. Source: koordinator pkg/webhook/node/mutating/webhooks.go.
+    """
+    for configuration in configurations:
+        for webhook in configuration.webhooks:
+            covers_node_status = any(
+                not _CORE_GROUP.isdisjoint(rule.api_groups) and not _NODE_STATUS.isdisjoint(rule.resources)
+                for rule in webhook.rules
+            )
+            if webhook.name.endswith(".koordinator.sh") and covers_node_status:
+                return f"{configuration.metadata.name}/{webhook.name}"
+    return ""

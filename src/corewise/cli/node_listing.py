@@ -1,4 +1,4 @@
-"""The cluster read once, for commands: the same views and surroundings that the manager's caches give."""
+"""The cluster read once, for commands: the same views and context that the manager's caches give."""
 
 from __future__ import annotations
 
@@ -8,22 +8,26 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from corewise.kube.client import Client
-from corewise.kube.errors import APIError, Forbidden, NotFound
-from corewise.kube.objects import ConfigMap, PartialObject
-from corewise.kube.resources import CONFIG_MAPS, MUTATING_WEBHOOKS, NODE_RESOURCE_TOPOLOGIES, Resource
-from corewise.manager.assessment import NodeAssessment, Surroundings, assess
-from corewise.manager.configuration import ConfigurationReading, read_configuration
-from corewise.manager.koordinator import interfering_webhook
-from corewise.manager.objects import (
+from corewise.assessment.cluster import (
+    ClusterContext,
+    ConfigurationReading,
+    interfering_webhook,
+    read_configuration,
+)
+from corewise.assessment.decision import NodeAssessment, assess
+from corewise.assessment.nodes import (
     DEMANDING_PODS,
     MANAGED_NODES,
     RUNNING_ON_A_NODE,
     DemandingPod,
     ManagedNode,
     running_on,
+    view_of,
 )
-from corewise.manager.view import view_of
+from corewise.kube.client import Client
+from corewise.kube.errors import APIError, Forbidden, NotFound
+from corewise.kube.objects import ConfigMap, PartialObject
+from corewise.kube.resources import CONFIG_MAPS, MUTATING_WEBHOOKS, NODE_RESOURCE_TOPOLOGIES, Resource
 from corewise.vocabulary.names import CONFIG_NAME
 
 T = TypeVar("T")
@@ -70,12 +74,12 @@ async def list_cluster(client: Client, which: Which, config_namespace: str) -> L
         _optional(client, MUTATING_WEBHOOKS, missing),
     )
     reading = read_configuration(config_map)
-    around = Surroundings(reading.configuration, interfering_webhook(webhooks or ()))
+    context = ClusterContext(reading.configuration, interfering_webhook(webhooks or ()))
     facts = {each.metadata.name: each.metadata.annotations for each in topologies or ()}
     bound = _by_node(pods or ())
     listed = (
         ListedNode(
-            node, assess(view_of(node, facts.get(node.metadata.name), bound(node.metadata.name)), around)
+            node, assess(view_of(node, facts.get(node.metadata.name), bound(node.metadata.name)), context)
         )
         for node in sorted(nodes, key=lambda node: node.metadata.name)
     )

@@ -1,0 +1,306 @@
+"""The assessment of one node: normalization, amplification, safety and status in one pass, and what to do.
+
+1. The normalization verdict, from labels, CPU facts and configuration.
+2. The amplification verdict, from the user's original ratio, configuration and normalization.
+3. If the node's pods would not fit after a decrease, it is held back, and 2 is decided anew without it.
+4. What changed goes into **one** PatchNode, through nodes/status, where the webhook amplifies in the same
+   write: a node is never divided but not amplified, nor the reverse. The patch waits for a status that needs
+   repair, and for amounts that are not proven raw: kubelet settles these within seconds, or half a minute
+   passes, whereas the patch would amplify what may be amplified already.
+5. If nothing changed, or the status has to be corrected first, it is compared with ratio and record. A
+   status that does not show the ratio is touched at once, after 5, 10, 20, 40 and then every 60 seconds, and
+   repaired when ``amplification`` says so, at most once a minute: without the webhook neither has an effect,
+   and the API server is spared.
+
+Where something is unknown (a configuration that never was good) or in the way (Koordinator's own webhook),
+everything stays as it is and the assessment says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from corewise import amplification
+from corewise.actions import EmitEvent, NodeAction, PatchNode, RepairNodeStatus, TouchNodeStatus
+from corewise.amplification import (
+    AMPLIFIABLE,
+    Finding,
+    Misfit,
+    Observation,
+    Ratios,
+    RatioVerdict,
+    Repair,
+    State,
+    StatusAssessment,
+    allows_unsafe_change,
+    misfits,
+    ratio_in_force,
+)
+from corewise.amplification.annotations import effective_ratios
+from corewise.amplification.repair import PATIENCE
+from corewise.assessment.cluster import ClusterConfiguration, ClusterContext
+from corewise.assessment.nodes import NodeView
+from corewise.normalization import NormalizationVerdict, decide
+from corewise.quantities import ONE
+from corewise.vocabulary.names import (
+    AMPLIFICATION_KEY,
+    AMPLIFICATION_RATIO,
+    CONFIG_NAME,
+    NORMALIZATION_KEY,
+    NORMALIZATION_RATIO,
+)
+from corewise.vocabulary.reasons import Reason
+
+FIRST_RETRY = 5
+LONGEST_RETRY = 60
+REPAIR_RETRY = 60
+_EVERYTHING = frozenset(AMPLIFIABLE)
+_REPORTED_ELSEWHERE = frozenset({Reason.CONFIG_INVALID, Reason.KOORDINATOR_WEBHOOK_PRESENT})
+"""What is the same on every node becomes one Event on the object at fault, not one on every node."""
+
+
+@dataclass(frozen=True, slots=True)
+class StatusHistory:
+    """What the manager has seen of a node over time, in seconds; the assessment has no clock.
+
+    ``since_touch`` and ``since_repair`` are None if there was none since the status last showed the ratio.
+    ``record``: for how long the record has been as it is, or absent. ``ratio_written``: the manager has just
+    written the ratio, on a status that was correct.
+    """
+
+    mismatch: int = 0
+    record: int = 0
+    since_touch: int | None = None
+    touches: int = 0
+    since_repair: int | None = None
+    ratio_written: bool = False
+    report_newer_than_record: bool = False
+
+
+NO_HISTORY = StatusHistory()
+
+
+@dataclass(frozen=True, slots=True)
+class NodeAssessment:
+    """What was decided for a node, from what, and what to do about it.
+
+    ``effective`` are the ratios annotated now, ``wanted`` those after the actions; ``problems`` are the
+    warning verdicts. ``recheck`` is in how many seconds to look again though nothing changes.
+    """
+
+    node: NodeView
+    normalization: NormalizationVerdict
+    amplification: RatioVerdict
+    status: StatusAssessment
+    effective: Ratios
+    held_back: tuple[Misfit, ...]
+    problems: tuple[Finding, ...]
+    actions: tuple[NodeAction, ...]
+    recheck: int | None
+
+    @property
+    def wanted(self) -> Ratios:
+        return self.amplification.ratios
+
+    @property
+    def lowers(self) -> bool:
+        """Whether the actions lower a ratio, so that the node's pods may no longer fit."""
+        return self._patch is not None and any(lowered(self.effective, self.wanted))
+
+    @property
+    def pending(self) -> bool:
+        """Whether the node's status does not show its ratio yet."""
+        new_ratio = self._patch is not None and AMPLIFICATION_RATIO in self._patch.annotations
+        return new_ratio or self.status.state is not State.SETTLED
+
+    @property
+    def _patch(self) -> PatchNode | None:
+        return next((action for action in self.actions if isinstance(action, PatchNode)), None)
+
+
+def assess(node: NodeView, context: ClusterContext, history: StatusHistory = NO_HISTORY) -> NodeAssessment:
+    """Assess one node."""
+    normalization = normalization_of(node, context.configuration)
+    status = amplification.assess(
+        Observation(
+            amounts=node.amounts,
+            annotations=node.annotations,
+            machine=node.machine(newer_than_record=history.report_newer_than_record),
+            mismatch_seconds=history.mismatch,
+            record_seconds=history.record,
+            ratio_written=history.ratio_written,
+        ),
+        amplify_capacity=amplifies_capacity(node.labels, context.configuration),
+        maximum=context.largest,
+    )
+    effective = effective_ratios(node.annotations, maximum=context.largest)
+    verdict = wanted_ratio(node, normalization, context)
+    unsafe: tuple[Misfit, ...] = ()
+    if any(lowered(effective, verdict.ratios)):
+        raw = status.raw.allocatable
+        unsafe = misfits(old=effective, new=verdict.ratios, raw_allocatable=raw, demand=node.demand())
+    allowed = allows_unsafe_change(node.annotations)
+    held_back = () if allowed else unsafe
+    if held_back:
+        verdict = wanted_ratio(node, normalization, context, frozenset(each.resource for each in held_back))
+    problems = (
+        *_unknown_or_in_the_way(normalization, context),
+        *(Finding(Reason.UNSAFE_DECREASE_HELD_BACK, each.message, each.resource) for each in held_back),
+        *(Finding(Reason.UNSAFE_DECREASE_ALLOWED, each.message, each.resource) for each in unsafe if allowed),
+        *(
+            each
+            for each in verdict.findings
+            if each.reason is not Reason.NORMALIZATION_UNDECIDED and each.reason.text.warning
+        ),
+        *([status.finding] if status.finding and status.finding.reason.text.warning else []),
+    )
+    actions: tuple[NodeAction, ...] = ()
+    recheck = None
+    if not context.koordinator:
+        patch = _annotation_patch(node, normalization, verdict)
+        # A patch must amplify nothing twice, and hide nothing from a repair.
+        if patch and status.repair is None and status.unproven.isdisjoint(verdict.ratios):
+            actions = (patch,)
+        else:
+            actions, recheck = _status_correction(node, status, history)
+    events = _events(node, problems, actions, adopted=verdict.adopted)
+    return NodeAssessment(
+        node=node,
+        normalization=normalization,
+        amplification=verdict,
+        status=status,
+        effective=effective,
+        held_back=held_back,
+        problems=problems,
+        actions=(*actions, *events),
+        recheck=recheck,
+    )
+
+
+def normalization_of(node: NodeView, configuration: ClusterConfiguration) -> NormalizationVerdict:
+    """Return the normalization verdict; without a known configuration it leaves things as they are."""
+    if configuration.normalization is None:
+        return NormalizationVerdict(
+            None, Reason.CONFIG_INVALID, _unknown_key(NORMALIZATION_KEY), "", "unknown"
+        )
+    return decide(node.labels, node.facts, configuration.normalization)
+
+
+def wanted_ratio(
+    node: NodeView,
+    normalization: NormalizationVerdict,
+    context: ClusterContext,
+    held: frozenset[str] = frozenset(),
+) -> RatioVerdict:
+    """Return the amplification verdict; without a known configuration, all entries stay as they are."""
+    config = context.configuration.amplification
+    strategy = config.strategy_for(node.labels)[0] if config else None
+    if strategy is None or context.koordinator:
+        held = _EVERYTHING
+    originals = {str(resource): ratio for resource, ratio in strategy.originals.items()} if strategy else {}
+    return ratio_in_force(
+        node.annotations,
+        configured=originals,
+        normalization=normalization.ratio,
+        held=held,
+        maximum=context.largest,
+    )
+
+
+def amplifies_capacity(labels: Mapping[str, str], configuration: ClusterConfiguration) -> bool:
+    """Say whether capacity is amplified along with allocatable on a node with these labels."""
+    config = configuration.amplification
+    return config is None or config.strategy_for(labels)[0].amplifies_capacity
+
+
+def lowered(old: Ratios, new: Ratios) -> Iterable[str]:
+    """Yield the resources whose ratio falls."""
+    return (resource for resource, ratio in old.items() if new.get(resource, ONE) < ratio)
+
+
+def _unknown_or_in_the_way(normalization: NormalizationVerdict, context: ClusterContext) -> Iterable[Finding]:
+    if context.koordinator:
+        message = f"Koordinator's webhook {context.koordinator} amplifies nodes too: nothing is written"
+        yield Finding(Reason.KOORDINATOR_WEBHOOK_PRESENT, message)
+    if normalization.reason.text.warning:
+        yield Finding(normalization.reason, normalization.message)
+    if context.configuration.amplification is None:
+        yield Finding(Reason.CONFIG_INVALID, _unknown_key(AMPLIFICATION_KEY))
+
+
+def _unknown_key(key: str) -> str:
+    return f"the key {key} of ConfigMap {CONFIG_NAME} has errors and no good one is known"
+
+
+def _status_correction(
+    node: NodeView, status: StatusAssessment, history: StatusHistory
+) -> tuple[tuple[NodeAction, ...], int | None]:
+    """Return a touch or a repair, at growing intervals, and in how many seconds to look again."""
+    if status.state is State.SETTLED:
+        return (), None
+    if status.repair:
+        since = history.since_repair
+        if since is not None and since < REPAIR_RETRY:
+            return (), REPAIR_RETRY - since
+        return (_repair(node, status.repair, status.finding),), REPAIR_RETRY
+    if not status.touch:
+        # Wait until a repair is due, or until what is recorded nowhere is proven raw.
+        left = [PATIENCE + 1 - seconds for seconds in (history.mismatch, history.record)]
+        return (), min((each for each in left if each > 0), default=LONGEST_RETRY)
+    wait = min(FIRST_RETRY << min(max(history.touches - 1, 0), 8), LONGEST_RETRY)
+    due = 0 if history.since_touch is None else wait - history.since_touch
+    if due > 0:
+        return (), due
+    why = "the status does not show the ratio yet"
+    return (TouchNodeStatus(node.name, node.resource_version, Reason.STATUS_TOUCHED, why),), wait
+
+
+def _annotation_patch(
+    node: NodeView, normalization: NormalizationVerdict, ratio: RatioVerdict
+) -> PatchNode | None:
+    """Return the one patch that writes normalization and amplification together, if anything changed."""
+    changes = dict(ratio.changes)
+    if normalization.ratio is not None and not ratio.hold_normalization:
+        wanted = str(normalization.ratio)
+        if node.annotations.get(NORMALIZATION_RATIO) != wanted:
+            changes[NORMALIZATION_RATIO] = wanted
+    if not changes:
+        return None
+    shown = ", ".join(f"{resource} {value}" for resource, value in sorted(ratio.ratios.items())) or "none"
+    why = f"{normalization.message}; amplification: {shown}"
+    return PatchNode(node.name, node.resource_version, changes, Reason.RATIOS_WRITTEN, why)
+
+
+def _repair(node: NodeView, repair: Repair, finding: Finding | None) -> RepairNodeStatus:
+    why = finding.message if finding else "the status is not what ratio and record say"
+    return RepairNodeStatus(
+        name=node.name,
+        resource_version=node.resource_version,
+        capacity=repair.raw.capacity,
+        allocatable=repair.raw.allocatable,
+        drop_annotations=repair.drop_annotations,
+        reason=Reason.STATUS_REPAIRED,
+        why=why,
+    )
+
+
+def _events(
+    node: NodeView, problems: Iterable[Finding], actions: Iterable[NodeAction], *, adopted: bool
+) -> Iterable[EmitEvent]:
+    """Yield one Event per reason: the problems, an adopted original ratio, and a repair."""
+    messages: dict[Reason, str] = {}
+    for problem in problems:
+        if problem.reason in _REPORTED_ELSEWHERE:
+            continue
+        messages[problem.reason] = "; ".join(filter(None, (messages.get(problem.reason), problem.message)))
+    if adopted:
+        messages[Reason.ORIGINAL_ADOPTED] = Reason.ORIGINAL_ADOPTED.text.meaning
+    for action in actions:
+        if isinstance(action, RepairNodeStatus):
+            messages.setdefault(Reason.STATUS_REPAIRED, action.why)
+    for reason, message in messages.items():
+        fix = f" {reason.text.fix}" if reason.text.fix else ""
+        yield EmitEvent(
+            "Node", "", node.name, node.uid, reason, message + "." * bool(fix) + fix, reason.text.warning
+        )

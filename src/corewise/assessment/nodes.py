@@ -1,0 +1,277 @@
+"""Nodes and their pods as the assessment reads them: what is decoded of the API's objects, and what it means.
+
+The objects come from the manager's caches, or from what a command lists. An amount of a node that cannot be
+read counts as absent; one that a pod requests counts as the largest, so that the pod never fits by mistake.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import msgspec
+
+from corewise.amplification import (
+    Amounts,
+    ContainerDemand,
+    Machine,
+    NodeDemand,
+    PodDemand,
+    node_demand,
+    pod_request,
+)
+from corewise.amplification.amounts import AMPLIFIABLE, CPU, ResourceList
+from corewise.config.facts import CPUFacts, FactsProblem, parse_cpu_basic_info
+from corewise.kube.objects import (
+    EMPTY,
+    NO_META,
+    NO_RESOURCES,
+    ObjectMeta,
+    ResourceRequirements,
+    Struct,
+)
+from corewise.kube.resources import NODES, PODS, Resource
+from corewise.quantities import Quantity, QuantityError, requested
+from corewise.vocabulary.errors import UNREADABLE
+from corewise.vocabulary.names import (
+    CPU_BASIC_INFO,
+    CPU_MANAGER_POLICY,
+    MACHINE_RAW_CAPACITY,
+    RESOURCE_STATUS,
+)
+from corewise.vocabulary.qos import ANY_NAMESPACE
+from corewise.vocabulary.resource_status import ResourceStatus, parse_resource_status
+
+
+class NodeSystemInfo(Struct, frozen=True):
+    """core/v1 NodeSystemInfo: the boot of the machine that kubelet reports."""
+
+    boot_id: str = ""
+
+
+class ManagedNodeStatus(Struct, frozen=True):
+    """core/v1 NodeStatus: its amounts."""
+
+    capacity: Mapping[str, str] = EMPTY
+    allocatable: Mapping[str, str] = EMPTY
+    node_info: NodeSystemInfo = NodeSystemInfo()
+
+
+class Taint(Struct, frozen=True):
+    """core/v1 Taint."""
+
+    key: str
+    effect: str
+
+
+class ManagedNodeSpec(Struct, frozen=True):
+    """core/v1 NodeSpec: what keeps pods away."""
+
+    unschedulable: bool = False
+    taints: tuple[Taint, ...] = ()
+
+
+class ManagedNode(Struct, frozen=True):
+    """core/v1 Node."""
+
+    metadata: ObjectMeta = NO_META
+    spec: ManagedNodeSpec = ManagedNodeSpec()
+    status: ManagedNodeStatus = ManagedNodeStatus()
+
+
+class DemandingContainer(Struct, frozen=True):
+    """core/v1 Container: its requests."""
+
+    name: str
+    resources: ResourceRequirements = NO_RESOURCES
+    restart_policy: str = ""
+
+
+class DemandingPodSpec(Struct, frozen=True):
+    """core/v1 PodSpec: what the pod requests, and of which node."""
+
+    node_name: str = ""
+    containers: tuple[DemandingContainer, ...] = ()
+    init_containers: tuple[DemandingContainer, ...] = ()
+    overhead: Mapping[str, str] = EMPTY
+    resources: ResourceRequirements = NO_RESOURCES
+
+
+class GrantedContainer(Struct, frozen=True):
+    """core/v1 ContainerStatus: what kubelet has granted, which lags behind while a resize is under way."""
+
+    name: str
+    allocated_resources: Mapping[str, str] = EMPTY
+
+
+class DemandingPodStatus(Struct, frozen=True):
+    """core/v1 PodStatus."""
+
+    phase: str = "Pending"
+    qos_class: str = ""
+    container_statuses: tuple[GrantedContainer, ...] = ()
+    init_container_statuses: tuple[GrantedContainer, ...] = ()
+
+
+class DemandingPod(Struct, frozen=True):
+    """core/v1 Pod: what it requests of its node."""
+
+    metadata: ObjectMeta = NO_META
+    spec: DemandingPodSpec = DemandingPodSpec()
+    status: DemandingPodStatus = DemandingPodStatus()
+
+
+MANAGED_NODES: Resource[ManagedNode] = NODES.typed(ManagedNode)
+DEMANDING_PODS: Resource[DemandingPod] = PODS.typed(DemandingPod)
+RUNNING_ON_A_NODE = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
+"""Field selector of the pods that take something of a node."""
+
+
+def running_on(node: str) -> str:
+    """Return the field selector of the pods that take something of this node."""
+    return f"{RUNNING_ON_A_NODE},spec.nodeName={node}"
+
+
+class _CPUManager(msgspec.Struct):
+    policy: str = ""
+
+
+_CPU_MANAGER = msgspec.json.Decoder(_CPUManager)
+_REPORT = msgspec.json.Decoder(dict[str, str])
+_BOOT_ID = "bootID"
+
+
+Annotations = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """A node, the annotations of its NodeResourceTopology (None without one), and what its pods request.
+
+    ``demand`` is called only when it matters: on a node of many pods it is the most costly part.
+    """
+
+    name: str
+    uid: str
+    resource_version: str
+    labels: Mapping[str, str]
+    annotations: Annotations
+    amounts: Amounts
+    boot_id: str
+    topology: Annotations | None
+    demand: Callable[[], NodeDemand]
+
+    @property
+    def facts(self) -> CPUFacts | FactsProblem | None:
+        """The node's CPU facts; None if nobody has stated them."""
+        text = (self.topology or {}).get(CPU_BASIC_INFO)
+        return None if text is None else _read_facts(text)
+
+    @property
+    def reported_capacity(self) -> str:
+        """The text in which the agent reports the machine's raw capacity; empty without one."""
+        return (self.topology or {}).get(MACHINE_RAW_CAPACITY, "")
+
+    def machine(self, *, newer_than_record: bool) -> Machine | None:
+        """Return the machine as its agent reports it; None without a readable report."""
+        try:
+            report = _REPORT.decode(self.reported_capacity)
+        except UNREADABLE:
+            return None
+        capacity = quantities({key: value for key, value in report.items() if key != _BOOT_ID})
+        if not capacity:
+            return None
+        same_boot = bool(self.boot_id) and report.get(_BOOT_ID) == self.boot_id
+        return Machine(capacity, same_boot=same_boot, newer_than_record=newer_than_record)
+
+
+def view_of(
+    node: ManagedNode, topology: Annotations | None, pods: Callable[[], Iterable[DemandingPod]]
+) -> NodeView:
+    """Return the view of a node; ``pods`` are those bound to it."""
+    meta = node.metadata
+    return NodeView(
+        name=meta.name,
+        uid=meta.uid,
+        resource_version=meta.resource_version,
+        labels=meta.labels,
+        annotations=meta.annotations,
+        amounts=Amounts(quantities(node.status.capacity), quantities(node.status.allocatable)),
+        boot_id=node.status.node_info.boot_id,
+        topology=topology,
+        demand=lambda: demand_of_node(pods(), topology),
+    )
+
+
+@lru_cache(maxsize=1024)
+def _read_facts(text: str) -> CPUFacts | FactsProblem:
+    """Nodes of a kind share the text of their CPU facts."""
+    return parse_cpu_basic_info(text)
+
+
+def quantities(texts: Mapping[str, str]) -> ResourceList:
+    """Return cpu and memory that a node states; an amount that cannot be read counts as absent."""
+    stated = {resource: _quantity(texts[resource]) for resource in AMPLIFIABLE if resource in texts}
+    return {resource: amount for resource, amount in stated.items() if amount is not None}
+
+
+def _stated(texts: Mapping[str, str]) -> ResourceList:
+    """Return cpu and memory that a pod states; an amount that cannot be read counts as the largest."""
+    return {resource: requested(resource, texts[resource]) for resource in AMPLIFIABLE if resource in texts}
+
+
+@lru_cache(maxsize=4096)
+def _quantity(text: str) -> Quantity | None:
+    """Nodes of a kind state the same amounts."""
+    try:
+        return Quantity.parse(text)
+    except QuantityError:
+        return None
+
+
+def demand_of_node(
+    pods: Iterable[DemandingPod], topology_annotations: Mapping[str, str] | None
+) -> NodeDemand:
+    """Sum up what the pods of one node request of it."""
+    try:
+        manager = _CPU_MANAGER.decode((topology_annotations or {}).get(CPU_MANAGER_POLICY, "{}"))
+    except UNREADABLE:
+        manager = _CPUManager()
+    return node_demand([demand_of(pod) for pod in pods], static_cpu_manager=manager.policy == "static")
+
+
+def demand_of(pod: DemandingPod) -> PodDemand:
+    """Return what one pod requests."""
+    granted = {each.name: each for each in pod.status.container_statuses}
+    granted_init = {each.name: each for each in pod.status.init_container_statuses}
+    demand = PodDemand(
+        name=f"{pod.metadata.namespace}/{pod.metadata.name}",
+        containers=tuple(_container(each, granted) for each in pod.spec.containers),
+        init_containers=tuple(_container(each, granted_init) for each in pod.spec.init_containers),
+        requests=_stated(pod.spec.resources.requests),
+        overhead=_stated(pod.spec.overhead),
+        labels=pod.metadata.labels,
+        qos_class=pod.status.qos_class,
+        phase=pod.status.phase,
+    )
+    return replace(demand, exclusive_cpus=_exclusive_cpus(pod, demand))
+
+
+def _container(container: DemandingContainer, granted: Mapping[str, GrantedContainer]) -> ContainerDemand:
+    status = granted.get(container.name)
+    return ContainerDemand(
+        requests=_stated(container.resources.requests),
+        allocated=_stated(status.allocated_resources) if status else {},
+        restarts_always=container.restart_policy == "Always",
+    )
+
+
+def _exclusive_cpus(pod: DemandingPod, demand: PodDemand) -> frozenset[int]:
+    """Return the CPUs that a pod claims, if the claim holds; QoS LSE counts in every namespace."""
+    status, meta = parse_resource_status(pod.metadata.annotations.get(RESOURCE_STATUS)), pod.metadata
+    if not isinstance(status, ResourceStatus):
+        return frozenset()
+    request = pod_request(demand, CPU).milli
+    doubted = ANY_NAMESPACE.claim_problem(meta.labels, meta.namespace, status.cpus, request)
+    return frozenset() if doubted else status.cpus.cpus
