@@ -9,10 +9,18 @@ from typing import Any
 import numpy as np
 
 from corewise.config.interference import InterferenceConfiguration, parse_interference
-from corewise.engine import Cluster, Decision, Engine, Interference, Measured, Placement, PodFacts, Refused
-from corewise.engine.framework import ChosenNode
-from corewise.scheduler.active_config import engine_of, estimates_of
-from corewise.scheduler.configuration import SchedulerConfiguration
+from corewise.engine import (
+    ChosenNode,
+    Cluster,
+    Decision,
+    Engine,
+    Interference,
+    Measured,
+    Placement,
+    PodFacts,
+    Refused,
+    assemble,
+)
 from engine.scenes import node, share
 
 STREAM = """
@@ -64,8 +72,8 @@ class Scene:
     def use(self, settings: InterferenceConfiguration) -> None:
         self.settings = settings
         self.plugin = Interference(settings, lambda: self.now)
-        self.engine: Engine = engine_of(SchedulerConfiguration(interference=settings), self.plugin)
-        self.cluster.estimate(estimates_of(self.plugin, lambda: self.now))
+        self.engine: Engine = assemble(interference=self.plugin)
+        self.cluster.estimate(self.plugin.estimates())
 
     def measure(self, sampled: float | None = None, **changes: Mapping[str, float] | float) -> None:
         """Measure all nodes now: roomy ones, but for columns that are given, for all or by node."""
@@ -88,15 +96,13 @@ class Scene:
         """Why a node is refused; "" if it is not."""
         decision = self.decide(pod)
         row = decision.names.index(name)
-        found = decision.refusal(row)
-        return found[1].told(decision.verdicts[found[0]].numbers(row)) if found else ""
+        return next((each.message for each in decision.refusals(row)), "")
 
     def place(self, pod: PodFacts) -> str:
         """Place a pod as the gate does; return its node."""
         decision = self.decide(pod)
         assert decision.node is not None
-        facts = self.cluster.nodes[decision.node]
-        chosen = ChosenNode(facts, decision.row, self.cluster.ledger(facts.name), self.cluster.snapshot())
+        chosen = ChosenNode.of(self.cluster, self.cluster.snapshot(), decision.row)
         placement = self.engine.reserve(pod, chosen)
         assert not isinstance(placement, Refused)
         self.cluster.put_pod(pod, placement)

@@ -5,21 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from corewise.engine import (
-    AllocationScore,
-    AmplifiedCPU,
     ChosenNode,
     Cluster,
-    CPUPlacement,
     Decision,
     Engine,
-    NodeConstraints,
     NodeFacts,
     Placement,
     PodFacts,
     Refused,
-    ResourceFit,
-    Weighted,
     Zone,
+    assemble,
 )
 from corewise.quantities import Ratio, amplify
 from corewise.topology import Topology
@@ -30,9 +25,7 @@ GIB = 1 << 30
 
 
 def engine() -> Engine:
-    return Engine(
-        (NodeConstraints(), ResourceFit(), AmplifiedCPU()), (Weighted(AllocationScore()),), (CPUPlacement(),)
-    )
+    return assemble(kube_checks=True)
 
 
 def arrangement(cpus: int, *, numa_nodes: int = 1) -> Topology:
@@ -95,9 +88,7 @@ def bind(cluster: Cluster, pod: PodFacts) -> Placement | Refused | None:
     decision = decide(cluster, pod)
     if decision.node is None:
         return None
-    chosen = ChosenNode(
-        cluster.nodes[decision.node], decision.row, cluster.ledger(decision.node), cluster.snapshot()
-    )
+    chosen = ChosenNode.of(cluster, cluster.snapshot(), decision.row)
     placement = engine().reserve(pod, chosen)
     if isinstance(placement, Placement):
         cluster.put_pod(pod, placement)

@@ -30,8 +30,7 @@ from corewise.engine import (
     Placement,
     PodFacts,
     Refused,
-    explain_node,
-    explain_pod,
+    node_records,
 )
 from corewise.topology import CPUSet
 from corewise.vocabulary.cpu_binding import BindPolicy, CPUBinding, ExclusivePolicy, NumaPolicy, SpecProblem
@@ -54,7 +53,7 @@ SINGLE, RESTRICTED, BEST = NumaPolicy.SINGLE_NUMA_NODE, NumaPolicy.RESTRICTED, N
 
 
 def reasons(cluster: Cluster, pod: PodFacts) -> list[Reason]:
-    return [cause.reason for cause in decide(cluster, pod).counts()]
+    return [each.cause.reason for each in decide(cluster, pod).causes()]
 
 
 @pytest.mark.parametrize(
@@ -129,9 +128,7 @@ def test_a_pod_with_a_problem_fits_nowhere_and_is_told_why() -> None:
     problem = SpecProblem(Reason.CPUS_NOT_INTEGER, "the requested CPUs must be integer, not 2.5")
     decision = decide(cluster_of(node("n", 32)), PodFacts("a", {"cpu": 2500}, problem=problem))
     assert decision.node is None
-    assert explain_pod(decision).headline == (
-        "0/1 nodes are available: 1 the requested CPUs must be integer, not 2.5"
-    )
+    assert decision.headline == ("0/1 nodes are available: 1 the requested CPUs must be integer, not 2.5")
 
 
 def test_a_required_shape_must_be_there() -> None:
@@ -292,7 +289,7 @@ def test_a_node_whose_cpus_were_taken_since_the_decision_refuses_at_reserve() ->
     decision = decide(cluster, pod)
     assert decision.node == "n"
     cluster.put_pod(cpuset("b", 2), Placement("n", CPUSet.parse("0-1")))
-    chosen = ChosenNode(cluster.nodes["n"], decision.row, cluster.ledger("n"), cluster.snapshot())
+    chosen = ChosenNode.of(cluster, cluster.snapshot(), decision.row)
     refused = engine().reserve(pod, chosen)
     assert isinstance(refused, Refused)
     assert (refused.plugin, refused.reason) == ("CPUPlacement", Reason.NOT_ENOUGH_CPUS)
@@ -302,8 +299,9 @@ def test_a_refusal_tells_its_numbers() -> None:
     cluster = cluster_of(node("n", 32, "2.00"))
     bind(cluster, share("a", 40))
     decision = decide(cluster, cpuset("b", 16))
-    (verdict,) = [each for each in explain_node(decision, 0).verdicts if each.reason]
-    assert verdict.message == (
+    (record,) = node_records(decision)
+    (verdict,) = [each for each in record["verdicts"] if each["reason"]]
+    assert verdict["message"] == (
         "needs 32 amplified CPUs (16 requested, of which 16 owned, ratio 2.00), 24 of 64 are left"
     )
-    assert verdict.inputs["free_cpus"] == 32
+    assert verdict["inputs"]["free_cpus"] == 32

@@ -19,9 +19,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.engine import PodFacts, explain_pod
+from corewise.engine import PodFacts, node_records
 from corewise.kube.clock import SYSTEM_CLOCK
-from corewise.scheduler.decisions import Asked, Decisions, by_node, encode
+from corewise.scheduler.decisions import Asked, Decisions, encode
 from corewise.vocabulary.reasons import Reason
 from engine.interference_scenes import EXPIRY, STREAM, Scene, configuration, stream
 from engine.scenes import node, share
@@ -185,7 +185,7 @@ def test_values_that_are_too_old_are_missing_without_a_new_measurement() -> None
     assert scene.suits(stream("p")) == set(scene.nodes)
     scene.now += 61
     assert not scene.suits(stream("p"))
-    assert explain_pod(scene.decide(stream("p"))).refusals[0].reason is Reason.PRESSURE_UNKNOWN
+    assert scene.decide(stream("p")).causes()[0].cause.reason is Reason.PRESSURE_UNKNOWN
     scene.measure()
     assert scene.suits(stream("p")) == set(scene.nodes)
 
@@ -225,7 +225,7 @@ def test_a_pod_that_two_profiles_match_fits_nowhere_and_is_told_which() -> None:
     assert not scene.suits(stream("p"))
     text = scene.why(stream("p"), "n1")
     assert "profiles stream (line 4) and twin (line 7) match the same pod" in text
-    assert explain_pod(scene.decide(stream("p"))).refusals[0].reason is Reason.PROFILE_CONFLICT
+    assert scene.decide(stream("p")).causes()[0].cause.reason is Reason.PROFILE_CONFLICT
 
 
 def test_a_pod_of_no_type_counts_by_its_requests() -> None:
@@ -302,7 +302,7 @@ def test_without_a_profile_nothing_is_looked_at() -> None:
     scene.measure(memorybandwidth_used=99e9)
     pod = PodFacts("ns/empty")
     assert scene.suits(pod) == set(scene.nodes)
-    (first, *_) = by_node(scene.decide(pod))
+    (first, *_) = node_records(scene.decide(pod))
     assert first["accounts"]["Interference"]["filter"]["memorybandwidth"]["right"] == 0
 
 

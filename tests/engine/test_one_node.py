@@ -8,7 +8,7 @@ from corewise.engine import AmplifiedCPU, ChosenNode, Cluster, CPUPlacement, Eng
 from corewise.vocabulary.cpu_binding import NumaPolicy
 from engine.scenes import bind, cluster_of, cpuset, node, numa_node, share, static
 
-ENGINE = Engine((AmplifiedCPU(),), (), (CPUPlacement(),))
+ENGINE = Engine.of(AmplifiedCPU(), CPUPlacement())
 PODS = [
     share("a/share", 5, 3),
     share("a/large", 30),
@@ -43,7 +43,7 @@ def test_the_snapshot_of_one_node_gives_the_same_verdict_and_the_same_cpus(pod: 
         row, one = snapshot.index[name], snapshot.only(snapshot.index[name])
         alone = ENGINE.decide(pod, one)
         assert alone.names == (name,)
-        assert alone.refusal(0) == whole.refusal(row)
+        assert list(alone.refusals(0)) == list(whole.refusals(row))
         for plugin, verdicts in alone.verdicts.items():
             assert verdicts.numbers(0) == whole.verdicts[plugin].numbers(row)
         if whole.feasible[row]:

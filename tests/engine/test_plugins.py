@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from corewise.amplification import Column, Flags
 from corewise.engine import (
     Allocation,
     AllocationScore,
@@ -33,8 +34,7 @@ from corewise.engine import (
     ResourceFit,
     Taint,
     Toleration,
-    Weighted,
-    explain_pod,
+    decision_record,
 )
 from corewise.engine.kube_plugins import PREFERS_NOT
 from corewise.vocabulary.reasons import Reason
@@ -150,10 +150,10 @@ def test_every_resource_and_the_number_of_pods_must_suffice() -> None:
         "Insufficient fpga": PodFacts("a", {"fpga": 1}),
     }
     for summary, pod in refused.items():
-        assert [cause.summary for cause in decide(cluster, pod).counts()] == [summary]
+        assert [each.cause.summary for each in decide(cluster, pod).causes()] == [summary]
     for key in "xy":
         cluster.put_pod(PodFacts(key), Placement("n"))
-    assert [cause.summary for cause in decide(cluster, PodFacts("a")).counts()] == ["Too many pods"]
+    assert [each.cause.summary for each in decide(cluster, PodFacts("a")).causes()] == ["Too many pods"]
 
 
 def test_amounts_are_told_as_users_write_them() -> None:
@@ -163,10 +163,8 @@ def test_amounts_are_told_as_users_write_them() -> None:
         ({"memory": 2 * GIB}, "requests 2Gi of memory, 1536Mi is left"),
         ({"gpu": 2}, "requests 2 of gpu, 1 is left"),
     ):
-        (refusal,) = explain_pod(
-            Engine((ResourceFit(),)).decide(PodFacts("a", requests), cluster.snapshot())
-        ).refusals
-        assert refusal.message == told
+        decision = Engine.of(ResourceFit()).decide(PodFacts("a", requests), cluster.snapshot())
+        assert [each.message for each in decision.refusals(0)] == [told]
 
 
 def test_amounts_that_no_machine_has_fit_nowhere_and_break_nothing() -> None:
@@ -178,14 +176,14 @@ def test_amounts_that_no_machine_has_fit_nowhere_and_break_nothing() -> None:
 def test_a_pod_of_many_resources_is_refused_for_the_first_it_lacks() -> None:
     requests = {"cpu": 1000, **{f"example.com/device-{number}": 1 for number in range(300)}}
     decision = decide(cluster_of(node("n", 8)), PodFacts("a", requests))
-    assert [cause.summary for cause in decision.counts()] == ["Insufficient example.com/device-0"]
+    assert [each.cause.summary for each in decision.causes()] == ["Insufficient example.com/device-0"]
 
 
 def test_the_node_with_the_largest_share_left_is_chosen_or_with_the_smallest() -> None:
     cluster = cluster_of(node("small", 8), node("large", 64))
     bind(cluster, share("a", 40, constraints=Constraints(node_name="large")))
-    least = Engine((ResourceFit(),), (Weighted(AllocationScore(Allocation.LEAST)),))
-    most = Engine((ResourceFit(),), (Weighted(AllocationScore(Allocation.MOST)),))
+    least = Engine.of(ResourceFit(), AllocationScore(Allocation.LEAST))
+    most = Engine.of(ResourceFit(), AllocationScore(Allocation.MOST))
     pod = share("b", 1)
     assert least.decide(pod, cluster.snapshot()).node == "small"
     assert most.decide(pod, cluster.snapshot()).node == "large"
@@ -213,8 +211,7 @@ def preferring(*terms: tuple[int, NodeRequirement], tolerations: tuple[Toleratio
     preferred = tuple((weight, (term,)) for weight, term in terms)
     pod = share("p", 1, constraints=Constraints(preferred=preferred, tolerations=tolerations))
     snapshot, plugin = cluster.snapshot(), NodePreferences()
-    prepared = plugin.pre_score(pod, snapshot, snapshot.present)
-    return [int(each) for each in plugin.score(pod, snapshot, prepared)]
+    return [int(each) for each in plugin.score(pod, snapshot, snapshot.present)]
 
 
 def test_preferred_terms_and_untolerated_taints_count_in_proportion() -> None:
@@ -229,43 +226,40 @@ def test_preferred_terms_and_untolerated_taints_count_in_proportion() -> None:
     assert preferring(tolerations=(Toleration("slow", "Equal", "very"),)) == [60, 60, 0]
 
 
-def test_scores_are_weighed_prepared_and_of_equal_nodes_the_first_is_chosen() -> None:
+def test_scores_are_weighed_see_the_feasible_nodes_and_of_equal_nodes_the_first_is_chosen() -> None:
     class Named:
         name = "Named"
+        weight = 10
 
-        def pre_score(self, pod: PodFacts, snapshot: ClusterSnapshot, feasible: np.ndarray) -> object:
-            return int(feasible.sum())
-
-        def score(self, pod: PodFacts, snapshot: ClusterSnapshot, prepared: object) -> np.ndarray:
-            return np.array([prepared if name == "b" else 0 for name in snapshot.names], dtype=np.int64)
+        def score(self, pod: PodFacts, snapshot: ClusterSnapshot, feasible: Flags) -> Column:
+            many = int(feasible.sum())
+            return np.array([many if name == "b" else 0 for name in snapshot.names], dtype=np.int64)
 
     cluster = cluster_of(node("a", 8), node("b", 8), node("c", 8))
-    named = Named()
-    engine = Engine((), (Weighted(named, 10, named), Weighted(AllocationScore())))
-    decision = engine.decide(share("p", 1), cluster.snapshot())
+    decision = Engine.of(Named(), AllocationScore()).decide(share("p", 1), cluster.snapshot())
     assert decision.node == "b"
     assert decision.scores["Named"].tolist() == [0, 3, 0]
     assert decision.total[1] - decision.total[0] == 30
-    assert Engine().decide(share("p", 1), cluster.snapshot()).node == "a"
+    assert Engine.of().decide(share("p", 1), cluster.snapshot()).node == "a"
 
 
 def test_the_sum_of_refusals_counts_each_node_once_by_its_first_plugin() -> None:
     cluster = cluster_of(
         node("tainted", 1, taints=(GPU,)), node("small", 1), node("smaller", 1), node("good", 8)
     )
-    told = explain_pod(decide(cluster, share("ns/p", 4)))
-    assert (told.node, told.asked, told.feasible) == ("good", 4, 1)
-    assert told.best == (("good", 75),)
-    assert [(each.nodes, each.reason) for each in told.refusals] == [
+    decision = decide(cluster, share("ns/p", 4))
+    record = decision_record(decision)
+    assert (decision.node, record["nodesAsked"], record["nodesSuiting"]) == ("good", 4, 1)
+    assert record["best"] == [{"node": "good", "score": 75}]
+    assert [(each.nodes, each.cause.reason) for each in decision.causes()] == [
         (2, Reason.RESOURCE_INSUFFICIENT),
         (1, Reason.TAINT_NOT_TOLERATED),
     ]
-    assert told.headline == "ns/p goes to good: 1 of 4 nodes suit it"
-    nowhere = explain_pod(decide(cluster, share("ns/p", 9)))
+    assert decision.headline == "ns/p goes to good: 1 of 4 nodes suit it"
+    nowhere = decide(cluster, share("ns/p", 9))
     assert nowhere.headline == (
         "0/4 nodes are available: 3 Insufficient cpu, 1 node has the untolerated taint {gpu: a100}"
     )
-    assert nowhere.refusals[0].message == "requests 9 of cpu, 1 is left"
-    assert explain_pod(decide(Cluster(), share("ns/p", 1))).headline == (
-        "0/0 nodes are available: there are no nodes"
-    )
+    first = decision_record(nowhere)["refusals"][0]
+    assert first["example"] == "small: requests 9 of cpu, 1 is left"
+    assert decide(Cluster(), share("ns/p", 1)).headline == ("0/0 nodes are available: there are no nodes")

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from corewise.config.interference import Series
-from corewise.engine import Cluster, Measured, Placement
+from corewise.engine import Cluster, Measured, Placement, assemble
 from corewise.engine.objects import NodeAddress, SchedulableNode, SchedulableNodeStatus
 from corewise.kube.objects import ObjectMeta
 from corewise.prometheus.client import PrometheusClient
 from corewise.prometheus.exposition import Exposition
-from corewise.scheduler.active_config import ActiveConfig, engine_of, identities
+from corewise.scheduler.active_config import ActiveConfig, identities
 from corewise.scheduler.configuration import DEFAULTS, SchedulerConfiguration, parse_configuration
 from corewise.scheduler.observing.observer import Observer, refresh_interval
 from corewise.scheduler.observing.readings import NodeIdentity, NodeNames
@@ -50,7 +50,7 @@ def activated(text: str, *names: str) -> tuple[ActiveConfig, Cluster, StepClock]
     cluster, clock = Cluster(), StepClock()
     for name in names or NODES:
         cluster.put_node(node(name, 8))
-    return ActiveConfig(cluster, clock, parse_configuration(text), engine_of), cluster, clock
+    return ActiveConfig(cluster, clock, parse_configuration(text), assemble), cluster, clock
 
 
 def show(active: ActiveConfig, used: float, latency: float, names: tuple[str, ...] = NODES) -> None:

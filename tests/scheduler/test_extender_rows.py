@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from corewise.engine import AllocationScore, AmplifiedCPU, Engine, Weighted
+from corewise.engine import assemble
 from corewise.kube.client import Client
 from corewise.kube.clock import SYSTEM_CLOCK
 from corewise.kube.config import ClusterConfig
@@ -18,7 +18,7 @@ from scheduler.program_world import pod_document
 def extender() -> Extender:
     """An extender over a cluster that nobody but the test changes."""
     state = ClusterState(Client(ClusterConfig(server="http://127.0.0.1:1")), SYSTEM_CLOCK)
-    engine = Engine((AmplifiedCPU(),), (Weighted(AllocationScore()),))
+    engine = assemble()
     return Extender(state, lambda: engine, Decisions(5, SYSTEM_CLOCK), lambda _pod, _why: None)
 
 

@@ -162,7 +162,7 @@ class Promises(RuleBasedStateMachine):
             Client(ClusterConfig(server="http://memory"), transport=self.store), self.clock
         )
         self.following = self.loop.create_task(self.state.caches.run())
-        engine = Engine((AmplifiedCPU(),), (), (CPUPlacement(),))
+        engine = Engine.of(AmplifiedCPU(), CPUPlacement())
         metrics = Exposition(exported_by(SCHEDULER))
         self.gate = Gate(self.state, lambda: engine, Decisions(5, self.clock), list, metrics, self.clock)
         self.wait(lambda: not self.state.caches.unlisted and len(self.store.watches) == 3)

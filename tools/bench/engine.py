@@ -14,23 +14,18 @@ from collections.abc import Callable
 from functools import partial
 
 from corewise.engine import (
-    AllocationScore,
-    AmplifiedCPU,
     ChosenNode,
     Cluster,
     ClusterSnapshot,
-    CPUPlacement,
     Decision,
     Engine,
-    NodeConstraints,
     NodeFacts,
     Placement,
     PodFacts,
-    ResourceFit,
     Taint,
-    Weighted,
+    assemble,
 )
-from corewise.engine.framework import Filter
+from corewise.engine.framework import Filter, Score
 from corewise.quantities import Ratio
 from corewise.simulation.planner_inputs import arrangement
 from tools.bench.table import Row, quantile
@@ -72,10 +67,8 @@ def pod(index: int) -> PodFacts:
 
 
 def engine() -> Engine:
-    """The engine as the local cluster and the planner have it."""
-    return Engine(
-        (NodeConstraints(), ResourceFit(), AmplifiedCPU()), (Weighted(AllocationScore()),), (CPUPlacement(),)
-    )
+    """The engine as the planner has it."""
+    return assemble(kube_checks=True)
 
 
 def _measure(count: int) -> list[Row]:
@@ -111,8 +104,8 @@ def _by_plugin(cluster: Cluster, chooser: Engine) -> str:
     calls: dict[str, Callable[[PodFacts], object]] = {}
     for plugin in chooser.filters:
         calls[plugin.name] = partial(_filter, plugin, snapshot)
-    for weighted in chooser.scores:
-        calls[weighted.plugin.name] = partial(_score, weighted, snapshot)
+    for scoring in chooser.scores:
+        calls[scoring.name] = partial(_score, scoring, snapshot)
     return ", ".join(f"{name} {_median(call, pods) * 1e6:.0f} µs" for name, call in calls.items())
 
 
@@ -120,8 +113,8 @@ def _filter(plugin: Filter, snapshot: ClusterSnapshot, asked: PodFacts) -> objec
     return plugin.filter(asked, snapshot)
 
 
-def _score(weighted: Weighted, snapshot: ClusterSnapshot, asked: PodFacts) -> object:
-    return weighted.plugin.score(asked, snapshot, None)
+def _score(plugin: Score, snapshot: ClusterSnapshot, asked: PodFacts) -> object:
+    return plugin.score(asked, snapshot, snapshot.present)
 
 
 def _median(call: Callable[[PodFacts], object], pods: list[PodFacts]) -> float:
@@ -136,8 +129,7 @@ def _median(call: Callable[[PodFacts], object], pods: list[PodFacts]) -> float:
 def _bind(cluster: Cluster, chooser: Engine, decision: Decision) -> None:
     if decision.node is None:
         return
-    ledger = cluster.ledger(decision.node)
-    chosen = ChosenNode(cluster.nodes[decision.node], decision.row, ledger, cluster.snapshot())
+    chosen = ChosenNode.of(cluster, cluster.snapshot(), decision.row)
     placement = chooser.reserve(decision.pod, chosen)
     if isinstance(placement, Placement):
         cluster.put_pod(decision.pod, placement)

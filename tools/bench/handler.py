@@ -10,7 +10,7 @@ from functools import partial
 
 import msgspec
 
-from corewise.engine import AllocationScore, AmplifiedCPU, Engine, Weighted
+from corewise.engine import assemble
 from corewise.kube.client import Client
 from corewise.kube.clock import SYSTEM_CLOCK
 from corewise.kube.config import ClusterConfig
@@ -48,7 +48,7 @@ def _measure(count: int) -> list[Row]:
     state = ClusterState(Client(ClusterConfig(server="http://127.0.0.1:1")), SYSTEM_CLOCK)
     for index in range(count):
         state.cluster.put_node(engine.node(index))
-    plugins = Engine((AmplifiedCPU(),), (Weighted(AllocationScore()),))
+    plugins = assemble()
     extender = Extender(state, lambda: plugins, Decisions(_REMEMBERED, SYSTEM_CLOCK), lambda _pod, _why: None)
     names = [engine.node(index).name for index in range(count)]
     bodies = [_body(fleet.as_sent(names, count, turn)) for turn in range(10)]

@@ -32,12 +32,10 @@ from corewise.engine import (
     Measured,
     Placement,
     PodFacts,
-    Weighted,
+    assemble,
 )
 from corewise.kube.clock import SYSTEM_CLOCK
 from corewise.prometheus.client import PrometheusClient
-from corewise.scheduler.active_config import engine_of, estimates_of
-from corewise.scheduler.configuration import SchedulerConfiguration
 from corewise.scheduler.decisions import Asked, Decisions
 from corewise.scheduler.observing.readings import NodeIdentity, NodeNames, observe
 from corewise.scheduler.observing.sources import sources
@@ -102,11 +100,11 @@ def _decisions(count: int) -> list[Row]:
     settings, at = configuration(), f"{count} nodes, {_TYPES} profiles"
     plugin = Interference(settings, time.time)
     cluster = _cluster(count)
-    cluster.estimate(estimates_of(plugin, time.time))
+    cluster.estimate(plugin.estimates())
     measured = _measured(tuple(cluster.nodes))
     columns = _heap(lambda: cluster.measure(measured)) / count
-    whole = engine_of(SchedulerConfiguration(interference=settings), plugin)
-    alone = Engine((plugin,), (Weighted(plugin, prepares=plugin),), (plugin,))
+    whole = assemble(interference=plugin)
+    alone = Engine.of(plugin)
     rows = [
         Row(what, at, _told(_placed(cluster, chooser, offset)))
         for what, chooser, offset in (
@@ -154,9 +152,7 @@ def _placed(cluster: Cluster, chooser: Engine, offset: int) -> list[float]:
 def _bind(cluster: Cluster, chooser: Engine, decision: Decision) -> None:
     if decision.node is None:
         return
-    chosen = ChosenNode(
-        cluster.nodes[decision.node], decision.row, cluster.ledger(decision.node), cluster.snapshot()
-    )
+    chosen = ChosenNode.of(cluster, cluster.snapshot(), decision.row)
     placement = chooser.reserve(decision.pod, chosen)
     if isinstance(placement, Placement):
         cluster.put_pod(decision.pod, placement)

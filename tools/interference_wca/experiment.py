@@ -28,12 +28,11 @@ from corewise.engine import (
     NodeConstraints,
     NodeFacts,
     Placement,
+    Plugin,
     PodFacts,
     ResourceFit,
-    Weighted,
 )
 from corewise.engine.facts import CPU, MEMORY, PODS
-from corewise.scheduler.active_config import estimates_of, with_interference
 from corewise.simulation.contention import Contention, Memory, contend
 from corewise.simulation.node_memory import BACKGROUND, BACKGROUND_LLC, CROWDED
 from tools.interference_wca.workloads import WORKLOADS, Workload
@@ -183,12 +182,12 @@ class Run:
         self._sees = interference is not None
 
     def _plugins(self, interference: InterferenceConfiguration | None) -> Engine:
-        default = Engine(filters=(NodeConstraints(), ResourceFit()), scores=(Weighted(AllocationScore()),))
+        plugins: list[Plugin] = [NodeConstraints(), ResourceFit(), AllocationScore()]
         if interference is None:
-            return default
+            return Engine.of(*plugins)
         plugin = Interference(interference, lambda: self._now)
-        self._cluster.estimate(estimates_of(plugin, lambda: self._now))
-        return with_interference(default, plugin)
+        self._cluster.estimate(plugin.estimates())
+        return Engine.of(*plugins, plugin)
 
     def take(self, workloads: Sequence[Workload]) -> Outcome:
         """Have them arrive one after the other; return what that comes to."""

@@ -9,8 +9,7 @@ import numpy as np
 
 from corewise.cli.explanation import Line
 from corewise.cli.output import cpus
-from corewise.engine import explain_node, explain_pod
-from corewise.scheduler.decisions import by_node, summed
+from corewise.engine import decision_record, node_records
 from corewise.scheduler.listing import ListedPod
 
 _SHOWN_NODES = 20
@@ -42,12 +41,12 @@ def record_of(listed: ListedPod, node: str) -> dict[str, Any]:
     """Return the same for programs, every node in it."""
     where = listed.placement
     return {
-        **summed(listed.decision),
+        **decision_record(listed.decision),
         "node": where.node if where else None,
         "cpus": str(where.cpus) if where else "",
         "requests": dict(listed.facts.requests),
         "findings": list(listed.findings),
-        "nodes": list(by_node(listed.decision, node)),
+        "nodes": list(node_records(listed.decision, node)),
     }
 
 
@@ -65,9 +64,9 @@ def _requests(listed: ListedPod) -> str:
 
 
 def _sum(listed: ListedPod) -> str:
-    explained = explain_pod(listed.decision)
-    causes = ", ".join(f"{each.nodes} {each.summary}" for each in explained.refusals)
-    suiting = f"{explained.feasible} of {explained.asked} suit it"
+    decision = listed.decision
+    causes = ", ".join(f"{each.nodes} {each.cause.summary}" for each in decision.causes())
+    suiting = f"{int(decision.feasible.sum())} of {int(decision.asked.sum())} suit it"
     return f"{suiting}; not the others: {causes}" if causes else suiting
 
 
@@ -88,8 +87,7 @@ def _node_lines(listed: ListedPod, wanted: str) -> Iterable[Line]:
 
 
 def _verdict(listed: ListedPod, row: int) -> str:
-    explained = explain_node(listed.decision, row)
-    if explained.feasible:
-        return f"suits it, score {explained.total}"
-    said = [f"{each.plugin}: {each.message} ({each.reason})" for each in explained.verdicts if each.reason]
-    return "; ".join(said)
+    decision = listed.decision
+    if decision.feasible[row]:
+        return f"suits it, score {int(decision.total[row])}"
+    return "; ".join(f"{each.plugin}: {each.message} ({each.reason})" for each in decision.refusals(row))

@@ -1,18 +1,21 @@
-"""The scheduling engine: a snapshot in, verdicts out. Pure; no plugin knows where nodes and pods come from.
+"""The scheduling engine: a snapshot in, decisions out. Pure: no plugin knows where nodes and pods come from.
 
-- :mod:`nodes`, :mod:`pods`: what is read of a node and a pod, as values;
-- :mod:`cluster`: nodes and pods put and taken away, and the snapshot of all of them in columns;
-- :mod:`framework`, :mod:`engine`: what a plugin is, and how plugins make a decision;
-- :mod:`amplified_cpu`, :mod:`cpu_placement`: CPUs that are owned count amplified; which CPUs and NUMA nodes;
-- :mod:`interference`: memory bandwidth and cache; :mod:`estimates`, :mod:`pressure`: what it reads;
-- :mod:`resource_fit`, :mod:`node_constraints`, :mod:`node_preferences`: what else makes a node suit a pod;
-- :mod:`explain`: the record of a decision, for people.
+- :mod:`facts`: what is read of nodes and pods, as values; :mod:`objects`, :mod:`reading`: from the API's
+  objects;
+- :mod:`cluster`: nodes and pods put and taken away; :mod:`account`: what the pods of one node take;
+  :mod:`columns`, :mod:`table`: the snapshot of all of them, in columns;
+- :mod:`framework`: what a plugin is, and how plugins decide; :mod:`assembly`: which plugins an engine has;
+- :mod:`amplified_cpu`: CPUs that are owned, and which ones a pod gets; :mod:`kube_plugins`: what
+  kube-scheduler checks itself; :mod:`interference`, :mod:`pressure`, :mod:`interference_account`: memory
+  bandwidth and cache;
+- :mod:`explain`: the record of a decision.
 """
 
 from corewise.engine.amplified_cpu import Allocation, AllocationScore, AmplifiedCPU, CPUPlacement
+from corewise.engine.assembly import assemble
 from corewise.engine.cluster import Cluster, Estimates, Measured
 from corewise.engine.columns import ClusterSnapshot
-from corewise.engine.explain import NodeExplanation, PodExplanation, explain_node, explain_pod
+from corewise.engine.explain import decision_record, node_records
 from corewise.engine.facts import (
     Constraints,
     NodeFacts,
@@ -29,9 +32,12 @@ from corewise.engine.framework import (
     ChosenNode,
     Decision,
     Engine,
+    Plugin,
     Refused,
+    Unschedulable,
     Verdicts,
-    Weighted,
+    place,
+    verdicts,
 )
 from corewise.engine.interference import Interference
 from corewise.engine.kube_plugins import NodeConstraints, NodePreferences, ResourceFit
@@ -53,20 +59,22 @@ __all__ = [
     "Interference",
     "Measured",
     "NodeConstraints",
-    "NodeExplanation",
     "NodeFacts",
     "NodePreferences",
     "NodeRequirement",
     "Placement",
-    "PodExplanation",
+    "Plugin",
     "PodFacts",
     "Refused",
     "ResourceFit",
     "Taint",
     "Toleration",
+    "Unschedulable",
     "Verdicts",
-    "Weighted",
     "Zone",
-    "explain_node",
-    "explain_pod",
+    "assemble",
+    "decision_record",
+    "node_records",
+    "place",
+    "verdicts",
 ]

@@ -1,16 +1,20 @@
-"""AmplifiedCPU: CPUs that CPUSet pods own count amplified, on the node and in each of its NUMA nodes.
+"""Which nodes have the amplified CPU that a pod needs, how good they are, and which CPUs the pod gets.
 
-The arithmetic is that of :mod:`corewise.amplification.occupancy` and :mod:`corewise.amplification.occupancy`.
-Who is refused beyond it:
+AmplifiedCPU, the filter: CPUs that pods own count amplified, on the node and in each of its NUMA nodes. The
+arithmetic is that of :mod:`corewise.amplification.occupancy`. It also refuses
 
 - a pod that owns CPUs, on a node whose ratio cannot be read; to other pods such a node has ratio 1.00;
-- a pod that owns CPUs by its class, on a node that does not state how its CPUs are arranged;
-- a pod that owns more CPUs than are free, or requires them in a shape in which they are not;
-- a pod with a NUMA policy, on a node that has another; either alone is in force;
-- a pod under Restricted or SingleNUMANode, on a node whose zones are unknown or have no room so.
+- a pod that owns CPUs by its class, on a node that does not state its CPU topology;
+- a pod that owns more CPUs than are free, or requires them in a shape in which they are not free;
+- a pod with a NUMA policy, on a node that has another one; where only one of the two has a policy, it
+  applies;
+- a pod under Restricted or SingleNUMANode, on a node whose zones are unknown or have no such room.
 
-CPUs are counted here, in the shape that is required, and CPUPlacement chooses by the same counts: whoever is
-admitted is given what it needs.
+CPUPlacement, the Reserve plugin: a pod that owns CPUs by its class gets them from the node's ledger, in the
+shape it wishes, within the NUMA nodes of its affinity; under BestEffort anywhere if need be. On a node with
+a NUMA policy every pod's requests are recorded by NUMA node, so that the use of zones can be rebuilt from
+what is bound; amounts are the pod's own, not amplified. The filter counts CPUs by the same numbers by which
+CPUPlacement chooses them: a pod that is admitted gets what it needs.
 
 AllocationScore: nodes with much left (LeastAllocated) or little left (MostAllocated) suit a pod best.
 
@@ -18,17 +22,9 @@ AllocationScore: nodes with much left (LeastAllocated) or little left (MostAlloc
     most(resource)  = 100 - the same, before rounding: (allocatable - left) x 100 / allocatable
     score           = mean over cpu and memory, rounded down
 
-Shares are divided as doubles, which is several times faster and rounds down like whole numbers do: of amounts
-below 2**46 (64 TiB) no quotient is nearer to a whole number than a double can tell.
-Of cpu it is the amplified amounts of AmplifiedCPU, with the pod's owned CPUs amplified.
-Source: plugins/noderesources/{least,most}_allocated.go of kube-scheduler.
-
-CPUPlacement: which CPUs and which NUMA nodes a pod gets on the node that was chosen for it.
-
-A pod that owns CPUs by its class gets them from the node's ledger, in the shape it wishes, within the NUMA
-nodes of its affinity; under BestEffort anywhere if need be. On a node with a NUMA policy in force every pod's
-requests are written down by NUMA node, so that the use of zones can be rebuilt from what is bound; amounts
-are the pod's own, not amplified.
+Its cpu is the amplified cpu of the filter. Shares are divided as doubles, which is several times faster and
+rounds down like whole numbers do: of amounts below 2**46 (64 TiB) no quotient is nearer to a whole number
+than a double can tell. Source: plugins/noderesources/{least,most}_allocated.go of kube-scheduler.
 """
 
 from __future__ import annotations
@@ -82,23 +78,27 @@ def _short_of_cpus(numbers: Inputs) -> str:
 _SHORT = Cause(Reason.AMPLIFIED_CPU_INSUFFICIENT, "Insufficient amplified cpu", message=_short_of_cpu)
 _NO_CPUS = Cause(Reason.NOT_ENOUGH_CPUS, "not enough CPUs that nobody owns", message=_short_of_cpus)
 _BAD_RATIO = Cause(
-    Reason.AMPLIFICATION_RATIO_INVALID, "the node's amplification ratio cannot be read", hopeless=True
+    Reason.AMPLIFICATION_RATIO_INVALID, "the node's amplification ratio cannot be read", unresolvable=True
 )
-_NO_TOPOLOGY = Cause(Reason.CPU_TOPOLOGY_UNKNOWN, "the node does not state its CPU topology", hopeless=True)
+_NO_TOPOLOGY = Cause(
+    Reason.CPU_TOPOLOGY_UNKNOWN, "the node does not state its CPU topology", unresolvable=True
+)
 _UNALIGNED_CORES = Cause(
-    Reason.NOT_WHOLE_CORES, "the requested CPUs are not a multiple of the threads of a core", hopeless=True
+    Reason.NOT_WHOLE_CORES,
+    "the requested CPUs are not a multiple of the threads of a core",
+    unresolvable=True,
 )
 _NO_WHOLE_CORES = Cause(Reason.NOT_WHOLE_CORES, "not enough whole cores that nobody owns")
 _NO_CORES = Cause(Reason.NOT_ENOUGH_CORES, "not enough cores with a thread that nobody owns")
 _WHOLE_CORES_ONLY = Cause(
     Reason.BIND_POLICY_CONFLICT,
     "the node gives whole cores only, the pod requires single threads",
-    hopeless=True,
+    unresolvable=True,
 )
 _OTHER_POLICY = Cause(
-    Reason.NUMA_POLICY_CONFLICT, "the node's NUMA topology policy is not the pod's", hopeless=True
+    Reason.NUMA_POLICY_CONFLICT, "the node's NUMA topology policy is not the pod's", unresolvable=True
 )
-_NO_ZONES = Cause(Reason.NUMA_ZONES_UNUSABLE, "the node states no usable NUMA zones", hopeless=True)
+_NO_ZONES = Cause(Reason.NUMA_ZONES_UNUSABLE, "the node states no usable NUMA zones", unresolvable=True)
 _UNALIGNED = Cause(Reason.NUMA_NOT_ALIGNED, "no room within the NUMA nodes that its policy allows")
 
 
@@ -118,7 +118,16 @@ class AmplifiedCPU:
         if pod.cpu:
             refusals.append((needed > snapshot.cpu_room, _SHORT))
         refusals += _not_aligned(pod, owned, snapshot)
-        return verdicts(snapshot.size, refusals, _inputs(pod, owned, needed, snapshot))
+        inputs: dict[str, Column | int] = {
+            "request": pod.cpu,
+            "owned": owned,
+            "needed": needed,
+            "ratio": snapshot.ratio,
+            "room": snapshot.cpu_room,
+            "allocatable": snapshot.allocatable[CPU],
+            "free_cpus": snapshot.free_cpus,
+        }
+        return verdicts(snapshot.size, refusals, inputs)
 
 
 def owned_on(pod: PodFacts, snapshot: ClusterSnapshot) -> int | Column:
@@ -133,16 +142,8 @@ def needed_on(pod: PodFacts, owned: int | Column, snapshot: ClusterSnapshot) -> 
     return pod.cpu if isinstance(owned, int) and not owned else occupied(pod.cpu, owned, snapshot.ratio)
 
 
-def effective_policy(pod: PodFacts, snapshot: ClusterSnapshot) -> Column:
-    """Return the number of the NUMA policy in force for the pod on each node: the node's, else the pod's."""
-    own = NUMA_POLICIES.index(pod.numa_policy) if pod.numa_policy else _NONE
-    if own == _NONE:
-        return snapshot.numa_policy
-    return np.where(snapshot.numa_policy == _NONE, own, snapshot.numa_policy)
-
-
 def policy_on(pod: PodFacts, snapshot: ClusterSnapshot, row: int) -> NumaPolicy:
-    """Return the NUMA policy in force for the pod on one node."""
+    """Return the NUMA policy that applies to the pod on one node."""
     own = NUMA_POLICIES[int(snapshot.numa_policy[row])]
     return own if own is not NumaPolicy.NONE else pod.numa_policy or NumaPolicy.NONE
 
@@ -236,40 +237,25 @@ def _in_the_wrong_shape(pod: PodFacts, count: int, snapshot: ClusterSnapshot) ->
 
 
 def _not_aligned(pod: PodFacts, owned: int | Column, snapshot: ClusterSnapshot) -> _Refusals:
-    if pod.numa_policy in {None, NumaPolicy.NONE} and not snapshot.numa_policy.any():
+    own = NUMA_POLICIES.index(pod.numa_policy) if pod.numa_policy else _NONE
+    if own == _NONE and not snapshot.numa_policy.any():
         return []
     refusals: _Refusals = []
-    if pod.numa_policy not in {None, NumaPolicy.NONE}:
-        own = NUMA_POLICIES.index(pod.numa_policy)
-        other = (snapshot.numa_policy != _NONE) & (snapshot.numa_policy != own)
-        refusals.append((other, _OTHER_POLICY))
+    policies = snapshot.numa_policy
+    if own != _NONE:
+        refusals.append(((policies != _NONE) & (policies != own), _OTHER_POLICY))
+        policies = np.where(policies == _NONE, own, policies)
     if not pod.cpu and MEMORY not in pod.requests:
         return refusals
-    policies = effective_policy(pod, snapshot)
+    strict = np.zeros(snapshot.size, dtype=np.bool_)
+    unaligned = strict.copy()
     for policy in (NumaPolicy.RESTRICTED, NumaPolicy.SINGLE_NUMA_NODE):
-        under = snapshot.present & (policies == NUMA_POLICIES.index(policy))
-        rows = np.flatnonzero(under)
-        if not len(rows):
-            continue
-        unaligned = np.zeros_like(under)
-        amounts = zone_amounts(pod, owned, snapshot, rows)
-        unaligned[rows] = ~admitted(policy, amounts, len(rows))
-        refusals += [(under & ~snapshot.zones_known, _NO_ZONES), (unaligned, _UNALIGNED)]
-    return refusals
-
-
-def _inputs(
-    pod: PodFacts, owned: int | Column, needed: int | Column, snapshot: ClusterSnapshot
-) -> dict[str, Column | int]:
-    return {
-        "request": pod.cpu,
-        "owned": owned,
-        "needed": needed,
-        "ratio": snapshot.ratio,
-        "room": snapshot.cpu_room,
-        "allocatable": snapshot.allocatable["cpu"],
-        "free_cpus": snapshot.free_cpus,
-    }
+        rows = np.flatnonzero(snapshot.present & (policies == NUMA_POLICIES.index(policy)))
+        if len(rows):
+            strict[rows] = True
+            amounts = zone_amounts(pod, owned, snapshot, rows)
+            unaligned[rows] = ~admitted(policy, amounts, len(rows))
+    return [*refusals, (strict & ~snapshot.zones_known, _NO_ZONES), (unaligned, _UNALIGNED)]
 
 
 class Allocation(Enum):
@@ -284,12 +270,13 @@ class AllocationScore:
     """The Score plugin."""
 
     allocation: Allocation = Allocation.LEAST
+    weight: int = 1
 
     @property
     def name(self) -> str:
         return self.allocation.value
 
-    def score(self, pod: PodFacts, snapshot: ClusterSnapshot, prepared: object) -> Column:
+    def score(self, pod: PodFacts, snapshot: ClusterSnapshot, feasible: Flags) -> Column:
         """Return 0 to 100 for every node."""
         needed = needed_on(pod, owned_on(pod, snapshot), snapshot)
         share = self._share(snapshot.cpu_room - needed, CPU, snapshot)
@@ -331,9 +318,6 @@ class CPUPlacement:
         if policy is NumaPolicy.NONE or not node.facts.zones:
             return replace(placement, cpus=cpus) if cpus else placement
         return replace(placement, cpus=cpus, zones=_zones(pod, node, mask, cpus))
-
-    def unreserve(self, pod: PodFacts, placement: Placement) -> None:
-        """Nothing is to be undone: the placement is a value."""
 
 
 def _wish(pod: PodFacts, node: ChosenNode, mask: int, ledger: Ledger) -> Wish:

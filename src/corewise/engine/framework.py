@@ -1,21 +1,23 @@
-"""What a plugin of the scheduler is, and what it says: verdicts and scores for all nodes at once.
+"""The scheduling framework: what a plugin is, and how plugins decide where a pod goes.
 
-- Filter: a verdict for every node, as a column of codes: 0 passes, another names a cause.
-- PreScore: what a Score wants to know of all nodes that passed, before it is asked.
-- Score: a number for every node, 0 to 100; the engine weighs them and adds them up.
-- Reserve: its part of the placement on the chosen node, or a refusal; Unreserve undoes what it did.
+    feasible = nodes that every Filter passes
+    score    = sum of weight x Score, over the feasible nodes
+    chosen   = the feasible node with the best score; of equal ones the first
+
+A plugin has a name and one or several methods of kube-scheduler's extension points. It sees all nodes at
+once:
+
+- ``filter`` returns a verdict for every node, as a column of codes: 0 passes, another names a cause;
+- ``score`` returns 0 to 100 for every node. It sees which nodes are feasible, so PreScore is part of it;
+- ``reserve`` returns its part of the placement on the chosen node, or refuses. A placement is a value, so
+  there is nothing to undo, and no Unreserve;
+- ``account`` returns what else there is to say about a decision, computed only if somebody asks.
 
 A cause has a summary, the same for all nodes, by which kube-scheduler counts ("3 nodes: ..."), and a message
 with one node's numbers, which is put together only for those that ask.
 
-The engine: a pod and a snapshot in, a decision out.
-
-    feasible = nodes that every Filter passes
-    score    = sum of weight x Score, over the feasible nodes
-    chosen   = the feasible node of the best score; of equal ones the first
-
-Nothing is changed by a decision. Whoever carries it out puts the pod on its node in the cluster, so that the
-next snapshot shows it; ``reserve`` says first what exactly the pod gets there.
+A decision changes nothing. Whoever carries it out puts the pod on its node in the cluster, so that the next
+snapshot shows it.
 """
 
 from __future__ import annotations
@@ -23,12 +25,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from corewise.amplification import Column, Flags
+from corewise.engine.cluster import Cluster
 from corewise.engine.columns import ClusterSnapshot
 from corewise.engine.facts import NodeFacts, Placement, PodFacts
 from corewise.engine.table import Measures
@@ -40,6 +43,13 @@ Inputs: TypeAlias = Mapping[str, int]
 """The numbers that a verdict about one node was made from, by name, without those that are unknown."""
 
 BEST_SCORE = 100
+NOWHERE = -1
+POD_ITSELF = "PodItself"
+"""The plugin that refuses all nodes to a pod whose own statements are wrong."""
+
+_WORST = np.iinfo(np.int64).min
+_MOST_TRIED = 100
+"""Nodes that are tried for one pod. One that passes the filters hardly ever refuses at the last moment."""
 
 
 def _no_columns() -> Mapping[str, Column | Measures | int]:
@@ -48,21 +58,21 @@ def _no_columns() -> Mapping[str, Column | Measures | int]:
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Why a node is refused. ``hopeless``: evicting pods from it would not help."""
+    """Why a node is refused. ``unresolvable``: evicting pods from it would not help."""
 
     reason: Reason
     summary: str
-    hopeless: bool = False
+    unresolvable: bool = False
     message: Callable[[Inputs], str] | None = field(default=None, compare=False)
 
-    def told(self, inputs: Inputs) -> str:
+    def text(self, inputs: Inputs) -> str:
         """Return the message about one node."""
         return self.message(inputs) if self.message else self.summary
 
 
 @dataclass(frozen=True, slots=True)
 class Verdicts:
-    """What one plugin says of every node, and the columns it was made from."""
+    """One plugin's verdict on every node, and the columns it was made from."""
 
     codes: Codes
     causes: tuple[Cause, ...]
@@ -97,10 +107,10 @@ class Verdicts:
 
 def verdicts(
     size: int,
-    refusals: list[tuple[Flags, Cause]],
+    refusals: Sequence[tuple[Flags, Cause]],
     inputs: Mapping[str, Column | Measures | int] | None = None,
 ) -> Verdicts | None:
-    """Put refusals together, the first that applies to a node counts; None if no node is refused."""
+    """Put refusals together: the first that applies to a node counts. None if no node is refused."""
     applying = [(number, refused) for number, (refused, _) in enumerate(refusals, start=1) if refused.any()]
     if not applying:
         return None
@@ -117,7 +127,7 @@ def everywhere(size: int, cause: Cause) -> Verdicts:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """What kept a chosen node from taking the pod after all."""
+    """Why a node does not take the pod."""
 
     plugin: str
     reason: Reason
@@ -133,14 +143,21 @@ class ChosenNode:
     ledger: Ledger | None
     snapshot: ClusterSnapshot
 
+    @classmethod
+    def of(cls, cluster: Cluster, snapshot: ClusterSnapshot, row: int) -> ChosenNode:
+        """Return the node in a row of the cluster's snapshot."""
+        name = snapshot.names[row]
+        return cls(cluster.nodes[name], row, cluster.ledger(name), snapshot)
+
 
 class Plugin(Protocol):
-    """Every plugin has a name, by which verdicts are told."""
+    """Every plugin has a name, under which its verdicts are reported."""
 
     @property
     def name(self) -> str: ...
 
 
+@runtime_checkable
 class Filter(Plugin, Protocol):
     """Says which nodes a pod cannot go to."""
 
@@ -148,25 +165,27 @@ class Filter(Plugin, Protocol):
         """Return a verdict for every node; None if all pass."""
 
 
-class PreScore(Plugin, Protocol):
-    """Looks at all nodes that passed before its Score is asked."""
-
-    def pre_score(self, pod: PodFacts, snapshot: ClusterSnapshot, feasible: Flags) -> object:
-        """Return what the plugin's ``score`` is to be given."""
-
-
+@runtime_checkable
 class Score(Plugin, Protocol):
-    """Says how well each node suits a pod."""
+    """Says how well each node suits a pod. ``weight``: how much that counts beside other scores."""
 
-    def score(self, pod: PodFacts, snapshot: ClusterSnapshot, prepared: object) -> Column:
-        """Return 0 to 100 for every node; what it says of nodes that did not pass is ignored.
+    @property
+    def weight(self) -> int: ...
 
-        ``prepared``: what ``pre_score`` returned; None for a plugin that has none.
-        """
+    def score(self, pod: PodFacts, snapshot: ClusterSnapshot, feasible: Flags) -> Column:
+        """Return 0 to 100 for every node; values of nodes that are not feasible are ignored."""
+
+
+@runtime_checkable
+class Reserve(Plugin, Protocol):
+    """Takes its part of the chosen node."""
+
+    def reserve(self, pod: PodFacts, node: ChosenNode, placement: Placement) -> Placement | Refused:
+        """Return the placement with this plugin's part, or why the node will not do."""
 
 
 class Account(Protocol):
-    """What a plugin has to tell of a decision beyond verdicts and scores; made up when asked."""
+    """What a plugin has to say about a decision beyond verdicts and scores; computed when somebody asks."""
 
     def of(self, row: int) -> dict[str, Any]:
         """Return it about one node, for programs."""
@@ -178,37 +197,21 @@ class Account(Protocol):
         """Return the same, unmoved by later changes of the cluster."""
 
 
+@runtime_checkable
 class Accounts(Plugin, Protocol):
-    """Has something to tell of decisions."""
+    """Has something to say about decisions."""
 
     def account(self, pod: PodFacts, snapshot: ClusterSnapshot, feasible: Flags) -> Account | None:
-        """Return what there is to tell; it costs nothing until somebody asks."""
+        """Return what there is to say; it costs nothing until somebody asks."""
 
 
-class Reserve(Plugin, Protocol):
-    """Takes its part of the chosen node."""
+class CountedCause(NamedTuple):
+    """How many nodes a plugin refuses for one cause; ``row`` is that of the first of them."""
 
-    def reserve(self, pod: PodFacts, node: ChosenNode, placement: Placement) -> Placement | Refused:
-        """Return the placement with this plugin's part, or why the node will not do."""
-
-    def unreserve(self, pod: PodFacts, placement: Placement) -> None:
-        """Undo what ``reserve`` did outside the placement; it may be asked twice."""
-
-
-NOWHERE = -1
-POD_ITSELF = "PodItself"
-"""Who refuses all nodes to a pod that states something that cannot be followed."""
-
-_WORST = np.iinfo(np.int64).min
-
-
-@dataclass(frozen=True, slots=True)
-class Weighted:
-    """A Score and how much it counts; ``prepares`` is the same plugin if it is a PreScore too."""
-
-    plugin: Score
-    weight: int = 1
-    prepares: PreScore | None = None
+    plugin: str
+    cause: Cause
+    nodes: int
+    row: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,8 +219,7 @@ class Decision:
     """Where a pod may go and where it goes best, with every verdict and score that led there.
 
     ``row`` is that of the chosen node, NOWHERE if none is feasible; ``total`` means something on feasible
-    nodes only. ``verdicts`` has the plugins that refused any node, ``asked`` the nodes that were in question,
-    ``accounts`` what plugins have to tell beside.
+    nodes only. ``verdicts`` has the plugins that refused any node; ``asked`` are the nodes in question.
     """
 
     pod: PodFacts
@@ -235,25 +237,35 @@ class Decision:
         """The name of the chosen node."""
         return None if self.row == NOWHERE else self.names[self.row]
 
-    def refusal(self, row: int) -> tuple[str, Cause] | None:
-        """Return the first plugin that refuses a node, and why; None if it is feasible."""
-        for plugin, verdicts in self.verdicts.items():
-            cause = verdicts.cause(row)
-            if cause is not None:
-                return plugin, cause
-        return None
+    @property
+    def headline(self) -> str:
+        """One sentence as kube-scheduler writes them, the most frequent causes first."""
+        asked, feasible = int(self.asked.sum()), int(self.feasible.sum())
+        if self.node:
+            return f"{self.pod.key} goes to {self.node}: {feasible} of {asked} nodes suit it"
+        causes = ", ".join(f"{each.nodes} {each.cause.summary}" for each in self.causes())
+        return f"0/{asked} nodes are available: {causes or 'there are no nodes'}"
 
-    def counts(self) -> Mapping[Cause, int]:
-        """Return how many of the nodes in question are refused for which cause, each by its first plugin."""
-        left = self.asked.copy()
-        found: dict[Cause, int] = {}
-        for verdicts in self.verdicts.values():
-            numbers = np.bincount(verdicts.codes[left], minlength=len(verdicts.causes) + 1)
-            for cause, number in zip(verdicts.causes, numbers[1:].tolist(), strict=True):
-                if number:
-                    found[cause] = found.get(cause, 0) + number
-            left &= verdicts.passes
-        return found
+    def refusals(self, row: int) -> Iterator[Refused]:
+        """Yield what the plugins that refuse a node say, in their order; nothing if it is feasible."""
+        for plugin, each in self.verdicts.items():
+            cause = each.cause(row)
+            if cause is not None:
+                yield Refused(plugin, cause.reason, cause.text(each.numbers(row)))
+
+    def causes(self) -> list[CountedCause]:
+        """Count the refused nodes by cause, each by its first plugin; the most frequent cause first."""
+        left, found = self.asked.copy(), []
+        for plugin, each in self.verdicts.items():
+            rows = np.flatnonzero(left)
+            codes = each.codes[rows]
+            counts = np.bincount(codes, minlength=1)
+            counts[0] = 0
+            for code in np.flatnonzero(counts).tolist():
+                first = int(rows[(codes == code).argmax()])
+                found.append(CountedCause(plugin, each.causes[code - 1], int(counts[code]), first))
+            left &= each.passes
+        return sorted(found, key=lambda each: -each.nodes)
 
     def detached(self) -> Decision:
         """Return the same decision, unmoved by later changes of the cluster, for the record."""
@@ -266,68 +278,97 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """Plugins in the order in which they are asked."""
+    """Plugins by extension point, in the order in which they are asked."""
 
-    filters: tuple[Filter, ...] = ()
-    scores: tuple[Weighted, ...] = ()
-    reserves: tuple[Reserve, ...] = ()
-    tells: tuple[Accounts, ...] = ()
+    filters: tuple[Filter, ...]
+    scores: tuple[Score, ...]
+    reserves: tuple[Reserve, ...]
+    accounts: tuple[Accounts, ...]
+
+    @classmethod
+    def of(cls, *plugins: Plugin) -> Engine:
+        """Return the engine of these plugins; each is asked wherever it has the method."""
+        return cls(
+            tuple(each for each in plugins if isinstance(each, Filter)),
+            tuple(each for each in plugins if isinstance(each, Score)),
+            tuple(each for each in plugins if isinstance(each, Reserve)),
+            tuple(each for each in plugins if isinstance(each, Accounts)),
+        )
 
     def decide(self, pod: PodFacts, snapshot: ClusterSnapshot, among: Flags | None = None) -> Decision:
         """Decide where a pod goes. ``among``: the nodes in question, all if None."""
         asked = snapshot.present if among is None else snapshot.present & among
-        verdicts = dict(self._verdicts(pod, snapshot))
-        feasible = asked.copy()
-        for each in verdicts.values():
-            feasible &= each.passes
-        scores, total, row = self._scored(pod, snapshot, feasible)
-        told = ((each.name, each.account(pod, snapshot, feasible)) for each in self.tells)
-        accounts = {name: account for name, account in told if account is not None}
-        return Decision(pod, snapshot.names, asked, verdicts, feasible, scores, total, row, accounts)
-
-    def _verdicts(self, pod: PodFacts, snapshot: ClusterSnapshot) -> Iterator[tuple[str, Verdicts]]:
+        found: dict[str, Verdicts] = {}
         if pod.problem is not None:
-            cause = Cause(pod.problem.reason, pod.problem.message, hopeless=True)
-            yield POD_ITSELF, everywhere(snapshot.size, cause)
+            cause = Cause(pod.problem.reason, pod.problem.message, unresolvable=True)
+            found[POD_ITSELF] = everywhere(snapshot.size, cause)
         for plugin in self.filters:
-            said = plugin.filter(pod, snapshot)
-            if said is not None:
-                yield plugin.name, said
+            answer = plugin.filter(pod, snapshot)
+            if answer is not None:
+                found[plugin.name] = answer
+        feasible = asked.copy()
+        for each in found.values():
+            feasible &= each.passes
 
-    def _scored(
-        self, pod: PodFacts, snapshot: ClusterSnapshot, feasible: Flags
-    ) -> tuple[dict[str, Column], Column, int]:
-        total = snapshot.nowhere()
-        if not feasible.any():
-            return {}, total, NOWHERE
         scores: dict[str, Column] = {}
-        for weighted in self.scores:
-            plugin = weighted.plugin
-            before = weighted.prepares
-            prepared = None if before is None else before.pre_score(pod, snapshot, feasible)
-            scores[plugin.name] = score = plugin.score(pod, snapshot, prepared)
-            total += score if weighted.weight == 1 else weighted.weight * score
-        best = int(np.where(feasible, total, _WORST).argmax())
-        return scores, total, best
+        total, row = snapshot.nowhere(), NOWHERE
+        if feasible.any():
+            for scoring in self.scores:
+                scores[scoring.name] = score = scoring.score(pod, snapshot, feasible)
+                total += score if scoring.weight == 1 else scoring.weight * score
+            row = int(np.where(feasible, total, _WORST).argmax())
+
+        said = ((each.name, each.account(pod, snapshot, feasible)) for each in self.accounts)
+        accounts = {name: account for name, account in said if account is not None}
+        return Decision(pod, snapshot.names, asked, found, feasible, scores, total, row, accounts)
 
     def reserve(self, pod: PodFacts, node: ChosenNode) -> Placement | Refused:
-        """Return what the pod gets on a node; what plugins did is undone if one of them refuses."""
+        """Return what the pod gets on a node, or the first refusal."""
         placement = Placement(node.facts.name)
-        done: list[Reserve] = []
         for plugin in self.reserves:
             answer = plugin.reserve(pod, node, placement)
             if isinstance(answer, Refused):
-                self._undo(pod, placement, done)
                 return answer
             placement = answer
-            done.append(plugin)
         return placement
 
-    def unreserve(self, pod: PodFacts, placement: Placement) -> None:
-        """Undo what ``reserve`` did outside the placement."""
-        self._undo(pod, placement, list(self.reserves))
 
-    @staticmethod
-    def _undo(pod: PodFacts, placement: Placement, plugins: list[Reserve]) -> None:
-        for plugin in reversed(plugins):
-            plugin.unreserve(pod, placement)
+@dataclass(frozen=True, slots=True)
+class Unschedulable:
+    """Why a pod goes nowhere: no node is feasible, or those that are refused at the last moment.
+
+    ``decision`` is the first one; ``refused`` are the nodes that it and later ones chose, in their order.
+    """
+
+    decision: Decision
+    refused: tuple[tuple[str, Refused], ...] = ()
+
+    @property
+    def message(self) -> str:
+        """One sentence as kube-scheduler writes them."""
+        if not self.refused:
+            return self.decision.headline
+        node, first = self.refused[0]
+        return (
+            f"0/{int(self.decision.asked.sum())} nodes are available: {len(self.refused)} without CPUs "
+            f"in the shape that the pod needs ({node}: {first.message})"
+        )
+
+
+def place(engine: Engine, cluster: Cluster, pod: PodFacts) -> Placement | Unschedulable:
+    """Choose a node, and what the pod gets there.
+
+    A node that refuses at the last moment is left out, and the next best one is tried.
+    """
+    snapshot = cluster.snapshot()
+    first = decision = engine.decide(pod, snapshot)
+    refused: list[tuple[str, Refused]] = []
+    among = snapshot.present.copy()
+    while decision.node is not None and len(refused) < _MOST_TRIED:
+        answer = engine.reserve(pod, ChosenNode.of(cluster, snapshot, decision.row))
+        if isinstance(answer, Placement):
+            return answer
+        refused.append((decision.node, answer))
+        among[decision.row] = False
+        decision = engine.decide(pod, snapshot, among)
+    return Unschedulable(first, tuple(refused))

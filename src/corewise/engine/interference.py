@@ -1,8 +1,8 @@
 """Interference: a pod goes where memory bandwidth is free, and where least contends for what slows it down.
 
 - Filter: capacity - used - counterweights must exceed overprovisioning x profile, of bandwidth and of memory.
-- PreScore: the nodes that passed are ranked once, by every metric.
-- Score: points of the positions, each times the pod's affinity to the metric; 0 to 100.
+- Score: the nodes that passed are ranked by every metric; points of the positions, each times the pod's
+  affinity to the metric; 0 to 100.
 - Reserve: records when the pod was placed. From then on it counts as a counterweight.
 
 The arithmetic is that of :mod:`corewise.interference`. No query is made here: values come with the snapshot,
@@ -24,6 +24,7 @@ import numpy as np
 
 from corewise.amplification import Column, Flags
 from corewise.config.interference import InterferenceConfiguration, Profile
+from corewise.engine.cluster import Estimates
 from corewise.engine.columns import ClusterSnapshot
 from corewise.engine.facts import MEMORY, Placement, PodFacts
 from corewise.engine.framework import Cause, ChosenNode, Refused, Verdicts, everywhere, verdicts
@@ -41,7 +42,6 @@ from corewise.interference import (
     Outlook,
     PodRequests,
     Pressure,
-    Scores,
     Selected,
     Weights,
     filter_nodes,
@@ -54,11 +54,6 @@ from corewise.vocabulary.reasons import Reason
 NAME = "Interference"
 _DECAYS_FOR = 1.0
 """Seconds that an outlook serves while nothing comes or goes: a counterweight loses 0.3 % of its weight."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Prepared:
-    scores: Scores
 
 
 @dataclass(slots=True, eq=False)
@@ -78,6 +73,7 @@ class Interference:
     """The plugin, for one configuration. ``now`` is Unix time."""
 
     name = NAME
+    weight = 1
 
     def __init__(self, configuration: InterferenceConfiguration, now: Callable[[], float]) -> None:
         self.configuration = configuration
@@ -86,6 +82,11 @@ class Interference:
         self._kept: _Kept | None = None
         self._alone: _Kept | None = None
         self._selected: tuple[PodFacts, Selected | Conflict] | None = None
+
+    def estimates(self) -> Estimates:
+        """Return what is known without measuring of pods and nodes, by the configuration."""
+        settings = self.configuration
+        return Estimates(self.profile_of, settings.counterweight, self._now, settings.capacity_by_rule)
 
     def profile_of(self, pod: PodFacts) -> Profile | None:
         """Return what a pod is going to use; None if two profiles match it."""
@@ -106,7 +107,7 @@ class Interference:
             return None
         selected = self.select(pod)
         if isinstance(selected, Conflict):
-            return everywhere(snapshot.size, Cause(Reason.PROFILE_CONFLICT, str(selected), hopeless=True))
+            return everywhere(snapshot.size, Cause(Reason.PROFILE_CONFLICT, str(selected), unresolvable=True))
         requirement = self.configuration.requirement(selected.profile)
         if not requirement.memory_bandwidth and not requirement.memory:
             return None
@@ -116,23 +117,16 @@ class Interference:
             return None
         return verdicts(snapshot.size, _refusals(said), _inputs(said, nodes))
 
-    def pre_score(self, pod: PodFacts, snapshot: ClusterSnapshot, feasible: Flags) -> _Prepared | None:
-        """Rank the nodes that passed."""
+    def score(self, pod: PodFacts, snapshot: ClusterSnapshot, feasible: Flags) -> Column:
+        """Return 0 to 100 for every node; 0 everywhere for a pod without affinity to any metric."""
         selected = self.select(pod)
         if isinstance(selected, Conflict) or not any(selected.affinity.values()):
-            return None
-        return _Prepared(score_nodes(self.nodes(snapshot), selected.affinity, self.configuration, feasible))
-
-    def score(self, pod: PodFacts, snapshot: ClusterSnapshot, prepared: object) -> Column:
-        """Return 0 to 100 for every node."""
-        return prepared.scores.normalized if isinstance(prepared, _Prepared) else snapshot.nowhere()
+            return snapshot.nowhere()
+        return score_nodes(self.nodes(snapshot), selected.affinity, self.configuration, feasible).normalized
 
     def reserve(self, pod: PodFacts, node: ChosenNode, placement: Placement) -> Placement | Refused:
         """Note when the pod was placed."""
         return replace(placement, since=self._now())
-
-    def unreserve(self, pod: PodFacts, placement: Placement) -> None:
-        """Nothing is to be undone: the counterweight goes with the placement."""
 
     def account(
         self, pod: PodFacts, snapshot: ClusterSnapshot, feasible: Flags

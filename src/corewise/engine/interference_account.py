@@ -203,8 +203,8 @@ SHORT_OF_MEMORY = Cause(
     Reason.MEMORY_AVAILABLE_INSUFFICIENT, "Insufficient available memory", message=_short_of_memory
 )
 UNKNOWN_BANDWIDTH = Cause(
-    Reason.PRESSURE_UNKNOWN, "free memory bandwidth unknown", hopeless=True, message=_unknown_bandwidth
+    Reason.PRESSURE_UNKNOWN, "free memory bandwidth unknown", unresolvable=True, message=_unknown_bandwidth
 )
 UNKNOWN_MEMORY = Cause(
-    Reason.PRESSURE_UNKNOWN, "its available memory is unknown: missing or too old", hopeless=True
+    Reason.PRESSURE_UNKNOWN, "its available memory is unknown: missing or too old", unresolvable=True
 )

@@ -1,15 +1,12 @@
-"""NodeConstraints: node name, cordon, taints, node selector and required node affinity.
+"""What kube-scheduler checks and prefers itself, for the engines that work without it.
 
-They depend on what nodes are, not on what their pods take: equal constraints are decided once, and again only
-when a node, a label, a taint or a cordon changes. Of taints each distinct set is looked at once. Preferences
-refuse nothing (:mod:`corewise.engine.kube_plugins`).
+NodeConstraints: node name, cordon, taints, node selector and required node affinity. They depend on what
+nodes are, not on what their pods take: equal constraints are decided once, and again only when a node, a
+label, a taint or a cordon changes. Of taints each distinct set is looked at once. Source: plugins nodename,
+nodeunschedulable, tainttoleration and nodeaffinity of kube-scheduler.
 
-Source: plugins nodename, nodeunschedulable, tainttoleration and nodeaffinity of kube-scheduler.
-
-ResourceFit: what a pod requests is at most what is left of the node's allocatable, for every resource.
-
-The plain arithmetic of kube-scheduler: requests as they are, pods counted among them. A pod that requests
-nothing of a resource fits whatever is left of it. Source: plugins/noderesources/fit.go of kube-scheduler.
+ResourceFit: a pod's request of each resource is at most what is left of the node's allocatable. A pod that
+requests nothing of a resource fits whatever is left of it. Source: plugins/noderesources/fit.go.
 
 NodePreferences: preferred node affinity, and taints that only prefer that a pod stays away.
 
@@ -17,7 +14,8 @@ NodePreferences: preferred node affinity, and taints that only prefer that a pod
     taints   = 100 - 100 x taints PreferNoSchedule that are not tolerated / the largest number of any
     score    = (2 x affinity + 3 x taints) / 5, rounded down: as kube-scheduler weighs the two by default
 
-Source: plugins nodeaffinity and tainttoleration of kube-scheduler.
+BatchShare: the share of a node's batch CPU that no pod requests. kube-scheduler has no such score: an
+offline pod requests neither cpu nor memory, so without it all nodes would be equal.
 """
 
 from __future__ import annotations
@@ -34,21 +32,29 @@ from corewise.engine.framework import BEST_SCORE, Cause, Inputs, Verdicts, verdi
 from corewise.engine.table import Selection
 from corewise.quantities import Quantity
 from corewise.quantities.quantity import NANO, Format
+from corewise.vocabulary.names import BATCH_CPU
 from corewise.vocabulary.reasons import Reason
 
 CORDON = Taint("node.kubernetes.io/unschedulable", "NoSchedule")
+PREFERS_NOT = "PreferNoSchedule"
+_AFFINITY_WEIGHT, _TAINTS_WEIGHT = 2, 3
 _MOST_REMEMBERED = 1024
 _MOST_TAINTS = 200
-_OTHER_NAME = Cause(Reason.NODE_NAME_MISMATCH, "the pod names another node", hopeless=True)
-_CORDONED = Cause(Reason.NODE_UNSCHEDULABLE, "node is unschedulable", hopeless=True)
+"""Taints that are named in causes; the rest share one, so that codes stay small."""
+
+_OTHER_NAME = Cause(Reason.NODE_NAME_MISMATCH, "the pod names another node", unresolvable=True)
+_CORDONED = Cause(Reason.NODE_UNSCHEDULABLE, "node is unschedulable", unresolvable=True)
 _NOT_SELECTED = Cause(
-    Reason.NODE_AFFINITY_MISMATCH, "node does not match the pod's node selector or affinity", hopeless=True
+    Reason.NODE_AFFINITY_MISMATCH,
+    "node does not match the pod's node selector or affinity",
+    unresolvable=True,
 )
-_OTHER_TAINT = Cause(Reason.TAINT_NOT_TOLERATED, "node has a taint that is not tolerated", hopeless=True)
+_OTHER_TAINT = Cause(Reason.TAINT_NOT_TOLERATED, "node has a taint that is not tolerated", unresolvable=True)
+_TOO_MANY_PODS = Cause(Reason.RESOURCE_INSUFFICIENT, "Too many pods")
 
 
 class NodeConstraints:
-    """The filter. It remembers verdicts; what it says depends on its arguments alone."""
+    """The filter. It remembers verdicts; its answer depends on its arguments alone."""
 
     name = "NodeConstraints"
 
@@ -62,11 +68,11 @@ class NodeConstraints:
         if version != self._version or len(self._known) >= _MOST_REMEMBERED:
             self._version, self._known = version, {}
         if pod.constraints not in self._known:
-            self._known[pod.constraints] = _decide(pod.constraints, snapshot)
+            self._known[pod.constraints] = _allowed(pod.constraints, snapshot)
         return self._known[pod.constraints]
 
 
-def _decide(constraints: Constraints, snapshot: ClusterSnapshot) -> Verdicts | None:
+def _allowed(constraints: Constraints, snapshot: ClusterSnapshot) -> Verdicts | None:
     refusals: list[tuple[Flags, Cause]] = []
     if constraints.node_name:
         other = np.ones(snapshot.size, dtype=np.bool_)
@@ -93,22 +99,20 @@ def _tainted(tolerations: tuple[Toleration, ...], snapshot: ClusterSnapshot) -> 
         first = next((taint for taint in repelling if not _tolerated(taint, tolerations)), None)
         if first is not None:
             sets.setdefault(first, []).append(number)
-    told = list(sets.items())[:_MOST_TAINTS]
-    rest = [number for _, numbers in list(sets.items())[_MOST_TAINTS:] for number in numbers]
-    refusals = [(np.isin(snapshot.taint_set, numbers), _taint_cause(taint)) for taint, numbers in told]
-    return [*refusals, *([(np.isin(snapshot.taint_set, rest), _OTHER_TAINT)] if rest else [])]
+    refusals: list[tuple[Flags, Cause]] = []
+    rest: list[int] = []
+    for taint, numbers in sets.items():
+        if len(refusals) == _MOST_TAINTS:
+            rest += numbers
+            continue
+        text = f"node has the untolerated taint {{{taint.key}: {taint.value}}}"
+        cause = Cause(Reason.TAINT_NOT_TOLERATED, text, unresolvable=True)
+        refusals.append((np.isin(snapshot.taint_set, numbers), cause))
+    return [*refusals, (np.isin(snapshot.taint_set, rest), _OTHER_TAINT)] if rest else refusals
 
 
 def _tolerated(taint: Taint, tolerations: Iterable[Toleration]) -> bool:
     return any(each.tolerates(taint.key, taint.value, taint.effect) for each in tolerations)
-
-
-def _taint_cause(taint: Taint) -> Cause:
-    text = f"node has the untolerated taint {{{taint.key}: {taint.value}}}"
-    return Cause(Reason.TAINT_NOT_TOLERATED, text, hopeless=True)
-
-
-_TOO_MANY_PODS = Cause(Reason.RESOURCE_INSUFFICIENT, "Too many pods")
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,57 +126,44 @@ class ResourceFit:
         refusals = [(snapshot.free[PODS] < 1, _TOO_MANY_PODS)]
         inputs: dict[str, Column | int] = {PODS: snapshot.free[PODS]}
         for resource, request in pod.requests.items():
-            short, free = _short(resource, request, snapshot)
-            inputs[resource] = free
-            refusals.append((short, _cause(resource, request)))
+            free = snapshot.free.get(resource)
+            short = np.ones(snapshot.size, dtype=np.bool_) if free is None else free < request
+            inputs[resource] = snapshot.nowhere() if free is None else free
+            refusals.append((short, _short_of(resource, request)))
         return verdicts(snapshot.size, refusals, inputs)
 
 
-def _short(resource: str, request: int, snapshot: ClusterSnapshot) -> tuple[Flags, Column]:
-    free = snapshot.free.get(resource)
-    if free is None:
-        return np.ones(snapshot.size, dtype=np.bool_), snapshot.nowhere()
-    return free < request, free
-
-
-def _told(resource: str, amount: int) -> str:
-    """Return an amount as users write it."""
-    if resource == CPU:
-        return str(Quantity.of_milli(amount))
-    return str(Quantity(amount * NANO, Format.BINARY_SI if resource == MEMORY else Format.DECIMAL_SI))
-
-
-def _cause(resource: str, request: int) -> Cause:
+def _short_of(resource: str, request: int) -> Cause:
     def message(numbers: Inputs) -> str:
-        wanted, left = (_told(resource, amount) for amount in (request, numbers[resource]))
+        wanted, left = (_as_users_write(resource, amount) for amount in (request, numbers[resource]))
         return f"requests {wanted} of {resource}, {left} is left"
 
     return Cause(Reason.RESOURCE_INSUFFICIENT, f"Insufficient {resource}", message=message)
 
 
-PREFERS_NOT = "PreferNoSchedule"
-_AFFINITY, _TAINTS = 2, 3
-WEIGHT = _AFFINITY + _TAINTS
+def _as_users_write(resource: str, amount: int) -> str:
+    if resource == CPU:
+        return str(Quantity.of_milli(amount))
+    return str(Quantity(amount * NANO, Format.BINARY_SI if resource == MEMORY else Format.DECIMAL_SI))
 
 
 @dataclass(frozen=True, slots=True)
 class NodePreferences:
-    """The Score plugin, and what prepares it: both parts are in proportion to the feasible nodes."""
+    """The Score plugin; both parts are in proportion to the feasible nodes."""
 
     name: str = "NodePreferences"
+    weight: int = _AFFINITY_WEIGHT + _TAINTS_WEIGHT
 
-    def pre_score(self, pod: PodFacts, snapshot: ClusterSnapshot, feasible: Flags) -> Column:
-        """Return the score of every node."""
+    def score(self, pod: PodFacts, snapshot: ClusterSnapshot, feasible: Flags) -> Column:
+        """Return 0 to 100 for every node."""
         affinity, taints = _matching(pod, snapshot), _untolerated(pod, snapshot)
         most, worst = (int(column[feasible].max(initial=0)) for column in (affinity, taints))
         liked = affinity * BEST_SCORE // max(1, most)
         left = BEST_SCORE - taints * BEST_SCORE // max(1, worst)
-        score: Column = np.clip((_AFFINITY * liked + _TAINTS * left) // WEIGHT, 0, BEST_SCORE)
+        score: Column = np.clip(
+            (_AFFINITY_WEIGHT * liked + _TAINTS_WEIGHT * left) // self.weight, 0, BEST_SCORE
+        )
         return score
-
-    def score(self, pod: PodFacts, snapshot: ClusterSnapshot, prepared: object) -> Column:
-        """Return what was prepared."""
-        return prepared if isinstance(prepared, np.ndarray) else snapshot.nowhere()
 
 
 def _matching(pod: PodFacts, snapshot: ClusterSnapshot) -> Column:
@@ -189,11 +180,24 @@ def _untolerated(pod: PodFacts, snapshot: ClusterSnapshot) -> Column:
     """Return how many taints of each node would rather not have the pod."""
     tolerations = pod.constraints.tolerations
     counts = [
-        sum(
-            taint.effect == PREFERS_NOT
-            and not any(each.tolerates(taint.key, taint.value, taint.effect) for each in tolerations)
-            for taint in taints
-        )
+        sum(each.effect == PREFERS_NOT and not _tolerated(each, tolerations) for each in taints)
         for taints in snapshot.taint_sets
     ]
     return np.array(counts, dtype=np.int64)[snapshot.taint_set]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchShare:
+    """The Score plugin of offline pods."""
+
+    name: str = "BatchShare"
+    weight: int = 1
+
+    def score(self, pod: PodFacts, snapshot: ClusterSnapshot, feasible: Flags) -> Column:
+        """Return 0 to 100 for every node; 0 everywhere for pods that request no batch CPU."""
+        free = snapshot.free.get(BATCH_CPU)
+        if free is None or BATCH_CPU not in pod.requests:
+            return snapshot.nowhere()
+        offered = np.maximum(snapshot.allocatable[BATCH_CPU], 1)
+        share: Column = np.clip(np.maximum(free, 0) * BEST_SCORE // offered, 0, BEST_SCORE)
+        return share

@@ -16,17 +16,7 @@ import numpy as np
 
 from corewise.config.interference import InterferenceConfiguration, LatencyModel
 from corewise.config.interference.reading import unplaceable_message
-from corewise.engine import (
-    AllocationScore,
-    AmplifiedCPU,
-    Cluster,
-    CPUPlacement,
-    Engine,
-    Estimates,
-    Interference,
-    Measured,
-    Weighted,
-)
+from corewise.engine import Cluster, Engine, Estimates, Interference, Measured, assemble
 from corewise.engine.interference import pressure_of
 from corewise.engine.objects import SchedulableNode
 from corewise.interference import unplaceable
@@ -59,17 +49,17 @@ class ActiveConfig:
         cluster: Cluster,
         clock: Clock,
         configuration: SchedulerConfiguration,
-        engine: Callable[[SchedulerConfiguration, Interference | None], Engine],
+        assemble: Callable[..., Engine],
     ) -> None:
-        """``engine`` puts the plugins together; that for interference is None if it is not configured."""
+        """``assemble`` is that of :mod:`corewise.engine`, with what this program wants of it."""
         self._cluster = cluster
         self._clock = clock
-        self._engine_of = engine
+        self._assemble = assemble
         self._curves = LatencyCurves()
         self._unplaceable: frozenset[str] = frozenset()
         self.observer: Observer | None = None
         self.configuration = configuration
-        self.engine = Engine()
+        self.engine = assemble()
         self._activate(configuration)
 
     def apply(self, configuration: SchedulerConfiguration) -> None:
@@ -81,8 +71,8 @@ class ActiveConfig:
         self.configuration = configuration
         settings = configuration.interference
         plugin = Interference(settings, self.now) if settings else None
-        self.engine = self._engine_of(configuration, plugin)
-        self._cluster.estimate(estimates_of(plugin, self.now))
+        self.engine = self._assemble(configuration.scoring, interference=plugin)
+        self._cluster.estimate(plugin.estimates() if plugin else Estimates())
         self._unplaceable = frozenset()
         self.observe_by(self.observer)
 
@@ -137,31 +127,6 @@ class ActiveConfig:
         self._unplaceable = frozenset(found)
 
 
-def engine_of(configuration: SchedulerConfiguration, plugin: Interference | None) -> Engine:
-    """Return the engine that answers kube-scheduler, with interference if there is a plugin for it."""
-    allocation = Weighted(AllocationScore(configuration.scoring))
-    engine = Engine((AmplifiedCPU(),), (allocation,), (CPUPlacement(),))
-    return engine if plugin is None else with_interference(engine, plugin)
-
-
-def with_interference(engine: Engine, plugin: Interference) -> Engine:
-    """Return an engine that asks the plugin too, last, and counts it as much as it counts allocation."""
-    return Engine(
-        filters=(*engine.filters, plugin),
-        scores=(*engine.scores, Weighted(plugin, prepares=plugin)),
-        reserves=(*engine.reserves, plugin),
-        tells=(*engine.tells, plugin),
-    )
-
-
-def estimates_of(plugin: Interference | None, now: Callable[[], float]) -> Estimates:
-    """Return what is known of pods and nodes by a plugin's configuration."""
-    if plugin is None:
-        return Estimates()
-    settings = plugin.configuration
-    return Estimates(plugin.profile_of, settings.counterweight, now, settings.capacity_by_rule)
-
-
 def identities(nodes: Iterable[SchedulableNode]) -> Iterator[NodeIdentity]:
     """Yield the nodes, by their names and what else they are called."""
     for node in nodes:
@@ -188,7 +153,7 @@ class ConfigReloader:
         self._metrics = exposition
         self._heartbeats = heartbeats
         self._clock = clock
-        self.active = ActiveConfig(state.cluster, clock, options.configuration, engine_of)
+        self.active = ActiveConfig(state.cluster, clock, options.configuration, assemble)
         self._client = PrometheusClient(options.prometheus) if options.prometheus else None
         self._observer = None if self._client is None else self._observing(self._client)
         path = options.configuration_file

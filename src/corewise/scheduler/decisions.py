@@ -14,9 +14,8 @@ from enum import StrEnum
 from typing import Any
 
 import msgspec
-import numpy as np
 
-from corewise.engine import Decision, explain_node, explain_pod
+from corewise.engine import Decision, decision_record, node_records
 from corewise.kube.clock import Clock, rfc3339
 
 
@@ -69,7 +68,7 @@ class Decisions:
     def details(self, pod: str, node: str = "") -> list[dict[str, Any]]:
         """Return those about one pod, with what every plugin said of every node, or of one node."""
         return [
-            {**summary(each), "nodes": list(by_node(each.decision, node))}
+            {**summary(each), "nodes": list(node_records(each.decision, node))}
             for each in self
             if each.decision.pod.key == pod
         ]
@@ -82,53 +81,8 @@ def summary(kept: Remembered) -> dict[str, Any]:
         "asked": kept.asked.value,
         "outcome": kept.outcome,
         "secondsSinceHeard": dict(kept.ages),
-        **summed(kept.decision),
+        **decision_record(kept.decision),
     }
-
-
-def summed(decision: Decision) -> dict[str, Any]:
-    """Return how many nodes suit the pod, why the others do not, and which are best."""
-    explained = explain_pod(decision)
-    return {
-        "pod": explained.pod,
-        "nodesAsked": explained.asked,
-        "nodesSuiting": explained.feasible,
-        "refusals": [
-            {
-                "plugin": each.plugin,
-                "reason": each.reason.value,
-                "summary": each.summary,
-                "nodes": each.nodes,
-                "example": f"{each.example}: {each.message}",
-            }
-            for each in explained.refusals
-        ],
-        "best": [{"node": name, "score": score} for name, score in explained.best],
-    }
-
-
-def by_node(decision: Decision, wanted: str = "") -> Iterator[dict[str, Any]]:
-    """Yield what every plugin said of every node, or of one node."""
-    for row in np.flatnonzero(decision.asked).tolist():
-        if wanted not in {"", decision.names[row]}:
-            continue
-        explained = explain_node(decision, row)
-        yield {
-            "node": explained.node,
-            "suits": explained.feasible,
-            "verdicts": [
-                {
-                    "plugin": each.plugin,
-                    "reason": each.reason.value if each.reason else None,
-                    "message": each.message,
-                    "inputs": dict(each.inputs),
-                }
-                for each in explained.verdicts
-            ],
-            "scores": dict(explained.scores),
-            "total": explained.total,
-            **({"accounts": dict(explained.accounts)} if explained.accounts else {}),
-        }
 
 
 def encode(document: object) -> bytes:

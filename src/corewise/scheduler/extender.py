@@ -43,7 +43,7 @@ import numpy as np
 from aiohttp import web
 
 from corewise.amplification import Column, Flags
-from corewise.engine import ClusterSnapshot, Decision, Engine, PodFacts, explain_pod
+from corewise.engine import ClusterSnapshot, Decision, Engine, PodFacts
 from corewise.engine.framework import BEST_SCORE
 from corewise.engine.objects import PlacedPod
 from corewise.engine.reading import pod_facts
@@ -98,13 +98,13 @@ class Arguments:
 class Filtered:
     """Which of the nodes suit the pod, in the order they were sent, and why the others do not.
 
-    ``names`` are those that suit; ``hopeless`` has those of the others on which no eviction would help.
+    ``names`` are those that suit; ``unresolvable`` has those of the others on which no eviction would help.
     """
 
     suits: Sequence[bool]
     names: Sequence[str]
     failed: Mapping[str, str]
-    hopeless: Mapping[str, str]
+    unresolvable: Mapping[str, str]
 
 
 def decode_arguments(body: bytes) -> Arguments:
@@ -150,7 +150,7 @@ def encode_filtered(arguments: Arguments, filtered: Filtered) -> bytes:
         Nodes=nodes if whole else None,
         NodeNames=None if whole else filtered.names,
         FailedNodes=filtered.failed,
-        FailedAndUnresolvableNodes=filtered.hopeless,
+        FailedAndUnresolvableNodes=filtered.unresolvable,
     )
 
 
@@ -175,7 +175,7 @@ _NOWHERE = -1
 
 
 @dataclass(slots=True)
-class LetThrough:
+class LastFilterResult:
     """The nodes that filter has let through last, and their rows.
 
     prioritize is asked about the same ones next, in the same order: then no name is looked up once more.
@@ -199,27 +199,27 @@ class LetThrough:
 
 @dataclass(frozen=True, slots=True)
 class Extender:
-    """Answers the two calls. ``tell`` is told of a pod that none of the nodes suits, and why."""
+    """Answers the two calls. ``on_unschedulable`` is called with a pod that fits no node, and why."""
 
     state: ClusterState
     engine: Callable[[], Engine]
     decisions: Decisions
-    tell: Callable[[PlacedPod, str], None]
-    let_through: LetThrough = field(default_factory=LetThrough)
+    on_unschedulable: Callable[[PlacedPod, str], None]
+    last_result: LastFilterResult = field(default_factory=LastFilterResult)
 
     def filter(self, arguments: Arguments) -> Filtered:
         """Say which nodes suit the pod."""
         decision, rows = self._decide(arguments)
         suits: Flags = np.append(decision.feasible, np.False_)[rows]
         left = list(compress(arguments.names, suits))
-        self.let_through.keep(left, rows[suits], self.state.cluster.snapshot())
-        failed, hopeless = _refusals(decision, rows, arguments.names, suits)
+        self.last_result.keep(left, rows[suits], self.state.cluster.snapshot())
+        failed, unresolvable = _refusals(decision, rows, arguments.names, suits)
         outcome = f"{int(suits.sum())} of {len(rows)} nodes suit it"
         if not suits.any():
             outcome = _nothing_fits(decision, rows)
-            self.tell(arguments.pod, outcome)
+            self.on_unschedulable(arguments.pod, outcome)
         self.decisions.remember(Asked.FILTER, decision, self.state.ages, outcome)
-        return Filtered(suits.tolist(), left, failed, hopeless)
+        return Filtered(suits.tolist(), left, failed, unresolvable)
 
     def prioritize(self, arguments: Arguments) -> Sequence[int]:
         """Return a score of 0 to 10 for each node; 0 for those that do not suit the pod.
@@ -238,7 +238,7 @@ class Extender:
         facts: PodFacts = pod_facts(arguments.pod, self.state.rules)
         with self.state.reservations.without(arguments.pod.metadata.uid):
             snapshot = self.state.cluster.snapshot()
-            rows = self.let_through.rows_of(arguments.names, snapshot)
+            rows = self.last_result.rows_of(arguments.names, snapshot)
             asked: Flags = np.zeros(snapshot.size + 1, dtype=np.bool_)
             asked[rows] = True
             return self.engine().decide(facts, snapshot, asked[:_NOWHERE]), rows
@@ -249,21 +249,21 @@ def _refusals(
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Return the texts of nodes that eviction could free, and of those where it could not."""
     failed: dict[str, str] = {}
-    hopeless = {names[place]: UNKNOWN for place in np.flatnonzero(rows == _NOWHERE).tolist()}
+    unresolvable = {names[place]: UNKNOWN for place in np.flatnonzero(rows == _NOWHERE).tolist()}
     left = ~suits & (rows != _NOWHERE)
     for verdicts in decision.verdicts.values():
         codes = np.where(left, np.append(verdicts.codes, np.uint8(0))[rows], 0)
         for number, cause in enumerate(verdicts.causes, start=1):
             places: Iterable[int] = np.flatnonzero(codes == number).tolist()
-            target = hopeless if cause.hopeless else failed
+            target = unresolvable if cause.unresolvable else failed
             target.update((names[place], cause.summary) for place in places)
         left &= codes == 0
-    return failed, hopeless
+    return failed, unresolvable
 
 
 def _nothing_fits(decision: Decision, rows: Column) -> str:
     unknown = int((rows == _NOWHERE).sum())
-    causes = [f"{each.nodes} {each.summary}" for each in explain_pod(decision).refusals]
+    causes = [f"{each.nodes} {each.cause.summary}" for each in decision.causes()]
     causes += [f"{unknown} unknown to corewise"] if unknown else []
     return f"0/{len(rows)} nodes are available: {', '.join(causes)}"
 

@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from corewise.engine import ChosenNode, Decision, Engine, Placement, PodFacts, Refused
+from corewise.engine import ChosenNode, Engine, Placement, PodFacts, Refused
 from corewise.engine.facts import CPU
 from corewise.engine.objects import PlacedPod
 from corewise.engine.reading import pod_facts
@@ -37,7 +37,7 @@ from corewise.kube.resources import Resource
 from corewise.prometheus.exposition import Exposition
 from corewise.quantities import Quantity
 from corewise.scheduler.decisions import Asked, Decisions
-from corewise.scheduler.state import RESERVED_FOR, ClusterState, Reservation
+from corewise.scheduler.state import ClusterState, Reservation
 from corewise.service.webhooks.answers import Answer, UnavailableError, allowed, refused
 from corewise.vocabulary.metrics.scheduler import GATE_REFUSALS
 from corewise.vocabulary.names import RESOURCE_STATUS
@@ -114,12 +114,11 @@ class Gate:
 
     def _placed(self, pod: PlacedPod, node: str, *, dry_run: bool) -> Placement | Refused:
         """Choose what the pod gets on the node, and reserve it. Nothing is awaited here."""
-        facts, meta, reservations = pod_facts(pod, self.state.rules), pod.metadata, self.state.reservations
-        with reservations.without(meta.uid):
-            answer = self._decided(facts, node, reservations.of(meta.uid, node))
+        facts, uid = pod_facts(pod, self.state.rules), pod.metadata.uid
+        with self.state.reservations.without(uid):
+            answer = self._decided(facts, node, self.state.reservations.of(uid, node))
         if isinstance(answer, Placement) and not dry_run:
-            until = self.clock.monotonic() + RESERVED_FOR
-            reservations.hold(Reservation(meta.uid, meta.namespace, meta.name, facts, answer, until))
+            self.state.reserve(pod, facts, answer)
         return answer
 
     def _decided(self, pod: PodFacts, name: str, before: Reservation | None) -> Placement | Refused:
@@ -132,21 +131,15 @@ class Gate:
         engine = self.engine()
         decision = engine.decide(pod, snapshot)
         node = ChosenNode(facts, snapshot.index[name], cluster.ledger(name), snapshot)
-        answer = _refusal(decision, node) or _again(before, pod, node) or engine.reserve(pod, node)
+        answer = (
+            next(decision.refusals(node.row), None) or _again(before, pod, node) or engine.reserve(pod, node)
+        )
         if isinstance(answer, Placement):
             answer = _too_long(answer) or answer
         if isinstance(answer, Refused):
             answer = replace(answer, message=f"node {name} does not suit the pod: {answer.message}{_AGAIN}")
         self.decisions.remember(Asked.GATE, decision, self.state.ages, _outcome(answer))
         return answer
-
-
-def _refusal(decision: Decision, node: ChosenNode) -> Refused | None:
-    found = decision.refusal(node.row)
-    if found is None:
-        return None
-    plugin, cause = found
-    return Refused(plugin, cause.reason, cause.told(decision.verdicts[plugin].numbers(node.row)))
 
 
 def _again(before: Reservation | None, pod: PodFacts, node: ChosenNode) -> Placement | None:

@@ -8,19 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from corewise.config.interference import InterferenceConfiguration
-from corewise.engine import (
-    AllocationScore,
-    AmplifiedCPU,
-    Cluster,
-    Decision,
-    Engine,
-    Interference,
-    NodeConstraints,
-    Placement,
-    PodFacts,
-    ResourceFit,
-    Weighted,
-)
+from corewise.engine import Cluster, Decision, Interference, Placement, PodFacts, assemble
 from corewise.engine.objects import (
     PLACED_PODS,
     SCHEDULABLE_NODES,
@@ -33,13 +21,10 @@ from corewise.engine.reading import holds_resources, key_of, placement, pod_fact
 from corewise.kube.client import Client
 from corewise.kube.errors import Forbidden, NotFound
 from corewise.prometheus.client import PrometheusClient
-from corewise.scheduler.active_config import estimates_of, identities, with_interference
+from corewise.scheduler.active_config import identities
 from corewise.scheduler.observing.readings import NodeNames, complaint, observe
 from corewise.scheduler.observing.sources import sources
 from corewise.scheduler.state import UNFINISHED
-
-ENGINE = Engine((NodeConstraints(), ResourceFit(), AmplifiedCPU()), (Weighted(AllocationScore()),))
-"""What kube-scheduler checks itself as far as the engine knows it, and what the extender checks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +68,14 @@ async def list_pod(
     for each in pods:
         if holds_resources(each):
             cluster.put_pod(pod_facts(each), placement(each)[0])
-    engine = ENGINE
+    plugin = None
     if interference is not None:
         plugin = Interference(interference, time.time)
-        cluster.estimate(estimates_of(plugin, time.time))
-        engine = with_interference(ENGINE, plugin)
+        cluster.estimate(plugin.estimates())
         missing += await _measure(cluster, nodes, interference, prometheus)
     where, findings = _bound(pod, cluster)
     cluster.remove_pod(key_of(pod))
+    engine = assemble(interference=plugin, kube_checks=True)
     decision = engine.decide(pod_facts(pod), cluster.snapshot())
     return ListedPod(pod_facts(pod), where, decision, findings, tuple(missing))
 

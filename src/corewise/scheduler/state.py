@@ -184,6 +184,11 @@ class ClusterState:
             return known
         return await self._client.get(PLACED_PODS, name, namespace)
 
+    def reserve(self, pod: PlacedPod, facts: PodFacts, placement: Placement) -> None:
+        """Count a pod where it is going to be bound."""
+        meta, until = pod.metadata, self._clock.monotonic() + RESERVED_FOR
+        self.reservations.hold(Reservation(meta.uid, meta.namespace, meta.name, facts, placement, until))
+
     async def settle(self) -> int:
         """Give back what was reserved for bindings that did not happen; return how many there were."""
         freed = 0

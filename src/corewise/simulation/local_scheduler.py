@@ -1,27 +1,15 @@
-"""The local cluster's scheduler: the engine of ``corewise scheduler``, over the API's own state.
+"""The local cluster's scheduler: the engine of ``corewise scheduler``, with kube-scheduler's checks and
+scores.
 
-- :mod:`queue`: which pod's turn it is, and when one that found no node is tried again;
-- :mod:`engine`: the plugins, and the choice of a node for one pod;
-- :mod:`scheduler`: the loop that follows the API, decides, binds and says why not.
+It follows the API, chooses a node for each pod, binds the pod, or says on the pod why not. Pods without a
+node whose schedulerName is ``default-scheduler`` are scheduled, like in a real cluster. One decision is
+made after the other, without waiting in between; each counts at once as a reservation, so that the next
+decision sees it, while bindings are under way, ``_CONCURRENCY`` at most.
 
-The plugins of the local scheduler, and the choice of a node for one pod.
-
-Filters are those of kube-scheduler that matter here, AmplifiedCPU, and, if it is configured, Interference. Of
-the nodes that suit, an online pod goes to the least allocated one, or with interference to the best by both;
-preferred affinity and taints PreferNoSchedule weigh against that as they do in kube-scheduler. An offline pod
-requests neither cpu nor memory, so that says nothing about it: it goes where the largest share of the batch
-CPU is left.
-
-A node that refuses at the last moment is left out, and the next best one is asked.
-
-The loop of the local scheduler: follow the API, choose a node, bind, or say on the pod why not.
-
-It schedules pods without a node whose schedulerName is ``default-scheduler``, like the one of a real cluster.
-One decision is made after the other, without waiting in between; each counts at once as a reservation, so
-that the next decision sees it, while bindings are under way, ``_CONCURRENCY`` at most.
-
+- An online pod goes to the node with the best score by allocation, preferences and, if it is configured,
+  interference. An offline pod goes where the largest share of the batch CPU is left.
 - A pod that owns CPUs gets them with the Binding, in the annotation resource-status. Where the gate of
-  ``corewise scheduler`` is installed, it sets that annotation anew: its word is the last.
+  ``corewise scheduler`` is installed, it sets that annotation again, and its choice is final.
 - A pod that fits nowhere gets the condition PodScheduled False, with the reason Unschedulable and a text that
   counts nodes by cause, and an Event FailedScheduling. So does one whose binding is refused.
 - When a binding gets no clear answer, what it reserved stays until the pod is seen bound, or known not to be.
@@ -34,32 +22,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-import numpy as np
-
-from corewise.amplification import Column
-from corewise.engine import (
-    AllocationScore,
-    AmplifiedCPU,
-    ChosenNode,
-    Cluster,
-    ClusterSnapshot,
-    CPUPlacement,
-    Engine,
-    Interference,
-    NodeConstraints,
-    NodePreferences,
-    Placement,
-    PodFacts,
-    Refused,
-    ResourceFit,
-    Weighted,
-    explain_pod,
-)
-from corewise.engine.framework import BEST_SCORE
-from corewise.engine.kube_plugins import WEIGHT
+from corewise.engine import Placement, assemble, place
 from corewise.engine.objects import PlacedPod
 from corewise.engine.reading import pod_facts
 from corewise.kube.cache import Cache
@@ -70,75 +36,13 @@ from corewise.kube.events import EventRecorder
 from corewise.kube.objects import KubeObject, ObjectReference
 from corewise.kube.resources import PODS
 from corewise.scheduler.active_config import ActiveConfig
-from corewise.scheduler.configuration import DEFAULTS, SchedulerConfiguration
+from corewise.scheduler.configuration import DEFAULTS
 from corewise.scheduler.gate import stated_status
-from corewise.scheduler.state import RESERVED_FOR, ClusterState, Reservation
+from corewise.scheduler.state import ClusterState
 from corewise.simulation.scheduling_queue import SchedulingQueue
-from corewise.vocabulary.names import BATCH_CPU, RESOURCE_STATUS
+from corewise.vocabulary.names import RESOURCE_STATUS
 from corewise.vocabulary.qos import ANY_NAMESPACE
 from corewise.vocabulary.resource_status import print_resource_status
-
-__all__ = ["LocalScheduler"]
-
-
-_MOST_ASKED = 100
-
-
-@dataclass(frozen=True, slots=True)
-class BatchShare:
-    """The Score of offline pods: the share of the node's batch CPU that nobody requests, in hundredths."""
-
-    name: str = "BatchShare"
-
-    def score(self, pod: PodFacts, snapshot: ClusterSnapshot, prepared: object) -> Column:
-        """Return 0 to 100 for every node; 0 everywhere for pods that request no batch CPU."""
-        free = snapshot.free.get(BATCH_CPU)
-        if free is None or BATCH_CPU not in pod.requests:
-            return snapshot.nowhere()
-        offered = np.maximum(snapshot.allocatable[BATCH_CPU], 1)
-        share: Column = np.clip(np.maximum(free, 0) * BEST_SCORE // offered, 0, BEST_SCORE)
-        return share
-
-
-def local_engine(
-    configuration: SchedulerConfiguration = DEFAULTS, plugin: Interference | None = None
-) -> Engine:
-    """Return the engine with its plugins; of offline pods the share of batch CPU decides before all else."""
-    preferences = NodePreferences()
-    filters = (NodeConstraints(), ResourceFit(), AmplifiedCPU())
-    others = [Weighted(AllocationScore(configuration.scoring)), Weighted(preferences, WEIGHT, preferences)]
-    if plugin is not None:
-        others.append(Weighted(plugin, prepares=plugin))
-    batch = Weighted(BatchShare(), sum(each.weight for each in others) * BEST_SCORE + 1)
-    if plugin is None:
-        return Engine(filters, (*others, batch), (CPUPlacement(),))
-    return Engine((*filters, plugin), (*others, batch), (CPUPlacement(), plugin), (plugin,))
-
-
-def choose_node(engine: Engine, cluster: Cluster, pod: PodFacts) -> Placement | str:
-    """Return where a pod goes and what it gets there, or in one sentence why it goes nowhere."""
-    snapshot = cluster.snapshot()
-    among = snapshot.present.copy()
-    refusals: list[str] = []
-    for _ in range(_MOST_ASKED):
-        decision = engine.decide(pod, snapshot, among)
-        if decision.node is None:
-            return _without_cpus(snapshot, refusals) if refusals else explain_pod(decision).headline
-        ledger = cluster.ledger(decision.node)
-        chosen = ChosenNode(cluster.nodes[decision.node], decision.row, ledger, snapshot)
-        answer = engine.reserve(pod, chosen)
-        if not isinstance(answer, Refused):
-            return answer
-        refusals.append(f"{decision.node}: {answer.message}")
-        among[decision.row] = False
-    return _without_cpus(snapshot, refusals)
-
-
-def _without_cpus(snapshot: ClusterSnapshot, refusals: list[str]) -> str:
-    """Say that the nodes with room enough have no CPUs that the pod can be given."""
-    without_cpus = f"{len(refusals)} without CPUs in the shape that the pod needs"
-    return f"0/{int(snapshot.present.sum())} nodes are available: {without_cpus} ({refusals[0]})"
-
 
 NAME = "default-scheduler"
 _CONCURRENCY = 32
@@ -157,7 +61,9 @@ class LocalScheduler:
             client, clock, on_pod=self._pod_changed, on_room=self._room_changed, rules=ANY_NAMESPACE
         )
         self._events = EventRecorder(client, component=NAME, instance=NAME, clock=clock)
-        self.active = ActiveConfig(self.state.cluster, clock, DEFAULTS, local_engine)
+        self.active = ActiveConfig(
+            self.state.cluster, clock, DEFAULTS, partial(assemble, kube_checks=True, kube_scores=True)
+        )
         self._queue = SchedulingQueue()
         self._pods: dict[str, PlacedPod] = {}
         self._said: dict[str, str] = {}
@@ -265,16 +171,15 @@ class LocalScheduler:
 
     def _decide(self, pod: PlacedPod, group: asyncio.TaskGroup) -> None:
         """Choose a node and reserve what the pod gets there; then carry it out in a slot, beside others."""
-        meta, facts, reservations = pod.metadata, pod_facts(pod, ANY_NAMESPACE), self.state.reservations
-        with reservations.without(meta.uid):
-            answer = choose_node(self.active.engine, self.state.cluster, facts)
+        uid, facts = pod.metadata.uid, pod_facts(pod, ANY_NAMESPACE)
+        with self.state.reservations.without(uid):
+            answer = place(self.active.engine, self.state.cluster, facts)
         if isinstance(answer, Placement):
-            until = self._clock.monotonic() + RESERVED_FOR
-            reservations.hold(Reservation(meta.uid, meta.namespace, meta.name, facts, answer, until))
+            self.state.reserve(pod, facts, answer)
             group.create_task(self._bind(pod, answer))
         else:
-            self._queue.refused(meta.uid)
-            group.create_task(self._refuse(pod, answer))
+            self._queue.refused(uid)
+            group.create_task(self._refuse(pod, answer.message))
 
     async def _bind(self, pod: PlacedPod, placement: Placement) -> None:
         uid = pod.metadata.uid

@@ -23,7 +23,6 @@ import numpy as np
 from corewise.assessment.nodes import DemandingPod
 from corewise.config.interference import InterferenceConfiguration, Profile
 from corewise.engine import Interference, Measured, PodFacts
-from corewise.scheduler.active_config import estimates_of
 from corewise.scheduler.configuration import SchedulerConfiguration
 from corewise.simulation.contention import IDLE_LATENCY
 from corewise.simulation.local_scheduler import LocalScheduler
@@ -202,7 +201,7 @@ class MemoryWatch:
         def profile_of(pod: PodFacts) -> Profile | None:
             return None if pod.key in shown else plugin.profile_of(pod)
 
-        estimates = replace(estimates_of(plugin, active.now), profile_of=profile_of)
+        estimates = replace(plugin.estimates(), profile_of=profile_of)
         scheduler.state.cluster.estimate(estimates)
         active.measure(measured(self.states(), active.now()))
 

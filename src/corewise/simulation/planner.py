@@ -1,29 +1,17 @@
 """The offline planner: all pods of a dump or a trace placed anew, on the scheduler's own engine.
 
-- :mod:`inputs`: nodes and pods, wherever they were read from;
-- :mod:`from_dump`, :mod:`from_openb`: where they may be read from;
-- :mod:`nodes`: what a configuration makes of the nodes: their ratios and amplified amounts;
-- :mod:`planner`: pods placed one after the other;
-- :mod:`comparison`: two outcomes side by side.
+What a configuration makes of the nodes comes first: the ratios that the manager would write, by its own
+decision, and the amounts by them. What it leaves as it is stays as the node has it. Nothing is held back
+for pods that run: a plan places all of them anew.
 
-What a configuration makes of the nodes: the ratios that the manager would write, and the amounts by them.
-
-The manager's own decision is asked; what it leaves as it is stays as the node has it. Nothing is held back
-for the sake of pods that run: a plan places all of them anew.
-
-What would be measured of nodes that nothing runs on: a plan begins with them.
-
-Pods placed one after the other on the scheduler's engine, each where it goes best at its turn.
-
-Online pods come first, in their order, then offline ones: what is offered to these is what online pods leave.
-Where the input says so, nodes offer a share of the CPU and memory that online pods have not requested:
+Then each pod goes where it goes best at its turn. Online pods come first, in their order, then offline
+ones: what is offered to these is what online pods leave. Where the input says so, nodes offer a share of
+the CPU and memory that online pods have not requested:
 
     batch-cpu    = (raw allocatable - requests / ratio) x share x normalization ratio        milli-CPU
     batch-memory = (allocatable - requests) x share                                            bytes
 
 With profiles (``interference``) nodes are idle at first, and each pod placed counts by its profile.
-
-Two outcomes of the same pods on the same nodes, side by side.
 """
 
 from __future__ import annotations
@@ -40,27 +28,21 @@ from corewise.assessment.decision import normalization_of, wanted_ratio
 from corewise.assessment.nodes import NodeView, view_of
 from corewise.config.interference import InterferenceConfiguration
 from corewise.engine import (
-    AllocationScore,
-    AmplifiedCPU,
-    ChosenNode,
+    Allocation,
+    Cause,
     Cluster,
-    CPUPlacement,
-    Decision,
     Engine,
     Interference,
     Measured,
-    NodeConstraints,
     NodeFacts,
     Placement,
     PodFacts,
-    ResourceFit,
-    Weighted,
+    assemble,
+    place,
 )
-from corewise.engine.amplified_cpu import Allocation
 from corewise.engine.facts import CPU, MEMORY
 from corewise.engine.reading import amount_of, read_node_facts
 from corewise.quantities import ONE, Ratio, amplify, deamplified_ceil
-from corewise.scheduler.active_config import estimates_of, with_interference
 from corewise.simulation.planner_inputs import PlanInput, PlannedNode
 from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY
 from corewise.vocabulary.reasons import Reason
@@ -127,6 +109,7 @@ def idle(nodes: Sequence[ConfiguredNode]) -> Measured:
 
 
 _HUNDRED = 100
+_NO_NODES = Cause(Reason.NODE_NAME_MISMATCH, "no nodes")
 _NOW = 0.0
 """Nothing takes time in a plan: what a pod is going to use counts in full, as a counterweight."""
 
@@ -179,12 +162,12 @@ def plan(
     cluster = Cluster()
     for node in nodes:
         cluster.put_node(node.facts)
-    engine = _engine(allocation)
+    plugin = None
     if interference is not None:
         plugin = Interference(interference, now=lambda: _NOW)
-        cluster.estimate(estimates_of(plugin, lambda: _NOW))
+        cluster.estimate(plugin.estimates())
         cluster.measure(idle(nodes))
-        engine = with_interference(engine, plugin)
+    engine = assemble(allocation, interference=plugin, kube_checks=True)
     offline = [pod for pod in given.pods if BATCH_CPU in pod.requests]
     unplaced = _place(engine, cluster, (pod for pod in given.pods if BATCH_CPU not in pod.requests))
     if offline and given.offered_share is not None:
@@ -194,46 +177,19 @@ def plan(
     return _outcome(given, nodes, cluster, unplaced)
 
 
-def _engine(allocation: Allocation) -> Engine:
-    return Engine(
-        filters=(NodeConstraints(), ResourceFit(), AmplifiedCPU()),
-        scores=(Weighted(AllocationScore(allocation)),),
-        reserves=(CPUPlacement(),),
-    )
-
-
 def _place(engine: Engine, cluster: Cluster, pods: Iterable[PodFacts]) -> dict[str, Unplaced]:
     unplaced: dict[str, Unplaced] = {}
     for pod in pods:
-        answer = _attempt(engine, cluster, pod)
+        answer = place(engine, cluster, pod)
         if isinstance(answer, Placement):
             cluster.put_pod(pod, answer)
+        elif answer.refused:
+            _, last = answer.refused[-1]
+            unplaced[pod.key] = Unplaced(last.reason, last.message)
         else:
-            unplaced[pod.key] = answer
+            causes = [each.cause for each in answer.decision.causes()] or [_NO_NODES]
+            unplaced[pod.key] = Unplaced(causes[0].reason, causes[0].summary)
     return unplaced
-
-
-def _attempt(engine: Engine, cluster: Cluster, pod: PodFacts) -> Placement | Unplaced:
-    """Return where a pod goes; a node that refuses at the last moment is left out of the next attempt."""
-    snapshot = cluster.snapshot()
-    decision = engine.decide(pod, snapshot)
-    left, last = decision.feasible, _unplaced(decision)
-    while decision.node is not None:
-        facts = cluster.nodes[decision.node]
-        chosen = ChosenNode(facts, decision.row, cluster.ledger(decision.node), snapshot)
-        answer = engine.reserve(pod, chosen)
-        if isinstance(answer, Placement):
-            return answer
-        last = Unplaced(answer.reason, answer.message)
-        left[decision.row] = False
-        decision = engine.decide(pod, snapshot, left)
-    return last
-
-
-def _unplaced(decision: Decision) -> Unplaced:
-    counts = decision.counts() if decision.node is None else {}
-    cause = max(counts, key=lambda each: counts[each], default=None)
-    return Unplaced(cause.reason, cause.summary) if cause else Unplaced(Reason.NODE_NAME_MISMATCH, "no nodes")
 
 
 def _with_offer(node: ConfiguredNode, cluster: Cluster, share: int) -> Mapping[str, int]:
