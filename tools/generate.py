@@ -135,7 +135,7 @@ def commands() -> str:
     """Return the page of all commands' help."""
     parts = [
         NOTICE.format(source="the commands' help") + "\n# Commands\n\n"
-        "Results go to stdout, messages to stderr. Every table is also available as JSON, YAML, CSV or names: `-o`."
+        "Results go to stdout, messages to stderr. `-o` prints every table as JSON, YAML, CSV or names."
     ]
     parts += [f"## {title}\n\n```\n{text}\n```" for title, text in helps(corewise, "corewise", None)]
     return "\n\n".join(parts) + "\n"
