@@ -51,7 +51,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "config": ("corewise.cli.config", "Look at configuration before the cluster does."),
 }
-"""Command name -> module that holds ``command``, and its one line in ``corewise --help``."""
+"""Command name -> where it is, ``module`` (for its ``command``) or ``module:name``; and its line of help."""
 
 
 class LazyGroup(click.Group):
@@ -67,7 +67,8 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self._table:
             return None
-        command: click.Command = importlib.import_module(self._table[cmd_name][0]).command
+        module, _, attribute = self._table[cmd_name][0].partition(":")
+        command: click.Command = getattr(importlib.import_module(module), attribute or "command")
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

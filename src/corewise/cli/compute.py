@@ -1,4 +1,4 @@
-"""``corewise compute``: dedicated and shared CPUs of OpenStack hosts, one file per subcommand."""
+"""``corewise compute``: dedicated and shared CPUs of OpenStack hosts."""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ SUBCOMMANDS: dict[str, tuple[str, str]] = {
     "run": ("corewise.cli.compute_run", "Keep what this host offers in Placement: the host agent."),
     "inventory": ("corewise.cli.compute_inventory", "Show what a host offers, and why it would not."),
     "request": ("corewise.cli.compute_request", "Turn a flavor and an image into Placement's query."),
-    "schedule": ("corewise.cli.compute_schedule", "Find a host for a guest, claim it and pin the guest."),
-    "pin": ("corewise.cli.compute_pin", "Choose a host's CPUs for a guest."),
-    "delete": ("corewise.cli.compute_delete", "Give back all that a guest holds."),
+    "schedule": (
+        "corewise.cli.compute_guests:schedule_command",
+        "Find a host for a guest, claim it and pin the guest.",
+    ),
+    "pin": ("corewise.cli.compute_guests:pin_command", "Choose a host's CPUs for a guest."),
+    "delete": ("corewise.cli.compute_guests:delete_command", "Give back all that a guest holds."),
     "reshape": ("corewise.cli.compute_reshape", "Upgrade a legacy host: pinned guests hold PCPU, not VCPU."),
     "status": ("corewise.cli.compute_status", "Show who holds which CPU, as a table or a drawing."),
 }
-"""Subcommand -> module that holds ``command``, and its one line of help."""
+"""Subcommand -> where its command is, and its one line of help."""
 
 
 @click.group(cls=LazyGroup, table=SUBCOMMANDS)

@@ -9,23 +9,26 @@ from typing import Any
 import click
 
 from corewise.cli import output
-from corewise.cli.compute_failures import told
-from corewise.cli.compute_inputs import host_options, machine, nova_conf, options_of, usable
-from corewise.cli.compute_placement import (
+from corewise.cli.compute_options import (
     HOST,
     PlacementChoice,
+    as_cli_failure,
+    checked_settings,
     host_name,
+    host_options,
+    machine,
+    nova_conf,
     placement_options,
     provider_of,
 )
 from corewise.cli.output import Column, Form, Listing
-from corewise.tracking.inventory import Offer, offer
-from corewise.tracking.options import Compat, HostFacts, check_options
+from corewise.tracking.inventory import offer
+from corewise.tracking.options import Compat, HostFacts
 from corewise.vocabulary.placement import Inventory, Provider
 
 _Row = tuple[str, Inventory]
 
-COLUMNS: tuple[Column[_Row], ...] = (
+_COLUMNS: tuple[Column[_Row], ...] = (
     Column("CLASS", lambda row: row[0]),
     Column("TOTAL", lambda row: str(row[1].total), right=True),
     Column("RESERVED", lambda row: str(row[1].reserved), right=True),
@@ -57,37 +60,28 @@ def command(
     what the host's provider has already counts: its generation, other classes and traits, a ratio that no
     option states.
     """
-    with told():
+    with as_cli_failure():
         conf = nova_conf(config)
-        host = machine(topology, root)
-        facts = HostFacts.of(host)
-        settings = usable(check_options(options_of(conf), facts, compat=compat))
+        facts = HostFacts.of(machine(topology, root))
+        settings = checked_settings(conf, facts, compat)
         provider = provider_of(placement.client(conf), host_name(name, conf)) if placement.is_given else None
-        print_offer(offer(settings, facts, provider), provider, form)
-
-
-def print_offer(offered: Offer, provider: Provider | None, form: Form) -> None:
-    """Print what a host offers; of a host with a provider, all that the provider is to have."""
+    offered = offer(settings, facts, provider)
     known = provider or Provider("", "", 0)
     inventories, traits = offered.inventories_of(known), offered.traits_of(known)
     if form is not Form.TABLE:
-        document = inventories_body(inventories, known.generation) | {"traits": sorted(traits)}
+        document = {
+            "inventories": inventory_records(dict(sorted(inventories.items()))),
+            "resource_provider_generation": known.generation,
+            "traits": sorted(traits),
+        }
         click.echo(output.document_text(document, form), nl=False)
         return
     if inventories:
         rows = sorted(inventories.items())
-        click.echo(output.render(Listing(COLUMNS, rows, (), lambda row: row[0]), form), nl=False)
+        click.echo(output.render(Listing(_COLUMNS, rows, (), lambda row: row[0]), form), nl=False)
     else:
         click.echo("no CPUs are offered")
     click.echo(f"\nTraits: {', '.join(sorted(traits)) or 'none'}")
-
-
-def inventories_body(inventories: Mapping[str, Inventory], generation: int) -> dict[str, Any]:
-    """Return the body of Placement's inventories. The generation of a provider that is not there yet is 0."""
-    return {
-        "inventories": {name: inventory_record(inventories[name]) for name in sorted(inventories)},
-        "resource_provider_generation": generation,
-    }
 
 
 def ratio_text(inventory: Inventory) -> str:
@@ -96,13 +90,16 @@ def ratio_text(inventory: Inventory) -> str:
     return text if "." in text else f"{text}.0"
 
 
-def inventory_record(inventory: Inventory) -> dict[str, Any]:
-    """Return an inventory as Placement writes it."""
+def inventory_records(inventories: Mapping[str, Inventory]) -> dict[str, dict[str, Any]]:
+    """Return inventories as Placement writes them, by class."""
     return {
-        "total": inventory.total,
-        "reserved": inventory.reserved,
-        "min_unit": inventory.min_unit,
-        "max_unit": inventory.max_unit,
-        "step_size": inventory.step_size,
-        "allocation_ratio": float(inventory.allocation_ratio),
+        name: {
+            "total": each.total,
+            "reserved": each.reserved,
+            "min_unit": each.min_unit,
+            "max_unit": each.max_unit,
+            "step_size": each.step_size,
+            "allocation_ratio": float(each.allocation_ratio),
+        }
+        for name, each in inventories.items()
     }

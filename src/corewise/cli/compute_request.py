@@ -9,9 +9,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from corewise.cli import output
-from corewise.cli.compute_failures import failure, told
-from corewise.cli.compute_inputs import COMPAT, CONFIG, FLAVOR, IMAGE, nova_conf, parsed, several
-from corewise.cli.compute_placement import PlacementChoice, placement_options
+from corewise.cli.compute_options import (
+    COMPAT,
+    CONFIG,
+    FILE,
+    PlacementChoice,
+    as_cli_failure,
+    failure,
+    nova_conf,
+    parsed,
+    placement_options,
+    several,
+)
 from corewise.cli.output import Form, count, say
 from corewise.compute.guest_files import parse_flavor, parse_image
 from corewise.tracking.flavor import NO_IMAGE, Flavor, RequestRefusal
@@ -23,10 +32,23 @@ if TYPE_CHECKING:
     from corewise.openstack.placement_client import PlacementClient
 
 QUERY = "query"
-_FORMS = (Form.TABLE.value, Form.JSON.value, Form.YAML.value, QUERY)
 _LABEL_WIDTH = 13
 
-request_options = several(FLAVOR, IMAGE)
+request_options = several(
+    click.option(
+        "--flavor",
+        type=FILE,
+        required=True,
+        metavar="FILE",
+        help='The flavor: {"name","vcpus","ram","disk","extra_specs":{}}.',
+    ),
+    click.option(
+        "--image",
+        type=FILE,
+        metavar="FILE",
+        help='The image: {"properties":{}}.  [default: asks for nothing]',
+    ),
+)
 """A guest: ``flavor`` and ``image``."""
 
 
@@ -35,14 +57,9 @@ request_options = several(FLAVOR, IMAGE)
 @COMPAT
 @CONFIG
 @placement_options
-@click.option(
-    "-o",
-    "--output",
-    "form",
-    type=click.Choice(_FORMS),
-    default=Form.TABLE.value,
-    show_default=True,
-    help="Output form; query is exactly the string that is sent.",
+@output.option(
+    (Form.TABLE, Form.JSON, Form.YAML, QUERY),
+    help_text="Output form; query is exactly the string that is sent.",
 )
 def command(
     flavor: Path,
@@ -56,16 +73,22 @@ def command(
 
     With a Placement, it is asked too, and says how many hosts each query finds. Nothing is claimed.
     """
-    with told():
+    with as_cli_failure():
         _, request = guest_request(flavor, image, compat)
         found = None
         if placement.is_given:
             found = _found(placement.client(nova_conf(config)), request)
-        click.echo(_rendered(request, found, form), nl=False)
+    if form == QUERY:
+        click.echo(request.query)
+    elif form == Form.TABLE:
+        for label, words in _lines(request, found):
+            click.echo(f"{label + ':':<{_LABEL_WIDTH}}{words}")
+    else:
+        click.echo(output.document_text(_document(request, found), Form(form)), nl=False)
 
 
 def guest_request(flavor: Path, image: Path | None, compat: Compat) -> tuple[Flavor, GuestRequest]:
-    """Return the flavor, and what the files ask for; warnings are told on stderr.
+    """Return the flavor, and the request that the files make; warnings are as_cli_failure on stderr.
 
     Raises:
         Failure: with the reason code, if they cannot be translated.
@@ -82,40 +105,32 @@ def guest_request(flavor: Path, image: Path | None, compat: Compat) -> tuple[Fla
 
 
 def _found(client: PlacementClient, request: GuestRequest) -> dict[str, int]:
-    """Return how many hosts each query finds; the fallback is asked only if the rules say so."""
+    """Return how many hosts each query finds; the fallback is sent only if the rules say so."""
     found = {"query": len(client.candidates(str(request.query)).providers)}
     if request.fallback is not None and (request.fallback_always or not found["query"]):
         found["fallbackQuery"] = len(client.candidates(str(request.fallback)).providers)
     return found
 
 
-def _rendered(request: GuestRequest, found: dict[str, int] | None, form: str) -> str:
-    if form == QUERY:
-        return f"{request.query}\n"
-    if form != Form.TABLE:
-        return output.document_text(_document(request, found), Form(form))
-    return "".join(f"{label + ':':<{_LABEL_WIDTH}}{words}\n" for label, words in _lines(request, found))
-
-
 def _document(request: GuestRequest, found: dict[str, int] | None) -> dict[str, Any]:
     document = {
         "query": str(request.query),
         "fallbackQuery": None if request.fallback is None else str(request.fallback),
-        "fallbackWhen": fallback_when(request),
-        "guest": guest_record(request.cpus),
+        "fallbackWhen": _fallback_when(request),
+        "guest": _guest_record(request.cpus),
         "warnings": [{"reason": each.reason, "message": each.message} for each in request.warnings],
     }
     return document if found is None else {**document, "hostsFound": found}
 
 
-def fallback_when(request: GuestRequest) -> str | None:
-    """Return when the fallback is asked."""
+def _fallback_when(request: GuestRequest) -> str | None:
+    """Return when the fallback is sent."""
     if request.fallback is None:
         return None
     return "always" if request.fallback_always else "nothing found"
 
 
-def guest_record(cpus: GuestCPUs) -> dict[str, Any]:
+def _guest_record(cpus: GuestCPUs) -> dict[str, Any]:
     """Return what a guest is promised, for programs."""
     return {
         "vcpus": cpus.vcpus,
@@ -133,14 +148,14 @@ def guest_record(cpus: GuestCPUs) -> dict[str, Any]:
 
 def _lines(request: GuestRequest, found: dict[str, int] | None) -> Iterator[tuple[str, str]]:
     yield "Query", str(request.query)
-    when = fallback_when(request)
+    when = _fallback_when(request)
     yield "Fallback", f"{request.fallback}  (asked: {when})" if when else "none"
-    yield "Guest", guest_text(request.cpus)
+    yield "Guest", _guest_text(request.cpus)
     for label, hosts in (found or {}).items():
         yield ("Found" if label == QUERY else "By fallback"), count(hosts, "host")
 
 
-def guest_text(cpus: GuestCPUs) -> str:
+def _guest_text(cpus: GuestCPUs) -> str:
     """Return what a guest is promised, for people: "8 CPUs, dedicated, isolate, 1 NUMA node"."""
     parts = [count(cpus.vcpus, "CPU"), cpus.policy.value]
     if cpus.dedicated not in {0, cpus.vcpus}:

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
 from corewise.cli import output
-from corewise.cli.compute_failures import told
-from corewise.cli.compute_hosts import GivenHosts, given_hosts
-from corewise.cli.compute_inputs import FILE, text_of, usable
-from corewise.cli.compute_inventory import inventory_record
-from corewise.cli.compute_placement import PlacementChoice, placement_options, provider_of
+from corewise.cli.compute_inventory import inventory_records
+from corewise.cli.compute_options import (
+    FILE,
+    GivenHosts,
+    PlacementChoice,
+    as_cli_failure,
+    given_hosts,
+    placement_options,
+    provider_of,
+    text_of,
+    usable,
+)
 from corewise.cli.output import Column, Form, Listing, count, say
 from corewise.compute.guest_files import parse_guests, parse_provider
 from corewise.compute.hosts import ComputeHost
@@ -23,9 +30,8 @@ from corewise.tracking import HostedGuest, Move, ReshapePlan
 from corewise.vocabulary.placement import PCPU, VCPU, Inventory, ProviderUse
 
 
-@dataclass(frozen=True, slots=True)
-class Total:
-    """One resource class of the provider: total and what is held, before and after."""
+class _Total(NamedTuple):
+    """One resource class of the provider: its total and how much of it is held, before and after."""
 
     name: str
     before: int
@@ -34,7 +40,7 @@ class Total:
     held_after: int
 
 
-_TOTALS: tuple[Column[Total], ...] = (
+_TOTALS: tuple[Column[_Total], ...] = (
     Column("CLASS", lambda row: row.name),
     Column("TOTAL BEFORE", lambda row: str(row.before), right=True),
     Column("HELD BEFORE", lambda row: str(row.held_before), right=True),
@@ -81,10 +87,10 @@ def command(
         raise click.UsageError("say who has the provider: a Placement, or a file (--provider)")
     if guests is not None and libvirt is not None:
         raise click.UsageError("--guests and --libvirt exclude each other: both say which guests there are")
-    with told():
+    with as_cli_failure():
         host = given.host()
         hosted = _guests(host, guests, libvirt)
-        usable(given.held_against_options(host, hosted))
+        usable(given.checked_with_guests(host, hosted))
         offering = Offering(host.name, host.machine, host.settings, hosted)
         if provider_file is not None:
             use = parse_provider(text_of(provider_file), host.name, str(provider_file))
@@ -137,34 +143,22 @@ def _rendered(
     return f"host {host.name}: {count(len(plan.moves), 'guest')} {verb}\n\n{totals}\n{moves}"
 
 
-def _totals(use: ProviderUse, plan: ReshapePlan) -> list[Total]:
-    held = _held(use)
-    after = dict(held)
+def _totals(use: ProviderUse, plan: ReshapePlan) -> list[_Total]:
+    held: Counter[str] = Counter()
+    for consumer in use.consumers:
+        held.update(consumer.allocations.get(use.provider.uuid, {}))
+    after = Counter(held)
     for move in plan.moves:
-        for name in {*move.before, *move.after}:
-            after[name] = after.get(name, 0) + move.after.get(name, 0) - move.before.get(name, 0)
+        after.subtract(move.before)
+        after.update(move.after)
+
+    def total(inventories: Mapping[str, Inventory], name: str) -> int:
+        return inventories[name].total if name in inventories else 0
+
     return [
-        Total(
-            name,
-            _total(plan.before, name),
-            held.get(name, 0),
-            _total(plan.after, name),
-            after.get(name, 0),
-        )
+        _Total(name, total(plan.before, name), held[name], total(plan.after, name), after[name])
         for name in (VCPU, PCPU)
     ]
-
-
-def _held(use: ProviderUse) -> dict[str, int]:
-    held: dict[str, int] = {}
-    for consumer in use.consumers:
-        for name, amount in consumer.allocations.get(use.provider.uuid, {}).items():
-            held[name] = held.get(name, 0) + amount
-    return held
-
-
-def _total(inventories: Mapping[str, Inventory], name: str) -> int:
-    return inventories[name].total if name in inventories else 0
 
 
 def _document(
@@ -176,8 +170,8 @@ def _document(
     return {
         "host": host.name,
         "written": plan is not None and not dry_run,
-        "before": {"inventories": {name: inventory_record(each) for name, each in before.items()}},
-        "after": {"inventories": {name: inventory_record(each) for name, each in after.items()}},
+        "before": {"inventories": inventory_records(before)},
+        "after": {"inventories": inventory_records(after)},
         "guests": [
             {"guest": move.guest.uuid, "before": dict(move.before), "after": dict(move.after)}
             for move in moves

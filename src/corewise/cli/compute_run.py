@@ -12,10 +12,18 @@ import click
 
 from corewise.actions import Reshape, WriteInventories, WriteTraits
 from corewise.cli import output
-from corewise.cli.compute_failures import told
-from corewise.cli.compute_inputs import FOLDER, host_options, nova_conf, warning_record
-from corewise.cli.compute_inventory import inventory_record
-from corewise.cli.compute_placement import HOST, PlacementChoice, host_name, placement_options
+from corewise.cli.compute_inventory import inventory_records
+from corewise.cli.compute_options import (
+    FOLDER,
+    HOST,
+    PlacementChoice,
+    as_cli_failure,
+    host_name,
+    host_options,
+    nova_conf,
+    placement_options,
+    warning_records,
+)
 from corewise.cli.durations import seconds
 from corewise.cli.output import Form, count, say
 from corewise.cli.serving import LOG_OPTIONS, METRICS_LISTEN, run_program
@@ -104,7 +112,7 @@ def command(
     if not placement.is_given:
         placement = _default(placement, state_dir, config, needed=not dry_run)
     configure(LogFormat(log_format), verbose=verbose)
-    with told():
+    with as_cli_failure():
         conf = nova_conf(config)
         options = ComputeOptions(
             name=host_name(name, conf),
@@ -191,7 +199,7 @@ def _document(passed: Passed, options: ComputeOptions) -> dict[str, Any]:
         "host": options.name,
         "written": bool(passed.writes) and not options.dry_run,
         "changes": [_change(write) for write in passed.writes],
-        "warnings": [warning_record(each) for each in passed.state.warnings],
+        "warnings": warning_records(passed.state.warnings),
     }
 
 
@@ -199,10 +207,7 @@ def _change(write: Write) -> dict[str, Any]:
     change: dict[str, Any] = {"reason": write.reason, "why": write.why}
     match write:
         case WriteInventories():
-            inventories = write.inventories
-            change["inventories"] = {
-                name: inventory_record(inventories[name]) for name in sorted(inventories)
-            }
+            change["inventories"] = inventory_records(dict(sorted(write.inventories.items())))
         case WriteTraits():
             change["traits"] = sorted(write.traits)
         case Reshape():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
@@ -10,21 +10,19 @@ from typing import Any
 import click
 
 from corewise.cli import output
-from corewise.cli.compute_failures import told
-from corewise.cli.compute_hosts import GivenHosts, given_hosts
+from corewise.cli.compute_options import GivenHosts, as_cli_failure, given_hosts
 from corewise.cli.output import Column, Form, Listing, count, say
 from corewise.cli.topology_drawing import drawing
 from corewise.compute.hosts import ComputeHost, CPUUse, Use, cpu_uses
-from corewise.compute.ledger import GuestRecord, GuestState
+from corewise.compute.ledger import GuestState
 from corewise.topology import CPUSet
 
 SVG = "svg"
-_FORMS = (*(form.value for form in (Form.TABLE, Form.WIDE, Form.JSON, Form.YAML)), SVG)
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """CPUs of one host and NUMA node that are used alike."""
+    """CPUs of one host and NUMA node with the same use."""
 
     host: str
     node: int | None
@@ -36,7 +34,7 @@ class Row:
 
 _COLUMNS: tuple[Column[Row], ...] = (
     Column("HOST", lambda row: row.host),
-    Column("NUMA", lambda row: "-" if row.node is None else str(row.node), right=True),
+    Column("NUMA", lambda row: output.number(row.node), right=True),
     Column("CPUS", lambda row: str(row.cpus)),
     Column("NUMBER", lambda row: str(len(row.cpus)), right=True),
     Column("USE", lambda row: row.use),
@@ -47,21 +45,16 @@ _COLUMNS: tuple[Column[Row], ...] = (
 
 @click.command()
 @given_hosts
-@click.option(
-    "-o",
-    "--output",
-    "form",
-    type=click.Choice(_FORMS),
-    default=Form.TABLE.value,
-    show_default=True,
-    help="Output form; wide has a line for each CPU, svg is a drawing of one host.",
+@output.option(
+    (Form.TABLE, Form.WIDE, Form.JSON, Form.YAML, SVG),
+    help_text="Output form; wide has a line for each CPU, svg is a drawing of one host.",
 )
 def command(given: GivenHosts, form: str) -> None:
     """Show who holds which CPU: dedicated CPUs and their guests, shared ones, and those left to the host.
 
     Placement is not asked: CPUs stand in the ledgers alone.
     """
-    with told():
+    with as_cli_failure():
         if form == SVG:
             click.echo(_drawn(given.host()), nl=False)
             return
@@ -72,11 +65,11 @@ def command(given: GivenHosts, form: str) -> None:
         else:
             click.echo(status_table(hosts, wide=form == Form.WIDE), nl=False)
         for host in hosts:
-            _remark(host, given)
+            _warn(host, given)
 
 
 def status_table(hosts: list[ComputeHost], *, wide: bool = False) -> str:
-    """Return who holds which CPU of some hosts: a line for CPUs that are used alike, or for each."""
+    """Return who holds which CPU of some hosts: a line for CPUs with the same use, or for each."""
     rows = [row for host in hosts for row in _rows(host, wide=wide)]
     return output.render(Listing(_COLUMNS, rows, (), lambda row: row.host), Form.TABLE)
 
@@ -112,21 +105,20 @@ def status_record(host: ComputeHost) -> dict[str, Any]:
             }
             for each in cpu_uses(host)
         ],
-        "guests": [_guest_record(uuid, guest) for uuid, guest in guests.items()],
-    }
-
-
-def _guest_record(uuid: str, guest: GuestRecord) -> dict[str, Any]:
-    return {
-        "guest": uuid,
-        "flavor": guest.flavor,
-        "state": guest.state,
-        "vcpus": guest.vcpus,
-        "cpuPolicy": guest.cpu_policy,
-        "threadPolicy": guest.thread_policy,
-        "pinnedCPUs": str(guest.pins.cpus),
-        "heldCPUs": str(guest.pins.held),
-        "resources": dict(guest.resources),
+        "guests": [
+            {
+                "guest": uuid,
+                "flavor": guest.flavor,
+                "state": guest.state,
+                "vcpus": guest.vcpus,
+                "cpuPolicy": guest.cpu_policy,
+                "threadPolicy": guest.thread_policy,
+                "pinnedCPUs": str(guest.pins.cpus),
+                "heldCPUs": str(guest.pins.held),
+                "resources": dict(guest.resources),
+            }
+            for uuid, guest in guests.items()
+        ],
     }
 
 
@@ -134,7 +126,10 @@ def _drawn(host: ComputeHost) -> str:
     kinds: dict[str, set[int]] = {}
     for each in cpu_uses(host):
         kinds.setdefault(each.guest or each.use.value, set()).add(each.cpu)
-    drawn = replace(host.machine, kinds=_named(kinds))
+    # What nobody holds first, then guests as they came: the drawing gives kinds their colours in this order.
+    order = [use.value for use in Use]
+    ranked = sorted(kinds, key=lambda kind: order.index(kind) if kind in order else len(order))
+    drawn = replace(host.machine, kinds=MappingProxyType({kind: CPUSet.of(kinds[kind]) for kind in ranked}))
     used = sum(len(guest.pins.held) for guest in host.guests().values())
     lines = [
         f"dedicated CPUs {host.settings.dedicated or 'none'}, shared CPUs {host.settings.shared or 'none'}",
@@ -143,16 +138,9 @@ def _drawn(host: ComputeHost) -> str:
     return drawing(drawn, f"Host {host.name}: who holds which CPU", lines)
 
 
-def _named(kinds: Mapping[str, set[int]]) -> Mapping[str, CPUSet]:
-    """Return the CPUs of each kind: what nobody holds first, then guests as they come."""
-    order = [each.value for each in Use]
-    ranked = sorted(kinds, key=lambda kind: order.index(kind) if kind in order else len(order))
-    return MappingProxyType({kind: CPUSet.of(kinds[kind]) for kind in ranked})
-
-
-def _remark(host: ComputeHost, given: GivenHosts) -> None:
+def _warn(host: ComputeHost, given: GivenHosts) -> None:
     guests = host.guests()
-    checked = given.held_against_options(host, [guest.hosted(uuid) for uuid, guest in guests.items()])
+    checked = given.checked_with_guests(host, [guest.hosted(uuid) for uuid, guest in guests.items()])
     for problem in (*checked.errors, *checked.warnings):
         say(f"warning: host {host.name}: {problem.reason}: {problem}")
     floating = [uuid for uuid, guest in guests.items() if not guest.pins.held]

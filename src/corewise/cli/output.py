@@ -36,6 +36,9 @@ class Form(StrEnum):
     NAME = "name"
 
 
+_FORMS = frozenset(map(str, Form))
+
+
 class Severity(StrEnum):
     """Severity of a cell; the value is its colour."""
 
@@ -70,17 +73,22 @@ class Listing(Generic[T]):
     lead: Sequence[T] = ()
 
 
-def option(forms: Iterable[Form] = tuple(Form)) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return the ``-o`` option for a command; the argument is named ``form``."""
+def option(
+    forms: Iterable[str] = tuple(Form), *, help_text: str = "Output form."
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return the ``-o`` option for a command; the argument is named ``form``.
+
+    A form that only this command has, such as ``svg``, arrives as its text.
+    """
     return click.option(
         "-o",
         "--output",
         "form",
-        type=click.Choice([f.value for f in forms]),
+        type=click.Choice([str(form) for form in forms]),
         default=Form.TABLE.value,
         show_default=True,
-        help="Output form.",
-        callback=lambda _context, _parameter, value: Form(value),
+        help=help_text,
+        callback=lambda _context, _parameter, value: Form(value) if value in _FORMS else value,
     )
 
 
@@ -150,6 +158,11 @@ def measured(milli: int | None) -> str:
         return "-"
     whole, rest = divmod(milli, 1000)
     return f"{whole}.{rest // 10:02d}" if whole < _MANY else f"{whole}.{rest // 100}"
+
+
+def number(value: int | None) -> str:
+    """Return a whole number; None is "-"."""
+    return "-" if value is None else str(value)
 
 
 def gibibytes(amount: int | None) -> str:

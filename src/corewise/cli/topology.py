@@ -1,8 +1,14 @@
-"""``corewise topology``: what a machine is made of, as a table, a document or a drawing."""
+"""``corewise topology``: what a machine is made of, as a table, a document or a drawing.
+
+The table has a line for each last-level cache; the wide one has a line for each core. What belongs to a NUMA
+node (memory, offline CPUs) is in the node's first line only, so that a column adds up. NUMA nodes without an
+online CPU, and offline CPUs of an unknown node, have lines of their own at the end.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +16,14 @@ import click
 
 from corewise.cli import output
 from corewise.cli.errors import ExitCode, Failure
-from corewise.cli.output import Form, count, gibibytes
-from corewise.cli.topology_drawing import drawing
-from corewise.cli.topology_table import table
+from corewise.cli.output import Column, Form, Listing, count, gibibytes
+from corewise.cli.topology_drawing import CachePart, cache_size, drawing, nodes_elsewhere, sockets_of
 from corewise.compute.machine_file import machine_document
 from corewise.kernel.arm_parts import UNKNOWN
 from corewise.kernel.machine import MachineReading, read_machine
+from corewise.topology import CPUSet, Host, NumaMemory
 
 SVG = "svg"
-_FORMS = (*(form.value for form in (Form.TABLE, Form.WIDE, Form.JSON, Form.YAML)), SVG)
 _LABEL_WIDTH = 10
 
 
@@ -31,14 +36,9 @@ _LABEL_WIDTH = 10
     type=click.Path(exists=True, file_okay=False),
     help="Read DIR/proc and DIR/sys: a mounted host, or a recorded tree.",
 )
-@click.option(
-    "-o",
-    "--output",
-    "form",
-    type=click.Choice(_FORMS),
-    default=Form.TABLE.value,
-    show_default=True,
-    help="Output form; wide has a line for each core, svg is a drawing.",
+@output.option(
+    (Form.TABLE, Form.WIDE, Form.JSON, Form.YAML, SVG),
+    help_text="Output form; wide has a line for each core, svg is a drawing.",
 )
 def command(root: str, form: str) -> None:
     """Show sockets, NUMA nodes, last-level caches, cores and CPUs of this machine, and its CPU facts.
@@ -63,7 +63,7 @@ def _rendered(reading: MachineReading, form: str) -> str:
     if form in {Form.JSON, Form.YAML}:
         return output.document_text(_document(reading), Form(form))
     lines = "".join(f"{label + ':':<{_LABEL_WIDTH}}{words}\n" for label, words in summary)
-    return lines + "\n" + table(reading.host, Form(form))
+    return lines + "\n" + _table(reading.host, Form(form))
 
 
 def _summary(reading: MachineReading) -> Iterator[tuple[str, str]]:
@@ -101,3 +101,102 @@ def _document(reading: MachineReading) -> dict[str, Any]:
         **machine_document(host),
         "problems": [str(problem) for problem in reading.problems],
     }
+
+
+_NO_CPUS = CPUSet()
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """One line. None is what is unknown or does not apply; ``memory`` is set in a node's first line."""
+
+    socket: int | None
+    node: int | None
+    cache: int | None = None
+    size: int | None = None
+    core: int | None = None
+    cores: int | None = None
+    kind: str = ""
+    cpus: CPUSet = _NO_CPUS
+    offline: CPUSet = _NO_CPUS
+    memory: NumaMemory | None = None
+
+
+def _table(host: Host, form: Form) -> str:
+    """Return the table; the wide one has a line for each core."""
+    empty = {"OFFLINE"} if not host.offline else set()
+    empty |= {"KIND"} if not host.kinds else set()
+    columns = [each for each in _columns(per_core=form is Form.WIDE) if each.title not in empty]
+    rows = list(_core_rows(host) if form is Form.WIDE else _cache_rows(host))
+    return output.render(Listing(columns, rows, (), lambda row: str(row.core)), form)
+
+
+def _columns(*, per_core: bool) -> list[Column[_Row]]:
+    place: list[Column[_Row]] = [
+        Column("SOCKET", lambda row: output.number(row.socket), right=True),
+        Column("NUMA", lambda row: output.number(row.node), right=True),
+        Column("LLC", lambda row: output.number(row.cache), right=True),
+        Column("SIZE", lambda row: cache_size(row.size) if row.size else "-", right=True),
+    ]
+    cpus: list[Column[_Row]] = [
+        Column("CPUS", lambda row: str(row.cpus) or "-"),
+        Column("KIND", lambda row: row.kind or "-"),
+        Column("OFFLINE", lambda row: str(row.offline) or "-"),
+    ]
+    if per_core:
+        return [*place, Column("CORE", lambda row: output.number(row.core), right=True), *cpus]
+    return [
+        *place,
+        Column("CORES", lambda row: output.number(row.cores), right=True),
+        Column("ONLINE", lambda row: str(len(row.cpus)), right=True),
+        *cpus,
+        Column("MEMORY", lambda row: _gibibytes(row.memory.total if row.memory else None), right=True),
+        Column("HUGEPAGES", lambda row: _gibibytes(row.memory.hugepages if row.memory else None), right=True),
+    ]
+
+
+def _gibibytes(amount: int | None) -> str:
+    return "-" if amount is None else f"{gibibytes(amount)} GiB"
+
+
+def _cache_rows(host: Host) -> Iterator[_Row]:
+    for socket in sockets_of(host):
+        for node in socket.nodes:
+            for index, cache in enumerate(node.caches):
+                first = node.first and index == 0
+                yield _Row(
+                    socket.number,
+                    node.number,
+                    *_known(host, cache),
+                    cores=len(cache.cores),
+                    kind=", ".join(dict.fromkeys(core.kind for core in cache.cores)),
+                    cpus=cache.cpus,
+                    offline=host.offline_of(node.number) if first else _NO_CPUS,
+                    memory=host.memory.get(node.number) if first else None,
+                )
+    yield from _without_cpus(host)
+
+
+def _core_rows(host: Host) -> Iterator[_Row]:
+    for socket in sockets_of(host):
+        for node in socket.nodes:
+            offline = host.offline_of(node.number) if node.first else _NO_CPUS
+            for cache in node.caches:
+                place = (socket.number, node.number, *_known(host, cache))
+                for core in cache.cores:
+                    yield _Row(*place, core=core.number, kind=core.kind, cpus=core.cpus, offline=offline)
+                    offline = _NO_CPUS
+    yield from _without_cpus(host)
+
+
+def _known(host: Host, cache: CachePart) -> tuple[int | None, int | None]:
+    """Return number and size of a cache, if the kernel reports it."""
+    known = host.caches.get(cache.number)
+    return (cache.number, known.size) if known else (None, None)
+
+
+def _without_cpus(host: Host) -> Iterator[_Row]:
+    for node in nodes_elsewhere(host):
+        yield _Row(None, node, cores=0, offline=host.offline_of(node), memory=host.memory.get(node))
+    if nowhere := host.offline_of(None):
+        yield _Row(None, None, offline=nowhere)

@@ -1,19 +1,92 @@
-"""A machine as a drawing: sockets hold NUMA nodes, those last-level caches, those cores, those CPUs.
+"""A machine as a tree and as a drawing: sockets hold NUMA nodes, then last-level caches, cores and CPUs.
 
-Offline CPUs are hatched, in the NUMA node that they belong to: the kernel does not tell which core. Kinds of
-CPUs have a colour each, whatever they are told apart by: how they are built, or who holds them. A tooltip
+Nesting is a view. A NUMA node that spans sockets appears in each of them, a cache that spans NUMA nodes
+(Intel sub-NUMA clustering) in each of those, with the part of its CPUs that is there.
+
+In the drawing, offline CPUs are hatched, in their NUMA node: the kernel does not say which core they belong
+to. Each kind of CPU has a colour, whether kinds differ by how they are built or by who holds them. A tooltip
 names everything a CPU belongs to.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from corewise.cli import svg
-from corewise.cli.machine_tree import CachePart, Core, NumaPart, Socket, nodes_elsewhere, sockets_of
 from corewise.cli.output import count, gibibytes
 from corewise.cli.svg import Box
-from corewise.topology import CPUSet, Host
+from corewise.topology import CPUSet, Host, Topology
+
+
+@dataclass(frozen=True, slots=True)
+class Core:
+    """A core with its CPUs (threads) online."""
+
+    number: int
+    cpus: CPUSet
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class CachePart:
+    """The cores of a last-level cache that are in one NUMA node and socket."""
+
+    number: int
+    cores: tuple[Core, ...]
+
+    @property
+    def cpus(self) -> CPUSet:
+        return CPUSet.of(cpu for core in self.cores for cpu in core.cpus)
+
+
+@dataclass(frozen=True, slots=True)
+class NumaPart:
+    """The caches of a NUMA node that are in one socket. ``first`` marks its first appearance."""
+
+    number: int
+    first: bool
+    caches: tuple[CachePart, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Socket:
+    """A socket and the NUMA nodes that have CPUs in it."""
+
+    number: int
+    nodes: tuple[NumaPart, ...]
+
+    @property
+    def cores(self) -> int:
+        return sum(len(cache.cores) for node in self.nodes for cache in node.caches)
+
+
+def sockets_of(host: Host) -> tuple[Socket, ...]:
+    """Return the machine's online CPUs as a tree."""
+    seen: set[int] = set()
+    sockets = []
+    for number, cpus in host.topology.sockets.items():
+        inside = host.topology.within(cpus)
+        nodes = []
+        for node, node_cpus in inside.numa_nodes.items():
+            caches = _cache_parts(host, inside.within(node_cpus))
+            nodes.append(NumaPart(node, node not in seen, tuple(caches)))
+            seen.add(node)
+        sockets.append(Socket(number, tuple(nodes)))
+    return tuple(sockets)
+
+
+def nodes_elsewhere(host: Host) -> CPUSet:
+    """Return the NUMA nodes without an online CPU: memory only, or all CPUs offline."""
+    linked = {node for node in host.offline.values() if node is not None}
+    return CPUSet.of({*host.memory, *linked} - set(host.topology.numa_nodes))
+
+
+def _cache_parts(host: Host, node: Topology) -> Iterator[CachePart]:
+    for number, cpus in node.caches.items():
+        cores = node.within(cpus).cores.items()
+        yield CachePart(number, tuple(Core(core, own, host.kind(next(iter(own)))) for core, own in cores))
+
 
 _THREAD_WIDTH = 30
 _THREAD_HEIGHT = 20
@@ -56,9 +129,19 @@ _HATCH = (
 
 def drawing(host: Host, heading: str, lines: Sequence[str]) -> str:
     """Return the machine as an SVG file; ``heading`` and ``lines`` stand above it."""
-    boxes = [_header(heading, lines), _fitting(_sockets(host))]
-    elsewhere = svg.frames((_cpuless(host, node) for node in nodes_elsewhere(host)), "numa")
-    boxes += [svg.row(elsewhere)] if elsewhere else []
+    sockets = [
+        (f"Socket {each.number} · {count(each.cores, 'core')}", [_nodes(host, each)])
+        for each in sockets_of(host)
+    ]
+    frames = svg.frames(sockets, "socket")
+    side_by_side = svg.row(frames, gap=12)
+    fitting = side_by_side if side_by_side.width <= _WIDEST_ROW else svg.column(frames, gap=12)
+    boxes = [_header(heading, lines), fitting]
+    cpuless = [
+        (f"{_node_title(host, node)} · no CPU online", _offline(host.offline_of(node), "offline"))
+        for node in nodes_elsewhere(host)
+    ]
+    boxes += [svg.row(svg.frames(cpuless, "numa"))] if cpuless else []
     boxes += _offline(host.offline_of(None), "offline, NUMA node unknown")
     inside = svg.column([*boxes, _legend(host)], gap=12)
     page = Box(inside.width + 2 * _MARGIN, inside.height + 2 * _MARGIN, svg.at(_MARGIN, _MARGIN, inside))
@@ -72,26 +155,12 @@ def _header(heading: str, lines: Sequence[str]) -> Box:
     return Box(width, 24 + 17 * len(lines), "".join(words))
 
 
-def _fitting(boxes: Sequence[Box]) -> Box:
-    """Return boxes side by side if that is not too wide."""
-    side_by_side = svg.row(boxes, gap=12)
-    return side_by_side if side_by_side.width <= _WIDEST_ROW else svg.column(boxes, gap=12)
-
-
-def _sockets(host: Host) -> list[Box]:
-    sockets = sockets_of(host)
-    titles = [f"Socket {each.number} · {count(each.cores, 'core')}" for each in sockets]
-    return svg.frames(zip(titles, ([_nodes(host, each)] for each in sockets), strict=True), "socket")
-
-
 def _nodes(host: Host, socket: Socket) -> Box:
-    titles = [_node_title(host, node.number) for node in socket.nodes]
-    insides = ([_caches(host, socket, node), *_offline_in(host, node)] for node in socket.nodes)
-    return svg.grid(svg.frames(zip(titles, insides, strict=True), "numa"))
-
-
-def _offline_in(host: Host, node: NumaPart) -> list[Box]:
-    return _offline(host.offline_of(node.number), "offline") if node.first else []
+    nodes = []
+    for node in socket.nodes:
+        offline = _offline(host.offline_of(node.number), "offline") if node.first else []
+        nodes.append((_node_title(host, node.number), [_caches(host, socket, node), *offline]))
+    return svg.grid(svg.frames(nodes, "numa"))
 
 
 def _node_title(host: Host, node: int) -> str:
@@ -102,19 +171,13 @@ def _node_title(host: Host, node: int) -> str:
     return f"NUMA {node} · {gibibytes(memory.total)} GiB{hugepages}"
 
 
-def _cpuless(host: Host, node: int) -> tuple[str, list[Box]]:
-    return f"{_node_title(host, node)} · no CPU online", _offline(host.offline_of(node), "offline")
-
-
 def _caches(host: Host, socket: Socket, node: NumaPart) -> Box:
-    titles = [_cache_title(host, cache) for cache in node.caches]
-    places = [f"LLC {cache.number}, NUMA {node.number}, socket {socket.number}" for cache in node.caches]
-    insides = ([_cores(host, cache, place)] for cache, place in zip(node.caches, places, strict=True))
-    return svg.grid(svg.frames(zip(titles, insides, strict=True), "cache"))
-
-
-def _cores(host: Host, cache: CachePart, place: str) -> Box:
-    return svg.grid([_core(host, core, place) for core in cache.cores], gap=4)
+    caches = []
+    for cache in node.caches:
+        place = f"LLC {cache.number}, NUMA {node.number}, socket {socket.number}"
+        cores = svg.grid([_core(host, core, place) for core in cache.cores], gap=4)
+        caches.append((_cache_title(host, cache), [cores]))
+    return svg.grid(svg.frames(caches, "cache"))
 
 
 def _cache_title(host: Host, cache: CachePart) -> str:
@@ -135,16 +198,14 @@ def cache_size(size: int) -> str:
 
 
 def _core(host: Host, core: Core, place: str) -> Box:
-    where = f"core {core.number}, {place}"
-    threads = svg.row([_online(host, cpu, where) for cpu in core.cpus], gap=2)
+    boxes = []
+    for cpu in core.cpus:
+        kind = host.kind(cpu)
+        tooltip = f"CPU {cpu}: core {core.number}, {place}" + (f" ({kind})" if kind else "")
+        boxes.append(_thread(cpu, _kind_style(host, kind), "number", tooltip))
+    threads = svg.row(boxes, gap=2)
     width, height = threads.width + 6, threads.height + 6
     return Box(width, height, svg.rectangle(width, height, "core") + svg.at(3, 3, threads))
-
-
-def _online(host: Host, cpu: int, where: str) -> Box:
-    kind = host.kind(cpu)
-    tooltip = f"CPU {cpu}: {where}" + (f" ({kind})" if kind else "")
-    return _thread(cpu, _kind_style(host, kind), "number", tooltip)
 
 
 def _kind_styles(host: Host) -> str:
@@ -174,13 +235,9 @@ def _legend(host: Host) -> Box:
     kinds = [(_kind_style(host, kind), kind) for kind in host.kinds] or [("kind0", "CPU (thread)")]
     frames = [("core", "core"), ("cache", "last-level cache"), ("numa", "NUMA node"), ("socket", "socket")]
     offline = [("offline", "offline CPU")] if host.offline else []
-    entries = [_entry(style, words) for style, words in _distinct([*kinds, *offline, *frames])]
+    entries = [_entry(style, words) for style, words in dict.fromkeys([*kinds, *offline, *frames])]
     side_by_side = svg.row(entries, gap=16)
     return side_by_side if side_by_side.width <= _WIDEST_ROW else svg.grid(entries, gap=12)
-
-
-def _distinct(entries: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    return list(dict.fromkeys(entries))
 
 
 def _entry(style: str, words: str) -> Box:

@@ -20,10 +20,9 @@ import logging
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from corewise.openstack.errors import CredentialsError, ExtraMissing
-from corewise.openstack.nova_conf import NovaConf
 
 try:
     from keystoneauth1 import adapter, loading, plugin, session
@@ -33,6 +32,9 @@ except ImportError as error:
 
 from corewise.openstack.placement_client import PlacementClient
 from corewise.openstack.placement_http import SERVICE_TYPE, Transport
+
+if TYPE_CHECKING:
+    from corewise.openstack.nova_conf import NovaConf
 
 TIMEOUT = 60.0
 """Seconds until a request without an answer is given up; a query of 5,000 hosts takes less than one."""

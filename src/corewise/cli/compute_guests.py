@@ -1,0 +1,290 @@
+"""``corewise compute pin``, ``schedule``, ``delete``: the CPUs of a guest, chosen, claimed and given back."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from corewise.cli import output
+from corewise.cli.compute_options import (
+    FILE,
+    GivenHosts,
+    PlacementChoice,
+    as_cli_failure,
+    failure,
+    given_hosts,
+    placement_options,
+    text_of,
+)
+from corewise.cli.compute_request import guest_request, request_options
+from corewise.cli.errors import ExitCode
+from corewise.cli.output import Column, Form, Listing, say
+from corewise.compute.errors import FileUnusable
+from corewise.compute.hosts import Hosts, tuning_of
+from corewise.compute.offers import LocalOffers, Offers
+from corewise.compute.scheduling import Scheduler, Wanted, pin
+from corewise.compute.verdicts import NoValidHost, Placed
+from corewise.openstack.libvirt_xml import tuned
+from corewise.pinning import GuestPins, Refusal
+from corewise.topology import Host
+from corewise.vocabulary.errors import UNREADABLE
+from corewise.vocabulary.reasons import Reason
+
+XML = "xml"
+_BEST, _WORST = 100, 0
+_Row = tuple[str, int, int | None, int | None, str]
+"""One host CPU of a guest: what it is for, CPU, NUMA node, core, and the CPUs of the core."""
+
+_COLUMNS: tuple[Column[_Row], ...] = (
+    Column("GUEST", lambda row: row[0]),
+    Column("HOST CPU", lambda row: str(row[1]), right=True),
+    Column("NUMA", lambda row: output.number(row[2]), right=True),
+    Column("CORE", lambda row: output.number(row[3]), right=True),
+    Column("CPUS OF CORE", lambda row: row[4]),
+)
+
+
+@click.command("pin")
+@request_options
+@given_hosts
+@click.option("--guest", metavar="NAME", help="Enter the guest in --ledger by this name.")
+@click.option("--pack", is_flag=True, help="Fill NUMA nodes up, instead of taking the emptiest.")
+@click.option(
+    "--domain", type=FILE, metavar="FILE", help="The guest's domain (virsh dumpxml), for -o xml; - is stdin."
+)
+@output.option(
+    (Form.TABLE, Form.JSON, Form.YAML, XML), help_text="Output form; xml is --domain with these CPUs."
+)
+def pin_command(
+    flavor: Path,
+    image: Path | None,
+    given: GivenHosts,
+    guest: str | None,
+    pack: bool,
+    domain: Path | None,
+    form: str,
+) -> None:
+    """Choose the CPUs of one host for a guest, and print them. Placement is not asked.
+
+    With --guest and --ledger they are held from then on; otherwise nothing is recorded. Exit code 6 if the
+    guest does not fit.
+    """
+    if (form == XML) != (domain is not None):
+        raise click.UsageError("-o xml and --domain go together")
+    if guest is not None and given.ledger is None and given.folder is None:
+        raise click.UsageError("--guest needs the --ledger that it is entered in")
+    with as_cli_failure():
+        read, request = guest_request(flavor, image, given.compat)
+        host = given.host()
+        pins = pin(host, request, guest=guest, flavor=read.name, pack=pack)
+        if isinstance(pins, Refusal):
+            raise failure(pins.reason, f"host {host.name}: {pins.message}", code=ExitCode.REFUSED)
+        if domain is not None:
+            click.echo(tuned(text_of(domain), tuning_of(request.cpus, pins, host)))
+        elif form == Form.TABLE:
+            heading = f"host {host.name}: the guest {pins_text(pins)}\n"
+            click.echo(heading + _pins_table(pins, host.machine), nl=False)
+        else:
+            document = {"host": host.name, **pins_record(pins)}
+            click.echo(output.document_text(document, Form(form)), nl=False)
+
+
+@click.command("schedule")
+@request_options
+@given_hosts
+@click.option(
+    "--guest", metavar="UUID", help="The guest's UUID, by which it is deleted.  [default: a new one]"
+)
+@click.option(
+    "--scores",
+    type=FILE,
+    metavar="FILE",
+    help='Interference scores of hosts, 0 to 100, the higher the better: {"host": 80}.',
+)
+@click.option("--pack", is_flag=True, help="Fill hosts and NUMA nodes up, instead of spreading guests.")
+@click.option("--project", metavar="UUID", help="The guest's project, for Placement.")
+@click.option("--user", metavar="UUID", help="The guest's user, for Placement.")
+@placement_options
+@output.option((Form.TABLE, Form.JSON, Form.YAML))
+def schedule_command(
+    flavor: Path,
+    image: Path | None,
+    given: GivenHosts,
+    guest: str | None,
+    scores: Path | None,
+    pack: bool,
+    project: str | None,
+    user: str | None,
+    placement: PlacementChoice,
+    form: Form,
+) -> None:
+    """Find a host for a guest: query, filter by NUMA nodes and thread policy, weigh, claim, pin, record.
+
+    Hosts are those of --hosts, or the one of --topology (or --root) and --config. Without a Placement, what
+    they offer is computed from these files, and what is held stands in their ledgers alone; disk and other
+    classes are not known then, and not checked.
+
+    Exit code 6 if there is no valid host: the counts say how many fell at which demand.
+    """
+    with as_cli_failure():
+        read, request = guest_request(flavor, image, given.compat)
+        hosts = given.hosts()
+        wanted = Wanted(_guest(guest, placement), request, read.name, pack)
+        offers = _offers(placement, given, hosts, project, user)
+        outcome = Scheduler(offers, hosts, scores=_scores(scores)).schedule(wanted)
+        if isinstance(outcome, NoValidHost):
+            if form is not Form.TABLE:
+                click.echo(output.document_text(_refusal_document(outcome), form), nl=False)
+            for detail in outcome.details:
+                say(f"  {detail}")
+            raise failure(Reason.NO_VALID_HOST, outcome.message, code=ExitCode.REFUSED)
+        if form is not Form.TABLE:
+            click.echo(output.document_text(_placed_document(outcome), form), nl=False)
+            return
+        how = " (found by the fallback: it counts pinned guests as VCPU)" if outcome.by_fallback else ""
+        click.echo(
+            f"guest {outcome.guest} is on host {outcome.host}{how}\nit {pins_text(outcome.record.pins)}"
+        )
+        click.echo(_pins_table(outcome.record.pins, hosts.known[outcome.host].machine), nl=False)
+
+
+@click.command("delete")
+@click.argument("guest")
+@given_hosts
+@placement_options
+def delete_command(guest: str, given: GivenHosts, placement: PlacementChoice) -> None:
+    """Give back all that GUEST holds: its claim in Placement first, then its CPUs.
+
+    A delete that broke off is finished by repeating it. Exit code 4 if nobody knows the guest.
+    """
+    with as_cli_failure():
+        hosts = given.hosts()
+        host = Scheduler(_offers(placement, given, hosts), hosts).delete(guest)
+        click.echo(f"guest {guest} has given back what it held" + (f" of host {host}" if host else ""))
+
+
+def _guest(guest: str | None, placement: PlacementChoice) -> str:
+    """Return the guest's name; Placement accepts only UUIDs."""
+    if guest is None:
+        return str(uuid.uuid4())
+    if placement.is_given:
+        try:
+            return str(uuid.UUID(guest))
+        except ValueError as error:
+            raise click.BadParameter(f"{guest!r} is not a UUID", param_hint="--guest") from error
+    return guest
+
+
+def _offers(
+    placement: PlacementChoice,
+    given: GivenHosts,
+    hosts: Hosts,
+    project: str | None = None,
+    user: str | None = None,
+) -> Offers:
+    """Return what offers hosts: a Placement, or the hosts' files."""
+    if not placement.is_given:
+        return LocalOffers(hosts)
+    from corewise.compute.placement import NOBODY, PlacementOffers  # noqa: PLC0415 - needs an extra
+
+    return PlacementOffers(placement.client(given.conf), project=project or NOBODY, user=user or NOBODY)
+
+
+def _scores(file: Path | None) -> Mapping[str, int] | None:
+    if file is None:
+        return None
+    try:
+        scores = msgspec.json.decode(text_of(file), type=dict[str, int])
+    except UNREADABLE as error:
+        raise FileUnusable(f"{file}: {error}", hint='write {"host": 80}: whole numbers, 0 to 100') from None
+    for host, score in scores.items():
+        if not _WORST <= score <= _BEST:
+            raise FileUnusable(f"{file}: the score of {host} is {score}, which is not from 0 to 100")
+    return scores
+
+
+def _placed_document(placed: Placed) -> dict[str, Any]:
+    return {
+        "guest": placed.guest,
+        "host": placed.host,
+        "provider": placed.record.provider or None,
+        "byFallback": placed.by_fallback,
+        "resources": dict(placed.record.resources),
+        **pins_record(placed.record.pins),
+        "hosts": [
+            {
+                "host": each.host,
+                "freeCPUs": each.free,
+                "interferenceScore": each.interference,
+                "score": float(each.score),
+            }
+            for each in placed.weighed
+        ],
+        "lost": {host: refusal.message for host, refusal in placed.lost.items()},
+    }
+
+
+def _refusal_document(outcome: NoValidHost) -> dict[str, Any]:
+    return {
+        "reason": Reason.NO_VALID_HOST,
+        "message": outcome.message,
+        "hosts": outcome.hosts,
+        "fallen": [
+            {"hosts": each.hosts, "demand": each.demand, "reason": each.reason} for each in outcome.fallen
+        ],
+        "details": list(outcome.details),
+    }
+
+
+def pins_record(pins: GuestPins) -> dict[str, Any]:
+    """Return where a guest lies, for programs."""
+    return {
+        "cells": [
+            {
+                "hostNode": cell.number,
+                "pins": {str(guest): cpu for guest, cpu in sorted(cell.pins.items())},
+                "memoryMiB": cell.memory_mb,
+            }
+            for cell in pins.cells
+        ],
+        "emulatorCPU": pins.emulator,
+        "withheldCPUs": str(pins.withheld),
+        "pinnedCPUs": str(pins.cpus),
+    }
+
+
+def pins_text(pins: GuestPins) -> str:
+    """Return where a guest lies, in a few words."""
+    if not pins.cells:
+        return "floats over the shared CPUs of the host"
+    nodes = ", ".join(str(cell.number) for cell in pins.cells)
+    parts = [f"lies on NUMA node{'s' if len(pins.cells) > 1 else ''} {nodes}"]
+    parts += [f"pinned to CPUs {pins.cpus}"] if pins.cpus else []
+    parts += [f"emulator threads on CPU {pins.emulator}"] if pins.emulator is not None else []
+    parts += [f"CPUs {pins.withheld} kept empty"] if pins.withheld else []
+    return ", ".join(parts)
+
+
+def _pins_table(pins: GuestPins, host: Host) -> str:
+    """Return a line for each host CPU that a guest owns, below an empty line; "" if it owns none."""
+    rows = list(_rows(pins, host))
+    table = Listing(_COLUMNS, rows, (), lambda row: str(row[1]))
+    return f"\n{output.render(table, Form.TABLE)}" if rows else ""
+
+
+def _rows(pins: GuestPins, host: Host) -> Iterator[_Row]:
+    uses = [(f"CPU {guest}", cpu) for cell in pins.cells for guest, cpu in sorted(cell.pins.items())]
+    uses += [("emulator threads", pins.emulator)] if pins.emulator is not None else []
+    uses += [("kept empty", cpu) for cpu in pins.withheld]
+    threads = {thread.cpu: thread for thread in host.topology.threads}
+    for use, cpu in uses:
+        if cpu in threads:
+            thread = threads[cpu]
+            yield use, cpu, thread.numa_node, thread.core, str(host.topology.siblings(cpu))
+        else:
+            yield use, cpu, host.offline.get(cpu), None, "offline"

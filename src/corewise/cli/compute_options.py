@@ -1,0 +1,451 @@
+"""The options that the subcommands of ``corewise compute`` share, what they name, and how an error ends them.
+
+A host is read from a file or this machine, its options from nova.conf; many hosts are a directory. A
+Placement is found by URL, cloud, nova.conf or a database file. Whatever needs a package of the extra
+``openstack`` is imported only then: offline, none is needed.
+
+==== =================================================================================================
+code class of errors
+==== =================================================================================================
+3    Placement, Keystone or libvirt does not answer
+4    no such guest, host or provider
+5    a file, an option of nova.conf, a flavor or an image that cannot be used
+6    refused: no valid host, a guest that exists already, a refusal by Placement
+8    Placement does not accept the credentials (401), or does not allow the request (403)
+9    somebody else writes the same, again and again (409)
+10   the ledger cannot be used: damaged, held by another process, not writable
+==== =================================================================================================
+"""
+
+from __future__ import annotations
+
+import functools
+import platform
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from corewise.cli.errors import ExitCode, Failure
+from corewise.cli.output import say
+from corewise.compute.errors import (
+    ComputeError,
+    FileUnusable,
+    GuestUnknown,
+    HostUnknown,
+    LedgerUnusable,
+    openstack_reason,
+)
+from corewise.compute.hosts import OPTIONS, ComputeHost, Hosts, options_in, read_hosts
+from corewise.compute.ledger import LedgerFile, MemoryLedger
+from corewise.compute.machine_file import parse_machine
+from corewise.config.decoding import Parsed
+from corewise.kernel.machine import read_machine
+from corewise.openstack.errors import CredentialsError, NotFound, OpenStackError
+from corewise.topology import Host
+from corewise.tracking import (
+    Checked,
+    Compat,
+    HostedGuest,
+    HostFacts,
+    HostOptions,
+    HostSettings,
+    OptionProblem,
+    check_options,
+)
+from corewise.vocabulary.placement import Provider
+from corewise.vocabulary.reasons import Reason
+
+if TYPE_CHECKING:
+    from corewise.openstack.nova_conf import NovaConf
+    from corewise.openstack.placement_client import PlacementClient
+
+T = TypeVar("T")
+Decorated = Callable[..., Any]
+Decorator = Callable[[Decorated], Decorated]
+
+FILE = click.Path(path_type=Path, dir_okay=False, allow_dash=True)
+_NEW_FILE = click.Path(path_type=Path, dir_okay=False)
+FOLDER = click.Path(path_type=Path, file_okay=False)
+_EXISTING_FOLDER = click.Path(path_type=Path, exists=True, file_okay=False)
+_MOST_SHOWN = 8
+
+_CODES: tuple[tuple[type[ComputeError], ExitCode], ...] = (
+    (LedgerUnusable, ExitCode.LEDGER),
+    (FileUnusable, ExitCode.BAD_INPUT),
+    (GuestUnknown, ExitCode.NOT_FOUND),
+    (HostUnknown, ExitCode.NOT_FOUND),
+    (ComputeError, ExitCode.REFUSED),
+)
+"""The first that fits counts."""
+
+_OPENSTACK_CODES = {
+    Reason.PLACEMENT_DOWN: ExitCode.CONNECTION,
+    Reason.LIBVIRT_UNUSABLE: ExitCode.CONNECTION,
+    Reason.PLACEMENT_NOT_FOUND: ExitCode.NOT_FOUND,
+    Reason.TRAIT_UNKNOWN: ExitCode.BAD_INPUT,
+    Reason.FILE_UNUSABLE: ExitCode.BAD_INPUT,
+    Reason.OPENSTACK_UNUSABLE: ExitCode.BAD_INPUT,
+    Reason.PLACEMENT_UNAUTHORIZED: ExitCode.UNAUTHORIZED,
+    Reason.PLACEMENT_FORBIDDEN: ExitCode.UNAUTHORIZED,
+    Reason.PLACEMENT_CONFLICT: ExitCode.CONFLICT,
+    Reason.PLACEMENT_REFUSED: ExitCode.REFUSED,
+}
+
+
+@contextmanager
+def as_cli_failure() -> Iterator[None]:
+    """Turn every error of the program and of OpenStack into the command's message and exit code."""
+    try:
+        yield
+    except ComputeError as error:
+        code = next(code for kind, code in _CODES if isinstance(error, kind))
+        raise failure(error.reason, str(error), hint=error.hint, code=code) from error
+    except OpenStackError as error:
+        reason = openstack_reason(error)
+        raise failure(reason, error.message, hint=error.hint, code=_OPENSTACK_CODES[reason]) from error
+
+
+def failure(reason: Reason, message: str, *, hint: str = "", code: ExitCode = ExitCode.BAD_INPUT) -> Failure:
+    """Return the end of a command: ``<reason code>: <message>``."""
+    return Failure(f"{reason}: {message}", hint=hint or reason.text.fix, exit_code=code)
+
+
+COMPAT = click.option(
+    "--compat",
+    type=click.Choice([each.value for each in Compat]),
+    default=Compat.SPEC.value,
+    show_default=True,
+    callback=lambda _context, _parameter, value: Compat(value),
+    help="Follow the specification, or what Nova finally shipped where the two differ.",
+)
+CONFIG = click.option(
+    "--config",
+    type=_NEW_FILE,
+    multiple=True,
+    metavar="FILE",
+    help="nova.conf of the host; may be repeated, later ones count.  [default: nothing is configured]",
+)
+HOST = click.option(
+    "--host",
+    "name",
+    metavar="NAME",
+    help="The host's name, and its provider's.  [default: as --config has it, else this machine's]",
+)
+_TOPOLOGY = click.option(
+    "--topology",
+    type=FILE,
+    metavar="FILE",
+    help="The host, as corewise topology -o json prints it; - is stdin.",
+)
+_ROOT = click.option(
+    "--root",
+    type=_EXISTING_FOLDER,
+    metavar="DIR",
+    help="The host, read from DIR/proc and DIR/sys.  [default: this machine]",
+)
+_HOSTS = click.option(
+    "--hosts",
+    "folder",
+    type=_EXISTING_FOLDER,
+    metavar="DIR",
+    help="Many hosts: DIR/NAME has topology.json, nova.conf and ledger.json of each.",
+)
+_LEDGER = click.option(
+    "--ledger",
+    type=_NEW_FILE,
+    metavar="FILE",
+    help="Who holds which CPUs of the host.  [default: nobody, and nothing is recorded]",
+)
+_URL = click.option(
+    "--placement-url", metavar="URL", help="Placement's endpoint, without Keystone (auth_strategy = noauth2)."
+)
+_CLOUD = click.option(
+    "--os-cloud", metavar="NAME", help="A cloud of clouds.yaml, whose Keystone says where Placement is."
+)
+_DATABASE = click.option(
+    "--placement-db",
+    metavar="FILE",
+    type=_NEW_FILE,
+    help="An embedded Placement on this SQLite file, which is made if need be.",
+)
+_FROM_CONFIG = click.option(
+    "--placement-from-config", is_flag=True, help="Placement as [placement] of --config has it."
+)
+
+
+def several(*options: Decorator) -> Decorator:
+    """Return one decorator for several options, the first of them first in the help."""
+    return lambda command: functools.reduce(lambda inner, option: option(inner), reversed(options), command)
+
+
+host_options = several(_TOPOLOGY, _ROOT, CONFIG, COMPAT)
+"""A host: ``topology``, ``root``, ``config`` and ``compat``."""
+
+
+def text_of(file: Path) -> str:
+    """Return the text of a file; ``-`` is stdin.
+
+    Raises:
+        FileUnusable: if it cannot be read.
+    """
+    try:
+        with click.open_file(str(file), "rb") as stream:
+            text: bytes = stream.read()
+        return text.decode("utf-8-sig")
+    except OSError as error:
+        raise FileUnusable(f"{file} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise FileUnusable(f"{file} is not UTF-8: byte {error.start} is wrong") from None
+
+
+def parsed(file: Path, parse: Callable[[str], Parsed[T]]) -> T:
+    """Return what a file means; its warnings go to stderr.
+
+    Raises:
+        FileUnusable: if it has errors, naming each with line and column.
+    """
+    found = parse(text_of(file))
+    for warning in found.warnings:
+        say(f"warning: {file}: {warning}")
+    if found.value is None:
+        lines = [str(error) for error in found.errors[:_MOST_SHOWN]]
+        more = [f"and {len(found.errors) - _MOST_SHOWN} more"] if len(found.errors) > _MOST_SHOWN else []
+        raise FileUnusable("\n  ".join([f"{file} cannot be used", *lines, *more]))
+    return found.value
+
+
+def machine(topology: Path | None, root: Path | None) -> Host:
+    """Return the host that the options name.
+
+    Raises:
+        FileUnusable: if there is none.
+    """
+    if topology is not None and root is not None:
+        raise click.UsageError("--topology and --root exclude each other: both say what the host is")
+    if topology is not None:
+        return parsed(topology, parse_machine)
+    where = root or Path("/")
+    reading = read_machine(where)
+    for problem in reading.problems:
+        say(f"left out: {problem}")
+    if not reading.host.topology.threads:
+        hint = f"is it the root of a machine? There must be {where / 'sys/devices/system/cpu'}"
+        raise FileUnusable(f"no CPU is online below {where}", hint=hint)
+    return reading.host
+
+
+def nova_conf(config: Sequence[Path]) -> NovaConf | None:
+    """Return what the files of configuration say; None without any."""
+    if not config:
+        return None
+    from corewise.openstack.nova_conf import read_nova_conf  # noqa: PLC0415 - it needs oslo.config
+
+    return read_nova_conf(config)
+
+
+def host_name(name: str | None, conf: NovaConf | None) -> str:
+    """Return the host's name: from the option, from nova.conf, or this machine's."""
+    configured = None if conf is None else conf.get("DEFAULT", "host")
+    return name or configured or platform.node().lower()
+
+
+def checked_settings(conf: NovaConf | None, facts: HostFacts, compat: Compat) -> HostSettings:
+    """Return what a host's CPUs are for.
+
+    Raises:
+        Failure: if options have errors, with a line for each.
+    """
+    return usable(check_options(_options_of(conf), facts, compat=compat))
+
+
+def usable(checked: Checked) -> HostSettings:
+    """Return settings without errors; warnings go to stderr.
+
+    Raises:
+        Failure: with every error, a line each; the hint is that of the first.
+    """
+    for warning in checked.warnings:
+        say(f"warning: {warning.reason}: {warning}")
+    if checked.settings is None:
+        lines = "\n".join(f"{error.reason}: {error}" for error in checked.errors)
+        raise Failure(lines, hint=checked.errors[0].reason.text.fix, exit_code=ExitCode.BAD_INPUT)
+    return checked.settings
+
+
+def _options_of(conf: NovaConf | None) -> HostOptions:
+    return HostOptions() if conf is None else HostOptions.of(conf.values)
+
+
+def warning_records(warnings: Iterable[OptionProblem]) -> list[dict[str, str]]:
+    """Return warnings for programs."""
+    return [
+        {"reason": each.reason, "option": each.option, "value": each.value, "message": each.why}
+        for each in warnings
+    ]
+
+
+@dataclass(frozen=True)
+class GivenHosts:
+    """What the options say about hosts. ``conf`` is None without a file of configuration."""
+
+    topology: Path | None
+    root: Path | None
+    config: tuple[Path, ...]
+    compat: Compat
+    name: str | None
+    ledger: Path | None
+    folder: Path | None
+
+    @functools.cached_property
+    def conf(self) -> NovaConf | None:
+        """What nova.conf says."""
+        return nova_conf(self.config)
+
+    def hosts(self) -> Hosts:
+        """Return all hosts; those that cannot be used are reported on stderr.
+
+        Raises:
+            ComputeError: if the only host cannot be used.
+        """
+        if self.folder is None:
+            host = self.host()
+            return Hosts(MappingProxyType({host.name: host}), MappingProxyType({}))
+        if self.topology or self.root or self.config or self.ledger:
+            raise click.UsageError(
+                "--hosts goes without --topology, --root, --config and --ledger: DIR has those of each host"
+            )
+        hosts = read_hosts(self.folder, self.compat)
+        for name, error in hosts.unusable.items():
+            say(f"warning: {error.reason}: host {name} is left out: {error}")
+        return hosts
+
+    def host(self) -> ComputeHost:
+        """Return the one host that is meant.
+
+        Raises:
+            HostUnknown: if there is none with this name.
+            ComputeError: if its files cannot be used.
+        """
+        if self.folder is not None:
+            return self._of_many()
+        name = host_name(self.name, self.conf)
+        made_of = machine(self.topology, self.root)
+        settings = checked_settings(self.conf, HostFacts.of(made_of), self.compat)
+        ledger = MemoryLedger(name) if self.ledger is None else LedgerFile(self.ledger, name)
+        ledger.read()
+        return ComputeHost(name, made_of, settings, ledger)
+
+    def checked_with_guests(self, host: ComputeHost, guests: Sequence[HostedGuest]) -> Checked:
+        """Check the options of a host against its guests; warnings are about these guests alone.
+
+        Raises:
+            ComputeError: if the file of its options cannot be used.
+        """
+        file = None if self.folder is None else self.folder / host.name / OPTIONS
+        options = _options_of(self.conf) if file is None else options_in(file)
+        facts = HostFacts.of(host.machine)
+        known = check_options(options, facts, compat=self.compat).warnings
+        checked = check_options(options, facts, guests, self.compat)
+        return replace(checked, warnings=tuple(each for each in checked.warnings if each not in known))
+
+    def _of_many(self) -> ComputeHost:
+        hosts = self.hosts()
+        names = [*hosts.known, *hosts.unusable]
+        name = self.name or (names[0] if len(names) == 1 else "")
+        if not name:
+            raise click.UsageError(f"say which host with --host: {', '.join(names)}")
+        if name in hosts.unusable:
+            raise hosts.unusable[name]
+        if name not in hosts.known:
+            raise HostUnknown(
+                f"there is no host {name} in {self.folder}", hint=f"there are {', '.join(names)}"
+            )
+        return hosts.known[name]
+
+
+def given_hosts(command: Decorated) -> Decorated:
+    """Add the options; the command gets them as ``given``."""
+    fields = tuple(GivenHosts.__dataclass_fields__)
+
+    @functools.wraps(command)
+    def with_hosts(*arguments: Any, **options: Any) -> Any:
+        given = GivenHosts(**{field: options.pop(field) for field in fields})
+        return command(*arguments, given=given, **options)
+
+    return several(_HOSTS, host_options, _LEDGER, HOST)(with_hosts)
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementChoice:
+    """What the options say about Placement."""
+
+    url: str | None = None
+    cloud: str | None = None
+    database: Path | None = None
+    from_config: bool = False
+
+    @property
+    def is_given(self) -> bool:
+        """Whether there is one to work against."""
+        return bool(self.url or self.cloud or self.database or self.from_config)
+
+    def client(self, conf: NovaConf | None = None) -> PlacementClient:
+        """Return a client; nothing is sent yet.
+
+        Raises:
+            OpenStackError: if something is missing to make it.
+        """
+        from corewise.openstack import placement_access as access  # noqa: PLC0415
+
+        if self.url:
+            return access.endpoint_client(self.url.rstrip("/"))
+        if self.cloud:
+            return access.cloud_client(self.cloud)
+        if self.database:
+            from corewise.openstack.embedded import in_process_client, start  # noqa: PLC0415
+
+            return in_process_client(start(self.database))
+        if conf is None:
+            raise CredentialsError("--placement-from-config needs the file: name it with --config")
+        return access.nova_conf_client(conf)
+
+
+def placement_options(command: Decorated) -> Decorated:
+    """Add the options; the command gets them as ``placement``."""
+
+    @functools.wraps(command)
+    def with_choice(
+        *arguments: Any,
+        placement_url: str | None,
+        os_cloud: str | None,
+        placement_db: Path | None,
+        placement_from_config: bool,
+        **others: Any,
+    ) -> Any:
+        choices = (placement_url, os_cloud, placement_db, placement_from_config)
+        if sum(map(bool, choices)) > 1:
+            raise click.UsageError(
+                "--placement-url, --os-cloud, --placement-db and --placement-from-config exclude each other"
+            )
+        return command(*arguments, placement=PlacementChoice(*choices), **others)
+
+    return several(_URL, _CLOUD, _DATABASE, _FROM_CONFIG)(with_choice)
+
+
+def provider_of(client: PlacementClient, name: str) -> Provider:
+    """Return the provider of a host.
+
+    Raises:
+        NotFound: if Placement has none.
+    """
+    found = client.find_provider(name)
+    if found is None:
+        hint = "name the host with --host, or make its provider: corewise compute run --once"
+        message = f"Placement has no resource provider {name}"
+        raise NotFound(message, status=404, request="GET /resource_providers", hint=hint)
+    return found
