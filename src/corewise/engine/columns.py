@@ -10,7 +10,7 @@ What is derived is written row by row, from exact sums, instead of being compute
     cpu_room         = allocatable - occupied(R, A)                  milli-CPU, amplified (occupancy.py)
     zone_cpu_room    likewise for each NUMA node
 
-Sums are bounded too (:mod:`corewise.quantities.bounds`): a node is full before 64 bits are.
+Sums are bounded too (:mod:`corewise.quantities.quantity`): a node is full before 64 bits are.
 """
 
 from __future__ import annotations

@@ -4,16 +4,29 @@ Only the fields that are used. A number that the runtime did not state is None, 
 two apart: a quota of None means "as it is", and of -1 "unlimited".
 
 Source: github.com/containerd/nri, pkg/api/api.proto (package nri.pkg.api.v1alpha1).
+
+Who decides what the plugin answers: the seam between this protocol adapter and the program.
+
+The runtime waits for each answer, and a pod's start with it. A handler that is late or raises is not waited
+for: the plugin answers "as you were" in its place, counts it, and the reconciler does the work later.
+
+A handler runs in the plugin's event loop and must not block it. It must not call
+``Plugin.update_containers`` and wait for that, since the runtime serves no plugin while it waits for one.
+
+What the plugin tells about itself while it runs: the seam to a program's metrics and health.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from enum import IntEnum
-from types import MappingProxyType
+from collections.abc import (Mapping)
+from dataclasses import (dataclass, field)
+from enum import (IntEnum)
+from types import (MappingProxyType)
+from corewise.quantities import (Microseconds)
+from collections.abc import (Sequence)
+from typing import (Protocol)
+from enum import (StrEnum)
 
-from corewise.quantities import Microseconds
 
 _NONE: Mapping[str, str] = MappingProxyType({})
 
@@ -111,3 +124,68 @@ class ContainerUpdate:
     quota: Microseconds
     period: Microseconds | None = None
     ignore_failure: bool = True
+
+
+class Handler(Protocol):
+    """Calls come one after the other for one connection, in the order in which the runtime made them."""
+
+    async def on_synchronize(
+        self, pods: Sequence[PodSandbox], containers: Sequence[Container]
+    ) -> Sequence[ContainerUpdate]:
+        """Take note of what runs already, at every new connection; return what must change."""
+        ...
+
+    async def on_run_pod_sandbox(self, pod: PodSandbox) -> None:
+        """Prepare for the pod's containers: its cgroup exists, they do not yet."""
+        ...
+
+    async def on_create(self, pod: PodSandbox, container: Container) -> Adjustment | None:
+        """Return the quota to create the container with; None leaves kubelet's."""
+        ...
+
+    async def on_update(
+        self, pod: PodSandbox, container: Container, requested: CPUResources
+    ) -> Adjustment | None:
+        """Return the quota to update the container to; None leaves what kubelet requested.
+
+        ``requested`` is kubelet's, undivided; a quota of None in it is not to be changed.
+        """
+        ...
+
+    async def on_event(self, event: Event, pod: PodSandbox, container: Container | None) -> None:
+        """Take note of any other event; ``container`` is None for those of pods."""
+        ...
+
+
+class Outcome(StrEnum):
+    """What became of one request of the runtime."""
+
+    ANSWERED = "answered"
+    LATE = "late"
+    """The handler took too long; nothing was changed."""
+    FAILED = "failed"
+    """The handler raised; nothing was changed."""
+    UNKNOWN = "unknown"
+    """A method of later releases; the runtime was told so."""
+
+
+class Observer(Protocol):
+    """Is told at once, in the event loop; must not block or raise."""
+
+    def request(self, method: str, outcome: Outcome) -> None:
+        """Note a request that was answered, one way or another."""
+        ...
+
+    def synchronized(self, *, now: bool) -> None:
+        """Note that the runtime asks us from now on, or that it no longer does."""
+        ...
+
+
+class Unobserved:
+    """Nobody wants to know."""
+
+    def request(self, method: str, outcome: Outcome) -> None:
+        """Do nothing."""
+
+    def synchronized(self, *, now: bool) -> None:
+        """Do nothing."""

@@ -1,4 +1,14 @@
-"""The plugin: connects to the runtime, registers, serves, and does so again whenever the connection ends.
+"""The plugin's side of NRI: what the runtime calls, and how the handler's decisions become answers.
+
+Every answer is given in time: within ``patience`` seconds, and within half of what the runtime allows if
+that is less. The runtime stops a pod's start if a plugin answers with an error, and closes the connection if
+it does not answer at all (2 s by default). So a handler that is late is cancelled, one that raises is logged,
+and the answer is the empty one, which changes nothing. An empty answer is an empty payload in every method.
+
+Up to NRI 0.10 events come by ``StateChange``, later each by a method of its own; both are served. Only events
+that every release knows are subscribed to: a runtime refuses a plugin that asks for more.
+
+The plugin: connects to the runtime, registers, serves, and does so again whenever the connection ends.
 
 A connection ends when the runtime restarts, when it drops the plugin (for answering too late, or because the
 plugin was stopped in a debugger), or when what came was not NRI. The plugin waits a little longer after each
@@ -12,19 +22,181 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import (Awaitable, Callable, Coroutine, Mapping)
+from types import (MappingProxyType)
+from typing import (Any, TypeVar)
+from corewise.nri import (codec)
+from corewise.nri.connection import (Reply, Request)
+from corewise.nri.messages import (Container, ContainerUpdate, Event, Handler, Observer, Outcome, PodSandbox)
 import random
-from collections.abc import Iterable
-from contextlib import suppress
-from dataclasses import dataclass
-from typing import Never
+from collections.abc import (Iterable)
+from contextlib import (suppress)
+from dataclasses import (dataclass)
+from typing import (Never)
+from corewise.nri.connection import (Connection)
+from corewise.nri.errors import (ConnectionLost, NRIError, Unreachable)
+from corewise.nri.messages import (ContainerUpdate, Handler, Observer, Unobserved)
 
-from corewise.nri import codec
-from corewise.nri.connection import Connection
-from corewise.nri.errors import ConnectionLost, NRIError, Unreachable
-from corewise.nri.handler import Handler
-from corewise.nri.messages import ContainerUpdate
-from corewise.nri.observer import Observer, Unobserved
-from corewise.nri.service import Service
+
+PLUGIN_SERVICE = "nri.pkg.api.v1alpha1.Plugin"
+SUBSCRIPTION = frozenset(Event) - {Event.UNKNOWN}
+_UNIMPLEMENTED = 12
+_EVENT_METHODS: Mapping[str, Event] = MappingProxyType(
+    {
+        "RunPodSandbox": Event.RUN_POD_SANDBOX,
+        "StopPodSandbox": Event.STOP_POD_SANDBOX,
+        "RemovePodSandbox": Event.REMOVE_POD_SANDBOX,
+        "PostCreateContainer": Event.POST_CREATE_CONTAINER,
+        "StartContainer": Event.START_CONTAINER,
+        "PostStartContainer": Event.POST_START_CONTAINER,
+        "PostUpdateContainer": Event.POST_UPDATE_CONTAINER,
+        "StopContainer": Event.STOP_CONTAINER,
+        "RemoveContainer": Event.REMOVE_CONTAINER,
+    }
+)
+
+_Decision = TypeVar("_Decision")
+_log = logging.getLogger(__name__)
+
+
+class Service:
+    """Answers the requests of one connection."""
+
+    def __init__(self, handler: Handler, observer: Observer, *, patience: float) -> None:
+        self._handler = handler
+        self._observer = observer
+        self._patience = patience
+        self._pods: list[PodSandbox] = []
+        self._containers: list[Container] = []
+        self._runtime = "the runtime"
+        self.synchronized = False
+        self._methods: Mapping[str, Callable[[Request], Awaitable[Reply]]] = {
+            "Configure": self._configure,
+            "Synchronize": self._synchronize,
+            "CreateContainer": self._create,
+            "UpdateContainer": self._update,
+            "StateChange": self._state_change,
+            "Shutdown": self._shut_down,
+        } | dict.fromkeys(_EVENT_METHODS, self._named_event)
+
+    async def answer(self, request: Request) -> Reply:
+        """Answer one request.
+
+        Raises:
+            ProtocolViolation: if its payload is not what its method takes.
+        """
+        method = self._methods.get(request.method)
+        if request.service != PLUGIN_SERVICE or method is None:
+            return self._unknown(request)
+        return await method(request)
+
+    async def _configure(self, request: Request) -> Reply:
+        asked = codec.decode("ConfigureRequest", request.payload)
+        self._runtime = f"{asked.runtime_name} {asked.runtime_version}".strip() or self._runtime
+        events = sum(1 << (event - 1) for event in SUBSCRIPTION)
+        self._observer.request(request.method, Outcome.ANSWERED)
+        return Reply(codec.encode("ConfigureResponse", events=events))
+
+    async def _synchronize(self, request: Request) -> Reply:
+        """Take note of pods and containers, which may come in several requests; decide after the last."""
+        asked = codec.decode("SynchronizeRequest", request.payload)
+        self._pods += map(codec.pod, asked.pods)
+        self._containers += map(codec.container, asked.containers)
+        if asked.more:
+            self._observer.request(request.method, Outcome.ANSWERED)
+            return Reply(codec.encode("SynchronizeResponse", more=True))
+        pods, self._pods = self._pods, []
+        containers, self._containers = self._containers, []
+        wanted = await self._decided(request, self._handler.on_synchronize(pods, containers))
+        self._synchronized(len(pods), len(containers))
+        return Reply(codec.encode("SynchronizeResponse", update=codec.updates(wanted or ())))
+
+    def _synchronized(self, pods: int, containers: int) -> None:
+        self.synchronized = True
+        self._observer.synchronized(now=True)
+        _log.info("plugin of %s, which has %d pods and %d containers", self._runtime, pods, containers)
+
+    async def _create(self, request: Request) -> Reply:
+        asked = codec.decode("EventRequest", request.payload)
+        created = self._handler.on_create(codec.pod(asked.pod), codec.container(asked.container))
+        wanted = await self._decided(request, created)
+        return Reply(codec.encode("CreateContainerResponse", adjust=codec.adjustment(wanted)))
+
+    async def _update(self, request: Request) -> Reply:
+        asked = codec.decode("UpdateContainerRequest", request.payload)
+        container = codec.container(asked.container)
+        updated = self._handler.on_update(codec.pod(asked.pod), container, codec.cpu(asked.linux_resources))
+        wanted = await self._decided(request, updated)
+        if wanted is None:
+            return Reply()
+        update = ContainerUpdate(container.id, wanted.quota, wanted.period, ignore_failure=False)
+        return Reply(codec.encode("UpdateContainerResponse", update=codec.updates([update])))
+
+    async def _state_change(self, request: Request) -> Reply:
+        asked = codec.decode("StateChangeEvent", request.payload)
+        return await self._event(request, codec.event(asked.event), asked)
+
+    async def _named_event(self, request: Request) -> Reply:
+        asked = codec.decode("EventRequest", request.payload)
+        return await self._event(request, _EVENT_METHODS[request.method], asked)
+
+    async def _event(self, request: Request, event: Event, asked: Any) -> Reply:
+        """Let the handler take note; there is nothing to answer."""
+        pod = codec.pod(asked.pod)
+        if event is Event.RUN_POD_SANDBOX:
+            await self._decided(request, self._handler.on_run_pod_sandbox(pod))
+        else:
+            container = codec.container(asked.container) if asked.HasField("container") else None
+            await self._decided(request, self._handler.on_event(event, pod, container))
+        return Reply()
+
+    async def _shut_down(self, request: Request) -> Reply:
+        _log.info("%s shuts down", self._runtime)
+        self._observer.request(request.method, Outcome.ANSWERED)
+        return Reply()
+
+    def _unknown(self, request: Request) -> Reply:
+        _log.warning(
+            "%s called %s of %s, which is unknown here", self._runtime, request.method, request.service
+        )
+        self._observer.request("other", Outcome.UNKNOWN)
+        return Reply(code=_UNIMPLEMENTED, message=f"method {request.method} of {request.service} is unknown")
+
+    async def _decided(self, request: Request, decision: Coroutine[Any, Any, _Decision]) -> _Decision | None:
+        """Return the handler's decision, or None if it fails or takes too long.
+
+        This is the handler's supervisor: a bug in it is logged with its traceback and costs one answer.
+        """
+        allowed = min(self._patience, request.allowed / 2) if request.allowed else self._patience
+        deadline = request.arrived + allowed
+        task = asyncio.create_task(decision, name=f"nri-{request.method}")
+        try:
+            await asyncio.wait({task}, timeout=max(0.0, deadline - asyncio.get_running_loop().time()))
+        finally:
+            task.cancel()
+        outcome = _outcome(task, request.method, allowed)
+        self._observer.request(request.method, outcome)
+        return task.result() if outcome is Outcome.ANSWERED else None
+
+
+def _outcome(task: asyncio.Task[Any], method: str, allowed: float) -> Outcome:
+    if not task.done():
+        task.add_done_callback(_log_failure)
+        _log.warning("%s is answered without a change: nothing was decided within %g s", method, allowed)
+        return Outcome.LATE
+    if _log_failure(task):
+        return Outcome.FAILED
+    return Outcome.ANSWERED
+
+
+def _log_failure(task: asyncio.Task[Any]) -> bool:
+    """Log how the handler failed; False if it did not, True also if it gave up."""
+    if task.cancelled():
+        return True
+    if error := task.exception():
+        _log.error("%s failed, nothing is changed: this is a bug", task.get_name(), exc_info=error)
+    return error is not None
+
 
 DEFAULT_SOCKET = "/var/run/nri/nri.sock"
 _REGISTRATION_PATIENCE = 5.0

@@ -5,11 +5,32 @@ into the other. Ratios are whole hundredths, shares whole ten-thousandths. No bi
 anywhere.
 """
 
-from corewise.quantities.bounds import LARGEST_AMOUNT, LARGEST_MILLI, bounded, largest, requested
-from corewise.quantities.quantity import Quantity, QuantityError
-from corewise.quantities.ratio import ONE, Ratio, RatioError, amplify, deamplified_ceil, ratio_product
-from corewise.quantities.share import NOTHING, WHOLE, Share, ShareError
-from corewise.quantities.units import AmplifiedMilli, Bytes, Microseconds, RawMilli, Seconds
+from corewise.quantities.quantity import (
+    LARGEST_AMOUNT,
+    LARGEST_MILLI,
+    AmplifiedMilli,
+    Bytes,
+    Microseconds,
+    Quantity,
+    QuantityError,
+    RawMilli,
+    Seconds,
+    bounded,
+    largest,
+    requested,
+)
+from corewise.quantities.ratio import (
+    NOTHING,
+    ONE,
+    WHOLE,
+    Ratio,
+    RatioError,
+    Share,
+    ShareError,
+    amplify,
+    deamplified_ceil,
+    ratio_product,
+)
 
 __all__ = [
     "LARGEST_AMOUNT",

@@ -1,4 +1,4 @@
-"""Kubernetes resource quantities: parsed and printed exactly as apimachinery's ``resource.Quantity`` does.
+"""Units as types, and Kubernetes quantities: read and printed as apimachinery's ``resource.Quantity`` does.
 
 A quantity is a decimal number with a suffix: decimal SI (``n u m "" k M G T P E``), binary SI (``Ki`` to
 ``Ei``) or a decimal exponent (``e3``). Values are kept as exact integers of 1e-9 (nano), the finest step the
@@ -8,6 +8,14 @@ suffix of its family that keeps it so; a binary amount below 1024 or with a frac
 
 Refused though apimachinery takes it: a text without any digit (there ``m`` is 0), and an exponent beyond 63.
 
+kube-apiserver accepts amounts of any size from everybody who may create pods; the scheduler's columns, and
+reports in JSON, are 64 bits wide. So every amount is bounded where it is read: ``LARGEST_MILLI`` and
+``LARGEST_AMOUNT`` are more than any machine has, and less than what overflows in a sum. A pod's amount that
+cannot be read counts as the largest too: if it counted as none, a pod that owns CPUs would own none. Such a
+pod fills its node, so nothing more is placed there, and the reason AmountTooLarge says so.
+
+Units cost nothing at run time; the type checker keeps them apart.
+
 Source: k8s.io/apimachinery/pkg/api/resource/quantity.go.
 """
 
@@ -16,6 +24,19 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import lru_cache
+from typing import Final, NewType
+
+RawMilli = NewType("RawMilli", int)
+"""Thousandths of a physical CPU, as the kernel counts CPUs."""
+
+AmplifiedMilli = NewType("AmplifiedMilli", int)
+"""Thousandths of a schedulable CPU: raw x amplification ratio, what the scheduler sees and pods request."""
+
+Bytes = NewType("Bytes", int)
+Microseconds = NewType("Microseconds", int)
+Seconds = NewType("Seconds", float)
+
 
 NANO = 10**9
 _NANO_POWER = 9
@@ -142,3 +163,32 @@ def _print_decimal(nano: int, *, exponent: bool) -> str:
     if exponent or power > _LARGEST_DECIMAL_SUFFIX:
         return f"{nano}e{power}" if power else str(nano)
     return f"{nano}{_DECIMAL_SUFFIX[power]}"
+
+
+_CPU: Final = "cpu"
+LARGEST_MILLI: Final = 10**10
+"""Milli-CPU: ten million CPUs. Linux runs on up to 8192, and a ratio of 10.00 makes 81920 of them. Times the
+largest ratio that a record may state (10**6, in hundredths) it still fits into 64 bits; whole CPUs, so that
+a pod which owns as many owns them all."""
+
+LARGEST_AMOUNT: Final = 2**52
+"""Of everything else, in its units: 4 PiB of memory."""
+
+
+def bounded(resource: str, amount: int) -> int:
+    """Return an amount (of cpu in milli) within 0 and the largest."""
+    return max(0, min(amount, LARGEST_MILLI if resource == _CPU else LARGEST_AMOUNT))
+
+
+def largest(resource: str) -> Quantity:
+    """Return the largest amount of a resource."""
+    return Quantity.of_milli(LARGEST_MILLI) if resource == _CPU else Quantity(LARGEST_AMOUNT * NANO)
+
+
+@lru_cache(maxsize=8192)
+def requested(resource: str, text: str | int) -> Quantity:
+    """Read an amount that a pod states, once for all pods that state it; the largest if it cannot be read."""
+    try:
+        return min(Quantity.parse(str(text)), largest(resource))
+    except QuantityError:
+        return largest(resource)

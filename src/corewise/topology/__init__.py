@@ -4,8 +4,7 @@ A CPU is a hardware thread, named by the number that the kernel gives it.
 """
 
 from corewise.topology.cpuset import LARGEST_CPU, CPUSet, CPUSetError, NoCPULeftError
-from corewise.topology.host import Cache, Host, NumaMemory
-from corewise.topology.machine import Thread, Topology
+from corewise.topology.machine import Cache, Host, NumaMemory, Thread, Topology
 
 __all__ = [
     "LARGEST_CPU",
