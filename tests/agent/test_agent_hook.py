@@ -14,7 +14,7 @@ from corewise.agent.node_cgroups import NodeCgroups
 from corewise.agent.objects import QuotaPod
 from corewise.kernel.cgroups.layout import Version
 from corewise.kernel.writing.journal import MemoryLog
-from corewise.nri.messages import Adjustment, Container, CPUResources, Event, PodSandbox
+from corewise.nri.messages import Adjustment, Container, CPUResources, LifecycleEvent, PodSandbox
 from corewise.prometheus.exposition import Exposition
 from corewise.quantities import Microseconds
 from corewise.vocabulary.metrics import METRICS
@@ -123,8 +123,8 @@ async def test_a_runtime_that_connects_learns_the_quotas_of_what_runs(hooked: Ho
 
 async def test_what_begins_wakes_the_reconciler(hooked: Hooked) -> None:
     await hooked.hook.on_run_pod_sandbox(SANDBOX)
-    await hooked.hook.on_event(Event.POST_START_CONTAINER, SANDBOX, Container("c"))
-    await hooked.hook.on_event(Event.REMOVE_CONTAINER, SANDBOX, Container("c"))
+    await hooked.hook.on_event(LifecycleEvent.POST_START_CONTAINER, SANDBOX, Container("c"))
+    await hooked.hook.on_event(LifecycleEvent.REMOVE_CONTAINER, SANDBOX, Container("c"))
     assert hooked.woken == 2
 
 

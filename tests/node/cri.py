@@ -12,7 +12,7 @@ from typing import Any
 
 import grpc
 
-from corewise.nri.schema import message_classes
+from corewise.nri.codec import message_classes
 from node.image import IMAGE
 
 _MESSAGES = message_classes(

@@ -15,8 +15,15 @@ import sys
 from collections.abc import Sequence
 
 from corewise.normalization.quota import divided_quota
-from corewise.nri.messages import Adjustment, Container, ContainerUpdate, CPUResources, Event, PodSandbox
-from corewise.nri.observer import Outcome
+from corewise.nri.messages import (
+    Adjustment,
+    Container,
+    ContainerUpdate,
+    CPUResources,
+    LifecycleEvent,
+    PodSandbox,
+    RequestOutcome,
+)
 from corewise.nri.plugin import Plugin, PluginOptions
 from corewise.quantities import Microseconds, Ratio
 
@@ -55,7 +62,7 @@ class DividingHandler:
         say("update", pod.uid, container.name, requested.quota)
         return await self._divided(requested)
 
-    async def on_event(self, event: Event, pod: PodSandbox, container: Container | None) -> None:
+    async def on_event(self, event: LifecycleEvent, pod: PodSandbox, container: Container | None) -> None:
         say(event.name, pod.uid, *([container.name] if container else []))
 
     async def _divided(self, requested: CPUResources) -> Adjustment | None:
@@ -67,8 +74,8 @@ class DividingHandler:
 class Saying:
     """An observer that prints what is worth it."""
 
-    def request(self, method: str, outcome: Outcome) -> None:
-        if outcome is not Outcome.ANSWERED:
+    def request(self, method: str, outcome: RequestOutcome) -> None:
+        if outcome is not RequestOutcome.ANSWERED:
             say(outcome.value, method)
 
     def synchronized(self, *, now: bool) -> None:

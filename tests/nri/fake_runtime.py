@@ -13,12 +13,18 @@ from pathlib import Path
 from typing import Any
 
 from corewise.nri import codec
+from corewise.nri.codec import MESSAGES
 from corewise.nri.connection import RUNTIME_SERVICE
-from corewise.nri.messages import Adjustment, Container, ContainerUpdate, CPUResources, Event, PodSandbox
-from corewise.nri.observer import Outcome
-from corewise.nri.plugin import Plugin, PluginOptions
-from corewise.nri.schema import MESSAGES
-from corewise.nri.service import PLUGIN_SERVICE
+from corewise.nri.messages import (
+    Adjustment,
+    Container,
+    ContainerUpdate,
+    CPUResources,
+    LifecycleEvent,
+    PodSandbox,
+    RequestOutcome,
+)
+from corewise.nri.plugin import PLUGIN_SERVICE, Plugin, PluginOptions
 
 PLUGIN, RUNTIME = 1, 2
 REQUEST, RESPONSE = 1, 2
@@ -208,7 +214,7 @@ class ScriptedHandler:
         self.seen.append(("update", pod.uid, container.id))
         return await self.decide(requested)
 
-    async def on_event(self, event: Event, pod: PodSandbox, container: Container | None) -> None:
+    async def on_event(self, event: LifecycleEvent, pod: PodSandbox, container: Container | None) -> None:
         self.seen.append((event.name, pod.uid, container.id if container else None))
 
 
@@ -216,10 +222,10 @@ class Noting:
     """An observer that remembers."""
 
     def __init__(self) -> None:
-        self.requests: list[tuple[str, Outcome]] = []
+        self.requests: list[tuple[str, RequestOutcome]] = []
         self.synchronizations: list[bool] = []
 
-    def request(self, method: str, outcome: Outcome) -> None:
+    def request(self, method: str, outcome: RequestOutcome) -> None:
         self.requests.append((method, outcome))
 
     def synchronized(self, *, now: bool) -> None:

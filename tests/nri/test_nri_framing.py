@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from corewise.nri.connection import LARGEST_PAYLOAD, Decoder, Kind, Message, Stream, encode
 from corewise.nri.errors import ProtocolViolation, TooLarge
-from corewise.nri.framing import LARGEST_PAYLOAD, Decoder, Kind, Message, Stream, encode
 from nri.fake_runtime import GO_BUFFER, PLUGIN, REQUEST, RESPONSE, RUNTIME, frame, ttrpc
 
 calls = st.integers(0, 2**31 - 1).map(lambda n: 2 * n + 1)

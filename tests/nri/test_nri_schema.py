@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from corewise.nri import codec
+from corewise.nri.codec import MESSAGES
 from corewise.nri.errors import ProtocolViolation
 from corewise.nri.messages import (
     Adjustment,
@@ -14,7 +15,6 @@ from corewise.nri.messages import (
     CPUResources,
     PodSandbox,
 )
-from corewise.nri.schema import MESSAGES
 from corewise.quantities import Microseconds
 
 

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from corewise.nri import codec
-from corewise.nri.messages import Adjustment, ContainerUpdate, CPUResources, Event
-from corewise.nri.observer import Outcome
+from corewise.nri.messages import Adjustment, ContainerUpdate, CPUResources, LifecycleEvent, RequestOutcome
 from corewise.quantities import Microseconds
 from nri.fake_runtime import RuntimeSide, Scene, container, pod, resources
 from virtual_time import run_virtual
@@ -45,7 +44,7 @@ async def gives_up(_requested: CPUResources) -> Adjustment | None:
     raise asyncio.CancelledError
 
 
-def told(scene: Scene, method: str) -> list[Outcome]:
+def told(scene: Scene, method: str) -> list[RequestOutcome]:
     return [outcome for name, outcome in scene.observer.requests if name == method]
 
 
@@ -132,7 +131,7 @@ def test_a_container_is_created_with_the_quota_that_was_decided(scene: Scene) ->
         assert not cpu.HasField("shares")
 
     started(scene, story)
-    assert told(scene, "CreateContainer") == [Outcome.ANSWERED]
+    assert told(scene, "CreateContainer") == [RequestOutcome.ANSWERED]
 
 
 def test_no_decision_is_no_adjustment(scene: Scene) -> None:
@@ -197,7 +196,7 @@ def test_a_slow_handler_is_not_waited_for(
         assert (await side.create(quota=100_000)).payload
 
     started(scene, story)
-    assert told(scene, "CreateContainer") == [Outcome.LATE, Outcome.ANSWERED]
+    assert told(scene, "CreateContainer") == [RequestOutcome.LATE, RequestOutcome.ANSWERED]
     assert "CreateContainer is answered without a change: nothing was decided within 1 s" in caplog.text
 
 
@@ -237,7 +236,7 @@ def test_a_handler_that_raises_costs_one_answer(
         assert (await side.create(quota=100_000)).payload
 
     started(scene, story)
-    assert told(scene, "CreateContainer") == [Outcome.FAILED, Outcome.ANSWERED]
+    assert told(scene, "CreateContainer") == [RequestOutcome.FAILED, RequestOutcome.ANSWERED]
 
 
 def test_a_bug_in_the_handler_is_logged_with_its_traceback(
@@ -254,8 +253,10 @@ def test_a_bug_in_the_handler_is_logged_with_its_traceback(
     assert record.exc_info
 
 
-@pytest.mark.parametrize("event", sorted(set(Event) - {Event.UNKNOWN, Event.RUN_POD_SANDBOX}))
-def test_an_event_by_state_change_reaches_the_handler(scene: Scene, event: Event) -> None:
+@pytest.mark.parametrize(
+    "event", sorted(set(LifecycleEvent) - {LifecycleEvent.UNKNOWN, LifecycleEvent.RUN_POD_SANDBOX})
+)
+def test_an_event_by_state_change_reaches_the_handler(scene: Scene, event: LifecycleEvent) -> None:
     async def story(side: RuntimeSide) -> None:
         request = codec.encode("StateChangeEvent", event=event, pod=pod(), container=container())
         answer = await side.call("StateChange", request)

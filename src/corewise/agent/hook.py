@@ -21,11 +21,24 @@ from collections.abc import Callable, Collection, Sequence
 from corewise.agent.local_node import LocalNode
 from corewise.agent.objects import PodMeta, QuotaPod
 from corewise.normalization import divided_quota
-from corewise.nri.messages import Adjustment, Container, ContainerUpdate, CPUResources, Event, PodSandbox
+from corewise.nri.messages import (
+    Adjustment,
+    Container,
+    ContainerUpdate,
+    CPUResources,
+    LifecycleEvent,
+    PodSandbox,
+)
 from corewise.prometheus.exposition import Exposition
 from corewise.vocabulary.metrics.agent import NRI_DIVIDED
 
-_TELLING = frozenset({Event.POST_CREATE_CONTAINER, Event.POST_START_CONTAINER, Event.POST_UPDATE_CONTAINER})
+_TELLING = frozenset(
+    {
+        LifecycleEvent.POST_CREATE_CONTAINER,
+        LifecycleEvent.POST_START_CONTAINER,
+        LifecycleEvent.POST_UPDATE_CONTAINER,
+    }
+)
 
 
 class RuntimeHook:
@@ -67,20 +80,20 @@ class RuntimeHook:
 
     async def on_create(self, pod: PodSandbox, container: Container) -> Adjustment | None:
         """Return the divided quota of a container that is being created."""
-        return self._answer(Event.CREATE_CONTAINER, pod, container.cpu)
+        return self._answer(LifecycleEvent.CREATE_CONTAINER, pod, container.cpu)
 
     async def on_update(
         self, pod: PodSandbox, container: Container, requested: CPUResources
     ) -> Adjustment | None:
         """Return the divided quota of an update."""
-        return self._answer(Event.UPDATE_CONTAINER, pod, requested)
+        return self._answer(LifecycleEvent.UPDATE_CONTAINER, pod, requested)
 
-    async def on_event(self, event: Event, pod: PodSandbox, container: Container | None) -> None:
+    async def on_event(self, event: LifecycleEvent, pod: PodSandbox, container: Container | None) -> None:
         """Have the reconciler look at what has just been created, started or updated."""
         if event in _TELLING:
             self._wake()
 
-    def _answer(self, event: Event, pod: PodSandbox, requested: CPUResources) -> Adjustment | None:
+    def _answer(self, event: LifecycleEvent, pod: PodSandbox, requested: CPUResources) -> Adjustment | None:
         base = requested.quota
         quota = None
         if base is not None and base > 0 and self._local.divides(_as_told(pod)):

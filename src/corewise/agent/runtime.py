@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Never
 
 from corewise.agent.hook import RuntimeHook
-from corewise.nri.observer import Outcome
+from corewise.nri.messages import RequestOutcome
 from corewise.prometheus.exposition import Exposition
 from corewise.vocabulary.metrics.agent import NRI_CONNECTED, NRI_REQUESTS
 
@@ -20,7 +20,7 @@ class CountingObserver:
     def __init__(self, metrics: Exposition) -> None:
         self._metrics = metrics
 
-    def request(self, method: str, outcome: Outcome) -> None:
+    def request(self, method: str, outcome: RequestOutcome) -> None:
         """Count a request."""
         self._metrics.count(NRI_REQUESTS, method, outcome)
 

@@ -1,30 +1,37 @@
-"""The protobuf messages of ttrpc and NRI, built when this module is imported; no compiler step.
+"""The protobuf messages of ttrpc and NRI, and between them and the values of :mod:`corewise.nri.messages`.
 
+The message classes are built when this module is imported; no compiler step.
 ``_SCHEMA`` is proto3 in its own notation, reduced to the fields that are read or written here. A field that
 is left out stays in a received message as an unknown field and is ignored. Field numbers and types are those
 of every NRI release from 0.6 on: fields are only ever added to this API.
 
-Sources: github.com/containerd/nri pkg/api/api.proto; github.com/containerd/ttrpc request.proto, with
-google.rpc.Status in place.
-
-Between protobuf messages and the values of :mod:`corewise.nri.messages`.
-
 Whatever comes decodes: what is missing is empty, and a number or state that has no meaning is unknown. The
 runtime passes kubelet's zeros on as values; in the CRI a CPU quota, period or share of 0 means "not stated".
+
+Sources: github.com/containerd/nri pkg/api/api.proto; github.com/containerd/ttrpc request.proto, with
+google.rpc.Status in place.
 """
 
 from __future__ import annotations
 
 import re
-from typing import (Any)
-from google.protobuf import (descriptor_pool, message_factory)
-from google.protobuf.descriptor_pb2 import (DescriptorProto, FieldDescriptorProto, FileDescriptorProto)
-from collections.abc import (Iterable)
-from google.protobuf.message import (DecodeError)
-from corewise.nri.errors import (ProtocolViolation)
-from corewise.nri.messages import (Adjustment, Container, ContainerState, ContainerUpdate, CPUResources, Event, PodSandbox)
-from corewise.quantities import (Microseconds)
+from collections.abc import Iterable
+from typing import Any
 
+from google.protobuf import descriptor_pool, message_factory
+from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto
+from google.protobuf.message import DecodeError
+
+from corewise.nri.errors import ProtocolViolation
+from corewise.nri.messages import (
+    Adjustment,
+    Container,
+    ContainerState,
+    ContainerUpdate,
+    CPUResources,
+    PodSandbox,
+)
+from corewise.quantities import Microseconds
 
 _SCHEMA = """
 message Request {
@@ -180,7 +187,7 @@ def container(message: Any) -> Container:
         id=message.id,
         pod_sandbox_id=message.pod_sandbox_id,
         name=message.name,
-        state=_state(message.state),
+        state=ContainerState(message.state),
         labels=dict(message.labels),
         annotations=dict(message.annotations),
         cpu=cpu(message.linux.resources),
@@ -197,14 +204,6 @@ def cpu(resources: Any) -> CPUResources:
         shares=stated.shares.value or None,
         cpus=stated.cpus,
     )
-
-
-def event(number: int) -> Event:
-    """Return the event of that number; ``UNKNOWN`` for one of later releases."""
-    try:
-        return Event(number)
-    except ValueError:
-        return Event.UNKNOWN
 
 
 def adjustment(wanted: Adjustment | None) -> Any:
@@ -232,10 +231,3 @@ def _resources(quota: Microseconds, period: Microseconds | None) -> Any:
     if period is not None:
         stated["period"] = MESSAGES["OptionalUInt64"](value=period)
     return MESSAGES["LinuxResources"](cpu=MESSAGES["LinuxCPU"](**stated))
-
-
-def _state(number: int) -> ContainerState:
-    try:
-        return ContainerState(number)
-    except ValueError:
-        return ContainerState.UNKNOWN

@@ -1,6 +1,6 @@
-"""How bytes become messages: two layers of frames, decoded without any I/O.
+"""One connection to the runtime: calls in both directions over the same socket, in two layers of frames.
 
-The connection between runtime and plugin (the trunk) carries two byte streams, in frames of
+The connection (the trunk) carries two byte streams, in frames of
 
     stream u32, length u32, payload
 
@@ -16,32 +16,27 @@ The runtime's reader has a buffer of 4096 bytes, and gives the connection up whe
 space it reads into: that buffer, or, for what is left of a message, its length if that is 4096 or more.
 :func:`encode` cuts a message accordingly: 4096 bytes with the header, then the rest.
 
-Sources: containerd/ttrpc PROTOCOL.md and channel.go; containerd/nri pkg/net/multiplex/mux.go.
-
-One connection to the runtime: calls in both directions over the same socket.
-
 One task reads, one answers. Requests are answered one at a time in the order in which they came, as the
 runtime makes them; a handler therefore never sees two at once. Reading goes on meanwhile, so that the end of
 the connection and answers to calls of our own are seen at once.
 
 A request's time counts from its arrival, not from when its turn comes. Whatever ends the connection also
 ends the calls that wait for an answer.
+
+Sources: containerd/ttrpc PROTOCOL.md and channel.go; containerd/nri pkg/net/multiplex/mux.go.
 """
 
 from __future__ import annotations
 
-import struct
-from collections.abc import (Iterator)
-from dataclasses import (dataclass, field)
-from enum import (IntEnum)
-from corewise.nri.errors import (ProtocolViolation, TooLarge)
 import asyncio
-from collections.abc import (Awaitable, Callable, Coroutine)
-from dataclasses import (dataclass)
-from typing import (Any, Never)
-from corewise.nri import (codec)
-from corewise.nri.errors import (CallRefused, ConnectionLost, NoAnswer, NRIError, ProtocolViolation)
+import struct
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any, Never
 
+from corewise.nri import codec
+from corewise.nri.errors import CallRefused, ConnectionLost, NoAnswer, NRIError, ProtocolViolation, TooLarge
 
 LARGEST_PAYLOAD = 4 << 20
 _FRAME = struct.Struct(">II")
@@ -251,17 +246,24 @@ class Connection:
         try:
             async with asyncio.timeout(patience):
                 await self._send(Message(Stream.RUNTIME, number, Kind.REQUEST, request))
-                return _payload(method, await answer)
+                response = codec.decode("Response", await answer)
         except TimeoutError as error:
             raise NoAnswer(f"the runtime did not answer {method} within {patience:g} s") from error
         finally:
             del self._calls[number]
+        if response.status.code:
+            raise CallRefused(method, response.status.code, response.status.message)
+        result: bytes = response.payload
+        return result
 
     async def _read_all(self) -> Never:
         decoder = Decoder()
         while data := await self._read():
             for message in decoder.feed(data):
-                self._take(message)
+                if message.kind is Kind.RESPONSE:
+                    self._take_response(message)
+                else:
+                    self._take_request(message)
         if decoder.pending:
             raise ConnectionLost(
                 f"the runtime closed the connection within a message ({decoder.pending} bytes)"
@@ -273,12 +275,6 @@ class Connection:
             return await self._reader.read(_CHUNK)
         except OSError as error:
             raise ConnectionLost(f"the connection broke: {error}") from error
-
-    def _take(self, message: Message) -> None:
-        if message.kind is Kind.RESPONSE:
-            self._take_response(message)
-        else:
-            self._take_request(message)
 
     def _take_response(self, message: Message) -> None:
         """Hand the answer to the call that waits for it; nobody may wait any longer."""
@@ -326,11 +322,3 @@ class Connection:
         for waiting in self._calls.values():
             if not waiting.done():
                 waiting.set_exception(error)
-
-
-def _payload(method: str, response: bytes) -> bytes:
-    decoded = codec.decode("Response", response)
-    if decoded.status.code:
-        raise CallRefused(method, decoded.status.code, decoded.status.message)
-    payload: bytes = decoded.payload
-    return payload

@@ -1,37 +1,39 @@
-"""What a container runtime tells its NRI plugins, and what corewise answers: values, no protobuf.
+"""What a container runtime sends its NRI plugins, what corewise answers, and who decides: no protobuf.
 
-Only the fields that are used. A number that the runtime did not state is None, never 0, since NRI tells the
-two apart: a quota of None means "as it is", and of -1 "unlimited".
+Messages have only the fields that are used. A number that the runtime did not state is None, never 0, since
+NRI distinguishes the two: a quota of None means "as it is", and of -1 "unlimited".
+
+A program decides by a :class:`Handler`, and gets metrics and health by a :class:`PluginObserver`. The runtime
+waits for each answer, and a pod's start with it. The plugin does not wait for a handler that is late or
+raises: it answers "no change" in its place, counts it, and the reconciler does the work later. A handler runs
+in the plugin's event loop and must not block it. It must not call ``Plugin.update_containers`` and wait for
+that, since the runtime serves no plugin while it waits for one.
 
 Source: github.com/containerd/nri, pkg/api/api.proto (package nri.pkg.api.v1alpha1).
-
-Who decides what the plugin answers: the seam between this protocol adapter and the program.
-
-The runtime waits for each answer, and a pod's start with it. A handler that is late or raises is not waited
-for: the plugin answers "as you were" in its place, counts it, and the reconciler does the work later.
-
-A handler runs in the plugin's event loop and must not block it. It must not call
-``Plugin.update_containers`` and wait for that, since the runtime serves no plugin while it waits for one.
-
-What the plugin tells about itself while it runs: the seam to a program's metrics and health.
 """
 
 from __future__ import annotations
 
-from collections.abc import (Mapping)
-from dataclasses import (dataclass, field)
-from enum import (IntEnum)
-from types import (MappingProxyType)
-from corewise.quantities import (Microseconds)
-from collections.abc import (Sequence)
-from typing import (Protocol)
-from enum import (StrEnum)
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum, StrEnum
+from types import MappingProxyType
+from typing import Protocol, Self
 
+from corewise.quantities import Microseconds
 
 _NONE: Mapping[str, str] = MappingProxyType({})
 
 
-class Event(IntEnum):
+class _Code(IntEnum):
+    """Numbers of the API; one that a later release has added is unknown."""
+
+    @classmethod
+    def _missing_(cls, _value: object) -> Self:
+        return cls(0)
+
+
+class LifecycleEvent(_Code):
     """What happens to pods and containers. ``1 << (event - 1)`` is its bit in a subscription."""
 
     UNKNOWN = 0
@@ -48,7 +50,7 @@ class Event(IntEnum):
     REMOVE_CONTAINER = 11
 
 
-class ContainerState(IntEnum):
+class ContainerState(_Code):
     """Where in its life a container is."""
 
     UNKNOWN = 0
@@ -133,15 +135,12 @@ class Handler(Protocol):
         self, pods: Sequence[PodSandbox], containers: Sequence[Container]
     ) -> Sequence[ContainerUpdate]:
         """Take note of what runs already, at every new connection; return what must change."""
-        ...
 
     async def on_run_pod_sandbox(self, pod: PodSandbox) -> None:
         """Prepare for the pod's containers: its cgroup exists, they do not yet."""
-        ...
 
     async def on_create(self, pod: PodSandbox, container: Container) -> Adjustment | None:
         """Return the quota to create the container with; None leaves kubelet's."""
-        ...
 
     async def on_update(
         self, pod: PodSandbox, container: Container, requested: CPUResources
@@ -150,15 +149,13 @@ class Handler(Protocol):
 
         ``requested`` is kubelet's, undivided; a quota of None in it is not to be changed.
         """
-        ...
 
-    async def on_event(self, event: Event, pod: PodSandbox, container: Container | None) -> None:
+    async def on_event(self, event: LifecycleEvent, pod: PodSandbox, container: Container | None) -> None:
         """Take note of any other event; ``container`` is None for those of pods."""
-        ...
 
 
-class Outcome(StrEnum):
-    """What became of one request of the runtime."""
+class RequestOutcome(StrEnum):
+    """How a request of the runtime was answered."""
 
     ANSWERED = "answered"
     LATE = "late"
@@ -166,25 +163,23 @@ class Outcome(StrEnum):
     FAILED = "failed"
     """The handler raised; nothing was changed."""
     UNKNOWN = "unknown"
-    """A method of later releases; the runtime was told so."""
+    """A method of later releases, answered with an error."""
 
 
-class Observer(Protocol):
-    """Is told at once, in the event loop; must not block or raise."""
+class PluginObserver(Protocol):
+    """Called at once, in the event loop; must not block or raise."""
 
-    def request(self, method: str, outcome: Outcome) -> None:
+    def request(self, method: str, outcome: RequestOutcome) -> None:
         """Note a request that was answered, one way or another."""
-        ...
 
     def synchronized(self, *, now: bool) -> None:
         """Note that the runtime asks us from now on, or that it no longer does."""
-        ...
 
 
 class Unobserved:
-    """Nobody wants to know."""
+    """Ignores everything."""
 
-    def request(self, method: str, outcome: Outcome) -> None:
+    def request(self, method: str, outcome: RequestOutcome) -> None:
         """Do nothing."""
 
     def synchronized(self, *, now: bool) -> None:

@@ -1,4 +1,4 @@
-"""The plugin's side of NRI: what the runtime calls, and how the handler's decisions become answers.
+"""The plugin: connects to the runtime, registers, answers, and does so again whenever the connection ends.
 
 Every answer is given in time: within ``patience`` seconds, and within half of what the runtime allows if
 that is less. The runtime stops a pod's start if a plugin answers with an error, and closes the connection if
@@ -7,8 +7,6 @@ and the answer is the empty one, which changes nothing. An empty answer is an em
 
 Up to NRI 0.10 events come by ``StateChange``, later each by a method of its own; both are served. Only events
 that every release knows are subscribed to: a runtime refuses a plugin that asks for more.
-
-The plugin: connects to the runtime, registers, serves, and does so again whenever the connection ends.
 
 A connection ends when the runtime restarts, when it drops the plugin (for answering too late, or because the
 plugin was stopped in a debugger), or when what came was not NRI. The plugin waits a little longer after each
@@ -22,36 +20,47 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import (Awaitable, Callable, Coroutine, Mapping)
-from types import (MappingProxyType)
-from typing import (Any, TypeVar)
-from corewise.nri import (codec)
-from corewise.nri.connection import (Reply, Request)
-from corewise.nri.messages import (Container, ContainerUpdate, Event, Handler, Observer, Outcome, PodSandbox)
 import random
-from collections.abc import (Iterable)
-from contextlib import (suppress)
-from dataclasses import (dataclass)
-from typing import (Never)
-from corewise.nri.connection import (Connection)
-from corewise.nri.errors import (ConnectionLost, NRIError, Unreachable)
-from corewise.nri.messages import (ContainerUpdate, Handler, Observer, Unobserved)
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Never, TypeVar
 
+from corewise.nri import codec
+from corewise.nri.connection import Connection, Reply, Request
+from corewise.nri.errors import ConnectionLost, NRIError, Unreachable
+from corewise.nri.messages import (
+    Container,
+    ContainerUpdate,
+    Handler,
+    LifecycleEvent,
+    PluginObserver,
+    PodSandbox,
+    RequestOutcome,
+    Unobserved,
+)
 
+DEFAULT_SOCKET = "/var/run/nri/nri.sock"
 PLUGIN_SERVICE = "nri.pkg.api.v1alpha1.Plugin"
-SUBSCRIPTION = frozenset(Event) - {Event.UNKNOWN}
+_REGISTRATION_PATIENCE = 5.0
+_UPDATE_PATIENCE = 10.0
+_FIRST_WAIT = 0.2
+_LONGEST_WAIT = 5.0
+_STEADY = 10.0
+SUBSCRIPTION = frozenset(LifecycleEvent) - {LifecycleEvent.UNKNOWN}
 _UNIMPLEMENTED = 12
-_EVENT_METHODS: Mapping[str, Event] = MappingProxyType(
+_EVENT_METHODS: Mapping[str, LifecycleEvent] = MappingProxyType(
     {
-        "RunPodSandbox": Event.RUN_POD_SANDBOX,
-        "StopPodSandbox": Event.STOP_POD_SANDBOX,
-        "RemovePodSandbox": Event.REMOVE_POD_SANDBOX,
-        "PostCreateContainer": Event.POST_CREATE_CONTAINER,
-        "StartContainer": Event.START_CONTAINER,
-        "PostStartContainer": Event.POST_START_CONTAINER,
-        "PostUpdateContainer": Event.POST_UPDATE_CONTAINER,
-        "StopContainer": Event.STOP_CONTAINER,
-        "RemoveContainer": Event.REMOVE_CONTAINER,
+        "RunPodSandbox": LifecycleEvent.RUN_POD_SANDBOX,
+        "StopPodSandbox": LifecycleEvent.STOP_POD_SANDBOX,
+        "RemovePodSandbox": LifecycleEvent.REMOVE_POD_SANDBOX,
+        "PostCreateContainer": LifecycleEvent.POST_CREATE_CONTAINER,
+        "StartContainer": LifecycleEvent.START_CONTAINER,
+        "PostStartContainer": LifecycleEvent.POST_START_CONTAINER,
+        "PostUpdateContainer": LifecycleEvent.POST_UPDATE_CONTAINER,
+        "StopContainer": LifecycleEvent.STOP_CONTAINER,
+        "RemoveContainer": LifecycleEvent.REMOVE_CONTAINER,
     }
 )
 
@@ -62,7 +71,7 @@ _log = logging.getLogger(__name__)
 class Service:
     """Answers the requests of one connection."""
 
-    def __init__(self, handler: Handler, observer: Observer, *, patience: float) -> None:
+    def __init__(self, handler: Handler, observer: PluginObserver, *, patience: float) -> None:
         self._handler = handler
         self._observer = observer
         self._patience = patience
@@ -86,15 +95,19 @@ class Service:
             ProtocolViolation: if its payload is not what its method takes.
         """
         method = self._methods.get(request.method)
-        if request.service != PLUGIN_SERVICE or method is None:
-            return self._unknown(request)
-        return await method(request)
+        if request.service == PLUGIN_SERVICE and method is not None:
+            return await method(request)
+        _log.warning(
+            "%s called %s of %s, which is unknown here", self._runtime, request.method, request.service
+        )
+        self._observer.request("other", RequestOutcome.UNKNOWN)
+        return Reply(code=_UNIMPLEMENTED, message=f"method {request.method} of {request.service} is unknown")
 
     async def _configure(self, request: Request) -> Reply:
         asked = codec.decode("ConfigureRequest", request.payload)
         self._runtime = f"{asked.runtime_name} {asked.runtime_version}".strip() or self._runtime
         events = sum(1 << (event - 1) for event in SUBSCRIPTION)
-        self._observer.request(request.method, Outcome.ANSWERED)
+        self._observer.request(request.method, RequestOutcome.ANSWERED)
         return Reply(codec.encode("ConfigureResponse", events=events))
 
     async def _synchronize(self, request: Request) -> Reply:
@@ -103,18 +116,17 @@ class Service:
         self._pods += map(codec.pod, asked.pods)
         self._containers += map(codec.container, asked.containers)
         if asked.more:
-            self._observer.request(request.method, Outcome.ANSWERED)
+            self._observer.request(request.method, RequestOutcome.ANSWERED)
             return Reply(codec.encode("SynchronizeResponse", more=True))
         pods, self._pods = self._pods, []
         containers, self._containers = self._containers, []
         wanted = await self._decided(request, self._handler.on_synchronize(pods, containers))
-        self._synchronized(len(pods), len(containers))
-        return Reply(codec.encode("SynchronizeResponse", update=codec.updates(wanted or ())))
-
-    def _synchronized(self, pods: int, containers: int) -> None:
         self.synchronized = True
         self._observer.synchronized(now=True)
-        _log.info("plugin of %s, which has %d pods and %d containers", self._runtime, pods, containers)
+        _log.info(
+            "plugin of %s, which has %d pods and %d containers", self._runtime, len(pods), len(containers)
+        )
+        return Reply(codec.encode("SynchronizeResponse", update=codec.updates(wanted or ())))
 
     async def _create(self, request: Request) -> Reply:
         asked = codec.decode("EventRequest", request.payload)
@@ -134,16 +146,16 @@ class Service:
 
     async def _state_change(self, request: Request) -> Reply:
         asked = codec.decode("StateChangeEvent", request.payload)
-        return await self._event(request, codec.event(asked.event), asked)
+        return await self._event(request, LifecycleEvent(asked.event), asked)
 
     async def _named_event(self, request: Request) -> Reply:
         asked = codec.decode("EventRequest", request.payload)
         return await self._event(request, _EVENT_METHODS[request.method], asked)
 
-    async def _event(self, request: Request, event: Event, asked: Any) -> Reply:
+    async def _event(self, request: Request, event: LifecycleEvent, asked: Any) -> Reply:
         """Let the handler take note; there is nothing to answer."""
         pod = codec.pod(asked.pod)
-        if event is Event.RUN_POD_SANDBOX:
+        if event is LifecycleEvent.RUN_POD_SANDBOX:
             await self._decided(request, self._handler.on_run_pod_sandbox(pod))
         else:
             container = codec.container(asked.container) if asked.HasField("container") else None
@@ -152,15 +164,8 @@ class Service:
 
     async def _shut_down(self, request: Request) -> Reply:
         _log.info("%s shuts down", self._runtime)
-        self._observer.request(request.method, Outcome.ANSWERED)
+        self._observer.request(request.method, RequestOutcome.ANSWERED)
         return Reply()
-
-    def _unknown(self, request: Request) -> Reply:
-        _log.warning(
-            "%s called %s of %s, which is unknown here", self._runtime, request.method, request.service
-        )
-        self._observer.request("other", Outcome.UNKNOWN)
-        return Reply(code=_UNIMPLEMENTED, message=f"method {request.method} of {request.service} is unknown")
 
     async def _decided(self, request: Request, decision: Coroutine[Any, Any, _Decision]) -> _Decision | None:
         """Return the handler's decision, or None if it fails or takes too long.
@@ -174,19 +179,16 @@ class Service:
             await asyncio.wait({task}, timeout=max(0.0, deadline - asyncio.get_running_loop().time()))
         finally:
             task.cancel()
-        outcome = _outcome(task, request.method, allowed)
+        if not task.done():
+            task.add_done_callback(_log_failure)
+            _log.warning(
+                "%s is answered without a change: nothing was decided within %g s", request.method, allowed
+            )
+            outcome = RequestOutcome.LATE
+        else:
+            outcome = RequestOutcome.FAILED if _log_failure(task) else RequestOutcome.ANSWERED
         self._observer.request(request.method, outcome)
-        return task.result() if outcome is Outcome.ANSWERED else None
-
-
-def _outcome(task: asyncio.Task[Any], method: str, allowed: float) -> Outcome:
-    if not task.done():
-        task.add_done_callback(_log_failure)
-        _log.warning("%s is answered without a change: nothing was decided within %g s", method, allowed)
-        return Outcome.LATE
-    if _log_failure(task):
-        return Outcome.FAILED
-    return Outcome.ANSWERED
+        return task.result() if outcome is RequestOutcome.ANSWERED else None
 
 
 def _log_failure(task: asyncio.Task[Any]) -> bool:
@@ -196,15 +198,6 @@ def _log_failure(task: asyncio.Task[Any]) -> bool:
     if error := task.exception():
         _log.error("%s failed, nothing is changed: this is a bug", task.get_name(), exc_info=error)
     return error is not None
-
-
-DEFAULT_SOCKET = "/var/run/nri/nri.sock"
-_REGISTRATION_PATIENCE = 5.0
-_UPDATE_PATIENCE = 10.0
-_FIRST_WAIT = 0.2
-_LONGEST_WAIT = 5.0
-_STEADY = 10.0
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +222,7 @@ class Plugin:
         handler: Handler,
         options: PluginOptions | None = None,
         *,
-        observer: Observer | None = None,
+        observer: PluginObserver | None = None,
         rng: random.Random | None = None,
     ) -> None:
         self._handler = handler
@@ -237,7 +230,7 @@ class Plugin:
         self._observer = observer or Unobserved()
         self._rng = rng or random.Random()  # noqa: S311 - spreads retries in time, guards nothing
         self._connection: Connection | None = None
-        self._told = ""
+        self._logged = ""
 
     async def run(self) -> Never:
         """Be the runtime's plugin for ever; operational errors are logged and outlived."""
@@ -247,10 +240,11 @@ class Plugin:
             try:
                 await self._connect()
             except NRIError as error:
-                self._tell(error)
+                self._log_once(error)
             lasted = asyncio.get_running_loop().time() - started
             failures = 1 if lasted >= _STEADY else failures + 1
-            await asyncio.sleep(self._wait(failures))
+            wait = min(_LONGEST_WAIT, _FIRST_WAIT * (1 << min(failures - 1, 16)))
+            await asyncio.sleep(wait * self._rng.uniform(0.5, 1.0))
 
     async def update_containers(self, updates: Iterable[ContainerUpdate]) -> list[str]:
         """Have the runtime update containers now; return the IDs of those that it could not update.
@@ -270,21 +264,10 @@ class Plugin:
 
     async def _connect(self) -> Never:
         """Serve over one connection until it ends."""
-        reader, writer = await self._open()
         try:
-            await self._serve(reader, writer)
-        finally:
-            writer.close()
-            with suppress(OSError):
-                await writer.wait_closed()
-
-    async def _open(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        try:
-            return await asyncio.open_unix_connection(self._options.socket)
+            reader, writer = await asyncio.open_unix_connection(self._options.socket)
         except OSError as error:
             raise Unreachable(f"{self._options.socket}: {error.strerror or error}") from error
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Never:
         service = Service(self._handler, self._observer, patience=self._options.patience)
         connection = Connection(reader, writer, service.answer)
         try:
@@ -292,8 +275,11 @@ class Plugin:
         finally:
             self._connection = None
             if service.synchronized:
-                self._told = ""
+                self._logged = ""
                 self._observer.synchronized(now=False)
+            writer.close()
+            with suppress(OSError):
+                await writer.wait_closed()
 
     async def _stay_registered(self, connection: Connection) -> Never:
         request = codec.encode(
@@ -304,14 +290,10 @@ class Plugin:
         await asyncio.get_running_loop().create_future()
         raise AssertionError("nobody ends this wait but by cancelling it")
 
-    def _wait(self, failures: int) -> float:
-        longest = min(_LONGEST_WAIT, _FIRST_WAIT * (1 << min(failures - 1, 16)))
-        return longest * self._rng.uniform(0.5, 1.0)
-
-    def _tell(self, error: NRIError) -> None:
+    def _log_once(self, error: NRIError) -> None:
         """Log why there is no connection, once for each reason in a row."""
         message = f"no container runtime by NRI, trying again: {error}"
         if error.hint:
             message += f"; {error.hint}"
-        _log.log(logging.DEBUG if message == self._told else logging.WARNING, "%s", message)
-        self._told = message
+        _log.log(logging.DEBUG if message == self._logged else logging.WARNING, "%s", message)
+        self._logged = message
