@@ -30,7 +30,7 @@ from corewise.compute.errors import FileUnusable
 from corewise.compute.guest_files import parse_guests, parse_provider
 from corewise.kube.admission import decode_review
 from corewise.kube.errors import DecodeError
-from corewise.manager.webhooks.heartbeats import stored_times
+from corewise.manager.node_status_webhook import stored_times
 from corewise.simulation.dump import load_dump
 from corewise.simulation.plan import InputError
 from corewise.simulation.planner_inputs import plan_from_dump

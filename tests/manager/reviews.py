@@ -11,10 +11,9 @@ from corewise.assessment.cluster import ClusterConfiguration, ClusterContext
 from corewise.assessment.nodes import ManagedNode, NodeView, view_of
 from corewise.config.configuration import NO_AMPLIFICATION, NO_NORMALIZATION
 from corewise.kube.clock import SYSTEM_CLOCK
-from corewise.manager.installation import CONFIG_MAP, NODE, NODE_STATUS
-from corewise.manager.webhooks.config_map import ConfigMapWebhook
-from corewise.manager.webhooks.node import NodeWebhook
-from corewise.manager.webhooks.node_status import NodeStatusWebhook
+from corewise.manager.node_status_webhook import NodeStatusWebhook
+from corewise.manager.node_webhook import NodeWebhook
+from corewise.manager.webhooks import CONFIG_MAP, NODE, NODE_STATUS, ConfigMapWebhook
 from corewise.prometheus.exposition import Exposition
 from corewise.quantities import Ratio
 from corewise.service.webhooks.answers import Review

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from corewise.actions import PatchNode, TouchNodeStatus
 from corewise.assessment.decision import assess
-from corewise.manager.memory import JUST_NOW, STALE_FOR, NodeMemory
+from corewise.manager.reconciler import JUST_NOW, STALE_FOR, NodeMemory
 from corewise.vocabulary.names import (
     AMPLIFICATION_RATIO,
 )

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from corewise.kube.admission import AdmissionRequest, decode_review
 from corewise.kube.errors import DecodeError
-from corewise.manager.installation import CONFIG_MAP, NODE, NODE_STATUS, PATHS
+from corewise.manager.webhooks import CONFIG_MAP, NODE, NODE_STATUS, PATHS
 from corewise.prometheus.exposition import Exposition
 from corewise.service.doors import WEBHOOKS
 from corewise.service.options import Address

@@ -135,7 +135,7 @@ async def test_a_ratio_is_lowered_by_the_pods_the_api_server_has_and_not_by_the_
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(cache.run()) for cache in caches]
         await until(lambda: all(cache.synced.is_set() for cache in caches))
-        tasks.append(group.create_task(reconciler.run(hands=1)))
+        tasks.append(group.create_task(reconciler.run(workers=1)))
         await until(lambda: "fast" in reconciler.assessments)
         assert not snapshot.pods.items
         assert [each.smallest_safe for each in reconciler.assessments["fast"].held_back]

@@ -15,7 +15,7 @@ import yaml
 from corewise.kube.client import Client, PatchType
 from corewise.kube.config import load_config
 from corewise.kube.resources import Resource
-from corewise.manager.installation import mutating_configuration, validating_configuration
+from corewise.manager.webhooks import mutating_configuration, validating_configuration
 from corewise.service.options import ServiceAddress
 from corewise.service.webhooks.authority import Lifetimes
 from corewise.service.webhooks.installation import client_config

@@ -38,7 +38,7 @@ time that is ahead of both is replaced.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
@@ -122,8 +122,16 @@ def decide_status(
         return UNTOUCHED
     stated = read_node(write.annotations, maximum=maximum)
     if stated.doubt is not None:
-        if not _states_anew(write, stated, amplify_capacity=amplify_capacity):
-            return _hold(write, stated, stated.doubt, amplify_capacity=amplify_capacity)
+        doubtful = [
+            (field, resource)
+            for field in FIELDS
+            for resource in AMPLIFIABLE
+            if stated.is_doubtful(field, resource, amplify_capacity=amplify_capacity)
+        ]
+        if not _states_anew(write, doubtful):
+            # The stored amounts of everything in doubt stay; the rest of the write goes through.
+            kept = {(field, name): write.old.of(field).get(name) for field, name in doubtful}
+            return _verdict(write, kept, {}, (stated.doubt,))
         stated = replace(
             stated, raw={field: {} for field in FIELDS}, doubt=None, broken=None, unreadable=frozenset()
         )
@@ -131,7 +139,20 @@ def decide_status(
         resource: _decide(write, stated, resource, amplify_capacity=amplify_capacity)
         for resource in AMPLIFIABLE
     }
-    return _verdict(write, stated, rows)
+    final = {(field, name): row.cells[field].final for field in FIELDS for name, row in rows.items()}
+    refused = Reason.AMPLIFICATION_RESOURCE_REFUSED
+    findings = [each for each in stated.ratios.findings if each.reason is not refused]
+    findings += [finding for row in rows.values() for finding in row.findings]
+    return _verdict(write, final, _annotations(write.annotations, stated, rows), tuple(findings))
+
+
+def _states_anew(write: StatusWrite, doubtful: Collection[tuple[Field, str]]) -> bool:
+    """Whether the kubelet states every amount in doubt anew."""
+    return (
+        write.by_kubelet
+        and bool(doubtful)
+        and all(write.new.of(field).get(name) != write.old.of(field).get(name) for field, name in doubtful)
+    )
 
 
 def _decide(write: StatusWrite, stated: Stated, resource: str, *, amplify_capacity: bool) -> _Row:
@@ -189,70 +210,29 @@ def _undone(field: Field, resource: str, new: Quantity | None, old: Quantity | N
     return Finding(Reason.STATUS_CHANGE_UNDONE, message, resource)
 
 
-def _states_anew(write: StatusWrite, stated: Stated, *, amplify_capacity: bool) -> bool:
-    doubtful = _doubtful(stated, amplify_capacity=amplify_capacity)
-    return (
-        write.by_kubelet
-        and bool(doubtful)
-        and all(write.new.of(field).get(name) != write.old.of(field).get(name) for field, name in doubtful)
-    )
-
-
-def _doubtful(stated: Stated, *, amplify_capacity: bool) -> list[tuple[Field, str]]:
-    return [
-        (field, resource)
-        for field in FIELDS
-        for resource in AMPLIFIABLE
-        if stated.is_doubtful(field, resource, amplify_capacity=amplify_capacity)
-    ]
-
-
-def _hold(write: StatusWrite, stated: Stated, doubt: Finding, *, amplify_capacity: bool) -> StatusVerdict:
-    """Keep the stored amounts of everything in doubt; the rest of the write goes through."""
-    final: dict[Field, dict[str, Quantity | None]] = {field: {} for field in FIELDS}
-    for field, resource in _doubtful(stated, amplify_capacity=amplify_capacity):
-        final[field][resource] = write.old.of(field).get(resource)
-    changes = {field: _differing(final[field], write.new.of(field)) for field in FIELDS}
-    return StatusVerdict(
-        changes["capacity"],
-        changes["allocatable"],
-        {},
-        (doubt,),
-        put_back=_is_put_back(write, changes),
-    )
-
-
-def _verdict(write: StatusWrite, stated: Stated, rows: Mapping[str, _Row]) -> StatusVerdict:
-    changes = {
-        field: _differing({name: row.cells[field].final for name, row in rows.items()}, write.new.of(field))
-        for field in FIELDS
-    }
-    annotations = _annotations(write.annotations, stated, rows)
-    findings = [finding for row in rows.values() for finding in row.findings]
-    ratios = [
-        each for each in stated.ratios.findings if each.reason is not Reason.AMPLIFICATION_RESOURCE_REFUSED
-    ]
-    return StatusVerdict(
-        changes["capacity"],
-        changes["allocatable"],
-        annotations,
-        (*ratios, *findings),
-        put_back=not annotations and _is_put_back(write, changes),
-    )
-
-
-def _differing(final: Mapping[str, Quantity | None], new: ResourceList) -> dict[str, Quantity | None]:
-    return {resource: amount for resource, amount in final.items() if amount != new.get(resource)}
-
-
-def _is_put_back(write: StatusWrite, changes: Mapping[Field, Mapping[str, Quantity | None]]) -> bool:
-    """Whether something was changed, and cpu and memory are now all as stored."""
+def _verdict(
+    write: StatusWrite,
+    final: Mapping[tuple[Field, str], Quantity | None],
+    annotations: Mapping[str, str | None],
+    findings: tuple[Finding, ...],
+) -> StatusVerdict:
+    """Return the changes that make the ``final`` amounts of the written ones."""
+    changes: dict[Field, dict[str, Quantity | None]] = {field: {} for field in FIELDS}
+    for (field, resource), amount in final.items():
+        if amount != write.new.of(field).get(resource):
+            changes[field][resource] = amount
     as_stored = all(
         changes[field].get(name, write.new.of(field).get(name)) == write.old.of(field).get(name)
         for field in FIELDS
         for name in AMPLIFIABLE
     )
-    return as_stored and any(changes.values())
+    return StatusVerdict(
+        changes["capacity"],
+        changes["allocatable"],
+        annotations,
+        findings,
+        put_back=as_stored and any(changes.values()) and not annotations,
+    )
 
 
 def _annotations(

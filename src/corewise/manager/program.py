@@ -21,15 +21,14 @@ from corewise.kube.config import ClusterConfig
 from corewise.kube.election import DEFAULT_TERMS, Terms
 from corewise.kube.events import EventRecorder
 from corewise.kube.objects import ObjectReference
-from corewise.manager import gauges
-from corewise.manager.assembly import webhooks
-from corewise.manager.configuration_events import validity
+from corewise.manager import reporting as gauges
 from corewise.manager.executor import FIELD_MANAGER, APIExecutor, Executor, PrintingExecutor
-from corewise.manager.installation import MUTATING_NAME, SECRET_NAME, configurations
 from corewise.manager.options import ManagerOptions
 from corewise.manager.queue import WorkQueue
 from corewise.manager.reconciler import CONFIGURATION, Reconciler
+from corewise.manager.reporting import validity
 from corewise.manager.snapshot import Listeners, Snapshot
+from corewise.manager.webhooks import MUTATING_NAME, SECRET_NAME, configurations, webhooks
 from corewise.service.doors import WEBHOOKS
 from corewise.service.health import TokenAccess
 from corewise.service.logs import fields

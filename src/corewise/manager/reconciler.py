@@ -1,11 +1,20 @@
-"""Assesses nodes when something has changed and carries out what the assessment says. Runs on the leader.
+"""Assesses nodes when something has changed, and carries out what the assessment says. Runs on the leader.
 
 Level-triggered: an event only puts a node into the queue; a change of configuration puts in all of them. A
-few hands take nodes from the queue side by side; each node is in one hand at most. Errors put a node back,
-later each time; a conflict waits for the newer object. Nothing is written when nothing changes.
+few workers take nodes from the queue side by side; each node is with one worker at most. Errors put a node
+back, later each time; a conflict waits for the newer object. Nothing is written when nothing changes.
 
 A ratio is lowered only by what the API server says of the node's pods at that moment: the cache may be
 behind, and no webhook stands between the manager and its own mistakes.
+
+What is remembered of a node between two assessments can be lost at a restart without harm:
+
+- Since when the node's status does not show the ratio; when it was touched and repaired since.
+- For how long its record has been as it is.
+- Whether the agent's report of raw capacity has changed after the node's record did: only what was seen to
+  change counts, so after a restart the answer is no.
+- Which resourceVersion a write was decided on: until the cache shows another, the node is not assessed again,
+  so that nothing is written twice.
 """
 
 from __future__ import annotations
@@ -13,32 +22,121 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
+from dataclasses import dataclass
 
+from corewise.actions import NodeAction, PatchNode, RepairNodeStatus, TouchNodeStatus
+from corewise.amplification import State
 from corewise.assessment.decision import NodeAssessment, StatusHistory, assess
 from corewise.assessment.nodes import NodeView
 from corewise.kube.clock import Clock
 from corewise.kube.errors import Conflict, KubeError, NotFound
-from corewise.manager.configuration_events import event_about_koordinator, events_about
 from corewise.manager.executor import Executor
-from corewise.manager.memory import STALE_FOR, NodeMemory
 from corewise.manager.queue import WorkQueue
+from corewise.manager.reporting import event_about_koordinator, events_about
 from corewise.manager.snapshot import Snapshot
 from corewise.service.logs import fields
 from corewise.service.program import Heartbeats
+from corewise.vocabulary.names import AMPLIFICATION_RATIO, AMPLIFIED
 
 log = logging.getLogger(__name__)
 
 LOOP = "reconciler"
 CONFIGURATION = ""
-"""What stands in the queue for the configuration; no node has an empty name."""
+"""The name of the configuration in the queue; no node has an empty name."""
 _BEAT = 5.0
 _BEAT_LIMIT = 60.0
 _FIRST_BACKOFF = 1.0
 _LONGEST_BACKOFF = 60.0
+JUST_NOW = 60.0
+"""Seconds for which a ratio counts as just written: status shows raw amounts, as the manager has seen."""
+STALE_FOR = 5.0
+"""Seconds after which a node is assessed again although the cache shows the version before the write."""
+
+
+@dataclass(slots=True)
+class _Sighting:
+    """A text, when it was first seen as it is, and when it was seen to become so; None if it never was."""
+
+    text: str | None = None
+    since: float = 0.0
+    changed: float | None = None
+    seen: bool = False
+
+    def see(self, text: str | None, now: float) -> None:
+        if self.seen and text != self.text:
+            self.changed = now
+        if not self.seen or text != self.text:
+            self.since = now
+        self.text, self.seen = text, True
+
+
+class NodeMemory:
+    """What is remembered of one node."""
+
+    def __init__(self) -> None:
+        self._mismatch_since: float | None = None
+        self._touched: float | None = None
+        self._touches = 0
+        self._repaired: float | None = None
+        self._shows_raw = False
+        self._ratio_written: float | None = None
+        self._record = _Sighting()
+        self._report = _Sighting()
+        self._written_on = ""
+        self._written = 0.0
+        self.failures = 0
+
+    def stale(self, node: NodeView, now: float) -> bool:
+        """Whether the cache does not show the last write yet."""
+        return node.resource_version == self._written_on and now - self._written < STALE_FOR
+
+    def observe(self, node: NodeView, now: float) -> StatusHistory:
+        """Look at the node, and return what has been seen of it over time."""
+        self._record.see(node.annotations.get(AMPLIFIED), now)
+        self._report.see(node.reported_capacity, now)
+        return StatusHistory(
+            mismatch=0 if self._mismatch_since is None else int(now - self._mismatch_since),
+            record=int(now - self._record.since),
+            since_touch=None if self._touched is None else int(now - self._touched),
+            touches=self._touches,
+            since_repair=None if self._repaired is None else int(now - self._repaired),
+            ratio_written=self._ratio_written is not None and now - self._ratio_written < JUST_NOW,
+            report_newer_than_record=self._report.changed is not None
+            and (self._record.changed is None or self._report.changed > self._record.changed),
+        )
+
+    def assessed(self, assessment: NodeAssessment, now: float) -> None:
+        """Note whether the status shows the ratio."""
+        self._shows_raw = assessment.status.state is State.SETTLED or assessment.status.touch
+        if assessment.status.state is State.SETTLED:
+            self._mismatch_since = self._touched = self._repaired = self._ratio_written = None
+            self._touches = 0
+        elif self._mismatch_since is None:
+            self._mismatch_since = now
+
+    def wrote(self, action: NodeAction, node: NodeView, version: str | None, now: float) -> None:
+        """Note that an action was carried out; ``version`` is the node's resourceVersion afterwards."""
+        match action:
+            case PatchNode():
+                self._mismatch_since = None
+                self._touched, self._touches = now, 1
+                if AMPLIFICATION_RATIO in action.annotations:
+                    self._ratio_written = now if self._shows_raw else None
+            case TouchNodeStatus():
+                self._touched = now
+                self._touches += 1
+            case RepairNodeStatus():
+                self._repaired = now
+        if version is not None and version != node.resource_version:
+            self.outdated(node, now)
+
+    def outdated(self, node: NodeView, now: float) -> None:
+        """Note that the node is known to have a newer version than the one in the cache."""
+        self._written_on, self._written = node.resource_version, now
 
 
 class Reconciler:
-    """Brings nodes to what their assessments say."""
+    """Brings nodes to the state that their assessments call for."""
 
     def __init__(
         self,
@@ -64,20 +162,20 @@ class Reconciler:
         return self._assessments
 
     def pods_changed(self, node: str) -> None:
-        """Look again at a node whose pods have changed, if that is what it waits for."""
+        """Assess a node again whose pods have changed, if a decrease was held back for them."""
         assessment = self._assessments.get(node)
         if assessment and assessment.held_back:
             self._queue.add(node)
 
-    async def run(self, hands: int) -> None:
+    async def run(self, workers: int) -> None:
         """Work until cancelled."""
         self._queue.add(CONFIGURATION)
         self._queue.add_all(self._snapshot.names())
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._beat(), name="reconciler beat")
-                for number in range(hands):
-                    group.create_task(self._work(), name=f"reconciler hand {number}")
+                for number in range(workers):
+                    group.create_task(self._work(), name=f"reconciler worker {number}")
         finally:
             self._heartbeats.stop(LOOP)
             self._queue.clear()
@@ -96,12 +194,12 @@ class Reconciler:
                 await self._reconcile(name)
             finally:
                 self._queue.done(name)
-            # A hand that finds nothing to write never waits: let the webhooks have their turn.
+            # A worker that finds nothing to write never waits: let the webhooks have their turn.
             await asyncio.sleep(0)
 
     async def _reconcile(self, name: str) -> None:
         if name == CONFIGURATION:
-            await self._tell_configuration()
+            await self._report_configuration()
             return
         node = self._snapshot.view(name)
         if node is None:
@@ -119,7 +217,7 @@ class Reconciler:
             self._failed(node, "reading the node's pods", error, memory)
             return
         memory.assessed(assessment, now)
-        self._tell_change(assessment)
+        self._log_problems(assessment)
         self._assessments[name] = assessment
         if assessment.recheck is not None:
             self._queue.add_later(name, assessment.recheck)
@@ -149,8 +247,8 @@ class Reconciler:
         else:
             memory.failures = 0
 
-    async def _tell_configuration(self) -> None:
-        """Say what is wrong with the configuration, on the object at fault, and in the log."""
+    async def _report_configuration(self) -> None:
+        """Emit and log what is wrong with the configuration, on the object at fault."""
         snapshot = self._snapshot
         reading = snapshot.reading
         found = events_about(
@@ -174,13 +272,13 @@ class Reconciler:
         log.warning("the API server refused, or did not answer", extra=extra)
         self._queue.add_later(node.name, wait)
 
-    def _tell_change(self, assessment: NodeAssessment) -> None:
-        """One log line when the problems of a node change, none while they stay."""
+    def _log_problems(self, assessment: NodeAssessment) -> None:
+        """Log the problems of a node when they change, nothing while they stay."""
         name = assessment.node.name
         before = self._assessments.get(name)
-        told = {(each.reason, each.resource) for each in before.problems} if before else set()
+        logged = {(each.reason, each.resource) for each in before.problems} if before else set()
         for problem in assessment.problems:
-            if (problem.reason, problem.resource) not in told:
+            if (problem.reason, problem.resource) not in logged:
                 log.warning(problem.message, extra=fields(node=name, reason=problem.reason))
-        if told and not assessment.problems:
+        if logged and not assessment.problems:
             log.info("no problem any more", extra=fields(node=name))

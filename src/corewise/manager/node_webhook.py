@@ -14,8 +14,12 @@ Writes that change none of this, by far the most, are answered from a comparison
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
+from urllib.parse import quote
+
+import msgspec
 
 from corewise.amplification import Misfit, Ratios, allows_unsafe_change, busy_raise, misfits, read_ratios
 from corewise.amplification.amounts import CPU
@@ -25,10 +29,13 @@ from corewise.assessment.decision import lowered, normalization_of, wanted_ratio
 from corewise.assessment.nodes import MANAGED_NODES, ManagedNode, NodeView
 from corewise.config.configuration import LARGEST_NORMALIZATION_RATIO, NO_NORMALIZATION
 from corewise.kube.admission import AdmissionRequest
+from corewise.kube.client import Client
 from corewise.kube.decoding import decode_object
+from corewise.kube.errors import KubeError
 from corewise.normalization import decide
-from corewise.quantities import ONE, Ratio, RatioError
+from corewise.quantities import ONE, Quantity, QuantityError, Ratio, RatioError
 from corewise.service.webhooks.answers import Answer, allowed, refused
+from corewise.vocabulary.errors import UNREADABLE
 from corewise.vocabulary.names import (
     AMPLIFICATION_ORIGINAL,
     AMPLIFICATION_RATIO,
@@ -39,14 +46,14 @@ from corewise.vocabulary.reasons import Reason
 
 Usage = Callable[[str], Awaitable[int | None]]
 _RATIO_MAPS = (AMPLIFICATION_RATIO, AMPLIFICATION_ORIGINAL)
-_LOOKED_AT = (*_RATIO_MAPS, NORMALIZATION_RATIO)
+_REVIEWED = (*_RATIO_MAPS, NORMALIZATION_RATIO)
 
 
 @dataclass(frozen=True, slots=True)
 class NodeWebhook:
     """Answers reviews of nodes.
 
-    ``ready`` says whether the nodes' pods are known; ``usage`` asks for a node's real CPU usage in milli-CPU.
+    ``ready`` says whether the nodes' pods are known; ``usage`` returns a node's real CPU usage in milli-CPU.
     The manager's own writes go through nodes/status and never come here: it checks them itself.
     """
 
@@ -95,7 +102,7 @@ class NodeWebhook:
 def _differ(old: ManagedNode, new: ManagedNode) -> bool:
     before, after = old.metadata, new.metadata
     return before.labels != after.labels or any(
-        before.annotations.get(name) != after.annotations.get(name) for name in _LOOKED_AT
+        before.annotations.get(name) != after.annotations.get(name) for name in _REVIEWED
     )
 
 
@@ -130,7 +137,7 @@ def _malformed(old: NodeView, new: NodeView, largest: Ratio) -> Iterable[str]:
 
 
 def _disowned(old: NodeView, new: NodeView) -> bool:
-    """Whether a ratio of corewise's would stay, and pass for the user's own."""
+    """Whether a ratio that corewise wrote would stay, and be taken for the user's own."""
     ratio = new.annotations.get(AMPLIFICATION_RATIO)
     removed = AMPLIFICATION_ORIGINAL in old.annotations and AMPLIFICATION_ORIGINAL not in new.annotations
     return removed and ratio is not None and ratio == old.annotations.get(AMPLIFICATION_RATIO)
@@ -151,7 +158,7 @@ def _wanted(node: NodeView, context: ClusterContext) -> Ratios:
 
 
 def _unsafe(old: NodeView, new: NodeView, context: ClusterContext) -> tuple[Misfit, ...]:
-    """Return what no longer fits: by the annotation itself, or by what the manager makes of the write."""
+    """Return what no longer fits: by the annotation itself, or by what the manager would write after it."""
     before = effective_ratios(old.annotations, maximum=context.largest)
     after = effective_ratios(new.annotations, maximum=context.largest)
     targets = [after]
@@ -165,3 +172,26 @@ def _unsafe(old: NodeView, new: NodeView, context: ClusterContext) -> tuple[Misf
     demand = old.demand()
     found = [misfits(old=before, new=target, raw_allocatable=raw, demand=demand) for target in targets]
     return max(found, key=len)
+
+
+log = logging.getLogger(__name__)
+
+_PATH = "/apis/metrics.k8s.io/v1beta1/nodes/"
+_TIMEOUT = 1.0
+
+
+class _NodeMetrics(msgspec.Struct):
+    usage: dict[str, str]
+
+
+async def cpu_usage_milli(client: Client, node: str) -> int | None:
+    """Return the milli-CPU a node really uses, by the resource metrics API; None if that is not known.
+
+    Source: https://kubernetes.io/docs/tasks/debug/debug-cluster/resource-metrics-pipeline/
+    """
+    try:
+        body = await client.request("GET", _PATH + quote(node, safe=""), timeout=_TIMEOUT, repeatable=False)
+        return Quantity.parse(msgspec.json.decode(body, type=_NodeMetrics).usage["cpu"]).milli
+    except (KubeError, *UNREADABLE, QuantityError, KeyError) as error:
+        log.debug("usage of node %s is unknown: %s", node, error)
+        return None

@@ -1,0 +1,142 @@
+"""The manager's webhooks: where they are served, what is installed for them, and the one on ConfigMaps.
+
+All have failurePolicy Ignore: while no replica answers, the cluster goes on, and the manager corrects later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from corewise.assessment.cluster import (
+    KEYS,
+    config_map_text,
+    conflicts,
+    read_configuration,
+)
+from corewise.config.configuration import Severity
+from corewise.kube.admission import AdmissionRequest, OperationType
+from corewise.kube.client import Client
+from corewise.kube.clock import Clock
+from corewise.kube.decoding import decode_object
+from corewise.kube.objects import ConfigMap
+from corewise.kube.registration import WebhookConfiguration
+from corewise.kube.resources import CONFIG_MAPS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Resource
+from corewise.manager.node_status_webhook import NodeStatusWebhook
+from corewise.manager.node_webhook import NodeWebhook, cpu_usage_milli
+from corewise.manager.options import ManagerOptions
+from corewise.manager.snapshot import Snapshot
+from corewise.prometheus.exposition import Exposition
+from corewise.quantities import Ratio
+from corewise.service.webhooks.answers import Answer, allowed, refused
+from corewise.service.webhooks.installation import ClientConfig, rule, webhook
+from corewise.service.webhooks.server import Webhook
+
+MUTATING_NAME = "corewise-mutating"
+VALIDATING_NAME = "corewise-validating"
+SECRET_NAME = "corewise-webhook-certificates"  # noqa: S105 - the name of a Secret
+
+NODE_STATUS = "node-status"
+NODE = "node"
+CONFIG_MAP = "config-map"
+PATHS = {NODE_STATUS: "/mutate-node-status", NODE: "/validate-node", CONFIG_MAP: "/validate-config"}
+
+
+def webhooks(
+    options: ManagerOptions, snapshot: Snapshot, client: Client, metrics: Exposition, clock: Clock
+) -> list[Webhook]:
+    """Return the webhooks that the options ask for."""
+    status = NodeStatusWebhook(
+        context=lambda: snapshot.context,
+        kubelet_users=options.kubelet_users,
+        quiet_heartbeats=options.quiet_heartbeats,
+        metrics=metrics,
+        clock=clock,
+    )
+    node = NodeWebhook(
+        context=lambda: snapshot.context,
+        view=snapshot.view_of,
+        ready=lambda: not snapshot.caches.unlisted,
+        usage=lambda name: cpu_usage_milli(client, name),
+    )
+    config_map = ConfigMapWebhook(
+        options.config_namespace, options.config_name, options.largest_amplification, snapshot.node_labels
+    )
+    reviews = {NODE_STATUS: status.review, NODE: node.review, CONFIG_MAP: config_map.review}
+    return [Webhook(name, PATHS[name], review) for name, review in reviews.items()]
+
+
+def configurations(
+    config: ClientConfig, config_namespace: str
+) -> list[tuple[Resource[WebhookConfiguration], dict[str, Any]]]:
+    """Return what to install: the validating configuration, then the mutating one."""
+    return [
+        (VALIDATING_WEBHOOKS, validating_configuration(config, config_namespace)),
+        (MUTATING_WEBHOOKS, mutating_configuration(config)),
+    ]
+
+
+def mutating_configuration(config: ClientConfig) -> dict[str, Any]:
+    """Return the MutatingWebhookConfiguration."""
+    status = webhook(
+        "node-status.corewise.io",
+        config(PATHS[NODE_STATUS]),
+        rule("nodes/status", "UPDATE", scope="Cluster"),
+    )
+    return {"metadata": {"name": MUTATING_NAME}, "webhooks": [{**status, "reinvocationPolicy": "Never"}]}
+
+
+def validating_configuration(config: ClientConfig, config_namespace: str) -> dict[str, Any]:
+    """Return the ValidatingWebhookConfiguration; of ConfigMaps only those of one namespace are reviewed."""
+    node = webhook("node.corewise.io", config(PATHS[NODE]), rule("nodes", "UPDATE", scope="Cluster"))
+    config_map = webhook(
+        "config-map.corewise.io",
+        config(PATHS[CONFIG_MAP]),
+        rule("configmaps", "CREATE", "UPDATE", scope="Namespaced"),
+    )
+    selector = {"matchLabels": {"kubernetes.io/metadata.name": config_namespace}}
+    webhooks = [node, {**config_map, "namespaceSelector": selector}]
+    return {"metadata": {"name": VALIDATING_NAME}, "webhooks": webhooks}
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigMapWebhook:
+    """Answers reviews of the one ConfigMap that configures corewise; others are allowed unread.
+
+    Bad configuration is refused, with every error and its place. The ConfigMap is shared with Koordinator's
+    other settings, so a key of ours that was bad before and has not changed does not stop a change of another
+    key: it gets a warning.
+    """
+
+    namespace: str
+    name: str
+    largest: Ratio
+    nodes: Callable[[], Iterable[tuple[str, Mapping[str, str]]]]
+
+    async def review(self, request: AdmissionRequest) -> Answer:
+        """Answer one review.
+
+        Raises:
+            DecodeError: if the objects are not ConfigMaps.
+        """
+        if (request.namespace, request.name) != (self.namespace, self.name):
+            return allowed(request)
+        if request.operation not in {OperationType.CREATE, OperationType.UPDATE}:
+            return allowed(request)
+        new = decode_object(CONFIG_MAPS, request.object, "object")
+        old = ConfigMap()
+        if request.operation is OperationType.UPDATE:
+            old = decode_object(CONFIG_MAPS, request.old_object, "oldObject")
+        reading = read_configuration(new, largest=self.largest)
+        clashes = conflicts(reading.configuration, self.nodes())
+        errors: list[str] = []
+        warnings: list[str] = []
+        for key in KEYS:
+            changed = config_map_text(new, key) != config_map_text(old, key)
+            for problem in (*reading.problems.get(key, ()), *clashes.get(key, ())):
+                fatal = changed and problem.severity is Severity.ERROR
+                (errors if fatal else warnings).append(f"{key}: {problem}")
+        if errors:
+            return refused(request, "\n".join(errors), code=422, reason="Invalid")
+        return allowed(request, warnings=warnings)
