@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from assessment.test_assessment_decision import SETTLED, configured, view
 from corewise.actions import PatchNode, TouchNodeStatus
 from corewise.assessment.decision import assess
 from corewise.manager.reconciler import JUST_NOW, STALE_FOR, NodeMemory
@@ -9,7 +10,6 @@ from corewise.vocabulary.names import (
     AMPLIFICATION_RATIO,
 )
 from corewise.vocabulary.reasons import Reason
-from manager.test_manager_assessment import SETTLED, configured, view
 
 
 def test_the_cache_is_stale_until_it_shows_what_was_written() -> None:
