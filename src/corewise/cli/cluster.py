@@ -11,6 +11,7 @@ import click
 from corewise.cli.errors import ExitCode, Failure
 from corewise.kube.config import ClusterConfig, load_config
 from corewise.kube.errors import ConfigError, Forbidden, KubeError, NotFound, Unauthorized
+from corewise.service.options import OptionsError
 from corewise.vocabulary.names import CONFIG_NAMESPACE
 from corewise.vocabulary.qos import DEFAULT_NAMESPACES
 
@@ -68,12 +69,14 @@ def run(work: Coroutine[Any, Any, T]) -> T:
     """Run a command's coroutine.
 
     Raises:
-        Failure: for what the API server refuses, or when it does not answer.
+        Failure: if an option is wrong, or the API server refuses or does not answer.
     """
     try:
         return asyncio.run(work)
     except KubeError as error:
         raise Failure(error.message, hint=error.hint, exit_code=_exit_code(error)) from error
+    except OptionsError as error:
+        raise Failure(str(error), exit_code=ExitCode.USAGE) from error
 
 
 def _exit_code(error: KubeError) -> ExitCode:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +16,8 @@ from corewise.cli.output import Form, option, say
 from corewise.cli.plan_report import PlanReport, TimedOutcome, print_plan
 from corewise.cli.policy_file import NOTHING_CONFIGURED, configuration_of, read_policy
 from corewise.config.interference import InterferenceConfiguration
-from corewise.engine.amplified_cpu import Allocation
+from corewise.engine import Allocation, Plugin
+from corewise.scheduler.plugins import PluginError, load_plugins
 from corewise.simulation.plan import InputError
 from corewise.simulation.planner import compare, plan
 from corewise.simulation.planner_inputs import PlanInput, plan_from_dump, plan_from_openb
@@ -84,7 +86,11 @@ def command(
     if against is not None:
         sides.insert(0, _side(given, against))
     profiles = None if interference is None else read_interference(interference)
-    outcomes = [_timed(given, side, _SCORES[score], profiles) for side in sides]
+    try:
+        plugins = load_plugins()
+    except PluginError as error:
+        raise Failure(str(error), exit_code=ExitCode.USAGE) from error
+    outcomes = [_timed(given, side, _SCORES[score], profiles, plugins) for side in sides]
     difference = compare(outcomes[0].outcome, outcomes[1].outcome) if len(outcomes) > 1 else None
     print_plan(PlanReport(given, tuple(outcomes), difference), form)
     for note in given.notes:
@@ -116,8 +122,12 @@ def _side(given: PlanInput, file: str | None) -> _Side:
 
 
 def _timed(
-    given: PlanInput, side: _Side, allocation: Allocation, profiles: InterferenceConfiguration | None
+    given: PlanInput,
+    side: _Side,
+    allocation: Allocation,
+    profiles: InterferenceConfiguration | None,
+    plugins: Sequence[Plugin],
 ) -> TimedOutcome:
     start = time.perf_counter()
-    outcome = plan(given, side.configuration, allocation, profiles)
+    outcome = plan(given, side.configuration, allocation, profiles, plugins)
     return TimedOutcome(side.name, outcome, time.perf_counter() - start)

@@ -10,10 +10,9 @@ from typing import Any, TypeVar
 import click
 
 from corewise.cli.cluster import Decorated, run
-from corewise.cli.errors import ExitCode, Failure
 from corewise.quantities import Quantity, QuantityError, RatioError
 from corewise.service.logs import LogFormat
-from corewise.service.options import Address, AddressError, OptionsError, ServiceAddress
+from corewise.service.options import Address, AddressError, ServiceAddress
 
 T = TypeVar("T")
 Decorator = Callable[[Decorated], Decorated]
@@ -104,7 +103,4 @@ def run_program(
     """
     from corewise.service.program import run_until_signal  # noqa: PLC0415 - slow, and --help needs none
 
-    try:
-        return run(run_until_signal(work, stopping=stopping, drain=drain))
-    except OptionsError as error:
-        raise Failure(str(error), exit_code=ExitCode.USAGE) from error
+    return run(run_until_signal(work, stopping=stopping, drain=drain))

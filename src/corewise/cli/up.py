@@ -17,6 +17,7 @@ from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.output import Form, option
 from corewise.cli.up_report import Teller, print_report, refuse_unsound
 from corewise.kube.errors import KubeError
+from corewise.service.options import OptionsError
 from corewise.service.program import on_stop_signals
 from corewise.simulation.control_plane import ClusterError, Folder
 from corewise.simulation.dump import load_dump
@@ -149,6 +150,8 @@ def _run(options: RunOptions, teller: Teller) -> Report:
     except (ClusterError, KubeError) as error:
         hint = getattr(error, "hint", "")
         raise Failure(str(error), hint=hint, exit_code=ExitCode.CONNECTION) from error
+    except OptionsError as error:
+        raise Failure(str(error), exit_code=ExitCode.USAGE) from error
     except asyncio.CancelledError:
         raise Failure("stopped before there was anything to report", exit_code=_INTERRUPTED) from None
     finally:

@@ -14,9 +14,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from corewise.engine.amplified_cpu import Allocation, AllocationScore, AmplifiedCPU, CPUPlacement
-from corewise.engine.framework import BEST_SCORE, Engine, Plugin, Score
+from corewise.engine.framework import BEST_SCORE, POD_ITSELF, Engine, Plugin, Score
 from corewise.engine.interference import Interference
 from corewise.engine.kube_plugins import BatchShare, NodeConstraints, NodePreferences, ResourceFit
+
+BUILT_IN = frozenset(
+    {POD_ITSELF, "NodeConstraints", "ResourceFit", "AmplifiedCPU", "CPUPlacement", "NodePreferences"}
+    | {each.value for each in Allocation}
+    | {Interference.name, "BatchShare"}
+)
+"""The names that third-party plugins cannot have."""
 
 
 def assemble(

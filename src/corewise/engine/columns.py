@@ -125,7 +125,7 @@ class ClusterSnapshot:
         return np.zeros(self.size, dtype=np.int64)
 
     def only(self, row: int) -> ClusterSnapshot:
-        """Return the snapshot of one node, its row there is 0; without labels, so that none selects it."""
+        """Return the snapshot of one node; its row there is 0."""
         here = slice(row, row + 1)
         values = ((each.name, getattr(self, each.name)) for each in fields(self))
         columns: dict[str, Any] = {
@@ -135,7 +135,7 @@ class ClusterSnapshot:
             self,
             names=(self.names[row],),
             index={self.names[row]: 0},
-            labels={},
+            labels={key: column.only(row) for key, column in self.labels.items()},
             divisors={name: column[here] for name, column in self.divisors.items()},
             allocatable={name: column[here] for name, column in self.allocatable.items()},
             free={name: column[here] for name, column in self.free.items()},

@@ -142,6 +142,10 @@ class LabelColumn:
         short = size - len(self.rows)
         return np.pad(self.rows, (0, short), constant_values=ABSENT) if short > 0 else self.rows[:size]
 
+    def only(self, row: int) -> LabelColumn:
+        """Return the column of one node; its row there is 0."""
+        return LabelColumn(self.rows[row : row + 1], self.numbers)
+
     def one_of(self, values: tuple[str, ...], size: int) -> Flags:
         """Return the nodes with one of these values."""
         numbers = [self.numbers[value] for value in values if value in self.numbers]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from corewise.scheduler.observing.observer import LatencyCurves, Observer, refre
 from corewise.scheduler.observing.readings import HOST_NAME, NodeIdentity, NodeNames, Observation, vet
 from corewise.scheduler.observing.sources import sources
 from corewise.scheduler.options import SchedulerOptions
+from corewise.scheduler.plugins import load_plugins
 from corewise.scheduler.state import ClusterState
 from corewise.service.logs import fields
 from corewise.service.program import Heartbeats
@@ -153,7 +155,9 @@ class ConfigReloader:
         self._metrics = exposition
         self._heartbeats = heartbeats
         self._clock = clock
-        self.active = ActiveConfig(state.cluster, clock, options.configuration, assemble)
+        self.active = ActiveConfig(
+            state.cluster, clock, options.configuration, partial(assemble, plugins=load_plugins())
+        )
         self._client = PrometheusClient(options.prometheus) if options.prometheus else None
         self._observer = None if self._client is None else self._observing(self._client)
         path = options.configuration_file

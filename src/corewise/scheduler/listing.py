@@ -24,6 +24,7 @@ from corewise.prometheus.client import PrometheusClient
 from corewise.scheduler.active_config import identities
 from corewise.scheduler.observing.readings import NodeNames, complaint, observe
 from corewise.scheduler.observing.sources import sources
+from corewise.scheduler.plugins import load_plugins
 from corewise.scheduler.state import UNFINISHED
 
 
@@ -53,6 +54,7 @@ async def list_pod(
 
     Raises:
         KubeError: if the pod, the nodes or the other pods cannot be read.
+        PluginError: if an installed plugin cannot be used.
     """
     missing: list[str] = []
     pod, nodes, pods, topologies = await asyncio.gather(
@@ -75,7 +77,7 @@ async def list_pod(
         missing += await _measure(cluster, nodes, interference, prometheus)
     where, findings = _bound(pod, cluster)
     cluster.remove_pod(key_of(pod))
-    engine = assemble(interference=plugin, kube_checks=True)
+    engine = assemble(interference=plugin, plugins=load_plugins(), kube_checks=True)
     decision = engine.decide(pod_facts(pod), cluster.snapshot())
     return ListedPod(pod_facts(pod), where, decision, findings, tuple(missing))
 

@@ -38,6 +38,7 @@ from corewise.kube.resources import PODS
 from corewise.scheduler.active_config import ActiveConfig
 from corewise.scheduler.configuration import DEFAULTS
 from corewise.scheduler.gate import stated_status
+from corewise.scheduler.plugins import load_plugins
 from corewise.scheduler.state import ClusterState
 from corewise.simulation.scheduling_queue import SchedulingQueue
 from corewise.vocabulary.names import RESOURCE_STATUS
@@ -61,9 +62,8 @@ class LocalScheduler:
             client, clock, on_pod=self._pod_changed, on_room=self._room_changed, rules=ANY_NAMESPACE
         )
         self._events = EventRecorder(client, component=NAME, instance=NAME, clock=clock)
-        self.active = ActiveConfig(
-            self.state.cluster, clock, DEFAULTS, partial(assemble, kube_checks=True, kube_scores=True)
-        )
+        assembled = partial(assemble, plugins=load_plugins(), kube_checks=True, kube_scores=True)
+        self.active = ActiveConfig(self.state.cluster, clock, DEFAULTS, assembled)
         self._queue = SchedulingQueue()
         self._pods: dict[str, PlacedPod] = {}
         self._said: dict[str, str] = {}

@@ -36,6 +36,7 @@ from corewise.engine import (
     Measured,
     NodeFacts,
     Placement,
+    Plugin,
     PodFacts,
     assemble,
     place,
@@ -156,6 +157,7 @@ def plan(
     configuration: ClusterConfiguration,
     allocation: Allocation,
     interference: InterferenceConfiguration | None = None,
+    plugins: Sequence[Plugin] = (),
 ) -> Outcome:
     """Place all pods under a configuration, by their profiles too if there are any."""
     nodes = configured(given.nodes, configuration)
@@ -167,7 +169,7 @@ def plan(
         plugin = Interference(interference, now=lambda: _NOW)
         cluster.estimate(plugin.estimates())
         cluster.measure(idle(nodes))
-    engine = assemble(allocation, interference=plugin, kube_checks=True)
+    engine = assemble(allocation, interference=plugin, plugins=plugins, kube_checks=True)
     offline = [pod for pod in given.pods if BATCH_CPU in pod.requests]
     unplaced = _place(engine, cluster, (pod for pod in given.pods if BATCH_CPU not in pod.requests))
     if offline and given.offered_share is not None:

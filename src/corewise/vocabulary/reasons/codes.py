@@ -156,6 +156,7 @@ class Reason(StrEnum):
     NODE_UNSCHEDULABLE = "NodeUnschedulable"
     TAINT_NOT_TOLERATED = "TaintNotTolerated"
     NODE_AFFINITY_MISMATCH = "NodeAffinityMismatch"
+    PLUGIN_REFUSED = "PluginRefused"
     NODE_UNKNOWN = "NodeUnknown"
     NO_NODE_SUITS = "NoNodeSuits"
 

@@ -119,6 +119,10 @@ SCHEDULING = {
     Reason.NODE_UNSCHEDULABLE: ReasonText("The node is cordoned."),
     Reason.TAINT_NOT_TOLERATED: ReasonText("The node has a taint that the pod does not tolerate."),
     Reason.NODE_AFFINITY_MISMATCH: ReasonText("The node's labels are not those that the pod selects."),
+    Reason.PLUGIN_REFUSED: ReasonText(
+        "A plugin of a third party that is installed beside corewise refuses the node.",
+        "Its message says why; the plugin's documentation says what to do.",
+    ),
     Reason.NODE_UNKNOWN: ReasonText("The scheduler knows no node of this name, or does not know it yet."),
     Reason.NO_NODE_SUITS: warning(
         "None of the nodes that kube-scheduler asked about has the CPUs that the pod needs; the Event counts "

@@ -1,0 +1,163 @@
+"""A third-party plugin, as docs/scheduling.md shows it: installed beside corewise, found by its entry point.
+
+extender         filters and scores
+gate             refuses a binding to a node that the plugin filters
+local scheduler  filters and scores
+explain pod      says what the plugin refuses
+wrong packages   an error that names the entry point, before anything is decided
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from corewise.cli.errors import ExitCode, Failure
+from corewise.cli.explain import command as explain_command
+from corewise.cli.plan import command as plan_command
+from corewise.engine import Allocation, assemble
+from corewise.engine.assembly import BUILT_IN
+from corewise.kube.clock import SYSTEM_CLOCK
+from corewise.kube.errors import KubeError
+from corewise.scheduler.plugins import GROUP, PluginError, load_plugins
+from corewise.simulation.control_plane import running
+from corewise.simulation.local_scheduler import LocalScheduler
+from engine.interference_scenes import Scene
+from manager.world import eventually
+from scheduler.program_world import PLAIN_NODES, PLAIN_PODS, SchedulerWorld, caller, pod_document
+
+DOCUMENT = Path(__file__).parents[2] / "docs/scheduling.md"
+
+
+def documented() -> str:
+    """The plugin as docs/scheduling.md prints it."""
+    text = DOCUMENT.read_text(encoding="utf-8")
+    lines = text.partition("`prefer_ssd.py`, complete:\n")[2].partition("\nA plugin sees")[0]
+    return textwrap.dedent(lines)
+
+
+def install(root: Path, monkeypatch: pytest.MonkeyPatch, source: str, value: str = "") -> None:
+    """Install a package of one module beside corewise, as pip does."""
+    (root / "prefer_ssd.py").write_text(source, encoding="utf-8")
+    info = root / "prefer_ssd-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: prefer-ssd\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[{GROUP}]\nprefer-ssd = {value or 'prefer_ssd:PreferSSD'}\n")
+    monkeypatch.syspath_prepend(root)
+    monkeypatch.delitem(sys.modules, "prefer_ssd", raising=False)
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = tmp_path / "site"
+    root.mkdir()
+    install(root, monkeypatch, documented())
+
+
+@pytest.fixture
+async def nodes(world: SchedulerWorld) -> None:
+    """Two nodes that are alike; the first has an SSD."""
+    await world.add_node("fast", 8)
+    await world.add_node("slow", 8)
+    await world.client.patch(PLAIN_NODES, "fast", {"metadata": {"labels": {"disk": "ssd"}}})
+
+
+async def add_pod(world: SchedulerWorld, name: str, *, ssd: bool) -> dict[str, Any]:
+    document = pod_document(name)
+    document["metadata"]["labels"] = {"disk": "ssd"} if ssd else {}
+    return await world.client.create(PLAIN_PODS, document, "default")
+
+
+def arguments(pod: dict[str, Any]) -> dict[str, Any]:
+    return {"Pod": pod, "Nodes": None, "NodeNames": ["fast", "slow"]}
+
+
+@pytest.mark.usefixtures("installed", "nodes")
+async def test_the_extender_filters_and_scores_by_it_and_the_gate_refuses(world: SchedulerWorld) -> None:
+    needs, other = await add_pod(world, "needs", ssd=True), await add_pod(world, "other", ssd=False)
+    async with world.scheduler() as scheduler, caller(scheduler) as call:
+        _, answer = await call("filter", arguments(needs))
+        assert answer["NodeNames"] == ["fast"]
+        assert answer["FailedAndUnresolvableNodes"] == {"slow": "node has no SSD"}
+        _, answer = await call("filter", arguments(other))
+        assert answer["NodeNames"] == ["fast", "slow"]
+        _, scores = await call("prioritize", arguments(other))
+        score = {each["Host"]: each["Score"] for each in scores}
+        assert score["slow"] - score["fast"] == 7, "0 to 10, and 2 of 3 parts are the plugin's"
+
+        await world.installed(scheduler)
+        with pytest.raises(KubeError, match="node slow does not suit the pod: node has no SSD"):
+            await world.bind("needs", "slow")
+        await world.bind("needs", "fast")
+
+
+@pytest.mark.usefixtures("installed", "nodes")
+async def test_the_local_scheduler_filters_and_scores_by_it(world: SchedulerWorld) -> None:
+    scheduler = LocalScheduler(world.client, clock=SYSTEM_CLOCK)
+    async with running(scheduler.run):
+        await add_pod(world, "other", ssd=False)
+        await add_pod(world, "needs", ssd=True)
+
+        async def bound() -> bool:
+            pods = {name: await world.pod(name) for name in ("other", "needs")}
+            placed = {name: pod["spec"].get("nodeName") for name, pod in pods.items()}
+            return placed == {"other": "slow", "needs": "fast"}
+
+        await eventually(bound)
+
+
+@pytest.mark.usefixtures("installed", "nodes")
+async def test_explain_says_what_it_refuses(world: SchedulerWorld, tmp_path: Path) -> None:
+    world.server.write_kubeconfig(tmp_path / "user")
+    await add_pod(world, "needs", ssd=True)
+    called = ["pod", "needs", "--kubeconfig", str(tmp_path / "user")]
+    text = (await asyncio.to_thread(CliRunner().invoke, explain_command, called)).stdout
+    assert "slow           PreferSSD: node has no SSD (PluginRefused)" in text
+
+
+@pytest.mark.parametrize(
+    ("source", "value", "why"),
+    [
+        ("", "prefer_ssd:PreferSSD", "cannot be loaded: module 'prefer_ssd' has no attribute 'PreferSSD'"),
+        ("import no_such_module_here", "", "cannot be loaded: No module named 'no_such_module_here'"),
+        ("class PreferSSD: ...", "", "has no name"),
+        ("class PreferSSD: name = 'x'", "", "has none of the methods filter, score, reserve and account"),
+        (
+            "class PreferSSD:\n    name = 'AmplifiedCPU'\n    filter = print",
+            "",
+            "there is another plugin with the name AmplifiedCPU",
+        ),
+        (
+            "class PreferSSD:\n    name = 'x'\n    filter = score = print",
+            "",
+            "has the method score, but no weight",
+        ),
+    ],
+)
+def test_a_package_that_is_no_plugin_is_an_error_that_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, value: str, why: str
+) -> None:
+    install(tmp_path, monkeypatch, source, value)
+    with pytest.raises(PluginError, match=r"^scheduling plugin prefer-ssd \(prefer_ssd:PreferSSD\)") as found:
+        load_plugins()
+    assert why in str(found.value)
+    dump = tmp_path / "dump.json"
+    dump.write_text('{"kind": "List", "items": [{"kind": "Node", "metadata": {"name": "n"}}]}')
+    result = CliRunner().invoke(plan_command, ["--from", str(dump)])
+    assert isinstance(result.exception, Failure)
+    assert result.exception.exit_code == ExitCode.USAGE
+    assert why in str(result.exception)
+
+
+def test_every_plugin_of_corewise_has_a_name_that_others_cannot_take() -> None:
+    for allocation in Allocation:
+        engine = assemble(allocation, interference=Scene().plugin, kube_checks=True, kube_scores=True)
+        plugins = (*engine.filters, *engine.scores, *engine.reserves, *engine.accounts)
+        assert {each.name for each in plugins} <= BUILT_IN
+    assert load_plugins() == ()
