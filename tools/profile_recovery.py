@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from corewise.config.interference import Metric
+from corewise.config.interference import RANKED
 from corewise.interference.analysis import analyse
 from interference.simulated_history import DEFAULT, USE, Planted, planted_history
 from tools.bench import table
@@ -61,7 +61,7 @@ def _errors(case: Case) -> tuple[np.ndarray[tuple[int], np.dtype[np.float64]], f
     drawn = np.random.default_rng(7)
     points, used = [], []
     for seed in range(_HISTORIES):
-        planted = dict(zip(Metric, drawn.integers(0, 101, len(Metric)).tolist(), strict=True))
+        planted = dict(zip(RANKED, drawn.integers(0, 101, len(RANKED)).tolist(), strict=True))
         history = planted_history(
             Planted({"type": planted}, seed=seed, runs=case.runs, noise=case.noise, cpi=case.cpi)
         )

@@ -11,11 +11,11 @@ import pytest
 from click.testing import CliRunner
 
 from agent.agent_world import NODE, AgentWorld, agent_world, until
-from corewise.agent.interference.collector import MEASURED, OTHER_KERNEL, Collector, is_own_kernel
+from corewise.agent.interference.collector import OTHER_KERNEL, Collector, is_own_kernel
 from corewise.agent.interference.watch import InterferenceWatch, publish
 from corewise.cli.agent import _options, command
 from corewise.cli.errors import ExitCode
-from corewise.config.interference.model import Series
+from corewise.config.interference import Metric
 from corewise.kernel.absence import Absent
 from corewise.kernel.boot import read_boot_id
 from corewise.kernel.memory_latency.library import load_chase
@@ -59,6 +59,11 @@ def exported(collector: Collector, latency: dict[int, float] | Absent) -> dict[s
     return text(exposition)
 
 
+def measured() -> list[Metric]:
+    """Return the metrics that the table says the agent exports."""
+    return [metric for metric in Metric if metric.spec.exports]
+
+
 def test_a_machine_that_has_it_all_exports_every_metric_with_its_nodes_name(tmp_path: Path) -> None:
     root, perf = everything(tmp_path), FakePerf()
     collector = Collector(root, perf)
@@ -82,7 +87,7 @@ def test_a_machine_that_has_it_all_exports_every_metric_with_its_nodes_name(tmp_
     }
     supported = {name: value for name, value in values.items() if "supported" in name}
     assert supported == {
-        f'corewise_node_metric_supported{{metric="{metric}",{n1},reason="ok"}}': 1.0 for metric in MEASURED
+        f'corewise_node_metric_supported{{metric="{metric}",{n1},reason="ok"}}': 1.0 for metric in measured()
     }
 
 
@@ -91,14 +96,14 @@ def test_what_is_not_known_has_no_series_but_a_reason(tmp_path: Path) -> None:
     assert set(values.values()) == {0.0}
     reasons = {match[1]: match[2] for match in map(SUPPORTED.match, values) if match}
     assert reasons == {
-        Series.MEMORY_BANDWIDTH: Reason.RESCTRL_UNSUPPORTED,
-        Series.MEMORY_BANDWIDTH_CAPACITY: Reason.MEMORY_CHANNELS_UNKNOWN,
-        Series.MEMORY_LATENCY: Reason.OTHER_KERNEL,
-        Series.LLC_OCCUPANCY: Reason.RESCTRL_UNSUPPORTED,
-        Series.LLC_CAPACITY: Reason.CACHE_SIZE_UNKNOWN,
-        Series.LLC_MPKI: Reason.OTHER_KERNEL,
-        Series.CPU: Reason.HOST_FILE_UNREADABLE,
-        Series.MEMORY_AVAILABLE: Reason.HOST_FILE_UNREADABLE,
+        Metric.MEMORY_BANDWIDTH: Reason.RESCTRL_UNSUPPORTED,
+        Metric.MEMORY_BANDWIDTH_CAPACITY: Reason.MEMORY_CHANNELS_UNKNOWN,
+        Metric.MEMORY_LATENCY: Reason.OTHER_KERNEL,
+        Metric.LLC_OCCUPANCY: Reason.RESCTRL_UNSUPPORTED,
+        Metric.LLC_CAPACITY: Reason.CACHE_SIZE_UNKNOWN,
+        Metric.LLC_MPKI: Reason.OTHER_KERNEL,
+        Metric.CPU: Reason.HOST_FILE_UNREADABLE,
+        Metric.MEMORY_AVAILABLE: Reason.HOST_FILE_UNREADABLE,
     }
 
 
@@ -152,14 +157,16 @@ def test_what_is_missing_is_logged_once_and_again_when_it_is_there(
         watch.look()
         first = len(caplog.messages)
         watch.look()
-        assert (first, len(caplog.messages)) == (len(MEASURED), len(MEASURED))
+        assert (first, len(caplog.messages)) == (len(measured()), len(measured()))
         assert "memorybandwidth is not measured: there is no sys/fs/resctrl" in caplog.messages
         two_sockets(tmp_path)
         watch.look()
         assert "memorybandwidth is measured" in caplog.messages[first:]
         before = len(caplog.messages)
         two_sockets(tmp_path).count("", 0, mbm_total_bytes="Unavailable")
-        assert watch.look().absent[Series.MEMORY_BANDWIDTH].reason is Reason.RESCTRL_NO_VALUE
+        bandwidth = watch.look()[Metric.MEMORY_BANDWIDTH]
+        assert isinstance(bandwidth, Absent)
+        assert bandwidth.reason is Reason.RESCTRL_NO_VALUE
         two_sockets(tmp_path)
         watch.look()
     assert len(caplog.messages) == before

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corewise.config.interference import (
+    RANKED,
     Decay,
     InterferenceConfiguration,
     LatencyModel,
@@ -16,7 +17,6 @@ from corewise.config.interference import (
     Order,
     Preset,
     Profile,
-    Series,
     parse_interference,
 )
 
@@ -66,7 +66,7 @@ def test_the_designs_example_is_read_in_base_units() -> None:
     config = good(DOCUMENT)
     workload = config.profiles["incept-no-leak"]
     assert workload.profile == Profile(5 * 10**9, 2 * 10**8, 1000, 4 * 2**20)
-    assert [workload.affinity[metric] for metric in Metric] == [60, 60, 0, 0, 50]
+    assert [workload.affinity[metric] for metric in RANKED] == [60, 60, 0, 0, 50]
     assert (config.overprovisioning, config.points, config.window) == (Fraction(2), (10.0, 5.0, 1.0), 300.0)
     assert (config.counterweight.expiry, config.counterweight.decay) == (360.0, Decay.LINEAR)
     assert config.missing_passes
@@ -119,7 +119,7 @@ def test_a_bad_affinity_is_told_with_its_field(written: str, told: str) -> None:
 def test_a_missing_affinity_counts_as_0_with_a_warning(nothing: str) -> None:
     parsed = parse_interference(affinities(f"memorybandwidth: 60, cpu: 50{nothing}"))
     assert parsed.value is not None
-    assert [parsed.value.profiles["a"].affinity[metric] for metric in Metric] == [60, 0, 0, 0, 50]
+    assert [parsed.value.profiles["a"].affinity[metric] for metric in RANKED] == [60, 0, 0, 0, 50]
     (warning,) = parsed.warnings
     assert "memorylatency, llc_occupancy, llc_mpki missing: counts as 0" in warning.message
     assert warning.line == 2
@@ -168,7 +168,7 @@ def test_points_may_be_equal_broken_or_linear() -> None:
     ],
 )
 def test_an_amount_without_its_unit_or_with_a_wrong_one_is_told(written: str, told: str) -> None:
-    every = ", ".join(f"{metric}: 1" for metric in Metric)
+    every = ", ".join(f"{metric}: 1" for metric in RANKED)
     (error,) = errors(inside(f"profiles: {{a: {{profile: {{{written}}}, affinity: {{{every}}}}}}}"))
     assert "interference.profiles.a.profile." in error
     assert told in error
@@ -285,7 +285,7 @@ def test_what_is_written_of_a_series_goes_over_the_preset() -> None:
             "metrics: {preset: pcm, nodeLabel: host, memorylatency: {query: 'x', unit: ns, tolerance: 5%}}"
         )
     )
-    series = config.metrics.series[Series.MEMORY_LATENCY]
+    series = config.metrics.series[Metric.MEMORY_LATENCY]
     assert (series.query, series.unit and series.unit.factor, config.metrics.node_label) == (
         "x",
         1e-9,
@@ -310,7 +310,7 @@ def test_any_text_is_a_configuration_or_has_errors_and_never_both(text: str) -> 
 
 
 def test_a_profile_that_no_capacity_rule_has_room_for_is_said_at_load() -> None:
-    every = ", ".join(f"{metric}: 1" for metric in Metric)
+    every = ", ".join(f"{metric}: 1" for metric in RANKED)
     text = (
         "interference:\n"
         "  capacity: {memoryBandwidth: [{selector: {}, value: 20GB/s}]}\n"
@@ -333,7 +333,7 @@ def test_a_profile_that_no_capacity_rule_has_room_for_is_said_at_load() -> None:
     ],
 )
 def test_a_selector_with_a_slip_of_the_pen_selects_nothing_by_mistake(selector: str, told: str) -> None:
-    every = ", ".join(f"{metric}: 1" for metric in Metric)
+    every = ", ".join(f"{metric}: 1" for metric in RANKED)
     profile = f"profile: {{memoryBandwidth: 1GB/s}}, affinity: {{{every}}}"
     (of_pods,) = errors(inside(f"profiles: {{a: {{selector: {selector}, {profile}}}}}"))
     (of_nodes,) = errors(inside(f"capacity: {{memoryBandwidth: [{{selector: {selector}, value: 9GB/s}}]}}"))
@@ -343,7 +343,7 @@ def test_a_selector_with_a_slip_of_the_pen_selects_nothing_by_mistake(selector: 
 
 @pytest.mark.parametrize("selector", ["{}", "{matchLabels: {}}"])
 def test_a_profile_that_selects_every_pod_is_warned_of(selector: str) -> None:
-    every = ", ".join(f"{metric}: 1" for metric in Metric)
+    every = ", ".join(f"{metric}: 1" for metric in RANKED)
     profile = f"profile: {{memoryBandwidth: 1GB/s}}, affinity: {{{every}}}"
     (warning,) = parse_interference(inside(f"profiles: {{a: {{selector: {selector}, {profile}}}}}")).warnings
     assert warning.message.startswith("selects every pod")

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from corewise.config.interference import Metric
+from corewise.config.interference import RANKED, Metric
 from corewise.interference.analysis import Scale
 from corewise.interference.history import CPI, OWN_PART, History, PodRecord, Series
 
@@ -30,7 +30,7 @@ RANGES: Mapping[Metric, tuple[float, float]] = {
     Metric.LLC_MPKI: (1.0, 30.0),
     Metric.CPU: (0.1, 0.95),
 }
-DEFAULT = {str(metric): 50 for metric in Metric}
+DEFAULT = {str(metric): 50 for metric in RANKED}
 USE = {"memoryBandwidth": 5e9, "memory": 2e9, "cpu": 1.5, "llc": 4e6}
 BASE = 1800.0
 CPI_BASE = 0.8

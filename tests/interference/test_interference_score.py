@@ -9,17 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corewise.config.interference import (
+    RANKED,
     InterferenceConfiguration,
     LatencyModel,
     Metric,
     Order,
 )
-from corewise.config.interference.model import DEFAULT_RANKINGS, MetricsSettings, Ranking, equal_affinity
+from corewise.config.interference.metrics import DEFAULT_RANKINGS, Ranking
+from corewise.config.interference.model import MetricsSettings, equal_affinity
 from corewise.interference import rank_nodes, score_nodes
 from interference.nodes import pressure, seen, weights
 
 CONFIG = InterferenceConfiguration()
-INCEPT = dict(zip(Metric, (60, 60, 0, 0, 50), strict=True))
+INCEPT = dict(zip(RANKED, (60, 60, 0, 0, 50), strict=True))
 FOUR = pressure(
     4,
     memorybandwidth_capacity=[100e9] * 4,
@@ -38,16 +40,16 @@ ALL = np.ones(4, dtype=np.bool_)
 
 def test_the_documents_example_scores_610_and_36() -> None:
     ranked = rank_nodes(seen(FOUR), INCEPT, CONFIG, ALL)
-    assert [int(ranked.positions[metric][0]) for metric in Metric] == [3, 2, 1, 4, 2]
-    assert [float(ranked.points[metric][0]) for metric in Metric] == [1, 5, 10, 0, 5]
+    assert [int(ranked.positions[metric][0]) for metric in RANKED] == [3, 2, 1, 4, 2]
+    assert [float(ranked.points[metric][0]) for metric in RANKED] == [1, 5, 10, 0, 5]
     assert (ranked.scores.raw[0], ranked.scores.best, ranked.scores.normalized[0]) == (610, 1700, 36)
     assert score_nodes(seen(FOUR), INCEPT, CONFIG, ALL).raw.tolist() == ranked.scores.raw.tolist()
 
 
 def test_only_the_nodes_handed_in_are_ranked() -> None:
     ranked = rank_nodes(seen(FOUR), INCEPT, CONFIG, np.array([True, False, True, True]))
-    assert [int(ranked.positions[metric][0]) for metric in Metric] == [2, 1, 1, 3, 1]
-    assert [int(ranked.positions[metric][1]) for metric in Metric] == [0] * 5
+    assert [int(ranked.positions[metric][0]) for metric in RANKED] == [2, 1, 1, 3, 1]
+    assert [int(ranked.positions[metric][1]) for metric in RANKED] == [0] * 5
     assert (ranked.scores.raw[1], ranked.scores.normalized[1]) == (0, 0)
 
 

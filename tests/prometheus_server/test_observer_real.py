@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from corewise.config.interference import Series
+from corewise.config.interference import Metric
 from corewise.kube.clock import SYSTEM_CLOCK
 from corewise.prometheus.client import PrometheusClient, UnreachableError
 from corewise.prometheus.exposition import Exposition
@@ -23,7 +23,7 @@ from prometheus_binary import Target, needs_prometheus, running
 from prometheus_server.exporters import Machines, serve
 
 ASKED = Source(
-    Series.MEMORY_BANDWIDTH,
+    Metric.MEMORY_BANDWIDTH,
     "max by (node) (used)",
     "node",
     2.5,
@@ -52,12 +52,12 @@ async def test_a_prometheus_that_is_killed_leaves_values_that_grow_old(tmp_path:
                 assert states(observer, exposition) == {State.FRESH: 2.0}
                 await asyncio.to_thread(server.kill)
                 await until(lambda: bool(seen[-1].failures))
-                assert isinstance(seen[-1].failures[Series.MEMORY_BANDWIDTH], UnreachableError)
-                assert np.all(seen[-1].readings[Series.MEMORY_BANDWIDTH].values == 7e9)
+                assert isinstance(seen[-1].failures[Metric.MEMORY_BANDWIDTH], UnreachableError)
+                assert np.all(seen[-1].readings[Metric.MEMORY_BANDWIDTH].values == 7e9)
                 await until(lambda: states(observer, exposition) == {State.STALE: 2.0})
                 task.cancel()
-    assert exposition.value(metrics.INTERFERENCE_QUERIES, Series.MEMORY_BANDWIDTH, "failed") > 0
-    assert exposition.value(metrics.INTERFERENCE_QUERIES, Series.MEMORY_BANDWIDTH, "ok") > 0
+    assert exposition.value(metrics.INTERFERENCE_QUERIES, Metric.MEMORY_BANDWIDTH, "failed") > 0
+    assert exposition.value(metrics.INTERFERENCE_QUERIES, Metric.MEMORY_BANDWIDTH, "ok") > 0
     assert exposition.value(metrics.INTERFERENCE_LAST_REFRESH) < seen[-1].at
     assert replace(seen[-1], failures={}).measured().names == NODES
 
@@ -66,6 +66,6 @@ def states(observer: Observer, exposition: Exposition) -> dict[State, float]:
     """How many nodes are in which state, as the scheduler exports it."""
     observer.export()
     counts = {
-        state: exposition.value(metrics.INTERFERENCE_NODES, Series.MEMORY_BANDWIDTH, state) for state in State
+        state: exposition.value(metrics.INTERFERENCE_NODES, Metric.MEMORY_BANDWIDTH, state) for state in State
     }
     return {state: number for state, number in counts.items() if number}

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from agent.agent_world import NODE, AgentWorld, agent_world
-from corewise.config.interference import InterferenceConfiguration, Series
+from corewise.config.interference import InterferenceConfiguration, Metric
 from corewise.prometheus.client import PrometheusClient
 from corewise.scheduler.observing.readings import NodeIdentity, NodeNames, Observation, observe
 from corewise.scheduler.observing.sources import sources
@@ -56,10 +56,10 @@ async def test_a_running_agent_is_scraped_and_read_with_its_nodes_name(
                 async with PrometheusClient(server.url) as client, asyncio.timeout(WITHIN):
                     found = await _read(client, configuration, nodes, tree)
     values = {series: float(reading.values[0]) for series, reading in found.readings.items()}
-    assert values[Series.LLC_OCCUPANCY] == OCCUPANCY
-    assert values[Series.CPU_CORES] == 8
-    assert values[Series.MEMORY_AVAILABLE] == 1024000 * 1024
-    assert values[Series.MEMORY_BANDWIDTH] > 0
+    assert values[Metric.LLC_OCCUPANCY] == OCCUPANCY
+    assert values[Metric.CPU_CORES] == 8
+    assert values[Metric.MEMORY_AVAILABLE] == 1024000 * 1024
+    assert values[Metric.MEMORY_BANDWIDTH] > 0
     assert not found.failures
 
 
@@ -72,7 +72,7 @@ async def _read(
         moved += MOVED_A_LOOK
         tree.count("", 0, mbm_total_bytes=moved)
         found = await observe(client, sources(configuration), nodes, time.time)
-        bandwidth = found.readings[Series.MEMORY_BANDWIDTH].values
+        bandwidth = found.readings[Metric.MEMORY_BANDWIDTH].values
         if np.isfinite(bandwidth).all():
             return found
         await asyncio.sleep(0.25)

@@ -22,7 +22,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from corewise.config.interference import InterferenceConfiguration, Preset, Series, parse_interference
+from corewise.config.interference import InterferenceConfiguration, Metric, Preset, parse_interference
+from corewise.config.interference.metrics import USABLE_SHARE
 from corewise.prometheus.client import PrometheusClient, QueryError
 from corewise.scheduler.observing.readings import (
     NodeIdentity,
@@ -32,7 +33,7 @@ from corewise.scheduler.observing.readings import (
     complaint,
     observe,
 )
-from corewise.scheduler.observing.sources import USABLE_SHARE, sources
+from corewise.scheduler.observing.sources import sources
 from prometheus_server.conftest import ODD, THIS_MACHINE, TRUTHS, Scraped
 from prometheus_server.exporters import Truth
 from prometheus_server.recorded_node import DIMMS
@@ -63,33 +64,33 @@ async def ask(
         return await observe(client, sources(configuration), nodes, time.time, before)
 
 
-def value(observation: Observation, series: Series, node: str) -> float:
+def value(observation: Observation, series: Metric, node: str) -> float:
     return float(observation.readings[series].values[observation.names.index(node)])
 
 
-def usage(truth: Truth) -> dict[Series, tuple[float, float]]:
+def usage(truth: Truth) -> dict[Metric, tuple[float, float]]:
     """What every preset knows of CPU and memory: figure and how exactly."""
     return {
-        Series.CPU: (truth.busy / truth.cpus, ABOUT),
-        Series.CPU_CORES: (truth.cpus, EXACTLY),
-        Series.MEMORY_AVAILABLE: (truth.available, EXACTLY),
+        Metric.CPU: (truth.busy / truth.cpus, ABOUT),
+        Metric.CPU_CORES: (truth.cpus, EXACTLY),
+        Metric.MEMORY_AVAILABLE: (truth.available, EXACTLY),
     }
 
 
-def expected(preset: Preset, truth: Truth) -> dict[Series, tuple[float, float]]:
+def expected(preset: Preset, truth: Truth) -> dict[Metric, tuple[float, float]]:
     """What a preset gives of a node, and how exactly; what it does not name, it must not give."""
-    bandwidth = {Series.MEMORY_BANDWIDTH: (truth.bandwidth, ABOUT)}
-    occupancy = {Series.LLC_OCCUPANCY: (float(truth.occupancy), EXACTLY)}
-    mpki = {Series.LLC_MPKI: (truth.mpki, 0.02)}
+    bandwidth = {Metric.MEMORY_BANDWIDTH: (truth.bandwidth, ABOUT)}
+    occupancy = {Metric.LLC_OCCUPANCY: (float(truth.occupancy), EXACTLY)}
+    mpki = {Metric.LLC_MPKI: (truth.mpki, 0.02)}
     match preset:
         case Preset.NODE_EXPORTER:
             return {**usage(truth), **mpki}
         case Preset.INTEL_RDT:
-            return {**usage(truth), **occupancy, Series.MEMORY_BANDWIDTH: (truth.bandwidth, EXACTLY)}
+            return {**usage(truth), **occupancy, Metric.MEMORY_BANDWIDTH: (truth.bandwidth, EXACTLY)}
         case Preset.COREWISE:
             own = {
-                Series.MEMORY_LATENCY: (100e-9, EXACTLY),
-                Series.MEMORY_BANDWIDTH_CAPACITY: (USABLE_SHARE * DIMMS, EXACTLY),
+                Metric.MEMORY_LATENCY: (100e-9, EXACTLY),
+                Metric.MEMORY_BANDWIDTH_CAPACITY: (USABLE_SHARE * DIMMS, EXACTLY),
             }
             return {**usage(truth), **bandwidth, **occupancy, **mpki, **own}
         case _:
@@ -122,7 +123,7 @@ def differences(observation: Observation, preset: Preset, node: str) -> Iterator
 
 async def test_a_value_is_as_old_as_its_last_sample(scraped: Scraped) -> None:
     observation = await ask(scraped, configured("{preset: pcm, maximumAge: 60s}"))
-    reading = observation.readings[Series.MEMORY_BANDWIDTH]
+    reading = observation.readings[Metric.MEMORY_BANDWIDTH]
     ages = observation.at - reading.sampled[: len(TRUTHS)]
     assert (ages >= -1).all()
     assert (ages < 60).all()
@@ -130,16 +131,16 @@ async def test_a_value_is_as_old_as_its_last_sample(scraped: Scraped) -> None:
 
 async def test_this_machine_as_its_own_agent_tells_it(scraped: Scraped) -> None:
     observation = await ask(scraped, configured("{preset: corewise}"))
-    assert 0 <= value(observation, Series.CPU, THIS_MACHINE) < 1.2
-    assert value(observation, Series.MEMORY_AVAILABLE, THIS_MACHINE) > 1 << 20
-    assert value(observation, Series.MEMORY_LATENCY, THIS_MACHINE) == pytest.approx(90e-9)
+    assert 0 <= value(observation, Metric.CPU, THIS_MACHINE) < 1.2
+    assert value(observation, Metric.MEMORY_AVAILABLE, THIS_MACHINE) > 1 << 20
+    assert value(observation, Metric.MEMORY_LATENCY, THIS_MACHINE) == pytest.approx(90e-9)
 
 
 async def test_what_metrics_are_set_against_is_there_for_unlike_nodes(scraped: Scraped) -> None:
     observation = await ask(scraped, configured("{preset: corewise}", "  relative: true\n"))
     assert not observation.failures
-    assert value(observation, Series.MEMORY_LATENCY_IDLE, "n1") == pytest.approx(100e-9)
-    assert value(observation, Series.LLC_CAPACITY, "n1") == 2 * 36608 * 1024
+    assert value(observation, Metric.MEMORY_LATENCY_IDLE, "n1") == pytest.approx(100e-9)
+    assert value(observation, Metric.LLC_CAPACITY, "n1") == 2 * 36608 * 1024
 
 
 async def odd(scraped: Scraped, query: str = "odd_bandwidth", more: str = "") -> Observation:
@@ -151,7 +152,7 @@ async def odd(scraped: Scraped, query: str = "odd_bandwidth", more: str = "") ->
 async def test_what_cannot_be_is_missing_and_told_apart(scraped: Scraped) -> None:
     scraped.server.waits_for("odd_bandwidth", len(ODD) + 1)
     observation = await odd(scraped)
-    reading = observation.readings[Series.MEMORY_BANDWIDTH]
+    reading = observation.readings[Metric.MEMORY_BANDWIDTH]
     places = {name: observation.names.index(name) for name in ODD}
     assert [bool(reading.invalid[places[name]]) for name in ("zero", "nan", "frozen")] == [True, True, False]
     assert bool(reading.ambiguous[places["several"]])
@@ -170,10 +171,10 @@ async def test_what_cannot_be_is_missing_and_told_apart(scraped: Scraped) -> Non
 async def test_another_label_may_name_the_node(scraped: Scraped) -> None:
     scraped.server.waits_for("odd_bandwidth", len(ODD) + 1)
     observation = await odd(scraped, more=", nodeLabel: host")
-    assert value(observation, Series.MEMORY_BANDWIDTH, "unlabelled") == 3e9
+    assert value(observation, Metric.MEMORY_BANDWIDTH, "unlabelled") == 3e9
     lost = await odd(scraped, "sum(odd_bandwidth) by (job)")
     (source,) = lost.sources
-    said = complaint(source, lost.readings[Series.MEMORY_BANDWIDTH])
+    said = complaint(source, lost.readings[Metric.MEMORY_BANDWIDTH])
     assert 'no series has a node of this cluster in its label "node"' in said
     assert "odd" in said
 
@@ -191,7 +192,7 @@ async def test_promql_that_is_wrong_is_told_in_the_servers_words(
     scraped: Scraped, query: str, said: str
 ) -> None:
     observation = await odd(scraped, query.replace("'", "''"))
-    failure = observation.failures[Series.MEMORY_BANDWIDTH]
+    failure = observation.failures[Metric.MEMORY_BANDWIDTH]
     assert isinstance(failure, QueryError)
     assert said in str(failure)
     assert failure.hint
@@ -213,8 +214,8 @@ async def test_a_target_that_is_gone_keeps_its_values_until_they_are_too_old(scr
     async with PrometheusClient(scraped.server.url) as client, asyncio.timeout(90):
         while True:
             observation = await observe(client, (source,), nodes, time.time)
-            states = observation.readings[Series.MEMORY_BANDWIDTH].states(observation.at, 5.0)
-            assert not np.isnan(observation.readings[Series.MEMORY_BANDWIDTH].values).any()
+            states = observation.readings[Metric.MEMORY_BANDWIDTH].states(observation.at, 5.0)
+            assert not np.isnan(observation.readings[Metric.MEMORY_BANDWIDTH].values).any()
             if states[State.STALE]:
                 break
             await asyncio.sleep(0.5)

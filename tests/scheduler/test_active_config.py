@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pytest
 
-from corewise.config.interference import Series
+from corewise.config.interference import Metric
 from corewise.engine import Cluster, Measured, Placement, assemble
 from corewise.engine.objects import NodeAddress, SchedulableNode, SchedulableNodeStatus
 from corewise.kube.objects import ObjectMeta
@@ -135,9 +135,9 @@ async def test_what_is_no_longer_asked_for_is_no_longer_exported() -> None:
         active.observe_by(observer)
         await observer.refresh()
         observer.export()
-        fresh = (metrics.INTERFERENCE_NODES, Series.MEMORY_AVAILABLE, "fresh")
+        fresh = (metrics.INTERFERENCE_NODES, Metric.MEMORY_AVAILABLE, "fresh")
         assert exposition.value(*fresh) == 1
-        assert exposition.value(metrics.INTERFERENCE_AGE, Series.MEMORY_AVAILABLE) >= 0
+        assert exposition.value(metrics.INTERFERENCE_AGE, Metric.MEMORY_AVAILABLE) >= 0
         active.apply(DEFAULTS)
         observer.export()
         assert exposition.value(*fresh) == 0

@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.config.interference import InterferenceConfiguration, Preset, Series, parse_interference
+from corewise.config.interference import InterferenceConfiguration, Metric, Preset, parse_interference
 from corewise.interference.pressure import ZERO_IS_MISSING
 from corewise.prometheus.client import Answer, Sample
 from corewise.scheduler.observing.readings import NodeIdentity, NodeNames, Reading, State, read
-from corewise.scheduler.observing.sources import PRESETS, Source, sources
+from corewise.scheduler.observing.sources import Source, sources
 
 NOW = 1_000_000.0
 NODES = NodeNames(map(NodeIdentity, ("n1", "n2", "n3")))
-SOURCE = Source(Series.MEMORY_BANDWIDTH, "q", "node", 60.0)
+SOURCE = Source(Metric.MEMORY_BANDWIDTH, "q", "node", 60.0)
 
 
 def configured(section: str) -> InterferenceConfiguration:
@@ -44,7 +44,7 @@ def test_a_presets_queries_are_complete_and_name_node_and_window(preset: Preset)
 
 
 def test_mpki_is_a_ratio_of_rates_never_an_average_of_ratios() -> None:
-    found = [queries[Series.LLC_MPKI].query for queries in PRESETS.values() if Series.LLC_MPKI in queries]
+    found = [template.query for template in Metric.LLC_MPKI.spec.queries.values()]
     assert len(found) == 4
     form = r"1000 \* sum by \(\$node\) \(rate\(.*\)\) / sum by \(\$node\) \(rate\(.*\)\)"
     assert all(re.fullmatch(form, query) for query in found)
@@ -53,21 +53,21 @@ def test_mpki_is_a_ratio_of_rates_never_an_average_of_ratios() -> None:
 def test_what_is_written_takes_the_place_of_the_presets_query() -> None:
     own = "memorybandwidth: {query: 'sum by ($node) (x[$window])', unit: MiB/s, maximumAge: 30s}"
     asked = {each.series: each for each in sources(configured(f"metrics: {{preset: pcm, {own}}}"))}
-    written = asked[Series.MEMORY_BANDWIDTH]
+    written = asked[Metric.MEMORY_BANDWIDTH]
     assert written.query == "sum by (node) (x[300s])"
     assert (written.factor, written.maximum_age, written.last_samples) == (2**20, 30.0, "")
     assert written.origin == "line 1: interference.metrics.memorybandwidth"
-    assert asked[Series.LLC_MPKI].maximum_age == 300.0
+    assert asked[Metric.LLC_MPKI].maximum_age == 300.0
 
 
 def test_what_no_decision_reads_is_not_asked() -> None:
-    def asked(section: str) -> set[Series]:
+    def asked(section: str) -> set[Metric]:
         return {each.series for each in sources(configured(section))}
 
     plain = asked("window: 60s")
-    assert asked("relative: true") - plain == {Series.LLC_CAPACITY, Series.MEMORY_LATENCY_IDLE}
-    assert asked("latencyModel: curve") - plain == {Series.MEMORY_LATENCY_IDLE}
-    assert asked("metrics: {cpu: {query: x}}") == {Series.CPU}
+    assert asked("relative: true") - plain == {Metric.LLC_CAPACITY, Metric.MEMORY_LATENCY_IDLE}
+    assert asked("latencyModel: curve") - plain == {Metric.MEMORY_LATENCY_IDLE}
+    assert asked("metrics: {cpu: {query: x}}") == {Metric.CPU}
 
 
 @pytest.mark.parametrize(
@@ -107,12 +107,12 @@ def test_each_node_has_its_value_in_base_units_and_its_samples_age() -> None:
     assert reading.oldest(NOW + 1000, 60.0) is None
 
 
-@pytest.mark.parametrize("series", list(Series))
-def test_zero_is_missing_where_exporters_print_it_for_what_they_cannot_do(series: Series) -> None:
+@pytest.mark.parametrize("series", list(Metric))
+def test_zero_is_missing_where_exporters_print_it_for_what_they_cannot_do(series: Metric) -> None:
     source = replace(SOURCE, series=series)
     reading = read(source, NODES, answer(("n1", 0.0), ("n2", 2.0**64 - 1), ("n3", 1.0)), None, NOW)
-    assert np.isnan(reading.values).tolist() == [source.column in ZERO_IS_MISSING, True, False]
-    assert reading.invalid.tolist() == [source.column in ZERO_IS_MISSING, True, False]
+    assert np.isnan(reading.values).tolist() == [source.series.column in ZERO_IS_MISSING, True, False]
+    assert reading.invalid.tolist() == [source.series.column in ZERO_IS_MISSING, True, False]
 
 
 anything = st.floats(allow_nan=True, allow_infinity=True) | st.sampled_from([0.0, 1.0, -1.0])

@@ -24,7 +24,7 @@ from typing import Any
 import pytest
 
 from corewise.cli.errors import Failure
-from corewise.config.interference import Series
+from corewise.config.interference import Metric
 from corewise.kube.client import PatchType
 from corewise.kube.errors import APIError
 from corewise.scheduler import configuration as configuration_file
@@ -198,7 +198,7 @@ async def test_a_prometheus_that_is_gone_is_seen_and_its_values_grow_old(
     async with scheduling(world, known, tmp_path) as scheduler, caller(scheduler) as call:
         assert await suiting(call) == ["n1", "n2"]
         known.failure = (503, "unavailable", "shutting down")
-        failed = (metrics.INTERFERENCE_QUERIES, Series.MEMORY_BANDWIDTH, "failed")
+        failed = (metrics.INTERFERENCE_QUERIES, Metric.MEMORY_BANDWIDTH, "failed")
         await until(lambda: scheduler.metrics.value(*failed) > 0)
         assert await suiting(call) == ["n1", "n2"]
         assert "shutting down" in caplog.text
@@ -206,7 +206,7 @@ async def test_a_prometheus_that_is_gone_is_seen_and_its_values_grow_old(
         await until(lambda: scheduler.metrics.value(*failed) > 1)
         assert await suiting(call) == []
         scheduler.program.metrics_text()
-        states = (metrics.INTERFERENCE_NODES, Series.MEMORY_BANDWIDTH)
+        states = (metrics.INTERFERENCE_NODES, Metric.MEMORY_BANDWIDTH)
         assert scheduler.metrics.value(*states, State.STALE) == 2
         assert scheduler.metrics.value(*states, State.FRESH) == 0
         known.failure = None

@@ -16,6 +16,7 @@ from pathlib import Path
 from corewise.agent.interference.collector import Collector
 from corewise.agent.interference.latency import LARGEST_SHARE, ProbeThread
 from corewise.agent.options import LATENCY_INTERVAL
+from corewise.config.interference import Metric
 from corewise.kernel.absence import Absent
 from corewise.kernel.host_files import HostFiles
 from corewise.kernel.memory_latency.library import Chase, load_chase
@@ -122,12 +123,12 @@ def _answers() -> list[Row]:
     readings = collector.look({})
     controllers = MemoryControllers(KernelPerf(), HostFiles())
     answers = {
-        "resctrl: mbm_total_bytes": readings.traffic,
-        "resctrl: llc_occupancy": readings.occupancy,
+        "resctrl: mbm_total_bytes": readings[Metric.MEMORY_BANDWIDTH],
+        "resctrl: llc_occupancy": readings[Metric.LLC_OCCUPANCY],
         "memory controllers: CAS counts": controllers.look(),
-        "perf: instructions and cache misses": readings.misses,
-        "memory modules: theoretical bandwidth": readings.capacity,
-        "last-level caches: size": readings.cache,
+        "perf: instructions and cache misses": readings[Metric.LLC_MPKI],
+        "memory modules: theoretical bandwidth": readings[Metric.MEMORY_BANDWIDTH_CAPACITY],
+        "last-level caches: size": readings[Metric.LLC_CAPACITY],
     }
     controllers.close()
     collector.close()
@@ -135,7 +136,11 @@ def _answers() -> list[Row]:
 
 
 def _answer(answer: object) -> str:
-    return f"{answer.reason}: {answer.why}" if isinstance(answer, Absent) else f"{answer}"
+    if isinstance(answer, Absent):
+        return f"{answer.reason}: {answer.why}"
+    if isinstance(answer, tuple):
+        return ", ".join(f"{value:.0f}" for values in answer for value in values.values())
+    return f"{answer}"
 
 
 def _spread(seconds: list[float]) -> str:

@@ -14,8 +14,7 @@ from corewise.cli.cluster import connection_options, find_cluster, run
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.interference_inputs import read_interference
 from corewise.cli.output import Column, Form, Listing, Severity, colour_wanted, option, render, say
-from corewise.config.interference import InterferenceConfiguration, MetricsSettings, Preset, Series
-from corewise.engine.interference_account import amount
+from corewise.config.interference import InterferenceConfiguration, Metric, MetricsSettings, Preset
 from corewise.engine.objects import SCHEDULABLE_NODES
 from corewise.kube.client import Client
 from corewise.kube.config import ClusterConfig
@@ -165,19 +164,9 @@ def _value(each: Diagnosis, place: int) -> str:
     return "-" if each.spread is None else shown(each.source.series, each.spread[place])
 
 
-def shown(series: Series, value: float) -> str:
+def shown(metric: Metric, value: float) -> str:
     """Return a value of a series with its unit."""
-    match series:
-        case Series.MEMORY_BANDWIDTH | Series.MEMORY_BANDWIDTH_CAPACITY:
-            return amount(value, "/s")
-        case Series.MEMORY_LATENCY | Series.MEMORY_LATENCY_IDLE:
-            return f"{value * 1e9:.4g} ns"
-        case Series.LLC_OCCUPANCY | Series.LLC_CAPACITY | Series.MEMORY_AVAILABLE:
-            return amount(value)
-        case Series.CPU:
-            return f"{value:.0%}"
-        case _:
-            return f"{value:.4g}"
+    return f"{value:.0%}" if metric is Metric.CPU else metric.spec.kind.text(value)
 
 
 def _record(each: Diagnosis, nodes: int) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from corewise.cli.interference_inputs import (
     text_of,
 )
 from corewise.cli.output import Column, Form, Listing, Severity
-from corewise.config.interference import InterferenceConfiguration, Metric
+from corewise.config.interference import RANKED, InterferenceConfiguration, Metric
 from corewise.config.interference.reading import unplaceable_message
 from corewise.config.json_tree import path_text
 from corewise.interference import (
@@ -134,7 +134,7 @@ def record_of(decision: Decision) -> dict[str, Any]:
             "cpu": plain(selected.profile.cpu / 1000),
             "llc": selected.profile.llc,
         },
-        "affinity": {metric.value: selected.affinity[metric] for metric in Metric},
+        "affinity": {metric.value: selected.affinity[metric] for metric in RANKED},
         "overprovisioning": plain(float(config.overprovisioning)),
         "points": points,
         "exempt": decision.pod.exempt,
@@ -165,13 +165,6 @@ def missing_of(decision: Decision, row: int) -> dict[str, str]:
     return {name: why for name, why in missing.items() if name not in _OPTIONAL or why != "not given"}
 
 
-_TITLES = {
-    Metric.MEMORY_BANDWIDTH: "BANDWIDTH",
-    Metric.MEMORY_LATENCY: "LATENCY",
-    Metric.LLC_OCCUPANCY: "OCCUPANCY",
-    Metric.LLC_MPKI: "MPKI",
-    Metric.CPU: "CPU",
-}
 _GIGA = 10**9
 _MEGA = 10**6
 
@@ -180,7 +173,7 @@ def heading_of(decision: Decision) -> str:
     """Return what is decided about, in lines before the table."""
     affinity = decision.selected.affinity
     exempt = "; of a DaemonSet, so not filtered" if decision.pod.exempt else ""
-    weights = ", ".join(f"{metric} {affinity[metric]}" for metric in Metric)
+    weights = ", ".join(f"{metric} {affinity[metric]}" for metric in RANKED)
     return (
         f"{decision.pod.name}: profile {decision.selected.name}{exempt}\n"
         f"  {_needs(decision)}\n"
@@ -214,14 +207,14 @@ def listing_of(decision: Decision) -> Listing[int]:
         Column("FILTER", lambda row: _verdict(decision, row), severity=lambda row: _severity(decision, row)),
         _side("GB/s FREE > NEEDED", decision.filtered.bandwidth),
         _side("GB FREE > NEEDED", decision.filtered.memory),
-        *(Column(_TITLES[metric], _position(decision, metric), right=True) for metric in Metric),
+        *(Column(metric.spec.title, _position(decision, metric), right=True) for metric in RANKED),
         Column("RAW", lambda row: _scored(decision, row, decision.ranked.scores.raw[row]), right=True),
         Column(
             "SCORE", lambda row: _scored(decision, row, decision.ranked.scores.normalized[row]), right=True
         ),
         *(
-            Column(f"{_TITLES[metric]} VALUE", _value(decision, metric), right=True, wide=True)
-            for metric in Metric
+            Column(f"{metric.spec.title} VALUE", _value(decision, metric), right=True, wide=True)
+            for metric in RANKED
         ),
         Column("MISSING", lambda row: _missing(decision, row), wide=True),
     ]

@@ -25,7 +25,7 @@ import yaml
 from corewise.cli.errors import Failure
 from corewise.cli.output import say
 from corewise.config.decoding import Decoder, Parsed, Place, did_you_mean
-from corewise.config.interference import INTERFERENCE, InterferenceConfiguration, parse_interference
+from corewise.config.interference import INTERFERENCE, METRICS, InterferenceConfiguration, parse_interference
 from corewise.config.interference.amounts import number, strict_fields
 from corewise.config.json_numbers import shown
 from corewise.config.json_text import DEEPEST, read_json
@@ -73,18 +73,8 @@ _CONSTANTS = {"NaN": '"N"', "Infinity": '"Inf"   ', "-Infinity": '"-Inf"   '}
 _STRING_OR_CONSTANT = re.compile(r'"(?:[^"\\\n]|\\.)*"|-?\bInfinity\b|\bNaN\b')
 _ODD = {"N": math.nan, "NaN": math.nan, "Inf": math.inf, "+Inf": math.inf, "-Inf": -math.inf}
 _OLDEST = 10**6
-_UNITS = {
-    "memorybandwidth_used": "bytes/s",
-    "memorybandwidth_capacity": "bytes/s",
-    "memorylatency": "seconds",
-    "memorylatency_idle": "seconds",
-    "memorylatency_slope": "seconds",
-    "llc_occupancy": "bytes",
-    "llc_capacity": "bytes",
-    "llc_mpki": "misses per 1000 instructions",
-    "cpu": "a ratio, 0..1",
-    "cpu_cores": "CPUs",
-    "memory_available": "bytes",
+_BASE_UNITS = {metric.column: spec.kind.base for metric, spec in METRICS.items()} | {
+    "memorylatency_slope": "seconds"
 }
 
 
@@ -158,7 +148,7 @@ def _value(decoder: Decoder, place: Place, column: str) -> float | None:
         return float(place.value)
     if isinstance(place.value, str) and place.value in _ODD:
         return _ODD[place.value]
-    decoder.tell(place, f"must be a number ({_UNITS[column]}) or null, not {shown(place.value)}")
+    decoder.tell(place, f"must be a number ({_BASE_UNITS[column]}) or null, not {shown(place.value)}")
     return None
 
 

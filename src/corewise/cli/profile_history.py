@@ -38,8 +38,7 @@ from typing import Annotated
 import msgspec
 
 from corewise.cli.errors import ExitCode, Failure
-from corewise.config.interference import InterferenceConfiguration, Metric
-from corewise.config.interference import Series as Measured
+from corewise.config.interference import RANKED, InterferenceConfiguration, Metric
 from corewise.interference.analysis import AMOUNTS
 from corewise.interference.history import CPI, NEVER_ZERO, History, PodRecord, Series
 from corewise.prometheus.client import PrometheusClient, RangeSeries, Sample, query_range
@@ -129,6 +128,11 @@ def _points(series: Series) -> Points:
 
 
 def _history(file: Path, read: _History) -> History:
+    for name, node in read.nodes.items():
+        for metric in (*node.series, *node.against):
+            if metric not in RANKED:
+                known = ", ".join(RANKED)
+                raise Failure(f"{file}: nodes.{name} has {metric.value!r}; known are {known}")
     for number, pod in enumerate(read.pods):
         unknown = pod.use.keys() - _POD_SERIES
         if unknown:
@@ -166,14 +170,6 @@ def series_of(points: Mapping[str, Points]) -> dict[str, Series]:
     }
 
 
-_METRICS = frozenset(str(metric) for metric in Metric)
-_AGAINST = {
-    Measured.MEMORY_BANDWIDTH_CAPACITY: Metric.MEMORY_BANDWIDTH,
-    Measured.MEMORY_LATENCY_IDLE: Metric.MEMORY_LATENCY,
-    Measured.LLC_CAPACITY: Metric.LLC_OCCUPANCY,
-}
-
-
 async def node_series(
     client: PrometheusClient,
     settings: InterferenceConfiguration,
@@ -205,8 +201,9 @@ async def node_measures(
         PrometheusError: if there is no answer.
     """
     found: dict[str, dict[str, float]] = {name: {} for name in nodes.names}
+    measured = {metric.spec.reference: metric for metric in RANKED}
     for source in sources(settings) if settings.relative else ():
-        metric = _AGAINST.get(source.series)
+        metric = measured.get(source.series)
         answer = await client.query(source.query) if metric else None
         for sample in answer.samples if answer else ():
             place = nodes.place(sample.labels.get(source.node_label, ""))
@@ -216,7 +213,7 @@ async def node_measures(
 
 
 def _asked(settings: InterferenceConfiguration) -> list[Source]:
-    return [source for source in sources(settings) if str(source.series) in _METRICS]
+    return [source for source in sources(settings) if source.series in RANKED]
 
 
 def _by_node(source: Source, nodes: NodeNames, answer: tuple[RangeSeries, ...]) -> dict[str, Points]:

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from corewise.amplification import Flags
-from corewise.config.interference import COLUMN_OF_METRIC, InterferenceConfiguration, Metric
+from corewise.config.interference import RANKED, InterferenceConfiguration, Metric
+from corewise.config.interference.amounts import bytes_text
 from corewise.engine.framework import Cause, Inputs
 from corewise.engine.table import Measures
 from corewise.interference import (
@@ -26,30 +27,11 @@ from corewise.interference import (
 )
 from corewise.vocabulary.reasons import Reason
 
-_PREFIXES = ((10**12, "T"), (10**9, "G"), (10**6, "M"), (10**3, "k"))
-_UNITS = {
-    Metric.MEMORY_BANDWIDTH: "bytes/s free",
-    Metric.MEMORY_LATENCY: "seconds",
-    Metric.LLC_OCCUPANCY: "bytes",
-    Metric.LLC_MPKI: "misses per 1000 instructions",
-    Metric.CPU: "share in use",
-}
-_RELATIVE_UNITS = {
-    Metric.MEMORY_BANDWIDTH: "share free",
-    Metric.MEMORY_LATENCY: "times idle",
-    Metric.LLC_OCCUPANCY: "share in use",
-}
 _SIDES = (
     ("memorybandwidth", "bandwidth", "/s", "memorybandwidth_used"),
     ("memory", "memory", "", "memory_available"),
 )
-_AGED = (*COLUMN_OF_METRIC.values(), "memory_available")
-
-
-def amount(number: float, per: str = "") -> str:
-    """Return an amount of bytes with a decimal prefix: "9.95 GB", "10 GB/s"."""
-    factor, prefix = next((each for each in _PREFIXES if abs(number) >= each[0]), (1, ""))
-    return f"{number / factor:.4g} {prefix}B{per}"
+_AGED = (*(metric.column for metric in RANKED), "memory_available")
 
 
 class InterferenceAccount:
@@ -89,7 +71,7 @@ class InterferenceAccount:
         scored = bool(self._among[row])
         return {
             "profile": self._selected.name,
-            "affinity": {metric.value: self._selected.affinity[metric] for metric in Metric},
+            "affinity": {metric.value: self._selected.affinity[metric] for metric in RANKED},
             "exempt": self._is_exempt,
             "relative": sorted(self._nodes.relative),
             "predicted": sorted(configuration.predicted),
@@ -104,7 +86,7 @@ class InterferenceAccount:
         for name, title, per, column in _SIDES:
             text = _inequality_text(told["filter"][name], told["ages"][column], per, exempt=told["exempt"])
             yield title, text
-        for metric in Metric:
+        for metric in RANKED:
             yield metric.value, _metric_text(metric, told)
         if told["raw"] is not None:
             best = f"{told['normalizer']:g}"
@@ -135,43 +117,38 @@ class InterferenceAccount:
 def _inequality_text(side: Mapping[str, Any], age: float | None, per: str, *, exempt: bool) -> str:
     if not side["right"]:
         return "nothing is needed"
-    left = "unknown" if side["left"] is None else amount(side["left"], per)
+    left = "unknown" if side["left"] is None else bytes_text(side["left"], per)
     verdict = "not asked of a DaemonSet's pod" if exempt else "passes" if side["passes"] else "refused"
     known = [
-        f"{name} {amount(side[name], per)}"
+        f"{name} {bytes_text(side[name], per)}"
         for name in ("capacity", "used", "available", "counterweights")
         if side.get(name) is not None
     ]
     old = "" if age is None else f", {age:g} s old"
-    return f"{left} > {amount(side['right'], per)}: {verdict} ({', '.join(known)}{old})"
+    return f"{left} > {bytes_text(side['right'], per)}: {verdict} ({', '.join(known)}{old})"
 
 
 def _metric_text(metric: Metric, told: Mapping[str, Any]) -> str:
-    found, age = told["values"][metric], told["ages"][COLUMN_OF_METRIC[metric]]
+    found, age = told["values"][metric], told["ages"][metric.column]
     position, points = told["positions"][metric], told["points"][metric]
     if found is None:
         value = "missing" if age is None else f"too old ({age:g} s)"
     else:
-        unit = (_RELATIVE_UNITS if metric in told["relative"] else _UNITS)[metric]
-        value = _value_text(found, unit)
+        spec = metric.spec
+        relative = metric in told["relative"]
+        value = (
+            f"{found:.4g} {spec.relative}" if relative else f"{spec.kind.text(found)} {spec.suffix}".rstrip()
+        )
         value += "" if age is None else f", {age:g} s old"
     if position is None:
         return f"{value}; not ranked"
     return f"{value}; position {position}: {points:g} points x affinity {told['affinity'][metric]}"
 
 
-def _value_text(value: float, unit: str) -> str:
-    if unit.startswith("bytes"):
-        return amount(value, unit.removeprefix("bytes"))
-    if unit == "seconds":
-        return f"{value * 1e9:.4g} ns"
-    return f"{value:.4g} {unit}"
-
-
 def _short_of_bandwidth(numbers: Inputs) -> str:
-    free, needed = amount(numbers["free_bandwidth"], "/s"), amount(numbers["needed_bandwidth"], "/s")
+    free, needed = bytes_text(numbers["free_bandwidth"], "/s"), bytes_text(numbers["needed_bandwidth"], "/s")
     parts = ", ".join(
-        f"{name.replace('_', ' ')} {amount(numbers[key], '/s')}"
+        f"{name.replace('_', ' ')} {bytes_text(numbers[key], '/s')}"
         for name, key in (
             ("capacity", "bandwidth_capacity"),
             ("used", "bandwidth_used"),
@@ -182,8 +159,8 @@ def _short_of_bandwidth(numbers: Inputs) -> str:
 
 
 def _short_of_memory(numbers: Inputs) -> str:
-    free, needed = amount(numbers["free_memory"]), amount(numbers["needed_memory"])
-    placed = amount(numbers["memory_counterweights"])
+    free, needed = bytes_text(numbers["free_memory"]), bytes_text(numbers["needed_memory"])
+    placed = bytes_text(numbers["memory_counterweights"])
     return f"needs more than {needed} of available memory, {free} is left ({placed} for pods just placed)"
 
 

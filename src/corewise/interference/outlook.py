@@ -33,6 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corewise.config.interference import (
+    RANKED,
     CounterweightSettings,
     Decay,
     InterferenceConfiguration,
@@ -172,54 +173,33 @@ class Outlook:
 def outlook(pressure: Pressure, weights: Weights, config: InterferenceConfiguration) -> Outlook:
     """Return the outlook of nodes by a cleaned pressure and the counterweights of the moment."""
     free = pressure.memorybandwidth_capacity - pressure.memorybandwidth_used - weights.memory_bandwidth
-    values = {
+    descending = {metric for metric in RANKED if config.metrics.rankings[metric].order is Order.DESCENDING}
+
+    def worse(metric: Metric, more: Values) -> Values:
+        """Return a counterweight with the sign that makes a node worse."""
+        return -more if metric in descending else more
+
+    # A node that states no cores is missing once it has a counterweight.
+    cpu = np.where(weights.cpu > 0, weights.cpu / _MILLI / pressure.cpu_cores, 0.0)
+    values: dict[Metric, Values] = {metric: getattr(pressure, metric.column) for metric in RANKED} | {
         Metric.MEMORY_BANDWIDTH: free,
-        Metric.MEMORY_LATENCY: _latency(pressure, weights, config),
-        Metric.LLC_OCCUPANCY: pressure.llc_occupancy + _signed(Metric.LLC_OCCUPANCY, weights.llc, config),
-        Metric.LLC_MPKI: pressure.llc_mpki,
-        Metric.CPU: _cpu(pressure, weights, config),
+        Metric.LLC_OCCUPANCY: pressure.llc_occupancy + worse(Metric.LLC_OCCUPANCY, weights.llc),
+        Metric.CPU: pressure.cpu + worse(Metric.CPU, cpu),
     }
-    relative = frozenset(_relative(pressure, values)) if config.relative else frozenset()
+    if config.latency_model is LatencyModel.CURVE:
+        values[Metric.MEMORY_LATENCY] = predicted_latency(pressure, weights.memory_bandwidth)
+    relative = set()
+    for metric in RANKED if config.relative else ():
+        reference = metric.spec.reference
+        if reference and not np.isnan(divisor := getattr(pressure, reference.column)).all():
+            values[metric] = values[metric] / divisor
+            relative.add(metric)
     return Outlook(
         pressure=pressure,
         weights=weights,
         free_bandwidth=free,
         free_memory=pressure.memory_available - weights.memory,
         values=values,
-        best_high={metric: _turned(metric, column, config) for metric, column in values.items()},
-        relative=relative,
+        best_high={metric: column if metric in descending else -column for metric, column in values.items()},
+        relative=frozenset(relative),
     )
-
-
-def _latency(pressure: Pressure, weights: Weights, config: InterferenceConfiguration) -> Values:
-    if config.latency_model is LatencyModel.CURVE:
-        return predicted_latency(pressure, weights.memory_bandwidth)
-    return pressure.memorylatency
-
-
-def _cpu(pressure: Pressure, weights: Weights, config: InterferenceConfiguration) -> Values:
-    """Return utilization with counterweights; a node that states no cores is missing once it has one."""
-    more = np.where(weights.cpu > 0, weights.cpu / _MILLI / pressure.cpu_cores, 0.0)
-    return pressure.cpu + _signed(Metric.CPU, more, config)
-
-
-def _signed(metric: Metric, more: Values, config: InterferenceConfiguration) -> Values:
-    """Return a counterweight with the sign that makes a node worse."""
-    return -more if config.metrics.rankings[metric].order is Order.DESCENDING else more
-
-
-def _turned(metric: Metric, column: Values, config: InterferenceConfiguration) -> Values:
-    return column if config.metrics.rankings[metric].order is Order.DESCENDING else -column
-
-
-def _relative(pressure: Pressure, values: dict[Metric, Values]) -> list[Metric]:
-    """Make metrics relative where any node states what they are set against; name those that are."""
-    against = {
-        Metric.MEMORY_BANDWIDTH: pressure.memorybandwidth_capacity,
-        Metric.MEMORY_LATENCY: pressure.memorylatency_idle,
-        Metric.LLC_OCCUPANCY: pressure.llc_capacity,
-    }
-    stated = [metric for metric, column in against.items() if not np.isnan(column).all()]
-    for metric in stated:
-        values[metric] = values[metric] / against[metric]
-    return stated

@@ -14,6 +14,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from corewise.config.interference import METRICS
+
 Values: TypeAlias = NDArray[np.float64]
 """One value for each node; NaN is missing."""
 
@@ -21,12 +23,7 @@ Flags: TypeAlias = NDArray[np.bool_]
 
 LARGEST = 1e18
 LEAST = 1e-15
-ZERO_IS_MISSING = frozenset(
-    {
-        *("memorybandwidth_used", "memorybandwidth_capacity", "memorylatency", "memorylatency_idle"),
-        *("llc_occupancy", "llc_capacity", "cpu_cores"),
-    }
-)
+ZERO_IS_MISSING = frozenset(metric.column for metric, spec in METRICS.items() if spec.zero_is_missing)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

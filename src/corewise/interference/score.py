@@ -26,7 +26,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from corewise.config.interference import Affinity, InterferenceConfiguration, Metric
+from corewise.config.interference import RANKED, Affinity, InterferenceConfiguration, Metric
 from corewise.config.interference.model import LINEAR_BEST
 from corewise.interference.filtering import Filtered, Inequality
 from corewise.interference.outlook import Outlook
@@ -130,7 +130,7 @@ def score_nodes(
             config.metrics.rankings[metric].tolerance,
             config.points,
         )
-        for metric in Metric
+        for metric in RANKED
         if affinity[metric]
     }
     return _scores(nodes, affinity, config, points, among)
@@ -142,7 +142,7 @@ def rank_nodes(nodes: Outlook, affinity: Affinity, config: InterferenceConfigura
         metric: positions(
             np.where(among, nodes.best_high[metric], np.nan), config.metrics.rankings[metric].tolerance
         )
-        for metric in Metric
+        for metric in RANKED
     }
     points = {metric: worth(each, config.points) for metric, each in found.items()}
     return Ranked(found, points, _scores(nodes, affinity, config, points, among))
@@ -188,9 +188,9 @@ def node_record(
                 "counterweights": plain(weights.memory[row]),
             },
         },
-        "values": {metric.value: plain(nodes.values[metric][row]) for metric in Metric},
-        "positions": {metric.value: int(ranked.positions[metric][row]) or None for metric in Metric},
-        "points": {metric.value: plain(ranked.points[metric][row]) if scored else None for metric in Metric},
+        "values": {metric.value: plain(nodes.values[metric][row]) for metric in RANKED},
+        "positions": {metric.value: int(ranked.positions[metric][row]) or None for metric in RANKED},
+        "points": {metric.value: plain(ranked.points[metric][row]) if scored else None for metric in RANKED},
         "raw": plain(ranked.scores.raw[row]) if scored else None,
         "normalized": int(ranked.scores.normalized[row]) if scored else None,
         "counterweights": {"cpu": plain(weights.cpu[row] / _MILLI), "llc": plain(weights.llc[row])},

@@ -11,12 +11,12 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
-from corewise.config.interference.model import Series
+from corewise.config.interference import Metric
 from corewise.kernel.absence import Absent
 from corewise.kernel.boot import read_boot_id
-from corewise.kernel.cpu_time import MEMINFO, STAT, BusyTime, read_busy_time, read_memory_available
+from corewise.kernel.cpu_time import MEMINFO, STAT, read_busy_time, read_memory_available
 from corewise.kernel.cpu_topology import read_arrangement
 from corewise.kernel.dimms.peak import read_peak_bandwidth
 from corewise.kernel.host_files import HostFiles
@@ -47,19 +47,6 @@ class Tally(Generic[K]):
         self._before = {}
 
 
-MEASURED = (
-    Series.MEMORY_BANDWIDTH,
-    Series.MEMORY_BANDWIDTH_CAPACITY,
-    Series.MEMORY_LATENCY,
-    Series.LLC_OCCUPANCY,
-    Series.LLC_CAPACITY,
-    Series.LLC_MPKI,
-    Series.CPU,
-    Series.MEMORY_AVAILABLE,
-)
-"""What the agent measures, by the names that the scheduler's configuration has for it."""
-
-
 @dataclass(frozen=True, slots=True)
 class MissTotals:
     """Instructions, and reads that missed the cache ``level``, since the agent began to count."""
@@ -67,37 +54,6 @@ class MissTotals:
     instructions: int
     misses: int
     level: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeReadings:
-    """``traffic`` is in bytes since the agent began to count, ``capacity`` in bytes a second, ``latency`` in
-    seconds by NUMA node; all else of memory and cache in bytes.
-    """
-
-    traffic: int | Absent
-    capacity: int | Absent
-    latency: Mapping[int, float] | Absent
-    occupancy: int | Absent
-    cache: int | Absent
-    misses: MissTotals | Absent
-    cpu: BusyTime | Absent
-    memory_available: int | Absent
-
-    @property
-    def absent(self) -> Mapping[Series, Absent]:
-        """Return what is not known."""
-        values = {
-            Series.MEMORY_BANDWIDTH: self.traffic,
-            Series.MEMORY_BANDWIDTH_CAPACITY: self.capacity,
-            Series.MEMORY_LATENCY: self.latency,
-            Series.LLC_OCCUPANCY: self.occupancy,
-            Series.LLC_CAPACITY: self.cache,
-            Series.LLC_MPKI: self.misses,
-            Series.CPU: self.cpu,
-            Series.MEMORY_AVAILABLE: self.memory_available,
-        }
-        return {metric: value for metric, value in values.items() if isinstance(value, Absent)}
 
 
 class MemoryTraffic:
@@ -173,6 +129,13 @@ class CacheMisses:
 
 T = TypeVar("T")
 
+FROM_MODULES = "dimm"
+_NANO = 1e9
+
+Reading: TypeAlias = tuple[Mapping[tuple[str, ...], float], ...] | Absent
+"""Of each metric that the agent exports for one of the table, in its order: values by labels; or why none."""
+
+
 OTHER_KERNEL = Absent(Reason.OTHER_KERNEL, "the files below --root have another boot ID than this kernel")
 
 
@@ -191,19 +154,26 @@ class Collector:
         self._misses = None if perf is None else CacheMisses(self._files, perf)
         self._capacity: int | Absent | None = None
 
-    def look(self, latency: Mapping[int, float] | Absent) -> NodeReadings:
-        """Return what is known now; the latency is somebody else's to probe."""
+    def look(self, latency: Mapping[int, float] | Absent) -> dict[Metric, Reading]:
+        """Return what is known now of each metric that is measured; the latency is probed by another."""
         self._files.problems.clear()
-        return NodeReadings(
-            traffic=self._traffic.look(),
-            capacity=self._read_capacity(),
-            latency=latency,
-            occupancy=self._read_occupancy(),
-            cache=self._cache,
-            misses=self._read_misses(),
-            cpu=self._read(STAT, read_busy_time),
-            memory_available=self._read(MEMINFO, read_memory_available),
-        )
+        if not isinstance(self._capacity, int):  # until a driver tells the channels, it is asked each time
+            self._capacity = read_peak_bandwidth(self._files)
+        cpu = self._read(STAT, read_busy_time)
+        return {
+            Metric.MEMORY_BANDWIDTH: _reading(self._traffic.look()),
+            Metric.MEMORY_BANDWIDTH_CAPACITY: _reading(self._capacity, FROM_MODULES),
+            Metric.MEMORY_LATENCY: (
+                latency
+                if isinstance(latency, Absent)
+                else ({(str(numa),): seconds for numa, seconds in latency.items()},)
+            ),
+            Metric.LLC_OCCUPANCY: self._read_occupancy(),
+            Metric.LLC_CAPACITY: _reading(self._cache),
+            Metric.LLC_MPKI: self._read_misses(),
+            Metric.CPU: (cpu if isinstance(cpu, Absent) else ({(): cpu.busy / _NANO}, {(): float(cpu.cpus)})),
+            Metric.MEMORY_AVAILABLE: _reading(self._read(MEMINFO, read_memory_available)),
+        }
 
     def close(self) -> None:
         """Stop counting."""
@@ -211,22 +181,19 @@ class Collector:
         if self._misses is not None:
             self._misses.close()
 
-    def _read_capacity(self) -> int | Absent:
-        """Return the capacity, worked out once; until a driver tells of the channels, asked for each time."""
-        if self._capacity is None or isinstance(self._capacity, Absent):
-            self._capacity = read_peak_bandwidth(self._files)
-        return self._capacity
-
     @cached_property
     def _cache(self) -> int | Absent:
         return read_cache_size(self._files)
 
-    def _read_occupancy(self) -> int | Absent:
+    def _read_occupancy(self) -> Reading:
         counts = read_counts(self._files, MonitoringEvent.OCCUPANCY)
-        return counts if isinstance(counts, Absent) else sum(counts.values())
+        return counts if isinstance(counts, Absent) else _reading(sum(counts.values()))
 
-    def _read_misses(self) -> MissTotals | Absent:
-        return OTHER_KERNEL if self._misses is None else self._misses.look()
+    def _read_misses(self) -> Reading:
+        misses = OTHER_KERNEL if self._misses is None else self._misses.look()
+        if isinstance(misses, Absent):
+            return misses
+        return {(): float(misses.instructions)}, {(misses.level,): float(misses.misses)}
 
     def _read(self, path: str, read: Callable[[HostFiles], T | None]) -> T | Absent:
         value = read(self._files)
@@ -234,6 +201,10 @@ class Collector:
             return value
         problems = [str(problem) for problem in self._files.problems if problem.path.endswith(path)]
         return Absent(Reason.HOST_FILE_UNREADABLE, "; ".join(problems) or f"{path} does not tell it")
+
+
+def _reading(value: int | Absent, *labels: str) -> Reading:
+    return value if isinstance(value, Absent) else ({labels: float(value)},)
 
 
 def read_cache_size(files: HostFiles) -> int | Absent:

@@ -9,15 +9,9 @@ import logging
 from collections.abc import Mapping
 from pathlib import Path
 
-from corewise.agent.interference.collector import (
-    MEASURED,
-    OTHER_KERNEL,
-    Collector,
-    NodeReadings,
-    is_own_kernel,
-)
+from corewise.agent.interference.collector import OTHER_KERNEL, Collector, Reading, is_own_kernel
 from corewise.agent.interference.latency import LatencyProbe, ProbeThread
-from corewise.config.interference.model import Series
+from corewise.config.interference import Metric
 from corewise.kernel.absence import Absent
 from corewise.kernel.host_files import HostFiles
 from corewise.kernel.memory_latency.library import load_chase
@@ -27,52 +21,11 @@ from corewise.prometheus.exposition import Exposition
 from corewise.service.logs import fields
 from corewise.service.program import Heartbeats
 from corewise.vocabulary.metrics import interference as metrics
-from corewise.vocabulary.metrics.table import Metric
 from corewise.vocabulary.reasons import Reason
 
-SUPPORTED = "ok"
-FROM_MODULES = "dimm"
-_NANO = 1e9
-Labelled = dict[tuple[str, ...], float]
-
-
-def publish(readings: NodeReadings, node: str, exposition: Exposition) -> None:
-    """Set everything that is told about a node."""
-    for metric, series in _series(readings, node).items():
-        exposition.replace(metric, series)
-    absent = readings.absent
-    reasons = {metric: absent[metric].reason if metric in absent else SUPPORTED for metric in MEASURED}
-    supported: Labelled = {
-        (node, metric.value, str(reason)): float(reason == SUPPORTED) for metric, reason in reasons.items()
-    }
-    exposition.replace(metrics.NODE_METRIC_SUPPORTED, supported)
-
-
-def _series(readings: NodeReadings, node: str) -> dict[Metric, Labelled]:
-    """Return the series of every metric; none of one that is not known."""
-    latency, cpu = readings.latency, readings.cpu
-    misses = None if isinstance(readings.misses, Absent) else readings.misses
-    return {
-        metrics.NODE_MEMORY_TRAFFIC: _amount(readings.traffic, node),
-        metrics.NODE_MEMORY_BANDWIDTH_CAPACITY: _amount(readings.capacity, node, FROM_MODULES),
-        metrics.NODE_MEMORY_LATENCY: (
-            {} if isinstance(latency, Absent) else {(node, str(numa)): each for numa, each in latency.items()}
-        ),
-        metrics.NODE_LLC_OCCUPANCY: _amount(readings.occupancy, node),
-        metrics.NODE_LLC_CAPACITY: _amount(readings.cache, node),
-        metrics.NODE_INSTRUCTIONS: {(node,): float(misses.instructions)} if misses else {},
-        metrics.NODE_LLC_MISSES: {(node, misses.level): float(misses.misses)} if misses else {},
-        metrics.NODE_CPU_BUSY: {} if isinstance(cpu, Absent) else {(node,): cpu.busy / _NANO},
-        metrics.NODE_CPUS_ONLINE: {} if isinstance(cpu, Absent) else {(node,): float(cpu.cpus)},
-        metrics.NODE_MEMORY_AVAILABLE: _amount(readings.memory_available, node),
-    }
-
-
-def _amount(value: int | Absent, *labels: str) -> Labelled:
-    return {} if isinstance(value, Absent) else {labels: float(value)}
-
-
 log = logging.getLogger(__name__)
+
+SUPPORTED = "ok"
 
 _PASSING = frozenset(
     {Reason.RESCTRL_NO_VALUE, Reason.UNCORE_NO_VALUE, Reason.PERF_NO_VALUE, Reason.LATENCY_NOT_YET}
@@ -90,7 +43,7 @@ class InterferenceWatch:
     ) -> None:
         self._node = node
         self._metrics = metrics
-        self._said: Mapping[Series, Absent] = {}
+        self._said: Mapping[Metric, Absent] = {}
         self._collector = Collector(root, KernelPerf() if is_own_kernel(root) else None)
         self._thread: ProbeThread | None = None
         self._probe = self._make_probe(root, latency_interval, clock)
@@ -101,11 +54,11 @@ class InterferenceWatch:
         if not isinstance(self._probe, Absent):
             await self._probe.run(heartbeats)
 
-    def look(self) -> NodeReadings:
+    def look(self) -> dict[Metric, Reading]:
         """Return what is known now."""
         latency = self._probe if isinstance(self._probe, Absent) else self._probe.latest()
         readings = self._collector.look(latency)
-        self._tell(readings.absent)
+        self._log({metric: each for metric, each in readings.items() if isinstance(each, Absent)})
         return readings
 
     def publish(self) -> None:
@@ -127,7 +80,7 @@ class InterferenceWatch:
         self._thread = ProbeThread(chase, HostFiles(root))
         return LatencyProbe(self._thread.measure, interval=interval, clock=clock)
 
-    def _tell(self, absent: Mapping[Series, Absent]) -> None:
+    def _log(self, absent: Mapping[Metric, Absent]) -> None:
         """Log what has come to be missing, or to be there: once, with the reason."""
         for metric, each in absent.items():
             before = self._said.get(metric)
@@ -142,3 +95,15 @@ class InterferenceWatch:
 
 def _level(absent: Absent) -> int:
     return logging.DEBUG if absent.reason in _PASSING else logging.INFO
+
+
+def publish(readings: Mapping[Metric, Reading], node: str, exposition: Exposition) -> None:
+    """Set everything that a node exports. What is not known has no series."""
+    supported: dict[tuple[str, ...], float] = {}
+    for metric, reading in readings.items():
+        for index, exported in enumerate(metric.spec.exports):
+            values = {} if isinstance(reading, Absent) else reading[index]
+            exposition.replace(exported, {(node, *labels): value for labels, value in values.items()})
+        reason = str(reading.reason) if isinstance(reading, Absent) else SUPPORTED
+        supported[node, metric.value, reason] = float(reason == SUPPORTED)
+    exposition.replace(metrics.NODE_METRIC_SUPPORTED, supported)

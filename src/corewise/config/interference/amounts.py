@@ -67,6 +67,7 @@ _AMOUNT = re.compile(r"([+-]?)([0-9]{1,18}(?:\.[0-9]{1,18})?) ?([^0-9.+\-\s]\S{0
 _PREFIXES = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _BINARY = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
 _BYTES = {f"{prefix}B": Fraction(factor) for prefix, factor in {**_PREFIXES, **_BINARY}.items()}
+_DECIMAL = ((10**12, "T"), (10**9, "G"), (10**6, "M"), (10**3, "k"))
 _NANO_PER_MILLI = 10**6
 MOST_CPUS = 100_000
 
@@ -199,3 +200,9 @@ def parse_bandwidth(text: str) -> int | str:
     if decoder.problems:
         return decoder.problems[0].message
     return amount or f'"{text[:40]}" is no bandwidth: write it as 107GB/s'
+
+
+def bytes_text(number: float, per: str = "") -> str:
+    """Return an amount of bytes with a decimal prefix: "9.95 GB", "10 GB/s"."""
+    factor, prefix = next((each for each in _DECIMAL if abs(number) >= each[0]), (1, ""))
+    return f"{number / factor:.4g} {prefix}B{per}"

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from corewise.config.interference.amounts import Unit
+from corewise.config.interference.metrics import DEFAULT_RANKINGS, RANKED, Metric, Preset, Ranking
 from corewise.vocabulary.selectors import LabelSelector
 
 DEFAULT = "default"
@@ -21,49 +22,6 @@ DEFAULT = "default"
 
 LINEAR_BEST = 10.0
 """What the first position is worth with ``points: linear``."""
-
-
-class Metric(StrEnum):
-    """What nodes are ranked by."""
-
-    MEMORY_BANDWIDTH = "memorybandwidth"
-    MEMORY_LATENCY = "memorylatency"
-    LLC_OCCUPANCY = "llc_occupancy"
-    LLC_MPKI = "llc_mpki"
-    CPU = "cpu"
-
-
-class Series(StrEnum):
-    """What is asked of Prometheus, as ``metrics`` names it: the five metrics, and what they are set against.
-
-    ``memorybandwidth`` is the bandwidth in use; ranked is what is free of it.
-    """
-
-    MEMORY_BANDWIDTH = "memorybandwidth"
-    MEMORY_LATENCY = "memorylatency"
-    LLC_OCCUPANCY = "llc_occupancy"
-    LLC_MPKI = "llc_mpki"
-    CPU = "cpu"
-    MEMORY_BANDWIDTH_CAPACITY = "memorybandwidth_capacity"
-    MEMORY_AVAILABLE = "memory_available"
-    CPU_CORES = "cpu_cores"
-    LLC_CAPACITY = "llc_capacity"
-    MEMORY_LATENCY_IDLE = "memorylatency_idle"
-
-
-COLUMN_OF: Mapping[Series, str] = {
-    each: "memorybandwidth_used" if each is Series.MEMORY_BANDWIDTH else each.value for each in Series
-}
-"""The column of a pressure that each series is."""
-
-COLUMN_OF_METRIC: Mapping[Metric, str] = {each: COLUMN_OF[Series(each.value)] for each in Metric}
-
-
-class Order(StrEnum):
-    """Which values are best."""
-
-    ASCENDING = "ascending"
-    DESCENDING = "descending"
 
 
 class Decay(StrEnum):
@@ -80,23 +38,13 @@ class LatencyModel(StrEnum):
     CURVE = "curve"
 
 
-class Preset(StrEnum):
-    """Exporters whose series are known."""
-
-    COREWISE = "corewise"
-    PCM = "pcm"
-    INTEL_RDT = "intel_rdt"
-    CADVISOR = "cadvisor"
-    NODE_EXPORTER = "node_exporter"
-
-
 Affinity: TypeAlias = Mapping[Metric, int]
 """How heavily each metric weighs on a type of workload; every metric has its value."""
 
 
 def equal_affinity(value: int = 50) -> Affinity:
     """Return the same affinity to every metric."""
-    return MappingProxyType(dict.fromkeys(Metric, value))
+    return MappingProxyType(dict.fromkeys(RANKED, value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,25 +111,6 @@ class CapacityRule:
 
 
 @dataclass(frozen=True, slots=True)
-class Ranking:
-    """Which values of a metric are best, and how far, as a share of it, others may be from a group's best."""
-
-    order: Order
-    tolerance: float
-
-
-DEFAULT_RANKINGS: Mapping[Metric, Ranking] = MappingProxyType(
-    {
-        Metric.MEMORY_BANDWIDTH: Ranking(Order.DESCENDING, 0.01),
-        Metric.MEMORY_LATENCY: Ranking(Order.ASCENDING, 0.02),
-        Metric.LLC_OCCUPANCY: Ranking(Order.ASCENDING, 0.01),
-        Metric.LLC_MPKI: Ranking(Order.ASCENDING, 0.01),
-        Metric.CPU: Ranking(Order.ASCENDING, 0.01),
-    }
-)
-
-
-@dataclass(frozen=True, slots=True)
 class SeriesSettings:
     """What is written of one series; None is what the preset has. ``maximum_age`` is in seconds."""
 
@@ -192,7 +121,7 @@ class SeriesSettings:
     line: int = 0
 
 
-def _no_series() -> Mapping[Series, SeriesSettings]:
+def _no_series() -> Mapping[Metric, SeriesSettings]:
     return MappingProxyType({})
 
 
@@ -206,7 +135,7 @@ class MetricsSettings:
     preset: Preset | None = Preset.COREWISE
     node_label: str | None = None
     maximum_age: float | None = None
-    series: Mapping[Series, SeriesSettings] = field(default_factory=_no_series)
+    series: Mapping[Metric, SeriesSettings] = field(default_factory=_no_series)
     rankings: Mapping[Metric, Ranking] = field(default_factory=lambda: DEFAULT_RANKINGS)
 
 
@@ -240,16 +169,16 @@ class InterferenceConfiguration:
         by_curve = self.latency_model is LatencyModel.CURVE
         return frozenset({Metric.MEMORY_LATENCY}) if by_curve else frozenset()
 
+    def maximum_age(self, metric: Metric) -> float:
+        """Return the age in seconds up to which a value counts; by default the window's length."""
+        own = self.metrics.series.get(metric, SeriesSettings()).maximum_age
+        general = self.window if self.metrics.maximum_age is None else self.metrics.maximum_age
+        return general if own is None else own
+
     @property
     def maximum_ages(self) -> Mapping[str, float]:
-        """The age in seconds up to which a column's values count; by default the window's length."""
-        settings = self.metrics
-        own = {series: each.maximum_age for series, each in settings.series.items()}
-        general = self.window if settings.maximum_age is None else settings.maximum_age
-        return {
-            column: general if (age := own.get(series)) is None else age
-            for series, column in COLUMN_OF.items()
-        }
+        """The maximum ages by column of a pressure."""
+        return {metric.column: self.maximum_age(metric) for metric in Metric}
 
     def requirement(self, profile: Profile) -> Requirement:
         """Return what the filter demands for a profile."""

@@ -26,7 +26,6 @@ from corewise.config.decoding import Decoder, Fields, Parsed, Place
 from corewise.config.interference.amounts import (
     BANDWIDTH,
     BYTES,
-    LATENCY_UNITS,
     PERCENT,
     amount,
     duration,
@@ -38,9 +37,16 @@ from corewise.config.interference.amounts import (
     whole_amount,
     word,
 )
+from corewise.config.interference.metrics import (
+    DEFAULT_RANKINGS,
+    RANKED,
+    Metric,
+    Order,
+    Preset,
+    Ranking,
+)
 from corewise.config.interference.model import (
     DEFAULT,
-    DEFAULT_RANKINGS,
     Affinity,
     CapacityRule,
     CounterweightSettings,
@@ -48,13 +54,8 @@ from corewise.config.interference.model import (
     DefaultProfile,
     InterferenceConfiguration,
     LatencyModel,
-    Metric,
     MetricsSettings,
-    Order,
-    Preset,
     Profile,
-    Ranking,
-    Series,
     SeriesSettings,
     WorkloadProfile,
     equal_affinity,
@@ -132,11 +133,11 @@ def _profile(decoder: Decoder, place: Place) -> Profile:
 
 
 def _affinity(decoder: Decoder, place: Place) -> Affinity:
-    fields = strict_fields(decoder, place, tuple(Metric))
-    missing = [metric.value for metric in Metric if fields[metric].value is None]
+    fields = strict_fields(decoder, place, RANKED)
+    missing = [metric.value for metric in RANKED if fields[metric].value is None]
     if missing:
         warn(decoder, place, f"{', '.join(missing)} missing: counts as 0, no impact")
-    values = {metric: decoder.whole(fields[metric], 0, 100, _IMPACT) or 0 for metric in Metric}
+    values = {metric: decoder.whole(fields[metric], 0, 100, _IMPACT) or 0 for metric in RANKED}
     return MappingProxyType(values)
 
 
@@ -165,36 +166,19 @@ _AGE = duration(1, 24 * 3600, "1s..24h")
 _OF_ALL = ("preset", "nodeLabel", "maximumAge")
 _OF_A_SERIES = ("query", "nodeLabel", "unit", "maximumAge")
 _OF_A_METRIC = (*_OF_A_SERIES, "order", "tolerance")
-_ONE = Fraction(1)
-
-UNITS: Mapping[Series, Mapping[str, Fraction]] = MappingProxyType(
-    {
-        Series.MEMORY_BANDWIDTH: BANDWIDTH.units,
-        Series.MEMORY_BANDWIDTH_CAPACITY: BANDWIDTH.units,
-        Series.MEMORY_LATENCY: LATENCY_UNITS,
-        Series.MEMORY_LATENCY_IDLE: LATENCY_UNITS,
-        Series.LLC_OCCUPANCY: BYTES.units,
-        Series.LLC_CAPACITY: BYTES.units,
-        Series.MEMORY_AVAILABLE: BYTES.units,
-        Series.LLC_MPKI: {"mpki": _ONE, "misses/instruction": Fraction(1000)},
-        Series.CPU: {"ratio": _ONE, "%": Fraction(1, 100)},
-        Series.CPU_CORES: {"cores": _ONE, "milli": Fraction(1, 1000)},
-    }
-)
-"""The units in which a series may come, and how much of the base unit each is; the base unit has factor 1."""
 
 
 def read_metrics(decoder: Decoder, place: Place) -> MetricsSettings:
     """Read the whole of ``metrics``; where nothing is written, it is the preset of corewise's own agent."""
     if place.value is None:
         return MetricsSettings()
-    fields = strict_fields(decoder, place, (*_OF_ALL, *Series))
+    fields = strict_fields(decoder, place, (*_OF_ALL, *Metric))
     preset = decoder.choice(fields["preset"], Preset)
-    written = [each for each in Series if fields[each].value is not None]
+    written = [each for each in Metric if fields[each].value is not None]
     inside = {each: _fields(decoder, each, fields[each]) for each in written}
     if fields["preset"].value is None:
         _need_queries(decoder, place, inside)
-    rankings = {each: _ranking(decoder, inside.get(Series(each.value)), each) for each in Metric}
+    rankings = {each: _ranking(decoder, inside.get(each), each) for each in RANKED}
     return MetricsSettings(
         preset=preset,
         node_label=decoder.text(fields["nodeLabel"]),
@@ -204,12 +188,11 @@ def read_metrics(decoder: Decoder, place: Place) -> MetricsSettings:
     )
 
 
-def _fields(decoder: Decoder, series: Series, place: Place) -> Fields:
-    ranked = series.value in tuple(Metric)
-    return strict_fields(decoder, place, _OF_A_METRIC if ranked else _OF_A_SERIES)
+def _fields(decoder: Decoder, series: Metric, place: Place) -> Fields:
+    return strict_fields(decoder, place, _OF_A_METRIC if series in RANKED else _OF_A_SERIES)
 
 
-def _need_queries(decoder: Decoder, place: Place, inside: Mapping[Series, Fields]) -> None:
+def _need_queries(decoder: Decoder, place: Place, inside: Mapping[Metric, Fields]) -> None:
     """Without a preset, everything that is asked for has its query."""
     if not inside:
         decoder.tell(place, f"neither a preset ({', '.join(Preset)}) nor a series with its query")
@@ -218,14 +201,14 @@ def _need_queries(decoder: Decoder, place: Place, inside: Mapping[Series, Fields
             decoder.tell(fields.owner, "has no query, and there is no preset that has one")
 
 
-def _series(decoder: Decoder, series: Series, fields: Fields) -> SeriesSettings:
+def _series(decoder: Decoder, series: Metric, fields: Fields) -> SeriesSettings:
     query = decoder.text(fields["query"])
     if query is not None and not query.strip():
         decoder.tell(fields["query"], "is empty")
     return SeriesSettings(
         query=query,
         node_label=decoder.text(fields["nodeLabel"]),
-        unit=unit_of(decoder, fields["unit"], UNITS[series]),
+        unit=unit_of(decoder, fields["unit"], series.spec.kind.units),
         maximum_age=_age(decoder, fields["maximumAge"]),
         line=decoder.position(fields.owner)[0],
     )

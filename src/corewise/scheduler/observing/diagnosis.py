@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from corewise.config.interference import Series
 from corewise.prometheus.client import PrometheusClient, PrometheusError
 from corewise.scheduler.observing.readings import NodeNames, Observation, Reading, State
 from corewise.scheduler.observing.sources import Source
@@ -20,19 +19,6 @@ from corewise.vocabulary.metrics.interference import NODE_METRIC_SUPPORTED
 
 _NAMED = 3
 _RAW_SERIES = 5
-PLAUSIBLE: Mapping[Series, tuple[float, float, str]] = {
-    Series.MEMORY_BANDWIDTH: (1e6, 2e12, "1 MB/s to 2 TB/s"),
-    Series.MEMORY_BANDWIDTH_CAPACITY: (5e9, 5e12, "5 GB/s to 5 TB/s"),
-    Series.MEMORY_LATENCY: (2e-8, 5e-6, "20 ns to 5 µs"),
-    Series.MEMORY_LATENCY_IDLE: (2e-8, 1e-6, "20 ns to 1 µs"),
-    Series.LLC_OCCUPANCY: (65536, 17e9, "64 KiB to 16 GiB"),
-    Series.LLC_CAPACITY: (262144, 17e9, "256 KiB to 16 GiB"),
-    Series.LLC_MPKI: (0.0, 300.0, "0 to 300"),
-    Series.CPU: (0.0, 1.05, "0 to 1, a share of all CPUs"),
-    Series.CPU_CORES: (1.0, 4096.0, "1 to 4096"),
-    Series.MEMORY_AVAILABLE: (1 << 20, 1 << 47, "1 MiB to 128 TiB"),
-}
-"""In base units. What lies outside is rather a wrong unit than such a machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +155,7 @@ def _unmatched(source: Source, nodes: NodeNames, labels: list[Mapping[str, str]]
 
 
 def _implausible(source: Source, reading: Reading) -> Iterator[str]:
-    low, high, text = PLAUSIBLE[source.series]
+    low, high, text = source.series.spec.plausible
     outside = ~np.isnan(reading.values) & ((reading.values < low) | (reading.values > high))
     number = int(outside.sum())
     if number:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from corewise.config.interference import Series
+from corewise.config.interference import Metric
 from corewise.engine.table import Measures
 from corewise.interference import LatencyHistory, Pressure
 from corewise.kube.clock import Clock
@@ -61,7 +61,7 @@ class Observer:
         self._publish = publish
         self._metrics = exposition
         self._clock = clock
-        self._told: dict[Series, str] = {}
+        self._told: dict[Metric, str] = {}
         self._series: tuple[Source, ...] = ()
         self._wake = asyncio.Event()
         self.interval = LONGEST_INTERVAL

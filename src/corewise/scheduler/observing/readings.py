@@ -25,10 +25,9 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from corewise.config.interference import Series
+from corewise.config.interference import Metric
 from corewise.engine import Measured
 from corewise.engine.table import Measures
-from corewise.interference.pressure import ZERO_IS_MISSING
 from corewise.prometheus.client import Answer, PrometheusClient, PrometheusError, QueryError, Sample
 from corewise.scheduler.observing.sources import Source
 
@@ -73,19 +72,6 @@ class NodeNames:
 
 
 _EXAMPLES = 3
-LARGEST: Mapping[Series, float] = {
-    Series.MEMORY_BANDWIDTH: 1e14,
-    Series.MEMORY_BANDWIDTH_CAPACITY: 1e14,
-    Series.MEMORY_LATENCY: 1.0,
-    Series.MEMORY_LATENCY_IDLE: 1.0,
-    Series.LLC_OCCUPANCY: 1e13,
-    Series.LLC_CAPACITY: 1e13,
-    Series.LLC_MPKI: 1000.0,
-    Series.CPU: 10.0,
-    Series.CPU_CORES: 1e6,
-    Series.MEMORY_AVAILABLE: 1e17,
-}
-"""Beyond these no machine is; Intel PCM prints 2**64 - 1 for occupancy that it could not read."""
 
 
 class State(StrEnum):
@@ -185,8 +171,8 @@ def read(
 
 def _sound(source: Source, values: Measures) -> NDArray[np.bool_]:
     """Return which values can be."""
-    low = values > 0 if source.column in ZERO_IS_MISSING else values >= 0
-    sound: NDArray[np.bool_] = low & (values <= LARGEST[source.series])
+    low = values > 0 if source.series.spec.zero_is_missing else values >= 0
+    sound: NDArray[np.bool_] = low & (values <= source.series.spec.largest)
     return sound
 
 
@@ -220,19 +206,19 @@ class Observation:
     at: float
     names: tuple[str, ...] = ()
     sources: tuple[Source, ...] = ()
-    readings: Mapping[Series, Reading] = field(default_factory=dict)
-    failures: Mapping[Series, PrometheusError] = field(default_factory=dict)
+    readings: Mapping[Metric, Reading] = field(default_factory=dict)
+    failures: Mapping[Metric, PrometheusError] = field(default_factory=dict)
 
     def measured(self) -> Measured:
         """Return it as the engine takes it."""
         columns = {
-            each.column: (reading.values, reading.sampled)
+            each.series.column: (reading.values, reading.sampled)
             for each in self.sources
             if (reading := self.readings.get(each.series)) is not None
         }
         return Measured(self.names, columns)
 
-    def states(self, now: float) -> Mapping[Series, Mapping[State, int]]:
+    def states(self, now: float) -> Mapping[Metric, Mapping[State, int]]:
         """Return for each series how many nodes have a usable value, and why others have none."""
         return {
             each.series: self.readings[each.series].states(now, each.maximum_age)
@@ -260,8 +246,8 @@ async def observe(
         return await client.aside(read, source, nodes, values, last, now())
 
     answers = await asyncio.gather(*(ask(each) for each in asked))
-    readings: dict[Series, Reading] = {}
-    failures: dict[Series, PrometheusError] = {}
+    readings: dict[Metric, Reading] = {}
+    failures: dict[Metric, PrometheusError] = {}
     for source, answer in zip(asked, answers, strict=True):
         if isinstance(answer, PrometheusError):
             failures[source.series] = answer
