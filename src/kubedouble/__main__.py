@@ -15,8 +15,7 @@ from typing import Any
 
 import click
 
-from corewise.service.options import OptionsError
-from kubedouble.server import serve
+from kubedouble.server import ListenError, serve
 from kubedouble.state import StateError
 
 
@@ -31,19 +30,20 @@ from kubedouble.state import StateError
     help="Where to write an administrator's kubeconfig.",
 )
 @click.option("--state", type=click.Path(file_okay=False), help="Directory that keeps the objects.")
-def main(listen: str, kubeconfig_out: str, state: str | None) -> None:
+@click.option("--name", default="kubedouble", show_default=True, help="Cluster name in kubeconfigs.")
+def main(listen: str, kubeconfig_out: str, state: str | None, name: str) -> None:
     """Run the API server of a local cluster until stdin closes."""
     try:
-        asyncio.run(_run(listen, kubeconfig_out, state))
+        asyncio.run(_run(listen, kubeconfig_out, state, name))
     except StateError as error:
         click.echo(f"Error: {error}", err=True)
         sys.exit(error.exit_code)
-    except OptionsError as error:
+    except ListenError as error:
         raise click.ClickException(str(error)) from error
 
 
-async def _run(listen: str, kubeconfig_out: str, state: str | None) -> None:
-    async with serve(listen=listen, state_dir=state) as server:
+async def _run(listen: str, kubeconfig_out: str, state: str | None, name: str) -> None:
+    async with serve(listen=listen, state_dir=state, name=name) as server:
         try:
             server.write_kubeconfig(kubeconfig_out)
         except OSError as error:

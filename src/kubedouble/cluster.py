@@ -12,7 +12,7 @@ from kubedouble.admission_matching import Attributes
 from kubedouble.authentication import Authenticator
 from kubedouble.authorization import AccessReviews, Authorizer
 from kubedouble.errors import not_found
-from kubedouble.events import to_core
+from kubedouble.forms import to_core
 from kubedouble.openapi import OpenAPI
 from kubedouble.requests import Call
 from kubedouble.resources import Registry, ResourceInfo
@@ -58,7 +58,9 @@ class Cluster:
         clock: Callable[[], datetime] = utc_now,
         *,
         authorize: bool = True,
+        name: str = "kubedouble",
     ) -> None:
+        self.name = name
         self.store = store
         self.registry = registry
         self.clock = clock

@@ -18,20 +18,24 @@ import msgspec
 from kubedouble.cluster import Reply
 from kubedouble.resources import Registry, ResourceInfo
 
-VERSION = {
-    "major": "1",
-    "minor": "33",
-    "gitVersion": "v1.33.0+corewise",
-    "gitCommit": "",
-    "gitTreeState": "clean",
-    "buildDate": "1970-01-01T00:00:00Z",
-    "goVersion": "",
-    "compiler": "",
-    "platform": "",
-}
 _AGGREGATED = re.compile(r"v=(v2(?:beta1)?)\b")
 _STABILITY = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
 encode = msgspec.json.Encoder().encode
+
+
+def version(name: str) -> dict[str, str]:
+    """Return what ``/version`` answers; ``name`` is the build's."""
+    return {
+        "major": "1",
+        "minor": "33",
+        "gitVersion": f"v1.33.0+{name}",
+        "gitCommit": "",
+        "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": "",
+        "compiler": "",
+        "platform": "",
+    }
 
 
 def answer(registry: Registry, path: str, accept: str, address: str) -> Reply | None:

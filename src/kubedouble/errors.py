@@ -9,8 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import msgspec
+
 from kubedouble.resources import ResourceInfo
 
+UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""What msgspec raises for a text that is not the wanted JSON: wrong, not UTF-8, or nested too deep."""
 OBJECT_MODIFIED = (
     "the object has been modified; please apply your changes to the latest version and try again"
 )

@@ -7,11 +7,15 @@ fall back.
 Stored bytes leave out apiVersion and kind. A single object and a watch event get both put in front; the
 items of a list have them only for custom resources. So it is in a real cluster, and clients must not rely
 on more.
+
+One stored Event, two faces: core ``v1`` (as stored) and ``events.k8s.io/v1``, which renames its fields.
+
+Source: k8s.io/kubernetes/pkg/apis/events/v1/conversion.go.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
@@ -19,7 +23,6 @@ from typing import Any, Literal
 import msgspec
 
 from kubedouble.errors import not_acceptable
-from kubedouble.events import to_events_v1
 from kubedouble.requests import Call
 from kubedouble.resources import ResourceInfo
 from kubedouble.store import Key, Object, Stored
@@ -204,3 +207,27 @@ def _row_object(obj: Object, form: Form) -> dict[str, Any]:
             return {"object": obj}
         case _:
             return {"object": _partial(obj, form)}
+
+
+_CORE_TO_EVENTS = {
+    "involvedObject": "regarding",
+    "message": "note",
+    "reportingComponent": "reportingController",
+    "source": "deprecatedSource",
+    "firstTimestamp": "deprecatedFirstTimestamp",
+    "lastTimestamp": "deprecatedLastTimestamp",
+    "count": "deprecatedCount",
+}
+_EVENTS_TO_CORE = {new: old for old, new in _CORE_TO_EVENTS.items()}
+
+
+def to_events_v1(obj: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a core Event as one of events.k8s.io/v1."""
+    renamed = {_CORE_TO_EVENTS.get(name, name): value for name, value in obj.items()}
+    return {**renamed, "apiVersion": "events.k8s.io/v1", "kind": "Event"}
+
+
+def to_core(obj: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an events.k8s.io/v1 Event as a core one."""
+    renamed = {_EVENTS_TO_CORE.get(name, name): value for name, value in obj.items()}
+    return {**renamed, "apiVersion": "v1", "kind": "Event"}

@@ -18,10 +18,10 @@ from typing import Any
 
 import msgspec
 
-from corewise.vocabulary.errors import UNREADABLE
 from kubedouble import forms
 from kubedouble.cluster import Cluster, Reply
 from kubedouble.errors import (
+    UNREADABLE,
     StatusError,
     bad_request,
     cause,
@@ -29,12 +29,10 @@ from kubedouble.errors import (
     invalid,
     too_large_version,
 )
-from kubedouble.requests import Call
-from kubedouble.resources import ResourceInfo
+from kubedouble.requests import OPTIONS, Call
 from kubedouble.selectors import Selection, parse
 from kubedouble.store import Expired, Key, Stored, Table
 
-LIST_OPTIONS = ResourceInfo("meta.k8s.io", "v1", "", "", "ListOptions", namespaced=False)
 _LIST_TOO_OLD = (
     "The provided continue parameter is too old to display a consistent list result. You can start a "
     "new list without the continue parameter, or use the continue token in this response to retrieve "
@@ -120,11 +118,13 @@ def check_match(call: Call, *, watching: bool = False) -> None:
         problem = 'resourceVersionMatch "Exact" is forbidden for resourceVersion "0"'
     if problem:
         raise invalid(
-            LIST_OPTIONS, "", [cause("FieldValueForbidden", f"Forbidden: {problem}", "resourceVersionMatch")]
+            OPTIONS["list"],
+            "",
+            [cause("FieldValueForbidden", f"Forbidden: {problem}", "resourceVersionMatch")],
         )
     if match not in {"", "Exact", "NotOlderThan"}:
         message = f'Unsupported value: "{match}": supported values: "Exact", "NotOlderThan"'
-        raise invalid(LIST_OPTIONS, "", [cause("FieldValueNotSupported", message, "resourceVersionMatch")])
+        raise invalid(OPTIONS["list"], "", [cause("FieldValueNotSupported", message, "resourceVersionMatch")])
 
 
 def _list_version(cluster: Cluster, call: Call, limit: int) -> int:

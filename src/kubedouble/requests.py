@@ -6,20 +6,16 @@ Source: k8s.io/apiserver/pkg/endpoints/request/requestinfo.go.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from urllib.parse import unquote
 
-import msgspec
-
-from corewise.config.yaml_text import NotYAMLError, load_document
-from corewise.vocabulary.errors import UNREADABLE
 from kubedouble.authentication import User
+from kubedouble.bodies import decode_json, decode_yaml
 from kubedouble.errors import bad_request, cause, invalid, unsupported_media_type
-from kubedouble.protobuf_bodies import MEDIA_TYPE as PROTOBUF
-from kubedouble.protobuf_bodies import decode_protobuf
+from kubedouble.protobuf import decode_protobuf
 from kubedouble.resources import ResourceInfo
 
 _VERBS = {
@@ -32,9 +28,12 @@ _VERBS = {
 }
 _NAMESPACE_SUBRESOURCES = ("status", "finalize")
 _NAME_FIELD = re.compile(r"(?:^|,)metadata\.name==?([^,]+)(?:,|$)")
-_JSON_TYPES = ("application/json", "")
-_YAML_TYPES = ("application/yaml",)
-BODY_TYPES = ("application/json", "application/yaml", PROTOBUF)
+_DECODERS: Mapping[str, Callable[[bytes], dict[str, Any]]] = {
+    "application/json": decode_json,
+    "application/yaml": decode_yaml,
+    "application/vnd.kubernetes.protobuf": decode_protobuf,
+}
+"""Media type of a body -> what reads it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,17 +106,14 @@ class Call:
         Raises:
             StatusError: 415 for another format than JSON or YAML, 400 for a body that is none.
         """
-        if self.media_type in _JSON_TYPES:
-            return decode_json(self.body)
-        if self.media_type in _YAML_TYPES:
-            return decode_yaml(self.body)
-        if self.media_type == PROTOBUF:
-            return decode_protobuf(self.body)
-        raise unsupported_media_type(BODY_TYPES)
+        decode = _DECODERS.get(self.media_type or "application/json")
+        if decode is None:
+            raise unsupported_media_type(_DECODERS)
+        return decode(self.body)
 
     def options(self, operation: str) -> dict[str, Any]:
         """Return the options of a write as reviews carry them: a patch has those of what it comes to."""
-        options: dict[str, Any] = {"kind": _REVIEWED[operation].kind, "apiVersion": "meta.k8s.io/v1"}
+        options: dict[str, Any] = {"kind": OPTIONS[operation.lower()].kind, "apiVersion": "meta.k8s.io/v1"}
         if self.dry_run:
             options["dryRun"] = ["All"]
         for name in ("fieldManager", "fieldValidation"):
@@ -142,23 +138,14 @@ class Call:
             raise invalid(OPTIONS[self.info.verb], "", causes)
 
 
-def _options(kind: str) -> ResourceInfo:
-    return ResourceInfo("meta.k8s.io", "v1", "", "", kind, namespaced=False)
-
-
 OPTIONS = {
-    "create": _options("CreateOptions"),
-    "update": _options("UpdateOptions"),
-    "patch": _options("PatchOptions"),
-    "delete": _options("DeleteOptions"),
-    "deletecollection": _options("DeleteOptions"),
-}
-
-_REVIEWED = {
-    "CREATE": OPTIONS["create"],
-    "UPDATE": OPTIONS["update"],
-    "DELETE": OPTIONS["delete"],
-}
+    verb: ResourceInfo("meta.k8s.io", "v1", "", "", kind, namespaced=False)
+    for verb, kind in (
+        ("create", "CreateOptions"), ("update", "UpdateOptions"), ("patch", "PatchOptions"),
+        ("delete", "DeleteOptions"), ("deletecollection", "DeleteOptions"), ("list", "ListOptions"),
+    )
+}  # fmt: skip
+"""Verb -> the kind of its options, as messages about them name it."""
 
 
 def parse(method: str, path: str, query: Mapping[str, str]) -> RequestInfo:
@@ -192,31 +179,3 @@ def _refine(verb: str, name: str, query: Mapping[str, str]) -> tuple[str, str]:
     watching = query.get("watch", "false").lower() not in {"false", "0", ""}
     limited = _NAME_FIELD.search(query.get("fieldSelector", ""))
     return "watch" if watching else "list", limited[1] if limited else ""
-
-
-def decode_json(body: bytes) -> dict[str, Any]:
-    """Decode a JSON object.
-
-    Raises:
-        StatusError: 400, if it is not JSON or not an object.
-    """
-    try:
-        return msgspec.json.decode(body, type=dict[str, Any])
-    except UNREADABLE as error:
-        raise bad_request(f"the object provided is unrecognized (must be of type JSON): {error}") from error
-
-
-def decode_yaml(body: bytes) -> dict[str, Any]:
-    """Decode a YAML (or JSON) object.
-
-    Raises:
-        StatusError: 400, if it is neither, or not an object.
-    """
-    try:
-        return msgspec.json.decode(body, type=dict[str, Any])
-    except UNREADABLE:
-        pass
-    try:
-        return msgspec.convert(load_document(body), dict[str, Any])
-    except (NotYAMLError, msgspec.ValidationError) as error:
-        raise bad_request(f"error decoding YAML: {error}") from error

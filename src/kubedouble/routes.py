@@ -117,7 +117,7 @@ class Router:
         if path in _HEALTH:
             return Reply(b"ok", content_type="text/plain")
         if path == "/version":
-            return Reply(msgspec.json.encode(discovery.VERSION))
+            return Reply(msgspec.json.encode(discovery.version(self._cluster.name)))
         accept = request.headers.get("Accept", "")
         if document := self._cluster.openapi.answer(path, accept):
             return _unless_known(

@@ -12,6 +12,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import logging
+import os
 import socket
 import ssl
 import tempfile
@@ -24,10 +26,8 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from corewise.kube.certificates import Authority
-from corewise.service.doors import bind, connections
-from corewise.service.options import Address
 from kubedouble.bootstrap import bootstrap
+from kubedouble.certificates import Authority
 from kubedouble.cluster import Cluster, utc_now
 from kubedouble.definitions import serve_definitions
 from kubedouble.housekeeping import Housekeeper
@@ -38,12 +38,21 @@ from kubedouble.store import Store
 
 ADMINISTRATORS = ("system:masters",)
 _SHUTDOWN_SECONDS = 1.0
+_ACCEPT_PAUSE = 1.0
+_BACKLOG = 128
+
+log = logging.getLogger(__name__)
+
+
+class ListenError(ValueError):
+    """The address cannot be listened on; the message names it and says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class LocalAPIServer:
-    """A running server, and how to reach it."""
+    """A running server, and how to reach it. ``name`` is that of the cluster in kubeconfigs."""
 
+    name: str
     url: str
     authority: Authority
     cluster: Cluster
@@ -69,10 +78,10 @@ class LocalAPIServer:
         return {
             "apiVersion": "v1",
             "kind": "Config",
-            "clusters": [{"name": "corewise", "cluster": cluster}],
+            "clusters": [{"name": self.name, "cluster": cluster}],
             "users": [{"name": user, "user": credentials}],
-            "contexts": [{"name": "corewise", "context": {"cluster": "corewise", "user": user}}],
-            "current-context": "corewise",
+            "contexts": [{"name": self.name, "context": {"cluster": self.name, "user": user}}],
+            "current-context": self.name,
         }
 
     def write_kubeconfig(
@@ -88,32 +97,38 @@ class LocalAPIServer:
 
 @contextlib.asynccontextmanager
 async def serve(
-    *, listen: str = "127.0.0.1:0", state_dir: str | Path | None = None, authorize: bool = True
+    *,
+    listen: str = "127.0.0.1:0",
+    state_dir: str | Path | None = None,
+    authorize: bool = True,
+    name: str = "kubedouble",
 ) -> AsyncIterator[LocalAPIServer]:
     """Run a server until the block ends.
 
+    ``name`` is the cluster's in kubeconfigs, and the build's in the version: ``v1.33.0+kubedouble``.
+
     Raises:
         StateError: if the state directory cannot be used.
-        OptionsError: if the address cannot be listened on.
+        ListenError: if the address cannot be listened on.
     """
     with contextlib.ExitStack() as stack:
         failure: asyncio.Future[StateError] = asyncio.get_running_loop().create_future()
         state = StateDirectory(state_dir, on_failure=failure.set_result) if state_dir else None
         if state:
             stack.callback(state.close)
-        cluster = _cluster(state, authorize=authorize)
+        cluster = _cluster(state, name, authorize=authorize)
         now = cluster.clock()
-        authority = state.authority(now) if state else Authority.create("corewise-local", now=now)
+        authority = state.authority(name, now) if state else Authority.create(name, now=now)
         async with _housekeeping(cluster), _listening(cluster, authority, listen) as address:
-            yield LocalAPIServer(f"https://{address}", authority, cluster, failure)
+            yield LocalAPIServer(name, f"https://{address}", authority, cluster, failure)
 
 
-def _cluster(state: StateDirectory | None, *, authorize: bool) -> Cluster:
+def _cluster(state: StateDirectory | None, name: str, *, authorize: bool) -> Cluster:
     store, registry = Store(), Registry()
     if state:
         state.load(store)
     serve_definitions(store, registry, utc_now)
-    cluster = Cluster(store, registry, utc_now, authorize=authorize)
+    cluster = Cluster(store, registry, utc_now, authorize=authorize, name=name)
     bootstrap(cluster)
     return cluster
 
@@ -132,13 +147,12 @@ async def _housekeeping(cluster: Cluster) -> AsyncIterator[None]:
 @contextlib.asynccontextmanager
 async def _listening(cluster: Cluster, authority: Authority, listen: str) -> AsyncIterator[str]:
     """Listen, and yield the address as it stands in a URL."""
-    host, _, port = listen.rpartition(":")
-    host = host.strip("[]")
+    host = listen.rpartition(":")[0].strip("[]")
     context = _ssl_context(authority, [host, "localhost", "127.0.0.1"], cluster.clock())
     server = web.Server(
         Router(cluster), request_factory=request_of, handler_cancellation=True, auto_decompress=False
     )
-    sockets = await asyncio.to_thread(bind, Address(host, int(port)))
+    sockets = await asyncio.to_thread(_bind, listen)
     accepting = [asyncio.create_task(_accept(each, server, context)) for each in sockets]
     try:
         yield _netloc(sockets[0].getsockname())
@@ -155,6 +169,33 @@ async def _listening(cluster: Cluster, authority: Authority, listen: str) -> Asy
         await cluster.admission.close()
 
 
+def _bind(listen: str) -> list[socket.socket]:
+    """Return listening sockets, one for each address that the host stands for, all of one port."""
+    host, _, digits = listen.rpartition(":")
+    bound: list[socket.socket] = []
+    try:
+        port = int(digits)
+        found = socket.getaddrinfo(
+            host.strip("[]") or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        for family, where in dict.fromkeys((each[0], each[4]) for each in found):
+            try:
+                opened = socket.create_server((where[0], port, *where[2:]), family=family, backlog=_BACKLOG)
+            except OSError:
+                if family == socket.AF_INET6 and not host:
+                    continue  # without IPv6 on the machine, the wildcard address stands for IPv4 alone
+                raise
+            opened.setblocking(False)
+            bound.append(opened)
+            port = opened.getsockname()[1]
+    except (OSError, ValueError, OverflowError) as error:
+        for each in bound:
+            each.close()
+        why = os.strerror(error.errno).lower() if isinstance(error, OSError) and error.errno else error
+        raise ListenError(f"cannot listen on {listen}: {why}") from error
+    return bound
+
+
 async def _accept(listening: socket.socket, server: web.Server, context: ssl.SSLContext) -> None:
     """Serve connections until cancelled."""
     loop = asyncio.get_running_loop()
@@ -164,8 +205,19 @@ async def _accept(listening: socket.socket, server: web.Server, context: ssl.SSL
             await loop.connect_accepted_socket(server, accepted, ssl=context)
 
     async with asyncio.TaskGroup() as tasks:
-        async for accepted in connections(listening, "the API server"):
-            tasks.create_task(serve_one(accepted))
+        failing = False
+        while True:
+            try:
+                accepted, _ = await loop.sock_accept(listening)
+            except OSError as error:
+                # No file descriptor is left. asyncio's own server would try, and log, without a pause.
+                if not failing:
+                    log.warning("the API server: cannot accept connections: %s", error)
+                failing = True
+                await asyncio.sleep(_ACCEPT_PAUSE)
+            else:
+                failing = False
+                tasks.create_task(serve_one(accepted))
 
 
 def _ssl_context(authority: Authority, hosts: list[str], now: datetime) -> ssl.SSLContext:

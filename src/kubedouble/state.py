@@ -26,8 +26,8 @@ from typing import Any
 
 import msgspec
 
-from corewise.kube.certificates import Authority, CertificateError
-from corewise.vocabulary.errors import UNREADABLE
+from kubedouble.certificates import Authority, CertificateError
+from kubedouble.errors import UNREADABLE
 from kubedouble.store import Change, Store
 
 FORMAT = 1
@@ -114,7 +114,7 @@ class StateDirectory:
         self._fold(store)
         store.record(lambda storage, change: self._append(store, storage, change))
 
-    def authority(self, now: datetime) -> Authority:
+    def authority(self, name: str, now: datetime) -> Authority:
         """Return the directory's certificate authority, made now if there is none.
 
         Raises:
@@ -122,7 +122,7 @@ class StateDirectory:
         """
         file = self._path / "authority.pem"
         if not file.exists():
-            made = Authority.create("corewise-local", now=now)
+            made = Authority.create(name, now=now)
             _replace(file, (made.certificate_pem + made.key_pem).encode())
         text = file.read_text()
         try:

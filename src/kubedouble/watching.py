@@ -22,8 +22,8 @@ from aiohttp import web
 from kubedouble import forms
 from kubedouble.cluster import Cluster
 from kubedouble.errors import StatusError, cause, expired, invalid
-from kubedouble.listing import LIST_OPTIONS, check_match, select, version_parameter
-from kubedouble.requests import Call
+from kubedouble.listing import check_match, select, version_parameter
+from kubedouble.requests import OPTIONS, Call
 from kubedouble.store import QUEUE, Change, Expired, Stored, Subscription
 
 SHORTEST_SECONDS = 1800
@@ -205,5 +205,5 @@ def _check_options(call: Call) -> None:
 
 def _forbidden(problem: str) -> StatusError:
     return invalid(
-        LIST_OPTIONS, "", [cause("FieldValueForbidden", f"Forbidden: {problem}", "resourceVersionMatch")]
+        OPTIONS["list"], "", [cause("FieldValueForbidden", f"Forbidden: {problem}", "resourceVersionMatch")]
     )

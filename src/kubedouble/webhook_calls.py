@@ -26,7 +26,7 @@ from urllib.parse import urlsplit
 import aiohttp
 import msgspec
 
-from corewise.vocabulary.errors import UNREADABLE
+from kubedouble.errors import UNREADABLE
 
 _CONNECTIONS = 64
 _LARGE = 1 << 20

@@ -31,9 +31,8 @@ from uuid import uuid4
 
 import msgspec
 
-from corewise.vocabulary.errors import UNREADABLE
 from kubedouble.admission_matching import ADMISSION_GROUP, Attributes, Matching, described, is_exempt
-from kubedouble.errors import StatusError
+from kubedouble.errors import UNREADABLE, StatusError
 from kubedouble.patching import json_patch
 from kubedouble.store import Reader, resource_versions
 from kubedouble.webhook_calls import Caller, CallFailedError, Endpoint

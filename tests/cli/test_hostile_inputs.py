@@ -36,8 +36,8 @@ from corewise.simulation.plan import InputError
 from corewise.simulation.planner_inputs import plan_from_dump
 from corewise.vocabulary.errors import UNREADABLE
 from corewise.vocabulary.names import CPU_BASIC_INFO, MACHINE_RAW_CAPACITY, RAW_CAPACITY
+from kubedouble.bodies import decode_json, decode_yaml
 from kubedouble.errors import StatusError
-from kubedouble.requests import decode_json, decode_yaml
 
 DEPTH = 100_000
 LAUGHS = "a0: &a0 [x]\n" + "".join(

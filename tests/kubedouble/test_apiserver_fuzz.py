@@ -17,11 +17,11 @@ from kubedouble.bootstrap import bootstrap
 from kubedouble.cluster import Cluster, Reply, utc_now
 from kubedouble.definitions import serve_definitions
 from kubedouble.errors import StatusError
-from kubedouble.patches import BUILT_IN_TYPES
 from kubedouble.requests import Call, parse
 from kubedouble.resources import Registry
 from kubedouble.store import Store
 from kubedouble.subresources import bind, evict, issue_token, review
+from kubedouble.writing import BUILT_IN_TYPES
 
 ADMIN = User("admin", ("system:masters",))
 PATHS = {

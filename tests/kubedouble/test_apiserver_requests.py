@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kubedouble.bodies import decode_json, decode_yaml
 from kubedouble.errors import StatusError
-from kubedouble.requests import RequestInfo, decode_json, decode_yaml, parse
+from kubedouble.requests import RequestInfo, parse
 
 
 @pytest.mark.parametrize(

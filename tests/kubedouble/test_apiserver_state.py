@@ -165,7 +165,7 @@ def test_a_long_journal_is_folded_into_a_snapshot(tmp_path: Path, monkeypatch: p
 
 def test_the_authority_stays_the_same_and_its_files_are_private(tmp_path: Path) -> None:
     directory, _ = opened(tmp_path)
-    first, second = directory.authority(NOW), directory.authority(NOW)
+    first, second = directory.authority("test", NOW), directory.authority("test", NOW)
     assert first.certificate_pem == second.certificate_pem
     directory.close()
     assert {file.stat().st_mode & 0o077 for file in tmp_path.iterdir() if file.name != "lock"} == {0}
@@ -175,7 +175,7 @@ def test_a_damaged_authority_is_refused(tmp_path: Path) -> None:
     directory, _ = opened(tmp_path)
     (tmp_path / "authority.pem").write_text("no certificate")
     with pytest.raises(StateError, match=r"authority\.pem: .*remove it"):
-        directory.authority(NOW)
+        directory.authority("test", NOW)
     directory.close()
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kubedouble.errors import StatusError
-from kubedouble.protobuf_bodies import decode_protobuf
+from kubedouble.protobuf import decode_protobuf
 
 MAGIC = b"k8s\0"
 

@@ -277,7 +277,7 @@ async def api_server(folder: Folder) -> AsyncIterator[Child]:
         ClusterError: if it does not come up.
     """
     folder.kubeconfig.unlink(missing_ok=True)
-    arguments = ["--listen", "127.0.0.1:0", "--kubeconfig-out", str(folder.kubeconfig)]
+    arguments = ["--listen", "127.0.0.1:0", "--name", "corewise", "--kubeconfig-out", str(folder.kubeconfig)]
     if folder.state is not None:
         arguments += ["--state", str(folder.state)]
     log = folder.log("apiserver")

@@ -24,8 +24,7 @@ from typing import Any
 
 import msgspec
 
-from corewise.vocabulary.errors import UNREADABLE
-from kubedouble.errors import StatusError, bad_request, cause
+from kubedouble.errors import UNREADABLE, StatusError, bad_request, cause
 from kubedouble.patching.fields import (
     UNOWNED_METADATA,
     FieldSet,

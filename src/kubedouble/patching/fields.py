@@ -27,7 +27,7 @@ from typing import Any
 
 import msgspec
 
-from corewise.vocabulary.errors import UNREADABLE
+from kubedouble.errors import UNREADABLE
 from kubedouble.patching.json_patch import json_equal
 from kubedouble.schema.structure import Schema, Shape
 
