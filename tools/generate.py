@@ -92,19 +92,7 @@ def doors() -> str:
 
 def exit_codes() -> str:
     """Return the table of the exit codes."""
-    meanings = {
-        ExitCode.VERDICT: "the answer is no: `config check` found errors",
-        ExitCode.USAGE: "wrong call: unknown option or argument",
-        ExitCode.CONNECTION: "the API server cannot be reached, or its answer not understood",
-        ExitCode.NOT_FOUND: "the object does not exist",
-        ExitCode.BAD_INPUT: "a file cannot be read or understood",
-        ExitCode.REFUSED: "the API server, or corewise itself, refused",
-        ExitCode.OUTPUT: "stdout cannot be written, for want of room",
-        ExitCode.UNAUTHORIZED: "`compute`: Placement does not accept the credentials, or does not allow it",
-        ExitCode.CONFLICT: "`compute`: somebody else writes the same, again and again",
-        ExitCode.LEDGER: "`compute`: the ledger is damaged, held by somebody else, or not writable",
-    }
-    rows = [("0", "success"), *((str(int(code)), meanings[code]) for code in ExitCode)]
+    rows = [("0", "success"), *((str(int(code)), code.meaning) for code in ExitCode)]
     return table(("exit code", "meaning"), rows)
 
 

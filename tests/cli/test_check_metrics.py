@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from corewise.cli.check_metrics import command
+from corewise.cli import corewise
 from corewise.cli.errors import ExitCode, Failure
 
 
 def check(*arguments: str) -> Result:
-    return CliRunner().invoke(command, ["metrics", *arguments])
+    return CliRunner().invoke(corewise, ["check", "metrics", *arguments])
 
 
 @pytest.fixture

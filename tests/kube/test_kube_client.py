@@ -210,7 +210,7 @@ async def test_each_refusal_has_its_error(
     with pytest.raises(APIError) as caught:
         await client.get(NODES, "n1")
     assert type(caught.value) is kind
-    assert (caught.value.code, caught.value.reason) == (code, reason)
+    assert (caught.value.code, caught.value.status.reason) == (code, reason)
     assert str(caught.value) == "GET /api/v1/nodes/n1: because"
 
 

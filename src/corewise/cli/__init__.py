@@ -71,6 +71,15 @@ class LazyGroup(click.Group):
         command: click.Command = getattr(importlib.import_module(module), attribute or "command")
         return command
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; what goes wrong between it and the world ends it as a Failure."""
+        from corewise.vocabulary.errors import OperationalError  # noqa: PLC0415 - slow, and --help needs none
+
+        try:
+            return super().invoke(ctx)
+        except OperationalError as error:
+            raise Failure.of(error) from error
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         rows = [(name, line) for name, (_, line) in self._table.items()]
         if rows:

@@ -17,7 +17,6 @@ from corewise.cli.durations import seconds
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.output import count, say
 from corewise.cli.serving import LOG_OPTIONS, METRICS_AUTH, METRICS_LISTEN, run_program
-from corewise.kernel.errors import JournalHeld, KernelError
 from corewise.service.logs import LogFormat, configure
 from corewise.vocabulary.qos import QoSRules
 
@@ -116,10 +115,7 @@ def command(
     agent_options = _options(**options)
     configure(LogFormat(log_format), verbose=verbose)
     cluster = find_cluster(kubeconfig, cluster_context)
-    try:
-        all_well = run_program(run_agent(agent_options, cluster, write=partial(click.echo, nl=False)))
-    except KernelError as error:
-        raise Failure(str(error), hint=error.hint, exit_code=ExitCode.REFUSED) from error
+    all_well = run_program(run_agent(agent_options, cluster, write=partial(click.echo, nl=False)))
     if all_well is False:
         raise Failure("not everything is in order; see above", exit_code=ExitCode.VERDICT)
 
@@ -150,12 +146,7 @@ def restore_command(root: Path, state_dir: Path | None) -> None:
 
     No API server is needed. The agent must not run: it would write again. A second call does nothing.
     """
-    try:
-        report = restore(root, state_dir or root / STATE_DIR, tell=say)
-    except JournalHeld as error:
-        raise Failure(str(error), hint=error.hint, exit_code=ExitCode.REFUSED) from error
-    except KernelError as error:
-        raise Failure(str(error), hint=error.hint) from error
+    report = restore(root, state_dir or root / STATE_DIR, tell=say)
     for written in report.written:
         old, new = (text or "(empty)" for text in (written.old, written.new))
         click.echo(f"{written.cgroup} {written.file} {old} -> {new}")

@@ -16,7 +16,6 @@ from corewise.cli import output
 from corewise.cli.durations import seconds
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.output import Column, Form, Listing, Severity, say
-from corewise.kernel.errors import KernelError
 from corewise.kernel.writing.entries import (
     Damaged,
     Entry,
@@ -159,9 +158,6 @@ def command(
 
 
 def _read(directory: Path) -> tuple[list[Entry], list[Damaged]]:
-    try:
-        lines = list(read_history(directory))
-    except KernelError as error:
-        raise Failure(str(error), exit_code=ExitCode.REFUSED) from error
+    lines = list(read_history(directory))
     damaged = [line for line in lines if isinstance(line, Damaged)]
     return [line for line in lines if not isinstance(line, Damaged)], damaged

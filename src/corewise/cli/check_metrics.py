@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from corewise.cli.cluster import connection_options, find_cluster, run
+from corewise.cli.cluster import connection_options, find_cluster
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.interference_inputs import read_interference
 from corewise.cli.output import Column, Form, Listing, Severity, colour_wanted, option, render, say
@@ -18,6 +18,7 @@ from corewise.config.interference import InterferenceConfiguration, Metric, Metr
 from corewise.engine.objects import SCHEDULABLE_NODES
 from corewise.kube.client import Client
 from corewise.kube.config import ClusterConfig
+from corewise.kube.errors import ConfigError
 from corewise.prometheus.client import AddressError, PrometheusClient, QueryError
 from corewise.scheduler.active_config import identities
 from corewise.scheduler.observing.diagnosis import Diagnosis, diagnose
@@ -66,7 +67,7 @@ def metrics_command(
     5 a bad file.
     """
     configuration = _configuration(config_file, preset)
-    checked = run(_check(prometheus, configuration, nodes_file, kubeconfig, context))
+    checked = asyncio.run(_check(prometheus, configuration, nodes_file, kubeconfig, context))
     click.echo(render(_listing(checked), form, colour=colour_wanted()), nl=False)
     for each in checked.found:
         for line in each.to_fix:
@@ -129,9 +130,9 @@ async def _nodes(file: Path | None, kubeconfig: str | None, context: str | None)
 def _cluster(kubeconfig: str | None, context: str | None) -> ClusterConfig:
     try:
         return find_cluster(kubeconfig, context)
-    except Failure as error:
-        hint = f"{error.hint}; without a cluster, name a file of node names: --nodes FILE"
-        raise Failure(str(error.args[0]), hint=hint, exit_code=error.exit_code) from error
+    except ConfigError as error:
+        error.hint += "; without a cluster, name a file of node names: --nodes FILE"
+        raise
 
 
 def _listing(checked: _Checked) -> Listing[Diagnosis]:

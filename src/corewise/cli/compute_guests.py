@@ -15,7 +15,6 @@ from corewise.cli.compute_options import (
     FILE,
     GivenHosts,
     PlacementChoice,
-    as_cli_failure,
     failure,
     given_hosts,
     placement_options,
@@ -78,20 +77,19 @@ def pin_command(
         raise click.UsageError("-o xml and --domain go together")
     if guest is not None and given.ledger is None and given.folder is None:
         raise click.UsageError("--guest needs the --ledger that it is entered in")
-    with as_cli_failure():
-        read, request = guest_request(flavor, image, given.compat)
-        host = given.host()
-        pins = pin(host, request, guest=guest, flavor=read.name, pack=pack)
-        if isinstance(pins, Refusal):
-            raise failure(pins.reason, f"host {host.name}: {pins.message}", code=ExitCode.REFUSED)
-        if domain is not None:
-            click.echo(tuned(text_of(domain), tuning_of(request.cpus, pins, host)))
-        elif form == Form.TABLE:
-            heading = f"host {host.name}: the guest {pins_text(pins)}\n"
-            click.echo(heading + _pins_table(pins, host.machine), nl=False)
-        else:
-            document = {"host": host.name, **pins_record(pins)}
-            click.echo(output.document_text(document, Form(form)), nl=False)
+    read, request = guest_request(flavor, image, given.compat)
+    host = given.host()
+    pins = pin(host, request, guest=guest, flavor=read.name, pack=pack)
+    if isinstance(pins, Refusal):
+        raise failure(pins.reason, f"host {host.name}: {pins.message}", code=ExitCode.REFUSED)
+    if domain is not None:
+        click.echo(tuned(text_of(domain), tuning_of(request.cpus, pins, host)))
+    elif form == Form.TABLE:
+        heading = f"host {host.name}: the guest {pins_text(pins)}\n"
+        click.echo(heading + _pins_table(pins, host.machine), nl=False)
+    else:
+        document = {"host": host.name, **pins_record(pins)}
+        click.echo(output.document_text(document, Form(form)), nl=False)
 
 
 @click.command("schedule")
@@ -131,26 +129,23 @@ def schedule_command(
 
     Exit code 6 if there is no valid host: the counts say how many fell at which demand.
     """
-    with as_cli_failure():
-        read, request = guest_request(flavor, image, given.compat)
-        hosts = given.hosts()
-        wanted = Wanted(_guest(guest, placement), request, read.name, pack)
-        offers = _offers(placement, given, hosts, project, user)
-        outcome = Scheduler(offers, hosts, scores=_scores(scores)).schedule(wanted)
-        if isinstance(outcome, NoValidHost):
-            if form is not Form.TABLE:
-                click.echo(output.document_text(_refusal_document(outcome), form), nl=False)
-            for detail in outcome.details:
-                say(f"  {detail}")
-            raise failure(Reason.NO_VALID_HOST, outcome.message, code=ExitCode.REFUSED)
+    read, request = guest_request(flavor, image, given.compat)
+    hosts = given.hosts()
+    wanted = Wanted(_guest(guest, placement), request, read.name, pack)
+    offers = _offers(placement, given, hosts, project, user)
+    outcome = Scheduler(offers, hosts, scores=_scores(scores)).schedule(wanted)
+    if isinstance(outcome, NoValidHost):
         if form is not Form.TABLE:
-            click.echo(output.document_text(_placed_document(outcome), form), nl=False)
-            return
-        how = " (found by the fallback: it counts pinned guests as VCPU)" if outcome.by_fallback else ""
-        click.echo(
-            f"guest {outcome.guest} is on host {outcome.host}{how}\nit {pins_text(outcome.record.pins)}"
-        )
-        click.echo(_pins_table(outcome.record.pins, hosts.known[outcome.host].machine), nl=False)
+            click.echo(output.document_text(_refusal_document(outcome), form), nl=False)
+        for detail in outcome.details:
+            say(f"  {detail}")
+        raise failure(Reason.NO_VALID_HOST, outcome.message, code=ExitCode.REFUSED)
+    if form is not Form.TABLE:
+        click.echo(output.document_text(_placed_document(outcome), form), nl=False)
+        return
+    how = " (found by the fallback: it counts pinned guests as VCPU)" if outcome.by_fallback else ""
+    click.echo(f"guest {outcome.guest} is on host {outcome.host}{how}\nit {pins_text(outcome.record.pins)}")
+    click.echo(_pins_table(outcome.record.pins, hosts.known[outcome.host].machine), nl=False)
 
 
 @click.command("delete")
@@ -162,10 +157,9 @@ def delete_command(guest: str, given: GivenHosts, placement: PlacementChoice) ->
 
     A delete that broke off is finished by repeating it. Exit code 4 if nobody knows the guest.
     """
-    with as_cli_failure():
-        hosts = given.hosts()
-        host = Scheduler(_offers(placement, given, hosts), hosts).delete(guest)
-        click.echo(f"guest {guest} has given back what it held" + (f" of host {host}" if host else ""))
+    hosts = given.hosts()
+    host = Scheduler(_offers(placement, given, hosts), hosts).delete(guest)
+    click.echo(f"guest {guest} has given back what it held" + (f" of host {host}" if host else ""))
 
 
 def _guest(guest: str | None, placement: PlacementChoice) -> str:

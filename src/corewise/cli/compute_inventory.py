@@ -12,7 +12,6 @@ from corewise.cli import output
 from corewise.cli.compute_options import (
     HOST,
     PlacementChoice,
-    as_cli_failure,
     checked_settings,
     host_name,
     host_options,
@@ -60,11 +59,10 @@ def command(
     what the host's provider has already counts: its generation, other classes and traits, a ratio that no
     option states.
     """
-    with as_cli_failure():
-        conf = nova_conf(config)
-        facts = HostFacts.of(machine(topology, root))
-        settings = checked_settings(conf, facts, compat)
-        provider = provider_of(placement.client(conf), host_name(name, conf)) if placement.is_given else None
+    conf = nova_conf(config)
+    facts = HostFacts.of(machine(topology, root))
+    settings = checked_settings(conf, facts, compat)
+    provider = provider_of(placement.client(conf), host_name(name, conf)) if placement.is_given else None
     offered = offer(settings, facts, provider)
     known = provider or Provider("", "", 0)
     inventories, traits = offered.inventories_of(known), offered.traits_of(known)

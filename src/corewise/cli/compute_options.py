@@ -1,28 +1,15 @@
-"""The options that the subcommands of ``corewise compute`` share, what they name, and how an error ends them.
+"""The options that the subcommands of ``corewise compute`` share, and what they name.
 
 A host is read from a file or this machine, its options from nova.conf; many hosts are a directory. A
 Placement is found by URL, cloud, nova.conf or a database file. Whatever needs a package of the extra
 ``openstack`` is imported only then: offline, none is needed.
-
-==== =================================================================================================
-code class of errors
-==== =================================================================================================
-3    Placement, Keystone or libvirt does not answer
-4    no such guest, host or provider
-5    a file, an option of nova.conf, a flavor or an image that cannot be used
-6    refused: no valid host, a guest that exists already, a refusal by Placement
-8    Placement does not accept the credentials (401), or does not allow the request (403)
-9    somebody else writes the same, again and again (409)
-10   the ledger cannot be used: damaged, held by another process, not writable
-==== =================================================================================================
 """
 
 from __future__ import annotations
 
 import functools
 import platform
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -33,19 +20,15 @@ import click
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.output import say
 from corewise.compute.errors import (
-    ComputeError,
     FileUnusable,
-    GuestUnknown,
     HostUnknown,
-    LedgerUnusable,
-    openstack_reason,
 )
 from corewise.compute.hosts import OPTIONS, ComputeHost, Hosts, options_in, read_hosts
 from corewise.compute.ledger import LedgerFile, MemoryLedger
 from corewise.compute.machine_file import parse_machine
 from corewise.config.decoding import Parsed
 from corewise.kernel.machine import read_machine
-from corewise.openstack.errors import CredentialsError, NotFound, OpenStackError
+from corewise.openstack.errors import CredentialsError, NotFound
 from corewise.topology import Host
 from corewise.tracking import (
     Checked,
@@ -73,41 +56,6 @@ _NEW_FILE = click.Path(path_type=Path, dir_okay=False)
 FOLDER = click.Path(path_type=Path, file_okay=False)
 _EXISTING_FOLDER = click.Path(path_type=Path, exists=True, file_okay=False)
 _MOST_SHOWN = 8
-
-_CODES: tuple[tuple[type[ComputeError], ExitCode], ...] = (
-    (LedgerUnusable, ExitCode.LEDGER),
-    (FileUnusable, ExitCode.BAD_INPUT),
-    (GuestUnknown, ExitCode.NOT_FOUND),
-    (HostUnknown, ExitCode.NOT_FOUND),
-    (ComputeError, ExitCode.REFUSED),
-)
-"""The first that fits counts."""
-
-_OPENSTACK_CODES = {
-    Reason.PLACEMENT_DOWN: ExitCode.CONNECTION,
-    Reason.LIBVIRT_UNUSABLE: ExitCode.CONNECTION,
-    Reason.PLACEMENT_NOT_FOUND: ExitCode.NOT_FOUND,
-    Reason.TRAIT_UNKNOWN: ExitCode.BAD_INPUT,
-    Reason.FILE_UNUSABLE: ExitCode.BAD_INPUT,
-    Reason.OPENSTACK_UNUSABLE: ExitCode.BAD_INPUT,
-    Reason.PLACEMENT_UNAUTHORIZED: ExitCode.UNAUTHORIZED,
-    Reason.PLACEMENT_FORBIDDEN: ExitCode.UNAUTHORIZED,
-    Reason.PLACEMENT_CONFLICT: ExitCode.CONFLICT,
-    Reason.PLACEMENT_REFUSED: ExitCode.REFUSED,
-}
-
-
-@contextmanager
-def as_cli_failure() -> Iterator[None]:
-    """Turn every error of the program and of OpenStack into the command's message and exit code."""
-    try:
-        yield
-    except ComputeError as error:
-        code = next(code for kind, code in _CODES if isinstance(error, kind))
-        raise failure(error.reason, str(error), hint=error.hint, code=code) from error
-    except OpenStackError as error:
-        reason = openstack_reason(error)
-        raise failure(reason, error.message, hint=error.hint, code=_OPENSTACK_CODES[reason]) from error
 
 
 def failure(reason: Reason, message: str, *, hint: str = "", code: ExitCode = ExitCode.BAD_INPUT) -> Failure:

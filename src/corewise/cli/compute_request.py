@@ -14,7 +14,6 @@ from corewise.cli.compute_options import (
     CONFIG,
     FILE,
     PlacementChoice,
-    as_cli_failure,
     failure,
     nova_conf,
     parsed,
@@ -73,11 +72,10 @@ def command(
 
     With a Placement, it is asked too, and says how many hosts each query finds. Nothing is claimed.
     """
-    with as_cli_failure():
-        _, request = guest_request(flavor, image, compat)
-        found = None
-        if placement.is_given:
-            found = _found(placement.client(nova_conf(config)), request)
+    _, request = guest_request(flavor, image, compat)
+    found = None
+    if placement.is_given:
+        found = _found(placement.client(nova_conf(config)), request)
     if form == QUERY:
         click.echo(request.query)
     elif form == Form.TABLE:
@@ -88,7 +86,7 @@ def command(
 
 
 def guest_request(flavor: Path, image: Path | None, compat: Compat) -> tuple[Flavor, GuestRequest]:
-    """Return the flavor, and the request that the files make; warnings are as_cli_failure on stderr.
+    """Return the flavor, and the request that the files make; warnings go to stderr.
 
     Raises:
         Failure: with the reason code, if they cannot be translated.

@@ -15,7 +15,6 @@ from corewise.cli.compute_options import (
     FILE,
     GivenHosts,
     PlacementChoice,
-    as_cli_failure,
     given_hosts,
     placement_options,
     provider_of,
@@ -87,20 +86,19 @@ def command(
         raise click.UsageError("say who has the provider: a Placement, or a file (--provider)")
     if guests is not None and libvirt is not None:
         raise click.UsageError("--guests and --libvirt exclude each other: both say which guests there are")
-    with as_cli_failure():
-        host = given.host()
-        hosted = _guests(host, guests, libvirt)
-        usable(given.checked_with_guests(host, hosted))
-        offering = Offering(host.name, host.machine, host.settings, hosted)
-        if provider_file is not None:
-            use = parse_provider(text_of(provider_file), host.name, str(provider_file))
-            plan = planned(offering, use, given.compat)
-            dry_run = True
-        else:
-            use, plan = _against_placement(host, offering, given, placement, dry_run=dry_run)
-        click.echo(_rendered(host, use, plan, form, dry_run=dry_run), nl=False)
-        for warning in plan.warnings if plan else ():
-            say(f"warning: {warning.reason}: {warning.message}")
+    host = given.host()
+    hosted = _guests(host, guests, libvirt)
+    usable(given.checked_with_guests(host, hosted))
+    offering = Offering(host.name, host.machine, host.settings, hosted)
+    if provider_file is not None:
+        use = parse_provider(text_of(provider_file), host.name, str(provider_file))
+        plan = planned(offering, use, given.compat)
+        dry_run = True
+    else:
+        use, plan = _against_placement(host, offering, given, placement, dry_run=dry_run)
+    click.echo(_rendered(host, use, plan, form, dry_run=dry_run), nl=False)
+    for warning in plan.warnings if plan else ():
+        say(f"warning: {warning.reason}: {warning.message}")
 
 
 def _guests(host: ComputeHost, file: Path | None, libvirt: str | None) -> tuple[HostedGuest, ...]:

@@ -17,7 +17,6 @@ from corewise.cli.compute_options import (
     FOLDER,
     HOST,
     PlacementChoice,
-    as_cli_failure,
     host_name,
     host_options,
     nova_conf,
@@ -112,24 +111,23 @@ def command(
     if not placement.is_given:
         placement = _default(placement, state_dir, config, needed=not dry_run)
     configure(LogFormat(log_format), verbose=verbose)
-    with as_cli_failure():
-        conf = nova_conf(config)
-        options = ComputeOptions(
-            name=host_name(name, conf),
-            config=config,
-            root=root or Path("/"),
-            topology=topology,
-            compat=compat,
-            interval=interval,
-            state_dir=state_dir,
-            libvirt=libvirt,
-            standalone=standalone,
-            disk_gb=disk_gb,
-            metrics_listen=metrics_listen,
-            once=once,
-            dry_run=dry_run,
-        )
-        _run(options, placement, form, placement_port)
+    conf = nova_conf(config)
+    options = ComputeOptions(
+        name=host_name(name, conf),
+        config=config,
+        root=root or Path("/"),
+        topology=topology,
+        compat=compat,
+        interval=interval,
+        state_dir=state_dir,
+        libvirt=libvirt,
+        standalone=standalone,
+        disk_gb=disk_gb,
+        metrics_listen=metrics_listen,
+        once=once,
+        dry_run=dry_run,
+    )
+    _run(options, placement, form, placement_port)
 
 
 def _default(

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from corewise.cli import output
-from corewise.cli.compute_options import GivenHosts, as_cli_failure, given_hosts
+from corewise.cli.compute_options import GivenHosts, given_hosts
 from corewise.cli.output import Column, Form, Listing, count, say
 from corewise.cli.topology_drawing import drawing
 from corewise.compute.hosts import ComputeHost, CPUUse, Use, cpu_uses
@@ -54,18 +54,17 @@ def command(given: GivenHosts, form: str) -> None:
 
     Placement is not asked: CPUs stand in the ledgers alone.
     """
-    with as_cli_failure():
-        if form == SVG:
-            click.echo(_drawn(given.host()), nl=False)
-            return
-        hosts = [given.host()] if given.folder is None or given.name else list(given.hosts().known.values())
-        if form in {Form.JSON, Form.YAML}:
-            document = {"hosts": [status_record(host) for host in hosts]}
-            click.echo(output.document_text(document, Form(form)), nl=False)
-        else:
-            click.echo(status_table(hosts, wide=form == Form.WIDE), nl=False)
-        for host in hosts:
-            _warn(host, given)
+    if form == SVG:
+        click.echo(_drawn(given.host()), nl=False)
+        return
+    hosts = [given.host()] if given.folder is None or given.name else list(given.hosts().known.values())
+    if form in {Form.JSON, Form.YAML}:
+        document = {"hosts": [status_record(host) for host in hosts]}
+        click.echo(output.document_text(document, Form(form)), nl=False)
+    else:
+        click.echo(status_table(hosts, wide=form == Form.WIDE), nl=False)
+    for host in hosts:
+        _warn(host, given)
 
 
 def status_table(hosts: list[ComputeHost], *, wide: bool = False) -> str:

@@ -1,28 +1,15 @@
-"""What a command says when it cannot do its work, and with which exit code.
-
-0 is success. 1 is a verdict that scripts ask for (``config check`` found errors). 2 is a wrong call, as click
-has it. 3 and above are failures of the world: the kind of failure picks the code. 8 and above are those of
-``corewise compute``.
-"""
+"""What a command prints when it cannot do its work; its exit code is one of ``vocabulary.exit_codes``."""
 
 from __future__ import annotations
 
-from enum import IntEnum
+from typing import TYPE_CHECKING
 
+from corewise.vocabulary.exit_codes import ExitCode
 
-class ExitCode(IntEnum):
-    """Exit codes of every command."""
+if TYPE_CHECKING:
+    from corewise.vocabulary.errors import OperationalError
 
-    VERDICT = 1
-    USAGE = 2
-    CONNECTION = 3
-    NOT_FOUND = 4
-    BAD_INPUT = 5
-    REFUSED = 6
-    OUTPUT = 7
-    UNAUTHORIZED = 8
-    CONFLICT = 9
-    LEDGER = 10
+__all__ = ["ExitCode", "Failure"]
 
 
 class Failure(Exception):  # noqa: N818 - it is what the user sees, and is named so
@@ -32,6 +19,14 @@ class Failure(Exception):  # noqa: N818 - it is what the user sees, and is named
         super().__init__(message)
         self.hint = hint
         self.exit_code = int(exit_code)
+
+    @classmethod
+    def of(cls, error: OperationalError) -> Failure:
+        """Return how an operational error ends the command: ``<reason code>: <message>``, if it has one."""
+        if error.reason is None:
+            return cls(error.message, hint=error.hint, exit_code=error.exit_code)
+        hint = error.hint or error.reason.text.fix
+        return cls(f"{error.reason}: {error.message}", hint=hint, exit_code=error.exit_code)
 
     def __str__(self) -> str:
         message = super().__str__()

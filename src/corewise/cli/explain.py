@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from corewise.cli import output, pod_explanation
-from corewise.cli.cluster import cluster_options, connection_options, find_cluster, run
+from corewise.cli.cluster import cluster_options, connection_options, find_cluster
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.explain_interference import interference_command
 from corewise.cli.explain_suppression import suppression_command
@@ -62,7 +62,7 @@ def node_command(
     kubeconfig: str | None, context: str | None, config_namespace: str, name: str, form: Form
 ) -> None:
     """Say which rule gives node NAME its ratios, from which CPU facts, what is missing, and what to fix."""
-    explained = run(_read(find_cluster(kubeconfig, context), name, config_namespace))
+    explained = asyncio.run(_read(find_cluster(kubeconfig, context), name, config_namespace))
     if form is Form.TABLE:
         click.echo(_text(explained), nl=False)
     else:
@@ -102,7 +102,7 @@ def pod_command(
     if prometheus and config_file is None:
         raise click.UsageError("--prometheus needs --config: the file says what is read there")
     interference = None if config_file is None else read_interference(config_file)
-    listed = run(_read_pod(find_cluster(kubeconfig, context), name, interference, prometheus))
+    listed = asyncio.run(_read_pod(find_cluster(kubeconfig, context), name, interference, prometheus))
     if node and node not in listed.decision.names:
         hint = "list the nodes with: corewise nodes"
         raise Failure(f"there is no node {node}", hint=hint, exit_code=ExitCode.NOT_FOUND)

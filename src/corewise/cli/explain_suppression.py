@@ -17,7 +17,7 @@ import msgspec
 
 from corewise.assessment.nodes import DEMANDING_PODS, MANAGED_NODES, DemandingPod, ManagedNode, running_on
 from corewise.cli import output
-from corewise.cli.cluster import cluster_options, find_cluster, run
+from corewise.cli.cluster import cluster_options, find_cluster
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.explanation import explanation
 from corewise.cli.offline_reports import node_report
@@ -72,7 +72,7 @@ def suppression_command(
     Amounts are raw: as the kernel counts CPUs. What was measured is the agent's last report, with its age.
     """
     if file is None:
-        found = run(_read(find_cluster(kubeconfig, context), name, config_namespace))
+        found = asyncio.run(_read(find_cluster(kubeconfig, context), name, config_namespace))
     else:
         found = _read_file(file, name, config_namespace)
     subject = _subject(found)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import defaultdict
 from collections.abc import Iterable
 
 import click
 
 from corewise.cli import output
-from corewise.cli.cluster import cluster_options, find_cluster, run
+from corewise.cli.cluster import cluster_options, find_cluster
 from corewise.cli.node_listing import ListedCluster, ListedNode, Which, list_cluster
 from corewise.cli.node_rows import COLUMNS, Row, record_of, row_of, sums_of, total_of
 from corewise.cli.output import Form, Listing
@@ -47,7 +48,7 @@ def command(
     along with them.
     """
     cluster = find_cluster(kubeconfig, context)
-    listed = run(_read(cluster, Which(label_selector=selector), config_namespace))
+    listed = asyncio.run(_read(cluster, Which(label_selector=selector), config_namespace))
     shown = [
         each for each in listed.nodes if show_all or form not in {Form.TABLE, Form.WIDE} or not hidden(each)
     ]

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from corewise.cli.cluster import Decorated, run
+from corewise.cli.cluster import Decorated
 from corewise.quantities import Quantity, QuantityError, RatioError
 from corewise.service.logs import LogFormat
 from corewise.service.options import Address, AddressError, ServiceAddress
@@ -96,11 +96,7 @@ def check_webhooks(options: Mapping[str, Any]) -> None:
 def run_program(
     work: Coroutine[Any, Any, T], *, stopping: asyncio.Event | None = None, drain: float = 0.0
 ) -> T | None:
-    """Run a program until it is done, or a signal ends it in order: see ``run_until_signal``.
-
-    Raises:
-        Failure: if an option is wrong, or the API server cannot be used.
-    """
+    """Run a program until it is done, or a signal ends it in order: see ``run_until_signal``."""
     from corewise.service.program import run_until_signal  # noqa: PLC0415 - slow, and --help needs none
 
-    return run(run_until_signal(work, stopping=stopping, drain=drain))
+    return asyncio.run(run_until_signal(work, stopping=stopping, drain=drain))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 from collections.abc import Iterable, Sequence
@@ -11,7 +12,7 @@ from datetime import datetime
 import click
 
 from corewise.cli import output
-from corewise.cli.cluster import cluster_options, find_cluster, run
+from corewise.cli.cluster import cluster_options, find_cluster
 from corewise.cli.offline_reports import NodeReport, node_report
 from corewise.cli.output import Form, Listing
 from corewise.cli.sparkline import ramp
@@ -84,11 +85,11 @@ def command(
     cluster = find_cluster(kubeconfig, context)
     view = View(form, sort, selector, config_namespace, ramp(sys.stdout.encoding))
     if once or form not in {Form.TABLE, Form.WIDE} or not _can_draw():
-        _print(view, run(_read(cluster, view)))
+        _print(view, asyncio.run(_read(cluster, view)))
         return
     from corewise.cli.top_live import follow  # noqa: PLC0415 - rich is imported only when a screen is drawn
 
-    run(follow(cluster, view))
+    asyncio.run(follow(cluster, view))
 
 
 def _can_draw() -> bool:

@@ -16,7 +16,6 @@ import click
 from corewise.cli import output
 from corewise.cli.compute_guests import pins_record, pins_text
 from corewise.cli.compute_inventory import ratio_text
-from corewise.cli.compute_options import as_cli_failure
 from corewise.cli.compute_status import status_record, status_table
 from corewise.cli.errors import Failure
 from corewise.cli.output import Column, Form, Listing, say
@@ -74,7 +73,7 @@ def run_scenario(state: Path | None, duration: float | None, form: Form) -> None
     Raises:
         Failure: if it cannot be run here.
     """
-    with as_cli_failure(), _folder(state) as folder:
+    with _folder(state) as folder:
         from corewise.openstack.embedded import in_process_client, served, start  # noqa: PLC0415
         from corewise.simulation.openstack import run  # noqa: PLC0415 - needs the extra openstack
 

@@ -15,51 +15,29 @@
 
 from __future__ import annotations
 
-from corewise.openstack import errors as openstack
+from corewise.vocabulary.errors import OperationalError
+from corewise.vocabulary.exit_codes import ExitCode
 from corewise.vocabulary.reasons import Reason
 
-_OPENSTACK: tuple[tuple[type[openstack.OpenStackError], Reason], ...] = (
-    (openstack.Unauthorized, Reason.PLACEMENT_UNAUTHORIZED),
-    (openstack.Forbidden, Reason.PLACEMENT_FORBIDDEN),
-    (openstack.UnknownTraits, Reason.TRAIT_UNKNOWN),
-    (openstack.NotFound, Reason.PLACEMENT_NOT_FOUND),
-    (openstack.ConflictStorm, Reason.PLACEMENT_CONFLICT),
-    (openstack.ConcurrentUpdate, Reason.PLACEMENT_CONFLICT),
-    (openstack.ServerError, Reason.PLACEMENT_DOWN),
-    (openstack.AnswerRefusing, Reason.PLACEMENT_REFUSED),
-    (openstack.PlacementError, Reason.PLACEMENT_DOWN),
-    (openstack.NovaConfError, Reason.FILE_UNUSABLE),
-    (openstack.LibvirtXMLError, Reason.FILE_UNUSABLE),
-    (openstack.LibvirtError, Reason.LIBVIRT_UNUSABLE),
-    (openstack.OpenStackError, Reason.OPENSTACK_UNUSABLE),
-)
-"""The first that fits counts."""
 
+class ComputeError(OperationalError):
+    """Base of all errors of this program."""
 
-def openstack_reason(error: openstack.OpenStackError) -> Reason:
-    """Return what an error of OpenStack is called."""
-    return next(reason for kind, reason in _OPENSTACK if isinstance(error, kind))
-
-
-class ComputeError(Exception):
-    """Base of all errors of this program; ``str()`` is the message."""
-
-    default_hint = ""
-    reason = Reason.FILE_UNUSABLE
-
-    def __init__(self, message: str, *, hint: str = "") -> None:
-        super().__init__(message)
-        self.hint = hint or self.default_hint
+    reason: Reason = Reason.FILE_UNUSABLE
+    exit_code = ExitCode.REFUSED
 
 
 class FileUnusable(ComputeError):
     """A file that somebody named cannot be read, or is not what it should be."""
+
+    exit_code = ExitCode.BAD_INPUT
 
 
 class LedgerUnusable(ComputeError):
     """The ledger cannot be read or written; nothing was changed."""
 
     reason = Reason.LEDGER_UNUSABLE
+    exit_code = ExitCode.LEDGER
     default_hint = "its directory must exist and be writable"
 
 
@@ -80,6 +58,7 @@ class GuestUnknown(ComputeError):
     """No host has a guest of this name."""
 
     reason = Reason.GUEST_UNKNOWN
+    exit_code = ExitCode.NOT_FOUND
 
 
 class GuestExists(ComputeError):
@@ -92,3 +71,4 @@ class HostUnknown(ComputeError):
     """Nothing is known of a host of this name."""
 
     reason = Reason.HOST_UNKNOWN
+    exit_code = ExitCode.NOT_FOUND

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import corewise
 from corewise.actions import Reshape, WriteInventories, WriteTraits
-from corewise.compute.errors import ComputeError, openstack_reason
+from corewise.compute.errors import ComputeError
 from corewise.compute.host_state import HostReader, HostState
 from corewise.compute.offering import Write, rehearsed
 from corewise.compute.options import ComputeOptions
@@ -135,7 +135,7 @@ class HostAgent:
         try:
             await self._pass()
         except (PlacementError, LibvirtError) as error:
-            self._tell(openstack_reason(error), error.told)
+            self._tell(error.reason, error.log_text)
 
     async def _keep(self) -> None:
         while True:
@@ -146,7 +146,7 @@ class HostAgent:
             except ComputeError as error:
                 self._tell(error.reason, str(error))
             except OpenStackError as error:
-                self._tell(openstack_reason(error), error.told)
+                self._tell(error.reason, error.log_text)
 
     async def _pass(self) -> None:
         passed = await self._blocking(self.once)

@@ -23,17 +23,19 @@ from __future__ import annotations
 import errno
 import os
 
+from corewise.vocabulary.errors import OperationalError
+from corewise.vocabulary.exit_codes import ExitCode
 
-class KernelError(Exception):
-    """Base of all errors of this package; ``str()`` is the message, which names path and errno."""
 
-    default_hint = ""
+class KernelError(OperationalError):
+    """Base of all errors of this package; the message names path and errno."""
+
+    exit_code = ExitCode.REFUSED
 
     def __init__(self, path: str, message: str, *, code: int = 0, hint: str = "") -> None:
-        super().__init__(f"{path}: {message}")
+        super().__init__(f"{path}: {message}", hint=hint)
         self.path = path
         self.code = code
-        self.hint = hint or self.default_hint
 
 
 class UnsafeName(KernelError):
@@ -43,6 +45,7 @@ class UnsafeName(KernelError):
 class LayoutUnknown(KernelError):
     """The cgroups of kubelet were not found."""
 
+    exit_code = ExitCode.BAD_INPUT
     default_hint = "is kubelet running here, and --cgroup-root the one that it was started with?"
 
 

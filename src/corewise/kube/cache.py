@@ -190,7 +190,7 @@ class Cache(Generic[T]):
         self.last_error = error
         # The first cut is an API server's restart or a load balancer's habit; a person should see the second.
         level = logging.WARNING if self._failures > 1 or not error.retryable else logging.INFO
-        _log.log(level, "following %s: %s", self._resource.plural, error.told)
+        _log.log(level, "following %s: %s", self._resource.plural, error.log_text)
         if isinstance(error, Gone | LineTooLongError) or self._failures >= RELIST_AFTER:
             self._version = ""
 

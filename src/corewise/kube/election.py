@@ -174,7 +174,7 @@ class Elector:
         try:
             return await self._renewed_blindly() or await self._taken()
         except KubeError as error:
-            _log.warning("lease %s/%s: %s", self._namespace, self._name, error.told)
+            _log.warning("lease %s/%s: %s", self._namespace, self._name, error.log_text)
             return False
 
     async def _renewed_blindly(self) -> bool:

@@ -19,8 +19,7 @@
         ├── TooManyRequests       429                                           (retryable)
         └── ServerError           5xx                                           (retryable)
 
-``retryable`` says that the same request may succeed later; whether it may be *repeated* without harm is known
-to the caller alone (``client`` repeats what is idempotent). ``hint`` is the next thing for a person to try.
+``client`` repeats by itself what is retryable and idempotent.
 """
 # ruff: noqa: N818 - these errors are named as the API names its reasons
 
@@ -29,7 +28,8 @@ from __future__ import annotations
 import msgspec
 
 from corewise.kube.objects import Struct
-from corewise.vocabulary.errors import UNREADABLE
+from corewise.vocabulary.errors import UNREADABLE, OperationalError
+from corewise.vocabulary.exit_codes import ExitCode
 
 _TEXT_LIMIT = 300
 
@@ -64,26 +64,16 @@ class Status(Struct, frozen=True):
     details: StatusDetails | None = None
 
 
-class KubeError(Exception):
-    """Base of all errors of this package; ``str()`` is the message alone."""
+class KubeError(OperationalError):
+    """Base of all errors of this package."""
 
-    retryable = False
     retry_after: float | None = None
-    default_hint = ""
-
-    def __init__(self, message: str, *, hint: str = "") -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint or self.default_hint
-
-    @property
-    def told(self) -> str:
-        """For a line of a log: the message, and the hint where only a person can mend it."""
-        return self.message if self.retryable or not self.hint else f"{self.message}; {self.hint}"
 
 
 class ConfigError(KubeError):
     """The kubeconfig or the credentials cannot be used."""
+
+    exit_code = ExitCode.BAD_INPUT
 
 
 class TransportError(KubeError):
@@ -108,6 +98,8 @@ class LineTooLongError(KubeError):
 class APIError(KubeError):
     """The API server said no. ``request`` is the method and path it was asked."""
 
+    exit_code = ExitCode.REFUSED
+
     def __init__(self, status: Status, *, request: str = "", retry_after: float | None = None) -> None:
         text = status.message or status.reason or f"HTTP {status.code}"
         super().__init__(f"{request}: {text}" if request else text)
@@ -118,10 +110,6 @@ class APIError(KubeError):
     @property
     def code(self) -> int:
         return self.status.code
-
-    @property
-    def reason(self) -> str:
-        return self.status.reason
 
     @property
     def causes(self) -> tuple[StatusCause, ...]:
@@ -135,6 +123,7 @@ class BadRequest(APIError):
 class Unauthorized(APIError):
     """401: the credentials are not accepted."""
 
+    exit_code = ExitCode.UNAUTHORIZED
     default_hint = (
         "the credentials are wrong or expired: renew the token or certificate of this identity, "
         "or name another kubeconfig (--kubeconfig)"
@@ -144,6 +133,7 @@ class Unauthorized(APIError):
 class Forbidden(APIError):
     """403: known, but not allowed (or refused by an admission plugin)."""
 
+    exit_code = ExitCode.UNAUTHORIZED
     default_hint = (
         "the identity lacks a permission: compare its Role or ClusterRole with the request above, "
         "or name another kubeconfig (--kubeconfig)"
@@ -153,9 +143,13 @@ class Forbidden(APIError):
 class NotFound(APIError):
     """404: no such object, or no such resource (is the CRD installed?)."""
 
+    exit_code = ExitCode.NOT_FOUND
+
 
 class Conflict(APIError):
     """409: the object has changed since it was read, or another manager owns the field."""
+
+    exit_code = ExitCode.CONFLICT
 
 
 class AlreadyExists(Conflict):
@@ -174,12 +168,14 @@ class TooManyRequests(APIError):
     """429: the API server sheds load, or a disruption budget forbids an eviction."""
 
     retryable = True
+    exit_code = ExitCode.CONNECTION
 
 
 class ServerError(APIError):
     """5xx."""
 
     retryable = True
+    exit_code = ExitCode.CONNECTION
 
 
 _BY_CODE: dict[int, type[APIError]] = {

@@ -16,15 +16,11 @@ None of these ends the plugin: it closes the connection, waits, and makes it ane
 
 from __future__ import annotations
 
+from corewise.vocabulary.errors import OperationalError
 
-class NRIError(Exception):
+
+class NRIError(OperationalError):
     """Base of all errors of this package."""
-
-    default_hint = ""
-
-    def __init__(self, message: str, *, hint: str = "") -> None:
-        super().__init__(message)
-        self.hint = hint or self.default_hint
 
 
 class Unreachable(NRIError):

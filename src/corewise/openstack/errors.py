@@ -26,29 +26,22 @@
             │   └── DoesNotFit        less is left than is asked for
             └── ServerError       5xx                                              (retryable)
 
-The class picks the exit code of a command. ``retryable`` says that the same request may succeed later.
-``hint`` is the next thing for a person to try.
+Each class picks the reason and the exit code of a command that it ends.
 """
 # ruff: noqa: N818 - these errors are named after what happened
 
 from __future__ import annotations
 
+from corewise.vocabulary.errors import OperationalError
+from corewise.vocabulary.exit_codes import ExitCode
+from corewise.vocabulary.reasons import Reason
 
-class OpenStackError(Exception):
-    """Base of all errors of this package; ``str()`` is the message alone."""
 
-    retryable = False
-    default_hint = ""
+class OpenStackError(OperationalError):
+    """Base of all errors of this package."""
 
-    def __init__(self, message: str, *, hint: str = "") -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint or self.default_hint
-
-    @property
-    def told(self) -> str:
-        """For a line of a log: the message, and the hint where only a person can mend it."""
-        return self.message if self.retryable or not self.hint else f"{self.message}; {self.hint}"
+    reason: Reason = Reason.OPENSTACK_UNUSABLE
+    exit_code = ExitCode.BAD_INPUT
 
 
 class ExtraMissing(OpenStackError):
@@ -65,6 +58,8 @@ class ExtraMissing(OpenStackError):
 
 class NovaConfError(OpenStackError):
     """nova.conf cannot be read; the message names file and line."""
+
+    reason = Reason.FILE_UNUSABLE
 
 
 class CredentialsError(OpenStackError):
@@ -83,17 +78,24 @@ class EmbeddedError(OpenStackError):
 class LibvirtError(OpenStackError):
     """Libvirt does not answer, or refuses."""
 
+    reason = Reason.LIBVIRT_UNUSABLE
+    exit_code = ExitCode.CONNECTION
     default_hint = "does libvirtd run, and may this user connect? try: virsh -c URI list --all"
 
 
 class LibvirtXMLError(LibvirtError):
     """A document that is not what libvirt writes."""
 
+    reason = Reason.FILE_UNUSABLE
+    exit_code = ExitCode.BAD_INPUT
     default_hint = "compare it with: virsh capabilities, virsh dumpxml GUEST"
 
 
 class PlacementError(OpenStackError):
     """Base of what goes wrong with Placement."""
+
+    reason = Reason.PLACEMENT_DOWN
+    exit_code = ExitCode.CONNECTION
 
 
 class PlacementDown(PlacementError):
@@ -118,12 +120,17 @@ class VersionTooOld(PlacementError):
 class ConflictStorm(PlacementError):
     """Somebody else wrote first, as often as it was tried."""
 
+    reason = Reason.PLACEMENT_CONFLICT
+    exit_code = ExitCode.CONFLICT
     retryable = True
     default_hint = "find out who else writes this provider again and again, then run this once more"
 
 
 class AnswerRefusing(PlacementError):
     """Placement said no. ``request`` is the method and path it was asked, ``code`` Placement's own word."""
+
+    reason = Reason.PLACEMENT_REFUSED
+    exit_code = ExitCode.REFUSED
 
     def __init__(self, detail: str, *, status: int, request: str, code: str = "", hint: str = "") -> None:
         super().__init__(f"{request}: {detail}", hint=hint)
@@ -139,6 +146,9 @@ class BadRequest(AnswerRefusing):
 
 class UnknownTraits(BadRequest):
     """400: traits that Placement has never heard of."""
+
+    reason = Reason.TRAIT_UNKNOWN
+    exit_code = ExitCode.BAD_INPUT
 
     def __init__(self, traits: tuple[str, ...], *, status: int, request: str, code: str = "") -> None:
         named = ", ".join(traits)
@@ -156,17 +166,24 @@ class UnknownTraits(BadRequest):
 class Unauthorized(AnswerRefusing):
     """401: the credentials are not accepted."""
 
+    reason = Reason.PLACEMENT_UNAUTHORIZED
+    exit_code = ExitCode.UNAUTHORIZED
     default_hint = "the password or token is wrong or expired: renew it, or name another cloud"
 
 
 class Forbidden(AnswerRefusing):
     """403: known, but not allowed."""
 
+    reason = Reason.PLACEMENT_FORBIDDEN
+    exit_code = ExitCode.UNAUTHORIZED
     default_hint = "the user needs the role admin (and service, for a reshape) in the project of the services"
 
 
 class NotFound(AnswerRefusing):
     """404: no such provider, trait or class."""
+
+    reason = Reason.PLACEMENT_NOT_FOUND
+    exit_code = ExitCode.NOT_FOUND
 
 
 class Conflict(AnswerRefusing):
@@ -175,6 +192,9 @@ class Conflict(AnswerRefusing):
 
 class ConcurrentUpdate(Conflict):
     """409: the provider or consumer has changed since it was read."""
+
+    reason = Reason.PLACEMENT_CONFLICT
+    exit_code = ExitCode.CONFLICT
 
 
 class InventoryInUse(Conflict):
@@ -190,4 +210,6 @@ class DoesNotFit(Conflict):
 class ServerError(AnswerRefusing):
     """5xx."""
 
+    reason = Reason.PLACEMENT_DOWN
+    exit_code = ExitCode.CONNECTION
     retryable = True

@@ -34,24 +34,18 @@ import aiohttp
 import msgspec
 
 import corewise
-from corewise.vocabulary.errors import UNREADABLE
+from corewise.vocabulary.errors import UNREADABLE, OperationalError
+from corewise.vocabulary.exit_codes import ExitCode
 
 
-class PrometheusError(Exception):
-    """Base of all errors of the client; ``str()`` is the message alone."""
-
-    retryable = False
-    default_hint = ""
-
-    def __init__(self, message: str, *, hint: str = "") -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint or self.default_hint
+class PrometheusError(OperationalError):
+    """Base of all errors of the client."""
 
 
 class AddressError(PrometheusError):
     """The URL cannot be used."""
 
+    exit_code = ExitCode.USAGE
     default_hint = "write it as http://HOST:9090, with the path that Prometheus is served under, if any"
 
 
@@ -65,12 +59,14 @@ class UnreachableError(PrometheusError):
 class QueryError(PrometheusError):
     """The server does not take the query, or cannot carry it out."""
 
+    exit_code = ExitCode.REFUSED
     default_hint = "correct the PromQL; promtool and the server's own page /graph say where it is wrong"
 
 
 class DeniedError(PrometheusError):
     """The server, or a proxy before it, wants credentials."""
 
+    exit_code = ExitCode.UNAUTHORIZED
     default_hint = "give corewise an address at which queries need no credentials, within the cluster"
 
 

@@ -7,6 +7,8 @@ import uuid
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
+from corewise.vocabulary.errors import OperationalError
+from corewise.vocabulary.exit_codes import ExitCode
 from corewise.vocabulary.names import CONFIG_NAMESPACE
 
 
@@ -14,8 +16,10 @@ class AddressError(ValueError):
     """The text is not HOST:PORT."""
 
 
-class OptionsError(ValueError):
+class OptionsError(OperationalError):
     """Options that do not go together; the message names them."""
+
+    exit_code = ExitCode.USAGE
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,65 @@
+"""One rule for exit codes: what kind of failure it is, whichever system it comes from."""
+
+from __future__ import annotations
+
+import pytest
+
+from corewise.cli.errors import Failure
+from corewise.kernel import errors as kernel
+from corewise.kube import errors as kube
+from corewise.openstack import errors as openstack
+from corewise.prometheus import client as prometheus
+from corewise.service.options import OptionsError
+from corewise.vocabulary.errors import OperationalError
+from corewise.vocabulary.exit_codes import ExitCode
+from corewise.vocabulary.reasons import Reason
+
+
+def kube_answer(code: int) -> OperationalError:
+    return kube.api_error(code, b"")
+
+
+def placement_answer(kind: type[openstack.AnswerRefusing], status: int) -> OperationalError:
+    return kind("no", status=status, request="GET /")
+
+
+CASES: list[tuple[OperationalError, ExitCode]] = [
+    (kube_answer(401), ExitCode.UNAUTHORIZED),
+    (kube_answer(403), ExitCode.UNAUTHORIZED),
+    (placement_answer(openstack.Unauthorized, 401), ExitCode.UNAUTHORIZED),
+    (placement_answer(openstack.Forbidden, 403), ExitCode.UNAUTHORIZED),
+    (prometheus.DeniedError("no"), ExitCode.UNAUTHORIZED),
+    (kube_answer(404), ExitCode.NOT_FOUND),
+    (placement_answer(openstack.NotFound, 404), ExitCode.NOT_FOUND),
+    (kube_answer(409), ExitCode.CONFLICT),
+    (placement_answer(openstack.ConcurrentUpdate, 409), ExitCode.CONFLICT),
+    (kube_answer(422), ExitCode.REFUSED),
+    (placement_answer(openstack.BadRequest, 400), ExitCode.REFUSED),
+    (prometheus.QueryError("no"), ExitCode.REFUSED),
+    (kernel.JournalHeld("journal", "held"), ExitCode.REFUSED),
+    (kube_answer(429), ExitCode.CONNECTION),
+    (kube_answer(503), ExitCode.CONNECTION),
+    (placement_answer(openstack.ServerError, 503), ExitCode.CONNECTION),
+    (prometheus.OverloadedError("no"), ExitCode.CONNECTION),
+    (kube.TransportError("no"), ExitCode.CONNECTION),
+    (openstack.PlacementDown("no"), ExitCode.CONNECTION),
+    (prometheus.UnreachableError("no"), ExitCode.CONNECTION),
+    (kube.ConfigError("no"), ExitCode.BAD_INPUT),
+    (openstack.CredentialsError("no"), ExitCode.BAD_INPUT),
+    (OptionsError("no"), ExitCode.USAGE),
+]
+
+
+@pytest.mark.parametrize(("error", "code"), CASES, ids=lambda each: f"{type(each).__module__}-{each!r}"[:60])
+def test_the_kind_of_failure_picks_the_exit_code(error: OperationalError, code: ExitCode) -> None:
+    assert Failure.of(error).exit_code == code
+
+
+def test_a_failure_with_a_reason_names_it_and_its_fix() -> None:
+    failure = Failure.of(openstack.NovaConfError("nova.conf: line 3"))
+    assert str(failure) == f"FileUnusable: nova.conf: line 3\n  {Reason.FILE_UNUSABLE.text.fix}"
+
+
+def test_a_line_of_a_log_has_the_hint_only_if_trying_again_does_not_help() -> None:
+    assert kube.TransportError("cut").log_text == "cut"
+    assert kube.ConfigError("no user", hint="choose one").log_text == "no user; choose one"
