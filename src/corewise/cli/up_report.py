@@ -1,11 +1,16 @@
-"""What ``corewise up`` prints: lines as they become known, and the table in the end."""
+"""What ``corewise up`` prints: lines as they become known, and tables at the end.
+
+Three tables: every node; nodes with offline pods, side by side with online ones; memory bandwidth and cache.
+"""
 
 from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Generic, TypeVar
 
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.output import (
@@ -21,20 +26,120 @@ from corewise.cli.output import (
     render,
     say,
 )
-from corewise.cli.up_colocation import beside, colocation_listing, colocation_notes
-from corewise.cli.up_memory import memory_line, memory_listing, memory_notes
-from corewise.simulation.agents import SPEED_UP
+from corewise.simulation.agents import SPEED_UP, WINDOW
 from corewise.simulation.measurement import Colocation, NodeView, Snapshot, total
-from corewise.simulation.node_memory import MemorySummary
+from corewise.simulation.node_memory import CROWDED, MemoryState, MemorySummary, mean, summary
 from corewise.simulation.plan import Plan
 from corewise.simulation.report import Report, Rest, document
 
 MOST_ROWS = 40
 _MEBI = 1 << 20
+_GIGA = 10**9
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Pair(Generic[T]):
+    """What was measured of a node, or of all of them, with corewise off and on."""
+
+    name: str
+    off: T | None
+    on: T
+
+
+def _both(
+    _kind: type[T],
+    heading: str,
+    value: Callable[[T], str],
+    severity: Callable[[T], Severity | None] = lambda _: None,
+) -> tuple[Column[Pair[T]], Column[Pair[T]]]:
+    """Return the columns ``HEADING OFF`` and ``ON``."""
+    return (
+        Column(
+            f"{heading} OFF",
+            lambda pair: "-" if pair.off is None else value(pair.off),
+            right=True,
+            severity=lambda pair: None if pair.off is None else severity(pair.off),
+        ),
+        Column("ON", lambda pair: value(pair.on), right=True, severity=lambda pair: severity(pair.on)),
+    )
+
+
+def colocation_listing(report: Report) -> Listing[Pair[Colocation]]:
+    """Return online and offline pods side by side: all nodes together, and the first of them."""
+    off = report.colocation_off or {}
+    pairs = [Pair(name, off.get(name), on) for name, on in report.colocation_on.items()]
+    on = total(report.colocation_on.values())
+    every = [] if on is None else [Pair("*", total(off.values()), on)]
+
+    def slowdown(of: Colocation) -> str:
+        if of.mean_slowdown is None or of.worst_slowdown is None:
+            return "-"
+        return f"{of.mean_slowdown:.1%} ({of.worst_slowdown:.0%})"
+
+    columns: tuple[Column[Pair[Colocation]], ...] = (
+        Column("NODE", lambda pair: pair.name),
+        *_both(Colocation, "ONLINE CPU", lambda of: f"{of.online:.1f}"),
+        *_both(Colocation, "OFFLINE CPU", lambda of: f"{of.offline:.1f}"),
+        Column(
+            "OFFERED", lambda pair: "-" if pair.on.offered is None else f"{pair.on.offered:.1f}", right=True
+        ),
+        *_both(Colocation, "BUSY", lambda of: f"{of.utilization:.0%}"),
+        *_both(Colocation, "ONLINE SLOWDOWN", slowdown),
+    )
+    return Listing(columns, [*every, *pairs[:MOST_ROWS]], (), name=lambda pair: f"node/{pair.name}")
+
+
+def _colocation_notes(report: Report) -> Iterator[str]:
+    if report.colocation_on:
+        yield f"offline pods: averages over {int(WINDOW)} simulated seconds on each node that has any"
+        yield "online slowdown: throughput lost against online pods alone, mean (worst) of their containers"
+    if report.nodes_not_simulated:
+        yield f"{count(report.nodes_not_simulated, 'more node')} with offline pods not simulated"
+
+
+def memory_listing(report: Report) -> Listing[Pair[MemoryState]]:
+    """Return memory bandwidth, latency and slowdown of the first nodes."""
+    off = report.memory_off or {}
+    pairs = [Pair(name, off.get(name), on) for name, on in report.memory_on.items()]
+    columns: tuple[Column[Pair[MemoryState]], ...] = (
+        Column("NODE", lambda pair: pair.name),
+        Column("BANDWIDTH GB/s", lambda pair: f"{pair.on.bandwidth / _GIGA:.0f}", right=True),
+        *_both(
+            MemoryState,
+            "USED",
+            lambda of: f"{of.utilization:.0%}",
+            lambda of: Severity.WARNING if of.is_crowded else None,
+        ),
+        *_both(MemoryState, "LATENCY", lambda of: f"{of.latency * _GIGA:.0f}ns"),
+        *_both(MemoryState, "SLOWDOWN", lambda of: _percent(summary([of]).mean_slowdown)),
+    )
+    return Listing(columns, pairs[:MOST_ROWS], (), name=lambda pair: f"node/{pair.name}")
+
+
+def memory_line(of: MemorySummary, pending: int) -> str:
+    """Return in one line how crowded memory is, and what that costs."""
+    text = f"{of.crowded} of {count(of.nodes, 'node')} above {CROWDED:.0%} of their memory bandwidth"
+    text += "" if of.mean_slowdown is None else f"; pods slowed by {of.mean_slowdown:.1%}"
+    return text + (f"; {count(pending, 'pod')} without a node" if pending else "")
+
+
+def memory_notes(report: Report) -> Iterator[str]:
+    if not report.memory_on:
+        return
+    yield "slowdown by memory: throughput that busy containers lose to idle memory and all their cache, mean"
+    off, on = summary((report.memory_off or {}).values()), summary(report.memory_on.values())
+    for kind, lost in on.slowdowns.items():
+        before = f"{_percent(mean(off.slowdowns.get(kind, ())))} off, " if report.memory_off else ""
+        yield f"  {kind or 'without a type'}: {before}{_percent(mean(lost))} on"
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{share:.1%}"
 
 
 class Teller:
-    """Tells how a run goes: data on stdout (as a table only), talk on stderr."""
+    """Prints how a run goes: results on stdout (in table form only), messages on stderr."""
 
     def __init__(self, form: Form, kubeconfig: Path, *, open_ended: bool) -> None:
         self._table = form is Form.TABLE
@@ -80,7 +185,12 @@ class Teller:
         summed = total(of.values())
         if summed is not None:
             self._colocated = True
-            self._line(f"corewise {'on ' if on else 'off'}  {beside(summed)}")
+            offered = "" if summed.offered is None else f" of {summed.offered:.1f} offered"
+            text = f"offline pods get {summed.offline:.1f} CPUs{offered}; nodes {summed.utilization:.0%} busy"
+            if summed.mean_slowdown is not None and summed.worst_slowdown is not None:
+                text += f"; online pods slowed by {summed.mean_slowdown:.1%}, "
+                text += f"at worst {summed.worst_slowdown:.0%}"
+            self._line(f"corewise {'on ' if on else 'off'}  {text}")
 
     def crowded(self, of: MemorySummary, pending: int, *, on: bool) -> None:
         self._line(f"corewise {'on ' if on else 'off'}  {memory_line(of, pending)}")
@@ -116,26 +226,20 @@ def print_report(report: Report, form: Form) -> None:
         print(document_text(document(report), form), end="")
         return
     off = {node.name: node for node in report.off.nodes} if report.off else {}
-    rows = list(report.on.nodes)
+    listings: tuple[tuple[Listing[Any], int], ...] = (
+        (_listing(list(report.on.nodes)[:MOST_ROWS], off), len(report.on.nodes)),
+        (colocation_listing(report), len(report.colocation_on)),
+        (memory_listing(report), len(report.memory_on)),
+    )
     print()
-    print(render(_listing(rows[:MOST_ROWS], off), form, colour=colour_wanted()), end="")
-    _say_hidden(len(rows))
-    print()
-    if report.colocation_on:
-        print(render(colocation_listing(report, MOST_ROWS), form, colour=colour_wanted()), end="")
-        _say_hidden(len(report.colocation_on))
-        print()
-    if report.memory_on:
-        print(render(memory_listing(report, MOST_ROWS), form, colour=colour_wanted()), end="")
-        _say_hidden(len(report.memory_on))
-        print()
+    for listing, rows in listings:
+        if rows:
+            print(render(listing, form, colour=colour_wanted()), end="")
+            if rows > MOST_ROWS:
+                print(f"{count(rows - MOST_ROWS, 'more node')}: -o json shows all")
+            print()
     for line in _closing_lines(report):
         print(line)
-
-
-def _say_hidden(rows: int) -> None:
-    if rows > MOST_ROWS:
-        print(f"{count(rows - MOST_ROWS, 'more node')}: -o json shows all")
 
 
 def _listing(rows: list[NodeView], off: dict[str, NodeView]) -> Listing[NodeView]:
@@ -176,8 +280,7 @@ def _compute(node: NodeView | None) -> str:
 
 def _closing_lines(report: Report) -> list[str]:
     lines = ["compute per requested CPU is in baseline CPUs: 1 thread of a Xeon E5-2682 v4, HT on, turbo off"]
-    lines += colocation_notes(report)
-    lines += memory_notes(report)
+    lines += [*_colocation_notes(report), *memory_notes(report)]
     lines += [f"at rest, corewise off: {_rest(report.rest_off)}"] if report.off else []
     lines += [f"at rest, corewise on: {_rest(report.rest_on)}"]
     if report.unsettled:
