@@ -125,6 +125,7 @@ def memory_line(of: MemorySummary, pending: int) -> str:
 
 
 def memory_notes(report: Report) -> Iterator[str]:
+    """Yield what explains the table of memory."""
     if not report.memory_on:
         return
     yield "slowdown by memory: throughput that busy containers lose to idle memory and all their cache, mean"
