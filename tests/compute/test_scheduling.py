@@ -137,7 +137,7 @@ def test_a_host_that_nobody_knows_the_cpus_of_is_counted_and_not_used(world: Wor
     asked = request(8, DEDICATED, ram=0)
     assert {placed(world, number, asked).host for number in (1, 2)} == {SMT}
     third = refused(world, 3, asked)
-    assert (1, Reason.HOST_UNKNOWN) in {(each.hosts, each.reason) for each in third.fallen}
+    assert (1, Reason.HOST_UNKNOWN) in {(each.hosts, each.reason) for each in third.eliminated}
 
 
 def test_interference_scores_decide_between_equal_hosts(world: World) -> None:
@@ -229,7 +229,7 @@ def test_a_host_whose_ledger_gives_a_cpu_to_two_guests_takes_no_more(world: Worl
     with world.hosts.known[SMT].ledger.changing() as change:
         change.write({**change.host.guests, guest(2): record})
     outcome = refused(world, 3, request(2, DEDICATED))
-    assert [each.reason for each in outcome.fallen] == [Reason.CPUS_PROMISED_TWICE]
+    assert [each.reason for each in outcome.eliminated] == [Reason.CPUS_PROMISED_TWICE]
     assert guest(2) in outcome.details[0]
 
 
@@ -239,6 +239,6 @@ def test_a_ledger_that_is_damaged_keeps_its_host_out_and_no_other(world: World) 
     (world.folder / "a" / "ledger.json").write_text('{"version": 1')
     assert {placed(world, number, request(8, DEDICATED)).host for number in (1, 2)} == {"b"}
     third = refused(world, 3, request(8, DEDICATED))
-    assert (1, Reason.LEDGER_DAMAGED) in {(each.hosts, each.reason) for each in third.fallen}
+    assert (1, Reason.LEDGER_DAMAGED) in {(each.hosts, each.reason) for each in third.eliminated}
     with pytest.raises(LedgerDamaged):
         world.scheduler().delete(guest(9))

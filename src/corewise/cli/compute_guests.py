@@ -229,7 +229,7 @@ def _refusal_document(outcome: NoValidHost) -> dict[str, Any]:
         "message": outcome.message,
         "hosts": outcome.hosts,
         "fallen": [
-            {"hosts": each.hosts, "demand": each.demand, "reason": each.reason} for each in outcome.fallen
+            {"hosts": each.hosts, "demand": each.demand, "reason": each.reason} for each in outcome.eliminated
         ],
         "details": list(outcome.details),
     }

@@ -4,8 +4,8 @@ A flavor is ``{"name","vcpus","ram","disk","extra_specs":{}}``, an image ``{"pro
 MiB and ``disk`` in GiB, as in OpenStack. Extra specs and properties are texts; numbers and booleans are read
 as the text they look like, since clients print them so. ``tracking`` decides what the texts mean.
 
-For planning an upgrade without a Placement, a provider is what Placement answers about its inventories and
-its allocations, in one object::
+To plan an upgrade without a Placement, a provider is Placement's answers about its inventories and its
+allocations in one object::
 
     {"inventories": {"VCPU": {"total": 48, ...}}, "resource_provider_generation": 7,
      "allocations": {"<guest>": {"resources": {"VCPU": 8}}}}
@@ -50,11 +50,13 @@ _LARGEST = 10**15
 
 
 def parse_flavor(text: str) -> Parsed[Flavor]:
-    """Read a flavor; every problem is told with its line and column."""
+    """Read a flavor; each problem has its line and column."""
     decoder = Decoder(read_json(text))
     fields = decoder.fields(decoder.root, (*_FLAVOR_KEYS, *_OTHER_FLAVOR_KEYS))
     for key in _keys(decoder):
-        if key.value not in _FLAVOR_KEYS and (key.value == "properties" or _means_extra_specs(key)):
+        if key.value not in _FLAVOR_KEYS and (
+            key.value == "properties" or did_you_mean(str(key.value), ["extra_specs"])
+        ):
             decoder.tell(key, 'extra specs stand in "extra_specs"; nothing that is here would count')
     if isinstance(decoder.root.value, Members):
         for name in ("vcpus", "ram"):
@@ -76,7 +78,7 @@ def parse_flavor(text: str) -> Parsed[Flavor]:
 
 
 def parse_image(text: str) -> Parsed[Image]:
-    """Read the properties of an image; every problem is told with its line and column."""
+    """Read the properties of an image; each problem has its line and column."""
     decoder = Decoder(read_json(text))
     fields = decoder.fields(decoder.root, (*_IMAGE_KEYS, *_OTHER_IMAGE_KEYS))
     for key in _keys(decoder):
@@ -92,10 +94,6 @@ def _keys(decoder: Decoder) -> list[Place]:
     if not isinstance(decoder.root.value, Members):
         return []
     return [key for key, _ in decoder.entries(decoder.root)]
-
-
-def _means_extra_specs(key: Place) -> bool:
-    return bool(did_you_mean(str(key.value), ["extra_specs"]))
 
 
 def _amount(decoder: Decoder, place: Place) -> int:
@@ -125,7 +123,7 @@ def _text(decoder: Decoder, place: Place) -> str | None:
 
 
 OFFLINE = "offline"
-"""What stands for a provider's uuid where nobody has told it."""
+"""Stands for a provider's uuid that is not known."""
 
 
 _Amount = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]

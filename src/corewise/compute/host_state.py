@@ -3,10 +3,13 @@
 The agent writes what schedulers need into the host's directory (``--state-dir``): the topology, and the
 options that say what its CPUs are for; only when they have changed, and atomically.
 
-Guests that libvirt shows and the ledger does not know are adopted as they are. A guest CPU that is pinned to
-one host CPU owns it. Emulator threads own a CPU if they are pinned to one that none of the guest's CPUs has.
-What libvirt does not report stays absent: Placement has what the guest holds. The ledger's own entries are
-never changed by what libvirt shows: they record what was chosen.
+Guests that the hypervisor reports and the ledger does not have are adopted as they are. A guest CPU that is
+pinned to one host CPU owns it. Emulator threads own a CPU if they are pinned to one that none of the guest's
+CPUs has. What the hypervisor does not report stays absent: Placement knows what the guest holds. The ledger's
+own entries, which record what was chosen, are never changed by what the hypervisor reports.
+
+:func:`domains_of` is the only place that talks to a hypervisor; another one is an adapter beside
+``openstack.libvirt`` that returns the same :class:`Domain`, and a branch there.
 """
 
 from __future__ import annotations
@@ -14,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from dataclasses import replace as replaced
-from pathlib import Path
 from types import MappingProxyType
 
 import msgspec
@@ -32,7 +34,7 @@ from corewise.kernel.machine import read_machine
 from corewise.openstack.libvirt import connected
 from corewise.openstack.libvirt_xml import Domain
 from corewise.openstack.nova_conf import NovaConf, read_nova_conf
-from corewise.topology import Host
+from corewise.topology import CPUSet, Host
 from corewise.tracking import HostedGuest, HostFacts, HostOptions, OptionProblem, check_options
 from corewise.vocabulary.guests import CPUPolicy, ThreadPolicy
 from corewise.vocabulary.placement import DISK_GB, MEMORY_MB, Inventory
@@ -41,7 +43,7 @@ _MIB = 1 << 20
 
 
 def adopt(change: Change, domains: Iterable[Domain], machine: Host) -> tuple[str, ...]:
-    """Enter the guests that are missing, and return their UUIDs.
+    """Enter the guests that the ledger does not have, and return their UUIDs.
 
     Raises:
         LedgerUnusable: if the ledger cannot be written.
@@ -52,66 +54,54 @@ def adopt(change: Change, domains: Iterable[Domain], machine: Host) -> tuple[str
     return tuple(found)
 
 
-def guests_of(uri: str, machine: Host) -> tuple[HostedGuest, ...]:
-    """Return the guests that a libvirt shows.
+def domains_of(uri: str) -> tuple[Domain, ...]:
+    """Return the guests that a hypervisor reports.
 
     Raises:
         LibvirtError: if it does not answer.
         ExtraMissing: if its package is not installed.
     """
     with connected(uri) as libvirt:
-        domains = libvirt.domains()
+        return libvirt.domains()
+
+
+def guests_of(uri: str, machine: Host) -> tuple[HostedGuest, ...]:
+    """Return a hypervisor's guests as the host sees them; raises as ``domains_of``."""
     return tuple(
-        replaced(record_of_domain(each, machine).hosted(each.uuid), name=each.name) for each in domains
+        replaced(record_of_domain(each, machine).hosted(each.uuid), name=each.name)
+        for each in domains_of(uri)
     )
 
 
 def record_of_domain(domain: Domain, machine: Host) -> GuestRecord:
-    """Return what a ledger keeps of a guest as libvirt shows it."""
-    pins = domain.pins
+    """Return what a ledger keeps of a guest as its hypervisor reports it."""
+    own = CPUSet.of(domain.pins.values())
+    policy = CPUPolicy.DEDICATED if len(domain.pins) == domain.vcpus else CPUPolicy.MIXED
+    stated = domain.extra_specs.get("hw:cpu_thread_policy") or domain.image_properties.get(
+        "hw_cpu_thread_policy", ""
+    )
+    threads = ThreadPolicy(stated) if stated in set(ThreadPolicy) else None
+    withheld = CPUSet()
+    if threads is ThreadPolicy.ISOLATE:
+        siblings = (machine.topology.siblings(cpu) for cpu in own & machine.topology.cpus)
+        withheld = CPUSet.of(beside for core in siblings for beside in core) - own
+    cpus = domain.emulator
+    alone = cpus is not None and len(cpus) == 1 and cpus.isdisjoint(own)
     return GuestRecord(
         state=GuestState.HELD,
         resources={},
         vcpus=domain.vcpus,
         flavor=domain.flavor,
-        cpu_policy=_cpu_policy(len(pins), domain.vcpus),
-        thread_policy=_thread_policy(domain),
+        cpu_policy=policy if own else CPUPolicy.SHARED,
+        thread_policy=threads,
         cells=tuple(_cells(domain, machine)),
-        emulator=_emulator(domain),
-        withheld=_withheld(domain, machine),
+        emulator=next(iter(cpus)) if cpus is not None and alone else None,
+        withheld=tuple(withheld),
     )
-
-
-def _cpu_policy(pinned: int, vcpus: int) -> CPUPolicy:
-    if not pinned:
-        return CPUPolicy.SHARED
-    return CPUPolicy.DEDICATED if pinned == vcpus else CPUPolicy.MIXED
-
-
-def _thread_policy(domain: Domain) -> ThreadPolicy | None:
-    stated = domain.extra_specs.get("hw:cpu_thread_policy") or domain.image_properties.get(
-        "hw_cpu_thread_policy", ""
-    )
-    return ThreadPolicy(stated) if stated in set(ThreadPolicy) else None
-
-
-def _emulator(domain: Domain) -> int | None:
-    cpus = domain.emulator
-    own = set(domain.pins.values())
-    return next(iter(cpus)) if cpus is not None and len(cpus) == 1 and not cpus.cpus & own else None
-
-
-def _withheld(domain: Domain, machine: Host) -> tuple[int, ...]:
-    """Return the threads beside an isolated guest's own: nobody else may get them."""
-    if _thread_policy(domain) is not ThreadPolicy.ISOLATE:
-        return ()
-    own = set(domain.pins.values())
-    known = own & machine.topology.cpus.cpus
-    return tuple(sorted({beside for cpu in known for beside in machine.topology.siblings(cpu)} - own))
 
 
 def _cells(domain: Domain, machine: Host) -> Iterable[CellRecord]:
-    """Yield the guest's NUMA nodes; of one that libvirt shows none of, where its pins are."""
+    """Yield the guest's NUMA nodes, or the host's nodes with its pins if it has none."""
     node_of = {thread.cpu: thread.numa_node for thread in machine.topology.threads}
     if not domain.cells:
         nodes = sorted({node_of.get(cpu, 0) for cpu in domain.pins.values()})
@@ -126,13 +116,12 @@ def _cells(domain: Domain, machine: Host) -> Iterable[CellRecord]:
         yield CellRecord(node, pins, cell.memory // _MIB)
 
 
-_MEBI = 1 << 20
 _RESERVED_MEMORY_MB = 512
-"""What Nova reserves if nothing else is said."""
+"""Nova's default."""
 
 
 class HostRefused(FileUnusable):
-    """The options of the host have errors; the agent does not start. ``reason`` is that of the first."""
+    """The options of the host have errors, so the agent does not start. ``reason`` is that of the first."""
 
     def __init__(self, problems: tuple[OptionProblem, ...]) -> None:
         first, *others = problems
@@ -144,7 +133,7 @@ class HostRefused(FileUnusable):
 
 @dataclass(frozen=True)
 class HostState:
-    """A host as it is. ``warnings`` are what is odd about its options."""
+    """A host as it is. ``warnings`` concern its options."""
 
     offering: Offering
     warnings: tuple[OptionProblem, ...]
@@ -161,7 +150,7 @@ class HostReader:
         self._ledger = None if folder is None else LedgerFile(folder / LEDGER, options.name)
 
     def read(self, offers: Offers | None) -> HostState:
-        """Return the host. ``offers`` settles guests whose scheduler has died; None in a dry run.
+        """Return the host. ``offers`` settles guests whose scheduler has died; None for a dry run.
 
         Raises:
             HostRefused: if its options have errors, or do not suit its guests.
@@ -192,7 +181,7 @@ class HostReader:
             raise FileUnusable(f"{folder} cannot be made: {error.strerror}") from error
 
     def note(self, done: Reshape) -> None:
-        """Enter in the ledger what guests hold after a reshape.
+        """Record in the ledger what guests hold after a reshape.
 
         Raises:
             LedgerUnusable: if it cannot be written.
@@ -210,12 +199,10 @@ class HostReader:
         return host
 
     def _adopt(self, machine: Host) -> tuple[str, ...]:
-        """Enter the guests that libvirt shows and the ledger has not."""
         options = self._options
         if options.libvirt is None or self._ledger is None or options.dry_run:
             return ()
-        with connected(options.libvirt) as libvirt:
-            domains = libvirt.domains()
+        domains = domains_of(options.libvirt)
         with self._ledger.changing() as change:
             return adopt(change, domains, machine)
 
@@ -233,15 +220,13 @@ class HostReader:
             return
         document = msgspec.json.format(msgspec.json.encode(machine_document(machine)), indent=1).decode()
         for name, text in ((TOPOLOGY, document + "\n"), (OPTIONS, options_text(conf))):
-            if self._written.get(name) != text:
-                self._put(folder / name, text)
-
-    def _put(self, file: Path, text: str) -> None:
-        try:
-            put(file, text.encode())
-        except OSError as error:
-            raise FileUnusable(f"{file} cannot be written: {error.strerror}") from error
-        self._written[file.name] = text
+            if self._written.get(name) == text:
+                continue
+            try:
+                put(folder / name, text.encode())
+            except OSError as error:
+                raise FileUnusable(f"{folder / name} cannot be written: {error.strerror}") from error
+            self._written[name] = text
 
 
 def options_text(conf: NovaConf | None) -> str:
@@ -265,14 +250,10 @@ _KEPT = {
 
 
 def _standalone(machine: Host, conf: NovaConf | None, disk_gb: int) -> dict[str, Inventory]:
-    """Return the memory and disk of a host of which nobody else tells; neither is overcommitted.
-
-    Raises:
-        FileUnusable: if the memory that is reserved for the host is no amount.
-    """
+    """Return the memory and disk of a host whose Nova reports neither; neither is overcommitted."""
     others: dict[str, Inventory] = {}
     if machine.memory_total is not None:
-        total = machine.memory_total // _MEBI
+        total = machine.memory_total // _MIB
         others[MEMORY_MB] = Inventory(total, total, min(_reserved_memory(conf), total))
     if disk_gb:
         others[DISK_GB] = Inventory(disk_gb, disk_gb)

@@ -8,8 +8,8 @@ A host is a directory, which its agent keeps (``corewise compute run --state-dir
 ``ledger.json``    who holds which of them
 ================== =====================================================================
 
-A host whose files cannot be used is left out, and named with the reason: nothing is guessed, and the others
-go on. From a host follow also what each of its CPUs is used for, and where the domain of a guest may run.
+A host whose files cannot be used is left out and reported with the reason; nothing is guessed. A host also
+says what each of its CPUs is used for, and where the domain of a guest may run.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Hosts:
     unusable: Mapping[str, ComputeError]
 
     def having(self, guest: str) -> ComputeHost | None:
-        """Return the host whose ledger has a guest; ledgers that cannot be used are passed over."""
+        """Return the host whose ledger has a guest; unusable ledgers are skipped."""
         for host in self.known.values():
             with suppress(LedgerUnusable):
                 if guest in host.guests():
@@ -85,7 +85,7 @@ class Hosts:
         return None
 
     def raise_unusable(self) -> None:
-        """Raise for the first host that nothing can be said about: a guest that is looked for may be there.
+        """Raise for the first unusable host: a guest that is looked for may be there.
 
         Raises:
             ComputeError: if there is such a host.
@@ -211,7 +211,7 @@ class CPUUse:
 
 
 def cpu_uses(host: ComputeHost) -> Iterator[CPUUse]:
-    """Yield what every CPU is used for, online or dedicated, ascending. Of rivals the first guest counts."""
+    """Yield what every CPU is used for, online or dedicated, ascending. Of rival guests the first counts."""
     node_of = {thread.cpu: thread.numa_node for thread in host.machine.topology.threads}
     held = dict(_held(host))
     every = host.machine.topology.cpus | host.settings.dedicated | CPUSet.of(held)
@@ -222,7 +222,7 @@ def cpu_uses(host: ComputeHost) -> Iterator[CPUUse]:
 
 
 def _held(host: ComputeHost) -> Iterator[tuple[int, tuple[Use, str, int | None]]]:
-    """Yield what guests hold, later guests first: the first is to have the last word."""
+    """Yield what guests hold, later guests first, so that the first guest overrides them."""
     for uuid, guest in reversed(list(host.guests().items())):
         pins = guest.pins
         for cpu in pins.withheld:
@@ -235,7 +235,7 @@ def _held(host: ComputeHost) -> Iterator[tuple[int, tuple[Use, str, int | None]]
 
 
 def _idle(cpu: int, host: ComputeHost) -> Use:
-    """Return what a CPU is for that no guest holds; on a legacy host the same may be shared and pinned."""
+    """Return the use of a CPU that no guest holds; on a legacy host it may be both shared and pinned."""
     settings = host.settings
     if cpu in settings.pinnable:
         return Use.BOTH if cpu in settings.shared else Use.FREE

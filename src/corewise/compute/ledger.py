@@ -3,12 +3,12 @@
 A guest that shares all its CPUs has no pins. ``withheld`` are threads beside its own that nobody else may
 get; ``emulator`` is the CPU of its emulator threads, if it has one of its own.
 
-- A change is written to a file of its own, synced, and renamed to the ledger's name (rename(2)): it is
+- A change is written to another file, synced, and renamed to the ledger's name (rename(2)): the ledger is
   complete at every moment, whatever dies. The previous ledger stays beside it, as ``<name>.1``.
 - Intent is recorded first: a guest is ``claiming`` from before Placement is asked until its answer is known.
-  Whoever finds such a guest later, with the lock held, knows that its scheduler has died.
-- The last field is a digest of all the others. A ledger that was cut off, or changed by hand, is refused: a
-  CPU that looks free and is not would be given to a second guest.
+  A writer that finds such a guest later, with the lock held, knows that its scheduler has died.
+- The last field is a digest of all the others. A ledger that was cut off, or changed by hand, is refused: it
+  might show a CPU as free that a guest holds.
 - A writer holds one lock, on a file beside the ledger; the kernel releases it however its holder ends.
 """
 
@@ -71,7 +71,7 @@ class GuestRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return GuestPins(cells, self.emulator, CPUSet.of(self.withheld))
 
     def hosted(self, uuid: str) -> HostedGuest:
-        """Return the guest as its host shows it."""
+        """Return the guest as ``tracking`` sees it."""
         pins = self.pins
         emulator = CPUSet() if self.emulator is None else CPUSet.of((self.emulator,))
         return HostedGuest(uuid, "", pins.cpus, self.vcpus - len(pins.cpus), emulator, self.thread_policy)
@@ -110,39 +110,31 @@ MODE = 0o640
 
 
 def put(path: Path, text: bytes, *, keep: Path | None = None) -> None:
-    """Have a file hold this; ``keep`` is the name that its former content goes on under.
+    """Replace a file's content atomically; ``keep`` is the file that gets the former content.
 
     Raises:
-        OSError: if it cannot be; the file then holds what it held before.
+        OSError: if it fails; the file is then unchanged.
     """
     following = path.with_name(f"{path.name}.next")
     try:
-        _write_synced(following, text)
+        descriptor = os.open(following, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, MODE)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
         if keep is not None and path.exists():
             keep.unlink(missing_ok=True)
             keep.hardlink_to(path)
         following.replace(path)
-        _sync_directory(path.parent)
+        directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
     except OSError:
         with suppress(OSError):
             following.unlink(missing_ok=True)
         raise
-
-
-def _write_synced(path: Path, text: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, MODE)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _sync_directory(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 VERSION = 1
@@ -165,7 +157,7 @@ class _Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 _DECODER = msgspec.json.Decoder(_Document)
 _Mark = tuple[int, int, int, int]
-"""By which a file that has not changed is known: every change is another file."""
+"""Identifies an unchanged file: every change makes another file."""
 
 
 class LedgerStore(Protocol):
@@ -175,11 +167,11 @@ class LedgerStore(Protocol):
         """Return what the ledger says."""
 
     def changing(self) -> AbstractContextManager[Change]:
-        """Hold the ledger; others wait."""
+        """Lock the ledger; others wait."""
 
 
 class MemoryLedger:
-    """A ledger that is forgotten at the end: what would be, if nothing is recorded."""
+    """A ledger in memory, for when nothing is recorded on disk."""
 
     def __init__(self, of: str, guests: Guests | None = None) -> None:
         self._host = HostRecord(of, guests or {})
@@ -190,7 +182,7 @@ class MemoryLedger:
 
     @contextmanager
     def changing(self) -> Iterator[Change]:
-        """Yield it; there is nobody else."""
+        """Yield it; there is no other holder."""
         yield Change(self._write, 0, self._host)
 
     def _write(self, _serial: int, host: HostRecord) -> None:
@@ -209,7 +201,7 @@ class LedgerFile:
         self._last: tuple[_Mark, _Document] | None = None
 
     def read(self) -> HostRecord:
-        """Return what the ledger says; of a host without one, that nobody holds anything.
+        """Return what the ledger says; without a ledger, no guest holds anything.
 
         Raises:
             LedgerDamaged: if it is not what was written.
@@ -219,10 +211,10 @@ class LedgerFile:
 
     @contextmanager
     def changing(self) -> Iterator[Change]:
-        """Hold the ledger and yield what it says; others wait.
+        """Lock the ledger and yield it; others wait.
 
         Raises:
-            LedgerBusy: if somebody else holds it for too long.
+            LedgerBusy: if another process holds it for too long.
             LedgerDamaged, LedgerUnusable: as ``read``.
         """
         lock = self._locked()
@@ -287,7 +279,7 @@ class LedgerFile:
         return lock
 
     def _write(self, serial: int, host: HostRecord) -> None:
-        """Put a ledger in the place of the present one, or leave that as it is. The caller holds the lock."""
+        """Replace the ledger completely, or leave it as it is. The caller holds the lock."""
         document = _Document(VERSION, serial, host, _digest(serial, host))
         text = msgspec.json.format(_ENCODER.encode(document), indent=1)
         try:
@@ -298,17 +290,17 @@ class LedgerFile:
 
 @dataclass
 class Change:
-    """A ledger that is held: ``host`` is what it says now."""
+    """A locked ledger: ``host`` is what it says now."""
 
     _put: Callable[[int, HostRecord], None]
     _serial: int
     host: HostRecord
 
     def write(self, guests: Guests) -> None:
-        """Have the ledger say this from now on.
+        """Write the ledger with these guests.
 
         Raises:
-            LedgerUnusable: if it cannot be written; it then says what it said before.
+            LedgerUnusable: if it cannot be written; it is then unchanged.
         """
         changed = msgspec.structs.replace(self.host, guests=guests)
         if changed == self.host:

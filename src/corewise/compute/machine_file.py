@@ -1,8 +1,7 @@
 """A machine as ``corewise topology -o json`` prints it, written and read back.
 
-Only ``threads`` is needed; what is absent is unknown, as it is on a machine whose kernel does not tell. The
-document states some things twice (threads and lists of CPUs): where the two disagree it is refused, since
-nobody can say which of them is true.
+Only ``threads`` is required; what is absent is unknown, as on a machine whose kernel does not report it. The
+document states some things twice (threads and lists of CPUs): where the two disagree it is refused.
 """
 
 from __future__ import annotations
@@ -79,7 +78,7 @@ def _cache_record(host: Host, cache: int) -> dict[str, Any]:
 
 
 def parse_machine(text: str) -> Parsed[Host]:
-    """Read the document; every problem is told with its line and column."""
+    """Read the document; each problem has its line and column."""
     decoder = Decoder(read_json(text))
     return decoder.finish(_Machine(decoder).host())
 
@@ -136,7 +135,7 @@ class _Machine:
         return Thread(cpu, core, -1 if cache is None else cache, node, socket)
 
     def _undivided(self, found: dict[int, Thread]) -> None:
-        """Tell of cores in two places: somebody has numbered them anew in each socket."""
+        """Report a core in two places: its number was given again in another socket."""
         places: dict[int, tuple[int, int]] = {}
         for thread in found.values():
             where = thread.socket, thread.numa_node

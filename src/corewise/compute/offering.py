@@ -33,10 +33,6 @@ from corewise.vocabulary.placement import Inventory, Provider, ProviderUse
 Write = Reshape | WriteInventories | WriteTraits
 
 
-def _nothing() -> Mapping[str, Inventory]:
-    return MappingProxyType({})
-
-
 class ReshapeImpossible(ComputeError):  # noqa: N818 - named after what it is
     """The guests of the host do not fit into what it is to offer; nothing was changed."""
 
@@ -47,22 +43,22 @@ class ReshapeImpossible(ComputeError):  # noqa: N818 - named after what it is
 
 @dataclass(frozen=True)
 class Offering:
-    """A host as it is to stand in Placement. ``others``: classes besides the CPUs that are stated too."""
+    """A host as Placement should have it. ``others``: inventories besides those of CPUs."""
 
     name: str
     machine: Host
     settings: HostSettings
     guests: tuple[HostedGuest, ...] = ()
-    others: Mapping[str, Inventory] = field(default_factory=_nothing)
+    others: Mapping[str, Inventory] = field(default_factory=lambda: MappingProxyType({}))
 
     def offer(self, provider: Provider) -> Offer:
-        """Return what it offers, seen what Placement has of it."""
+        """Return what it offers, given its provider in Placement."""
         offered = offer(self.settings, HostFacts.of(self.machine), provider)
         return replace(offered, inventories=MappingProxyType({**offered.inventories, **self.others}))
 
 
 def reshape_due(host: Offering) -> bool:
-    """Say whether any guest could have to be moved: then it is worth asking who holds what."""
+    """Say whether any guest may have to be moved: only then is it worth asking who holds what."""
     return not host.settings.legacy and any(guest.pinned for guest in host.guests)
 
 
@@ -81,7 +77,7 @@ def planned(host: Offering, use: ProviderUse, compat: Compat) -> ReshapePlan | N
 
 
 def rehearsed(host: Offering, provider: Provider) -> Sequence[Write]:
-    """Return all that would be written of a provider as it stands here."""
+    """Return all writes that a provider would need."""
     written: list[Write] = []
     while (write := next_write(provider, host.offer(provider))) is not None:
         written.append(write)
@@ -94,7 +90,7 @@ def rehearsed(host: Offering, provider: Provider) -> Sequence[Write]:
 
 
 def note_moves(ledger: LedgerStore, done: Reshape) -> None:
-    """Enter what moved guests hold of their host.
+    """Record in a host's ledger what its moved guests hold.
 
     Raises:
         LedgerUnusable: if the ledger cannot be written; Placement has been changed.

@@ -1,8 +1,8 @@
 """Where a scheduler finds hosts and enters claims: a Placement, or hosts known from files alone.
 
-Both answer the same question, a query for allocation candidates, and both take and give back claims. Offline,
-a host offers what its options result in, less what its ledger says is held, counted as Placement counts; of
-classes other than CPU and memory nothing is known there, and they are not checked.
+Both answer a query for allocation candidates, and both record and release claims. Offline, a host offers what
+its options say, less what its ledger holds, counted as Placement counts; classes other than CPU and memory
+are unknown there, and not checked.
 """
 
 from __future__ import annotations
@@ -20,22 +20,20 @@ from corewise.vocabulary.placement import MEMORY_MB, PCPU, VCPU, Inventory
 _CPU_CLASSES = frozenset({VCPU, PCPU})
 
 
-def _nothing() -> Mapping[str, int]:
-    return MappingProxyType({})
-
-
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A host that could give what was asked for.
+    """A host that could give what a query asks for.
 
     ``allocations`` is what the guest would hold: provider -> class -> amount. ``provider`` is the host's own,
-    "" offline. ``free`` is what the host has left of each class.
+    "" offline. ``free`` is what the host has left of each class. ``by_fallback``: the fallback query found
+    it, so it counts pinned guests as VCPU.
     """
 
     host: str
     allocations: Mapping[str, Mapping[str, int]]
     provider: str = ""
-    free: Mapping[str, int] = field(default_factory=_nothing)
+    free: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    by_fallback: bool = False
 
     @property
     def resources(self) -> Mapping[str, int]:
@@ -45,23 +43,23 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A part of a query, told by what it adds to the stage before: how many hosts it leaves."""
+    """A part of a query, named by what it adds to the stage before, and how many hosts it leaves."""
 
     demand: str
     left: int
 
 
 class Offers(Protocol):
-    """Where a scheduler finds hosts, and enters what its guests hold."""
+    """Where a scheduler finds hosts, and records what its guests hold."""
 
     def candidates(self, query: PlacementQuery) -> Sequence[Candidate]:
         """Return the hosts that could give all of a query."""
 
     def claim(self, guest: str, candidate: Candidate) -> str | None:
-        """Give a guest what a candidate is; None if it has it, else why not: somebody was faster."""
+        """Claim a candidate for a guest; None if the guest has it, else why not: somebody was faster."""
 
     def release(self, guest: str) -> bool:
-        """Take all that a guest holds back; False if it held nothing."""
+        """Release all that a guest holds; False if it held nothing."""
 
     def holds(self, guest: str, provider: str) -> bool:
         """Say whether a guest holds something of a provider."""
@@ -80,14 +78,17 @@ def narrowed(query: PlacementQuery) -> Iterator[tuple[str, PlacementQuery]]:
     """
     resources = set(query.resources)
     cpus = resources & _CPU_CLASSES
-    yield _named(cpus), _part(query, cpus, traits=False)
+    yield ", ".join(sorted(cpus)), _part(query, cpus, traits=False)
     asked = cpus
     if query.traits:
-        yield _traits(query), _part(query, asked, traits=True)
+        groups = query.groups.values()
+        required = sorted({trait for group in groups for trait in group.required})
+        forbidden = sorted({f"!{trait}" for group in groups for trait in group.forbidden})
+        yield "trait " + ", ".join(required + forbidden), _part(query, asked, traits=True)
     for more in ({MEMORY_MB} & resources, resources - cpus - {MEMORY_MB}):
         if more:
             asked = asked | more
-            yield _named(more), _part(query, asked, traits=True)
+            yield ", ".join(sorted(more)), _part(query, asked, traits=True)
 
 
 def _named(classes: set[str]) -> str:
@@ -112,12 +113,10 @@ def _part(query: PlacementQuery, classes: set[str], *, traits: bool) -> Placemen
 
 
 _MEBI = 1 << 20
-_COUNTED = frozenset({VCPU, PCPU})
-"""Classes that a host without an inventory of them has not; of others nothing is known offline."""
 
 
 class LocalOffers:
-    """Hosts that are known from files. What a guest holds stands in the ledgers alone."""
+    """Hosts known from files. Only their ledgers say what a guest holds."""
 
     def __init__(self, hosts: Hosts) -> None:
         self._hosts = hosts
@@ -131,15 +130,15 @@ class LocalOffers:
         return found[: query.limit]
 
     def claim(self, guest: str, candidate: Candidate) -> str | None:
-        """Nothing is to be entered but in the ledger, which is held meanwhile."""
+        """Claim nothing: only the ledger records claims offline, and the caller holds it."""
         return None
 
     def release(self, guest: str) -> bool:
-        """Nothing stands anywhere but in the ledger."""
+        """Release nothing: only the ledger records claims offline."""
         return False
 
     def holds(self, guest: str, provider: str) -> bool:
-        """Nobody but the scheduler that died knew of the claim: it is void."""
+        """No: only the scheduler that died knew of the claim, so it is void."""
         return False
 
     def exists(self, guest: str) -> bool:
@@ -151,7 +150,7 @@ class LocalOffers:
 
 
 def inventories(host: ComputeHost) -> Mapping[str, Inventory]:
-    """Return what a host offers; all its memory, where its kernel tells how much it has."""
+    """Return what a host offers, and all its memory if it is known."""
     offered = dict(host.offer.inventories)
     if host.machine.memory_total is not None:
         memory = host.machine.memory_total // _MEBI
@@ -167,19 +166,14 @@ def _free(host: ComputeHost) -> Mapping[str, int]:
 
 
 def _serves(host: ComputeHost, query: PlacementQuery) -> bool:
-    offered, free = inventories(host), _free(host)
-    enough = all(amount <= free.get(name, amount) for name, amount in query.resources.items())
-    return enough and all(_group_fits(group, offered, host.offer.traits) for group in query.groups.values())
-
-
-def _group_fits(group: Group, offered: Mapping[str, Inventory], traits: frozenset[str]) -> bool:
-    if not group.required <= traits or group.forbidden & traits:
+    offered, free, traits = inventories(host), _free(host), host.offer.traits
+    if any(amount > free.get(name, amount) for name, amount in query.resources.items()):
         return False
-    return all(_unit_fits(name, amount, offered) for name, amount in group.resources.items())
-
-
-def _unit_fits(name: str, amount: int, offered: Mapping[str, Inventory]) -> bool:
-    """Say whether one consumer may hold so much. Of a class without an inventory nothing is known offline."""
-    if name in offered:
-        return amount <= offered[name].max_unit
-    return name not in _COUNTED
+    for group in query.groups.values():
+        if not group.required <= traits or group.forbidden & traits:
+            return False
+        for name, amount in group.resources.items():
+            # A host without an inventory of CPUs has none; of other classes nothing is known offline.
+            if amount > offered[name].max_unit if name in offered else name in _CPU_CLASSES:
+                return False
+    return True

@@ -1,6 +1,6 @@
-"""Placement as the compute program uses it: reports of hosts, and offers for guests.
+"""Placement as the compute program uses it: hosts are reported to it, and guests find their hosts in it.
 
-A host is reported once, and again whenever Placement has something else. First the upgrade: where
+A host is reported whenever Placement has something else. First the upgrade: where
 ``cpu_dedicated_set`` is set and pinned guests still hold VCPU, inventories and allocations change together,
 in one request (:mod:`corewise.tracking.reshape`). Then inventories, then traits, one write at a time, each
 under the generation that was read. Nothing is written where nothing differs, and a write that loses a race is
@@ -29,7 +29,7 @@ from corewise.vocabulary.placement import PCPU, VCPU, Candidates, Consumer, Prov
 
 
 class Reporter:
-    """Brings hosts to Placement. For one thread at a time."""
+    """Reports hosts to Placement. For one thread at a time."""
 
     def __init__(
         self, client: PlacementClient, compat: Compat = Compat.SPEC, *, patience: Patience = PATIENCE
@@ -37,8 +37,8 @@ class Reporter:
         self._client = client
         self._compat = compat
         self._patience = patience
-        self._content: dict[str, tuple[HostSettings, tuple[HostedGuest, ...]]] = {}
-        """What each host was when nothing was left to move: to ask again would cost a request a guest."""
+        self._settled: dict[str, tuple[HostSettings, tuple[HostedGuest, ...]]] = {}
+        """Each host when nothing was left to move: asking again would cost a request per guest."""
 
     def report(self, host: Offering) -> Sequence[Write]:
         """Write what differs, and return what was written.
@@ -56,8 +56,8 @@ class Reporter:
 
     def reshape(self, host: Offering, provider: Provider) -> ReshapePlan | None:
         """Upgrade the host if that is due; None if there is nothing to move."""
-        looked_at = host.settings, host.guests
-        if not reshape_due(host) or self._content.get(host.name) == looked_at:
+        state = host.settings, host.guests
+        if not reshape_due(host) or self._settled.get(host.name) == state:
             return None
         made: list[ReshapePlan] = []
 
@@ -70,7 +70,7 @@ class Reporter:
             return plan.action
 
         done = reshape(self._client, provider.uuid, decide, self._patience)
-        self._content[host.name] = looked_at
+        self._settled[host.name] = state
         return made[0] if done is not None else None
 
     def plan(self, host: Offering, use: ProviderUse) -> ReshapePlan | None:

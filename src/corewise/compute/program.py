@@ -1,10 +1,9 @@
 """The host agent: one pass per interval, each from the whole state; cancelling ends it.
 
-A pass reads the host, settles what a scheduler has left, and brings Placement to what the host offers. A pass
-that changes nothing writes nothing, so the agent may run as often and be restarted as it likes. While
-Placement or libvirt cannot be reached, or the options of a running agent have become wrong, what was last
-written stays in force; the agent says so once, and goes on when it is over. Wrong options at its start end
-it.
+A pass reads the host, settles what a dead scheduler left, and reports to Placement what the host offers. It
+writes only what differs, so the agent may run and be restarted at any time. While Placement or libvirt cannot
+be reached, or the options of a running agent have become wrong, Placement keeps what was written last; the
+agent logs the problem once, and goes on when it is over. Wrong options at its start end it.
 """
 
 from __future__ import annotations
@@ -54,26 +53,26 @@ Blocking = Callable[[Callable[[], Passed]], Awaitable[Passed]]
 
 
 def run_pass(options: ComputeOptions, client: PlacementClient, *, patience: Patience = PATIENCE) -> Passed:
-    """Bring Placement to what the host offers, once; a dry run writes nothing.
+    """Report to Placement what the host offers, once; a dry run writes nothing.
 
     Raises:
-        ComputeError, OpenStackError: what stands in the way.
+        ComputeError, OpenStackError: what prevents it.
     """
     return HostAgent(options, client, patience=patience).once()
 
 
 def rehearse_alone(options: ComputeOptions) -> Passed:
-    """Return what would be written of a host that no Placement knows yet; none is asked.
+    """Return what would be written for a host that no Placement knows yet; none is asked.
 
     Raises:
-        ComputeError, OpenStackError: what stands in the way.
+        ComputeError, OpenStackError: what prevents it.
     """
     state = HostReader(options).read(None)
     return Passed(state, rehearsed(state.offering, Provider("", options.name, 0)))
 
 
 class HostAgent:
-    """The agent of one host. ``blocking`` runs a pass, which waits for what it speaks to: in a thread."""
+    """The agent of one host. ``blocking`` runs a pass, which blocks, in a thread."""
 
     def __init__(
         self,
@@ -101,7 +100,7 @@ class HostAgent:
         """Run one pass.
 
         Raises:
-            ComputeError, OpenStackError: what stands in the way.
+            ComputeError, OpenStackError: what prevents it.
         """
         if self.options.dry_run:
             state = self._reader.read(None)
@@ -131,11 +130,11 @@ class HostAgent:
             yield "no pass has been completed yet"
 
     async def _first(self) -> None:
-        """Run the first pass. What is wrong with the host ends the agent, anything else does not."""
+        """Run the first pass: a problem of the host ends the agent, one of Placement or libvirt does not."""
         try:
             await self._pass()
         except (PlacementError, LibvirtError) as error:
-            self._tell(error.reason, error.log_text)
+            self._report_problem(error.reason, error.log_text)
 
     async def _keep(self) -> None:
         while True:
@@ -144,9 +143,9 @@ class HostAgent:
             try:
                 await self._pass()
             except ComputeError as error:
-                self._tell(error.reason, str(error))
+                self._report_problem(error.reason, str(error))
             except OpenStackError as error:
-                self._tell(error.reason, error.log_text)
+                self._report_problem(error.reason, error.log_text)
 
     async def _pass(self) -> None:
         passed = await self._blocking(self.once)
@@ -155,16 +154,16 @@ class HostAgent:
         if self._problem is not None:
             _log.info("no longer a problem: %s", self._problem[0], extra=fields(host=self.options.name))
             self._problem = None
-        self._show(passed)
+        self._record(passed)
 
-    def _tell(self, reason: Reason, message: str) -> None:
-        """Count what stands in the way, and say it once until it changes or is over."""
+    def _report_problem(self, reason: Reason, message: str) -> None:
+        """Count a problem, and log it once until it changes or is over."""
         self.metrics.count(metrics.COMPUTE_PASSES, reason)
         if self._problem != (reason, message):
             _log.warning("%s: %s", reason, message, extra=fields(host=self.options.name))
             self._problem = (reason, message)
 
-    def _show(self, passed: Passed) -> None:
+    def _record(self, passed: Passed) -> None:
         name = self.options.name
         for write in passed.writes:
             self.metrics.count(metrics.COMPUTE_WRITES, _KINDS[type(write)])

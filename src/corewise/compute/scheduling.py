@@ -2,19 +2,19 @@
 
 1. Placement is asked once for hosts that have enough of everything; if it finds none (compat nova: always),
    the fallback is asked for legacy hosts, which count pinned guests as VCPU.
-2. Hosts are weighed by what their ledgers say is free.
-3. The best is looked at first: its ledger says whether the guest's CPUs fit into its NUMA nodes by its thread
-   policy. A host that its ledger refuses costs nothing more, and the next is looked at.
+2. Hosts are weighed by the CPUs that are free in their ledgers.
+3. The best is tried first: its ledger says whether the guest's CPUs fit into its NUMA nodes by its thread
+   policy. If not, the next host is tried, without a request.
 4. With the ledger of the host locked, CPUs are chosen on its current state, entered as ``claiming``, claimed
    in Placement, and entered as held. The same function on the same state filters and chooses, so the choice
-   cannot fail unless another scheduler was faster. A claim that is refused takes the entry back, and the next
-   host is tried; whatever dies in between, the next holder of the ledger settles what was left.
+   cannot fail unless another scheduler was faster. If Placement refuses the claim, the entry is removed and
+   the next host is tried. Whatever dies in between, the next holder of the ledger settles it.
 
 A guest that is ``claiming`` while nobody holds the ledger belongs to a scheduler that died: a scheduler holds
-the ledger from before it enters a guest until Placement has answered. What became of the claim stands in
-Placement.
+the ledger from before it enters a guest until Placement has answered. Placement knows whether the claim was
+made.
 
-A guest that is deleted goes from Placement first: repeating a delete that broke off finishes it.
+A guest is deleted from Placement first: repeating a delete that broke off finishes it.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from corewise.compute.verdicts import (
     Placed,
     Scores,
     Weighed,
-    fallen_in_fit,
-    fallen_in_stages,
+    eliminated_by_fit,
+    eliminated_by_query,
     weighed,
 )
 from corewise.openstack.errors import AnswerError, OpenStackError, PlacementDown, ServerError
@@ -46,7 +46,7 @@ from corewise.vocabulary.reasons import Reason
 
 
 def settle(change: Change, offers: Offers) -> Mapping[str, bool]:
-    """Ask for every guest that is ``claiming`` whether it has been claimed: it becomes held, or goes.
+    """Ask for every guest that is ``claiming`` whether it has been claimed: it becomes held, or is removed.
 
     Returns whether each was claimed.
     """
@@ -66,14 +66,14 @@ def settle(change: Change, offers: Offers) -> Mapping[str, bool]:
 
 
 def is_unsettled(host: ComputeHost) -> bool:
-    """Whether a scheduler is at work on a host, or has died there."""
+    """Whether a scheduler is claiming on a host, or has died there."""
     return any(guest.state is GuestState.CLAIMING for guest in host.guests().values())
 
 
 def pin(
     host: ComputeHost, request: GuestRequest, *, guest: str | None, flavor: str = "", pack: bool = False
 ) -> GuestPins | Refusal:
-    """Choose CPUs on what the ledger says, and enter the guest there if it has a name.
+    """Choose CPUs by the ledger, and enter the guest there if it has a name.
 
     Raises:
         GuestExists: if the host has a guest of this name.
@@ -94,7 +94,7 @@ def pin(
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A guest that is to be placed. ``pack``: on the fullest host and NUMA nodes, not the emptiest."""
+    """A guest to be placed. ``pack``: on the fullest host and NUMA nodes, not the emptiest."""
 
     guest: str
     request: GuestRequest
@@ -102,19 +102,9 @@ class Wanted:
     pack: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Offered:
-    """A host that a query has found. ``by_fallback``: it counts pinned guests as VCPU."""
-
-    candidate: Candidate
-    by_fallback: bool
-
-
-_Refused = tuple[Offered, Refusal]
-
-
-UNCERTAIN = (PlacementDown, AnswerError, ServerError)
-"""After these nobody knows whether Placement did what it was asked."""
+_Refused = tuple[Candidate, Refusal]
+_UNCERTAIN = (PlacementDown, AnswerError, ServerError)
+"""After these errors nobody knows whether Placement carried out the request."""
 
 
 class Scheduler:
@@ -125,7 +115,7 @@ class Scheduler:
         self._hosts = hosts
         self._scores = scores
         self._ledgers: dict[str, tuple[Guests, GuestLedger]] = {}
-        """The guests of each host, and what they came to, when they were last looked at."""
+        """Of each host: its guests when they were last read, and the ledger folded from them."""
         self._damaged: dict[str, LedgerUnusable] = {}
 
     def schedule(self, wanted: Wanted) -> Placed | NoValidHost:
@@ -136,28 +126,28 @@ class Scheduler:
             LedgerUnusable: if the ledger of the chosen host cannot be written; nothing is claimed then.
             PlacementError: what Placement refuses for other reasons than that somebody was faster.
         """
-        self._look()
+        self._read_ledgers()
         if self._is_placed(wanted.guest):
             raise GuestExists(f"guest {wanted.guest} has a host already")
         offers, refusals = self._usable(self._found(wanted.request))
         order = self._weighed(offers, wanted)
         lost: dict[str, Refusal] = {}
         for each in order:
-            offered = offers[each.host]
-            refusal = self._refusal(offered, wanted)
-            taken = refusal or self._take(offered, wanted)
+            candidate = offers[each.host]
+            refusal = self._refusal(candidate, wanted)
+            taken = refusal or self._take(candidate, wanted)
             if isinstance(taken, GuestRecord):
                 left = tuple(host for host in order if host.host not in refusals)
-                return Placed(wanted.guest, each.host, taken, offered.by_fallback, left, lost)
-            refusals[each.host] = offered, taken
+                return Placed(wanted.guest, each.host, taken, candidate.by_fallback, left, lost)
+            refusals[each.host] = candidate, taken
             lost |= {} if refusal else {each.host: taken}
         return self._no_valid_host(wanted.request, refusals.values())
 
     def delete(self, guest: str) -> str | None:
-        """Give back all that a guest holds; return its host, None if only Placement knew of it.
+        """Release all that a guest holds; return its host, None if only Placement knew it.
 
         Raises:
-            GuestUnknown: if nobody knows it.
+            GuestUnknown: if neither Placement nor a ledger knows it.
             ComputeError: if it may be on a host whose ledger or files cannot be used.
         """
         host = self._hosts.having(guest)
@@ -171,37 +161,36 @@ class Scheduler:
             change.write({uuid: each for uuid, each in change.host.guests.items() if uuid != guest})
         return host.name
 
-    def _found(self, request: GuestRequest) -> Sequence[Offered]:
-        """Ask for hosts; each comes once, and by the fallback only if the query did not find it."""
-        found = [Offered(each, by_fallback=False) for each in self._offers.candidates(request.query)]
+    def _found(self, request: GuestRequest) -> Sequence[Candidate]:
+        """Ask for hosts, by the query and then by the fallback if it is due."""
+        found = list(self._offers.candidates(request.query))
         if request.fallback is not None and (request.fallback_always or not found):
-            more = self._offers.candidates(request.fallback)
-            found += [Offered(each, by_fallback=True) for each in more if self._may_be_legacy(each.host)]
+            for each in self._offers.candidates(request.fallback):
+                known = self._hosts.known.get(each.host)
+                if known is None or known.settings.legacy:  # an upgraded host would reject the guest
+                    found.append(dataclasses.replace(each, by_fallback=True))
         return found
 
-    def _may_be_legacy(self, host: str) -> bool:
-        """Whether a host that the fallback found counts: an upgraded one would reject the guest."""
-        known = self._hosts.known.get(host)
-        return known is None or known.settings.legacy
-
-    def _usable(self, found: Iterable[Offered]) -> tuple[dict[str, Offered], dict[str, _Refused]]:
-        """Return the hosts whose ledgers can be read, and the others."""
-        offers: dict[str, Offered] = {}
+    def _usable(self, found: Iterable[Candidate]) -> tuple[dict[str, Candidate], dict[str, _Refused]]:
+        """Return the hosts whose ledgers can be read, and the others; each once, as the query found it."""
+        offers: dict[str, Candidate] = {}
         refusals: dict[str, _Refused] = {}
-        for offered in found:
-            name = offered.candidate.host
+        for candidate in found:
+            name = candidate.host
             if name in offers or name in refusals:
                 continue
-            if name in self._damaged:
-                refusals[name] = offered, Refusal(self._damaged[name].reason, str(self._damaged[name]))
+            problem = self._damaged.get(name) or self._hosts.unusable.get(name)
+            if problem is not None:
+                refusals[name] = candidate, Refusal(problem.reason, str(problem))
             elif name not in self._ledgers:
-                refusals[name] = offered, self._unknown(name)
+                message = f"nothing is known of the CPUs of host {name}"
+                refusals[name] = candidate, Refusal(Reason.HOST_UNKNOWN, message)
             else:
-                offers[name] = offered
+                offers[name] = candidate
         return offers, refusals
 
-    def _look(self) -> None:
-        """Look into all ledgers, once for each guest that is to be placed."""
+    def _read_ledgers(self) -> None:
+        """Read all ledgers, once for each guest that is to be placed."""
         self._damaged.clear()
         for host in self._hosts.known.values():
             try:
@@ -217,9 +206,9 @@ class Scheduler:
             known = self._ledgers[host.name] = guests, host.ledger_with(guests)
         return known[1]
 
-    def _refusal(self, offered: Offered, wanted: Wanted) -> Refusal | None:
+    def _refusal(self, candidate: Candidate, wanted: Wanted) -> Refusal | None:
         """Say why a host cannot take a guest, if it cannot."""
-        host = self._hosts.known[offered.candidate.host]
+        host = self._hosts.known[candidate.host]
         chosen = _chosen(host, self._ledger(host), wanted)
         if isinstance(chosen, Refusal) and is_unsettled(host):
             with host.ledger.changing() as change:
@@ -227,32 +216,26 @@ class Scheduler:
             chosen = _chosen(host, self._ledger(host), wanted)
         return chosen if isinstance(chosen, Refusal) else None
 
-    def _unknown(self, host: str) -> Refusal:
-        problem = self._hosts.unusable.get(host)
-        if problem is not None:
-            return Refusal(problem.reason, str(problem))
-        return Refusal(Reason.HOST_UNKNOWN, f"nothing is known of the CPUs of host {host}")
-
-    def _weighed(self, offers: Mapping[str, Offered], wanted: Wanted) -> Sequence[Weighed]:
-        """Order hosts: for guests with CPUs of their own by the CPUs that nobody owns, else by VCPU left."""
+    def _weighed(self, offers: Mapping[str, Candidate], wanted: Wanted) -> Sequence[Weighed]:
+        """Order hosts: for guests with dedicated CPUs by those that are free, else by VCPU left."""
         if wanted.request.cpus.host_cpus:
-            free = {host: _unowned(self._ledgers[host][1]) for host in offers}
+            ledgers = {host: self._ledgers[host][1] for host in offers}
+            free = {host: (of.dedicated_mask & ~of.taken).bit_count() for host, of in ledgers.items()}
         else:
-            free = {host: each.candidate.free.get(VCPU, 0) for host, each in offers.items()}
+            free = {host: each.free.get(VCPU, 0) for host, each in offers.items()}
         return weighed(free, self._scores, pack=wanted.pack)
 
     def _no_valid_host(self, request: GuestRequest, refused: Collection[_Refused]) -> NoValidHost:
-        """Explain by counts: what the query does not find fell at a part of it, others at their CPUs."""
+        """Explain by counts: a part of the query eliminated what it does not find, their CPUs the others."""
         hosts, stages = self._offers.stages(request.query)
-        found = [refusal for offered, refusal in refused if not offered.by_fallback]
-        legacy = [refusal for offered, refusal in refused if offered.by_fallback]
-        fallen = [*fallen_in_stages(hosts, stages, len(found)), *fallen_in_fit(found)]
-        fallen += fallen_in_fit(legacy, by_fallback=True)
-        return NoValidHost(hosts, tuple(fallen), tuple(refusal.message for _, refusal in refused))
+        found = [refusal for candidate, refusal in refused if not candidate.by_fallback]
+        legacy = [refusal for candidate, refusal in refused if candidate.by_fallback]
+        eliminated = [*eliminated_by_query(hosts, stages, len(found)), *eliminated_by_fit(found)]
+        eliminated += eliminated_by_fit(legacy, by_fallback=True)
+        return NoValidHost(hosts, tuple(eliminated), tuple(refusal.message for _, refusal in refused))
 
-    def _take(self, offered: Offered, wanted: Wanted) -> GuestRecord | Refusal:
+    def _take(self, candidate: Candidate, wanted: Wanted) -> GuestRecord | Refusal:
         """Choose, enter, claim, and enter as held; or leave everything as it was, and say why."""
-        candidate = offered.candidate
         host = self._hosts.known[candidate.host]
         with host.ledger.changing() as change:
             settle(change, self._offers)
@@ -270,31 +253,22 @@ class Scheduler:
                 provider=candidate.provider,
             )
             change.write({**before, wanted.guest: record})
-            refused = self._claimed(candidate, wanted.guest, change, before)
+            try:
+                refused = self._offers.claim(wanted.guest, candidate)
+            except _UNCERTAIN:
+                raise  # the claim may have been made: the entry stays, and is settled later
+            except OpenStackError:
+                change.write(before)
+                raise
             if refused is not None:
+                change.write(before)
                 return Refusal(Reason.CLAIM_LOST, f"host {host.name}: {refused}")
             held = replace(record, state=GuestState.HELD)
             change.write({**before, wanted.guest: held})
             return held
 
-    def _claimed(self, candidate: Candidate, guest: str, change: Change, before: Guests) -> str | None:
-        """Claim; unless that succeeds, the ledger says again what it said before.
-
-        Where no answer came, nobody knows whether the claim was made: the entry stays, and is settled later.
-        """
-        try:
-            refused = self._offers.claim(guest, candidate)
-        except UNCERTAIN:
-            raise
-        except OpenStackError:
-            change.write(before)
-            raise
-        if refused is not None:
-            change.write(before)
-        return refused
-
     def _is_placed(self, guest: str) -> bool:
-        """Whether a guest has a host; of one whose scheduler has died this is found out first."""
+        """Whether a guest has a host; settles it first if its scheduler has died."""
         name = next((name for name, (guests, _) in self._ledgers.items() if guest in guests), None)
         if name is None or name in self._damaged:
             return self._offers.exists(guest)
@@ -306,12 +280,8 @@ class Scheduler:
         return guest in host.guests() or self._offers.exists(guest)
 
 
-def _unowned(ledger: GuestLedger) -> int:
-    return (ledger.dedicated_mask & ~ledger.taken).bit_count()
-
-
 def _chosen(host: ComputeHost, ledger: GuestLedger, wanted: Wanted) -> GuestPins | Refusal:
-    """Choose the guest's CPUs of a host; this is what filters and what claims."""
+    """Choose the guest's CPUs of a host: the same function filters and claims."""
     if ledger.conflicts:
         return Refusal(Reason.CPUS_PROMISED_TWICE, f"host {host.name}: {ledger.conflicts[0].message}")
     placed = place(ledger, wanted.request.cpus, pack=wanted.pack)

@@ -17,7 +17,7 @@ from corewise.pinning import Refusal
 from corewise.vocabulary.reasons import Reason
 
 Scores = Mapping[str, int]
-"""Host -> 0 to 100: 100 is where interference is least."""
+"""Host -> 0 to 100: 100 is the least interference."""
 
 _WHOLE = 100
 _MILLI = 1000
@@ -25,7 +25,7 @@ _MILLI = 1000
 
 @dataclass(frozen=True, slots=True)
 class Weighed:
-    """A host and what speaks for it: free CPUs of the kind that is asked for, and ``milli`` of a score."""
+    """A host and its score in thousandths, ``milli``; ``free`` are its CPUs of the requested kind."""
 
     host: str
     free: int
@@ -41,23 +41,21 @@ class Weighed:
 def weighed(free: Mapping[str, int], scores: Scores | None, *, pack: bool = False) -> Sequence[Weighed]:
     """Order hosts by score; ``free`` maps each to its free CPUs."""
     most = max(free.values(), default=0)
-    found = [_weighed(host, amount, most, scores, pack=pack) for host, amount in free.items()]
+    found = []
+    for host, amount in free.items():
+        room = max(0, amount) * _WHOLE * _MILLI // most if most > 0 else 0
+        room = _WHOLE * _MILLI - room if pack else room
+        interference = None if scores is None else scores.get(host, 0)
+        found.append(Weighed(host, amount, interference, room + (interference or 0) * _MILLI))
     return sorted(found, key=lambda each: (-each.milli, each.host))
-
-
-def _weighed(host: str, free: int, most: int, scores: Scores | None, *, pack: bool) -> Weighed:
-    room = max(0, free) * _WHOLE * _MILLI // most if most > 0 else 0
-    room = _WHOLE * _MILLI - room if pack else room
-    interference = None if scores is None else scores.get(host, 0)
-    return Weighed(host, free, interference, room + (interference or 0) * _MILLI)
 
 
 @dataclass(frozen=True, slots=True)
 class Placed:
     """A guest has a host. ``by_fallback``: the host counts pinned guests as VCPU.
 
-    ``weighed`` are the hosts that were offered, best first, without those found not to fit. ``lost`` says of
-    each better host why it came to nothing: somebody was faster.
+    ``weighed`` are the hosts that were offered, best first, without those that did not fit. ``lost`` says for
+    each better host why its claim failed: somebody was faster.
     """
 
     guest: str
@@ -69,8 +67,8 @@ class Placed:
 
 
 @dataclass(frozen=True, slots=True)
-class Fallen:
-    """How many hosts fell at one demand. ``reason`` is None where the demand is Placement's.
+class Eliminated:
+    """How many hosts one demand eliminated. ``reason`` is None where the demand is Placement's.
 
     ``by_fallback``: legacy hosts, which the query itself did not find.
     """
@@ -83,41 +81,41 @@ class Fallen:
 
 @dataclass(frozen=True, slots=True)
 class NoValidHost:
-    """No host can take the guest: how many there are, and at which demand they fell."""
+    """No host can take the guest: how many there are, and which demands eliminated them."""
 
     hosts: int
-    fallen: tuple[Fallen, ...]
+    eliminated: tuple[Eliminated, ...]
     details: tuple[str, ...] = ()
-    """What was said of each host that had enough of everything."""
+    """The refusal of each host that had enough of everything."""
 
     @property
     def message(self) -> str:
         """One sentence: "0 of 5 hosts can take the guest: 3 fell at PCPU, 2 at NUMA fit"."""
         if not self.hosts:
             return "there are no hosts: Placement learns of one from its agent (corewise compute run)"
-        counts = ", ".join(_worded(index, each) for index, each in enumerate(self.fallen))
+        counts = ", ".join(_worded(index, each) for index, each in enumerate(self.eliminated))
         of = "the only host cannot" if self.hosts == 1 else f"none of {self.hosts} hosts can"
         return f"{of} take the guest: {counts or 'nobody offers a CPU'}"
 
 
-def fallen_in_stages(hosts: int, stages: Iterable[Stage], found: int) -> list[Fallen]:
-    """Return how many hosts fell at each part of the query; of those left, ``found`` came in its answer."""
-    fallen = []
+def eliminated_by_query(hosts: int, stages: Iterable[Stage], found: int) -> list[Eliminated]:
+    """Return how many hosts each part of the query eliminated; its answer has ``found`` of those left."""
+    eliminated = []
     left = hosts
     for stage in stages:
         if stage.left < left:
-            fallen.append(Fallen(left - stage.left, stage.demand))
+            eliminated.append(Eliminated(left - stage.left, stage.demand))
         left = min(left, stage.left)
     if left > found:
-        fallen.append(Fallen(left - found, "the limit of the query"))
-    return fallen
+        eliminated.append(Eliminated(left - found, "the limit of the query"))
+    return eliminated
 
 
-def fallen_in_fit(refusals: Iterable[Refusal], *, by_fallback: bool = False) -> list[Fallen]:
-    """Return how many hosts, of those that have enough of everything, fell at each reason."""
+def eliminated_by_fit(refusals: Iterable[Refusal], *, by_fallback: bool = False) -> list[Eliminated]:
+    """Return how many hosts, of those with enough of everything, each reason eliminated."""
     counts = Counter(refusal.reason for refusal in refusals)
     return [
-        Fallen(number, _DEMANDS.get(reason, "NUMA fit"), reason, by_fallback)
+        Eliminated(number, _DEMANDS.get(reason, "NUMA fit"), reason, by_fallback)
         for reason, number in counts.most_common()
     ]
 
@@ -138,8 +136,8 @@ _DEMANDS = {
 }
 
 
-def _worded(index: int, fallen: Fallen) -> str:
-    reason = f" ({fallen.reason})" if fallen.reason else ""
+def _worded(index: int, eliminated: Eliminated) -> str:
+    reason = f" ({eliminated.reason})" if eliminated.reason else ""
     verb = "fell " if index == 0 else ""
-    legacy = "of the legacy hosts " if fallen.by_fallback else ""
-    return f"{legacy}{fallen.hosts} {verb}at {fallen.demand}{reason}"
+    legacy = "of the legacy hosts " if eliminated.by_fallback else ""
+    return f"{legacy}{eliminated.hosts} {verb}at {eliminated.demand}{reason}"
