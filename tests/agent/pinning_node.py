@@ -10,11 +10,9 @@ from typing import Any
 import msgspec
 
 from agent.fake_node import FakeNode, container, container_id, manifest
-from corewise.agent.cpu_manager import STATE_FILE
-from corewise.agent.enforcement import Cycle
-from corewise.agent.kubelet_config import CONFIG_FILE
+from corewise.agent.cgroups import Cycle, NodeCgroups
+from corewise.agent.kubelet import CONFIG_FILE, STATE_FILE
 from corewise.agent.local_node import LocalNode
-from corewise.agent.node_cgroups import NodeCgroups
 from corewise.agent.objects import QuotaPod
 from corewise.kernel.cgroups.files import Files
 from corewise.kernel.cgroups.layout import Version

@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from agent.fake_node import FakeNode, container, pod
+from corewise.agent.cgroups import NodeCgroups, Rehearsal
 from corewise.agent.complaints import Complaints
 from corewise.agent.local_node import LocalNode
-from corewise.agent.node_cgroups import NodeCgroups
-from corewise.agent.rehearsal import Rehearsal
 from corewise.kernel.cgroups.cpu import read_bandwidth, write_quota
 from corewise.kernel.cgroups.layout import Version
 from corewise.kernel.writing.journal import MemoryLog

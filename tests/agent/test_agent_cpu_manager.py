@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.agent.cpu_manager import (
+from corewise.agent.kubelet import (
     NO_POLICY,
     STATE_FILE,
     UNKNOWN_POLICY,
-    CPUManagerFile,
+    cpu_manager_file,
     parse_state,
 )
 from corewise.topology import CPUSet
@@ -62,7 +62,7 @@ def test_no_content_is_a_crash(text: bytes) -> None:
 
 
 def test_the_file_is_followed_and_a_bad_one_changes_nothing(tmp_path: Path) -> None:
-    file = CPUManagerFile(tmp_path)
+    file = cpu_manager_file(tmp_path)
     assert file.read() == NO_POLICY
     written(tmp_path, json.dumps(STATIC))
     assert file.read().pinned == {"uid-1"}
@@ -78,6 +78,6 @@ def test_the_file_is_followed_and_a_bad_one_changes_nothing(tmp_path: Path) -> N
 
 def test_a_file_that_was_never_readable_leaves_it_open_who_is_pinned(tmp_path: Path) -> None:
     written(tmp_path, b"\xff")
-    file = CPUManagerFile(tmp_path)
+    file = cpu_manager_file(tmp_path)
     assert file.read() == UNKNOWN_POLICY
     assert not file.read().is_known

@@ -14,10 +14,9 @@ import yaml
 from agent.agent_world import ACCOUNT, DEPLOY, AgentWorld, agent_world, eventually, until
 from agent.fake_node import container, manifest
 from agent.offline_node import batch_container, offline_manifest
-from corewise.agent.cpu_manager import STATE_FILE
-from corewise.agent.kubelet_config import CONFIG_FILE
+from corewise.agent.kubelet import CONFIG_FILE, STATE_FILE
 from corewise.agent.options import AgentOptions
-from corewise.agent.topology_reporter import TOPOLOGIES
+from corewise.agent.topology_report import TOPOLOGIES
 from corewise.cli.agent import command
 from corewise.kernel.resctrl.monitoring import MOUNT_POINT
 from corewise.kernel.uncore.controllers import UNITS

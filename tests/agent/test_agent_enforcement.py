@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.fake_node import FakeNode, container, pod
-from corewise.agent.cpu_manager import NO_POLICY, UNKNOWN_POLICY, CPUManager
-from corewise.agent.enforcement import Cycle, QuotaKeeper
-from corewise.agent.node_cgroups import NodeCgroups
+from corewise.agent.cgroups import Cycle, NodeCgroups
+from corewise.agent.kubelet import NO_POLICY, UNKNOWN_POLICY, CPUManager
 from corewise.agent.objects import QuotaPod
+from corewise.agent.quotas import QuotaKeeper
 from corewise.kernel.cgroups.cpu import read_bandwidth
 from corewise.kernel.cgroups.layout import Version
 from corewise.kernel.writing.journal import Journal, Log, MemoryLog

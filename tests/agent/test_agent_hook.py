@@ -8,10 +8,10 @@ import pytest
 
 from agent.fake_node import FakeNode, container, container_id, pod
 from agent.pinning_node import PinNode, claim, pin_pod
-from corewise.agent.hook import RuntimeHook
+from corewise.agent.cgroups import NodeCgroups
 from corewise.agent.local_node import LocalNode
-from corewise.agent.node_cgroups import NodeCgroups
 from corewise.agent.objects import QuotaPod
+from corewise.agent.runtime import RuntimeHook
 from corewise.kernel.cgroups.layout import Version
 from corewise.kernel.writing.journal import MemoryLog
 from corewise.nri.messages import Adjustment, Container, CPUResources, LifecycleEvent, PodSandbox

@@ -15,7 +15,7 @@ import pytest
 
 from agent.agent_world import BOOT, NODE, AgentWorld, agent_world, eventually, until
 from agent.fake_node import container, manifest
-from corewise.agent.cpu_manager import STATE_FILE
+from corewise.agent.kubelet import STATE_FILE
 from corewise.agent.program import Agent, run_agent
 from corewise.kernel.cgroups.layout import Version
 from corewise.kernel.errors import JournalHeld

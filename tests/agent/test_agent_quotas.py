@@ -23,7 +23,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.fake_node import container, pod
-from corewise.agent.cpu_manager import NO_POLICY, UNKNOWN_POLICY, CPUManager
+from corewise.agent.kubelet import NO_POLICY, UNKNOWN_POLICY, CPUManager
 from corewise.agent.objects import QuotaPod
 from corewise.agent.quotas import Standing, divided, spec_in_force, standing_of, targets_of, undivided
 from corewise.kernel.cgroups.pods import Driver, PodCgroups

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from corewise.agent.ratio import NOT_NORMALIZED, RatioReading, read_ratio
+from corewise.agent.local_node import NOT_NORMALIZED, RatioReading, read_ratio
 from corewise.quantities import Ratio
 from corewise.vocabulary.names import NORMALIZATION_RATIO
 

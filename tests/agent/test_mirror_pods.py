@@ -17,10 +17,10 @@ import pytest
 from agent.fake_node import container, manifest
 from agent.offline_node import GIB, OfflineNode, batch_container
 from agent.pinning_node import PinNode, claim, pin_pod
-from corewise.agent import usage
+from corewise.agent.cgroups import NodeCgroups
 from corewise.agent.colocation.keeper import OfflineKeeper
 from corewise.agent.local_node import LocalNode
-from corewise.agent.node_cgroups import NodeCgroups
+from corewise.agent.metrics import publish_quotas
 from corewise.agent.objects import QuotaPod
 from corewise.config.colocation import OversubscriptionSettings
 from corewise.kernel.cgroups.layout import Version
@@ -148,7 +148,7 @@ def test_where_two_pods_state_one_cgroup_nothing_is_written_for_either(node: Pin
     for name in ("static", "rival"):
         assert Reason.CGROUP_CONTESTED in cycle.problems[f"default/{name}"]
     exposition = Exposition(exported_by(AGENT))
-    usage.publish(node.local, [static, rival], exposition)
+    publish_quotas(node.local, [static, rival], exposition)
     assert f"\n{metrics.PODS_LEFT_ALONE.name} 2.0\n" in exposition.text().decode()
 
 

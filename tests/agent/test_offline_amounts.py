@@ -8,7 +8,7 @@ import pytest
 from agent.fake_node import container, pod
 from agent.offline_node import batch_container, offline_manifest, offline_pod
 from corewise.agent.colocation.offline_pods import NodePods, PodTable
-from corewise.agent.cpu_manager import NO_POLICY
+from corewise.agent.kubelet import NO_POLICY
 from corewise.agent.objects import QuotaPod
 from corewise.kernel.cgroups.pods import Driver, PodCgroups
 from corewise.quantities import LARGEST_MILLI

@@ -20,10 +20,10 @@ from hypothesis import strategies as st
 from agent.fake_node import FakeNode
 from agent.offline_node import GIB, batch_container, offline_pod
 from corewise.actions import QuotaOwner
+from corewise.agent.cgroups import NodeCgroups
 from corewise.agent.colocation.keeper import OfflineKeeper, Tick
 from corewise.agent.colocation.sampler import Miss, Missed, PinnedPod
 from corewise.agent.local_node import LocalNode
-from corewise.agent.node_cgroups import NodeCgroups
 from corewise.agent.objects import QuotaPod
 from corewise.config.colocation import OversubscriptionSettings, SuppressionMode, SuppressionSettings
 from corewise.kernel.cgroups.cpu import quota_file, quota_text, read_bandwidth

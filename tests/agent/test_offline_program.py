@@ -17,8 +17,8 @@ import pytest
 from agent.agent_world import NODE, AgentWorld, agent_world, eventually, until
 from agent.fake_node import container, manifest
 from agent.offline_node import batch_container, offline_manifest
+from corewise.agent.cgroups import restore
 from corewise.agent.program import run_agent
-from corewise.agent.restoring import restore
 from corewise.kube.errors import Forbidden
 from corewise.kube.resources import NODES, Resource
 from corewise.vocabulary.metrics import exported_by

@@ -14,8 +14,7 @@ from corewise.agent.colocation.publisher import Publication, Publisher
 from corewise.agent.objects import AgentNode
 from corewise.kube.objects import ConfigMap
 from corewise.quantities import Ratio, Share
-from corewise.suppression.history import Offer
-from corewise.suppression.offer import Amounts, Computed
+from corewise.suppression.offer import Amounts, Computed, Offer
 from corewise.vocabulary.names import (
     AMPLIFICATION_RATIO,
     BATCH_CPU,

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from corewise.agent.cgroups import restore
 from corewise.agent.objects import QuotaPod
-from corewise.agent.restoring import restore
 from corewise.config.colocation import SuppressionSettings
 from corewise.kernel.cgroups.layout import Version
 from corewise.simulation.closed_loop import Sample, Series, figures

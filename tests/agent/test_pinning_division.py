@@ -28,8 +28,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.pinning_node import claim, pin_pod
+from corewise.agent.claims import Division, Ground, divide
 from corewise.agent.objects import QuotaPod
-from corewise.agent.pinning.division import Division, Ground, divide
 from corewise.topology import CPUSet
 from corewise.vocabulary.names import QOS_CLASS, RESOURCE_STATUS
 from corewise.vocabulary.qos import QoSRules

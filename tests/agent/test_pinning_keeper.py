@@ -8,12 +8,12 @@ import msgspec
 import pytest
 
 from agent.pinning_node import ALL, ONLINE, PinNode, claim, pin_pod, problems_of
+from corewise.agent.cgroups import NodeCgroups
 from corewise.agent.colocation.offline_pods import PodTable
-from corewise.agent.cpu_manager import NO_POLICY
-from corewise.agent.node_cgroups import NodeCgroups
+from corewise.agent.kubelet import NO_POLICY
+from corewise.agent.metrics import publish_pinning
 from corewise.agent.objects import QuotaPod
-from corewise.agent.pinning import exposing
-from corewise.agent.pinning.keeper import PinKeeper
+from corewise.agent.pinning import PinKeeper
 from corewise.kernel.cgroups.layout import Version
 from corewise.kernel.cgroups.pods import QOSClass
 from corewise.kernel.settings.writer import SettingWriter
@@ -305,7 +305,7 @@ def test_the_journal_alone_puts_everything_back(node: PinNode) -> None:
 def test_the_metrics_tell_who_owns_and_what_is_shared(node: PinNode) -> None:
     node.cycle(*EVERYBODY, pin_pod("bad", "{"))
     exposition = Exposition(exported_by(AGENT))
-    exposing.publish(node.local, exposition)
+    publish_pinning(node.local, exposition)
     text = exposition.text().decode()
     for metric, value in {
         metrics.PINNING_PODS: 2,

@@ -18,10 +18,9 @@ import pytest
 
 from agent.fake_node import container_id
 from agent.pinning_node import claim, pin_pod
+from corewise.agent.cgroups import NodeCgroups, restore
 from corewise.agent.local_node import LocalNode
-from corewise.agent.node_cgroups import NodeCgroups
 from corewise.agent.objects import QuotaPod
-from corewise.agent.restoring import restore
 from corewise.kernel.boot import read_boot_id
 from corewise.kernel.cgroups.files import CgroupFiles
 from corewise.kernel.cgroups.layout import Layout, Version, find_layout

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from agent.pinning_node import PinNode, claim, pin_pod
-from corewise.agent.topology_report import TopologyReport, topology_change
-from corewise.agent.zone_demand import zone_demand
+from corewise.agent.topology_report import TopologyReport, topology_change, zone_demand
 from corewise.kernel.cgroups.layout import Version
 from corewise.kernel.machine import read_machine
 from corewise.quantities import ONE

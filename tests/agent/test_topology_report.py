@@ -13,8 +13,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.agent.topology_report import TopologyReport, topology_change
-from corewise.agent.zone_demand import NO_DEMAND, ZoneDemand, zone_demand
+from corewise.agent.topology_report import NO_DEMAND, TopologyReport, ZoneDemand, topology_change, zone_demand
 from corewise.config.facts import CPUFacts, parse_cpu_basic_info
 from corewise.kernel.machine import MachineReading, read_machine
 from corewise.kube.client import Client, PatchType

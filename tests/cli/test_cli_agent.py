@@ -19,10 +19,10 @@ from click.testing import CliRunner, Result
 from agent.agent_world import NODE
 from agent.fake_node import FakeNode, container, pod
 from api_process import local_api_server
-from corewise.agent.cpu_manager import NO_POLICY
-from corewise.agent.enforcement import QuotaKeeper
-from corewise.agent.node_cgroups import NodeCgroups
+from corewise.agent.cgroups import NodeCgroups
+from corewise.agent.kubelet import NO_POLICY
 from corewise.agent.options import STATE_DIR
+from corewise.agent.quotas import QuotaKeeper
 from corewise.cli import corewise
 from corewise.kernel.boot import BOOT_ID
 from corewise.kernel.writing.journal import Journal

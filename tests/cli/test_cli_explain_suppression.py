@@ -31,8 +31,7 @@ from corewise.kube.client import Client
 from corewise.kube.config import load_config
 from corewise.kube.resources import CONFIG_MAPS, NAMESPACES, NODES, PODS
 from corewise.quantities import Ratio, Share
-from corewise.suppression.history import OfferHistory
-from corewise.suppression.offer import Amounts, Pinned, Usage, compute
+from corewise.suppression.offer import Amounts, OfferHistory, Pinned, Usage, compute
 from corewise.vocabulary.names import (
     CONFIG_NAME,
     CONFIG_NAMESPACE,

@@ -21,8 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corewise.agent.calibration.results import decoded as calibrations
-from corewise.agent.cpu_manager import parse_state
-from corewise.agent.kubelet_config import parse_reserved
+from corewise.agent.kubelet import parse_reserved, parse_state
 from corewise.assessment.nodes import ManagedNode, view_of
 from corewise.cli import corewise
 from corewise.cli.errors import ExitCode, Failure

@@ -22,9 +22,8 @@ from corewise.config.colocation import (
     parse_suppression,
 )
 from corewise.quantities import Ratio, Share, amplify
-from corewise.suppression.history import OfferHistory
-from corewise.suppression.offer import Amounts, Pinned, Usage, compute
-from corewise.suppression.slice_quota import adjust
+from corewise.suppression.offer import Amounts, OfferHistory, Pinned, Usage, compute
+from corewise.suppression.quotas import adjust
 from corewise.vocabulary.offline_report import OfflineReport
 from corewise.vocabulary.reasons import Reason
 

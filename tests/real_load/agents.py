@@ -13,10 +13,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from corewise.agent.cgroups import NodeCgroups
 from corewise.agent.colocation.keeper import OfflineKeeper, Tick
 from corewise.agent.colocation.sampler import Sampler, Samples
 from corewise.agent.local_node import LocalNode
-from corewise.agent.node_cgroups import NodeCgroups
 from corewise.agent.objects import QuotaPod
 from corewise.config.colocation import OversubscriptionSettings, SuppressionMode, SuppressionSettings
 from corewise.kernel.boot import read_boot_id

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
+from corewise.agent.cgroups import NodeCgroups
 from corewise.agent.local_node import LocalNode
-from corewise.agent.node_cgroups import NodeCgroups
 from corewise.agent.objects import QuotaPod
 from corewise.agent.topology_report import TopologyReport, topology_change
 from corewise.assessment.nodes import DemandingPod

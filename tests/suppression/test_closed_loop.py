@@ -19,9 +19,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corewise.quantities import WHOLE, Share
-from corewise.suppression.history import LONGEST, OfferHistory
-from corewise.suppression.offer import Amounts, Usage, compute
-from corewise.suppression.slice_quota import adjust
+from corewise.suppression.offer import LONGEST, Amounts, OfferHistory, Usage, compute
+from corewise.suppression.quotas import adjust
 
 PERIOD = 100_000
 CPUS = 16_000

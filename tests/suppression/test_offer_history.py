@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.suppression.history import FROZEN_AFTER, LONGEST, WITHDRAWN_AFTER, OfferHistory
-from corewise.suppression.offer import Computed
+from corewise.suppression.offer import FROZEN_AFTER, LONGEST, WITHDRAWN_AFTER, Computed, OfferHistory
 from corewise.vocabulary.offline_report import OfferState
 from corewise.vocabulary.reasons import Reason
 

@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 
 from corewise.config.colocation import SuppressionSettings
 from corewise.quantities import Share
-from corewise.suppression.pod_quotas import SMALLEST_QUOTA, PodQuota, Task, cycle
+from corewise.suppression.batch_limits import SMALLEST_QUOTA
+from corewise.suppression.quotas import PodQuota, Task, cycle
 from corewise.vocabulary.reasons import Reason
 
 PERIOD = 100_000

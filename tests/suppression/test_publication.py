@@ -7,9 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corewise.quantities import ONE, Ratio
-from corewise.suppression.history import Offer, OfferHistory
-from corewise.suppression.offer import Amounts, Computed
-from corewise.suppression.publication import REPEATED_AFTER, due, published_form
+from corewise.suppression.offer import (
+    REPEATED_AFTER,
+    Amounts,
+    Computed,
+    Offer,
+    OfferHistory,
+    due,
+    published_form,
+)
 from corewise.vocabulary.offline_report import OfferState
 from corewise.vocabulary.reasons import Reason
 

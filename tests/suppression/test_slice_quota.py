@@ -19,13 +19,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corewise.quantities import Share
-from corewise.suppression.slice_quota import (
-    SMALLEST_QUOTA,
-    Adjustment,
-    adjust,
-    largest_step,
-    quota_of,
-)
+from corewise.suppression.batch_limits import SMALLEST_QUOTA
+from corewise.suppression.quotas import Adjustment, adjust, largest_step, quota_of
 from corewise.vocabulary.reasons import Reason
 
 PERIOD = 100_000

@@ -1,8 +1,11 @@
-"""What an agent keeps of its node besides the API: the ratio in force, cgroups, kubelet's CPU manager.
+"""One node as its agent works on it: the ratio in use, cgroups, kubelet's CPU manager; no API, no waiting.
 
-It neither waits nor talks to anybody, so that one process may keep one node or a thousand simulated ones. A
-restart of the agent begins with the ratio that it reads: until the Node has been seen, nothing is done.
-A cycle sees to quotas and to CPU sets.
+So one process may keep one node or a thousand simulated ones. A cycle brings quotas and CPU sets to what they
+should be. Until the Node has been seen, nothing is done.
+
+The normalization ratio comes from the Node's annotation; without it the node is not normalized: 1.00. An
+annotation that cannot be read, or is outside 1.00..5.00, changes nothing: the last good ratio stays, 1.00 if
+there was none.
 """
 
 from __future__ import annotations
@@ -10,26 +13,54 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
 from corewise.actions import WriteQuota
+from corewise.agent.cgroups import Cycle, NodeCgroups
 from corewise.agent.complaints import Complaints
-from corewise.agent.cpu_manager import CPUManager, CPUManagerFile
-from corewise.agent.enforcement import Cycle, QuotaKeeper
-from corewise.agent.node_cgroups import NodeCgroups
+from corewise.agent.kubelet import CPUManager, cpu_manager_file
 from corewise.agent.objects import CertainPods, QuotaPod, QuotaPodStatus, tell_apart
-from corewise.agent.pinning.keeper import PinCycle, PinKeeper
-from corewise.agent.quotas import Standing, container_cgroups, standing_of
-from corewise.agent.ratio import NOT_NORMALIZED, read_ratio
+from corewise.agent.pinning import PinKeeper
+from corewise.agent.quotas import QuotaKeeper, Standing, container_cgroups, standing_of
 from corewise.amplification import read_ratios
+from corewise.config.configuration import LARGEST_NORMALIZATION_RATIO
 from corewise.kernel.cgroups.pods import QOSClass
 from corewise.kernel.errors import KernelError, UnsafeName
-from corewise.quantities import ONE, Ratio
+from corewise.quantities import ONE, Ratio, RatioError
 from corewise.service.logs import fields
-from corewise.vocabulary.names import AMPLIFICATION_RATIO
+from corewise.vocabulary.names import AMPLIFICATION_RATIO, NORMALIZATION_RATIO
 from corewise.vocabulary.qos import DEFAULT_RULES, QoSRules
+
+
+@dataclass(frozen=True, slots=True)
+class RatioReading:
+    """The ratio in force; ``problem`` says why it is not the one annotated."""
+
+    ratio: Ratio
+    problem: str = ""
+
+
+NOT_NORMALIZED = RatioReading(ONE)
+
+
+def read_ratio(annotations: Mapping[str, str], before: RatioReading) -> RatioReading:
+    """Return the reading that follows the one before."""
+    text = annotations.get(NORMALIZATION_RATIO)
+    if text is None:
+        return NOT_NORMALIZED
+    try:
+        ratio = Ratio.parse(text)
+    except RatioError as error:
+        problem = str(error)
+    else:
+        if ONE <= ratio <= LARGEST_NORMALIZATION_RATIO:
+            return RatioReading(ratio)
+        problem = f"{ratio} is outside {ONE}..{LARGEST_NORMALIZATION_RATIO}"
+    return RatioReading(before.ratio, f"annotation {NORMALIZATION_RATIO}: {problem}; {before.ratio} stays")
+
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +84,7 @@ class LocalNode:
         self._unreadable = unreadable
         self._quotas = QuotaKeeper(cgroups, rules)
         self.pins = PinKeeper(cgroups, root, rules)
-        self._cpu_manager_file = CPUManagerFile(root)
+        self._cpu_manager_file = cpu_manager_file(root)
         self._begun: dict[str, QuotaPod] = {}
         self._reading = NOT_NORMALIZED
         self._uid = ""
@@ -180,7 +211,7 @@ class LocalNode:
         except UnsafeName:
             return ""
 
-    def _report_pins(self, pins: PinCycle) -> None:
+    def _report_pins(self, pins: Cycle) -> None:
         self.complaints.hear("CPU sets", pins.problems)
         for file in pins.drifted:
             log.info("somebody else had changed a setting", extra=fields(file=file, node=self.name))

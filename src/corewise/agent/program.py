@@ -16,22 +16,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 import corewise
-from corewise.agent import usage
-from corewise.agent.colocation import exposing
+from corewise.agent.cgroups import Cycle, NodeCgroups, Rehearsal
 from corewise.agent.colocation.loop import OfflineLoop
-from corewise.agent.enforcement import Cycle
-from corewise.agent.hook import RuntimeHook
 from corewise.agent.interference.watch import InterferenceWatch
 from corewise.agent.local_node import LocalNode
-from corewise.agent.node_cgroups import NodeCgroups
+from corewise.agent.metrics import publish_offline, publish_pinning, publish_quotas
 from corewise.agent.objects import AgentNode
 from corewise.agent.options import AgentOptions
-from corewise.agent.pinning import exposing as pinning
 from corewise.agent.printing import print_change, print_writes
-from corewise.agent.rehearsal import Rehearsal
-from corewise.agent.runtime import serve_runtime
-from corewise.agent.topology_report import NOBODY, TopologyChange
-from corewise.agent.topology_reporter import TopologyReporter, result_of
+from corewise.agent.runtime import RuntimeHook, serve_runtime
+from corewise.agent.topology_report import NOBODY, TopologyChange, TopologyReporter, result_of
 from corewise.agent.watched import Watched
 from corewise.kernel.boot import read_boot_id
 from corewise.kernel.writing.journal import Journal, Log, MemoryLog, damage_text
@@ -174,9 +168,9 @@ class Agent:
             yield "no cycle has been completed yet"
 
     def _publish(self) -> None:
-        usage.publish(self.local, self.watched.pods, self.metrics)
-        exposing.publish(self.offline, self.metrics)
-        pinning.publish(self.local, self.metrics)
+        publish_quotas(self.local, self.watched.pods, self.metrics)
+        publish_offline(self.offline, self.metrics)
+        publish_pinning(self.local, self.metrics)
         self.interference.publish()
 
     def wake(self) -> None:

@@ -1,14 +1,31 @@
-"""What quota each cgroup of a pod has by kubelet's hand, and by the node's ratio. Pure.
+"""The quotas of online pods: kubelet's own, divided by the node's ratio where a pod shares CPUs.
 
-The quota of a CPUShare pod is divided, that of every other pod is kubelet's own. CPUShare is every pod but
-those that are SYSTEM (in a namespace that may have such pods) or BE, and those that own CPUs: by kubelet's
-static policy, or, if LSR or LSE, by a claim that is believed (:mod:`corewise.agent.pinning.division`). The
+Each cycle is computed from the whole state: which cgroups each pod has (:func:`targets_of`), what each is to
+have (:class:`Plan`), and what the one writer has to write for that (:class:`QuotaKeeper`).
+
+*Whose.* The quota of a CPUShare pod is divided, that of every other pod is kubelet's own. CPUShare is every
+pod but those that are SYSTEM (in a namespace that may have such pods) or BE, and those that own CPUs: by
+kubelet's static policy, or, if LSR or LSE, by a claim that is believed (:mod:`corewise.agent.claims`). The
 labels LSR and LSE alone exempt nobody: whoever creates a pod writes them.
 
-The limits come from the spec that kubelet has in force. While a resize waits for room, or kubelet has not
-seen the latest spec yet, that is the one before (``spec_in_force``).
+*Of what.* The limits come from the spec that kubelet has in force. While a resize waits for room, or kubelet
+has not seen the latest spec yet, that is the one before (:func:`spec_in_force`).
 
-On cgroup v1 a child above its parent is refused, also when a runtime restarts a container with kubelet's
+*Which cgroups.* There are four cases:
+
+- a CPUShare pod's, under a ratio above 1.00: bounded by the divided quota, drift repaired;
+- held from before, but no longer to be divided (ratio 1.00, pod no longer CPUShare, limit gone): kubelet's
+  quota, as the spec has it now, is put back, and the cgroup forgotten;
+- held, but what it should have is uncertain (a resize waits, kubelet's state cannot be read): stays as is;
+- everything else is not touched, and mostly not even read.
+
+A cgroup that is met for the first time and is unlimited although its pod has a limit is left alone: kubelet
+does not enforce limits here (``--cpu-cfs-quota=false``), or a runtime is about to. A cgroup that is not
+there is no error: its container has ended, or has not begun. The period of a held cgroup is known; that of
+any other is read once. If it has changed, the writer reports it, and the quota is computed again in the same
+cycle. What goes wrong with one cgroup is one of the cycle's problems; the others go on.
+
+*cgroup v1.* A child above its parent is refused, also when a runtime restarts a container with kubelet's
 undivided quota while no agent runs. So on v1 a pod's own cgroup is never narrower than the largest base among
 its containers; each container is bounded by its own divided quota, and so is their sum. Only containers that
 live on their pod's limit (pod-level resources) may there together use up to that base. v2 has no such rule,
@@ -17,19 +34,21 @@ and the pod's quota is divided as its containers' are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from corewise.actions import QuotaOwner, WriteQuota
-from corewise.agent.cpu_manager import CPUManager
+from corewise.agent.cgroups import Cycle, Found, NodeCgroups
+from corewise.agent.kubelet import CPUManager
 from corewise.agent.objects import QuotaContainer, QuotaPod, QuotaPodSpec
+from corewise.kernel.cgroups.cpu import read_bandwidth
 from corewise.kernel.cgroups.pods import PodCgroups, QOSClass
-from corewise.kernel.errors import UnsafeName
+from corewise.kernel.errors import KernelError, Missing, UnsafeName
 from corewise.normalization import ContainerLimit, PodLimits, container_quota, pod_quota
 from corewise.quantities import ONE, AmplifiedMilli, Microseconds, QuantityError, Ratio, largest, requested
-from corewise.vocabulary.qos import OWNERS_OF_CPUS
+from corewise.vocabulary.qos import DEFAULT_RULES, OWNERS_OF_CPUS, QoSRules
 from corewise.vocabulary.reasons import Reason
 
 EXEMPT_CLASSES = frozenset({"SYSTEM", "BE"})
@@ -162,31 +181,135 @@ def _cpu(amounts: Mapping[str, str]) -> AmplifiedMilli | None:
 
 def divided(target: Target, period: Microseconds, ratio: Ratio, *, above_bases: bool) -> WriteQuota:
     """Bound a cgroup by its quota under the ratio."""
+    quota = target.quota(period, ratio, above_bases=above_bases)
     base = target.quota(period, ONE)
-    return WriteQuota(
-        cgroup=target.cgroup,
-        owner=QuotaOwner.NORMALIZATION,
-        quota=target.quota(period, ratio, above_bases=above_bases),
-        base=base,
-        period=period,
-        reason=Reason.QUOTA_NORMALIZED,
-        why=f"{_whose(target)}: {base} / {ratio}",
-    )
+    return _action(target, period, quota, Reason.QUOTA_NORMALIZED, f"{base} / {ratio}")
 
 
 def undivided(target: Target, period: Microseconds, why: str) -> WriteQuota:
     """Give a cgroup kubelet's quota back."""
-    base = target.quota(period, ONE)
+    return _action(target, period, target.quota(period, ONE), Reason.QUOTA_RESTORED, why)
+
+
+def _action(
+    target: Target, period: Microseconds, quota: Microseconds | None, reason: Reason, why: str
+) -> WriteQuota:
+    whose = f"pod {target.pod}" + (f" container {target.container}" if target.container else "")
     return WriteQuota(
         cgroup=target.cgroup,
         owner=QuotaOwner.NORMALIZATION,
-        quota=base,
-        base=base,
+        quota=quota,
+        base=target.quota(period, ONE),
         period=period,
-        reason=Reason.QUOTA_RESTORED,
-        why=f"{_whose(target)}: {why}",
+        reason=reason,
+        why=f"{whose}: {why}",
     )
 
 
-def _whose(target: Target) -> str:
-    return f"pod {target.pod}" + (f" container {target.container}" if target.container else "")
+Owns = Callable[[QuotaPod], bool | None]
+"""Whether a pod owns CPUs by its claim; None if it claims some and that is not decided yet."""
+
+
+@dataclass(slots=True)
+class Plan:
+    """What one cycle is to do: first the actions ``back``, then ``bound``, which are all that stays held.
+
+    ``known`` are the periods of cgroups that the last cycle knew, ``periods`` those that this one knows.
+    """
+
+    found: Found
+    ratio: Ratio
+    known: Mapping[str, Microseconds]
+    problems: dict[str, str]
+    targets: dict[str, Target] = field(default_factory=dict)
+    periods: dict[str, Microseconds] = field(default_factory=dict)
+    back: list[WriteQuota] = field(default_factory=list)
+    bound: list[WriteQuota] = field(default_factory=list)
+
+    def add(self, target: Target, standing: Standing) -> None:
+        """Decide what a cgroup is to have, if anything."""
+        held = self.found.held(target.cgroup)
+        if standing is Standing.UNCERTAIN:
+            self.bound += [held] if held else []
+            return
+        divides = standing is Standing.SHARE and self.ratio > ONE
+        if not held and (not divides or target.is_unlimited):
+            return
+        period = self.known.get(target.cgroup) or (held.period if held else self._met(target))
+        if period is None:
+            return
+        self.targets[target.cgroup], self.periods[target.cgroup] = target, period
+        action = self.divided(target, period)
+        if divides and action.quota != action.base:
+            self.bound.append(action)
+        elif held and standing is Standing.EXEMPT:
+            self.back.append(undivided(target, period, standing.value))
+        elif held:
+            why = f"the ratio is {self.ratio}" if self.ratio == ONE else "the limit leaves nothing to divide"
+            self.back.append(undivided(target, period, why))
+
+    def divided(self, target: Target, period: Microseconds) -> WriteQuota:
+        """Return the bound of a cgroup."""
+        return divided(target, period, self.ratio, above_bases=self.found.is_v1)
+
+    def _met(self, target: Target) -> Microseconds | None:
+        """Return the period of a cgroup that is met now, if it is there and has a quota."""
+        try:
+            bandwidth = read_bandwidth(self.found.files, target.cgroup)
+        except Missing:
+            return None
+        except KernelError as error:
+            self.problems[target.cgroup] = str(error)
+            return None
+        return None if bandwidth.quota is None else bandwidth.period
+
+
+class QuotaKeeper:
+    """The quotas of one node. Synchronous; a cycle over 330 cgroups takes milliseconds."""
+
+    def __init__(self, cgroups: NodeCgroups, rules: QoSRules = DEFAULT_RULES) -> None:
+        self._cgroups = cgroups
+        self._rules = rules
+        self._specs: dict[str, QuotaPodSpec] = {}
+        self._periods: dict[str, Microseconds] = {}
+
+    def cycle(self, pods: Iterable[QuotaPod], ratio: Ratio, manager: CPUManager, owns: Owns) -> Cycle:
+        """Bring every cgroup to its quota. Nothing raises but bugs."""
+        result = Cycle()
+        self._cgroups.close_vanished()
+        try:
+            found = self._cgroups.find()
+            plan, specs = Plan(found, ratio, self._periods, result.problems), {}
+            for pod in pods:
+                if pod.has_ended or not pod.status.qos_class:
+                    continue
+                spec = spec_in_force(pod, self._specs.get(pod.uid))
+                standing = Standing.UNCERTAIN
+                if spec is not None:
+                    specs[pod.uid] = spec
+                    qos_class = self._rules.class_of(pod.metadata.labels, pod.metadata.namespace)
+                    standing = standing_of(qos_class, pod.uid, pod.status.qos_class, manager, owns=owns(pod))
+                try:
+                    for target in targets_of(pod, spec or pod.spec, found.names):
+                        plan.add(target, standing)
+                except (UnsafeName, ValueError) as error:
+                    result.problems[pod.name] = f"pod {pod.name} is left alone: {error}"
+            self._specs, self._periods = specs, plan.periods
+            result.bound = len(plan.bound)
+            self._carry_out(plan, result)
+        except KernelError as error:
+            result.problems[error.path] = str(error)
+        return result
+
+    @staticmethod
+    def _carry_out(plan: Plan, result: Cycle) -> None:
+        writer = plan.found.writer
+        if plan.back:
+            result.add(writer.apply(plan.back))
+        report = writer.reconcile(QuotaOwner.NORMALIZATION, plan.bound)
+        result.add(report)
+        foreign = {cgroup: each for cgroup, each in report.foreign_periods.items() if cgroup in plan.periods}
+        if foreign:
+            plan.periods.update(foreign)
+            actions = [plan.divided(plan.targets[cgroup], period) for cgroup, period in foreign.items()]
+            result.add(writer.apply(actions))

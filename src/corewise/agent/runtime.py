@@ -1,17 +1,125 @@
-"""Joins the agent to the container runtime: the NRI plugin with our handler, told apart in the metrics.
+"""The agent's part in the container runtime (NRI): its answers, so that no container runs a moment undivided.
 
-The plugin and protobuf are imported only where a runtime is to be asked.
+The runtime asks when it creates or updates a container; in both requests the quota is kubelet's own. It is
+divided once, here, and never what the runtime has set before. A request without a quota gets no answer: its
+quota is not to be changed.
+
+The quota of a pod's own cgroup is left to the reconciler, which is woken. No container meets a parent
+smaller than itself: kubelet makes the pod's cgroup undivided, and the reconciler narrows it, on v1 never
+below a container's undivided quota (:mod:`corewise.agent.quotas`). Its CPUs are set at once, before any
+container is made in it: so no container runs a moment on CPUs that others own, and none is told CPUs of its
+own by the runtime, which would remember them when they have changed.
+
+At each new connection the runtime lists what runs already. The reconciler has divided those; the answer
+carries their quotas too, so that the runtime writes back the divided one when it updates another resource.
+
+The plugin and protobuf are imported only where the agent connects to a runtime.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Never
 
-from corewise.agent.hook import RuntimeHook
-from corewise.nri.messages import RequestOutcome
+from corewise.agent.local_node import LocalNode
+from corewise.agent.objects import PodMeta, QuotaPod
+from corewise.normalization import divided_quota
+from corewise.nri.messages import (
+    Adjustment,
+    Container,
+    ContainerUpdate,
+    CPUResources,
+    LifecycleEvent,
+    PodSandbox,
+    RequestOutcome,
+)
 from corewise.prometheus.exposition import Exposition
-from corewise.vocabulary.metrics.agent import NRI_CONNECTED, NRI_REQUESTS
+from corewise.vocabulary.metrics.agent import NRI_CONNECTED, NRI_DIVIDED, NRI_REQUESTS
+
+_TELLING = frozenset(
+    {
+        LifecycleEvent.POST_CREATE_CONTAINER,
+        LifecycleEvent.POST_START_CONTAINER,
+        LifecycleEvent.POST_UPDATE_CONTAINER,
+    }
+)
+
+
+class RuntimeHook:
+    """The agent's handler of NRI requests. ``wake`` has the reconciler run."""
+
+    def __init__(
+        self,
+        local: LocalNode,
+        pods: Callable[[], Collection[QuotaPod]],
+        metrics: Exposition,
+        wake: Callable[[], None],
+    ) -> None:
+        self._local = local
+        self._pods = pods
+        self._metrics = metrics
+        self._wake = wake
+
+    async def on_synchronize(
+        self, pods: Sequence[PodSandbox], containers: Sequence[Container]
+    ) -> Sequence[ContainerUpdate]:
+        """Return the divided quotas of those containers whose runtime knows another."""
+        self._wake()
+        bounds = {
+            container_id.partition("://")[2]: bound
+            for container_id, bound in self._local.bounds(self._pods()).items()
+        }
+        return [
+            ContainerUpdate(container.id, bound.quota)
+            for container in containers
+            if (bound := bounds.get(container.id)) is not None
+            and bound.quota is not None
+            and container.cpu.quota != bound.quota
+        ]
+
+    async def on_run_pod_sandbox(self, pod: PodSandbox) -> None:
+        """Bring the pod to the CPUs that it owns or shares, and have the reconciler look at its cgroup."""
+        self._local.receive(_as_told(pod), self._pods())
+        self._wake()
+
+    async def on_create(self, pod: PodSandbox, container: Container) -> Adjustment | None:
+        """Return the divided quota of a container that is being created."""
+        return self._answer(LifecycleEvent.CREATE_CONTAINER, pod, container.cpu)
+
+    async def on_update(
+        self, pod: PodSandbox, container: Container, requested: CPUResources
+    ) -> Adjustment | None:
+        """Return the divided quota of an update."""
+        return self._answer(LifecycleEvent.UPDATE_CONTAINER, pod, requested)
+
+    async def on_event(self, event: LifecycleEvent, pod: PodSandbox, container: Container | None) -> None:
+        """Have the reconciler look at what has just been created, started or updated."""
+        if event in _TELLING:
+            self._wake()
+
+    def _answer(self, event: LifecycleEvent, pod: PodSandbox, requested: CPUResources) -> Adjustment | None:
+        base = requested.quota
+        quota = None
+        if base is not None and base > 0 and self._local.divides(_as_told(pod)):
+            quota = divided_quota(base, self._local.ratio)
+        if quota is None or quota == base:
+            return None
+        self._metrics.count(NRI_DIVIDED, event.name)
+        return Adjustment(quota)
+
+
+def _as_told(pod: PodSandbox) -> QuotaPod:
+    """Return a pod as far as the runtime knows it."""
+    return QuotaPod(
+        PodMeta(
+            name=pod.name,
+            namespace=pod.namespace,
+            uid=pod.uid,
+            labels=pod.labels,
+            annotations=pod.annotations,
+        )
+    )
 
 
 class CountingObserver:

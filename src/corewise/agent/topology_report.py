@@ -1,8 +1,9 @@
-"""What a node's NodeResourceTopology should say, and the change that makes it so. Pure.
+"""Reports the machine as NodeResourceTopology: read now and then, written when something differs.
 
 The object is shared: other programs own zones of other types, other resources in the same zones, attributes
-and annotations. Lists of a custom resource cannot be patched by item, so the change carries all zones, those
-of others as they were read, under the resourceVersion that they were read at: a conflict means to look again.
+and annotations. Lists of a custom resource cannot be patched by item, so a change carries all zones, those of
+others as they were read, under the resourceVersion that they were read at. A conflict is left to the next
+check, as is every other failure.
 
 - Ours are ``cpu`` and ``memory`` in the zones ``node-<N>`` of type Node, one for each NUMA node with CPUs or
   memory, and the annotations named in :func:`_annotations`.
@@ -12,22 +13,35 @@ of others as they were read, under the resourceVersion that they were read at: a
   available = allocatable less what pods take whose NUMA placement is known; without any, allocatable.
 - The raw capacity is kubelet's: online CPUs, and MemTotal including hugepages.
 - A fact that could not be read is left out. Equal amounts in another notation are no change.
+
+Only the annotation ``scheduling.koordinator.sh/resource-status`` tells where a pod is placed: the CPUs that a
+CPUSet pod owns, and the amounts it was given on each NUMA node. An owned CPU takes one raw CPU, which is the
+ratio in amplified CPUs. Pods without the annotation, or with one that cannot be read, are placed nowhere in
+particular and take nothing of a zone.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from corewise.agent.zone_demand import NO_DEMAND, ZoneDemand
+from corewise.agent.local_node import LocalNode
+from corewise.agent.objects import AgentNode, QuotaPod
+from corewise.kernel.boot import read_boot_id
 from corewise.kernel.cpu_facts import ObservedCPU
-from corewise.quantities import Quantity, QuantityError, Ratio, amplify
+from corewise.kernel.machine import MachineReading, read_machine
+from corewise.kube.client import Client
+from corewise.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
+from corewise.kube.resources import NODE_RESOURCE_TOPOLOGIES, Resource
+from corewise.quantities import AmplifiedMilli, Bytes, Quantity, QuantityError, Ratio, amplify
 from corewise.quantities.quantity import NANO, Format
-from corewise.topology import CPUSet, Host
+from corewise.topology import CPUSet, Host, Topology
 from corewise.vocabulary.cpu_topology import print_cpu_topology
 from corewise.vocabulary.names import (
     CPU_BASIC_INFO,
@@ -36,7 +50,59 @@ from corewise.vocabulary.names import (
     CPU_TOPOLOGY,
     MACHINE_RAW_CAPACITY,
     POD_CPUS,
+    RESOURCE_STATUS,
 )
+from corewise.vocabulary.resource_status import ResourceStatus, parse_resource_status, stated_cpus
+
+
+@dataclass(frozen=True, slots=True)
+class ZoneDemand:
+    """What is taken of one NUMA node."""
+
+    cpu: AmplifiedMilli
+    memory: Bytes
+
+    def __add__(self, other: ZoneDemand) -> ZoneDemand:
+        return ZoneDemand(AmplifiedMilli(self.cpu + other.cpu), Bytes(self.memory + other.memory))
+
+
+_NO_CPU = AmplifiedMilli(0)
+_NO_MEMORY = Bytes(0)
+NO_DEMAND = ZoneDemand(_NO_CPU, _NO_MEMORY)
+
+
+def zone_demand(statuses: Iterable[str], topology: Topology, ratio: Ratio) -> Mapping[int, ZoneDemand]:
+    """Return what is taken of each NUMA node.
+
+    ``statuses`` are the texts of the annotation on the pods that hold resources: neither ended nor pending.
+    """
+    demand: dict[int, ZoneDemand] = {}
+    for status in statuses:
+        for node, share in _placed(status, topology, ratio).items():
+            demand[node] = demand.get(node, NO_DEMAND) + share
+    return MappingProxyType(demand)
+
+
+def _placed(text: str, topology: Topology, ratio: Ratio) -> Mapping[int, ZoneDemand]:
+    status = parse_resource_status(text)
+    if not isinstance(status, ResourceStatus):
+        return {}
+    shares = {node: _share(amounts) for node, amounts in status.zones.items()}
+    if not status.cpus:
+        return shares
+    placed = {node: ZoneDemand(_NO_CPU, share.memory) for node, share in shares.items()}
+    for node, cpus in topology.numa_nodes.items():
+        taken = amplify(len(cpus & status.cpus) * 1000, ratio)
+        placed[node] = placed.get(node, NO_DEMAND) + ZoneDemand(AmplifiedMilli(taken), _NO_MEMORY)
+    return placed
+
+
+def _share(amounts: Mapping[str, Quantity]) -> ZoneDemand:
+    nothing = Quantity(0)
+    return ZoneDemand(
+        AmplifiedMilli(amounts.get("cpu", nothing).milli), Bytes(amounts.get("memory", nothing).units)
+    )
+
 
 ZONE_TYPE = "Node"
 OWN_RESOURCES = ("cpu", "memory")
@@ -265,3 +331,81 @@ def _wanted_zones(report: TopologyReport) -> dict[str, list[JSON]]:
 
 def _resource(name: str, all_of_it: str, available: str) -> JSON:
     return {"name": name, "capacity": all_of_it, "allocatable": all_of_it, "available": available}
+
+
+FIELD_MANAGER = "corewise-agent"
+TOPOLOGIES: Resource[dict[str, Any]] = NODE_RESOURCE_TOPOLOGIES.typed(dict)
+Read = Callable[[Path], MachineReading]
+
+
+class TopologyReporter:
+    """The report of one node; ``read`` reads the machine below its root."""
+
+    def __init__(self, client: Client, local: LocalNode, root: Path, *, read: Read = read_machine) -> None:
+        self._client = client
+        self._local = local
+        self._root = root
+        self._read = read
+
+    async def check(self, node: AgentNode, pods: Collection[QuotaPod]) -> TopologyChange | None:
+        """Bring the report up to date; return what was changed.
+
+        Raises:
+            KubeError: if the API server did not take it.
+        """
+        change = await self.change(node, pods)
+        if change is None:
+            return None
+        name = node.metadata.name
+        if change.create:
+            await self._client.create(TOPOLOGIES, change.body)
+        else:
+            await self._client.patch(TOPOLOGIES, name, change.body, field_manager=FIELD_MANAGER)
+        return change
+
+    async def change(self, node: AgentNode, pods: Collection[QuotaPod]) -> TopologyChange | None:
+        """Return what has to be changed for the report to be up to date."""
+        reading = await asyncio.to_thread(self._read, self._root)
+        problems = {problem.path: f"left out: {problem}" for problem in reading.problems}
+        self._local.complaints.hear("topology", problems)
+        if not reading.host.topology.threads:
+            self._local.complaints.hear("machine", {"cpus": f"no CPU is online below {self._root}"})
+            return None
+        self._local.complaints.hear("machine", {})
+        report = self._report(node, pods, reading)
+        return topology_change(report, await self._existing(node.metadata.name))
+
+    def _report(self, node: AgentNode, pods: Collection[QuotaPod], reading: MachineReading) -> TopologyReport:
+        ratio = self._local.amplification
+        statuses = [
+            status
+            for pod in pods
+            if not pod.has_ended
+            and (status := pod.metadata.annotations.get(RESOURCE_STATUS)) is not None
+            and not self._local.rules.claim_problem(
+                pod.metadata.labels, pod.metadata.namespace, stated_cpus(status), pod.cpu_request
+            )
+        ]
+        return TopologyReport(
+            node=node.metadata.name,
+            node_uid=node.metadata.uid,
+            cpu=reading.cpu,
+            host=reading.host,
+            ratio=ratio,
+            demand=zone_demand(statuses, reading.host.topology, ratio),
+            boot_id=read_boot_id(self._root),
+            cpu_manager=self._local.cpu_manager().policy,
+            reserved=self._local.pins.reserved,
+            pod_cpus=self._local.pins.report,
+        )
+
+    async def _existing(self, name: str) -> dict[str, Any] | None:
+        try:
+            return await self._client.get(TOPOLOGIES, name)
+        except NotFound:
+            return None
+
+
+def result_of(error: KubeError) -> str:
+    """Return how a failed write counts; somebody else's write in between is no error."""
+    return "conflict" if isinstance(error, Conflict | AlreadyExists) else "error"

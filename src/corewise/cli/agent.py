@@ -9,9 +9,9 @@ from typing import Any
 
 import click
 
+from corewise.agent.cgroups import restore
 from corewise.agent.options import INTERVAL, LATENCY_INTERVAL, NRI_SOCKET, STATE_DIR, AgentOptions
 from corewise.agent.program import run_agent
-from corewise.agent.restoring import restore
 from corewise.cli.cluster import QOS_NAMESPACES, find_cluster
 from corewise.cli.durations import seconds
 from corewise.cli.errors import ExitCode, Failure

@@ -30,15 +30,15 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from corewise.agent.cgroups import NodeCgroups
 from corewise.agent.colocation.configuration import ColocationConfiguration
 from corewise.agent.colocation.keeper import OfflineKeeper, Tick
 from corewise.agent.colocation.node_facts import raw_allocatable
 from corewise.agent.colocation.publisher import Publication, Publisher, write_publication
 from corewise.agent.complaints import Complaints
 from corewise.agent.local_node import LocalNode
-from corewise.agent.node_cgroups import NodeCgroups
 from corewise.agent.objects import AGENT_NODES, QUOTA_PODS, AgentNode, QuotaPod
-from corewise.agent.topology_reporter import TopologyReporter
+from corewise.agent.topology_report import TopologyReporter
 from corewise.assessment.nodes import DemandingPod
 from corewise.kernel.machine import MachineReading, read_machine
 from corewise.kernel.writing.journal import MemoryLog

@@ -14,19 +14,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
+from corewise.agent.cgroups import NodeCgroups
 from corewise.agent.colocation.keeper import OfflineKeeper
 from corewise.agent.colocation.sampler import Missed, Sampler
 from corewise.agent.local_node import LocalNode
-from corewise.agent.node_cgroups import NodeCgroups
 from corewise.agent.objects import QuotaPod
 from corewise.config.colocation import OversubscriptionSettings, SuppressionMode, SuppressionSettings
 from corewise.kernel.writing.journal import MemoryLog
 from corewise.quantities import ONE, Share
 from corewise.simulation.machines import Machine
 from corewise.simulation.node_cgroups import BEST_EFFORT, MOUNT, PERIOD, read_quota
-from corewise.suppression.history import OfferHistory
-from corewise.suppression.offer import Amounts, compute
-from corewise.suppression.slice_quota import adjust
+from corewise.suppression.offer import Amounts, OfferHistory, compute
+from corewise.suppression.quotas import adjust
 from corewise.vocabulary.names import OVERSUBSCRIPTION
 
 

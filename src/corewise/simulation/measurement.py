@@ -42,7 +42,7 @@ from typing import Any
 
 import msgspec
 
-from corewise.agent.cpu_manager import NO_POLICY
+from corewise.agent.kubelet import NO_POLICY
 from corewise.agent.quotas import Standing, standing_of
 from corewise.amplification import read_amounts, read_ratios
 from corewise.assessment.nodes import DemandingPod

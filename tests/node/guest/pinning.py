@@ -13,11 +13,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from corewise.agent.cpu_manager import NO_POLICY
-from corewise.agent.node_cgroups import NodeCgroups
+from corewise.agent.cgroups import Cycle, NodeCgroups, restore
+from corewise.agent.kubelet import NO_POLICY
 from corewise.agent.objects import PodMeta, QuotaPod, QuotaPodStatus
-from corewise.agent.pinning.keeper import PinCycle, PinKeeper
-from corewise.agent.restoring import restore
+from corewise.agent.pinning import PinKeeper
 from corewise.kernel.boot import read_boot_id
 from corewise.kernel.writing.journal import Journal
 from corewise.vocabulary.names import QOS_CLASS, RESOURCE_STATUS
@@ -35,20 +34,20 @@ def observe(report: Report, tree: Tree) -> None:
     """Tell where processes may run and what files say: as owners come, change, go, and after restore."""
     with ExitStack() as stack:
         running = {name: stack.enter_context(process(tree, role)) for name, role in PROCESSES.items()}
-        report.add("pinning/before", seen(tree, running, PinCycle()))
+        report.add("pinning/before", seen(tree, running, Cycle()))
         with keeper(tree) as keep:
             report.add("pinning/owned", seen(tree, running, keep.cycle(pods("1"), NO_POLICY)))
             anew = MOUNT / tree.cgroups["web"][1:] / ANEW
             anew.mkdir()
             running["anew"] = stack.enter_context(process_in(anew))
-            report.add("pinning/a container begins", seen(tree, running, PinCycle()))
+            report.add("pinning/a container begins", seen(tree, running, Cycle()))
             report.add("pinning/moved", seen(tree, running, keep.cycle(pods("2"), NO_POLICY)))
         with keeper(tree) as keep:
             report.add("pinning/after a restart", seen(tree, running, keep.cycle(pods("2"), NO_POLICY)))
             report.add("pinning/gone", seen(tree, running, keep.cycle(pods(""), NO_POLICY)))
             keep.cycle(pods("1"), NO_POLICY)
         restore(ROOT, STATE / "pinning")
-        report.add("pinning/restored", seen(tree, running, PinCycle()))
+        report.add("pinning/restored", seen(tree, running, Cycle()))
     anew.rmdir()
 
 
@@ -92,7 +91,7 @@ def process_in(cgroup: Path) -> Iterator[int]:
             sleeping.kill()
 
 
-def seen(tree: Tree, running: Mapping[str, int], cycle: PinCycle) -> Pins:
+def seen(tree: Tree, running: Mapping[str, int], cycle: Cycle) -> Pins:
     """Return what there is, read by nothing of corewise, and what the cycle said."""
     found = {name: _ALLOWED.search(Path(f"/proc/{pid}/status").read_text()) for name, pid in running.items()}
     allowed = {name: match[1] for name, match in found.items() if match}

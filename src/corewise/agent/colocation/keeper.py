@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 
+from corewise.agent.cgroups import Cycle, Found
 from corewise.agent.colocation.bus import Bus
 from corewise.agent.colocation.limits import BatchLimits
 from corewise.agent.colocation.offline_pods import NodePods, PodTable
@@ -23,16 +24,13 @@ from corewise.agent.colocation.reporting import Inputs, Measured, report_of
 from corewise.agent.colocation.sampler import Miss, Missed, Sampler, Samples
 from corewise.agent.colocation.suppressor import Event, Suppressor
 from corewise.agent.colocation.switch import Switch, read_switch
-from corewise.agent.enforcement import Cycle
 from corewise.agent.local_node import LocalNode
-from corewise.agent.node_cgroups import Found
 from corewise.agent.objects import QuotaPod
 from corewise.config.colocation import OversubscriptionSettings, SuppressionSettings
 from corewise.kernel.errors import KernelError
 from corewise.kernel.writing.report import Written
 from corewise.quantities import ONE, Ratio
-from corewise.suppression.history import Offer, OfferHistory
-from corewise.suppression.offer import Amounts, compute
+from corewise.suppression.offer import Amounts, Offer, OfferHistory, compute
 from corewise.vocabulary.offline_report import OfflineReport
 
 _DEFAULTS = OversubscriptionSettings()

@@ -20,7 +20,7 @@ from corewise.agent.local_node import LocalNode
 from corewise.agent.objects import AgentNode
 from corewise.agent.options import AgentOptions
 from corewise.agent.printing import print_node_patch, print_writes
-from corewise.agent.topology_reporter import result_of
+from corewise.agent.topology_report import result_of
 from corewise.agent.watched import Watched
 from corewise.kube.client import Client
 from corewise.kube.clock import Clock

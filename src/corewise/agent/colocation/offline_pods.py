@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from corewise.actions import EmitEvent
 from corewise.agent.colocation.sampler import PinnedPod
-from corewise.agent.cpu_manager import CPUManager
+from corewise.agent.kubelet import CPUManager
 from corewise.agent.objects import QuotaContainer, QuotaPod
 from corewise.kernel.cgroups.pods import PodCgroups, QOSClass
 from corewise.kernel.errors import UnsafeName

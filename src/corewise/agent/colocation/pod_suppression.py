@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from corewise.actions import QuotaOwner, WriteQuota
-from corewise.agent.node_cgroups import Found
+from corewise.agent.cgroups import Found
 from corewise.config.colocation import SuppressionSettings
 from corewise.kernel.writing.report import Report
 from corewise.quantities import Microseconds
-from corewise.suppression.pod_quotas import Cycle, PodQuota, Task, cycle
+from corewise.suppression.quotas import PodQuota, PodQuotaPlan, Task, cycle
 from corewise.vocabulary.reasons import Reason
 
 
@@ -42,7 +42,7 @@ class Turn:
     """What came of one cycle: the quotas as they were found, the decision, and what was written."""
 
     pods: tuple[PodQuota, ...]
-    cycle: Cycle
+    cycle: PodQuotaPlan
     report: Report
     suppressed: int
 

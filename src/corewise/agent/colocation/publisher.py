@@ -20,8 +20,7 @@ from corewise.agent.objects import AgentNode
 from corewise.kube.client import Client
 from corewise.kube.resources import NODES
 from corewise.quantities import Quantity, QuantityError, Ratio
-from corewise.suppression.offer import Amounts
-from corewise.suppression.publication import due, published_form
+from corewise.suppression.offer import Amounts, due, published_form
 from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY, OFFLINE_REPORT
 from corewise.vocabulary.offline_report import OfflineReport
 

@@ -9,8 +9,7 @@ from datetime import UTC, datetime
 from corewise.config.colocation import OversubscriptionSettings
 from corewise.kube.clock import rfc3339
 from corewise.quantities import Ratio
-from corewise.suppression.history import Offer
-from corewise.suppression.offer import Amounts, Computed, Usage
+from corewise.suppression.offer import Amounts, Computed, Offer, Usage
 from corewise.vocabulary.offline_report import LONGEST_CURVE, MemoryReport, OfflineReport, SuppressionReport
 from corewise.vocabulary.reasons import Reason
 

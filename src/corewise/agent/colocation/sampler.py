@@ -19,7 +19,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
-from corewise.agent.node_cgroups import NodeCgroups
+from corewise.agent.cgroups import NodeCgroups
 from corewise.kernel.cgroups.cpu import read_usage
 from corewise.kernel.cgroups.files import Files
 from corewise.kernel.cgroups.memory import read_working_set

@@ -11,13 +11,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from corewise.actions import QuotaOwner, WriteQuota
-from corewise.agent.node_cgroups import Found
+from corewise.agent.cgroups import Found
 from corewise.config.colocation import SuppressionSettings
 from corewise.kernel.cgroups.cpu import Bandwidth, read_bandwidth
 from corewise.kernel.cgroups.pods import QOSClass
 from corewise.kernel.writing.report import Report
 from corewise.quantities import Microseconds
-from corewise.suppression.slice_quota import Adjustment, adjust
+from corewise.suppression.quotas import Adjustment, adjust
 
 
 @dataclass(frozen=True, slots=True)

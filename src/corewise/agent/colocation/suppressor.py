@@ -14,17 +14,17 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from corewise.actions import QuotaOwner
+from corewise.agent.cgroups import Found
 from corewise.agent.colocation.pod_suppression import LimitedPod, PodSuppression, Turn
 from corewise.agent.colocation.slice_suppression import Adjusted, SliceSuppression
-from corewise.agent.node_cgroups import Found
 from corewise.config.colocation import SuppressionMode, SuppressionSettings
 from corewise.kernel.cgroups.cpu import SMALLEST_QUOTA, Bandwidth
 from corewise.kernel.cgroups.pods import QOSClass
 from corewise.kernel.errors import KernelError, Missing
 from corewise.kernel.writing.report import Report, Written
 from corewise.service.logs import fields
-from corewise.suppression.history import Offer
-from corewise.suppression.pod_quotas import Task
+from corewise.suppression.offer import Offer
+from corewise.suppression.quotas import Task
 from corewise.vocabulary.offline_report import SuppressionReport
 from corewise.vocabulary.reasons import Reason
 

@@ -1,26 +1,56 @@
-"""kubelet's cgroups on one node, with the writers of their quotas and settings: looked for until found.
+"""kubelet's cgroups on one node, with the writers of their quotas and settings; and the way back.
 
-An agent may start before kubelet has made its cgroups, and a simulated node may have none yet.
+The cgroups are looked for until they are found: an agent may start before kubelet has made them, and a
+simulated node may have none yet. In a dry run nothing is written (:class:`Rehearsal`).
+
+:func:`restore` puts back what was in cgroups from the journal alone; it asks no API server, agent or runtime.
+The journal holds what agents have bounded or set in this boot and not released: quotas, weights, CPU sets,
+memory limits. Each is written back to its base. An agent that runs meanwhile would do it all again, and holds
+the journal: stop it first.
 """
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from corewise.actions import QuotaOwner, WriteQuota
+from corewise.kernel.boot import read_boot_id
 from corewise.kernel.cgroups.files import CgroupFiles, Files
 from corewise.kernel.cgroups.layout import Version, find_layout
 from corewise.kernel.cgroups.pods import PodCgroups, QOSClass, find_pod_cgroups
 from corewise.kernel.errors import UnsafeName
 from corewise.kernel.quotas.writer import QuotaWriter
 from corewise.kernel.settings.writer import SettingWriter
-from corewise.kernel.writing.journal import Log
+from corewise.kernel.writing.journal import Journal, Log, damage_text
+from corewise.kernel.writing.report import Report, Written
 from corewise.vocabulary.reasons import Reason
 
 Wrap = Callable[[Files], Files]
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Cycle:
+    """What one cycle did to cgroups.
+
+    ``problems`` are sentences by what they are about; ``bound`` counts the cgroups that normalization bounds.
+    """
+
+    written: list[Written] = field(default_factory=list)
+    drifted: list[str] = field(default_factory=list)
+    problems: dict[str, str] = field(default_factory=dict)
+    bound: int = 0
+
+    def add(self, report: Report) -> None:
+        """Take in what one call of a writer did."""
+        self.written += report.written
+        self.drifted += report.drifted
+        self.problems |= {about: str(error) for about, error in report.failed.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,3 +151,47 @@ class NodeCgroups:
         """Close what is open; the next use opens it anew."""
         if self._kernel_files is not None:
             self._kernel_files.close()
+
+
+class Rehearsal:
+    """Cgroup files of a dry run: reads what is there, or what would be there by now."""
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+        self._written: dict[tuple[str, str], str] = {}
+
+    @property
+    def version(self) -> Version:
+        return self._files.version
+
+    def read(self, cgroup: str, file: str) -> str:
+        found = self._files.read(cgroup, file)
+        return self._written.get((cgroup, file), found)
+
+    def write(self, cgroup: str, file: str, text: str) -> None:
+        before = self.read(cgroup, file)
+        kept_period = before.partition(" ")[2] if file == "cpu.max" else ""
+        self._written[cgroup, file] = f"{text} {kept_period}".rstrip()
+
+    def exists(self, cgroup: str) -> bool:
+        return self._files.exists(cgroup)
+
+    def children(self, cgroup: str) -> tuple[str, ...]:
+        return self._files.children(cgroup)
+
+
+def restore(root: Path, state_dir: Path, *, tell: Callable[[str], object] = _log.warning) -> Report:
+    """Put everything back that the journal in ``state_dir`` holds; ``tell`` of damage to the journal.
+
+    Raises:
+        KernelError: if the journal is held or cannot be used, or there are no cgroups.
+    """
+    with (
+        CgroupFiles(find_layout(root)) as files,
+        Journal.open(state_dir, boot=read_boot_id(root), now=time.time) as journal,
+    ):
+        if damaged := journal.damage():
+            tell(damage_text(damaged))
+        report = QuotaWriter(files, journal, now=time.time).restore()
+        report.add(SettingWriter(files, journal, now=time.time).restore())
+        return report

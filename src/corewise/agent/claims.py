@@ -1,16 +1,19 @@
 """Who owns which CPUs of a node, and which CPUs all others share. Pure.
 
-A pod claims CPUs by the annotation ``scheduling.koordinator.sh/resource-status``, which the binding gate
-writes, and whoever may write pods. Claims are believed by the rules of :mod:`corewise.vocabulary.qos`, and
-taken
-in this order: first those of pods that own these very CPUs already, then all others in the order in which
-pods were bound, those of one second by UID. So an edit of the annotation takes no CPU from its owner. A pod
-that only the runtime has told of so far comes last; how much it requests is not known yet.
+A pod claims CPUs by the annotation ``scheduling.koordinator.sh/resource-status``. The binding gate writes it,
+but so may anybody who may write pods, so a claim is believed by the rules of :mod:`corewise.vocabulary.qos`.
+Claims are granted in this order: first those of pods that own these very CPUs already, then all others in
+the order in which pods were bound, within one second by UID. So an edit of the annotation takes no CPU from
+its owner. A pod that only the runtime has reported so far comes last; its request is not known yet.
 
-A claim is fulfilled whole or not at all. It is not if it names a CPU that the node has not, that an earlier
-claim has, or that kubelet reserves for the system, or if it would leave no CPU to share; then the pod shares,
-and takes nothing from others. A CPU that is offline stays its owner's, who runs on the rest meanwhile; if all
-shared CPUs go offline, owners keep theirs.
+A claim is granted whole or refused. It is refused if it names a CPU that the node does not have, that an
+earlier claim has, or that kubelet reserves for the system, or if it would leave no CPU to share; then the pod
+shares, and takes nothing from others. A CPU that is offline stays its owner's, who runs on the rest
+meanwhile; if all shared CPUs go offline, owners keep theirs.
+
+The NodeResourceTopology shows the owners in Koordinator's form (:func:`print_ledger`):
+``[{"namespace": "default", "name": "db", "uid": "…", "cpuset": "0-3"}, …]``, by namespace and name. Pods that
+own CPUs by kubelet's static policy are marked ``"managedByKubelet": true``.
 """
 
 from __future__ import annotations
@@ -19,6 +22,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+import msgspec
+
+from corewise.agent.kubelet import CPUManager
 from corewise.agent.objects import QuotaPod
 from corewise.pinning import Claim, Ledger
 from corewise.topology import CPUSet, Thread, Topology
@@ -162,3 +168,27 @@ def _refusal(pod: QuotaPod, cpus: CPUSet, ledger: Ledger, owners: Mapping[str, O
 def _flat(cpus: CPUSet) -> Topology:
     """Return a machine of these CPUs; how they are arranged was for the gate to heed."""
     return Topology(tuple(Thread(cpu, cpu, 0, 0, 0) for cpu in cpus))
+
+
+class _PodCPUs(msgspec.Struct, omit_defaults=True):
+    namespace: str
+    name: str
+    uid: str
+    cpuset: str
+    managed_by_kubelet: bool = msgspec.field(name="managedByKubelet", default=False)
+
+
+def print_ledger(division: Division, pods: Iterable[QuotaPod], manager: CPUManager) -> str:
+    """Write the annotation."""
+    rows = [_row(owner.pod, owner.cpus) for owner in division.owners.values()]
+    rows += [
+        _row(pod, manager.exclusive[pod.uid], by_kubelet=True)
+        for pod in pods
+        if pod.uid in manager.exclusive and not pod.has_ended
+    ]
+    return msgspec.json.encode(sorted(rows, key=lambda row: (row.namespace, row.name, row.uid))).decode()
+
+
+def _row(pod: QuotaPod, cpus: CPUSet, *, by_kubelet: bool = False) -> _PodCPUs:
+    meta = pod.metadata
+    return _PodCPUs(meta.namespace, meta.name, meta.uid, str(cpus), by_kubelet)

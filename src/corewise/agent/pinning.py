@@ -1,27 +1,30 @@
-"""Brings the CPU sets of one node's pods to what they own and share, again and again.
+"""Brings the CPU sets of one node's pods to the CPUs that they own or share, again and again.
 
-Each cycle is computed from the whole state and handed to the one writer of settings. As long as no pod claims
-CPUs and nothing is set from before, nothing is read either. With the last owner everything goes back.
+Each cycle is computed from the whole state: who owns what (:mod:`corewise.agent.claims`), which CPUs each
+cgroup is to have (:func:`cpu_sets`); and handed to the one writer of settings. As long as no pod claims CPUs
+and nothing is set from before, nothing is read either. With the last owner everything goes back.
 
-kubelet's static policy writes the CPU sets of its containers itself. Where it is in force nothing is set, and
+kubelet's static policy writes the CPU sets of its containers itself. Where it is active nothing is set, and
 what was set goes back: claims are problems. Where the policy is not known everything stays as it is.
+
+A pod's own cgroup gets the pod's CPUs, and so does every cgroup directly below it, by whatever name: the
+containers, those that the API does not show yet, and the sandbox. What lies deeper is within those.
+
+What comes back is what was found. But on v1 a new cgroup begins with the CPUs of its parent: a container that
+is made in a pod that is narrowed already gets back what the pod gets.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 
-from corewise.actions import Setting, SettingOwner
-from corewise.agent.cpu_manager import CPUManager
-from corewise.agent.kubelet_config import KubeletConfigFile
-from corewise.agent.node_cgroups import Found, NodeCgroups
+from corewise.actions import Setting, SettingOwner, WriteSetting
+from corewise.agent.cgroups import Cycle, Found, NodeCgroups
+from corewise.agent.claims import Division, Ground, claimants, claimed, divide, print_ledger
+from corewise.agent.kubelet import CPUManager, reserved_cpus_file
 from corewise.agent.objects import QuotaPod
-from corewise.agent.pinning.cpu_sets import cpu_sets
-from corewise.agent.pinning.division import Division, Ground, claimants, claimed, divide
-from corewise.agent.pinning.ledger_report import print_ledger
 from corewise.kernel.cgroups.cpu import read_cpuset, read_effective_cpuset
 from corewise.kernel.cgroups.pods import QOSClass
 from corewise.kernel.cpu_topology import read_cpus
@@ -29,19 +32,51 @@ from corewise.kernel.errors import KernelError, Missing, UnsafeName
 from corewise.kernel.host_files import HostFiles
 from corewise.kernel.settings.ledger import Place
 from corewise.kernel.settings.values import list_of, setting_file
-from corewise.kernel.writing.report import Written
 from corewise.topology import CPUSet
 from corewise.vocabulary.qos import DEFAULT_RULES, QoSRules
 from corewise.vocabulary.reasons import Reason
 
 
-@dataclass(slots=True)
-class PinCycle:
-    """What one cycle did. ``problems`` are sentences by pod or file."""
+def cpu_sets(
+    division: Division, pods: Iterable[QuotaPod], found: Found, problems: dict[str, str]
+) -> Iterator[WriteSetting]:
+    """Yield what is to be set, for the cgroups that are there. What goes wrong is added to ``problems``."""
+    for pod in pods:
+        if pod.has_ended or not pod.status.qos_class or not division.cpus_of(pod.uid):
+            continue
+        try:
+            cgroup = found.names.pod(pod.uid, QOSClass(pod.status.qos_class))
+            below = found.files.children(cgroup)
+        except Missing:
+            continue
+        except (UnsafeName, ValueError) as error:
+            problems[pod.name] = f"pod {pod.name} is left alone: {error}"
+            continue
+        except KernelError as error:
+            problems[error.path] = str(error)
+            continue
+        yield from _actions(division, pod, {each: _base(found, each, cgroup) for each in (cgroup, *below)})
 
-    written: list[Written] = field(default_factory=list)
-    drifted: list[str] = field(default_factory=list)
-    problems: dict[str, str] = field(default_factory=dict)
+
+def _actions(division: Division, pod: QuotaPod, bases: Mapping[str, str | None]) -> Iterator[WriteSetting]:
+    """Yield what is to be set in the cgroups of a pod, by their bases."""
+    owner = division.owners.get(pod.uid)
+    owns = owner is not None and bool(owner.online)
+    value, reason = list_of(division.cpus_of(pod.uid)), Reason.CPUS_OWNED if owns else Reason.CPUS_SHARED
+    why = f"pod {pod.name} owns these CPUs" if owns else f"pod {pod.name} shares what no pod owns"
+    for cgroup, base in bases.items():
+        yield WriteSetting(cgroup, Setting.CPUSET, SettingOwner.PINNING, value, base, reason, why)
+
+
+def _base(found: Found, cgroup: str, pod_cgroup: str) -> str | None:
+    """Return what a cgroup gets back one day; None is what was found there."""
+    if not found.is_v1 or cgroup == pod_cgroup:
+        return None
+    file = setting_file(found.files.version, Setting.CPUSET)
+    hold, above = (found.settings.held.get(Place(each, file)) for each in (cgroup, pod_cgroup))
+    if hold is not None and hold.owner:
+        return hold.base if hold.stated else None
+    return above.base if above is not None else None
 
 
 class PinKeeper:
@@ -56,7 +91,7 @@ class PinKeeper:
         self._held: Mapping[str, CPUSet] | None = None
         self._cgroups = cgroups
         self._root = root
-        self._kubelet = KubeletConfigFile(root)
+        self._kubelet = reserved_cpus_file(root)
         self.division = Division()
         self.report = ""
 
@@ -65,9 +100,9 @@ class PinKeeper:
         """The CPUs that kubelet reserves for the system, as far as its configuration file tells."""
         return self._kubelet.read()
 
-    def cycle(self, pods: Collection[QuotaPod], manager: CPUManager) -> PinCycle:
+    def cycle(self, pods: Collection[QuotaPod], manager: CPUManager) -> Cycle:
         """Bring every pod to its CPUs. Nothing raises but bugs."""
-        result = PinCycle()
+        result = Cycle()
         try:
             found = self._cgroups.find()
         except KernelError as error:
@@ -80,7 +115,7 @@ class PinKeeper:
             result.problems[error.path] = str(error)
         return result
 
-    def _cycle(self, pods: Collection[QuotaPod], found: Found, manager: CPUManager, result: PinCycle) -> None:
+    def _cycle(self, pods: Collection[QuotaPod], found: Found, manager: CPUManager, result: Cycle) -> None:
         if not manager.is_known:
             self._wait(pods, found, result)
             return
@@ -90,13 +125,13 @@ class PinKeeper:
             self.division, self.report = division, print_ledger(division, pods, manager)
             self._carry_out(pods, found, result)
 
-    def _wait(self, pods: Collection[QuotaPod], found: Found, result: PinCycle) -> None:
+    def _wait(self, pods: Collection[QuotaPod], found: Found, result: Cycle) -> None:
         if claimants(pods) or _is_at_work(found):
             text = "CPU sets stay as they are: it is not known whether kubelet keeps them itself"
             result.problems["kubelet's CPU manager"] = text
 
     def _divide(
-        self, pods: Collection[QuotaPod], found: Found, manager: CPUManager, result: PinCycle
+        self, pods: Collection[QuotaPod], found: Found, manager: CPUManager, result: Cycle
     ) -> Division | None:
         """Return who owns what; None if it cannot be told, since the node does not tell its CPUs."""
         claims = claimants(pods)
@@ -111,7 +146,7 @@ class PinKeeper:
         held = _recorded(claims, found, ground) if self._held is None else self._held
         return divide(claims, ground, held, self._rules)
 
-    def _ground(self, found: Found, result: PinCycle) -> Ground | None:
+    def _ground(self, found: Found, result: Cycle) -> Ground | None:
         files = HostFiles(self._root)
         online, offline = read_cpus(files)
         result.problems.update({problem.path: str(problem) for problem in files.problems})
@@ -124,16 +159,14 @@ class PinKeeper:
             return None
         return Ground(usable, offline, reserved)
 
-    def _carry_out(self, pods: Collection[QuotaPod], found: Found, result: PinCycle) -> None:
+    def _carry_out(self, pods: Collection[QuotaPod], found: Found, result: Cycle) -> None:
         result.problems.update(self.division.problems)
         wanted = []
         if self.division.owners:
             wanted = list(cpu_sets(self.division, pods, found, result.problems))
         if wanted or _is_at_work(found):
             report = found.settings.reconcile(SettingOwner.PINNING, wanted)
-            result.written += report.written
-            result.drifted += report.drifted
-            result.problems.update({file: str(error) for file, error in report.failed.items()})
+            result.add(report)
 
 
 def _usable(found: Found, online: CPUSet) -> CPUSet:
