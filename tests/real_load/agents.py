@@ -22,10 +22,10 @@ from corewise.config.colocation import OversubscriptionSettings, SuppressionMode
 from corewise.kernel.boot import read_boot_id
 from corewise.kernel.writing.journal import Journal
 from corewise.quantities import ONE, Seconds
-from corewise.simulation.holders import Held
 from corewise.suppression.offer import Amounts
 from corewise.vocabulary.names import OVERSUBSCRIPTION
 from real_load.kubelet_tree import KubeletTree
+from tools.suppression_proof.holders import Held
 
 _HERE = Path("/")
 _MEMORY = 8 << 30

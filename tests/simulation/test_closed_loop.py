@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from corewise.simulation.closed_loop import Phase, Sample, Series, figures
+from tools.suppression_proof.closed_loop import Phase, Sample, Series, figures
 
 QUIET = Sample(
     at=0.0,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from corewise.simulation.closed_loop import Sample
 from tools.suppression_proof.chart import Curve, Panel, chart
+from tools.suppression_proof.closed_loop import Sample
 from tools.suppression_proof.run import COUNTING, COUNTING_AT_ONCE, OPTION_ONE, OPTION_TWO, Run
 
 FOLDER = Path("docs/pictures")

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from corewise.simulation.closed_loop import COURSES, OPTION_1, OPTION_2, STEP, Bench, Course, run_loop
-from corewise.simulation.holders import Begin, counting_offline, nobody, suppressed
+from tools.suppression_proof.closed_loop import COURSES, OPTION_1, OPTION_2, STEP, Bench, Course, run_loop
+from tools.suppression_proof.holders import Begin, counting_offline, nobody, suppressed
 from tools.suppression_proof.run import COUNTING, COUNTING_AT_ONCE, NOBODY, OPTION_ONE, OPTION_TWO, Run
 
 WAYS: Mapping[str, Begin] = {

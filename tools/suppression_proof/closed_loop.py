@@ -9,7 +9,7 @@ left out.
     run = run_loop(folder, STEP, suppressed(OPTION_1))
     figures(run)
 
-Something else than the agent may hold back the offline pods (:mod:`corewise.simulation.holders`), for
+Something else than the agent may hold back the offline pods (:mod:`tools.suppression_proof.holders`), for
 comparison.
 
 The same figures are taken of the plant (simulated nodes) and of real kernels, by the same function, so that
@@ -49,7 +49,6 @@ from corewise.agent.objects import QuotaPod
 from corewise.assessment.nodes import DemandingPod
 from corewise.config.colocation import SuppressionMode, SuppressionSettings
 from corewise.quantities import Bytes
-from corewise.simulation.holders import Begin, Held
 from corewise.simulation.kubelet_status import running_status
 from corewise.simulation.load import Load, Shape
 from corewise.simulation.machine_files import MachineFiles
@@ -57,6 +56,7 @@ from corewise.simulation.machines import CATALOGUE, Machine
 from corewise.simulation.node_cgroups import make_cgroups
 from corewise.simulation.node_simulation import INTERVAL, NodeSimulation
 from corewise.simulation.pods import manifest
+from tools.suppression_proof.holders import Begin, Held
 
 NOISE = 0.02
 """Turns of the quota that are smaller than this part of the machine are the measured load's own."""
