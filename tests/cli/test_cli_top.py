@@ -32,9 +32,8 @@ from api_process import local_api_server
 from cli.offline_world import CALM, REPORT, aged, changed, labelled
 from corewise.cli import corewise
 from corewise.cli.output import Form
-from corewise.cli.sparkline import PLAIN
-from corewise.cli.top import REPORTING_NODES, View
 from corewise.cli.top_live import fitted, picture
+from corewise.cli.top_view import PLAIN, REPORTING_NODES, TopView
 from corewise.kube.cache import Cache
 from corewise.kube.client import Client
 from corewise.kube.config import ClusterConfig, load_config
@@ -190,7 +189,7 @@ async def picture_of(nodes: list[PartialObject], error: KubeError | None, width:
     cache._items.update({node.metadata.name: node for node in nodes})
     cache.last_error = error
     console = Console(width=width, height=12, file=io.StringIO())
-    shown = picture(cache, View(Form.TABLE, "name", "", "ns", PLAIN), console)
+    shown = picture(cache, TopView(Form.TABLE, "name", "", "ns", PLAIN), console)
     return [str(line) for line in shown.renderables]
 
 

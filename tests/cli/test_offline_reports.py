@@ -14,8 +14,7 @@ from corewise.cli.offline_reports import (
     offer_problem,
     suppression_state,
 )
-from corewise.cli.sparkline import BARS, PLAIN, ramp, sparkline
-from corewise.cli.top_words import limit_of
+from corewise.cli.top_view import BARS, PLAIN, limit_of, ramp, sparkline
 from corewise.vocabulary.names import OFFLINE_REPORT
 from corewise.vocabulary.offline_report import OfferState, OfflineReport, SuppressionReport
 from corewise.vocabulary.reasons import Reason

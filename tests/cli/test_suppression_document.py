@@ -12,8 +12,7 @@ import pytest
 from cli.offline_world import CALM, NOW, REPORT, aged, labelled
 from corewise.cli.offline_reports import NodeReport, node_report
 from corewise.cli.output import Form, render
-from corewise.cli.sparkline import BARS
-from corewise.cli.top import View
+from corewise.cli.top_view import BARS, TopView
 from corewise.config import colocation
 from corewise.config.colocation import (
     OversubscriptionSettings,
@@ -129,7 +128,7 @@ def reported(name: str, report: OfflineReport, age: int) -> NodeReport:
 
 
 def test_top_prints_what_the_page_shows() -> None:
-    view = View(Form.TABLE, "name", "", "koordinator-system", BARS)
+    view = TopView(Form.TABLE, "name", "", "koordinator-system", BARS)
     printed = render(view.listing([reported("n1", REPORT, 4), reported("n2", CALM, 7)]), Form.TABLE)
     _, _, block = PAGE.partition("    $ corewise top\n")
     assert [line.strip() for line in block.splitlines()[:4]] == printed.splitlines()

@@ -5,54 +5,18 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Sequence
 
 import click
 
 from corewise.cli import output
 from corewise.cli.cluster import cluster_options, find_cluster
-from corewise.cli.offline_reports import NodeReport, node_report
-from corewise.cli.output import Form, Listing
-from corewise.cli.sparkline import ramp
-from corewise.cli.top_remarks import remarks
-from corewise.cli.top_rows import SORTS, Row, columns, record_of, row_of, sums_of, total_of
+from corewise.cli.offline_reports import NodeReport
+from corewise.cli.output import Form
+from corewise.cli.top_view import REPORTING_NODES, SORTS, TopView, ramp
 from corewise.kube.client import Client
 from corewise.kube.clock import SYSTEM_CLOCK
 from corewise.kube.config import ClusterConfig
-from corewise.kube.objects import PartialObject
-from corewise.kube.resources import NODES
-
-REPORTING_NODES = NODES.typed(PartialObject)
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """How the user wants to see which nodes. ``bars``: the characters of sparklines."""
-
-    form: Form
-    sort: str
-    selector: str
-    config_namespace: str
-    bars: str
-
-    def reports(self, nodes: Iterable[PartialObject], now: datetime) -> list[NodeReport]:
-        """Read what the nodes report, in the order of their names."""
-        metas = sorted((node.metadata for node in nodes), key=lambda meta: meta.name)
-        return [node_report(meta.name, meta.labels, meta.annotations, now) for meta in metas]
-
-    def listing(self, reports: Sequence[NodeReport]) -> Listing[Row]:
-        """Return the table of those that report."""
-        rows = sorted(filter(None, map(row_of, reports)), key=SORTS[self.sort])
-        total, records = total_of(rows), [record_of(row) for row in rows]
-        return Listing(
-            columns(self.bars), rows, records, lambda row: f"node/{row.name}", sums_of(total), [total]
-        )
-
-    def remarks(self, reports: Sequence[NodeReport]) -> Iterable[str]:
-        """Return what is to be said beside the table."""
-        return remarks(reports, self.config_namespace)
 
 
 @click.command()
@@ -83,7 +47,7 @@ def command(
     suppression NODE.
     """
     cluster = find_cluster(kubeconfig, context)
-    view = View(form, sort, selector, config_namespace, ramp(sys.stdout.encoding))
+    view = TopView(form, sort, selector, config_namespace, ramp(sys.stdout.encoding))
     if once or form not in {Form.TABLE, Form.WIDE} or not _can_draw():
         _print(view, asyncio.run(_read(cluster, view)))
         return
@@ -96,13 +60,13 @@ def _can_draw() -> bool:
     return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
 
 
-async def _read(cluster: ClusterConfig, view: View) -> list[NodeReport]:
+async def _read(cluster: ClusterConfig, view: TopView) -> list[NodeReport]:
     async with Client(cluster) as client:
         nodes = await client.list(REPORTING_NODES, label_selector=view.selector)
     return view.reports(nodes, SYSTEM_CLOCK.now())
 
 
-def _print(view: View, reports: Sequence[NodeReport]) -> None:
+def _print(view: TopView, reports: Sequence[NodeReport]) -> None:
     text = output.render(view.listing(reports), view.form, colour=output.colour_wanted())
     click.echo(text, nl=False)
     for line in view.remarks(reports):

@@ -19,7 +19,7 @@ from rich.live import Live
 from rich.text import Text
 
 from corewise.cli import output
-from corewise.cli.top import REPORTING_NODES, View
+from corewise.cli.top_view import REPORTING_NODES, TopView
 from corewise.kube.cache import Cache
 from corewise.kube.client import Client
 from corewise.kube.clock import SYSTEM_CLOCK
@@ -32,7 +32,7 @@ SHORTEST_PAUSE = 0.25
 _FEWEST_LINES = 3
 
 
-async def follow(cluster: ClusterConfig, view: View) -> None:
+async def follow(cluster: ClusterConfig, view: TopView) -> None:
     """Draw until told to end.
 
     Raises:
@@ -58,7 +58,9 @@ async def follow(cluster: ClusterConfig, view: View) -> None:
             follower.cancel()
 
 
-async def _draw(cache: Cache[PartialObject], view: View, wake: asyncio.Event, ended: asyncio.Event) -> None:
+async def _draw(
+    cache: Cache[PartialObject], view: TopView, wake: asyncio.Event, ended: asyncio.Event
+) -> None:
     console = Console()
     with Live(console=console, screen=True, auto_refresh=False) as live:
         while not ended.is_set():
@@ -71,7 +73,7 @@ async def _draw(cache: Cache[PartialObject], view: View, wake: asyncio.Event, en
                     await wake.wait()
 
 
-def picture(cache: Cache[PartialObject], view: View, console: Console) -> Group:
+def picture(cache: Cache[PartialObject], view: TopView, console: Console) -> Group:
     """Return what fits on the console of the nodes in the cache, and what is to be said about them."""
     now = SYSTEM_CLOCK.now()
     reports = view.reports(cache.items.values(), now)
