@@ -18,7 +18,7 @@ $(BIN)/python:
 	  { echo "corewise needs Python 3.11 or newer; name one: make PYTHON=python3.12 ..." >&2; exit 2; }
 	$(PYTHON) -m venv $(VENV)
 
-COMPILED := hatch_build.py src/corewise/kernel/memory_latency/chase.c
+COMPILED := hatch_build.py src/corewise/kernel/chase.c
 
 $(VENV)/run.stamp: requirements/build.txt requirements/run.txt pyproject.toml $(COMPILED) | $(BIN)/python
 	$(PIP) --require-hashes -r requirements/build.txt -r requirements/run.txt

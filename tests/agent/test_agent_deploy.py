@@ -18,8 +18,8 @@ from corewise.agent.kubelet import CONFIG_FILE, STATE_FILE
 from corewise.agent.options import AgentOptions
 from corewise.agent.topology_report import TOPOLOGIES
 from corewise.cli.agent import command
-from corewise.kernel.resctrl.monitoring import MOUNT_POINT
-from corewise.kernel.uncore.controllers import UNITS
+from corewise.kernel.memory_controllers import UNITS
+from corewise.kernel.resctrl import MOUNT_POINT
 from corewise.kube.config import UserConfig
 from corewise.kube.errors import NotFound
 from corewise.vocabulary.metrics import exported_by

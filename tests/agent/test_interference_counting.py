@@ -19,10 +19,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corewise.agent.interference.collector import CacheMisses, MemoryTraffic, MissTotals
-from corewise.kernel.absence import Absent
-from corewise.kernel.host_files import HostFiles
-from corewise.kernel.perf.event import INSTRUCTIONS, LAST_LEVEL_READ_MISSES
-from corewise.kernel.perf.groups import Group, Wanted
+from corewise.kernel.host_files import Absent, HostFiles
+from corewise.kernel.perf import INSTRUCTIONS, LAST_LEVEL_READ_MISSES, Group, Wanted
 from corewise.vocabulary.reasons import Reason
 from kernel import machine_trees
 from kernel.fake_perf import FakePerf

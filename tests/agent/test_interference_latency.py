@@ -13,10 +13,8 @@ from hypothesis import strategies as st
 
 from corewise.agent.interference import latency
 from corewise.agent.interference.latency import LARGEST_SHARE, LatencyProbe, Probed, ProbeThread, probe_all
-from corewise.kernel.absence import Absent
-from corewise.kernel.host_files import HostFiles
-from corewise.kernel.memory_latency.library import Chase, load_chase
-from corewise.kernel.memory_latency.probe import Latency
+from corewise.kernel.host_files import Absent, HostFiles
+from corewise.kernel.memory_latency import Chase, Latency, load_chase
 from corewise.service.program import Heartbeats
 from corewise.topology import CPUSet
 from corewise.vocabulary.reasons import Reason

@@ -16,9 +16,8 @@ from corewise.agent.interference.watch import InterferenceWatch, publish
 from corewise.cli.agent import _options, command
 from corewise.cli.errors import ExitCode
 from corewise.config.interference import Metric
-from corewise.kernel.absence import Absent
-from corewise.kernel.boot import read_boot_id
-from corewise.kernel.memory_latency.library import load_chase
+from corewise.kernel.host_files import Absent, read_boot_id
+from corewise.kernel.memory_latency import load_chase
 from corewise.prometheus.exposition import Exposition
 from corewise.service.options import Address
 from corewise.vocabulary.metrics import exported_by

@@ -24,7 +24,7 @@ from corewise.agent.kubelet import NO_POLICY
 from corewise.agent.options import STATE_DIR
 from corewise.agent.quotas import QuotaKeeper
 from corewise.cli import corewise
-from corewise.kernel.boot import BOOT_ID
+from corewise.kernel.host_files import BOOT_ID
 from corewise.kernel.writing.journal import Journal
 from corewise.kube.client import Client
 from corewise.kube.config import load_config

@@ -17,7 +17,7 @@ from corewise.agent.calibration.results import Calibration, Score
 from corewise.agent.calibration.worker import Done
 from corewise.cli import calibrate
 from corewise.cli.errors import ExitCode, Failure
-from corewise.kernel.processes import ProcessTime
+from corewise.kernel.usage import ProcessTime
 from corewise.topology import CPUSet
 
 

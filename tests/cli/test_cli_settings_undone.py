@@ -13,9 +13,9 @@ from click.testing import CliRunner, Result
 from corewise.actions import Setting, SettingOwner
 from corewise.agent.options import STATE_DIR
 from corewise.cli import corewise
-from corewise.kernel.boot import BOOT_ID
 from corewise.kernel.cgroups.files import CgroupFiles
 from corewise.kernel.cgroups.layout import Version, find_layout
+from corewise.kernel.host_files import BOOT_ID
 from corewise.kernel.quotas.writer import QuotaWriter
 from corewise.kernel.settings.values import setting_file
 from corewise.kernel.settings.writer import SettingWriter

@@ -7,7 +7,7 @@ import os
 import struct
 from dataclasses import dataclass, field
 
-from corewise.kernel.perf.event import PerfEvent
+from corewise.kernel.perf import PerfEvent
 
 
 @dataclass

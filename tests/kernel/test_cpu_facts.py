@@ -11,8 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corewise.config.facts import CPUFacts
-from corewise.kernel.arm_parts import implementer_name, part_name
-from corewise.kernel.cpu_facts import ObservedCPU, first_fields, model_of, vendor_of
+from corewise.kernel.cpu_facts import (
+    ObservedCPU,
+    model_and_vendor,
+    part_name,
+)
 from corewise.kernel.errors import Malformed, Unreadable
 from corewise.kernel.machine import read_machine
 from kernel import machine_trees
@@ -113,13 +116,12 @@ def test_a_model_name_wins_over_the_part_number(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "model name\t:\n", "model\t: 85\n", "\n\n::\n", "model name"])
 def test_a_cpu_that_nobody_names_is_unknown(text: str) -> None:
-    assert model_of(first_fields(text)) == "unknown"
-    assert vendor_of(first_fields(text)) == ""
+    assert model_and_vendor(text) == ("unknown", "")
 
 
 def test_the_first_of_several_models_counts() -> None:
     text = "model name\t: A\n\nmodel name\t: B\n"
-    assert model_of(first_fields(text)) == "A"
+    assert model_and_vendor(text) == ("A", "")
 
 
 def _directory(file: Path) -> None:
@@ -182,8 +184,7 @@ def test_an_empty_directory_is_a_machine_without_anything(tmp_path: Path) -> Non
 
 @given(st.text(max_size=400))
 def test_no_cpuinfo_breaks_the_parser_and_names_are_printable(text: str) -> None:
-    fields = first_fields(text)
-    for name in (model_of(fields), vendor_of(fields)):
+    for name in model_and_vendor(text):
         assert name.isprintable()
         assert len(name) <= 128
         assert name == name.strip()
@@ -192,7 +193,12 @@ def test_no_cpuinfo_breaks_the_parser_and_names_are_printable(text: str) -> None
 @given(st.integers(), st.integers())
 def test_every_part_number_has_a_name_or_is_unknown(implementer: int, part: int) -> None:
     assert part_name(implementer, part)
-    assert implementer_name(implementer).isprintable()
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_every_implementer_has_a_printable_name_or_none(implementer: int) -> None:
+    _, vendor = model_and_vendor(f"CPU implementer\t: {implementer:#x}\n")
+    assert vendor.isprintable()
 
 
 @pytest.fixture(scope="module")

@@ -10,10 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.kernel.cpu_time import busy_share, cpu_times, stolen_share
-from corewise.kernel.cpu_topology import cache_size
-from corewise.kernel.machine import read_machine
-from corewise.kernel.memory import mem_total
+from corewise.kernel.machine import cache_size, mem_total, read_machine
+from corewise.kernel.usage import busy_share, cpu_times, stolen_share
 from corewise.quantities import Bytes
 from corewise.topology import Cache, CPUSet, Host
 from kernel import machine_trees

@@ -10,10 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.kernel.absence import Absent
-from corewise.kernel.dimms.peak import CONTROLLERS, TABLE, read_peak_bandwidth
-from corewise.kernel.dimms.smbios import MemoryModule, memory_modules
-from corewise.kernel.host_files import HostFiles
+from corewise.kernel.host_files import Absent, HostFiles
+from corewise.kernel.memory_bandwidth import (
+    CONTROLLERS,
+    TABLE,
+    MemoryModule,
+    memory_modules,
+    read_peak_bandwidth,
+)
 from corewise.vocabulary.reasons import Reason
 from kernel.machine_trees import Tree
 

@@ -7,10 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from corewise.kernel.absence import Absent
-from corewise.kernel.host_files import HostFiles
-from corewise.kernel.memory_latency.library import LIBRARY, Chase, load_chase
-from corewise.kernel.memory_latency.probe import ROUNDS, bound_to, numa_cpus, probe
+from corewise.kernel.host_files import Absent, HostFiles
+from corewise.kernel.memory_latency import LIBRARY, ROUNDS, Chase, bound_to, load_chase, numa_cpus, probe
 from corewise.topology import CPUSet
 from corewise.vocabulary.reasons import Reason
 from kernel import machine_trees

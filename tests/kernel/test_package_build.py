@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 PROJECT = Path(__file__).parents[2]
-LIBRARY = "corewise/kernel/memory_latency/chase.so"
+LIBRARY = "corewise/kernel/chase.so"
 NEEDED = ("pyproject.toml", "README.md", "LICENSE", "hatch_build.py", ".gitignore")
-CODE = "src/corewise/kernel/memory_latency"
+CODE = "src/corewise/kernel"
 needs_hatchling = pytest.mark.skipif(find_spec("hatchling") is None, reason="hatchling is not installed here")
 needs_compiler = pytest.mark.skipif(
     shutil.which("cc") is None or os.uname().machine not in {"x86_64", "aarch64"},

@@ -14,13 +14,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.kernel.absence import Absent
-from corewise.kernel.host_files import HostFiles
-from corewise.kernel.perf.event import INSTRUCTIONS, LAST_LEVEL_READ_MISSES, PerfEvent
-from corewise.kernel.perf.groups import Group, Groups, Wanted, open_groups
-from corewise.kernel.perf.misses import MissCounters, MissCounts
-from corewise.kernel.perf.reading import GroupReading, growth, reading_size
-from corewise.kernel.perf.system import KernelPerf
+from corewise.kernel.host_files import Absent, HostFiles
+from corewise.kernel.perf import (
+    INSTRUCTIONS,
+    LAST_LEVEL_READ_MISSES,
+    Group,
+    GroupReading,
+    Groups,
+    KernelPerf,
+    MissCounters,
+    MissCounts,
+    PerfEvent,
+    Wanted,
+    growth,
+    open_groups,
+    reading_size,
+)
 from corewise.vocabulary.reasons import Reason
 from kernel import machine_trees
 from kernel.fake_perf import FakePerf
@@ -246,10 +255,10 @@ def test_this_machines_answer_about_cache_misses_is_a_figure_or_a_reason() -> No
 
 
 ASKING = """
-from corewise.kernel.absence import Absent
-from corewise.kernel.perf.event import PerfEvent
-from corewise.kernel.perf.groups import Wanted, open_groups
-from corewise.kernel.perf.system import KernelPerf
+from corewise.kernel.host_files import Absent
+from corewise.kernel.perf import PerfEvent
+from corewise.kernel.perf import Wanted, open_groups
+from corewise.kernel.perf import KernelPerf
 opened = open_groups(KernelPerf(), {0: Wanted(0, (PerfEvent(1, 0),))}, "CPU time")
 print(opened.reason if isinstance(opened, Absent) else "counts")
 """

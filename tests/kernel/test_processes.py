@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corewise.kernel.host_files import HostFiles
-from corewise.kernel.processes import Busy, ProcessTime, busiest, process_time, read_processes
+from corewise.kernel.usage import ProcessTime, ProcessUsage, busiest, process_time, read_processes
 
 AFTER_NAME = "S 1 7 7 0 -1 4194560 100 0 0 0 30 12 0 0 20 0 1 0 5 100 3"
 
@@ -51,5 +51,5 @@ def test_the_busiest_come_first_without_ourselves_and_our_children() -> None:
         5: ProcessTime("ourselves", 1, 900),
         6: ProcessTime("our child", 5, 900),
     }
-    assert busiest(before, after, own={5}) == [Busy(4, "new", 70), Busy(1, "old", 30)]
-    assert busiest(before, after, own={5}, most=1) == [Busy(4, "new", 70)]
+    assert busiest(before, after, own={5}) == [ProcessUsage(4, "new", 70), ProcessUsage(1, "old", 30)]
+    assert busiest(before, after, own={5}, most=1) == [ProcessUsage(4, "new", 70)]

@@ -16,9 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from corewise.kernel.absence import Absent
-from corewise.kernel.host_files import HostFiles
-from corewise.kernel.resctrl.monitoring import MonitoringEvent, read_counts
+from corewise.kernel.host_files import Absent, HostFiles
+from corewise.kernel.resctrl import MonitoringEvent, read_counts
 from corewise.vocabulary.reasons import Reason
 from kernel.resctrl_trees import (
     ResctrlTree,

@@ -9,11 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.kernel.absence import Absent
-from corewise.kernel.host_files import HostFiles
-from corewise.kernel.perf.event import PerfEvent
-from corewise.kernel.uncore.controllers import ControllerTraffic, MemoryControllers, has_controllers
-from corewise.kernel.uncore.description import Field, event_of
+from corewise.kernel.host_files import Absent, HostFiles
+from corewise.kernel.memory_controllers import (
+    ControllerTraffic,
+    Field,
+    MemoryControllers,
+    event_of,
+    has_controllers,
+)
+from corewise.kernel.perf import PerfEvent
 from corewise.vocabulary.reasons import Reason
 from kernel.fake_perf import FakePerf
 from kernel.machine_trees import Tree

@@ -19,7 +19,7 @@ from corewise.agent.colocation.sampler import Sampler, Samples
 from corewise.agent.local_node import LocalNode
 from corewise.agent.objects import QuotaPod
 from corewise.config.colocation import OversubscriptionSettings, SuppressionMode, SuppressionSettings
-from corewise.kernel.boot import read_boot_id
+from corewise.kernel.host_files import read_boot_id
 from corewise.kernel.writing.journal import Journal
 from corewise.quantities import ONE, Seconds
 from corewise.suppression.offer import Amounts

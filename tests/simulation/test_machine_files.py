@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.kernel.boot import read_boot_id
 from corewise.kernel.cgroups.layout import Version, find_layout
+from corewise.kernel.host_files import read_boot_id
 from corewise.kernel.machine import read_machine
 from corewise.quantities import Bytes, Ratio
 from corewise.simulation.machine_files import MachineFiles

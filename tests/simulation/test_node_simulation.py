@@ -11,10 +11,9 @@ from corewise.kernel.cgroups.cpu import read_usage
 from corewise.kernel.cgroups.files import CgroupFiles
 from corewise.kernel.cgroups.layout import find_layout
 from corewise.kernel.cgroups.memory import read_working_set
-from corewise.kernel.cpu_time import read_busy_time
 from corewise.kernel.host_files import HostFiles
 from corewise.kernel.machine import read_machine
-from corewise.kernel.memory import read_node_working_set
+from corewise.kernel.usage import read_busy_time, read_node_working_set
 from corewise.quantities import Bytes
 from corewise.simulation.load import Load, Shape
 from corewise.simulation.machine_files import MachineFiles

@@ -17,12 +17,10 @@ from corewise.agent.interference.collector import Collector
 from corewise.agent.interference.latency import LARGEST_SHARE, ProbeThread
 from corewise.agent.options import LATENCY_INTERVAL
 from corewise.config.interference import Metric
-from corewise.kernel.absence import Absent
-from corewise.kernel.host_files import HostFiles
-from corewise.kernel.memory_latency.library import Chase, load_chase
-from corewise.kernel.memory_latency.probe import ROUNDS, numa_cpus, probe
-from corewise.kernel.perf.system import KernelPerf
-from corewise.kernel.uncore.controllers import MemoryControllers
+from corewise.kernel.host_files import Absent, HostFiles
+from corewise.kernel.memory_controllers import MemoryControllers
+from corewise.kernel.memory_latency import ROUNDS, Chase, load_chase, numa_cpus, probe
+from corewise.kernel.perf import KernelPerf
 from tools.bench.table import Row, quantile
 
 PROBES = 100

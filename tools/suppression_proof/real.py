@@ -20,8 +20,8 @@ from statistics import stdev
 from corewise.agent.colocation.sampler import Missed, PinnedPod, Sampler
 from corewise.config.colocation import SuppressionSettings
 from corewise.kernel.cgroups.layout import Version
-from corewise.kernel.cpu_time import read_busy_time
 from corewise.kernel.host_files import HostFiles
+from corewise.kernel.usage import read_busy_time
 from corewise.suppression.offer import Usage
 from real_load.agents import OPTION_1, OPTION_2, Agent
 from real_load.kubelet_tree import KubeletTree, layout_here, offline_pod, online_pod

@@ -19,11 +19,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from corewise.actions import QuotaOwner, WriteQuota
-from corewise.kernel.boot import read_boot_id
 from corewise.kernel.cgroups.files import CgroupFiles, Files
 from corewise.kernel.cgroups.layout import Version, find_layout
 from corewise.kernel.cgroups.pods import PodCgroups, QOSClass, find_pod_cgroups
 from corewise.kernel.errors import UnsafeName
+from corewise.kernel.host_files import read_boot_id
 from corewise.kernel.quotas.writer import QuotaWriter
 from corewise.kernel.settings.writer import SettingWriter
 from corewise.kernel.writing.journal import Journal, Log, damage_text

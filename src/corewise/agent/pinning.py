@@ -27,9 +27,9 @@ from corewise.agent.kubelet import CPUManager, reserved_cpus_file
 from corewise.agent.objects import QuotaPod
 from corewise.kernel.cgroups.cpu import read_cpuset, read_effective_cpuset
 from corewise.kernel.cgroups.pods import QOSClass
-from corewise.kernel.cpu_topology import read_cpus
 from corewise.kernel.errors import KernelError, Missing, UnsafeName
 from corewise.kernel.host_files import HostFiles
+from corewise.kernel.machine import read_cpus
 from corewise.kernel.settings.ledger import Place
 from corewise.kernel.settings.values import list_of, setting_file
 from corewise.topology import CPUSet

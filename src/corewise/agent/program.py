@@ -27,7 +27,7 @@ from corewise.agent.printing import print_change, print_writes
 from corewise.agent.runtime import RuntimeHook, serve_runtime
 from corewise.agent.topology_report import NOBODY, TopologyChange, TopologyReporter, result_of
 from corewise.agent.watched import Watched
-from corewise.kernel.boot import read_boot_id
+from corewise.kernel.host_files import read_boot_id
 from corewise.kernel.writing.journal import Journal, Log, MemoryLog, damage_text
 from corewise.kube.client import Client
 from corewise.kube.clock import SYSTEM_CLOCK, Clock

@@ -33,8 +33,8 @@ from typing import Any
 
 from corewise.agent.local_node import LocalNode
 from corewise.agent.objects import AgentNode, QuotaPod
-from corewise.kernel.boot import read_boot_id
 from corewise.kernel.cpu_facts import ObservedCPU
+from corewise.kernel.host_files import read_boot_id
 from corewise.kernel.machine import MachineReading, read_machine
 from corewise.kube.client import Client
 from corewise.kube.errors import AlreadyExists, Conflict, KubeError, NotFound

@@ -25,10 +25,17 @@ from corewise.agent.calibration.results import Calibration, Score, decoded
 from corewise.cli import output
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.output import Column, Form, Listing
-from corewise.kernel.cpu_time import busy_share, read_cpu_times, read_memory_available, stolen_share
 from corewise.kernel.host_files import HostFiles
 from corewise.kernel.machine import read_machine
-from corewise.kernel.processes import TICKS_PER_SECOND, busiest, read_processes
+from corewise.kernel.usage import (
+    TICKS_PER_SECOND,
+    busiest,
+    busy_share,
+    read_cpu_times,
+    read_memory_available,
+    read_processes,
+    stolen_share,
+)
 from corewise.topology import CPUSet
 from corewise.vocabulary.errors import UNREADABLE
 from corewise.vocabulary.names import CONFIG_NAME, NORMALIZATION_KEY

@@ -19,7 +19,7 @@ from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.output import Column, Form, Listing, count, gibibytes
 from corewise.cli.topology_drawing import CachePart, cache_size, drawing, nodes_elsewhere, sockets_of
 from corewise.compute.machine_file import machine_document
-from corewise.kernel.arm_parts import UNKNOWN
+from corewise.kernel.cpu_facts import UNKNOWN
 from corewise.kernel.machine import MachineReading, read_machine
 from corewise.topology import CPUSet, Host, NumaMemory
 

@@ -1,27 +1,38 @@
 """Reading /proc and /sys of one machine below a root directory, where any file may be missing or wrong.
 
-What the kernel does not have, it does not tell: a missing file is an answer (None), and so is EAGAIN, which
-a driver that is switched off gives. Everything else that goes wrong (no permission, a content that the kernel
-would not write) is also None, and noted in ``problems``, so that one bad file costs one fact and no more.
+A missing file is an answer (None): the kernel does not have it. So is EAGAIN, which a driver that is switched
+off gives. Everything else that goes wrong (no permission, a content that the kernel would not write) is also
+None, and noted in ``problems``, so that one bad file costs one fact and no more.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 from corewise.kernel.errors import Busy, KernelError, Malformed, Missing, reading_error
 from corewise.topology import CPUSet, CPUSetError
+from corewise.vocabulary.reasons import Reason
 
 T = TypeVar("T")
 
 LONGEST_READ = 1 << 20
 """Far more than any file here has; a tree that somebody recorded may hold anything."""
 
+BOOT_ID = "proc/sys/kernel/random/boot_id"
 _NUMBER = re.compile(r"-?[0-9]{1,18}")
 _SHOWN = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """The machine does not state this value. ``why`` is for the log: path, errno, what the kernel wrote."""
+
+    reason: Reason
+    why: str
 
 
 class HostFiles:
@@ -112,3 +123,8 @@ def _flag(text: str) -> bool:
     if text not in {"0", "1"}:
         raise ValueError(f"{text[:_SHOWN]!r} is neither 0 nor 1")
     return text == "1"
+
+
+def read_boot_id(root: str | Path = "/") -> str:
+    """Return the ID of this boot, as kubelet reports it, or "" if it cannot be read: random(4)."""
+    return HostFiles(root).text(BOOT_ID) or ""

@@ -44,7 +44,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from corewise.kernel.arm_parts import part_name
+from corewise.kernel.cpu_facts import part_name
 from corewise.simulation.machines import KIBI, CPUModel, Machine
 from corewise.simulation.node_cgroups import BEST_EFFORT, MOUNT, WORKING_SET, NodeTree, make_best_effort_slice
 from corewise.simulation.plant import Moment

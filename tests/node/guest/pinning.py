@@ -17,7 +17,7 @@ from corewise.agent.cgroups import Cycle, NodeCgroups, restore
 from corewise.agent.kubelet import NO_POLICY
 from corewise.agent.objects import PodMeta, QuotaPod, QuotaPodStatus
 from corewise.agent.pinning import PinKeeper
-from corewise.kernel.boot import read_boot_id
+from corewise.kernel.host_files import read_boot_id
 from corewise.kernel.writing.journal import Journal
 from corewise.vocabulary.names import QOS_CLASS, RESOURCE_STATUS
 from node.guest.pods import MOUNT, QOS, UIDS, Tree

@@ -17,7 +17,7 @@ from types import MappingProxyType
 
 from corewise.agent.calibration.results import Calibration
 from corewise.config.strategies import LARGEST_NORMALIZATION_RATIO, ModelRatios, RatioField
-from corewise.kernel.arm_parts import UNKNOWN
+from corewise.kernel.cpu_facts import UNKNOWN
 from corewise.quantities import Ratio
 
 Setting = tuple[str, RatioField]

@@ -24,10 +24,9 @@ from corewise.kernel.cgroups.cpu import read_usage
 from corewise.kernel.cgroups.files import Files
 from corewise.kernel.cgroups.memory import read_working_set
 from corewise.kernel.cgroups.pods import QOSClass
-from corewise.kernel.cpu_time import BusyTime, read_busy_time
 from corewise.kernel.errors import KernelError, Malformed, Missing
 from corewise.kernel.host_files import HostFiles
-from corewise.kernel.memory import read_node_working_set
+from corewise.kernel.usage import BusyTime, read_busy_time, read_node_working_set
 from corewise.suppression.offer import Pinned, Usage
 
 LONGEST = 150.0

@@ -14,16 +14,13 @@ from pathlib import Path
 from typing import Generic, TypeAlias, TypeVar
 
 from corewise.config.interference import Metric
-from corewise.kernel.absence import Absent
-from corewise.kernel.boot import read_boot_id
-from corewise.kernel.cpu_time import MEMINFO, STAT, read_busy_time, read_memory_available
-from corewise.kernel.cpu_topology import read_arrangement
-from corewise.kernel.dimms.peak import read_peak_bandwidth
-from corewise.kernel.host_files import HostFiles
-from corewise.kernel.perf.misses import MissCounters
-from corewise.kernel.perf.system import Perf
-from corewise.kernel.resctrl.monitoring import MonitoringEvent, Place, read_counts
-from corewise.kernel.uncore.controllers import MemoryControllers, has_controllers
+from corewise.kernel.host_files import Absent, HostFiles, read_boot_id
+from corewise.kernel.machine import read_arrangement
+from corewise.kernel.memory_bandwidth import read_peak_bandwidth
+from corewise.kernel.memory_controllers import MemoryControllers, has_controllers
+from corewise.kernel.perf import MissCounters, Perf
+from corewise.kernel.resctrl import MonitoringEvent, Place, read_counts
+from corewise.kernel.usage import MEMINFO, STAT, read_busy_time, read_memory_available
 from corewise.vocabulary.reasons import Reason
 
 K = TypeVar("K", bound=Hashable)

@@ -13,10 +13,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from corewise.kernel.absence import Absent
-from corewise.kernel.host_files import HostFiles
-from corewise.kernel.memory_latency.library import Chase
-from corewise.kernel.memory_latency.probe import numa_cpus, probe
+from corewise.kernel.host_files import Absent, HostFiles
+from corewise.kernel.memory_latency import Chase, numa_cpus, probe
 from corewise.kube.clock import Clock
 from corewise.service.program import Heartbeats
 from corewise.vocabulary.reasons import Reason

@@ -12,10 +12,9 @@ from pathlib import Path
 from corewise.agent.interference.collector import OTHER_KERNEL, Collector, Reading, is_own_kernel
 from corewise.agent.interference.latency import LatencyProbe, ProbeThread
 from corewise.config.interference import Metric
-from corewise.kernel.absence import Absent
-from corewise.kernel.host_files import HostFiles
-from corewise.kernel.memory_latency.library import load_chase
-from corewise.kernel.perf.system import KernelPerf
+from corewise.kernel.host_files import Absent, HostFiles
+from corewise.kernel.memory_latency import load_chase
+from corewise.kernel.perf import KernelPerf
 from corewise.kube.clock import Clock
 from corewise.prometheus.exposition import Exposition
 from corewise.service.logs import fields

@@ -1,18 +1,31 @@
-"""Memory modules in the firmware's table: SMBIOS structures of type 17. Pure.
+"""What all memory channels of a machine could move: channels x transfers a second x bytes a transfer.
+
+EDAC drivers list the channels that have modules, and the firmware's table (SMBIOS structures of type 17) says
+how fast those run; the slowest counts for all. Two modules on a channel share it. This is a theoretical peak,
+which no program gets.
 
 ::
+
+    sys/devices/system/edac/mc/mc0/dimm0/{dimm_location,size}     "channel 0 slot 0", 32768 (MiB)
+    sys/devices/system/edac/mc/mc0/rank0/…                         "csrow 0 channel 1"
+    sys/firmware/dmi/tables/DMI                                    readable by root
 
     offset  0  type   1  length   2  handle (2)   then the formatted part; after ``length``: strings, 0, 0
     type 17:  0x0a data width (bits)   0x0c size (0: empty)   0x15 speed   0x20 configured speed (MT/s)
               0x54 extended speed      0x58 extended configured speed (where the 16 bits say 0xffff)
 
-Source: DMTF DSP0134 (SMBIOS 3.7), 7.18 "Memory Device".
+Source: Documentation/ABI/testing/sysfs-devices-edac, sysfs-firmware-dmi-tables; DMTF DSP0134 (SMBIOS 3.7),
+7.18 "Memory Device".
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+
+from corewise.kernel.host_files import Absent, HostFiles
+from corewise.vocabulary.reasons import Reason
 
 _HEADER = 4
 _MEMORY_DEVICE, _END = 17, 127
@@ -76,3 +89,36 @@ def _number(structure: bytes, place: int, size: int) -> int | None:
     """Return a number of the formatted part; None where an older firmware ends before it."""
     content = structure[place : place + size]
     return int.from_bytes(content, "little") if len(content) == size else None
+
+
+CONTROLLERS = "sys/devices/system/edac/mc"
+TABLE = "sys/firmware/dmi/tables/DMI"
+_MODULE = re.compile(r"(?:dimm|rank)[0-9]{1,6}")
+_LOCATION = re.compile(r"(?:branch ([0-9]{1,4}) )?(?:csrow [0-9]{1,4} )?channel ([0-9]{1,4})\b")
+
+Channel = tuple[int, str, str]
+
+
+def read_peak_bandwidth(files: HostFiles) -> int | Absent:
+    """Return the theoretical bandwidth of the machine's memory, in bytes a second."""
+    channels = set(_channels(files))
+    if not channels:
+        return Absent(Reason.MEMORY_CHANNELS_UNKNOWN, f"{CONTROLLERS} tells of no channel with a module")
+    modules = memory_modules(files.content(TABLE) or b"")
+    speeds = {module.transfers_per_second for module in modules}
+    widths = {module.width_bytes for module in modules}
+    known_speeds = [speed for speed in speeds if speed is not None]
+    known_widths = [width for width in widths if width is not None]
+    if None in speeds | widths or not known_speeds or not known_widths:
+        return Absent(Reason.MEMORY_SPEED_UNKNOWN, f"{TABLE} does not tell the speed of every module")
+    return len(channels) * min(known_speeds) * min(known_widths)
+
+
+def _channels(files: HostFiles) -> Iterator[Channel]:
+    """Yield the channel of every module that is plugged in."""
+    for controller in files.numbered(CONTROLLERS, "mc"):
+        where = f"{CONTROLLERS}/mc{controller}"
+        for module in filter(_MODULE.fullmatch, files.entries(where)):
+            location = _LOCATION.match(files.text(f"{where}/{module}/dimm_location") or "")
+            if location and files.number(f"{where}/{module}/size"):
+                yield controller, location[1] or "", location[2]

@@ -1,9 +1,10 @@
-"""Monitoring events of a whole machine: root and every other top-level group, summed up over the caches.
+"""What resctrl counts of a whole machine: memory traffic and last-level cache, read and never written.
 
-A group's file already holds the sum over its ``mon_groups``, and a cache's (``mon_L3_XX``) the sum over its
-sub-NUMA nodes (``mon_sub_L3_YY``), so neither is read: they would count twice. Code/data prioritization
-splits what is allocated (``info/L3CODE``, ``info/L3DATA``), not what is monitored. Every task is in exactly
-one of the groups that are read. No group is created, for monitoring IDs are scarce.
+The root and every other top-level group are summed up over the caches. A group's file already holds the sum
+over its ``mon_groups``, and a cache's (``mon_L3_XX``) the sum over its sub-NUMA nodes (``mon_sub_L3_YY``), so
+neither is read: they would count twice. Code/data prioritization splits what is allocated (``info/L3CODE``,
+``info/L3DATA``), not what is monitored. Every task is in exactly one of the groups that are read. No group is
+created, for monitoring IDs are scarce.
 
 ::
 
@@ -15,7 +16,7 @@ one of the groups that are read. No group is created, for monitoring IDs are sca
 ``Unavailable``, ``Error`` and ``Unassigned`` are what the kernel writes where it has no value. That is never
 a zero: one of them makes the machine's sum unknown.
 
-Source: Documentation/filesystems/resctrl.rst ("mon_data", "Notes on Sub-NUMA Cluster mode").
+Source: the kernel's Documentation/filesystems/resctrl.rst ("mon_data", "Notes on Sub-NUMA Cluster mode").
 """
 
 from __future__ import annotations
@@ -24,8 +25,7 @@ import re
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 
-from corewise.kernel.absence import Absent
-from corewise.kernel.host_files import HostFiles
+from corewise.kernel.host_files import Absent, HostFiles
 from corewise.vocabulary.reasons import Reason
 
 MOUNT_POINT = "sys/fs/resctrl"

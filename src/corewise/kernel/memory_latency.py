@@ -1,27 +1,69 @@
-"""The latency of memory by NUMA node: on CPUs of the node, with memory of the node.
+"""How long one read from memory takes, by NUMA node: on CPUs of the node, with memory of the node.
+
+No counter has this, so it is measured. It needs no privilege, in a virtual machine neither. The helper in C,
+``chase.c``, is compiled by ``hatch_build.py`` where the package is built. Where there was no compiler, or the
+processor is neither x86-64 nor arm64, there is no library beside this file, and only this metric is missing.
 
 A probe is 64 rounds of 256 reads, each from memory, and the median of the rounds; what is interrupted in
 between is an outlier that the median does not see. The first round, which also meets pages and code for the
 first time, does not count.
 
 The calling thread is bound to the node's CPUs meanwhile, without those that the kernel isolates. The kernel
-takes away what the thread may not have anyway (its cgroup's CPU set), so a probe never runs on CPUs that a
-pod owns.
+removes what the thread may not have anyway (its cgroup's CPU set), so a probe never runs on CPUs that a pod
+owns.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
 
-from corewise.kernel.cpu_topology import CPUS, NODES, read_cpus
-from corewise.kernel.host_files import HostFiles
-from corewise.kernel.memory_latency.library import Chase
+from corewise.kernel.host_files import Absent, HostFiles
+from corewise.kernel.machine import CPUS, NODES, read_cpus
 from corewise.topology import CPUSet
+from corewise.vocabulary.reasons import Reason
+
+LIBRARY = Path(__file__).with_name("chase.so")
+
+
+class Chase:
+    """The compiled helper. ``lines``: how many reads a round is."""
+
+    def __init__(self, library: ctypes.CDLL) -> None:
+        self._chase = library.corewise_chase
+        self._chase.argtypes = (ctypes.c_uint32, ctypes.POINTER(ctypes.c_uint64))
+        self._chase.restype = ctypes.c_int
+        library.corewise_chase_lines.restype = ctypes.c_uint32
+        self.lines = int(library.corewise_chase_lines())
+
+    def run(self, rounds: int) -> list[int]:
+        """Return the nanoseconds of each round, on the CPU that this thread runs on. Other threads go on.
+
+        Raises:
+            OSError: if there is no memory for it.
+        """
+        times = (ctypes.c_uint64 * rounds)()
+        code = self._chase(rounds, times)
+        if code:
+            raise OSError(code, os.strerror(code))
+        return list(times)
+
+
+def load_chase(path: Path = LIBRARY) -> Chase | Absent:
+    """Load the helper, if it was built for this machine."""
+    if not path.exists():
+        return Absent(Reason.LATENCY_PROBE_NOT_BUILT, f"there is no {path.name} beside the package's modules")
+    try:
+        return Chase(ctypes.CDLL(str(path)))
+    except (OSError, AttributeError) as error:
+        return Absent(Reason.LATENCY_PROBE_NOT_BUILT, f"{path.name} is not for this machine: {error}")
+
 
 ROUNDS = 64
 _NANO = 1e9
