@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from corewise.topology import CPUSet
 from corewise.tracking import Compat, Flavor, GuestRequest, Image, RequestRefusal, translate
-from corewise.tracking.flavor import STANDARD_CLASSES
+from corewise.tracking.request import STANDARD_CLASSES
 from corewise.vocabulary.guests import CPUPolicy, EmulatorThreads, ThreadPolicy
 from corewise.vocabulary.reasons import Reason
 

@@ -1,16 +1,14 @@
-"""CPU tracking: what a compute host offers of dedicated and shared CPUs, and what a guest asks for.
+"""CPU tracking: the dedicated and shared CPUs that a compute host offers, and those that a guest needs.
 
-- :mod:`options`, :mod:`settings`: nova.conf and the host's CPUs to the CPUs behind VCPU and PCPU, or to all
-  that is wrong: ``check_options(HostOptions.of(values), HostFacts.of(host), guests, compat) -> Checked``;
-- :mod:`hosted`: guests that are there already, and whether the options still suit them;
-- :mod:`inventory`: ``offer(settings, facts, provider) -> Offer``, and the next write that brings Placement
-  there: ``next_write(provider, offer) -> WriteInventories | WriteTraits | None``;
-- :mod:`request`: ``translate(flavor, image, compat=...) -> GuestRequest | RequestRefusal``;
-  ``str(request.query)`` is what is sent; ``request.cpus`` (:class:`corewise.vocabulary.guests.GuestCPUs`) is
-  what
-  ``pinning`` places;
-- :mod:`reshape`: ``plan_reshape(use, guests, settings, offer, topology, compat)`` gives a
-  ReshapePlan, a ReshapeRefusal, or None if nothing is to be done.
+- :mod:`options`: from nova.conf and the host's CPUs to the CPUs behind VCPU and PCPU, or to all that is
+  wrong: ``check_options(HostOptions.of(values), HostFacts.of(host), guests, compat) -> Checked``;
+- :mod:`inventory`: ``offer(settings, facts, provider) -> Offer``, and the next write that Placement needs:
+  ``next_write(provider, offer) -> WriteInventories | WriteTraits | None``;
+- :mod:`flavor`, :mod:`request`: ``translate(flavor, image, compat=...) -> GuestRequest | RequestRefusal``;
+  ``str(request.query)`` is sent to Placement, ``request.cpus``
+  (:class:`corewise.vocabulary.guests.GuestCPUs`) is placed by ``pinning``;
+- :mod:`reshape`: ``plan_reshape(use, guests, settings, offer, topology, compat)`` gives a ReshapePlan, a
+  ReshapeRefusal, or None if there is nothing to do.
 
 Everything is a value, and nothing here knows Placement's HTTP, libvirt or a file.
 """

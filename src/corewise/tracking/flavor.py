@@ -1,29 +1,49 @@
-"""Flavors and images as users write them, and why a request cannot be made of them.
+"""Flavors and images as users write them, and the CPUs of a guest that they describe.
 
-Inside this package a refusal travels as :class:`Refused`; :func:`corewise.tracking.translate` returns it as
-the value :class:`RequestRefusal`. Where both a flavor's extra spec and an image's property speak of the same
-thing, ``hw:cpu_policy`` and ``hw_cpu_policy`` are its names.
+A refusal travels as :class:`Refused` within this package; :func:`corewise.tracking.translate` returns it as
+the value :class:`RequestRefusal`. Flavors write ``hw:cpu_policy`` where images write ``hw_cpu_policy``.
 
-The extra specs that speak of resources and traits: ``resources[N]:CLASS`` and ``trait[N]:TRAIT``.
+CPU policy, flavor against image:
 
-N is a number or a name such as ``_NET``; without it they belong to the unnamed group. An image has traits of
-the unnamed group only. A class that is neither standard nor custom is passed over with a warning; a trait is
-taken as it is, since Placement knows which there are.
+========== ========= ========= =========
+flavor     dedicated mixed     shared
+========== ========= ========= =========
+dedicated  dedicated dedicated dedicated
+mixed      refused   mixed     mixed
+shared     refused   refused   shared
+unset      dedicated mixed     shared
+========== ========= ========= =========
+
+Thread policy: an unset one gives way, and so does the image's to a flavor's ``prefer``; ``isolate`` or
+``require`` with a different value in the image is refused. ``resources:PCPU`` means policy ``dedicated``, and
+the trait HW_CPU_HYPERTHREADING a thread policy; saying the same in both ways is refused.
+
+Masks of guest CPUs: ``0-2,5`` names CPUs; a mask that begins with ``^`` names those to leave out of all the
+guest's CPUs. ``hw:cpu_dedicated_mask`` counts only with policy ``mixed``. A realtime mask counts with
+``hw:cpu_realtime``; the image's overrides the flavor's. It must leave a CPU out, unless the emulator's
+threads have a policy of their own. For a mixed guest exactly one of the two masks names the dedicated CPUs.
+
+NUMA nodes: ``hw:numa_nodes``, ``hw:numa_cpus.N``, ``hw:numa_mem.N``, or those of an image, but not both.
+Nodes without CPUs and memory of their own share both evenly, and must be able to. Otherwise every node states
+both, every guest CPU belongs to one node, and the memory adds up. A guest with dedicated CPUs has at least
+one node.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Literal, TypeVar
 
 from corewise.config.decoding import did_you_mean
-from corewise.topology import LARGEST_CPU
+from corewise.topology import LARGEST_CPU, CPUSet, CPUSetError, NoCPULeftError
+from corewise.vocabulary.guests import CPUPolicy, EmulatorThreads, GuestNode, ThreadPolicy
+from corewise.vocabulary.placement import HYPER_THREADING_TRAIT, PCPU, VCPU
 from corewise.vocabulary.reasons import Reason
 
+T = TypeVar("T")
 E = TypeVar("E", bound=StrEnum)
 
 LARGEST_AMOUNT = 2**31 - 1
@@ -36,10 +56,21 @@ MOST_VCPUS = LARGEST_CPU + 1
 """No host has more CPUs than the kernel can count."""
 
 _LONGEST_SHOWN = 60
-
-
-def _nothing() -> Mapping[str, str]:
-    return MappingProxyType({})
+_MOST_NODES = 128
+_DIGITS = 9
+_TRUE = frozenset({"1", "t", "true", "on", "y", "yes"})
+_NO_CPUS = CPUSet()
+_REFUSED_IMAGES = {
+    CPUPolicy.SHARED: (CPUPolicy.DEDICATED, CPUPolicy.MIXED),
+    CPUPolicy.MIXED: (CPUPolicy.DEDICATED,),
+    CPUPolicy.DEDICATED: (),
+}
+_CLASSES = {
+    CPUPolicy.SHARED: (VCPU,),
+    CPUPolicy.DEDICATED: (PCPU,),
+    CPUPolicy.MIXED: (VCPU, PCPU),
+}
+_OF_TRAIT = {"forbidden": ThreadPolicy.ISOLATE, "required": ThreadPolicy.REQUIRE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +83,16 @@ class Flavor:
     disk: int = 0
     ephemeral: int = 0
     swap: int = 0
-    extra_specs: Mapping[str, str] = field(default_factory=_nothing)
+    extra_specs: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+    @property
+    def cpus(self) -> CPUSet:
+        """The guest's CPUs."""
+        return CPUSet.of(range(self.vcpus))
 
     @property
     def disk_gb(self) -> int:
-        """All local disk that a guest gets; a begun GiB of swap counts whole."""
+        """All local disk that a guest gets; a started GiB of swap counts as a whole one."""
         return self.disk + self.ephemeral + -(-self.swap // 1024)
 
 
@@ -64,7 +100,7 @@ class Flavor:
 class Image:
     """The properties of an image."""
 
-    properties: Mapping[str, str] = field(default_factory=_nothing)
+    properties: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
 
 NO_IMAGE = Image()
@@ -128,15 +164,6 @@ def choice(written: Written | None, choices: type[E], reason: Reason) -> E | Non
     return choices(written.value)
 
 
-def whole(where: str, value: str) -> int:
-    """Read an amount of a resource: a whole number that Placement can store."""
-    text = value.strip()
-    if text.isascii() and text.isdigit() and int(text[:11]) <= LARGEST_AMOUNT:
-        return int(text)
-    message = f"{where} = {shown(value)} is no whole number from 0 to {LARGEST_AMOUNT}"
-    raise Refused(Reason.RESOURCE_AMOUNT_INVALID, message)
-
-
 def shown(value: str) -> str:
     """Return a value for a message, cut where it is long."""
     return value if len(value) <= _LONGEST_SHOWN else f"{value[:_LONGEST_SHOWN]}..."
@@ -152,39 +179,6 @@ def check_flavor(flavor: Flavor) -> None:
         if not 0 <= amount <= LARGEST_AMOUNT:
             message = f"flavor {flavor.name} has {name} {amount}, which is not from 0 to {LARGEST_AMOUNT}"
             raise Refused(Reason.FLAVOR_INVALID, message)
-
-
-STANDARD_CLASSES = frozenset(
-    {
-        "DISK_GB",
-        "FPGA",
-        "IPV4_ADDRESS",
-        "MEMORY_MB",
-        "MEM_ENCRYPTION_CONTEXT",
-        "NET_BW_EGR_KILOBIT_PER_SEC",
-        "NET_BW_IGR_KILOBIT_PER_SEC",
-        "NET_PACKET_RATE_EGR_KILOPACKET_PER_SEC",
-        "NET_PACKET_RATE_IGR_KILOPACKET_PER_SEC",
-        "NET_PACKET_RATE_KILOPACKET_PER_SEC",
-        "NUMA_CORE",
-        "NUMA_MEMORY_MB",
-        "NUMA_SOCKET",
-        "NUMA_THREAD",
-        "PCI_DEVICE",
-        "PCPU",
-        "PGPU",
-        "SRIOV_NET_VF",
-        "VCPU",
-        "VGPU",
-        "VGPU_DISPLAY_HEAD",
-    }
-)
-"""The classes of os-resource-classes."""
-
-_KEY = re.compile(r"(resources|trait)([A-Za-z0-9_-]{1,64})?:(.+)")
-_CUSTOM_CLASS = re.compile(r"CUSTOM_[A-Z0-9_]{1,248}")
-_TRAIT = re.compile(r"[A-Za-z0-9_]{1,255}")
-_GROUP_POLICIES = ("none", "isolate")
 
 
 @dataclass(slots=True)
@@ -222,55 +216,232 @@ class Explicit:
         return "required" if any(name in group.required for group in self.groups.values()) else None
 
 
-def read_groups(flavor: Flavor, image: Image) -> Explicit:
-    """Read all that flavor and image say in Placement's words."""
-    explicit = Explicit(group_policy=_group_policy(flavor))
-    _read(explicit, flavor.extra_specs, "flavor extra spec")
-    unnamed_traits = {key: value for key, value in image.properties.items() if key.startswith("trait:")}
-    _read(explicit, unnamed_traits, "image property")
-    for resource_class in ("VCPU", "PCPU"):
-        if explicit.amount(resource_class) > LARGEST_AMOUNT:
-            message = f"all groups together ask for more than {LARGEST_AMOUNT} {resource_class}"
-            raise Refused(Reason.RESOURCE_AMOUNT_INVALID, message)
-    return explicit
+@dataclass(frozen=True, slots=True)
+class Policies:
+    """``cpu_from_policy``: the CPU policy was stated as such, not as resources; so with the thread policy."""
+
+    cpu: CPUPolicy
+    threads: ThreadPolicy | None
+    emulator: EmulatorThreads | None
+    cpu_from_policy: bool
+    threads_from_policy: bool
 
 
-def _group_policy(flavor: Flavor) -> str | None:
-    policy = flavor.extra_specs.get("group_policy")
-    if policy is not None and policy not in _GROUP_POLICIES:
-        message = f"flavor extra spec group_policy = {shown(policy)} means nothing; write none or isolate"
-        raise Refused(Reason.GROUP_POLICY_INVALID, message)
-    return policy
+def read_policies(flavor: Flavor, image: Image, explicit: Explicit) -> Policies:
+    """Read all policies, and refuse those that contradict each other."""
+    stated = _cpu_policy(flavor, image)
+    cpu = _with_resources(stated, explicit)
+    threads = _thread_policy(flavor, image)
+    trait = explicit.trait(HYPER_THREADING_TRAIT)
+    if threads is not None and trait is not None:
+        message = f"thread policy {threads} and trait {HYPER_THREADING_TRAIT}={trait}: keep one of them"
+        raise Refused(Reason.THREAD_POLICY_WITH_TRAIT, message)
+    emulator = choice(
+        in_flavor(flavor, "emulator_threads_policy"), EmulatorThreads, Reason.EMULATOR_POLICY_UNKNOWN
+    )
+    if cpu is CPUPolicy.SHARED:
+        _refuse_without_pinning(threads, trait, emulator)
+    return Policies(
+        cpu=cpu,
+        threads=threads or (_OF_TRAIT[trait] if trait else None),
+        emulator=emulator,
+        cpu_from_policy=stated is not None,
+        threads_from_policy=threads is not None,
+    )
 
 
-def _read(explicit: Explicit, pairs: Mapping[str, str], kind: str) -> None:
-    for key in sorted(pairs):
-        match = _KEY.fullmatch(key)
-        if match is None:
-            continue
-        what, suffix, name = match[1], match[2] or UNNAMED, match[3]
-        written = Written(f"{kind} {shown(key)}", pairs[key])
-        if what == "trait":
-            _read_trait(explicit.group(suffix), name, written)
-        elif name in STANDARD_CLASSES or _CUSTOM_CLASS.fullmatch(name):
-            explicit.group(suffix).resources[name] = whole(written.where, written.value)
-        else:
-            hint = did_you_mean(name, STANDARD_CLASSES)
-            message = f"{written}: it is not requested, since there is no such resource class{hint}"
-            explicit.warnings.append(RequestWarning(Reason.RESOURCE_CLASS_UNKNOWN, message))
+def _cpu_policy(flavor: Flavor, image: Image) -> CPUPolicy | None:
+    in_the_flavor, in_the_image = in_flavor(flavor, "cpu_policy"), in_image(image, "cpu_policy")
+    ours = choice(in_the_flavor, CPUPolicy, Reason.CPU_POLICY_UNKNOWN)
+    theirs = choice(in_the_image, CPUPolicy, Reason.CPU_POLICY_UNKNOWN)
+    if ours is not None and theirs in _REFUSED_IMAGES[ours]:
+        raise Refused(Reason.CPU_POLICY_CONFLICT, f"{in_the_image}, which {in_the_flavor} does not allow")
+    return ours or theirs
 
 
-def _read_trait(group: Draft, name: str, written: Written) -> None:
-    if not _TRAIT.fullmatch(name):
-        raise Refused(Reason.TRAIT_INVALID, f"{written}: {shown(name)!r} cannot be the name of a trait")
-    if written.value not in {"required", "forbidden"}:
-        raise Refused(Reason.TRAIT_INVALID, f"{written} means nothing; write required or forbidden")
-    wanted, other = (group.required, group.forbidden)
-    if written.value == "forbidden":
-        wanted, other = other, wanted
-    if name in other:
+def _with_resources(stated: CPUPolicy | None, explicit: Explicit) -> CPUPolicy:
+    """Join the stated policy with explicit amounts; an amount of 0 only takes a class out of the defaults."""
+    vcpus, pcpus = explicit.amount(VCPU), explicit.amount(PCPU)
+    if stated is not None:
+        for name, amount in ((VCPU, vcpus), (PCPU, pcpus)):
+            if amount or (name in _CLASSES[stated] and explicit.names(name)):
+                request = f"an explicit request for {amount} {name}"
+                message = f"CPU policy {stated} and {request}: keep one of them"
+                raise Refused(Reason.CPU_POLICY_WITH_RESOURCES, message)
+    if vcpus and pcpus:
+        message = f"{vcpus} VCPU and {pcpus} PCPU cannot be requested explicitly in the same request"
+        raise Refused(Reason.MIXED_CPU_RESOURCES, message)
+    return stated or (CPUPolicy.DEDICATED if pcpus else CPUPolicy.SHARED)
+
+
+def _thread_policy(flavor: Flavor, image: Image) -> ThreadPolicy | None:
+    in_the_flavor, in_the_image = in_flavor(flavor, "cpu_thread_policy"), in_image(image, "cpu_thread_policy")
+    ours = choice(in_the_flavor, ThreadPolicy, Reason.THREAD_POLICY_UNKNOWN)
+    theirs = choice(in_the_image, ThreadPolicy, Reason.THREAD_POLICY_UNKNOWN)
+    if ours in {ThreadPolicy.ISOLATE, ThreadPolicy.REQUIRE} and theirs not in {None, ours}:
+        raise Refused(Reason.THREAD_POLICY_CONFLICT, f"{in_the_image}, which contradicts {in_the_flavor}")
+    return ours or theirs
+
+
+def _refuse_without_pinning(
+    threads: ThreadPolicy | None, trait: str | None, emulator: EmulatorThreads | None
+) -> None:
+    if threads is not None:
+        message = f"thread policy {threads} needs dedicated CPUs, and the guest has none"
+        raise Refused(Reason.THREAD_POLICY_WITHOUT_PINNING, message)
+    if trait is not None:
+        message = f"trait {HYPER_THREADING_TRAIT}={trait} needs dedicated CPUs, and the guest has none"
+        raise Refused(Reason.TRAIT_WITHOUT_PINNING, message)
+    if emulator is EmulatorThreads.ISOLATE:
+        message = "hw:emulator_threads_policy=isolate needs a dedicated CPU, and the guest has none"
+        raise Refused(Reason.EMULATOR_POLICY_WITHOUT_PINNING, message)
+
+
+def dedicated_cpus(flavor: Flavor, policy: CPUPolicy, realtime: CPUSet) -> CPUSet:
+    """Return the guest CPUs that are dedicated."""
+    mask = in_flavor(flavor, "cpu_dedicated_mask")
+    if policy is not CPUPolicy.MIXED:
+        if mask is not None:
+            message = f"{mask} counts only with hw:cpu_policy=mixed, and the policy is {policy}"
+            raise Refused(Reason.DEDICATED_MASK_WITHOUT_MIXED, message)
+        return flavor.cpus if policy is CPUPolicy.DEDICATED else _NO_CPUS
+    if mask is not None and realtime:
+        message = f"{mask} and a realtime mask both name the dedicated CPUs; keep one of them"
+        raise Refused(Reason.MIXED_WITH_TWO_MASKS, message)
+    if mask is not None:
+        return _dedicated(flavor, mask)
+    if not realtime:
+        message = "hw:cpu_policy=mixed needs hw:cpu_dedicated_mask, or hw:cpu_realtime with a mask"
+        raise Refused(Reason.MIXED_WITHOUT_MASK, message)
+    if realtime == flavor.cpus:
+        message = "the realtime mask of a mixed guest must leave a CPU out, which is shared"
+        raise Refused(Reason.REALTIME_MASK_INVALID, message)
+    return realtime
+
+
+def _dedicated(flavor: Flavor, mask: Written) -> CPUSet:
+    try:
+        cpus = _parse(flavor, mask.value)
+    except NoCPULeftError as error:
+        raise Refused(Reason.DEDICATED_MASK_EMPTY, f"{mask} leaves no dedicated CPU") from error
+    except CPUSetError as error:
+        raise Refused(Reason.DEDICATED_MASK_MALFORMED, f"{mask}: {error}") from error
+    leaves_none_out = cpus == flavor.cpus
+    outside = (CPUSet.parse(mask.value.replace("^", "")) if leaves_none_out else cpus) - flavor.cpus
+    if outside:
+        message = f"{mask} names guest CPUs {outside}; flavor {flavor.name} has CPUs {flavor.cpus}"
+        raise Refused(Reason.DEDICATED_MASK_OUTSIDE, message)
+    if not cpus:
+        raise Refused(Reason.DEDICATED_MASK_EMPTY, f"{mask} leaves no dedicated CPU")
+    if leaves_none_out:
+        raise Refused(Reason.DEDICATED_MASK_FULL, f"{mask} leaves no shared CPU")
+    return cpus
+
+
+def realtime_cpus(flavor: Flavor, image: Image, emulator: EmulatorThreads | None) -> CPUSet:
+    """Return the guest CPUs that are realtime; none if the flavor does not ask for it."""
+    wish = in_flavor(flavor, "cpu_realtime")
+    if wish is None or wish.value.lower() not in _TRUE:
+        return _NO_CPUS
+    mask = in_image(image, "cpu_realtime_mask") or in_flavor(flavor, "cpu_realtime_mask")
+    try:
+        cpus = flavor.cpus if mask is None else _parse(flavor, mask.value)
+    except CPUSetError as error:
+        raise Refused(Reason.REALTIME_MASK_INVALID, f"{mask}: {error}") from error
+    outside = cpus - flavor.cpus
+    if outside or not cpus:
+        message = f"{mask} names guest CPUs {cpus}; flavor {flavor.name} has CPUs {flavor.cpus}"
+        raise Refused(Reason.REALTIME_MASK_INVALID, message)
+    if cpus == flavor.cpus and emulator is None:
         message = (
-            f"{written}, but elsewhere the trait is {'forbidden' if wanted is group.required else 'required'}"
+            f"{mask or wish} leaves no ordinary CPU for the emulator's threads: leave one out with "
+            "hw:cpu_realtime_mask, or set hw:emulator_threads_policy"
         )
-        raise Refused(Reason.TRAIT_CONFLICT, message)
-    wanted.add(name)
+        raise Refused(Reason.REALTIME_MASK_INVALID, message)
+    return cpus
+
+
+def _parse(flavor: Flavor, mask: str) -> CPUSet:
+    return CPUSet.parse(f"0-{flavor.vcpus - 1},{mask}" if mask.startswith("^") else mask)
+
+
+def guest_nodes(flavor: Flavor, image: Image, policy: CPUPolicy, dedicated: CPUSet) -> tuple[GuestNode, ...]:
+    """Return the guest's NUMA nodes; none if its CPUs float over the whole host."""
+    wish = _one_of(flavor, image, "numa_nodes")
+    if wish is None and policy is CPUPolicy.SHARED:
+        return ()
+    count = 1 if wish is None else _whole(wish)
+    if not 1 <= count <= _MOST_NODES:
+        raise _invalid(f"{wish}: a guest has 1 to {_MOST_NODES} NUMA nodes")
+    cpus = _listed(flavor, image, "numa_cpus", count, _cpu_set)
+    memory = _listed(flavor, image, "numa_mem", count, _whole)
+    if cpus is None and memory is None:
+        return _even(flavor, count, dedicated)
+    if cpus is None or memory is None:
+        raise _invalid("hw:numa_cpus.N and hw:numa_mem.N are stated for all NUMA nodes together, or for none")
+    _check(flavor, cpus, memory)
+    return tuple(GuestNode(own, own & dedicated, amount) for own, amount in zip(cpus, memory, strict=True))
+
+
+def _invalid(message: str) -> Refused:
+    return Refused(Reason.GUEST_NUMA_INVALID, message)
+
+
+def _one_of(flavor: Flavor, image: Image, key: str) -> Written | None:
+    ours, theirs = in_flavor(flavor, key), in_image(image, key)
+    if ours is not None and theirs is not None:
+        raise _invalid(f"{ours}: the image must not state it too ({theirs})")
+    return ours or theirs
+
+
+def _listed(
+    flavor: Flavor, image: Image, key: str, count: int, read: Callable[[Written], T]
+) -> list[T] | None:
+    """Read ``key.0`` to ``key.<count - 1>``; None if there are none of them."""
+    written = [_one_of(flavor, image, f"{key}.{node}") for node in range(count)]
+    beyond = _one_of(flavor, image, f"{key}.{count}")
+    if beyond is not None:
+        raise _invalid(f"{beyond}: the guest has {count} NUMA nodes, numbered from 0")
+    present = [each for each in written if each is not None]
+    if present and len(present) != count:
+        raise _invalid(f"hw:{key}.N is stated for {len(present)} of {count} NUMA nodes")
+    return [read(each) for each in present] or None
+
+
+def _whole(written: Written) -> int:
+    text = written.value
+    if text.isascii() and text.isdigit() and len(text) <= _DIGITS:
+        return int(text)
+    raise _invalid(f"{written} is no whole number")
+
+
+def _cpu_set(written: Written) -> CPUSet:
+    try:
+        return CPUSet.parse(written.value)
+    except CPUSetError as error:
+        raise _invalid(f"{written}: {error}") from error
+
+
+def _even(flavor: Flavor, count: int, dedicated: CPUSet) -> tuple[GuestNode, ...]:
+    if flavor.vcpus % count or flavor.ram % count:
+        message = f"{flavor.vcpus} vcpus and {flavor.ram} MiB cannot be shared evenly by {count} NUMA nodes"
+        raise _invalid(f"flavor {flavor.name}: {message}")
+    each, memory = flavor.vcpus // count, flavor.ram // count
+    parts = [CPUSet.of(range(node * each, (node + 1) * each)) for node in range(count)]
+    return tuple(GuestNode(cpus, cpus & dedicated, memory) for cpus in parts)
+
+
+def _check(flavor: Flavor, cpus: list[CPUSet], memory: list[int]) -> None:
+    seen = CPUSet()
+    for node, own in enumerate(cpus):
+        outside, twice = own - flavor.cpus, own & seen
+        if outside:
+            raise _invalid(f"hw:numa_cpus.{node} names guest CPUs {outside}; there are {flavor.cpus}")
+        if twice:
+            raise _invalid(f"hw:numa_cpus.{node} names guest CPUs {twice}, which belong to another node")
+        seen |= own
+    if seen != flavor.cpus:
+        raise _invalid(f"guest CPUs {flavor.cpus - seen} belong to no NUMA node (hw:numa_cpus.N)")
+    if sum(memory) != flavor.ram:
+        message = f"hw:numa_mem.N adds up to {sum(memory)} MiB, and the flavor has {flavor.ram} MiB"
+        raise _invalid(message)

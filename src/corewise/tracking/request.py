@@ -19,36 +19,79 @@ A query is printed exactly as it is sent:
 in ascending order, required traits before forbidden ones. Several providers of a tree may serve the unnamed
 group together; a single provider serves each numbered or named one (``resources1``, ``resources_NET``).
 
+A flavor and an image may also name resources and traits themselves: ``resources[N]:CLASS``,
+``trait[N]:TRAIT``. N is a number or a name such as ``_NET``; without it they belong to the unnamed group. An
+image has traits of the unnamed group only. A class that is neither standard nor custom is ignored with a
+warning; a trait is sent as it is, since only Placement knows which exist.
+
 Sources: the document "CPU resource tracking"; where it is silent, what Nova does with flavors. GET
 /allocation_candidates in the API reference of Placement, microversion 1.33 for named groups.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from corewise.config.decoding import did_you_mean
 from corewise.tracking.flavor import (
+    LARGEST_AMOUNT,
     NO_IMAGE,
     UNNAMED,
+    Draft,
     Explicit,
     Flavor,
     Image,
     Refused,
     RequestRefusal,
     RequestWarning,
+    Written,
     check_flavor,
-    read_groups,
+    dedicated_cpus,
+    guest_nodes,
+    read_policies,
+    realtime_cpus,
+    shown,
 )
-from corewise.tracking.guest_cpus import dedicated_cpus, guest_nodes, read_policies, realtime_cpus
 from corewise.tracking.options import Compat
 from corewise.vocabulary.guests import CPUPolicy, EmulatorThreads, GuestCPUs, ThreadPolicy
 from corewise.vocabulary.placement import DISK_GB, HYPER_THREADING_TRAIT, MEMORY_MB, PCPU, VCPU
 from corewise.vocabulary.reasons import Reason
 
 DEFAULT_LIMIT = 1000
+_KEY = re.compile(r"(resources|trait)([A-Za-z0-9_-]{1,64})?:(.+)")
+_CUSTOM_CLASS = re.compile(r"CUSTOM_[A-Z0-9_]{1,248}")
+_TRAIT = re.compile(r"[A-Za-z0-9_]{1,255}")
+_GROUP_POLICIES = ("none", "isolate")
+STANDARD_CLASSES = frozenset(
+    {
+        "DISK_GB",
+        "FPGA",
+        "IPV4_ADDRESS",
+        "MEMORY_MB",
+        "MEM_ENCRYPTION_CONTEXT",
+        "NET_BW_EGR_KILOBIT_PER_SEC",
+        "NET_BW_IGR_KILOBIT_PER_SEC",
+        "NET_PACKET_RATE_EGR_KILOPACKET_PER_SEC",
+        "NET_PACKET_RATE_IGR_KILOPACKET_PER_SEC",
+        "NET_PACKET_RATE_KILOPACKET_PER_SEC",
+        "NUMA_CORE",
+        "NUMA_MEMORY_MB",
+        "NUMA_SOCKET",
+        "NUMA_THREAD",
+        "PCI_DEVICE",
+        "PCPU",
+        "PGPU",
+        "SRIOV_NET_VF",
+        "VCPU",
+        "VGPU",
+        "VGPU_DISPLAY_HEAD",
+    }
+)
+"""The classes of os-resource-classes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +177,7 @@ def translate(
 def _translated(flavor: Flavor, image: Image, compat: Compat, limit: int | None) -> GuestRequest:
     # Decode.
     check_flavor(flavor)
-    explicit = read_groups(flavor, image)
+    explicit = _read_groups(flavor, image)
     policies = read_policies(flavor, image, explicit)
     realtime = realtime_cpus(flavor, image, policies.emulator)
     dedicated = dedicated_cpus(flavor, policies.cpu, realtime)
@@ -222,3 +265,59 @@ def _warnings(flavor: Flavor, explicit: Explicit, query: PlacementQuery) -> Iter
             "several groups and no group_policy: group_policy=none is sent, so groups may share a provider"
         )
         yield RequestWarning(Reason.GROUP_POLICY_ASSUMED, message)
+
+
+def _read_groups(flavor: Flavor, image: Image) -> Explicit:
+    """Read all that flavor and image say in Placement's words."""
+    policy = flavor.extra_specs.get("group_policy")
+    if policy is not None and policy not in _GROUP_POLICIES:
+        message = f"flavor extra spec group_policy = {shown(policy)} means nothing; write none or isolate"
+        raise Refused(Reason.GROUP_POLICY_INVALID, message)
+    explicit = Explicit(group_policy=policy)
+    _read(explicit, flavor.extra_specs, "flavor extra spec")
+    unnamed_traits = {key: value for key, value in image.properties.items() if key.startswith("trait:")}
+    _read(explicit, unnamed_traits, "image property")
+    for resource_class in ("VCPU", "PCPU"):
+        if explicit.amount(resource_class) > LARGEST_AMOUNT:
+            message = f"all groups together ask for more than {LARGEST_AMOUNT} {resource_class}"
+            raise Refused(Reason.RESOURCE_AMOUNT_INVALID, message)
+    return explicit
+
+
+def _read(explicit: Explicit, pairs: Mapping[str, str], kind: str) -> None:
+    for key in sorted(pairs):
+        match = _KEY.fullmatch(key)
+        if match is None:
+            continue
+        what, suffix, name = match[1], match[2] or UNNAMED, match[3]
+        written = Written(f"{kind} {shown(key)}", pairs[key])
+        if what == "trait":
+            _read_trait(explicit.group(suffix), name, written)
+        elif name in STANDARD_CLASSES or _CUSTOM_CLASS.fullmatch(name):
+            explicit.group(suffix).resources[name] = _amount(written)
+        else:
+            hint = did_you_mean(name, STANDARD_CLASSES)
+            message = f"{written}: it is not requested, since there is no such resource class{hint}"
+            explicit.warnings.append(RequestWarning(Reason.RESOURCE_CLASS_UNKNOWN, message))
+
+
+def _read_trait(group: Draft, name: str, written: Written) -> None:
+    if not _TRAIT.fullmatch(name):
+        raise Refused(Reason.TRAIT_INVALID, f"{written}: {shown(name)!r} cannot be the name of a trait")
+    if written.value not in {"required", "forbidden"}:
+        raise Refused(Reason.TRAIT_INVALID, f"{written} means nothing; write required or forbidden")
+    wanted, other, opposite = group.required, group.forbidden, "forbidden"
+    if written.value == "forbidden":
+        wanted, other, opposite = other, wanted, "required"
+    if name in other:
+        raise Refused(Reason.TRAIT_CONFLICT, f"{written}, but elsewhere the trait is {opposite}")
+    wanted.add(name)
+
+
+def _amount(written: Written) -> int:
+    """Read an amount of a resource: a whole number that Placement can store."""
+    text = written.value.strip()
+    if text.isascii() and text.isdigit() and int(text[:11]) <= LARGEST_AMOUNT:
+        return int(text)
+    message = f"{written} is no whole number from 0 to {LARGEST_AMOUNT}"
+    raise Refused(Reason.RESOURCE_AMOUNT_INVALID, message)
