@@ -3,36 +3,54 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 
 from corewise.assessment.cluster import ClusterConfiguration
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.interference_inputs import read_interference
-from corewise.cli.output import Form, option, say
-from corewise.cli.plan_report import PlanReport, TimedOutcome, print_plan
+from corewise.cli.output import (
+    Column,
+    Form,
+    Listing,
+    count,
+    cpus,
+    document_text,
+    option,
+    percent,
+    render,
+    say,
+)
 from corewise.cli.policy_file import NOTHING_CONFIGURED, configuration_of, read_policy
-from corewise.config.interference import InterferenceConfiguration
-from corewise.engine import Allocation, Plugin
+from corewise.engine import Allocation
 from corewise.scheduler.plugins import PluginError, load_plugins
 from corewise.simulation.plan import InputError
-from corewise.simulation.planner import compare, plan
+from corewise.simulation.planner import Comparison, Outcome, compare, plan
 from corewise.simulation.planner_inputs import PlanInput, plan_from_dump, plan_from_openb
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 _NONE = "none"
+_SHOWN_PODS = 5
+_HUNDRED = 100
 _SCORES = {each.value: each for each in Allocation}
 
 
 @dataclass(frozen=True, slots=True)
-class _Side:
-    """One of the configurations, and what it is called."""
+class _Planned:
+    """An outcome, what its configuration is called, and how long it took."""
 
     name: str
-    configuration: ClusterConfiguration
+    outcome: Outcome
+    seconds: float
+
+    @property
+    def pods_a_second(self) -> int:
+        pods = len(self.outcome.placed) + len(self.outcome.unplaced)
+        return round(pods / self.seconds) if self.seconds > 0 else 0
 
 
 @click.command()
@@ -82,17 +100,23 @@ def command(
     Exit codes: 0 no difference (or nothing to compare), 1 a difference, 2 wrong call, 5 a bad file.
     """
     given = _input(dump, openb)
-    sides = [_side(given, policy)]
-    if against is not None:
-        sides.insert(0, _side(given, against))
     profiles = None if interference is None else read_interference(interference)
     try:
         plugins = load_plugins()
     except PluginError as error:
         raise Failure(str(error), exit_code=ExitCode.USAGE) from error
-    outcomes = [_timed(given, side, _SCORES[score], profiles, plugins) for side in sides]
-    difference = compare(outcomes[0].outcome, outcomes[1].outcome) if len(outcomes) > 1 else None
-    print_plan(PlanReport(given, tuple(outcomes), difference), form)
+    planned: list[_Planned] = []
+    for file in (policy,) if against is None else (against, policy):
+        name, configuration = _configuration(given, file)
+        start = time.perf_counter()
+        outcome = plan(given, configuration, _SCORES[score], profiles, plugins)
+        planned.append(_Planned(name, outcome, time.perf_counter() - start))
+    difference = compare(planned[0].outcome, planned[1].outcome) if len(planned) > 1 else None
+
+    if form is Form.TABLE:
+        _print_tables(given, planned, difference)
+    else:
+        click.echo(document_text(_record(given, planned, difference), form), nl=False)
     for note in given.notes:
         say(f"note: {note}")
     if difference is not None and difference.differs:
@@ -111,23 +135,117 @@ def _input(dump: Path | None, openb: tuple[Path, Path] | None) -> PlanInput:
         raise Failure(str(error)) from error
 
 
-def _side(given: PlanInput, file: str | None) -> _Side:
-    if file == _NONE:
-        return _Side("no configuration", NOTHING_CONFIGURED)
-    if file is not None:
-        return _Side(file, read_policy(file))
-    if given.config:
-        return _Side("the dump's own", configuration_of(given.config, given.source))
-    return _Side("no configuration", NOTHING_CONFIGURED)
+def _configuration(given: PlanInput, file: str | None) -> tuple[str, ClusterConfiguration]:
+    """Return one of the configurations, and what it is called."""
+    if file is not None and file != _NONE:
+        return file, read_policy(file)
+    if file is None and given.config:
+        return "the dump's own", configuration_of(given.config, given.source)
+    return "no configuration", NOTHING_CONFIGURED
 
 
-def _timed(
-    given: PlanInput,
-    side: _Side,
-    allocation: Allocation,
-    profiles: InterferenceConfiguration | None,
-    plugins: Sequence[Plugin],
-) -> TimedOutcome:
-    start = time.perf_counter()
-    outcome = plan(given, side.configuration, allocation, profiles, plugins)
-    return TimedOutcome(side.name, outcome, time.perf_counter() - start)
+def _print_tables(given: PlanInput, planned: Sequence[_Planned], difference: Comparison | None) -> None:
+    """Print the results on stdout, one column for each configuration; how fast it was goes to stderr."""
+    print(f"{given.source}: {count(len(given.nodes), 'node')}, {count(len(given.pods), 'pod')}\n")
+    columns: list[Column[_Row]] = [Column("", lambda row: row[0])]
+    columns += [Column(each.name, _cell(place), right=True) for place, each in enumerate(planned)]
+    rows = list(_rows([each.outcome for each in planned]))
+    print(render(Listing(columns, rows, (), name=lambda row: row[0]), Form.TABLE), end="")
+    if difference is not None and not difference.differs:
+        print("\nno difference")
+    elif difference is not None:
+        print(f"\nnodes with another ratio: {difference.ratios_changed}")
+        print(f"pods on another node: {difference.moved}")
+        print(f"pods that gain a node: {_some(difference.gained)}")
+        print(f"pods that lose theirs: {_some(difference.lost)}")
+    for each in planned:
+        say(f"{each.name}: planned in {each.seconds:.2f} s, {each.pods_a_second:,} pods/s")
+
+
+_Row = tuple[str, Sequence[str]]
+_PACKING: tuple[tuple[str, Callable[[Outcome], str]], ...] = (
+    ("nodes used", lambda each: f"{each.nodes_used} of {each.nodes}"),
+    ("raw CPUs", lambda each: cpus(each.raw)),
+    ("schedulable CPUs", lambda each: cpus(each.schedulable)),
+    (
+        "requested, owned CPUs amplified",
+        lambda each: cpus(each.requested) + percent(each.requested, each.schedulable),
+    ),
+    ("  of the nodes used", lambda each: f"{_percent(each.requested, each.schedulable_used)}%"),
+    ("CPUs owned by CPUSet pods", lambda each: cpus(each.owned)),
+    ("raw overcommit", lambda each: f"{_ratio(each.promised, each.raw)}"),
+    ("  nodes above 1.00", lambda each: str(each.overcommitted)),
+    ("  largest", lambda each: f"{each.worst[1] / _HUNDRED:.2f} ({each.worst[0]})" if each.worst else "-"),
+)
+
+
+def _cell(place: int) -> Callable[[_Row], str]:
+    return lambda row: row[1][place]
+
+
+def _rows(outcomes: Sequence[Outcome]) -> Iterable[_Row]:
+    yield "pods scheduled", [str(len(each.placed)) for each in outcomes]
+    yield "pods unscheduled", [str(len(each.unplaced)) for each in outcomes]
+    for reason in dict.fromkeys(reason for each in outcomes for reason in each.by_reason):
+        yield f"  {reason}", [str(each.by_reason.get(reason, 0)) for each in outcomes]
+    for name, text in _PACKING:
+        yield name, [text(each) for each in outcomes]
+
+
+def _percent(part: int, whole: int) -> int:
+    return part * _HUNDRED // whole if whole else 0
+
+
+def _ratio(part: int, whole: int) -> str:
+    return f"{_percent(part, whole) / _HUNDRED:.2f}"
+
+
+def _some(pods: Sequence[str]) -> str:
+    if not pods:
+        return "0"
+    return f"{len(pods)} ({', '.join(pods[:_SHOWN_PODS])}{', …' if len(pods) > _SHOWN_PODS else ''})"
+
+
+def _record(given: PlanInput, planned: Sequence[_Planned], difference: Comparison | None) -> dict[str, Any]:
+    """Return the results for programs."""
+    record: dict[str, Any] = {
+        "source": given.source,
+        "nodes": len(given.nodes),
+        "pods": len(given.pods),
+        "plans": [_plan_record(each) for each in planned],
+        "notes": list(given.notes),
+    }
+    if difference is not None:
+        record["difference"] = {
+            "differs": difference.differs,
+            "nodesWithAnotherRatio": difference.ratios_changed,
+            "podsMoved": difference.moved,
+            "podsGained": list(difference.gained),
+            "podsLost": list(difference.lost),
+        }
+    return record
+
+
+def _plan_record(planned: _Planned) -> dict[str, Any]:
+    each = planned.outcome
+    return {
+        "configuration": planned.name,
+        "scheduled": len(each.placed),
+        "unscheduled": len(each.unplaced),
+        "unscheduledByReason": dict(each.by_reason),
+        "nodesUsed": each.nodes_used,
+        "rawMilliCPU": each.raw,
+        "schedulableMilliCPU": each.schedulable,
+        "requestedMilliCPU": each.requested,
+        "requestedPercentOfNodesUsed": _percent(each.requested, each.schedulable_used),
+        "ownedMilliCPU": each.owned,
+        "rawOvercommitPercent": _percent(each.promised, each.raw),
+        "nodesOvercommitted": each.overcommitted,
+        "largestOvercommitPercent": each.worst[1] if each.worst else 0,
+        "podsPerSecond": planned.pods_a_second,
+        "placements": dict(sorted(each.placed.items())),
+        "unplaced": {
+            pod: {"reason": str(why.reason), "summary": why.summary}
+            for pod, why in sorted(each.unplaced.items())
+        },
+    }
