@@ -238,7 +238,6 @@ class NodeColumns:
     def snapshot(self) -> ClusterSnapshot:
         """Return the columns as they are; valid until the next change."""
         if self._snapshot is None or self._snapshot[0] != self._state():
-            self._resource_columns()
             snapshot = self._view()
             self._snapshot = self._state(), snapshot
         return self._snapshot[1]
@@ -336,11 +335,6 @@ class NodeColumns:
         table.set_number("free_cores", row, cores.cores)
         table.set_number("core_size", row, cores.threads)
 
-    def _resource_columns(self) -> None:
-        for resource in self._resources:
-            self._table.numbers(f"allocatable/{resource}")
-            self._table.numbers(f"free/{resource}")
-
     def _view(self) -> ClusterSnapshot:
         table = self._table
         numbers, flags, block = table.numbers, table.flags, table.block
@@ -353,8 +347,8 @@ class NodeColumns:
             taint_set=numbers("taint_set"),
             taint_sets=self._taint_sets,
             labels=self._labels,
-            allocatable=self._by_resource("allocatable", self._resources),
-            free=self._by_resource("free", self._resources),
+            allocatable={each: numbers(f"allocatable/{each}") for each in self._resources},
+            free={each: numbers(f"free/{each}") for each in self._resources},
             divisors={each: np.maximum(numbers(f"allocatable/{each}"), 1.0) for each in _DIVISORS},
             ratio=numbers("ratio"),
             ratio_known=flags("ratio_known"),
@@ -384,6 +378,3 @@ class NodeColumns:
             measured_at={name: table.measures(f"sampled/{name}") for name in self._series},
             counterweights=self._counterweights,
         )
-
-    def _by_resource(self, what: str, resources: Iterable[str]) -> dict[str, Column]:
-        return {resource: self._table.numbers(f"{what}/{resource}") for resource in resources}

@@ -1,12 +1,11 @@
-"""Columns that grow: arrays with one place for each row, and more room than rows.
+"""Columns that grow: arrays with one place for each row, and more room than rows; and the nodes' labels.
 
-Rows are never moved while they are used; the place of a row that is given back is used again. Growing makes
-new arrays, so ``version`` tells whoever holds views of them to take new ones.
+Rows never move while they are used; the place of a row that is given back is used again. Growing makes new
+arrays: ``version`` changes, and whoever holds views of the old ones takes new ones.
 
-Labels of the nodes: for each key one column of numbers that stand for values.
-
-Which nodes a requirement holds for is then a comparison of a column with a few numbers. Gt and Lt look at
-each distinct value once. Source: k8s.io/component-helpers/scheduling/corev1/nodeaffinity.
+Of the labels each key is one column of numbers that stand for values. Which nodes a requirement holds for
+is then a comparison of a column with a few numbers. Gt and Lt look at each distinct value once. Source:
+k8s.io/component-helpers/scheduling/corev1/nodeaffinity.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,18 +24,19 @@ from corewise.engine.facts import NodeRequirement, Term
 Measures = NDArray[np.float64]
 """A column of measured values; NaN where there is none."""
 
+ABSENT = -1
 _FIRST_ROOM = 64
+_EMPTY = {"i": 0, "b": False, "f": np.nan}
+"""What a place without a value has, by the kind of the column's numbers."""
+_INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 
 
 class Table:
-    """Named columns of numbers (0 at first), flags (false), measures (NaN) and blocks of number columns."""
+    """Named columns of numbers (0 at first), flags (false), measures (NaN), and blocks of numbers."""
 
     def __init__(self) -> None:
         self._room = _FIRST_ROOM
-        self._numbers: dict[str, Column] = {}
-        self._flags: dict[str, Flags] = {}
-        self._measures: dict[str, Measures] = {}
-        self._blocks: dict[str, Column] = {}
+        self._arrays: dict[str, NDArray[Any]] = {}
         self._unused: list[int] = []
         self.used = 0
         self.version = 0
@@ -52,75 +53,59 @@ class Table:
 
     def free_row(self, row: int) -> None:
         """Empty a row and give its place back."""
-        for numbers in self._numbers.values():
-            numbers[row] = 0
-        for flags in self._flags.values():
-            flags[row] = False
-        for measures in self._measures.values():
-            measures[row] = np.nan
-        for block in self._blocks.values():
-            block[:, row] = 0
+        for array in self._arrays.values():
+            array[..., row] = _EMPTY[array.dtype.kind]
         self._unused.append(row)
 
     def numbers(self, name: str) -> Column:
         """Return a column of numbers, made if there is none of that name."""
-        if name not in self._numbers:
-            self._numbers[name] = np.zeros(self._room, dtype=np.int64)
-            self.version += 1
-        return self._numbers[name][: self.used]
+        return self._column(name, np.int64)
 
     def flags(self, name: str) -> Flags:
         """Return a column of flags, made if there is none of that name."""
-        if name not in self._flags:
-            self._flags[name] = np.zeros(self._room, dtype=np.bool_)
-            self.version += 1
-        return self._flags[name][: self.used]
+        return self._column(name, np.bool_)
 
     def measures(self, name: str) -> Measures:
         """Return a column of measures, made if there is none of that name."""
-        if name not in self._measures:
-            self._measures[name] = np.full(self._room, np.nan)
-            self.version += 1
-        return self._measures[name][: self.used]
+        return self._column(name, np.float64)
 
     def block(self, name: str, rows: int = 0) -> Column:
         """Return a block of at least ``rows`` columns of numbers."""
-        block = self._blocks.get(name)
+        block = self._arrays.get(name)
         if block is None or len(block) < rows:
             wider = np.zeros((rows, self._room), dtype=np.int64)
             if block is not None:
                 wider[: len(block)] = block
-            self._blocks[name] = block = wider
+            self._arrays[name] = block = wider
             self.version += 1
         return block[:, : self.used]
 
     def set_number(self, name: str, row: int, value: int) -> None:
         """Set one place of a column of numbers, made if there is none of that name."""
-        column = self._numbers.get(name)
-        if column is None:
+        if name not in self._arrays:
             self.numbers(name)
-            column = self._numbers[name]
-        column[row] = value
+        self._arrays[name][row] = value
 
     def number(self, name: str, row: int) -> int:
         """Return one place of a column of numbers; 0 if there is no such column."""
-        column = self._numbers.get(name)
+        column = self._arrays.get(name)
         return 0 if column is None else int(column[row])
+
+    def _column(self, name: str, of: type[np.generic]) -> NDArray[Any]:
+        array = self._arrays.get(name)
+        if array is None:
+            array = self._arrays[name] = np.zeros(self._room, dtype=of)
+            array[:] = _EMPTY[array.dtype.kind]
+            self.version += 1
+        return array[: self.used]
 
     def _grow(self) -> None:
         more = self._room
         self._room *= 2
-        self._numbers = {name: np.pad(column, (0, more)) for name, column in self._numbers.items()}
-        self._flags = {name: np.pad(column, (0, more)) for name, column in self._flags.items()}
-        self._measures = {
-            name: np.pad(column, (0, more), constant_values=np.nan) for name, column in self._measures.items()
-        }
-        self._blocks = {name: np.pad(block, ((0, 0), (0, more))) for name, block in self._blocks.items()}
+        for name, array in self._arrays.items():
+            places = (*((0, 0) for _ in array.shape[1:]), (0, more))
+            self._arrays[name] = np.pad(array, places, constant_values=_EMPTY[array.dtype.kind])
         self.version += 1
-
-
-ABSENT = -1
-_INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 
 
 @dataclass(slots=True)
@@ -153,14 +138,9 @@ class LabelColumn:
 
     def compared(self, operator: str, bound: int, size: int) -> Flags:
         """Return the nodes whose value is a whole number greater (Gt) or less (Lt) than ``bound``."""
-        holds = [number for text, number in self.numbers.items() if _compares(text, operator, bound)]
+        values = [(int(text), number) for text, number in self.numbers.items() if _INTEGER.fullmatch(text)]
+        holds = [number for value, number in values if (value > bound if operator == "Gt" else value < bound)]
         return np.isin(self.of(size), holds)
-
-
-def _compares(text: str, operator: str, bound: int) -> bool:
-    if not _INTEGER.fullmatch(text):
-        return False
-    return int(text) > bound if operator == "Gt" else int(text) < bound
 
 
 @dataclass(frozen=True, slots=True)
