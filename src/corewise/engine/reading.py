@@ -1,24 +1,21 @@
-"""From a node of the API and its NodeResourceTopology to what the engine reads of it.
+"""From the API's nodes, NodeResourceTopologies and pods to what the engine reads of them.
 
-Nothing that they state raises an error; what cannot be used is a finding, and the node is read without it.
+Nothing that they state raises an error. What cannot be used is a finding, and the object is read without it.
 
-- The CPU ratio is the larger of the one annotated and the one recorded in status: while a change of ratio is
-  under way, CPUs that are owned count by the larger, so that nothing is promised that one of the two does not
-  have. One that cannot be read is None.
+- The CPU ratio of a node is the larger of the one annotated and the one recorded in status: while a change of
+  ratio is under way, CPUs that are owned count by the larger, so that nothing is promised that one of the two
+  does not have. One that cannot be read is None.
 - Zones count only if their raw CPUs are at least the node's raw allocatable, and at most its raw capacity.
 - CPUs that kubelet reserves are not given out.
-
-From pods of the API to what the engine reads of them. Nothing that a pod states raises an error.
-
-Requests are counted as :mod:`corewise.amplification.demand` counts them, which is how kube-scheduler and
-kubelet do. A pod that asks for CPUs of its own and does not say how in a way that can be followed, or that
-requests more than any machine has, has a problem, and fits nowhere.
+- Requests of pods are counted as :mod:`corewise.amplification.demand` counts them, which is how
+  kube-scheduler and kubelet do. A pod that asks for CPUs of its own and contradicts itself in how, or that
+  requests more than any machine has, has a problem, and fits nowhere.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
@@ -54,7 +51,6 @@ from corewise.engine.facts import (
 )
 from corewise.engine.objects import (
     GrantedResources,
-    NodeAffinity,
     PlacedContainer,
     PlacedPod,
     SchedulableNode,
@@ -101,6 +97,8 @@ from corewise.vocabulary.qos import DEFAULT_RULES, QoSRules
 from corewise.vocabulary.reasons import Reason
 from corewise.vocabulary.resource_status import ResourceStatus, parse_resource_status
 
+_MILLI = 1000
+_FINISHED = frozenset({"Succeeded", "Failed"})
 _ZONE = re.compile(r"node-([0-9]{1,4})")
 _NRT_POLICIES = {
     "SingleNUMANode": NumaPolicy.SINGLE_NUMA_NODE,
@@ -121,6 +119,14 @@ _CPU_MANAGER = msgspec.json.Decoder(_CPUManager)
 
 
 @dataclass(frozen=True, slots=True)
+class Finding:
+    """What is wrong with something that an object states, and does not keep it from being counted."""
+
+    reason: Reason
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class NodeReading:
     """What the engine reads of a node, and what could not be used."""
 
@@ -134,10 +140,16 @@ def read_node_facts(
     """Read a node; ``topology`` is its NodeResourceTopology, None if it has none."""
     labels, annotations = node.metadata.labels, node.metadata.annotations
     stated: Mapping[str, str] = topology.metadata.annotations if topology else {}
-    manager = _cpu_manager(stated.get(CPU_MANAGER_POLICY, "{}"))
-    findings: list[Finding] = []
+    manager, reserved = _cpu_manager(stated.get(CPU_MANAGER_POLICY, "{}"))
     offered = quantities(node.status.allocatable)
-    findings += _too_large(node.metadata.name, offered)
+    findings = [
+        Finding(
+            Reason.AMOUNT_TOO_LARGE,
+            f"{node.metadata.name}: allocatable of {name} is {amount}: it counts as {largest(name)}",
+        )
+        for name, amount in offered.items()
+        if amount > largest(name)
+    ]
     facts = NodeFacts(
         name=node.metadata.name,
         allocatable={name: amount_of(name, each) for name, each in offered.items()},
@@ -150,17 +162,10 @@ def read_node_facts(
         numa_policy=_numa_policy(labels, topology, findings),
         zones=_zones(node, topology) if topology and topology.zones else (),
         topology=_arrangement(node.metadata.name, stated.get(CPU_TOPOLOGY), findings),
-        reserved=_reserved(manager),
+        reserved=reserved,
         memory_bandwidth=_memory_bandwidth(node.metadata.name, annotations.get(MEMORY_BANDWIDTH), findings),
     )
     return NodeReading(facts, tuple(findings))
-
-
-def _too_large(node: str, offered: Mapping[str, Quantity]) -> Iterator[Finding]:
-    for name, amount in offered.items():
-        if amount > largest(name):
-            message = f"{node}: allocatable of {name} is {amount}: it counts as {largest(name)}"
-            yield Finding(Reason.AMOUNT_TOO_LARGE, message)
 
 
 def _memory_bandwidth(name: str, text: str | None, findings: list[Finding]) -> int | None:
@@ -183,11 +188,16 @@ def _ratio(annotations: Mapping[str, str], maximum: Ratio) -> Ratio | None:
     return max(ONE, recorded, reading.ratios.get(CPU, ONE))
 
 
-def _cpu_manager(text: str) -> _CPUManager:
+def _cpu_manager(text: str) -> tuple[_CPUManager, CPUSet]:
+    """Return what kubelet's CPU manager does, and the CPUs that it reserves."""
     try:
-        return _CPU_MANAGER.decode(text)
+        manager = _CPU_MANAGER.decode(text)
     except UNREADABLE:
-        return _CPUManager()
+        return _CPUManager(), CPUSet()
+    try:
+        return manager, CPUSet.parse(manager.reserved)
+    except CPUSetError:
+        return manager, CPUSet()
 
 
 def _numa_policy(labels: Mapping[str, str], topology: Topology | None, findings: list[Finding]) -> NumaPolicy:
@@ -200,13 +210,6 @@ def _numa_policy(labels: Mapping[str, str], topology: Topology | None, findings:
         return policy or NumaPolicy.NONE
     policies = topology.topology_policies if topology else None
     return _NRT_POLICIES.get(_LEVELS.sub("", policies[0]), NumaPolicy.NONE) if policies else NumaPolicy.NONE
-
-
-def _reserved(manager: _CPUManager) -> CPUSet:
-    try:
-        return CPUSet.parse(manager.reserved)
-    except CPUSetError:
-        return CPUSet()
 
 
 def _arrangement(node: str, text: str | None, findings: list[Finding]) -> Arrangement | None:
@@ -257,21 +260,6 @@ def _stated_zones(topology: Topology, applied: Ratio) -> Iterator[Zone]:
             yield Zone(int(name[1]), raw, bounded(MEMORY, memory.units) if memory else 0)
 
 
-_DAEMON_SET = "DaemonSet"
-_FINISHED = frozenset({"Succeeded", "Failed"})
-_SCHEDULED = "PodScheduled"
-_GUARANTEED = "Guaranteed"
-_MILLI = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """What is wrong with something that an object states, and does not keep it from being counted."""
-
-    reason: Reason
-    message: str
-
-
 def key_of(pod: PlacedPod) -> str:
     """Return the name by which the engine knows a pod."""
     return f"{_namespace(pod)}/{pod.metadata.name}"
@@ -307,7 +295,7 @@ def pod_facts(pod: PlacedPod, rules: QoSRules = DEFAULT_RULES) -> PodFacts:
         constraints=_constraints(pod),
         problem=problem,
         labels=pod.metadata.labels,
-        daemon=any(each.kind == _DAEMON_SET for each in pod.metadata.owner_references),
+        daemon=any(each.kind == "DaemonSet" for each in pod.metadata.owner_references),
     )
 
 
@@ -332,7 +320,7 @@ def placement(pod: PlacedPod, rules: QoSRules = DEFAULT_RULES) -> tuple[Placemen
 def scheduled_at(pod: PlacedPod) -> float | None:
     """Return the Unix time at which the pod was given its node; None where it does not say."""
     for each in pod.status.conditions or ():
-        if each.type == _SCHEDULED and each.status == "True" and each.last_transition_time:
+        if each.type == "PodScheduled" and each.status == "True" and each.last_transition_time:
             try:
                 return datetime.fromisoformat(each.last_transition_time).timestamp()
             except (ValueError, OverflowError):
@@ -373,12 +361,9 @@ def _stated(texts: Mapping[str, str | int] | None) -> dict[str, Quantity]:
 def _requests(demand: PodDemand) -> dict[str, int]:
     lists = [demand.requests, demand.overhead]
     lists += [each.requests for each in (*demand.containers, *demand.init_containers)]
-    amounts = {name: amount_of(name, pod_request(demand, name)) for name in dict.fromkeys(_names(lists))}
+    names = dict.fromkeys(name for each in lists for name in each)
+    amounts = {name: amount_of(name, pod_request(demand, name)) for name in names}
     return {name: amount for name, amount in amounts.items() if amount > 0}
-
-
-def _names(lists: Iterable[Mapping[str, Quantity]]) -> Iterable[str]:
-    return (name for each in lists for name in each)
 
 
 def _demand(pod: PlacedPod) -> PodDemand:
@@ -390,7 +375,7 @@ def _demand(pod: PlacedPod) -> PodDemand:
         requests=_stated(spec.resources.requests if spec.resources else None),
         overhead=_stated(spec.overhead),
         labels=pod.metadata.labels,
-        qos_class=status.qos_class or (_GUARANTEED if _is_guaranteed(pod) else ""),
+        qos_class=status.qos_class or ("Guaranteed" if _is_guaranteed(pod) else ""),
         phase=status.phase,
     )
 
@@ -418,18 +403,18 @@ def _effective(container: PlacedContainer) -> dict[str, Quantity]:
 
 def _is_guaranteed(pod: PlacedPod) -> bool:
     """Say whether all containers have limits equal to their requests, for pods without a status."""
+
+    def is_fixed(container: PlacedContainer) -> bool:
+        if container.resources is None:
+            return False
+        limits, requests = _stated(container.resources.limits), _effective(container)
+        return all(name in limits and limits[name] == requests.get(name) for name in (CPU, MEMORY))
+
     everything = (*(pod.spec.containers or ()), *(pod.spec.init_containers or ()))
-    return bool(everything) and all(_is_fixed(each) for each in everything)
+    return bool(everything) and all(map(is_fixed, everything))
 
 
-def _is_fixed(container: PlacedContainer) -> bool:
-    if container.resources is None:
-        return False
-    limits, requests = _stated(container.resources.limits), _effective(container)
-    return all(name in limits and limits[name] == requests.get(name) for name in (CPU, MEMORY))
-
-
-def _unreadable_request(requests: Mapping[str, int]) -> SpecProblem | None:
+def _too_large(requests: Mapping[str, int]) -> SpecProblem | None:
     """Say which amount no machine has, if there is one."""
     for name, amount in requests.items():
         if amount == bounded(name, amount + 1):
@@ -442,7 +427,7 @@ def _wishes(
     pod: PlacedPod, demand: PodDemand, requests: Mapping[str, int]
 ) -> tuple[CPUBinding, NumaPolicy | None, SpecProblem | None]:
     annotations, cpu = pod.metadata.annotations, requests.get(CPU, 0)
-    too_large = _unreadable_request(requests)
+    too_large = _too_large(requests)
     if too_large:
         return DEFAULT_BINDING, None, too_large
     numa = parse_numa_spec(annotations.get(NUMA_SPEC))
@@ -471,14 +456,10 @@ def _constraints(pod: PlacedPod) -> Constraints:
     affinity = spec.affinity.node_affinity if spec.affinity else None
     if affinity is None:
         return Constraints("", selector, None, tolerations)
+    terms = affinity.required.node_selector_terms or () if affinity.required else None
+    required = None if terms is None else tuple(map(_term, terms))
     preferred = tuple((each.weight, _term(each.preference)) for each in affinity.preferred or ())
-    return Constraints("", selector, _required(affinity), tolerations, preferred)
-
-
-def _required(affinity: NodeAffinity) -> tuple[Term, ...] | None:
-    if affinity.required is None:
-        return None
-    return tuple(map(_term, affinity.required.node_selector_terms or ()))
+    return Constraints("", selector, required, tolerations, preferred)
 
 
 def _term(term: SelectorTerm) -> Term:
