@@ -114,7 +114,7 @@ def reference() -> str:
         "and command output. A warning leaves things as they are, raises a Warning Event on the object it\n"
         "is about, and says how to fix it."
     )
-    parts = [NOTICE.format(source="corewise.policy") + "\n" + introduction]
+    parts = [NOTICE.format(source="corewise.vocabulary") + "\n" + introduction]
     parts += [f"## {title}\n\n{text}" for title, text in sections]
     return "\n\n".join(parts) + "\n"
 
