@@ -12,9 +12,19 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from corewise.kube.admission import OperationType, allow, decode_review, deny
+from corewise.kube.admission import (
+    Operation,
+    OperationType,
+    add,
+    allow,
+    decode_review,
+    deny,
+    merge_operations,
+    pointer,
+    remove,
+    replace,
+)
 from corewise.kube.errors import DecodeError
-from corewise.kube.json_patch import Operation, add, merge_operations, pointer, remove, replace
 
 REQUEST = {
     "uid": "705ab4f5",

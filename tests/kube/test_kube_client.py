@@ -27,9 +27,9 @@ from corewise.kube.errors import (
     TransportError,
     Unauthorized,
 )
-from corewise.kube.lines import LONGEST_LINE
 from corewise.kube.objects import Node, ObjectMeta
 from corewise.kube.resources import CONFIG_MAPS, LEASES, NODES, PODS
+from corewise.kube.watch import LONGEST_LINE
 from kube.fake_api import FakeAPI, InstantClock, event, fake_api, listing, node, refusal, reply, stream
 
 

@@ -12,10 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.kube.auth import REREAD_AFTER, Credentials, Identity, StoredCredentials, credentials_for
+from corewise.kube.auth import (
+    REREAD_AFTER,
+    Credentials,
+    Identity,
+    StoredCredentials,
+    credential_in,
+    credentials_for,
+)
 from corewise.kube.config import ClusterConfig, ExecPlugin, UserConfig
 from corewise.kube.errors import ConfigError
-from corewise.kube.exec_plugin import credential_in
 from kube.fake_api import CONFIG, InstantClock
 
 V1 = "client.authentication.k8s.io/v1"
@@ -188,7 +194,7 @@ async def test_a_failing_plugin_is_quoted(tmp_path: Path) -> None:
 
 
 async def test_a_plugin_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("corewise.kube.exec_plugin.PLUGIN_TIMEOUT", 0.05)
+    monkeypatch.setattr("corewise.kube.auth.PLUGIN_TIMEOUT", 0.05)
     command = script(tmp_path, "exec sleep 60\n")
     with pytest.raises(ConfigError, match="gave no answer"):
         await plugin(command, InstantClock()).identity()

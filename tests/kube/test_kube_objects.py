@@ -8,7 +8,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.kube import sharing
+from corewise.kube import objects as sharing
 from corewise.kube.decoding import decode_object
 from corewise.kube.objects import EMPTY, ObjectMeta, Pod, PodStatus, ResourceRequirements
 from corewise.kube.resources import PODS

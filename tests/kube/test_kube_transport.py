@@ -26,7 +26,7 @@ from corewise.kube.errors import (
     Unauthorized,
 )
 from corewise.kube.resources import NODES, PODS
-from corewise.kube.retry import LONGEST_WAIT, Backoff, retry_delay
+from corewise.kube.transport import LONGEST_WAIT, Backoff, retry_delay
 from kube.fake_api import FakeAPI, InstantClock, drop, fake_api, node, refusal, reply, seeded, stream
 
 NOW = datetime.now(UTC)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from corewise.assessment.cluster import interfering_webhook
-from corewise.kube.registration import RuleWithOperations, Webhook, WebhookConfiguration
+from corewise.kube.resources import RuleWithOperations, Webhook, WebhookConfiguration
 from corewise.manager.webhooks import mutating_configuration, validating_configuration
 from corewise.service.options import ServiceAddress
 from corewise.service.webhooks.installation import client_config, includes

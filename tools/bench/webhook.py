@@ -20,8 +20,7 @@ import aiohttp
 
 from corewise.kube.client import Client
 from corewise.kube.config import load_config
-from corewise.kube.registration import WebhookConfiguration
-from corewise.kube.resources import MUTATING_WEBHOOKS
+from corewise.kube.resources import MUTATING_WEBHOOKS, WebhookConfiguration
 from tools.bench import fleet, processes
 from tools.bench.ratio_change import populate, set_ratio, until_all
 from tools.bench.table import Row, quantile

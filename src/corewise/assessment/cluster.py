@@ -39,7 +39,7 @@ from corewise.config.configuration import (
     parse_normalization,
 )
 from corewise.kube.objects import ConfigMap
-from corewise.kube.registration import WebhookConfiguration
+from corewise.kube.resources import WebhookConfiguration
 from corewise.quantities import Ratio
 from corewise.vocabulary.names import (
     AMPLIFICATION_KEY,

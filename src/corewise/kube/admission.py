@@ -1,7 +1,8 @@
 """AdmissionReview (admission.k8s.io/v1): what the API server asks of a webhook, and the answer.
 
 ``object`` and ``old_object`` stay raw JSON, so that a webhook decodes what it needs and no more; most reviews
-of node status are answered by "yes".
+of node status are answered by "yes". Patches are values: JSON Patch (RFC 6902), with JSON Pointer escaping
+(RFC 6901).
 
 Invariant: every answer carries the uid of its request; what cannot be decoded has none and is answered with
 HTTP 400 by the caller, as the API server expects.
@@ -14,13 +15,83 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
+from typing import Any, Literal
 
 import msgspec
 
 from corewise.kube.errors import DecodeError
-from corewise.kube.json_patch import Operation
 from corewise.kube.objects import EMPTY, Struct
 from corewise.vocabulary.errors import UNREADABLE
+
+
+class Operation(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One operation of a JSON patch; ``value`` is absent for a removal."""
+
+    op: Literal["add", "replace", "remove", "test"]
+    path: str
+    value: Any = msgspec.UNSET
+
+
+def pointer(*parts: str | int) -> str:
+    """The JSON Pointer to a place: ``pointer("metadata", "labels", "a/b")`` is /metadata/labels/a~1b."""
+    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in parts)
+
+
+def add(path: str, value: object) -> Operation:
+    """Set a member (new or not), or insert into a list."""
+    return Operation("add", path, value)
+
+
+def replace(path: str, value: object) -> Operation:
+    """Set what must exist."""
+    return Operation("replace", path, value)
+
+
+def remove(path: str) -> Operation:
+    """Remove what must exist."""
+    return Operation("remove", path)
+
+
+def merge_operations(document: Mapping[str, Any], changes: Mapping[str, Any]) -> list[Operation]:
+    """The operations that do to ``document`` what the merge patch ``changes`` says (None removes).
+
+    Only real changes become operations, parents that are missing are added, so the result may be empty and
+    applies to exactly this document.
+    """
+    return _merge(document, changes, "")
+
+
+def _merge(document: Mapping[str, Any], changes: Mapping[str, Any], at: str) -> list[Operation]:
+    operations: list[Operation] = []
+    for key, value in changes.items():
+        path = at + pointer(key)
+        old = document.get(key)
+        if value is None:
+            if key in document:
+                operations.append(remove(path))
+        elif isinstance(value, Mapping) and isinstance(old, Mapping):
+            operations += _merge(old, value, path)
+        elif isinstance(value, Mapping):
+            operations.append(add(path, _without_nulls(value)))
+        elif key not in document or not _same(old, value):
+            operations.append(add(path, value))
+    return operations
+
+
+def _without_nulls(value: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        key: _without_nulls(item) if isinstance(item, Mapping) else item
+        for key, item in value.items()
+        if item is not None
+    }
+
+
+def _same(old: object, new: object) -> bool:
+    """Equality of JSON values, where true is not 1, in lists neither."""
+    if isinstance(new, list | Mapping):
+        return msgspec.json.encode(old, order="sorted") == msgspec.json.encode(new, order="sorted")
+    return type(old) is type(new) and old == new
+
 
 API_VERSION = "admission.k8s.io/v1"
 WARNING_ADVICE = 120

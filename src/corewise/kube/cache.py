@@ -33,7 +33,7 @@ from corewise.kube.decoding import Bookmark, EventType, Listing, Undecodable, Wa
 from corewise.kube.errors import Gone, KubeError, LineTooLongError, NotFound
 from corewise.kube.objects import KubeObject
 from corewise.kube.resources import Resource
-from corewise.kube.retry import LONGEST_WAIT, Backoff
+from corewise.kube.transport import LONGEST_WAIT, Backoff
 
 T = TypeVar("T", bound=KubeObject)
 Key = str | tuple[str, str]

@@ -16,8 +16,10 @@ from enum import Enum
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import msgspec
+
 from corewise.kube.clock import SYSTEM_CLOCK, Clock
-from corewise.kube.config import ClusterConfig
+from corewise.kube.config import ClusterConfig, UserConfig
 from corewise.kube.decoding import (
     Bookmark,
     Listing,
@@ -27,7 +29,6 @@ from corewise.kube.decoding import (
     decode_object,
     decode_page,
 )
-from corewise.kube.encoding import encode, impersonation, selectors, with_kind, writing
 from corewise.kube.errors import Gone
 from corewise.kube.resources import Resource
 from corewise.kube.transport import HTTPTransport, Request, Transport
@@ -81,7 +82,7 @@ class Client:
             rng=rng or random.Random(),  # noqa: S311 - spreads retries in time, guards nothing
         )
         self._owns_transport = transport is None
-        self._headers = impersonation(config.user)
+        self._headers = _impersonation(config.user)
 
     async def __aenter__(self) -> Self:
         if self._owns_transport:
@@ -119,7 +120,7 @@ class Client:
 
         A continue token that expires on the way (410) starts the list anew, in one page: that cannot expire.
         """
-        chosen = selectors(label_selector, field_selector)
+        chosen = _selectors(label_selector, field_selector)
         try:
             return await self._list_pages(resource, namespace, chosen, page_size)
         except Gone:
@@ -156,8 +157,8 @@ class Client:
         answer = await self.request(
             "POST",
             resource.path(namespace=namespace),
-            params=writing(field_manager=field_manager, dry_run=dry_run),
-            body=with_kind(resource, body),
+            params=_writing(field_manager=field_manager, dry_run=dry_run),
+            body=_with_kind(resource, body),
         )
         return decode_object(resource, answer, resource.label(namespace=namespace))
 
@@ -176,8 +177,8 @@ class Client:
         answer = await self.request(
             "PUT",
             resource.path(name, namespace=namespace, subresource=subresource),
-            params=writing(field_manager=field_manager, dry_run=dry_run),
-            body=with_kind(resource, body),
+            params=_writing(field_manager=field_manager, dry_run=dry_run),
+            body=_with_kind(resource, body),
         )
         return decode_object(resource, answer, resource.label(name, namespace))
 
@@ -198,8 +199,8 @@ class Client:
         if type is PatchType.APPLY:
             if not field_manager:
                 raise ValueError("server-side apply needs a field_manager")
-            body = with_kind(resource, body)
-        params = writing(field_manager=field_manager, dry_run=dry_run)
+            body = _with_kind(resource, body)
+        params = _writing(field_manager=field_manager, dry_run=dry_run)
         if force:
             params["force"] = "true"
         answer = await self.request(
@@ -249,7 +250,7 @@ class Client:
 
         Raises ``Gone`` when the version is too old, ``TransportError`` when the connection is cut.
         """
-        params = selectors(label_selector, field_selector) | {
+        params = _selectors(label_selector, field_selector) | {
             "watch": "true",
             "allowWatchBookmarks": "true",
             "timeoutSeconds": str(timeout_seconds),
@@ -279,10 +280,47 @@ class Client:
                 method,
                 path,
                 params=params or {},
-                body=encode(body),
+                body=_encode(body),
                 content_type=content_type,
                 headers=self._headers,
                 repeatable=method in {"GET", "PUT", "DELETE"} if repeatable is None else repeatable,
                 timeout=timeout,
             )
         )
+
+
+def _encode(body: object) -> bytes | None:
+    """A body as JSON; bytes are JSON already, None is no body."""
+    return body if body is None or isinstance(body, bytes) else msgspec.json.encode(body)
+
+
+def _with_kind(resource: Resource[Any], body: object) -> object:
+    """The body with apiVersion and kind, which the structs leave out."""
+    if isinstance(body, bytes):
+        return body
+    return {"apiVersion": resource.api_version, "kind": resource.kind} | msgspec.to_builtins(body)
+
+
+def _selectors(label_selector: str, field_selector: str) -> dict[str, str]:
+    """The parameters that choose objects."""
+    both = {"labelSelector": label_selector, "fieldSelector": field_selector}
+    return {key: value for key, value in both.items() if value}
+
+
+def _writing(*, field_manager: str, dry_run: bool) -> dict[str, str]:
+    """The parameters of every write."""
+    params = {"fieldManager": field_manager} if field_manager else {}
+    if dry_run:
+        params["dryRun"] = "All"
+    return params
+
+
+def _impersonation(user: UserConfig) -> tuple[tuple[str, str], ...]:
+    """The headers that ask to be someone else; one for each group."""
+    if not user.impersonate:
+        return ()
+    headers = [("Impersonate-User", user.impersonate)]
+    headers += [("Impersonate-Group", group) for group in user.impersonate_groups]
+    if user.impersonate_uid:
+        headers.append(("Impersonate-Uid", user.impersonate_uid))
+    return tuple(headers)

@@ -5,9 +5,25 @@ Invariants:
   never take the connections that requests need.
 - A request takes at most ``timeout`` seconds between two bytes and four times that in all, waiting for a
   connection included.
-- 401 renews the credentials and repeats the request once; ``retry`` says what else is repeated.
+- 401 renews the credentials and repeats the request once; what else is repeated:
+
+  | what happened | sent again |
+  |---|---|
+  | the connection was refused: the request never left | always |
+  | the connection broke, or timed out, after sending | if sending twice does no harm |
+  | 429: refused before anything was done | always |
+  | 503 with Retry-After | always |
+  | 502, 503, 504, or any 5xx with Retry-After | if sending twice does no harm |
+  | any other answer | never |
+
+- Waits grow from 0.2 s by doubling to 10 s, each halved at most by chance, so that many clients do not come
+  back together. A longer Retry-After is obeyed; beyond 30 s the caller gets the error and decides.
 - A new client certificate means new connections; the old ones drain.
 - Redirects are not followed: credentials go to the configured server only.
+- What the API server advises in ``Warning`` headers, such as that a field is deprecated, is logged once for
+  each text: a controller repeats its requests for months.
+
+Source: https://kubernetes.io/blog/2020/09/03/warnings/ and RFC 7234, section 5.5 (``299 - "text"``).
 """
 
 from __future__ import annotations
@@ -16,9 +32,10 @@ import errno
 import logging
 import os
 import random
+import re
 import socket
 import ssl
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -26,20 +43,88 @@ from typing import Protocol
 import aiohttp
 
 import corewise
-from corewise.kube.auth import Identity, credentials_for
+from corewise.kube.auth import Identity, client_context, credentials_for
 from corewise.kube.clock import Clock
 from corewise.kube.config import ClusterConfig
-from corewise.kube.errors import APIError, ConfigError, TransportError, Unauthorized, api_error
-from corewise.kube.retry import retry_delay
-from corewise.kube.tls import client_context
-from corewise.kube.warning_headers import WarningLog, warnings_in
+from corewise.kube.errors import (
+    APIError,
+    ConfigError,
+    KubeError,
+    ServerError,
+    TooManyRequests,
+    TransportError,
+    Unauthorized,
+    api_error,
+)
 
 CONNECT_TIMEOUT = 10.0
 READ_BUFFER = 1 << 18
 """Bytes that aiohttp collects before it asks the server to wait; its own 64 KiB are less than a few pods."""
+LONGEST_WAIT = 30.0
 _USER_AGENT = f"corewise/{corewise.__version__}"
+_UNAVAILABLE = 503
+_GATEWAY = frozenset({502, _UNAVAILABLE, 504})
+_WARNING = re.compile(r'\b299 \S+ "((?:[^"\\]|\\.)*)"')
+_ESCAPED = re.compile(r"\\(.)")
+_REMEMBERED = 1000
 
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """Waits that double from ``first`` to ``longest``, each between a half and the whole of that."""
+
+    first: float
+    longest: float
+
+    def delay(self, failures: int, rng: random.Random) -> float:
+        """Seconds to wait after so many failures in a row (1 and up)."""
+        doublings = min(failures - 1, 32)
+        return float(min(self.longest, self.first * 2**doublings) * rng.uniform(0.5, 1.0))
+
+
+REQUEST_BACKOFF = Backoff(first=0.2, longest=10.0)
+
+
+def retry_delay(error: KubeError, *, repeatable: bool, failures: int, rng: random.Random) -> float | None:
+    """Seconds after which to send again, or None for never."""
+    match error:
+        case TransportError():
+            again = repeatable or not error.sent
+        case TooManyRequests():
+            again = True
+        case ServerError():
+            asked = error.retry_after is not None
+            again = (asked and error.code == _UNAVAILABLE) or (
+                repeatable and (asked or error.code in _GATEWAY)
+            )
+        case _:
+            again = False
+    wanted = error.retry_after or 0.0
+    return max(wanted, REQUEST_BACKOFF.delay(failures, rng)) if again and wanted <= LONGEST_WAIT else None
+
+
+def warnings_in(headers: Iterable[str]) -> Iterator[str]:
+    """The texts in all ``Warning`` headers of an answer; each may hold several."""
+    for header in headers:
+        for quoted in _WARNING.findall(header):
+            yield _ESCAPED.sub(r"\1", quoted)
+
+
+class WarningLog:
+    """Logs each text the first time; past a thousand texts, anew."""
+
+    def __init__(self) -> None:
+        self._seen: set[str] = set()
+
+    def __call__(self, text: str) -> None:
+        if text in self._seen:
+            return
+        if len(self._seen) >= _REMEMBERED:
+            self._seen.clear()
+        self._seen.add(text)
+        _log.warning("the API server warns: %s", text)
 
 
 @dataclass(frozen=True, slots=True)

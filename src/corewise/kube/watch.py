@@ -1,4 +1,4 @@
-"""Watching: the stream of changes as typed events.
+r"""Watching: the stream of changes as typed events.
 
 How a watch ends says what to do next:
 
@@ -12,6 +12,11 @@ How a watch ends says what to do next:
 
 A peer that vanishes without a word is noticed by TCP keep-alive after half a minute, and at the latest when
 the watch has lived longer than it was asked to.
+
+Invariant: for any way to cut a stream into chunks, the lines are the same: those of ``stream.split(b"\n")``,
+without the empty ones. What follows the last newline is no line: a watch that ends there was cut. A line may
+be as long as an object can be: etcd takes 1.5 MiB of an object by default, some run with more. The cap keeps
+a server that never sends a newline from filling the memory.
 """
 
 from __future__ import annotations
@@ -20,10 +25,57 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from typing import TypeVar
 
 from corewise.kube.decoding import Bookmark, Undecodable, WatchEvent, decode_event
-from corewise.kube.errors import TransportError
-from corewise.kube.lines import LineSplitter
+from corewise.kube.errors import LineTooLongError, TransportError
 from corewise.kube.resources import Resource
 from corewise.kube.transport import Request, Transport
+
+LONGEST_LINE = 16 << 20
+"""Bytes; ten times what etcd accepts of one object."""
+
+
+class LineSplitter:
+    """Takes chunks, gives whole lines; keeps the rest, without copying it anew for every chunk."""
+
+    def __init__(self, longest: int = LONGEST_LINE) -> None:
+        self._longest = longest
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    @property
+    def pending(self) -> int:
+        """Bytes of the line that has begun and not ended."""
+        return self._size
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """The lines that this chunk ends.
+
+        Raises:
+            LineTooLongError: the line that has begun is beyond the cap; the splitter is of no use any more.
+        """
+        first, *others = chunk.split(b"\n")
+        self._keep(first)
+        if not others:
+            return []
+        *lines, rest = others
+        lines.insert(0, b"".join(self._parts))
+        self._parts.clear()
+        self._size = 0
+        if len(chunk) > self._longest:
+            self._check(max(map(len, lines)))
+        self._keep(rest)
+        return [line for line in lines if line]
+
+    def _keep(self, part: bytes) -> None:
+        if not part:
+            return
+        self._parts.append(part)
+        self._size += len(part)
+        self._check(self._size)
+
+    def _check(self, size: int) -> None:
+        if size > self._longest:
+            raise LineTooLongError(f"a watch event is longer than {self._longest} bytes")
+
 
 T = TypeVar("T")
 

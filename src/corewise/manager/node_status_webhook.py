@@ -24,11 +24,10 @@ from corewise.amplification import Amounts, StatusVerdict, StatusWrite, decide_s
 from corewise.assessment.cluster import ClusterContext
 from corewise.assessment.decision import amplifies_capacity
 from corewise.assessment.nodes import MANAGED_NODES, ManagedNode, quantities
-from corewise.kube.admission import AdmissionRequest
+from corewise.kube.admission import AdmissionRequest, Operation, merge_operations, pointer, replace
 from corewise.kube.clock import Clock
 from corewise.kube.decoding import decode_object
 from corewise.kube.errors import DecodeError
-from corewise.kube.json_patch import Operation, merge_operations, pointer, replace
 from corewise.prometheus.exposition import Exposition
 from corewise.quantities import Quantity
 from corewise.service.webhooks.answers import Answer, allowed

@@ -21,8 +21,13 @@ from corewise.kube.client import Client
 from corewise.kube.clock import Clock
 from corewise.kube.decoding import decode_object
 from corewise.kube.objects import ConfigMap
-from corewise.kube.registration import WebhookConfiguration
-from corewise.kube.resources import CONFIG_MAPS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Resource
+from corewise.kube.resources import (
+    CONFIG_MAPS,
+    MUTATING_WEBHOOKS,
+    VALIDATING_WEBHOOKS,
+    Resource,
+    WebhookConfiguration,
+)
 from corewise.manager.node_status_webhook import NodeStatusWebhook
 from corewise.manager.node_webhook import NodeWebhook, cpu_usage_milli
 from corewise.manager.options import ManagerOptions

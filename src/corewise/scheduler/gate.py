@@ -27,11 +27,10 @@ from corewise.engine import ChosenNode, Engine, Placement, PodFacts, Refused
 from corewise.engine.facts import CPU
 from corewise.engine.objects import PlacedPod
 from corewise.engine.reading import pod_facts
-from corewise.kube.admission import AdmissionRequest, OperationType
+from corewise.kube.admission import AdmissionRequest, Operation, OperationType, merge_operations
 from corewise.kube.clock import Clock
 from corewise.kube.decoding import decode_object
 from corewise.kube.errors import KubeError, NotFound
-from corewise.kube.json_patch import Operation, merge_operations
 from corewise.kube.objects import NO_META, ObjectMeta, Struct
 from corewise.kube.resources import Resource
 from corewise.prometheus.exposition import Exposition

@@ -10,8 +10,7 @@ from typing import Any
 
 import yaml
 
-from corewise.kube.registration import WebhookConfiguration
-from corewise.kube.resources import MUTATING_WEBHOOKS, Resource
+from corewise.kube.resources import MUTATING_WEBHOOKS, Resource, WebhookConfiguration
 from corewise.service.webhooks.installation import ClientConfig, rule, webhook
 from corewise.vocabulary.names import CONFIG_NAMESPACE
 

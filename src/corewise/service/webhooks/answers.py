@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
-from corewise.kube.admission import AdmissionRequest, allow, deny
-from corewise.kube.json_patch import Operation
+from corewise.kube.admission import AdmissionRequest, Operation, allow, deny
 
 
 class Outcome(StrEnum):

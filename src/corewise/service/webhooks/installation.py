@@ -16,8 +16,7 @@ from typing import Any, TypeAlias
 from corewise.kube.client import Client, PatchType
 from corewise.kube.clock import Clock
 from corewise.kube.errors import KubeError, NotFound
-from corewise.kube.registration import WebhookConfiguration
-from corewise.kube.resources import Resource
+from corewise.kube.resources import Resource, WebhookConfiguration
 from corewise.service.logs import fields
 from corewise.service.options import ServiceAddress
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corewise.kube.errors import LineTooLongError
-from corewise.kube.lines import LineSplitter
+from corewise.kube.watch import LineSplitter
 
 
 def cut(stream: bytes, places: list[int]) -> list[bytes]:
