@@ -9,7 +9,10 @@ from corewise.cli import LazyGroup
 SUBCOMMANDS: dict[str, tuple[str, str]] = {
     "run": ("corewise.cli.compute_run", "Keep what this host offers in Placement: the host agent."),
     "inventory": ("corewise.cli.compute_inventory", "Show what a host offers, and why it would not."),
-    "request": ("corewise.cli.compute_request", "Turn a flavor and an image into Placement's query."),
+    "request": (
+        "corewise.cli.compute_guests:request_command",
+        "Turn a flavor and an image into Placement's query.",
+    ),
     "schedule": (
         "corewise.cli.compute_guests:schedule_command",
         "Find a host for a guest, claim it and pin the guest.",

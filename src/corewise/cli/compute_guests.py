@@ -1,29 +1,34 @@
-"""``corewise compute pin``, ``schedule``, ``delete``: the CPUs of a guest, chosen, claimed and given back."""
+"""``corewise compute request``, ``pin``, ``schedule``, ``delete``: the CPUs of one guest."""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
 from corewise.cli import output
 from corewise.cli.compute_options import (
+    COMPAT,
+    CONFIG,
     FILE,
     GivenHosts,
     PlacementChoice,
     failure,
     given_hosts,
+    nova_conf,
+    parsed,
     placement_options,
+    several,
     text_of,
 )
-from corewise.cli.compute_request import guest_request, request_options
 from corewise.cli.errors import ExitCode
-from corewise.cli.output import Column, Form, Listing, say
+from corewise.cli.output import Column, Form, Listing, count, say
 from corewise.compute.errors import FileUnusable
+from corewise.compute.guest_files import parse_flavor, parse_image
 from corewise.compute.hosts import Hosts, tuning_of
 from corewise.compute.offers import LocalOffers, Offers
 from corewise.compute.scheduling import Scheduler, Wanted, pin
@@ -31,10 +36,19 @@ from corewise.compute.verdicts import NoValidHost, Placed
 from corewise.openstack.libvirt_xml import tuned
 from corewise.pinning import GuestPins, Refusal
 from corewise.topology import Host
+from corewise.tracking.flavor import NO_IMAGE, Flavor, RequestRefusal
+from corewise.tracking.options import Compat
+from corewise.tracking.request import GuestRequest, translate
 from corewise.vocabulary.errors import UNREADABLE
+from corewise.vocabulary.guests import GuestCPUs
 from corewise.vocabulary.reasons import Reason
 
+if TYPE_CHECKING:
+    from corewise.openstack.placement_client import PlacementClient
+
 XML = "xml"
+QUERY = "query"
+_LABEL_WIDTH = 13
 _BEST, _WORST = 100, 0
 _Row = tuple[str, int, int | None, int | None, str]
 """One host CPU of a guest: what it is for, CPU, NUMA node, core, and the CPUs of the core."""
@@ -48,8 +62,60 @@ _COLUMNS: tuple[Column[_Row], ...] = (
 )
 
 
+_request_options = several(
+    click.option(
+        "--flavor",
+        type=FILE,
+        required=True,
+        metavar="FILE",
+        help='The flavor: {"name","vcpus","ram","disk","extra_specs":{}}.',
+    ),
+    click.option(
+        "--image",
+        type=FILE,
+        metavar="FILE",
+        help='The image: {"properties":{}}.  [default: asks for nothing]',
+    ),
+)
+"""A guest: ``flavor`` and ``image``."""
+
+
+@click.command("request")
+@_request_options
+@COMPAT
+@CONFIG
+@placement_options
+@output.option(
+    (Form.TABLE, Form.JSON, Form.YAML, QUERY),
+    help_text="Output form; query is exactly the string that is sent.",
+)
+def request_command(
+    flavor: Path,
+    image: Path | None,
+    compat: Compat,
+    config: tuple[Path, ...],
+    placement: PlacementChoice,
+    form: str,
+) -> None:
+    """Turn a flavor and an image into the query to Placement, and its fallback.
+
+    With a Placement, it is asked too, and says how many hosts each query finds. Nothing is claimed.
+    """
+    _, request = _guest_request(flavor, image, compat)
+    found = None
+    if placement.is_given:
+        found = _found(placement.client(nova_conf(config)), request)
+    if form == QUERY:
+        click.echo(request.query)
+    elif form == Form.TABLE:
+        for label, words in _lines(request, found):
+            click.echo(f"{label + ':':<{_LABEL_WIDTH}}{words}")
+    else:
+        click.echo(output.document_text(_document(request, found), Form(form)), nl=False)
+
+
 @click.command("pin")
-@request_options
+@_request_options
 @given_hosts
 @click.option("--guest", metavar="NAME", help="Enter the guest in --ledger by this name.")
 @click.option("--pack", is_flag=True, help="Fill NUMA nodes up, instead of taking the emptiest.")
@@ -77,7 +143,7 @@ def pin_command(
         raise click.UsageError("-o xml and --domain go together")
     if guest is not None and given.ledger is None and given.folder is None:
         raise click.UsageError("--guest needs the --ledger that it is entered in")
-    read, request = guest_request(flavor, image, given.compat)
+    read, request = _guest_request(flavor, image, given.compat)
     host = given.host()
     pins = pin(host, request, guest=guest, flavor=read.name, pack=pack)
     if isinstance(pins, Refusal):
@@ -93,7 +159,7 @@ def pin_command(
 
 
 @click.command("schedule")
-@request_options
+@_request_options
 @given_hosts
 @click.option(
     "--guest", metavar="UUID", help="The guest's UUID, by which it is deleted.  [default: a new one]"
@@ -129,7 +195,7 @@ def schedule_command(
 
     Exit code 6 if there is no valid host: the counts say how many fell at which demand.
     """
-    read, request = guest_request(flavor, image, given.compat)
+    read, request = _guest_request(flavor, image, given.compat)
     hosts = given.hosts()
     wanted = Wanted(_guest(guest, placement), request, read.name, pack)
     offers = _offers(placement, given, hosts, project, user)
@@ -160,6 +226,85 @@ def delete_command(guest: str, given: GivenHosts, placement: PlacementChoice) ->
     hosts = given.hosts()
     host = Scheduler(_offers(placement, given, hosts), hosts).delete(guest)
     click.echo(f"guest {guest} has given back what it held" + (f" of host {host}" if host else ""))
+
+
+def _guest_request(flavor: Path, image: Path | None, compat: Compat) -> tuple[Flavor, GuestRequest]:
+    """Return the flavor, and the request that the files make; warnings go to stderr.
+
+    Raises:
+        Failure: with the reason code, if they cannot be translated.
+        FileUnusable: if a file cannot be used.
+    """
+    properties = NO_IMAGE if image is None else parsed(image, parse_image)
+    read = parsed(flavor, parse_flavor)
+    request = translate(read, properties, compat=compat)
+    if isinstance(request, RequestRefusal):
+        raise failure(request.reason, request.message)
+    for warning in request.warnings:
+        say(f"warning: {warning.reason}: {warning.message}")
+    return read, request
+
+
+def _found(client: PlacementClient, request: GuestRequest) -> dict[str, int]:
+    """Return how many hosts each query finds; the fallback is sent only if the rules say so."""
+    found = {"query": len(client.candidates(str(request.query)).providers)}
+    if request.fallback is not None and (request.fallback_always or not found["query"]):
+        found["fallbackQuery"] = len(client.candidates(str(request.fallback)).providers)
+    return found
+
+
+def _document(request: GuestRequest, found: dict[str, int] | None) -> dict[str, Any]:
+    document = {
+        "query": str(request.query),
+        "fallbackQuery": None if request.fallback is None else str(request.fallback),
+        "fallbackWhen": _fallback_when(request),
+        "guest": _guest_record(request.cpus),
+        "warnings": [{"reason": each.reason, "message": each.message} for each in request.warnings],
+    }
+    return document if found is None else {**document, "hostsFound": found}
+
+
+def _fallback_when(request: GuestRequest) -> str | None:
+    """Return when the fallback is sent."""
+    if request.fallback is None:
+        return None
+    return "always" if request.fallback_always else "nothing found"
+
+
+def _guest_record(cpus: GuestCPUs) -> dict[str, Any]:
+    """Return what a guest is promised, for programs."""
+    return {
+        "vcpus": cpus.vcpus,
+        "cpuPolicy": cpus.policy,
+        "threadPolicy": cpus.thread_policy,
+        "emulatorThreads": cpus.emulator,
+        "dedicated": cpus.dedicated,
+        "realtimeCPUs": str(cpus.realtime),
+        "numaNodes": [
+            {"cpus": str(node.cpus), "dedicatedCPUs": str(node.dedicated), "memoryMiB": node.memory_mb}
+            for node in cpus.nodes
+        ],
+    }
+
+
+def _lines(request: GuestRequest, found: dict[str, int] | None) -> Iterator[tuple[str, str]]:
+    yield "Query", str(request.query)
+    when = _fallback_when(request)
+    yield "Fallback", f"{request.fallback}  (asked: {when})" if when else "none"
+    yield "Guest", _guest_text(request.cpus)
+    for label, hosts in (found or {}).items():
+        yield ("Found" if label == QUERY else "By fallback"), count(hosts, "host")
+
+
+def _guest_text(cpus: GuestCPUs) -> str:
+    """Return what a guest is promised, for people: "8 CPUs, dedicated, isolate, 1 NUMA node"."""
+    parts = [count(cpus.vcpus, "CPU"), cpus.policy.value]
+    if cpus.dedicated not in {0, cpus.vcpus}:
+        parts[1] = f"{cpus.policy.value} ({cpus.dedicated} dedicated)"
+    parts += [cpus.thread_policy.value] if cpus.thread_policy else []
+    parts += [f"emulator threads {cpus.emulator.value}"] if cpus.emulator else []
+    parts += [count(len(cpus.nodes), "NUMA node")] if cpus.nodes else []
+    return ", ".join(parts)
 
 
 def _guest(guest: str | None, placement: PlacementChoice) -> str:

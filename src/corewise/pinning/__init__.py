@@ -7,8 +7,7 @@ Guests of a compute host have rules of their own:
 
 - :mod:`guest_ledger`: ``host_cells(host, dedicated, shared)``, the NUMA nodes of a host, and
   ``GuestLedger(cells, hyper_threading, legacy)``, who holds what of them;
-- :mod:`guest_placement`: ``place(ledger, guest, pack=...) -> GuestPins | Refusal``: fit and claim at once;
-- :mod:`thread_choice`: the CPUs of one NUMA node, by thread policy.
+- :mod:`guest_placement`: ``place(ledger, guest, pack=...) -> GuestPins | Refusal``: fit and claim at once.
 
 Everything is a value: a choice changes no ledger, a claim makes a new one. The same wish on the same ledger
 gives the same CPUs.
