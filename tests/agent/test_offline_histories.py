@@ -207,7 +207,7 @@ class History:
 
     def on_quotas(self, _value: None) -> None:
         """The other loop of the agent: normalization, which mends every owner's bounds."""
-        self.keeper.heed(self.local.cycle(list(self.pods.values())))
+        self.keeper.record_repairs(self.local.cycle(list(self.pods.values())))
 
     def on_suppression(self, suppression: SuppressionSettings | None) -> None:
         self.suppression = suppression

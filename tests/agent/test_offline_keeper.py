@@ -137,7 +137,7 @@ def test_a_repair_by_another_loop_is_counted_too(kept: Kept) -> None:
     kept.tick(online=9334)
     kept.local.cycle(kept.pods)
     kept.node.write(None)
-    kept.keeper.heed(kept.local.cycle(kept.pods))
+    kept.keeper.record_repairs(kept.local.cycle(kept.pods))
     assert kept.node.quota().quota == 1_440_000
     assert kept.keeper.suppressor.repaired == 1
     kept.tick(online=9334)
@@ -332,22 +332,48 @@ def test_cpus_that_pods_own_are_not_lent(kept: Kept) -> None:
     assert tick.report.limited_by == Reason.OFFER_LESS_PINNED
 
 
-def test_a_slice_that_is_missing_is_bounded_as_soon_as_it_is_there(tmp_path: Path) -> None:
-    node = OfflineNode(tmp_path)
+def without_slice(folder: Path) -> Kept:
+    node = OfflineNode(folder)
     directory = node.path("cpu", node.slice, "")
     for path in directory.iterdir():
         path.unlink()
     directory.rmdir()
-    kept = Kept(node)
+    return Kept(node)
+
+
+def test_a_squeeze_that_failed_is_tried_again_with_the_newest_state_and_once(tmp_path: Path) -> None:
+    kept = without_slice(tmp_path)
+    kept.suppression = replace(STEPPED, fast=True)
+    for _ in range(2):
+        assert kept.tick(online=4000).problems["suppression"]
+    kept.node.make_slice()
+    assert not kept.tick(online=4000).problems
+    newest = kept.keeper.last.offer
+    assert newest is not None
+    assert kept.node.quota().quota == newest.cpu_milli * 100
+    assert not kept.tick(online=4000).written
+
+
+def test_a_bug_in_suppression_is_no_failure(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    def bug(**_state: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("corewise.agent.suppressor.adjust", bug)
+    with pytest.raises(ZeroDivisionError):
+        kept.tick(online=4000)
+
+
+def test_a_slice_that_is_missing_is_bounded_as_soon_as_it_is_there(tmp_path: Path) -> None:
+    kept = without_slice(tmp_path)
     tick = kept.tick(online=4000)
     assert "cpu.max" in tick.problems["suppression"]
     assert kept.keeper.suppressor.slice_missing
     assert tick.report is not None
     assert tick.report.suppression is not None
     assert tick.report.suppression.reason == Reason.SLICE_MISSING
-    node.make_slice()
+    kept.node.make_slice()
     assert not kept.tick(online=4000).problems
-    assert node.quota().quota == 1_440_000
+    assert kept.node.quota().quota == 1_440_000
 
 
 @pytest.mark.parametrize("content", ["", "nonsense\n", "max\n", "-5 100000\n", "1000 0\n"])

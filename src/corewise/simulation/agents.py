@@ -241,7 +241,7 @@ class AgentFleet:
             agent = self._agents[name]
             if agent.local.is_seen:
                 cycle = agent.local.cycle(agent.pods.values())
-                agent.offline.keeper.heed(cycle)
+                agent.offline.keeper.record_repairs(cycle)
                 self.quota_writes += len(cycle.written)
                 agent.local.cgroups.close()
             self._quotas.done(name)

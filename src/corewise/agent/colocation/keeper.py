@@ -1,7 +1,7 @@
 """Keeps the offline pods of one node: samples, offers, squeezes, and says what it did.
 
 Synchronous; time is an argument, so one process may keep one node or a thousand simulated ones. Each
-``tick`` is an interval: a sample, an offer, an event on the bus, which suppression handles. ``settle`` is
+``tick`` is an interval: a sample, an offer, and a squeeze (:mod:`corewise.agent.suppressor`). ``settle`` is
 for what need not wait for the next interval: a pod's own limits, and giving back what is switched off.
 
 As long as the settings or the node are not known, nothing is begun and nothing given back.
@@ -16,16 +16,14 @@ from fractions import Fraction
 from pathlib import Path
 
 from corewise.agent.cgroups import Cycle, Found
-from corewise.agent.colocation.bus import Bus
 from corewise.agent.colocation.limits import BatchLimits
 from corewise.agent.colocation.offline_pods import NodePods, PodTable
-from corewise.agent.colocation.pod_suppression import LimitedPod
 from corewise.agent.colocation.reporting import Inputs, Measured, report_of
 from corewise.agent.colocation.sampler import Miss, Missed, Sampler, Samples
-from corewise.agent.colocation.suppressor import Event, Suppressor
 from corewise.agent.colocation.switch import Switch, read_switch
 from corewise.agent.local_node import LocalNode
 from corewise.agent.objects import QuotaPod
+from corewise.agent.suppressor import LimitedPod, OfflineState, Suppressor
 from corewise.config.colocation import OversubscriptionSettings, SuppressionSettings
 from corewise.kernel.errors import KernelError
 from corewise.kernel.writing.report import Written
@@ -61,8 +59,6 @@ class OfflineKeeper:
         self.suppressor = Suppressor(local.name)
         self._table = PodTable(local.rules)
         self._limits = BatchLimits()
-        self._bus: Bus[Event] = Bus()
-        self._bus.subscribe("suppression", self.suppressor.handle)
         self._history = OfferHistory()
         self._measured = Measured()
         self._switch = Switch()
@@ -114,11 +110,11 @@ class OfflineKeeper:
         problem = self._switch.problem
         self._local.complaints.hear("oversubscription label", {"label": problem} if problem else {})
 
-    def heed(self, cycle: Cycle) -> None:
-        """Take note of what a cycle of quotas wrote: it may have mended ours."""
+    def record_repairs(self, cycle: Cycle) -> None:
+        """Count what a cycle of quotas has put right of suppression's."""
         found = self._local.cgroups.found
         if found is not None and cycle.written:
-            self.suppressor.heed(found, cycle.written, cycle.drifted)
+            self.suppressor.record_repairs(found, cycle.written, cycle.drifted)
 
     def settle(self, pods: Collection[QuotaPod]) -> Tick:
         """Do what need not wait: limits of offline pods, and giving back what is switched off."""
@@ -142,10 +138,18 @@ class OfflineKeeper:
             utilization = self._sample(now, wall, settings, self._allocatable, result)
             result.offer = self._history.offer(now)
             if found is not None and self._suppression is not None and self._suppression.enabled:
-                event = Event(
-                    found, self._suppression, result.offer, self._allocatable.cpu_milli, utilization, limited
+                squeezed = self.suppressor.squeeze(
+                    OfflineState(
+                        found,
+                        self._suppression,
+                        result.offer,
+                        self._allocatable.cpu_milli,
+                        utilization,
+                        limited,
+                    )
                 )
-                self._publish(event, result)
+                result.written += squeezed.written
+                result.problems |= squeezed.problems
             result.report = self._report(settings, self._allocatable, result.offer)
         self._complain(result)
         self.last = result
@@ -177,7 +181,7 @@ class OfflineKeeper:
             done = self._limits.bring(found, self.pods.offline, self._ratio)
             result.problems.update(done.problems)
             result.written += done.written
-            self.suppressor.heed(found, done.written, done.drifted)
+            self.suppressor.record_repairs(found, done.written, done.drifted)
             limited = tuple(done.limited)
         except KernelError as error:
             result.problems[error.path] = str(error)
@@ -222,14 +226,6 @@ class OfflineKeeper:
         result.sampled = True
         self.utilization = Fraction(usage.node_milli, max(1, self._samples.cpus * 1000))
         return self.utilization
-
-    def _publish(self, event: Event, result: Tick) -> None:
-        self._bus.publish(event)
-        for name, error in self._bus.deliver().items():
-            result.problems[name] = str(error)
-        result.written += self.suppressor.written
-        result.problems |= self.suppressor.problems
-        self.suppressor.written, self.suppressor.problems = [], {}
 
     def _report(
         self, settings: OversubscriptionSettings, allocatable: Amounts, offer: Offer

@@ -15,7 +15,7 @@ from corewise.actions import QuotaOwner, SettingOwner, WriteQuota
 from corewise.agent.cgroups import Found
 from corewise.agent.colocation.batch_settings import batch_settings
 from corewise.agent.colocation.offline_pods import OfflinePod
-from corewise.agent.colocation.pod_suppression import LimitedPod
+from corewise.agent.suppressor import LimitedPod
 from corewise.kernel.cgroups.cpu import Bandwidth, read_bandwidth
 from corewise.kernel.errors import KernelError, Missing
 from corewise.kernel.writing.report import Report, Written

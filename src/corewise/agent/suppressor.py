@@ -1,0 +1,320 @@
+"""Squeezes the offline pods of one node by the option configured, and says what holds them back.
+
+*Option 1*: one quota on kubelet's BestEffort cgroup, moved towards the offer step by step. Each time the file
+is read first. Where somebody has changed it, the step goes on from what was applied last, so a reset (systemd
+makes one each minute) costs nothing but the time until the next tick. A process that has just started has
+applied nothing: it goes on from the file, or, where the journal says that the file was changed since, from
+what the journal has. What comes back at the end is kubelet's own: no quota.
+
+*Option 2*: a quota for each offline pod, lowered and raised by the node's utilization. A restart loses
+nothing: what this owner has bounded is in the journal, and without the journal a quota below the limit that
+nobody accounts for is taken for our own from before. What somebody else has changed is put back by the
+writer, and the bound is what counts. The bound is on the pod's cgroup; where its containers have more (v1
+refuses that) the writer narrows them first.
+
+The options are never active together: each call to the writer names all that suppression bounds, so what the
+other option had bounded goes back to kubelet's in the same call. Without a sample (or an offer) nothing
+moves: what is bounded stays, by whichever option, and what somebody else has changed is put back. What fails
+is left as it is, and the next tick tries again with the newest state.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+
+from corewise.actions import QuotaOwner, WriteQuota
+from corewise.agent.cgroups import Cycle, Found
+from corewise.config.colocation import SuppressionMode, SuppressionSettings
+from corewise.kernel.cgroups.cpu import SMALLEST_QUOTA, Bandwidth, read_bandwidth
+from corewise.kernel.cgroups.pods import QOSClass
+from corewise.kernel.errors import KernelError, Missing
+from corewise.kernel.writing.report import Report, Written
+from corewise.quantities import Microseconds
+from corewise.service.logs import fields
+from corewise.suppression.offer import Offer
+from corewise.suppression.quotas import Adjustment, PodQuota, PodQuotaPlan, Task, adjust, cycle
+from corewise.vocabulary.offline_report import SuppressionReport
+from corewise.vocabulary.reasons import Reason
+
+log = logging.getLogger(__name__)
+_MILLI = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class LimitedPod:
+    """An offline pod with a limit. ``limit`` is its batch-cpu limit as a quota: physical, per period.
+
+    ``met``: a quota that the cgroup was just met with, and that nobody accounts for.
+    """
+
+    name: str
+    cgroup: str
+    limit: Microseconds
+    period: Microseconds
+    met: Microseconds | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OfflineState:
+    """What suppression acts on: the offer, and the state of the node that it was made in.
+
+    ``utilization`` is node usage / raw CPUs over the last interval, None where the sample is missing.
+    """
+
+    found: Found
+    settings: SuppressionSettings
+    offer: Offer
+    allocatable_milli: int
+    utilization: Fraction | None
+    pods: tuple[LimitedPod, ...]
+
+
+class Suppressor:
+    """Suppression on one node.
+
+    ``task`` is what goes on in option 2, and ``suppressed_pods`` how many pods have less than their limit
+    there. ``adjustments`` counts since the start by direction (down, up), ``repaired`` what was put right.
+    """
+
+    def __init__(self, node: str) -> None:
+        self._node = node
+        self._applied: Bandwidth | None = None
+        self._slice_action: WriteQuota | None = None
+        self._after: Bandwidth | None = None
+        self._pods: tuple[PodQuota, ...] | None = None
+        self._pod_actions: dict[str, WriteQuota] = {}
+        self._adopted: dict[str, Microseconds] = {}
+        self.task = Task.NONE
+        self.suppressed_pods = 0
+        self.report: SuppressionReport | None = None
+        self.repaired = 0
+        self.adjustments: Counter[str] = Counter()
+        self.slice_missing = False
+
+    @property
+    def at_floor(self) -> bool:
+        """Whether nobody can be squeezed further."""
+        if self._pods is not None:
+            return bool(self._pods) and all(pod.quota <= pod.floor for pod in self._pods)
+        return self._after is not None and self._after.quota == SMALLEST_QUOTA
+
+    def squeeze(self, state: OfflineState) -> Cycle:
+        """Act on the newest state. What fails is one of the problems of the result."""
+        result = Cycle()
+        try:
+            if state.settings.mode is SuppressionMode.BESTEFFORT_QUOTA:
+                self._forget_pods()
+                if state.offer.is_known:
+                    self._squeeze_all(state, result)
+                else:
+                    self._mend(state.found, result)
+            else:
+                self._forget_slice()
+                if state.utilization is not None:
+                    self._squeeze_each(state, state.utilization, result)
+                else:
+                    self._mend(state.found, result)
+        except KernelError as error:
+            result.problems["suppression"] = str(error)
+        return result
+
+    def adopt(self, pods: Iterable[LimitedPod]) -> None:
+        """Take quotas that were met, and that nobody accounts for, for our own from before."""
+        self._adopted.update({pod.cgroup: pod.met for pod in pods if pod.met is not None})
+
+    def release(self, found: Found) -> Report | None:
+        """Give everything back; None if there was nothing to give back.
+
+        Raises:
+            JournalError: if nothing can be written.
+        """
+        self._forget_slice()
+        self._forget_pods()
+        self.report = None
+        if not found.concerns(QuotaOwner.SUPPRESSION):
+            return None
+        report = found.writer.reconcile(QuotaOwner.SUPPRESSION, ())
+        if report.written:
+            log.info("suppression ends: what it bounded is given back", extra=fields(node=self._node))
+        return report
+
+    def record_repairs(self, found: Found, written: Iterable[Written], drifted: Iterable[str]) -> None:
+        """Count what somebody else's round has put right of ours: the writer mends every owner's bounds.
+
+        Nobody but suppression bounds the BestEffort cgroup, so every write there has mended it.
+        """
+        ours = found.bounded_by(QuotaOwner.SUPPRESSION)
+        cgroup = found.names.qos(QOSClass.BEST_EFFORT)
+        mended = {each.cgroup for each in written if each.cgroup == cgroup}
+        self.repaired += len(ours.intersection(mended.union(drifted)))
+
+    def _forget_slice(self) -> None:
+        self._applied = self._slice_action = self._after = None
+        self.slice_missing = False
+
+    def _forget_pods(self) -> None:
+        self.task, self.suppressed_pods, self._pods = Task.NONE, 0, None
+        self._pod_actions.clear()
+        self._adopted.clear()
+
+    def _mend(self, found: Found, result: Cycle) -> None:
+        report = found.writer.mend()
+        result.add(report)
+        self.record_repairs(found, report.written, report.drifted)
+
+    def _squeeze_all(self, state: OfflineState, result: Cycle) -> None:
+        """Option 1: take one step.
+
+        Raises:
+            KernelError: if the cgroup is missing, or cannot be read or written; it stays as it is.
+        """
+        found, settings = state.found, state.settings
+        cgroup = found.names.qos(QOSClass.BEST_EFFORT)
+        try:
+            before = read_bandwidth(found.files, cgroup)
+            if self._applied is None:
+                applied = found.writer.applied(cgroup, before)
+            else:
+                applied = self._applied.quota_over(before.period)
+            adjustment = adjust(
+                present=before.quota,
+                applied=applied,
+                period=before.period,
+                target_milli=state.offer.cpu_milli,
+                allocatable_milli=state.allocatable_milli,
+                step=settings.adjust_step,
+                fast=settings.fast,
+            )
+            after = self._write_slice(found, cgroup, before, adjustment, result)
+        except KernelError as error:
+            self.slice_missing = isinstance(error, Missing)
+            self.report = SuppressionReport(
+                mode=settings.mode,
+                reason=Reason.SLICE_MISSING if self.slice_missing else Reason.SLICE_UNREADABLE,
+                why=str(error),
+                target_milli=state.offer.cpu_milli,
+                repaired=self.repaired,
+            )
+            raise
+        self.slice_missing = False
+        self._after = after
+        self.repaired += adjustment.repaired
+        if before != after:
+            self.adjustments["down" if after.fits_in(before) else "up"] += 1
+        if before != after or adjustment.repaired:
+            # A quota that follows the offer by small steps is logged only where much is to be logged.
+            follows = self.report is not None and self.report.reason == adjustment.reason
+            level = logging.DEBUG if follows and not adjustment.repaired else logging.INFO
+            where = fields(node=self._node, cgroup=cgroup, reason=adjustment.reason)
+            log.log(level, "%s", adjustment.why, extra=where)
+        self.report = SuppressionReport(
+            mode=settings.mode,
+            reason=adjustment.reason,
+            why=adjustment.why,
+            quota_milli=None if after.quota is None else after.quota * _MILLI // after.period,
+            target_milli=state.offer.cpu_milli,
+            step_milli=settings.adjust_step.of(state.allocatable_milli),
+            repaired=self.repaired,
+        )
+
+    def _write_slice(
+        self, found: Found, cgroup: str, present: Bandwidth, adjustment: Adjustment, result: Cycle
+    ) -> Bandwidth:
+        """Bring the BestEffort cgroup to its quota; return what it has then."""
+        quota, last = Microseconds(adjustment.quota), self._slice_action
+        # The same action as long as the quota stays, so that the journal has nothing to add.
+        is_same = last is not None and (last.cgroup, last.quota, last.period) == (
+            cgroup,
+            quota,
+            present.period,
+        )
+        if is_same and present.quota == quota and cgroup in found.writer.held:
+            return present
+        if last is None or not is_same:
+            last = self._slice_action = WriteQuota(
+                cgroup=cgroup,
+                owner=QuotaOwner.SUPPRESSION,
+                quota=quota,
+                base=None,
+                period=present.period,
+                reason=adjustment.reason,
+                why=adjustment.why,
+            )
+        report = found.writer.reconcile(QuotaOwner.SUPPRESSION, [last])
+        if cgroup in report.failed:
+            raise report.failed[cgroup]
+        self._applied = read_bandwidth(found.files, cgroup)
+        result.add(report)
+        return self._applied
+
+    def _squeeze_each(self, state: OfflineState, utilization: Fraction, result: Cycle) -> None:
+        """Option 2: lower or raise some pods' quotas.
+
+        Raises:
+            JournalError: if nothing can be written.
+        """
+        found = state.found
+        bounded = found.bounded_by(QuotaOwner.SUPPRESSION)
+        pods = {pod.name: pod for pod in state.pods}
+        quotas = tuple(self._pod_quota(found, pod) for pod in pods.values())
+        self._adopted.clear()
+        plan = cycle(self.task, utilization, quotas, state.settings)
+        changes = {change.key: change for change in plan.changes}
+        wanted: dict[str, WriteQuota] = {}
+        for quota in quotas:
+            change = changes.get(quota.key)
+            target = change.quota if change else quota.quota
+            if target < quota.limit:
+                why = change.why if change else "as it was"
+                action = self._pod_action(pods[quota.key], Microseconds(target), plan.reason, why)
+                wanted[action.cgroup] = action
+        self.task, self._pod_actions = plan.task, wanted
+        report = found.writer.reconcile(QuotaOwner.SUPPRESSION, wanted.values())
+        result.add(report)
+        self._pods, self.suppressed_pods = quotas, len(wanted)
+        self.repaired += len(bounded.intersection(report.drifted))
+        present = {pod.key: pod.quota for pod in quotas}
+        for change in plan.changes:
+            self.adjustments["down" if change.quota < present[change.key] else "up"] += 1
+            log.info("%s: %s", change.key, change.why, extra=fields(node=self._node, reason=plan.reason))
+        self.report = SuppressionReport(
+            mode=state.settings.mode,
+            reason=plan.reason,
+            why=_why(plan),
+            task=plan.task,
+            repaired=self.repaired,
+        )
+
+    def _pod_quota(self, found: Found, pod: LimitedPod) -> PodQuota:
+        """Return what a pod has: what this owner bounds it to, else its limit."""
+        hold = found.writer.held.get(pod.cgroup)
+        bound = hold.bounds.get(QuotaOwner.SUPPRESSION) if hold else None
+        present = self._adopted.get(pod.cgroup) if bound is None else bound.quota_over(pod.period)
+        return PodQuota(pod.name, pod.limit, present, pod.period)
+
+    def _pod_action(self, pod: LimitedPod, quota: Microseconds, reason: Reason, why: str) -> WriteQuota:
+        """Return the bound of a pod: the same as long as it stays, so that the journal has nothing to add."""
+        last = self._pod_actions.get(pod.cgroup)
+        if last is not None and (last.quota, last.period) == (quota, pod.period):
+            return last
+        return WriteQuota(
+            cgroup=pod.cgroup,
+            owner=QuotaOwner.SUPPRESSION,
+            quota=quota,
+            base=None,
+            period=pod.period,
+            reason=reason,
+            why=f"pod {pod.name}: {why}",
+        )
+
+
+def _why(plan: PodQuotaPlan) -> str:
+    """Return the sentence about a cycle: its first change, and how many more there are."""
+    if not plan.changes:
+        return plan.reason.text.meaning
+    first, *others = plan.changes
+    return f"{first.key}: {first.why}" + (f", and {len(others)} more" if others else "")
