@@ -13,7 +13,8 @@ from typing import Any
 from uuid import uuid4
 
 from kubedouble.authentication import AUTHENTICATED, UNAUTHENTICATED
-from kubedouble.cluster import Cluster, timestamp
+from kubedouble.cluster import Cluster
+from kubedouble.schema.decoding import timestamp
 from kubedouble.strategies import prepare_create
 
 NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")

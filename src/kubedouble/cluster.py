@@ -11,13 +11,13 @@ from kubedouble.admission import Admission, check_namespace
 from kubedouble.admission_matching import Attributes
 from kubedouble.authentication import Authenticator
 from kubedouble.authorization import AccessReviews, Authorizer
+from kubedouble.definitions import Schemas
 from kubedouble.errors import not_found
 from kubedouble.forms import to_core
 from kubedouble.openapi import OpenAPI
 from kubedouble.requests import Call
 from kubedouble.resources import Registry, ResourceInfo
 from kubedouble.schema.normalization import normalize
-from kubedouble.shaping import Schemas, Shape
 from kubedouble.store import Object, Store, Stored
 
 
@@ -43,13 +43,8 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-def timestamp(now: datetime) -> str:
-    """Print a time as ``metav1.Time``: RFC 3339, whole seconds, UTC."""
-    return now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
 class Cluster:
-    """The parts that handlers work with; also the :class:`.reading.Reader` of authorization and admission."""
+    """The parts that handlers work with; also the :class:`.store.Reader` of authorization and admission."""
 
     def __init__(
         self,
@@ -107,10 +102,6 @@ class Cluster:
         if not (resource.custom or resource.storage):
             return resource
         return self.registry.of_storage(resource.storage_key) or resource
-
-    def shape(self, call: Call) -> Shape:
-        """Return what the schema has to say in a write."""
-        return Shape(self.schemas, call, self.stored_as(call.resource))
 
     def check_namespace(self, call: Call) -> None:
         """Refuse what is to be created in a namespace that is not there or is going away."""

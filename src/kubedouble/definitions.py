@@ -1,21 +1,25 @@
-"""Custom resources: a CustomResourceDefinition makes its kind served as soon as it is stored.
+"""The schema of each kind; a CustomResourceDefinition makes its kind served as soon as it is stored.
 
 As in a real server, accepting the names and establishing the kind is a second write, of the status; here it
-follows in the same step. All versions share one storage: with the conversion strategy None, which is the
-only one offered, they differ in nothing but apiVersion. Deleting a definition deletes its objects.
+follows in the same step. All versions share one storage: with the conversion strategy None, the only one
+offered, they differ in nothing but apiVersion. Deleting a definition deletes its objects.
 
 Source: k8s.io/apiextensions-apiserver/pkg/{apiserver,controller/status,registry/customresourcedefinition}.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
+from typing import Any
 
-from kubedouble.cluster import timestamp
-from kubedouble.errors import cause
+from kubedouble.errors import Faults, cause
 from kubedouble.resources import Registry, ResourceInfo
-from kubedouble.store import Change, Object, Store, Stored
+from kubedouble.schema.custom import custom_schema
+from kubedouble.schema.decoding import timestamp
+from kubedouble.schema.kinds import builtin_schema
+from kubedouble.schema.structure import Schema
+from kubedouble.store import Change, Object, Reader, Store, Stored
 
 CUSTOM_RESOURCE_DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
 
@@ -66,22 +70,16 @@ def accepted(definition: Object, now: str) -> Object:
     return {**definition, "status": status}
 
 
-def problems(definition: Object) -> list[dict[str, str]]:
-    """Say what a definition asks for that is not offered here, or contradicts itself."""
+def check_definition(faults: Faults, definition: Object) -> None:
+    """Note what a definition requests that is not offered here, or that contradicts itself."""
     spec, name = definition.get("spec") or {}, definition["metadata"].get("name", "")
-    causes = []
-    wanted = f"{(spec.get('names') or {}).get('plural')}.{spec.get('group')}"
-    if name != wanted:
-        message = f'Invalid value: "{name}": must be spec.names.plural+"."+spec.group'
-        causes.append(cause("FieldValueInvalid", message, "metadata.name"))
-    versions = spec.get("versions") or ()
-    if sum(bool(version.get("storage")) for version in versions) != 1:
+    if name != f"{(spec.get('names') or {}).get('plural')}.{spec.get('group')}":
+        faults.invalid("metadata.name", name, 'must be spec.names.plural+"."+spec.group')
+    if sum(bool(version.get("storage")) for version in spec.get("versions") or ()) != 1:
         message = "Invalid value: must have exactly one version marked as storage version"
-        causes.append(cause("FieldValueInvalid", message, "spec.versions"))
+        faults.causes.append(cause("FieldValueInvalid", message, "spec.versions"))
     if (spec.get("conversion") or {}).get("strategy", "None") != "None":
-        message = "Forbidden: the local API server converts by strategy None only"
-        causes.append(cause("FieldValueForbidden", message, "spec.conversion.strategy"))
-    return causes
+        faults.forbidden("spec.conversion.strategy", "the local API server converts by strategy None only")
 
 
 def serve_definitions(store: Store, registry: Registry, clock: Callable[[], datetime]) -> None:
@@ -126,3 +124,29 @@ def _conditions(now: str) -> Iterator[dict[str, str]]:
             "reason": reason,
             "message": message,
         }
+
+
+class Schemas:
+    """The schema of every served kind; that of a custom one is made once for each state of its definition."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self._custom: dict[tuple[str, str], tuple[Mapping[str, Any], Schema]] = {}
+
+    def of(self, resource: ResourceInfo) -> Schema:
+        schema = self._of_definition(resource) if resource.custom else None
+        schema = schema or builtin_schema(resource.group, resource.version, resource.kind)
+        if schema is None:
+            raise LookupError(f"{resource.group_resource} has no schema")
+        return schema
+
+    def _of_definition(self, resource: ResourceInfo) -> Schema | None:
+        name = resource.group_resource
+        definition = self._reader.get("apiextensions.k8s.io", "customresourcedefinitions", "", name)
+        if definition is None:
+            return None
+        known, schema = self._custom.get((name, resource.version), (None, None))
+        if schema is None or known is not definition:
+            schema = custom_schema(definition, resource.version)
+            self._custom[name, resource.version] = (definition, schema)
+        return schema

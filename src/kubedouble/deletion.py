@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from kubedouble import forms
-from kubedouble.cluster import Cluster, Reply, timestamp
+from kubedouble.cluster import Cluster, Reply
 from kubedouble.errors import (
     StatusError,
     cause,
@@ -28,6 +28,7 @@ from kubedouble.errors import (
 from kubedouble.listing import page_of
 from kubedouble.requests import OPTIONS, Call
 from kubedouble.resources import ResourceInfo
+from kubedouble.schema.decoding import timestamp
 from kubedouble.schema.kinds import delete_options
 from kubedouble.schema.normalization import normalize
 from kubedouble.store import Object, Stored

@@ -159,3 +159,71 @@ def _of(resource: ResourceInfo, name: str) -> dict[str, Any]:
 def _with(details: dict[str, Any], causes: Iterable[Mapping[str, str]]) -> dict[str, Any]:
     listed = [dict(each) for each in causes]
     return {**details, "causes": listed} if listed else details
+
+
+class Faults:
+    """Faults of fields in the words of ``field.Error``, in the order they were found.
+
+    Source: k8s.io/apimachinery/pkg/util/validation/field/errors.go.
+    """
+
+    def __init__(self) -> None:
+        self.causes: list[dict[str, str]] = []
+
+    def required(self, field: str, why: str = "") -> None:
+        self._add("FieldValueRequired", f"Required value: {why}" if why else "Required value", field)
+
+    def invalid(self, field: str, value: Any, why: str) -> None:
+        self._add("FieldValueInvalid", f"Invalid value: {shown(value)}: {why}", field)
+
+    def wrong_type(self, field: str, value: Any, why: str) -> None:
+        self._add("FieldValueTypeInvalid", f"Invalid value: {shown(value)}: {why}", field)
+
+    def unsupported(self, field: str, value: Any, supported: Iterable[Any]) -> None:
+        listed = ", ".join(shown(each) for each in supported)
+        self._add(
+            "FieldValueNotSupported", f"Unsupported value: {shown(value)}: supported values: {listed}", field
+        )
+
+    def forbidden(self, field: str, why: str) -> None:
+        self._add("FieldValueForbidden", f"Forbidden: {why}", field)
+
+    def duplicate(self, field: str, value: Any) -> None:
+        self._add("FieldValueDuplicate", f"Duplicate value: {shown(value)}", field)
+
+    def missing(self, field: str, value: Any) -> None:
+        self._add("FieldValueNotFound", f"Not found: {shown(value)}", field)
+
+    def too_long(self, field: str, most: int) -> None:
+        self._add("FieldValueTooLong", f"Too long: may not be more than {most} bytes", field)
+
+    def too_many(self, field: str, count: int, most: int) -> None:
+        self._add("FieldValueTooMany", f"Too many: {count}: must have at most {most} items", field)
+
+    def unique(self, field: str, value: Any, seen: list[Any]) -> None:
+        """Note a value that was seen before, and remember it."""
+        if value in seen:
+            self.duplicate(field, value)
+        seen.append(value)
+
+    def immutable(self, field: str, new: Any, old: Any) -> None:
+        """Note a change of a field that cannot change."""
+        if new != old:
+            self.invalid(field, new, "field is immutable")
+
+    def refuse(self, resource: ResourceInfo, name: str) -> None:
+        """Refuse the object if anything was noted.
+
+        Raises:
+            StatusError: 422, with a cause for each fault.
+        """
+        if self.causes:
+            raise invalid(resource, name, self.causes)
+
+    def _add(self, reason: str, message: str, field: str) -> None:
+        self.causes.append({"reason": reason, "message": message, "field": field})
+
+
+def shown(value: Any) -> str:
+    """Return a value as messages show it: strings quoted, everything else as JSON."""
+    return "null" if value is None else msgspec.json.encode(value).decode()

@@ -22,11 +22,10 @@ from kubedouble import forms
 from kubedouble.cluster import Cluster, Reply
 from kubedouble.errors import (
     UNREADABLE,
+    Faults,
     StatusError,
     bad_request,
-    cause,
     expired,
-    invalid,
     too_large_version,
 )
 from kubedouble.requests import OPTIONS, Call
@@ -104,27 +103,23 @@ def check_match(call: Call, *, watching: bool = False) -> None:
     match = call.query.get("resourceVersionMatch", "")
     version = call.query.get("resourceVersion", "")
     problem = ""
-    if match and watching:
-        problem = (
-            ""
-            if call.flag("sendInitialEvents")
-            else "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
-        )
+    if watching:
+        if match and not call.flag("sendInitialEvents"):
+            problem = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+        elif "sendInitialEvents" in call.query and match != "NotOlderThan":
+            problem = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
     elif match and not version:
         problem = "resourceVersionMatch is forbidden unless resourceVersion is provided"
     elif match and call.query.get("continue"):
         problem = "resourceVersionMatch is forbidden when continue is provided"
     elif match == "Exact" and version == "0":
         problem = 'resourceVersionMatch "Exact" is forbidden for resourceVersion "0"'
+    faults = Faults()
     if problem:
-        raise invalid(
-            OPTIONS["list"],
-            "",
-            [cause("FieldValueForbidden", f"Forbidden: {problem}", "resourceVersionMatch")],
-        )
-    if match not in {"", "Exact", "NotOlderThan"}:
-        message = f'Unsupported value: "{match}": supported values: "Exact", "NotOlderThan"'
-        raise invalid(OPTIONS["list"], "", [cause("FieldValueNotSupported", message, "resourceVersionMatch")])
+        faults.forbidden("resourceVersionMatch", problem)
+    elif match not in {"", "Exact", "NotOlderThan"}:
+        faults.unsupported("resourceVersionMatch", match, ("Exact", "NotOlderThan"))
+    faults.refuse(OPTIONS["list"], "")
 
 
 def _list_version(cluster: Cluster, call: Call, limit: int) -> int:

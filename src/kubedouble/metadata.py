@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import uuid4
 
-from kubedouble.cluster import timestamp
 from kubedouble.errors import (
+    Faults,
     StatusError,
     bad_request,
     cause,
@@ -23,7 +23,8 @@ from kubedouble.errors import (
 )
 from kubedouble.requests import Call
 from kubedouble.resources import ResourceInfo
-from kubedouble.schema.faults import (
+from kubedouble.schema.decoding import timestamp
+from kubedouble.schema.rules import (
     DNS_LABEL,
     DNS_LABEL_RULE,
     QUALIFIED_RULE,
@@ -35,7 +36,7 @@ from kubedouble.store import Object
 
 _SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 _LONGEST_BASE = 58
-_ANNOTATION_BYTES = 256 * 1024
+_LARGEST = 256 * 1024
 _FORBIDDEN_ON_CREATE = ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
 _IMMUTABLE = (
     "name",
@@ -50,6 +51,7 @@ _KEPT_IF_ABSENT = ("uid", "deletionGracePeriodSeconds")
 _PATH_SEGMENT = re.compile(r"(?!\.\.?$)[^/%]+")
 _QUALIFIED = re.compile(rf"({SUBDOMAIN.pattern}/)?[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?")
 
+_OTHER_NAMESPACE = "the namespace of the provided object does not match the namespace sent on the request"
 _VALUE_RULE = (
     "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must "
     "start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used "
@@ -123,33 +125,52 @@ def for_update(call: Call, old: Object, new: Object) -> dict[str, Any]:
     return {**new, "metadata": _with_kept(old["metadata"], metadata)}
 
 
-def problems_of_update(old: Object, new: Object) -> list[dict[str, str]]:
-    """Say which immutable metadata an update changes."""
-    causes = []
+def check_update(faults: Faults, old: Object, new: Object) -> None:
+    """Note the immutable metadata that an update changes."""
     before, after = old["metadata"], new["metadata"]
     for name in _IMMUTABLE:
-        if after.get(name) != before.get(name):
-            message = f'Invalid value: "{after.get(name)}": field is immutable'
-            causes.append(cause("FieldValueInvalid", message, f"metadata.{name}"))
+        faults.immutable(f"metadata.{name}", after.get(name), before.get(name))
     added = set(after.get("finalizers") or ()) - set(before.get("finalizers") or ())
     if added and before.get("deletionTimestamp"):
         listed = ", ".join(f'"{name}"' for name in sorted(added))
-        message = (
-            "Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers "
-            f"[]string{{{listed}}}"
+        faults.forbidden(
+            "metadata.finalizers",
+            "no new finalizers can be added if the object is being deleted, found new finalizers "
+            f"[]string{{{listed}}}",
         )
-        causes.append(cause("FieldValueForbidden", message, "metadata.finalizers"))
-    return causes
 
 
-def problems(resource: ResourceInfo, obj: Object) -> list[dict[str, str]]:
-    """Say what is wrong with an object's metadata."""
+def check(faults: Faults, resource: ResourceInfo, obj: Object) -> None:
+    """Note what is wrong with an object's metadata."""
     metadata = obj["metadata"]
-    return [
-        *_problems_of_name(resource, metadata),
-        *_problems_of_labels(metadata.get("labels") or {}),
-        *_problems_of_annotations(metadata.get("annotations") or {}),
-    ]
+    _check_name(faults, resource, metadata.get("name", ""))
+    for key, value in (metadata.get("labels") or {}).items():
+        if not _QUALIFIED.fullmatch(key):
+            faults.invalid("metadata.labels", key, QUALIFIED_RULE)
+        if not isinstance(value, str) or not is_label_value(value):
+            faults.invalid("metadata.labels", value, _VALUE_RULE)
+    annotations = metadata.get("annotations") or {}
+    for key in annotations:
+        if not _QUALIFIED.fullmatch(key.lower()):
+            faults.invalid("metadata.annotations", key, QUALIFIED_RULE)
+    if sum(len(key.encode()) + len(str(value).encode()) for key, value in annotations.items()) > _LARGEST:
+        faults.too_long("metadata.annotations", _LARGEST)
+
+
+def _check_name(faults: Faults, resource: ResourceInfo, name: str) -> None:
+    rule = ""
+    if not name:
+        faults.required("metadata.name", "name or generateName is required")
+    elif resource.group == "rbac.authorization.k8s.io":
+        if not _PATH_SEGMENT.fullmatch(name):
+            rule = "may not be '.' or '..' and may not contain '/' or '%'"
+    elif resource.plural in {"namespaces", "services"}:
+        if not DNS_LABEL.fullmatch(name) or len(name) > 63:
+            rule = DNS_LABEL_RULE
+    elif not SUBDOMAIN.fullmatch(name) or len(name) > 253:
+        rule = SUBDOMAIN_RULE
+    if rule:
+        faults.invalid("metadata.name", name, rule)
 
 
 def _check_identity(call: Call, current: Object, metadata: Object) -> None:
@@ -181,60 +202,9 @@ def _with_kept(current: Object, metadata: Object) -> Object:
 def _place(call: Call, metadata: dict[str, Any]) -> None:
     if not call.resource.namespaced:
         if metadata.get("namespace"):
-            raise bad_request(
-                "the namespace of the provided object does not match the namespace sent on the request"
-            )
+            raise bad_request(_OTHER_NAMESPACE)
         metadata.pop("namespace", None)
         return
     if metadata.setdefault("namespace", call.namespace) not in {"", call.namespace}:
-        raise bad_request(
-            "the namespace of the provided object does not match the namespace sent on the request"
-        )
+        raise bad_request(_OTHER_NAMESPACE)
     metadata["namespace"] = call.namespace
-
-
-def _problems_of_name(resource: ResourceInfo, metadata: Object) -> list[dict[str, str]]:
-    name = metadata.get("name", "")
-    if not name:
-        return [
-            cause("FieldValueRequired", "Required value: name or generateName is required", "metadata.name")
-        ]
-    if resource.group == "rbac.authorization.k8s.io":
-        ok, rule = (
-            bool(_PATH_SEGMENT.fullmatch(name)),
-            "may not be '.' or '..' and may not contain '/' or '%'",
-        )
-    elif resource.plural in {"namespaces", "services"}:
-        ok, rule = bool(DNS_LABEL.fullmatch(name)) and len(name) <= 63, DNS_LABEL_RULE
-    else:
-        ok, rule = bool(SUBDOMAIN.fullmatch(name)) and len(name) <= 253, SUBDOMAIN_RULE
-    return [] if ok else [cause("FieldValueInvalid", f'Invalid value: "{name}": {rule}', "metadata.name")]
-
-
-def _problems_of_labels(labels: Mapping[str, str]) -> list[dict[str, str]]:
-    causes = []
-    for key, value in labels.items():
-        if not _QUALIFIED.fullmatch(key):
-            causes.append(
-                cause("FieldValueInvalid", f'Invalid value: "{key}": {QUALIFIED_RULE}', "metadata.labels")
-            )
-        if not isinstance(value, str) or not is_label_value(value):
-            causes.append(
-                cause("FieldValueInvalid", f'Invalid value: "{value}": {_VALUE_RULE}', "metadata.labels")
-            )
-    return causes
-
-
-def _problems_of_annotations(annotations: Mapping[str, str]) -> list[dict[str, str]]:
-    field = "metadata.annotations"
-    causes = [
-        cause("FieldValueInvalid", f'Invalid value: "{key}": {QUALIFIED_RULE}', field)
-        for key in annotations
-        if not _QUALIFIED.fullmatch(key.lower())
-    ]
-    size = sum(len(key.encode()) + len(str(value).encode()) for key, value in annotations.items())
-    if size > _ANNOTATION_BYTES:
-        causes.append(
-            cause("FieldValueTooLong", f"Too long: may not be more than {_ANNOTATION_BYTES} bytes", field)
-        )
-    return causes

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 from kubedouble.authentication import User
 from kubedouble.bodies import decode_json, decode_yaml
-from kubedouble.errors import bad_request, cause, invalid, unsupported_media_type
+from kubedouble.errors import Faults, bad_request, unsupported_media_type
 from kubedouble.protobuf import decode_protobuf
 from kubedouble.resources import ResourceInfo
 
@@ -26,6 +26,7 @@ _VERBS = {
     "PATCH": "patch",
     "DELETE": "delete",
 }
+_FIELD_VALIDATION = ("Ignore", "Warn", "Strict")
 _NAMESPACE_SUBRESOURCES = ("status", "finalize")
 _NAME_FIELD = re.compile(r"(?:^|,)metadata\.name==?([^,]+)(?:,|$)")
 _DECODERS: Mapping[str, Callable[[bytes], dict[str, Any]]] = {
@@ -127,15 +128,12 @@ class Call:
         Raises:
             StatusError: 422 for a bad dryRun or fieldValidation.
         """
-        causes = []
+        faults = Faults()
         if (dry_run := self.query.get("dryRun", "")) not in {"", "All"}:
-            message = f'Unsupported value: "{dry_run}": supported values: "All"'
-            causes.append(cause("FieldValueNotSupported", message, "dryRun"))
-        if (validation := self.query.get("fieldValidation", "")) not in {"", "Ignore", "Warn", "Strict"}:
-            message = f'Unsupported value: "{validation}": supported values: "Ignore", "Warn", "Strict"'
-            causes.append(cause("FieldValueNotSupported", message, "fieldValidation"))
-        if causes:
-            raise invalid(OPTIONS[self.info.verb], "", causes)
+            faults.unsupported("dryRun", dry_run, ("All",))
+        if (validation := self.query.get("fieldValidation", "")) not in {"", *_FIELD_VALIDATION}:
+            faults.unsupported("fieldValidation", validation, _FIELD_VALIDATION)
+        faults.refuse(OPTIONS[self.info.verb], "")
 
 
 OPTIONS = {

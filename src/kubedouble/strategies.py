@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from kubedouble import definitions
 from kubedouble.definitions import CUSTOM_RESOURCE_DEFINITIONS
 from kubedouble.resources import ResourceInfo
 from kubedouble.store import Object
@@ -46,11 +45,6 @@ def prepare_update(resource: ResourceInfo, subresource: str, old: Object, new: O
     else:
         kept = new
     return _count_generation(resource, old, kept)
-
-
-def problems(resource: ResourceInfo, obj: Object) -> list[dict[str, str]]:
-    """Say what is wrong with an object for this server, beyond its schema and metadata."""
-    return definitions.problems(obj) if resource.storage_key == CUSTOM_RESOURCE_DEFINITIONS else []
 
 
 def without(obj: Object, name: str) -> Object:

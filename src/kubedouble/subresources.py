@@ -13,16 +13,16 @@ from typing import Any
 
 from kubedouble import deletion, forms
 from kubedouble.authentication import service_account
-from kubedouble.cluster import Cluster, Reply, timestamp
+from kubedouble.cluster import Cluster, Reply
 from kubedouble.errors import (
+    Faults,
     StatusError,
     bad_request,
-    cause,
     conflict,
-    invalid,
     precondition_failed,
 )
 from kubedouble.requests import Call
+from kubedouble.schema.decoding import timestamp
 from kubedouble.schema.kinds import builtin_schema
 from kubedouble.schema.normalization import normalize
 from kubedouble.store import Object, Stored
@@ -75,10 +75,9 @@ async def issue_token(cluster: Cluster, call: Call) -> Reply:
     account = cluster.existing(call)
     seconds = (request.get("spec") or {}).get("expirationSeconds") or _DEFAULT_TOKEN
     if not isinstance(seconds, int) or seconds < _SHORTEST_TOKEN:
-        message = f"Invalid value: {seconds}: may not specify a duration less than 10 minutes"
-        raise invalid(
-            call.resource, call.name, [cause("FieldValueInvalid", message, "spec.expirationSeconds")]
-        )
+        faults = Faults()
+        faults.invalid("spec.expirationSeconds", seconds, "may not specify a duration less than 10 minutes")
+        faults.refuse(call.resource, call.name)
     expires = cluster.clock() + timedelta(seconds=seconds)
     user = service_account(call.namespace, call.name, account.object["metadata"]["uid"])
     token = cluster.authenticator.tokens.issue(user, expires=expires)
@@ -124,14 +123,12 @@ def _taken(call: Call) -> dict[str, Any]:
 
 def _target(call: Call, binding: Object) -> str:
     target = binding.get("target") or {}
-    causes = []
+    faults = Faults()
     if target.get("kind", "") not in {"", "Node"}:
-        message = f'Unsupported value: "{target["kind"]}": supported values: "Node", "<empty>"'
-        causes.append(cause("FieldValueNotSupported", message, "target.kind"))
+        faults.unsupported("target.kind", target["kind"], ("Node", "<empty>"))
     if not target.get("name"):
-        causes.append(cause("FieldValueRequired", "Required value", "target.name"))
-    if causes:
-        raise invalid(replace(call.resource, kind="Binding"), call.name, causes)
+        faults.required("target.name")
+    faults.refuse(replace(call.resource, kind="Binding"), call.name)
     name: str = target["name"]
     return name
 

@@ -21,9 +21,9 @@ from aiohttp import web
 
 from kubedouble import forms
 from kubedouble.cluster import Cluster
-from kubedouble.errors import StatusError, cause, expired, invalid
+from kubedouble.errors import expired
 from kubedouble.listing import check_match, select, version_parameter
-from kubedouble.requests import OPTIONS, Call
+from kubedouble.requests import Call
 from kubedouble.store import QUEUE, Change, Expired, Stored, Subscription
 
 SHORTEST_SECONDS = 1800
@@ -172,7 +172,7 @@ async def watch(cluster: Cluster, call: Call, request: web.BaseRequest) -> web.S
     Raises:
         StatusError: if the options make no sense; once the stream has begun nothing is raised.
     """
-    _check_options(call)
+    check_match(call, watching=True)
     stream = Watch(cluster, call)
     seconds = call.number("timeoutSeconds") or SHORTEST_SECONDS * (1 + random.random())  # noqa: S311 - spread
     response = web.StreamResponse(
@@ -195,15 +195,3 @@ def _wants_initial_state(call: Call, asked: int) -> bool:
     if "sendInitialEvents" in call.query:
         return call.flag("sendInitialEvents")
     return not asked
-
-
-def _check_options(call: Call) -> None:
-    check_match(call, watching=True)
-    if "sendInitialEvents" in call.query and call.query.get("resourceVersionMatch") != "NotOlderThan":
-        raise _forbidden("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
-
-
-def _forbidden(problem: str) -> StatusError:
-    return invalid(
-        OPTIONS["list"], "", [cause("FieldValueForbidden", f"Forbidden: {problem}", "resourceVersionMatch")]
-    )

@@ -2,7 +2,8 @@
 
 Decode and default; record field ownership; mutating admission; the kind's strategy (what this write may not
 change is put back); validation; validating admission; store. So a webhook on ``nodes/status`` may change
-status and metadata, and what one on ``nodes`` does to status is lost.
+status and metadata, and what one on ``nodes`` does to status is lost. A PATCH is one of four changes of an
+object, by its content type.
 
 Admission takes time, and other writes may come between. Then the write is done again on the newer object: a
 patch five times at most, an update as long as it names no version. A write that changes nothing but the
@@ -10,10 +11,6 @@ times in managedFields stores nothing, and the version stays.
 
 Source: k8s.io/apiserver/pkg/endpoints/handlers/{create,update,patch}.go,
 registry/generic/registry/store.go.
-
-A PATCH request as a change of an object: by its content type, one of four kinds.
-
-Source: k8s.io/apiserver/pkg/endpoints/handlers/patch.go.
 """
 
 from __future__ import annotations
@@ -27,24 +24,25 @@ import msgspec
 from kubedouble import forms, metadata, strategies
 from kubedouble.bodies import decode_yaml
 from kubedouble.cluster import Cluster, Reply
+from kubedouble.definitions import CUSTOM_RESOURCE_DEFINITIONS, check_definition
 from kubedouble.deletion import finish_if_released
 from kubedouble.errors import (
     UNREADABLE,
+    Faults,
     already_exists,
     bad_request,
-    cause,
     conflict,
     generated_name_exists,
-    invalid,
     not_found,
     unsupported_media_type,
 )
-from kubedouble.patching import apply, json_patch, merge_patch, strategic_merge_patch
+from kubedouble.patching import apply, json_patch, merge_patch, strategic_merge_patch, track_update
 from kubedouble.rbac import Access
 from kubedouble.requests import OPTIONS, Call
 from kubedouble.resources import ResourceInfo
+from kubedouble.schema.normalization import normalize
 from kubedouble.schema.structure import Schema
-from kubedouble.shaping import same_but_for_times
+from kubedouble.schema.validation import problems
 from kubedouble.store import Object, Stored
 
 _ATTEMPTS = 5
@@ -99,7 +97,7 @@ async def create_object(cluster: Cluster, call: Call, change: Change) -> Outcome
     if call.info.verb != "create":
         wanted = Access("create", resource.group, resource.plural, "", call.info.namespace, call.name)
         cluster.authorizer.require(call.user, wanted)
-    shape = cluster.shape(call)
+    shape = _WriteSchema(cluster, call)
     obj = cluster.as_stored(resource, shape.decoded(change.make(None)))
     obj = metadata.for_create(call, obj)
     if not change.applies:
@@ -107,9 +105,10 @@ async def create_object(cluster: Cluster, call: Call, change: Change) -> Outcome
     obj, warnings = await cluster.mutate(call, "CREATE", obj, None)
     obj = strategies.prepare_create(resource, metadata.with_generated_name(obj))
     name = obj["metadata"].get("name", "")
-    causes = [*_problems(resource, obj), *shape.problems(obj, None)]
-    if causes:
-        raise invalid(resource, name or obj["metadata"].get("generateName", ""), causes)
+    faults = Faults()
+    _check(faults, resource, obj)
+    faults.causes += shape.problems(obj, None)
+    faults.refuse(resource, name or obj["metadata"].get("generateName", ""))
     warnings += await cluster.validate(call, "CREATE", obj, None)
     stored = _store_new(cluster, call, obj)
     return Outcome(stored, created=True, warnings=shape.warnings + warnings)
@@ -138,7 +137,7 @@ async def _changed(
     cluster: Cluster, call: Call, old: Object, change: Change
 ) -> tuple[Object, tuple[str, ...]]:
     """Return what a change makes of an object once every step has had its say."""
-    resource, shape = call.resource, cluster.shape(call)
+    resource, shape = call.resource, _WriteSchema(cluster, call)
     before = forms.viewed(resource, old)
     obj = cluster.as_stored(resource, shape.decoded(change.make(before), before, change.text))
     obj = metadata.for_update(call, old, obj)
@@ -147,19 +146,19 @@ async def _changed(
     obj, warnings = await cluster.mutate(call, "UPDATE", obj, old)
     obj = metadata.for_update(call, old, obj)
     obj = strategies.prepare_update(resource, call.info.subresource, old, obj)
-    causes = [
-        *metadata.problems_of_update(old, obj),
-        *_problems(resource, obj),
-        *shape.problems(obj, old),
-    ]
-    if causes:
-        raise invalid(resource, call.name, causes)
+    faults = Faults()
+    metadata.check_update(faults, old, obj)
+    _check(faults, resource, obj)
+    faults.causes += shape.problems(obj, old)
+    faults.refuse(resource, call.name)
     warnings += await cluster.validate(call, "UPDATE", obj, old)
     return obj, shape.warnings + warnings
 
 
-def _problems(resource: ResourceInfo, obj: Object) -> list[dict[str, str]]:
-    return [*metadata.problems(resource, obj), *strategies.problems(resource, obj)]
+def _check(faults: Faults, resource: ResourceInfo, obj: Object) -> None:
+    metadata.check(faults, resource, obj)
+    if resource.storage_key == CUSTOM_RESOURCE_DEFINITIONS:
+        check_definition(faults, obj)
 
 
 def _store_new(cluster: Cluster, call: Call, obj: Object) -> Stored:
@@ -193,6 +192,66 @@ STRATEGIC = "application/strategic-merge-patch+json"
 APPLY = "application/apply-patch+yaml"
 BUILT_IN_TYPES = (JSON, MERGE, STRATEGIC, APPLY)
 CUSTOM_TYPES = (JSON, MERGE, APPLY)
+
+
+class _WriteSchema:
+    """What the kind's schema does to one write; collects warnings for the client."""
+
+    def __init__(self, cluster: Cluster, call: Call) -> None:
+        self._call = call
+        self._served = cluster.schemas.of(call.resource)
+        self._stored = cluster.schemas.of(cluster.stored_as(call.resource))
+        self.warnings: tuple[str, ...] = ()
+
+    def decoded(self, obj: Object, base: Object | None = None, patch: str | None = None) -> Object:
+        """Return an object from outside in canonical form: defaults set, quantities canonical.
+
+        ``base`` is the object before, in the same version; ``patch`` the text of the patch, if it was one.
+
+        Raises:
+            StatusError: 400 or 422, if a value is of the wrong type, or an unknown field is not allowed.
+        """
+        validation = self._call.query.get("fieldValidation") or "Warn"
+        result, warnings = normalize(obj, self._served, base=base, field_validation=validation, patch=patch)
+        self.warnings += warnings
+        return result
+
+    def owned(self, old: Object | None, obj: Object) -> Object:
+        """Return an object, in stored form, with managedFields that tell who set what."""
+        return track_update(
+            old,
+            obj,
+            manager=self._call.manager,
+            schema=self._stored,
+            now=self._call.time,
+            subresource=self._call.info.subresource,
+            api_version=self._call.resource.api_version,
+        )
+
+    def problems(self, obj: Object, old: Object | None) -> list[dict[str, str]]:
+        """Say what is wrong with an object in stored form."""
+        return problems(
+            obj,
+            old,
+            self._stored,
+            subresource=self._call.info.subresource,
+            api_version=self._call.resource.api_version,
+        )
+
+
+def same_but_for_times(old: Object, new: Object) -> bool:
+    """Whether two states of an object differ in nothing but the times in managedFields."""
+    before, after = old["metadata"], new["metadata"]
+    if before.get("managedFields") is after.get("managedFields"):
+        return old == new
+    return {**old, "metadata": _without_times(before)} == {**new, "metadata": _without_times(after)}
+
+
+def _without_times(metadata: Object) -> Object:
+    entries = [
+        {k: v for k, v in entry.items() if k != "time"} for entry in metadata.get("managedFields") or ()
+    ]
+    return {**metadata, "managedFields": entries}
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,16 +312,12 @@ def _apply(call: Call, schema: Schema) -> Change:
 
 
 def _check_options(call: Call) -> None:
-    causes = []
+    faults = Faults()
     if call.media_type == APPLY and not call.query.get("fieldManager"):
-        causes.append(
-            cause("FieldValueRequired", "Required value: is required for apply patch", "fieldManager")
-        )
+        faults.required("fieldManager", "is required for apply patch")
     if call.media_type != APPLY and "force" in call.query:
-        message = "Forbidden: may not be specified for non-apply patch"
-        causes.append(cause("FieldValueForbidden", message, "force"))
-    if causes:
-        raise invalid(OPTIONS["patch"], "", causes)
+        faults.forbidden("force", "may not be specified for non-apply patch")
+    faults.refuse(OPTIONS["patch"], "")
 
 
 def _decode(body: bytes) -> Any:

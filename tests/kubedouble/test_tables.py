@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from kubedouble.pod_cells import human_duration
 from kubedouble.resources import BUILT_IN, ResourceInfo
-from kubedouble.tables import human_duration, render_table
-from kubedouble.tables.printer_columns import find
+from kubedouble.tables import find, render_table
 
 JSON = dict[str, Any]
 NOW = datetime(2024, 5, 1, 12, 0, 0, tzinfo=UTC)

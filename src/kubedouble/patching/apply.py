@@ -54,12 +54,11 @@ from kubedouble.patching.ownership import (
     owners_of,
     released,
     skeleton,
-    timestamp,
     updater,
     with_owners,
 )
 from kubedouble.schema.custom import Pruner
-from kubedouble.schema.decoding import Decoder, Undecodable
+from kubedouble.schema.decoding import Decoder, Undecodable, timestamp
 from kubedouble.schema.structure import Schema
 
 

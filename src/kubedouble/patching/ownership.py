@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
@@ -30,6 +30,7 @@ from kubedouble.patching.fields import (
     is_field_set,
     union,
 )
+from kubedouble.schema.decoding import timestamp
 from kubedouble.schema.structure import Schema
 
 APPLY = "Apply"
@@ -79,11 +80,6 @@ def updater(manager: str, subresource: str, api_version: str) -> Owner:
 def applier(manager: str, subresource: str) -> Owner:
     """Return the owner that an apply by a manager makes."""
     return Owner(manager, APPLY, subresource)
-
-
-def timestamp(now: datetime) -> str:
-    """Return a time as entries have it."""
-    return now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def owners_of(obj: Mapping[str, Any] | None) -> Owners:

@@ -19,9 +19,10 @@ from functools import lru_cache
 from operator import is_
 from typing import Any
 
+from kubedouble.errors import Faults
 from kubedouble.schema.decoding import Decoder
-from kubedouble.schema.faults import Cause, Faults, Object
 from kubedouble.schema.kinds import all_types, object_meta
+from kubedouble.schema.rules import Object
 from kubedouble.schema.structure import Field, Schema, Shape
 
 _SHAPES = {
@@ -180,7 +181,7 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
 }
 
 
-def custom_problems(obj: Object, schema: Schema) -> list[Cause]:
+def custom_problems(obj: Object, schema: Schema) -> list[dict[str, str]]:
     """Return what is wrong with a custom object."""
     faults = Faults()
     document = schema.document or {}

@@ -121,6 +121,11 @@ def _quantity(value: Any) -> str:
     raise Undecodable(f"quantities must match the regular expression '{_QUANTITY_FORM}'")
 
 
+def timestamp(now: datetime) -> str:
+    """Print a time as ``metav1.Time``: RFC 3339, whole seconds, UTC."""
+    return now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
 def canonical_time(text: str, *, micro: bool) -> str:
     """Return an RFC 3339 time in UTC, in whole seconds or in microseconds.
 

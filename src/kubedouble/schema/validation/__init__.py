@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from kubedouble.errors import Faults
 from kubedouble.schema.custom import custom_problems
-from kubedouble.schema.faults import Cause, Faults, Object, unsupported_values
+from kubedouble.schema.rules import Object, unsupported_values
 from kubedouble.schema.structure import Schema
 from kubedouble.schema.validation import cluster, extensions, pods
 
@@ -20,7 +21,7 @@ __all__ = ["problems"]
 
 def problems(
     obj: Object, old: Object | None, schema: Schema, *, subresource: str = "", api_version: str = ""
-) -> list[Cause]:
+) -> list[dict[str, str]]:
     """Return what is wrong with an object, beyond its metadata.
 
     Args:

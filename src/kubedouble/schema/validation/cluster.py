@@ -12,9 +12,9 @@ import base64
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kubedouble.schema.faults import (
+from kubedouble.errors import Faults
+from kubedouble.schema.rules import (
     NOT_NEGATIVE,
-    Faults,
     Object,
     amount,
     config_key,

@@ -11,8 +11,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
+from kubedouble.errors import Faults
 from kubedouble.expressions import CompilationError, compile_expression, is_available
-from kubedouble.schema.faults import Faults, Object, dns_label, port, subdomain
+from kubedouble.schema.rules import Object, dns_label, port, subdomain
 
 _GROUP = "rbac.authorization.k8s.io"
 _ROLES = ("Role", "ClusterRole")

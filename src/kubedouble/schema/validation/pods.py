@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kubedouble.schema.faults import (
+from kubedouble.errors import Faults
+from kubedouble.schema.rules import (
     NOT_NEGATIVE,
-    Faults,
     Object,
     dns_label,
     is_label_value,

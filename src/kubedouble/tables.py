@@ -1,23 +1,42 @@
-"""Which columns a kind has, and its objects as rows of them, wide columns included.
+r"""Objects as rows: the ``metav1.Table`` that ``kubectl get`` prints, with kube-apiserver's columns.
 
-Source: print* of k8s.io/kubernetes/pkg/printers/internalversion/printers.go.
+A custom kind has the columns that its ``additionalPrinterColumns`` name by JSONPath, of which printer columns
+use a part: ``.a.b``, ``.a\.b``, ``['a.b']``, ``[0]``, ``[*]``, and the filter ``[?(@.type=="Ready")]``. More
+than one result is shown comma-separated, none as empty.
+
+Source: print* of k8s.io/kubernetes/pkg/printers/internalversion/printers.go;
+apiextensions-apiserver/pkg/registry/customresource/tableconvertor/tableconvertor.go.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
+import msgspec
+
+from kubedouble.pod_cells import NONE, UNKNOWN, pod_cells, since
 from kubedouble.resources import ResourceInfo
-from kubedouble.tables.pods import NONE, UNKNOWN, pod_cells, since
-from kubedouble.tables.printer_columns import custom_columns
 
 Object = Mapping[str, Any]
 Cells = Callable[[Object, datetime], Iterable[Any]]
 """What makes the cells of an object, without those of the columns Name, Age and Created At."""
 
 _NODE = "Name Status Roles Age Version *Internal-IP *External-IP *OS-Image *Kernel-Version *Container-Runtime"
+_NAME = {"name": "Name", "type": "string", "format": "name"}
+_AGE = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
+_STEP = re.compile(
+    r"""\.?(?:
+        (?P<name>(?:[^.\[\]\\]|\\.)+)
+      | \[\s*'(?P<quoted>[^']*)'\s*\]
+      | \[\s*(?P<index>-?\d+|\*)\s*\]
+      | \[\?\(\s*@\.(?P<key>[\w.-]+)\s*==\s*["'](?P<value>[^"']*)["']\s*\)\]
+    )""",
+    re.VERBOSE,
+)
 _ROLE = "node-role.kubernetes.io/"
 
 
@@ -271,7 +290,7 @@ def render_table(
     """
     now = now or datetime.now(UTC)
     if resource.custom:
-        return custom_columns(objects, printer_columns, now)
+        return _custom_table(objects, printer_columns, now)
     columns, cells = _TABLES.get(resource.plural, _TABLES[""])
     definitions = [_definition(column) for column in columns.split()]
     return definitions, [_row(definitions, obj, cells(obj, now), now) for obj in objects]
@@ -295,3 +314,67 @@ def _definition(column: str) -> dict[str, Any]:
         "description": _ABOUT.get(name, f"{name} of the object."),
         "priority": 1 if column.startswith("*") else 0,
     }
+
+
+def _custom_table(
+    objects: Iterable[Object], printer_columns: Sequence[Mapping[str, Any]], now: datetime
+) -> tuple[list[dict[str, Any]], list[list[Any]]]:
+    columns = list(printer_columns) or [_AGE]
+    definitions = [*map(_custom_definition, [_NAME, *columns])]
+    rows = [[obj["metadata"]["name"], *(_cell(obj, column, now) for column in columns)] for obj in objects]
+    return definitions, rows
+
+
+def _custom_definition(column: Mapping[str, Any]) -> dict[str, Any]:
+    path = column.get("jsonPath", "")
+    about = column.get("description") or f"Custom resource definition column (in JSONPath format): {path}"
+    return {
+        "name": column["name"],
+        "type": column["type"],
+        "format": column.get("format", ""),
+        "description": about,
+        "priority": column.get("priority", 0),
+    }
+
+
+def _cell(obj: Object, column: Mapping[str, Any], now: datetime) -> Any:
+    found = find(obj, column["jsonPath"])
+    if not found:
+        return None
+    if column["type"] == "date":
+        return since(found[0], now)
+    if column["type"] in {"integer", "number", "boolean"} and len(found) == 1:
+        return found[0]
+    return ",".join(each if isinstance(each, str) else msgspec.json.encode(each).decode() for each in found)
+
+
+def find(obj: Any, path: str) -> list[Any]:
+    """Return what a JSONPath finds in a value; nothing for a path of another form."""
+    values = [obj]
+    for step in _steps(path):
+        values = [found for value in values for found in _follow(value, step)]
+    return values
+
+
+@lru_cache(maxsize=512)
+def _steps(path: str) -> tuple[re.Match[str], ...]:
+    text = path.strip().removeprefix("{").removesuffix("}").removeprefix("$")
+    steps, at = [], 0
+    while at < len(text) and (match := _STEP.match(text, at)):
+        steps.append(match)
+        at = match.end()
+    return tuple(steps)
+
+
+def _follow(value: Any, step: re.Match[str]) -> list[Any]:
+    if (name := step["quoted"] or step["name"]) is not None:
+        key = re.sub(r"\\(.)", r"\1", name)
+        return [value[key]] if isinstance(value, Mapping) and value.get(key) is not None else []
+    if not isinstance(value, list):
+        return list(value.values()) if step["index"] == "*" and isinstance(value, Mapping) else []
+    if step["key"] is not None:
+        return [item for item in value if step["value"] in map(str, find(item, "." + step["key"]))]
+    if step["index"] == "*":
+        return value
+    index = int(step["index"])
+    return [value[index]] if -len(value) <= index < len(value) else []

@@ -1,84 +1,23 @@
-"""Faults of fields in the words of ``field.Error``, and the checks that several kinds share.
+"""The checks that several kinds share: of names, keys and ports, of fields with few values, and of amounts.
 
-The checks are those of names, keys and ports, of fields that take one of a few values, and of amounts.
-
-Source: k8s.io/apimachinery/pkg/util/validation/{validation,field/errors}.go; ValidateResourceRequirements,
+Source: k8s.io/apimachinery/pkg/util/validation/validation.go; ValidateResourceRequirements,
 ValidateResourceQuantityValue, IsIntegerResourceName of k8s.io/kubernetes/pkg/apis/core.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-import msgspec
-
+from kubedouble.errors import Faults
 from kubedouble.schema.quantities import NANO, parse_quantity
 from kubedouble.schema.structure import Schema, Shape
 
 Object = Mapping[str, Any]
-Cause = dict[str, str]
 
-IMMUTABLE = "field is immutable"
 NOT_NEGATIVE = "must be greater than or equal to 0"
-
-
-class Faults:
-    """The faults found so far, in the order they were found."""
-
-    def __init__(self) -> None:
-        self.causes: list[Cause] = []
-
-    def required(self, field: str, why: str = "") -> None:
-        self._add("FieldValueRequired", f"Required value: {why}" if why else "Required value", field)
-
-    def invalid(self, field: str, value: Any, why: str) -> None:
-        self._add("FieldValueInvalid", f"Invalid value: {shown(value)}: {why}", field)
-
-    def wrong_type(self, field: str, value: Any, why: str) -> None:
-        self._add("FieldValueTypeInvalid", f"Invalid value: {shown(value)}: {why}", field)
-
-    def unsupported(self, field: str, value: Any, supported: Iterable[Any]) -> None:
-        listed = ", ".join(shown(each) for each in supported)
-        self._add(
-            "FieldValueNotSupported", f"Unsupported value: {shown(value)}: supported values: {listed}", field
-        )
-
-    def forbidden(self, field: str, why: str) -> None:
-        self._add("FieldValueForbidden", f"Forbidden: {why}", field)
-
-    def duplicate(self, field: str, value: Any) -> None:
-        self._add("FieldValueDuplicate", f"Duplicate value: {shown(value)}", field)
-
-    def missing(self, field: str, value: Any) -> None:
-        self._add("FieldValueNotFound", f"Not found: {shown(value)}", field)
-
-    def too_long(self, field: str, most: int) -> None:
-        self._add("FieldValueTooLong", f"Too long: may not be more than {most} bytes", field)
-
-    def too_many(self, field: str, count: int, most: int) -> None:
-        self._add("FieldValueTooMany", f"Too many: {count}: must have at most {most} items", field)
-
-    def unique(self, field: str, value: Any, seen: list[Any]) -> None:
-        """Note a value that was seen before, and remember it."""
-        if value in seen:
-            self.duplicate(field, value)
-        seen.append(value)
-
-    def immutable(self, field: str, new: Any, old: Any) -> None:
-        """Note a change of a field that cannot change."""
-        if new != old:
-            self.invalid(field, new, IMMUTABLE)
-
-    def _add(self, reason: str, message: str, field: str) -> None:
-        self.causes.append({"reason": reason, "message": message, "field": field})
-
-
-def shown(value: Any) -> str:
-    """Return a value as messages show it: strings quoted, everything else as JSON."""
-    return "null" if value is None else msgspec.json.encode(value).decode()
 
 
 _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
