@@ -19,7 +19,7 @@ from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.output import Column, Form, Listing, count, gibibytes
 from corewise.cli.topology_drawing import CachePart, cache_size, drawing, nodes_elsewhere, sockets_of
 from corewise.compute.machine_file import machine_document
-from corewise.kernel.cpu_facts import UNKNOWN
+from corewise.kernel.cpu_facts import UNKNOWN, ObservedCPU
 from corewise.kernel.machine import MachineReading, read_machine
 from corewise.topology import CPUSet, Host, NumaMemory
 
@@ -36,16 +36,21 @@ _LABEL_WIDTH = 10
     type=click.Path(exists=True, file_okay=False),
     help="Read DIR/proc and DIR/sys: a mounted host, or a recorded tree.",
 )
+@click.option(
+    "--libvirt", metavar="URI", help="Read the machine of this libvirt instead (virsh capabilities)."
+)
 @output.option(
     (Form.TABLE, Form.WIDE, Form.JSON, Form.YAML, SVG),
     help_text="Output form; wide has a line for each core, svg is a drawing.",
 )
-def command(root: str, form: str) -> None:
+def command(root: str, libvirt: str | None, form: str) -> None:
     """Show sockets, NUMA nodes, last-level caches, cores and CPUs of this machine, and its CPU facts.
 
     It needs no cluster and no root. What cannot be read is left out, and named on stderr.
     """
-    reading = read_machine(root)
+    if libvirt is not None and root != "/":
+        raise click.UsageError("--libvirt and --root exclude each other: both say what the machine is")
+    reading = read_machine(root) if libvirt is None else _reading_of(libvirt)
     if not reading.host.topology.threads:
         hint = f"is it the root of a machine? There must be {Path(root, 'sys/devices/system/cpu')}"
         raise Failure(f"no CPU is online below {root}", hint=hint, exit_code=ExitCode.BAD_INPUT)
@@ -54,6 +59,15 @@ def command(root: str, form: str) -> None:
         output.say(f"left out: {problem}")
     if reading.host.kinds:
         output.say("The cores are not all alike: one normalization ratio does not fit them all.")
+
+
+def _reading_of(uri: str) -> MachineReading:
+    """Return the machine that a libvirt reports; of the CPU facts it knows hyper-threading only."""
+    from corewise.openstack.libvirt import connected  # noqa: PLC0415 - few need it
+
+    with connected(uri) as libvirt:
+        host = libvirt.host()
+    return MachineReading(ObservedCPU(None, None, host.topology.hyper_threading, None, None), host)
 
 
 def _rendered(reading: MachineReading, form: str) -> str:
