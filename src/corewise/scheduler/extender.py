@@ -1,33 +1,25 @@
-"""What kube-scheduler sends an extender, and what it reads of the answer: k8s.io/kube-scheduler/extender/v1.
+"""The scheduler extender: POST /filter and /prioritize of k8s.io/kube-scheduler/extender/v1; GET /explain.
+
+What is served here says which nodes have what a pod needs, and how good they are. kube-scheduler checks
+everything else itself. A node that is not known (yet) suits no pod. A node is refused with the cause alone,
+without numbers: kube-scheduler counts equal texts ("3 Insufficient amplified cpu"); the numbers are in
+``/explain``. What a pod has reserved itself does not count against it: when it is scheduled again, its last
+binding failed.
 
 The Go structs have no JSON tags, so every key begins with a capital: ``{"Pod": ..., "Nodes": null,
-"NodeNames": [...]}``; the pod and the nodes within are as the API has them. Go reads keys in any case, and so
-it is done here: an older form of this API had small letters. With ``nodeCacheCapable`` it sends ``NodeNames``
-and reads ``NodeNames``, else it sends whole ``Nodes`` and reads ``Nodes``. Whole nodes are passed back byte
-for byte. A non-empty ``Error``, like any status but 200, fails the call; with ``ignorable`` kube-scheduler
-then goes on as if there was no extender.
+"NodeNames": [...]}``; the pod and the nodes within are as the API has them. Go reads keys in any case, and
+so does this module: an older form of this API had small letters. With ``nodeCacheCapable`` kube-scheduler
+sends and reads ``NodeNames``, else whole ``Nodes``, which are passed back byte for byte. Source:
+Kubernetes, staging/src/k8s.io/kube-scheduler/extender/v1/types.go and pkg/scheduler/extender.go.
 
-Source: staging/src/k8s.io/kube-scheduler/extender/v1/types.go and pkg/scheduler/extender.go of Kubernetes.
-
-The scheduler extender: which nodes have the CPUs that a pod needs, and how good they are.
-
-kube-scheduler checks everything else itself; here only AmplifiedCPU and Interference
-refuse. A node that is not known (yet)
-suits no pod. Why a node is refused is said by the cause alone, without its numbers: kube-scheduler counts
-equal texts ("3 Insufficient amplified cpu"); the numbers are in ``/explain``.
-
-What a pod has reserved itself is not in its own way: when it is scheduled again, its last binding failed.
-
-The extender's routes, beside the gate on the same address: POST /filter and /prioritize, GET /explain.
-
-What is wrong is said so that kube-scheduler shows it: a filter that cannot be answered is an
+Errors are written so that kube-scheduler shows them: a filter that cannot be answered is an
 ExtenderFilterResult with ``Error``; arguments that cannot be read are 400, a prioritize that cannot be
-answered is 503. Each fails the call, and with ``ignorable`` kube-scheduler goes on without it.
+answered is 503. Each fails the call, and with ``ignorable`` kube-scheduler goes on without the extender.
 
-``/explain`` says where pods of every namespace run: it takes a token, which the API server reviews.
+``/explain`` says where pods of every namespace run, so it takes a token, which the API server reviews.
 
 - ``/explain``: the last decisions in short, ``?pod=NAMESPACE/NAME`` those about one pod.
-- ``/explain?pod=NAMESPACE/NAME&nodes=all``: with what every plugin said of every node; ``&nodes=NAME``: of
+- ``/explain?pod=NAMESPACE/NAME&nodes=all``: with every plugin's verdict on every node; ``&nodes=NAME``: on
   one.
 """
 
@@ -43,7 +35,7 @@ import numpy as np
 from aiohttp import web
 
 from corewise.amplification import Column, Flags
-from corewise.engine import ClusterSnapshot, Decision, Engine, PodFacts
+from corewise.engine import ClusterSnapshot, Decision, Engine
 from corewise.engine.framework import BEST_SCORE
 from corewise.engine.objects import PlacedPod
 from corewise.engine.reading import pod_facts
@@ -56,6 +48,7 @@ from corewise.service.doors import Guard, Handler, Route, read_body
 from corewise.vocabulary.errors import UNREADABLE
 from corewise.vocabulary.metrics.scheduler import EXTENDER_REQUESTS, EXTENDER_SECONDS
 
+_JSON = "application/json"
 LARGEST_SCORE = 10
 """MaxExtenderPriority."""
 
@@ -176,9 +169,9 @@ _NOWHERE = -1
 
 @dataclass(slots=True)
 class LastFilterResult:
-    """The nodes that filter has let through last, and their rows.
+    """The nodes that passed the last filter, and their rows.
 
-    prioritize is asked about the same ones next, in the same order: then no name is looked up once more.
+    prioritize is called with the same nodes next, in the same order: then no name is looked up again.
     """
 
     names: Sequence[str] = ()
@@ -216,7 +209,10 @@ class Extender:
         failed, unresolvable = _refusals(decision, rows, arguments.names, suits)
         outcome = f"{int(suits.sum())} of {len(rows)} nodes suit it"
         if not suits.any():
-            outcome = _nothing_fits(decision, rows)
+            unknown = int((rows == _NOWHERE).sum())
+            causes = [f"{each.nodes} {each.cause.summary}" for each in decision.causes()]
+            causes += [f"{unknown} unknown to corewise"] if unknown else []
+            outcome = f"0/{len(rows)} nodes are available: {', '.join(causes)}"
             self.on_unschedulable(arguments.pod, outcome)
         self.decisions.remember(Asked.FILTER, decision, self.state.ages, outcome)
         return Filtered(suits.tolist(), left, failed, unresolvable)
@@ -235,7 +231,7 @@ class Extender:
 
     def _decide(self, arguments: Arguments) -> tuple[Decision, Column]:
         """Decide among the nodes in question; the rows are those of the nodes as they were sent."""
-        facts: PodFacts = pod_facts(arguments.pod, self.state.rules)
+        facts = pod_facts(arguments.pod, self.state.rules)
         with self.state.reservations.without(arguments.pod.metadata.uid):
             snapshot = self.state.cluster.snapshot()
             rows = self.last_result.rows_of(arguments.names, snapshot)
@@ -261,28 +257,9 @@ def _refusals(
     return failed, unresolvable
 
 
-def _nothing_fits(decision: Decision, rows: Column) -> str:
-    unknown = int((rows == _NOWHERE).sum())
-    causes = [f"{each.nodes} {each.cause.summary}" for each in decision.causes()]
-    causes += [f"{unknown} unknown to corewise"] if unknown else []
-    return f"0/{len(rows)} nodes are available: {', '.join(causes)}"
-
-
-_JSON = "application/json"
-_ANSWERED, _ERROR, _MALFORMED = "answered", "error", "malformed"
-_BAD_REQUEST, _UNAVAILABLE = 400, 503
-
-
-@dataclass(frozen=True, slots=True)
-class _Said:
-    status: int
-    outcome: str
-    body: bytes
-
-
 @dataclass(frozen=True, slots=True)
 class ExtenderRoutes:
-    """Puts calls to the extender. ``problems`` says why it cannot answer, if it cannot.
+    """Passes calls on to the extender. ``problems`` says why it cannot answer, if it cannot.
 
     ``caller`` checks who calls the extender, ``reader`` who reads the decisions.
     """
@@ -296,58 +273,46 @@ class ExtenderRoutes:
 
     def routes(self) -> list[Route]:
         """Return the routes."""
-        return [
-            Route("POST", f"/{FILTER}", self._call(FILTER, self._filter), self.caller),
-            Route("POST", f"/{PRIORITIZE}", self._call(PRIORITIZE, self._prioritize), self.caller),
-            Route("GET", f"/{EXPLAIN}", self._explain, self.reader),
+        answers: list[tuple[str, Callable[[Arguments], bytes], int]] = [
+            (FILTER, lambda sent: encode_filtered(sent, self.extender.filter(sent)), 200),
+            (PRIORITIZE, lambda sent: encode_scores(sent.names, self.extender.prioritize(sent)), 503),
         ]
+        calls = [
+            Route("POST", f"/{verb}", self._call(verb, answer, unavailable), self.caller)
+            for verb, answer, unavailable in answers
+        ]
+        return [*calls, Route("GET", f"/{EXPLAIN}", self._explain, self.reader)]
 
-    def _call(self, verb: str, answer: Callable[[bytes], _Said]) -> Handler:
+    def _call(self, verb: str, answer: Callable[[Arguments], bytes], unavailable: int) -> Handler:
         async def handle(http: web.BaseRequest) -> web.Response:
             body = await read_body(http)
             started = time.perf_counter()
-            said = answer(body)
-            self.metrics.count(EXTENDER_REQUESTS, verb, said.outcome)
+            status, outcome, said = self._answer(body, answer, unavailable)
+            self.metrics.count(EXTENDER_REQUESTS, verb, outcome)
             self.metrics.observe(EXTENDER_SECONDS, time.perf_counter() - started, verb)
-            return web.Response(status=said.status, body=said.body, content_type=_JSON)
+            return web.Response(status=status, body=said, content_type=_JSON)
 
         return handle
 
-    def _filter(self, body: bytes) -> _Said:
-        arguments = _arguments(body)
-        if isinstance(arguments, _Said):
-            return arguments
-        problem = self._problem()
-        if problem:
-            return _Said(200, _ERROR, encode_error(problem))
-        return _Said(200, _ANSWERED, encode_filtered(arguments, self.extender.filter(arguments)))
-
-    def _prioritize(self, body: bytes) -> _Said:
-        arguments = _arguments(body)
-        if isinstance(arguments, _Said):
-            return arguments
-        problem = self._problem()
-        if problem:
-            return _Said(_UNAVAILABLE, _ERROR, encode_error(problem))
-        return _Said(200, _ANSWERED, encode_scores(arguments.names, self.extender.prioritize(arguments)))
-
-    def _problem(self) -> str:
+    def _answer(
+        self, body: bytes, answer: Callable[[Arguments], bytes], unavailable: int
+    ) -> tuple[int, str, bytes]:
+        """Return the status, the outcome for metrics, and the body."""
+        try:
+            sent = decode_arguments(body)
+        except ArgumentsError as error:
+            return 400, "malformed", encode_error(f"corewise scheduler: {error}")
         problems = "; ".join(self.problems())
-        return f"corewise scheduler: {problems}" if problems else ""
+        if problems:
+            return unavailable, "error", encode_error(f"corewise scheduler: {problems}")
+        return 200, "answered", answer(sent)
 
     async def _explain(self, http: web.BaseRequest) -> web.Response:
         pod, nodes = http.query.get("pod", ""), http.query.get("nodes", "")
         if nodes and not pod:
-            return web.Response(status=_BAD_REQUEST, text="nodes needs pod=NAMESPACE/NAME\n")
+            return web.Response(status=400, text="nodes needs pod=NAMESPACE/NAME\n")
         if nodes:
             found = self.decisions.details(pod, "" if nodes == "all" else nodes)
         else:
             found = self.decisions.summaries(pod)
         return web.Response(body=encode({"decisions": found}), content_type=_JSON)
-
-
-def _arguments(body: bytes) -> Arguments | _Said:
-    try:
-        return decode_arguments(body)
-    except ArgumentsError as error:
-        return _Said(_BAD_REQUEST, _MALFORMED, encode_error(f"corewise scheduler: {error}"))
