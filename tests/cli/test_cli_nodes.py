@@ -18,7 +18,7 @@ from api_process import local_api_server
 from cli.offline_world import NOW, REPORT, aged, changed, labelled
 from corewise.cli import corewise
 from corewise.cli.errors import ExitCode, Failure
-from corewise.cli.node_state import NodeState, offline_state_of
+from corewise.cli.node_listing import NodeState, offline_state_of
 from corewise.cli.offline_reports import node_report
 from corewise.kube.client import Client
 from corewise.kube.config import load_config

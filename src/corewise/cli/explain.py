@@ -19,7 +19,7 @@ from corewise.cli.explain_suppression import suppression_command
 from corewise.cli.explanation import Line, explanation
 from corewise.cli.interference_inputs import read_interference
 from corewise.cli.node_explanation import lines_about, record_of
-from corewise.cli.node_listing import ListedCluster, ListedNode, Which, list_cluster
+from corewise.cli.node_listing import ListedCluster, ListedNode, list_cluster
 from corewise.cli.output import Form
 from corewise.config.interference import InterferenceConfiguration
 from corewise.kube.client import Client
@@ -134,7 +134,7 @@ async def _read(cluster: ClusterConfig, name: str, config_namespace: str) -> _Ex
     async with Client(cluster) as client:
         try:
             listed, events = await asyncio.gather(
-                list_cluster(client, Which(name=name), config_namespace), _events(client, name)
+                list_cluster(client, config_namespace, name=name), _events(client, name)
             )
         except NotFound as error:
             hint = "list the nodes with: corewise nodes"

@@ -8,7 +8,7 @@ from typing import Any
 from corewise.amplification import Ratios, ResourceList, State
 from corewise.assessment.decision import NodeAssessment
 from corewise.cli.explanation import Line
-from corewise.cli.node_state import state_of
+from corewise.cli.node_listing import state_of
 from corewise.cli.output import cpus, gibibytes
 from corewise.config.facts import CPUFacts, FactsProblem
 from corewise.vocabulary.names import NORMALIZATION_RATIO

@@ -1,13 +1,15 @@
-"""The cluster read once, for commands: the same views and context that the manager's caches give."""
+"""The cluster read once, for commands: nodes as the manager's caches have them, their assessments and states."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from corewise.actions import PatchNode
+from corewise.amplification import State
 from corewise.assessment.cluster import (
     ClusterContext,
     ConfigurationReading,
@@ -24,11 +26,13 @@ from corewise.assessment.nodes import (
     running_on,
     view_of,
 )
+from corewise.cli.offline_reports import SUPPRESSING, NodeReport, offer_problem, suppression_state
 from corewise.kube.client import Client
 from corewise.kube.errors import APIError, Forbidden, NotFound
 from corewise.kube.objects import ConfigMap, PartialObject
 from corewise.kube.resources import CONFIG_MAPS, MUTATING_WEBHOOKS, NODE_RESOURCE_TOPOLOGIES, Resource
 from corewise.vocabulary.names import CONFIG_NAME
+from corewise.vocabulary.reasons import Reason
 
 T = TypeVar("T")
 
@@ -51,75 +55,93 @@ class ListedCluster:
     missing: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Which:
-    """Which nodes to read: one by name, or those a label selector selects."""
+async def list_cluster(
+    client: Client, config_namespace: str, *, name: str = "", label_selector: str = ""
+) -> ListedCluster:
+    """Read the cluster, of its nodes the one of that name or those that the selector selects.
 
-    name: str = ""
-    label_selector: str = ""
-
-
-async def list_cluster(client: Client, which: Which, config_namespace: str) -> ListedCluster:
-    """Read the cluster. What the user may not read, nodes apart, is missing and said so.
+    What the user may not read, nodes apart, is named in ``missing``.
 
     Raises:
         KubeError: if the nodes cannot be read.
     """
     missing: list[str] = []
+
+    async def optional(resource: Resource[T], field_selector: str = "") -> Iterable[T] | None:
+        try:
+            return await client.list(resource, field_selector=field_selector)
+        except (Forbidden, NotFound) as error:
+            missing.append(_unread(resource.plural, error))
+            return None
+
+    async def configured() -> ConfigMap | None:
+        try:
+            return await client.get(CONFIG_MAPS, CONFIG_NAME, config_namespace)
+        except (Forbidden, NotFound) as error:
+            missing.append(_unread(f"ConfigMap {config_namespace}/{CONFIG_NAME}", error))
+            return None
+
+    async def selected() -> Iterable[ManagedNode]:
+        if name:
+            return [await client.get(MANAGED_NODES, name)]
+        return await client.list(MANAGED_NODES, label_selector=label_selector)
+
     nodes, topologies, pods, config_map, webhooks = await asyncio.gather(
-        _nodes(client, which),
-        _optional(client, NODE_RESOURCE_TOPOLOGIES.typed(PartialObject), missing),
-        _optional(client, DEMANDING_PODS, missing, field_selector=_pods_of(which)),
-        _config_map(client, config_namespace, missing),
-        _optional(client, MUTATING_WEBHOOKS, missing),
+        selected(),
+        optional(NODE_RESOURCE_TOPOLOGIES.typed(PartialObject)),
+        optional(DEMANDING_PODS, running_on(name) if name else RUNNING_ON_A_NODE),
+        configured(),
+        optional(MUTATING_WEBHOOKS),
     )
     reading = read_configuration(config_map)
     context = ClusterContext(reading.configuration, interfering_webhook(webhooks or ()))
     facts = {each.metadata.name: each.metadata.annotations for each in topologies or ()}
-    bound = _by_node(pods or ())
-    listed = (
-        ListedNode(
-            node, assess(view_of(node, facts.get(node.metadata.name), bound(node.metadata.name)), context)
-        )
-        for node in sorted(nodes, key=lambda node: node.metadata.name)
-    )
-    return ListedCluster(tuple(listed), reading, pods is not None, tuple(missing))
+    pods_of: dict[str, list[DemandingPod]] = defaultdict(list)
+    for pod in pods or ():
+        pods_of[pod.spec.node_name].append(pod)
+
+    def listed(node: ManagedNode) -> ListedNode:
+        view = view_of(node, facts.get(node.metadata.name), lambda: pods_of[node.metadata.name])
+        return ListedNode(node, assess(view, context))
+
+    in_order = sorted(nodes, key=lambda node: node.metadata.name)
+    return ListedCluster(tuple(map(listed, in_order)), reading, pods is not None, tuple(missing))
 
 
-async def _nodes(client: Client, which: Which) -> Iterable[ManagedNode]:
-    if which.name:
-        return [await client.get(MANAGED_NODES, which.name)]
-    return await client.list(MANAGED_NODES, label_selector=which.label_selector)
-
-
-async def _optional(
-    client: Client, resource: Resource[T], missing: list[str], *, field_selector: str = ""
-) -> Iterable[T] | None:
-    try:
-        return await client.list(resource, field_selector=field_selector)
-    except (Forbidden, NotFound) as error:
-        missing.append(_said(resource.plural, error))
-        return None
-
-
-async def _config_map(client: Client, namespace: str, missing: list[str]) -> ConfigMap | None:
-    try:
-        return await client.get(CONFIG_MAPS, CONFIG_NAME, namespace)
-    except (Forbidden, NotFound) as error:
-        missing.append(_said(f"ConfigMap {namespace}/{CONFIG_NAME}", error))
-        return None
-
-
-def _said(what: str, error: APIError) -> str:
+def _unread(what: str, error: APIError) -> str:
     return f"{what}: {'there is none' if isinstance(error, NotFound) else 'you may not read it'}"
 
 
-def _pods_of(which: Which) -> str:
-    return running_on(which.name) if which.name else RUNNING_ON_A_NODE
+@dataclass(frozen=True, slots=True)
+class NodeState:
+    """``text`` for the STATE column; ``problem`` is the reason code of the first warning verdict, if any."""
+
+    text: str
+    problem: str = ""
 
 
-def _by_node(pods: Iterable[DemandingPod]) -> Callable[[str], Callable[[], Iterable[DemandingPod]]]:
-    by_node: dict[str, list[DemandingPod]] = defaultdict(list)
-    for pod in pods:
-        by_node[pod.spec.node_name].append(pod)
-    return lambda name: lambda: by_node.get(name, [])
+def state_of(assessment: NodeAssessment) -> NodeState:
+    """Return the state: a problem first, then what is under way; empty when all is as it should be."""
+    if assessment.held_back:
+        return NodeState("held back", Reason.UNSAFE_DECREASE_HELD_BACK)
+    if assessment.problems:
+        reason = assessment.problems[0].reason
+        return NodeState(reason, reason)
+    if any(isinstance(action, PatchNode) for action in assessment.actions):
+        return NodeState("ratio due")
+    if assessment.status.state is not State.SETTLED:
+        return NodeState(assessment.status.state.value)
+    return NodeState("")
+
+
+def offline_state_of(node: NodeReport) -> NodeState:
+    """Return the state of a node's offline pods: what is wrong with the offer first, then suppression."""
+    report = node.report
+    if report is None:
+        return NodeState("")
+    problem = offer_problem(report)
+    if problem:
+        return NodeState(problem, problem)
+    if node.stale:
+        return NodeState("offline data old")
+    return NodeState(SUPPRESSING if suppression_state(report) == SUPPRESSING else "")
