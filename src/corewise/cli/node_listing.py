@@ -1,4 +1,4 @@
-"""The cluster read once, for commands: nodes as the manager's caches have them, their assessments and states."""
+"""The cluster read once, for commands: nodes as the manager's caches have them, with assessment and state."""
 
 from __future__ import annotations
 
