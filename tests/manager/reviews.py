@@ -16,7 +16,7 @@ from corewise.manager.node_webhook import NodeWebhook
 from corewise.manager.webhooks import CONFIG_MAP, NODE, NODE_STATUS, ConfigMapWebhook
 from corewise.prometheus.exposition import Exposition
 from corewise.quantities import Ratio
-from corewise.service.webhooks.answers import Review
+from corewise.service.webhooks import Review
 from corewise.vocabulary.metrics import METRICS
 from corewise.vocabulary.names import CONFIG_NAME, CONFIG_NAMESPACE
 

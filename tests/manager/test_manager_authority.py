@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from corewise.service.webhooks.authority import SETTLE, Certificates, Lifetimes, data_of, parse, renewed
+from corewise.service.certificates import (
+    SETTLE,
+    Certificates,
+    Lifetimes,
+    certificates_in,
+    renewed,
+    secret_data,
+)
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -22,7 +29,7 @@ def due(
 def test_nothing_is_renewed_while_nothing_is_due() -> None:
     first = due(None, NOW)
     assert due(first, NOW + 5 * DAY) is first
-    assert parse({key: text.encode() for key, text in data_of(first).items() if text}) == first
+    assert certificates_in({key: text.encode() for key, text in secret_data(first).items() if text}) == first
 
 
 def test_the_serving_certificate_is_renewed_in_time_and_for_new_hosts() -> None:

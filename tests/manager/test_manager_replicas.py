@@ -19,9 +19,9 @@ from corewise.kube.resources import LEASES, MUTATING_WEBHOOKS, SECRETS
 from corewise.manager.program import COMPONENT, Manager
 from corewise.manager.snapshot import Snapshot
 from corewise.manager.webhooks import MUTATING_NAME, SECRET_NAME
+from corewise.service.certificates import Lifetimes, certificates_in
 from corewise.service.logs import LineFormatter, LogFormat
 from corewise.service.options import OptionsError
-from corewise.service.webhooks.authority import Lifetimes, parse
 from corewise.vocabulary.metrics import service as metrics
 from corewise.vocabulary.names import CONFIG_NAMESPACE
 from manager.world import World, eventually, normalization, until
@@ -110,7 +110,7 @@ async def test_followers_serve_the_webhooks_with_the_same_certificate(world: Wor
         world.manager(leader_elect=True, identity="b") as second,
     ):
         secret = await world.client.get(SECRETS, SECRET_NAME, CONFIG_NAMESPACE)
-        bundle = parse(secret.data).bundle
+        bundle = certificates_in(secret.data).bundle
         assert await served_certificate(first, bundle) == await served_certificate(second, bundle)
 
 

@@ -18,8 +18,7 @@ from corewise.manager.webhooks import CONFIG_MAP, NODE, NODE_STATUS, PATHS
 from corewise.prometheus.exposition import Exposition
 from corewise.service.doors import WEBHOOKS
 from corewise.service.options import Address
-from corewise.service.webhooks.answers import Answer
-from corewise.service.webhooks.server import Webhook, WebhookServer
+from corewise.service.webhooks import Answer, Webhook, WebhookServer
 from corewise.vocabulary.metrics import METRICS
 from corewise.vocabulary.metrics import service as metrics
 from corewise.vocabulary.names import (

@@ -33,9 +33,9 @@ from corewise.kube.resources import (
 from corewise.manager.options import ManagerOptions
 from corewise.manager.program import Manager, run_manager
 from corewise.manager.webhooks import MUTATING_NAME, VALIDATING_NAME
+from corewise.service.certificates import Lifetimes
 from corewise.service.options import Address
 from corewise.service.program import Program
-from corewise.service.webhooks.authority import Lifetimes
 from corewise.vocabulary.names import (
     AMPLIFICATION_KEY,
     AMPLIFICATION_RATIO,

@@ -17,7 +17,7 @@ from corewise.kube.errors import APIError
 from corewise.scheduler.installation import CONFIGURATION_NAME, SECRET_NAME, SERVICE_URL
 from corewise.scheduler.program import COMPONENT
 from corewise.scheduler.state import RESERVED_FOR
-from corewise.service.webhooks.authority import Lifetimes
+from corewise.service.certificates import Lifetimes
 from corewise.vocabulary.metrics.scheduler import GATE_EXPIRED
 from kubedouble.authentication import service_account
 from kubedouble.rbac import Access, Rule

@@ -15,9 +15,9 @@ from aiohttp import web
 
 from corewise.kube.certificates import Authority
 from corewise.prometheus.exposition import Exposition
+from corewise.service.certificates import ServingContext
 from corewise.service.doors import WEBHOOKS, Cause, Door, Listener, Route, read_body
 from corewise.service.options import Address
-from corewise.service.webhooks.certificate import ServingContext
 from corewise.vocabulary.metrics import METRICS
 from corewise.vocabulary.metrics.service import HTTP_REFUSED
 

@@ -30,7 +30,7 @@ from corewise.kube.decoding import decode_object
 from corewise.kube.errors import DecodeError
 from corewise.prometheus.exposition import Exposition
 from corewise.quantities import Quantity
-from corewise.service.webhooks.answers import Answer, allowed
+from corewise.service.webhooks import Answer, allowed
 from corewise.vocabulary.errors import UNREADABLE
 from corewise.vocabulary.metrics.manager import CHANGES_UNDONE, HEARTBEATS_QUIETED
 from corewise.vocabulary.reasons import Reason

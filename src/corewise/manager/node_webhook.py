@@ -34,7 +34,7 @@ from corewise.kube.decoding import decode_object
 from corewise.kube.errors import KubeError
 from corewise.normalization import decide
 from corewise.quantities import ONE, Quantity, QuantityError, Ratio, RatioError
-from corewise.service.webhooks.answers import Answer, allowed, refused
+from corewise.service.webhooks import Answer, allowed, refused
 from corewise.vocabulary.errors import UNREADABLE
 from corewise.vocabulary.names import (
     AMPLIFICATION_ORIGINAL,

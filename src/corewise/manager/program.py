@@ -29,12 +29,12 @@ from corewise.manager.reconciler import CONFIGURATION, Reconciler
 from corewise.manager.reporting import validity
 from corewise.manager.snapshot import Listeners, Snapshot
 from corewise.manager.webhooks import MUTATING_NAME, SECRET_NAME, configurations, webhooks
+from corewise.service.certificates import Lifetimes
 from corewise.service.doors import WEBHOOKS
 from corewise.service.health import TokenAccess
 from corewise.service.logs import fields
 from corewise.service.program import Loop, Program
-from corewise.service.webhooks.authority import Lifetimes
-from corewise.service.webhooks.service import WebhookService
+from corewise.service.webhooks import WebhookService, installed_bundle
 from corewise.vocabulary.metrics import service as metrics
 from corewise.vocabulary.metrics.manager import QUEUE
 from corewise.vocabulary.metrics.table import MANAGER
@@ -169,13 +169,6 @@ class Manager:
                     await self.webhooks.installed.wait()
         await self.reconciler.run(self.options.concurrency)
 
-    def _installed_bundle(self) -> str:
-        """Return the authorities that the installed mutating webhook trusts, from the cache."""
-        installed = self.snapshot.webhooks.get(MUTATING_NAME)
-        if installed is None or not installed.webhooks:
-            return ""
-        return installed.webhooks[0].client_config.ca_bundle.decode("ascii", "replace")
-
     def _webhook_service(self, lifetimes: Lifetimes | None) -> WebhookService | None:
         options, namespace = self.options.webhooks, self.options.config_namespace
         if options.listen is None:
@@ -189,7 +182,7 @@ class Manager:
             configurations=lambda config: configurations(config, namespace),
             field_manager=FIELD_MANAGER,
             secret=(namespace, SECRET_NAME),
-            installed_bundle=self._installed_bundle,
+            installed_bundle=lambda: installed_bundle(self.snapshot.webhooks, MUTATING_NAME),
             program=self.program,
             lifetimes=lifetimes,
         )

@@ -34,9 +34,7 @@ from corewise.manager.options import ManagerOptions
 from corewise.manager.snapshot import Snapshot
 from corewise.prometheus.exposition import Exposition
 from corewise.quantities import Ratio
-from corewise.service.webhooks.answers import Answer, allowed, refused
-from corewise.service.webhooks.installation import ClientConfig, rule, webhook
-from corewise.service.webhooks.server import Webhook
+from corewise.service.webhooks import Answer, ClientConfig, Webhook, allowed, refused, rule, webhook
 
 MUTATING_NAME = "corewise-mutating"
 VALIDATING_NAME = "corewise-validating"

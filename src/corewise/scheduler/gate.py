@@ -37,7 +37,7 @@ from corewise.prometheus.exposition import Exposition
 from corewise.quantities import Quantity
 from corewise.scheduler.decisions import Asked, Decisions
 from corewise.scheduler.state import ClusterState, Reservation
-from corewise.service.webhooks.answers import Answer, UnavailableError, allowed, refused
+from corewise.service.webhooks import Answer, UnavailableError, allowed, refused
 from corewise.vocabulary.metrics.scheduler import GATE_REFUSALS
 from corewise.vocabulary.names import RESOURCE_STATUS
 from corewise.vocabulary.reasons import Reason

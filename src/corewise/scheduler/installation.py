@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from corewise.kube.resources import MUTATING_WEBHOOKS, Resource, WebhookConfiguration
-from corewise.service.webhooks.installation import ClientConfig, rule, webhook
+from corewise.service.webhooks import ClientConfig, rule, webhook
 from corewise.vocabulary.names import CONFIG_NAMESPACE
 
 CONFIGURATION_NAME = "corewise-binding-gate"

@@ -37,13 +37,12 @@ from corewise.scheduler.installation import (
 )
 from corewise.scheduler.options import SchedulerOptions
 from corewise.scheduler.state import ClusterState
+from corewise.service.certificates import Lifetimes
 from corewise.service.doors import EXTENDER, anyone, certified
 from corewise.service.health import TokenAccess
 from corewise.service.logs import fields
 from corewise.service.program import Loop, Program
-from corewise.service.webhooks.authority import Lifetimes
-from corewise.service.webhooks.server import Webhook
-from corewise.service.webhooks.service import WebhookService
+from corewise.service.webhooks import Webhook, WebhookService, installed_bundle
 from corewise.vocabulary.metrics import scheduler as metrics
 from corewise.vocabulary.metrics.service import EVENTS
 from corewise.vocabulary.metrics.table import SCHEDULER
@@ -242,18 +241,11 @@ class Scheduler:
             configurations=configurations,
             field_manager=COMPONENT,
             secret=(self.options.config_namespace, SECRET_NAME),
-            installed_bundle=self._installed_bundle,
+            installed_bundle=lambda: installed_bundle(self.configurations, CONFIGURATION_NAME),
             program=self.program,
             lifetimes=lifetimes,
             routes=routes.routes(),
         )
-
-    def _installed_bundle(self) -> str:
-        """Return the authorities that the installed configuration trusts, from the cache."""
-        installed = self.configurations.get(CONFIGURATION_NAME)
-        if installed is None or not installed.webhooks:
-            return ""
-        return installed.webhooks[0].client_config.ca_bundle.decode("ascii", "replace")
 
     def _nothing_suits(self, pod: PlacedPod, message: str) -> None:
         """Tell the pod's owner; a repetition is counted, not written again.

@@ -1,7 +1,18 @@
-"""The certificate the webhooks are served with, from files or from the Secret all replicas share.
+"""The certificate the webhooks are served with: from files, or of our own authority in a Secret.
 
 A new certificate, and new authorities of callers' certificates, make a new TLS context: handshakes from then
 on get it, connections that are open go on, nothing is dropped. What cannot be used never replaces what can.
+
+All replicas share one Secret and run the same ``renewed``; whoever writes first wins and the others follow,
+so a replica never serves what the webhook configurations do not trust:
+
+1. An authority that is due gets a successor, which joins the trusted bundle. Nothing is signed by it yet.
+2. Once the bundle with the successor has been installed in the webhook configurations and API servers have
+   had ``SETTLE`` to read it, the successor signs a new serving certificate and takes over.
+3. The old authority stays in the bundle until it expires, for replicas that still serve its certificate.
+
+A serving certificate is renewed when a third of its life is left, or when it does not name the hosts it
+should.
 """
 
 from __future__ import annotations
@@ -11,12 +22,14 @@ import logging
 import ssl
 import tempfile
 from base64 import b64encode
-from collections.abc import Callable
-from datetime import datetime
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Protocol
+from typing import TypeAlias
 
-from corewise.kube.certificates import CertificateError, KeyPair, check_pair, not_after
+from corewise.kube import certificates
+from corewise.kube.certificates import Authority, CertificateError, KeyPair, check_pair, not_after
 from corewise.kube.client import Client
 from corewise.kube.clock import Clock
 from corewise.kube.errors import Conflict, KubeError, NotFound
@@ -26,8 +39,6 @@ from corewise.prometheus.exposition import Exposition
 from corewise.service.logs import fields
 from corewise.service.options import OptionsError, WebhookOptions
 from corewise.service.program import Heartbeats
-from corewise.service.webhooks import authority
-from corewise.service.webhooks.authority import Certificates, Lifetimes
 from corewise.vocabulary.metrics.service import CERTIFICATE_EXPIRY
 
 log = logging.getLogger(__name__)
@@ -36,6 +47,122 @@ LOOP = "certificates"
 _LOOK_EVERY = 10.0
 _RETRY = 2.0
 _BEAT_LIMIT = 120.0
+SETTLE = timedelta(seconds=60)
+AUTHORITY_NAME = "corewise webhook authority"
+
+_BUNDLE = "ca.crt"
+_AUTHORITY = ("authority.crt", "authority.key")
+_SUCCESSOR = ("next-authority.crt", "next-authority.key")
+_SERVING = ("tls.crt", "tls.key")
+
+
+@dataclass(frozen=True, slots=True)
+class Lifetimes:
+    """How long certificates are valid."""
+
+    authority: timedelta = timedelta(days=3650)
+    serving: timedelta = timedelta(days=90)
+
+
+@dataclass(frozen=True, slots=True)
+class Certificates:
+    """What the replicas share: who signs, who signs next, whom to trust, and what is served."""
+
+    authority: KeyPair
+    serving: KeyPair
+    bundle: str
+    successor: KeyPair | None = None
+
+
+def certificates_in(data: Mapping[str, bytes]) -> Certificates:
+    """Read the Secret's data.
+
+    Raises:
+        CertificateError: if something is missing or unreadable, or a key is not its certificate's.
+    """
+    authority, serving = _pair(data, _AUTHORITY), _pair(data, _SERVING)
+    if authority is None or serving is None:
+        raise CertificateError("the Secret holds no authority or no serving certificate")
+    certificates.bundle(bundle := _text(data, _BUNDLE))
+    return Certificates(authority, serving, bundle, _pair(data, _SUCCESSOR))
+
+
+def secret_data(stored: Certificates) -> dict[str, str | None]:
+    """Return the Secret's data as text; None stands for a key to remove."""
+    successor = stored.successor
+    return {
+        _BUNDLE: stored.bundle,
+        _AUTHORITY[0]: stored.authority.certificate_pem,
+        _AUTHORITY[1]: stored.authority.key_pem,
+        _SUCCESSOR[0]: successor.certificate_pem if successor else None,
+        _SUCCESSOR[1]: successor.key_pem if successor else None,
+        _SERVING[0]: stored.serving.certificate_pem,
+        _SERVING[1]: stored.serving.key_pem,
+    }
+
+
+def renewed(
+    stored: Certificates | None,
+    *,
+    hosts: Iterable[str],
+    installed_bundle: str,
+    now: datetime,
+    lifetimes: Lifetimes,
+) -> Certificates:
+    """Return what should be stored now; the very same value if nothing is due."""
+    hosts = tuple(hosts)
+    if stored is None or stored.authority.not_after <= now:
+        return _fresh(hosts, now, lifetimes)
+    if _third_left(stored.authority, now, lifetimes.authority) and stored.successor is None:
+        successor = Authority.create(AUTHORITY_NAME, now=now, lifetime=lifetimes.authority).key_pair
+        trusted = certificates.bundle(stored.bundle, successor.certificate_pem)
+        stored = replace(stored, successor=successor, bundle=certificates.without_expired(trusted, now=now))
+    if stored.successor and _settled(stored.successor, installed_bundle, now):
+        stored = replace(stored, authority=stored.successor, successor=None)
+        return replace(stored, serving=_issue(stored.authority, hosts, now, lifetimes))
+    if _serving_due(stored, hosts, now, lifetimes):
+        return replace(stored, serving=_issue(stored.authority, hosts, now, lifetimes))
+    return stored
+
+
+def _fresh(hosts: tuple[str, ...], now: datetime, lifetimes: Lifetimes) -> Certificates:
+    authority = Authority.create(AUTHORITY_NAME, now=now, lifetime=lifetimes.authority).key_pair
+    return Certificates(authority, _issue(authority, hosts, now, lifetimes), authority.certificate_pem)
+
+
+def _issue(authority: KeyPair, hosts: tuple[str, ...], now: datetime, lifetimes: Lifetimes) -> KeyPair:
+    signer = Authority.from_pem(authority.certificate_pem, authority.key_pem)
+    lifetime = min(lifetimes.serving, authority.not_after - now)
+    return signer.issue_server(hosts, now=now, lifetime=lifetime)
+
+
+def _serving_due(stored: Certificates, hosts: tuple[str, ...], now: datetime, lifetimes: Lifetimes) -> bool:
+    served = certificates.hosts_of(stored.serving.certificate_pem)
+    lifetime = min(lifetimes.serving, stored.serving.lifetime)
+    return _third_left(stored.serving, now, lifetime) or not served.issuperset(hosts)
+
+
+def _third_left(pair: KeyPair, now: datetime, lifetime: timedelta) -> bool:
+    return pair.not_after - now < lifetime / 3
+
+
+def _settled(successor: KeyPair, installed_bundle: str, now: datetime) -> bool:
+    known = certificates.bundle(installed_bundle, successor.certificate_pem) == certificates.bundle(
+        installed_bundle
+    )
+    return known and certificates.made_at(successor.certificate_pem) + SETTLE <= now
+
+
+def _pair(data: Mapping[str, bytes], keys: tuple[str, str]) -> KeyPair | None:
+    certificate, key = _text(data, keys[0]), _text(data, keys[1])
+    if not certificate or not key:
+        return None
+    certificates.check_pair(certificate, key)
+    return KeyPair(certificate, key)
+
+
+def _text(data: Mapping[str, bytes], key: str) -> str:
+    return data.get(key, b"").decode("ascii", "replace")
 
 
 class ServingContext:
@@ -99,18 +226,6 @@ class ServingContext:
         return ""
 
 
-class CertificateSource(Protocol):
-    """Where the serving certificate comes from."""
-
-    async def current(self) -> KeyPair:
-        """Return the certificate to serve now.
-
-        Raises:
-            CertificateError: if what is there cannot be used.
-            KubeError: if the API server said no, or nothing.
-        """
-
-
 class FileCertificates:
     """A certificate and key in files that something else renews, such as a mounted Secret of cert-manager."""
 
@@ -119,6 +234,11 @@ class FileCertificates:
         self._key = Path(key)
 
     async def current(self) -> KeyPair:
+        """Return the certificate to serve now.
+
+        Raises:
+            CertificateError: if the files cannot be read.
+        """
         return await asyncio.to_thread(self._read)
 
     def _read(self) -> KeyPair:
@@ -167,7 +287,7 @@ class SharedCertificates:
         except NotFound:
             secret = None
         stored = self._usable(secret)
-        due = authority.renewed(
+        due = renewed(
             stored,
             hosts=self._hosts,
             installed_bundle=self._installed_bundle(),
@@ -183,15 +303,17 @@ class SharedCertificates:
         if secret is None:
             return None
         try:
-            return authority.parse(secret.data)
+            return certificates_in(secret.data)
         except CertificateError as error:
             log.warning("Secret is unusable and made anew", extra=fields(secret=self._name, error=error))
             return None
 
     async def _store(self, secret: Secret | None, due: Certificates) -> None:
         """Write the Secret; it must be as it was read, or not be there if it was not."""
-        texts = authority.data_of(due)
-        data = {key: None if text is None else _base64(text) for key, text in texts.items()}
+        texts = secret_data(due)
+        data = {
+            key: None if text is None else b64encode(text.encode()).decode() for key, text in texts.items()
+        }
         if secret is None:
             present = {key: value for key, value in data.items() if value is not None}
             metadata = {"name": self._name, "namespace": self._namespace}
@@ -200,6 +322,9 @@ class SharedCertificates:
             version = {"resourceVersion": secret.metadata.resource_version}
             patch = {"metadata": version, "data": data}
             await self._client.patch(SECRETS, self._name, patch, namespace=self._namespace)
+
+
+CertificateSource: TypeAlias = FileCertificates | SharedCertificates
 
 
 def certificate_source(
@@ -281,7 +406,3 @@ class CertificateKeeper:
         if problem and problem != self._told:
             log.error(problem)
         self._told = problem
-
-
-def _base64(text: str) -> str:
-    return b64encode(text.encode()).decode()

@@ -1,0 +1,393 @@
+"""The webhooks of one program: their HTTPS server, their answers, and their installed configurations.
+
+Every replica serves them; the leader alone runs ``installer``.
+
+Malformed reviews are answered with 400 and a message, those that cannot be answered now with 503. A bug in a
+webhook is answered with 500, logged with its traceback by the server and counted; with failurePolicy Ignore
+the write then goes through as if no webhook was there, and no kubelet is held up. On shutdown, reviews in
+flight are answered first.
+
+The installer checks once in a while whether the configurations still say what they should, and applies them
+(server-side) if not; another manager's fields (labels, annotations) stay. They are applied in the given
+order: whoever finds a new authority trusted in the last one may rely on all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from base64 import b64encode
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, TypeAlias
+
+from aiohttp import web
+
+from corewise.kube.admission import AdmissionRequest, Operation, allow, decode_review, deny
+from corewise.kube.cache import Cache
+from corewise.kube.client import Client, PatchType
+from corewise.kube.clock import Clock
+from corewise.kube.errors import DecodeError, KubeError, NotFound
+from corewise.kube.resources import Resource, WebhookConfiguration
+from corewise.prometheus.exposition import Exposition
+from corewise.service.certificates import (
+    CertificateKeeper,
+    Lifetimes,
+    ServingContext,
+    SharedCertificates,
+    certificate_source,
+)
+from corewise.service.doors import (
+    Door,
+    Guard,
+    Handler,
+    Listener,
+    RefusedError,
+    Route,
+    anyone,
+    certified,
+    read_body,
+)
+from corewise.service.logs import fields
+from corewise.service.options import Address, ServiceAddress, WebhookOptions
+from corewise.service.program import Loop, Program
+from corewise.vocabulary.metrics.service import WEBHOOK_REQUESTS, WEBHOOK_SECONDS
+
+log = logging.getLogger(__name__)
+
+_GRACE = 10.0
+_LOOK_EVERY = 10.0
+_TIMEOUT_SECONDS = 5
+
+
+class Outcome(StrEnum):
+    """How a review ended, as the metric has it."""
+
+    ALLOWED = "allowed"
+    CHANGED = "changed"
+    REFUSED = "refused"
+    MALFORMED = "malformed"
+    UNAVAILABLE = "unavailable"
+    BUG = "bug"
+
+
+class UnavailableError(Exception):
+    """A review that cannot be answered now: with failurePolicy Ignore, as if nobody had been asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The body of the answer, and what it counts as."""
+
+    body: bytes
+    outcome: Outcome
+
+
+Review: TypeAlias = Callable[[AdmissionRequest], Coroutine[None, None, Answer]]
+"""A webhook. Raises ``DecodeError`` when the review's objects are not what they should be, and
+``UnavailableError`` when it cannot tell."""
+
+
+def allowed(
+    request: AdmissionRequest, *, patch: Sequence[Operation] = (), warnings: Iterable[str] = ()
+) -> Answer:
+    """Return "yes", perhaps with changes."""
+    outcome = Outcome.CHANGED if patch else Outcome.ALLOWED
+    return Answer(allow(request, patch=patch, warnings=warnings), outcome)
+
+
+def refused(request: AdmissionRequest, message: str, *, code: int, reason: str) -> Answer:
+    """Return "no", and why."""
+    return Answer(deny(request, message, code=code, reason=reason), Outcome.REFUSED)
+
+
+@dataclass(frozen=True, slots=True)
+class Webhook:
+    """One webhook: its name in metrics, the path it is served at, and what answers."""
+
+    name: str
+    path: str
+    review: Review
+
+
+class WebhookServer(Listener):
+    """Serves the webhooks, and other routes beside them, from the moment there is a certificate.
+
+    ``guard`` checks who asks for a review.
+    """
+
+    def __init__(
+        self,
+        door: Door,
+        listen: Address,
+        serving: ServingContext,
+        webhooks: Iterable[Webhook],
+        metrics: Exposition,
+        *,
+        routes: Iterable[Route] = (),
+        guard: Guard = anyone,
+    ) -> None:
+        reviews = [Route("POST", each.path, _handler(each, metrics), guard) for each in webhooks]
+        super().__init__(
+            door, listen, [*routes, *reviews], metrics, tls=lambda: serving.context, grace=_GRACE
+        )
+        self._serving = serving
+
+    async def run(self) -> None:
+        """Serve until cancelled."""
+        await self._serving.loaded.wait()
+        await super().run()
+
+
+def _handler(webhook: Webhook, metrics: Exposition) -> Handler:
+    async def handle(http: web.BaseRequest) -> web.Response:
+        started = time.perf_counter()
+        outcome = Outcome.BUG
+        try:
+            body = await read_body(http)
+            answer = await webhook.review(decode_review(body))
+            outcome = answer.outcome
+            return web.Response(body=answer.body, content_type="application/json")
+        except UnavailableError as error:
+            outcome = Outcome.UNAVAILABLE
+            return web.Response(status=503, text=f"{error}\n")
+        except DecodeError as error:
+            outcome = Outcome.MALFORMED
+            return web.Response(status=400, text=f"{error}\n")
+        except RefusedError:
+            outcome = Outcome.MALFORMED
+            raise
+        finally:
+            metrics.count(WEBHOOK_REQUESTS, webhook.name, outcome)
+            metrics.observe(WEBHOOK_SECONDS, time.perf_counter() - started, webhook.name)
+
+    return handle
+
+
+ClientConfig: TypeAlias = Callable[[str], dict[str, Any]]
+Configurations: TypeAlias = Callable[
+    [ClientConfig], Sequence[tuple[Resource[WebhookConfiguration], dict[str, Any]]]
+]
+"""What is to be installed, in order, from what makes a clientConfig of a path."""
+
+
+def client_config(base: str | ServiceAddress, bundle: str) -> ClientConfig:
+    """Return what makes a webhook's clientConfig from its path."""
+
+    def of(path: str) -> dict[str, Any]:
+        if isinstance(base, ServiceAddress):
+            service = {"namespace": base.namespace, "name": base.name, "port": base.port, "path": path}
+            where: dict[str, Any] = {"service": service}
+        else:
+            where = {"url": base.rstrip("/") + path}
+        return {**where, "caBundle": b64encode(bundle.encode()).decode()} if bundle else where
+
+    return of
+
+
+class Installer:
+    """Keeps the webhook configurations as they should be. Runs on the leader.
+
+    ``base`` and ``bundle`` are None while they are not known yet. An empty bundle leaves ``caBundle`` to
+    somebody else, such as cert-manager's injector.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        base: Callable[[], str | ServiceAddress | None],
+        bundle: Callable[[], str | None],
+        configurations: Configurations,
+        field_manager: str,
+        clock: Clock,
+        installed: asyncio.Event,
+    ) -> None:
+        self._client = client
+        self._base = base
+        self._bundle = bundle
+        self._configurations = configurations
+        self._field_manager = field_manager
+        self._clock = clock
+        self._installed = installed
+
+    async def run(self) -> None:
+        """Look every ten seconds, until cancelled."""
+        while True:
+            base, bundle = self._base(), self._bundle()
+            if base is not None and bundle is not None:
+                await self.look(base, bundle)
+            await self._clock.sleep(_LOOK_EVERY)
+
+    async def look(self, base: str | ServiceAddress, bundle: str) -> None:
+        """Apply what is not as it should be; an error is logged and tried again at the next look."""
+        config = client_config(base, bundle)
+        try:
+            for resource, wanted in self._configurations(config):
+                await self._ensure(resource, wanted)
+        except KubeError as error:
+            log.warning("webhooks are not installed", extra=fields(error=error, hint=error.hint))
+        else:
+            self._installed.set()
+
+    async def _ensure(self, resource: Resource[WebhookConfiguration], wanted: dict[str, Any]) -> None:
+        name = wanted["metadata"]["name"]
+        plain: Resource[Any] = resource.typed(dict)
+        try:
+            if includes(await self._client.get(plain, name), wanted):
+                return
+        except NotFound:
+            pass
+        await self._client.patch(
+            plain, name, wanted, type=PatchType.APPLY, field_manager=self._field_manager, force=True
+        )
+        log.info("webhooks installed", extra=fields(configuration=name))
+
+
+def includes(actual: object, wanted: object) -> bool:
+    """Say whether an object of the API has everything that is wanted; it may have more members."""
+    if isinstance(wanted, Mapping):
+        return isinstance(actual, Mapping) and all(
+            key in actual and includes(actual[key], value) for key, value in wanted.items()
+        )
+    if isinstance(wanted, list):
+        if not isinstance(actual, list) or len(actual) != len(wanted):
+            return False
+        return all(includes(*both) for both in zip(actual, wanted, strict=True))
+    return actual == wanted
+
+
+def webhook(name: str, config: dict[str, Any], *rules: dict[str, Any]) -> dict[str, Any]:
+    """Return one webhook of a configuration: ignored while nobody answers, without side effects."""
+    return {
+        "name": name,
+        "clientConfig": config,
+        "rules": list(rules),
+        "failurePolicy": "Ignore",
+        "matchPolicy": "Equivalent",
+        "sideEffects": "None",
+        "timeoutSeconds": _TIMEOUT_SECONDS,
+        "admissionReviewVersions": ["v1"],
+    }
+
+
+def rule(resource: str, *operations: str, scope: str) -> dict[str, Any]:
+    """Return the rule for a resource of the core group."""
+    return {
+        "apiGroups": [""],
+        "apiVersions": ["v1"],
+        "operations": list(operations),
+        "resources": [resource],
+        "scope": scope,
+    }
+
+
+def installed_bundle(installed: Cache[WebhookConfiguration], name: str) -> str:
+    """Return the authorities that the installed configuration of this name trusts; empty if none."""
+    found = installed.get(name)
+    if found is None or not found.webhooks:
+        return ""
+    return found.webhooks[0].client_config.ca_bundle.decode("ascii", "replace")
+
+
+class WebhookService:
+    """All parts. ``secret`` is the namespace and name of the Secret that holds our own certificates.
+
+    ``installed_bundle`` says which authorities the installed configuration trusts.
+    ``routes`` are served beside the webhooks, each with its own guard.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        door: Door,
+        listen: Address,
+        options: WebhookOptions,
+        webhooks: Iterable[Webhook],
+        *,
+        configurations: Configurations,
+        field_manager: str,
+        secret: tuple[str, str],
+        installed_bundle: Callable[[], str],
+        program: Program,
+        lifetimes: Lifetimes | None = None,
+        routes: Iterable[Route] = (),
+    ) -> None:
+        self._options = options
+        self._clock = clock = program.clock
+        routes = tuple(routes)
+        # A caller with a token has no client certificate: where routes take tokens, TLS asks for one, and the
+        # guards of the other routes demand it.
+        self._serving = ServingContext(demand=not routes)
+        self._server = WebhookServer(
+            door,
+            listen,
+            self._serving,
+            webhooks,
+            program.metrics,
+            routes=routes,
+            guard=certified if options.client_ca else anyone,
+        )
+        self._source = certificate_source(
+            options, client, secret, installed_bundle, clock=clock, lifetimes=lifetimes
+        )
+        self._keeper = CertificateKeeper(
+            self._source,
+            self._serving,
+            options.client_ca,
+            metrics=program.metrics,
+            heartbeats=program.heartbeats,
+            clock=clock,
+        )
+        self.installed = asyncio.Event()
+        self.installer: Installer | None = None
+        if options.manage:
+            self.installer = Installer(
+                client,
+                base=self._base,
+                bundle=self._bundle,
+                configurations=configurations,
+                field_manager=field_manager,
+                clock=clock,
+                installed=self.installed,
+            )
+
+    @property
+    def address(self) -> Address:
+        """Where the webhooks listen."""
+        return self._server.address
+
+    @property
+    def listening(self) -> bool:
+        return self._server.listening.is_set()
+
+    @property
+    def expires(self) -> datetime | None:
+        """When the certificate that is served expires."""
+        return self._serving.expires
+
+    def loops(self) -> Iterator[Loop]:
+        """Yield what every replica runs."""
+        yield "certificates", self._keeper.run
+        yield "webhooks", self._server.run
+
+    def problems(self) -> Iterator[str]:
+        """Say why reviews are not answered, if they are not."""
+        problem = self._serving.problem(self._clock.now())
+        if problem:
+            yield problem
+        if not self.listening:
+            yield "the webhooks do not listen yet"
+
+    def _base(self) -> str | ServiceAddress | None:
+        """Return how the API server reaches the webhooks; None until they listen."""
+        if not self.listening:
+            return None
+        return self._options.service or self._options.url or f"https://{self._server.address}"
+
+    def _bundle(self) -> str | None:
+        """Return the authorities to trust: none of ours for files, None while ours are not known yet."""
+        return (self._source.bundle or None) if isinstance(self._source, SharedCertificates) else ""
