@@ -10,10 +10,9 @@ import msgspec
 
 from corewise.agent.objects import QuotaPod
 from corewise.agent.quotas import targets_of
-from corewise.kernel.cgroups.cpu import quota_file, quota_text, read_bandwidth, write_quota
 from corewise.kernel.cgroups.files import CgroupFiles
-from corewise.kernel.cgroups.layout import Version, find_layout
-from corewise.kernel.cgroups.pods import QOSClass, find_pod_cgroups
+from corewise.kernel.cgroups.layout import QOSClass, Version, find_layout, find_pod_cgroups
+from corewise.kernel.cgroups.resources import quota_file, quota_text, read_bandwidth, write_quota
 from corewise.quantities import ONE, Microseconds
 from kernel.cgroup_trees import plain_tree
 

@@ -10,9 +10,8 @@ import msgspec
 
 from agent.fake_node import FakeNode, manifest
 from corewise.agent.objects import QuotaPod
-from corewise.kernel.cgroups.cpu import Bandwidth, read_bandwidth, write_quota
-from corewise.kernel.cgroups.layout import Version
-from corewise.kernel.cgroups.pods import QOSClass
+from corewise.kernel.cgroups.layout import QOSClass, Version
+from corewise.kernel.cgroups.resources import Bandwidth, read_bandwidth, write_quota
 from corewise.quantities import Microseconds
 from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY
 from kernel.cgroup_trees import plain_tree

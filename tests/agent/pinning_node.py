@@ -14,9 +14,8 @@ from corewise.agent.cgroups import Cycle, NodeCgroups
 from corewise.agent.kubelet import CONFIG_FILE, STATE_FILE
 from corewise.agent.local_node import LocalNode
 from corewise.agent.objects import QuotaPod
-from corewise.kernel.cgroups.files import Files
+from corewise.kernel.cgroups.files import Files, ancestors
 from corewise.kernel.cgroups.layout import Version
-from corewise.kernel.cgroups.paths import ancestors
 from corewise.kernel.errors import writing_error
 from corewise.kernel.writing.entries import Opened
 from corewise.kernel.writing.journal import MemoryLog

@@ -12,8 +12,8 @@ from agent.fake_node import FakeNode, container, pod
 from corewise.agent.cgroups import NodeCgroups, Rehearsal
 from corewise.agent.complaints import Complaints
 from corewise.agent.local_node import LocalNode
-from corewise.kernel.cgroups.cpu import read_bandwidth, write_quota
 from corewise.kernel.cgroups.layout import Version
+from corewise.kernel.cgroups.resources import read_bandwidth, write_quota
 from corewise.kernel.writing.journal import MemoryLog
 from corewise.quantities import Microseconds
 from corewise.vocabulary.names import AMPLIFICATION_RATIO, NORMALIZATION_RATIO

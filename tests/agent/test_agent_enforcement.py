@@ -18,8 +18,8 @@ from corewise.agent.cgroups import Cycle, NodeCgroups
 from corewise.agent.kubelet import NO_POLICY, UNKNOWN_POLICY, CPUManager
 from corewise.agent.objects import QuotaPod
 from corewise.agent.quotas import QuotaKeeper
-from corewise.kernel.cgroups.cpu import read_bandwidth
 from corewise.kernel.cgroups.layout import Version
+from corewise.kernel.cgroups.resources import read_bandwidth
 from corewise.kernel.writing.journal import Journal, Log, MemoryLog
 from corewise.quantities import Ratio
 from corewise.vocabulary.names import QOS_CLASS, RESOURCE_STATUS

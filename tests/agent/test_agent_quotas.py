@@ -26,7 +26,7 @@ from agent.fake_node import container, pod
 from corewise.agent.kubelet import NO_POLICY, UNKNOWN_POLICY, CPUManager
 from corewise.agent.objects import QuotaPod
 from corewise.agent.quotas import Standing, divided, spec_in_force, standing_of, targets_of, undivided
-from corewise.kernel.cgroups.pods import Driver, PodCgroups
+from corewise.kernel.cgroups.layout import Driver, PodCgroups
 from corewise.kernel.errors import UnsafeName
 from corewise.quantities import Microseconds, Ratio
 from corewise.vocabulary.names import QOS_CLASS

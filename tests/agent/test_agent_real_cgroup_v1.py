@@ -23,10 +23,9 @@ from agent.agent_world import AgentWorld, agent_world, until
 from agent.fake_node import container, manifest
 from corewise.agent.objects import QuotaPod
 from corewise.agent.quotas import targets_of
-from corewise.kernel.cgroups.cpu import read_bandwidth, read_usage, write_quota, write_weight
 from corewise.kernel.cgroups.files import CgroupFiles
-from corewise.kernel.cgroups.layout import Layout, Version, find_layout
-from corewise.kernel.cgroups.pods import find_pod_cgroups
+from corewise.kernel.cgroups.layout import Layout, Version, find_layout, find_pod_cgroups
+from corewise.kernel.cgroups.resources import read_bandwidth, read_usage, write_quota, write_weight
 from corewise.kernel.errors import LayoutUnknown
 from corewise.quantities import ONE, Microseconds
 from corewise.vocabulary.metrics import agent as metrics

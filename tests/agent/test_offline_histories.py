@@ -26,10 +26,9 @@ from corewise.agent.colocation.sampler import Miss, Missed, PinnedPod
 from corewise.agent.local_node import LocalNode
 from corewise.agent.objects import QuotaPod
 from corewise.config.colocation import OversubscriptionSettings, SuppressionMode, SuppressionSettings
-from corewise.kernel.cgroups.cpu import quota_file, quota_text, read_bandwidth
 from corewise.kernel.cgroups.files import Files
-from corewise.kernel.cgroups.layout import Version
-from corewise.kernel.cgroups.pods import QOSClass
+from corewise.kernel.cgroups.layout import QOSClass, Version
+from corewise.kernel.cgroups.resources import quota_file, quota_text, read_bandwidth
 from corewise.kernel.errors import KernelError
 from corewise.kernel.writing.entries import Entry
 from corewise.kernel.writing.journal import MemoryLog

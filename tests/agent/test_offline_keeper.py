@@ -18,8 +18,8 @@ from corewise.agent.kubelet import STATE_FILE
 from corewise.agent.local_node import LocalNode
 from corewise.agent.objects import QuotaPod
 from corewise.config.colocation import OversubscriptionSettings, SuppressionMode, SuppressionSettings
-from corewise.kernel.cgroups.cpu import read_bandwidth, read_weight
 from corewise.kernel.cgroups.layout import Version
+from corewise.kernel.cgroups.resources import read_bandwidth, read_weight
 from corewise.kernel.writing.journal import Journal, Log, MemoryLog
 from corewise.quantities import Seconds, Share
 from corewise.suppression.offer import Amounts

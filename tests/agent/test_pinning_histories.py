@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 from agent.pinning_node import ONLINE, Killed, PinNode, claim, pin_pod
 from corewise.agent.objects import QuotaPod
 from corewise.kernel.cgroups.layout import Version
-from corewise.kernel.quotas.writer import QuotaWriter
-from corewise.kernel.settings.writer import SettingWriter
+from corewise.kernel.writing.quota_writer import QuotaWriter
+from corewise.kernel.writing.setting_writer import SettingWriter
 from corewise.topology import CPUSet
 from tally import step
 

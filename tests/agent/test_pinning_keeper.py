@@ -14,10 +14,9 @@ from corewise.agent.kubelet import NO_POLICY
 from corewise.agent.metrics import publish_pinning
 from corewise.agent.objects import QuotaPod
 from corewise.agent.pinning import PinKeeper
-from corewise.kernel.cgroups.layout import Version
-from corewise.kernel.cgroups.pods import QOSClass
-from corewise.kernel.settings.writer import SettingWriter
+from corewise.kernel.cgroups.layout import QOSClass, Version
 from corewise.kernel.writing.journal import MemoryLog
+from corewise.kernel.writing.setting_writer import SettingWriter
 from corewise.prometheus.exposition import Exposition
 from corewise.vocabulary.metrics import agent as metrics
 from corewise.vocabulary.metrics import exported_by

@@ -21,10 +21,15 @@ from agent.pinning_node import claim, pin_pod
 from corewise.agent.cgroups import NodeCgroups, restore
 from corewise.agent.local_node import LocalNode
 from corewise.agent.objects import QuotaPod
-from corewise.kernel.cgroups.files import CgroupFiles
-from corewise.kernel.cgroups.layout import Layout, Version, find_layout
-from corewise.kernel.cgroups.paths import ancestors
-from corewise.kernel.cgroups.pods import PodCgroups, QOSClass, find_pod_cgroups
+from corewise.kernel.cgroups.files import CgroupFiles, ancestors
+from corewise.kernel.cgroups.layout import (
+    Layout,
+    PodCgroups,
+    QOSClass,
+    Version,
+    find_layout,
+    find_pod_cgroups,
+)
 from corewise.kernel.errors import LayoutUnknown
 from corewise.kernel.host_files import read_boot_id
 from corewise.kernel.writing.journal import Journal

@@ -16,10 +16,10 @@ from corewise.cli import corewise
 from corewise.kernel.cgroups.files import CgroupFiles
 from corewise.kernel.cgroups.layout import Version, find_layout
 from corewise.kernel.host_files import BOOT_ID
-from corewise.kernel.quotas.writer import QuotaWriter
-from corewise.kernel.settings.values import setting_file
-from corewise.kernel.settings.writer import SettingWriter
 from corewise.kernel.writing.journal import Journal
+from corewise.kernel.writing.quota_writer import QuotaWriter
+from corewise.kernel.writing.setting_claims import setting_file
+from corewise.kernel.writing.setting_writer import SettingWriter
 from kernel.cgroup_trees import bound, plain_tree, setting
 
 POD = "/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-podx.slice"

@@ -9,20 +9,20 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from corewise.actions import QuotaOwner, Setting, SettingOwner, WriteQuota, WriteSetting
-from corewise.kernel.cgroups.cpu import (
+from corewise.kernel.cgroups.files import Files, ancestors
+from corewise.kernel.cgroups.layout import Version
+from corewise.kernel.cgroups.resources import (
     SMALLEST_QUOTA,
     Bandwidth,
     burst_file,
+    limit_file,
     quota_file,
     read_bandwidth,
+    read_memory_usage,
     weight_file,
 )
-from corewise.kernel.cgroups.files import Files
-from corewise.kernel.cgroups.layout import Version
-from corewise.kernel.cgroups.memory import limit_file, read_memory_usage
-from corewise.kernel.cgroups.paths import ancestors
 from corewise.kernel.errors import Missing, Vanished, reading_error, writing_error
-from corewise.kernel.writing.pen import Hook, Point
+from corewise.kernel.writing.journaled_writer import Hook, Point
 from corewise.quantities import Microseconds
 from corewise.topology import CPUSet
 from corewise.vocabulary.reasons import Reason

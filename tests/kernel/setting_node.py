@@ -6,11 +6,10 @@ from collections.abc import Callable
 
 from corewise.actions import Setting, SettingOwner, WriteSetting
 from corewise.kernel.cgroups.layout import Version
-from corewise.kernel.settings.values import setting_file
-from corewise.kernel.settings.writer import SettingWriter
 from corewise.kernel.writing.journal import MemoryLog
-from corewise.kernel.writing.pen import Point, go_on
-from corewise.kernel.writing.report import Report
+from corewise.kernel.writing.journaled_writer import Point, Report, go_on
+from corewise.kernel.writing.setting_claims import setting_file
+from corewise.kernel.writing.setting_writer import SettingWriter
 from kernel.cgroup_trees import KernelRules, StoredCgroups
 
 SLICE = "/kubepods/besteffort"

@@ -13,7 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corewise.kernel.cgroups import files as files_module
-from corewise.kernel.cgroups.cpu import (
+from corewise.kernel.cgroups.files import CgroupFiles
+from corewise.kernel.cgroups.layout import Layout, Version, find_layout
+from corewise.kernel.cgroups.resources import (
     Bandwidth,
     read_bandwidth,
     read_burst,
@@ -26,8 +28,6 @@ from corewise.kernel.cgroups.cpu import (
     write_quota,
     write_weight,
 )
-from corewise.kernel.cgroups.files import CgroupFiles
-from corewise.kernel.cgroups.layout import Layout, Version, find_layout
 from corewise.kernel.errors import (
     Busy,
     KernelError,

@@ -9,8 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corewise.kernel.cgroups.files import CgroupFiles
-from corewise.kernel.cgroups.layout import Version, find_layout
-from corewise.kernel.cgroups.pods import Driver, PodCgroups, QOSClass, find_pod_cgroups
+from corewise.kernel.cgroups.layout import (
+    Driver,
+    PodCgroups,
+    QOSClass,
+    Version,
+    find_layout,
+    find_pod_cgroups,
+)
 from corewise.kernel.errors import LayoutUnknown, UnsafeName
 from kernel.cgroup_trees import StoredCgroups, plain_tree
 

@@ -10,9 +10,9 @@ import pytest
 from msgspec.structs import replace
 
 from corewise.kernel.errors import JournalError, JournalHeld
-from corewise.kernel.quotas.ledger import Ledger
 from corewise.kernel.writing.entries import Amount, Damaged, Entry, Failed, Held, Opened, Released, Wrote
 from corewise.kernel.writing.journal import Journal, damage_text, read_history
+from corewise.kernel.writing.quota_claims import QuotaClaims
 from kernel.cgroup_trees import killed_child
 
 HELD = Held(1.0, "/a", Amount(100_000, 100_000), 0, {"normalization": Amount(66_667, 100_000)})
@@ -53,7 +53,7 @@ def test_a_killed_writer_leaves_all_its_entries_and_no_lock(tmp_path: Path) -> N
     assert killed_child(work) == signal.SIGKILL
     with journal(tmp_path) as log:
         assert told(tmp_path) == ENTRIES[:2]
-        assert "/a" in Ledger.of(log.entries())
+        assert "/a" in QuotaClaims.of(log.entries())
 
 
 @pytest.mark.parametrize("cut", range(1, 60, 7))
@@ -108,7 +108,7 @@ def test_a_line_that_is_no_entry_is_passed_over_and_reported_with_its_place(
         file.write(line + b"\n")
     with journal(tmp_path) as log:
         log.append([replace(HELD, cgroup="/c")])
-        assert list(Ledger.of(log.entries())) == ["/a", "/c"]
+        assert list(QuotaClaims.of(log.entries())) == ["/a", "/c"]
         (damaged,) = log.damage()
         assert (damaged.file, damaged.number) == (tmp_path / "journal", 3)
         assert why in damaged.why
@@ -117,16 +117,16 @@ def test_a_line_that_is_no_entry_is_passed_over_and_reported_with_its_place(
         assert f"{tmp_path}/journal, line 3: {damaged.why}" in damage_text([damaged] * 7)
         log.begin_anew()
         assert log.damage() == []
-        assert list(Ledger.of(log.entries())) == ["/a", "/c"]
+        assert list(QuotaClaims.of(log.entries())) == ["/a", "/c"]
 
 
 def test_what_a_former_boot_held_is_no_longer_held(tmp_path: Path) -> None:
     with journal(tmp_path) as log:
         log.append([HELD])
     with journal(tmp_path, boot="one") as log:
-        assert set(Ledger.of(log.entries())) == {"/a"}
+        assert set(QuotaClaims.of(log.entries())) == {"/a"}
     with journal(tmp_path, boot="two") as log:
-        assert not Ledger.of(log.entries())
+        assert not QuotaClaims.of(log.entries())
     assert HELD in told(tmp_path)
 
 
@@ -137,7 +137,7 @@ def test_a_full_journal_begins_anew_with_what_is_held_and_keeps_the_former(tmp_p
             log.append([Wrote(float(number), "/a", "cpu.max", "1", "2", "RatioFromModel", "")])
             if log.full:
                 log.begin_anew()
-        assert "/a" in Ledger.of(log.entries())
+        assert "/a" in QuotaClaims.of(log.entries())
     assert {path.name for path in tmp_path.iterdir()} == {"journal", "journal.1", "lock"}
     assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 2 * 2000 + 1000
     times = [entry.time for entry in told(tmp_path) if isinstance(entry, Wrote)]

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from corewise.actions import QuotaOwner, WriteQuota
-from corewise.kernel.cgroups.cpu import read_bandwidth, read_burst, write_burst, write_quota
 from corewise.kernel.cgroups.files import CgroupFiles, Files
 from corewise.kernel.cgroups.layout import Version, find_layout
-from corewise.kernel.quotas.writer import QuotaWriter
+from corewise.kernel.cgroups.resources import read_bandwidth, read_burst, write_burst, write_quota
 from corewise.kernel.writing.journal import Journal
-from corewise.kernel.writing.pen import Hook, go_on
+from corewise.kernel.writing.journaled_writer import Hook, go_on
+from corewise.kernel.writing.quota_writer import QuotaWriter
 from corewise.quantities import Microseconds
 from kernel.cgroup_trees import (
     KernelRules,

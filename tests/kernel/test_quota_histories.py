@@ -16,15 +16,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corewise.actions import QuotaOwner, WriteQuota
-from corewise.kernel.cgroups.cpu import burst_file, quota_file, quota_text, read_bandwidth
+from corewise.kernel.cgroups.files import ancestors
 from corewise.kernel.cgroups.layout import Version
-from corewise.kernel.cgroups.paths import ancestors
+from corewise.kernel.cgroups.resources import burst_file, quota_file, quota_text, read_bandwidth
 from corewise.kernel.errors import Refused
-from corewise.kernel.quotas.writer import QuotaWriter
 from corewise.kernel.writing.entries import Opened
 from corewise.kernel.writing.journal import MemoryLog
-from corewise.kernel.writing.pen import Point
-from corewise.kernel.writing.report import Report
+from corewise.kernel.writing.journaled_writer import Point, Report
+from corewise.kernel.writing.quota_writer import QuotaWriter
 from corewise.quantities import Microseconds
 from kernel.cgroup_trees import KernelRules, StoredCgroups, bound, divided, in_order_everywhere
 from tally import fault, step

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.kernel.cgroups.cpu import Bandwidth
-from corewise.kernel.cgroups.paths import ancestors
-from corewise.kernel.quotas.order import Step, in_order, within_parents
+from corewise.kernel.cgroups.files import ancestors
+from corewise.kernel.cgroups.resources import Bandwidth
+from corewise.kernel.writing.quota_claims import QuotaStep, in_order, within_parents
 from corewise.quantities import Microseconds
 
 TREE = ["/", "/k", "/k/a", "/k/b", "/k/a/1", "/k/a/2", "/k/b/1", "/k/b/1/x"]
@@ -25,10 +25,10 @@ def test_the_ancestors_of_a_cgroup_end_at_the_root() -> None:
 def test_what_grows_is_written_before_what_shrinks() -> None:
     small, large = (Bandwidth(Microseconds(quota), Microseconds(100_000)) for quota in (5_000, 9_000))
     steps = [
-        Step("/k/b/1", large, small.quota),
-        Step("/k/a/1", small, large.quota),
-        Step("/k/b", large, small.quota),
-        Step("/k/a", small, None),
+        QuotaStep("/k/b/1", large, small.quota),
+        QuotaStep("/k/a/1", small, large.quota),
+        QuotaStep("/k/b", large, small.quota),
+        QuotaStep("/k/a", small, None),
     ]
     assert [step.cgroup for step in in_order(steps)] == ["/k/a", "/k/a/1", "/k/b/1", "/k/b"]
 
@@ -50,7 +50,7 @@ def test_the_hierarchy_holds_after_every_single_step(
     values = {cgroup: Bandwidth(start[cgroup], period) for cgroup in TREE}
     assert fits(values)
     aims = within_parents(values, dict(zip(TREE, wanted, strict=True)))
-    for step in in_order([Step(cgroup, values[cgroup], aims[cgroup]) for cgroup in TREE]):
+    for step in in_order([QuotaStep(cgroup, values[cgroup], aims[cgroup]) for cgroup in TREE]):
         values[step.cgroup] = step.after
         assert fits(values), step
     assert {cgroup: value.quota for cgroup, value in values.items()} == aims

@@ -20,15 +20,14 @@ from pathlib import Path
 import pytest
 
 from corewise.actions import QuotaOwner, WriteQuota
-from corewise.kernel.cgroups.cpu import Bandwidth, quota_file, read_bandwidth, write_quota
 from corewise.kernel.cgroups.files import CgroupFiles
 from corewise.kernel.cgroups.layout import Version, find_layout
+from corewise.kernel.cgroups.resources import Bandwidth, quota_file, read_bandwidth, write_quota
 from corewise.kernel.errors import Malformed
-from corewise.kernel.quotas.writer import QuotaWriter
 from corewise.kernel.writing.entries import Opened
 from corewise.kernel.writing.journal import Journal, MemoryLog
-from corewise.kernel.writing.pen import Hook, go_on
-from corewise.kernel.writing.report import Report
+from corewise.kernel.writing.journaled_writer import Hook, Report, go_on
+from corewise.kernel.writing.quota_writer import QuotaWriter
 from corewise.quantities import Microseconds
 from kernel.cgroup_trees import (
     KernelRules,

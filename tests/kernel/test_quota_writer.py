@@ -11,14 +11,13 @@ from collections.abc import Callable
 import pytest
 
 from corewise.actions import QuotaOwner, WriteQuota
-from corewise.kernel.cgroups.cpu import quota_file, quota_text, read_bandwidth
 from corewise.kernel.cgroups.layout import Version
+from corewise.kernel.cgroups.resources import quota_file, quota_text, read_bandwidth
 from corewise.kernel.errors import Busy, KernelError, Malformed, ReadOnly, Refused, Unreadable, UnsafeName
-from corewise.kernel.quotas.writer import QuotaWriter
 from corewise.kernel.writing.entries import Failed, Held, Released, Wrote
 from corewise.kernel.writing.journal import MemoryLog
-from corewise.kernel.writing.pen import Point, go_on
-from corewise.kernel.writing.report import Report
+from corewise.kernel.writing.journaled_writer import Point, Report, go_on
+from corewise.kernel.writing.quota_writer import QuotaWriter
 from corewise.quantities import Microseconds
 from corewise.vocabulary.reasons import Reason
 from kernel.cgroup_trees import KernelRules, StoredCgroups, bound, divided, in_order_everywhere

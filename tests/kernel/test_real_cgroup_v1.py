@@ -22,7 +22,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from corewise.actions import QuotaOwner, WriteQuota
-from corewise.kernel.cgroups.cpu import (
+from corewise.kernel.cgroups.files import CgroupFiles, Files
+from corewise.kernel.cgroups.layout import Driver, Layout, QOSClass, Version, find_layout, find_pod_cgroups
+from corewise.kernel.cgroups.resources import (
     read_bandwidth,
     read_burst,
     read_usage,
@@ -30,13 +32,10 @@ from corewise.kernel.cgroups.cpu import (
     write_quota,
     write_weight,
 )
-from corewise.kernel.cgroups.files import CgroupFiles, Files
-from corewise.kernel.cgroups.layout import Layout, Version, find_layout
-from corewise.kernel.cgroups.pods import Driver, QOSClass, find_pod_cgroups
 from corewise.kernel.errors import LayoutUnknown, Refused, Vanished
-from corewise.kernel.quotas.writer import QuotaWriter
 from corewise.kernel.writing.journal import Journal, MemoryLog
-from corewise.kernel.writing.pen import Hook, Point
+from corewise.kernel.writing.journaled_writer import Hook, Point
+from corewise.kernel.writing.quota_writer import QuotaWriter
 from corewise.quantities import Microseconds
 from kernel.cgroup_trees import (
     KernelRules,
@@ -253,7 +252,7 @@ def taken(files: Files, cgroup: str, file: str, value: int) -> bool:
 READ_ONLY = """
 import sys
 from pathlib import Path
-from corewise.kernel.cgroups.cpu import read_bandwidth, write_quota
+from corewise.kernel.cgroups.resources import read_bandwidth, write_quota
 from corewise.kernel.cgroups.files import CgroupFiles, Files
 from corewise.kernel.cgroups.layout import find_layout
 from corewise.kernel.errors import ReadOnly

@@ -18,16 +18,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from corewise.actions import Setting, SettingOwner, WriteSetting
-from corewise.kernel.cgroups.cpu import read_cpuset
-from corewise.kernel.cgroups.files import CgroupFiles, Files
+from corewise.kernel.cgroups.files import CgroupFiles, Files, ancestors
 from corewise.kernel.cgroups.layout import CONTROLLERS, Layout, Version, find_layout
-from corewise.kernel.cgroups.memory import read_memory_usage, read_working_set
-from corewise.kernel.cgroups.paths import ancestors
+from corewise.kernel.cgroups.resources import read_cpuset, read_memory_usage, read_working_set
 from corewise.kernel.errors import Busy, LayoutUnknown, Refused
-from corewise.kernel.settings.values import setting_file
-from corewise.kernel.settings.writer import SettingWriter
 from corewise.kernel.writing.journal import Journal, MemoryLog
-from corewise.kernel.writing.pen import Hook, Point
+from corewise.kernel.writing.journaled_writer import Hook, Point
+from corewise.kernel.writing.setting_claims import setting_file
+from corewise.kernel.writing.setting_writer import SettingWriter
 from kernel.cgroup_trees import KernelRules, StoredCgroups, dying, killed_child, setting
 
 CPUS = Setting.CPUSET

@@ -29,8 +29,8 @@ from corewise.kernel.writing.entries import (
     Opened,
     Released,
     Wrote,
+    still_held,
 )
-from corewise.kernel.writing.replay import still_held
 
 OPENED = Opened(0.0, "one")
 QUOTA = Held(1.0, "/a", Amount(100_000, 100_000))

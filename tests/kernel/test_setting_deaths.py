@@ -15,11 +15,11 @@ import pytest
 from corewise.actions import Setting, SettingOwner, WriteSetting
 from corewise.kernel.cgroups.files import CgroupFiles
 from corewise.kernel.cgroups.layout import Version, find_layout
-from corewise.kernel.quotas.writer import QuotaWriter
-from corewise.kernel.settings.values import setting_file
-from corewise.kernel.settings.writer import SettingWriter
 from corewise.kernel.writing.journal import Journal
-from corewise.kernel.writing.pen import Hook, go_on
+from corewise.kernel.writing.journaled_writer import Hook, go_on
+from corewise.kernel.writing.quota_writer import QuotaWriter
+from corewise.kernel.writing.setting_claims import setting_file
+from corewise.kernel.writing.setting_writer import SettingWriter
 from kernel.cgroup_trees import KernelRules, bound, dying, killed_child, plain_tree, setting
 
 POD = "/kubepods/besteffort/podx"

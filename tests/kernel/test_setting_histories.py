@@ -17,16 +17,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corewise.actions import QuotaOwner, Setting, SettingOwner, WriteSetting
-from corewise.kernel.cgroups.cpu import read_bandwidth, read_cpuset
+from corewise.kernel.cgroups.files import ancestors
 from corewise.kernel.cgroups.layout import Version
-from corewise.kernel.cgroups.paths import ancestors
+from corewise.kernel.cgroups.resources import read_bandwidth, read_cpuset
 from corewise.kernel.errors import Busy, Refused
-from corewise.kernel.quotas.writer import QuotaWriter
-from corewise.kernel.settings.values import setting_file
-from corewise.kernel.settings.writer import SettingWriter
 from corewise.kernel.writing.entries import Opened
 from corewise.kernel.writing.journal import MemoryLog
-from corewise.kernel.writing.pen import Point
+from corewise.kernel.writing.journaled_writer import Point
+from corewise.kernel.writing.quota_writer import QuotaWriter
+from corewise.kernel.writing.setting_claims import setting_file
+from corewise.kernel.writing.setting_writer import SettingWriter
 from corewise.topology import CPUSet
 from kernel.cgroup_trees import FRESH, KernelRules, StoredCgroups, bound, setting
 from tally import fault, step

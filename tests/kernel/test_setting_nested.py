@@ -13,7 +13,7 @@ from corewise.actions import Setting, WriteSetting
 from corewise.kernel.cgroups.layout import Version
 from corewise.kernel.errors import Busy, Refused
 from corewise.kernel.writing.entries import Wrote
-from corewise.kernel.writing.report import Report
+from corewise.kernel.writing.journaled_writer import Report
 from corewise.vocabulary.reasons import Reason
 from kernel.cgroup_trees import setting
 from kernel.setting_node import ONE, PINNING, POD, SLICE, TWO, Node

@@ -15,8 +15,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.kernel.cgroups.paths import ancestors
-from corewise.kernel.settings.order import nested_aims, nested_moves
+from corewise.kernel.cgroups.files import ancestors
+from corewise.kernel.writing.setting_plan import nested_aims, nested_moves
 from corewise.topology import CPUSet
 
 TREE = ["/", "/k", "/k/a", "/k/b", "/k/a/1", "/k/a/2", "/k/b/1", "/k/b/1/x"]

@@ -13,10 +13,10 @@ import pytest
 from corewise.actions import QuotaOwner, Setting, WriteSetting
 from corewise.kernel.cgroups.layout import Version
 from corewise.kernel.errors import Busy, Malformed, Missing, Refused
-from corewise.kernel.quotas.writer import QuotaWriter
-from corewise.kernel.settings.ledger import Place
 from corewise.kernel.writing.entries import Damaged, Failed, Held, HeldSetting, Released, Wrote
-from corewise.kernel.writing.pen import Point, go_on
+from corewise.kernel.writing.journaled_writer import Point, go_on
+from corewise.kernel.writing.quota_writer import QuotaWriter
+from corewise.kernel.writing.setting_claims import Place
 from corewise.vocabulary.reasons import Reason
 from kernel.cgroup_trees import bound, setting
 from kernel.setting_node import BATCH, ONE, PINNING, POD, TWO, Node

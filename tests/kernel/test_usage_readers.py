@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from corewise.kernel.cgroups.files import CgroupFiles
 from corewise.kernel.cgroups.layout import Version, find_layout
-from corewise.kernel.cgroups.memory import read_memory_usage, read_working_set
+from corewise.kernel.cgroups.resources import read_memory_usage, read_working_set
 from corewise.kernel.errors import Malformed, Missing
 from corewise.kernel.host_files import HostFiles
 from corewise.kernel.usage import BusyTime, busy_time, read_busy_time, read_node_working_set, working_set

@@ -18,10 +18,9 @@ import msgspec
 
 from corewise.agent.objects import QuotaPod
 from corewise.agent.quotas import targets_of
-from corewise.kernel.cgroups.cpu import read_bandwidth, read_usage, write_quota, write_weight
 from corewise.kernel.cgroups.files import CgroupFiles
-from corewise.kernel.cgroups.layout import Layout, Version, find_layout
-from corewise.kernel.cgroups.pods import QOSClass, find_pod_cgroups
+from corewise.kernel.cgroups.layout import Layout, QOSClass, Version, find_layout, find_pod_cgroups
+from corewise.kernel.cgroups.resources import read_bandwidth, read_usage, write_quota, write_weight
 from corewise.kernel.errors import LayoutUnknown
 from corewise.quantities import ONE, Microseconds, Quantity
 from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from corewise.kernel.cgroups.cpu import read_usage
 from corewise.kernel.cgroups.files import CgroupFiles
 from corewise.kernel.cgroups.layout import find_layout
-from corewise.kernel.cgroups.memory import read_working_set
+from corewise.kernel.cgroups.resources import read_usage, read_working_set
 from corewise.kernel.host_files import HostFiles
 from corewise.kernel.machine import read_machine
 from corewise.kernel.usage import read_busy_time, read_node_working_set

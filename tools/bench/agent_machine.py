@@ -15,10 +15,9 @@ from pathlib import Path
 
 from corewise.agent.objects import QuotaPod
 from corewise.agent.quotas import targets_of
-from corewise.kernel.cgroups.cpu import read_bandwidth, write_quota
 from corewise.kernel.cgroups.files import CgroupFiles
-from corewise.kernel.cgroups.layout import Layout, Version, find_layout
-from corewise.kernel.cgroups.pods import PodCgroups, find_pod_cgroups
+from corewise.kernel.cgroups.layout import Layout, PodCgroups, Version, find_layout, find_pod_cgroups
+from corewise.kernel.cgroups.resources import read_bandwidth, write_quota
 from corewise.kernel.errors import LayoutUnknown
 from corewise.quantities import ONE, Bytes, Microseconds
 from corewise.simulation.machine_files import MachineFiles

@@ -20,14 +20,13 @@ from pathlib import Path
 
 from corewise.actions import QuotaOwner, WriteQuota
 from corewise.kernel.cgroups.files import CgroupFiles, Files
-from corewise.kernel.cgroups.layout import Version, find_layout
-from corewise.kernel.cgroups.pods import PodCgroups, QOSClass, find_pod_cgroups
+from corewise.kernel.cgroups.layout import PodCgroups, QOSClass, Version, find_layout, find_pod_cgroups
 from corewise.kernel.errors import UnsafeName
 from corewise.kernel.host_files import read_boot_id
-from corewise.kernel.quotas.writer import QuotaWriter
-from corewise.kernel.settings.writer import SettingWriter
 from corewise.kernel.writing.journal import Journal, Log, damage_text
-from corewise.kernel.writing.report import Report, Written
+from corewise.kernel.writing.journaled_writer import Report, Written
+from corewise.kernel.writing.quota_writer import QuotaWriter
+from corewise.kernel.writing.setting_writer import SettingWriter
 from corewise.vocabulary.reasons import Reason
 
 Wrap = Callable[[Files], Files]

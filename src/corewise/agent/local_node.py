@@ -27,7 +27,7 @@ from corewise.agent.pinning import PinKeeper
 from corewise.agent.quotas import QuotaKeeper, Standing, container_cgroups, standing_of
 from corewise.amplification import read_ratios
 from corewise.config.configuration import LARGEST_NORMALIZATION_RATIO
-from corewise.kernel.cgroups.pods import QOSClass
+from corewise.kernel.cgroups.layout import QOSClass
 from corewise.kernel.errors import KernelError, UnsafeName
 from corewise.quantities import ONE, Ratio, RatioError
 from corewise.service.logs import fields

@@ -15,7 +15,7 @@ from corewise.agent.colocation.loop import OfflineLoop
 from corewise.agent.local_node import LocalNode
 from corewise.agent.objects import QuotaPod
 from corewise.agent.quotas import targets_of
-from corewise.kernel.cgroups.cpu import read_usage
+from corewise.kernel.cgroups.resources import read_usage
 from corewise.kernel.errors import KernelError
 from corewise.prometheus.exposition import Exposition
 from corewise.quantities import requested

@@ -25,13 +25,12 @@ from corewise.agent.cgroups import Cycle, Found, NodeCgroups
 from corewise.agent.claims import Division, Ground, claimants, claimed, divide, print_ledger
 from corewise.agent.kubelet import CPUManager, reserved_cpus_file
 from corewise.agent.objects import QuotaPod
-from corewise.kernel.cgroups.cpu import read_cpuset, read_effective_cpuset
-from corewise.kernel.cgroups.pods import QOSClass
+from corewise.kernel.cgroups.layout import QOSClass
+from corewise.kernel.cgroups.resources import read_cpuset, read_effective_cpuset
 from corewise.kernel.errors import KernelError, Missing, UnsafeName
 from corewise.kernel.host_files import HostFiles
 from corewise.kernel.machine import read_cpus
-from corewise.kernel.settings.ledger import Place
-from corewise.kernel.settings.values import list_of, setting_file
+from corewise.kernel.writing.setting_claims import Place, list_of, setting_file
 from corewise.topology import CPUSet
 from corewise.vocabulary.qos import DEFAULT_RULES, QoSRules
 from corewise.vocabulary.reasons import Reason

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from corewise.agent.topology_report import TopologyChange
-from corewise.kernel.writing.report import Written
+from corewise.kernel.writing.journaled_writer import Written
 
 Write = Callable[[str], object]
 

@@ -43,8 +43,8 @@ from corewise.actions import QuotaOwner, WriteQuota
 from corewise.agent.cgroups import Cycle, Found, NodeCgroups
 from corewise.agent.kubelet import CPUManager
 from corewise.agent.objects import QuotaContainer, QuotaPod, QuotaPodSpec
-from corewise.kernel.cgroups.cpu import read_bandwidth
-from corewise.kernel.cgroups.pods import PodCgroups, QOSClass
+from corewise.kernel.cgroups.layout import PodCgroups, QOSClass
+from corewise.kernel.cgroups.resources import read_bandwidth
 from corewise.kernel.errors import KernelError, Missing, UnsafeName
 from corewise.normalization import ContainerLimit, PodLimits, container_quota, pod_quota
 from corewise.quantities import ONE, AmplifiedMilli, Microseconds, QuantityError, Ratio, largest, requested

@@ -29,10 +29,10 @@ from fractions import Fraction
 from corewise.actions import QuotaOwner, WriteQuota
 from corewise.agent.cgroups import Cycle, Found
 from corewise.config.colocation import SuppressionMode, SuppressionSettings
-from corewise.kernel.cgroups.cpu import SMALLEST_QUOTA, Bandwidth, read_bandwidth
-from corewise.kernel.cgroups.pods import QOSClass
+from corewise.kernel.cgroups.layout import QOSClass
+from corewise.kernel.cgroups.resources import SMALLEST_QUOTA, Bandwidth, read_bandwidth
 from corewise.kernel.errors import KernelError, Missing
-from corewise.kernel.writing.report import Report, Written
+from corewise.kernel.writing.journaled_writer import Report, Written
 from corewise.quantities import Microseconds
 from corewise.service.logs import fields
 from corewise.suppression.offer import Offer

@@ -31,7 +31,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from corewise.assessment.nodes import DemandingContainer, DemandingPod
-from corewise.kernel.cgroups.pods import Driver, PodCgroups, QOSClass
+from corewise.kernel.cgroups.layout import Driver, PodCgroups, QOSClass
 from corewise.normalization import ContainerLimit, PodLimits, container_quota, pod_quota
 from corewise.quantities import ONE, AmplifiedMilli, Microseconds, Quantity, QuantityError
 from corewise.simulation.contention import MemoryUse

@@ -11,8 +11,8 @@ from pathlib import Path
 from corewise.actions import QuotaOwner
 from corewise.kernel.cgroups.files import CgroupFiles
 from corewise.kernel.cgroups.layout import Layout, find_layout
-from corewise.kernel.quotas.writer import QuotaWriter
 from corewise.kernel.writing.journal import MemoryLog
+from corewise.kernel.writing.quota_writer import QuotaWriter
 from kernel.cgroup_trees import bound, divided
 from node.guest.records import Hybrid, Mounted, Report
 

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from corewise.actions import QuotaOwner
-from corewise.kernel.cgroups.cpu import read_usage
 from corewise.kernel.cgroups.files import CgroupFiles
+from corewise.kernel.cgroups.resources import read_usage
 from kernel.cgroup_trees import bound
 from node.guest.pods import Tree, actions
 from node.guest.records import Report, Spell, Usage

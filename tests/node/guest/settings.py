@@ -7,10 +7,10 @@ import time
 from corewise.actions import Setting, SettingOwner, WriteSetting
 from corewise.kernel.cgroups.files import CgroupFiles
 from corewise.kernel.cgroups.layout import Version
-from corewise.kernel.settings.values import setting_file
-from corewise.kernel.settings.writer import SettingWriter
 from corewise.kernel.writing.journal import Journal
-from corewise.kernel.writing.report import Report as Written
+from corewise.kernel.writing.journaled_writer import Report as Written
+from corewise.kernel.writing.setting_claims import setting_file
+from corewise.kernel.writing.setting_writer import SettingWriter
 from kernel.cgroup_trees import setting
 from node.guest.pods import Tree
 from node.guest.records import Report, Settings

@@ -14,10 +14,10 @@ from pathlib import Path
 from corewise.actions import QuotaOwner
 from corewise.kernel.cgroups.files import CgroupFiles
 from corewise.kernel.cgroups.layout import CONTROLLERS, Layout, Version
-from corewise.kernel.quotas.writer import QuotaWriter
 from corewise.kernel.writing.journal import Journal, MemoryLog
-from corewise.kernel.writing.pen import Point, go_on
-from corewise.kernel.writing.report import Report as Written
+from corewise.kernel.writing.journaled_writer import Point, go_on
+from corewise.kernel.writing.journaled_writer import Report as Written
+from corewise.kernel.writing.quota_writer import QuotaWriter
 from kernel.cgroup_trees import killed_child
 from node.guest.pods import MOUNT, Tree, actions, make
 from node.guest.records import Deaths, Quotas, Report

@@ -26,7 +26,7 @@ from corewise.agent.objects import QuotaPod
 from corewise.agent.suppressor import LimitedPod, OfflineState, Suppressor
 from corewise.config.colocation import OversubscriptionSettings, SuppressionSettings
 from corewise.kernel.errors import KernelError
-from corewise.kernel.writing.report import Written
+from corewise.kernel.writing.journaled_writer import Written
 from corewise.quantities import ONE, Ratio
 from corewise.suppression.offer import Amounts, Offer, OfferHistory, compute
 from corewise.vocabulary.offline_report import OfflineReport

@@ -16,9 +16,9 @@ from corewise.agent.cgroups import Found
 from corewise.agent.colocation.batch_settings import batch_settings
 from corewise.agent.colocation.offline_pods import OfflinePod
 from corewise.agent.suppressor import LimitedPod
-from corewise.kernel.cgroups.cpu import Bandwidth, read_bandwidth
+from corewise.kernel.cgroups.resources import Bandwidth, read_bandwidth
 from corewise.kernel.errors import KernelError, Missing
-from corewise.kernel.writing.report import Report, Written
+from corewise.kernel.writing.journaled_writer import Report, Written
 from corewise.quantities import Microseconds, Ratio
 from corewise.suppression.batch_limits import quota
 from corewise.vocabulary.reasons import Reason

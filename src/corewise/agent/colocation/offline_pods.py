@@ -17,7 +17,7 @@ from corewise.actions import EmitEvent
 from corewise.agent.colocation.sampler import PinnedPod
 from corewise.agent.kubelet import CPUManager
 from corewise.agent.objects import QuotaContainer, QuotaPod
-from corewise.kernel.cgroups.pods import PodCgroups, QOSClass
+from corewise.kernel.cgroups.layout import PodCgroups, QOSClass
 from corewise.kernel.errors import UnsafeName
 from corewise.quantities import QuantityError, largest, requested
 from corewise.suppression.batch_limits import BatchContainer, BatchPod

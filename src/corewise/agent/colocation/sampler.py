@@ -20,10 +20,9 @@ from pathlib import Path
 from typing import Protocol
 
 from corewise.agent.cgroups import NodeCgroups
-from corewise.kernel.cgroups.cpu import read_usage
 from corewise.kernel.cgroups.files import Files
-from corewise.kernel.cgroups.memory import read_working_set
-from corewise.kernel.cgroups.pods import QOSClass
+from corewise.kernel.cgroups.layout import QOSClass
+from corewise.kernel.cgroups.resources import read_usage, read_working_set
 from corewise.kernel.errors import KernelError, Malformed, Missing
 from corewise.kernel.host_files import HostFiles
 from corewise.kernel.usage import BusyTime, read_busy_time, read_node_working_set

@@ -1,4 +1,6 @@
-"""Opens the files of cgroups, without ever leaving the hierarchy.
+"""Paths of cgroups, from the root of their hierarchy, and their files, opened safely.
+
+:class:`CgroupFiles` opens the files of cgroups, without ever leaving the hierarchy.
 
 A cgroup's directory is reached from the mount component by component, none of them ``..`` and none followed
 if it is a symbolic link; the descriptor (O_PATH) is kept, so that a cycle need not walk the path again. Kept
@@ -10,7 +12,7 @@ kernel from freeing it.
 Real cgroup files have no size. A file that has one belongs to a recorded or simulated tree, where a write
 must leave what a kernel would show: the whole content replaced, a period kept if only a quota is written.
 
-Errors tell a cgroup that has vanished from a file that this kernel does not have, and from one never there.
+Errors distinguish a cgroup that has vanished, one that never existed, and a file that this kernel lacks.
 """
 
 from __future__ import annotations
@@ -18,14 +20,14 @@ from __future__ import annotations
 import errno
 import os
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self, TypeVar
 
 from corewise.kernel.cgroups.layout import Layout, Version
-from corewise.kernel.cgroups.paths import ancestors
 from corewise.kernel.errors import (
     KernelError,
     Malformed,
@@ -35,6 +37,24 @@ from corewise.kernel.errors import (
     reading_error,
     writing_error,
 )
+
+
+def ancestors(cgroup: str) -> Iterator[str]:
+    """Yield the paths above a cgroup, nearest first, up to "/"."""
+    while cgroup != "/":
+        cgroup = cgroup.rpartition("/")[0] or "/"
+        yield cgroup
+
+
+def depth(cgroup: str) -> int:
+    """Return how far a cgroup stands below "/"."""
+    return 0 if cgroup == "/" else cgroup.count("/")
+
+
+def is_within(cgroup: str, trees: AbstractSet[str]) -> bool:
+    """Say whether a cgroup is one of these, or below one."""
+    return bool(trees) and (cgroup in trees or not trees.isdisjoint(tuple(ancestors(cgroup))))
+
 
 MOST_DIRECTORIES = 768
 """Descriptors kept at most; the oldest goes first. Below the usual soft limit of 1024 a process."""

@@ -1,5 +1,7 @@
-"""What the writers of quotas and of settings share: one journal, the pen that keeps it, the report.
+"""The two writers of cgroups, of quotas and of settings, and what they share: one journal, and the report.
 
-A write is entered in the journal before it happens, and before the first write to a file stands what comes
-back one day. Whoever is killed at any point leaves a journal from which the next process goes on.
+A write is entered in the journal before it happens, and before the first write to a file the journal has what
+is to be restored one day. A process that is killed at any point leaves a journal from which the next goes on.
+In order: ``entries`` and ``journal``; ``journaled_writer``; for quotas ``quota_claims`` and ``quota_writer``;
+for settings ``setting_claims``, ``setting_plan`` and ``setting_writer``.
 """

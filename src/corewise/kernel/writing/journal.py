@@ -28,8 +28,7 @@ from typing import Protocol, Self
 import msgspec
 
 from corewise.kernel.errors import JournalError, JournalHeld
-from corewise.kernel.writing.entries import Damaged, Entry, Line, Opened
-from corewise.kernel.writing.replay import still_held
+from corewise.kernel.writing.entries import Damaged, Entry, Line, Opened, still_held
 
 LIMIT = 4 << 20
 """Bytes in a file of the journal; two are kept. A change of ratio on 330 cgroups takes about 200 KB."""

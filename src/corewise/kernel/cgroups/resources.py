@@ -1,4 +1,4 @@
-"""The CPU files of a cgroup: CFS quota, burst, weight, CPU set and usage, in v1 and v2.
+"""The CPU and memory files of a cgroup, in v1 and v2.
 
 =========  ===========================================  =============================
 what       v1                                           v2
@@ -8,25 +8,32 @@ period     cpu.cfs_period_us                            in cpu.max
 burst      cpu.cfs_burst_us (Linux 5.14)                cpu.max.burst (Linux 5.14)
 weight     cpu.shares: 2..262144                        cpu.weight: 1..10000
 CPU set    cpuset.cpus, cpuset.effective_cpus           cpuset.cpus, cpuset.cpus.effective
-usage      cpuacct.usage, ns                            cpu.stat: usage_usec
+CPU time   cpuacct.usage, ns                            cpu.stat: usage_usec
+memory     memory.usage_in_bytes                        memory.current
+limit      memory.limit_in_bytes: bytes, "-1": none     memory.max: bytes or "max"
+inactive   memory.stat: total_inactive_file             memory.stat: inactive_file
 =========  ===========================================  =============================
 
 A period is only ever read. On v2 a quota is written alone, which by the kernel's rule keeps the period, so
 nobody's change of it is lost. Rules the kernel enforces: quota >= 1000 us; burst <= quota; on v1 a quota,
 taken relative to its period, at most the nearest ancestor's.
 
-Source: Documentation/scheduler/sched-bwc.rst, admin-guide/cgroup-v2.rst; kernel/sched/core.c
-(tg_set_cfs_bandwidth, tg_cfs_schedulable_down).
+Memory usage includes the page cache. The working set is usage without the pages of files that nobody has used
+lately, which the kernel gives back first: what kubelet and ``kubectl top`` show.
+
+Source: Documentation/scheduler/sched-bwc.rst, admin-guide/cgroup-v2.rst, admin-guide/cgroup-v1/memory.rst;
+kernel/sched/core.c (tg_set_cfs_bandwidth, tg_cfs_schedulable_down); kubelet (cAdvisor) setMemoryStats.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from corewise.kernel.cgroups.files import Files
 from corewise.kernel.cgroups.layout import Version
 from corewise.kernel.errors import KernelError, Malformed, Missing, Vanished
-from corewise.quantities import Microseconds
+from corewise.quantities import Bytes, Microseconds
 from corewise.topology import CPUSet, CPUSetError
 
 SMALLEST_QUOTA = Microseconds(1000)
@@ -189,3 +196,47 @@ def _positive(cgroup: str, file: str, text: str) -> Microseconds:
 
 def _malformed(cgroup: str, file: str, text: str) -> KernelError:
     return Malformed(f"{cgroup}/{file}", f"unexpected content {text[:80]!r}")
+
+
+_NUMBER = re.compile(r"[0-9]{1,20}")
+
+
+def usage_file(version: Version) -> str:
+    """Return the file of what is in use, page cache included."""
+    return "memory.current" if version is Version.V2 else "memory.usage_in_bytes"
+
+
+def limit_file(version: Version) -> str:
+    """Return the file of the limit."""
+    return "memory.max" if version is Version.V2 else "memory.limit_in_bytes"
+
+
+def read_memory_usage(files: Files, cgroup: str) -> Bytes:
+    """Return the memory that a cgroup and those below it use, page cache included.
+
+    Raises:
+        KernelError: among them Missing, Unreadable and Malformed.
+    """
+    file = usage_file(files.version)
+    return _bytes(cgroup, file, files.read(cgroup, file))
+
+
+def read_working_set(files: Files, cgroup: str) -> Bytes:
+    """Return the memory that a cgroup and those below it use, without inactive pages of files.
+
+    Raises:
+        KernelError: among them Missing, Unreadable and Malformed.
+    """
+    field = "inactive_file" if files.version is Version.V2 else "total_inactive_file"
+    usage = read_memory_usage(files, cgroup)
+    text = files.read(cgroup, "memory.stat")
+    fields = dict(line.split(" ", 1) for line in text.splitlines() if " " in line)
+    if field not in fields:
+        raise Malformed(f"{cgroup}/memory.stat", f"there is no {field}")
+    return Bytes(max(0, usage - _bytes(cgroup, "memory.stat", fields[field])))
+
+
+def _bytes(cgroup: str, file: str, text: str) -> Bytes:
+    if not _NUMBER.fullmatch(text):
+        raise Malformed(f"{cgroup}/{file}", f"unexpected content {text[:80]!r}")
+    return Bytes(int(text))

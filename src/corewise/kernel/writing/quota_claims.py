@@ -1,4 +1,4 @@
-"""Who bounds which cgroup, and what comes back: the memory of the writer, rebuilt from its journal.
+"""Who bounds the quota of which cgroup, what comes back, and in which order quotas are written. Pure.
 
 A cgroup's wanted quota is the smallest of its bounds, or its base once nobody bounds it. Its base comes from
 whoever bounds it. A cgroup that was *found*, because a parent could not shrink below it, has the value it was
@@ -7,26 +7,35 @@ found with as its base.
 Burst goes with the quota, base_burst x quota / base, so that what a container may save up stays the same
 share. The first burst seen, and one that somebody else sets later, is taken as set for the quota beside it:
 it stays until the quota changes.
+
+On v1 the kernel refuses a child above its nearest bounded ancestor, and a parent below one of its children.
+So what is wanted is first bounded by the ancestors; then
+
+1. everything that grows is written from the top down: when its turn comes, the parent has the larger of its
+   old and its new value;
+2. everything that shrinks is written from the bottom up: when its turn comes, its children have shrunk.
+
+So parent >= child holds after every single write. v2 has no such rule; the order does no harm there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from corewise.actions import WriteQuota
-from corewise.kernel.cgroups.cpu import SMALLEST_QUOTA, Bandwidth
-from corewise.kernel.writing.entries import Amount, Held, Line
-from corewise.kernel.writing.pen import Writing
-from corewise.kernel.writing.replay import still_held
+from corewise.kernel.cgroups.files import ancestors, depth
+from corewise.kernel.cgroups.resources import SMALLEST_QUOTA, Bandwidth
+from corewise.kernel.writing.entries import Amount, Held, Line, still_held
+from corewise.kernel.writing.journaled_writer import Writing
 from corewise.quantities import Microseconds
 
 
 @dataclass(slots=True)
-class Hold:
+class QuotaClaim:
     """One cgroup.
 
-    ``wrote``, ``refused``, ``entered`` and ``changed`` are as in :class:`Holding`, ``unsure`` as in
+    ``wrote``, ``refused``, ``entered`` and ``changed`` are as in :class:`JournaledClaim`, ``unsure`` as in
     :class:`Held`. ``rebased``: kubelet changed its mind, so another value in the file is no drift.
     """
 
@@ -83,7 +92,8 @@ class Hold:
 
     def wanted(self, period: Microseconds) -> Microseconds | None:
         """Return the quota for a period: the smallest bound, or the base."""
-        finite = [quota for quota in self._quotas(period) if quota is not None]
+        amounts = self.bounds.values() or (self.base,)
+        finite = [quota for amount in amounts if (quota := amount.quota_over(period)) is not None]
         return Microseconds(max(SMALLEST_QUOTA, min(finite))) if finite else None
 
     def cause(self, quota: Microseconds | None, period: Microseconds) -> WriteQuota | None:
@@ -118,32 +128,28 @@ class Hold:
         bounds = {owner: _amount(self.bounds[owner]) for owner in sorted(self.bounds)}
         return Held(time, cgroup, _amount(self.base), self.base_burst, bounds, self.found)
 
-    def _quotas(self, period: Microseconds) -> Iterator[Microseconds | None]:
-        for amount in self.bounds.values() or (self.base,):
-            yield amount.quota_over(period)
 
-
-class Ledger(dict[str, Hold]):
-    """All that is held, by cgroup."""
+class QuotaClaims(dict[str, QuotaClaim]):
+    """All claims, by cgroup: the writer's memory, rebuilt from its journal."""
 
     @classmethod
-    def of(cls, entries: Iterable[Line]) -> Ledger:
+    def of(cls, entries: Iterable[Line]) -> QuotaClaims:
         """Rebuild what a journal holds of quotas."""
         held = (each for each in still_held(entries) if isinstance(each, Held))
-        return cls({each.cgroup: _hold(each) for each in held})
+        return cls({each.cgroup: _claim_of(each) for each in held})
 
     def bound(self, action: WriteQuota) -> None:
         """Take over what an owner wants of a cgroup."""
         base = Bandwidth(action.base, action.period)
-        self.setdefault(action.cgroup, Hold(base)).bound_by(action)
+        self.setdefault(action.cgroup, QuotaClaim(base)).bound_by(action)
 
     def let_go(self, owner: str, *, but: Container[str]) -> None:
         """Let an owner go of all cgroups but these."""
-        for cgroup, hold in self.items():
+        for cgroup, claim in self.items():
             if cgroup not in but:
-                hold.let_go(owner)
+                claim.let_go(owner)
 
-    def due(self, written: Iterable[str]) -> dict[str, Hold]:
+    def due(self, written: Iterable[str]) -> dict[str, QuotaClaim]:
         """Return what is to be entered: what has changed of these cgroups, and of those entered before.
 
         And of those where nothing is written since they have their bound already: the runtime made them so
@@ -151,14 +157,14 @@ class Ledger(dict[str, Hold]):
         """
         about_to_be = set(written)
         return {
-            cgroup: hold
-            for cgroup, hold in self.items()
-            if hold.changed and (hold.entered or cgroup in about_to_be or hold.differs_from_base)
+            cgroup: claim
+            for cgroup, claim in self.items()
+            if claim.changed and (claim.entered or cgroup in about_to_be or claim.differs_from_base)
         }
 
 
-def _hold(entry: Held) -> Hold:
-    return Hold(
+def _claim_of(entry: Held) -> QuotaClaim:
+    return QuotaClaim(
         base=_bandwidth(entry.base),
         base_burst=None if entry.base_burst is None else Microseconds(entry.base_burst),
         bounds={owner: _bandwidth(amount) for owner, amount in entry.bounds.items()},
@@ -177,3 +183,60 @@ def _amount(bandwidth: Bandwidth) -> Amount:
 def _bandwidth(amount: Amount) -> Bandwidth:
     quota = None if amount.quota is None else Microseconds(amount.quota)
     return Bandwidth(quota, Microseconds(amount.period))
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaStep:
+    """What is to be written to one cgroup. A burst of None is left alone."""
+
+    cgroup: str
+    before: Bandwidth
+    quota: Microseconds | None
+    burst_before: Microseconds | None = None
+    burst: Microseconds | None = None
+
+    @property
+    def after(self) -> Bandwidth:
+        return Bandwidth(self.quota, self.before.period)
+
+    @property
+    def grows(self) -> bool:
+        return self.before.fits_in(self.after)
+
+    @property
+    def changes_quota(self) -> bool:
+        return self.quota != self.before.quota
+
+    @property
+    def changes_burst(self) -> bool:
+        return self.burst is not None and self.burst != self.burst_before
+
+
+def within_parents(
+    present: Mapping[str, Bandwidth], wanted: Mapping[str, Microseconds | None]
+) -> dict[str, Microseconds | None]:
+    """Return what is wanted, none of it above the nearest bounded ancestor.
+
+    ``present`` are the wanted cgroups and those above them; what is not wanted keeps its present value.
+    """
+    bounded: dict[str, Microseconds | None] = {}
+    limits: dict[str, Bandwidth | None] = {}
+    for cgroup in sorted(present, key=depth):
+        above = next((limits[each] for each in ancestors(cgroup) if each in limits), None)
+        own = present[cgroup]
+        if cgroup in wanted:
+            own = Bandwidth(wanted[cgroup], own.period)
+            if above is not None and own.quota is not None and not own.fits_in(above):
+                own = Bandwidth(above.quota_over(own.period), own.period)
+            bounded[cgroup] = own.quota
+        limits[cgroup] = above if own.quota is None else own
+    return bounded
+
+
+def in_order(steps: list[QuotaStep]) -> list[QuotaStep]:
+    """Return the steps as they may be taken: growing ones top-down, then shrinking ones bottom-up."""
+    growing = [step for step in steps if step.grows]
+    shrinking = [step for step in steps if not step.grows]
+    growing.sort(key=lambda step: (depth(step.cgroup), step.cgroup))
+    shrinking.sort(key=lambda step: (-depth(step.cgroup), step.cgroup))
+    return growing + shrinking

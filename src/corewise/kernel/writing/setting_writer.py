@@ -1,42 +1,60 @@
 """The one writer of weights, CPU sets, memory nodes and memory limits of cgroups.
 
-It works as the writer of quotas does (:mod:`corewise.kernel.quotas.writer`), into the same journal: owners
-state all that they want, what is there already is not written, what comes back is entered before the first
-write and each write before it happens, what somebody else changed is put right, and whoever is killed at any
-point leaves what the next process needs.
+It works as that of quotas does (:mod:`corewise.kernel.writing.quota_writer`), into the same journal, and has
+the same ``reconcile``, ``apply`` and ``restore``: owners state all that they want; what is there already is
+not written; what is to be restored is entered before the first write, and each write before it happens; what
+somebody else changed is put right; a process that is killed at any point leaves what the next one needs.
 
 What is particular:
 
+- A setting of a cgroup has one owner, and at most one action.
 - On v1 the CPUs and memory nodes of a cgroup are within its parent's. Writes are ordered so that this holds
-  after each (:mod:`corewise.kernel.settings.order`). A cgroup below that nobody named is narrowed with its
-  parent and widened with it again; one that its owner wants beyond the parent's is a failure, not less.
+  after each (:mod:`corewise.kernel.writing.setting_plan`). A cgroup below that nobody named is narrowed with
+  its parent and widened with it again; one that its owner wants beyond the parent's is a failure, not less.
 - A memory limit is never set below what is in use, page cache included: the kernel would have to reclaim, or
   kill. It is a failure until less is in use; the next call tries again.
 - A file that its cgroup does not have (a controller that is not enabled) is a failure too.
+- In the report, ``failed`` and ``drifted`` go by file ("/kubepods/…/cpu.weight").
 
 A call over 330 settings (110 pods of two containers) takes, on one core of a small virtual machine, 7 ms
 where nothing changes and 20 ms where every weight does; moving 330 CPU sets on v1 takes 90 ms.
 
-A warning for v1: a container that its runtime creates or restarts with CPUs that its pod's cgroup has not is
-refused by the kernel. Whoever narrows a pod's cgroup there must see to it that the runtime asks for fewer.
+A warning for v1: a container that its runtime creates or restarts with CPUs that its pod's cgroup does not
+have is refused by the kernel. Whoever narrows a pod's cgroup there must see to it that the runtime asks for
+fewer.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
 from corewise.actions import Setting, SettingOwner, WriteSetting
-from corewise.kernel.cgroups.files import Files
+from corewise.kernel.cgroups.files import Files, ancestors, is_within
 from corewise.kernel.cgroups.layout import Version
-from corewise.kernel.cgroups.memory import read_memory_usage
-from corewise.kernel.cgroups.paths import ancestors, is_within
-from corewise.kernel.errors import Busy, JournalError, KernelError, Malformed, Missing, Refused
-from corewise.kernel.settings.ledger import Place, SettingHold, SettingLedger
-from corewise.kernel.settings.plan import Step, aims_of, cause_of, in_line, sets_in, steps_of
-from corewise.kernel.settings.values import LISTS, bytes_of, normal, setting_file, setting_in
+from corewise.kernel.cgroups.resources import read_memory_usage
+from corewise.kernel.errors import Busy, KernelError, Malformed, Missing, Refused
 from corewise.kernel.writing.journal import Log
-from corewise.kernel.writing.pen import ROUNDS, Hook, Pen, Point, Writing, go_on
-from corewise.kernel.writing.report import Counts, Report, Written
+from corewise.kernel.writing.journaled_writer import (
+    ROUNDS,
+    Hook,
+    JournaledWriter,
+    Point,
+    Report,
+    Writing,
+    go_on,
+)
+from corewise.kernel.writing.setting_claims import (
+    LISTS,
+    Place,
+    SettingClaim,
+    SettingClaims,
+    bytes_of,
+    normal,
+    setting_file,
+    setting_in,
+)
+from corewise.kernel.writing.setting_plan import SettingStep, aims_of, cause_of, in_line, sets_in, steps_of
 from corewise.topology import CPUSet
 
 
@@ -48,81 +66,78 @@ class SettingWriter:
 
     def __init__(self, files: Files, log: Log, *, now: Callable[[], float], at: Hook = go_on) -> None:
         self._files = files
-        self._pen = Pen(files, log, now, at)
+        self._journaled = JournaledWriter(files, log, now, at)
         self._at = at
-        self._ledger = SettingLedger.of(log.entries())
-        self._counts = Counts()
+        self._claims = SettingClaims.of(log.entries())
+        self.totals: Counter[str] = Counter()
+        """What all calls together did: :meth:`Report.counts`."""
         self.untouched: frozenset[str] = frozenset()
         """As that of the writer of quotas."""
         nested = LISTS if files.version is Version.V1 else ()
         self._nested = frozenset(setting_file(files.version, setting) for setting in nested)
 
     @property
-    def totals(self) -> Mapping[str, int]:
-        """What all calls together did; see :class:`Counts`."""
-        return self._counts.totals
-
-    @property
-    def held(self) -> Mapping[Place, SettingHold]:
+    def held(self) -> Mapping[Place, SettingClaim]:
         """What is set, by cgroup and file."""
-        return self._ledger
+        return self._claims
 
     def applied(self, cgroup: str, setting: Setting) -> str | None:
         """Return what an owner wants of a cgroup, also since before a restart; None if nobody does."""
-        hold = self._ledger.get(Place(cgroup, setting_file(self._files.version, setting)))
-        return None if hold is None else hold.value
+        claim = self._claims.get(Place(cgroup, setting_file(self._files.version, setting)))
+        return None if claim is None else claim.value
 
     def reconcile(self, owner: SettingOwner, actions: Iterable[WriteSetting]) -> Report:
         """Bring about all that an owner wants; what it no longer names goes back to its base.
 
         Everything held is looked at, so that what somebody else has changed is put right for every owner.
         """
-        with self._pen.turn:
+        with self._journaled.turn:
             named = self._named(actions)
-            kept = {place for place in self._ledger if is_within(place.cgroup, self.untouched)}
-            self._ledger.let_go(owner, but=named.keys() | kept)
+            kept = {place for place in self._claims if is_within(place.cgroup, self.untouched)}
+            self._claims.let_go(owner, but=named.keys() | kept)
             refused = self._take_over(named)
-            return self._settle(self._ledger.keys() - kept, refused)
+            return self._settle(self._claims.keys() - kept, refused)
 
     def apply(self, actions: Iterable[WriteSetting]) -> Report:
         """Bring about some of what owners want, at once; other cgroups are touched only if above or below."""
-        with self._pen.turn:
+        with self._journaled.turn:
             named = self._named(actions)
             refused = self._take_over(named)
-            scope = {each for each in self._ledger if any(in_line(each, place) for place in named)}
+            scope = {each for each in self._claims if any(in_line(each, place) for place in named)}
             return self._settle(
                 {each for each in scope if not is_within(each.cgroup, self.untouched)}, refused
             )
 
     def restore(self) -> Report:
         """Put every base back and forget it. A second call does nothing."""
-        with self._pen.turn:
-            for hold in self._ledger.values():
-                hold.let_go()
-            return self._settle(set(self._ledger), {})
+        with self._journaled.turn:
+            for claim in self._claims.values():
+                claim.let_go()
+            return self._settle(set(self._claims), {})
 
     def _named(self, actions: Iterable[WriteSetting]) -> dict[Place, WriteSetting]:
-        return {self._place(each): each for each in actions if not is_within(each.cgroup, self.untouched)}
-
-    def _place(self, action: WriteSetting) -> Place:
-        return Place(action.cgroup, setting_file(self._files.version, action.setting))
+        return {
+            Place(each.cgroup, setting_file(self._files.version, each.setting)): each
+            for each in actions
+            if not is_within(each.cgroup, self.untouched)
+        }
 
     def _take_over(self, named: Mapping[Place, WriteSetting]) -> dict[Place, KernelError]:
         """Take over what is wanted; return what cannot be: it is none of this file's values, or another's."""
         refused: dict[Place, KernelError] = {}
         for place, action in named.items():
-            hold = self._ledger.get(place) or SettingHold()
+            claim = self._claims.get(place) or SettingClaim()
             try:
                 value = self._normal(place, action.value)
                 base = None if action.base is None else self._normal(place, action.base)
             except Malformed as error:
                 refused[place] = error
                 continue
-            if hold.owner not in {"", action.owner}:
-                refused[place] = Refused(str(place), f"{hold.owner} sets this; {action.owner} cannot")
+            if claim.owner not in {"", action.owner}:
+                refused[place] = Refused(str(place), f"{claim.owner} sets this; {action.owner} cannot")
                 continue
-            hold.set_by(action, value, base)
-            self._ledger[place] = hold
+            claim.set_by(action, value, base)
+            self._claims[place] = claim
         return refused
 
     def _settle(self, scope: set[Place], refused: dict[Place, KernelError]) -> Report:
@@ -140,12 +155,12 @@ class SettingWriter:
         report.failed.update({str(place): error for place, error in not_taken.items()})
         self._release(aims, report)
         report.failed.update({str(place): error for place, error in refused.items()})
-        self._counts.add(report)
+        self.totals.update(report.counts())
         return report
 
     def _read(self, scope: set[Place], drifted: set[Place], report: Report) -> dict[Place, str]:
         present: dict[Place, str] = {}
-        for place in scope & self._ledger.keys():
+        for place in scope & self._claims.keys():
             if str(place) in report.failed:
                 continue
             try:
@@ -153,19 +168,19 @@ class SettingWriter:
             except KernelError as error:
                 self._could_not(place, error, report)
                 continue
-            hold = self._ledger[place]
-            if hold.value is not None and hold.foreign(place.file, text):
+            claim = self._claims[place]
+            if claim.value is not None and claim.foreign(place.file, text):
                 drifted.add(place)
-            hold.read(place.file, text)
+            claim.read(place.file, text)
         self._at(Point.READ, "")
         return present
 
     def _aims(self, present: Mapping[Place, str], report: Report) -> dict[Place, str]:
         """Return what each file is to show; what it cannot, since the parent has less, is a failure."""
         around = {file: self._with_parents(sets_in(present, file), file) for file in self._nested}
-        aims, beyond = aims_of(present, self._ledger, around)
+        aims, beyond = aims_of(present, self._claims, around)
         for place, limit in beyond.items():
-            message = f"{self._ledger[place].wanted} is not within {limit}, which its parent has"
+            message = f"{self._claims[place].wanted} is not within {limit}, which its parent has"
             report.failed[str(place)] = Refused(str(place), message)
         return aims
 
@@ -181,12 +196,14 @@ class SettingWriter:
                     continue
         return known
 
-    def _write(self, steps: list[Step], drifted: set[Place], report: Report) -> dict[Place, KernelError]:
+    def _write(
+        self, steps: list[SettingStep], drifted: set[Place], report: Report
+    ) -> dict[Place, KernelError]:
         """Take the steps; return what the kernel's rules did not allow."""
-        self._pen.hold(self._ledger.due({step.place for step in steps}))
+        self._journaled.enter(self._claims.due({step.place for step in steps}))
         refused: dict[Place, KernelError] = {}
         for step in steps:
-            if step.place in refused or step.place not in self._ledger or str(step.place) in report.failed:
+            if step.place in refused or step.place not in self._claims or str(step.place) in report.failed:
                 continue
             try:
                 self._take(step, report, drifted=step.place in drifted)
@@ -197,21 +214,20 @@ class SettingWriter:
                 self._could_not(step.place, error, report)
         return refused
 
-    def _take(self, step: Step, report: Report, *, drifted: bool) -> None:
-        place, hold = step.place, self._ledger[step.place]
+    def _take(self, step: SettingStep, report: Report, *, drifted: bool) -> None:
+        place, claim = step.place, self._claims[step.place]
         in_use = self._in_use_beyond(step)
         if in_use is not None:
             message = f"a limit of {step.after} bytes is below the {in_use} in use; it is tried again"
             report.failed[str(place)] = Refused(str(place), message)
             return
-        reason, why = cause_of(hold, step, drifted=drifted)
+        cause = cause_of(claim, step, drifted=drifted)
         writing = Writing(place.file, step.before, step.after)
-        self._pen.write(place.cgroup, hold, writing, reason, why)
-        report.written.append(Written(place.cgroup, *writing))
+        report.written.append(self._journaled.write(place.cgroup, claim, writing, cause))
         if drifted and str(place) not in report.drifted:
             report.drifted.append(str(place))
 
-    def _in_use_beyond(self, step: Step) -> int | None:
+    def _in_use_beyond(self, step: SettingStep) -> int | None:
         """Return how much memory is in use, if a step would set a limit below that."""
         if setting_in(self._files.version, step.place.file) is not Setting.MEMORY_LIMIT:
             return None
@@ -232,9 +248,9 @@ class SettingWriter:
             except KernelError:
                 continue
             below += [(child, aim) for child in children]
-            for child in set(children) - self._ledger.keys():
+            for child in set(children) - self._claims.keys():
                 if self._is_beyond(child, aim):
-                    self._ledger[child] = SettingHold()
+                    self._claims[child] = SettingClaim()
                     found.add(child)
         return found
 
@@ -251,22 +267,19 @@ class SettingWriter:
             return
         if place.cgroup not in report.gone:
             report.gone.append(place.cgroup)
-        if self._ledger.pop(place).entered:
-            self._pen.release([place])
+        if self._claims.pop(place).entered:
+            self._journaled.release([place])
 
     def _release(self, aims: Mapping[Place, str], report: Report) -> None:
         """Forget what nobody sets any more and what is back at its base."""
         done = [
             place
             for place, aim in aims.items()
-            if place in self._ledger and str(place) not in report.failed and self._ledger[place].at_rest(aim)
+            if place in self._claims and str(place) not in report.failed and self._claims[place].at_rest(aim)
         ]
-        released = {place: self._ledger.pop(place) for place in done}
-        self._pen.release(place for place, hold in released.items() if hold.entered)
-        try:
-            self._pen.begin_anew()
-        except JournalError as error:
-            report.failed[error.path] = error
+        released = {place: self._claims.pop(place) for place in done}
+        self._journaled.release(place for place, claim in released.items() if claim.entered)
+        self._journaled.begin_anew(report)
 
     def _text(self, place: Place) -> str:
         return self._normal(place, self._files.read(place.cgroup, place.file))
