@@ -111,6 +111,22 @@ class Kind:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Panel:
+    """How a metric that the agent exports is shown: a Grafana panel, and a recording rule of five minutes.
+
+    ``query`` is over all nodes, with ``$window``; ``by_part`` shows more in the panel than one series a node.
+    """
+
+    title: str
+    description: str
+    unit: str
+    record: str
+    query: str
+    by_part: str = ""
+    legend: str = "{{node}}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MetricSpec:
     """One metric. All values are in base units.
 
@@ -127,6 +143,7 @@ class MetricSpec:
     plausible: tuple[float, float, str]
     queries: Mapping[Preset, Template]
     exports: tuple[ExportedMetric, ...] = ()
+    panel: Panel | None = None
     zero_is_missing: bool = False
     ranking: Ranking | None = None
     title: str = ""
@@ -146,6 +163,11 @@ def _mean(selector: str, factor: int = 1) -> Template:
 
 def _latest(selector: str) -> Template:
     return Template(f"max by ($node) ({selector})", selector)
+
+
+def _greatest(selector: str) -> str:
+    """Return the query of a mean, of which a second target adds nothing, as while an agent is replaced."""
+    return f"max by ($node) (avg_over_time({selector}[$window]))"
 
 
 def _mpki(misses: str, instructions: str) -> Template:
@@ -199,6 +221,13 @@ METRICS: Mapping[Metric, MetricSpec] = MappingProxyType(
             suffix="free",
             reference=Metric.MEMORY_BANDWIDTH_CAPACITY,
             relative="share free",
+            panel=Panel(
+                title="Used memory bandwidth",
+                description="Bytes moved between CPUs and memory, reads and writes.",
+                unit="Bps",
+                record="node:corewise_memory_bandwidth_bytes_per_second:rate5m",
+                query=_rate(exported.NODE_MEMORY_TRAFFIC.name).query,
+            ),
             exports=(exported.NODE_MEMORY_TRAFFIC,),
             queries={
                 Preset.COREWISE: _rate(exported.NODE_MEMORY_TRAFFIC.name),
@@ -219,6 +248,18 @@ METRICS: Mapping[Metric, MetricSpec] = MappingProxyType(
             title="LATENCY",
             reference=Metric.MEMORY_LATENCY_IDLE,
             relative="times idle",
+            panel=Panel(
+                title="Memory latency",
+                description=(
+                    "Median of the last probe, by NUMA node. "
+                    "It grows with the bandwidth in use, steeply near its end."
+                ),
+                unit="s",
+                record="node:corewise_memory_latency_seconds:avg5m",
+                query=f"avg by ($node) (avg_over_time({_LATENCY}[$window]))",
+                by_part=f"max by (node, numa_node) ({_LATENCY})",
+                legend="{{node}} NUMA {{numa_node}}",
+            ),
             exports=(exported.NODE_MEMORY_LATENCY,),
             queries={
                 Preset.COREWISE: Template(f"avg by ($node) (avg_over_time({_LATENCY}[$window]))", _LATENCY)
@@ -233,6 +274,13 @@ METRICS: Mapping[Metric, MetricSpec] = MappingProxyType(
             title="OCCUPANCY",
             reference=Metric.LLC_CAPACITY,
             relative="share in use",
+            panel=Panel(
+                title="Last-level cache in use",
+                description="By resctrl.",
+                unit="bytes",
+                record="node:corewise_llc_occupancy_bytes:avg5m",
+                query=_greatest(exported.NODE_LLC_OCCUPANCY.name),
+            ),
             exports=(exported.NODE_LLC_OCCUPANCY,),
             queries={
                 Preset.COREWISE: _mean(exported.NODE_LLC_OCCUPANCY.name),
@@ -248,6 +296,16 @@ METRICS: Mapping[Metric, MetricSpec] = MappingProxyType(
             ranking=_LOWEST,
             title="MPKI",
             suffix="misses per 1000 instructions",
+            panel=Panel(
+                title="Misses per 1000 instructions",
+                description=(
+                    "Of the cache that the label level names: LL is the last level. "
+                    "Nodes with different levels do not compare."
+                ),
+                unit="none",
+                record="node:corewise_llc_mpki:ratio_rate5m",
+                query=_mpki(exported.NODE_LLC_MISSES.name, exported.NODE_INSTRUCTIONS.name).query,
+            ),
             exports=(
                 exported.NODE_INSTRUCTIONS,
                 exported.NODE_LLC_MISSES,
@@ -269,6 +327,13 @@ METRICS: Mapping[Metric, MetricSpec] = MappingProxyType(
             ranking=_LOWEST,
             title="CPU",
             suffix="share in use",
+            panel=Panel(
+                title="CPU utilization",
+                description="CPU time used over the CPUs online, raw.",
+                unit="percentunit",
+                record="node:corewise_cpu_utilization:ratio_rate5m",
+                query=f"{_rate(_BUSY).query} / max by ($node) ({_ONLINE})",
+            ),
             exports=(
                 exported.NODE_CPU_BUSY,
                 exported.NODE_CPUS_ONLINE,
@@ -299,6 +364,13 @@ METRICS: Mapping[Metric, MetricSpec] = MappingProxyType(
             kind=_BYTES,
             largest=1e17,
             plausible=(1 << 20, 1 << 47, "1 MiB to 128 TiB"),
+            panel=Panel(
+                title="Available memory",
+                description="MemAvailable of the node.",
+                unit="bytes",
+                record="node:corewise_memory_available_bytes:avg5m",
+                query=_greatest(exported.NODE_MEMORY_AVAILABLE.name),
+            ),
             exports=(exported.NODE_MEMORY_AVAILABLE,),
             queries=_with_node_exporter(
                 _latest("node_memory_MemAvailable_bytes"),
