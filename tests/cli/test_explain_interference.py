@@ -130,7 +130,7 @@ def test_equality_does_not_pass_and_a_node_that_fails_is_not_ranked(run: Run) ->
         ({"memorybandwidth_used": float("-inf")}, "infinite"),
         ({"memorybandwidth_used": -1}, "-1 is negative"),
         ({"memorybandwidth_used": 1e300}, "1e+300 is more than any machine has"),
-        ({"memorybandwidth_used": 0}, "0, which exporters print for what they lack"),
+        ({"memorybandwidth_used": 0}, "0, which exporters print for what they do not support"),
     ],
 )
 def test_a_missing_value_says_why_and_passes_or_fails_as_configured(
@@ -257,7 +257,7 @@ def test_a_profile_that_fits_no_node_of_the_file_is_said(run: Run) -> None:
         ({"n1": {"cpu": True}}, "must be a number (a ratio, 0..1) or null, not true"),
         ({"n1": None}, "n1: must be an object of values, not null"),
         ({"n1": 5}, "n1: must be an object"),
-        ({"n1": {"placed": [{"profile": "incept", "age": 1}]}}, "is no profile of the configuration"),
+        ({"n1": {"placed": [{"profile": "incept", "age": 1}]}}, "is not a profile of the configuration"),
         ({"n1": {"labels": {"a": 1}}}, "must be a string"),
     ],
 )
@@ -271,14 +271,14 @@ def test_a_file_of_measurements_that_will_not_do_is_refused_with_the_place(
     ("pod", "told"),
     [
         ("kind: Deployment\n", "is a Deployment, not a Pod"),
-        ("just text", "no object of Kubernetes, not a Pod"),
+        ("just text", "not a Pod: it has no kind"),
         ("a: [", "is not YAML"),
         ("{broken", "is not YAML"),
         ("kind: Pod\n", "spec is missing"),
-        ("kind: Pod\nspec: {containers: 5}\n", "is not a Pod that can be read"),
-        ("kind: Pod\nspec: {containers: [5]}\n", "is not a Pod that can be read"),
+        ("kind: Pod\nspec: {containers: 5}\n", "is not a valid Pod"),
+        ("kind: Pod\nspec: {containers: [5]}\n", "is not a valid Pod"),
         (POD.replace("cpu: 0.5", "cpu: 5 cores"), "spec.containers[0].resources.requests.cpu"),
-        (POD.replace("{app: incept-no-leak}", "{app: 5}"), "is not a Pod that can be read"),
+        (POD.replace("{app: incept-no-leak}", "{app: 5}"), "is not a valid Pod"),
         (POD.replace("{app: incept-no-leak}", "{app: a, app: b}"), "P.yaml: the key app is given twice"),
         (POD + "kind: Pod\n", "P.yaml: the key kind is given twice"),
         ('{"kind": "Pod", "spec": {}, "spec": {}}', "P.yaml: the key spec is given twice"),

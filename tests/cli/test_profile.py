@@ -137,7 +137,7 @@ def test_durations_alone_make_affinities_and_it_is_told_what_is_missing(tmp_path
     found = parsed.value.profiles["sort"]
     assert found.profile == Profile()
     assert all(abs(found.affinity[metric] - value) <= WITHIN for metric, value in SENSITIVE.items())
-    assert "sort: nobody saw what bandwidth its pods use" in result.stderr
+    assert "sort: its bandwidth was not measured" in result.stderr
 
 
 def test_the_configuration_says_what_the_default_affinities_are(history: Path, tmp_path: Path) -> None:
@@ -161,7 +161,7 @@ def test_a_history_survives_its_file(history: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "is no history"),
+        ("", "is not a history"),
         ("[]", "Expected `object`"),
         (HEAD + '[{"name": "a"}]}', "$.pods[0]"),
         (
@@ -204,7 +204,7 @@ def test_a_source_is_needed_and_one_is_enough(arguments: tuple[str, ...]) -> Non
 
 @pytest.mark.parametrize(
     ("url", "message"),
-    [("ftp://x", "no address of a Prometheus server"), ("http://127.0.0.1:9", "127.0.0.1:9")],
+    [("ftp://x", "not the address of a Prometheus server"), ("http://127.0.0.1:9", "127.0.0.1:9")],
 )
 def test_a_server_that_cannot_be_asked_is_named(url: str, message: str) -> None:
     result = run("--prometheus", url)

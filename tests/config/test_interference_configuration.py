@@ -209,7 +209,7 @@ def test_an_amount_is_read_exactly(thousandths: int, blank: str) -> None:
         ("metrics: {preset: pmc}", '"pmc" means nothing here: did you mean "pcm"?'),
         ("metrics: {}", "interference.metrics: neither a preset"),
         ("metrics: {cpu: {unit: ratio}}", "interference.metrics.cpu: has no query"),
-        ("metrics: {preset: pcm, cpu: {unit: GB/s}}", '"GB/s" is no unit of this series'),
+        ("metrics: {preset: pcm, cpu: {unit: GB/s}}", '"GB/s" is not a unit of this series'),
         ("metrics: {preset: pcm, cpu: {tolerance: 1}}", "1 has no unit: write 1%"),
         ("metrics: {preset: pcm, cpu: {tolerance: 60%}}", '"60%" is outside 0%..50%'),
         ("metrics: {preset: pcm, cpu_cores: {order: ascending}}", "unknown key"),
@@ -222,7 +222,7 @@ def test_an_amount_is_read_exactly(thousandths: int, blank: str) -> None:
             "capacity: {memoryBandwidth: [{selector: {}}]}",
             "memoryBandwidth[0].value: is missing: write 107GB/s",
         ),
-        ("capacity: {memoryBandwidth: [{selector: {}, value: 0}]}", "value: 0 is no capacity"),
+        ("capacity: {memoryBandwidth: [{selector: {}, value: 0}]}", "value: 0 is not a capacity"),
         ("profiles: {a: null}", "interference.profiles.a: is empty: write profile and affinity"),
         (
             "profiles: {a b: {profile: {}, affinity: {}}}",
@@ -231,7 +231,7 @@ def test_an_amount_is_read_exactly(thousandths: int, blank: str) -> None:
         ("profiles: [a]", "interference.profiles: must be an object"),
         (
             "profiles: {default: {profile: {memoryBandwidth: 1GB/s, memoryBandwidthPerCore: 1GB/s}}}",
-            "memoryBandwidthPerCore: stands beside memoryBandwidth",
+            "memoryBandwidthPerCore: excludes memoryBandwidth",
         ),
     ],
 )

@@ -43,11 +43,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "plan": ("corewise.cli.plan", "Place all pods of a dump offline; compare two configurations."),
     "profile": (
         "corewise.cli.profile",
-        "Say what types of workload use, and what slows them down, from a history.",
+        "Show what types of workload use and what slows them down, from a history.",
     ),
     "check": (
         "corewise.cli.check_metrics",
-        "Look whether Prometheus knows what scheduling by memory bandwidth and cache asks it.",
+        "Check that Prometheus has the metrics that interference-aware scheduling needs.",
     ),
     "config": ("corewise.cli.config", "Look at configuration before the cluster does."),
 }

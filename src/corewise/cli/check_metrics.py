@@ -14,7 +14,7 @@ from corewise.cli.cluster import connection_options, find_cluster
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.interference_inputs import read_interference
 from corewise.cli.output import Column, Form, Listing, Severity, colour_wanted, option, render, say
-from corewise.config.interference import InterferenceConfiguration, Metric, MetricsSettings, Preset
+from corewise.config.interference import InterferenceConfiguration, MetricsSettings, Preset
 from corewise.engine.objects import SCHEDULABLE_NODES
 from corewise.kube.client import Client
 from corewise.kube.config import ClusterConfig
@@ -31,7 +31,7 @@ _PRESETS = [each.value for each in Preset]
 
 @click.group()
 def command() -> None:
-    """Look whether what corewise reads elsewhere is what it takes it for."""
+    """Check that corewise finds what it reads from other systems."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +41,11 @@ class _Checked:
 
 
 @command.command("metrics")
-@click.option("--prometheus", metavar="URL", required=True, help="The Prometheus server to ask.")
+@click.option("--prometheus", metavar="URL", required=True, help="The Prometheus server to query.")
 @click.option("--config", "config_file", type=_FILE, help="The scheduler's file, with its interference.")
-@click.option("--preset", type=click.Choice(_PRESETS), help="The series of an exporter, without a file.")
+@click.option("--preset", type=click.Choice(_PRESETS), help="The series of an exporter, instead of a file.")
 @click.option(
-    "--nodes", "nodes_file", type=_FILE, help="A file with the nodes' names, one a line, for no cluster."
+    "--nodes", "nodes_file", type=_FILE, help="A file with node names, one per line, instead of a cluster."
 )
 @connection_options
 @option()
@@ -58,7 +58,7 @@ def metrics_command(
     context: str | None,
     form: Form,
 ) -> None:
-    """Ask Prometheus what interference-aware scheduling asks, and say what is wrong with the answers.
+    """Check that Prometheus has the metrics that interference-aware scheduling needs.
 
     For every series: how many came, how many nodes of the cluster they name, between which values they lie,
     how old they are, and what to fix.
@@ -78,7 +78,7 @@ def metrics_command(
 
 def _configuration(file: Path | None, preset: str | None) -> InterferenceConfiguration:
     if file is not None and preset is not None:
-        raise click.UsageError("--config says which series are read: leave --preset out")
+        raise click.UsageError("--config already says which series are read: leave out --preset")
     if file is not None:
         return read_interference(file)
     return InterferenceConfiguration(metrics=MetricsSettings(Preset(preset) if preset else Preset.COREWISE))
@@ -122,8 +122,8 @@ async def _nodes(file: Path | None, kubeconfig: str | None, context: str | None)
         raise Failure(f"{file} cannot be read: {error}") from error
     names = dict.fromkeys(line.strip().removeprefix("node/") for line in lines if line.strip())
     if not names:
-        hint = "write one name a line: kubectl get nodes -o name"
-        raise Failure(f"{file} names no nodes", hint=hint)
+        hint = "write one name per line: kubectl get nodes -o name"
+        raise Failure(f"{file} contains no node names", hint=hint)
     return [NodeIdentity(name) for name in names]
 
 
@@ -131,7 +131,7 @@ def _cluster(kubeconfig: str | None, context: str | None) -> ClusterConfig:
     try:
         return find_cluster(kubeconfig, context)
     except ConfigError as error:
-        error.hint += "; without a cluster, name a file of node names: --nodes FILE"
+        error.hint += "; without a cluster, give a file of node names: --nodes FILE"
         raise
 
 
@@ -162,12 +162,7 @@ def _severity(each: Diagnosis) -> Severity | None:
 
 
 def _value(each: Diagnosis, place: int) -> str:
-    return "-" if each.spread is None else shown(each.source.series, each.spread[place])
-
-
-def shown(metric: Metric, value: float) -> str:
-    """Return a value of a series with its unit."""
-    return f"{value:.0%}" if metric is Metric.CPU else metric.spec.kind.text(value)
+    return "-" if each.spread is None else each.source.series.spec.kind.text(each.spread[place])
 
 
 def _record(each: Diagnosis, nodes: int) -> dict[str, Any]:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -254,26 +254,13 @@ def _scored(decision: Decision, row: int, value: float) -> str:
 
 
 def _value(decision: Decision, metric: Metric) -> Callable[[int], str]:
-    printed = _ratio if metric in decision.outlook.relative else _PRINTED[metric]
+    relative = metric in decision.outlook.relative
 
     def text(row: int) -> str:
         value = float(decision.outlook.values[metric][row])
-        return "-" if math.isnan(value) else printed(value)
+        return "-" if math.isnan(value) else metric.spec.text(value, relative=relative)
 
     return text
-
-
-def _ratio(value: float) -> str:
-    return f"{value:.3f}"
-
-
-_PRINTED: Mapping[Metric, Callable[[float], str]] = {
-    Metric.MEMORY_BANDWIDTH: lambda value: f"{value / _GIGA:.4g} GB/s free",
-    Metric.MEMORY_LATENCY: lambda value: f"{value * _GIGA:.4g} ns",
-    Metric.LLC_OCCUPANCY: lambda value: f"{value / _MEGA:.4g} MB",
-    Metric.LLC_MPKI: lambda value: f"{value:.4g}",
-    Metric.CPU: lambda value: f"{value * 100:.1f}%",
-}
 
 
 def _missing(decision: Decision, row: int) -> str:
@@ -292,12 +279,12 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
     "metrics_file",
     type=_FILE,
     required=True,
-    help="What was measured: JSON, node -> values in base units.",
+    help="Measurements: JSON, node -> values in base units.",
 )
 @click.option("--pod", "pod_file", type=_FILE, required=True, help="The Pod to be placed, YAML or JSON.")
 @output.option((Form.TABLE, Form.WIDE, Form.JSON, Form.YAML))
 def interference_command(config_file: Path, metrics_file: Path, pod_file: Path, form: Form) -> None:
-    """Say of every node whether a pod's profile fits it, and how it scores: both sides of the filter,
+    """Show for every node whether a pod's profile fits it, and how it scores: both sides of the filter,
     positions, points, raw and normalized score.
 
     Reads three files and nothing else. Values are in base units: bytes/s, bytes, seconds, ratios.

@@ -110,7 +110,10 @@ def why_missing(column: str, value: float | None) -> str:
         (math.isinf(value), "infinite"),
         (value < 0, f"{value:g} is negative"),
         (value > LARGEST, f"{value:g} is more than any machine has"),
-        (value < LEAST and column in ZERO_IS_MISSING, f"{value:g}, which exporters print for what they lack"),
+        (
+            value < LEAST and column in ZERO_IS_MISSING,
+            f"{value:g}, which exporters print for what they do not support",
+        ),
     )
     return next((reason for holds, reason in reasons if holds), "")
 
@@ -166,12 +169,12 @@ def _placed(decoder: Decoder, place: Place, config: InterferenceConfiguration) -
         decoder.tell(fields["profile"], "the name of a profile is missing")
     elif profile not in config.profiles:
         near = did_you_mean(profile, config.profiles)
-        decoder.tell(fields["profile"], f"{shown(profile)} is no profile of the configuration{near}")
+        decoder.tell(fields["profile"], f"{shown(profile)} is not a profile of the configuration{near}")
     age = number(decoder, fields["age"], 0, _OLDEST)
     return Placed(profile or "", float(age or 0))
 
 
-_HINT = "write a Pod, as kubectl get pod NAME -o yaml prints it"
+_HINT = "write a Pod as printed by: kubectl get pod NAME -o yaml"
 
 
 class _Loader(PlainLoader):
@@ -206,14 +209,14 @@ def parse_pod(text: str, file: str) -> ExplainedPod:
     document = _document(text, file)
     kind = document.get("kind") if isinstance(document, dict) else None
     if kind != "Pod":
-        found = f"a {kind}" if isinstance(kind, str) else "no object of Kubernetes"
-        raise Failure(f"{file} is {found}, not a Pod", hint=_HINT)
+        found = f"a {kind}, not a Pod" if isinstance(kind, str) else "not a Pod: it has no kind"
+        raise Failure(f"{file} is {found}", hint=_HINT)
     _amounts_as_text(document, file)
     _complete_owners(document)
     try:
         pod = msgspec.convert(document, PlacedPod)
     except msgspec.ValidationError as error:
-        raise Failure(f"{file} is not a Pod that can be read: {error}", hint=_HINT) from None
+        raise Failure(f"{file} is not a valid Pod: {error}", hint=_HINT) from None
     facts = pod_facts(pod)
     return ExplainedPod(
         name=key_of(pod) if pod.metadata.name else f"{key_of(pod)}(no name)",

@@ -50,7 +50,7 @@ _SLICING = Slicing()
 
 
 @click.command()
-@click.option("--prometheus", "url", metavar="URL", help="Ask this Prometheus server.")
+@click.option("--prometheus", "url", metavar="URL", help="Query this Prometheus server.")
 @click.option("--history", type=_FILE, help="Read a history from this file instead.")
 @click.option(
     "--config", type=_FILE, help="The scheduler's configuration: type label, metrics, default profile."
@@ -78,7 +78,7 @@ _SLICING = Slicing()
     default=f"{_SLICING.warm_up / 60:g}m",
     show_default=True,
     callback=seconds,
-    help="Time at the beginning of a pod that is not looked at.",
+    help="Time at the start of a pod that is left out.",
 )
 @click.option(
     "--episode",
@@ -86,10 +86,10 @@ _SLICING = Slicing()
     default=f"{_SLICING.episode / 60:g}m",
     show_default=True,
     callback=seconds,
-    help="How long a sample is, of a pod whose cycles per instruction are counted.",
+    help="Length of a sample of a pod whose cycles per instruction are counted.",
 )
 @click.option("--p95", is_flag=True, help="Write 95th percentiles of what pods used instead of means.")
-@click.option("--save-history", type=_FILE, help="Keep what Prometheus said in this file, for --history.")
+@click.option("--save-history", type=_FILE, help="Save what Prometheus answered to this file, for --history.")
 @option((Form.TABLE, Form.YAML, Form.JSON))
 def command(
     url: str | None,
@@ -103,7 +103,7 @@ def command(
     save_history: Path | None,
     form: Form,
 ) -> None:
-    """Say what each type of workload uses, and how much longer its work takes under pressure.
+    """Show what each type of workload uses, and how much longer its work takes under pressure.
 
     -o yaml prints the profiles and affinities as the scheduler's configuration has them. A type of which too
     little was seen is refused with the reason, and falls under the default profile.
@@ -112,7 +112,7 @@ def command(
     Prometheus, 5 a bad file.
     """
     if (url is None) == (history is None):
-        raise click.UsageError("it needs either --prometheus URL or --history FILE")
+        raise click.UsageError("give either --prometheus URL or --history FILE")
     settings = read_interference(config) if config else InterferenceConfiguration()
     seen = read_history(history) if history else _asked(url or "", settings, Asked(span, step))
     if save_history:
@@ -134,7 +134,7 @@ def _asked(url: str, settings: InterferenceConfiguration, asked: Asked) -> Histo
 
 def _print(findings: tuple[Finding, ...], form: Form, source: str, *, p95: bool) -> None:
     if not findings:
-        hint = "are the pods labelled, and does kube-state-metrics export the label? docs/profile.md"
+        hint = "check that the pods are labelled and kube-state-metrics exports the label: docs/profile.md"
         raise Failure("the history has no pods of any type", hint=hint, exit_code=ExitCode.VERDICT)
     click.echo(profile_text(findings, form, source=source, p95=p95), nl=False)
     for remark in remarks(findings):
@@ -167,11 +167,11 @@ def remarks(findings: Sequence[Finding]) -> Iterator[str]:
             yield f"{each.type}: {refusal.reason}: {refusal.message}"
             yield f"  {refusal.reason.text.fix}"
         elif BANDWIDTH not in each.use:
-            yield f"{each.type}: nobody saw what bandwidth its pods use; without it nodes are not filtered"
+            yield f"{each.type}: its bandwidth was not measured; without it nodes are not filtered"
         elif each.use[BANDWIDTH].estimated:
             use = each.use[BANDWIDTH]
             spread = _amount(BANDWIDTH, use.spread)
-            yield f"{each.type}: its bandwidth is estimated by what nodes used while its pods ran, ±{spread}"
+            yield f"{each.type}: its bandwidth is estimated from the use of its nodes, ±{spread}"
         if each.odd:
             yield f"{each.type}: {count(each.odd, 'run')} left out, more than 5 times as slow as the median"
         for metric, affinity in each.affinity.items():
@@ -212,8 +212,8 @@ def _entry(finding: Finding, *, p95: bool) -> Iterator[str]:
 def _why_no_key(name: str) -> str:
     """Say why a profile cannot have the name of a type; nothing if it can."""
     if name == DEFAULT:
-        return "that name means all types without a profile"
-    return label_value_fault(name) or "" if name else "the empty name is no type"
+        return "this name stands for all types without a profile"
+    return label_value_fault(name) or "" if name else "the name is empty"
 
 
 def _key(name: str) -> str:

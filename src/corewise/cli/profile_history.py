@@ -85,8 +85,8 @@ def read_history(file: Path) -> History:
     except OSError as error:
         raise Failure(f"{file} cannot be read: {error.strerror}") from None
     except UNREADABLE as error:
-        hint = "docs/profile.md says what a history holds"
-        raise Failure(f"{file} is no history: {error}", hint=hint) from None
+        hint = "docs/profile.md describes the format"
+        raise Failure(f"{file} is not a history: {error}", hint=hint) from None
     return _history(file, read)
 
 

@@ -134,11 +134,7 @@ def _metric_text(metric: Metric, told: Mapping[str, Any]) -> str:
     if found is None:
         value = "missing" if age is None else f"too old ({age:g} s)"
     else:
-        spec = metric.spec
-        relative = metric in told["relative"]
-        value = (
-            f"{found:.4g} {spec.relative}" if relative else f"{spec.kind.text(found)} {spec.suffix}".rstrip()
-        )
+        value = metric.spec.text(found, relative=metric in told["relative"])
         value += "" if age is None else f", {age:g} s old"
     if position is None:
         return f"{value}; not ranked"

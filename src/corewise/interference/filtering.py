@@ -61,7 +61,7 @@ class Conflict:
 
     def __str__(self) -> str:
         each = (f"{name} (line {line})" for name, line in zip(self.names, self.lines, strict=True))
-        return f"profiles {' and '.join(each)} match the same pod: let them exclude each other"
+        return f"profiles {' and '.join(each)} match the same pod: make them exclude each other"
 
 
 def select_profile(

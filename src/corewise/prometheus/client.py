@@ -53,21 +53,21 @@ class UnreachableError(PrometheusError):
     """No answer arrived, or only a part of one."""
 
     retryable = True
-    default_hint = "is Prometheus up, and its address right? try its page /-/ready"
+    default_hint = "check that Prometheus is up and its address right: try its page /-/ready"
 
 
 class QueryError(PrometheusError):
     """The server does not take the query, or cannot carry it out."""
 
     exit_code = ExitCode.REFUSED
-    default_hint = "correct the PromQL; promtool and the server's own page /graph say where it is wrong"
+    default_hint = "correct the PromQL; promtool and the server's page /graph show where it is wrong"
 
 
 class DeniedError(PrometheusError):
     """The server, or a proxy before it, wants credentials."""
 
     exit_code = ExitCode.UNAUTHORIZED
-    default_hint = "give corewise an address at which queries need no credentials, within the cluster"
+    default_hint = "use an address within the cluster at which queries need no credentials"
 
 
 class OverloadedError(PrometheusError):
@@ -79,7 +79,7 @@ class OverloadedError(PrometheusError):
 class AnswerError(PrometheusError):
     """Something answered that is no Prometheus server, or a proxy before one."""
 
-    default_hint = "does the URL lead to Prometheus itself, with the right path?"
+    default_hint = "check that the URL leads to Prometheus itself, with the right path"
 
 
 LARGEST_ANSWER = 64 * 1024 * 1024
@@ -236,7 +236,7 @@ def checked_url(url: str) -> str:
     except ValueError as error:
         raise AddressError(f"the URL cannot be read: {error}") from error
     if not usable or parts.query or parts.fragment:
-        raise AddressError(f"{without_secrets(url)!r} is no address of a Prometheus server")
+        raise AddressError(f"{without_secrets(url)!r} is not the address of a Prometheus server")
     return url if url.endswith("/") else url + "/"
 
 
@@ -281,7 +281,7 @@ def _refused(url: str, status: int, body: bytes) -> PrometheusError:
         return DeniedError(message)
     if status == _TOO_MANY_REQUESTS or status >= _SERVER_ERROR:
         return OverloadedError(message)
-    return AnswerError(f"{message}: that is no answer of Prometheus")
+    return AnswerError(f"{message}: this is not an answer from Prometheus")
 
 
 def _failed(url: str, status: int, answer: Body) -> PrometheusError:
@@ -308,7 +308,7 @@ def _answer(body: Body) -> Answer:
     try:
         samples = tuple(Sample(labels, float(text)) for labels, _, text in found)
     except ValueError as error:
-        raise AnswerError(f"a value is no number: {error}") from error
+        raise AnswerError(f"a value is not a number: {error}") from error
     return Answer(max((at for _, at, _ in found), default=0.0), samples, body.warnings)
 
 
@@ -357,4 +357,4 @@ async def _piece(client: PrometheusClient, form: Mapping[str, str]) -> list[Rang
             for each in body.data.result
         ]
     except ValueError as error:
-        raise AnswerError(f"a value is no number: {error}") from error
+        raise AnswerError(f"a value is not a number: {error}") from error

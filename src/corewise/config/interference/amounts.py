@@ -173,7 +173,9 @@ def unit_of(decoder: Decoder, place: Place, units: Mapping[str, Fraction]) -> Un
         return None
     if name not in units:
         near = did_you_mean(name, units) or ":"
-        decoder.tell(place, f"{shown(name)} is no unit of this series{near} the units are {', '.join(units)}")
+        decoder.tell(
+            place, f"{shown(name)} is not a unit of this series{near} the units are {', '.join(units)}"
+        )
         return None
     return Unit(name, float(units[name]))
 
@@ -199,7 +201,7 @@ def parse_bandwidth(text: str) -> int | str:
     amount = whole_amount(decoder, decoder.root, BANDWIDTH)
     if decoder.problems:
         return decoder.problems[0].message
-    return amount or f'"{text[:40]}" is no bandwidth: write it as 107GB/s'
+    return amount or f'"{text[:40]}" is not a bandwidth: write it as 107GB/s'
 
 
 def bytes_text(number: float, per: str = "") -> str:

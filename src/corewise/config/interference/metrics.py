@@ -151,6 +151,12 @@ class MetricSpec:
     reference: Metric | None = None
     relative: str = ""
 
+    def text(self, value: float, *, relative: bool = False) -> str:
+        """Return a value by which nodes are ranked, as people read it."""
+        if relative:
+            return f"{value:.4g} {self.relative}"
+        return f"{self.kind.text(value)} {self.suffix}".rstrip()
+
 
 def _rate(selector: str) -> Template:
     return Template(f"sum by ($node) (rate({selector}[$window]))", selector)
@@ -192,9 +198,9 @@ _BYTES = Kind("bytes", BYTES.units, bytes_text)
 _MPKI = Kind(
     "misses per 1000 instructions",
     {"mpki": _ONE, "misses/instruction": Fraction(1000)},
-    lambda value: f"{value:.4g}",
+    lambda value: f"{value:.4g} MPKI",
 )
-_RATIO = Kind("a ratio, 0..1", {"ratio": _ONE, "%": Fraction(1, 100)}, lambda value: f"{value:.4g}")
+_RATIO = Kind("a ratio, 0..1", {"ratio": _ONE, "%": Fraction(1, 100)}, lambda value: f"{value:.1%}")
 _CORES = Kind("CPUs", {"cores": _ONE, "milli": Fraction(1, 1000)}, lambda value: f"{value:.4g}")
 
 _LOWEST = Ranking(Order.ASCENDING)
@@ -295,7 +301,6 @@ METRICS: Mapping[Metric, MetricSpec] = MappingProxyType(
             plausible=(0.0, 300.0, "0 to 300"),
             ranking=_LOWEST,
             title="MPKI",
-            suffix="misses per 1000 instructions",
             panel=Panel(
                 title="Misses per 1000 instructions",
                 description=(
@@ -326,7 +331,7 @@ METRICS: Mapping[Metric, MetricSpec] = MappingProxyType(
             plausible=(0.0, 1.05, "0 to 1, a share of all CPUs"),
             ranking=_LOWEST,
             title="CPU",
-            suffix="share in use",
+            suffix="in use",
             panel=Panel(
                 title="CPU utilization",
                 description="CPU time used over the CPUs online, raw.",

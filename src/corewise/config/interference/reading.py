@@ -159,7 +159,7 @@ def _default(decoder: Decoder, key: Place, place: Place) -> DefaultProfile:
 
 def _not_both(decoder: Decoder, amounts: Fields) -> None:
     if amounts["memoryBandwidth"].value is not None and amounts[_PER_CORE].value is not None:
-        decoder.tell(amounts[_PER_CORE], "stands beside memoryBandwidth: write one of the two")
+        decoder.tell(amounts[_PER_CORE], "excludes memoryBandwidth: write one of the two")
 
 
 _AGE = duration(1, 24 * 3600, "1s..24h")
@@ -372,7 +372,7 @@ def _rule(decoder: Decoder, place: Place) -> CapacityRule:
             hint = ": {} selects all nodes" if name == "selector" else ": write 107GB/s"
             decoder.tell(fields[name], f"is missing{hint}")
     if value == 0:
-        decoder.tell(fields["value"], "0 is no capacity: leave the rule out if it is not known")
+        decoder.tell(fields["value"], "0 is not a capacity: leave out the rule if it is unknown")
     selector = read_label_selector(decoder, fields["selector"], strict_fields)
     return CapacityRule(selector, value or 0, decoder.position(place)[0])
 

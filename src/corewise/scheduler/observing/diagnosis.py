@@ -105,7 +105,7 @@ async def _raw_labels(client: PrometheusClient, source: Source) -> list[Mapping[
 
 async def _why_empty(client: PrometheusClient, source: Source) -> str:
     if not source.samples:
-        return f"the query ({source.origin}) returns no series: try it in Prometheus' own page"
+        return f"the query ({source.origin}) returns no series: try it in Prometheus' web UI"
     if await _raw_labels(client, source):
         return (
             f"Prometheus has {source.samples}, but not twice within the window: "
@@ -132,7 +132,7 @@ def _faults(
         yield f"several series of one node ({named}): aggregate by ({source.node_label}), with sum or max"
     if states[State.INVALID]:
         named = _named(nodes, reading.invalid & ~reading.ambiguous)
-        yield f"no usable value ({named}): 0, NaN or negative, as exporters print what they cannot measure"
+        yield f"no usable value ({named}): 0, NaN or negative: exporters print these if they cannot measure"
     if states[State.STALE]:
         old = f"values older than {source.maximum_age:g} s"
         yield f"{_nodes_have(states[State.STALE])} {old}: still scraped?"
@@ -144,9 +144,7 @@ def _unmatched(source: Source, nodes: NodeNames, labels: list[Mapping[str, str]]
     if naming:
         return f'no series names a node in its label "{source.node_label}": set nodeLabel: {naming[0]}'
     if not any(labels):
-        return (
-            f"the query leaves its series no label that could name a node: aggregate by ({source.node_label})"
-        )
+        return f"the query's series have no label that could name a node: aggregate by ({source.node_label})"
     shown = dict(labels[0])
     return (
         f'no series names a node in its label "{source.node_label}", nor in another ({shown}): '

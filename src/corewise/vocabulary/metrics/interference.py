@@ -12,7 +12,7 @@ NODE_MEMORY_TRAFFIC = tally(
 )
 NODE_MEMORY_BANDWIDTH_CAPACITY = gauge(
     "corewise_node_memory_bandwidth_capacity_bytes_per_second",
-    "What the node's memory could move at most, by how it is known (dimm: worked out from its memory "
+    "What the node's memory can move at most, by source (dimm: computed from its memory "
     "modules); scheduling counts on seven tenths of it.",
     "node",
     "source",
@@ -57,9 +57,7 @@ NODE_MEMORY_AVAILABLE = gauge(
 )
 NODE_METRIC_SUPPORTED = gauge(
     "corewise_node_metric_supported",
-    "1 if the agent measures this metric (memorybandwidth, memorybandwidth_capacity, memorylatency, "
-    "llc_occupancy, llc_capacity, llc_mpki, cpu, memory_available) on the node, with the reason ok; 0 if "
-    "not, with the reason code.",
+    "1 if the agent measures this metric of the node, with the reason ok; 0 if not, with the reason code.",
     "node",
     "metric",
     "reason",
@@ -67,7 +65,7 @@ NODE_METRIC_SUPPORTED = gauge(
 )
 INTERFERENCE_CONFIG_VALID = gauge(
     "corewise_interference_config_valid",
-    "1 if the scheduler's configuration file is in force as it stands, 0 if an older state of it is.",
+    "1 if the scheduler uses its configuration file as it is, 0 if it keeps an older state of it.",
     by=SCHEDULER,
 )
 INTERFERENCE_NODES = gauge(
