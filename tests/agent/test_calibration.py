@@ -29,7 +29,7 @@ from corewise.agent.calibration.ratio_model import IncomparableError, ratio_mode
 from corewise.agent.calibration.results import Calibration, Score, decoded, geometric_mean, rate, scored
 from corewise.agent.calibration.worker import READY, Command, Done, serve
 from corewise.config.configuration import parse_normalization
-from corewise.config.strategies import RatioField
+from corewise.config.node_configs import RatioField
 from corewise.kernel.machine import read_machine
 from corewise.quantities import ONE, Ratio
 from corewise.topology import CPUSet

@@ -19,7 +19,7 @@ from corewise.config.colocation import (
     parse_suppression,
 )
 from corewise.config.decoding import Parsed
-from corewise.config.strategies import Configuration
+from corewise.config.node_configs import Configuration
 from corewise.quantities import Seconds, Share
 
 

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from corewise.config.json_text import DEEPEST, read_json
-from corewise.config.json_tree import BROKEN, Items, Located, Members, path_text
+from corewise.config.json_text import BROKEN, DEEPEST, Items, Located, Members, path_text, read_json
 
 
 def plain(located: Located) -> object:

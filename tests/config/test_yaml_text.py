@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corewise.config.decoding import Decoder
-from corewise.config.json_tree import Items, Located, Members
+from corewise.config.json_text import Items, Located, Members
 from corewise.config.yaml_text import (
     DEEPEST_OBJECT,
     LARGEST_TEXT,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from corewise.cli.check_metrics import command
+from corewise.cli import corewise
 from corewise.cli.errors import ExitCode
 from prometheus_server.conftest import TRUTHS, Scraped
 
@@ -17,7 +17,7 @@ from prometheus_server.conftest import TRUTHS, Scraped
 def check(scraped: Scraped, folder: Path, *arguments: str, nodes: tuple[str, ...] = tuple(TRUTHS)) -> Result:
     (folder / "nodes").write_text("".join(f"node/{name}\n" for name in nodes))
     options = ["--prometheus", scraped.server.url, "--nodes", str(folder / "nodes"), *arguments]
-    return CliRunner().invoke(command, ["metrics", *options])
+    return CliRunner().invoke(corewise, ["check", "metrics", *options])
 
 
 def configured(folder: Path, metrics: str) -> tuple[str, str]:

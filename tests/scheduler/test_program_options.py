@@ -8,8 +8,8 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
+from corewise.cli import corewise
 from corewise.cli.errors import ExitCode, Failure
-from corewise.cli.scheduler import command
 from corewise.engine import Allocation
 from corewise.scheduler.configuration import (
     DEFAULTS,
@@ -22,7 +22,7 @@ from kubedouble import LocalAPIServer
 
 
 def invoke(*arguments: str) -> Result:
-    return CliRunner().invoke(command, list(arguments))
+    return CliRunner().invoke(corewise, ["scheduler", *arguments])
 
 
 def test_the_stanza_is_what_a_stock_kube_scheduler_reads() -> None:

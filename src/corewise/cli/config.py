@@ -25,7 +25,7 @@ from corewise.config.configuration import (
     parse_amplification,
     parse_normalization,
 )
-from corewise.config.strategies import S
+from corewise.config.node_configs import S
 from corewise.quantities import Ratio, RatioError
 from corewise.vocabulary import names
 from corewise.vocabulary.errors import UNREADABLE

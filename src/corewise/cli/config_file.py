@@ -12,10 +12,8 @@ from dataclasses import dataclass, field
 import yaml
 
 from corewise.config.decoding import Problem, Severity, did_you_mean
-from corewise.config.json_text import read_json
-from corewise.config.json_tree import BROKEN, Items, Located, Members, Positions
-from corewise.config.scalar_positions import json_string, yaml_scalar
-from corewise.config.yaml_text import NotYAMLError, read_texts
+from corewise.config.json_text import BROKEN, Items, Located, Members, Positions, read_json
+from corewise.config.yaml_text import NotYAMLError, json_string, read_texts, yaml_scalar
 from corewise.vocabulary.names import (
     AMPLIFICATION_KEY,
     CONFIG_NAME,

@@ -27,7 +27,7 @@ from corewise.cli.interference_inputs import (
 from corewise.cli.output import Column, Form, Listing, Severity
 from corewise.config.interference import RANKED, InterferenceConfiguration, Metric
 from corewise.config.interference.reading import unplaceable_message
-from corewise.config.json_tree import path_text
+from corewise.config.json_text import path_text
 from corewise.interference import (
     COLUMNS,
     Conflict,

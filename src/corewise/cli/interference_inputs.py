@@ -24,12 +24,10 @@ import yaml
 
 from corewise.cli.errors import Failure
 from corewise.cli.output import say
-from corewise.config.decoding import Decoder, Parsed, Place, did_you_mean
+from corewise.config.decoding import Decoder, Parsed, Place, did_you_mean, shown
 from corewise.config.interference import INTERFERENCE, METRICS, InterferenceConfiguration, parse_interference
 from corewise.config.interference.amounts import number, strict_fields
-from corewise.config.json_numbers import shown
-from corewise.config.json_text import DEEPEST, read_json
-from corewise.config.json_tree import Positions
+from corewise.config.json_text import DEEPEST, Positions, read_json
 from corewise.config.yaml_text import LimitError, PlainLoader, load_document
 from corewise.engine.facts import CPU, MEMORY
 from corewise.engine.objects import PlacedPod

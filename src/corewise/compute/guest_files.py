@@ -24,8 +24,7 @@ import msgspec
 
 from corewise.compute.errors import FileUnusable
 from corewise.config.decoding import Decoder, Parsed, Place, Severity, did_you_mean
-from corewise.config.json_text import read_json
-from corewise.config.json_tree import Members
+from corewise.config.json_text import Members, read_json
 from corewise.topology import CPUSet, CPUSetError
 from corewise.tracking import HostedGuest
 from corewise.tracking.flavor import Flavor, Image

@@ -11,8 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from corewise.config.decoding import Decoder, Fields, Parsed, Place
-from corewise.config.json_text import read_json
-from corewise.config.json_tree import Items
+from corewise.config.json_text import Items, read_json
 from corewise.quantities import Bytes
 from corewise.topology import LARGEST_CPU, Cache, CPUSet, CPUSetError, Host, NumaMemory, Thread, Topology
 

@@ -26,8 +26,7 @@ from typing import Any, TypeAlias
 
 from corewise.config.decoding import Decoder, Fields, Parsed, Severity
 from corewise.config.json_text import read_json
-from corewise.config.node_configs import read_node_configs
-from corewise.config.strategies import Configuration
+from corewise.config.node_configs import Configuration, read_node_configs
 from corewise.quantities import NOTHING, Seconds, Share
 
 SMALLEST_STEP = Share(1)

@@ -22,8 +22,7 @@ from types import MappingProxyType
 
 from corewise.config.decoding import Decoder, Fields, Parsed, Place, Problem, Severity, did_you_mean
 from corewise.config.json_text import read_json
-from corewise.config.node_configs import read_node_configs
-from corewise.config.strategies import (
+from corewise.config.node_configs import (
     LARGEST_AMPLIFICATION_RATIO,
     LARGEST_NORMALIZATION_RATIO,
     NO_AMPLIFICATION,
@@ -39,6 +38,7 @@ from corewise.config.strategies import (
     RatioField,
     Resource,
     S,
+    read_node_configs,
 )
 from corewise.quantities import Ratio
 

@@ -1,26 +1,30 @@
-"""From JSON with positions to typed values, with every problem told and none raised.
+"""From JSON or YAML with positions to typed values, with every problem reported and none raised.
 
-A Decoder walks the tree that :mod:`corewise.config.json_text` has read. Each of its methods takes a Place and
-returns the value there, or None if the place is empty (absent or null) or wrong; what is wrong is
-then in ``problems``. Unknown keys are warnings, since configuration outlives programs; everything else is
-an error.
+A Decoder walks the tree that :func:`corewise.config.json_text.read_json` or
+:func:`corewise.config.yaml_text.read_yaml` has read. Each of its methods takes a Place and returns the value
+there, or None if the place is empty (absent or null) or wrong; what is wrong is then in ``problems``. Unknown
+keys are warnings, since configuration outlives programs; everything else is an error.
+
+A number is exact: 0.6 in steps of 0.01 is 60. One with more decimal places than are counted is not rounded;
+the problem names the nearest that is allowed.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
+from fractions import Fraction
 from typing import Generic, TypeVar
 
-from corewise.config.json_numbers import Form, not_a_number, shown, steps_of, two_places
-from corewise.config.json_tree import BROKEN, Items, Located, Members, Path, Reading, Value, path_text
+from corewise.config.json_text import BROKEN, Items, Located, Members, Path, Reading, Value, path_text
 from corewise.quantities import WHOLE, Ratio, Share
 
 T = TypeVar("T")
 E = TypeVar("E", bound=StrEnum)
+_LONGEST_SHOWN = 40
 
 
 class Severity(StrEnum):
@@ -208,6 +212,67 @@ class Fields:
     def __getitem__(self, name: str) -> Place:
         """Return the place of a member; an empty place if it is absent."""
         return self.found.get(name) or Place(None, (*self.owner.path, name), self.owner.offset)
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What numbers are allowed at a place: the range in words, decimal places, how one is printed."""
+
+    allowed: str
+    places: int
+    printed: Callable[[str], str]
+    hint: str
+
+    @property
+    def described(self) -> str:
+        return f"{'two' if self.places == 2 else 'four'} decimal places"
+
+    @property
+    def wanted(self) -> str:
+        return f"write one with at most {self.described}" if self.places else "write a whole one"
+
+
+def two_places(text: str) -> str:
+    """Print a ratio, which has two decimal places."""
+    return str(Ratio.parse(text))
+
+
+def steps_of(number: Decimal, places: int) -> Fraction:
+    """Return a number of no great size in units of a decimal place. Of a speck (1e-999999999) a half does."""
+    if 0 < number.copy_abs() < Decimal(1).scaleb(-places):
+        return Fraction(1, 2)
+    return Fraction(number) * 10**places if number else Fraction(0)
+
+
+def shown(value: Value) -> str:
+    """Print a JSON value for a message, at no great length."""
+    match value:
+        case Members():
+            return "an object"
+        case Items():
+            return "a list"
+        case bool():
+            return str(value).lower()
+        case str():
+            return f'"{value[:_LONGEST_SHOWN]}"'
+        case _:
+            return str(value)[:_LONGEST_SHOWN]
+
+
+def not_a_number(value: Value, form: Form) -> str:
+    """Say what to write instead of a value that is no number; the range is to follow."""
+    if not isinstance(value, str):
+        return f"must be a number, not {shown(value)}: write one"
+    text = value.strip()
+    try:
+        return f"{shown(value)} is text: write the number without quotes, {form.printed(text)},"
+    except ValueError:
+        pass
+    with_point = text.replace(",", ".")
+    try:
+        return f"{shown(value)} is text, and has a comma: write the number {form.printed(with_point)},"
+    except ValueError:
+        return f"{shown(value)} is not a number: {form.wanted}"
 
 
 def did_you_mean(word: str, known: Iterable[str], closeness: float = 0.6) -> str:

@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Decimal
 
-from corewise.config.json_text import read_json
-from corewise.config.json_tree import Located, Members
+from corewise.config.json_text import Located, Members, read_json
 from corewise.vocabulary.names import CPU_BASIC_INFO
 from corewise.vocabulary.reasons import Reason
 

@@ -15,8 +15,8 @@ from decimal import Decimal
 from typing import Any
 
 from corewise.config.configuration import Problem, Severity
-from corewise.config.json_numbers import shown
-from corewise.config.json_tree import BROKEN, Items, Located, Members, Positions
+from corewise.config.decoding import shown
+from corewise.config.json_text import BROKEN, Items, Located, Members, Positions
 from corewise.config.yaml_text import read_yaml
 from corewise.quantities import Quantity, QuantityError
 

@@ -16,7 +16,7 @@ from statistics import median
 from types import MappingProxyType
 
 from corewise.agent.calibration.results import Calibration
-from corewise.config.strategies import LARGEST_NORMALIZATION_RATIO, ModelRatios, RatioField
+from corewise.config.node_configs import LARGEST_NORMALIZATION_RATIO, ModelRatios, RatioField
 from corewise.kernel.cpu_facts import UNKNOWN
 from corewise.quantities import Ratio
 

@@ -21,7 +21,7 @@ from corewise.config.colocation import (
     parse_suppression,
 )
 from corewise.config.decoding import Parsed, Severity
-from corewise.config.strategies import Configuration
+from corewise.config.node_configs import Configuration
 from corewise.kube.objects import ConfigMap
 from corewise.vocabulary.names import OVERSUBSCRIPTION_KEY, SUPPRESSION_KEY
 

@@ -17,9 +17,8 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import TypeVar
 
-from corewise.config.decoding import Decoder, Fields, Place, Severity, did_you_mean
-from corewise.config.json_numbers import shown
-from corewise.config.json_tree import Located, Positions, Reading
+from corewise.config.decoding import Decoder, Fields, Place, Severity, did_you_mean, shown
+from corewise.config.json_text import Located, Positions, Reading
 from corewise.quantities import Quantity, QuantityError
 
 E = TypeVar("E", bound=StrEnum)

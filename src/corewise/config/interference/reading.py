@@ -22,7 +22,7 @@ from fractions import Fraction
 from itertools import pairwise
 from types import MappingProxyType
 
-from corewise.config.decoding import Decoder, Fields, Parsed, Place
+from corewise.config.decoding import Decoder, Fields, Parsed, Place, shown
 from corewise.config.interference.amounts import (
     BANDWIDTH,
     BYTES,
@@ -60,8 +60,7 @@ from corewise.config.interference.model import (
     WorkloadProfile,
     equal_affinity,
 )
-from corewise.config.json_numbers import shown
-from corewise.config.json_tree import Items
+from corewise.config.json_text import Items
 from corewise.config.node_configs import read_label_selector
 from corewise.config.yaml_text import read_yaml
 from corewise.vocabulary.selectors import LabelSelector, label_key_fault, label_value_fault

@@ -9,7 +9,7 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from corewise.config.scalar_positions import json_string, yaml_scalar
+from corewise.config.yaml_text import json_string, yaml_scalar
 
 
 def scalar(source: str) -> yaml.ScalarNode:
