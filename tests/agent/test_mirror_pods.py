@@ -18,10 +18,10 @@ from agent.fake_node import container, manifest
 from agent.offline_node import GIB, OfflineNode, batch_container
 from agent.pinning_node import PinNode, claim, pin_pod
 from corewise.agent.cgroups import NodeCgroups
-from corewise.agent.colocation.keeper import OfflineKeeper
 from corewise.agent.local_node import LocalNode
 from corewise.agent.metrics import publish_quotas
 from corewise.agent.objects import QuotaPod
+from corewise.agent.offline_keeper import OfflineKeeper
 from corewise.config.colocation import OversubscriptionSettings
 from corewise.kernel.cgroups.layout import Version
 from corewise.kernel.writing.journal import MemoryLog

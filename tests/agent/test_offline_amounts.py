@@ -7,9 +7,9 @@ import pytest
 
 from agent.fake_node import container, pod
 from agent.offline_node import batch_container, offline_manifest, offline_pod
-from corewise.agent.colocation.offline_pods import NodePods, PodTable
 from corewise.agent.kubelet import NO_POLICY
 from corewise.agent.objects import QuotaPod
+from corewise.agent.offline_pods import NodePods, PodTable
 from corewise.kernel.cgroups.layout import Driver, PodCgroups
 from corewise.quantities import LARGEST_MILLI
 from corewise.vocabulary.names import BATCH_CPU, QOS_CLASS

@@ -21,10 +21,10 @@ from agent.fake_node import FakeNode
 from agent.offline_node import GIB, batch_container, offline_pod
 from corewise.actions import QuotaOwner
 from corewise.agent.cgroups import NodeCgroups
-from corewise.agent.colocation.keeper import OfflineKeeper, Tick
-from corewise.agent.colocation.sampler import Miss, Missed, PinnedPod
 from corewise.agent.local_node import LocalNode
 from corewise.agent.objects import QuotaPod
+from corewise.agent.offline_keeper import OfflineKeeper, Tick
+from corewise.agent.sampler import Miss, Missed, PinnedPod
 from corewise.config.colocation import OversubscriptionSettings, SuppressionMode, SuppressionSettings
 from corewise.kernel.cgroups.files import Files
 from corewise.kernel.cgroups.layout import QOSClass, Version

@@ -13,10 +13,10 @@ import pytest
 from agent.fake_node import container, pod
 from agent.offline_node import GIB, OfflineNode, batch_container, offline_pod
 from corewise.agent.cgroups import NodeCgroups
-from corewise.agent.colocation.keeper import OfflineKeeper, Tick
 from corewise.agent.kubelet import STATE_FILE
 from corewise.agent.local_node import LocalNode
 from corewise.agent.objects import QuotaPod
+from corewise.agent.offline_keeper import OfflineKeeper, Tick
 from corewise.config.colocation import OversubscriptionSettings, SuppressionMode, SuppressionSettings
 from corewise.kernel.cgroups.layout import Version
 from corewise.kernel.cgroups.resources import read_bandwidth, read_weight

@@ -184,7 +184,7 @@ async def test_an_api_server_that_does_not_answer_keeps_no_offline_pod_unsqueeze
     async def silence(*_arguments: object) -> None:
         await answers.wait()
 
-    monkeypatch.setattr("corewise.agent.colocation.loop.write_publication", silence)
+    monkeypatch.setattr("corewise.agent.offline_loop.write_publication", silence)
     async with world.agent():
         await bounded(world)
         assert (await world.offered())[0] is None

@@ -7,11 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from corewise.agent.colocation.configuration import ColocationConfiguration
-from corewise.agent.colocation.keeper import Tick
-from corewise.agent.colocation.node_facts import raw_allocatable
-from corewise.agent.colocation.publisher import Publication, Publisher
 from corewise.agent.objects import AgentNode
+from corewise.agent.offline_keeper import Tick
+from corewise.agent.offline_loop import Publication, Publisher
+from corewise.agent.offline_settings import ColocationConfiguration, raw_allocatable
 from corewise.kube.objects import ConfigMap
 from corewise.quantities import Ratio, Share
 from corewise.suppression.offer import Amounts, Computed, Offer

@@ -8,7 +8,7 @@ import pytest
 
 from agent.offline_node import GIB, OfflineNode, stat_text
 from corewise.agent.cgroups import NodeCgroups
-from corewise.agent.colocation.sampler import LONGEST, Miss, Missed, PinnedPod, Sampler
+from corewise.agent.sampler import LONGEST, Miss, Missed, PinnedPod, Sampler
 from corewise.kernel.cgroups.layout import Version
 from corewise.kernel.writing.journal import MemoryLog
 from corewise.suppression.offer import Pinned, Usage

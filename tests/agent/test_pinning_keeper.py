@@ -9,10 +9,10 @@ import pytest
 
 from agent.pinning_node import ALL, ONLINE, PinNode, claim, pin_pod, problems_of
 from corewise.agent.cgroups import NodeCgroups
-from corewise.agent.colocation.offline_pods import PodTable
 from corewise.agent.kubelet import NO_POLICY
 from corewise.agent.metrics import publish_pinning
 from corewise.agent.objects import QuotaPod
+from corewise.agent.offline_pods import PodTable
 from corewise.agent.pinning import PinKeeper
 from corewise.kernel.cgroups.layout import QOSClass, Version
 from corewise.kernel.writing.journal import MemoryLog
@@ -128,9 +128,9 @@ def test_a_bad_claim_leaves_its_pod_on_the_shared_cpus_and_the_others_alone(node
     assert list(cycle.problems) == [worse.name]
     assert "shares CPUs" in cycle.problems[worse.name]
     assert node.everything(pods) == named(pods, "0-3", "4-5", "6-7", "6-7", "6-7")
-    assert node.local.complaints.count("CPU sets") == 1
+    assert node.local.problem_log.count("CPU sets") == 1
     node.cycle(*EVERYBODY)
-    assert node.local.complaints.count("CPU sets") == 0
+    assert node.local.problem_log.count("CPU sets") == 0
 
 
 def test_a_refused_claim_is_fulfilled_when_the_earlier_one_goes(node: PinNode) -> None:

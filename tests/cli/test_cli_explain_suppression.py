@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from api_process import local_api_server
 from cli.offline_world import CALM, NOW, REPORT, STEPPING, aged, changed, labelled
-from corewise.agent.colocation.reporting import Inputs, Measured, report_of
+from corewise.agent.offline_keeper import Measured, report_of
 from corewise.cli import corewise
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.explanation import explanation
@@ -181,8 +181,16 @@ def test_the_formulas_numbers_give_the_offer(
     computed = compute(usage, amounts, settings.ratio)
     measured = Measured()
     measured.add(0.0, usage, computed)
-    inputs = Inputs(settings=settings, allocatable=amounts, normalization=Ratio(100), native=0, offline=0)
-    report = report_of(inputs, measured, OfferHistory().with_sample(0.0, computed).offer(0.0), None)
+    report = report_of(
+        measured,
+        OfferHistory().with_sample(0.0, computed).offer(0.0),
+        None,
+        settings=settings,
+        allocatable=amounts,
+        normalization=Ratio(100),
+        native=0,
+        offline=0,
+    )
     assert report
     inside, ratio = formula(report).split(" x ")
     numbers = re.findall(r"[0-9.]+", inside.removeprefix("max(0, "))

@@ -14,10 +14,10 @@ from types import TracebackType
 from typing import Self
 
 from corewise.agent.cgroups import NodeCgroups
-from corewise.agent.colocation.keeper import OfflineKeeper, Tick
-from corewise.agent.colocation.sampler import Sampler, Samples
 from corewise.agent.local_node import LocalNode
 from corewise.agent.objects import QuotaPod
+from corewise.agent.offline_keeper import OfflineKeeper, Tick
+from corewise.agent.sampler import Sampler, Samples
 from corewise.config.colocation import OversubscriptionSettings, SuppressionMode, SuppressionSettings
 from corewise.kernel.host_files import read_boot_id
 from corewise.kernel.writing.journal import Journal

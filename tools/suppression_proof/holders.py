@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Protocol
 
 from corewise.agent.cgroups import NodeCgroups
-from corewise.agent.colocation.keeper import OfflineKeeper
-from corewise.agent.colocation.sampler import Missed, Sampler
 from corewise.agent.local_node import LocalNode
 from corewise.agent.objects import QuotaPod
+from corewise.agent.offline_keeper import OfflineKeeper
+from corewise.agent.sampler import Missed, Sampler
 from corewise.config.colocation import OversubscriptionSettings, SuppressionMode, SuppressionSettings
 from corewise.kernel.writing.journal import MemoryLog
 from corewise.quantities import ONE, Share

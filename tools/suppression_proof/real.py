@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import stdev
 
-from corewise.agent.colocation.sampler import Missed, PinnedPod, Sampler
+from corewise.agent.sampler import Missed, PinnedPod, Sampler
 from corewise.config.colocation import SuppressionSettings
 from corewise.kernel.cgroups.layout import Version
 from corewise.kernel.host_files import HostFiles

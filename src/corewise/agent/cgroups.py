@@ -1,7 +1,7 @@
 """kubelet's cgroups on one node, with the writers of their quotas and settings; and the way back.
 
 The cgroups are looked for until they are found: an agent may start before kubelet has made them, and a
-simulated node may have none yet. In a dry run nothing is written (:class:`Rehearsal`).
+simulated node may have none yet.
 
 :func:`restore` puts back what was in cgroups from the journal alone; it asks no API server, agent or runtime.
 The journal holds what agents have bounded or set in this boot and not released: quotas, weights, CPU sets,
@@ -150,33 +150,6 @@ class NodeCgroups:
         """Close what is open; the next use opens it anew."""
         if self._kernel_files is not None:
             self._kernel_files.close()
-
-
-class Rehearsal:
-    """Cgroup files of a dry run: reads what is there, or what would be there by now."""
-
-    def __init__(self, files: Files) -> None:
-        self._files = files
-        self._written: dict[tuple[str, str], str] = {}
-
-    @property
-    def version(self) -> Version:
-        return self._files.version
-
-    def read(self, cgroup: str, file: str) -> str:
-        found = self._files.read(cgroup, file)
-        return self._written.get((cgroup, file), found)
-
-    def write(self, cgroup: str, file: str, text: str) -> None:
-        before = self.read(cgroup, file)
-        kept_period = before.partition(" ")[2] if file == "cpu.max" else ""
-        self._written[cgroup, file] = f"{text} {kept_period}".rstrip()
-
-    def exists(self, cgroup: str) -> bool:
-        return self._files.exists(cgroup)
-
-    def children(self, cgroup: str) -> tuple[str, ...]:
-        return self._files.children(cgroup)
 
 
 def restore(root: Path, state_dir: Path, *, tell: Callable[[str], object] = _log.warning) -> Report:

@@ -166,7 +166,7 @@ def _refusal(pod: QuotaPod, cpus: CPUSet, ledger: Ledger, owners: Mapping[str, O
 
 
 def _flat(cpus: CPUSet) -> Topology:
-    """Return a machine of these CPUs; how they are arranged was for the gate to heed."""
+    """Return a machine of these CPUs; how they are arranged is the binding gate's concern."""
     return Topology(tuple(Thread(cpu, cpu, 0, 0, 0) for cpu in cpus))
 
 

@@ -20,10 +20,10 @@ import msgspec
 
 from corewise.actions import WriteQuota
 from corewise.agent.cgroups import Cycle, NodeCgroups
-from corewise.agent.complaints import Complaints
 from corewise.agent.kubelet import CPUManager, cpu_manager_file
 from corewise.agent.objects import CertainPods, QuotaPod, QuotaPodStatus, tell_apart
 from corewise.agent.pinning import PinKeeper
+from corewise.agent.problems import ProblemLog
 from corewise.agent.quotas import QuotaKeeper, Standing, container_cgroups, standing_of
 from corewise.amplification import read_ratios
 from corewise.config.configuration import LARGEST_NORMALIZATION_RATIO
@@ -75,12 +75,12 @@ class LocalNode:
         cgroups: NodeCgroups,
         *,
         unreadable: Callable[[], None] = lambda: None,
-        complaints: Complaints | None = None,
+        problem_log: ProblemLog | None = None,
         rules: QoSRules = DEFAULT_RULES,
     ) -> None:
         self.name = name
         self.cgroups = cgroups
-        self.complaints = complaints or Complaints(name)
+        self.problem_log = problem_log or ProblemLog(name)
         self._unreadable = unreadable
         self._quotas = QuotaKeeper(cgroups, rules)
         self.pins = PinKeeper(cgroups, root, rules)
@@ -104,7 +104,7 @@ class LocalNode:
         self._reading = read_ratio(annotations, self._reading)
         if self._reading.problem and self._reading != before[0]:
             self._unreadable()
-        self.complaints.hear("ratio", {"ratio": self._reading.problem} if self._reading.problem else {})
+        self.problem_log.update("ratio", {"ratio": self._reading.problem} if self._reading.problem else {})
         stated = read_ratios(annotations.get(AMPLIFICATION_RATIO), annotation=AMPLIFICATION_RATIO)
         if not stated.is_bad("cpu"):
             self.amplification = stated.ratios.get("cpu", ONE)
@@ -118,7 +118,7 @@ class LocalNode:
     def tell_apart(self, pods: Collection[QuotaPod]) -> CertainPods:
         """Find the pods whose cgroups are certain; have nothing written to those that two pods state."""
         told = tell_apart(pods, self._uid)
-        self.complaints.hear("pods", told.problems)
+        self.problem_log.update("pods", told.problems)
         with suppress(KernelError):
             self.cgroups.find().leave_alone(told.contested)
         return told
@@ -127,7 +127,7 @@ class LocalNode:
         """Return what kubelet's CPU manager has pinned."""
         manager = self._cpu_manager_file.read()
         problem = self._cpu_manager_file.problem
-        self.complaints.hear("kubelet's CPU manager", {"state": str(problem)} if problem else {})
+        self.problem_log.update("kubelet's CPU manager", {"state": str(problem)} if problem else {})
         return manager
 
     def divides(self, pod: QuotaPod) -> bool:
@@ -157,7 +157,7 @@ class LocalNode:
         # Who owns CPUs is decided first: a claim that is believed exempts a pod from division.
         pins = self.pins.cycle(self._with_begun(told.pods), manager)
         cycle = self._quotas.cycle(told.pods, self.ratio, manager, self.pins.division.owns)
-        self.complaints.hear("quotas", cycle.problems)
+        self.problem_log.update("quotas", cycle.problems)
         for write in cycle.written:
             log.debug("wrote %s", write.cgroup, extra=fields(file=write.file, old=write.old, new=write.new))
         for cgroup in cycle.drifted:
@@ -181,7 +181,7 @@ class LocalNode:
             if not pod.has_ended
             and (refused := self.rules.class_problem(pod.metadata.labels, pod.metadata.namespace))
         }
-        self.complaints.hear("QoS classes", problems)
+        self.problem_log.update("QoS classes", problems)
         return problems
 
     def receive(self, newcomer: QuotaPod, pods: Collection[QuotaPod]) -> None:
@@ -212,7 +212,7 @@ class LocalNode:
             return ""
 
     def _report_pins(self, pins: Cycle) -> None:
-        self.complaints.hear("CPU sets", pins.problems)
+        self.problem_log.update("CPU sets", pins.problems)
         for file in pins.drifted:
             log.info("somebody else had changed a setting", extra=fields(file=file, node=self.name))
         if pins.written:
@@ -229,4 +229,4 @@ class LocalNode:
             "and no more of them fit"
         )
         less = self.amplification < self.ratio
-        self.complaints.hear("amplification", {"amplification": problem} if less else {})
+        self.problem_log.update("amplification", {"amplification": problem} if less else {})

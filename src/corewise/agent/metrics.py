@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 
-from corewise.agent.colocation.configuration import KEYS
-from corewise.agent.colocation.keeper import OfflineKeeper
-from corewise.agent.colocation.loop import OfflineLoop
 from corewise.agent.local_node import LocalNode
 from corewise.agent.objects import QuotaPod
+from corewise.agent.offline_keeper import OfflineKeeper
+from corewise.agent.offline_loop import OfflineLoop
+from corewise.agent.offline_settings import KEYS
 from corewise.agent.quotas import targets_of
 from corewise.kernel.cgroups.resources import read_usage
 from corewise.kernel.errors import KernelError
@@ -66,8 +66,8 @@ def publish_quotas(local: LocalNode, pods: Collection[QuotaPod], exposition: Exp
     exposition.replace(metrics.CONTAINER_CPU_SECONDS, times)
     exposition.replace(metrics.CONTAINER_CPU_REQUEST, requests)
     exposition.replace(metrics.CONTAINER_RATIO, ratios)
-    exposition.set(metrics.QUOTAS_FAILING, local.complaints.count("quotas"))
-    exposition.set(metrics.PODS_LEFT_ALONE, local.complaints.count("pods"))
+    exposition.set(metrics.QUOTAS_FAILING, local.problem_log.count("quotas"))
+    exposition.set(metrics.PODS_LEFT_ALONE, local.problem_log.count("pods"))
 
 
 def publish_pinning(local: LocalNode, exposition: Exposition) -> None:
@@ -77,7 +77,7 @@ def publish_pinning(local: LocalNode, exposition: Exposition) -> None:
     exposition.set(metrics.PINNING_OWNED, len(division.owned))
     shared: Mapping[tuple[str, ...], float] = {(): len(division.shared)} if division.owners else {}
     exposition.replace(metrics.PINNING_SHARED, shared)
-    exposition.set(metrics.PINNING_FAILING, local.complaints.count("CPU sets"))
+    exposition.set(metrics.PINNING_FAILING, local.problem_log.count("CPU sets"))
     if local.cgroups.found is not None:
         totals = local.cgroups.found.settings.totals
         exposition.set(metrics.SETTING_WRITES, totals["written"])

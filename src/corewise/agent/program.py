@@ -16,14 +16,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 import corewise
-from corewise.agent.cgroups import Cycle, NodeCgroups, Rehearsal
-from corewise.agent.colocation.loop import OfflineLoop
+from corewise.agent.cgroups import Cycle, NodeCgroups
+from corewise.agent.dry_run import Rehearsal, print_change, print_writes
 from corewise.agent.interference.watch import InterferenceWatch
 from corewise.agent.local_node import LocalNode
 from corewise.agent.metrics import publish_offline, publish_pinning, publish_quotas
 from corewise.agent.objects import AgentNode
+from corewise.agent.offline_loop import OfflineLoop
 from corewise.agent.options import AgentOptions
-from corewise.agent.printing import print_change, print_writes
 from corewise.agent.runtime import RuntimeHook, serve_runtime
 from corewise.agent.topology_report import NOBODY, TopologyChange, TopologyReporter, result_of
 from corewise.agent.watched import Watched
@@ -246,7 +246,7 @@ class Agent:
             except KubeError as error:
                 self.metrics.count(metrics.TOPOLOGY_WRITES, result_of(error))
                 problems["report"] = str(error)
-        self.local.complaints.hear("NodeResourceTopology", problems)
+        self.local.problem_log.update("NodeResourceTopology", problems)
         return not problems
 
     async def _report_on(self, node: AgentNode) -> None:

@@ -367,11 +367,11 @@ class TopologyReporter:
         """Return what has to be changed for the report to be up to date."""
         reading = await asyncio.to_thread(self._read, self._root)
         problems = {problem.path: f"left out: {problem}" for problem in reading.problems}
-        self._local.complaints.hear("topology", problems)
+        self._local.problem_log.update("topology", problems)
         if not reading.host.topology.threads:
-            self._local.complaints.hear("machine", {"cpus": f"no CPU is online below {self._root}"})
+            self._local.problem_log.update("machine", {"cpus": f"no CPU is online below {self._root}"})
             return None
-        self._local.complaints.hear("machine", {})
+        self._local.problem_log.update("machine", {})
         report = self._report(node, pods, reading)
         return topology_change(report, await self._existing(node.metadata.name))
 

@@ -31,13 +31,12 @@ from functools import partial
 from pathlib import Path
 
 from corewise.agent.cgroups import NodeCgroups
-from corewise.agent.colocation.configuration import ColocationConfiguration
-from corewise.agent.colocation.keeper import OfflineKeeper, Tick
-from corewise.agent.colocation.node_facts import raw_allocatable
-from corewise.agent.colocation.publisher import Publication, Publisher, write_publication
-from corewise.agent.complaints import Complaints
 from corewise.agent.local_node import LocalNode
 from corewise.agent.objects import AGENT_NODES, QUOTA_PODS, AgentNode, QuotaPod
+from corewise.agent.offline_keeper import OfflineKeeper, Tick
+from corewise.agent.offline_loop import Publication, Publisher, write_publication
+from corewise.agent.offline_settings import ColocationConfiguration, raw_allocatable
+from corewise.agent.problems import ProblemLog
 from corewise.agent.topology_report import TopologyReporter
 from corewise.assessment.nodes import DemandingPod
 from corewise.kernel.machine import MachineReading, read_machine
@@ -119,13 +118,13 @@ class AgentFleet:
 
     def _agent(self, client: Client, name: str, root: Path) -> SimulatedAgent:
         cgroups = NodeCgroups(root, "/", MemoryLog(), now=time.time)
-        complaints = Complaints(name, _quiet)
+        problem_log = ProblemLog(name, _quiet)
         local = LocalNode(
             name,
             root,
             cgroups,
             unreadable=self._count_unreadable,
-            complaints=complaints,
+            problem_log=problem_log,
             rules=ANY_NAMESPACE,
         )
         offline = OfflineAgent(local, root, self._settings)

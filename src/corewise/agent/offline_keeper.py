@@ -1,4 +1,4 @@
-"""Keeps the offline pods of one node: samples, offers, squeezes, and says what it did.
+"""Keeps the offline pods of one node: samples, offers, squeezes, and reports what it did.
 
 Synchronous; time is an argument, so one process may keep one node or a thousand simulated ones. Each
 ``tick`` is an interval: a sample, an offer, and a squeeze (:mod:`corewise.agent.suppressor`). ``settle`` is
@@ -9,27 +9,102 @@ As long as the settings or the node are not known, nothing is begun and nothing 
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
 
 from corewise.agent.cgroups import Cycle, Found
-from corewise.agent.colocation.limits import BatchLimits
-from corewise.agent.colocation.offline_pods import NodePods, PodTable
-from corewise.agent.colocation.reporting import Inputs, Measured, report_of
-from corewise.agent.colocation.sampler import Miss, Missed, Sampler, Samples
-from corewise.agent.colocation.switch import Switch, read_switch
 from corewise.agent.local_node import LocalNode
 from corewise.agent.objects import QuotaPod
-from corewise.agent.suppressor import LimitedPod, OfflineState, Suppressor
+from corewise.agent.offline_limits import BatchLimits
+from corewise.agent.offline_pods import NodePods, PodTable
+from corewise.agent.offline_settings import Switch, read_switch
+from corewise.agent.sampler import Miss, Missed, Sampler, Samples
+from corewise.agent.suppressor import OfflineState, Suppressor
 from corewise.config.colocation import OversubscriptionSettings, SuppressionSettings
 from corewise.kernel.errors import KernelError
 from corewise.kernel.writing.journaled_writer import Written
+from corewise.kube.clock import rfc3339
 from corewise.quantities import ONE, Ratio
-from corewise.suppression.offer import Amounts, Offer, OfferHistory, compute
-from corewise.vocabulary.offline_report import OfflineReport
+from corewise.suppression.offer import Amounts, Computed, Offer, OfferHistory, Usage, compute
+from corewise.vocabulary.offline_report import LONGEST_CURVE, MemoryReport, OfflineReport, SuppressionReport
+from corewise.vocabulary.reasons import Reason
+
+_NOTHING_USED = Usage(0, 0, (), 0, 0)
+_NOTHING_COMPUTED = Computed(0, 0, 0, 0, 0, Reason.OFFER_WITHDRAWN)
+
+
+def _curve() -> deque[int]:
+    return deque(maxlen=LONGEST_CURVE)
+
+
+@dataclass(slots=True)
+class Measured:
+    """The last samples of a node. ``wall``: when the last one was taken, in seconds since 1970."""
+
+    wall: float = 0.0
+    usage: Usage | None = None
+    online: deque[int] = field(default_factory=_curve)
+    offline: deque[int] = field(default_factory=_curve)
+
+    def add(self, wall: float, usage: Usage, computed: Computed) -> None:
+        """Take a sample."""
+        self.wall, self.usage = wall, usage
+        self.online.append(computed.online_milli)
+        self.offline.append(usage.offline_milli)
+
+
+def report_of(
+    measured: Measured,
+    offer: Offer,
+    suppression: SuppressionReport | None,
+    *,
+    settings: OversubscriptionSettings,
+    allocatable: Amounts,
+    normalization: Ratio,
+    native: int,
+    offline: int,
+) -> OfflineReport | None:
+    """Return the report, or None as long as there is nothing to act on.
+
+    What was withdrawn without ever having been measured (an agent that can read nothing) is reported with
+    zeros. ``native`` and ``offline`` count the best-effort pods of the node.
+    """
+    if not offer.is_known:
+        return None
+    usage, latest = measured.usage or _NOTHING_USED, offer.latest or _NOTHING_COMPUTED
+    return OfflineReport(
+        time=rfc3339(datetime.fromtimestamp(measured.wall, UTC)),
+        interval_seconds=int(settings.interval),
+        state=offer.state,
+        ratio=str(settings.ratio),
+        normalization_ratio=str(normalization),
+        allocatable_milli=allocatable.cpu_milli,
+        node_milli=usage.node_milli,
+        online_milli=latest.online_milli,
+        offline_milli=usage.offline_milli,
+        pinned_milli=latest.pinned_extra_milli,
+        offered_milli=offer.cpu_milli,
+        raw_offer_milli=latest.cpu_milli,
+        memory=MemoryReport(
+            allocatable=allocatable.memory,
+            online=latest.online_memory,
+            offline=usage.offline_memory,
+            offered=offer.memory,
+        ),
+        samples=offer.samples,
+        missing=offer.missing,
+        native_best_effort=native,
+        offline_pods=offline,
+        limited_by=offer.reason,
+        suppression=suppression,
+        online=list(measured.online),
+        offline=list(measured.offline),
+    )
+
 
 _DEFAULTS = OversubscriptionSettings()
 
@@ -108,7 +183,7 @@ class OfflineKeeper:
         self._switch = read_switch(labels, self._switch)
         self._allocatable, self._ratio, self._is_seen = allocatable, normalization, True
         problem = self._switch.problem
-        self._local.complaints.hear("oversubscription label", {"label": problem} if problem else {})
+        self._local.problem_log.update("oversubscription label", {"label": problem} if problem else {})
 
     def record_repairs(self, cycle: Cycle) -> None:
         """Count what a cycle of quotas has put right of suppression's."""
@@ -119,9 +194,7 @@ class OfflineKeeper:
     def settle(self, pods: Collection[QuotaPod]) -> Tick:
         """Do what need not wait: limits of offline pods, and giving back what is switched off."""
         result = Tick(on=self.on)
-        found = self._found(result)
-        if found is not None:
-            self._settle(found, pods, result)
+        self._settle(pods, result)
         self._complain(result)
         return result
 
@@ -131,26 +204,28 @@ class OfflineKeeper:
         ``now`` is monotonic, in seconds; ``wall`` the seconds since 1970, for the report alone.
         """
         result = Tick(on=self.on)
-        found = self._found(result)
-        limited = self._settle(found, pods, result) if found else ()
-        settings = self._oversubscription
-        if self.on and settings is not None and self._allocatable is not None:
-            utilization = self._sample(now, wall, settings, self._allocatable, result)
-            result.offer = self._history.offer(now)
-            if found is not None and self._suppression is not None and self._suppression.enabled:
-                squeezed = self.suppressor.squeeze(
-                    OfflineState(
-                        found,
-                        self._suppression,
-                        result.offer,
-                        self._allocatable.cpu_milli,
-                        utilization,
-                        limited,
-                    )
-                )
+        found = self._settle(pods, result)
+        settings, allocatable = self._oversubscription, self._allocatable
+        if self.on and settings is not None and allocatable is not None:
+            utilization = self._sample(now, wall, settings, allocatable, result)
+            result.offer = offer = self._history.offer(now)
+            suppression = self._suppression
+            if found is not None and suppression is not None and suppression.enabled:
+                limited, milli = self._limits.limited, allocatable.cpu_milli
+                state = OfflineState(found, suppression, offer, milli, utilization, limited)
+                squeezed = self.suppressor.squeeze(state)
                 result.written += squeezed.written
                 result.problems |= squeezed.problems
-            result.report = self._report(settings, self._allocatable, result.offer)
+            result.report = report_of(
+                self._measured,
+                offer,
+                self.suppressor.report,
+                settings=settings,
+                allocatable=allocatable,
+                normalization=self._ratio,
+                native=self.pods.native,
+                offline=len(self.pods.offline),
+            )
         self._complain(result)
         self.last = result
         return result
@@ -172,29 +247,25 @@ class OfflineKeeper:
             result.problems[error.path] = str(error)
             return None
 
-    def _settle(self, found: Found, pods: Collection[QuotaPod], result: Tick) -> tuple[LimitedPod, ...]:
+    def _settle(self, pods: Collection[QuotaPod], result: Tick) -> Found | None:
+        found = self._found(result)
+        if found is None:
+            return None
         certain = self._local.tell_apart(pods).pods
         self.pods = self._table.sort(certain, found.names, self._local.cpu_manager())
         result.problems.update(self.pods.problems)
-        limited: tuple[LimitedPod, ...] = ()
         try:
             done = self._limits.bring(found, self.pods.offline, self._ratio)
             result.problems.update(done.problems)
             result.written += done.written
             self.suppressor.record_repairs(found, done.written, done.drifted)
-            limited = tuple(done.limited)
         except KernelError as error:
             result.problems[error.path] = str(error)
-        self.suppressor.adopt(limited)
-        if self._is_off:
-            self._release(found, result)
-        return limited
-
-    @property
-    def _is_off(self) -> bool:
-        """Whether it is known that nothing is to be suppressed."""
+        self.suppressor.adopt(self._limits.limited)
         disabled = self._suppression is not None and not self._suppression.enabled
-        return self.on is False or disabled
+        if self.on is False or disabled:
+            self._release(found, result)
+        return found
 
     def _release(self, found: Found, result: Tick) -> None:
         if self.on is False:
@@ -227,17 +298,5 @@ class OfflineKeeper:
         self.utilization = Fraction(usage.node_milli, max(1, self._samples.cpus * 1000))
         return self.utilization
 
-    def _report(
-        self, settings: OversubscriptionSettings, allocatable: Amounts, offer: Offer
-    ) -> OfflineReport | None:
-        inputs = Inputs(
-            settings=settings,
-            allocatable=allocatable,
-            normalization=self._ratio,
-            native=self.pods.native,
-            offline=len(self.pods.offline),
-        )
-        return report_of(inputs, self._measured, offer, self.suppressor.report)
-
     def _complain(self, result: Tick) -> None:
-        self._local.complaints.hear("offline pods", result.problems)
+        self._local.problem_log.update("offline pods", result.problems)

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from agent.fake_node import FakeNode, container, pod
-from corewise.agent.cgroups import NodeCgroups, Rehearsal
-from corewise.agent.complaints import Complaints
+from corewise.agent.cgroups import NodeCgroups
+from corewise.agent.dry_run import Rehearsal
 from corewise.agent.local_node import LocalNode
+from corewise.agent.problems import ProblemLog
 from corewise.kernel.cgroups.layout import Version
 from corewise.kernel.cgroups.resources import read_bandwidth, write_quota
 from corewise.kernel.writing.journal import MemoryLog
@@ -29,7 +30,7 @@ def said() -> Iterator[list[str]]:
         def emit(self, record: logging.LogRecord) -> None:
             lines.append(f"{record.levelname} {record.getMessage()}")
 
-    logger, listener = logging.getLogger("corewise.agent.complaints"), Listener()
+    logger, listener = logging.getLogger("corewise.agent.problems"), Listener()
     before = logger.level
     logger.addHandler(listener)
     logger.setLevel(logging.INFO)
@@ -39,9 +40,9 @@ def said() -> Iterator[list[str]]:
 
 
 def test_a_problem_that_stays_is_said_once(said: list[str]) -> None:
-    complaints = Complaints("n1")
+    problem_log = ProblemLog("n1")
     for problems in ({"a": "broken"}, {"a": "broken"}, {"a": "broken", "b": "too"}, {"a": "worse"}, {}):
-        complaints.hear("quotas", problems)
+        problem_log.update("quotas", problems)
     assert said == [
         "WARNING quotas: broken",
         "WARNING quotas: too",
@@ -49,7 +50,7 @@ def test_a_problem_that_stays_is_said_once(said: list[str]) -> None:
         "INFO quotas: no longer a problem: b",
         "INFO quotas: no longer a problem: a",
     ]
-    assert complaints.count("quotas") == 0
+    assert problem_log.count("quotas") == 0
 
 
 def local_node(root: Path) -> LocalNode:

@@ -14,9 +14,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from corewise.actions import EmitEvent
-from corewise.agent.colocation.sampler import PinnedPod
 from corewise.agent.kubelet import CPUManager
 from corewise.agent.objects import QuotaContainer, QuotaPod
+from corewise.agent.sampler import PinnedPod
 from corewise.kernel.cgroups.layout import PodCgroups, QOSClass
 from corewise.kernel.errors import UnsafeName
 from corewise.quantities import QuantityError, largest, requested

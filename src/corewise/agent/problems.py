@@ -1,4 +1,4 @@
-"""Says what is wrong once, and again only when it changes or is over.
+"""Logs what is wrong once, and again only when it changes or is over.
 
 A cgroup that cannot be written fails every ten seconds; a log with one line for it is read, one with a
 thousand is not.
@@ -14,24 +14,24 @@ from corewise.service.logs import fields
 log = logging.getLogger(__name__)
 
 
-class Complaints:
-    """The problems of each topic as they were last said."""
+class ProblemLog:
+    """The problems of each topic as they were last logged."""
 
     def __init__(self, node: str, logger: logging.Logger = log) -> None:
         self._node = node
         self._log = logger
-        self._said: dict[str, dict[str, str]] = {}
+        self._logged: dict[str, dict[str, str]] = {}
 
-    def hear(self, topic: str, problems: Mapping[str, str]) -> None:
+    def update(self, topic: str, problems: Mapping[str, str]) -> None:
         """Take all problems that a topic has now, by what each is about."""
-        said = self._said.setdefault(topic, {})
+        logged = self._logged.setdefault(topic, {})
         for about, problem in problems.items():
-            if said.get(about) != problem:
+            if logged.get(about) != problem:
                 self._log.warning("%s: %s", topic, problem, extra=fields(node=self._node))
-        for about in said.keys() - problems.keys():
+        for about in logged.keys() - problems.keys():
             self._log.info("%s: no longer a problem: %s", topic, about, extra=fields(node=self._node))
-        self._said[topic] = dict(problems)
+        self._logged[topic] = dict(problems)
 
     def count(self, topic: str) -> int:
         """Return how many problems a topic has."""
-        return len(self._said.get(topic, {}))
+        return len(self._logged.get(topic, {}))

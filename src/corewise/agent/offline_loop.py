@@ -1,25 +1,32 @@
-"""Runs the keeper of offline pods: on time, with the settings in force; tells the API server what came of it.
+"""Runs the keeper of offline pods, on time and with the settings that apply; shows the outcome on the Node.
 
 A tick is made each interval, and 1 s after the first look, so that a node offers soon after its label says
 so. A change of the Node, its pods or the ConfigMap is answered at once, but without a sample: a short one is
 noise.
+
+The Node shows the offer by one merge patch of nodes/status: batch-cpu and batch-memory in capacity and
+allocatable, and the offline report as an annotation. It is due when the amounts have changed by more than
+10 %, once a minute, when the state of the offer or the task of suppression changes, and when the Node does
+not show what was written. Without the label all of it is removed; the annotation says that the agent of this
+node wrote it, maybe before a restart. The patch names no other resource, so what kubelet and the amplifying
+webhook keep there stays theirs.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
 
 from corewise.actions import EmitEvent
-from corewise.agent.colocation.configuration import ColocationConfiguration
-from corewise.agent.colocation.keeper import OfflineKeeper, Tick
-from corewise.agent.colocation.node_facts import raw_allocatable
-from corewise.agent.colocation.publisher import FIELD_MANAGER, Publisher, write_publication
+from corewise.agent.dry_run import print_node_patch, print_writes
 from corewise.agent.local_node import LocalNode
 from corewise.agent.objects import AgentNode
+from corewise.agent.offline_keeper import OfflineKeeper, Tick
+from corewise.agent.offline_settings import ColocationConfiguration, raw_allocatable
 from corewise.agent.options import AgentOptions
-from corewise.agent.printing import print_node_patch, print_writes
 from corewise.agent.topology_report import result_of
 from corewise.agent.watched import Watched
 from corewise.kube.client import Client
@@ -27,10 +34,105 @@ from corewise.kube.clock import Clock
 from corewise.kube.errors import KubeError
 from corewise.kube.events import EventRecorder
 from corewise.kube.objects import ObjectReference
+from corewise.kube.resources import NODES
 from corewise.prometheus.exposition import Exposition
+from corewise.quantities import Quantity, QuantityError, Ratio
 from corewise.service.program import Heartbeats
+from corewise.suppression.offer import Amounts, due, published_form
 from corewise.vocabulary.metrics import agent as metrics
 from corewise.vocabulary.metrics.suppression import OVERSUBSCRIPTION_WRITES
+from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY, OFFLINE_REPORT
+from corewise.vocabulary.offline_report import OfflineReport
+
+FIELD_MANAGER = "corewise-agent"
+_SEEN_WITHIN = 5.0
+"""Seconds within which the own write comes back through the watch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """A patch of nodes/status. ``amounts`` is None where everything is removed."""
+
+    amounts: Amounts | None
+    report: OfflineReport | None
+
+    @property
+    def body(self) -> Mapping[str, Any]:
+        """The merge patch."""
+        amounts: dict[str, str | None] = {BATCH_CPU: None, BATCH_MEMORY: None}
+        report = None
+        if self.amounts is not None and self.report is not None:
+            amounts = {BATCH_CPU: str(self.amounts.cpu_milli), BATCH_MEMORY: str(self.amounts.memory)}
+            report = self.report.encode()
+        return {
+            "metadata": {"annotations": {OFFLINE_REPORT: report}},
+            "status": {"capacity": amounts, "allocatable": amounts},
+        }
+
+
+_NOTHING = Publication(None, None)
+
+
+class Publisher:
+    """What one Node shows of its offer. ``published`` is what was written last, None if nothing was.
+
+    ``rehearses``: nothing is written really, so what the Node shows says nothing.
+    """
+
+    def __init__(self, *, rehearses: bool = False) -> None:
+        self._rehearses = rehearses
+        self.published: Amounts | None = None
+        self._published_at: float | None = None
+        self._told: tuple[str, ...] = ()
+        self._removed = False
+
+    def change(self, tick: Tick, node: AgentNode, normalization: Ratio, now: float) -> Publication | None:
+        """Return what is to be written, if anything is. ``now`` is monotonic, in seconds."""
+        if tick.on is False:
+            shows = OFFLINE_REPORT in node.metadata.annotations
+            return _NOTHING if shows and not (self._rehearses and self._removed) else None
+        if tick.offer is None or tick.report is None:
+            return None
+        amounts = due(self.published, self._published_at, tick.offer, normalization, now)
+        if amounts is None and (self._told != _told(tick.report) or self._is_lost(node, now)):
+            amounts = published_form(tick.offer, normalization)
+        return None if amounts is None else Publication(amounts, tick.report)
+
+    def done(self, publication: Publication, now: float) -> None:
+        """Take note that it has been written."""
+        self.published, self._published_at = publication.amounts, now
+        self._told = _told(publication.report) if publication.report else ()
+        self._removed = publication == _NOTHING
+
+    def _is_lost(self, node: AgentNode, now: float) -> bool:
+        """Whether somebody else has changed or removed what was written."""
+        if self._rehearses or self._published_at is None or now - self._published_at < _SEEN_WITHIN:
+            return False
+        return OFFLINE_REPORT not in node.metadata.annotations or any(
+            _shown(amounts) != self.published for amounts in (node.status.capacity, node.status.allocatable)
+        )
+
+
+async def write_publication(client: Client, node: str, publication: Publication) -> None:
+    """Carry out a publication.
+
+    Raises:
+        KubeError: if the API server did not take it.
+    """
+    await client.patch(NODES, node, publication.body, subresource="status", field_manager=FIELD_MANAGER)
+
+
+def _told(report: OfflineReport) -> tuple[str, ...]:
+    suppression = report.suppression
+    return (report.state, suppression.mode, suppression.task) if suppression else (report.state,)
+
+
+def _shown(amounts: Mapping[str, str]) -> Amounts | None:
+    try:
+        return Amounts(*(Quantity.parse(amounts[name]).units for name in (BATCH_CPU, BATCH_MEMORY)))
+    except (KeyError, QuantityError):
+        return None
+
 
 NAME, TELLING = "oversubscription", "offers"
 FIRST_PAUSE = 1.0
@@ -42,7 +144,7 @@ _LONGEST_TELLING = 600.0
 _CONFIG_WITHIN = 5.0
 """Seconds that the ConfigMap is waited for before the rest begins without it."""
 
-_NOTHING = object()
+_UNREAD = object()
 """Stands for the ConfigMap before one has been read: None is that there is none."""
 
 
@@ -70,7 +172,7 @@ class OfflineLoop:
         self._due, self._to_tell = asyncio.Event(), asyncio.Event()
         self._latest: tuple[Tick, float] = Tick(), 0.0
         self._labels: object = None
-        self._read: object = _NOTHING
+        self._read: object = _UNREAD
         self.configuration = ColocationConfiguration()
         self.keeper = OfflineKeeper(local, options.root)
         self.publisher = Publisher(rehearses=options.dry_run)
@@ -125,7 +227,7 @@ class OfflineLoop:
         try:
             await self._watched.config_listed()
         except KubeError as error:
-            self._local.complaints.hear("ConfigMap", {"ConfigMap": str(error)})
+            self._local.problem_log.update("ConfigMap", {"ConfigMap": str(error)})
             return False
         tick = self.round(self._clock.monotonic(), sample=True)
         if self.keeper.on:
@@ -171,7 +273,7 @@ class OfflineLoop:
         if self._watched.is_config_known and config_map is not self._read:
             self.configuration.read(config_map)
             self._read = config_map
-            self._local.complaints.hear("ConfigMap", self.configuration.problems)
+            self._local.problem_log.update("ConfigMap", self.configuration.problems)
         labels = node.metadata.labels
         self.keeper.settings(
             self.configuration.oversubscription(labels), self.configuration.suppression(labels)
@@ -206,5 +308,5 @@ class OfflineLoop:
         except KubeError as error:
             self._metrics.count(OVERSUBSCRIPTION_WRITES, result_of(error))
             problems["publication"] = str(error)
-        self._local.complaints.hear("offer on the Node", problems)
+        self._local.problem_log.update("offer on the Node", problems)
         return not problems

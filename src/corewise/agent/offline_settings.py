@@ -1,15 +1,28 @@
-"""What the ConfigMap says about this node: the last good of each key, merged for the node's labels.
+"""What the ConfigMap and the Node say about offline pods on this node. Pure.
 
-An absent ConfigMap or key is a configuration too: the one with the defaults, which suppresses nothing. A bad
-key that was never good (the agent has just started) is *unknown*, None: nothing is begun and nothing is
-given back, since taking it for the empty one would let every offline pod loose on a typing error.
+*The ConfigMap*: the last good of each key, merged for the node's labels. An absent ConfigMap or key is a
+configuration too: the one with the defaults, which suppresses nothing. A bad key that was never good (the
+agent has just started) is *unknown*, None: nothing is begun and nothing is given back, since taking it for
+the empty one would let every offline pod loose on a typing error.
+
+*The label* ``volcano.sh/oversubscription`` is "true" or "false"; absent is off. Any other value is a problem,
+and the last good one stays: off, if there was none.
+
+*Allocatable* CPU and memory are the physical ones: where the Node is amplified, its annotations have them
+(``node.koordinator.sh/raw-allocatable``); else status has.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from corewise.agent.objects import AgentNode
+from corewise.amplification import Amounts as NodeAmounts
+from corewise.amplification.amounts import CPU, MEMORY
+from corewise.amplification.annotations import raw_amounts
 from corewise.config.colocation import (
     NO_OVERSUBSCRIPTION,
     NO_SUPPRESSION,
@@ -23,7 +36,9 @@ from corewise.config.colocation import (
 from corewise.config.decoding import Parsed, Severity
 from corewise.config.node_configs import Configuration
 from corewise.kube.objects import ConfigMap
-from corewise.vocabulary.names import OVERSUBSCRIPTION_KEY, SUPPRESSION_KEY
+from corewise.quantities import Quantity, QuantityError
+from corewise.suppression.offer import Amounts
+from corewise.vocabulary.names import OVERSUBSCRIPTION, OVERSUBSCRIPTION_KEY, SUPPRESSION_KEY
 
 KEYS = (OVERSUBSCRIPTION_KEY, SUPPRESSION_KEY)
 _SHOWN = 3
@@ -43,7 +58,7 @@ class _Key(Generic[S]):
         self.problem = ""
 
     def read(self, data: Mapping[str, str]) -> None:
-        """Take the key's text; what is wrong with it stands in ``problem``."""
+        """Take the key's text; ``problem`` says what is wrong with it."""
         text = data.get(self._name, "")
         self.problem = ""
         if not text.strip():
@@ -82,11 +97,48 @@ class ColocationConfiguration:
         return {key: problem for key, problem in problems.items() if problem}
 
     def oversubscription(self, labels: Mapping[str, str]) -> OversubscriptionSettings | None:
-        """Return what is in force for a node with these labels; None if that is not known."""
+        """Return what applies to a node with these labels; None if that is not known."""
         good = self._oversubscription.good
         return good.strategy_for(labels)[0].in_force if good else None
 
     def suppression(self, labels: Mapping[str, str]) -> SuppressionSettings | None:
-        """Return what is in force for a node with these labels; None if that is not known."""
+        """Return what applies to a node with these labels; None if that is not known."""
         good = self._suppression.good
         return good.strategy_for(labels)[0].in_force if good else None
+
+
+_TEXTS = {"true": True, "false": False}
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """On or off; ``problem`` says why the label does not count."""
+
+    on: bool = False
+    problem: str = ""
+
+
+def read_switch(labels: Mapping[str, str], before: Switch) -> Switch:
+    """Return the switch that follows the one before."""
+    text = labels.get(OVERSUBSCRIPTION)
+    if text is None or text in _TEXTS:
+        return Switch(on=_TEXTS.get(text or "", False))
+    stays = "on" if before.on else "off"
+    return Switch(before.on, f'label {OVERSUBSCRIPTION}: "{text}" is neither true nor false; {stays} stays')
+
+
+def raw_allocatable(node: AgentNode) -> Amounts | None:
+    """Return the physical allocatable amounts; None if the Node does not state both yet."""
+    stated = NodeAmounts(_quantities(node.status.capacity), _quantities(node.status.allocatable))
+    raw = raw_amounts(stated, node.metadata.annotations).allocatable
+    if CPU not in raw or MEMORY not in raw:
+        return None
+    return Amounts(max(0, raw[CPU].milli), max(0, raw[MEMORY].units))
+
+
+def _quantities(amounts: Mapping[str, str]) -> Mapping[str, Quantity]:
+    known = {}
+    for name, text in amounts.items():
+        with suppress(QuantityError):
+            known[name] = Quantity.parse(text)
+    return known

@@ -1,0 +1,177 @@
+"""Brings offline pods to their own limits and weights, from batch resources, which kubelet does not know.
+
+They stay as long as the pod does, whatever the node's label says: the pod asked for them. The quota follows
+from the batch-cpu limit. The weight follows from the batch-cpu request and compares offline pods with each
+other: the weight of all of them together is that of kubelet's BestEffort cgroup, the least there is. The
+memory limit is the batch-memory limit, in a container and, where every container has one, in the pod.
+
+What comes back is what kubelet gives everything in its BestEffort class, whatever is found: no quota, the
+least weight and no memory limit. So the way back is known without a journal, too. The period of a cgroup is
+read when it is met for the first time; one that is not there has ended, or has not begun.
+
+Source: kubelet's pkg/kubelet/cm/helpers_linux.go (ResourceConfigForPod) for pods,
+pkg/kubelet/kuberuntime/kuberuntime_container_linux.go (calculateLinuxResources) for containers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from corewise.actions import QuotaOwner, Setting, SettingOwner, WriteQuota, WriteSetting
+from corewise.agent.cgroups import Cycle, Found
+from corewise.agent.offline_pods import OfflinePod
+from corewise.agent.suppressor import LimitedPod
+from corewise.kernel.cgroups.layout import Version
+from corewise.kernel.cgroups.resources import Bandwidth, read_bandwidth
+from corewise.kernel.errors import KernelError, Missing
+from corewise.quantities import Microseconds, Ratio
+from corewise.suppression.batch_limits import quota, shares, weight
+from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY
+from corewise.vocabulary.reasons import Reason
+
+AGAIN_AFTER = 6
+_REQUESTS_NOTHING = 0
+_NO_LIMIT = "max"
+
+
+@dataclass(frozen=True, slots=True)
+class BatchCgroup:
+    """A cgroup of an offline pod, with container "" the pod's own, and what it asks for: milli-CPU, bytes."""
+
+    cgroup: str
+    pod: str
+    container: str
+    request: int
+    cpu_limit: int
+    memory_limit: int
+
+    @property
+    def whose(self) -> str:
+        return f"pod {self.pod}" + (f" container {self.container}" if self.container else "")
+
+    def quota(self, period: Microseconds, ratio: Ratio) -> Microseconds:
+        return Microseconds(quota(self.cpu_limit, period=period, normalization=ratio) or 0)
+
+    def bound(self, period: Microseconds, ratio: Ratio) -> WriteQuota:
+        """Return the quota that the cgroup is to have."""
+        return WriteQuota(
+            cgroup=self.cgroup,
+            owner=QuotaOwner.BATCH_LIMIT,
+            quota=self.quota(period, ratio),
+            base=None,
+            period=period,
+            reason=Reason.BATCH_LIMIT_APPLIED,
+            why=f"{self.whose}: batch-cpu limit {self.cpu_limit} / {ratio}",
+        )
+
+    def settings(self, version: Version) -> Iterator[WriteSetting]:
+        """Yield the weight and the memory limit that the cgroup is to have."""
+        of = weight if version is Version.V2 else shares
+        why = f"{BATCH_CPU} request {self.request}"
+        yield self._setting(Setting.CPU_WEIGHT, str(of(self.request)), str(of(_REQUESTS_NOTHING)), why)
+        if self.memory_limit:
+            why = f"{BATCH_MEMORY} limit {self.memory_limit}"
+            yield self._setting(Setting.MEMORY_LIMIT, str(self.memory_limit), _NO_LIMIT, why)
+
+    def _setting(self, setting: Setting, value: str, base: str, why: str) -> WriteSetting:
+        return WriteSetting(
+            cgroup=self.cgroup,
+            setting=setting,
+            owner=SettingOwner.BATCH,
+            value=value,
+            base=base,
+            reason=Reason.BATCH_LIMIT_APPLIED,
+            why=f"{self.whose}: {why}",
+        )
+
+
+def batch_cgroups(pod: OfflinePod) -> Iterator[BatchCgroup]:
+    """Yield a pod's own cgroup and those of its running containers."""
+    spec = pod.spec
+    yield BatchCgroup(pod.cgroup, pod.name, "", spec.cpu_request, spec.cpu_limit or 0, spec.memory_limit or 0)
+    for each in (*spec.containers, *spec.init_containers):
+        cgroup = pod.containers.get(each.name)
+        if cgroup is not None:
+            yield BatchCgroup(
+                cgroup, pod.name, each.name, each.requested, each.cpu_limit or 0, each.memory_limit or 0
+            )
+
+
+class BatchLimits:
+    """The limits and weights of one node's offline pods.
+
+    ``limited`` are the pods that have a limit and a cgroup, as the last call found them.
+
+    As long as pods and ratio are the same, nothing is read again but once in ``AGAIN_AFTER`` calls: drift of
+    quotas is mended by every round of whoever writes quotas, and nobody changes weights all the time.
+    """
+
+    def __init__(self) -> None:
+        self._met: dict[str, Bandwidth] = {}
+        self._brought: tuple[Ratio, tuple[OfflinePod, ...]] | None = None
+        self._calls = 0
+        self.limited: tuple[LimitedPod, ...] = ()
+
+    def bring(self, found: Found, pods: Iterable[OfflinePod], ratio: Ratio) -> Cycle:
+        """Bring every offline pod to its limits and weights.
+
+        Raises:
+            JournalError: if nothing can be written; then ``limited`` is empty.
+        """
+        wanted = ratio, tuple(pods)
+        self._calls += 1
+        held = found.writer.held
+        if wanted == self._brought and self._calls < AGAIN_AFTER and all(each in held for each in self._met):
+            self.limited = tuple(replace(pod, met=None) for pod in self.limited)
+            return Cycle()
+        self._brought, self._calls, self.limited = None, 0, ()
+        result = Cycle()
+        cgroups = [each for pod in wanted[1] for each in batch_cgroups(pod)]
+        limits = {each.cgroup: each for each in cgroups if each.cpu_limit}
+        self._bring_quotas(found, limits, ratio, result)
+        is_complete = len(self._met) == len(limits)
+        settings = [setting for each in cgroups for setting in each.settings(found.files.version)]
+        if settings or found.settings.held:
+            report = found.settings.reconcile(SettingOwner.BATCH, settings)
+            is_complete = is_complete and not report.gone
+            result.add(report)
+        if is_complete and not result.problems:
+            self._brought = wanted
+        self.limited = tuple(
+            LimitedPod(limit.pod, cgroup, limit.quota(met.period, ratio), met.period, met.quota)
+            for cgroup, met in self._met.items()
+            if not (limit := limits[cgroup]).container
+        )
+        return result
+
+    def _bring_quotas(
+        self, found: Found, limits: Mapping[str, BatchCgroup], ratio: Ratio, result: Cycle
+    ) -> None:
+        looked = ((cgroup, self._meet(found, cgroup, result)) for cgroup in limits)
+        self._met = {cgroup: bandwidth for cgroup, bandwidth in looked if bandwidth is not None}
+        wanted = [limits[cgroup].bound(met.period, ratio) for cgroup, met in self._met.items()]
+        if not wanted and not found.concerns(QuotaOwner.BATCH_LIMIT):
+            return
+        report = found.writer.reconcile(QuotaOwner.BATCH_LIMIT, wanted)
+        result.add(report)
+        foreign = {cgroup: period for cgroup, period in report.foreign_periods.items() if cgroup in self._met}
+        if foreign:
+            for cgroup, period in foreign.items():
+                self._met[cgroup] = Bandwidth(self._met[cgroup].quota, period)
+            again = [limits[cgroup].bound(period, ratio) for cgroup, period in foreign.items()]
+            result.add(found.writer.apply(again))
+
+    def _meet(self, found: Found, cgroup: str, result: Cycle) -> Bandwidth | None:
+        """Return the period, and beside it the quota that a cgroup nobody accounts for is met with."""
+        known = self._met.get(cgroup)
+        if known is not None:
+            return replace(known, quota=None)
+        try:
+            met = read_bandwidth(found.files, cgroup)
+        except Missing:
+            return None
+        except KernelError as error:
+            result.problems[cgroup] = str(error)
+            return None
+        return replace(met, quota=None) if cgroup in found.writer.held else met
