@@ -38,7 +38,7 @@ def test_the_table_has_a_line_for_each_cache_and_what_is_offline(tmp_path: Path)
         "Shape:    2 sockets, 2 NUMA nodes, 2 last-level caches, 7 cores, 13 CPUs online",
         "Offline:  1,9,14",
         "Settings: hyper-threading on, turbo on, L3 mask 7ff",
-        "Memory:   376.7 GiB, of it 14.0 GiB in hugepages",
+        "Memory:   376.7 GiB, 14.0 GiB of it in hugepages",
         "",
         "SOCKET  NUMA  LLC       SIZE  CORES  ONLINE  CPUS           OFFLINE     MEMORY  HUGEPAGES",
         "     0     0    0  35.75 MiB      3       6  0,2-3,8,10-11  1,9      187.8 GiB    6.0 GiB",

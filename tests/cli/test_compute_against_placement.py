@@ -191,7 +191,7 @@ def test_the_scenario_shows_hosts_guests_and_the_upgrade(world: World) -> None:
     assert hosts[:3] == ["old"] * 3
     assert hosts[5:7] == ["no-smt"] * 2
     assert hosts[-1] is None
-    assert told["guests"][-1]["message"] == "none of 4 hosts can take the guest: 4 fell at PCPU"
+    assert told["guests"][-1]["message"] == "none of 4 hosts can take the guest: 4 eliminated by PCPU"
     assert told["upgrade"]["before"] == {"VCPU": [32, 18]}
     assert told["upgrade"]["after"] == {"VCPU": [8, 2], "PCPU": [24, 24]}
     assert told["upgrade"]["writesOfSecondPass"] == 0

@@ -261,10 +261,10 @@ def test_a_flavor_as_openstacks_client_lists_it_is_read_in_silence(files: Files)
 
 def test_what_would_silently_count_for_nothing_is_an_error(files: Files) -> None:
     misspelt = files.put("F.json", '{"name": "f", "vcpus": 8, "ram": 1, "extra_spec": {}}')
-    assert 'extra specs stand in "extra_specs"' in ends(run("request", "--flavor", str(misspelt)))[1]
+    assert 'extra specs belong in "extra_specs"' in ends(run("request", "--flavor", str(misspelt)))[1]
     flat = files.put("I.json", '{"hw_cpu_policy": "dedicated"}')
     _, message = ends(run("request", *files.flavor(), "--image", str(flat)))
-    assert 'properties stand in "properties"' in message
+    assert 'properties belong in "properties"' in message
 
 
 def test_a_flavor_of_no_size_that_a_guest_can_have_is_refused(files: Files) -> None:
@@ -311,9 +311,9 @@ def test_schedule_places_and_delete_gives_back(files: Files) -> None:
     refused = run("schedule", *files.flavor(), *files.kept, "-o", "json")
     code, message = ends(refused)
     assert code == ExitCode.REFUSED
-    assert message.startswith("NoValidHost: the only host cannot take the guest: 1 fell at PCPU")
+    assert message.startswith("NoValidHost: the only host cannot take the guest: 1 eliminated by PCPU")
     assert json.loads(refused.stdout)["fallen"] == [{"hosts": 1, "demand": "PCPU", "reason": None}]
-    assert run("delete", "a", *files.kept).stdout == "guest a has given back what it held of host n1\n"
+    assert run("delete", "a", *files.kept).stdout == "guest a released what it held on host n1\n"
     assert ends(run("delete", "a", *files.kept))[0] == ExitCode.NOT_FOUND
     assert document("schedule", *files.flavor(), *files.kept, "--guest", "b")["pinnedCPUs"] == "2-9"
 
@@ -445,10 +445,10 @@ def test_reshape_warns_of_a_guest_that_is_pinned_outside_the_dedicated_set(files
 @pytest.mark.parametrize(
     ("provider", "guests", "said"),
     [
-        ("{", "{}", "is not a provider as Placement tells of it"),
+        ("{", "{}", "is not a provider as Placement describes it"),
         ('{"inventories": {"VCPU": {"total": -1}}}', "{}", "$.inventories[...].total"),
         ('{"inventories": {"VCPU": {"totle": 1}}}', "{}", "totle"),
-        ('{"inventories": {}}', '{"a": {"pinnedCPUs": "2-"}}', "does not tell of guests: '2-' is not a CPU"),
+        ('{"inventories": {}}', '{"a": {"pinnedCPUs": "2-"}}', "does not describe guests: '2-' is not a CPU"),
         ('{"inventories": {}}', '{"a": {"threadPolicy": "alone"}}', "Invalid enum value 'alone'"),
     ],
 )

@@ -76,7 +76,7 @@ def test_example_2_owns_dedicated_cpus_of_either_host(world: World, form: str) -
         assert sorted(pinned) == list(range(2, 18))
         assert world.held(host)[PCPU] == 16
     fifth = refused(world, 5, request(8, EXAMPLE_2[form]))
-    assert fifth.message == "none of 2 hosts can take the guest: 2 fell at PCPU"
+    assert fifth.message == "none of 2 hosts can take the guest: 2 eliminated by PCPU"
 
 
 @pytest.mark.parametrize("form", ["new", "legacy"])
@@ -86,7 +86,7 @@ def test_example_3_never_lands_on_a_host_with_hyperthreads(world: World, form: s
     assert hosts == {NO_SMT}
     third = refused(world, 3, request(8, EXAMPLE_3[form]))
     assert third.message == (
-        "none of 2 hosts can take the guest: 1 fell at PCPU, 1 at trait !HW_CPU_HYPERTHREADING"
+        "none of 2 hosts can take the guest: 1 eliminated by PCPU, 1 by trait !HW_CPU_HYPERTHREADING"
     )
     assert world.held(SMT) == {}
 
@@ -124,7 +124,8 @@ def test_the_counts_say_at_which_demand_hosts_fell(world: World) -> None:
     world.host("shared", {"cpu_shared_set": "0-47"})
     outcome = refused(world, 1, request(16, DEDICATED, ram=2048))
     assert outcome.message == (
-        "none of 3 hosts can take the guest: 1 fell at PCPU, 1 at MEMORY_MB, 1 at NUMA fit (NUMANodesUnfit)"
+        "none of 3 hosts can take the guest: 1 eliminated by PCPU, 1 by MEMORY_MB, "
+        "1 by NUMA fit (NUMANodesUnfit)"
     )
     assert outcome.details[0].startswith("host two-nodes: ")
 
@@ -174,7 +175,9 @@ def test_a_legacy_host_takes_pinned_guests_by_the_fallback_and_counts_vcpu(world
 def test_an_upgraded_host_that_only_the_fallback_finds_rejects_the_guest(world: World) -> None:
     world.host(SMT)
     outcome = refused(world, 1, request(8, {**DEDICATED, "hw:cpu_thread_policy": "isolate"}))
-    assert outcome.message == "the only host cannot take the guest: 1 fell at trait !HW_CPU_HYPERTHREADING"
+    assert (
+        outcome.message == "the only host cannot take the guest: 1 eliminated by trait !HW_CPU_HYPERTHREADING"
+    )
     assert world.held(SMT) == {}
 
 

@@ -54,7 +54,7 @@ def test_cpus_that_the_machine_has_not_are_told_and_held_by_nobody() -> None:
     assert ledger.held_by("a") == cpus("15")
     (conflict,) = ledger.conflicts
     assert conflict.reason is Reason.CPUS_UNKNOWN
-    assert conflict.message == "a claims CPUs 16-17, which the machine has not"
+    assert conflict.message == "a claims CPUs 16-17, which the machine does not have"
 
 
 def test_an_offline_cpu_keeps_its_holder_and_is_granted_to_nobody() -> None:

@@ -312,7 +312,7 @@ def test_a_flavor_is_refused_with_its_own_reason(specs: Specs, reason: Reason) -
         ),
         (
             {"resources:VCPU": "-1"},
-            "flavor extra spec resources:VCPU = -1 is no whole number from 0 to 2147483647",
+            "flavor extra spec resources:VCPU = -1 is not a whole number from 0 to 2147483647",
         ),
         (
             MIXED | {"hw:cpu_dedicated_mask": "7-9"},

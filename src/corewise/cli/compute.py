@@ -7,8 +7,11 @@ import click
 from corewise.cli import LazyGroup
 
 SUBCOMMANDS: dict[str, tuple[str, str]] = {
-    "run": ("corewise.cli.compute_run", "Keep what this host offers in Placement: the host agent."),
-    "inventory": ("corewise.cli.compute_inventory", "Show what a host offers, and why it would not."),
+    "run": ("corewise.cli.compute_run", "Report what this host offers to Placement: the host agent."),
+    "inventory": (
+        "corewise.cli.compute_inventory",
+        "Show what a host offers to Placement, or why it cannot.",
+    ),
     "request": (
         "corewise.cli.compute_guests:request_command",
         "Turn a flavor and an image into Placement's query.",
@@ -18,7 +21,7 @@ SUBCOMMANDS: dict[str, tuple[str, str]] = {
         "Find a host for a guest, claim it and pin the guest.",
     ),
     "pin": ("corewise.cli.compute_guests:pin_command", "Choose a host's CPUs for a guest."),
-    "delete": ("corewise.cli.compute_guests:delete_command", "Give back all that a guest holds."),
+    "delete": ("corewise.cli.compute_guests:delete_command", "Release all that a guest holds."),
     "reshape": ("corewise.cli.compute_reshape", "Upgrade a legacy host: pinned guests hold PCPU, not VCPU."),
     "status": ("corewise.cli.compute_status", "Show who holds which CPU, as a table or a drawing."),
 }

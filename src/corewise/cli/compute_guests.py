@@ -117,7 +117,7 @@ def request_command(
 @click.command("pin")
 @_request_options
 @given_hosts
-@click.option("--guest", metavar="NAME", help="Enter the guest in --ledger by this name.")
+@click.option("--guest", metavar="NAME", help="Enter the guest in --ledger under this name.")
 @click.option("--pack", is_flag=True, help="Fill NUMA nodes up, instead of taking the emptiest.")
 @click.option(
     "--domain", type=FILE, metavar="FILE", help="The guest's domain (virsh dumpxml), for -o xml; - is stdin."
@@ -162,7 +162,7 @@ def pin_command(
 @_request_options
 @given_hosts
 @click.option(
-    "--guest", metavar="UUID", help="The guest's UUID, by which it is deleted.  [default: a new one]"
+    "--guest", metavar="UUID", help="The guest's UUID, for deleting it later.  [default: a new one]"
 )
 @click.option(
     "--scores",
@@ -190,10 +190,10 @@ def schedule_command(
     """Find a host for a guest: query, filter by NUMA nodes and thread policy, weigh, claim, pin, record.
 
     Hosts are those of --hosts, or the one of --topology (or --root) and --config. Without a Placement, what
-    they offer is computed from these files, and what is held stands in their ledgers alone; disk and other
-    classes are not known then, and not checked.
+    they offer is computed from these files, and only their ledgers say what is held; disk and other classes
+    are not checked then.
 
-    Exit code 6 if there is no valid host: the counts say how many fell at which demand.
+    Exit code 6 if there is no valid host: the counts say how many hosts each demand eliminated.
     """
     read, request = _guest_request(flavor, image, given.compat)
     hosts = given.hosts()
@@ -219,13 +219,13 @@ def schedule_command(
 @given_hosts
 @placement_options
 def delete_command(guest: str, given: GivenHosts, placement: PlacementChoice) -> None:
-    """Give back all that GUEST holds: its claim in Placement first, then its CPUs.
+    """Release all that GUEST holds: its claim in Placement first, then its CPUs.
 
-    A delete that broke off is finished by repeating it. Exit code 4 if nobody knows the guest.
+    Repeat a delete that broke off to finish it. Exit code 4 if the guest is unknown.
     """
     hosts = given.hosts()
     host = Scheduler(_offers(placement, given, hosts), hosts).delete(guest)
-    click.echo(f"guest {guest} has given back what it held" + (f" of host {host}" if host else ""))
+    click.echo(f"guest {guest} released what it held" + (f" on host {host}" if host else ""))
 
 
 def _guest_request(flavor: Path, image: Path | None, compat: Compat) -> tuple[Flavor, GuestRequest]:

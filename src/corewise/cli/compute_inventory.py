@@ -56,8 +56,8 @@ def command(
     """Show which VCPU and PCPU a host offers, and its trait. Nothing is written.
 
     -o json prints the body that Placement takes for inventories, and the traits beside it. With a Placement,
-    what the host's provider has already counts: its generation, other classes and traits, a ratio that no
-    option states.
+    the host's provider counts too: its generation, other classes and traits, and a ratio that no option
+    states.
     """
     conf = nova_conf(config)
     facts = HostFacts.of(machine(topology, root))

@@ -82,7 +82,7 @@ HOST = click.option(
     "--host",
     "name",
     metavar="NAME",
-    help="The host's name, and its provider's.  [default: as --config has it, else this machine's]",
+    help="The host's name, and its provider's.  [default: from --config, else this machine's]",
 )
 _TOPOLOGY = click.option(
     "--topology",
@@ -107,7 +107,7 @@ _LEDGER = click.option(
     "--ledger",
     type=_NEW_FILE,
     metavar="FILE",
-    help="Who holds which CPUs of the host.  [default: nobody, and nothing is recorded]",
+    help="Who holds which CPUs of the host.  [default: no guest does, and nothing is recorded]",
 )
 _URL = click.option(
     "--placement-url", metavar="URL", help="Placement's endpoint, without Keystone (auth_strategy = noauth2)."
@@ -119,10 +119,10 @@ _DATABASE = click.option(
     "--placement-db",
     metavar="FILE",
     type=_NEW_FILE,
-    help="An embedded Placement on this SQLite file, which is made if need be.",
+    help="An embedded Placement on this SQLite file, created if it is missing.",
 )
 _FROM_CONFIG = click.option(
-    "--placement-from-config", is_flag=True, help="Placement as [placement] of --config has it."
+    "--placement-from-config", is_flag=True, help="The Placement of [placement] in --config."
 )
 
 
@@ -265,7 +265,7 @@ class GivenHosts:
             return Hosts(MappingProxyType({host.name: host}), MappingProxyType({}))
         if self.topology or self.root or self.config or self.ledger:
             raise click.UsageError(
-                "--hosts goes without --topology, --root, --config and --ledger: DIR has those of each host"
+                "--hosts excludes --topology, --root, --config and --ledger: DIR has those of each host"
             )
         hosts = read_hosts(self.folder, self.compat)
         for name, error in hosts.unusable.items():

@@ -51,7 +51,7 @@ _MOVES: tuple[Column[Move], ...] = (
     Column("PINNED TO", lambda move: str(move.guest.pinned)),
     Column("THREADS", lambda move: move.guest.thread_policy or "-"),
     Column("HOLDS", lambda move: _amounts(move.before)),
-    Column("IS TO HOLD", lambda move: _amounts(move.after)),
+    Column("WILL HOLD", lambda move: _amounts(move.after)),
 )
 
 

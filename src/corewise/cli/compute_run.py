@@ -58,14 +58,14 @@ if TYPE_CHECKING:
     show_default=True,
     metavar="TIME",
     callback=seconds,
-    help="How often the host is looked at.",
+    help="Time between two passes.",
 )
 @METRICS_LISTEN
 @click.option(
     "--placement-port",
     type=click.IntRange(0, 65535),
     default=0,
-    help="Where an embedded Placement is served meanwhile, on the loopback interface.  [default: any]",
+    help="Port of an embedded Placement, on the loopback interface.  [default: any]",
 )
 @click.option("--once", is_flag=True, help="Report once, print what was written, and end.")
 @click.option("--dry-run", is_flag=True, help="With --once: print what would be written; write nothing.")
@@ -92,11 +92,11 @@ def command(
     log_format: str,
     verbose: bool,
 ) -> None:
-    """Keep what this host offers in Placement: inventories of VCPU and PCPU, and the trait of hyperthreads.
+    """Report what this host offers to Placement: inventories of VCPU and PCPU, and the hyperthreading trait.
 
     Where cpu_dedicated_set is set for the first time, the guests that are pinned already are moved from VCPU
-    to PCPU in the same request. Nothing is written where nothing differs. While Placement is away, what was
-    last written stays in force. Options that have errors end the agent at its start, with every error.
+    to PCPU in the same request. Only differences are written. While Placement is away, it keeps what was
+    written last. Options with errors end the agent at its start, and every error is named.
 
     Runs until SIGTERM or SIGINT, which change nothing.
     """
@@ -141,7 +141,7 @@ def _default(
     if state_dir is None:
         raise click.UsageError(
             "say which Placement: [placement] of --config, --placement-url, --os-cloud or --placement-db; "
-            "with --state-dir, there is an embedded one there"
+            "with --state-dir, an embedded one is used"
         )
     return replace(given, database=state_dir / "placement.sqlite")
 

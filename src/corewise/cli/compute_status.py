@@ -52,7 +52,7 @@ _COLUMNS: tuple[Column[Row], ...] = (
 def command(given: GivenHosts, form: str) -> None:
     """Show who holds which CPU: dedicated CPUs and their guests, shared ones, and those left to the host.
 
-    Placement is not asked: CPUs stand in the ledgers alone.
+    Placement is not asked: only the ledgers know about single CPUs.
     """
     if form == SVG:
         click.echo(_drawn(given.host()), nl=False)

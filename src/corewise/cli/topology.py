@@ -96,7 +96,7 @@ def _summary(reading: MachineReading) -> Iterator[tuple[str, str]]:
     yield "Settings", f"hyper-threading {_switch(cpu.hyper_threading)}, turbo {_switch(cpu.turbo)}{mask}"
     if host.memory_total is not None:
         hugepages = sum(memory.hugepages for memory in host.memory.values())
-        of_it = f", of it {gibibytes(hugepages)} GiB in hugepages" if hugepages else ""
+        of_it = f", {gibibytes(hugepages)} GiB of it in hugepages" if hugepages else ""
         yield "Memory", f"{gibibytes(host.memory_total)} GiB{of_it}"
 
 

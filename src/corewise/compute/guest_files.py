@@ -56,7 +56,7 @@ def parse_flavor(text: str) -> Parsed[Flavor]:
         if key.value not in _FLAVOR_KEYS and (
             key.value == "properties" or did_you_mean(str(key.value), ["extra_specs"])
         ):
-            decoder.tell(key, 'extra specs stand in "extra_specs"; nothing that is here would count')
+            decoder.tell(key, 'extra specs belong in "extra_specs"; here they are ignored')
     if isinstance(decoder.root.value, Members):
         for name in ("vcpus", "ram"):
             if fields[name].value is None and decoder.is_complete:
@@ -82,9 +82,9 @@ def parse_image(text: str) -> Parsed[Image]:
     fields = decoder.fields(decoder.root, (*_IMAGE_KEYS, *_OTHER_IMAGE_KEYS))
     for key in _keys(decoder):
         if str(key.value).startswith(("hw_", "trait:")):
-            decoder.tell(key, 'properties stand in "properties"; nothing that is here would count')
+            decoder.tell(key, 'properties belong in "properties"; here they are ignored')
     if fields["properties"].value is None and not decoder.problems:
-        message = 'has no "properties": nothing is asked for by it'
+        message = 'has no "properties", so it requests nothing'
         decoder.tell(decoder.root, message, Severity.WARNING)
     return decoder.finish(Image(_texts(decoder, fields["properties"])))
 
@@ -166,7 +166,7 @@ def parse_provider(text: str, host: str, source: str) -> ProviderUse:
     try:
         read = msgspec.json.decode(text, type=_Provider)
     except UNREADABLE as error:
-        raise FileUnusable(f"{source} is not a provider as Placement tells of it: {error}") from None
+        raise FileUnusable(f"{source} is not a provider as Placement describes it: {error}") from None
     inventories = {name: _inventory(each) for name, each in read.inventories.items()}
     provider = Provider(OFFLINE, host, read.resource_provider_generation, inventories, read.traits)
     consumers = tuple(
@@ -193,7 +193,7 @@ def parse_guests(text: str, source: str) -> tuple[HostedGuest, ...]:
         return tuple(_hosted(uuid, guest) for uuid, guest in read.items())
     except (*UNREADABLE, CPUSetError) as error:
         hint = 'write {"<guest>": {"pinnedCPUs": "2-9", "threadPolicy": "isolate"}}'
-        raise FileUnusable(f"{source} does not tell of guests: {error}", hint=hint) from None
+        raise FileUnusable(f"{source} does not describe guests: {error}", hint=hint) from None
 
 
 def _hosted(uuid: str, guest: _Guest) -> HostedGuest:

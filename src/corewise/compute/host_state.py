@@ -263,5 +263,5 @@ def _standalone(machine: Host, conf: NovaConf | None, disk_gb: int) -> dict[str,
 def _reserved_memory(conf: NovaConf | None) -> int:
     text = (conf.get("DEFAULT", "reserved_host_memory_mb") if conf else None) or str(_RESERVED_MEMORY_MB)
     if not (text.isascii() and text.isdigit()):
-        raise FileUnusable(f"[DEFAULT] reserved_host_memory_mb = {text}: it is no whole number of MiB")
+        raise FileUnusable(f"[DEFAULT] reserved_host_memory_mb = {text}: it is not a whole number of MiB")
     return int(text)

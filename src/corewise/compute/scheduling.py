@@ -183,7 +183,7 @@ class Scheduler:
             if problem is not None:
                 refusals[name] = candidate, Refusal(problem.reason, str(problem))
             elif name not in self._ledgers:
-                message = f"nothing is known of the CPUs of host {name}"
+                message = f"the CPUs of host {name} are unknown"
                 refusals[name] = candidate, Refusal(Reason.HOST_UNKNOWN, message)
             else:
                 offers[name] = candidate

@@ -90,12 +90,12 @@ class NoValidHost:
 
     @property
     def message(self) -> str:
-        """One sentence: "0 of 5 hosts can take the guest: 3 fell at PCPU, 2 at NUMA fit"."""
+        """One sentence: "0 of 5 hosts can take the guest: 3 eliminated by PCPU, 2 by NUMA fit"."""
         if not self.hosts:
             return "there are no hosts: Placement learns of one from its agent (corewise compute run)"
         counts = ", ".join(_worded(index, each) for index, each in enumerate(self.eliminated))
         of = "the only host cannot" if self.hosts == 1 else f"none of {self.hosts} hosts can"
-        return f"{of} take the guest: {counts or 'nobody offers a CPU'}"
+        return f"{of} take the guest: {counts or 'no host offers a CPU'}"
 
 
 def eliminated_by_query(hosts: int, stages: Iterable[Stage], found: int) -> list[Eliminated]:
@@ -138,6 +138,6 @@ _DEMANDS = {
 
 def _worded(index: int, eliminated: Eliminated) -> str:
     reason = f" ({eliminated.reason})" if eliminated.reason else ""
-    verb = "fell " if index == 0 else ""
+    verb = "eliminated " if index == 0 else ""
     legacy = "of the legacy hosts " if eliminated.by_fallback else ""
-    return f"{legacy}{eliminated.hosts} {verb}at {eliminated.demand}{reason}"
+    return f"{legacy}{eliminated.hosts} {verb}by {eliminated.demand}{reason}"

@@ -179,7 +179,7 @@ class GuestLedger:
             return self._taken_refusal(guest, pins)
         if wanted & ~self.dedicated_mask:
             unknown = CPUSet.of(cpus_of(wanted & ~self.dedicated_mask))
-            return Refusal(Reason.CPUS_UNKNOWN, f"CPUs {unknown} are no dedicated CPUs of the host")
+            return Refusal(Reason.CPUS_UNKNOWN, f"CPUs {unknown} are not dedicated CPUs of the host")
         return self._with(guest, pins, self.taken | wanted)
 
     def unpin(self, guest: str) -> GuestLedger:

@@ -113,7 +113,7 @@ class Conflict:
         """One sentence for the owner of the workload."""
         if self.holder:
             return f"{self.owner} claims CPUs {self.cpus}, which {self.holder} holds"
-        return f"{self.owner} claims CPUs {self.cpus}, which the machine has not"
+        return f"{self.owner} claims CPUs {self.cpus}, which the machine does not have"
 
 
 @dataclass(frozen=True, slots=True)

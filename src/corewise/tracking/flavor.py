@@ -412,7 +412,7 @@ def _whole(written: Written) -> int:
     text = written.value
     if text.isascii() and text.isdigit() and len(text) <= _DIGITS:
         return int(text)
-    raise _invalid(f"{written} is no whole number")
+    raise _invalid(f"{written} is not a whole number")
 
 
 def _cpu_set(written: Written) -> CPUSet:

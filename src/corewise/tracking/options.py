@@ -328,7 +328,7 @@ class _Check:
         if text is None:
             return 0
         if not _COUNT.fullmatch(text):
-            why = "it is no whole number of CPUs, such as 2"
+            why = "it is not a whole number of CPUs, such as 2"
             self.error(Reason.RESERVED_CPUS_INVALID, RESERVED_CPUS, text, why)
             return 0
         reserved = int(text)

@@ -319,5 +319,5 @@ def _amount(written: Written) -> int:
     text = written.value.strip()
     if text.isascii() and text.isdigit() and int(text[:11]) <= LARGEST_AMOUNT:
         return int(text)
-    message = f"{written} is no whole number from 0 to {LARGEST_AMOUNT}"
+    message = f"{written} is not a whole number from 0 to {LARGEST_AMOUNT}"
     raise Refused(Reason.RESOURCE_AMOUNT_INVALID, message)

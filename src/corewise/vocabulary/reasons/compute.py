@@ -35,8 +35,8 @@ COMPUTE = {
         "See who they are with corewise compute status, and move one of them away.",
     ),
     Reason.NO_VALID_HOST: ReasonText(
-        "No host can take the guest; the counts say how many fell at which demand.",
-        "Free CPUs, or ask for less where most hosts fell.",
+        "No host can take the guest; the counts say how many hosts each demand eliminated.",
+        "Free CPUs, or request less of what eliminates most hosts.",
     ),
     Reason.CLAIM_LOST: ReasonText(
         "Between the query and the claim somebody else took what the host had left; the next host is tried."

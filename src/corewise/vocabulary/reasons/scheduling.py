@@ -20,7 +20,7 @@ PINNING = {
         "Delete one of the two pods, so that it is placed anew.",
     ),
     Reason.CPUS_UNKNOWN: warning(
-        "A workload says that CPUs are its own which its machine has not; they count for nothing.",
+        "A workload claims CPUs that its node does not have; the claim has no effect.",
         "Delete the pod, so that it is placed anew.",
     ),
     Reason.CPUS_OWNED: ReasonText("The pod runs on the CPUs that it was given as its own, and nowhere else."),
