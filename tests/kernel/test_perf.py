@@ -157,7 +157,7 @@ def test_a_cpu_that_does_not_know_the_events_is_left_out_and_any_other_error_end
     perf.refuse[3] = errno.ENOENT
     opened = open_groups(perf, WANTED, "cycles")
     assert isinstance(opened, Groups)
-    assert list(opened.keys) == [0, 1, 2]
+    assert list(opened) == [0, 1, 2]
     opened.close()
     perf.refuse[3] = errno.EMFILE
     assert isinstance(open_groups(perf, WANTED, "cycles"), Absent)

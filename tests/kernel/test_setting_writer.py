@@ -16,7 +16,7 @@ from corewise.kernel.errors import Busy, Malformed, Missing, Refused
 from corewise.kernel.writing.entries import Damaged, Failed, Held, HeldSetting, Released, Wrote
 from corewise.kernel.writing.journaled_writer import Point, go_on
 from corewise.kernel.writing.quota_writer import QuotaWriter
-from corewise.kernel.writing.setting_claims import Place
+from corewise.kernel.writing.setting_claims import SettingFile
 from corewise.vocabulary.reasons import Reason
 from kernel.cgroup_trees import bound, setting
 from kernel.setting_node import BATCH, ONE, PINNING, POD, TWO, Node
@@ -278,8 +278,8 @@ def test_quotas_and_settings_in_one_journal_do_not_disturb_each_other(node: Node
     quotas = QuotaWriter(node.rules, node.log, now=lambda: 1.0)
     assert set(quotas.held) == {ONE, POD}
     assert set(node.restarted().held) == {
-        *(Place(ONE, node.file(what)) for what in Setting),
-        Place(POD, node.file(WEIGHT)),
+        *(SettingFile(ONE, node.file(what)) for what in Setting),
+        SettingFile(POD, node.file(WEIGHT)),
     }
     assert (quotas.reconcile(QuotaOwner.SUPPRESSION, []).drifted, node.batch(*everything(node)).drifted) == (
         [],

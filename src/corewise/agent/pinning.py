@@ -30,7 +30,7 @@ from corewise.kernel.cgroups.resources import read_cpuset, read_effective_cpuset
 from corewise.kernel.errors import KernelError, Missing, UnsafeName
 from corewise.kernel.host_files import HostFiles
 from corewise.kernel.machine import read_cpus
-from corewise.kernel.writing.setting_claims import Place, list_of, setting_file
+from corewise.kernel.writing.setting_claims import SettingFile, list_of, setting_file
 from corewise.topology import CPUSet
 from corewise.vocabulary.qos import DEFAULT_RULES, QoSRules
 from corewise.vocabulary.reasons import Reason
@@ -72,7 +72,7 @@ def _base(found: Found, cgroup: str, pod_cgroup: str) -> str | None:
     if not found.is_v1 or cgroup == pod_cgroup:
         return None
     file = setting_file(found.files.version, Setting.CPUSET)
-    hold, above = (found.settings.held.get(Place(each, file)) for each in (cgroup, pod_cgroup))
+    hold, above = (found.settings.held.get(SettingFile(each, file)) for each in (cgroup, pod_cgroup))
     if hold is not None and hold.owner:
         return hold.base if hold.stated else None
     return above.base if above is not None else None
@@ -187,7 +187,9 @@ def _recorded(claims: Iterable[QuotaPod], found: Found, ground: Ground) -> Mappi
             continue
         with suppress(UnsafeName, ValueError):
             cgroup = found.names.pod(pod.uid, QOSClass(pod.status.qos_class))
-            hold = found.settings.held.get(Place(cgroup, setting_file(found.files.version, Setting.CPUSET)))
+            hold = found.settings.held.get(
+                SettingFile(cgroup, setting_file(found.files.version, Setting.CPUSET))
+            )
             recorded = (hold.reason, hold.value) if hold is not None else None
             if recorded == (Reason.CPUS_OWNED, list_of(cpus & ground.online)):
                 held[pod.uid] = cpus

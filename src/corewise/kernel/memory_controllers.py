@@ -126,7 +126,7 @@ class MemoryControllers:
             self._groups = opened
         grown = self._groups.grown()
         accesses = sum(sum(counts) for counts in grown.values())
-        behind = tuple(channel for channel in self._groups.keys if channel not in grown)
+        behind = tuple(channel for channel in self._groups if channel not in grown)
         return ControllerTraffic(accesses * BYTES_PER_ACCESS, behind)
 
     def close(self) -> None:
@@ -143,7 +143,7 @@ class MemoryControllers:
         if not wanted:
             return Absent(Reason.PERF_EVENT_MISSING, f"{UNITS} has no uncore_imc with CAS counts")
         opened = open_groups(self._perf, wanted, _WHAT)
-        if isinstance(opened, Groups) and len(opened.keys) < len(wanted):
+        if isinstance(opened, Groups) and len(opened) < len(wanted):
             opened.close()
             return Absent(Reason.PERF_EVENT_MISSING, f"{_WHAT}: some of them cannot be counted")
         return opened

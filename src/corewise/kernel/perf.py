@@ -28,10 +28,10 @@ import os
 import platform
 import re
 import struct
-from collections.abc import Hashable, Iterator, KeysView, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from corewise.kernel.host_files import Absent, HostFiles
 from corewise.kernel.machine import read_cpus
@@ -44,6 +44,8 @@ _ATTRIBUTES = struct.Struct("=IIQQQQQIIQQ")
 _TOTAL_TIME_ENABLED, _TOTAL_TIME_RUNNING, _GROUP = 1 << 0, 1 << 1, 1 << 3
 _READ_FORMAT = _TOTAL_TIME_ENABLED | _TOTAL_TIME_RUNNING | _GROUP
 
+_HEADER = struct.Struct("=QQQ")
+_VALUE = 8
 _HARDWARE, _HARDWARE_CACHE = 0, 3
 _LAST_LEVEL, _READ, _MISS = 2, 0, 1
 
@@ -67,10 +69,6 @@ INSTRUCTIONS = PerfEvent(_HARDWARE, 1)
 CACHE_MISSES = PerfEvent(_HARDWARE, 3)
 """What that counts is the processor's affair: on AMD's Zen it is misses of the second level."""
 LAST_LEVEL_READ_MISSES = PerfEvent(_HARDWARE_CACHE, _LAST_LEVEL | _READ << 8 | _MISS << 16)
-
-
-_HEADER = struct.Struct("=QQQ")
-_VALUE = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,24 +236,17 @@ class Group:
             return None
 
 
-class Groups(Generic[K]):
+class Groups(dict[K, Group]):
     """Groups that count, by key."""
-
-    def __init__(self, groups: Mapping[K, Group]) -> None:
-        self._groups = groups
-
-    @property
-    def keys(self) -> KeysView[K]:
-        return self._groups.keys()
 
     def grown(self) -> dict[K, tuple[int, ...]]:
         """Return the growth of every group that has one."""
-        grown = ((key, group.grown()) for key, group in self._groups.items())
+        grown = ((key, group.grown()) for key, group in self.items())
         return {key: counted for key, counted in grown if counted is not None}
 
     def close(self) -> None:
         """Stop counting."""
-        for group in self._groups.values():
+        for group in self.values():
             group.close()
 
 
@@ -265,19 +256,19 @@ def open_groups(perf: Perf, wanted: Mapping[K, Wanted], what: str) -> Groups[K] 
     A group that its CPU does not know is left out (an efficiency core, one going offline), unless all are.
     Any other error ends it all: half a machine is no machine.
     """
-    groups: dict[K, Group] = {}
+    groups: Groups[K] = Groups()
     missing: OSError | None = None
     for key, each in wanted.items():
         try:
             groups[key] = Group(perf, each)
         except OSError as error:
             if error.errno not in MISSING:
-                Groups(groups).close()
+                groups.close()
                 return absence(error, what)
             missing = missing or error
     if not groups:
         return absence(missing or FileNotFoundError(2, "nothing to count on"), what)
-    return Groups(groups)
+    return groups
 
 
 _CPUINFO = "proc/cpuinfo"

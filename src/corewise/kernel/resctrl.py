@@ -35,7 +35,7 @@ _CACHE = re.compile(r"mon_L3_[0-9]{1,9}")
 _COUNT = re.compile(r"[0-9]{1,20}")
 _SHOWN = 40
 
-Place = tuple[str, str]
+GroupCache = tuple[str, str]
 """A group ("" is the root) and a cache ("mon_L3_00")."""
 
 
@@ -46,12 +46,12 @@ class MonitoringEvent(StrEnum):
     OCCUPANCY = "llc_occupancy"
 
 
-def read_counts(files: HostFiles, event: MonitoringEvent) -> Mapping[Place, int] | Absent:
+def read_counts(files: HostFiles, event: MonitoringEvent) -> Mapping[GroupCache, int] | Absent:
     """Return the value of an event in every group and cache; Absent if one of them has none."""
     absent = _absence(files, event)
     if absent is not None:
         return absent
-    counts: dict[Place, int] = {}
+    counts: dict[GroupCache, int] = {}
     for place, path in _places(files, event):
         text = files.text(path)
         if text is None or not _COUNT.fullmatch(text):
@@ -75,7 +75,7 @@ def _absence(files: HostFiles, event: MonitoringEvent) -> Absent | None:
     return None
 
 
-def _places(files: HostFiles, event: MonitoringEvent) -> Iterator[tuple[Place, str]]:
+def _places(files: HostFiles, event: MonitoringEvent) -> Iterator[tuple[GroupCache, str]]:
     """Yield every place of the event, with its file. A group that is pseudo-locked has no ``mon_data``."""
     others = (name for name in files.directories(MOUNT_POINT) if name not in _NO_GROUPS)
     for group in (ROOT_GROUP, *others):

@@ -258,7 +258,13 @@ class Connection:
 
     async def _read_all(self) -> Never:
         decoder = Decoder()
-        while data := await self._read():
+        while True:
+            try:
+                data = await self._reader.read(_CHUNK)
+            except OSError as error:
+                raise ConnectionLost(f"the connection broke: {error}") from error
+            if not data:
+                break
             for message in decoder.feed(data):
                 if message.kind is Kind.RESPONSE:
                     self._take_response(message)
@@ -269,12 +275,6 @@ class Connection:
                 f"the runtime closed the connection within a message ({decoder.pending} bytes)"
             )
         raise ConnectionLost("the runtime closed the connection")
-
-    async def _read(self) -> bytes:
-        try:
-            return await self._reader.read(_CHUNK)
-        except OSError as error:
-            raise ConnectionLost(f"the connection broke: {error}") from error
 
     def _take_response(self, message: Message) -> None:
         """Hand the answer to the call that waits for it; nobody may wait any longer."""

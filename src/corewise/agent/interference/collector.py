@@ -19,7 +19,7 @@ from corewise.kernel.machine import read_arrangement
 from corewise.kernel.memory_bandwidth import read_peak_bandwidth
 from corewise.kernel.memory_controllers import MemoryControllers, has_controllers
 from corewise.kernel.perf import MissCounters, Perf
-from corewise.kernel.resctrl import MonitoringEvent, Place, read_counts
+from corewise.kernel.resctrl import GroupCache, MonitoringEvent, read_counts
 from corewise.kernel.usage import MEMINFO, STAT, read_busy_time, read_memory_available
 from corewise.vocabulary.reasons import Reason
 
@@ -62,7 +62,7 @@ class MemoryTraffic:
 
     def __init__(self, files: HostFiles, perf: Perf | None) -> None:
         self._files = files
-        self._resctrl: Tally[Place] = Tally()
+        self._resctrl: Tally[GroupCache] = Tally()
         self._controllers = None if perf is None else MemoryControllers(perf, files)
         self._at_controllers = 0
 

@@ -39,6 +39,7 @@ from corewise.topology import CPUSet, CPUSetError
 SMALLEST_QUOTA = Microseconds(1000)
 """The kernel refuses less."""
 
+_NUMBER = re.compile(r"[0-9]{1,20}")
 _SHARE_SHIFT = 20
 _NANO_PER_MICRO = 1000
 
@@ -102,11 +103,11 @@ def read_bandwidth(files: Files, cgroup: str) -> Bandwidth:
         words = files.read(cgroup, "cpu.max").split(" ")
         if len(words) != 2:
             raise _malformed(cgroup, "cpu.max", " ".join(words))
-        quota = None if words[0] == "max" else _number(cgroup, "cpu.max", words[0])
+        quota = None if words[0] == "max" else Microseconds(_number(cgroup, "cpu.max", words[0]))
         return Bandwidth(quota, _positive(cgroup, "cpu.max", words[1]))
     text = files.read(cgroup, "cpu.cfs_quota_us")
     period = files.read(cgroup, "cpu.cfs_period_us")
-    quota = None if text == "-1" else _number(cgroup, "cpu.cfs_quota_us", text)
+    quota = None if text == "-1" else Microseconds(_number(cgroup, "cpu.cfs_quota_us", text))
     return Bandwidth(quota, _positive(cgroup, "cpu.cfs_period_us", period))
 
 
@@ -123,7 +124,7 @@ def read_burst(files: Files, cgroup: str) -> Microseconds | None:
     """Return a cgroup's burst, or None if this kernel has none."""
     file = burst_file(files.version)
     try:
-        return _number(cgroup, file, files.read(cgroup, file))
+        return Microseconds(_read_number(files, cgroup, file))
     except Vanished:
         raise
     except Missing:
@@ -137,8 +138,7 @@ def write_burst(files: Files, cgroup: str, burst: Microseconds) -> None:
 
 def read_weight(files: Files, cgroup: str) -> int:
     """Return cpu.shares on v1 (1024 by default), cpu.weight on v2 (100 by default)."""
-    file = weight_file(files.version)
-    return _number(cgroup, file, files.read(cgroup, file))
+    return _read_number(files, cgroup, weight_file(files.version))
 
 
 def write_weight(files: Files, cgroup: str, weight: int) -> None:
@@ -165,7 +165,7 @@ def write_cpuset(files: Files, cgroup: str, cpus: CPUSet) -> None:
 def read_usage(files: Files, cgroup: str) -> int:
     """Return the CPU time that a cgroup has used since it was made, in nanoseconds."""
     if files.version is Version.V1:
-        return _number(cgroup, "cpuacct.usage", files.read(cgroup, "cpuacct.usage"))
+        return _read_number(files, cgroup, "cpuacct.usage")
     text = files.read(cgroup, "cpu.stat")
     fields = dict(line.split(" ", 1) for line in text.splitlines() if " " in line)
     if "usage_usec" not in fields:
@@ -181,24 +181,25 @@ def _cpus(files: Files, cgroup: str, file: str) -> CPUSet:
         raise _malformed(cgroup, file, text) from error
 
 
-def _number(cgroup: str, file: str, text: str) -> Microseconds:
-    if not (text.isascii() and text.isdigit() and len(text) <= 20):
+def _read_number(files: Files, cgroup: str, file: str) -> int:
+    return _number(cgroup, file, files.read(cgroup, file))
+
+
+def _number(cgroup: str, file: str, text: str) -> int:
+    if not _NUMBER.fullmatch(text):
         raise _malformed(cgroup, file, text)
-    return Microseconds(int(text))
+    return int(text)
 
 
 def _positive(cgroup: str, file: str, text: str) -> Microseconds:
     number = _number(cgroup, file, text)
     if number <= 0:
         raise _malformed(cgroup, file, text)
-    return number
+    return Microseconds(number)
 
 
 def _malformed(cgroup: str, file: str, text: str) -> KernelError:
     return Malformed(f"{cgroup}/{file}", f"unexpected content {text[:80]!r}")
-
-
-_NUMBER = re.compile(r"[0-9]{1,20}")
 
 
 def usage_file(version: Version) -> str:
@@ -217,8 +218,7 @@ def read_memory_usage(files: Files, cgroup: str) -> Bytes:
     Raises:
         KernelError: among them Missing, Unreadable and Malformed.
     """
-    file = usage_file(files.version)
-    return _bytes(cgroup, file, files.read(cgroup, file))
+    return Bytes(_read_number(files, cgroup, usage_file(files.version)))
 
 
 def read_working_set(files: Files, cgroup: str) -> Bytes:
@@ -233,10 +233,4 @@ def read_working_set(files: Files, cgroup: str) -> Bytes:
     fields = dict(line.split(" ", 1) for line in text.splitlines() if " " in line)
     if field not in fields:
         raise Malformed(f"{cgroup}/memory.stat", f"there is no {field}")
-    return Bytes(max(0, usage - _bytes(cgroup, "memory.stat", fields[field])))
-
-
-def _bytes(cgroup: str, file: str, text: str) -> Bytes:
-    if not _NUMBER.fullmatch(text):
-        raise Malformed(f"{cgroup}/{file}", f"unexpected content {text[:80]!r}")
-    return Bytes(int(text))
+    return Bytes(max(0, usage - _number(cgroup, "memory.stat", fields[field])))

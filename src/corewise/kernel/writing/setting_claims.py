@@ -112,7 +112,7 @@ def _number(text: str) -> int:
     return int(text)
 
 
-class Place(NamedTuple):
+class SettingFile(NamedTuple):
     """One file of a cgroup."""
 
     cgroup: str
@@ -180,28 +180,28 @@ class SettingClaim:
         """Whether nobody sets this any more and the base is what it has."""
         return self.value is None and aim == self.base
 
-    def entry(self, place: Place, time: float) -> HeldSetting:
+    def entry(self, place: SettingFile, time: float) -> HeldSetting:
         """Return what the journal is to say."""
         base = self.base or ""
         return HeldSetting(time, *place, base, self.value, self.owner, self.stated, reason=self.reason)
 
 
-class SettingClaims(dict[Place, SettingClaim]):
+class SettingClaims(dict[SettingFile, SettingClaim]):
     """All claims, by cgroup and file: the writer's memory, rebuilt from its journal."""
 
     @classmethod
     def of(cls, entries: Iterable[Line]) -> SettingClaims:
         """Rebuild what a journal holds of settings."""
         held = (each for each in still_held(entries) if isinstance(each, HeldSetting))
-        return cls({Place(each.cgroup, each.file): _claim_of(each) for each in held})
+        return cls({SettingFile(each.cgroup, each.file): _claim_of(each) for each in held})
 
-    def let_go(self, owner: str, *, but: Container[Place]) -> None:
+    def let_go(self, owner: str, *, but: Container[SettingFile]) -> None:
         """Let an owner go of everything but these."""
         for place, claim in self.items():
             if claim.owner == owner and place not in but:
                 claim.let_go()
 
-    def due(self, written: Container[Place]) -> dict[Place, SettingClaim]:
+    def due(self, written: Container[SettingFile]) -> dict[SettingFile, SettingClaim]:
         """Return what is to be entered: what has changed of these, and of what was entered before.
 
         And what somebody made as it is wanted, but that has another base: it too must find the way back.

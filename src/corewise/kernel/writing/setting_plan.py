@@ -23,7 +23,14 @@ from typing import NamedTuple
 
 from corewise.kernel.cgroups.files import ancestors, depth
 from corewise.kernel.cgroups.layout import Version
-from corewise.kernel.writing.setting_claims import LISTS, Place, SettingClaim, cpus_in, list_of, setting_file
+from corewise.kernel.writing.setting_claims import (
+    LISTS,
+    SettingClaim,
+    SettingFile,
+    cpus_in,
+    list_of,
+    setting_file,
+)
 from corewise.topology import CPUSet
 from corewise.vocabulary.reasons import Reason
 
@@ -91,34 +98,34 @@ _SETS = frozenset(setting_file(Version.V2, setting) for setting in LISTS)
 class SettingStep(NamedTuple):
     """One write; ``aim`` is where it leads, for a nested set perhaps by a second one."""
 
-    place: Place
+    place: SettingFile
     before: str
     after: str
     aim: str
 
 
 def aims_of(
-    present: Mapping[Place, str],
-    claims: Mapping[Place, SettingClaim],
+    present: Mapping[SettingFile, str],
+    claims: Mapping[SettingFile, SettingClaim],
     nested: Mapping[str, Mapping[str, CPUSet]],
-) -> tuple[dict[Place, str], dict[Place, CPUSet]]:
+) -> tuple[dict[SettingFile, str], dict[SettingFile, CPUSet]]:
     """Return what each file is to show, and of those that cannot, what their parents have.
 
     ``nested`` has the sets that are present in each nested file, those of the parents among them.
     """
     aims = {place: claims[place].wanted or "" for place in present}
-    impossible: dict[Place, CPUSet] = {}
+    impossible: dict[SettingFile, CPUSet] = {}
     for file, around in nested.items():
         wanted = sets_in(aims, file)
-        firm = {cgroup for cgroup in wanted if claims[Place(cgroup, file)].value is not None}
+        firm = {cgroup for cgroup in wanted if claims[SettingFile(cgroup, file)].value is not None}
         possible, beyond = nested_aims(around, wanted, firm)
-        aims.update({Place(cgroup, file): list_of(cpus) for cgroup, cpus in possible.items()})
-        impossible.update({Place(cgroup, file): limit for cgroup, limit in beyond.items()})
+        aims.update({SettingFile(cgroup, file): list_of(cpus) for cgroup, cpus in possible.items()})
+        impossible.update({SettingFile(cgroup, file): limit for cgroup, limit in beyond.items()})
     return {place: aim for place, aim in aims.items() if place not in impossible}, impossible
 
 
 def steps_of(
-    present: Mapping[Place, str], aims: Mapping[Place, str], nested: Iterable[str]
+    present: Mapping[SettingFile, str], aims: Mapping[SettingFile, str], nested: Iterable[str]
 ) -> list[SettingStep]:
     """Return the writes, in order."""
     files = sorted(nested)
@@ -127,12 +134,12 @@ def steps_of(
     steps = [SettingStep(place, present[place], aims[place], aims[place]) for place in plain]
     for file in files:
         for cgroup, before, after in nested_moves(sets_in(present, file), sets_in(aims, file)):
-            place = Place(cgroup, file)
+            place = SettingFile(cgroup, file)
             steps.append(SettingStep(place, str(before), str(after), aims[place]))
     return steps
 
 
-def _turn(place: Place, before: str, after: str) -> int:
+def _turn(place: SettingFile, before: str, after: str) -> int:
     """Return 0 for sets that only give up, 1 for those that move, 2 for those that only gain. "" is all."""
     if place.file not in _SETS or not before:
         return 0
@@ -142,12 +149,12 @@ def _turn(place: Place, before: str, after: str) -> int:
     return 0 if new <= old else 2 if old <= new else 1
 
 
-def sets_in(texts: Mapping[Place, str], file: str) -> dict[str, CPUSet]:
+def sets_in(texts: Mapping[SettingFile, str], file: str) -> dict[str, CPUSet]:
     """Return the sets in files of one name, by cgroup."""
     return {cgroup: cpus_in(text) for (cgroup, each), text in texts.items() if each == file}
 
 
-def in_line(one: Place, other: Place) -> bool:
+def in_line(one: SettingFile, other: SettingFile) -> bool:
     """Whether two places are the same file of cgroups one of which is the other or above it."""
     return one.file == other.file and (
         one == other or one.cgroup in ancestors(other.cgroup) or other.cgroup in ancestors(one.cgroup)

@@ -28,6 +28,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 
 from corewise.actions import Setting, SettingOwner, WriteSetting
 from corewise.kernel.cgroups.files import Files, ancestors, is_within
@@ -46,9 +47,9 @@ from corewise.kernel.writing.journaled_writer import (
 )
 from corewise.kernel.writing.setting_claims import (
     LISTS,
-    Place,
     SettingClaim,
     SettingClaims,
+    SettingFile,
     bytes_of,
     normal,
     setting_file,
@@ -77,13 +78,13 @@ class SettingWriter:
         self._nested = frozenset(setting_file(files.version, setting) for setting in nested)
 
     @property
-    def held(self) -> Mapping[Place, SettingClaim]:
+    def held(self) -> Mapping[SettingFile, SettingClaim]:
         """What is set, by cgroup and file."""
         return self._claims
 
     def applied(self, cgroup: str, setting: Setting) -> str | None:
         """Return what an owner wants of a cgroup, also since before a restart; None if nobody does."""
-        claim = self._claims.get(Place(cgroup, setting_file(self._files.version, setting)))
+        claim = self._claims.get(SettingFile(cgroup, setting_file(self._files.version, setting)))
         return None if claim is None else claim.value
 
     def reconcile(self, owner: SettingOwner, actions: Iterable[WriteSetting]) -> Report:
@@ -115,16 +116,16 @@ class SettingWriter:
                 claim.let_go()
             return self._settle(set(self._claims), {})
 
-    def _named(self, actions: Iterable[WriteSetting]) -> dict[Place, WriteSetting]:
+    def _named(self, actions: Iterable[WriteSetting]) -> dict[SettingFile, WriteSetting]:
         return {
-            Place(each.cgroup, setting_file(self._files.version, each.setting)): each
+            SettingFile(each.cgroup, setting_file(self._files.version, each.setting)): each
             for each in actions
             if not is_within(each.cgroup, self.untouched)
         }
 
-    def _take_over(self, named: Mapping[Place, WriteSetting]) -> dict[Place, KernelError]:
+    def _take_over(self, named: Mapping[SettingFile, WriteSetting]) -> dict[SettingFile, KernelError]:
         """Take over what is wanted; return what cannot be: it is none of this file's values, or another's."""
-        refused: dict[Place, KernelError] = {}
+        refused: dict[SettingFile, KernelError] = {}
         for place, action in named.items():
             claim = self._claims.get(place) or SettingClaim()
             try:
@@ -140,11 +141,11 @@ class SettingWriter:
             self._claims[place] = claim
         return refused
 
-    def _settle(self, scope: set[Place], refused: dict[Place, KernelError]) -> Report:
+    def _settle(self, scope: set[SettingFile], refused: dict[SettingFile, KernelError]) -> Report:
         report = Report(examined=len(scope))
-        not_taken: dict[Place, KernelError] = {}
-        drifted: set[Place] = set()
-        aims: dict[Place, str] = {}
+        not_taken: dict[SettingFile, KernelError] = {}
+        drifted: set[SettingFile] = set()
+        aims: dict[SettingFile, str] = {}
         for _ in range(ROUNDS):
             present = self._read(scope, drifted, report)
             aims = self._aims(present, report)
@@ -158,8 +159,10 @@ class SettingWriter:
         self.totals.update(report.counts())
         return report
 
-    def _read(self, scope: set[Place], drifted: set[Place], report: Report) -> dict[Place, str]:
-        present: dict[Place, str] = {}
+    def _read(
+        self, scope: set[SettingFile], drifted: set[SettingFile], report: Report
+    ) -> dict[SettingFile, str]:
+        present: dict[SettingFile, str] = {}
         for place in scope & self._claims.keys():
             if str(place) in report.failed:
                 continue
@@ -175,7 +178,7 @@ class SettingWriter:
         self._at(Point.READ, "")
         return present
 
-    def _aims(self, present: Mapping[Place, str], report: Report) -> dict[Place, str]:
+    def _aims(self, present: Mapping[SettingFile, str], report: Report) -> dict[SettingFile, str]:
         """Return what each file is to show; what it cannot, since the parent has less, is a failure."""
         around = {file: self._with_parents(sets_in(present, file), file) for file in self._nested}
         aims, beyond = aims_of(present, self._claims, around)
@@ -191,17 +194,17 @@ class SettingWriter:
             parent = next(ancestors(cgroup), cgroup)
             if parent not in known:
                 try:
-                    known[parent] = CPUSet.parse(self._text(Place(parent, file)))
+                    known[parent] = CPUSet.parse(self._text(SettingFile(parent, file)))
                 except KernelError:
                     continue
         return known
 
     def _write(
-        self, steps: list[SettingStep], drifted: set[Place], report: Report
-    ) -> dict[Place, KernelError]:
+        self, steps: list[SettingStep], drifted: set[SettingFile], report: Report
+    ) -> dict[SettingFile, KernelError]:
         """Take the steps; return what the kernel's rules did not allow."""
         self._journaled.enter(self._claims.due({step.place for step in steps}))
-        refused: dict[Place, KernelError] = {}
+        refused: dict[SettingFile, KernelError] = {}
         for step in steps:
             if step.place in refused or step.place not in self._claims or str(step.place) in report.failed:
                 continue
@@ -237,30 +240,27 @@ class SettingWriter:
         usage = read_memory_usage(self._files, step.place.cgroup)
         return usage if usage > limit else None
 
-    def _found_below(self, refused: Iterable[Place], aims: Mapping[Place, str]) -> set[Place]:
+    def _found_below(
+        self, refused: Iterable[SettingFile], aims: Mapping[SettingFile, str]
+    ) -> set[SettingFile]:
         """Find the sets that nobody named below those that the kernel refused to narrow (v1)."""
-        found: set[Place] = set()
+        found: set[SettingFile] = set()
         below = [(place, CPUSet.parse(aims[place])) for place in refused if place.file in self._nested]
         while below:
             (cgroup, file), aim = below.pop()
             try:
-                children = [Place(child, file) for child in self._files.children(cgroup)]
+                children = [SettingFile(child, file) for child in self._files.children(cgroup)]
             except KernelError:
                 continue
             below += [(child, aim) for child in children]
             for child in set(children) - self._claims.keys():
-                if self._is_beyond(child, aim):
-                    self._claims[child] = SettingClaim()
-                    found.add(child)
+                with suppress(KernelError):
+                    if not CPUSet.parse(self._text(child)) <= aim:
+                        self._claims[child] = SettingClaim()
+                        found.add(child)
         return found
 
-    def _is_beyond(self, place: Place, aim: CPUSet) -> bool:
-        try:
-            return not CPUSet.parse(self._text(place)) <= aim
-        except KernelError:
-            return False
-
-    def _could_not(self, place: Place, error: KernelError, report: Report) -> None:
+    def _could_not(self, place: SettingFile, error: KernelError, report: Report) -> None:
         """Note a failure; if it is that the cgroup is gone, so is what was held of it."""
         if not isinstance(error, Missing) or self._files.exists(place.cgroup):
             report.failed[str(place)] = error
@@ -270,7 +270,7 @@ class SettingWriter:
         if self._claims.pop(place).entered:
             self._journaled.release([place])
 
-    def _release(self, aims: Mapping[Place, str], report: Report) -> None:
+    def _release(self, aims: Mapping[SettingFile, str], report: Report) -> None:
         """Forget what nobody sets any more and what is back at its base."""
         done = [
             place
@@ -281,10 +281,10 @@ class SettingWriter:
         self._journaled.release(place for place, claim in released.items() if claim.entered)
         self._journaled.begin_anew(report)
 
-    def _text(self, place: Place) -> str:
+    def _text(self, place: SettingFile) -> str:
         return self._normal(place, self._files.read(place.cgroup, place.file))
 
-    def _normal(self, place: Place, text: str) -> str:
+    def _normal(self, place: SettingFile, text: str) -> str:
         setting = setting_in(self._files.version, place.file)
         try:
             return text if setting is None else normal(self._files.version, setting, text)
