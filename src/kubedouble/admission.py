@@ -11,7 +11,7 @@ k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle/admission.go.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from kubedouble.admission_matching import MUTATING, VALIDATING, Attributes
 from kubedouble.admission_policies import Policies
@@ -82,13 +82,32 @@ class Admission:
         hooks = self._mutating.all(attributes)
         if not hooks:
             return obj, []
-        run = _MutatingRun(self._dispatcher, self._reader, attributes, Encoded(obj), Encoded(old))
+        current, before = Encoded(obj), Encoded(old)
+        warnings: list[str] = []
+        called, again = set[str](), set[str]()
+
+        async def call(hook: Hook) -> None:
+            nonlocal current
+            if not hook.matching.concerns(attributes, current.value, old, self._reader):
+                return
+            changed, said = await self._dispatcher.ask_to_change(hook, attributes, current, before)
+            warnings.extend(said)
+            if changed is not current:
+                current = changed
+                again.update(called)
+                called.clear()
+            if hook.reinvoked:
+                called.add(hook.uid)
+
         try:
-            await run.through(hooks)
+            for hook in hooks:
+                await call(hook)
+            for hook in [hook for hook in hooks if hook.uid in again]:
+                await call(hook)
         except StatusError as refusal:
-            refusal.warnings = tuple(_unique([*run.warnings, *refusal.warnings]))
+            refusal.warnings = tuple(_unique([*warnings, *refusal.warnings]))
             raise
-        return run.object.value, _unique(run.warnings)
+        return current.value, _unique(warnings)
 
     async def validate(self, attributes: Attributes, obj: Object | None, old: Object | None) -> list[str]:
         """Run validating policies and webhooks on the final object; returns warnings for the client.
@@ -109,48 +128,6 @@ class Admission:
                 raise outcome
             warnings.extend(outcome)
         return _unique(warnings)
-
-
-class _MutatingRun:
-    """One write on its way through the mutating webhooks."""
-
-    def __init__(
-        self, dispatcher: Dispatcher, reader: Reader, attributes: Attributes, obj: Encoded, old: Encoded
-    ) -> None:
-        self.object = obj
-        self.warnings: list[str] = []
-        self._dispatcher = dispatcher
-        self._reader = reader
-        self._attributes = attributes
-        self._old = old
-        self._called: set[str] = set()
-        self._again: set[str] = set()
-
-    async def through(self, hooks: Iterable[Hook]) -> None:
-        """Call each webhook once, and those that want it once more after a later change."""
-        await self._pass(hooks, lambda _: True)
-        if self._again:
-            again, self._again = self._again, set()
-            await self._pass(hooks, lambda hook: hook.uid in again)
-
-    async def _pass(self, hooks: Iterable[Hook], wanted: Callable[[Hook], bool]) -> None:
-        for hook in hooks:
-            if wanted(hook) and hook.matching.concerns(
-                self._attributes, self.object.value, self._old.value, self._reader
-            ):
-                await self._step(hook)
-
-    async def _step(self, hook: Hook) -> None:
-        changed, warnings = await self._dispatcher.ask_to_change(
-            hook, self._attributes, self.object, self._old
-        )
-        self.warnings.extend(warnings)
-        if changed is not self.object:
-            self.object = changed
-            self._again |= self._called
-            self._called = set()
-        if hook.reinvoked:
-            self._called.add(hook.uid)
 
 
 def _unique(warnings: Iterable[str]) -> list[str]:

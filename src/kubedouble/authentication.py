@@ -26,6 +26,7 @@ AUTHENTICATED = "system:authenticated"
 UNAUTHENTICATED = "system:unauthenticated"
 SERVICE_ACCOUNT_PREFIX = "system:serviceaccount:"
 
+_API_GROUP = "authentication.k8s.io"
 _EXTRA_HEADER = "impersonate-extra-"
 
 
@@ -121,14 +122,9 @@ class Authenticator:
         if scheme.lower() == "bearer" and token.strip():
             if user := self.tokens.user(token.strip(), now):
                 return User(user.name, _with_authenticated(user.groups), user.uid, user.extra)
-            raise _unauthorized()
-        if not self._anonymous:
-            raise _unauthorized()
-        return User(ANONYMOUS, (UNAUTHENTICATED,))
-
-
-def _unauthorized() -> StatusError:
-    return StatusError(401, "Unauthorized", "Unauthorized")
+        elif self._anonymous:
+            return User(ANONYMOUS, (UNAUTHENTICATED,))
+        raise StatusError(401, "Unauthorized", "Unauthorized")
 
 
 class Headers(Protocol):
@@ -157,39 +153,24 @@ def impersonate(headers: Headers, require: Require) -> User | None:
             raise StatusError(500, "InternalError", "Internal error: requested impersonation without a user")
         return None
     account = split_service_account(name)
-    _authorize_names(name, account, groups, require)
-    _authorize_details(uid, extra, require)
-    if account and not groups:
-        groups = list(service_account(*account).groups)
-    return User(name, _impersonated_groups(name, groups), uid, extra)
-
-
-def _extra(headers: Headers) -> dict[str, tuple[str, ...]]:
-    names = {key.lower() for key in headers.keys() if key.lower().startswith(_EXTRA_HEADER)}  # noqa: SIM118 - Headers is no mapping
-    return {unquote(key.removeprefix(_EXTRA_HEADER)): tuple(headers.getall(key, [])) for key in sorted(names)}
-
-
-def _authorize_names(
-    name: str, account: tuple[str, str] | None, groups: Sequence[str], require: Require
-) -> None:
     if account:
         require(verb="impersonate", resource="serviceaccounts", namespace=account[0], name=account[1])
     else:
         require(verb="impersonate", resource="users", name=name)
     for group in groups:
         require(verb="impersonate", resource="groups", name=group)
-
-
-def _authorize_details(uid: str, extra: Mapping[str, Sequence[str]], require: Require) -> None:
-    api_group = "authentication.k8s.io"
     for key, values in extra.items():
         for value in values:
-            require(verb="impersonate", group=api_group, resource="userextras", subresource=key, name=value)
+            require(verb="impersonate", group=_API_GROUP, resource="userextras", subresource=key, name=value)
     if uid:
-        require(verb="impersonate", group=api_group, resource="uids", name=uid)
+        require(verb="impersonate", group=_API_GROUP, resource="uids", name=uid)
+    if account and not groups:
+        groups = list(service_account(*account).groups)
+    if name == ANONYMOUS and AUTHENTICATED not in groups and UNAUTHENTICATED not in groups:
+        groups = [*groups, UNAUTHENTICATED]
+    return User(name, _with_authenticated(groups), uid, extra)
 
 
-def _impersonated_groups(name: str, groups: Sequence[str]) -> tuple[str, ...]:
-    if AUTHENTICATED in groups or UNAUTHENTICATED in groups:
-        return tuple(groups)
-    return (*groups, UNAUTHENTICATED if name == ANONYMOUS else AUTHENTICATED)
+def _extra(headers: Headers) -> dict[str, tuple[str, ...]]:
+    names = {key.lower() for key in headers.keys() if key.lower().startswith(_EXTRA_HEADER)}  # noqa: SIM118 - Headers is no mapping
+    return {unquote(key.removeprefix(_EXTRA_HEADER)): tuple(headers.getall(key, [])) for key in sorted(names)}

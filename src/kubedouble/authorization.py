@@ -51,25 +51,8 @@ class Authorizer:
         self._policy = Policy((), (), (), ())
         self._compiled_from: tuple[tuple[str, ...], ...] = ()
 
-    def allowed(
-        self,
-        user: User,
-        verb: str,
-        *,
-        group: str = "",
-        resource: str = "",
-        subresource: str = "",
-        namespace: str = "",
-        name: str = "",
-        path: str = "",
-        field_selector: str = "",
-    ) -> Decision:
-        """Decide one request: of a resource, or, without ``resource``, of a URL path."""
-        access = Access(verb, group, resource, subresource, namespace, name, path, field_selector)
-        return self.decide(user, access)
-
     def decide(self, user: User, access: Access) -> Decision:
-        """Like `allowed`, for an access that is already put together."""
+        """Decide one request: of a resource or of a URL path."""
         if not self._enabled or MASTERS in user.groups:
             return Decision(allowed=True)
         verdict, node_reason = authorize_node(user, access, self._reader)

@@ -18,7 +18,6 @@ from typing import Any
 from kubedouble import forms
 from kubedouble.cluster import Cluster, Reply
 from kubedouble.errors import (
-    StatusError,
     cause,
     conflict,
     invalid,
@@ -227,7 +226,8 @@ def options_of(body: Object, call: Call) -> Options:
         message = (
             f'Unsupported value: "{policy}": supported values: "Foreground", "Background", "Orphan", "nil"'
         )
-        raise _bad_option("propagationPolicy", message)
+        causes = [cause("FieldValueInvalid", message, "propagationPolicy")]
+        raise invalid(OPTIONS["delete"], "", causes)
     grace = body.get("gracePeriodSeconds")
     if grace is None:
         grace = call.number("gracePeriodSeconds")
@@ -243,10 +243,6 @@ def _options(call: Call) -> tuple[Options, Call]:
         call = replace(call, query={**call.query, "dryRun": ",".join(body["dryRun"])})
     call.check_options()
     return options_of(body, call), call
-
-
-def _bad_option(field: str, message: str) -> StatusError:
-    return invalid(OPTIONS["delete"], "", [cause("FieldValueInvalid", message, field)])
 
 
 def _success(resource: ResourceInfo, stored: Stored) -> dict[str, Any]:

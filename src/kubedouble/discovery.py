@@ -51,7 +51,8 @@ def _document(registry: Registry, parts: list[str], address: str) -> dict[str, A
     groups = _groups(registry)
     match parts:
         case ["api"]:
-            return _core_versions(address)
+            addresses = [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}]
+            return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": addresses}
         case ["apis"]:
             listed = [_group(name, versions) for name, versions in groups.items() if name]
             return {"kind": "APIGroupList", "apiVersion": "v1", "groups": listed}
@@ -63,11 +64,6 @@ def _document(registry: Registry, parts: list[str], address: str) -> dict[str, A
             return _resource_list(registry, group, version)
         case _:
             return None
-
-
-def _core_versions(address: str) -> dict[str, Any]:
-    addresses = [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}]
-    return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": addresses}
 
 
 def _groups(registry: Registry) -> dict[str, list[str]]:
@@ -114,12 +110,10 @@ def _resource_entries(resource: ResourceInfo) -> Iterable[dict[str, Any]]:
         "kind": resource.kind,
         "verbs": list(resource.verbs),
     }
-    if resource.short_names:
-        entry["shortNames"] = list(resource.short_names)
-    if resource.categories:
-        entry["categories"] = list(resource.categories)
+    entry |= _also_known_as(resource)
     if "get" in resource.verbs:
-        entry["storageVersionHash"] = _hash(resource)
+        text = f"{resource.group}/{resource.version}/{resource.kind}"
+        entry["storageVersionHash"] = hashlib.sha256(text.encode()).hexdigest()[:12]
     yield entry
     for name in resource.subresources:
         taken = resource.kind_of(name)
@@ -127,11 +121,6 @@ def _resource_entries(resource: ResourceInfo) -> Iterable[dict[str, Any]]:
         if taken.group != resource.group:
             below.update(group=taken.group, version=taken.version)
         yield {**below, "kind": taken.kind, "verbs": list(taken.verbs)}
-
-
-def _hash(resource: ResourceInfo) -> str:
-    text = f"{resource.group}/{resource.version}/{resource.kind}"
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def _aggregated_version(accept: str) -> str:
@@ -176,19 +165,18 @@ def _described(resource: ResourceInfo) -> dict[str, Any]:
         "singularResource": resource.singular,
         "verbs": list(resource.verbs),
     }
-    if resource.short_names:
-        entry["shortNames"] = list(resource.short_names)
-    if resource.categories:
-        entry["categories"] = list(resource.categories)
-    if resource.subresources:
-        entry["subresources"] = [_described_subresource(resource, name) for name in resource.subresources]
+    entry |= _also_known_as(resource)
+    for name in resource.subresources:
+        taken = resource.kind_of(name)
+        below = {
+            "subresource": name,
+            "responseKind": {"group": taken.group, "version": taken.version, "kind": taken.kind},
+            "verbs": list(taken.verbs),
+        }
+        entry.setdefault("subresources", []).append(below)
     return entry
 
 
-def _described_subresource(resource: ResourceInfo, name: str) -> dict[str, Any]:
-    taken = resource.kind_of(name)
-    return {
-        "subresource": name,
-        "responseKind": {"group": taken.group, "version": taken.version, "kind": taken.kind},
-        "verbs": list(taken.verbs),
-    }
+def _also_known_as(resource: ResourceInfo) -> dict[str, list[str]]:
+    names = {"shortNames": list(resource.short_names), "categories": list(resource.categories)}
+    return {key: listed for key, listed in names.items() if listed}

@@ -1,14 +1,12 @@
 """The forms in which objects leave the server: as they are, as Table rows, or as metadata alone.
 
 Clients ask with ``Accept: application/json;as=Table;v=v1;g=meta.k8s.io, application/json``; the first form
-that the server has wins. JSON only: a client that offers nothing else is told 406, and client libraries
-fall back.
+that the server has wins. JSON only: a client that offers nothing else gets 406, and client libraries fall
+back.
 
 Stored bytes leave out apiVersion and kind. A single object and a watch event get both put in front; the
-items of a list have them only for custom resources. So it is in a real cluster, and clients must not rely
-on more.
-
-One stored Event, two faces: core ``v1`` (as stored) and ``events.k8s.io/v1``, which renames its fields.
+items of a list have them only for custom resources, as in a real cluster. An Event is stored as one of core
+``v1``; ``events.k8s.io/v1`` renames its fields.
 
 Source: k8s.io/kubernetes/pkg/apis/events/v1/conversion.go.
 """
@@ -189,7 +187,10 @@ def _partial(obj: Object, form: Form) -> dict[str, Any]:
 def _table(resource: ResourceInfo, items: list[Stored], form: Form, metadata: Object) -> dict[str, Any]:
     objects = [viewed(resource, stored.object) for stored in items]
     columns, cells = render_table(resource, objects, printer_columns=resource.printer_columns)
-    rows = [{"cells": row, **_row_object(obj, form)} for obj, row in zip(objects, cells, strict=True)]
+    rows: list[dict[str, Any]] = [{"cells": row} for row in cells]
+    if form.include != "None":
+        for row, obj in zip(rows, objects, strict=True):
+            row["object"] = obj if form.include == "Object" else _partial(obj, form)
     return {
         "kind": "Table",
         "apiVersion": form.meta_version,
@@ -197,16 +198,6 @@ def _table(resource: ResourceInfo, items: list[Stored], form: Form, metadata: Ob
         "columnDefinitions": columns,
         "rows": rows,
     }
-
-
-def _row_object(obj: Object, form: Form) -> dict[str, Any]:
-    match form.include:
-        case "None":
-            return {}
-        case "Object":
-            return {"object": obj}
-        case _:
-            return {"object": _partial(obj, form)}
 
 
 _CORE_TO_EVENTS = {

@@ -58,14 +58,14 @@ class Page:
     metadata: dict[str, Any]
 
 
-def get(cluster: Cluster, call: Call) -> Reply:
+async def get(cluster: Cluster, call: Call) -> Reply:
     """Answer a get."""
     form = forms.negotiate(call)
     _reject_future(cluster, version_parameter(call))
     return Reply(forms.one(call.resource, cluster.existing(call), form))
 
 
-def list_objects(cluster: Cluster, call: Call) -> Reply:
+async def list_objects(cluster: Cluster, call: Call) -> Reply:
     """Answer a list."""
     form = forms.negotiate(call)
     page = page_of(cluster, call)

@@ -40,17 +40,9 @@ def request_of(
     return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=LARGEST_BODY)
 
 
-async def _get(cluster: Cluster, call: Call) -> Reply:
-    return listing.get(cluster, call)
-
-
-async def _list(cluster: Cluster, call: Call) -> Reply:
-    return listing.list_objects(cluster, call)
-
-
 _HANDLERS: Mapping[str, Handler] = {
-    "get": _get,
-    "list": _list,
+    "get": listing.get,
+    "list": listing.list_objects,
     "create": writing.create,
     "update": writing.update,
     "patch": writing.patch,
@@ -120,9 +112,9 @@ class Router:
             return Reply(msgspec.json.encode(discovery.version(self._cluster.name)))
         accept = request.headers.get("Accept", "")
         if document := self._cluster.openapi.answer(path, accept):
-            return _unless_known(
-                request, Reply(document.body, content_type=document.content_type, etag=document.etag)
-            )
+            known = request.headers.get("If-None-Match", "").strip('"') == document.etag
+            body, code = (b"", 304) if known else (document.body, 200)
+            return Reply(body, code, content_type=document.content_type, etag=document.etag)
         found = discovery.answer(self._cluster.registry, path, accept, request.host)
         if found is None:
             raise no_such_path()
@@ -147,12 +139,6 @@ def _access(info: RequestInfo, query: Mapping[str, str]) -> Access:
         info.verb, info.group, info.plural, info.subresource, info.namespace, info.name,
         field_selector=query.get("fieldSelector", ""),
     )  # fmt: skip
-
-
-def _unless_known(request: web.BaseRequest, reply: Reply) -> Reply:
-    """Say "not modified" to a client that has this very document."""
-    known = request.headers.get("If-None-Match", "").strip('"') == reply.etag
-    return Reply(b"", 304, content_type=reply.content_type, etag=reply.etag) if known else reply
 
 
 def _response(reply: Reply) -> web.Response:

@@ -71,7 +71,7 @@ USER_JOE = {"kind": "User", "name": "joe"}
 
 def may(authorizer: Authorizer, user: User, verb: str, resource: str, **more: str) -> bool:
     resource, _, subresource = resource.partition("/")
-    return authorizer.allowed(user, verb, resource=resource, subresource=subresource, **more).allowed
+    return authorizer.decide(user, Access(verb, resource=resource, subresource=subresource, **more)).allowed
 
 
 def granting(*rules: Mapping[str, Any]) -> Authorizer:
@@ -125,7 +125,7 @@ def test_a_rule_grants_exactly_what_it_says(
 )
 def test_paths_are_matched_with_a_star_at_their_end(urls: list[str], path: str, expected: bool) -> None:
     authorizer = granting({"nonResourceURLs": urls, "verbs": ["get"]})
-    assert authorizer.allowed(JOE, "get", path=path).allowed is expected
+    assert authorizer.decide(JOE, Access("get", path=path)).allowed is expected
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_a_role_binding_of_a_cluster_role_holds_in_its_namespace_only() -> None:
 def test_a_role_is_looked_up_in_its_bindings_namespace() -> None:
     other = role("r", allow("get", "pods"), namespace="b")
     authorizer = Authorizer(Objects(other, binding("r", USER_JOE, namespace="a", kind="Role")))
-    decision = authorizer.allowed(JOE, "get", resource="pods", namespace="a")
+    decision = authorizer.decide(JOE, Access("get", resource="pods", namespace="a"))
     assert not decision.allowed
     assert decision.reason == f'RBAC: role.{RBAC} "r" not found'
 
@@ -202,7 +202,7 @@ def test_masters_may_do_everything_and_authorization_can_be_off() -> None:
 )
 def test_bootstrap_roles_let_everybody_discover(user: User, verb: str, path: str, expected: bool) -> None:
     authorizer = Authorizer(Objects(*bootstrap_objects()))
-    assert authorizer.allowed(user, verb, path=path).allowed is expected
+    assert authorizer.decide(user, Access(verb, path=path)).allowed is expected
 
 
 def a_pod(name: str, node: str, **spec: Any) -> dict[str, Any]:

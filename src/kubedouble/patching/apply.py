@@ -45,16 +45,16 @@ from kubedouble.patching.fields import (
 )
 from kubedouble.patching.json_patch import json_equal
 from kubedouble.patching.ownership import (
+    APPLY,
+    UPDATE,
     Owned,
     Owner,
     Owners,
-    applier,
     capped,
     ignored_fields,
     owners_of,
     released,
     skeleton,
-    updater,
     with_owners,
 )
 from kubedouble.schema.custom import Pruner
@@ -146,7 +146,7 @@ class _Applying:
 
     @property
     def owner(self) -> Owner:
-        return applier(self.manager, self.subresource)
+        return Owner(self.manager, APPLY, self.subresource)
 
     @property
     def ignored(self) -> frozenset[str]:
@@ -253,7 +253,7 @@ def _owners_before(applying: _Applying, live: JSON) -> Owners:
     fields = union(changes.added, changes.modified)
     if not fields:
         return {}
-    owner = updater(_BEFORE, applying.subresource, applying.version)
+    owner = Owner(_BEFORE, UPDATE, applying.subresource, applying.version)
     return {owner: Owned(fields, applying.version, timestamp(applying.now))}
 
 

@@ -72,16 +72,6 @@ class Owned:
 Owners = dict[Owner, Owned]
 
 
-def updater(manager: str, subresource: str, api_version: str) -> Owner:
-    """Return the owner that an update by a manager makes."""
-    return Owner(manager, UPDATE, subresource, api_version)
-
-
-def applier(manager: str, subresource: str) -> Owner:
-    """Return the owner that an apply by a manager makes."""
-    return Owner(manager, APPLY, subresource)
-
-
 def owners_of(obj: Mapping[str, Any] | None) -> Owners:
     """Return who owns what of a stored object, whose entries are good."""
     return _decoded((obj or {}).get("metadata", {}).get("managedFields") or ())
@@ -220,7 +210,7 @@ def track_update(
         return with_owners(new, owners_of(old))
     if changes.same:
         return with_owners(new, owners)
-    writer = updater(manager, subresource, api_version or new.get("apiVersion", ""))
+    writer = Owner(manager, UPDATE, subresource, api_version or new.get("apiVersion", ""))
     return with_owners(new, capped(_passed_on(owners, changes, writer, now)))
 
 
