@@ -21,11 +21,15 @@ from cli.offline_world import CALM, NOW, REPORT, STEPPING, aged, changed, labell
 from corewise.agent.offline_keeper import Measured, report_of
 from corewise.cli import corewise
 from corewise.cli.errors import ExitCode, Failure
-from corewise.cli.explanation import explanation
 from corewise.cli.offline_reports import node_report
-from corewise.cli.offline_settings import settings_for
-from corewise.cli.suppression_course import adjustments_left, course
-from corewise.cli.suppression_explanation import Subject, formula, lines_about
+from corewise.cli.suppression_explanation import (
+    Subject,
+    adjustments_left,
+    explain_suppression,
+    formula,
+    next_step,
+    settings_for,
+)
 from corewise.config.colocation import OversubscriptionSettings, SuppressionSettings
 from corewise.kube.client import Client
 from corewise.kube.config import load_config
@@ -100,7 +104,7 @@ def subject(report: OfflineReport | None, label: str | None = "true", **config: 
 
 
 def text(subject: Subject) -> str:
-    return explanation(*lines_about(subject))
+    return explain_suppression(subject).text
 
 
 def test_pods_that_ask_for_cpus_where_thousandths_count_are_named(tmp_path: Path) -> None:
@@ -240,7 +244,7 @@ def test_adjustments_to_the_target_are_counted(
 )
 def test_what_comes_next_is_told_for_every_reason(reason: Reason, words: str) -> None:
     suppression = SuppressionReport(mode="per-pod-quota", reason=reason, why="")
-    assert course(suppression, REPORT, SuppressionSettings()).startswith(words)
+    assert next_step(suppression, REPORT, SuppressionSettings()).startswith(words)
 
 
 def test_oversubscription_that_is_off_is_said_with_how_to_turn_it_on() -> None:

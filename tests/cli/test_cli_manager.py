@@ -17,8 +17,7 @@ from corewise.cli import corewise
 from corewise.kube.client import Client
 from corewise.kube.config import load_config
 from corewise.kube.resources import LEASES, NAMESPACES
-from corewise.manager.program import COMPONENT
-from corewise.vocabulary.names import CONFIG_NAMESPACE
+from corewise.vocabulary.names import CONFIG_NAMESPACE, MANAGER_COMPONENT
 
 
 @pytest.mark.parametrize(
@@ -43,7 +42,7 @@ def test_a_wrong_call_says_what_is_wrong(arguments: list[str], said: str, tmp_pa
 
 async def holder(kubeconfig: Path) -> str:
     async with Client(load_config(str(kubeconfig))) as client:
-        lease = await client.get(LEASES, COMPONENT, CONFIG_NAMESPACE)
+        lease = await client.get(LEASES, MANAGER_COMPONENT, CONFIG_NAMESPACE)
         return lease.spec.holder_identity or ""
 
 

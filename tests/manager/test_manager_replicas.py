@@ -16,14 +16,14 @@ import corewise
 from corewise.kube.certificates import Authority, KeyPair, load
 from corewise.kube.objects import KubeObject
 from corewise.kube.resources import LEASES, MUTATING_WEBHOOKS, SECRETS
-from corewise.manager.program import COMPONENT, Manager
+from corewise.manager.program import Manager
 from corewise.manager.snapshot import Snapshot
 from corewise.manager.webhooks import MUTATING_NAME, SECRET_NAME
 from corewise.service.certificates import Lifetimes, certificates_in
 from corewise.service.logs import LineFormatter, LogFormat
 from corewise.service.options import OptionsError
 from corewise.vocabulary.metrics import service as metrics
-from corewise.vocabulary.names import CONFIG_NAMESPACE
+from corewise.vocabulary.names import CONFIG_NAMESPACE, MANAGER_COMPONENT
 from manager.world import World, eventually, normalization, until
 
 MINUTES = timedelta(minutes=1)
@@ -75,7 +75,7 @@ async def test_a_manager_says_what_begins_and_whom_it_waits_for(
         async with world.manager(identity="a", **alone) as leader:
             await until(leader.program.leading.is_set)
             async with world.manager(identity="b", **alone):
-                waits = f"b waits: a leads, it holds lease {CONFIG_NAMESPACE}/{COMPONENT}"
+                waits = f"b waits: a leads, it holds lease {CONFIG_NAMESPACE}/{MANAGER_COMPONENT}"
                 await until(lambda: waits in caplog.messages)
     assert f"corewise manager {corewise.__version__} begins" in caplog.messages
     begun = next(record for record in caplog.records if "begins" in record.getMessage())
@@ -97,10 +97,10 @@ async def test_one_replica_leads_and_the_other_takes_over(world: World) -> None:
             first = follower if follower.program.leading.is_set() else other
         if first is other:
             await until(follower.program.leading.is_set)
-        lease = await world.client.get(LEASES, COMPONENT, CONFIG_NAMESPACE)
+        lease = await world.client.get(LEASES, MANAGER_COMPONENT, CONFIG_NAMESPACE)
         assert lease.spec.holder_identity == "b"
         assert follower.metrics.value(metrics.LEADER) == 1
-    lease = await world.client.get(LEASES, COMPONENT, CONFIG_NAMESPACE)
+    lease = await world.client.get(LEASES, MANAGER_COMPONENT, CONFIG_NAMESPACE)
     assert not lease.spec.holder_identity
 
 

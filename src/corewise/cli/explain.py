@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -16,10 +13,10 @@ from corewise.cli.cluster import cluster_options, connection_options, find_clust
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.explain_interference import interference_command
 from corewise.cli.explain_suppression import suppression_command
-from corewise.cli.explanation import Line, explanation
+from corewise.cli.explanation import Explanation, Part
 from corewise.cli.interference_inputs import read_interference
-from corewise.cli.node_explanation import lines_about, record_of
-from corewise.cli.node_listing import ListedCluster, ListedNode, list_cluster
+from corewise.cli.node_explanation import explain_node
+from corewise.cli.node_listing import ListedCluster, list_cluster
 from corewise.cli.output import Form
 from corewise.config.interference import InterferenceConfiguration
 from corewise.kube.client import Client
@@ -27,9 +24,9 @@ from corewise.kube.config import ClusterConfig
 from corewise.kube.errors import Forbidden, NotFound
 from corewise.kube.objects import Event
 from corewise.kube.resources import EVENTS
-from corewise.manager.program import COMPONENT
 from corewise.prometheus.client import AddressError, PrometheusClient
 from corewise.scheduler.listing import ListedPod, list_pod
+from corewise.vocabulary.names import MANAGER_COMPONENT
 
 _SHOWN_EVENTS = 5
 _FILE = click.Path(path_type=Path, dir_okay=False)
@@ -44,16 +41,6 @@ command.add_command(suppression_command)
 command.add_command(interference_command)
 
 
-@dataclass(frozen=True, slots=True)
-class _Explained:
-    cluster: ListedCluster
-    events: tuple[Event, ...]
-
-    @property
-    def node(self) -> ListedNode:
-        return self.cluster.nodes[0]
-
-
 @command.command("node")
 @cluster_options
 @click.argument("name")
@@ -62,17 +49,9 @@ def node_command(
     kubeconfig: str | None, context: str | None, config_namespace: str, name: str, form: Form
 ) -> None:
     """Say which rule gives node NAME its ratios, from which CPU facts, what is missing, and what to fix."""
-    explained = asyncio.run(_read(find_cluster(kubeconfig, context), name, config_namespace))
-    if form is Form.TABLE:
-        click.echo(_text(explained), nl=False)
-    else:
-        document = {
-            **record_of(explained.node.assessment, pods_known=explained.cluster.pods_known),
-            "events": [_event(each) for each in explained.events],
-        }
-        click.echo(output.document_text(document, form), nl=False)
-    for line in explained.cluster.missing:
-        output.say(line)
+    cluster, events = asyncio.run(_read(find_cluster(kubeconfig, context), name, config_namespace))
+    explained = explain_node(cluster.nodes[0].assessment, events, pods_known=cluster.pods_known)
+    explained.show(form, cluster.missing)
 
 
 @command.command("pod")
@@ -106,13 +85,8 @@ def pod_command(
     if node and node not in listed.decision.names:
         hint = "list the nodes with: corewise nodes"
         raise Failure(f"there is no node {node}", hint=hint, exit_code=ExitCode.NOT_FOUND)
-    if form is Form.TABLE:
-        lines = pod_explanation.lines_about(listed, node)
-        click.echo(explanation(pod_explanation.heading_of(listed), lines), nl=False)
-    else:
-        click.echo(output.document_text(pod_explanation.record_of(listed, node), form), nl=False)
-    for line in listed.missing:
-        output.say(line)
+    part = Part(pod_explanation.record_of(listed, node), list(pod_explanation.lines_about(listed, node)))
+    Explanation(pod_explanation.heading_of(listed), [part]).show(form, listed.missing)
 
 
 async def _read_pod(
@@ -130,16 +104,17 @@ async def _read_pod(
             raise Failure(f"there is no pod {where}", exit_code=ExitCode.NOT_FOUND) from error
 
 
-async def _read(cluster: ClusterConfig, name: str, config_namespace: str) -> _Explained:
+async def _read(
+    cluster: ClusterConfig, name: str, config_namespace: str
+) -> tuple[ListedCluster, tuple[Event, ...]]:
     async with Client(cluster) as client:
         try:
-            listed, events = await asyncio.gather(
+            return await asyncio.gather(
                 list_cluster(client, config_namespace, name=name), _events(client, name)
             )
         except NotFound as error:
             hint = "list the nodes with: corewise nodes"
             raise Failure(f"there is no node {name}", hint=hint, exit_code=ExitCode.NOT_FOUND) from error
-    return _Explained(listed, events)
 
 
 async def _events(client: Client, name: str) -> tuple[Event, ...]:
@@ -150,29 +125,5 @@ async def _events(client: Client, name: str) -> tuple[Event, ...]:
         )
     except Forbidden:
         return ()
-    own = [event for event in listed if event.source.component == COMPONENT]
+    own = [event for event in listed if event.source.component == MANAGER_COMPONENT]
     return tuple(sorted(own, key=lambda event: event.last_timestamp or "", reverse=True)[:_SHOWN_EVENTS])
-
-
-def _text(explained: _Explained) -> str:
-    heading, lines = lines_about(explained.node.assessment, pods_known=explained.cluster.pods_known)
-    told = [each.message for each in explained.node.assessment.problems]
-    events = [Line("events", _event_text(event, told)) for event in explained.events]
-    return explanation(heading, [*lines, *events])
-
-
-def _event_text(event: Event, told: Iterable[str]) -> str:
-    """Return an Event in one line, without what the lines about problems have told."""
-    head = f"{event.last_timestamp} {event.reason} x{event.count}"
-    known = any(event.message.startswith(message) for message in told)
-    return f"{head}, as above" if known else f"{head}: {event.message}"
-
-
-def _event(event: Event) -> dict[str, Any]:
-    return {
-        "reason": event.reason,
-        "type": event.type,
-        "message": event.message,
-        "count": event.count,
-        "last": event.last_timestamp,
-    }

@@ -19,12 +19,9 @@ from corewise.assessment.nodes import DEMANDING_PODS, MANAGED_NODES, DemandingPo
 from corewise.cli import output
 from corewise.cli.cluster import cluster_options, find_cluster
 from corewise.cli.errors import ExitCode, Failure
-from corewise.cli.explanation import explanation
 from corewise.cli.offline_reports import node_report
-from corewise.cli.offline_settings import settings_for
 from corewise.cli.output import Form
-from corewise.cli.suppression_explanation import Subject, lines_about
-from corewise.cli.suppression_record import record_of
+from corewise.cli.suppression_explanation import Subject, explain_suppression, settings_for
 from corewise.kube.client import Client
 from corewise.kube.clock import SYSTEM_CLOCK
 from corewise.kube.config import ClusterConfig
@@ -75,13 +72,7 @@ def suppression_command(
         found = asyncio.run(_read(find_cluster(kubeconfig, context), name, config_namespace))
     else:
         found = _read_file(file, name, config_namespace)
-    subject = _subject(found)
-    if form is Form.TABLE:
-        click.echo(explanation(*lines_about(subject)), nl=False)
-    else:
-        click.echo(output.document_text(record_of(subject), form), nl=False)
-    for line in found.missing:
-        output.say(line)
+    explain_suppression(_subject(found)).show(form, found.missing)
 
 
 async def _read(cluster: ClusterConfig, name: str, config_namespace: str) -> Found:

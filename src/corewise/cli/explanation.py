@@ -1,9 +1,19 @@
-"""How ``corewise explain`` lays out what it has to say: a heading, and lines under labels (pure)."""
+"""How ``corewise explain`` shows what it has to say: a heading and parts, printed as text or as a record.
+
+A part is what there is to say about one thing: lines under labels for people, and keys of the record for
+programs, side by side. Either may be empty.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from corewise.cli import output
+from corewise.cli.output import Form
 
 _LABEL_WIDTH = 15
 _WIDEST = 32
@@ -18,12 +28,44 @@ class Line:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What there is to say about one thing."""
+
+    record: Mapping[str, Any]
+    lines: Sequence[Line] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What there is to say about one object."""
+
+    heading: str
+    parts: Sequence[Part]
+
+    @property
+    def text(self) -> str:
+        """For people, ending in a newline."""
+        return explanation(self.heading, [line for part in self.parts for line in part.lines])
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """For programs."""
+        return {key: value for part in self.parts for key, value in part.record.items()}
+
+    def show(self, form: Form, missing: Iterable[str] = ()) -> None:
+        """Print it on stdout, and what could not be read on stderr."""
+        click.echo(self.text if form is Form.TABLE else output.document_text(self.record, form), nl=False)
+        for line in missing:
+            output.say(line)
+
+
 def explanation(heading: str, lines: Iterable[Line]) -> str:
     """Return the whole text, ending in a newline."""
-    told = list(lines)
-    lengths = (len(line.label) + 1 for line in told)
+    lines = list(lines)
+    lengths = (len(line.label) + 1 for line in lines)
     width = max((length for length in lengths if length <= _WIDEST), default=0)
-    return "".join(f"{line}\n" for line in [heading, *_laid_out(told, max(width, _LABEL_WIDTH))])
+    return "".join(f"{line}\n" for line in [heading, *_laid_out(lines, max(width, _LABEL_WIDTH))])
 
 
 def _laid_out(lines: Iterable[Line], width: int) -> Iterator[str]:

@@ -1,15 +1,21 @@
-"""What there is to say about a node's offline pods and their CPU, in lines for people (pure).
+"""What ``corewise explain suppression`` says about a node's offline pods and their CPU (pure).
 
 The agent's report has what was measured and decided; the formula is shown with these numbers in it. What is
-configured stands beside what the agent reports to have in force, since the two may differ for a moment.
+configured is shown beside what the agent reports to use, since the two may differ for a moment. What comes
+next, if nothing changes:
+
+    adjustments = ceil(|quota - target| / step)        one quota for all; shrinking at once is one
+
+In the record amounts are milli-CPU and bytes, ratios and shares decimal texts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
-from corewise.cli.explanation import Line
+from corewise.cli.explanation import Explanation, Line, Part
 from corewise.cli.offline_reports import (
     RECOVERING,
     SUPPRESSING,
@@ -18,15 +24,47 @@ from corewise.cli.offline_reports import (
     offer_problem,
     suppression_state,
 )
-from corewise.cli.offline_settings import OfflineSettings
 from corewise.cli.output import count, cpus, gibibytes, some
-from corewise.cli.suppression_course import course
-from corewise.config.colocation import SuppressionMode, SuppressionSettings
-from corewise.vocabulary.names import BATCH_CPU, OVERSUBSCRIPTION
+from corewise.config.colocation import (
+    NO_OVERSUBSCRIPTION,
+    NO_SUPPRESSION,
+    OversubscriptionSettings,
+    OversubscriptionStrategy,
+    SuppressionMode,
+    SuppressionSettings,
+    SuppressionStrategy,
+    parse_oversubscription,
+    parse_suppression,
+)
+from corewise.config.configuration import Configuration, Parsed
+from corewise.vocabulary.names import BATCH_CPU, OVERSUBSCRIPTION, OVERSUBSCRIPTION_KEY, SUPPRESSION_KEY
 from corewise.vocabulary.offline_report import OfferState, OfflineReport, SuppressionReport
 from corewise.vocabulary.reasons import Reason
 
+T = TypeVar("T")
+S = TypeVar("S", OversubscriptionStrategy, SuppressionStrategy)
 _STATES = {SUPPRESSING: "squeezed", RECOVERING: "let go", "": "not squeezed"}
+_MOVING = frozenset({Reason.SUPPRESSION_STEPPED_DOWN, Reason.SUPPRESSION_STEPPED_UP})
+
+
+@dataclass(frozen=True, slots=True)
+class Configured(Generic[T]):
+    """The settings for one node, None if they are not known, and where they come from in words.
+
+    ``invalid``: the key has errors.
+    """
+
+    settings: T | None
+    source: str
+    invalid: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OfflineSettings:
+    """What is configured for one node, key by key."""
+
+    oversubscription: Configured[OversubscriptionSettings]
+    suppression: Configured[SuppressionSettings]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +91,9 @@ class Subject:
         report = self.node.report
         if self.label not in {None, "true", "false"}:
             found.append(Reason.OVERSUBSCRIPTION_LABEL_INVALID)
-        codes = [offer_problem(report), _code(report.suppression)] if report else []
+        codes = (
+            [offer_problem(report), report.suppression.reason if report.suppression else ""] if report else []
+        )
         found += [Reason(code) for code in codes if code in tuple(Reason) and Reason(code).text.warning]
         if self.settings.oversubscription.invalid or self.settings.suppression.invalid:
             found.append(Reason.CONFIG_INVALID)
@@ -62,24 +102,39 @@ class Subject:
         return tuple(found)
 
 
-def _code(suppression: SuppressionReport | None) -> str:
-    return suppression.reason if suppression else ""
-
-
-def lines_about(subject: Subject) -> tuple[str, list[Line]]:
-    """Return the heading and the lines."""
+def explain_suppression(subject: Subject) -> Explanation:
+    """Explain a node's offer and its offline pods' quota."""
     report = subject.node.report
-    lines = [*_switch(subject), *_settings(subject)]
-    if report is not None:
-        lines += [
-            *_sample(subject.node, report),
-            *_usage(report),
-            *_offer(report),
-            *_published(subject, report),
-            *_quota(subject, report),
-            *_native(subject, report),
-        ]
-    return _heading(subject), [*lines, *_remedies(subject)]
+    state = (offer_problem(report) or suppression_state(report)) if report else ""
+    label = "is absent" if subject.label is None else f"is {subject.label}"
+    parts = [
+        Part(
+            {"name": subject.node.name, "label": subject.label, "state": state},
+            [Line("switch", f"label {OVERSUBSCRIPTION} {label}")],
+        ),
+        _settings(subject),
+        Part(
+            {
+                "report": report,
+                "reportUnreadable": subject.node.unreadable,
+                "ageSeconds": subject.node.age,
+                "stale": subject.node.stale,
+            },
+            [*_sample(subject.node, report), *_usage(report)] if report else [],
+        ),
+        Part({"formula": formula(report) if report else None}, list(_offer(report)) if report else []),
+        _published(subject),
+        _quota(subject),
+        Part(
+            {"nativeBestEffortPods": None if subject.native is None else list(subject.native)},
+            list(_native(subject)),
+        ),
+        Part(
+            {"tinyPods": list(subject.tiny)}, [Line("tiny pods", some(subject.tiny))] if subject.tiny else []
+        ),
+        _problems(subject),
+    ]
+    return Explanation(_heading(subject), parts)
 
 
 def _heading(subject: Subject) -> str:
@@ -91,31 +146,44 @@ def _heading(subject: Subject) -> str:
     if report is None:
         return f"{name}: oversubscription is off    {Reason.OVERSUBSCRIPTION_OFF}"
     old = f", {age_text(subject.node.age)} ago" if subject.node.stale else ""
-    told = f"offers {cpus(report.offered_milli)} of {cpus(report.allocatable_milli)} CPU{old}"
+    offered = f"offers {cpus(report.offered_milli)} of {cpus(report.allocatable_milli)} CPU{old}"
     suppression = report.suppression
     if suppression is None:
-        return f"{name}: {told}; not suppressed    {Reason.SUPPRESSION_OFF}"
+        return f"{name}: {offered}; not suppressed    {Reason.SUPPRESSION_OFF}"
     state = suppression_state(report)
-    return f"{name}: {told}; offline pods are {_STATES.get(state, state)}    {suppression.reason}"
+    return f"{name}: {offered}; offline pods are {_STATES.get(state, state)}    {suppression.reason}"
 
 
-def _switch(subject: Subject) -> Iterable[Line]:
-    value = "is absent" if subject.label is None else f"is {subject.label}"
-    yield Line("switch", f"label {OVERSUBSCRIPTION} {value}")
-
-
-def _settings(subject: Subject) -> Iterable[Line]:
-    offer, quota = subject.settings.oversubscription, subject.settings.suppression
-    if offer.settings is None:
-        yield Line("settings", f"oversubscription: {offer.source}")
-    else:
-        values = f"ratio {offer.settings.ratio}, every {offer.settings.interval} s"
-        yield Line("settings", f"oversubscription: {values}    {offer.source}")
+def _settings(subject: Subject) -> Part:
+    configured = subject.settings
+    offer, quota = configured.oversubscription.settings, configured.suppression.settings
+    record = {
+        "oversubscription": {
+            "source": configured.oversubscription.source,
+            "ratio": str(offer.ratio) if offer else None,
+            "intervalSeconds": int(offer.interval) if offer else None,
+        },
+        "suppression": {
+            "source": configured.suppression.source,
+            "enabled": quota.enabled if quota else None,
+            "mode": quota.mode if quota else None,
+            "adjustStep": str(quota.adjust_step) if quota else None,
+            "fastSuppress": quota.fast if quota else None,
+            "highThreshold": str(quota.high) if quota else None,
+            "lowThreshold": str(quota.low) if quota else None,
+            "recoverThreshold": str(quota.recover) if quota else None,
+            "adjustQuotaStep": str(quota.quota_step) if quota else None,
+            "adjustPodNum": quota.pods_a_cycle if quota else None,
+        },
+    }
+    values = f"ratio {offer.ratio}, every {offer.interval} s    " if offer else ""
+    lines = [Line("settings", f"oversubscription: {values}{configured.oversubscription.source}")]
     report = subject.node.report
-    if report and offer.settings and str(offer.settings.ratio) != report.ratio:
-        yield Line("settings", f"the agent still has ratio {report.ratio} in force")
-    told = quota.source if quota.settings is None else f"{_mode(quota.settings)}    {quota.source}"
-    yield Line("settings", f"suppression: {told}")
+    if report and offer and str(offer.ratio) != report.ratio:
+        lines.append(Line("settings", f"the agent still has ratio {report.ratio} in force"))
+    mode = f"{_mode(quota)}    " if quota else ""
+    lines.append(Line("settings", f"suppression: {mode}{configured.suppression.source}"))
+    return Part({"settings": record}, lines)
 
 
 def _mode(settings: SuppressionSettings) -> str:
@@ -180,36 +248,41 @@ def formula(report: OfflineReport) -> str:
     return f"({' - '.join(parts)}) x {report.ratio}"
 
 
-def _published(subject: Subject, report: OfflineReport) -> Iterable[Line]:
-    shown = "nothing" if subject.batch_cpu_milli is None else str(subject.batch_cpu_milli)
-    yield Line(
-        "on the Node",
-        f"{BATCH_CPU} {shown}: offer {cpus(report.offered_milli)} CPU x normalization ratio "
-        f"{report.normalization_ratio}, in thousandths",
-    )
+def _published(subject: Subject) -> Part:
+    record = {"batchCPUNormalizedMilli": subject.batch_cpu_milli, "batchMemoryBytes": subject.batch_memory}
+    lines = []
+    if subject.node.report:
+        report = subject.node.report
+        shown = "nothing" if subject.batch_cpu_milli is None else str(subject.batch_cpu_milli)
+        offer = f"offer {cpus(report.offered_milli)} CPU x normalization ratio {report.normalization_ratio}"
+        lines.append(Line("on the Node", f"{BATCH_CPU} {shown}: {offer}, in thousandths"))
+    return Part({"published": record}, lines)
 
 
-def _quota(subject: Subject, report: OfflineReport) -> Iterable[Line]:
-    suppression = report.suppression
-    if suppression is None:
-        yield Line("quota", "kubelet's own: offline pods are not held back")
-        return
+def _quota(subject: Subject) -> Part:
+    report = subject.node.report
+    suppression = report.suppression if report else None
+    if report is None or suppression is None:
+        lines = [Line("quota", "kubelet's own: offline pods are not held back")] if report else []
+        return Part({"adjustmentsToTarget": None, "next": None}, lines)
+    coming = next_step(suppression, report, subject.settings.suppression.settings)
+    lines = []
     if suppression.step_milli is not None:
-        yield Line(
-            "quota",
-            f"{cpus(suppression.quota_milli)} CPU, target {cpus(suppression.target_milli)} CPU, "
-            f"at most {cpus(suppression.step_milli)} CPU each adjustment",
+        quota, target, step = map(
+            cpus, (suppression.quota_milli, suppression.target_milli, suppression.step_milli)
         )
-    yield Line("because", f"{suppression.reason}: {suppression.why}")
-    yield Line("next", course(suppression, report, subject.settings.suppression.settings))
+        lines.append(Line("quota", f"{quota} CPU, target {target} CPU, at most {step} CPU each adjustment"))
+    lines += [Line("because", f"{suppression.reason}: {suppression.why}"), Line("next", coming)]
     if suppression.repaired:
-        yield Line(
-            "repaired",
-            f"{count(suppression.repaired, 'time')} since the agent's start: somebody else had changed it",
-        )
+        times = f"{count(suppression.repaired, 'time')} since the agent's start"
+        lines.append(Line("repaired", f"{times}: somebody else had changed it"))
+    return Part({"adjustmentsToTarget": adjustments_left(suppression), "next": coming}, lines)
 
 
-def _native(subject: Subject, report: OfflineReport) -> Iterable[Line]:
+def _native(subject: Subject) -> Iterable[Line]:
+    report = subject.node.report
+    if report is None:
+        return
     yield Line("offline pods", str(report.offline_pods))
     if report.native_best_effort:
         bound = report.suppression is not None and report.suppression.mode == SuppressionMode.BESTEFFORT_QUOTA
@@ -220,18 +293,96 @@ def _native(subject: Subject, report: OfflineReport) -> Iterable[Line]:
         )
 
 
-def _remedies(subject: Subject) -> Iterable[Line]:
+def _problems(subject: Subject) -> Part:
     report = subject.node.report
-    if subject.tiny:
-        yield Line("tiny pods", some(subject.tiny))
+    records = []
+    lines = []
     for reason in subject.problems:
-        yield Line("problem", f"{reason}: {reason.text.meaning}")
-        yield Line("to fix", reason.text.fix)
+        records.append({"reason": reason, "message": reason.text.meaning, "fix": reason.text.fix})
+        lines += [Line("problem", f"{reason}: {reason.text.meaning}"), Line("to fix", reason.text.fix)]
     if subject.node.unreadable:
-        yield Line("to fix", "see that the agent of the node has the version of this command")
+        lines.append(Line("to fix", "see that the agent of the node has the version of this command"))
     elif report is None and subject.node.labelled:
-        yield Line("to fix", "see that corewise agent runs on the node, and its log")
+        lines.append(Line("to fix", "see that corewise agent runs on the node, and its log"))
     elif report is None:
-        yield Line("to fix", Reason.OVERSUBSCRIPTION_OFF.text.fix)
+        lines.append(Line("to fix", Reason.OVERSUBSCRIPTION_OFF.text.fix))
     elif report.suppression is None and not subject.problems:
-        yield Line("to fix", Reason.SUPPRESSION_OFF.text.fix)
+        lines.append(Line("to fix", Reason.SUPPRESSION_OFF.text.fix))
+    return Part({"problems": records}, lines)
+
+
+def adjustments_left(suppression: SuppressionReport) -> int | None:
+    """Return how many adjustments lead to the target; None without a quota for all or a target."""
+    quota, target, step = suppression.quota_milli, suppression.target_milli, suppression.step_milli
+    if quota is None or target is None or step is None:
+        return None
+    if suppression.reason not in _MOVING:
+        return 0
+    return max(1, -(-abs(quota - target) // max(1, step)))
+
+
+def next_step(
+    suppression: SuppressionReport, report: OfflineReport, settings: SuppressionSettings | None
+) -> str:
+    """Return what happens next, in words."""
+    match suppression.reason:
+        case Reason.SLICE_MISSING | Reason.SLICE_UNREADABLE:
+            return f"tried again every {report.interval_seconds} s"
+        case Reason.UTILIZATION_HIGH | Reason.UTILIZATION_LOW | Reason.UTILIZATION_BETWEEN:
+            return _next_of_each_pod(suppression, settings)
+        case Reason.NOTHING_ADJUSTABLE:
+            return "nothing, until pods come and go or utilization changes"
+    left = adjustments_left(suppression)
+    if left is None:
+        return "-"
+    if left == 0:
+        return "nothing, until the offer changes"
+    about = left * report.interval_seconds
+    return f"{count(left, 'adjustment')} to the target if the offer stays, about {about} s"
+
+
+def _next_of_each_pod(suppression: SuppressionReport, settings: SuppressionSettings | None) -> str:
+    if settings is None:
+        return "depends on settings that are not known"
+    step = f"the next {settings.pods_a_cycle} pods {{}} {settings.quota_step} of their limit each interval"
+    match suppression.reason:
+        case Reason.UTILIZATION_HIGH:
+            return f"{step.format('lose')}, until utilization is below {settings.low}"
+        case Reason.UTILIZATION_LOW:
+            return f"{step.format('gain')}, until utilization is above {settings.low}"
+        case _:
+            return f"nothing, until utilization is above {settings.high} or below {settings.recover}"
+
+
+def settings_for(data: Mapping[str, str] | None, labels: Mapping[str, str]) -> OfflineSettings:
+    """Read the ConfigMap's data for a node with these labels; None is a ConfigMap that could not be read.
+
+    Without a ConfigMap, pass an empty mapping: the defaults apply.
+    """
+    if data is None:
+        unread = "unknown: the ConfigMap could not be read"
+        return OfflineSettings(Configured(None, unread), Configured(None, unread))
+    offer, offer_source = _strategy(
+        data, OVERSUBSCRIPTION_KEY, parse_oversubscription, NO_OVERSUBSCRIPTION, labels
+    )
+    quota, quota_source = _strategy(data, SUPPRESSION_KEY, parse_suppression, NO_SUPPRESSION, labels)
+    return OfflineSettings(
+        Configured(offer.in_force if offer else None, offer_source, invalid=offer is None),
+        Configured(quota.in_force if quota else None, quota_source, invalid=quota is None),
+    )
+
+
+def _strategy(
+    data: Mapping[str, str],
+    key: str,
+    parse: Callable[[str], Parsed[Configuration[S]]],
+    absent: Configuration[S],
+    labels: Mapping[str, str],
+) -> tuple[S | None, str]:
+    text = data.get(key, "")
+    if not text.strip():
+        return absent.cluster, f"defaults: there is no key {key}"
+    config = parse(text).value
+    if config is None:
+        return None, f"key {key} has errors; the agent keeps the last good one (corewise config check)"
+    return config.strategy_for(labels)

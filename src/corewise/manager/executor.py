@@ -22,10 +22,10 @@ from corewise.quantities import Quantity
 from corewise.service.logs import fields
 from corewise.vocabulary.metrics.manager import WRITES
 from corewise.vocabulary.metrics.service import EVENTS
+from corewise.vocabulary.names import MANAGER_COMPONENT
 
 log = logging.getLogger(__name__)
 
-FIELD_MANAGER = "corewise-manager"
 STATUS = "status"
 
 
@@ -67,7 +67,7 @@ class APIExecutor:
                 action.name,
                 body_of(action),
                 subresource=STATUS,
-                field_manager=FIELD_MANAGER,
+                field_manager=MANAGER_COMPONENT,
             )
         except KubeError as error:
             self._metrics.count(WRITES, type(action).__name__, _result(error))

@@ -22,7 +22,7 @@ from corewise.kube.election import DEFAULT_TERMS, Terms
 from corewise.kube.events import EventRecorder
 from corewise.kube.objects import ObjectReference
 from corewise.manager import reporting as gauges
-from corewise.manager.executor import FIELD_MANAGER, APIExecutor, Executor, PrintingExecutor
+from corewise.manager.executor import APIExecutor, Executor, PrintingExecutor
 from corewise.manager.options import ManagerOptions
 from corewise.manager.queue import WorkQueue
 from corewise.manager.reconciler import CONFIGURATION, Reconciler
@@ -38,8 +38,8 @@ from corewise.service.webhooks import WebhookService, installed_bundle
 from corewise.vocabulary.metrics import service as metrics
 from corewise.vocabulary.metrics.manager import QUEUE
 from corewise.vocabulary.metrics.table import MANAGER
+from corewise.vocabulary.names import MANAGER_COMPONENT
 
-COMPONENT = "corewise-manager"
 log = logging.getLogger(__name__)
 _INSTALLED_WITHIN = 10.0
 Write = Callable[[str], object]
@@ -105,7 +105,9 @@ class Manager:
         self.queue = WorkQueue()
         listeners = Listeners(self.queue.add, self._pods_changed, self._everything_changed)
         self.snapshot = Snapshot(client, options, listeners, clock)
-        self.events = EventRecorder(client, component=COMPONENT, instance=options.identity, clock=clock)
+        self.events = EventRecorder(
+            client, component=MANAGER_COMPONENT, instance=options.identity, clock=clock
+        )
         executor: Executor = (
             PrintingExecutor(write) if options.dry_run else APIExecutor(client, self._record, self.metrics)
         )
@@ -151,7 +153,9 @@ class Manager:
     async def _lead_or_follow(self) -> None:
         await self.snapshot.synced()
         self._synced()
-        await self.program.elect(self._lead, self._client, self.options, lease=COMPONENT, terms=self._terms)
+        await self.program.elect(
+            self._lead, self._client, self.options, lease=MANAGER_COMPONENT, terms=self._terms
+        )
 
     async def _lead(self) -> None:
         """Do what only the leader does, until cancelled."""
@@ -180,7 +184,7 @@ class Manager:
             options,
             webhooks(self.options, self.snapshot, self._client, self.metrics, self.program.clock),
             configurations=lambda config: configurations(config, namespace),
-            field_manager=FIELD_MANAGER,
+            field_manager=MANAGER_COMPONENT,
             secret=(namespace, SECRET_NAME),
             installed_bundle=lambda: installed_bundle(self.snapshot.webhooks, MUTATING_NAME),
             program=self.program,

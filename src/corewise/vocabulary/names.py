@@ -43,6 +43,9 @@ STATIC_POD_SOURCE = "kubernetes.io/config.source"
 SIMULATED_LOAD = "local.corewise.io/load"
 SIMULATED_MEMORY_USE = "local.corewise.io/memory-use"
 
+# The manager: field manager of its writes, component of its Events, name of its Lease
+MANAGER_COMPONENT = "corewise-manager"
+
 # ConfigMap
 CONFIG_NAME = "slo-controller-config"
 CONFIG_NAMESPACE = "koordinator-system"
