@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from corewise.cli import corewise
 from corewise.cli.errors import Failure
 from corewise.kernel import errors as kernel
 from corewise.kube import errors as kube
@@ -63,3 +66,9 @@ def test_a_failure_with_a_reason_names_it_and_its_fix() -> None:
 def test_a_line_of_a_log_has_the_hint_only_if_trying_again_does_not_help() -> None:
     assert kube.TransportError("cut").log_text == "cut"
     assert kube.ConfigError("no user", hint="choose one").log_text == "no user; choose one"
+
+
+def test_help_names_every_exit_code() -> None:
+    epilog = corewise.epilog or ""
+    codes = [int(word) for word in re.findall(r"(?:: |; )(\d+) ", epilog)]
+    assert codes == [0, *ExitCode]

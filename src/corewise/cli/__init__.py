@@ -1,7 +1,7 @@
 """The ``corewise`` command: one file per subcommand, imported only when it is called.
 
-stdout is data, stderr is talk. A failure is one line that says what is wrong and one that says what to do;
-exit codes are those of :mod:`corewise.cli.errors`.
+Results go to stdout, messages to stderr. A failure is one line that says what is wrong and one that says what
+to do; exit codes are those of :mod:`corewise.vocabulary.exit_codes`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "corewise.cli.check_metrics",
         "Check that Prometheus has the metrics that interference-aware scheduling needs.",
     ),
-    "config": ("corewise.cli.config", "Look at configuration before the cluster does."),
+    "config": ("corewise.cli.config", "Check configuration before the cluster uses it."),
 }
 """Command name -> where it is, ``module`` (for its ``command``) or ``module:name``; and its line of help."""
 
@@ -87,7 +87,14 @@ class LazyGroup(click.Group):
                 formatter.write_dl(rows)
 
 
-@click.group(cls=LazyGroup, table=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=LazyGroup,
+    table=COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Exit codes: 0 success; 1 the answer is no; 2 wrong call; 3 no answer from a server; 4 not found; "
+    "5 bad input; 6 refused; 7 stdout is full; 8 credentials not accepted (401) or not allowed (403); "
+    "9 conflict with another writer; 10 the ledger cannot be used.",
+)
 @click.version_option(__version__, prog_name="corewise")
 def corewise() -> None:
     """Manage the CPUs of a cluster.

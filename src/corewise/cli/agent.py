@@ -53,7 +53,9 @@ _STATE = click.option(
     help="Kubeconfig file; else KUBECONFIG, ~/.kube/config, or the Pod's own account.",
 )
 @click.option("--context", "cluster_context", default=None, help="Context of the kubeconfig to use.")
-@click.option("--node-name", envvar="NODE_NAME", help="The own Node.  [default: $NODE_NAME, or the host]")
+@click.option(
+    "--node-name", envvar="NODE_NAME", help="Name of this Node.  [default: $NODE_NAME, or the host]"
+)
 @_ROOT
 @click.option(
     "--cgroup-root", default="/", show_default=True, help="kubelet's --cgroup-root, or the path of a cgroup."
@@ -64,14 +66,16 @@ _STATE = click.option(
     type=click.Path(path_type=Path, dir_okay=False),
     help=f"The container runtime's NRI socket.  [default: {NRI_SOCKET} below the root]",
 )
-@click.option("--no-nri", is_flag=True, help="Leave the container runtime alone; divide once containers run.")
+@click.option(
+    "--no-nri", is_flag=True, help="Do not use the runtime's NRI; divide quotas once containers run."
+)
 @click.option(
     "--interval",
     default=f"{INTERVAL:.0f}s",
     show_default=True,
     metavar="TIME",
     callback=_interval,
-    help="How often quotas are looked at, besides after every change.",
+    help="How often to check quotas; a change is handled at once.",
 )
 @click.option(
     "--latency-interval",
@@ -79,15 +83,13 @@ _STATE = click.option(
     show_default=True,
     metavar="TIME",
     callback=_interval,
-    help="How often the latency of memory is probed, for some milliseconds of one CPU.",
+    help="How often to probe the latency of memory, for some milliseconds of one CPU.",
 )
 @QOS_NAMESPACES
 @click.option("--no-latency-probe", is_flag=True, help="Do not probe memory; all other metrics stay.")
 @METRICS_LISTEN
 @METRICS_AUTH
-@click.option(
-    "--once", is_flag=True, help="Bring everything in order once (one sample of 1 s, one step), and end."
-)
+@click.option("--once", is_flag=True, help="Do everything once (one sample of 1 s, one step), and exit.")
 @click.option("--dry-run", is_flag=True, help="Write nothing; print on stdout what would be written.")
 @LOG_OPTIONS
 def command(

@@ -57,7 +57,7 @@ class Finding:
 
 @click.group()
 def command() -> None:
-    """Look at configuration before the cluster does."""
+    """Check configuration before the cluster uses it."""
 
 
 def _ratio(_context: click.Context, _parameter: click.Parameter, value: str) -> Ratio:

@@ -32,8 +32,10 @@ _RATIO: dict[str, Any] = {"metavar": "RATIO", "callback": read(Ratio.parse)}
 @click.command()
 @cluster_options
 @click.option("--webhook-listen", help="Serve the webhooks here (HTTPS).", **ADDRESS)
-@click.option("--webhook-url", default="", help="Base URL by which the API server reaches the webhooks.")
-@click.option("--webhook-service", **SERVICE, help="Service by which it reaches them, within the cluster.")
+@click.option("--webhook-url", default="", help="Base URL at which the API server reaches the webhooks.")
+@click.option(
+    "--webhook-service", **SERVICE, help="Service through which it reaches them, inside the cluster."
+)
 @click.option(
     "--manage-webhooks",
     is_flag=True,
@@ -76,7 +78,7 @@ _RATIO: dict[str, Any] = {"metavar": "RATIO", "callback": read(Ratio.parse)}
 def command(
     kubeconfig: str | None, context: str | None, log_format: str, verbose: bool, **options: Any
 ) -> None:
-    """Bring every node to its normalization and amplification ratios, and serve the webhooks.
+    """Keep every node's normalization and amplification ratios up to date, and serve the webhooks.
 
     Runs until SIGTERM or SIGINT; then the lease is released and reviews in flight are answered.
     """

@@ -2,7 +2,7 @@
 
 A command describes a row once: columns for people, one flat record for programs. Tables look like kubectl's:
 no box lines, numbers to the right, colour for severity only, and only on a terminal that wants it
-(https://no-color.org). stdout is data; what is said about the data goes to stderr.
+(https://no-color.org). Results go to stdout, messages to stderr.
 """
 
 from __future__ import annotations

@@ -39,8 +39,10 @@ from corewise.vocabulary.qos import QoSRules
 @click.group(invoke_without_command=True)
 @cluster_options
 @click.option("--listen", help="Serve extender and binding gate here (HTTPS).", **ADDRESS)
-@click.option("--webhook-url", default="", help="Base URL by which the API server reaches the gate.")
-@click.option("--webhook-service", **SERVICE, help="Service by which it reaches it, within the cluster.")
+@click.option("--webhook-url", default="", help="Base URL at which the API server reaches the gate.")
+@click.option(
+    "--webhook-service", **SERVICE, help="Service through which it reaches the gate, inside the cluster."
+)
 @click.option(
     "--manage-webhooks",
     is_flag=True,
@@ -64,7 +66,7 @@ from corewise.vocabulary.qos import QoSRules
     help="Scoring, interference, and how many decisions to remember; read again when it changes.",
 )
 @click.option(
-    "--prometheus", metavar="URL", default="", help="Where nodes' memory bandwidth and cache are known."
+    "--prometheus", metavar="URL", default="", help="Prometheus that has nodes' memory bandwidth and cache."
 )
 @QOS_NAMESPACES
 @LOG_OPTIONS
@@ -85,9 +87,9 @@ def command(called: click.Context, /, **options: Any) -> None:
 @click.option("--ca-file", default="", help="File, on kube-scheduler's host, of the authority to trust.")
 @click.option("--cert-file", default="", help="File, there, of the certificate to show; see --client-ca.")
 @click.option("--key-file", default="", help="File, there, of its private key.")
-@click.option("--server-name", default="", help="Whom the certificate is for, if --url has an address.")
+@click.option("--server-name", default="", help="Server name to verify, if --url has an address.")
 def config_command(url: str, ca_file: str, cert_file: str, key_file: str, server_name: str) -> None:
-    """Print the KubeSchedulerConfiguration by which kube-scheduler asks the extender."""
+    """Print the KubeSchedulerConfiguration with which kube-scheduler calls the extender."""
     if not url.startswith(("https://", "http://")):
         raise click.BadParameter("must begin with https:// or http://", param_hint="--url")
     if bool(cert_file) != bool(key_file):

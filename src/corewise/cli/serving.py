@@ -36,7 +36,7 @@ METRICS_AUTH = click.option(
     default="none",
     show_default=True,
     callback=lambda _context, _parameter, value: value == "token",
-    help="token: serve /metrics to bearer tokens whose user may get it, as the API server says.",
+    help="token: serve /metrics only to bearer tokens that the API server allows to read it.",
 )
 ADDRESS: dict[str, Any] = {"metavar": "HOST:PORT", "callback": read(Address.parse)}
 SERVICE: dict[str, Any] = {"metavar": "NAMESPACE/NAME[:PORT]", "callback": read(ServiceAddress.parse)}
@@ -54,8 +54,7 @@ TLS_OPTIONS = together(
         "--client-ca",
         default="",
         metavar="FILE",
-        help="Demand client certificates signed by these authorities (PEM); "
-        "read again when the file changes.",
+        help="Require client certificates signed by these authorities (PEM); reloaded when the file changes.",
     ),
 )
 METRICS_LISTEN = click.option(
