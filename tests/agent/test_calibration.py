@@ -15,22 +15,31 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.agent.calibration.crew import WorkerError, crew
-from corewise.agent.calibration.measurement import (
-    Plan,
+from corewise.agent.calibration import (
+    MeasurementPlan,
     Unmeasurable,
+    WorkerError,
     check_idle,
     check_memory,
+    crew,
     measure,
     situations,
 )
-from corewise.agent.calibration.mix import KERNELS
-from corewise.agent.calibration.ratio_model import IncomparableError, ratio_model
-from corewise.agent.calibration.results import Calibration, Score, decoded, geometric_mean, rate, scored
-from corewise.agent.calibration.worker import READY, Command, Done, serve
+from corewise.agent.calibration_worker import READY, Command, serve
 from corewise.config.configuration import parse_normalization
 from corewise.config.node_configs import RatioField
 from corewise.kernel.machine import read_machine
+from corewise.normalization.calibration import (
+    Calibration,
+    IncomparableError,
+    Score,
+    decoded,
+    geometric_mean,
+    rate,
+    ratio_model,
+    scored,
+)
+from corewise.normalization.mix import KERNELS, Done
 from corewise.quantities import ONE, Ratio
 from corewise.topology import CPUSet
 from kernel import machine_trees
@@ -204,7 +213,7 @@ class FakeRun:
 
 def measured(root: Path, run: FakeRun, repeats: int = 3) -> Calibration:
     machine = read_machine(root)
-    return measure(machine, machine.host.topology, run, Plan(repeats, 200 * MILLI), lambda _: None)
+    return measure(machine, machine.host.topology, run, MeasurementPlan(repeats, 200 * MILLI), lambda _: None)
 
 
 def test_one_cpu_all_cpus_and_the_threads_of_a_core_are_measured(tmp_path: Path) -> None:

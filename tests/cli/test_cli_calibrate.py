@@ -12,12 +12,12 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
-from corewise.agent.calibration.crew import Crew
-from corewise.agent.calibration.results import Calibration, Score
-from corewise.agent.calibration.worker import Done
+from corewise.agent.calibration import Crew
 from corewise.cli import calibrate
 from corewise.cli.errors import ExitCode, Failure
 from corewise.kernel.usage import ProcessTime
+from corewise.normalization.calibration import Calibration, Score
+from corewise.normalization.mix import Done
 from corewise.topology import CPUSet
 
 

@@ -20,7 +20,6 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.agent.calibration.results import decoded as calibrations
 from corewise.agent.kubelet import parse_reserved, parse_state
 from corewise.assessment.nodes import ManagedNode, view_of
 from corewise.cli import corewise
@@ -30,6 +29,7 @@ from corewise.compute.guest_files import parse_guests, parse_provider
 from corewise.kube.admission import decode_review
 from corewise.kube.errors import DecodeError
 from corewise.manager.node_status_webhook import stored_times
+from corewise.normalization.calibration import decoded as calibrations
 from corewise.simulation.dump import load_dump
 from corewise.simulation.plan import InputError
 from corewise.simulation.planner_inputs import plan_from_dump

@@ -1,7 +1,7 @@
 """The quotas of online pods: kubelet's own, divided by the node's ratio where a pod shares CPUs.
 
 Each cycle is computed from the whole state: which cgroups each pod has (:func:`targets_of`), what each is to
-have (:class:`Plan`), and what the one writer has to write for that (:class:`QuotaKeeper`).
+have (:class:`QuotaPlan`), and what the one writer has to write for that (:class:`QuotaKeeper`).
 
 *Whose.* The quota of a CPUShare pod is divided, that of every other pod is kubelet's own. CPUShare is every
 pod but those that are SYSTEM (in a namespace that may have such pods) or BE, and those that own CPUs: by
@@ -211,7 +211,7 @@ Owns = Callable[[QuotaPod], bool | None]
 
 
 @dataclass(slots=True)
-class Plan:
+class QuotaPlan:
     """What one cycle is to do: first the actions ``back``, then ``bound``, which are all that stays held.
 
     ``known`` are the periods of cgroups that the last cycle knew, ``periods`` those that this one knows.
@@ -279,7 +279,7 @@ class QuotaKeeper:
         self._cgroups.close_vanished()
         try:
             found = self._cgroups.find()
-            plan, specs = Plan(found, ratio, self._periods, result.problems), {}
+            plan, specs = QuotaPlan(found, ratio, self._periods, result.problems), {}
             for pod in pods:
                 if pod.has_ended or not pod.status.qos_class:
                     continue
@@ -302,7 +302,7 @@ class QuotaKeeper:
         return result
 
     @staticmethod
-    def _carry_out(plan: Plan, result: Cycle) -> None:
+    def _carry_out(plan: QuotaPlan, result: Cycle) -> None:
         writer = plan.found.writer
         if plan.back:
             result.add(writer.apply(plan.back))

@@ -10,18 +10,17 @@ from collections.abc import Sequence
 import click
 import msgspec
 
-from corewise.agent.calibration.crew import WorkerError, crew
-from corewise.agent.calibration.measurement import (
+from corewise.agent.calibration import (
     LARGEST_BUSY,
-    Plan,
+    MeasurementPlan,
     Unmeasurable,
+    WorkerError,
     check_idle,
     check_memory,
+    crew,
     measure,
     percent,
 )
-from corewise.agent.calibration.ratio_model import IncomparableError, ratio_model
-from corewise.agent.calibration.results import Calibration, Score, decoded
 from corewise.cli import output
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.output import Column, Form, Listing
@@ -36,6 +35,7 @@ from corewise.kernel.usage import (
     read_processes,
     stolen_share,
 )
+from corewise.normalization.calibration import Calibration, IncomparableError, Score, decoded, ratio_model
 from corewise.topology import CPUSet
 from corewise.vocabulary.errors import UNREADABLE
 from corewise.vocabulary.names import CONFIG_NAME, NORMALIZATION_KEY
@@ -51,7 +51,7 @@ _WORTH_TELLING = 100
 @click.option(
     "--repeats",
     type=click.IntRange(3, 100),
-    default=Plan().repeats,
+    default=MeasurementPlan().repeats,
     show_default=True,
     help="How often everything is measured; the median counts. One takes about 4 s.",
 )
@@ -88,7 +88,11 @@ def _measured(repeats: int) -> Calibration:
         check_idle(_quietest(topology.cpus))
         with crew(topology.cpus) as workers:
             return measure(
-                machine, topology, workers.run, Plan(repeats), lambda done: _progress(done, repeats)
+                machine,
+                topology,
+                workers.run,
+                MeasurementPlan(repeats),
+                lambda done: _progress(done, repeats),
             )
     except Unmeasurable as error:
         hint = "; ".join(filter(None, (others.told(), error.hint)))

@@ -1,4 +1,4 @@
-"""One worker: ``python -m corewise.agent.calibration.worker CPU`` pins itself and does passes when told.
+"""One worker: ``python -m corewise.agent.calibration_worker CPU`` pins itself and does passes when told.
 
 It says ``ready`` on stdout, then answers each line ``KERNEL START DURATION`` (nanoseconds of the monotonic
 clock, which all processes of a machine share) with ``PASSES ELAPSED CPU``: passes done, time they took, CPU
@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TextIO
 
-from corewise.agent.calibration.mix import KERNELS, Pass
+from corewise.normalization.mix import KERNELS, Done, Pass
 
 READY = "ready"
 _NANO = 10**9
@@ -36,23 +36,6 @@ class Command:
     def parse(cls, line: str) -> Command:
         kernel, start, duration = line.split()
         return cls(kernel, int(start), int(duration))
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    """What one worker did: ``elapsed`` and ``cpu`` in nanoseconds."""
-
-    passes: int
-    elapsed: int
-    cpu: int
-
-    def __str__(self) -> str:
-        return f"{self.passes} {self.elapsed} {self.cpu}"
-
-    @classmethod
-    def parse(cls, line: str) -> Done:
-        passes, elapsed, cpu = map(int, line.split())
-        return cls(passes, elapsed, cpu)
 
 
 def carry_out(command: Command, one_pass: Pass) -> Done:

@@ -1,4 +1,7 @@
-"""From the results of several machines to a ``ratioModel``. Pure, exact.
+"""What the calibration of machines finds, in exact integers, and the ``ratioModel`` that follows. Pure.
+
+A rate is passes in 1000 seconds; a score is the geometric mean of the rates of some kernels, rounded down. So
+a score is a whole number of which only the ratio to another score of the same mix means anything.
 
 ratio = all-CPUs score of a model with its settings / the smallest of those scores, half-even to hundredths.
 So the slowest is 1.00, as it must be. Only settings that were measured get a ratio: what hyper-threading or
@@ -12,15 +15,112 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from statistics import median
+from statistics import median, median_low
 from types import MappingProxyType
+from typing import Literal, TypeAlias
 
-from corewise.agent.calibration.results import Calibration
+import msgspec
+
 from corewise.config.node_configs import LARGEST_NORMALIZATION_RATIO, ModelRatios, RatioField
-from corewise.kernel.cpu_facts import UNKNOWN
+from corewise.normalization.mix import KERNELS, VERSION, Done, Work
 from corewise.quantities import Ratio
 
+Format: TypeAlias = Literal["corewise.io/calibration/v1"]
+FORMAT: Format = "corewise.io/calibration/v1"
+_RATE_UNIT = 1000 * 10**9
+_TEN_THOUSAND = 10_000
+
+
+class Score(msgspec.Struct, frozen=True, rename="camel"):
+    """How fast one CPU is while a set of CPUs is busy: the median of several runs.
+
+    ``spread`` is the width of the middle half of the runs' scores over their median, in basis points.
+    """
+
+    cpus: int
+    score: int
+    integer: int
+    float: int
+    memory: int
+    spread: int = msgspec.field(name="spreadBasisPoints")
+
+
+class Calibration(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """The result of one machine. ``core_threads`` is absent where no core has two threads."""
+
+    format: Format = FORMAT
+    mix: int = VERSION
+    cpu_model: str
+    vendor_id: str = msgspec.field(default="", name="vendorID")
+    hyper_thread_enabled: bool
+    turbo_enabled: bool
+    online_cpus: int = msgspec.field(name="onlineCPUs")
+    cores_alike: bool = True
+    single_thread: Score
+    all_cpus: Score = msgspec.field(name="allCPUs")
+    core_threads: Score | None = None
+    repeats: int
+    python: str
+    zlib: str
+    architecture: str = ""
+
+
+def decoded(text: bytes) -> list[Calibration]:
+    """Read one result, or one a line.
+
+    Raises:
+        UNREADABLE: if the text is neither.
+    """
+    try:
+        return [msgspec.json.decode(text, type=Calibration)]
+    except msgspec.DecodeError:
+        lines = [line for line in text.splitlines() if line.strip()]
+        if len(lines) <= 1:
+            raise
+        return [msgspec.json.decode(line, type=Calibration) for line in lines]
+
+
+def rate(done: Iterable[Done]) -> int:
+    """Return the mean rate of workers that ran at the same time."""
+    rates = [each.passes * _RATE_UNIT // max(1, each.elapsed) for each in done]
+    return sum(rates) // len(rates)
+
+
+def scored(cpus: int, runs: Sequence[Mapping[str, int]]) -> Score:
+    """Return the score of several runs; each maps kernels to rates."""
+    scores = [geometric_mean(list(run.values())) for run in runs]
+    middle = median_low(scores)
+    parts = {
+        work: median_low(
+            [geometric_mean([run[name] for name in run if KERNELS[name].work is work]) for run in runs]
+        )
+        for work in Work
+    }
+    spread = _middle_half(scores) * _TEN_THOUSAND // max(1, middle)
+    return Score(cpus, middle, parts[Work.INTEGER], parts[Work.FLOAT], parts[Work.MEMORY], spread)
+
+
+def _middle_half(scores: Sequence[int]) -> int:
+    """Return how far apart the scores are without the outer quarters: one bad run of five is no matter."""
+    ordered, outer = sorted(scores), len(scores) // 4
+    return ordered[-1 - outer] - ordered[outer]
+
+
+def geometric_mean(numbers: Sequence[int]) -> int:
+    """Return floor of the geometric mean of non-negative integers, exactly."""
+    product, count = 1, len(numbers)
+    for number in numbers:
+        product *= number
+    low, high = 0, max(numbers)
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if middle**count <= product else (low, middle - 1)
+    return low
+
+
 Setting = tuple[str, RatioField]
+UNKNOWN_MODEL = "unknown"
+"""What the agent reports of a CPU whose model it cannot read."""
 
 
 class IncomparableError(Exception):
@@ -86,7 +186,7 @@ def _check(results: Sequence[Calibration]) -> None:
     if len(mixes) > 1:
         raise IncomparableError(f"the results are of mixes {mixes}, which cannot be compared: measure anew")
     for each in results:
-        if each.cpu_model.strip() in {"", UNKNOWN}:
+        if each.cpu_model.strip() in {"", UNKNOWN_MODEL}:
             raise IncomparableError("a result names no CPU model, so no ratio could be found by it")
         if each.all_cpus.score <= 0:
             raise IncomparableError(f'the result of "{each.cpu_model}" has no score')
@@ -108,7 +208,8 @@ def _remarks(results: Sequence[Calibration]) -> Iterator[str]:
         ("zlib", {each.zlib for each in results}),
     ):
         if len(versions) > 1:
-            yield f"measured with several versions of {what} ({_listed(versions)}): that alone shifts scores"
+            listed = ", ".join(sorted(versions))
+            yield f"measured with several versions of {what} ({listed}): that alone shifts scores"
     if len(results) == 1:
         yield "one result says nothing about other models: its ratio is 1.00"
     for each in results:
@@ -119,10 +220,6 @@ def _remarks(results: Sequence[Calibration]) -> Iterator[str]:
             )
         if not each.cores_alike:
             yield f'"{each.cpu_model}": its cores are not all alike, and the ratio is that of their mean'
-
-
-def _listed(versions: Iterable[str]) -> str:
-    return ", ".join(sorted(versions))
 
 
 def _members(ratios: ModelRatios) -> str:

@@ -61,6 +61,23 @@ class Kernel:
     prepare: Callable[[], Pass]
 
 
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What one worker did: ``elapsed`` and ``cpu`` in nanoseconds."""
+
+    passes: int
+    elapsed: int
+    cpu: int
+
+    def __str__(self) -> str:
+        return f"{self.passes} {self.elapsed} {self.cpu}"
+
+    @classmethod
+    def parse(cls, line: str) -> Done:
+        passes, elapsed, cpu = map(int, line.split())
+        return cls(passes, elapsed, cpu)
+
+
 def _deflate() -> Pass:
     letters = bytes(97 + number % 26 for number in range(256))
     noise = _noise("words", _WORDS * 9).translate(letters)

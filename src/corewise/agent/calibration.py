@@ -1,4 +1,4 @@
-"""What is measured, in which order, and when a measurement is good for nothing.
+"""Measures how fast the CPUs of this machine are: what, in which order, and when the result is worth nothing.
 
 Each repeat measures three situations, one kernel after the other: one CPU busy and the rest idle; all CPUs
 busy; all threads of one core busy. Ratios come from the second: with all CPUs busy, hyper-threads shared and
@@ -8,20 +8,28 @@ A repeat in which the workers lost CPU time is not counted but done again, and r
 are followed by more, up to three times as many in all. Refused, because a wrong ratio costs more than none:
 other work takes CPU time before or in most repeats (that covers steal of a hypervisor and the quota of a
 container too), or the middle half of the repeats stays too wide.
+
+The workers (:mod:`corewise.agent.calibration_worker`) are one process for each CPU, started once, given each
+command together, and ended at the end.
 """
 
 from __future__ import annotations
 
 import platform
+import select
+import subprocess
+import sys
+import time
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from statistics import median_high
 
-from corewise.agent.calibration.mix import KERNELS, MEMORY_PER_WORKER
-from corewise.agent.calibration.results import Calibration, Score, rate, scored
-from corewise.agent.calibration.worker import Done
+from corewise.agent.calibration_worker import READY, Command
 from corewise.kernel.machine import MachineReading
+from corewise.normalization.calibration import Calibration, Score, rate, scored
+from corewise.normalization.mix import KERNELS, MEMORY_PER_WORKER, Done
 from corewise.topology import CPUSet, Topology
 
 LARGEST_BUSY = 500
@@ -30,7 +38,7 @@ LARGEST_SPREAD = 500
 """Basis points: CPU time of others before measuring, CPU time lost while measuring, spread of the repeats."""
 
 Run = Callable[[str, CPUSet, int], Mapping[int, Done]]
-"""Runs a kernel on CPUs for a number of nanoseconds: :meth:`corewise.agent.calibration.crew.Crew.run`."""
+"""Runs a kernel on CPUs for a number of nanoseconds: :meth:`corewise.agent.calibration.Crew.run`."""
 
 
 class Unmeasurable(Exception):  # noqa: N818 - it is what the machine is
@@ -50,7 +58,7 @@ class Situation:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class MeasurementPlan:
     """How long and how often. ``duration`` is of one kernel in one situation, in nanoseconds."""
 
     repeats: int = 5
@@ -93,7 +101,11 @@ def check_memory(available: int | None, workers: int) -> None:
 
 
 def measure(
-    machine: MachineReading, topology: Topology, run: Run, plan: Plan, progress: Callable[[int], None]
+    machine: MachineReading,
+    topology: Topology,
+    run: Run,
+    plan: MeasurementPlan,
+    progress: Callable[[int], None],
 ) -> Calibration:
     """Measure the CPUs of ``topology``, a part of the machine. ``progress`` hears how many repeats count.
 
@@ -188,3 +200,100 @@ def _check_spread(situation: str, spread: int) -> None:
             f"the repeats differ by {percent(spread)} with {situation} busy: no ratio can be made of that",
             f"drain the node and let it cool down; up to {percent(LARGEST_SPREAD)} is tolerated",
         )
+
+
+_STARTING_SECONDS = 120.0
+_ANSWERING_SECONDS = 60.0
+_ENDING_SECONDS = 5.0
+_LEAD = 20_000_000
+_LEAD_PER_WORKER = 100_000
+"""Nanoseconds between the command and the start: time to reach every worker, and to warm up."""
+
+_NANO = 10**9
+
+
+class WorkerError(Exception):
+    """A worker could not be started, or stopped answering; the message says which."""
+
+
+class Crew:
+    """Workers that run. Commands go to some of them; the others sleep."""
+
+    def __init__(self, workers: Mapping[int, subprocess.Popen[str]]) -> None:
+        self._workers = workers
+
+    def run(self, kernel: str, cpus: CPUSet, duration: int) -> Mapping[int, Done]:
+        """Have one kernel run on these CPUs at the same time, for ``duration`` nanoseconds."""
+        start = time.monotonic_ns() + _LEAD + _LEAD_PER_WORKER * len(cpus)
+        command = Command(kernel, start, duration)
+        for cpu in cpus:
+            self._tell(cpu, str(command))
+        return {cpu: Done.parse(self._answer(cpu, _ANSWERING_SECONDS + duration / _NANO)) for cpu in cpus}
+
+    def await_ready(self) -> None:
+        """Wait until every worker is pinned and has its data."""
+        for cpu in self._workers:
+            if self._answer(cpu, _STARTING_SECONDS) != READY:
+                raise WorkerError(f"the worker of CPU {cpu} did not start")
+
+    def _tell(self, cpu: int, line: str) -> None:
+        stdin = self._workers[cpu].stdin
+        try:
+            print(line, file=stdin, flush=True)
+        except OSError as error:
+            raise WorkerError(f"the worker of CPU {cpu} has ended: {error.strerror}") from error
+
+    def _answer(self, cpu: int, seconds: float) -> str:
+        stdout = self._workers[cpu].stdout
+        poll = select.poll()
+        poll.register(stdout or 1, select.POLLIN)
+        line = stdout.readline().strip() if stdout and poll.poll(seconds * 1000) else ""
+        if not line:
+            raise WorkerError(
+                f"the worker of CPU {cpu} does not answer: it may not be pinned there, or was killed"
+            )
+        return line
+
+
+@contextmanager
+def crew(cpus: CPUSet) -> Iterator[Crew]:
+    """Start a worker on each CPU, and end them all.
+
+    Raises:
+        WorkerError: if one cannot be started.
+    """
+    workers: dict[int, subprocess.Popen[str]] = {}
+    try:
+        for cpu in cpus:
+            workers[cpu] = _start(cpu)
+        started = Crew(workers)
+        started.await_ready()
+        yield started
+    finally:
+        _end(workers.values())
+
+
+def _start(cpu: int) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "corewise.agent.calibration_worker", str(cpu)]
+    try:
+        return subprocess.Popen(  # noqa: S603 - our own interpreter and module
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+    except OSError as error:
+        raise WorkerError(f"the worker of CPU {cpu} cannot be started: {error.strerror}") from error
+
+
+def _end(workers: Iterable[subprocess.Popen[str]]) -> None:
+    ending = list(workers)
+    for worker in ending:
+        with suppress(OSError):
+            if worker.stdin:
+                worker.stdin.close()
+    for worker in ending:
+        try:
+            worker.wait(_ENDING_SECONDS)
+        except subprocess.TimeoutExpired:
+            worker.kill()
+            worker.wait()
+        if worker.stdout:
+            worker.stdout.close()
