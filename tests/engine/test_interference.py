@@ -294,7 +294,7 @@ def test_a_daemon_sets_pod_is_told_as_not_filtered() -> None:
     scene.measure(memorybandwidth_used=99e9)
     account = scene.decide(stream("d", daemon=True)).accounts["Interference"]
     assert account.of(0)["exempt"]
-    assert "1 GB/s > 10 GB/s: not asked of a DaemonSet's pod (" in dict(account.lines(0))["bandwidth"]
+    assert "1 GB/s > 10 GB/s: not checked for a pod of a DaemonSet (" in dict(account.lines(0))["bandwidth"]
 
 
 def test_without_a_profile_nothing_is_looked_at() -> None:

@@ -43,7 +43,7 @@ async def test_a_pending_pod_is_told_node_by_node(world: SchedulerWorld, kubecon
     assert answer.stdout.splitlines() == [
         "default/p: not bound",
         "  requests       6 CPUs of its own (FullPCPUs, preferred)",
-        "  nodes          1 of 2 suit it; not the others: 1 not enough CPUs that nobody owns",
+        "  nodes          1 of 2 suit it; not the others: 1 not enough free CPUs",
         "  n1             AmplifiedCPU: needs 6 CPUs of its own, 4 are free (NotEnoughCPUs)",
         "  n2             suits it, score 62",
     ]
@@ -79,7 +79,7 @@ async def test_what_is_not_there_is_said(world: SchedulerWorld, kubeconfig: str)
         assert wrong in str(answer.exception)
     answer = await explain(kubeconfig, "default/p")
     assert "  problem        the requested CPUs must be integer: 2500m" in answer.stdout
-    assert "none suits it as it is" in answer.stdout
+    assert "no node suits it as it is" in answer.stdout
     assert "n1" not in answer.stdout
 
 

@@ -31,7 +31,7 @@ async def test_filter_and_prioritize_answer_from_what_is_bound(world: SchedulerW
         status, answer = await call("filter", args(pod, "full", "free", "unheard-of"))
         assert status == 200
         assert answer["NodeNames"] == ["free"]
-        assert answer["FailedNodes"] == {"full": "not enough CPUs that nobody owns"}
+        assert answer["FailedNodes"] == {"full": "not enough free CPUs"}
         assert answer["FailedAndUnresolvableNodes"] == {"unheard-of": "corewise does not know this node yet"}
         assert not answer["Error"]
         share = pod_document("s", cpu="1")

@@ -253,7 +253,7 @@ async def test_a_bad_file_leaves_the_old_one_in_force_and_is_told_with_its_place
     message = errors[0].getMessage()
     assert message.startswith(f"{path}: line ")
     assert text in "\n".join(each.getMessage() for each in errors)
-    assert message.endswith("the configuration of before stays in force")
+    assert message.endswith("the scheduler keeps the previous configuration")
     assert len({each.getMessage() for each in errors}) == len(errors)
     path.write_text(FILE)
     assert await is_applied(file)
@@ -337,7 +337,7 @@ async def test_queries_that_are_wrong_leave_the_old_configuration_in_force(
         path.write_text(FILE.replace(old, new))
         await until(lambda: text in caplog.text)
         assert f"{path}: line 5: interference.metrics.memorybandwidth: " in caplog.text
-        assert "the configuration of before stays in force" in caplog.text
+        assert "the scheduler keeps the previous configuration" in caplog.text
         assert scheduler.reloader.active.configuration == before
         assert "corewise_interference_config_valid 0.0" in scheduler.program.metrics_text().decode()
         path.write_text(FILE.replace("5GB/s", "6GB/s"))

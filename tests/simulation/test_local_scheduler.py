@@ -181,7 +181,7 @@ async def test_where_the_gate_is_installed_its_word_about_cpus_is_the_last(world
         await node_of(world, "owner")
         assert await world.cpus("owner") == "0-1,4-5"
         outcomes = [each.outcome for each in gate.decisions if each.decision.pod.key == "default/owner"]
-        assert outcomes[0] == "let through to node only with CPUs 0-1,4-5"
+        assert outcomes[0] == "admitted to node only with CPUs 0-1,4-5"
 
 
 async def test_pods_of_another_scheduler_gated_ones_and_bound_ones_are_left_alone(

@@ -68,7 +68,7 @@ class _Planned:
 @click.option(
     "--against",
     metavar="FILE|none",
-    help="A second configuration, to compare the first with; none: as if there was none.",
+    help="A second configuration to compare with; none: an empty one.",
 )
 @click.option(
     "--score",
@@ -94,8 +94,8 @@ def command(
 ) -> None:
     """Place all pods offline, on the engine of the scheduler, and say what fits and what does not.
 
-    Nothing is changed anywhere. With --against, both configurations are planned and compared: --policy is
-    what would be, --against is what is.
+    Changes nothing. With --against, both configurations are planned and compared: --against is the present
+    one, --policy the new one.
 
     Exit codes: 0 no difference (or nothing to compare), 1 a difference, 2 wrong call, 5 a bad file.
     """

@@ -29,7 +29,7 @@ def lines_about(listed: ListedPod, node: str) -> Iterator[Line]:
     for finding in listed.findings:
         yield Line("problem", finding)
     if listed.facts.problem is not None:
-        yield Line("nodes", "none suits it as it is, whatever they have left")
+        yield Line("nodes", "no node suits it as it is, however much is free")
         return
     if listed.placement is not None:
         yield Line("if not bound", "the nodes would be as follows, without what the pod takes itself")

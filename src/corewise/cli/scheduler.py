@@ -84,12 +84,12 @@ def command(called: click.Context, /, **options: Any) -> None:
 @click.option(
     "--url", default=SERVICE_URL, show_default=True, help="Where kube-scheduler reaches the extender."
 )
-@click.option("--ca-file", default="", help="File, on kube-scheduler's host, of the authority to trust.")
-@click.option("--cert-file", default="", help="File, there, of the certificate to show; see --client-ca.")
-@click.option("--key-file", default="", help="File, there, of its private key.")
+@click.option("--ca-file", default="", help="CA file, on kube-scheduler's host, to verify the extender with.")
+@click.option("--cert-file", default="", help="Client certificate file, on that host; see --client-ca.")
+@click.option("--key-file", default="", help="File of its private key, on that host.")
 @click.option("--server-name", default="", help="Server name to verify, if --url has an address.")
 def config_command(url: str, ca_file: str, cert_file: str, key_file: str, server_name: str) -> None:
-    """Print the KubeSchedulerConfiguration with which kube-scheduler calls the extender."""
+    """Print the KubeSchedulerConfiguration that makes kube-scheduler call the extender."""
     if not url.startswith(("https://", "http://")):
         raise click.BadParameter("must begin with https:// or http://", param_hint="--url")
     if bool(cert_file) != bool(key_file):

@@ -3,8 +3,8 @@
     A = 1000 x (distinct CPUs named by resource-status + whole CPUs that CPUSet pods own without being named)
 
 CPUs are named by number, so a CPU that two pods name counts once. CPUs that are named are owned in the NUMA
-node where they lie, as far as that is known. Of all else amounts by NUMA node are those stated in
-resource-status; of a pod that owns CPUs there, they count as owned up to what the pod owns.
+node where they are, if that is known. All other amounts by NUMA node are those stated in resource-status;
+of a pod that owns CPUs there, they count as owned up to what the pod owns.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ def _short_of_cpus(numbers: Inputs) -> str:
 
 
 _SHORT = Cause(Reason.AMPLIFIED_CPU_INSUFFICIENT, "Insufficient amplified cpu", message=_short_of_cpu)
-_NO_CPUS = Cause(Reason.NOT_ENOUGH_CPUS, "not enough CPUs that nobody owns", message=_short_of_cpus)
+_NO_CPUS = Cause(Reason.NOT_ENOUGH_CPUS, "not enough free CPUs", message=_short_of_cpus)
 _BAD_RATIO = Cause(
     Reason.AMPLIFICATION_RATIO_INVALID, "the node's amplification ratio cannot be read", unresolvable=True
 )
@@ -88,8 +88,8 @@ _UNALIGNED_CORES = Cause(
     "the requested CPUs are not a multiple of the threads of a core",
     unresolvable=True,
 )
-_NO_WHOLE_CORES = Cause(Reason.NOT_WHOLE_CORES, "not enough whole cores that nobody owns")
-_NO_CORES = Cause(Reason.NOT_ENOUGH_CORES, "not enough cores with a thread that nobody owns")
+_NO_WHOLE_CORES = Cause(Reason.NOT_WHOLE_CORES, "not enough free whole cores")
+_NO_CORES = Cause(Reason.NOT_ENOUGH_CORES, "not enough cores with a free thread")
 _WHOLE_CORES_ONLY = Cause(
     Reason.BIND_POLICY_CONFLICT,
     "the node gives whole cores only, the pod requires single threads",

@@ -1,4 +1,4 @@
-"""The cluster as it is: nodes and pods put and taken away one by one, and the snapshot of all of it.
+"""The cluster as it is: nodes and pods are put and removed one by one, and the snapshot shows all of them.
 
 Each change refreshes the one row it concerns, so a decision never waits for a rebuild, and the rows are what
 a new cluster with the same nodes and pods would have: what a node's pods take is kept exactly, and order
@@ -217,7 +217,7 @@ class Cluster:
         self._ledgers[facts.name] = ledger
 
     def _empty_ledger(self, topology: Topology, reserved: CPUSet) -> Ledger:
-        """Return the ledger of a machine nobody has claimed anything of, one for all of the same topology."""
+        """Return the ledger of a machine without claims, one for all machines of the same topology."""
         key = id(topology), reserved
         if len(self._empty_ledgers) >= _MOST_REMEMBERED:
             self._empty_ledgers.clear()

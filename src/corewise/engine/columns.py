@@ -84,9 +84,9 @@ class ClusterSnapshot:
 
     topology_known: Flags
     free_cpus: Column
-    """CPUs that nobody owns; with unknown topology, by the node's raw amount."""
+    """CPUs without an owner; with unknown topology, by the node's raw amount."""
     free_whole_cpus: Column
-    """Those of them in cores of which nobody owns a thread."""
+    """Those of them in cores without any owned thread."""
     free_cores: Column
     """Cores with a free thread."""
     core_size: Column
@@ -98,7 +98,7 @@ class ClusterSnapshot:
     zone_cpu: Column
     zone_cpu_room: Column
     zone_cpus: Column
-    """CPUs of each NUMA node; beside it those that nobody owns, in the ways they are counted for the node."""
+    """CPUs of each NUMA node; below, its free ones, counted as for the node."""
     zone_free_cpus: Column
     zone_free_whole_cpus: Column
     zone_free_cores: Column
@@ -107,7 +107,7 @@ class ClusterSnapshot:
     zone_memory_free: Column
 
     stated_bandwidth: Column
-    """Bytes/s that memory can move, by annotation or configuration; 0 where nobody states it."""
+    """Bytes/s that memory can move, by annotation or configuration; 0 where it is not stated."""
     measured: Mapping[str, Measures]
     """What was measured, by column of :class:`corewise.interference.Pressure`; NaN is missing."""
     measured_at: Mapping[str, Measures]
@@ -275,7 +275,7 @@ class NodeColumns:
         self._table.version += 1
 
     def _state(self) -> tuple[int, ...]:
-        """Return what a view of the columns depends on, besides what is written in place."""
+        """Return what a view of the columns depends on, apart from what is written in place."""
         return self._table.version, self._static_version, self._divisor_version
 
     def _row(self, name: str) -> int:

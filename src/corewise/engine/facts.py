@@ -1,7 +1,7 @@
 """One node as the engine reads it: a value, whoever made it (API objects, a dump, a trace).
 
 Amounts are whole numbers: milli for ``cpu``, units for everything else. Allocatable is as in status, so
-amplified; zones have raw amounts, which the engine amplifies by the ratio in force.
+amplified; zones have raw amounts, which the engine amplifies by the node's ratio.
 
 One pod as the engine reads it, and where it has been placed: values.
 
@@ -57,7 +57,7 @@ class NodeFacts:
 
     ``ratio``: its CPU amplification ratio; None if the annotation cannot be read. ``static_cpu_manager``: its
     kubelet gives whole CPUs to Guaranteed pods. ``zones`` is empty where they are unknown or contradict the
-    node. ``topology``: its CPUs online, None where nobody has stated them; ``reserved`` ones stay free.
+    node. ``topology``: its CPUs online, None where they are unknown; ``reserved`` ones stay free.
     ``memory_bandwidth``: what somebody states that its memory can move, in bytes/s.
     """
 

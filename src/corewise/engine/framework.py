@@ -349,10 +349,9 @@ class Unschedulable:
         if not self.refused:
             return self.decision.headline
         node, first = self.refused[0]
-        return (
-            f"0/{int(self.decision.asked.sum())} nodes are available: {len(self.refused)} without CPUs "
-            f"in the shape that the pod needs ({node}: {first.message})"
-        )
+        asked, refused = int(self.decision.asked.sum()), len(self.refused)
+        why = f"{refused} refused when the pod was placed ({node}: {first.message})"
+        return f"0/{asked} nodes are available: {why}"
 
 
 def place(engine: Engine, cluster: Cluster, pod: PodFacts) -> Placement | Unschedulable:

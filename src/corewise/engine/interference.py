@@ -7,7 +7,7 @@
 
 The arithmetic is that of :mod:`corewise.interference`. No query is made here: values come with the snapshot,
 and those older than their series' maximum age are missing. DaemonSet pods are not filtered. A pod that two
-profiles match fits nowhere, since nobody can say what it uses.
+profiles match fits nowhere, since it is unknown what it uses.
 
 What depends on no pod is computed once and kept until something changes: the pressure until a value is
 measured or grows too old, the outlook until a counterweight comes or goes, and for a second at most.

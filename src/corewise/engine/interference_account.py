@@ -118,7 +118,7 @@ def _inequality_text(side: Mapping[str, Any], age: float | None, per: str, *, ex
     if not side["right"]:
         return "nothing is needed"
     left = "unknown" if side["left"] is None else bytes_text(side["left"], per)
-    verdict = "not asked of a DaemonSet's pod" if exempt else "passes" if side["passes"] else "refused"
+    verdict = "not checked for a pod of a DaemonSet" if exempt else "passes" if side["passes"] else "refused"
     known = [
         f"{name} {bytes_text(side[name], per)}"
         for name in ("capacity", "used", "available", "counterweights")

@@ -1,4 +1,4 @@
-"""Nodes, pods and topologies as far as the scheduler reads them."""
+"""Nodes, pods and topologies of the API: the fields that the scheduler reads."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ YAML or JSON::
 
     scoring: MostAllocated      # or LeastAllocated, which is the default
     rememberedDecisions: 100    # of the latest; 0 to 1000
-    interference: {...}         # see docs/interference.md; without it, nothing is asked of Prometheus
+    interference: {...}         # see docs/interference.md; without it, Prometheus is not used
 
 A key that is unknown is an error, so that a typing mistake is not the default. Every error names its line,
 column and field.
@@ -105,8 +105,8 @@ _LARGEST = 16 * 1024 * 1024
 _TRY_AGAIN_AFTER = 6
 """Looks, after which a file is tried again that failed to be tried."""
 
-_STAYS = "the configuration of before stays in force"
-_FIRST = "it is in force all the same, since there is no other"
+_STAYS = "the scheduler keeps the previous configuration"
+_FIRST = "the scheduler uses it anyway, because there is no other"
 
 Vet = Callable[[SchedulerConfiguration], Awaitable[list[str]]]
 
@@ -116,10 +116,10 @@ async def _trusted(_: SchedulerConfiguration) -> list[str]:
 
 
 class ConfigurationFile:
-    """The file, and what it held last. ``is_valid``: whether that is without fault, and in force.
+    """The file, and its last content. ``is_valid``: whether that has no errors, and is applied.
 
-    ``vet`` tries a configuration and says what is wrong with it. What the file holds when it is looked at
-    first has been put into force already, by whoever started the program.
+    ``vet`` tries a configuration and says what is wrong with it. What the file holds when it is read
+    first was applied when the program started.
     """
 
     def __init__(

@@ -1,19 +1,19 @@
-"""The binding gate: a mutating webhook on pods/binding, where a placement becomes true or is refused.
+"""The binding gate: a mutating webhook on pods/binding, where a placement becomes final or is refused.
 
 kube-scheduler decides from what it has assumed; other schedulers know nothing of amplified CPUs. The gate
-checks the one node again, against everything that is bound and everything it has let through, chooses the
-CPUs and reserves them, in one go without waiting for anything in between: two bindings can never be given the
+checks the one node again, against everything that is bound and everything it has admitted, chooses the CPUs
+and reserves them, in one go without waiting for anything in between: two bindings can never be given the
 same. What it chose is added to the Binding as the annotation resource-status, which the API server copies to
 the pod as it binds it.
 
 - The same pod on the same node again gets what it was given before, as long as it still fits.
 - A pod that states a resource-status of its own does not get those CPUs: the annotation is set to ``{}``.
-- With interference configured, memory bandwidth is checked again too, and what is let through counts on its
+- With interference configured, memory bandwidth is checked again too, and what is admitted counts on its
   node from now on by its profile, though no measurement shows it yet.
 - A dry run reserves nothing.
 - While the scheduler does not know the cluster, or does not lead, it gives no answer: with failurePolicy
   Ignore the pod is bound as it would be without corewise, and counts by its request.
-- A pod that is unknown to the API server, or bound already, is let through: the API server refuses it itself.
+- A pod that is unknown to the API server, or bound already, is admitted: the API server refuses it itself.
 
 Refusals are written for the pod's owner: kube-scheduler shows them in the pod's condition and Event.
 """
@@ -152,7 +152,7 @@ def _again(before: Reservation | None, pod: PodFacts, node: ChosenNode) -> Place
 
 
 def _too_long(placement: Placement) -> Refused | None:
-    """Refuse a placement whose annotation nobody would read."""
+    """Refuse a placement whose annotation would be too long to be read."""
     length = len(print_resource_status(stated_status(placement)))
     if length <= LONGEST_STATUS:
         return None
@@ -167,7 +167,7 @@ def _outcome(answer: Placement | Refused) -> str:
     if isinstance(answer, Refused):
         return f"refused, {answer.reason}: {answer.message}"
     cpus = f" with CPUs {answer.cpus}" if answer.cpus else ""
-    return f"let through to node {answer.node}{cpus}"
+    return f"admitted to node {answer.node}{cpus}"
 
 
 def _patch(binding: Binding, pod: PlacedPod, placement: Placement) -> list[Operation]:

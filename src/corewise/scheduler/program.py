@@ -52,7 +52,7 @@ log = logging.getLogger(__name__)
 
 COMPONENT = "corewise-scheduler"
 SETTLE = 1.0
-"""Seconds a new leader waits, so that bindings which the last one let through are done when it lists."""
+"""Seconds a new leader waits, so that bindings which the last one admitted are done when it lists."""
 _LOOK_EVERY = 5.0
 _LOOP = "reservations"
 _BEAT_LIMIT = 120.0
@@ -194,7 +194,7 @@ class Scheduler:
                 self.program.heartbeats.stop(_LOOP)
 
     async def _take_over(self) -> None:
-        """Count what the last leader let through: what is bound by now, seen or not."""
+        """Count what the last leader admitted: what is bound by now, seen or not."""
         await self._clock.sleep(SETTLE)
         while True:
             try:
@@ -223,7 +223,7 @@ class Scheduler:
     def _service(self, lifetimes: Lifetimes | None) -> WebhookService:
         engine = self._engine
         gate = Gate(self.state, engine, self.decisions, self.problems, self.metrics, self._clock)
-        extender = Extender(self.state, engine, self.decisions, self._nothing_suits)
+        extender = Extender(self.state, engine, self.decisions, self._on_unschedulable)
         routes = ExtenderRoutes(
             extender,
             self.decisions,
@@ -247,10 +247,10 @@ class Scheduler:
             routes=routes.routes(),
         )
 
-    def _nothing_suits(self, pod: PlacedPod, message: str) -> None:
+    def _on_unschedulable(self, pod: PlacedPod, message: str) -> None:
         """Tell the pod's owner; a repetition is counted, not written again.
 
-        Nobody is authenticated where the extender is served: of pods that do not exist nothing is told.
+        Callers of the extender may be unauthenticated: no Event is written about a pod that does not exist.
         """
         meta = pod.metadata
         known = self.state.pods.get(meta.name, meta.namespace or "default")

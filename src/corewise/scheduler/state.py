@@ -1,17 +1,15 @@
-"""What the gate has given away and nobody has seen bound yet.
+"""What the scheduler knows of the cluster: caches of nodes, pods and topologies, in the engine's columns.
 
-A reservation counts in the cluster like a bound pod, under a name of its own. It ends when the pod is seen
-bound (and then counts as itself), when the pod is gone, or when it has expired and the API server says that
-the pod is not bound. One binding of a pod may still be under way when another begins, to the same node or to
-another: each pair of pod and node has its own reservation, so neither takes what the other may yet get.
+Everything is rebuilt from the API server at start, nothing is kept on disk. The resource
+NodeResourceTopology may not be installed: then no node states its CPUs. What the API server says last
+counts, with one exception: a bound pod never becomes unbound, so an older state of it, from a watch that
+lags behind a list, takes nothing back.
 
-What the scheduler knows of the cluster: caches of nodes, pods and topologies, in the engine's columns.
-
-Everything is rebuilt from the API server at start, nothing is kept on disk. The resource NodeResourceTopology
-may not be installed: then no node states its CPUs.
-
-What the API server says last counts, with one exception: a bound pod never becomes unbound, so an older state
-of it, from a watch that lags behind a list, takes nothing back.
+Reservations are what the gate has given to pods that are not seen bound yet. A reservation counts in the
+cluster like a bound pod, under a name of its own. It ends when the pod is seen bound (and then counts as
+itself), when the pod is gone, or when it has expired and the API server says that the pod is not bound. One
+binding of a pod may still be under way when another begins, to the same node or to another: each pair of
+pod and node has its own reservation, so neither takes what the other may yet get.
 """
 
 from __future__ import annotations
@@ -39,13 +37,16 @@ from corewise.service.logs import fields
 from corewise.vocabulary.qos import DEFAULT_RULES, QoSRules
 from corewise.vocabulary.reasons import Reason
 
+log = logging.getLogger(__name__)
+
+UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
 RESERVED_FOR = 90.0
 """Seconds: longer than an API server works on a request (60), after which no binding can happen."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """A pod, by its uid, let through to a node; ``until`` is monotonic."""
+    """A pod, by its uid, that was admitted to a node; ``until`` is monotonic."""
 
     uid: str
     namespace: str
@@ -56,7 +57,7 @@ class Reservation:
 
 
 class Reservations:
-    """All of them, and their counting in the cluster."""
+    """All reservations, and their counting in the cluster."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -110,16 +111,11 @@ class Reservations:
                 self._cluster.put_pod(each.facts, each.placement)
 
 
-log = logging.getLogger(__name__)
-
-UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
-
-
 class ClusterState:
     """The caches, the engine's cluster that follows them, and the gate's reservations in it.
 
-    ``on_pod`` hears of every change of a pod, after it has been counted; ``on_room`` hears when pods may fit
-    where they did not: a node has changed, or a pod has given back what it held.
+    ``on_pod`` is called after every change of a pod has been counted; ``on_room`` when pods may fit where
+    they did not: a node has changed, or a pod has given back what it held.
     """
 
     def __init__(
@@ -198,7 +194,10 @@ class ClusterState:
             except NotFound:
                 pod = None
             except KubeError as error:
-                log.warning("a reservation stays", extra=fields(pod=each.facts.key, error=error))
+                log.warning(
+                    "a reservation stays: the pod cannot be read",
+                    extra=fields(pod=each.facts.key, error=error),
+                )
                 continue
             if pod is not None and pod.metadata.uid == each.uid and pod.spec.node_name:
                 self.count(pod)

@@ -1,23 +1,20 @@
-"""What is to be planned: nodes, their topologies, and pods in the order in which they come.
+"""What the offline planner places: nodes and pods, read from a dump or from the openb trace.
 
-How the CPUs of a machine are arranged, as Linux numbers them: first threads, then second ones.
+A dump is what ``kubectl get nodes,pods,… -A -o json`` printed; NodeResourceTopologies and corewise's
+ConfigMap may be in it too. All pods that have not finished are placed, wherever they run. What keeps them
+to nodes is kept: node selectors, affinity (those of DaemonSets name their node), tolerations. Where no
+topology says how a node's CPUs are arranged, cores of two threads in one NUMA node are assumed, and a note
+says so.
 
-Nodes and pods from a dump: what ``kubectl get nodes,pods,… -A -o json`` printed.
-
-NodeResourceTopologies and the ConfigMap of corewise's may be in it too. All pods that have not finished are
-placed, wherever they run. What keeps them to nodes is kept: node selectors, affinity (those of DaemonSets
-name their node), tolerations. Where no topology says how a node's CPUs are
-arranged, cores of two threads in one NUMA node are assumed, and a note tells.
-
-Nodes and pods from the openb trace: all its pods, whatever became of them, in the order they were created.
+Of the openb trace all pods are placed, in the order in which they were created.
 
     qos LS, Burstable              CPUShare pod
     qos Guaranteed, whole CPUs     CPUSet pod (QoS class LSR)
     qos BE                         offline pod: it requests batch-cpu and batch-memory
 
 GPUs count in thousandths, as one amount a node. ``gpu_spec`` keeps a pod to nodes with one of these GPU
-models. The trace knows nothing of the CPU that online pods leave idle, so nodes offer 60 % of what they have
-not requested. CPU models are assigned as for a local cluster (:mod:`corewise.simulation.openb`).
+models. The trace does not say how much of their CPU online pods leave idle, so nodes offer 60 % of what
+they have not requested. CPU models are assigned as for a local cluster (:mod:`corewise.simulation.openb`).
 """
 
 from __future__ import annotations
@@ -44,6 +41,16 @@ from corewise.topology import Thread
 from corewise.topology import Topology as Arrangement
 from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY, CONFIG_NAME, CPU_BASIC_INFO, CPU_TOPOLOGY
 from corewise.vocabulary.qos import ANY_NAMESPACE
+
+T = TypeVar("T")
+OFFERED_SHARE = 60
+GPU = "openb/gpu-milli"
+GPU_MODEL = "openb/gpu-model"
+_COLUMNS = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "gpu_spec", "qos", "creation_time")
+_FINISHED = frozenset({"Succeeded", "Failed"})
+_MOST_CPUS = 4096
+_MOST = 10**12
+_MILLI = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +99,6 @@ def arrangement(cpus: int, threads: int, numa_nodes: int, sockets: int) -> Arran
 def _thread(cpu: int, core: int, cores: int, numa_nodes: int, sockets: int) -> Thread:
     numa_node = core * numa_nodes // cores
     return Thread(cpu, core, numa_node, numa_node, numa_node * sockets // numa_nodes)
-
-
-T = TypeVar("T")
-_FINISHED = frozenset({"Succeeded", "Failed"})
-_MOST_CPUS = 4096
-_MILLI = 1000
 
 
 def plan_from_dump(path: Path) -> PlanInput:
@@ -174,14 +175,6 @@ def _config(items: list[Any]) -> Mapping[str, str]:
             if isinstance(metadata, dict) and metadata.get("name") == CONFIG_NAME and isinstance(data, dict):
                 return {str(key): str(text) for key, text in data.items()}
     return {}
-
-
-OFFERED_SHARE = 60
-GPU = "openb/gpu-milli"
-GPU_MODEL = "openb/gpu-model"
-_COLUMNS = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "gpu_spec", "qos", "creation_time")
-_MOST = 10**12
-_MILLI = 1000
 
 
 def plan_from_openb(nodes: Path, pods: Path) -> PlanInput:
