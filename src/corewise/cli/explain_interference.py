@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -50,13 +50,56 @@ from corewise.interference import (
 )
 from corewise.vocabulary.reasons import Reason
 
-_CAPACITY = "memorybandwidth_capacity"
 _OPTIONAL = frozenset({"llc_capacity", "memorylatency_idle", "memorylatency_slope"})
+_FILE = click.Path(path_type=Path, dir_okay=False)
+_GIGA = 10**9
+
+
+@click.command("interference")
+@click.option(
+    "--config", "config_file", type=_FILE, required=True, help="The scheduler's file, with its interference."
+)
+@click.option(
+    "--metrics",
+    "metrics_file",
+    type=_FILE,
+    required=True,
+    help="Measurements: JSON, node -> values in base units.",
+)
+@click.option("--pod", "pod_file", type=_FILE, required=True, help="The Pod to be placed, YAML or JSON.")
+@output.option((Form.TABLE, Form.WIDE, Form.JSON, Form.YAML))
+def interference_command(config_file: Path, metrics_file: Path, pod_file: Path, form: Form) -> None:
+    """Show for every node whether a pod's profile fits it, and how it scores: both sides of the filter,
+    positions, points, raw and normalized score.
+
+    Reads three files and nothing else. Values are in base units: bytes/s, bytes, seconds, ratios.
+
+    Exit codes: 0 decided (also where no node passes), 2 wrong call, 5 a file cannot be used, or two
+    profiles match the pod.
+    """
+    config = read_interference(config_file)
+    parsed = parse_nodes(text_of(metrics_file), config)
+    if parsed.value is None:
+        hint = 'write {"NODE": {"memorybandwidth_used": 2e10, ...}, ...}'
+        raise Failure("\n".join(f"{metrics_file}: {problem}" for problem in parsed.errors), hint=hint)
+    pod = parse_pod(text_of(pod_file), str(pod_file))
+    decision = decide(pod, parsed.value, config)
+    if isinstance(decision, Conflict):
+        raise Failure(f"{config_file}: {decision}", hint=f"it is pod {pod.name} in {pod_file}")
+    for each in unplaceable(config, decision.outlook.pressure.memorybandwidth_capacity):
+        where = path_text(("interference", "profiles", each.name))
+        message = unplaceable_message(each.needed, each.largest)
+        output.say(f"{config_file}: line {each.line}: {where}: {message}")
+    if form in {Form.JSON, Form.YAML}:
+        click.echo(output.document_text(record_of(decision), form), nl=False)
+    else:
+        click.echo(heading_of(decision))
+        click.echo(output.render(listing_of(decision), form, colour=output.colour_wanted()), nl=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Decision:
-    """Everything there is to tell of every node."""
+    """The decision about every node, with everything that led to it."""
 
     pod: ExplainedPod
     config: InterferenceConfiguration
@@ -95,7 +138,7 @@ def decide(
     selected = select_profile(pod.labels, pod.requests, config)
     if isinstance(selected, Conflict):
         return selected
-    seen = outlook(pressure_of(nodes, config), _weights(nodes, config), config)
+    seen = outlook(_pressure(nodes, config), _weights(nodes, config), config)
     requirement = config.requirement(selected.profile)
     filtered = filter_nodes(seen, requirement, missing_passes=config.missing_passes)
     passes = np.ones(len(nodes), dtype=np.bool_) if pod.exempt else filtered.passes
@@ -103,7 +146,7 @@ def decide(
     return Decision(pod, config, nodes, selected, seen, filtered, passes, ranked)
 
 
-def pressure_of(nodes: Sequence[MeasuredNode], config: InterferenceConfiguration) -> Pressure:
+def _pressure(nodes: Sequence[MeasuredNode], config: InterferenceConfiguration) -> Pressure:
     """Return the cleaned columns; a capacity rule counts before what was measured, as in the cluster."""
     values = {name: [each.values.get(name, math.nan) for each in nodes] for name in COLUMNS}
     pressure = Pressure.of(len(nodes), values).cleaned()
@@ -142,18 +185,21 @@ def record_of(decision: Decision) -> dict[str, Any]:
         "predicted": sorted(config.predicted),
         "normalizer": plain(decision.ranked.scores.best),
         "best": decision.best,
-        "nodes": {node.name: _node(decision, row) for row, node in enumerate(decision.nodes)},
-    }
-
-
-def _node(decision: Decision, row: int) -> dict[str, Any]:
-    passes = bool(decision.passes[row])
-    told = node_record(decision.outlook, decision.filtered, decision.ranked, row, scored=passes)
-    return {
-        "passes": passes,
-        "reasons": [reason.value for reason in decision.reasons(row)],
-        **told,
-        "missing": missing_of(decision, row),
+        "nodes": {
+            node.name: {
+                "passes": bool(decision.passes[row]),
+                "reasons": [reason.value for reason in decision.reasons(row)],
+                **node_record(
+                    decision.outlook,
+                    decision.filtered,
+                    decision.ranked,
+                    row,
+                    scored=bool(decision.passes[row]),
+                ),
+                "missing": missing_of(decision, row),
+            }
+            for row, node in enumerate(decision.nodes)
+        },
     }
 
 
@@ -161,12 +207,8 @@ def missing_of(decision: Decision, row: int) -> dict[str, str]:
     """Return which values of a node the decision goes without, and why; not those that few nodes state."""
     missing = decision.nodes[row].missing()
     if not np.isnan(decision.outlook.pressure.memorybandwidth_capacity[row]):
-        missing.pop(_CAPACITY, None)
+        missing.pop("memorybandwidth_capacity", None)
     return {name: why for name, why in missing.items() if name not in _OPTIONAL or why != "not given"}
-
-
-_GIGA = 10**9
-_MEGA = 10**6
 
 
 def heading_of(decision: Decision) -> str:
@@ -202,32 +244,28 @@ def _needs(decision: Decision) -> str:
 
 def listing_of(decision: Decision) -> Listing[int]:
     """Return the table; a position stands with its points in brackets."""
+
+    def scored(row: int, value: float) -> str:
+        return f"{value:.6g}" if decision.passes[row] else "-"
+
+    scores = decision.ranked.scores
     columns: list[Column[int]] = [
         Column("NODE", lambda row: decision.nodes[row].name),
-        Column("FILTER", lambda row: _verdict(decision, row), severity=lambda row: _severity(decision, row)),
+        Column(
+            "FILTER",
+            lambda row: ",".join(decision.reasons(row)) or "passes",
+            severity=lambda row: None if decision.passes[row] else Severity.WARNING,
+        ),
         _side("GB/s FREE > NEEDED", decision.filtered.bandwidth),
         _side("GB FREE > NEEDED", decision.filtered.memory),
-        *(Column(metric.spec.title, _position(decision, metric), right=True) for metric in RANKED),
-        Column("RAW", lambda row: _scored(decision, row, decision.ranked.scores.raw[row]), right=True),
-        Column(
-            "SCORE", lambda row: _scored(decision, row, decision.ranked.scores.normalized[row]), right=True
-        ),
-        *(
-            Column(f"{metric.spec.title} VALUE", _value(decision, metric), right=True, wide=True)
-            for metric in RANKED
-        ),
-        Column("MISSING", lambda row: _missing(decision, row), wide=True),
+        *(_position(decision, metric) for metric in RANKED),
+        Column("RAW", lambda row: scored(row, scores.raw[row]), right=True),
+        Column("SCORE", lambda row: scored(row, scores.normalized[row]), right=True),
+        *(_value(decision, metric) for metric in RANKED),
+        Column("MISSING", lambda row: ", ".join(missing_of(decision, row)), wide=True),
     ]
     rows = range(len(decision.nodes))
     return Listing(columns, rows, (), name=lambda row: decision.nodes[row].name)
-
-
-def _verdict(decision: Decision, row: int) -> str:
-    return ",".join(decision.reasons(row)) or "passes"
-
-
-def _severity(decision: Decision, row: int) -> Severity | None:
-    return None if decision.passes[row] else Severity.WARNING
 
 
 def _side(title: str, inequality: Inequality) -> Column[int]:
@@ -241,86 +279,19 @@ def _side(title: str, inequality: Inequality) -> Column[int]:
     return Column(title, text, right=True)
 
 
-def _position(decision: Decision, metric: Metric) -> Callable[[int], str]:
+def _position(decision: Decision, metric: Metric) -> Column[int]:
     def text(row: int) -> str:
         position = int(decision.ranked.positions[metric][row])
         return f"{position} ({decision.ranked.points[metric][row]:.4g})" if position else "-"
 
-    return text
+    return Column(metric.spec.title, text, right=True)
 
 
-def _scored(decision: Decision, row: int, value: float) -> str:
-    return f"{value:.6g}" if decision.passes[row] else "-"
-
-
-def _value(decision: Decision, metric: Metric) -> Callable[[int], str]:
+def _value(decision: Decision, metric: Metric) -> Column[int]:
     relative = metric in decision.outlook.relative
 
     def text(row: int) -> str:
         value = float(decision.outlook.values[metric][row])
         return "-" if math.isnan(value) else metric.spec.text(value, relative=relative)
 
-    return text
-
-
-def _missing(decision: Decision, row: int) -> str:
-    return ", ".join(missing_of(decision, row))
-
-
-_FILE = click.Path(path_type=Path, dir_okay=False)
-
-
-@click.command("interference")
-@click.option(
-    "--config", "config_file", type=_FILE, required=True, help="The scheduler's file, with its interference."
-)
-@click.option(
-    "--metrics",
-    "metrics_file",
-    type=_FILE,
-    required=True,
-    help="Measurements: JSON, node -> values in base units.",
-)
-@click.option("--pod", "pod_file", type=_FILE, required=True, help="The Pod to be placed, YAML or JSON.")
-@output.option((Form.TABLE, Form.WIDE, Form.JSON, Form.YAML))
-def interference_command(config_file: Path, metrics_file: Path, pod_file: Path, form: Form) -> None:
-    """Show for every node whether a pod's profile fits it, and how it scores: both sides of the filter,
-    positions, points, raw and normalized score.
-
-    Reads three files and nothing else. Values are in base units: bytes/s, bytes, seconds, ratios.
-
-    Exit codes: 0 decided (also where no node passes), 2 wrong call, 5 a file cannot be used, or two
-    profiles match the pod.
-    """
-    config = read_interference(config_file)
-    nodes = _nodes(metrics_file, config)
-    pod = parse_pod(text_of(pod_file), str(pod_file))
-    decision = decide(pod, nodes, config)
-    if isinstance(decision, Conflict):
-        raise Failure(f"{config_file}: {decision}", hint=f"it is pod {pod.name} in {pod_file}")
-    _say_unplaceable(config_file, nodes, config)
-    _print(decision, form)
-
-
-def _print(decision: Decision, form: Form) -> None:
-    if form in {Form.JSON, Form.YAML}:
-        click.echo(output.document_text(record_of(decision), form), nl=False)
-        return
-    click.echo(heading_of(decision))
-    click.echo(output.render(listing_of(decision), form, colour=output.colour_wanted()), nl=False)
-
-
-def _nodes(file: Path, config: InterferenceConfiguration) -> list[MeasuredNode]:
-    parsed = parse_nodes(text_of(file), config)
-    if parsed.value is None:
-        hint = 'write {"NODE": {"memorybandwidth_used": 2e10, ...}, ...}'
-        raise Failure("\n".join(f"{file}: {problem}" for problem in parsed.errors), hint=hint)
-    return parsed.value
-
-
-def _say_unplaceable(file: Path, nodes: list[MeasuredNode], config: InterferenceConfiguration) -> None:
-    capacity = pressure_of(nodes, config).memorybandwidth_capacity
-    for each in unplaceable(config, capacity):
-        message = unplaceable_message(each.needed, each.largest)
-        where = path_text(("interference", "profiles", each.name))
-        output.say(f"{file}: line {each.line}: {where}: {message}")
+    return Column(f"{metric.spec.title} VALUE", text, right=True, wide=True)
