@@ -5,8 +5,8 @@
     ComputeError
     ├── FileUnusable         a file cannot be read, or is not what it should be
     ├── LedgerUnusable       the ledger cannot be read or written
-    │   ├── LedgerDamaged    it is not what was written: cut off, changed, half there
-    │   └── LedgerBusy       somebody else has held it for too long
+    │   ├── LedgerDamaged    its content is not what was written: cut off or changed
+    │   └── LedgerBusy       another process has held it for too long
     ├── GuestUnknown         no such guest on any host
     ├── GuestExists          a guest of this UUID has a host already
     └── HostUnknown          no such host
@@ -28,7 +28,7 @@ class ComputeError(OperationalError):
 
 
 class FileUnusable(ComputeError):
-    """A file that somebody named cannot be read, or is not what it should be."""
+    """A file cannot be read, or is not what it should be."""
 
     exit_code = ExitCode.BAD_INPUT
 
@@ -42,7 +42,7 @@ class LedgerUnusable(ComputeError):
 
 
 class LedgerDamaged(LedgerUnusable):
-    """The ledger is not what was written. Nothing is guessed from what is left of it."""
+    """The ledger is not what was written; nothing is guessed from the rest."""
 
     reason = Reason.LEDGER_DAMAGED
 
@@ -55,7 +55,7 @@ class LedgerBusy(LedgerUnusable):
 
 
 class GuestUnknown(ComputeError):
-    """No host has a guest of this name."""
+    """No host has a guest with this name."""
 
     reason = Reason.GUEST_UNKNOWN
     exit_code = ExitCode.NOT_FOUND
@@ -68,7 +68,7 @@ class GuestExists(ComputeError):
 
 
 class HostUnknown(ComputeError):
-    """Nothing is known of a host of this name."""
+    """There is no host with this name."""
 
     reason = Reason.HOST_UNKNOWN
     exit_code = ExitCode.NOT_FOUND

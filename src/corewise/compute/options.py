@@ -1,4 +1,4 @@
-"""What the host agent is told."""
+"""The options of the host agent."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from corewise.service.options import Address
 from corewise.tracking import Compat
 
 INTERVAL = 60.0
-"""Seconds between two looks; Nova's own periodic task takes as long."""
+"""Seconds between two passes, as in Nova's own periodic task."""
 
 
 @dataclass(frozen=True, slots=True)
 class ComputeOptions:
-    """What the agent of one host is told.
+    """The options of the agent of one host.
 
     ``topology``: the machine as a file has it, instead of the one below ``root``. ``state_dir`` is the host's
     directory (:mod:`corewise.compute.hosts`); None keeps nothing on disk. ``libvirt``: URI of the libvirt
-    whose guests count; None: only those of the ledger. ``standalone``: state MEMORY_MB too, and DISK_GB if
-    ``disk_gb`` is set, because nobody else does.
+    whose guests count; None: only those of the ledger. ``standalone``: report MEMORY_MB too, and DISK_GB if
+    ``disk_gb`` is set, on a host without nova-compute.
     """
 
     name: str

@@ -5,7 +5,7 @@
     OpenStackError                message, hint, retryable
     ├── ExtraMissing              a Python package of the extra is not installed
     ├── NovaConfError             nova.conf cannot be read
-    ├── CredentialsError          clouds.yaml, OS_* or [placement] cannot be used: the user must mend it
+    ├── CredentialsError          clouds.yaml, OS_* or [placement] cannot be used: the user must correct it
     ├── EmbeddedError             the embedded Placement cannot be started
     ├── LibvirtError              libvirt does not answer, or refuses
     │   └── LibvirtXMLError       a document that is not what libvirt writes
@@ -14,7 +14,7 @@
         ├── AnswerError           an answer that is not what the API promises
         ├── VersionTooOld         Placement lacks a microversion that is needed
         ├── ConflictStorm         somebody else wrote first, again and again       (retryable)
-        └── AnswerRefusing        an answer that says no; carries status and code
+        └── AnswerRefusing        a refusal; carries status and code
             ├── BadRequest        400
             │   └── UnknownTraits 400, names the traits
             ├── Unauthorized      401
@@ -23,7 +23,7 @@
             ├── Conflict          409
             │   ├── ConcurrentUpdate  somebody else wrote first: read again
             │   ├── InventoryInUse    an inventory is to go that somebody holds
-            │   └── DoesNotFit        less is left than is asked for
+            │   └── DoesNotFit        less is left than the request needs
             └── ServerError       5xx                                              (retryable)
 
 Each class picks the reason and the exit code of a command that it ends.
@@ -63,7 +63,7 @@ class NovaConfError(OpenStackError):
 
 
 class CredentialsError(OpenStackError):
-    """It is not known where Placement is, or as whom to ask."""
+    """The endpoint of Placement, or the credentials for it, are missing or unusable."""
 
     default_hint = (
         "name a cloud of clouds.yaml, set the OS_* variables, or fill in [placement] of nova.conf; "
@@ -99,7 +99,7 @@ class PlacementError(OpenStackError):
 
 
 class PlacementDown(PlacementError):
-    """No answer arrived: refused, cut, timed out, or a proxy says that nobody is behind it."""
+    """No answer arrived: refused, cut off, timed out, or a gateway reports that Placement is down."""
 
     retryable = True
     default_hint = "is Placement up, and its endpoint right? try: openstack resource provider list"
@@ -127,7 +127,7 @@ class ConflictStorm(PlacementError):
 
 
 class AnswerRefusing(PlacementError):
-    """Placement said no. ``request`` is the method and path it was asked, ``code`` Placement's own word."""
+    """Placement refused. ``request`` is the method and path, ``code`` Placement's error code."""
 
     reason = Reason.PLACEMENT_REFUSED
     exit_code = ExitCode.REFUSED
@@ -145,7 +145,7 @@ class BadRequest(AnswerRefusing):
 
 
 class UnknownTraits(BadRequest):
-    """400: traits that Placement has never heard of."""
+    """400: traits that Placement does not know."""
 
     reason = Reason.TRAIT_UNKNOWN
     exit_code = ExitCode.BAD_INPUT
@@ -204,7 +204,7 @@ class InventoryInUse(Conflict):
 
 
 class DoesNotFit(Conflict):
-    """409: the provider has less left than is asked for."""
+    """409: the provider has less left than the request needs."""
 
 
 class ServerError(AnswerRefusing):

@@ -8,7 +8,7 @@
 
 Nothing is sent before the first request.
 
-OpenStack's libraries warn of each other's deprecations, which nobody here can mend, and where a program has
+OpenStack's libraries warn of each other's deprecations, which cannot be fixed here, and where a program has
 set up no logging, what they log goes to stderr: a command's error would appear there twice. So imports run
 within :func:`quietly`, and :func:`silent_without_logging` mutes their loggers until a program configures
 logging.
