@@ -41,12 +41,14 @@ from corewise.interference.analysis import (
     Use,
     analyse,
 )
-from corewise.interference.history import History, Slicing
+from corewise.interference.history import Slicing
 from corewise.prometheus.client import PrometheusError
 from corewise.vocabulary.selectors import label_value_fault
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 _SLICING = Slicing()
+_GIGA, _MEBI, _KIBI, _MILLI = 10**9, 1 << 20, 1 << 10, 1000
+_SEVERITY = {Confidence.LOW: Severity.WARNING}
 
 
 @click.command()
@@ -114,37 +116,25 @@ def command(
     if (url is None) == (history is None):
         raise click.UsageError("give either --prometheus URL or --history FILE")
     settings = read_interference(config) if config else InterferenceConfiguration()
-    seen = read_history(history) if history else _asked(url or "", settings, Asked(span, step))
+    if history:
+        seen = read_history(history)
+    else:
+        try:
+            seen = asyncio.run(ask(url or "", settings, Asked(span, step)))
+        except PrometheusError as error:
+            raise Failure(error.message, hint=error.hint, exit_code=ExitCode.CONNECTION) from error
     if save_history:
         write_history(save_history, seen)
-    findings = analyse(seen, _default(settings), Slicing(warm_up, episode, settings.window))
-    _print(findings, form, str(history or url), p95=p95)
-
-
-def _default(settings: InterferenceConfiguration) -> dict[str, int]:
-    return {str(metric): value for metric, value in settings.default.affinity.items()}
-
-
-def _asked(url: str, settings: InterferenceConfiguration, asked: Asked) -> History:
-    try:
-        return asyncio.run(ask(url, settings, asked))
-    except PrometheusError as error:
-        raise Failure(error.message, hint=error.hint, exit_code=ExitCode.CONNECTION) from error
-
-
-def _print(findings: tuple[Finding, ...], form: Form, source: str, *, p95: bool) -> None:
+    default = {str(metric): value for metric, value in settings.default.affinity.items()}
+    findings = analyse(seen, default, Slicing(warm_up, episode, settings.window))
     if not findings:
         hint = "check that the pods are labelled and kube-state-metrics exports the label: docs/profile.md"
         raise Failure("the history has no pods of any type", hint=hint, exit_code=ExitCode.VERDICT)
-    click.echo(profile_text(findings, form, source=source, p95=p95), nl=False)
+    click.echo(profile_text(findings, form, source=str(history or url), p95=p95), nl=False)
     for remark in remarks(findings):
         say(remark)
     if all(each.refusal for each in findings):
         raise click.exceptions.Exit(ExitCode.VERDICT)
-
-
-_GIGA, _MEBI, _KIBI, _MILLI = 10**9, 1 << 20, 1 << 10, 1000
-_SEVERITY = {Confidence.LOW: Severity.WARNING}
 
 
 def profile_text(findings: Sequence[Finding], form: Form, *, source: str, p95: bool) -> str:

@@ -24,10 +24,25 @@ from corewise.kernel.usage import MEMINFO, STAT, read_busy_time, read_memory_ava
 from corewise.vocabulary.reasons import Reason
 
 K = TypeVar("K", bound=Hashable)
+T = TypeVar("T")
+
+FROM_MODULES = "dimm"
+_NANO = 1e9
+
+Reading: TypeAlias = tuple[Mapping[tuple[str, ...], float], ...] | Absent
+"""Of each metric that the agent exports for one of the table, in its order: values by labels; or why none."""
+
+OTHER_KERNEL = Absent(Reason.OTHER_KERNEL, "the files below --root have another boot ID than this kernel")
 
 
 class Tally(Generic[K]):
-    """The total since the first look."""
+    """One counter that only grows, made of many that come, go and start again.
+
+    The growth of each counter between two readings is added up. A counter that is new, or has gone back (its
+    group was removed and made again, resctrl was mounted again), adds nothing this time: when it counted that
+    is unknown. So the total never falls and never exceeds what was counted, and Prometheus' rate() of it is
+    right; a plain sum of the counters would show a reset as one huge jump.
+    """
 
     def __init__(self) -> None:
         self.total = 0
@@ -40,7 +55,7 @@ class Tally(Generic[K]):
         self._before = dict(counts)
 
     def forget(self) -> None:
-        """Begin anew at the next look: what is counted until then is told by somebody else."""
+        """Start again at the next reading: until then something else counts."""
         self._before = {}
 
 
@@ -122,18 +137,6 @@ class CacheMisses:
     def close(self) -> None:
         """Stop counting."""
         self._counters.close()
-
-
-T = TypeVar("T")
-
-FROM_MODULES = "dimm"
-_NANO = 1e9
-
-Reading: TypeAlias = tuple[Mapping[tuple[str, ...], float], ...] | Absent
-"""Of each metric that the agent exports for one of the table, in its order: values by labels; or why none."""
-
-
-OTHER_KERNEL = Absent(Reason.OTHER_KERNEL, "the files below --root have another boot ID than this kernel")
 
 
 def is_own_kernel(root: Path) -> bool:
