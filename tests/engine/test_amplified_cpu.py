@@ -30,8 +30,8 @@ from corewise.engine import (
     Placement,
     PodFacts,
     Refused,
-    node_records,
 )
+from corewise.scheduler.decisions import node_records
 from corewise.topology import CPUSet
 from corewise.vocabulary.cpu_binding import BindPolicy, CPUBinding, ExclusivePolicy, NumaPolicy, SpecProblem
 from corewise.vocabulary.reasons import Reason

@@ -19,9 +19,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.engine import PodFacts, node_records
+from corewise.engine import PodFacts
 from corewise.kube.clock import SYSTEM_CLOCK
-from corewise.scheduler.decisions import Asked, Decisions, encode
+from corewise.scheduler.decisions import Asked, Decisions, encode, node_records
 from corewise.vocabulary.reasons import Reason
 from engine.interference_scenes import EXPIRY, STREAM, Scene, configuration, stream
 from engine.scenes import node, share

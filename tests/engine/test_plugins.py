@@ -34,9 +34,9 @@ from corewise.engine import (
     ResourceFit,
     Taint,
     Toleration,
-    decision_record,
 )
 from corewise.engine.kube_plugins import PREFERS_NOT
+from corewise.scheduler.decisions import decision_record
 from corewise.vocabulary.reasons import Reason
 from engine.scenes import GIB, bind, cluster_of, cpuset, decide, node, share
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from corewise.cli.explanation import Line
 from corewise.cli.output import cpus
-from corewise.engine import decision_record, node_records
+from corewise.scheduler.decisions import decision_record, node_records
 from corewise.scheduler.listing import ListedPod
 
 _SHOWN_NODES = 20

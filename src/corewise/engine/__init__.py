@@ -1,21 +1,16 @@
 """The scheduling engine: a snapshot in, decisions out. Pure: no plugin knows where nodes and pods come from.
 
-- :mod:`facts`: what is read of nodes and pods, as values; :mod:`objects`, :mod:`reading`: from the API's
-  objects;
-- :mod:`cluster`: nodes and pods put and taken away; :mod:`account`: what the pods of one node take;
-  :mod:`columns`, :mod:`table`: the snapshot of all of them, in columns;
+- :mod:`objects`, :mod:`reading`: nodes and pods of the API; :mod:`facts`: what the engine reads of them;
+- :mod:`cluster`: nodes and pods put and removed; :mod:`columns`, :mod:`table`: the snapshot of all of them;
 - :mod:`framework`: what a plugin is, and how plugins decide; :mod:`assembly`: which plugins an engine has;
 - :mod:`amplified_cpu`: CPUs that are owned, and which ones a pod gets; :mod:`kube_plugins`: what
-  kube-scheduler checks itself; :mod:`interference`, :mod:`pressure`, :mod:`interference_account`: memory
-  bandwidth and cache;
-- :mod:`explain`: the record of a decision.
+  kube-scheduler checks itself; :mod:`interference`, :mod:`interference_account`: memory bandwidth and cache.
 """
 
 from corewise.engine.amplified_cpu import Allocation, AllocationScore, AmplifiedCPU, CPUPlacement
 from corewise.engine.assembly import assemble
 from corewise.engine.cluster import Cluster, Estimates, Measured
 from corewise.engine.columns import ClusterSnapshot
-from corewise.engine.explain import decision_record, node_records
 from corewise.engine.facts import (
     Constraints,
     NodeFacts,
@@ -73,8 +68,6 @@ __all__ = [
     "Verdicts",
     "Zone",
     "assemble",
-    "decision_record",
-    "node_records",
     "place",
     "verdicts",
 ]

@@ -13,9 +13,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from corewise.config.interference import CounterweightSettings, Profile
-from corewise.engine.account import NodeAccount
 from corewise.engine.columns import NO_ROW, ClusterSnapshot, NodeColumns
-from corewise.engine.facts import NodeFacts, Placement, PodFacts
+from corewise.engine.facts import NodeAccount, NodeFacts, Placement, PodFacts
 from corewise.engine.table import Measures
 from corewise.interference import Counterweights
 from corewise.pinning import Claim, Exclusivity, Ledger

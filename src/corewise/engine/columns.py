@@ -24,8 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corewise.amplification import Column, Flags, occupied
-from corewise.engine.account import NodeAccount, ZoneAccount
-from corewise.engine.facts import CPU, MEMORY, PODS, NodeFacts, Taint
+from corewise.engine.facts import CPU, MEMORY, PODS, NodeAccount, NodeFacts, Taint, ZoneAccount
 from corewise.engine.table import ABSENT, LabelColumn, Measures, Table
 from corewise.interference import Counterweights, Weights
 from corewise.pinning import FreeCores, Ledger

@@ -1,7 +1,7 @@
-"""The last decisions, for people: what was asked, what every plugin said of every node, how old the data was.
+"""Decisions for people and programs: a decision as a record, and the last ones, remembered for ``/explain``.
 
-A decision keeps the columns it was made from, unmoved by later changes, and is turned into words only when
-somebody asks.
+A remembered decision keeps the columns it was made from, unmoved by later changes of the cluster, and is
+turned into a record only when somebody asks.
 """
 
 from __future__ import annotations
@@ -14,9 +14,12 @@ from enum import StrEnum
 from typing import Any
 
 import msgspec
+import numpy as np
 
-from corewise.engine import Decision, decision_record, node_records
+from corewise.engine import Decision
 from corewise.kube.clock import Clock, rfc3339
+
+_BEST_SHOWN = 5
 
 
 class Asked(StrEnum):
@@ -41,7 +44,7 @@ class Remembered:
 
 
 class Decisions:
-    """The last ones, the newest first."""
+    """The last decisions, the newest first."""
 
     def __init__(self, most: int, clock: Clock) -> None:
         self._clock = clock
@@ -88,3 +91,58 @@ def summary(kept: Remembered) -> dict[str, Any]:
 def encode(document: object) -> bytes:
     """Return a document as JSON that a person can read."""
     return msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
+
+
+def decision_record(decision: Decision) -> dict[str, Any]:
+    """Return how many nodes suit the pod, why the others do not, and which are best."""
+    rows = np.flatnonzero(decision.feasible)
+    best = rows[np.argsort(-decision.total[rows], kind="stable")[:_BEST_SHOWN]].tolist()
+    refusals = []
+    for plugin, cause, nodes, row in decision.causes():
+        message = cause.text(decision.verdicts[plugin].numbers(row))
+        refusals.append(
+            {
+                "plugin": plugin,
+                "reason": cause.reason.value,
+                "summary": cause.summary,
+                "nodes": nodes,
+                "example": f"{decision.names[row]}: {message}",
+            }
+        )
+    return {
+        "pod": decision.pod.key,
+        "nodesAsked": int(decision.asked.sum()),
+        "nodesSuiting": len(rows),
+        "refusals": refusals,
+        "best": [{"node": decision.names[row], "score": int(decision.total[row])} for row in best],
+    }
+
+
+def node_records(decision: Decision, only: str = "") -> Iterator[dict[str, Any]]:
+    """Yield each node, or one, with the verdicts of plugins that refused any; scores if it is feasible."""
+    for row in np.flatnonzero(decision.asked).tolist():
+        if only not in {"", decision.names[row]}:
+            continue
+        feasible = bool(decision.feasible[row])
+        accounts = {name: account.of(row) for name, account in decision.accounts.items()}
+        yield {
+            "node": decision.names[row],
+            "suits": feasible,
+            "verdicts": [_verdict(decision, plugin, row) for plugin in decision.verdicts],
+            "scores": {name: int(column[row]) for name, column in decision.scores.items()}
+            if feasible
+            else {},
+            "total": int(decision.total[row]) if feasible else None,
+            **({"accounts": accounts} if accounts else {}),
+        }
+
+
+def _verdict(decision: Decision, plugin: str, row: int) -> dict[str, Any]:
+    verdicts = decision.verdicts[plugin]
+    cause, numbers = verdicts.cause(row), verdicts.numbers(row)
+    return {
+        "plugin": plugin,
+        "reason": cause.reason.value if cause else None,
+        "message": cause.text(numbers) if cause else "",
+        "inputs": numbers,
+    }
