@@ -245,7 +245,7 @@ async def test_a_damaged_journal_does_not_stop_the_agent_and_is_reported_once(
     told = [record.message for record in caplog.records if "cannot be read" in record.message]
     number = journal.read_bytes().splitlines().index(b'{"kind":"opened","time":1,"boot":"\xff"}') + 1
     assert told == [
-        f"1 line of the journal cannot be read and is passed over: {journal}, line {number}: not UTF-8"
+        f"1 line of the journal cannot be read and is skipped: {journal}, line {number}: not UTF-8"
     ]
 
 

@@ -82,7 +82,7 @@ def test_restore_puts_kubelets_quotas_back_without_an_api_server(divided: FakeNo
 def test_restore_waits_for_the_agent_to_be_stopped(divided: FakeNode) -> None:
     with Journal.open(divided.root / STATE_DIR, boot="b", now=time.time):
         result = call("agent", "restore", "--root", str(divided.root))
-    assert "held by the process" in str(result.exception)
+    assert "held by process" in str(result.exception)
     assert "stop the other agent" in str(result.exception)
     assert divided.quota(WEB, "a") == 66_667
 
@@ -213,7 +213,7 @@ def test_a_second_agent_says_who_holds_the_journal(divided: FakeNode, tmp_path: 
     ):
         _, talk = process.communicate(timeout=WITHIN)
     assert process.returncode == 6
-    assert "held by the process" in talk
+    assert "held by process" in talk
     assert "Traceback" not in talk
 
 

@@ -110,8 +110,8 @@ def test_damaged_lines_are_passed_over_by_audit_and_restore_and_both_say_where(t
     place = f"the first is {journal}, line {first + 1}: not UTF-8"
     audited = call("audit", "--root", str(tmp_path), "--kind", "wrote", "--kind", "opened")
     assert audited.exit_code == 0, audited.output
-    assert f"3 lines of the journal cannot be read and are passed over; {place}" in audited.output
+    assert f"3 lines of the journal cannot be read and are skipped; {place}" in audited.output
     restored = call("agent", "restore", "--root", str(tmp_path))
     assert restored.exit_code == 0, restored.output
-    assert f"3 lines of the journal cannot be read and are passed over; {place}" in restored.output
+    assert f"3 lines of the journal cannot be read and are skipped; {place}" in restored.output
     assert "4 writes, 0 failures" in restored.output

@@ -152,7 +152,7 @@ def test_a_node_whose_memory_cannot_be_read_has_none_stated(tmp_path: Path) -> N
     tree = machine_trees.intel(tmp_path).put(f"{NODES}/node1/meminfo", "Node 1 MemFree: 3 kB")
     reading = read_machine(tree.root)
     assert list(reading.host.memory) == [0]
-    assert "there is no line MemTotal" in str(reading.problems[0])
+    assert "has no line MemTotal" in str(reading.problems[0])
     assert printed(reading.host.numa_nodes)[1] == "4-7,12-15"
 
 

@@ -25,7 +25,7 @@ from node.unpacking import Unavailable
 ONE_CPU, ONE_CPU_DIVIDED = 100_000, 66_667
 TWO_CPU, TWO_CPU_DIVIDED = 200_000, 133_334
 IN_FORCE = "normalization ratio 1.50 is in force"
-REGISTERED = "plugin of containerd"
+REGISTERED = "registered with containerd"
 
 
 @pytest.fixture(scope="module")

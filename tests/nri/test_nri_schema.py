@@ -136,5 +136,5 @@ def test_what_is_missing_is_empty() -> None:
 
 @pytest.mark.parametrize("name", sorted(MESSAGES))
 def test_bytes_that_are_no_message_are_a_violation(name: str) -> None:
-    with pytest.raises(ProtocolViolation, match=f"a {name} that cannot be decoded, 1 bytes"):
+    with pytest.raises(ProtocolViolation, match=f"cannot decode a {name} of 1 bytes"):
         codec.decode(name, b"\xff")

@@ -197,7 +197,7 @@ def test_a_slow_handler_is_not_waited_for(
 
     started(scene, story)
     assert told(scene, "CreateContainer") == [RequestOutcome.LATE, RequestOutcome.ANSWERED]
-    assert "CreateContainer is answered without a change: nothing was decided within 1 s" in caplog.text
+    assert "answered CreateContainer without a change: no decision within 1 s" in caplog.text
 
 
 def test_a_runtime_that_allows_little_time_is_answered_in_half_of_it(scene: Scene) -> None:

@@ -90,8 +90,8 @@ def test_reading_costs_what_the_text_is_long_not_what_its_ranges_add_up_to(
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("0-3,3", "'3' names a CPU that the list has named before"),
-        ("3,0-3", "'0-3' names a CPU that the list has named before"),
+        ("0-3,3", "'3' names a CPU that the list already has"),
+        ("3,0-3", "'0-3' names a CPU that the list already has"),
         ("0-3,^2", "'^2' is an exclude"),
         ("8192", "'8192' goes beyond CPU 8191"),
         ("0-8191," * 36_000, "252000 characters are more than a list of CPUs may have (4096)"),

@@ -46,7 +46,7 @@ class LayoutUnknown(KernelError):
     """The cgroups of kubelet were not found."""
 
     exit_code = ExitCode.BAD_INPUT
-    default_hint = "is kubelet running here, and --cgroup-root the one that it was started with?"
+    default_hint = "check that kubelet runs here, and that --cgroup-root is the one it was started with"
 
 
 class Missing(KernelError):

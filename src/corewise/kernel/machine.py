@@ -244,7 +244,7 @@ def mem_total(meminfo: str) -> Bytes:
     """
     match = _MEM_TOTAL.search(meminfo)
     if match is None:
-        raise ValueError("there is no line MemTotal")
+        raise ValueError("has no line MemTotal")
     return Bytes(int(match[1]) * _KIBI)
 
 

@@ -80,7 +80,7 @@ def event_of(unit: int, text: str, fields: Mapping[str, Field]) -> PerfEvent:
     for term in text.split(","):
         match = _TERM.fullmatch(term)
         if match is None:
-            raise ValueError(f"{term[:40]!r} is no term of an event")
+            raise ValueError(f"{term[:40]!r} is not a term of an event")
         name, value = match[1], int(match[2], 0) if match[2] else 1
         if name in fields:
             words[fields[name].word] |= fields[name].place(value)

@@ -93,7 +93,7 @@ def cpu_times(stat: str) -> Mapping[int, CPUTime]:
             sum(ticks[_STEAL:]),
         )
     if not times:
-        raise ValueError("there is no line for any CPU")
+        raise ValueError("has no line for any CPU")
     return times
 
 
@@ -101,11 +101,11 @@ def busy_time(stat: str) -> BusyTime:
     """Return the used CPU time of a text like /proc/stat.
 
     Raises:
-        ValueError: if there is no line for all CPUs together, or none for any.
+        ValueError: if has no line for all CPUs together, or none for any.
     """
     match = _NODE.search(stat)
     if match is None:
-        raise ValueError("there is no line for all CPUs together")
+        raise ValueError("has no line for all CPUs together")
     ticks = [int(each) for each in match[1].split()]
     return BusyTime(sum(ticks[index] for index in _USED) * _TICK, len(cpu_times(stat)))
 
@@ -165,7 +165,7 @@ def process_time(stat: str) -> ProcessTime:
     head, _, rest = stat.rpartition(")")
     fields = rest.split()
     if len(fields) <= _SYSTEM:
-        raise ValueError("this is no process")
+        raise ValueError("not a process")
     used = int(fields[_USER]) + int(fields[_SYSTEM])
     return ProcessTime(head.partition("(")[2], int(fields[_PARENT]), used)
 
@@ -202,4 +202,4 @@ def working_set(meminfo: str) -> Bytes:
         not_in_use = amounts["MemFree"] + amounts["Inactive(file)"] + amounts["Hugetlb"]
         return Bytes(max(0, amounts["MemTotal"] - not_in_use))
     except KeyError as error:
-        raise ValueError(f"there is no line {error.args[0]}") from None
+        raise ValueError(f"has no line {error.args[0]}") from None

@@ -159,7 +159,7 @@ def decode(name: str, payload: bytes) -> Any:
     try:
         return MESSAGES[name].FromString(payload)
     except DecodeError as error:
-        raise ProtocolViolation(f"a {name} that cannot be decoded, {len(payload)} bytes: {error}") from error
+        raise ProtocolViolation(f"cannot decode a {name} of {len(payload)} bytes: {error}") from error
 
 
 def encode(name: str, **fields: Any) -> bytes:

@@ -76,7 +76,7 @@ def encode(message: Message) -> bytes:
         TooLarge: if its payload is larger than the protocol allows.
     """
     if len(message.payload) > LARGEST_PAYLOAD:
-        raise TooLarge(f"a message of {len(message.payload)} bytes, and {LARGEST_PAYLOAD} is the most")
+        raise TooLarge(f"a message of {len(message.payload)} bytes exceeds the limit of {LARGEST_PAYLOAD}")
     header = _MESSAGE.pack(len(message.payload), message.call, message.kind, 0)
     head = _READ_BUFFER - len(header)
     frames = _frame(message.stream, header + message.payload[:head])
@@ -127,7 +127,7 @@ class Decoder:
         while len(self._trunk) >= _FRAME.size:
             number, length = _FRAME.unpack_from(self._trunk)
             if length > _LARGEST_FRAME:
-                raise ProtocolViolation(f"a frame of {length} bytes, and {_LARGEST_FRAME} is the most")
+                raise ProtocolViolation(f"a frame of {length} bytes exceeds the limit of {_LARGEST_FRAME}")
             if (payload := _taken(self._trunk, _FRAME.size, length)) is None:
                 return
             yield number, payload
@@ -137,7 +137,7 @@ def _messages(stream: Stream, buffer: bytearray) -> Iterator[Message]:
     while len(buffer) >= _MESSAGE.size:
         length, call, kind, _flags = _MESSAGE.unpack_from(buffer)
         if length > LARGEST_PAYLOAD:
-            raise ProtocolViolation(f"a message of {length} bytes, and {LARGEST_PAYLOAD} is the most")
+            raise ProtocolViolation(f"a message of {length} bytes exceeds the limit of {LARGEST_PAYLOAD}")
         expected = Kind.REQUEST if stream is Stream.PLUGIN else Kind.RESPONSE
         if kind != expected:
             raise ProtocolViolation(f"a message of type {kind} on stream {stream}, where {expected} is due")

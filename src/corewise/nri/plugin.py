@@ -123,9 +123,8 @@ class Service:
         wanted = await self._decided(request, self._handler.on_synchronize(pods, containers))
         self.synchronized = True
         self._observer.synchronized(now=True)
-        _log.info(
-            "plugin of %s, which has %d pods and %d containers", self._runtime, len(pods), len(containers)
-        )
+        found = (self._runtime, len(pods), len(containers))
+        _log.info("registered with %s, which has %d pods and %d containers", *found)
         return Reply(codec.encode("SynchronizeResponse", update=codec.updates(wanted or ())))
 
     async def _create(self, request: Request) -> Reply:
@@ -181,9 +180,7 @@ class Service:
             task.cancel()
         if not task.done():
             task.add_done_callback(_log_failure)
-            _log.warning(
-                "%s is answered without a change: nothing was decided within %g s", request.method, allowed
-            )
+            _log.warning("answered %s without a change: no decision within %g s", request.method, allowed)
             outcome = RequestOutcome.LATE
         else:
             outcome = RequestOutcome.FAILED if _log_failure(task) else RequestOutcome.ANSWERED
@@ -256,7 +253,7 @@ class Plugin:
         """
         if self._connection is None:
             raise ConnectionLost(
-                "there is no connection to the runtime", hint="the plugin connects anew by itself"
+                "there is no connection to the runtime", hint="the plugin reconnects by itself"
             )
         request = codec.encode("UpdateContainersRequest", update=codec.updates(updates))
         answer = await self._connection.call("UpdateContainers", request, patience=_UPDATE_PATIENCE)
@@ -292,7 +289,7 @@ class Plugin:
 
     def _log_once(self, error: NRIError) -> None:
         """Log why there is no connection, once for each reason in a row."""
-        message = f"no container runtime by NRI, trying again: {error}"
+        message = f"no connection to the container runtime by NRI, retrying: {error}"
         if error.hint:
             message += f"; {error.hint}"
         _log.log(logging.DEBUG if message == self._logged else logging.WARNING, "%s", message)

@@ -113,7 +113,7 @@ class Share:
 
     def __post_init__(self) -> None:
         if not 0 <= self.ten_thousandths <= _WHOLE:
-            raise ShareError(f"{self.ten_thousandths} ten-thousandths are no share: {_FORM}")
+            raise ShareError(f"{self.ten_thousandths} ten-thousandths are not a share: {_FORM}")
 
     @classmethod
     def parse(cls, text: str) -> Share:

@@ -84,7 +84,7 @@ class CPUSet:
             if excludes:
                 raise CPUSetError(item, f"{item[:_SHOWN]!r} is an exclude: a claim names the CPUs it claims")
             if not claimed.isdisjoint(cpus):
-                raise CPUSetError(item, f"{item[:_SHOWN]!r} names a CPU that the list has named before")
+                raise CPUSetError(item, f"{item[:_SHOWN]!r} names a CPU that the list already has")
             claimed.update(cpus)
         return cls(frozenset(claimed))
 

@@ -41,7 +41,7 @@ class Topology:
 
     def __post_init__(self) -> None:
         if len({thread.cpu for thread in self.threads}) != len(self.threads):
-            raise ValueError("a CPU stands in the topology twice")
+            raise ValueError("the topology has a CPU twice")
 
     @cached_property
     def cpus(self) -> CPUSet:

@@ -242,7 +242,7 @@ def find_pod_cgroups(directories: Directories, cgroup_root: str = "/") -> PodCgr
     found = [candidate for candidate in candidates if directories.exists(candidate.kubepods)]
     if not found:
         sought = ", ".join(candidate.kubepods for candidate in candidates)
-        raise LayoutUnknown(cgroup_root, f"kubelet's cgroups are not there; sought {sought}")
+        raise LayoutUnknown(cgroup_root, f"kubelet's cgroups do not exist; looked for {sought}")
     return max(found, key=lambda candidate: _pods_below(directories, candidate))
 
 

@@ -5,7 +5,7 @@
   cgroups too, which are made anew at each boot. The boot's id at the head of a file tells: what a former boot
   held counts as released.
 - A line that cannot be read, wherever it stands (half of one at the end after a kill or a full disk), is
-  passed over and reported as ``Damaged``; the next entry starts on a line of its own.
+  skipped and reported as ``Damaged``; the next entry starts on a line of its own.
 - It is bounded: beyond ``limit`` bytes the file becomes ``journal.1``, in place of the one before, and a new
   one begins with everything that the entries leave held, whoever entered it. That file is complete before it
   takes the name ``journal``, so there is one at every moment.
@@ -103,7 +103,7 @@ class Journal:
         return read_file(self._directory / JOURNAL)
 
     def damage(self) -> list[Damaged]:
-        """Return the lines of the present file that are passed over."""
+        """Return the lines of the present file that are skipped."""
         return [line for line in self.entries() if isinstance(line, Damaged)]
 
     def append(self, entries: Iterable[Entry]) -> None:
@@ -228,8 +228,8 @@ def damage_text(damaged: Sequence[Damaged]) -> str:
     first = damaged[0]
     where = f"{first.file}, line {first.number}: {first.why}"
     if len(damaged) == 1:
-        return f"1 line of the journal cannot be read and is passed over: {where}"
-    return f"{len(damaged)} lines of the journal cannot be read and are passed over; the first is {where}"
+        return f"1 line of the journal cannot be read and is skipped: {where}"
+    return f"{len(damaged)} lines of the journal cannot be read and are skipped; the first is {where}"
 
 
 def _decoded(path: Path, number: int, line: bytes) -> Line:
@@ -252,7 +252,7 @@ def _locked(path: Path) -> int:
     except BlockingIOError as error:
         holder = os.pread(lock, 32, 0).decode("ascii", "replace").strip() or "unknown"
         os.close(lock)
-        raise JournalHeld(str(path), f"held by the process {holder}", code=errno.EWOULDBLOCK) from error
+        raise JournalHeld(str(path), f"held by process {holder}", code=errno.EWOULDBLOCK) from error
     os.ftruncate(lock, 0)
     os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
     return lock

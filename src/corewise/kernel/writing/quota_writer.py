@@ -312,9 +312,9 @@ def _cause(claim: QuotaClaim, step: QuotaStep, *, drifted: bool) -> tuple[Reason
     """Return why a step is taken."""
     asked = claim.wanted(step.before.period)
     if step.quota != asked:
-        return Reason.QUOTA_BOUNDED_BY_PARENT, f"{step.after} is what its parent has; asked for was {asked}"
+        return Reason.QUOTA_BOUNDED_BY_PARENT, f"{step.after} is what its parent has; {asked} was wanted"
     if not claim.bounds:
-        return Reason.QUOTA_RESTORED, f"back to the base of {claim.base}"
+        return Reason.QUOTA_RESTORED, f"restored to its base, {claim.base}"
     action = claim.cause(step.quota, step.before.period)
     why = action.why if action else "wanted since before the restart by " + ", ".join(claim.bounds)
     if drifted or action is None:

@@ -168,7 +168,7 @@ def cause_of(claim: SettingClaim, step: SettingStep, *, drifted: bool) -> tuple[
         if step.aim != claim.base:
             why = f"{step.aim} is what its parent has of {claim.base}"
             return Reason.SETTING_BOUNDED_BY_PARENT, why + on_the_way
-        return Reason.SETTING_RESTORED, f"back to {claim.base!r}{on_the_way}"
+        return Reason.SETTING_RESTORED, f"restored to {claim.base!r}{on_the_way}"
     why = claim.cause.why if claim.cause else f"wanted since before the restart by {claim.owner}"
     if drifted or claim.cause is None:
         return Reason.SETTING_DRIFT_REPAIRED, f"found {step.before!r}; {why}{on_the_way}"

@@ -221,7 +221,7 @@ class SettingWriter:
         place, claim = step.place, self._claims[step.place]
         in_use = self._in_use_beyond(step)
         if in_use is not None:
-            message = f"a limit of {step.after} bytes is below the {in_use} in use; it is tried again"
+            message = f"a limit of {step.after} bytes is below the {in_use} in use; tried again later"
             report.failed[str(place)] = Refused(str(place), message)
             return
         cause = cause_of(claim, step, drifted=drifted)
