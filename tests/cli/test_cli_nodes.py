@@ -6,6 +6,8 @@ import asyncio
 import csv
 import io
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -240,3 +242,8 @@ def test_a_cluster_that_does_not_answer_is_said_so(kubeconfig: Path, tmp_path: P
 
 def test_a_kubeconfig_that_is_not_there_is_bad_input(tmp_path: Path) -> None:
     assert failure(tmp_path / "none", "nodes").exit_code == ExitCode.BAD_INPUT
+
+
+def test_the_help_of_nodes_loads_neither_numpy_nor_an_http_client() -> None:
+    program = "import sys, corewise.cli.nodes; sys.exit(bool({'numpy', 'aiohttp'} & sys.modules.keys()))"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -1,0 +1,287 @@
+"""The table of ``corewise nodes``: a row for each node, one for all, and what the table does not show.
+
+Amounts are of allocatable, what is left for pods, so that a reader can multiply along a row:
+raw x NORM = normalized, raw x AMP = schedulable, schedulable - requested = free. Capacity, the whole machine,
+is named so wherever it is shown. What is offered to offline pods is raw, and beside all that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import click
+import msgspec
+
+from corewise.amplification import ResourceList
+from corewise.cli import output
+from corewise.cli.node_listing import (
+    ListedCluster,
+    ListedNode,
+    NodeState,
+    list_cluster,
+    offline_state_of,
+    state_of,
+)
+from corewise.cli.offline_reports import node_report
+from corewise.cli.output import Column, Form, Listing, Severity
+from corewise.config.facts import CPUFacts
+from corewise.kube.client import Client
+from corewise.kube.clock import SYSTEM_CLOCK
+from corewise.kube.config import ClusterConfig
+from corewise.quantities import ONE, Ratio, RatioError, amplify
+from corewise.vocabulary.names import NORMALIZATION_RATIO
+from corewise.vocabulary.reasons import Reason
+
+_CONDITION_TAINTS = "node.kubernetes.io/"
+_EXPLAINED: dict[str, str] = dict.fromkeys((Reason.OFFER_FROZEN, Reason.OFFER_WITHDRAWN), "suppression")
+"""What explains a problem, where it is not ``corewise explain node``."""
+_KEEPS_PODS_AWAY = frozenset({"NoSchedule", "NoExecute"})
+
+
+def show(cluster: ClusterConfig, selector: str, config_namespace: str, form: Form, *, show_all: bool) -> None:
+    """Print the nodes, and remarks on stderr."""
+    listed = asyncio.run(_read(cluster, selector, config_namespace))
+    shown = [
+        each for each in listed.nodes if show_all or form not in {Form.TABLE, Form.WIDE} or not hidden(each)
+    ]
+    now = SYSTEM_CLOCK.now()
+    rows = [row_of(each, now, pods_known=listed.pods_known) for each in shown]
+    click.echo(output.render(listing_of(rows), form, colour=output.colour_wanted()), nl=False)
+    for line in _remarks(listed, rows):
+        output.say(line)
+
+
+async def _read(cluster: ClusterConfig, selector: str, config_namespace: str) -> ListedCluster:
+    async with Client(cluster) as client:
+        return await list_cluster(client, config_namespace, label_selector=selector)
+
+
+def hidden(listed: ListedNode) -> bool:
+    """Say whether pods without tolerations are kept away; conditions such as not-ready do not hide a node."""
+    spec = listed.node.spec
+    return spec.unschedulable or any(
+        taint.effect in _KEEPS_PODS_AWAY and not taint.key.startswith(_CONDITION_TAINTS)
+        for taint in spec.taints
+    )
+
+
+def _remarks(listed: ListedCluster, rows: list[Row]) -> Iterable[str]:
+    """Say what the table does not show: hidden rows, problems, and what could not be read."""
+    if not listed.nodes:
+        yield "No nodes found."
+    left_out = len(listed.nodes) - len(rows)
+    if left_out:
+        pronoun = "it" if left_out == 1 else "them"
+        yield f"{output.count(left_out, 'node')} hidden by taint or cordon (--all shows {pronoun})."
+    yield from _problems(rows)
+    for key in listed.reading.bad_keys:
+        yield f"{key} has errors; the manager keeps the last good one (corewise config check)"
+    yield from listed.missing
+
+
+def _problems(rows: list[Row]) -> Iterable[str]:
+    """One line per reason, with the first nodes of each."""
+    named: dict[str, list[str]] = defaultdict(list)
+    for row in rows:
+        if row.state.problem:
+            named[row.state.problem].append(row.name)
+    for reason, nodes in named.items():
+        verb = "has" if len(nodes) == 1 else "have"
+        yield (
+            f"{output.count(len(nodes), 'node')} {verb} a problem: {output.some(nodes)} {reason} "
+            f"(corewise explain {_EXPLAINED.get(reason, 'node')} {nodes[0]})"
+        )
+
+
+TOTAL = "*"
+"""The name of the row that adds up all others; no node can have it."""
+
+
+class Facts(msgspec.Struct, frozen=True, rename="camel"):
+    """Which CPUs a node has, and which ratios (decimal texts) are annotated on it; None is unknown."""
+
+    cpu_model: str | None = None
+    hyper_threading: bool | None = None
+    turbo: bool | None = None
+    normalization_ratio: str | None = None
+    amplification_ratio: str | None = None
+
+
+class Amounts(msgspec.Struct, frozen=True, kw_only=True):
+    """Amounts that add up over nodes, of allocatable unless named; None is unknown."""
+
+    raw_capacity: int | None = msgspec.field(name="rawCapacityCPUMilli")
+    capacity: int | None = msgspec.field(name="capacityCPUMilli")
+    raw: int | None = msgspec.field(name="rawAllocatableCPUMilli")
+    normalized: int | None = msgspec.field(name="normalizedCPUMilli")
+    schedulable: int | None = msgspec.field(name="schedulableCPUMilli")
+    requested: int | None = msgspec.field(name="requestedCPUMilli")
+    free: int | None = msgspec.field(name="freeCPUMilli")
+    raw_memory: int | None = msgspec.field(name="rawAllocatableMemoryBytes")
+    schedulable_memory: int | None = msgspec.field(name="schedulableMemoryBytes")
+    requested_memory: int | None = msgspec.field(name="requestedMemoryBytes")
+    offline_offered: int | None = msgspec.field(name="offlineOfferedCPUMilli")
+    native_best_effort: int | None = msgspec.field(name="nativeBestEffortPods")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row: a node, or the sum of all. ``model`` is what the column shows."""
+
+    name: str
+    model: str
+    facts: Facts
+    amounts: Amounts
+    state: NodeState
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """The machine form; every key of an amount names its unit."""
+        return {
+            "name": self.name,
+            **msgspec.to_builtins(self.facts),
+            **msgspec.to_builtins(self.amounts),
+            "state": self.state.text,
+            "problem": self.state.problem or None,
+        }
+
+
+def row_of(listed: ListedNode, now: datetime, *, pods_known: bool = True) -> Row:
+    """Return a node's row. ``now`` tells how old the report on its offline pods is."""
+    assessment = listed.assessment
+    node, raw = assessment.node, assessment.status.raw
+    offline = node_report(node.name, node.labels, node.annotations, now)
+    facts = node.facts if isinstance(node.facts, CPUFacts) else None
+    requests = node.demand().requests if pods_known else {}
+    normalization = _annotated(node.annotations.get(NORMALIZATION_RATIO))
+    raw_cpu, schedulable = _milli(raw.allocatable), _milli(node.amounts.allocatable)
+    requested = requests.get("cpu", 0) if pods_known else None
+    states = (state_of(assessment), offline_state_of(offline))
+    return Row(
+        name=node.name,
+        model=facts.model if facts else "-",
+        facts=Facts(
+            facts.model if facts else None,
+            facts.hyper_threading if facts else None,
+            facts.turbo if facts else None,
+            None if normalization is None else str(normalization),
+            str(assessment.effective.get("cpu", ONE)),
+        ),
+        amounts=Amounts(
+            raw_capacity=_milli(raw.capacity),
+            capacity=_milli(node.amounts.capacity),
+            raw=raw_cpu,
+            normalized=None if raw_cpu is None else amplify(raw_cpu, normalization or ONE),
+            schedulable=schedulable,
+            requested=requested,
+            free=_free(schedulable, requested),
+            raw_memory=_bytes(raw.allocatable),
+            schedulable_memory=_bytes(node.amounts.allocatable),
+            requested_memory=requests.get("memory", 0) if pods_known else None,
+            offline_offered=offline.report.offered_milli if offline.report else None,
+            native_best_effort=offline.report.native_best_effort if offline.report else None,
+        ),
+        state=next((each for each in states if each.problem), states[0] if states[0].text else states[1]),
+    )
+
+
+def total_of(rows: list[Row]) -> Row:
+    """Return the row that adds up all others."""
+
+    def add(amount: str) -> int | None:
+        known = [each for each in (getattr(row.amounts, amount) for row in rows) if each is not None]
+        return sum(known) if known else None
+
+    amounts = {name: add(name) for name in Amounts.__struct_fields__}
+    amounts["free"] = _free(amounts["schedulable"], amounts["requested"])
+    models = output.count(len({row.facts.cpu_model for row in rows} - {None}), "model")
+    return Row(TOTAL, models, Facts(), Amounts(**amounts), NodeState(""))
+
+
+def _free(schedulable: int | None, requested: int | None) -> int | None:
+    return None if schedulable is None or requested is None else schedulable - requested
+
+
+def _milli(amounts: ResourceList) -> int | None:
+    return amounts["cpu"].milli if "cpu" in amounts else None
+
+
+def _bytes(amounts: ResourceList) -> int | None:
+    return amounts["memory"].units if "memory" in amounts else None
+
+
+def _annotated(text: str | None) -> Ratio | None:
+    try:
+        return Ratio.parse(text or "")
+    except RatioError:
+        return None
+
+
+def listing_of(rows: list[Row]) -> Listing[Row]:
+    """Return the rows in every form, led by their sum."""
+    total, records = total_of(rows), [row.record for row in rows]
+    sums = msgspec.to_builtins(total.amounts)
+    return Listing(COLUMNS, rows, records, lambda row: f"node/{row.name}", sums, [total] if rows else [])
+
+
+def _flag(flag: Callable[[Facts], bool | None]) -> Callable[[Row], str]:
+    words = {None: "-", True: "on", False: "off"}
+    return lambda row: "" if row.name == TOTAL else words[flag(row.facts)]
+
+
+def _ratio(ratio: Callable[[Facts], str | None]) -> Callable[[Row], str]:
+    return lambda row: "" if row.name == TOTAL else ratio(row.facts) or "-"
+
+
+def _shown(
+    text: Callable[[int | None], str], amount: Callable[[Amounts], int | None]
+) -> Callable[[Row], str]:
+    return lambda row: text(amount(row.amounts))
+
+
+def _requested(row: Row) -> str:
+    amounts = row.amounts
+    return output.cpus(amounts.requested) + output.percent(amounts.requested or 0, amounts.schedulable or 0)
+
+
+def _plain(number: int | None) -> str:
+    return "-" if number is None else str(number)
+
+
+COLUMNS: list[Column[Row]] = [
+    Column("NODE", lambda row: row.name),
+    Column("MODEL", lambda row: row.model),
+    Column("HT", _flag(lambda facts: facts.hyper_threading), wide=True),
+    Column("TURBO", _flag(lambda facts: facts.turbo), wide=True),
+    Column("RAW CPU", _shown(output.cpus, lambda of: of.raw), right=True),
+    Column("NORM", _ratio(lambda facts: facts.normalization_ratio), right=True),
+    Column("NORMALIZED", _shown(output.cpus, lambda of: of.normalized), right=True),
+    Column("AMP", _ratio(lambda facts: facts.amplification_ratio), right=True),
+    Column("SCHEDULABLE", _shown(output.cpus, lambda of: of.schedulable), right=True),
+    Column("REQUESTED", _requested, right=True),
+    Column("FREE", _shown(output.cpus, lambda of: of.free), right=True),
+    Column("OFFLINE OFFERED", _shown(output.measured, lambda of: of.offline_offered), right=True),
+    Column("NATIVE BE", _shown(_plain, lambda of: of.native_best_effort), right=True, wide=True),
+    Column("RAW CAPACITY", _shown(output.cpus, lambda of: of.raw_capacity), right=True, wide=True),
+    Column("CAPACITY", _shown(output.cpus, lambda of: of.capacity), right=True, wide=True),
+    Column("RAW MEM GiB", _shown(output.gibibytes, lambda of: of.raw_memory), right=True, wide=True),
+    Column(
+        "SCHEDULABLE MEM GiB",
+        _shown(output.gibibytes, lambda of: of.schedulable_memory),
+        right=True,
+        wide=True,
+    ),
+    Column(
+        "REQUESTED MEM GiB", _shown(output.gibibytes, lambda of: of.requested_memory), right=True, wide=True
+    ),
+    Column(
+        "STATE",
+        lambda row: row.state.text,
+        severity=lambda row: Severity.ERROR if row.state.problem else None,
+    ),
+]
