@@ -20,8 +20,8 @@ from corewise.kernel.errors import writing_error
 from corewise.kernel.writing.entries import Opened
 from corewise.kernel.writing.journal import MemoryLog
 from corewise.quantities import Ratio
+from corewise.vocabulary.cpu_annotations import stated_cpus
 from corewise.vocabulary.names import NORMALIZATION_RATIO, QOS_CLASS, RESOURCE_STATUS
-from corewise.vocabulary.resource_status import stated_cpus
 from kernel.cgroup_trees import KernelRules, plain_tree
 from tally import fault
 

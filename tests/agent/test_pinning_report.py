@@ -15,7 +15,7 @@ from corewise.kernel.cgroups.layout import Version
 from corewise.kernel.machine import read_machine
 from corewise.quantities import ONE
 from corewise.topology import CPUSet, Topology
-from corewise.vocabulary.cpu_topology import parse_cpu_topology
+from corewise.vocabulary.cpu_annotations import parse_cpu_topology
 from corewise.vocabulary.names import CPU_MANAGER_POLICY, CPU_TOPOLOGY, POD_CPUS
 from kernel import machine_trees
 

@@ -35,7 +35,7 @@ from corewise.amplification.occupancy import (
     members,
     occupied,
 )
-from corewise.vocabulary.cpu_binding import NumaPolicy
+from corewise.vocabulary.cpu_annotations import NumaPolicy
 
 BEST, RESTRICTED, SINGLE = NumaPolicy.BEST_EFFORT, NumaPolicy.RESTRICTED, NumaPolicy.SINGLE_NUMA_NODE
 Plain = tuple[Sequence[int], Sequence[int], int]

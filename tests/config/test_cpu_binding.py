@@ -10,25 +10,23 @@ from hypothesis import strategies as st
 
 from corewise.quantities import Quantity
 from corewise.topology import CPUSet
-from corewise.vocabulary.cpu_binding import (
+from corewise.vocabulary.cpu_annotations import (
     DEFAULT_BINDING,
     LONGEST_SPEC,
+    LONGEST_STATUS,
     BindPolicy,
     CPUBinding,
     ExclusivePolicy,
     NumaPolicy,
+    ResourceStatus,
     SpecProblem,
     numa_policy,
     parse_cpu_binding,
     parse_numa_spec,
-)
-from corewise.vocabulary.reasons import Reason
-from corewise.vocabulary.resource_status import (
-    LONGEST_STATUS,
-    ResourceStatus,
     parse_resource_status,
     print_resource_status,
 )
+from corewise.vocabulary.reasons import Reason
 
 FULL, SPREAD = BindPolicy.FULL_PCPUS, BindPolicy.SPREAD_BY_PCPUS
 

@@ -18,7 +18,7 @@ from corewise.engine import (
 )
 from corewise.quantities import Ratio, amplify
 from corewise.topology import Topology
-from corewise.vocabulary.cpu_binding import DEFAULT_BINDING, CPUBinding, NumaPolicy
+from corewise.vocabulary.cpu_annotations import DEFAULT_BINDING, CPUBinding, NumaPolicy
 from pinning.machines import machine
 
 GIB = 1 << 30

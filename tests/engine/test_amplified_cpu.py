@@ -33,7 +33,13 @@ from corewise.engine import (
 )
 from corewise.scheduler.decisions import node_records
 from corewise.topology import CPUSet
-from corewise.vocabulary.cpu_binding import BindPolicy, CPUBinding, ExclusivePolicy, NumaPolicy, SpecProblem
+from corewise.vocabulary.cpu_annotations import (
+    BindPolicy,
+    CPUBinding,
+    ExclusivePolicy,
+    NumaPolicy,
+    SpecProblem,
+)
 from corewise.vocabulary.reasons import Reason
 from engine.scenes import (
     arrangement,

@@ -32,7 +32,7 @@ from corewise.engine import (
 )
 from corewise.quantities import ONE, Ratio, amplify
 from corewise.topology import CPUSet
-from corewise.vocabulary.cpu_binding import BindPolicy, CPUBinding, NumaPolicy
+from corewise.vocabulary.cpu_annotations import BindPolicy, CPUBinding, NumaPolicy
 from engine.scenes import bind, cluster_of, cpuset, decide, engine, node, numa_node, share, static
 from tally import fault
 

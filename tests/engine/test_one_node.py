@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from corewise.engine import AmplifiedCPU, ChosenNode, Cluster, CPUPlacement, Engine, PodFacts
-from corewise.vocabulary.cpu_binding import NumaPolicy
+from corewise.vocabulary.cpu_annotations import NumaPolicy
 from engine.scenes import bind, cluster_of, cpuset, node, numa_node, share, static
 
 ENGINE = Engine.of(AmplifiedCPU(), CPUPlacement())

@@ -31,8 +31,13 @@ from corewise.engine.objects import PlacedPod, SchedulableNode, Topology
 from corewise.engine.reading import NodeReading, holds_resources, placement, pod_facts, read_node_facts
 from corewise.quantities import LARGEST_AMOUNT, ONE, Ratio
 from corewise.topology import CPUSet
-from corewise.vocabulary.cpu_binding import BindPolicy, CPUBinding, NumaPolicy
-from corewise.vocabulary.cpu_topology import parse_cpu_topology, print_cpu_topology
+from corewise.vocabulary.cpu_annotations import (
+    BindPolicy,
+    CPUBinding,
+    NumaPolicy,
+    parse_cpu_topology,
+    print_cpu_topology,
+)
 from corewise.vocabulary.qos import ANY_NAMESPACE, QoSRules
 from corewise.vocabulary.reasons import Reason
 from pinning.machines import machine

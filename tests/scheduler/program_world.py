@@ -18,7 +18,7 @@ from corewise.scheduler.installation import CONFIGURATION_NAME
 from corewise.scheduler.options import SchedulerOptions
 from corewise.scheduler.program import Scheduler, run_scheduler
 from corewise.service.certificates import Lifetimes
-from corewise.vocabulary.cpu_topology import print_cpu_topology
+from corewise.vocabulary.cpu_annotations import print_cpu_topology
 from corewise.vocabulary.names import AMPLIFICATION_RATIO, CPU_TOPOLOGY, QOS_CLASS, RESOURCE_STATUS
 from engine.scenes import arrangement
 from kubedouble import LocalAPIServer

@@ -16,7 +16,7 @@ from corewise.scheduler.installation import CONFIGURATION_NAME, GATE
 from corewise.scheduler.program import Scheduler
 from corewise.scheduler.state import RESERVED_FOR
 from corewise.topology import CPUSet
-from corewise.vocabulary.cpu_topology import print_cpu_topology
+from corewise.vocabulary.cpu_annotations import print_cpu_topology
 from corewise.vocabulary.metrics.scheduler import GATE_EXPIRED, GATE_REFUSALS
 from corewise.vocabulary.metrics.service import WEBHOOK_REQUESTS
 from corewise.vocabulary.names import CPU_TOPOLOGY, NUMA_POLICY, RESOURCE_SPEC, RESOURCE_STATUS

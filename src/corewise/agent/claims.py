@@ -28,10 +28,10 @@ from corewise.agent.kubelet import CPUManager
 from corewise.agent.objects import QuotaPod
 from corewise.pinning import Claim, Ledger
 from corewise.topology import CPUSet, Thread, Topology
+from corewise.vocabulary.cpu_annotations import parse_resource_status
 from corewise.vocabulary.names import RESOURCE_STATUS
 from corewise.vocabulary.qos import DEFAULT_RULES, QoSRules
 from corewise.vocabulary.reasons import Reason
-from corewise.vocabulary.resource_status import parse_resource_status
 
 _NO_CPUS = CPUSet()
 _NOBODY: Mapping[str, CPUSet] = MappingProxyType({})

@@ -21,10 +21,10 @@ from corewise.kernel.cgroups.layout import PodCgroups, QOSClass
 from corewise.kernel.errors import UnsafeName
 from corewise.quantities import QuantityError, largest, requested
 from corewise.suppression.batch_limits import BatchContainer, BatchPod
+from corewise.vocabulary.cpu_annotations import stated_cpus
 from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY, RESOURCE_STATUS
 from corewise.vocabulary.qos import DEFAULT_RULES, OWNERS_OF_CPUS, QoSRules
 from corewise.vocabulary.reasons import Reason
-from corewise.vocabulary.resource_status import stated_cpus
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,12 @@ from corewise.kube.resources import NODE_RESOURCE_TOPOLOGIES, Resource
 from corewise.quantities import AmplifiedMilli, Bytes, Quantity, QuantityError, Ratio, amplify
 from corewise.quantities.quantity import NANO, Format
 from corewise.topology import CPUSet, Host, Topology
-from corewise.vocabulary.cpu_topology import print_cpu_topology
+from corewise.vocabulary.cpu_annotations import (
+    ResourceStatus,
+    parse_resource_status,
+    print_cpu_topology,
+    stated_cpus,
+)
 from corewise.vocabulary.names import (
     CPU_BASIC_INFO,
     CPU_MANAGER_POLICY,
@@ -52,7 +57,6 @@ from corewise.vocabulary.names import (
     POD_CPUS,
     RESOURCE_STATUS,
 )
-from corewise.vocabulary.resource_status import ResourceStatus, parse_resource_status, stated_cpus
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corewise.quantities import ONE
-from corewise.vocabulary.cpu_binding import NumaPolicy
+from corewise.vocabulary.cpu_annotations import NumaPolicy
 
 Column: TypeAlias = NDArray[np.int64]
 """One amount for each of many nodes."""

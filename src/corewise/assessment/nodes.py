@@ -33,6 +33,7 @@ from corewise.kube.objects import (
 )
 from corewise.kube.resources import NODES, PODS, Resource
 from corewise.quantities import Quantity, QuantityError, requested
+from corewise.vocabulary.cpu_annotations import ResourceStatus, parse_resource_status
 from corewise.vocabulary.errors import UNREADABLE
 from corewise.vocabulary.names import (
     CPU_BASIC_INFO,
@@ -41,7 +42,6 @@ from corewise.vocabulary.names import (
     RESOURCE_STATUS,
 )
 from corewise.vocabulary.qos import ANY_NAMESPACE
-from corewise.vocabulary.resource_status import ResourceStatus, parse_resource_status
 
 
 class NodeSystemInfo(Struct, frozen=True):

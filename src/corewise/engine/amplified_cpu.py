@@ -47,7 +47,7 @@ from corewise.engine.framework import BEST_SCORE, Cause, ChosenNode, Inputs, Ref
 from corewise.pinning import CoreUse, Grant, Ledger, Wish, choose
 from corewise.quantities import ONE
 from corewise.topology import CPUSet
-from corewise.vocabulary.cpu_binding import BindPolicy, NumaPolicy
+from corewise.vocabulary.cpu_annotations import BindPolicy, NumaPolicy
 from corewise.vocabulary.reasons import Reason
 
 _MILLI: Final = 1000

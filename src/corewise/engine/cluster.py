@@ -19,7 +19,7 @@ from corewise.engine.table import Measures
 from corewise.interference import Counterweights
 from corewise.pinning import Claim, Exclusivity, Ledger
 from corewise.topology import CPUSet, Topology
-from corewise.vocabulary.cpu_binding import ExclusivePolicy
+from corewise.vocabulary.cpu_annotations import ExclusivePolicy
 
 _NOT_COUNTED = CounterweightSettings(expiry=0)
 

@@ -29,7 +29,7 @@ from corewise.engine.table import ABSENT, LabelColumn, Measures, Table
 from corewise.interference import Counterweights, Weights
 from corewise.pinning import FreeCores, Ledger
 from corewise.quantities import ONE, amplify, bounded, deamplified_ceil
-from corewise.vocabulary.cpu_binding import NumaPolicy
+from corewise.vocabulary.cpu_annotations import NumaPolicy
 
 NUMA_POLICIES = (
     NumaPolicy.NONE,

@@ -23,7 +23,7 @@ from typing import Any
 
 from corewise.quantities import ONE, Ratio
 from corewise.topology import CPUSet, Topology
-from corewise.vocabulary.cpu_binding import DEFAULT_BINDING, CPUBinding, NumaPolicy, SpecProblem
+from corewise.vocabulary.cpu_annotations import DEFAULT_BINDING, CPUBinding, NumaPolicy, SpecProblem
 
 CPU = "cpu"
 MEMORY = "memory"

@@ -71,16 +71,18 @@ from corewise.quantities import (
 )
 from corewise.topology import CPUSet, CPUSetError
 from corewise.topology import Topology as Arrangement
-from corewise.vocabulary.cpu_binding import (
+from corewise.vocabulary.cpu_annotations import (
     DEFAULT_BINDING,
     CPUBinding,
     NumaPolicy,
+    ResourceStatus,
     SpecProblem,
     numa_policy,
     parse_cpu_binding,
+    parse_cpu_topology,
     parse_numa_spec,
+    parse_resource_status,
 )
-from corewise.vocabulary.cpu_topology import parse_cpu_topology
 from corewise.vocabulary.errors import UNREADABLE
 from corewise.vocabulary.names import (
     AMPLIFICATION_RATIO,
@@ -95,7 +97,6 @@ from corewise.vocabulary.names import (
 )
 from corewise.vocabulary.qos import DEFAULT_RULES, QoSRules
 from corewise.vocabulary.reasons import Reason
-from corewise.vocabulary.resource_status import ResourceStatus, parse_resource_status
 
 _MILLI = 1000
 _FINISHED = frozenset({"Succeeded", "Failed"})

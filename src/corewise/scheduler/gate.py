@@ -38,10 +38,10 @@ from corewise.quantities import Quantity
 from corewise.scheduler.decisions import Asked, Decisions
 from corewise.scheduler.state import ClusterState, Reservation
 from corewise.service.webhooks import Answer, UnavailableError, allowed, refused
+from corewise.vocabulary.cpu_annotations import LONGEST_STATUS, ResourceStatus, print_resource_status
 from corewise.vocabulary.metrics.scheduler import GATE_REFUSALS
 from corewise.vocabulary.names import RESOURCE_STATUS
 from corewise.vocabulary.reasons import Reason
-from corewise.vocabulary.resource_status import LONGEST_STATUS, ResourceStatus, print_resource_status
 
 _CONFLICT = 409
 _AGAIN = "; the pod will be tried again"

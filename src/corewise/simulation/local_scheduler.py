@@ -41,9 +41,9 @@ from corewise.scheduler.gate import stated_status
 from corewise.scheduler.plugins import load_plugins
 from corewise.scheduler.state import ClusterState
 from corewise.simulation.scheduling_queue import SchedulingQueue
+from corewise.vocabulary.cpu_annotations import print_resource_status
 from corewise.vocabulary.names import RESOURCE_STATUS
 from corewise.vocabulary.qos import ANY_NAMESPACE
-from corewise.vocabulary.resource_status import print_resource_status
 
 NAME = "default-scheduler"
 _CONCURRENCY = 32

@@ -39,8 +39,8 @@ from corewise.simulation.fair_share import Cgroup, Tree
 from corewise.simulation.load import Load
 from corewise.simulation.pods import batch_milli, load_of, memory_of, memory_use_of, phase_of
 from corewise.suppression.batch_limits import weight
+from corewise.vocabulary.cpu_annotations import stated_cpus
 from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY, RESOURCE_STATUS
-from corewise.vocabulary.resource_status import stated_cpus
 
 PERIOD = Microseconds(100_000)
 """kubelet's --cpu-cfs-quota-period."""

@@ -10,16 +10,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from corewise.vocabulary.reasons.amplification import RATIO, SAFETY, STATUS
-from corewise.vocabulary.reasons.cgroups import QUOTAS, SETTINGS, WHOSE
-from corewise.vocabulary.reasons.codes import Reason
-from corewise.vocabulary.reasons.compute import COMPUTE
-from corewise.vocabulary.reasons.interference import ANALYSIS, INTERFERENCE, MEASURING
-from corewise.vocabulary.reasons.normalization import CONFIGURATION, NORMALIZATION
-from corewise.vocabulary.reasons.scheduling import PINNING, SCHEDULING
+from corewise.vocabulary.reasons.codes import Reason, ReasonText
+from corewise.vocabulary.reasons.compute import COMPUTE, TRACKING_HOSTS, TRACKING_OPTIONS, TRACKING_REQUEST
+from corewise.vocabulary.reasons.nodes import (
+    CONFIGURATION,
+    NORMALIZATION,
+    QUOTAS,
+    RATIO,
+    SAFETY,
+    SETTINGS,
+    STATUS,
+    WHOSE,
+)
+from corewise.vocabulary.reasons.scheduling import ANALYSIS, INTERFERENCE, MEASURING, PINNING, SCHEDULING
 from corewise.vocabulary.reasons.suppression import OFFER, SUPPRESSION
-from corewise.vocabulary.reasons.text import ReasonText
-from corewise.vocabulary.reasons.tracking import TRACKING_HOSTS, TRACKING_OPTIONS, TRACKING_REQUEST
 
 REASONS: Mapping[Reason, ReasonText] = MappingProxyType(
     {

@@ -1,10 +1,26 @@
-"""The codes: one enum, in the order of capabilities. What they mean stands beside, by capability."""
+"""The reason codes: one enum, in the order of capabilities, and the form of their texts.
+
+What each code means stands beside, by capability.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 
-from corewise.vocabulary.reasons.text import ReasonText
+
+@dataclass(frozen=True, slots=True)
+class ReasonText:
+    """One row of the reference. ``fix`` is empty where nothing is to be done."""
+
+    meaning: str
+    fix: str = ""
+    warning: bool = False
+
+
+def warning(meaning: str, fix: str) -> ReasonText:
+    """Explain a code that becomes a Warning Event."""
+    return ReasonText(meaning, fix, warning=True)
 
 
 class Reason(StrEnum):

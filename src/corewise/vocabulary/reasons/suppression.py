@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from corewise.vocabulary.reasons.codes import Reason
-from corewise.vocabulary.reasons.text import ReasonText, warning
+from corewise.vocabulary.reasons.codes import Reason, ReasonText, warning
 
 OFFER = {
     Reason.OFFER_FROM_IDLE: ReasonText(

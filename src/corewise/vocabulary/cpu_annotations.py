@@ -1,0 +1,310 @@
+"""Annotations about CPUs, as Koordinator has them: a node's CPUs, a pod's wishes, and what a pod was given.
+
+``cpu-topology`` of a NodeResourceTopology: how a node's CPUs are arranged.
+``{"detail": [{"id": 0, "core": 0, "socket": 0, "node": 0}, ...]}``: one entry for each CPU that is online.
+Cores may be numbered within their socket. Caches are not in it: the CPUs of a NUMA node count as sharing one.
+
+``resource-spec`` and ``numa-topology-spec`` of a pod: how it wants its CPUs placed::
+
+    {"preferredCPUBindPolicy": "FullPCPUs", "requiredCPUBindPolicy": "SpreadByPCPUs",
+     "preferredCPUExclusivePolicy": "PCPULevel"}
+    {"numaTopologyPolicy": "SingleNUMANode"}
+
+Absent and empty values are the default. Texts longer than LONGEST_SPEC characters are refused: whoever
+creates a pod writes them.
+
+``resource-status`` of a pod: what the binding gate gave it.
+``{"cpuset": "0-3", "numaNodeResources": [{"node": 0, "resources": {"cpu": "4", "memory": "8Gi"}}]}``
+Amounts on NUMA nodes are the pod's own requests, not amplified. CPUs that can be read count even if the
+amounts cannot be read: nobody else must be given them. Whoever may write the annotation chooses its text, so
+it is bounded: LONGEST_STATUS characters, CPUs that a machine can have and each named once, NUMA nodes named
+once, amounts within what a machine can have. A text is read once, however many pods state it and however
+often their readers ask.
+
+Unknown keys are passed over: Koordinator has more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import lru_cache
+from types import MappingProxyType
+
+import msgspec
+
+from corewise.quantities import Quantity, QuantityError, largest
+from corewise.topology import LARGEST_CPU, CPUSet, CPUSetError, Thread, Topology
+from corewise.vocabulary.errors import UNREADABLE
+from corewise.vocabulary.names import NUMA_SPEC, RESOURCE_SPEC
+from corewise.vocabulary.reasons import Reason
+
+
+class _CPU(msgspec.Struct):
+    id: int
+    core: int
+    socket: int
+    node: int
+
+
+class _Topology(msgspec.Struct):
+    detail: list[_CPU] = []
+
+
+_TOPOLOGY = msgspec.json.Decoder(_Topology)
+
+
+def parse_cpu_topology(text: str) -> Topology | str:
+    """Read the annotation; a text that cannot be used gives what is wrong with it."""
+    try:
+        cpus = _TOPOLOGY.decode(text).detail
+    except UNREADABLE as error:
+        return str(error)
+    if not cpus:
+        return "it states no CPUs"
+    wrong = [cpu for cpu in cpus if min(cpu.id, cpu.core, cpu.socket, cpu.node) < 0 or cpu.id > LARGEST_CPU]
+    if wrong:
+        return f"CPU {wrong[0].id} cannot be: numbers are 0 to {LARGEST_CPU}"
+    numbers: dict[tuple[int, int], int] = {}
+    threads = tuple(
+        Thread(
+            cpu.id, numbers.setdefault((cpu.socket, cpu.core), len(numbers)), cpu.node, cpu.node, cpu.socket
+        )
+        for cpu in sorted(cpus, key=lambda each: each.id)
+    )
+    try:
+        return Topology(threads)
+    except ValueError as error:
+        return str(error)
+
+
+def print_cpu_topology(topology: Topology) -> str:
+    """Write the annotation."""
+    cpus = [_CPU(each.cpu, each.core, each.socket, each.numa_node) for each in topology.threads]
+    return msgspec.json.encode(_Topology(cpus)).decode()
+
+
+class BindPolicy(StrEnum):
+    """Where the CPUs of a CPUSet pod lie on cores."""
+
+    FULL_PCPUS = "FullPCPUs"
+    SPREAD_BY_PCPUS = "SpreadByPCPUs"
+
+
+class ExclusivePolicy(StrEnum):
+    """What a CPUSet pod would rather not share with others of the same policy."""
+
+    NONE = "None"
+    PCPU_LEVEL = "PCPULevel"
+    NUMA_NODE_LEVEL = "NUMANodeLevel"
+
+
+class NumaPolicy(StrEnum):
+    """On which NUMA nodes of a node a pod may be placed."""
+
+    NONE = "None"
+    BEST_EFFORT = "BestEffort"
+    RESTRICTED = "Restricted"
+    SINGLE_NUMA_NODE = "SingleNUMANode"
+
+
+_KUBELETS_WORDS = {
+    "none": NumaPolicy.NONE,
+    "best-effort": NumaPolicy.BEST_EFFORT,
+    "restricted": NumaPolicy.RESTRICTED,
+    "single-numa-node": NumaPolicy.SINGLE_NUMA_NODE,
+}
+_BIND_POLICIES = {"": None, "Default": None, **{policy.value: policy for policy in BindPolicy}}
+_EXCLUSIVE_POLICIES = {"": ExclusivePolicy.NONE, **{policy.value: policy for policy in ExclusivePolicy}}
+LONGEST_SPEC = 4096
+_LONGEST_SHOWN = 40
+
+
+@dataclass(frozen=True, slots=True)
+class CPUBinding:
+    """How a CPUSet pod wants its CPUs; ``required``: it fits nowhere else."""
+
+    policy: BindPolicy = BindPolicy.FULL_PCPUS
+    required: bool = False
+    exclusive: ExclusivePolicy = ExclusivePolicy.NONE
+
+
+DEFAULT_BINDING = CPUBinding()
+
+
+@dataclass(frozen=True, slots=True)
+class SpecProblem:
+    """Why what a pod states about its CPUs cannot be followed; it then fits nowhere."""
+
+    reason: Reason
+    message: str
+
+
+class _ResourceSpec(msgspec.Struct):
+    preferred: str | None = msgspec.field(default=None, name="preferredCPUBindPolicy")
+    required: str | None = msgspec.field(default=None, name="requiredCPUBindPolicy")
+    exclusive: str | None = msgspec.field(default=None, name="preferredCPUExclusivePolicy")
+
+
+class _NumaSpec(msgspec.Struct):
+    policy: str | None = msgspec.field(default=None, name="numaTopologyPolicy")
+
+
+_RESOURCE_SPEC = msgspec.json.Decoder(_ResourceSpec)
+_NUMA_SPEC = msgspec.json.Decoder(_NumaSpec)
+
+
+def parse_cpu_binding(text: str | None) -> CPUBinding | SpecProblem:
+    """Read the annotation resource-spec. Anything wrong with it is a SpecProblem, never an exception."""
+    if text is None:
+        return DEFAULT_BINDING
+    try:
+        spec = _RESOURCE_SPEC.decode(_bounded(text))
+    except UNREADABLE as error:
+        return _unreadable(RESOURCE_SPEC, str(error))
+    required, preferred, exclusive = (spec.required or "", spec.preferred or "", spec.exclusive or "")
+    for word in (required, preferred):
+        if word not in _BIND_POLICIES:
+            return _unknown(RESOURCE_SPEC, word, "CPU bind policy", BindPolicy)
+    if exclusive not in _EXCLUSIVE_POLICIES:
+        return _unknown(RESOURCE_SPEC, exclusive, "CPU exclusive policy", ExclusivePolicy)
+    must, should = _BIND_POLICIES[required], _BIND_POLICIES[preferred]
+    if must and should and must is not should:
+        message = f"annotation {RESOURCE_SPEC} requires {must} and prefers {should}"
+        return SpecProblem(Reason.BIND_POLICY_CONFLICT, message)
+    chosen = must or should or DEFAULT_BINDING.policy
+    return CPUBinding(chosen, bool(required), _EXCLUSIVE_POLICIES[exclusive])
+
+
+def parse_numa_spec(text: str | None) -> NumaPolicy | SpecProblem | None:
+    """Read the annotation numa-topology-spec: the pod's own NUMA policy, None if it states none."""
+    if text is None:
+        return None
+    try:
+        word = _NUMA_SPEC.decode(_bounded(text)).policy or ""
+    except UNREADABLE as error:
+        return _unreadable(NUMA_SPEC, str(error))
+    if not word:
+        return None
+    policy = numa_policy(word)
+    return policy if policy is not None else _unknown(NUMA_SPEC, word, "NUMA topology policy", NumaPolicy)
+
+
+def numa_policy(word: str) -> NumaPolicy | None:
+    """Return the policy of this name, as Koordinator or kubelet spells it; None if there is no such."""
+    if word in _KUBELETS_WORDS:
+        return _KUBELETS_WORDS[word]
+    return NumaPolicy(word) if word in tuple(NumaPolicy) else None
+
+
+def _bounded(text: str) -> str:
+    if len(text) > LONGEST_SPEC:
+        raise msgspec.DecodeError(
+            f"{len(text)} characters are more than the annotation may have ({LONGEST_SPEC})"
+        )
+    return text
+
+
+def _unreadable(annotation: str, error: str) -> SpecProblem:
+    return SpecProblem(Reason.RESOURCE_SPEC_INVALID, f"annotation {annotation} cannot be read: {error}")
+
+
+def _unknown(annotation: str, word: str, what: str, known: type[StrEnum]) -> SpecProblem:
+    choices = ", ".join(known)
+    message = f"annotation {annotation}: {word[:_LONGEST_SHOWN]!r} is no {what}; there are {choices}"
+    return SpecProblem(Reason.RESOURCE_SPEC_INVALID, message)
+
+
+LONGEST_STATUS = 4096
+_LARGEST_NODE = 1023
+_REMEMBERED = 2048
+
+
+def _nothing() -> Mapping[int, Mapping[str, Quantity]]:
+    return MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceStatus:
+    """The CPUs a pod owns, and its amounts by NUMA node; either may be empty.
+
+    ``problem``: what is wrong with the amounts, which are then empty.
+    """
+
+    cpus: CPUSet = field(default_factory=CPUSet)
+    zones: Mapping[int, Mapping[str, Quantity]] = field(default_factory=_nothing)
+    problem: str = ""
+
+
+NO_STATUS = ResourceStatus()
+
+
+class _Share(msgspec.Struct):
+    node: int
+    resources: dict[str, str | int] = {}
+
+
+class _Status(msgspec.Struct):
+    cpuset: str = ""
+    shares: msgspec.Raw = msgspec.field(default=msgspec.Raw(b"null"), name="numaNodeResources")
+
+
+class _Written(msgspec.Struct, omit_defaults=True):
+    cpuset: str = ""
+    shares: list[_Share] | None = msgspec.field(default=None, name="numaNodeResources")
+
+
+_DECODER = msgspec.json.Decoder(_Status)
+_SHARES = msgspec.json.Decoder(list[_Share] | None)
+
+
+def parse_resource_status(text: str | None) -> ResourceStatus | str:
+    """Read the annotation; a text whose CPUs cannot be read gives what is wrong with it."""
+    if text is None:
+        return NO_STATUS
+    if len(text) > LONGEST_STATUS:
+        return f"{len(text)} characters are more than the annotation may have ({LONGEST_STATUS})"
+    return _parsed(text)
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _parsed(text: str) -> ResourceStatus | str:
+    try:
+        status = _DECODER.decode(text)
+        cpus = CPUSet.parse_claim(status.cpuset)
+    except (msgspec.DecodeError, RecursionError, CPUSetError) as error:
+        return str(error)
+    try:
+        shares = _SHARES.decode(status.shares) or []
+        zones = {share.node: _amounts(share) for share in shares}
+        if len(zones) < len(shares):
+            return ResourceStatus(cpus, problem="numaNodeResources names a NUMA node twice")
+    except (msgspec.DecodeError, RecursionError, QuantityError) as error:
+        return ResourceStatus(cpus, problem=str(error))
+    return ResourceStatus(cpus, MappingProxyType(zones))
+
+
+def stated_cpus(text: str | None) -> CPUSet:
+    """Return the CPUs that the annotation names; none where they cannot be read."""
+    status = parse_resource_status(text)
+    return status.cpus if isinstance(status, ResourceStatus) else CPUSet()
+
+
+def _amounts(share: _Share) -> Mapping[str, Quantity]:
+    if not 0 <= share.node <= _LARGEST_NODE:
+        raise QuantityError(f"{share.node} is not a NUMA node")
+    amounts = {name: Quantity.parse(str(amount)) for name, amount in share.resources.items()}
+    for name, amount in amounts.items():
+        if amount > largest(name):
+            raise QuantityError(f"{amount} of {name} is more than any machine has")
+    return {name: amount for name, amount in amounts.items() if amount.nano > 0}
+
+
+def print_resource_status(status: ResourceStatus) -> str:
+    """Write the annotation."""
+    shares = [
+        _Share(node, {name: str(amount) for name, amount in sorted(amounts.items())})
+        for node, amounts in sorted(status.zones.items())
+    ]
+    return msgspec.json.encode(_Written(str(status.cpus), shares or None)).decode()
