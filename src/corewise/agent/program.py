@@ -201,23 +201,21 @@ class Agent:
         while True:
             self._quotas_due.clear()
             self._cycle()
-            self.program.heartbeats.beat("quotas", self.options.interval * _LONG_SILENCE)
-            await self._clock.sleep(SHORTEST_PAUSE)
-            await self._wait(self._quotas_due, self.options.interval - SHORTEST_PAUSE)
+            await self._rest("quotas", self._quotas_due, self.options.interval, SHORTEST_PAUSE)
 
     async def _keep_topology(self) -> None:
         await self.watched.synced()
         while True:
             self._topology_due.clear()
             await self._report()
-            self.program.heartbeats.beat("topology", TOPOLOGY_INTERVAL * _LONG_SILENCE)
-            await self._clock.sleep(SHORTEST_PAUSE)
-            await self._wait(self._topology_due, TOPOLOGY_INTERVAL)
+            await self._rest("topology", self._topology_due, TOPOLOGY_INTERVAL)
 
-    @staticmethod
-    async def _wait(due: asyncio.Event, longest: float) -> None:
+    async def _rest(self, name: str, due: asyncio.Event, interval: float, less: float = 0.0) -> None:
+        """Wait until something is due, at least the shortest pause and at most the interval."""
+        self.program.heartbeats.beat(name, interval * _LONG_SILENCE)
+        await self._clock.sleep(SHORTEST_PAUSE)
         with suppress(TimeoutError):
-            async with asyncio.timeout(longest):
+            async with asyncio.timeout(interval - less):
                 await due.wait()
 
     def _cycle(self) -> Cycle | None:

@@ -25,10 +25,10 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from corewise.agent.local_node import LocalNode
@@ -58,6 +58,19 @@ from corewise.vocabulary.names import (
     RESOURCE_STATUS,
 )
 
+ZONE_TYPE = "Node"
+OWN_RESOURCES = ("cpu", "memory")
+NOBODY = "[]"
+FIELD_MANAGER = "corewise-agent"
+TOPOLOGIES: Resource[dict[str, Any]] = NODE_RESOURCE_TOPOLOGIES.typed(dict)
+_OWN_ZONE = re.compile(r"node-[0-9]+")
+_AMOUNTS = ("capacity", "allocatable", "available")
+_NOTHING = Quantity(0)
+
+JSON = Mapping[str, Any]
+"""An object, or a part of one, as the API has it: what others wrote must survive, so it is not decoded."""
+Read = Callable[[Path], MachineReading]
+
 
 @dataclass(frozen=True, slots=True)
 class ZoneDemand:
@@ -66,13 +79,8 @@ class ZoneDemand:
     cpu: AmplifiedMilli
     memory: Bytes
 
-    def __add__(self, other: ZoneDemand) -> ZoneDemand:
-        return ZoneDemand(AmplifiedMilli(self.cpu + other.cpu), Bytes(self.memory + other.memory))
 
-
-_NO_CPU = AmplifiedMilli(0)
-_NO_MEMORY = Bytes(0)
-NO_DEMAND = ZoneDemand(_NO_CPU, _NO_MEMORY)
+NO_DEMAND = ZoneDemand(AmplifiedMilli(0), Bytes(0))
 
 
 def zone_demand(statuses: Iterable[str], topology: Topology, ratio: Ratio) -> Mapping[int, ZoneDemand]:
@@ -80,46 +88,19 @@ def zone_demand(statuses: Iterable[str], topology: Topology, ratio: Ratio) -> Ma
 
     ``statuses`` are the texts of the annotation on the pods that hold resources: neither ended nor pending.
     """
-    demand: dict[int, ZoneDemand] = {}
-    for status in statuses:
-        for node, share in _placed(status, topology, ratio).items():
-            demand[node] = demand.get(node, NO_DEMAND) + share
-    return MappingProxyType(demand)
-
-
-def _placed(text: str, topology: Topology, ratio: Ratio) -> Mapping[int, ZoneDemand]:
-    status = parse_resource_status(text)
-    if not isinstance(status, ResourceStatus):
-        return {}
-    shares = {node: _share(amounts) for node, amounts in status.zones.items()}
-    if not status.cpus:
-        return shares
-    placed = {node: ZoneDemand(_NO_CPU, share.memory) for node, share in shares.items()}
-    for node, cpus in topology.numa_nodes.items():
-        taken = amplify(len(cpus & status.cpus) * 1000, ratio)
-        placed[node] = placed.get(node, NO_DEMAND) + ZoneDemand(AmplifiedMilli(taken), _NO_MEMORY)
-    return placed
-
-
-def _share(amounts: Mapping[str, Quantity]) -> ZoneDemand:
-    nothing = Quantity(0)
-    return ZoneDemand(
-        AmplifiedMilli(amounts.get("cpu", nothing).milli), Bytes(amounts.get("memory", nothing).units)
-    )
-
-
-ZONE_TYPE = "Node"
-OWN_RESOURCES = ("cpu", "memory")
-_OWN_ZONE = re.compile(r"node-[0-9]+")
-NOBODY = "[]"
-_AMOUNTS = ("capacity", "allocatable", "available")
-
-JSON = Mapping[str, Any]
-"""An object, or a part of one, as the API has it: what others wrote must survive, so it is not decoded."""
-
-
-def _no_demand() -> Mapping[int, ZoneDemand]:
-    return MappingProxyType({})
+    cpu: Counter[int] = Counter()
+    memory: Counter[int] = Counter()
+    for text in statuses:
+        status = parse_resource_status(text)
+        if not isinstance(status, ResourceStatus):
+            continue
+        for node, amounts in status.zones.items():
+            # Owned CPUs are counted where they are, whatever the amounts say.
+            cpu[node] += 0 if status.cpus else amounts.get("cpu", _NOTHING).milli
+            memory[node] += amounts.get("memory", _NOTHING).units
+        for node, cpus in topology.numa_nodes.items() if status.cpus else ():
+            cpu[node] += amplify(len(cpus & status.cpus) * 1000, ratio)
+    return {node: ZoneDemand(AmplifiedMilli(taken), Bytes(memory[node])) for node, taken in cpu.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +117,7 @@ class TopologyReport:
     cpu: ObservedCPU
     host: Host
     ratio: Ratio
-    demand: Mapping[int, ZoneDemand] = field(default_factory=_no_demand)
+    demand: Mapping[int, ZoneDemand] = field(default_factory=dict)
     boot_id: str = ""
     cpu_manager: str = ""
     reserved: CPUSet = field(default_factory=CPUSet)
@@ -159,23 +140,25 @@ def topology_change(report: TopologyReport, existing: JSON | None) -> TopologyCh
     metadata = existing.get("metadata") or {}
     stated = metadata.get("annotations") or {}
     wanted = _annotations(report) | _pod_cpus(report, stated)
-    annotations = _changed_annotations(wanted, stated)
-    owners = _owners(report, metadata.get("ownerReferences") or [])
-    zones = _merged_zones(report, existing.get("zones") or [])
     changes: dict[str, Any] = {}
+    annotations = {
+        name: text for name, text in wanted.items() if not _says_the_same(name, text, stated.get(name))
+    }
     if annotations:
         changes["annotations"] = annotations
+    owners = _owners(report, metadata.get("ownerReferences") or [])
     if owners is not None:
         changes["ownerReferences"] = owners
-    differing = [*annotations, *(["ownerReferences"] if owners is not None else [])]
-    if zones is not None:
-        differing.append("zones")
-    if not differing:
+    zones = _merged_zones(report, existing.get("zones") or [])
+    if not changes and zones is None:
         return None
-    version = metadata.get("resourceVersion")
-    body: dict[str, Any] = {"metadata": changes | ({"resourceVersion": version} if version else {})}
+    differing = [*annotations, *(name for name in changes if name != "annotations")]
+    if version := metadata.get("resourceVersion"):
+        changes["resourceVersion"] = version
+    body: dict[str, Any] = {"metadata": changes}
     if zones is not None:
         body["zones"] = zones
+        differing.append("zones")
     return TopologyChange(create=False, body=body, why="differs: " + ", ".join(differing))
 
 
@@ -236,10 +219,6 @@ def raw_capacity(host: Host) -> dict[str, str]:
 
 def _bytes(amount: int) -> str:
     return str(Quantity(amount * NANO, Format.BINARY_SI))
-
-
-def _changed_annotations(wanted: Mapping[str, str], existing: Mapping[str, str]) -> dict[str, str]:
-    return {name: text for name, text in wanted.items() if not _says_the_same(name, text, existing.get(name))}
 
 
 def _says_the_same(name: str, wanted: str, existing: str | None) -> bool:
@@ -337,11 +316,6 @@ def _resource(name: str, all_of_it: str, available: str) -> JSON:
     return {"name": name, "capacity": all_of_it, "allocatable": all_of_it, "available": available}
 
 
-FIELD_MANAGER = "corewise-agent"
-TOPOLOGIES: Resource[dict[str, Any]] = NODE_RESOURCE_TOPOLOGIES.typed(dict)
-Read = Callable[[Path], MachineReading]
-
-
 class TopologyReporter:
     """The report of one node; ``read`` reads the machine below its root."""
 
@@ -376,17 +350,20 @@ class TopologyReporter:
             self._local.problem_log.update("machine", {"cpus": f"no CPU is online below {self._root}"})
             return None
         self._local.problem_log.update("machine", {})
-        report = self._report(node, pods, reading)
-        return topology_change(report, await self._existing(node.metadata.name))
+        try:
+            existing = await self._client.get(TOPOLOGIES, node.metadata.name)
+        except NotFound:
+            existing = None
+        return topology_change(self._report(node, pods, reading), existing)
 
     def _report(self, node: AgentNode, pods: Collection[QuotaPod], reading: MachineReading) -> TopologyReport:
-        ratio = self._local.amplification
+        local, ratio = self._local, self._local.amplification
         statuses = [
             status
             for pod in pods
             if not pod.has_ended
             and (status := pod.metadata.annotations.get(RESOURCE_STATUS)) is not None
-            and not self._local.rules.claim_problem(
+            and not local.rules.claim_problem(
                 pod.metadata.labels, pod.metadata.namespace, stated_cpus(status), pod.cpu_request
             )
         ]
@@ -398,16 +375,10 @@ class TopologyReporter:
             ratio=ratio,
             demand=zone_demand(statuses, reading.host.topology, ratio),
             boot_id=read_boot_id(self._root),
-            cpu_manager=self._local.cpu_manager().policy,
-            reserved=self._local.pins.reserved,
-            pod_cpus=self._local.pins.report,
+            cpu_manager=local.cpu_manager().policy,
+            reserved=local.pins.reserved,
+            pod_cpus=local.pins.report,
         )
-
-    async def _existing(self, name: str) -> dict[str, Any] | None:
-        try:
-            return await self._client.get(TOPOLOGIES, name)
-        except NotFound:
-            return None
 
 
 def result_of(error: KubeError) -> str:
