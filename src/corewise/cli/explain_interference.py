@@ -204,7 +204,7 @@ def record_of(decision: Decision) -> dict[str, Any]:
 
 
 def missing_of(decision: Decision, row: int) -> dict[str, str]:
-    """Return which values of a node the decision goes without, and why; not those that few nodes state."""
+    """Return which values of a node are missing, and why; not those that few nodes state."""
     missing = decision.nodes[row].missing()
     if not np.isnan(decision.outlook.pressure.memorybandwidth_capacity[row]):
         missing.pop("memorybandwidth_capacity", None)

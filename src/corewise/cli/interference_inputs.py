@@ -38,7 +38,7 @@ from corewise.quantities import Quantity, QuantityError
 
 
 def read_interference(file: Path) -> InterferenceConfiguration:
-    """Read the section; warnings are told.
+    """Read the section; print warnings.
 
     Raises:
         Failure: if the file cannot be read, has errors, or has no such section.
@@ -54,7 +54,7 @@ def read_interference(file: Path) -> InterferenceConfiguration:
 
 
 def text_of(file: Path) -> str:
-    """Return what a file says.
+    """Return a file's text.
 
     Raises:
         Failure: if it cannot be read.
@@ -94,7 +94,7 @@ class MeasuredNode:
     placed: tuple[Placed, ...] = ()
 
     def missing(self) -> dict[str, str]:
-        """Return which columns the decision goes without, and why."""
+        """Return which columns are missing, and why."""
         found = ((column, why_missing(column, self.values.get(column))) for column in COLUMNS)
         return {column: why for column, why in found if why}
 
@@ -245,7 +245,7 @@ def _parsed(text: str, file: str) -> Any:
 
 
 class _GivenTwice(Exception):  # noqa: N818 - a fault of the text
-    """A key that an object has twice: nobody can say which of its values is meant."""
+    """A key that an object has twice: which of its values is meant is unknown."""
 
 
 def _once(keys: Iterable[str]) -> None:

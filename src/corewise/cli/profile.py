@@ -196,7 +196,7 @@ def _entry(finding: Finding, *, p95: bool) -> Iterator[str]:
     yield f"      profile: {{{inside}}}"
     yield "      affinity:"
     for metric, affinity in finding.affinity.items():
-        yield f"        {metric}: {affinity.value}  # {_told(affinity, finding.confidence(metric))}"
+        yield f"        {metric}: {affinity.value}  # {_remark(affinity, finding.confidence(metric))}"
 
 
 def _why_no_key(name: str) -> str:
@@ -211,7 +211,7 @@ def _key(name: str) -> str:
     return yaml.safe_dump(name, width=10_000).splitlines()[0]
 
 
-def _told(affinity: Affinity, confidence: Confidence) -> str:
+def _remark(affinity: Affinity, confidence: Confidence) -> str:
     if affinity.why_default:
         return f"the default: {affinity.why_default}"
     return f"±{affinity.spread:.0f}, confidence {confidence}"

@@ -179,7 +179,7 @@ async def node_series(
     end: float,
     step: float,
 ) -> dict[str, Mapping[str, Series]]:
-    """Return the series of each node by metric; those that nobody can tell apart are left out.
+    """Return the series of each node by metric; ambiguous ones are left out.
 
     Raises:
         PrometheusError: if there is no answer.

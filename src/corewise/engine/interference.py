@@ -131,7 +131,7 @@ class Interference:
     def account(
         self, pod: PodFacts, snapshot: ClusterSnapshot, feasible: Flags
     ) -> InterferenceAccount | None:
-        """Return what there is to tell of a decision; made up only for those that ask."""
+        """Return the explanation of a decision; it is computed only when somebody asks."""
         selected = self.select(pod)
         if isinstance(selected, Conflict):
             return None

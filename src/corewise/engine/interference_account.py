@@ -63,7 +63,7 @@ class InterferenceAccount:
         return self
 
     def of(self, row: int) -> dict[str, Any]:
-        """Return what there is to tell of one node, by the names of ``corewise explain interference``.
+        """Return the explanation of one node, by the names of ``corewise explain interference``.
 
         ``ages`` are those of the values in seconds, by column of the pressure.
         """
@@ -82,17 +82,17 @@ class InterferenceAccount:
 
     def lines(self, row: int) -> Iterator[tuple[str, str]]:
         """Yield the same for people: a heading and a text."""
-        told = self.of(row)
+        record = self.of(row)
         for name, title, per, column in _SIDES:
-            text = _inequality_text(told["filter"][name], told["ages"][column], per, exempt=told["exempt"])
-            yield title, text
+            side, age = record["filter"][name], record["ages"][column]
+            yield title, _inequality_text(side, age, per, exempt=record["exempt"])
         for metric in RANKED:
-            yield metric.value, _metric_text(metric, told)
-        if told["raw"] is not None:
-            best = f"{told['normalizer']:g}"
+            yield metric.value, _metric_text(metric, record)
+        if record["raw"] is not None:
+            best = f"{record['normalizer']:g}"
             yield (
                 "points",
-                f"{told['raw']:g} of {best} by profile {told['profile']}: {told['normalized']} of 100",
+                f"{record['raw']:g} of {best} by profile {record['profile']}: {record['normalized']} of 100",
             )
 
     def _inequalities(self) -> Filtered:
@@ -128,17 +128,17 @@ def _inequality_text(side: Mapping[str, Any], age: float | None, per: str, *, ex
     return f"{left} > {bytes_text(side['right'], per)}: {verdict} ({', '.join(known)}{old})"
 
 
-def _metric_text(metric: Metric, told: Mapping[str, Any]) -> str:
-    found, age = told["values"][metric], told["ages"][metric.column]
-    position, points = told["positions"][metric], told["points"][metric]
+def _metric_text(metric: Metric, record: Mapping[str, Any]) -> str:
+    found, age = record["values"][metric], record["ages"][metric.column]
+    position, points = record["positions"][metric], record["points"][metric]
     if found is None:
         value = "missing" if age is None else f"too old ({age:g} s)"
     else:
-        value = metric.spec.text(found, relative=metric in told["relative"])
+        value = metric.spec.text(found, relative=metric in record["relative"])
         value += "" if age is None else f", {age:g} s old"
     if position is None:
         return f"{value}; not ranked"
-    return f"{value}; position {position}: {points:g} points x affinity {told['affinity'][metric]}"
+    return f"{value}; position {position}: {points:g} points x affinity {record['affinity'][metric]}"
 
 
 def _short_of_bandwidth(numbers: Inputs) -> str:

@@ -7,7 +7,7 @@ the waiting time of a queue whose server is x busy. Beyond 0.95 the curve goes o
 nodes above their capacity still differ.
 
 Idle and slope are fitted by least squares to what snapshots showed of the node, old ones fading; slope is
-never negative. A node whose bandwidth hardly varied tells nothing of its slope, and is missing here: its
+never negative. A node whose bandwidth hardly varied does not show its slope, and is missing here: its
 latency is then ranked as measured.
 """
 

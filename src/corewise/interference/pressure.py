@@ -1,6 +1,6 @@
 """What was measured of every node: one column per quantity, one row per node, NaN where nothing is known.
 
-Missing are, besides what nobody stated and what is too old: NaN, infinite and negative values, and a 0 from
+Missing is what was not stated and what is too old; also NaN, infinite and negative values, and a 0 from
 a source of bandwidth, latency, occupancy or capacity, since exporters print 0 for "not supported". So is what
 no machine has: above 10^18 of anything, or less than 10^-15 where 0 is missing.
 """

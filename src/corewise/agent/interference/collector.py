@@ -1,7 +1,7 @@
 """Reads everything the kernel counts of a node, below any root.
 
 Synchronous and quick: two files for each resctrl group and cache, one reading for each CPU that is counted,
-two files of /proc. What only the running kernel can tell (hardware counters) is read only if the files below
+two files of /proc. What only the running kernel has (hardware counters) is read only if the files below
 the root are this kernel's: a recorded or simulated machine has nothing but its files.
 """
 
@@ -157,7 +157,7 @@ class Collector:
     def look(self, latency: Mapping[int, float] | Absent) -> dict[Metric, Reading]:
         """Return what is known now of each metric that is measured; the latency is probed by another."""
         self._files.problems.clear()
-        if not isinstance(self._capacity, int):  # until a driver tells the channels, it is asked each time
+        if not isinstance(self._capacity, int):  # the memory channels' driver may be loaded later
             self._capacity = read_peak_bandwidth(self._files)
         cpu = self._read(STAT, read_busy_time)
         return {

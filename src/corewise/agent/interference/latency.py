@@ -2,7 +2,7 @@
 
 A probe keeps a CPU busy for some milliseconds for each NUMA node, longer where memory is slow or contended.
 The pause after it is the interval, or a thousand times the CPU time that it took, whichever is longer. It
-runs in a thread of its own: the agent's other work goes on, and the thread's binding to CPUs concerns nobody
+runs in a thread of its own: the agent's other work goes on, and the thread's binding to CPUs affects nothing
 else.
 """
 
@@ -23,7 +23,7 @@ NAME = "latency"
 LARGEST_SHARE = 0.001
 """Of one CPU, that probing may cost."""
 _TOO_OLD = 3
-"""Pauses after which a probe tells nothing about now."""
+"""Pauses after which a probe is out of date."""
 _LONG_SILENCE = 6
 _NOT_YET = Absent(Reason.LATENCY_NOT_YET, "no probe has ended yet")
 

@@ -29,7 +29,7 @@ SUPPORTED = "ok"
 _PASSING = frozenset(
     {Reason.RESCTRL_NO_VALUE, Reason.UNCORE_NO_VALUE, Reason.PERF_NO_VALUE, Reason.LATENCY_NOT_YET}
 )
-"""Reasons that come and go by themselves; the metric tells of them, the log only if it is to say more."""
+"""Reasons that come and go by themselves; the metric has them, the log only at level debug."""
 
 _OFF = Absent(Reason.LATENCY_PROBE_OFF, "--no-latency-probe")
 
@@ -42,7 +42,7 @@ class InterferenceWatch:
     ) -> None:
         self._node = node
         self._metrics = metrics
-        self._said: Mapping[Metric, Absent] = {}
+        self._logged: Mapping[Metric, Absent] = {}
         self._collector = Collector(root, KernelPerf() if is_own_kernel(root) else None)
         self._thread: ProbeThread | None = None
         self._probe = self._make_probe(root, latency_interval, clock)
@@ -82,14 +82,14 @@ class InterferenceWatch:
     def _log(self, absent: Mapping[Metric, Absent]) -> None:
         """Log what has come to be missing, or to be there: once, with the reason."""
         for metric, each in absent.items():
-            before = self._said.get(metric)
+            before = self._logged.get(metric)
             if before is None or before.reason is not each.reason:
                 facts = fields(node=self._node, metric=metric.value, reason=each.reason)
                 log.log(_level(each), "%s is not measured: %s", metric, each.why, extra=facts)
-        for metric in self._said.keys() - absent.keys():
+        for metric in self._logged.keys() - absent.keys():
             facts = fields(node=self._node, metric=metric.value)
-            log.log(_level(self._said[metric]), "%s is measured", metric, extra=facts)
-        self._said = dict(absent)
+            log.log(_level(self._logged[metric]), "%s is measured", metric, extra=facts)
+        self._logged = dict(absent)
 
 
 def _level(absent: Absent) -> int:

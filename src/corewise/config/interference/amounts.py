@@ -25,7 +25,7 @@ E = TypeVar("E", bound=StrEnum)
 
 
 def strict_fields(decoder: Decoder, place: Place, known: Iterable[str]) -> Fields:
-    """Return the known members of an object; tell each of the others as an error."""
+    """Return the known members of an object; report each of the others as an error."""
     names = list(known)
     found: dict[str, Place] = {}
     for key, value in decoder.entries(place):

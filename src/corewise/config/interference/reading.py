@@ -72,7 +72,7 @@ _IMPACT = "0 is no impact on the run time, 100 a very heavy one"
 
 @dataclass(frozen=True, slots=True)
 class Profiles:
-    """What the section says of types of workloads."""
+    """The profiles of the section."""
 
     default: DefaultProfile
     named: Mapping[str, WorkloadProfile]

@@ -1,7 +1,7 @@
 """What is wrong with the series that a configuration reads, and what to do: for ``corewise check metrics``.
 
 The usual fault is the label that names the node. So where no series names one, the raw series are looked at,
-and the label whose values do name nodes is told.
+and the label whose values do name nodes is reported.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ async def _diagnosis(
 async def _absent(
     client: PrometheusClient, source: Source, reading: Reading, nodes: NodeNames
 ) -> AsyncIterator[str]:
-    """Yield which nodes no series names, if some are named; and why, where corewise's own agent says it."""
+    """Yield which nodes no series names, if some are named; and the reason that the agent exports."""
     absent = np.isnan(reading.values) & ~reading.invalid & ~reading.ambiguous
     if not absent.any() or reading.unmatched == reading.returned:
         return

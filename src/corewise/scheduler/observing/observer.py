@@ -46,7 +46,7 @@ def refresh_interval(window: float) -> float:
 
 
 class Observer:
-    """Asks again and again. ``nodes`` lists the nodes there are; ``publish`` takes each observation."""
+    """Refreshes again and again. ``nodes`` lists the nodes there are; ``publish`` takes each observation."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Observer:
         self._publish = publish
         self._metrics = exposition
         self._clock = clock
-        self._told: dict[Metric, str] = {}
+        self._logged: dict[Metric, str] = {}
         self._series: tuple[Source, ...] = ()
         self._wake = asyncio.Event()
         self.interval = LONGEST_INTERVAL
@@ -131,16 +131,16 @@ class Observer:
         for each in found.sources:
             failure = found.failures.get(each.series)
             self._metrics.count(metrics.INTERFERENCE_QUERIES, each.series, _FAILED if failure else _OK)
-            self._tell(each, failure, found.readings[each.series])
+            self._log(each, failure, found.readings[each.series])
         if len(found.failures) < len(found.sources):
             self._metrics.set(metrics.INTERFERENCE_LAST_REFRESH, found.at)
 
-    def _tell(self, source: Source, failure: PrometheusError | None, reading: Reading) -> None:
+    def _log(self, source: Source, failure: PrometheusError | None, reading: Reading) -> None:
         """Log what is wrong with a series, once as long as it stays so."""
         wrong = f"{failure}" if failure else complaint(source, reading)
-        if wrong == self._told.get(source.series, ""):
+        if wrong == self._logged.get(source.series, ""):
             return
-        self._told[source.series] = wrong
+        self._logged[source.series] = wrong
         if wrong:
             hint = failure.hint if failure else "see: corewise check metrics"
             log.warning(wrong, extra=fields(series=source.series, at=source.origin, hint=hint))

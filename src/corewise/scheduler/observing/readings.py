@@ -102,7 +102,7 @@ class Reading:
 
     @classmethod
     def nothing(cls, size: int) -> Reading:
-        """Return that of a series which nobody has."""
+        """Return the reading of a series that no node has."""
         no = np.zeros(size, dtype=np.bool_)
         return cls(np.full(size, np.nan), np.full(size, np.nan), no, no.copy())
 
