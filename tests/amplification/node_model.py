@@ -28,11 +28,11 @@ from typing import Final, TypeAlias
 
 from corewise.amplification import (
     Amounts,
-    Machine,
-    Observation,
     Repair,
-    State,
+    ReportedMachine,
     StatusAssessment,
+    StatusObservation,
+    StatusState,
     StatusWrite,
     UnusableRecord,
     assess,
@@ -282,10 +282,10 @@ def manager_passes(world: World, *, patient: bool = True, old_record: bool = Tru
     """
     verdict = ratio_in_force(world.notes, configured={}, normalization=world.normalization)
     found = look(world, seconds=LONG * patient, record_seconds=LONG * old_record)
-    if found.state is State.SETTLED:
+    if found.state is StatusState.SETTLED:
         world = replace(world, ratio_written=False)
     if found.repair is None and verdict.changes and found.unproven.isdisjoint(verdict.ratios):
-        written = found.state is State.SETTLED or found.touch
+        written = found.state is StatusState.SETTLED or found.touch
         return replace(write_ratios(world, verdict.changes), ratio_written=written)
     if found.repair is not None:
         return _repaired(world, found, found.repair)
@@ -315,9 +315,9 @@ def look(world: World, *, seconds: int = 0, record_seconds: int = 0) -> StatusAs
     machine = None
     if world.report is not None:
         capacity = {"cpu": quantity("cpu", world.report[0]), "memory": quantity("memory", world.report[1])}
-        machine = Machine(capacity, world.report_same_boot, world.report_newer)
+        machine = ReportedMachine(capacity, world.report_same_boot, world.report_newer)
     shown = amounts(world.status)
-    seen = Observation(shown, world.notes, machine, seconds, record_seconds, world.ratio_written)
+    seen = StatusObservation(shown, world.notes, machine, seconds, record_seconds, world.ratio_written)
     return assess(seen, amplify_capacity=world.amplify_capacity)
 
 
@@ -344,7 +344,7 @@ def come_to_rest(world: World, *, agent: bool) -> World:
         if world == before:
             break
         before, world = world, _a_while(world, agent=agent)
-        if look(world).state is State.RAW_UNKNOWN:
+        if look(world).state is StatusState.RAW_UNKNOWN:
             # What the finding tells a person to do.
             world = annotate(world, dict.fromkeys(KNOWLEDGE))
     check_rest(world, agent=agent)
@@ -379,7 +379,7 @@ def check_rest(world: World, *, agent: bool) -> None:
     ratios = effective_ratios(world.notes)
     record = read_record(world.notes)
     assert not isinstance(record, UnusableRecord)
-    assert look(world).state is State.SETTLED
+    assert look(world).state is StatusState.SETTLED
     for i, (field, resource) in enumerate(CELLS):
         ratio = ratios.get(resource, ONE) if world.amplify_capacity or field == "allocatable" else ONE
         raw = (read_amounts(world.notes.get(RAW_ANNOTATIONS[field])) or {}).get(resource)

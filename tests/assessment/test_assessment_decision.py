@@ -31,7 +31,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from corewise.actions import EmitEvent, NodeAction, PatchNode, RepairNodeStatus, TouchNodeStatus
-from corewise.amplification import Amounts, NodeDemand, State
+from corewise.amplification import Amounts, NodeDemand, StatusState
 from corewise.assessment.cluster import UNKNOWN, ClusterContext, read_configuration
 from corewise.assessment.decision import NodeAssessment, StatusHistory, assess
 from corewise.assessment.nodes import NodeView, quantities
@@ -225,7 +225,7 @@ def test_a_wrong_status_is_pending_and_repaired_with_raw_amounts_after_thirty_se
     node = view(SETTLED, cpu="8")
     early = assess(node, configured(), StatusHistory(mismatch=29))
     assert early.pending
-    assert early.status.state is State.PENDING
+    assert early.status.state is StatusState.PENDING
     assert early.recheck
     almost = assess(node, configured(), StatusHistory(mismatch=30))
     assert almost.recheck == 1, "30 s are not over yet, but will be in a second"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from corewise.assessment.nodes import (
-    DemandingContainer,
-    DemandingPod,
-    DemandingPodSpec,
+    BoundContainer,
+    BoundPod,
+    BoundPodSpec,
     demand_of,
     demand_of_node,
 )
@@ -18,13 +18,13 @@ from corewise.vocabulary.names import (
 )
 
 
-def pod(cpu: str, **annotations: str) -> DemandingPod:
-    container = DemandingContainer(name="c", resources=ResourceRequirements(requests={"cpu": cpu}))
-    bare = DemandingPod(spec=DemandingPodSpec(node_name="n1", containers=(container,)))
+def pod(cpu: str, **annotations: str) -> BoundPod:
+    container = BoundContainer(name="c", resources=ResourceRequirements(requests={"cpu": cpu}))
+    bare = BoundPod(spec=BoundPodSpec(node_name="n1", containers=(container,)))
     if not annotations:
         return bare
     meta = type(bare.metadata)(annotations=annotations, labels={"koordinator.sh/qosClass": "LSR"})
-    return DemandingPod(metadata=meta, spec=bare.spec)
+    return BoundPod(metadata=meta, spec=bare.spec)
 
 
 def test_requests_are_summed_and_owned_cpus_told_apart() -> None:

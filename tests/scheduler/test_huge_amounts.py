@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corewise.assessment.cluster import ClusterConfiguration
-from corewise.assessment.nodes import DemandingPod, demand_of_node
+from corewise.assessment.nodes import BoundPod, demand_of_node
 from corewise.config.configuration import parse_amplification, parse_normalization
 from corewise.engine import Cluster, Placement
 from corewise.engine.amplified_cpu import Allocation
@@ -162,7 +162,7 @@ def test_an_amount_of_a_node_that_no_machine_has_is_told() -> None:
 
 @given(st.lists(st.tuples(amounts, amounts), max_size=4))
 def test_the_manager_counts_no_pod_for_less_than_it_may_request(pods: list[tuple[str, str]]) -> None:
-    listed = [msgspec.convert(document("p", *each), DemandingPod) for each in pods]
+    listed = [msgspec.convert(document("p", *each), BoundPod) for each in pods]
     demand = demand_of_node(listed, None)
     if any(requested("cpu", cpu) == largest("cpu") for cpu, _ in pods):
         assert demand.requests["cpu"] >= LARGEST_MILLI

@@ -11,7 +11,7 @@ from corewise.agent.cgroups import NodeCgroups
 from corewise.agent.local_node import LocalNode
 from corewise.agent.objects import QuotaPod
 from corewise.agent.topology_report import TopologyReport, topology_change
-from corewise.assessment.nodes import DemandingPod
+from corewise.assessment.nodes import BoundPod
 from corewise.kernel.machine import read_machine
 from corewise.kernel.writing.journal import MemoryLog
 from corewise.kube.objects import NodeResourceTopology
@@ -33,11 +33,11 @@ class SimulatedMachine:
         self.agent = LocalNode(machine.name, self.root, cgroups)
         self.pods: list[QuotaPod] = []
 
-    def start(self, manifest: dict[str, Any], *, qos: str = "Guaranteed") -> DemandingPod:
+    def start(self, manifest: dict[str, Any], *, qos: str = "Guaranteed") -> BoundPod:
         """Run a pod: its cgroups are made as kubelet makes them."""
         metadata = {**manifest["metadata"], "uid": f"uid-{manifest['metadata']['name']}"}
         body = {**manifest, "metadata": metadata, "status": {"phase": "Running", "qosClass": qos}}
-        pod = msgspec.convert(body, DemandingPod)
+        pod = msgspec.convert(body, BoundPod)
         status = running_status(pod, host="10.0.0.1", address="10.0.0.1", now="2026-01-01T00:00:00Z")
         self.pods.append(msgspec.convert({**body, "status": {**body["status"], **status}}, QuotaPod))
         make_cgroups(self.root, pod)

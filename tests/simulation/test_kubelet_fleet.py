@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from corewise.assessment.nodes import DemandingContainer, DemandingPod, DemandingPodSpec, DemandingPodStatus
+from corewise.assessment.nodes import BoundContainer, BoundPod, BoundPodSpec, BoundPodStatus
 from corewise.kube.client import Client
 from corewise.kube.clock import SYSTEM_CLOCK
 from corewise.kube.config import load_config
@@ -47,8 +47,8 @@ def pod(name: str, *, cpu_milli: int = 1000, node: str = "n1") -> dict[str, Any]
     return manifest(name, cpu_milli=cpu_milli, memory=1 << 30, node=node)
 
 
-def container(cpu: str) -> DemandingContainer:
-    return DemandingContainer("main", ResourceRequirements(requests={"cpu": cpu}))
+def container(cpu: str) -> BoundContainer:
+    return BoundContainer("main", ResourceRequirements(requests={"cpu": cpu}))
 
 
 @asynccontextmanager
@@ -191,11 +191,11 @@ async def test_a_kubelet_admits_by_a_node_that_has_grown_before_its_watch_has_sa
         small = node(cluster)
         await set_status(cluster, {"allocatable": {"cpu": "6"}})
         await until(lambda: node(cluster).status["allocatable"]["cpu"] == "6")
-        spec = DemandingPodSpec(node_name="n1", containers=(container("6"),))
-        large = DemandingPod(
+        spec = BoundPodSpec(node_name="n1", containers=(container("6"),))
+        large = BoundPod(
             metadata=ObjectMeta(name="large", namespace="default", uid="u"),
             spec=spec,
-            status=DemandingPodStatus(qos_class="Burstable"),
+            status=BoundPodStatus(qos_class="Burstable"),
         )
         keeper = PodKeeper(
             cluster.kubelets,

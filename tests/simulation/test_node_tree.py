@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from corewise.assessment.nodes import DemandingPod
+from corewise.assessment.nodes import BoundPod
 from corewise.quantities import Bytes
 from corewise.simulation.fair_share import Cgroup
 from corewise.simulation.load import Load
@@ -36,25 +36,25 @@ def machine(tmp_path: Path) -> SimulatedMachine:
     return SimulatedMachine(tmp_path, Machine("n1", CATALOGUE["Neoverse-N1"], CPUS, Bytes(32 << 30)))
 
 
-def guaranteed(machine: SimulatedMachine, name: str = "web", *, cpuset: str = "") -> DemandingPod:
+def guaranteed(machine: SimulatedMachine, name: str = "web", *, cpuset: str = "") -> BoundPod:
     body = manifest(name, cpu_milli=2000, memory=1 << 30, node="n1")
     if cpuset:
         body["metadata"]["annotations"] = {RESOURCE_STATUS: f'{{"cpuset":"{cpuset}"}}'}
     return machine.start(body)
 
 
-def burstable(machine: SimulatedMachine, name: str = "api") -> DemandingPod:
+def burstable(machine: SimulatedMachine, name: str = "api") -> BoundPod:
     return machine.start(
         manifest(name, cpu_milli=3000, memory=1 << 30, limited=False, node="n1"), qos="Burstable"
     )
 
 
-def offline(machine: SimulatedMachine, name: str = "batch", load: Load | None = None) -> DemandingPod:
+def offline(machine: SimulatedMachine, name: str = "batch", load: Load | None = None) -> BoundPod:
     body = manifest(name, cpu_milli=1500, memory=2 << 30, offline=True, node="n1", load=load)
     return machine.start(body, qos="BestEffort")
 
 
-def tree_of(machine: SimulatedMachine, *pods: DemandingPod) -> NodeTree:
+def tree_of(machine: SimulatedMachine, *pods: BoundPod) -> NodeTree:
     return read_tree(machine.root, describe(machine.root, pods), CPUS)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from corewise.assessment.nodes import DemandingPod
+from corewise.assessment.nodes import BoundPod
 from corewise.kube.objects import ObjectMeta
 from corewise.quantities import ONE, Bytes, Ratio
 from corewise.simulation.kubelets import SimulatedNode
@@ -272,7 +272,7 @@ def test_a_pod_with_cpus_of_its_own_is_not_divided(tmp_path: Path) -> None:
 
 def test_only_pods_that_run_are_on_a_node() -> None:
     running, waiting = (
-        msgspec.convert({**pod(name), "status": {"phase": phase}}, DemandingPod)
+        msgspec.convert({**pod(name), "status": {"phase": phase}}, BoundPod)
         for name, phase in (("web", "Running"), ("late", "Pending"))
     )
     assert [each.metadata.name for each in by_node([running, waiting])["n1"]] == ["web"]

@@ -49,8 +49,15 @@ from corewise.amplification.demand import (
     pod_requests,
 )
 from corewise.amplification.occupancy import Column, Flags, amplified_up, fits, occupied
-from corewise.amplification.ratio import RatioVerdict, Source, ratio_in_force
-from corewise.amplification.repair import Machine, Observation, Repair, State, StatusAssessment, assess
+from corewise.amplification.ratio import RatioSource, RatioVerdict, ratio_in_force
+from corewise.amplification.repair import (
+    Repair,
+    ReportedMachine,
+    StatusAssessment,
+    StatusObservation,
+    StatusState,
+    assess,
+)
 from corewise.amplification.status import (
     StatusVerdict,
     StatusWrite,
@@ -67,20 +74,20 @@ __all__ = [
     "ContainerDemand",
     "Finding",
     "Flags",
-    "Machine",
     "Misfit",
     "NodeDemand",
-    "Observation",
     "PodDemand",
     "RatioReading",
+    "RatioSource",
     "RatioVerdict",
     "Ratios",
     "Record",
     "Repair",
+    "ReportedMachine",
     "ResourceList",
-    "Source",
-    "State",
     "StatusAssessment",
+    "StatusObservation",
+    "StatusState",
     "StatusVerdict",
     "StatusWrite",
     "UnusableRecord",

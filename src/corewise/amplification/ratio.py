@@ -37,7 +37,7 @@ class StatedBy(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class RatioSource:
     """Where a resource's ratio comes from.
 
     ``original`` is None if it is bad, ``normalization`` if it could not be decided, ``ratio`` if for any
@@ -62,7 +62,7 @@ class RatioVerdict:
 
     ratios: Ratios
     changes: Mapping[str, str | None]
-    sources: Mapping[str, Source]
+    sources: Mapping[str, RatioSource]
     findings: tuple[Finding, ...]
     adopted: bool
     hold_normalization: bool
@@ -111,7 +111,7 @@ def ratio_in_force(
 
 def _sources(
     users: RatioReading, configured: Ratios, normalization: Ratio | None, maximum: Ratio
-) -> tuple[dict[str, Source], tuple[Finding, ...]]:
+) -> tuple[dict[str, RatioSource], tuple[Finding, ...]]:
     findings = list(users.findings)
     findings += [
         Finding(
@@ -122,7 +122,7 @@ def _sources(
         for resource in configured
         if resource not in AMPLIFIABLE
     ]
-    sources: dict[str, Source] = {}
+    sources: dict[str, RatioSource] = {}
     for resource in AMPLIFIABLE:
         stated = _stated(resource, users, configured, normalization if resource == CPU else ONE)
         finding = _obstacle(resource, stated, maximum)
@@ -131,19 +131,19 @@ def _sources(
     return sources, tuple(findings)
 
 
-def _stated(resource: str, users: RatioReading, configured: Ratios, factor: Ratio | None) -> Source:
+def _stated(resource: str, users: RatioReading, configured: Ratios, factor: Ratio | None) -> RatioSource:
     """Return where a resource's ratio comes from, before any limit is looked at."""
     if users.is_bad(resource):
-        return Source(None, StatedBy.ANNOTATION, factor, None)
+        return RatioSource(None, StatedBy.ANNOTATION, factor, None)
     original, by = ONE, StatedBy.DEFAULT
     if resource in users.ratios:
         original, by = users.ratios[resource], StatedBy.ANNOTATION
     elif resource in configured:
         original, by = configured[resource], StatedBy.CONFIGURATION
-    return Source(original, by, factor, None if factor is None else ratio_product(original, factor))
+    return RatioSource(original, by, factor, None if factor is None else ratio_product(original, factor))
 
 
-def _obstacle(resource: str, source: Source, maximum: Ratio) -> Finding | None:
+def _obstacle(resource: str, source: RatioSource, maximum: Ratio) -> Finding | None:
     """Say why a ratio that can be read must not be written. The findings of unreadable ones exist already."""
     if source.original is None:
         return None

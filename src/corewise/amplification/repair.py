@@ -62,7 +62,7 @@ _DROPPED: Final = (names.AMPLIFIED, names.RAW_CAPACITY, names.RAW_ALLOCATABLE)
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class ReportedMachine:
     """Raw capacity as the agent reports it (NodeResourceTopology, annotation node.corewise.io/raw-capacity).
 
     ``same_boot``: the report is of the boot that kubelet reports (Node status.nodeInfo.bootID).
@@ -75,7 +75,7 @@ class Machine:
 
 
 @dataclass(frozen=True, slots=True)
-class Observation:
+class StatusObservation:
     """What is seen of a node.
 
     ``mismatch_seconds``: for how long assess() has not said SETTLED. ``record_seconds``: for how long the
@@ -84,13 +84,13 @@ class Observation:
 
     amounts: Amounts
     annotations: Mapping[str, str]
-    machine: Machine | None
+    machine: ReportedMachine | None
     mismatch_seconds: int
     record_seconds: int = 0
     ratio_written: bool = False
 
 
-class State(Enum):
+class StatusState(Enum):
     """How a node's status relates to its ratio."""
 
     SETTLED = "settled"
@@ -118,7 +118,7 @@ class StatusAssessment:
     ``finding``: why, unless the node is settled or merely pending.
     """
 
-    state: State
+    state: StatusState
     raw: Amounts
     ratios: Ratios
     touch: bool = False
@@ -127,7 +127,7 @@ class StatusAssessment:
     finding: Finding | None = None
 
 
-class _Cell(Enum):
+class _Relation(Enum):
     """How one amount relates to record and ratio."""
 
     FINE = "as it should be"
@@ -136,28 +136,34 @@ class _Cell(Enum):
     FOREIGN = "not as recorded"
 
 
-def assess(seen: Observation, *, amplify_capacity: bool = True, maximum: Ratio = MAXIMUM) -> StatusAssessment:
+def assess(
+    seen: StatusObservation, *, amplify_capacity: bool = True, maximum: Ratio = MAXIMUM
+) -> StatusAssessment:
     """Compare status, ratio annotation and record; say what to do."""
     stated = read_node(seen.annotations, maximum=maximum)
     ratios: Ratios = stated.record.ratios if stated.record else {}
     cells = _cells(seen, stated, amplify_capacity=amplify_capacity)
     unproven = _unproven(seen, stated, cells)
-    pending = StatusAssessment(State.PENDING, stated.known_raw(seen.amounts), ratios, unproven=unproven)
-    settled = stated.doubt is None and all(cell is _Cell.FINE for cell in cells.values())
+    pending = StatusAssessment(StatusState.PENDING, stated.known_raw(seen.amounts), ratios, unproven=unproven)
+    settled = stated.doubt is None and all(cell is _Relation.FINE for cell in cells.values())
     unreadable = next((each for each in stated.ratios.findings if each.resource in {"", *AMPLIFIABLE}), None)
     if unreadable is not None:
-        return replace(pending, state=State.SETTLED if settled else State.PENDING, finding=unreadable)
+        return replace(
+            pending, state=StatusState.SETTLED if settled else StatusState.PENDING, finding=unreadable
+        )
     if stated.doubt is not None:
         return _in_doubt(seen, stated, stated.doubt, pending, amplify_capacity=amplify_capacity)
     grown = _grown(seen, stated)
     if grown is not None:
         return _repaired(seen, pending, grown, Reason.RAW_EQUALS_AMPLIFIED)
     if settled:
-        return replace(pending, state=State.SETTLED)
+        return replace(pending, state=StatusState.SETTLED)
     return _mismatched(seen, pending, cells)
 
 
-def _cells(seen: Observation, stated: Stated, *, amplify_capacity: bool) -> Mapping[tuple[Field, str], _Cell]:
+def _cells(
+    seen: StatusObservation, stated: Stated, *, amplify_capacity: bool
+) -> Mapping[tuple[Field, str], _Relation]:
     return {
         (field, resource): _cell(
             seen, stated, field, resource, amplified_field=amplify_capacity or field == "allocatable"
@@ -167,31 +173,35 @@ def _cells(seen: Observation, stated: Stated, *, amplify_capacity: bool) -> Mapp
     }
 
 
-def _cell(seen: Observation, stated: Stated, field: Field, resource: str, *, amplified_field: bool) -> _Cell:
+def _cell(
+    seen: StatusObservation, stated: Stated, field: Field, resource: str, *, amplified_field: bool
+) -> _Relation:
     amount, ratio = seen.amounts.of(field).get(resource), stated.ratio(resource)
     if ratio is None:
-        return _Cell.FINE
+        return _Relation.FINE
     target = ratio if amplified_field else ONE
     record = stated.record
     if record is not None and resource in record.applied.of(field):
         applied = record.applied.of(field)[resource]
         if amount != applied:
-            return _Cell.FOREIGN
+            return _Relation.FOREIGN
         return (
-            _Cell.FINE
+            _Relation.FINE
             if amplified(resource, record.raw.of(field)[resource], target) == applied
-            else _Cell.DUE
+            else _Relation.DUE
         )
     if resource in stated.raw[field]:
-        return _Cell.DUE
-    return _Cell.FINE if amount is None or target == ONE else _Cell.UNRECORDED
+        return _Relation.DUE
+    return _Relation.FINE if amount is None or target == ONE else _Relation.UNRECORDED
 
 
-def _unproven(seen: Observation, stated: Stated, cells: Mapping[tuple[Field, str], _Cell]) -> frozenset[str]:
+def _unproven(
+    seen: StatusObservation, stated: Stated, cells: Mapping[tuple[Field, str], _Relation]
+) -> frozenset[str]:
     if stated.doubt is not None:
         return frozenset()  # The webhook leaves amounts in doubt as they are.
     proven = seen.ratio_written or seen.record_seconds > PATIENCE
-    unrecorded = {resource for (_, resource), cell in cells.items() if cell is _Cell.UNRECORDED}
+    unrecorded = {resource for (_, resource), cell in cells.items() if cell is _Relation.UNRECORDED}
     return frozenset(
         resource
         for resource in unrecorded
@@ -200,42 +210,46 @@ def _unproven(seen: Observation, stated: Stated, cells: Mapping[tuple[Field, str
 
 
 def _mismatched(
-    seen: Observation, pending: StatusAssessment, cells: Mapping[tuple[Field, str], _Cell]
+    seen: StatusObservation, pending: StatusAssessment, cells: Mapping[tuple[Field, str], _Relation]
 ) -> StatusAssessment:
     lost = next((each for each in sorted(pending.unproven) if _exceeds_machine(seen, each)), None)
     if lost is not None:
         message = f"{lost} in status is more than the machine has, and there is no record of an amplification"
-        return replace(pending, state=State.RAW_UNKNOWN, finding=Finding(Reason.RAW_UNKNOWN, message, lost))
-    recorded = any(cell in {_Cell.DUE, _Cell.FOREIGN} for cell in cells.values())
+        return replace(
+            pending, state=StatusState.RAW_UNKNOWN, finding=Finding(Reason.RAW_UNKNOWN, message, lost)
+        )
+    recorded = any(cell in {_Relation.DUE, _Relation.FOREIGN} for cell in cells.values())
     if recorded and seen.mismatch_seconds > PATIENCE:
         return _repaired(seen, pending, pending.raw, Reason.STATUS_REPAIRED)
-    return replace(pending, touch=not pending.unproven and _Cell.FOREIGN not in cells.values())
+    return replace(pending, touch=not pending.unproven and _Relation.FOREIGN not in cells.values())
 
 
-def _exceeds_machine(seen: Observation, resource: str) -> bool:
+def _exceeds_machine(seen: StatusObservation, resource: str) -> bool:
     machine, amount = _machine_amount(seen, resource), seen.amounts.capacity.get(resource)
     return machine is not None and amount is not None and amount > machine
 
 
-def _equals_machine(seen: Observation, resource: str) -> bool:
+def _equals_machine(seen: StatusObservation, resource: str) -> bool:
     return _machine_amount(seen, resource) == seen.amounts.capacity.get(resource)
 
 
-def _machine_amount(seen: Observation, resource: str) -> Quantity | None:
+def _machine_amount(seen: StatusObservation, resource: str) -> Quantity | None:
     return seen.machine.capacity.get(resource) if seen.machine else None
 
 
-def _repaired(seen: Observation, pending: StatusAssessment, raw: Amounts, reason: Reason) -> StatusAssessment:
+def _repaired(
+    seen: StatusObservation, pending: StatusAssessment, raw: Amounts, reason: Reason
+) -> StatusAssessment:
     return replace(
         pending,
-        state=State.REPAIR,
+        state=StatusState.REPAIR,
         raw=raw,
         repair=Repair(raw, _dropped(seen)),
         finding=Finding(reason, reason.text.meaning),
     )
 
 
-def _grown(seen: Observation, stated: Stated) -> Amounts | None:
+def _grown(seen: StatusObservation, stated: Stated) -> Amounts | None:
     """Return the raw amounts of a machine whose new capacity is just what the old one was amplified to.
 
     Allocatable keeps the recorded reservation, machine - (raw capacity - raw allocatable), unless it is more
@@ -257,7 +271,12 @@ def _grown(seen: Observation, stated: Stated) -> Amounts | None:
 
 
 def _in_doubt(
-    seen: Observation, stated: Stated, doubt: Finding, pending: StatusAssessment, *, amplify_capacity: bool
+    seen: StatusObservation,
+    stated: Stated,
+    doubt: Finding,
+    pending: StatusAssessment,
+    *,
+    amplify_capacity: bool,
 ) -> StatusAssessment:
     """Repair with what raw amounts are left, or wait for kubelet."""
     raw: dict[Field, dict[str, Quantity]] = {"capacity": {}, "allocatable": {}}
@@ -270,7 +289,7 @@ def _in_doubt(
                 found = _recovered(seen, stated, field, resource)
                 if found is None:
                     return replace(
-                        pending, state=State.RAW_UNKNOWN, finding=_unknown(seen, doubt, field, resource)
+                        pending, state=StatusState.RAW_UNKNOWN, finding=_unknown(seen, doubt, field, resource)
                     )
                 amount = found
             raw[field][resource] = amount
@@ -281,7 +300,7 @@ def _in_doubt(
     return replace(repaired, finding=doubt)
 
 
-def _recovered(seen: Observation, stated: Stated, field: Field, resource: str) -> Quantity | None:
+def _recovered(seen: StatusObservation, stated: Stated, field: Field, resource: str) -> Quantity | None:
     """Return a raw amount although the record cannot be used."""
     amount, noted = seen.amounts.of(field)[resource], stated.raw[field].get(resource)
     broken = stated.broken
@@ -298,7 +317,7 @@ def _recovered(seen: Observation, stated: Stated, field: Field, resource: str) -
     return noted
 
 
-def _unknown(seen: Observation, doubt: Finding, field: Field, resource: str) -> Finding:
+def _unknown(seen: StatusObservation, doubt: Finding, field: Field, resource: str) -> Finding:
     message = (
         f"{doubt.message}; the raw {field} {resource} is known from nowhere else, so nothing is repaired "
         f"until kubelet states it. If it does not within a minute, remove {', '.join(_dropped(seen))}"
@@ -306,5 +325,5 @@ def _unknown(seen: Observation, doubt: Finding, field: Field, resource: str) -> 
     return Finding(Reason.RAW_UNKNOWN, message, resource)
 
 
-def _dropped(seen: Observation) -> tuple[str, ...]:
+def _dropped(seen: StatusObservation) -> tuple[str, ...]:
     return tuple(name for name in _DROPPED if name in seen.annotations)

@@ -27,12 +27,12 @@ from corewise.amplification import (
     AMPLIFIABLE,
     Finding,
     Misfit,
-    Observation,
     Ratios,
     RatioVerdict,
     Repair,
-    State,
     StatusAssessment,
+    StatusObservation,
+    StatusState,
     allows_unsafe_change,
     misfits,
     ratio_in_force,
@@ -112,7 +112,7 @@ class NodeAssessment:
     def pending(self) -> bool:
         """Whether the node's status does not show its ratio yet."""
         new_ratio = self._patch is not None and AMPLIFICATION_RATIO in self._patch.annotations
-        return new_ratio or self.status.state is not State.SETTLED
+        return new_ratio or self.status.state is not StatusState.SETTLED
 
     @property
     def _patch(self) -> PatchNode | None:
@@ -123,7 +123,7 @@ def assess(node: NodeView, context: ClusterContext, history: StatusHistory = NO_
     """Assess one node."""
     normalization = normalization_of(node, context.configuration)
     status = amplification.assess(
-        Observation(
+        StatusObservation(
             amounts=node.amounts,
             annotations=node.annotations,
             machine=node.machine(newer_than_record=history.report_newer_than_record),
@@ -237,7 +237,7 @@ def _status_correction(
     node: NodeView, status: StatusAssessment, history: StatusHistory
 ) -> tuple[tuple[NodeAction, ...], int | None]:
     """Return a touch or a repair, at growing intervals, and in how many seconds to look again."""
-    if status.state is State.SETTLED:
+    if status.state is StatusState.SETTLED:
         return (), None
     if status.repair:
         since = history.since_repair

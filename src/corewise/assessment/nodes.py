@@ -15,9 +15,9 @@ import msgspec
 from corewise.amplification import (
     Amounts,
     ContainerDemand,
-    Machine,
     NodeDemand,
     PodDemand,
+    ReportedMachine,
     node_demand,
     pod_request,
 )
@@ -80,7 +80,7 @@ class ManagedNode(Struct, frozen=True):
     status: ManagedNodeStatus = ManagedNodeStatus()
 
 
-class DemandingContainer(Struct, frozen=True):
+class BoundContainer(Struct, frozen=True):
     """core/v1 Container: its requests."""
 
     name: str
@@ -88,12 +88,12 @@ class DemandingContainer(Struct, frozen=True):
     restart_policy: str = ""
 
 
-class DemandingPodSpec(Struct, frozen=True):
+class BoundPodSpec(Struct, frozen=True):
     """core/v1 PodSpec: what the pod requests, and of which node."""
 
     node_name: str = ""
-    containers: tuple[DemandingContainer, ...] = ()
-    init_containers: tuple[DemandingContainer, ...] = ()
+    containers: tuple[BoundContainer, ...] = ()
+    init_containers: tuple[BoundContainer, ...] = ()
     overhead: Mapping[str, str] = EMPTY
     resources: ResourceRequirements = NO_RESOURCES
 
@@ -105,7 +105,7 @@ class GrantedContainer(Struct, frozen=True):
     allocated_resources: Mapping[str, str] = EMPTY
 
 
-class DemandingPodStatus(Struct, frozen=True):
+class BoundPodStatus(Struct, frozen=True):
     """core/v1 PodStatus."""
 
     phase: str = "Pending"
@@ -114,16 +114,16 @@ class DemandingPodStatus(Struct, frozen=True):
     init_container_statuses: tuple[GrantedContainer, ...] = ()
 
 
-class DemandingPod(Struct, frozen=True):
+class BoundPod(Struct, frozen=True):
     """core/v1 Pod: what it requests of its node."""
 
     metadata: ObjectMeta = NO_META
-    spec: DemandingPodSpec = DemandingPodSpec()
-    status: DemandingPodStatus = DemandingPodStatus()
+    spec: BoundPodSpec = BoundPodSpec()
+    status: BoundPodStatus = BoundPodStatus()
 
 
 MANAGED_NODES: Resource[ManagedNode] = NODES.typed(ManagedNode)
-DEMANDING_PODS: Resource[DemandingPod] = PODS.typed(DemandingPod)
+BOUND_PODS: Resource[BoundPod] = PODS.typed(BoundPod)
 RUNNING_ON_A_NODE = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 """Field selector of the pods that take something of a node."""
 
@@ -173,7 +173,7 @@ class NodeView:
         """The text in which the agent reports the machine's raw capacity; empty without one."""
         return (self.topology or {}).get(MACHINE_RAW_CAPACITY, "")
 
-    def machine(self, *, newer_than_record: bool) -> Machine | None:
+    def machine(self, *, newer_than_record: bool) -> ReportedMachine | None:
         """Return the machine as its agent reports it; None without a readable report."""
         try:
             report = _REPORT.decode(self.reported_capacity)
@@ -183,11 +183,11 @@ class NodeView:
         if not capacity:
             return None
         same_boot = bool(self.boot_id) and report.get(_BOOT_ID) == self.boot_id
-        return Machine(capacity, same_boot=same_boot, newer_than_record=newer_than_record)
+        return ReportedMachine(capacity, same_boot=same_boot, newer_than_record=newer_than_record)
 
 
 def view_of(
-    node: ManagedNode, topology: Annotations | None, pods: Callable[[], Iterable[DemandingPod]]
+    node: ManagedNode, topology: Annotations | None, pods: Callable[[], Iterable[BoundPod]]
 ) -> NodeView:
     """Return the view of a node; ``pods`` are those bound to it."""
     meta = node.metadata
@@ -230,9 +230,7 @@ def _quantity(text: str) -> Quantity | None:
         return None
 
 
-def demand_of_node(
-    pods: Iterable[DemandingPod], topology_annotations: Mapping[str, str] | None
-) -> NodeDemand:
+def demand_of_node(pods: Iterable[BoundPod], topology_annotations: Mapping[str, str] | None) -> NodeDemand:
     """Sum up what the pods of one node request of it."""
     try:
         manager = _CPU_MANAGER.decode((topology_annotations or {}).get(CPU_MANAGER_POLICY, "{}"))
@@ -241,7 +239,7 @@ def demand_of_node(
     return node_demand([demand_of(pod) for pod in pods], static_cpu_manager=manager.policy == "static")
 
 
-def demand_of(pod: DemandingPod) -> PodDemand:
+def demand_of(pod: BoundPod) -> PodDemand:
     """Return what one pod requests."""
     granted = {each.name: each for each in pod.status.container_statuses}
     granted_init = {each.name: each for each in pod.status.init_container_statuses}
@@ -258,7 +256,7 @@ def demand_of(pod: DemandingPod) -> PodDemand:
     return replace(demand, exclusive_cpus=_exclusive_cpus(pod, demand))
 
 
-def _container(container: DemandingContainer, granted: Mapping[str, GrantedContainer]) -> ContainerDemand:
+def _container(container: BoundContainer, granted: Mapping[str, GrantedContainer]) -> ContainerDemand:
     status = granted.get(container.name)
     return ContainerDemand(
         requests=_stated(container.resources.requests),
@@ -267,7 +265,7 @@ def _container(container: DemandingContainer, granted: Mapping[str, GrantedConta
     )
 
 
-def _exclusive_cpus(pod: DemandingPod, demand: PodDemand) -> frozenset[int]:
+def _exclusive_cpus(pod: BoundPod, demand: PodDemand) -> frozenset[int]:
     """Return the CPUs that a pod claims, if the claim holds; QoS LSE counts in every namespace."""
     status, meta = parse_resource_status(pod.metadata.annotations.get(RESOURCE_STATUS)), pod.metadata
     if not isinstance(status, ResourceStatus):

@@ -15,7 +15,7 @@ from typing import Any
 import click
 import msgspec
 
-from corewise.assessment.nodes import DEMANDING_PODS, MANAGED_NODES, DemandingPod, ManagedNode, running_on
+from corewise.assessment.nodes import BOUND_PODS, MANAGED_NODES, BoundPod, ManagedNode, running_on
 from corewise.cli import output
 from corewise.cli.cluster import cluster_options, find_cluster
 from corewise.cli.errors import ExitCode, Failure
@@ -42,7 +42,7 @@ class Found:
 
     node: ManagedNode
     data: Mapping[str, str] | None
-    pods: Iterable[DemandingPod] | None
+    pods: Iterable[BoundPod] | None
     missing: tuple[str, ...] = ()
 
 
@@ -99,9 +99,9 @@ async def _config(client: Client, namespace: str) -> Mapping[str, str] | None:
         return None
 
 
-async def _pods(client: Client, node: str) -> Iterable[DemandingPod] | None:
+async def _pods(client: Client, node: str) -> Iterable[BoundPod] | None:
     try:
-        return await client.list(DEMANDING_PODS, field_selector=running_on(node))
+        return await client.list(BOUND_PODS, field_selector=running_on(node))
     except Forbidden:
         return None
 
@@ -116,7 +116,7 @@ def _read_file(file: Path, name: str, config_namespace: str) -> Found:
         items = document.get("items", [document])
         nodes = [msgspec.convert(item, ManagedNode) for item in _of_kind(items, "Node")]
         maps = [msgspec.convert(item, ConfigMap) for item in _of_kind(items, "ConfigMap")]
-        pods = [msgspec.convert(item, DemandingPod) for item in _of_kind(items, "Pod")]
+        pods = [msgspec.convert(item, BoundPod) for item in _of_kind(items, "Pod")]
     except OSError as error:
         raise Failure(f"{file} cannot be read: {error.strerror}") from error
     except UNREADABLE as error:
@@ -161,14 +161,14 @@ def _whole(amounts: Mapping[str, str], resource: str) -> int | None:
         return None
 
 
-def _is_native(pod: DemandingPod) -> bool:
+def _is_native(pod: BoundPod) -> bool:
     """Whether a pod is BestEffort without being an offline pod."""
     containers = (*pod.spec.containers, *pod.spec.init_containers)
     asks = any(BATCH_CPU in {**each.resources.requests, **each.resources.limits} for each in containers)
     return pod.status.qos_class == "BestEffort" and not asks
 
 
-def _is_tiny(pod: DemandingPod) -> bool:
+def _is_tiny(pod: BoundPod) -> bool:
     """Whether a pod asks for so little batch-cpu that CPUs were meant, not thousandths."""
     containers = (*pod.spec.containers, *pod.spec.init_containers)
     asked = ((each.name, each.resources.requests, each.resources.limits) for each in containers)
@@ -178,5 +178,5 @@ def _is_tiny(pod: DemandingPod) -> bool:
     )
 
 
-def _named(pod: DemandingPod) -> str:
+def _named(pod: BoundPod) -> str:
     return f"{pod.metadata.namespace}/{pod.metadata.name}"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from corewise.amplification import Ratios, ResourceList, State
+from corewise.amplification import Ratios, ResourceList, StatusState
 from corewise.assessment.decision import NodeAssessment
 from corewise.cli.explanation import Explanation, Line, Part
 from corewise.cli.node_listing import state_of
@@ -132,13 +132,13 @@ def _requested(assessment: NodeAssessment) -> Part:
 
 def _status(assessment: NodeAssessment) -> str:
     state = assessment.status.state
-    if state is State.SETTLED and assessment.pending:
+    if state is StatusState.SETTLED and assessment.pending:
         return "will change: a new ratio is due"
     return {
-        State.SETTLED: "shows the ratio",
-        State.PENDING: "does not show the ratio yet; kubelet's next write, or the manager, mends it",
-        State.REPAIR: "is not what ratio and record say; the manager repairs it",
-        State.RAW_UNKNOWN: "cannot be repaired until kubelet states raw amounts",
+        StatusState.SETTLED: "shows the ratio",
+        StatusState.PENDING: "does not show the ratio yet; kubelet's next write, or the manager, mends it",
+        StatusState.REPAIR: "is not what ratio and record say; the manager repairs it",
+        StatusState.RAW_UNKNOWN: "cannot be repaired until kubelet states raw amounts",
     }[state]
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from corewise.actions import PatchNode
-from corewise.amplification import State
+from corewise.amplification import StatusState
 from corewise.assessment.cluster import (
     ClusterContext,
     ConfigurationReading,
@@ -18,10 +18,10 @@ from corewise.assessment.cluster import (
 )
 from corewise.assessment.decision import NodeAssessment, assess
 from corewise.assessment.nodes import (
-    DEMANDING_PODS,
+    BOUND_PODS,
     MANAGED_NODES,
     RUNNING_ON_A_NODE,
-    DemandingPod,
+    BoundPod,
     ManagedNode,
     running_on,
     view_of,
@@ -89,14 +89,14 @@ async def list_cluster(
     nodes, topologies, pods, config_map, webhooks = await asyncio.gather(
         selected(),
         optional(NODE_RESOURCE_TOPOLOGIES.typed(PartialObject)),
-        optional(DEMANDING_PODS, running_on(name) if name else RUNNING_ON_A_NODE),
+        optional(BOUND_PODS, running_on(name) if name else RUNNING_ON_A_NODE),
         configured(),
         optional(MUTATING_WEBHOOKS),
     )
     reading = read_configuration(config_map)
     context = ClusterContext(reading.configuration, interfering_webhook(webhooks or ()))
     facts = {each.metadata.name: each.metadata.annotations for each in topologies or ()}
-    pods_of: dict[str, list[DemandingPod]] = defaultdict(list)
+    pods_of: dict[str, list[BoundPod]] = defaultdict(list)
     for pod in pods or ():
         pods_of[pod.spec.node_name].append(pod)
 
@@ -129,7 +129,7 @@ def state_of(assessment: NodeAssessment) -> NodeState:
         return NodeState(reason, reason)
     if any(isinstance(action, PatchNode) for action in assessment.actions):
         return NodeState("ratio due")
-    if assessment.status.state is not State.SETTLED:
+    if assessment.status.state is not StatusState.SETTLED:
         return NodeState(assessment.status.state.value)
     return NodeState("")
 

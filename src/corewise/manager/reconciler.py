@@ -25,7 +25,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from corewise.actions import NodeAction, PatchNode, RepairNodeStatus, TouchNodeStatus
-from corewise.amplification import State
+from corewise.amplification import StatusState
 from corewise.assessment.decision import NodeAssessment, StatusHistory, assess
 from corewise.assessment.nodes import NodeView
 from corewise.kube.clock import Clock
@@ -107,8 +107,8 @@ class NodeMemory:
 
     def assessed(self, assessment: NodeAssessment, now: float) -> None:
         """Note whether the status shows the ratio."""
-        self._shows_raw = assessment.status.state is State.SETTLED or assessment.status.touch
-        if assessment.status.state is State.SETTLED:
+        self._shows_raw = assessment.status.state is StatusState.SETTLED or assessment.status.touch
+        if assessment.status.state is StatusState.SETTLED:
             self._mismatch_since = self._touched = self._repaired = self._ratio_written = None
             self._touches = 0
         elif self._mismatch_since is None:

@@ -17,10 +17,10 @@ from corewise.assessment.cluster import (
     read_configuration,
 )
 from corewise.assessment.nodes import (
-    DEMANDING_PODS,
+    BOUND_PODS,
     MANAGED_NODES,
     RUNNING_ON_A_NODE,
-    DemandingPod,
+    BoundPod,
     ManagedNode,
     NodeView,
     demand_of_node,
@@ -52,7 +52,7 @@ class Snapshot:
         self._options = options
         self._listeners = listeners
         self._clock = clock
-        self._pods_of: dict[str, dict[str, DemandingPod]] = {}
+        self._pods_of: dict[str, dict[str, BoundPod]] = {}
         self.reading = ConfigurationReading(UNKNOWN, present=False)
         self.koordinator = ""
         self.nodes = Cache(client, MANAGED_NODES, on_change=self._node_changed, clock=clock)
@@ -64,7 +64,7 @@ class Snapshot:
         )
         self.pods = Cache(
             client,
-            DEMANDING_PODS,
+            BOUND_PODS,
             field_selector=RUNNING_ON_A_NODE,
             on_change=self._pod_changed,
             clock=clock,
@@ -120,7 +120,7 @@ class Snapshot:
         Raises:
             KubeError: if it does not tell.
         """
-        pods = await self._client.list(DEMANDING_PODS, field_selector=running_on(node.name))
+        pods = await self._client.list(BOUND_PODS, field_selector=running_on(node.name))
         return replace(node, demand=lambda: demand_of_node(pods, node.topology))
 
     def _node_changed(self, old: KubeObject | None, new: KubeObject | None) -> None:
@@ -135,7 +135,7 @@ class Snapshot:
         if changed:
             self._listeners.node(changed.metadata.name)
 
-    def _pod_changed(self, old: DemandingPod | None, new: DemandingPod | None) -> None:
+    def _pod_changed(self, old: BoundPod | None, new: BoundPod | None) -> None:
         if old:
             pods = self._pods_of.get(old.spec.node_name, {})
             pods.pop(old.metadata.uid, None)

@@ -38,7 +38,7 @@ from corewise.agent.offline_loop import Publication, Publisher, write_publicatio
 from corewise.agent.offline_settings import ColocationConfiguration, raw_allocatable
 from corewise.agent.problems import ProblemLog
 from corewise.agent.topology_report import TopologyReporter
-from corewise.assessment.nodes import DemandingPod
+from corewise.assessment.nodes import BoundPod
 from corewise.kernel.machine import MachineReading, read_machine
 from corewise.kernel.writing.journal import MemoryLog
 from corewise.kube.cache import Cache
@@ -312,7 +312,7 @@ WARM_UP = 120.0
 SPEED_UP = 10.0
 MOST = 100
 _PERIOD = 1.0
-Pods = Mapping[str, Sequence[DemandingPod]]
+Pods = Mapping[str, Sequence[BoundPod]]
 
 
 @dataclass(slots=True)
@@ -368,7 +368,7 @@ class LivingNodes:
                 await self._go_on(name, pods.get(name, ()))
             await asyncio.sleep(max(0.0, began + _PERIOD - now()))
 
-    async def _go_on(self, name: str, pods: Sequence[DemandingPod]) -> None:
+    async def _go_on(self, name: str, pods: Sequence[BoundPod]) -> None:
         living = self._living.get(name)
         if living is None:
             living = self._living[name] = self._begin(name, pods, on=True)
@@ -390,7 +390,7 @@ class LivingNodes:
     def _lives(self, name: str, pods: Pods) -> bool:
         return name in self._living or self._agents.offers(name) or any(map(is_offline, pods.get(name, ())))
 
-    def _begin(self, name: str, pods: Sequence[DemandingPod], *, on: bool) -> _Living:
+    def _begin(self, name: str, pods: Sequence[BoundPod], *, on: bool) -> _Living:
         offers: list[int] = []
 
         def look(now: float) -> None:
@@ -418,5 +418,5 @@ class LivingNodes:
             await asyncio.sleep(0)
 
 
-def _identities(pods: Sequence[DemandingPod]) -> frozenset[tuple[str, str]]:
+def _identities(pods: Sequence[BoundPod]) -> frozenset[tuple[str, str]]:
     return frozenset((pod.metadata.uid, pod.metadata.resource_version) for pod in pods)

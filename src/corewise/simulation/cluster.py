@@ -19,7 +19,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
 
-from corewise.assessment.nodes import DEMANDING_PODS, DemandingPod
+from corewise.assessment.nodes import BOUND_PODS, BoundPod
 from corewise.kube.cache import Cache
 from corewise.kube.client import Client
 from corewise.kube.clock import SYSTEM_CLOCK
@@ -72,9 +72,7 @@ class LocalCluster:
         self.was_on = False
         """Whether corewise had been turned on already in the state that the API server kept."""
         self._nodes = Cache(client, SIMULATED_NODES, on_change=self._node_changed)
-        self._pods = Cache(
-            client, DEMANDING_PODS, field_selector="spec.nodeName!=", on_change=self._pod_changed
-        )
+        self._pods = Cache(client, BOUND_PODS, field_selector="spec.nodeName!=", on_change=self._pod_changed)
         self.files = MachineFiles(folder)
         roots = {machine.name: self.files.make(machine) for machine in plan.machines}
         self.kubelets = KubeletFleet(
@@ -91,7 +89,7 @@ class LocalCluster:
         self._keeper = PodKeeper(
             self.kubelets,
             cached_node=self._nodes.get,
-            cached_pods=cast("Mapping[object, DemandingPod]", self._pods.items),
+            cached_pods=cast("Mapping[object, BoundPod]", self._pods.items),
             files=self.files,
             clock=SYSTEM_CLOCK,
             on_start=self.agents.look_at,
@@ -106,7 +104,7 @@ class LocalCluster:
         if old is not None and new is not None:
             self.node_writes += 1
 
-    def _pod_changed(self, old: DemandingPod | None, new: DemandingPod | None) -> None:
+    def _pod_changed(self, old: BoundPod | None, new: BoundPod | None) -> None:
         self._keeper.changed(old, new)
 
     @property
@@ -115,7 +113,7 @@ class LocalCluster:
         return [node for name in self.machines if (node := self._nodes.get(name)) is not None]
 
     @property
-    def pods(self) -> list[DemandingPod]:
+    def pods(self) -> list[BoundPod]:
         return list(self._pods.items.values())
 
     def loops(self) -> list[Callable[[], Coroutine[Any, Any, None]]]:
@@ -189,15 +187,15 @@ class LocalCluster:
         pods = list(pods)
         unplaced = [_key(pod) for pod in pods if "nodeName" not in pod["spec"]]
         self.scheduler.hold(unplaced)
-        created: list[DemandingPod] = []
+        created: list[BoundPod] = []
         await self._all(self._create_pod(pod, created) for pod in pods)
         await self.scheduler.release(unplaced, (pod for pod in created if not pod.spec.node_name))
         keys = {_key(pod) for pod in pods}
         await self._until(lambda: all(self._is_placed(key) for key in keys))
 
-    async def _create_pod(self, pod: dict[str, Any], created: list[DemandingPod]) -> None:
+    async def _create_pod(self, pod: dict[str, Any], created: list[BoundPod]) -> None:
         try:
-            created.append(await self.client.create(DEMANDING_PODS, pod, pod["metadata"]["namespace"]))
+            created.append(await self.client.create(BOUND_PODS, pod, pod["metadata"]["namespace"]))
         except AlreadyExists:
             return
 
@@ -267,7 +265,7 @@ class LocalCluster:
         await self.agents.have_seen(nodes, pods, self._config)
         await self._until(lambda: self.agents.is_idle)
 
-    def _bound_pods(self) -> list[DemandingPod]:
+    def _bound_pods(self) -> list[BoundPod]:
         return [pod for pod in self.pods if pod.spec.node_name in self.machines]
 
     async def snapshot(self) -> Snapshot:

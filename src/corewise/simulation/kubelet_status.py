@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from corewise.assessment.nodes import DemandingPod
+from corewise.assessment.nodes import BoundPod
 from corewise.quantities import Quantity, QuantityError
 from corewise.simulation.machines import Machine
 from corewise.simulation.node_cgroups import container_id
@@ -261,7 +261,7 @@ def _quantity(amounts: Mapping[str, str], resource: str) -> Quantity:
         return Quantity(0)
 
 
-def running_status(pod: DemandingPod, *, host: str, address: str, now: str) -> dict[str, Any]:
+def running_status(pod: BoundPod, *, host: str, address: str, now: str) -> dict[str, Any]:
     """Return the status of a pod whose containers all run."""
     kinds = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
     return {
@@ -281,7 +281,7 @@ def running_status(pod: DemandingPod, *, host: str, address: str, now: str) -> d
     }
 
 
-def _running(pod: DemandingPod, name: str, now: str) -> dict[str, Any]:
+def _running(pod: BoundPod, name: str, now: str) -> dict[str, Any]:
     return {
         "name": name,
         "image": "simulated",

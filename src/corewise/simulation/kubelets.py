@@ -24,7 +24,7 @@ from typing import Any
 import msgspec
 
 from corewise.amplification import pod_request
-from corewise.assessment.nodes import DemandingPod, demand_of
+from corewise.assessment.nodes import BoundPod, demand_of
 from corewise.kube.client import Client, PatchType
 from corewise.kube.clock import SYSTEM_CLOCK, Clock, rfc3339, rfc3339_micro
 from corewise.kube.errors import AlreadyExists, KubeError, NotFound
@@ -54,7 +54,7 @@ _FINISHED = frozenset({"Succeeded", "Failed"})
 Key = tuple[str, str]
 
 
-def need_of(pod: DemandingPod) -> Need:
+def need_of(pod: BoundPod) -> Need:
     """Return what a pod takes of its node."""
     demand = demand_of(pod)
     containers = tuple(running_containers(pod))
@@ -66,7 +66,7 @@ def need_of(pod: DemandingPod) -> Need:
     return Need(pod_request(demand, "cpu").milli, pod_request(demand, "memory").units, extended)
 
 
-def is_finished(pod: DemandingPod) -> bool:
+def is_finished(pod: BoundPod) -> bool:
     """Whether a pod has come to its end and holds nothing any more."""
     return pod.status.phase in _FINISHED
 
@@ -79,7 +79,7 @@ class PodKeeper:
         fleet: KubeletFleet,
         *,
         cached_node: Callable[[str], SimulatedNode | None],
-        cached_pods: Mapping[object, DemandingPod],
+        cached_pods: Mapping[object, BoundPod],
         files: MachineFiles,
         clock: Clock,
         on_start: Callable[[str], None],
@@ -95,7 +95,7 @@ class PodKeeper:
         self._queued: set[Key] = set()
         self._admitted: dict[str, dict[str, Need]] = defaultdict(dict)
 
-    def changed(self, old: DemandingPod | None, new: DemandingPod | None) -> None:
+    def changed(self, old: BoundPod | None, new: BoundPod | None) -> None:
         """Take note of a change of a pod."""
         pod = new or old
         if pod is None or pod.spec.node_name not in self._fleet.kubelets:
@@ -107,7 +107,7 @@ class PodKeeper:
         if new is not None and not self.is_at_rest(new):
             self._enqueue((pod.metadata.namespace, pod.metadata.name))
 
-    def is_at_rest(self, pod: DemandingPod) -> bool:
+    def is_at_rest(self, pod: BoundPod) -> bool:
         """Whether a pod of a simulated node is where it belongs, its cgroups too."""
         if pod.metadata.deletion_timestamp is not None:
             return False
@@ -137,7 +137,7 @@ class PodKeeper:
                 await self._clock.sleep(_AGAIN_AFTER)
                 self._enqueue(key)
 
-    async def _settle(self, kubelet: Kubelet, pod: DemandingPod) -> None:
+    async def _settle(self, kubelet: Kubelet, pod: BoundPod) -> None:
         name, namespace = pod.metadata.name, pod.metadata.namespace
         counters = self._fleet.counters
         if pod.metadata.deletion_timestamp is not None:
@@ -155,7 +155,7 @@ class PodKeeper:
                 subresource="status",
             )
 
-    async def _status_of(self, kubelet: Kubelet, pod: DemandingPod) -> dict[str, Any] | None:
+    async def _status_of(self, kubelet: Kubelet, pod: BoundPod) -> dict[str, Any] | None:
         """Return the status to write, or None for a pod taken over from an earlier run: it runs already."""
         now = rfc3339(self._clock.now())
         admitted, need = self._admitted[kubelet.machine.name], need_of(pod)

@@ -45,7 +45,7 @@ import msgspec
 from corewise.agent.kubelet import NO_POLICY
 from corewise.agent.quotas import Standing, standing_of
 from corewise.amplification import read_amounts, read_ratios
-from corewise.assessment.nodes import DemandingPod
+from corewise.assessment.nodes import BoundPod
 from corewise.kube.objects import NodeResourceTopology
 from corewise.quantities import ONE, Quantity, QuantityError, amplify
 from corewise.simulation.fair_share import water_fill
@@ -292,9 +292,9 @@ def is_settled(node: SimulatedNode) -> bool:
     return schedulable == amplify(raw, ratios.get("cpu", ONE))
 
 
-def by_node(pods: Iterable[DemandingPod]) -> dict[str, list[DemandingPod]]:
+def by_node(pods: Iterable[BoundPod]) -> dict[str, list[BoundPod]]:
     """Group the pods that run by the node they run on."""
-    found: dict[str, list[DemandingPod]] = defaultdict(list)
+    found: dict[str, list[BoundPod]] = defaultdict(list)
     for pod in pods:
         if pod.spec.node_name and pod.status.phase == "Running":
             found[pod.spec.node_name].append(pod)
@@ -304,7 +304,7 @@ def by_node(pods: Iterable[DemandingPod]) -> dict[str, list[DemandingPod]]:
 def view_node(
     node: SimulatedNode,
     machine: Machine,
-    pods: Sequence[DemandingPod],
+    pods: Sequence[BoundPod],
     *,
     root: Path,
     topology: NodeResourceTopology | None,
@@ -332,7 +332,7 @@ def view_node(
     )
 
 
-def workloads_of(pod: DemandingPod, root: Path) -> list[Workload]:
+def workloads_of(pod: BoundPod, root: Path) -> list[Workload]:
     """Return a pod's containers as the plant runs them, bounded as their cgroups say."""
     name, labels, annotations = pod.metadata.name, pod.metadata.labels, pod.metadata.annotations
     offline = labels.get(QOS_CLASS) == "BE"

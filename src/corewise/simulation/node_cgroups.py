@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from corewise.assessment.nodes import DemandingContainer, DemandingPod
+from corewise.assessment.nodes import BoundContainer, BoundPod
 from corewise.kernel.cgroups.layout import Driver, PodCgroups, QOSClass
 from corewise.normalization import ContainerLimit, PodLimits, container_quota, pod_quota
 from corewise.quantities import ONE, AmplifiedMilli, Microseconds, Quantity, QuantityError
@@ -62,19 +62,19 @@ _MOST_PATHS = 10_000
 _COUNTED = {"cpu.stat": "usage_usec 0", "memory.stat": "inactive_file 0"}
 
 
-def container_id(pod: DemandingPod, container: str) -> str:
+def container_id(pod: BoundPod, container: str) -> str:
     """Return the ID that the runtime gives a container; always the same for the same pod."""
     digest = hashlib.blake2b(f"{pod.metadata.uid}/{container}".encode(), digest_size=32).hexdigest()
     return f"containerd://{digest}"
 
 
-def running_containers(pod: DemandingPod) -> Iterator[DemandingContainer]:
+def running_containers(pod: BoundPod) -> Iterator[BoundContainer]:
     """Yield the containers that run as long as the pod does: sidecars, and the pod's own."""
     yield from (each for each in pod.spec.init_containers if each.restart_policy == "Always")
     yield from pod.spec.containers
 
 
-def make_cgroups(root: Path, pod: DemandingPod) -> None:
+def make_cgroups(root: Path, pod: BoundPod) -> None:
     """Make the cgroups of a pod that begins to run, with kubelet's quotas; whatever was there is replaced."""
     mount, own = root / MOUNT, pod_cgroup(pod)
     shutil.rmtree(mount / own, ignore_errors=True)
@@ -87,7 +87,7 @@ def make_cgroups(root: Path, pod: DemandingPod) -> None:
             (directory / "cpuset.cpus").write_text("\n", encoding="ascii")
 
 
-def _make_online(mount: Path, pod: DemandingPod) -> None:
+def _make_online(mount: Path, pod: BoundPod) -> None:
     quota = pod_quota(_limits(pod), period=PERIOD, ratio=ONE)
     if quota is not None:
         _make(mount / pod_cgroup(pod), quota)
@@ -99,7 +99,7 @@ def _make_online(mount: Path, pod: DemandingPod) -> None:
             _make(mount / container_cgroup(pod, each.name), quota)
 
 
-def is_offline(pod: DemandingPod) -> bool:
+def is_offline(pod: BoundPod) -> bool:
     """Whether a pod lives on what online pods leave: it asks for batch CPU, and is best effort to kubelet."""
     if pod.status.qos_class != QOSClass.BEST_EFFORT:
         return False
@@ -114,7 +114,7 @@ def make_best_effort_slice(root: Path) -> None:
         _write_files(directory, {**_UNBOUNDED, **_COUNTED, "memory.current": "0"})
 
 
-def _make_offline(root: Path, pod: DemandingPod) -> None:
+def _make_offline(root: Path, pod: BoundPod) -> None:
     make_best_effort_slice(root)
     sizes = {
         each.name: memory_of(each, BATCH_MEMORY) * WORKING_SET // 100 for each in running_containers(pod)
@@ -132,12 +132,12 @@ def _write_files(directory: Path, files: Mapping[str, str]) -> None:
         (directory / name).write_text(f"{content}\n", encoding="ascii")
 
 
-def remove_cgroups(root: Path, pod: DemandingPod) -> None:
+def remove_cgroups(root: Path, pod: BoundPod) -> None:
     """Remove the cgroups of a pod that is gone."""
     shutil.rmtree(root / MOUNT / pod_cgroup(pod), ignore_errors=True)
 
 
-def read_share(root: Path, pod: DemandingPod, container: str) -> float | None:
+def read_share(root: Path, pod: BoundPod, container: str) -> float | None:
     """Return how many CPUs a container may use at most, as its cgroup says; None is unlimited."""
     return read_quota(root, container_cgroup(pod, container))
 
@@ -183,21 +183,21 @@ def _make(directory: Path, quota: Microseconds) -> None:
     (directory / "cpu.max").write_text(f"{quota} {PERIOD}\n", encoding="ascii")
 
 
-def pod_cgroup(pod: DemandingPod) -> str:
+def pod_cgroup(pod: BoundPod) -> str:
     """Return a pod's cgroup, below the mount and without a slash in front."""
     return _NAMES.pod(pod.metadata.uid, _qos(pod))[1:]
 
 
-def container_cgroup(pod: DemandingPod, container: str) -> str:
+def container_cgroup(pod: BoundPod, container: str) -> str:
     """Return a container's cgroup, below the mount and without a slash in front."""
     return _NAMES.container(pod.metadata.uid, _qos(pod), container_id(pod, container))[1:]
 
 
-def _qos(pod: DemandingPod) -> QOSClass:
+def _qos(pod: BoundPod) -> QOSClass:
     return QOSClass(pod.status.qos_class)
 
 
-def _limits(pod: DemandingPod) -> PodLimits:
+def _limits(pod: BoundPod) -> PodLimits:
     return PodLimits(
         containers=tuple(map(_limit, pod.spec.containers)),
         init_containers=tuple(map(_limit, pod.spec.init_containers)),
@@ -206,7 +206,7 @@ def _limits(pod: DemandingPod) -> PodLimits:
     )
 
 
-def _limit(container: DemandingContainer) -> ContainerLimit:
+def _limit(container: BoundContainer) -> ContainerLimit:
     return ContainerLimit(cpu_of(container.resources.limits), sidecar=container.restart_policy == "Always")
 
 
@@ -285,7 +285,7 @@ class NodeTree:
         return self.tree.index[cgroup]
 
 
-def describe(root: Path, pods: Iterable[DemandingPod]) -> tuple[RunningPod, ...]:
+def describe(root: Path, pods: Iterable[BoundPod]) -> tuple[RunningPod, ...]:
     """Describe the pods that run on a machine, in an order that is always the same."""
     return tuple(_describe(root, pod) for pod in sorted(pods, key=lambda pod: pod.metadata.uid))
 
@@ -307,7 +307,7 @@ def read_tree(root: Path, pods: Sequence[RunningPod], cpus: int) -> NodeTree:
     return NodeTree(tree, tuple(tasks), tuple(pod.path for pod in pods if pod.owned))
 
 
-def cpus_owned(pod: DemandingPod) -> frozenset[int]:
+def cpus_owned(pod: BoundPod) -> frozenset[int]:
     """Return the CPUs that the binding gate has given to a pod alone."""
     return stated_cpus(pod.metadata.annotations.get(RESOURCE_STATUS)).cpus
 
@@ -337,7 +337,7 @@ def _quota(root: Path, path: str) -> float:
     return math.inf if found is None else found
 
 
-def _describe(root: Path, pod: DemandingPod) -> RunningPod:
+def _describe(root: Path, pod: BoundPod) -> RunningPod:
     offline = is_offline(pod)
     containers = (_describe_container(root, pod, each, offline=offline) for each in running_containers(pod))
     return RunningPod(
@@ -351,7 +351,7 @@ def _describe(root: Path, pod: DemandingPod) -> RunningPod:
 
 
 def _describe_container(
-    root: Path, pod: DemandingPod, container: DemandingContainer, *, offline: bool
+    root: Path, pod: BoundPod, container: BoundContainer, *, offline: bool
 ) -> RunningContainer:
     path, request = container_cgroup(pod, container.name), _request(container)
     limited = offline or read_quota(root, path) is not None
@@ -366,7 +366,7 @@ def _describe_container(
     )
 
 
-def _request(container: DemandingContainer) -> int:
+def _request(container: BoundContainer) -> int:
     """Return the milli-CPU that kubelet counts for a container: its limit, if it requests nothing else."""
     requests, limits = container.resources.requests, container.resources.limits
     return cpu_of(requests if "cpu" in requests else limits) or 0

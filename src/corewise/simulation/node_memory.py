@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from corewise.assessment.nodes import DemandingPod
+from corewise.assessment.nodes import BoundPod
 from corewise.config.interference import InterferenceConfiguration, Profile
 from corewise.engine import Interference, Measured, PodFacts
 from corewise.scheduler.configuration import SchedulerConfiguration
@@ -97,9 +97,7 @@ def summary(states: Iterable[MemoryState]) -> MemorySummary:
     return MemorySummary(len(every), sum(state.is_crowded for state in every), slowdowns)
 
 
-def memory_state(
-    machine: Machine, root: Path, pods: Sequence[DemandingPod], label: str
-) -> MemoryState | None:
+def memory_state(machine: Machine, root: Path, pods: Sequence[BoundPod], label: str) -> MemoryState | None:
     """Return the state of a machine's memory with these pods; None if nobody knows what it can do.
 
     ``label`` is that of pods which names their type.
@@ -116,7 +114,7 @@ def memory_state(
     return _state(machine, tree, moments, types)
 
 
-def _key(pod: DemandingPod) -> str:
+def _key(pod: BoundPod) -> str:
     return f"{pod.metadata.namespace}/{pod.metadata.name}"
 
 
@@ -155,7 +153,7 @@ def _state(
 EVERY = 5.0
 """Seconds between two looks while nothing is asked for."""
 
-Pods = Callable[[], Iterable[DemandingPod]]
+Pods = Callable[[], Iterable[BoundPod]]
 
 
 class MemoryWatch:

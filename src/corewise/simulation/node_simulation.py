@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from corewise.assessment.nodes import DemandingPod
+from corewise.assessment.nodes import BoundPod
 from corewise.simulation.machine_files import NodeCounters
 from corewise.simulation.machines import Machine
 from corewise.simulation.node_cgroups import BEST_EFFORT, NodeTree, Task, describe, read_tree
@@ -82,7 +82,7 @@ class NodeSimulation:
         self,
         machine: Machine,
         root: Path,
-        pods: Iterable[DemandingPod],
+        pods: Iterable[BoundPod],
         *,
         agent: Callable[[float], object] | None = None,
         interval: float = INTERVAL,
@@ -102,7 +102,7 @@ class NodeSimulation:
         self.place(pods)
         self.counters.write(self.tree)
 
-    def place(self, pods: Iterable[DemandingPod]) -> None:
+    def place(self, pods: Iterable[BoundPod]) -> None:
         """Take the pods that run from now on."""
         self._pods = describe(self._root, pods)
         self.read()

@@ -20,7 +20,7 @@ import zlib
 from collections.abc import Mapping
 from typing import Any
 
-from corewise.assessment.nodes import DemandingContainer
+from corewise.assessment.nodes import BoundContainer
 from corewise.quantities import Quantity, QuantityError
 from corewise.simulation.contention import MemoryUse
 from corewise.simulation.load import Load, Shape
@@ -96,7 +96,7 @@ def phase_of(name: str) -> float:
     return zlib.crc32(name.encode()) / 2**32
 
 
-def batch_milli(container: DemandingContainer) -> int:
+def batch_milli(container: BoundContainer) -> int:
     """Return the batch CPU of a container in milli-CPU: its request, or else its limit."""
     amounts = {**container.resources.limits, **container.resources.requests}
     try:
@@ -105,7 +105,7 @@ def batch_milli(container: DemandingContainer) -> int:
         return 0
 
 
-def memory_of(container: DemandingContainer, resource: str) -> int:
+def memory_of(container: BoundContainer, resource: str) -> int:
     """Return the bytes that a container requests, or else its limit."""
     amounts: Mapping[str, str] = {**container.resources.limits, **container.resources.requests}
     try:
