@@ -23,9 +23,9 @@ from corewise.kernel.host_files import Absent, HostFiles
 from corewise.kernel.perf import INSTRUCTIONS, LAST_LEVEL_READ_MISSES, Group, Wanted
 from corewise.vocabulary.reasons import Reason
 from kernel import machine_trees
+from kernel.controller_trees import SKYLAKE, controllers
 from kernel.fake_perf import FakePerf
 from kernel.resctrl_trees import ResctrlTree, two_sockets
-from kernel.uncore_trees import SKYLAKE, controllers
 
 
 def reason(answer: object) -> Reason:

@@ -27,7 +27,7 @@ from corewise.vocabulary.reasons import REASONS, Reason
 from kernel import machine_trees
 from kernel.fake_perf import FakePerf
 from kernel.resctrl_trees import two_sockets
-from kernel.test_dimms import TWO_A_CHANNEL, machine, memory_device, table
+from kernel.test_memory_bandwidth import TWO_A_CHANNEL, machine, memory_device, table
 from kubedouble import LocalAPIServer
 from virtual_time import VirtualClock
 

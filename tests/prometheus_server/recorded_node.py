@@ -14,7 +14,7 @@ from corewise.vocabulary.metrics.table import AGENT
 from kernel import machine_trees
 from kernel.fake_perf import FakePerf
 from kernel.resctrl_trees import ResctrlTree
-from kernel.test_dimms import TWO_A_CHANNEL, machine, memory_device, table
+from kernel.test_memory_bandwidth import TWO_A_CHANNEL, machine, memory_device, table
 from prometheus_server.exporters import Truth
 
 LATENCY = {0: 80e-9, 1: 120e-9}

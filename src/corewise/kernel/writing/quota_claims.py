@@ -144,7 +144,7 @@ class QuotaClaims(dict[str, QuotaClaim]):
         self.setdefault(action.cgroup, QuotaClaim(base)).bound_by(action)
 
     def let_go(self, owner: str, *, but: Container[str]) -> None:
-        """Let an owner go of all cgroups but these."""
+        """Drop what an owner wants of all cgroups but these."""
         for cgroup, claim in self.items():
             if cgroup not in but:
                 claim.let_go(owner)

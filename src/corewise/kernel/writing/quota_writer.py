@@ -92,15 +92,15 @@ class QuotaWriter:
         self.totals: Counter[str] = Counter()
         """What all calls together did: :meth:`Report.counts`."""
         self.untouched: frozenset[str] = frozenset()
-        """Cgroups that nobody's call writes to, nor to those below; what is held of them stays held."""
+        """No call writes to these cgroups or to those below them; the claims to them stay."""
 
     @property
     def held(self) -> Mapping[str, QuotaClaim]:
-        """What is bounded, by cgroup."""
+        """The claims, by cgroup."""
         return self._claims
 
     def applied(self, cgroup: str, present: Bandwidth) -> Microseconds | None:
-        """Return the quota last applied to a cgroup, for the period that it has; None: no limit, or nothing.
+        """Return the quota last applied to a cgroup, for the period that it has; None: no limit, or no quota.
 
         ``present`` is what the cgroup shows. If somebody else has changed it, it is what the owners wanted
         last. It is known from the journal, too, after a restart.
@@ -116,7 +116,7 @@ class QuotaWriter:
     def reconcile(self, owner: QuotaOwner, actions: Iterable[WriteQuota]) -> Report:
         """Bring about all that an owner wants; what it no longer names goes back to its base.
 
-        Everything held is looked at, so that what somebody else has changed is put right for every owner.
+        All claims are looked at, so that what somebody else has changed is put right for every owner.
         """
         with self._journaled.turn:
             named = {each.cgroup: each for each in actions if not is_within(each.cgroup, self.untouched)}
@@ -163,6 +163,7 @@ class QuotaWriter:
             scope |= self._found_below(refused)
         report.failed.update(refused)
         self._release(aims, report)
+        # From now on another value in the file is drift again, also where kubelet has changed the base.
         for claim in self._claims.values():
             claim.rebased = False
         self.totals.update(report.counts())
@@ -228,7 +229,7 @@ class QuotaWriter:
 
     def _step(self, cgroup: str, before: Bandwidth, aim: Bandwidth) -> QuotaStep:
         found = read_burst(self._files, cgroup) if self._bursts else None
-        if found is None:
+        if found is None:  # this kernel has no burst at all: do not look for it again in each cgroup
             self._bursts = False
             return QuotaStep(cgroup, before, aim.quota)
         claim = self._claims[cgroup]

@@ -196,7 +196,7 @@ class SettingClaims(dict[SettingFile, SettingClaim]):
         return cls({SettingFile(each.cgroup, each.file): _claim_of(each) for each in held})
 
     def let_go(self, owner: str, *, but: Container[SettingFile]) -> None:
-        """Let an owner go of everything but these."""
+        """Drop what an owner wants of everything but these."""
         for place, claim in self.items():
             if claim.owner == owner and place not in but:
                 claim.let_go()

@@ -73,13 +73,13 @@ class SettingWriter:
         self.totals: Counter[str] = Counter()
         """What all calls together did: :meth:`Report.counts`."""
         self.untouched: frozenset[str] = frozenset()
-        """As that of the writer of quotas."""
+        """No call writes to these cgroups or to those below them; the claims to them stay."""
         nested = LISTS if files.version is Version.V1 else ()
         self._nested = frozenset(setting_file(files.version, setting) for setting in nested)
 
     @property
     def held(self) -> Mapping[SettingFile, SettingClaim]:
-        """What is set, by cgroup and file."""
+        """The claims, by cgroup and file."""
         return self._claims
 
     def applied(self, cgroup: str, setting: Setting) -> str | None:
@@ -90,7 +90,7 @@ class SettingWriter:
     def reconcile(self, owner: SettingOwner, actions: Iterable[WriteSetting]) -> Report:
         """Bring about all that an owner wants; what it no longer names goes back to its base.
 
-        Everything held is looked at, so that what somebody else has changed is put right for every owner.
+        All claims are looked at, so that what somebody else has changed is put right for every owner.
         """
         with self._journaled.turn:
             named = self._named(actions)

@@ -19,9 +19,7 @@ from corewise.kernel.memory_controllers import (
 )
 from corewise.kernel.perf import PerfEvent
 from corewise.vocabulary.reasons import Reason
-from kernel.fake_perf import FakePerf
-from kernel.machine_trees import Tree
-from kernel.uncore_trees import (
+from kernel.controller_trees import (
     GRANITE_RAPIDS,
     READ_1,
     SAPPHIRE_RAPIDS,
@@ -31,6 +29,8 @@ from kernel.uncore_trees import (
     controllers,
     unit,
 )
+from kernel.fake_perf import FakePerf
+from kernel.machine_trees import Tree
 
 FIELDS = {
     "event": Field.parse("config:0-7"),
