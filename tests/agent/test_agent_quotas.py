@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from agent.fake_node import container, pod
 from corewise.agent.kubelet import NO_POLICY, UNKNOWN_POLICY, CPUManager
 from corewise.agent.objects import QuotaPod
-from corewise.agent.quotas import Standing, divided, spec_in_force, standing_of, targets_of, undivided
+from corewise.agent.quotas import Sharing, divided, sharing_of, spec_in_force, targets_of, undivided
 from corewise.kernel.cgroups.layout import Driver, PodCgroups
 from corewise.kernel.errors import UnsafeName
 from corewise.quantities import Microseconds, Ratio
@@ -188,47 +188,47 @@ def test_a_container_id_that_could_lead_elsewhere_is_refused(bad: str) -> None:
         list(targets_of(of, of.spec, NAMES))
 
 
-STANDINGS: list[tuple[str, str, str, CPUManager, Standing]] = [
-    ("", "default", "Guaranteed", NO_POLICY, Standing.SHARE),
-    ("LS", "default", "Burstable", NO_POLICY, Standing.SHARE),
-    *((qos, "kube-system", "Burstable", NO_POLICY, Standing.EXEMPT) for qos in ("SYSTEM", "BE")),
-    *((qos, "kube-system", "Burstable", NO_POLICY, Standing.SHARE) for qos in ("LSE", "LSR")),
-    ("LSR", "default", "Guaranteed", NO_POLICY, Standing.SHARE),
-    ("LSR", "default", "Guaranteed", CPUManager("static", frozenset({"u"})), Standing.EXEMPT),
-    ("LSE", "default", "Guaranteed", NO_POLICY, Standing.SHARE),
-    ("SYSTEM", "default", "Guaranteed", NO_POLICY, Standing.SHARE),
-    ("", "default", "Guaranteed", CPUManager("static", frozenset({"u"})), Standing.EXEMPT),
-    ("", "default", "Guaranteed", CPUManager("static", frozenset({"other"})), Standing.SHARE),
-    ("", "default", "Guaranteed", UNKNOWN_POLICY, Standing.UNCERTAIN),
-    ("", "default", "", UNKNOWN_POLICY, Standing.UNCERTAIN),
-    ("", "default", "Burstable", UNKNOWN_POLICY, Standing.SHARE),
-    ("LSR", "default", "Guaranteed", UNKNOWN_POLICY, Standing.UNCERTAIN),
+SHARINGS: list[tuple[str, str, str, CPUManager, Sharing]] = [
+    ("", "default", "Guaranteed", NO_POLICY, Sharing.SHARE),
+    ("LS", "default", "Burstable", NO_POLICY, Sharing.SHARE),
+    *((qos, "kube-system", "Burstable", NO_POLICY, Sharing.EXEMPT) for qos in ("SYSTEM", "BE")),
+    *((qos, "kube-system", "Burstable", NO_POLICY, Sharing.SHARE) for qos in ("LSE", "LSR")),
+    ("LSR", "default", "Guaranteed", NO_POLICY, Sharing.SHARE),
+    ("LSR", "default", "Guaranteed", CPUManager("static", frozenset({"u"})), Sharing.EXEMPT),
+    ("LSE", "default", "Guaranteed", NO_POLICY, Sharing.SHARE),
+    ("SYSTEM", "default", "Guaranteed", NO_POLICY, Sharing.SHARE),
+    ("", "default", "Guaranteed", CPUManager("static", frozenset({"u"})), Sharing.EXEMPT),
+    ("", "default", "Guaranteed", CPUManager("static", frozenset({"other"})), Sharing.SHARE),
+    ("", "default", "Guaranteed", UNKNOWN_POLICY, Sharing.UNCERTAIN),
+    ("", "default", "", UNKNOWN_POLICY, Sharing.UNCERTAIN),
+    ("", "default", "Burstable", UNKNOWN_POLICY, Sharing.SHARE),
+    ("LSR", "default", "Guaranteed", UNKNOWN_POLICY, Sharing.UNCERTAIN),
 ]
 
 
-@pytest.mark.parametrize(("qos_class", "namespace", "qos", "manager", "expected"), STANDINGS)
+@pytest.mark.parametrize(("qos_class", "namespace", "qos", "manager", "expected"), SHARINGS)
 def test_who_owns_cpus_is_not_normalized(
-    qos_class: str, namespace: str, qos: str, manager: CPUManager, expected: Standing
+    qos_class: str, namespace: str, qos: str, manager: CPUManager, expected: Sharing
 ) -> None:
     counts = DEFAULT_RULES.class_of({QOS_CLASS: qos_class}, namespace)
-    assert standing_of(counts, "u", qos, manager, owns=False) is expected
+    assert sharing_of(counts, "u", qos, manager, owns=False) is expected
 
 
 @pytest.mark.parametrize(
     ("qos_class", "owns", "expected"),
     [
-        ("LSR", True, Standing.EXEMPT),
-        ("LSE", True, Standing.EXEMPT),
-        ("LSR", None, Standing.UNCERTAIN),
-        ("LSE", None, Standing.UNCERTAIN),
-        ("LS", None, Standing.SHARE),
+        ("LSR", True, Sharing.EXEMPT),
+        ("LSE", True, Sharing.EXEMPT),
+        ("LSR", None, Sharing.UNCERTAIN),
+        ("LSE", None, Sharing.UNCERTAIN),
+        ("LS", None, Sharing.SHARE),
     ],
 )
 @pytest.mark.parametrize("manager", [NO_POLICY, CPUManager("static")])
 def test_only_an_owner_by_a_claim_that_is_believed_is_not_normalized(
-    qos_class: str, owns: bool | None, expected: Standing, manager: CPUManager
+    qos_class: str, owns: bool | None, expected: Sharing, manager: CPUManager
 ) -> None:
-    assert standing_of(qos_class, "u", "Guaranteed", manager, owns=owns) is expected
+    assert sharing_of(qos_class, "u", "Guaranteed", manager, owns=owns) is expected
 
 
 PENDING = {"conditions": [{"type": "PodResizePending", "status": "True"}]}

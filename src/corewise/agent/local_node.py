@@ -24,7 +24,7 @@ from corewise.agent.kubelet import CPUManager, cpu_manager_file
 from corewise.agent.objects import CertainPods, QuotaPod, QuotaPodStatus, tell_apart
 from corewise.agent.pinning import PinKeeper
 from corewise.agent.problems import ProblemLog
-from corewise.agent.quotas import QuotaKeeper, Standing, container_cgroups, standing_of
+from corewise.agent.quotas import QuotaKeeper, Sharing, container_cgroups, sharing_of
 from corewise.amplification import read_ratios
 from corewise.config.configuration import LARGEST_NORMALIZATION_RATIO
 from corewise.kernel.cgroups.layout import QOSClass
@@ -136,7 +136,7 @@ class LocalNode:
             return False
         qos_class = self.rules.class_of(pod.metadata.labels, pod.metadata.namespace)
         owns = self.pins.division.owns(pod)
-        return standing_of(qos_class, pod.uid, "", self.cpu_manager(), owns=owns) is Standing.SHARE
+        return sharing_of(qos_class, pod.uid, "", self.cpu_manager(), owns=owns) is Sharing.SHARE
 
     def bounds(self, pods: Collection[QuotaPod]) -> Mapping[str, WriteQuota]:
         """Return what is held of running containers, by the runtime's ID ("containerd://…")."""

@@ -54,17 +54,13 @@ def cpu_sets(
         except KernelError as error:
             problems[error.path] = str(error)
             continue
-        yield from _actions(division, pod, {each: _base(found, each, cgroup) for each in (cgroup, *below)})
-
-
-def _actions(division: Division, pod: QuotaPod, bases: Mapping[str, str | None]) -> Iterator[WriteSetting]:
-    """Yield what is to be set in the cgroups of a pod, by their bases."""
-    owner = division.owners.get(pod.uid)
-    owns = owner is not None and bool(owner.online)
-    value, reason = list_of(division.cpus_of(pod.uid)), Reason.CPUS_OWNED if owns else Reason.CPUS_SHARED
-    why = f"pod {pod.name} owns these CPUs" if owns else f"pod {pod.name} shares what no pod owns"
-    for cgroup, base in bases.items():
-        yield WriteSetting(cgroup, Setting.CPUSET, SettingOwner.PINNING, value, base, reason, why)
+        owner = division.owners.get(pod.uid)
+        owns = owner is not None and bool(owner.online)
+        value, reason = list_of(division.cpus_of(pod.uid)), Reason.CPUS_OWNED if owns else Reason.CPUS_SHARED
+        why = f"pod {pod.name} owns these CPUs" if owns else f"pod {pod.name} shares what no pod owns"
+        bases = {each: _base(found, each, cgroup) for each in (cgroup, *below)}
+        for each, base in bases.items():
+            yield WriteSetting(each, Setting.CPUSET, SettingOwner.PINNING, value, base, reason, why)
 
 
 def _base(found: Found, cgroup: str, pod_cgroup: str) -> str | None:
@@ -81,8 +77,8 @@ def _base(found: Found, cgroup: str, pod_cgroup: str) -> str | None:
 class PinKeeper:
     """The CPU sets of one node. Synchronous.
 
-    ``division`` is that of the last cycle, ``report`` the ledger as the NodeResourceTopology is to tell it:
-    "" until it is known.
+    ``division`` is that of the last cycle, ``report`` the owners as the NodeResourceTopology shows them:
+    "" until they are known.
     """
 
     def __init__(self, cgroups: NodeCgroups, root: Path, rules: QoSRules = DEFAULT_RULES) -> None:
@@ -102,38 +98,36 @@ class PinKeeper:
     def cycle(self, pods: Collection[QuotaPod], manager: CPUManager) -> Cycle:
         """Bring every pod to its CPUs. Nothing raises but bugs."""
         result = Cycle()
+        claims = claimants(pods)
         try:
             found = self._cgroups.find()
         except KernelError as error:
-            if claimants(pods):
+            if claims:
                 result.problems[error.path] = str(error)
             return result
         try:
-            self._cycle(pods, found, manager, result)
+            if not manager.is_known:
+                if claims or _is_at_work(found):
+                    text = "CPU sets stay as they are: it is not known whether kubelet keeps them itself"
+                    result.problems["kubelet's CPU manager"] = text
+                return result
+            division = self._divide(claims, found, manager, result)
+            if division is None:
+                return result
+            self._held = {uid: owner.cpus for uid, owner in division.owners.items()}
+            self.division, self.report = division, print_ledger(division, pods, manager)
+            result.problems.update(division.problems)
+            wanted = list(cpu_sets(division, pods, found, result.problems)) if division.owners else []
+            if wanted or _is_at_work(found):
+                result.add(found.settings.reconcile(SettingOwner.PINNING, wanted))
         except KernelError as error:
             result.problems[error.path] = str(error)
         return result
 
-    def _cycle(self, pods: Collection[QuotaPod], found: Found, manager: CPUManager, result: Cycle) -> None:
-        if not manager.is_known:
-            self._wait(pods, found, result)
-            return
-        division = self._divide(pods, found, manager, result)
-        if division is not None:
-            self._held = {uid: owner.cpus for uid, owner in division.owners.items()}
-            self.division, self.report = division, print_ledger(division, pods, manager)
-            self._carry_out(pods, found, result)
-
-    def _wait(self, pods: Collection[QuotaPod], found: Found, result: Cycle) -> None:
-        if claimants(pods) or _is_at_work(found):
-            text = "CPU sets stay as they are: it is not known whether kubelet keeps them itself"
-            result.problems["kubelet's CPU manager"] = text
-
     def _divide(
-        self, pods: Collection[QuotaPod], found: Found, manager: CPUManager, result: Cycle
+        self, claims: Collection[QuotaPod], found: Found, manager: CPUManager, result: Cycle
     ) -> Division | None:
-        """Return who owns what; None if it cannot be told, since the node does not tell its CPUs."""
-        claims = claimants(pods)
+        """Return who owns what; None if that is not known, since the node does not tell its CPUs."""
         if not claims:
             return Division()
         if manager.writes_cpu_sets:
@@ -157,15 +151,6 @@ class PinKeeper:
             result.problems["CPUs"] = f"no CPU is online below {self._root}"
             return None
         return Ground(usable, offline, reserved)
-
-    def _carry_out(self, pods: Collection[QuotaPod], found: Found, result: Cycle) -> None:
-        result.problems.update(self.division.problems)
-        wanted = []
-        if self.division.owners:
-            wanted = list(cpu_sets(self.division, pods, found, result.problems))
-        if wanted or _is_at_work(found):
-            report = found.settings.reconcile(SettingOwner.PINNING, wanted)
-            result.add(report)
 
 
 def _usable(found: Found, online: CPUSet) -> CPUSet:

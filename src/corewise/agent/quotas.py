@@ -57,7 +57,7 @@ _ANY_PERIOD = Microseconds(100_000)
 _WAITING = frozenset({"Proposed", "Deferred", "Infeasible"})
 
 
-class Standing(Enum):
+class Sharing(Enum):
     """Whether a pod's quotas are divided."""
 
     SHARE = "CPUShare pod"
@@ -66,9 +66,9 @@ class Standing(Enum):
     """Its quotas stay as they are."""
 
 
-def standing_of(
+def sharing_of(
     qos_class: str, uid: str, qos: str, manager: CPUManager, *, owns: bool | None = None
-) -> Standing:
+) -> Sharing:
     """Say whether a pod shares CPUs.
 
     ``qos_class`` is the class that counts (:mod:`corewise.vocabulary.qos`), ``owns`` whether the pod owns
@@ -76,12 +76,12 @@ def standing_of(
     if unknown.
     """
     if qos_class in EXEMPT_CLASSES or uid in manager.pinned:
-        return Standing.EXEMPT
+        return Sharing.EXEMPT
     if qos_class in OWNERS_OF_CPUS and owns is not False:
-        return Standing.EXEMPT if owns else Standing.UNCERTAIN
+        return Sharing.EXEMPT if owns else Sharing.UNCERTAIN
     if not manager.is_known and qos not in {QOSClass.BURSTABLE, QOSClass.BEST_EFFORT}:
-        return Standing.UNCERTAIN
-    return Standing.SHARE
+        return Sharing.UNCERTAIN
+    return Sharing.SHARE
 
 
 def spec_in_force(pod: QuotaPod, before: QuotaPodSpec | None) -> QuotaPodSpec | None:
@@ -226,13 +226,13 @@ class QuotaPlan:
     back: list[WriteQuota] = field(default_factory=list)
     bound: list[WriteQuota] = field(default_factory=list)
 
-    def add(self, target: Target, standing: Standing) -> None:
+    def add(self, target: Target, sharing: Sharing) -> None:
         """Decide what a cgroup is to have, if anything."""
         held = self.found.held(target.cgroup)
-        if standing is Standing.UNCERTAIN:
+        if sharing is Sharing.UNCERTAIN:
             self.bound += [held] if held else []
             return
-        divides = standing is Standing.SHARE and self.ratio > ONE
+        divides = sharing is Sharing.SHARE and self.ratio > ONE
         if not held and (not divides or target.is_unlimited):
             return
         period = self.known.get(target.cgroup) or (held.period if held else self._met(target))
@@ -242,8 +242,8 @@ class QuotaPlan:
         action = self.divided(target, period)
         if divides and action.quota != action.base:
             self.bound.append(action)
-        elif held and standing is Standing.EXEMPT:
-            self.back.append(undivided(target, period, standing.value))
+        elif held and sharing is Sharing.EXEMPT:
+            self.back.append(undivided(target, period, sharing.value))
         elif held:
             why = f"the ratio is {self.ratio}" if self.ratio == ONE else "the limit leaves nothing to divide"
             self.back.append(undivided(target, period, why))
@@ -284,14 +284,14 @@ class QuotaKeeper:
                 if pod.has_ended or not pod.status.qos_class:
                     continue
                 spec = spec_in_force(pod, self._specs.get(pod.uid))
-                standing = Standing.UNCERTAIN
+                sharing = Sharing.UNCERTAIN
                 if spec is not None:
                     specs[pod.uid] = spec
                     qos_class = self._rules.class_of(pod.metadata.labels, pod.metadata.namespace)
-                    standing = standing_of(qos_class, pod.uid, pod.status.qos_class, manager, owns=owns(pod))
+                    sharing = sharing_of(qos_class, pod.uid, pod.status.qos_class, manager, owns=owns(pod))
                 try:
                     for target in targets_of(pod, spec or pod.spec, found.names):
-                        plan.add(target, standing)
+                        plan.add(target, sharing)
                 except (UnsafeName, ValueError) as error:
                     result.problems[pod.name] = f"pod {pod.name} is left alone: {error}"
             self._specs, self._periods = specs, plan.periods

@@ -43,7 +43,7 @@ from typing import Any
 import msgspec
 
 from corewise.agent.kubelet import NO_POLICY
-from corewise.agent.quotas import Standing, standing_of
+from corewise.agent.quotas import Sharing, sharing_of
 from corewise.amplification import read_amounts, read_ratios
 from corewise.assessment.nodes import BoundPod
 from corewise.kube.objects import NodeResourceTopology
@@ -336,7 +336,7 @@ def workloads_of(pod: BoundPod, root: Path) -> list[Workload]:
     """Return a pod's containers as the plant runs them, bounded as their cgroups say."""
     name, labels, annotations = pod.metadata.name, pod.metadata.labels, pod.metadata.annotations
     offline = labels.get(QOS_CLASS) == "BE"
-    shares = standing_of(labels.get(QOS_CLASS, ""), pod.metadata.uid, pod.status.qos_class, NO_POLICY)
+    shares = sharing_of(labels.get(QOS_CLASS, ""), pod.metadata.uid, pod.status.qos_class, NO_POLICY)
     found = []
     for container in running_containers(pod):
         quota = read_share(root, pod, container.name)
@@ -349,7 +349,7 @@ def workloads_of(pod: BoundPod, root: Path) -> list[Workload]:
                 quota=math.inf if quota is None else quota,
                 load=load_of(annotations, limited=quota is not None),
                 phase=phase_of(name),
-                counts=quota is not None and requested > 0 and shares is Standing.SHARE,
+                counts=quota is not None and requested > 0 and shares is Sharing.SHARE,
             )
         )
     return found

@@ -1,34 +1,16 @@
-"""Scores and ratios are exact; measurements that mean nothing are refused; workers end by themselves."""
+"""Scores and ratios of a calibration are exact, and results that give no ratios are refused."""
 
 from __future__ import annotations
 
-import io
 import json
-import os
-import sys
-from collections.abc import Mapping
-from fractions import Fraction
-from pathlib import Path
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.agent.calibration import (
-    MeasurementPlan,
-    Unmeasurable,
-    WorkerError,
-    check_idle,
-    check_memory,
-    crew,
-    measure,
-    situations,
-)
-from corewise.agent.calibration_worker import READY, Command, serve
 from corewise.config.configuration import parse_normalization
 from corewise.config.node_configs import RatioField
-from corewise.kernel.machine import read_machine
 from corewise.normalization.calibration import (
     Calibration,
     IncomparableError,
@@ -41,10 +23,6 @@ from corewise.normalization.calibration import (
 )
 from corewise.normalization.mix import KERNELS, Done
 from corewise.quantities import ONE, Ratio
-from corewise.topology import CPUSet
-from kernel import machine_trees
-
-MILLI = 1_000_000
 
 
 def result(
@@ -192,135 +170,6 @@ BAD = [b"", b"{}", b"[]", b"\xff", b'{"format":"corewise.io/calibration/v2"}', b
 def test_what_is_no_result_is_an_error(text: bytes) -> None:
     with pytest.raises((msgspec.MsgspecError, UnicodeDecodeError)):
         decoded(text)
-
-
-class FakeRun:
-    """Workers that get a part of their CPU's time in each repeat, at speeds of the caller's making."""
-
-    def __init__(
-        self, *, cpu_shares: tuple[Fraction, ...] = (Fraction(1),), speeds: tuple[int, ...] = (100,)
-    ) -> None:
-        self.calls: list[tuple[str, str]] = []
-        self._shares = cpu_shares
-        self._speeds = speeds
-
-    def __call__(self, kernel: str, cpus: CPUSet, duration: int) -> Mapping[int, Done]:
-        speed = self._speeds[len(self.calls) // len(KERNELS) % len(self._speeds)]
-        share = self._shares[min(len(self.calls) // len(KERNELS) // 3, len(self._shares) - 1)]
-        self.calls.append((kernel, str(cpus)))
-        return {cpu: Done(speed, duration, int(duration * share)) for cpu in cpus}
-
-
-def measured(root: Path, run: FakeRun, repeats: int = 3) -> Calibration:
-    machine = read_machine(root)
-    return measure(machine, machine.host.topology, run, MeasurementPlan(repeats, 200 * MILLI), lambda _: None)
-
-
-def test_one_cpu_all_cpus_and_the_threads_of_a_core_are_measured(tmp_path: Path) -> None:
-    run = FakeRun()
-    found = measured(machine_trees.intel(tmp_path).root, run)
-    assert {cpus for _, cpus in run.calls} == {"7", "0-15", "7,15"}
-    assert len(run.calls) == 3 * 3 * len(KERNELS)
-    assert (found.single_thread.cpus, found.all_cpus.cpus) == (1, 16)
-    assert found.core_threads is not None
-    assert found.core_threads.cpus == 2
-    assert found.all_cpus.score == 500_000
-    assert (found.hyper_thread_enabled, found.turbo_enabled, found.cores_alike) == (True, True, True)
-
-
-def test_without_threads_that_share_a_core_there_is_nothing_to_say_about_them(tmp_path: Path) -> None:
-    found = measured(machine_trees.big_little(tmp_path).root, FakeRun())
-    assert found.core_threads is None
-    assert not found.cores_alike
-    assert set(situations(read_machine(tmp_path).host.topology)) == {"single", "all"}
-
-
-def test_time_that_others_take_while_measuring_is_refused(tmp_path: Path) -> None:
-    root = machine_trees.intel(tmp_path).root
-    with pytest.raises(Unmeasurable, match=r"did not get 10\.0 % of their CPUs' time"):
-        measured(root, FakeRun(cpu_shares=(Fraction(9, 10),)))
-    assert measured(root, FakeRun(cpu_shares=(Fraction(98, 100),)))
-
-
-def test_repeats_that_differ_too_much_are_refused(tmp_path: Path) -> None:
-    root = machine_trees.intel(tmp_path).root
-    with pytest.raises(Unmeasurable, match=r"the repeats differ by .* % with"):
-        measured(root, FakeRun(speeds=(100, 150)))
-
-
-def test_a_repeat_in_which_time_was_lost_is_done_again(tmp_path: Path) -> None:
-    root = machine_trees.intel(tmp_path).root
-    run = FakeRun(cpu_shares=(Fraction(1), Fraction(1, 2), Fraction(1)))
-    found = measured(root, run)
-    assert found.repeats == 3
-    assert len(run.calls) == 4 * 3 * len(KERNELS)
-
-
-def test_repeats_that_differ_are_followed_by_more_until_most_agree(tmp_path: Path) -> None:
-    root = machine_trees.intel(tmp_path).root
-    found = measured(root, FakeRun(speeds=(100,) * 3 + (150,) * 3 + (100,) * 30))
-    assert found.repeats > 3
-    assert found.all_cpus.score == 500_000
-
-
-def test_a_busy_machine_and_too_little_memory_are_refused() -> None:
-    check_idle(500)
-    with pytest.raises(Unmeasurable, match=r"other work took 37\.5 %"):
-        check_idle(3750)
-    check_memory(None, 8)
-    with pytest.raises(Unmeasurable, match="960 MiB of memory, 100 MiB are available"):
-        check_memory(100 * 2**20, 8)
-
-
-def test_a_worker_does_as_told_and_says_what_it_did() -> None:
-    answers = io.StringIO()
-    count = iter(range(10**9))
-    serve([f"{Command('fsum', 0, MILLI)}\n"], answers, {"fsum": lambda: next(count)})
-    ready, line = answers.getvalue().splitlines()
-    done = Done.parse(line)
-    assert ready == READY
-    assert done.passes > 0
-    assert done.elapsed >= MILLI
-
-
-@pytest.mark.parametrize("name", KERNELS)
-def test_every_kernel_does_work_in_one_call_that_can_be_repeated(name: str) -> None:
-    one_pass = KERNELS[name].prepare()
-    assert one_pass() == one_pass()
-
-
-needs_affinity = pytest.mark.skipif(sys.platform != "linux", reason="only Linux pins processes")
-
-
-@needs_affinity
-def test_workers_run_pinned_at_the_same_time_and_end_with_the_crew() -> None:
-    cpus = CPUSet.of(sorted(os.sched_getaffinity(0))[:2])
-    with crew(cpus) as workers:
-        pids = [worker.pid for worker in workers._workers.values()]
-        assert [os.sched_getaffinity(pid) for pid in pids] == [{cpu} for cpu in cpus]
-        done = workers.run("fsum", cpus, 20 * MILLI)
-    assert set(done) == set(cpus)
-    assert all(each.passes > 0 and each.elapsed >= 20 * MILLI for each in done.values())
-    for pid in pids:
-        with pytest.raises(ProcessLookupError):
-            os.kill(pid, 0)
-
-
-@needs_affinity
-def test_a_cpu_that_cannot_be_pinned_to_is_an_error_that_names_it() -> None:
-    with pytest.raises(WorkerError, match="CPU 60000"), crew(CPUSet.of([60000])):
-        pass
-
-
-@needs_affinity
-def test_a_worker_that_is_killed_is_an_error_that_names_its_cpu() -> None:
-    cpu = min(os.sched_getaffinity(0))
-    with crew(CPUSet.of([cpu])) as workers:
-        worker = workers._workers[cpu]
-        worker.kill()
-        worker.wait()
-        with pytest.raises(WorkerError, match=f"CPU {cpu}"):
-            workers.run("fsum", CPUSet.of([cpu]), MILLI)
 
 
 def test_the_json_of_a_model_is_plain() -> None:
