@@ -13,12 +13,13 @@ Source: https://kubernetes.io/docs/reference/access-authn-authz/extensible-admis
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from kubedouble.authentication import User
-from kubedouble.errors import StatusError
+from kubedouble.errors import StatusError, denied
+from kubedouble.rbac import includes
 from kubedouble.selectors import Requirement, label_selector, satisfies
 from kubedouble.store import Object, Reader
 
@@ -68,12 +69,7 @@ class Attributes:
 
     def forbidden(self, why: str, **details: Any) -> StatusError:
         """The refusal of a built-in admission controller, worded as kube-apiserver words it."""
-        qualified = f"{self.resource}.{self.group}" if self.group else self.resource
-        subject = f'{qualified} "{self.name}"' if self.name else qualified
-        named = {"name": self.name, "group": self.group, "kind": self.resource, **details}
-        return StatusError(
-            403, "Forbidden", f"{subject} is forbidden: {why}", {k: v for k, v in named.items() if v}
-        )
+        return denied(self.group, self.resource, self.name, why, **details)
 
 
 def is_exempt(attributes: Attributes) -> bool:
@@ -125,9 +121,9 @@ class _Rule:
 
     def matches(self, attributes: Attributes) -> bool:
         return (
-            _has(self.operations, attributes.operation)
-            and _has(self.groups, attributes.group)
-            and _has(self.versions, attributes.version)
+            includes(self.operations, attributes.operation)
+            and includes(self.groups, attributes.group)
+            and includes(self.versions, attributes.version)
             and any(
                 resource in {"*", attributes.resource} and subresource in {"*", attributes.subresource}
                 for resource, subresource in self.resources
@@ -135,10 +131,6 @@ class _Rule:
             and self.scope in {"*", _scope(attributes)}
             and (not self.names or attributes.name in self.names)
         )
-
-
-def _has(values: Collection[str], value: str) -> bool:
-    return "*" in values or value in values
 
 
 def _scope(attributes: Attributes) -> str:

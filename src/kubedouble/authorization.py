@@ -16,13 +16,13 @@ https://kubernetes.io/docs/reference/kubernetes-api/authorization-resources/
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from kubedouble.authentication import Authenticator, User
-from kubedouble.errors import StatusError
+from kubedouble.errors import StatusError, denied
 from kubedouble.node_access import authorize_node
 from kubedouble.rbac import Access, Policy, Rule
 from kubedouble.store import Reader, resource_versions
@@ -90,15 +90,7 @@ def forbidden(user: User, access: Access, reason: str = "") -> StatusError:
     message = f"{what}: {reason}" if reason else what
     if not access.resource:
         return StatusError(403, "Forbidden", f"forbidden: {message}", {})
-    qualified = ".".join(part for part in (access.resource, access.group) if part)
-    subject = f'{qualified} "{access.name}"' if access.name else qualified
-    details = {"name": access.name, "group": access.group, "kind": access.resource}
-    return StatusError(
-        403,
-        "Forbidden",
-        f"{subject} is forbidden: {message}",
-        {key: value for key, value in details.items() if value},
-    )
+    return denied(access.group, access.resource, access.name, message)
 
 
 class AccessReviews:
@@ -128,7 +120,10 @@ class AccessReviews:
             case "SelfSubjectReview":
                 return {"userInfo": user.info()}
             case "TokenReview":
-                return self._token(spec.get("token", ""), now)
+                owner = self._authenticator.tokens.user(spec.get("token", ""), now)
+                if owner is None:
+                    return {"authenticated": False, "user": {}, "error": "invalid bearer token"}
+                return {"authenticated": True, "user": owner.info()}
             case _:
                 raise StatusError(404, "NotFound", "the server could not find the requested resource", {})
 
@@ -138,7 +133,8 @@ class AccessReviews:
         return {**status, "reason": decision.reason} if decision.reason else status
 
     def _rules(self, user: User, namespace: str) -> dict[str, Any]:
-        found = [each for each in self._all_rules(user, namespace) if isinstance(each, Rule)]
+        found = [_EVERYTHING, _EVERY_URL] if MASTERS in user.groups else []
+        found += [each for each in self._authorizer.policy().rules(user, namespace) if isinstance(each, Rule)]
         return {
             "resourceRules": [_resource_rule(rule) for rule in found if rule.resources],
             "nonResourceRules": [
@@ -148,18 +144,6 @@ class AccessReviews:
             ],
             "incomplete": False,
         }
-
-    def _all_rules(self, user: User, namespace: str) -> Iterator[Rule | str]:
-        if MASTERS in user.groups:
-            yield _EVERYTHING
-            yield _EVERY_URL
-        yield from self._authorizer.policy().rules(user, namespace)
-
-    def _token(self, token: str, now: datetime) -> dict[str, Any]:
-        user = self._authenticator.tokens.user(token, now)
-        if user is None:
-            return {"authenticated": False, "user": {}, "error": "invalid bearer token"}
-        return {"authenticated": True, "user": user.info()}
 
 
 def _in_namespace(spec: Mapping[str, Any], namespace: str) -> Mapping[str, Any]:

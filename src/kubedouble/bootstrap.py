@@ -23,7 +23,9 @@ NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 def bootstrap(cluster: Cluster) -> None:
     """Create what is missing of it. What was before then is no history: it has expired, as if compacted."""
     now = cluster.clock()
-    for obj in _objects():
+    kind = {"apiVersion": "v1", "kind": "Namespace"}
+    namespaces = [{**kind, "metadata": {"name": name}} for name in NAMESPACES]
+    for obj in (*namespaces, *bootstrap_objects()):
         resource = cluster.registry.of_kind(obj["apiVersion"].rpartition("/")[0], obj["kind"])
         key = ("", obj["metadata"]["name"])
         if resource is not None and cluster.stored(resource, *key) is None:
@@ -31,12 +33,6 @@ def bootstrap(cluster: Cluster) -> None:
             first = prepare_create(resource, {**obj, "metadata": metadata})
             cluster.store.put(resource.storage_key, key, first)
     cluster.store.forget()
-
-
-def _objects() -> Iterator[dict[str, Any]]:
-    for name in NAMESPACES:
-        yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-    yield from bootstrap_objects()
 
 
 _API_VERSION = "rbac.authorization.k8s.io/v1"

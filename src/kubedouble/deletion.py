@@ -153,7 +153,10 @@ def _marked(resource: ResourceInfo, stored: Stored, options: Options, now: datet
     else:
         metadata.pop("finalizers", None)
     metadata.update(_deletion_mark(metadata, grace, now))
-    return {**obj, "metadata": _counted(obj["metadata"], metadata)}, True
+    changed = obj["metadata"].get("deletionTimestamp") != metadata.get("deletionTimestamp")
+    if changed and "generation" in metadata:
+        metadata["generation"] += 1
+    return {**obj, "metadata": metadata}, True
 
 
 def _deletion_mark(metadata: Mapping[str, Any], grace: int, now: datetime) -> dict[str, Any]:
@@ -166,12 +169,6 @@ def _deletion_mark(metadata: Mapping[str, Any], grace: int, now: datetime) -> di
         return {}
     end = datetime.fromisoformat(metadata["deletionTimestamp"]) - timedelta(seconds=before - grace)
     return {"deletionTimestamp": timestamp(end), "deletionGracePeriodSeconds": grace}
-
-
-def _counted(old: Mapping[str, Any], new: dict[str, Any]) -> dict[str, Any]:
-    if "generation" in new and old.get("deletionTimestamp") != new.get("deletionTimestamp"):
-        new["generation"] += 1
-    return new
 
 
 def _marked_namespace(

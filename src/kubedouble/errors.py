@@ -101,12 +101,14 @@ def precondition_failed(
     return conflict(resource, name, why)
 
 
-def forbidden(
-    resource: ResourceInfo, name: str, why: str, causes: Iterable[Mapping[str, str]] = ()
-) -> StatusError:
-    """Refuse what may never be done to this object, whoever asks."""
-    message = f'{resource.group_resource} "{name}" is forbidden: {why}'
-    return StatusError(403, "Forbidden", message, _with(_of(resource, name), causes))
+def denied(group: str, resource: str, name: str, why: str, **details: Any) -> StatusError:
+    """Refuse what a user may not do, by authorization or admission."""
+    qualified = f"{resource}.{group}" if group else resource
+    subject = f'{qualified} "{name}"' if name else qualified
+    found = {"name": name, "group": group, "kind": resource, **details}
+    return StatusError(
+        403, "Forbidden", f"{subject} is forbidden: {why}", {key: each for key, each in found.items() if each}
+    )
 
 
 def invalid(resource: ResourceInfo, name: str, causes: Iterable[Mapping[str, str]]) -> StatusError:

@@ -30,7 +30,7 @@ from kubedouble.errors import (
 )
 from kubedouble.requests import OPTIONS, Call
 from kubedouble.selectors import Selection, parse
-from kubedouble.store import Expired, Key, Stored, Table
+from kubedouble.store import Expired, Key, Stored
 
 _LIST_TOO_OLD = (
     "The provided continue parameter is too old to display a consistent list result. You can start a "
@@ -76,15 +76,24 @@ def page_of(cluster: Cluster, call: Call) -> Page:
     """Select the objects of a list request."""
     selection = select(call)
     table = cluster.store.table(call.resource.storage_key)
-    limit = call.number("limit") or 0
-    if text := call.query.get("continue", ""):
-        token = _decode_token(text)
-        _check_continued(call)
-        version = token.rv or cluster.store.version
-        candidates = _after(token.start, _snapshot(table, token, call.namespace, cluster.store.version))
-    else:
-        version = _list_version(cluster, call, limit)
-        candidates = _candidates(table, call, selection, version, cluster.store.version)
+    limit, current = call.number("limit") or 0, cluster.store.version
+    text = call.query.get("continue", "")
+    token = _decode_token(text) if text else None
+    check_match(call)
+    if token and call.query.get("resourceVersion", "") not in {"", "0"}:
+        raise bad_request("specifying resource version is not allowed when using continue")
+    version = (token.rv if token else _list_version(cluster, call, limit)) or current
+    try:
+        if version != current:
+            candidates: Iterable[Stored] = list(table.scan_at(version, call.namespace))
+        else:
+            candidates = table.scan(call.namespace, None if token else selection.fields)
+    except Expired as error:
+        if token:
+            raise expired(_LIST_TOO_OLD, **{"continue": _encode_token(0, token.start)}) from error
+        raise expired(f"The resourceVersion for the provided list is too old. ({error})") from error
+    if token:
+        candidates = (stored for stored in candidates if stored.key > token.start)
     selected = (stored for stored in candidates if selection.everything or selection.matches(stored.object))
     return _cut(list(selected), limit, version, exact=selection.everything)
 
@@ -124,7 +133,6 @@ def check_match(call: Call, *, watching: bool = False) -> None:
 
 def _list_version(cluster: Cluster, call: Call, limit: int) -> int:
     """Return the version to list at."""
-    check_match(call)
     asked = version_parameter(call)
     _reject_future(cluster, asked)
     match = call.query.get("resourceVersionMatch", "")
@@ -153,30 +161,6 @@ def _reject_future(cluster: Cluster, asked: int) -> None:
         raise too_large_version(asked, cluster.store.version)
 
 
-def _candidates(
-    table: Table, call: Call, selection: Selection, version: int, current: int
-) -> Iterable[Stored]:
-    if version == current:
-        return table.scan(call.namespace, selection.fields)
-    try:
-        return list(table.scan_at(version, call.namespace))
-    except Expired as error:
-        raise expired(f"The resourceVersion for the provided list is too old. ({error})") from error
-
-
-def _snapshot(table: Table, token: Token, namespace: str, current: int) -> Iterable[Stored]:
-    if token.rv in {0, current}:
-        return table.scan(namespace)
-    try:
-        return list(table.scan_at(token.rv, namespace))
-    except Expired as error:
-        raise expired(_LIST_TOO_OLD, **{"continue": _encode_token(0, token.start)}) from error
-
-
-def _after(start: Key, candidates: Iterable[Stored]) -> Iterable[Stored]:
-    return (stored for stored in candidates if stored.key > start)
-
-
 def _cut(selected: list[Stored], limit: int, version: int, *, exact: bool) -> Page:
     metadata: dict[str, Any] = {"resourceVersion": str(version)}
     items = list(islice(selected, limit)) if limit > 0 else selected
@@ -185,12 +169,6 @@ def _cut(selected: list[Stored], limit: int, version: int, *, exact: bool) -> Pa
         if exact:
             metadata["remainingItemCount"] = len(selected) - len(items)
     return Page(items, version, metadata)
-
-
-def _check_continued(call: Call) -> None:
-    check_match(call)
-    if call.query.get("resourceVersion", "") not in {"", "0"}:
-        raise bad_request("specifying resource version is not allowed when using continue")
 
 
 def _encode_token(version: int, start: Key) -> str:

@@ -301,7 +301,10 @@ class OpenAPI:
 
     def answer(self, path: str, accept: str) -> Answer | None:
         """Return the document at a path, in a form that the client takes; None if there is none there."""
-        self._refresh()
+        kinds = tuple((each, self._schema_of(each)) for each in self._resources())
+        if kinds != self._known:
+            self._known = kinds
+            self._made.clear()
         match [part for part in path.split("/") if part]:
             case ["openapi", "v2"]:
                 binary = any(form in accept for form in _PROTOBUFS)
@@ -312,12 +315,6 @@ class OpenAPI:
                 return self._version_3(place)
             case _:
                 return None
-
-    def _refresh(self) -> None:
-        kinds = tuple((each, self._schema_of(each)) for each in self._resources())
-        if kinds != self._known:
-            self._known = kinds
-            self._made.clear()
 
     def _kept(self, name: str, content_type: str, make: Callable[[str], bytes]) -> Answer:
         key = (name, content_type)

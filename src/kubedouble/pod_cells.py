@@ -81,7 +81,7 @@ def pod_cells(pod: Object, now: datetime) -> list[Any]:
     """Return the cells of a pod, wide ones included."""
     spec, status, metadata = pod.get("spec") or {}, pod.get("status") or {}, pod["metadata"]
     summary = _Summary(status.get("reason") or status.get("phase") or "Unknown")
-    if _is_gated(status):
+    if _has_condition(status, "PodScheduled", "reason", "SchedulingGated"):
         summary.reason = "SchedulingGated"
     initializing = _initialize(summary, spec, status)
     if not initializing:
@@ -103,13 +103,6 @@ def pod_cells(pod: Object, now: datetime) -> list[Any]:
         status.get("nominatedNodeName") or NONE,
         _gates(spec, status),
     ]
-
-
-def _is_gated(status: Object) -> bool:
-    return any(
-        each.get("type") == "PodScheduled" and each.get("reason") == "SchedulingGated"
-        for each in status.get("conditions") or ()
-    )
 
 
 def _initialize(summary: _Summary, spec: Object, status: Object) -> bool:
@@ -154,14 +147,12 @@ def _run(summary: _Summary, status: Object) -> None:
             running = True
             summary.ready += 1
     if summary.reason == "Completed" and running:
-        summary.reason = "Running" if _is_ready(status) else "NotReady"
+        summary.reason = "Running" if _has_condition(status, "Ready", "status", "True") else "NotReady"
 
 
-def _is_ready(status: Object) -> bool:
-    return any(
-        each.get("type") == "Ready" and each.get("status") == "True"
-        for each in status.get("conditions") or ()
-    )
+def _has_condition(status: Object, kind: str, field: str, value: str) -> bool:
+    conditions = status.get("conditions") or ()
+    return any(each.get("type") == kind and each.get(field) == value for each in conditions)
 
 
 def _ended(terminated: Object) -> str:

@@ -56,26 +56,27 @@ class Rule:
 
     def allows(self, access: Access) -> bool:
         """Whether this rule grants the access."""
-        if not _matches(self.verbs, access.verb):
+        if not includes(self.verbs, access.verb):
             return False
         if not access.resource:
             return any(_url_matches(url, access.path) for url in self.urls)
         return (
-            _matches(self.groups, access.group)
+            includes(self.groups, access.group)
             and self._allows_resource(access)
             and (not self.names or access.name in self.names)
         )
 
     def _allows_resource(self, access: Access) -> bool:
         if not access.subresource:
-            return _matches(self.resources, access.resource)
+            return includes(self.resources, access.resource)
         return (
-            _matches(self.resources, f"{access.resource}/{access.subresource}")
+            includes(self.resources, f"{access.resource}/{access.subresource}")
             or f"*/{access.subresource}" in self.resources
         )
 
 
-def _matches(values: Collection[str], value: str) -> bool:
+def includes(values: Collection[str], value: str) -> bool:
+    """Whether a list of a rule has a value; ``*`` is every value."""
     return "*" in values or value in values
 
 
@@ -156,11 +157,8 @@ class Policy:
                 missing.append(rule)
             elif rule.allows(access):
                 return True, ""
-        return False, f"RBAC: {_listed(missing)}" if missing else ""
-
-
-def _listed(problems: list[str]) -> str:
-    return problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]"
+        listed = ", ".join(missing) if len(missing) == 1 else f"[{', '.join(missing)}]"
+        return False, f"RBAC: {listed}" if missing else ""
 
 
 def _rules(role: Object, cluster_roles: Iterable[Object]) -> Iterator[Mapping[str, Any]]:

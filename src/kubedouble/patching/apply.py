@@ -232,18 +232,13 @@ def _apply(applying: _Applying, live: JSON, *, force: bool) -> JSON:
     _check_conflicts(applying, live, others, union(changes.modified, changes.added), force=force)
     owners = {**released(others, changes), **({applying.owner: owners[applying.owner]} if fields else {})}
     if json_equal(live, merged):
-        return with_owners(live, capped(_unchanged(owners, applying.owner, last)))
+        mine = owners.get(applying.owner)
+        if mine and last and mine.fields == last.fields and mine.api_version == last.api_version:
+            owners[applying.owner] = last  # the very entry, with its time
+        return with_owners(live, capped(owners))
     if applying.owner in owners:
         owners[applying.owner] = replace(owners[applying.owner], time=timestamp(applying.now))
     return with_owners(_with_last_applied(applying, merged), capped(owners))
-
-
-def _unchanged(owners: Owners, owner: Owner, last: Owned | None) -> Owners:
-    """Keep the very entry of an owner whose fields are those of its last apply."""
-    mine = owners.get(owner)
-    if mine and last and mine.fields == last.fields and mine.api_version == last.api_version:
-        return {**owners, owner: last}
-    return owners
 
 
 def _owners_before(applying: _Applying, live: JSON) -> Owners:

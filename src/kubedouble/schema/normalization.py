@@ -123,20 +123,17 @@ def _template(spec: JSON) -> JSON:
     return {**spec, "template": {**template, "spec": _pod_spec(template["spec"])}}
 
 
-def _deployment(spec: JSON) -> JSON:
-    strategy = spec.get("strategy") or {}
-    if strategy.get("type") == "RollingUpdate":
-        update = {"maxUnavailable": "25%", "maxSurge": "25%", **strategy.get("rollingUpdate", {})}
-        spec = {**spec, "strategy": {**strategy, "rollingUpdate": update}}
-    return _template(spec)
+def _workload(field: str, **rolling: Any) -> Callable[[JSON], JSON]:
+    """Return what completes the spec of a workload: its rolling update, and its template."""
 
+    def complete_spec(spec: JSON) -> JSON:
+        strategy = spec.get(field) or {}
+        if strategy.get("type") == "RollingUpdate":
+            update = {**rolling, **strategy.get("rollingUpdate", {})}
+            spec = {**spec, field: {**strategy, "rollingUpdate": update}}
+        return _template(spec)
 
-def _daemon_set(spec: JSON) -> JSON:
-    strategy = spec.get("updateStrategy") or {}
-    if strategy.get("type") == "RollingUpdate":
-        update = {"maxUnavailable": 1, "maxSurge": 0, **strategy.get("rollingUpdate", {})}
-        spec = {**spec, "updateStrategy": {**strategy, "rollingUpdate": update}}
-    return _template(spec)
+    return complete_spec
 
 
 def _service(spec: JSON) -> JSON:
@@ -183,8 +180,8 @@ _RULES: Mapping[str, Mapping[str, Callable[[Any], Any]]] = {
     f"{_CORE}.Pod": {"spec": _pod_spec},
     f"{_CORE}.Service": {"spec": _service},
     f"{_CORE}.Node": {"status": _node_status},
-    "io.k8s.api.apps.v1.Deployment": {"spec": _deployment},
-    "io.k8s.api.apps.v1.DaemonSet": {"spec": _daemon_set},
+    "io.k8s.api.apps.v1.Deployment": {"spec": _workload("strategy", maxUnavailable="25%", maxSurge="25%")},
+    "io.k8s.api.apps.v1.DaemonSet": {"spec": _workload("updateStrategy", maxUnavailable=1, maxSurge=0)},
     "io.k8s.api.rbac.v1.RoleBinding": {"subjects": _subjects},
     "io.k8s.api.rbac.v1.ClusterRoleBinding": {"subjects": _subjects},
     f"{_EXTENSIONS}.CustomResourceDefinition": {"spec": _definition},

@@ -7,7 +7,7 @@ ValidateResourceQuantityValue, IsIntegerResourceName of k8s.io/kubernetes/pkg/ap
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -49,20 +49,21 @@ _CONFIG_KEY_RULE = (
 _PORT_RULE = "must be between 1 and 65535, inclusive"
 
 
-def dns_label(faults: Faults, field: str, value: str) -> None:
-    """Note a value that is no RFC 1123 label."""
-    if len(value) > 63:
-        faults.invalid(field, value, "must be no more than 63 characters")
-    elif not DNS_LABEL.fullmatch(value):
-        faults.invalid(field, value, DNS_LABEL_RULE)
+def _name_check(pattern: re.Pattern[str], longest: int, rule: str) -> Callable[[Faults, str, str], None]:
+    """Return what notes a value that is too long or does not have the form."""
+
+    def check(faults: Faults, field: str, value: str) -> None:
+        if len(value) > longest:
+            faults.invalid(field, value, f"must be no more than {longest} characters")
+        elif not pattern.fullmatch(value):
+            faults.invalid(field, value, rule)
+
+    return check
 
 
-def subdomain(faults: Faults, field: str, value: str) -> None:
-    """Note a value that is no RFC 1123 subdomain."""
-    if len(value) > 253:
-        faults.invalid(field, value, "must be no more than 253 characters")
-    elif not SUBDOMAIN.fullmatch(value):
-        faults.invalid(field, value, SUBDOMAIN_RULE)
+dns_label = _name_check(DNS_LABEL, 63, DNS_LABEL_RULE)
+subdomain = _name_check(SUBDOMAIN, 253, SUBDOMAIN_RULE)
+_config_key = _name_check(_CONFIG_KEY, 253, _CONFIG_KEY_RULE)
 
 
 def qualified_name(faults: Faults, field: str, value: str) -> None:
@@ -80,11 +81,8 @@ def qualified_name(faults: Faults, field: str, value: str) -> None:
 
 def config_key(faults: Faults, field: str, value: str) -> None:
     """Note a value that is no key of a ConfigMap or Secret."""
-    if len(value) > 253:
-        faults.invalid(field, value, "must be no more than 253 characters")
-    elif not _CONFIG_KEY.fullmatch(value):
-        faults.invalid(field, value, _CONFIG_KEY_RULE)
-    elif value in {".", ".."}:
+    _config_key(faults, field, value)
+    if value in {".", ".."}:
         faults.invalid(field, value, f"must not be '{value}'")
 
 
