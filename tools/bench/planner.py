@@ -12,7 +12,7 @@ import time
 import msgspec
 
 from corewise.assessment.nodes import ManagedNode
-from corewise.cli.policy_file import configuration_of
+from corewise.cli.config_file import configuration_of
 from corewise.engine import Allocation
 from corewise.engine.objects import SchedulableNode, Topology
 from corewise.simulation.planner import plan

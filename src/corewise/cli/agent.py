@@ -12,11 +12,17 @@ import click
 from corewise.agent.cgroups import restore
 from corewise.agent.options import INTERVAL, LATENCY_INTERVAL, NRI_SOCKET, STATE_DIR, AgentOptions
 from corewise.agent.program import run_agent
-from corewise.cli.cluster import QOS_NAMESPACES, find_cluster
-from corewise.cli.durations import seconds
 from corewise.cli.errors import ExitCode, Failure
+from corewise.cli.options import (
+    LOG_OPTIONS,
+    METRICS_AUTH,
+    METRICS_LISTEN,
+    QOS_NAMESPACES,
+    run_program,
+    seconds,
+)
 from corewise.cli.output import count, say
-from corewise.cli.serving import LOG_OPTIONS, METRICS_AUTH, METRICS_LISTEN, run_program
+from corewise.kube.config import load_config
 from corewise.service.logs import LogFormat, configure
 from corewise.vocabulary.qos import QoSRules
 
@@ -116,7 +122,7 @@ def command(
         return
     agent_options = _options(**options)
     configure(LogFormat(log_format), verbose=verbose)
-    cluster = find_cluster(kubeconfig, cluster_context)
+    cluster = load_config(kubeconfig, cluster_context)
     all_well = run_program(run_agent(agent_options, cluster, write=partial(click.echo, nl=False)))
     if all_well is False:
         raise Failure("not everything is in order; see above", exit_code=ExitCode.VERDICT)

@@ -13,8 +13,8 @@ import msgspec
 
 from corewise.agent.options import STATE_DIR
 from corewise.cli import output
-from corewise.cli.durations import seconds
 from corewise.cli.errors import ExitCode, Failure
+from corewise.cli.options import seconds
 from corewise.cli.output import Column, Form, Listing, Severity, say
 from corewise.kernel.writing.entries import (
     Damaged,

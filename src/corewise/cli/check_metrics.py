@@ -10,14 +10,14 @@ from typing import Any
 
 import click
 
-from corewise.cli.cluster import connection_options, find_cluster
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.interference_inputs import read_interference
+from corewise.cli.options import connection_options
 from corewise.cli.output import Column, Form, Listing, Severity, colour_wanted, option, render, say
 from corewise.config.interference import InterferenceConfiguration, MetricsSettings, Preset
 from corewise.engine.objects import SCHEDULABLE_NODES
 from corewise.kube.client import Client
-from corewise.kube.config import ClusterConfig
+from corewise.kube.config import ClusterConfig, load_config
 from corewise.kube.errors import ConfigError
 from corewise.prometheus.client import AddressError, PrometheusClient, QueryError
 from corewise.scheduler.active_config import identities
@@ -129,7 +129,7 @@ async def _nodes(file: Path | None, kubeconfig: str | None, context: str | None)
 
 def _cluster(kubeconfig: str | None, context: str | None) -> ClusterConfig:
     try:
-        return find_cluster(kubeconfig, context)
+        return load_config(kubeconfig, context)
     except ConfigError as error:
         error.hint += "; without a cluster, give a file of node names: --nodes FILE"
         raise

@@ -23,9 +23,8 @@ from corewise.cli.compute_options import (
     placement_options,
     warning_records,
 )
-from corewise.cli.durations import seconds
+from corewise.cli.options import LOG_OPTIONS, METRICS_LISTEN, run_program, seconds
 from corewise.cli.output import Form, count, say
-from corewise.cli.serving import LOG_OPTIONS, METRICS_LISTEN, run_program
 from corewise.compute.options import INTERVAL, ComputeOptions
 from corewise.service.logs import LogFormat, configure
 from corewise.service.options import Address

@@ -9,7 +9,6 @@ from pathlib import Path
 import click
 
 from corewise.cli import output, pod_explanation
-from corewise.cli.cluster import cluster_options, connection_options, find_cluster
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.explain_interference import interference_command
 from corewise.cli.explain_suppression import suppression_command
@@ -17,10 +16,11 @@ from corewise.cli.explanation import Explanation, Part
 from corewise.cli.interference_inputs import read_interference
 from corewise.cli.node_explanation import explain_node
 from corewise.cli.node_listing import ListedCluster, list_cluster
+from corewise.cli.options import cluster_options, connection_options
 from corewise.cli.output import Form
 from corewise.config.interference import InterferenceConfiguration
 from corewise.kube.client import Client
-from corewise.kube.config import ClusterConfig
+from corewise.kube.config import ClusterConfig, load_config
 from corewise.kube.errors import Forbidden, NotFound
 from corewise.kube.objects import Event
 from corewise.kube.resources import EVENTS
@@ -49,7 +49,7 @@ def node_command(
     kubeconfig: str | None, context: str | None, config_namespace: str, name: str, form: Form
 ) -> None:
     """Say which rule gives node NAME its ratios, from which CPU facts, what is missing, and what to fix."""
-    cluster, events = asyncio.run(_read(find_cluster(kubeconfig, context), name, config_namespace))
+    cluster, events = asyncio.run(_read(load_config(kubeconfig, context), name, config_namespace))
     explained = explain_node(cluster.nodes[0].assessment, events, pods_known=cluster.pods_known)
     explained.show(form, cluster.missing)
 
@@ -81,7 +81,7 @@ def pod_command(
     if prometheus and config_file is None:
         raise click.UsageError("--prometheus needs --config: the file says what is read there")
     interference = None if config_file is None else read_interference(config_file)
-    listed = asyncio.run(_read_pod(find_cluster(kubeconfig, context), name, interference, prometheus))
+    listed = asyncio.run(_read_pod(load_config(kubeconfig, context), name, interference, prometheus))
     if node and node not in listed.decision.names:
         hint = "list the nodes with: corewise nodes"
         raise Failure(f"there is no node {node}", hint=hint, exit_code=ExitCode.NOT_FOUND)

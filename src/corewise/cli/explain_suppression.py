@@ -17,14 +17,14 @@ import msgspec
 
 from corewise.assessment.nodes import BOUND_PODS, MANAGED_NODES, BoundPod, ManagedNode, running_on
 from corewise.cli import output
-from corewise.cli.cluster import cluster_options, find_cluster
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.offline_reports import node_report
+from corewise.cli.options import cluster_options
 from corewise.cli.output import Form
 from corewise.cli.suppression_explanation import Subject, explain_suppression, settings_for
 from corewise.kube.client import Client
 from corewise.kube.clock import SYSTEM_CLOCK
-from corewise.kube.config import ClusterConfig
+from corewise.kube.config import ClusterConfig, load_config
 from corewise.kube.errors import Forbidden, NotFound
 from corewise.kube.objects import ConfigMap
 from corewise.kube.resources import CONFIG_MAPS
@@ -69,7 +69,7 @@ def suppression_command(
     Amounts are raw: as the kernel counts CPUs. What was measured is the agent's last report, with its age.
     """
     if file is None:
-        found = asyncio.run(_read(find_cluster(kubeconfig, context), name, config_namespace))
+        found = asyncio.run(_read(load_config(kubeconfig, context), name, config_namespace))
     else:
         found = _read_file(file, name, config_namespace)
     explain_suppression(_subject(found)).show(form, found.missing)

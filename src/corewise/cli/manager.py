@@ -8,8 +8,7 @@ from typing import Any
 
 import click
 
-from corewise.cli.cluster import cluster_options, find_cluster
-from corewise.cli.serving import (
+from corewise.cli.options import (
     ADDRESS,
     LOG_OPTIONS,
     METRICS_AUTH,
@@ -17,9 +16,11 @@ from corewise.cli.serving import (
     SERVICE,
     TLS_OPTIONS,
     check_webhooks,
+    cluster_options,
     read,
     run_program,
 )
+from corewise.kube.config import load_config
 from corewise.manager.options import KUBELET_USER, LARGEST_AMPLIFICATION, ManagerOptions
 from corewise.manager.program import run_manager
 from corewise.quantities import ONE, Ratio
@@ -84,7 +85,7 @@ def command(
     """
     manager_options = ManagerOptions(**_checked(options))
     configure(LogFormat(log_format), verbose=verbose)
-    cluster, stopping = find_cluster(kubeconfig, context), asyncio.Event()
+    cluster, stopping = load_config(kubeconfig, context), asyncio.Event()
     run_program(
         run_manager(
             manager_options, cluster, synced=freeze_gc, stopping=stopping, write=partial(click.echo, nl=False)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import click
 
 from corewise.cli import output
-from corewise.cli.cluster import cluster_options, find_cluster
+from corewise.cli.options import cluster_options
 from corewise.cli.output import Form
+from corewise.kube.config import load_config
 
 
 @click.command()
@@ -35,4 +36,4 @@ def command(
     # What decides about nodes needs numpy and an HTTP client; --help is quick without them.
     from corewise.cli.node_table import show  # noqa: PLC0415
 
-    show(find_cluster(kubeconfig, context), selector, config_namespace, form, show_all=show_all)
+    show(load_config(kubeconfig, context), selector, config_namespace, form, show_all=show_all)

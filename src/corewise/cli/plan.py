@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from corewise.assessment.cluster import ClusterConfiguration
+from corewise.cli.config_file import NOTHING_CONFIGURED, configuration_of, read_policy
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.interference_inputs import read_interference
 from corewise.cli.output import (
@@ -25,7 +26,6 @@ from corewise.cli.output import (
     render,
     say,
 )
-from corewise.cli.policy_file import NOTHING_CONFIGURED, configuration_of, read_policy
 from corewise.engine import Allocation
 from corewise.scheduler.plugins import PluginError, load_plugins
 from corewise.simulation.plan import InputError

@@ -13,9 +13,9 @@ from typing import Any
 import click
 import yaml
 
-from corewise.cli.durations import seconds
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.interference_inputs import read_interference
+from corewise.cli.options import seconds
 from corewise.cli.output import (
     Column,
     Form,

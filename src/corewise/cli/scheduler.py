@@ -8,19 +8,21 @@ from typing import Any
 
 import click
 
-from corewise.cli.cluster import QOS_NAMESPACES, cluster_options, find_cluster
 from corewise.cli.errors import ExitCode, Failure
-from corewise.cli.serving import (
+from corewise.cli.options import (
     ADDRESS,
     LOG_OPTIONS,
     METRICS_AUTH,
     METRICS_LISTEN,
+    QOS_NAMESPACES,
     SERVICE,
     SIZE,
     TLS_OPTIONS,
     check_webhooks,
+    cluster_options,
     run_program,
 )
+from corewise.kube.config import load_config
 from corewise.prometheus.client import AddressError, checked_url
 from corewise.scheduler.configuration import (
     DEFAULTS,
@@ -116,7 +118,7 @@ def _serve(
         **_checked(options, configuration),
     )
     configure(LogFormat(log_format), verbose=verbose)
-    cluster, stopping = find_cluster(kubeconfig, context), asyncio.Event()
+    cluster, stopping = load_config(kubeconfig, context), asyncio.Event()
     run_program(
         run_scheduler(checked, cluster, synced=freeze_gc, stopping=stopping),
         stopping=stopping,

@@ -10,13 +10,13 @@ from collections.abc import Sequence
 import click
 
 from corewise.cli import output
-from corewise.cli.cluster import cluster_options, find_cluster
 from corewise.cli.offline_reports import NodeReport
+from corewise.cli.options import cluster_options
 from corewise.cli.output import Form
 from corewise.cli.top_view import REPORTING_NODES, SORTS, TopView, ramp
 from corewise.kube.client import Client
 from corewise.kube.clock import SYSTEM_CLOCK
-from corewise.kube.config import ClusterConfig
+from corewise.kube.config import ClusterConfig, load_config
 
 
 @click.command()
@@ -46,7 +46,7 @@ def command(
     older than three intervals and a minute. The formula with a node's numbers in it: corewise explain
     suppression NODE.
     """
-    cluster = find_cluster(kubeconfig, context)
+    cluster = load_config(kubeconfig, context)
     view = TopView(form, sort, selector, config_namespace, ramp(sys.stdout.encoding))
     if once or form not in {Form.TABLE, Form.WIDE} or not _can_draw():
         _print(view, asyncio.run(_read(cluster, view)))

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import click
 
-from corewise.cli.durations import seconds
 from corewise.cli.errors import ExitCode, Failure
+from corewise.cli.options import seconds
 from corewise.cli.output import Form, option
 from corewise.cli.up_report import Teller, print_report, refuse_unsound
 from corewise.kube.errors import KubeError

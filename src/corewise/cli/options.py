@@ -1,21 +1,60 @@
-"""What the commands that run a program have in common: their options, and how the program ends."""
+"""Options that commands share: how they find a cluster, how programs listen and log, durations and sizes."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Coroutine, Mapping
 from functools import reduce
 from typing import Any, TypeVar
 
 import click
 
-from corewise.cli.cluster import Decorated
 from corewise.quantities import Quantity, QuantityError, RatioError
 from corewise.service.logs import LogFormat
 from corewise.service.options import Address, AddressError, ServiceAddress
+from corewise.vocabulary.names import CONFIG_NAMESPACE
+from corewise.vocabulary.qos import DEFAULT_NAMESPACES
 
 T = TypeVar("T")
+Decorated = Callable[..., Any]
 Decorator = Callable[[Decorated], Decorated]
+
+
+def together(*options: Decorator) -> Decorator:
+    """Return a decorator that adds these options to a command, in this order."""
+    return lambda command: reduce(lambda made, option: option(made), reversed(options), command)
+
+
+QOS_NAMESPACES = click.option(
+    "--restricted-qos-namespace",
+    multiple=True,
+    metavar="NAMESPACE",
+    default=DEFAULT_NAMESPACES,
+    show_default=True,
+    help="A namespace whose pods may be LSE or SYSTEM; may be repeated. The same for agents and scheduler.",
+)
+
+
+connection_options = together(
+    click.option(
+        "--kubeconfig",
+        default=None,
+        help="Kubeconfig file; else KUBECONFIG, ~/.kube/config, or the Pod's own account.",
+    ),
+    click.option("--context", default=None, help="Context of the kubeconfig to use."),
+)
+"""``--kubeconfig`` and ``--context``."""
+cluster_options = together(
+    connection_options,
+    click.option(
+        "--config-namespace",
+        default=CONFIG_NAMESPACE,
+        show_default=True,
+        help="Namespace of the ConfigMap slo-controller-config.",
+    ),
+)
+"""``--kubeconfig``, ``--context`` and ``--config-namespace``."""
 
 
 def read(parse: Callable[[str], Any]) -> Callable[[click.Context, click.Parameter, str | None], Any]:
@@ -40,11 +79,6 @@ METRICS_AUTH = click.option(
 )
 ADDRESS: dict[str, Any] = {"metavar": "HOST:PORT", "callback": read(Address.parse)}
 SERVICE: dict[str, Any] = {"metavar": "NAMESPACE/NAME[:PORT]", "callback": read(ServiceAddress.parse)}
-
-
-def together(*options: Decorator) -> Decorator:
-    """Return a decorator that adds these options to a command, in this order."""
-    return lambda command: reduce(lambda made, option: option(made), reversed(options), command)
 
 
 TLS_OPTIONS = together(
@@ -99,3 +133,17 @@ def run_program(
     from corewise.service.program import run_until_signal  # noqa: PLC0415 - slow, and --help needs none
 
     return asyncio.run(run_until_signal(work, stopping=stopping, drain=drain))
+
+
+_DURATION = re.compile(r"([0-9]{1,6}(?:\.[0-9]+)?)(s|m|h|d|)")
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
+def seconds(context: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
+    """Read a duration, as the callback of an option."""
+    if value is None:
+        return None
+    match = _DURATION.fullmatch(value.strip())
+    if match is None or float(match[1]) == 0:
+        raise click.BadParameter(f"{value!r} is not a duration: write 60s, 5m, 1h or 7d", context, parameter)
+    return float(match[1]) * _UNITS[match[2]]
