@@ -169,6 +169,10 @@ def test_a_history_survives_its_file(history: Path, tmp_path: Path) -> None:
             "Invalid enum value 'mpki'",
         ),
         (
+            '{"start": 0, "end": 1, "nodes": {"n": {"series": {"cpu_cores": []}}}, "pods": []}',
+            "nodes.n has 'cpu_cores'; known are memorybandwidth, memorylatency, llc_occupancy, llc_mpki, cpu",
+        ),
+        (
             HEAD + '[{"name": "a", "type": "t", "node": "n", "start": 0, "use": {"ram": [[0, 1]]}}]}',
             "pods[0].use has 'ram'; known are memoryBandwidth, memory, cpu, llc, cpi",
         ),

@@ -143,22 +143,20 @@ def _history(file: Path, read: _History) -> History:
     return History(
         start=read.start,
         end=read.end,
-        nodes={name: series_of(_named(node.series)) for name, node in read.nodes.items()},
-        pods=[_pod_record(each) for each in read.pods],
+        nodes={
+            name: series_of({metric.value: points for metric, points in node.series.items()})
+            for name, node in read.nodes.items()
+        },
+        pods=[
+            PodRecord(pod.name, pod.type, pod.node, pod.start, pod.end, series_of(pod.use), pod.gone)
+            for pod in read.pods
+        ],
         speed={name: node.speed for name, node in read.nodes.items()},
         against={
-            name: {str(metric): value for metric, value in node.against.items()}
+            name: {metric.value: value for metric, value in node.against.items()}
             for name, node in read.nodes.items()
         },
     )
-
-
-def _pod_record(pod: _Pod) -> PodRecord:
-    return PodRecord(pod.name, pod.type, pod.node, pod.start, pod.end, series_of(pod.use), pod.gone)
-
-
-def _named(points: Mapping[Metric, Points]) -> dict[str, Points]:
-    return {str(metric): each for metric, each in points.items()}
 
 
 def series_of(points: Mapping[str, Points]) -> dict[str, Series]:
