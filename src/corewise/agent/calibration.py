@@ -107,7 +107,7 @@ def measure(
     plan: MeasurementPlan,
     progress: Callable[[int], None],
 ) -> Calibration:
-    """Measure the CPUs of ``topology``, a part of the machine. ``progress`` hears how many repeats count.
+    """Measure the CPUs of ``topology``, a part of the machine. ``progress`` gets the number that count.
 
     Raises:
         Unmeasurable: if the result would be good for nothing.

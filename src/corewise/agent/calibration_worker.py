@@ -1,4 +1,4 @@
-"""One worker: ``python -m corewise.agent.calibration_worker CPU`` pins itself and does passes when told.
+"""One worker: ``python -m corewise.agent.calibration_worker CPU`` pins itself and does passes on command.
 
 It says ``ready`` on stdout, then answers each line ``KERNEL START DURATION`` (nanoseconds of the monotonic
 clock, which all processes of a machine share) with ``PASSES ELAPSED CPU``: passes done, time they took, CPU

@@ -68,7 +68,7 @@ def _no_cpus() -> Mapping[str, CPUSet]:
 
 @dataclass(frozen=True, slots=True)
 class CPUManager:
-    """The policy in force ("" if unknown), the UIDs of the pods that own CPUs by it, and which they own."""
+    """The active policy ("" if unknown), the UIDs of the pods that own CPUs by it, and which they own."""
 
     policy: str
     pinned: frozenset[str] = frozenset()

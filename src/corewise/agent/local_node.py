@@ -21,7 +21,7 @@ import msgspec
 from corewise.actions import WriteQuota
 from corewise.agent.cgroups import Cycle, NodeCgroups
 from corewise.agent.kubelet import CPUManager, cpu_manager_file
-from corewise.agent.objects import CertainPods, QuotaPod, QuotaPodStatus, tell_apart
+from corewise.agent.objects import CertainPods, QuotaPod, QuotaPodStatus, certain_pods
 from corewise.agent.pinning import PinKeeper
 from corewise.agent.problems import ProblemLog
 from corewise.agent.quotas import QuotaKeeper, Sharing, container_cgroups, sharing_of
@@ -37,7 +37,7 @@ from corewise.vocabulary.qos import DEFAULT_RULES, QoSRules
 
 @dataclass(frozen=True, slots=True)
 class RatioReading:
-    """The ratio in force; ``problem`` says why it is not the one annotated."""
+    """The ratio in use; ``problem`` says why it is not the one annotated."""
 
     ratio: Ratio
     problem: str = ""
@@ -85,7 +85,7 @@ class LocalNode:
         self._quotas = QuotaKeeper(cgroups, rules)
         self.pins = PinKeeper(cgroups, root, rules)
         self._cpu_manager_file = cpu_manager_file(root)
-        self._begun: dict[str, QuotaPod] = {}
+        self._started: dict[str, QuotaPod] = {}
         self._reading = NOT_NORMALIZED
         self._uid = ""
         self.rules = rules
@@ -94,7 +94,7 @@ class LocalNode:
 
     @property
     def ratio(self) -> Ratio:
-        """The normalization ratio in force."""
+        """The normalization ratio in use."""
         return self._reading.ratio
 
     def see(self, annotations: Mapping[str, str], uid: str = "") -> bool:
@@ -115,13 +115,13 @@ class LocalNode:
         self.is_seen = True
         return changed
 
-    def tell_apart(self, pods: Collection[QuotaPod]) -> CertainPods:
+    def certain_pods(self, pods: Collection[QuotaPod]) -> CertainPods:
         """Find the pods whose cgroups are certain; have nothing written to those that two pods state."""
-        told = tell_apart(pods, self._uid)
-        self.problem_log.update("pods", told.problems)
+        certain = certain_pods(pods, self._uid)
+        self.problem_log.update("pods", certain.problems)
         with suppress(KernelError):
-            self.cgroups.find().leave_alone(told.contested)
-        return told
+            self.cgroups.find().leave_alone(certain.contested)
+        return certain
 
     def cpu_manager(self) -> CPUManager:
         """Return what kubelet's CPU manager has pinned."""
@@ -131,7 +131,7 @@ class LocalNode:
         return manager
 
     def divides(self, pod: QuotaPod) -> bool:
-        """Whether the quotas of a pod that the runtime tells of are divided, as far as is known now."""
+        """Whether the quotas of a pod that the runtime reports are divided, by what is known now."""
         if not self.is_seen or self.ratio == ONE:
             return False
         qos_class = self.rules.class_of(pod.metadata.labels, pod.metadata.namespace)
@@ -144,7 +144,7 @@ class LocalNode:
         if found is None:
             return {}
         bounds = {}
-        for pod in self.tell_apart(pods).pods:
+        for pod in self.certain_pods(pods).pods:
             for container_id, cgroup in container_cgroups(pod, found.names):
                 held = found.held(cgroup)
                 if held is not None:
@@ -153,10 +153,10 @@ class LocalNode:
 
     def cycle(self, pods: Collection[QuotaPod]) -> Cycle:
         """Bring the node's cgroups to their quotas and CPU sets."""
-        manager, told = self.cpu_manager(), self.tell_apart(pods)
+        manager, certain = self.cpu_manager(), self.certain_pods(pods)
         # Who owns CPUs is decided first: a claim that is believed exempts a pod from division.
-        pins = self.pins.cycle(self._with_begun(told.pods), manager)
-        cycle = self._quotas.cycle(told.pods, self.ratio, manager, self.pins.division.owns)
+        pins = self.pins.cycle(self._with_started(certain.pods), manager)
+        cycle = self._quotas.cycle(certain.pods, self.ratio, manager, self.pins.division.owns)
         self.problem_log.update("quotas", cycle.problems)
         for write in cycle.written:
             log.debug("wrote %s", write.cgroup, extra=fields(file=write.file, old=write.old, new=write.new))
@@ -166,7 +166,7 @@ class LocalNode:
             log.info(
                 "wrote quotas", extra=fields(node=self.name, ratio=self.ratio, writes=len(cycle.written))
             )
-        cycle.problems |= {**told.problems, **self._refused_classes(told.pods)}
+        cycle.problems |= {**certain.problems, **self._refused_classes(certain.pods)}
         self._report_pins(pins)
         cycle.written += pins.written
         cycle.drifted += pins.drifted
@@ -185,24 +185,24 @@ class LocalNode:
         return problems
 
     def receive(self, newcomer: QuotaPod, pods: Collection[QuotaPod]) -> None:
-        """Bring a pod that the runtime has begun to its CPUs, also before the API tells of it."""
+        """Bring a pod that the runtime has started to its CPUs, also before the API shows it."""
         if self.is_seen:
             status = QuotaPodStatus(qos_class=self._class_of(newcomer.uid))
-            self._begun[newcomer.uid] = msgspec.structs.replace(newcomer, status=status)
-            known = self._with_begun(self.tell_apart(pods).pods)
+            self._started[newcomer.uid] = msgspec.structs.replace(newcomer, status=status)
+            known = self._with_started(self.certain_pods(pods).pods)
             self._report_pins(self.pins.cycle(known, self.cpu_manager()))
 
-    def _with_begun(self, pods: Collection[QuotaPod]) -> Collection[QuotaPod]:
-        """Return pods, and those that the runtime has begun, until the API tells of them or they are gone."""
-        if not self._begun:
+    def _with_started(self, pods: Collection[QuotaPod]) -> Collection[QuotaPod]:
+        """Return pods, and those that the runtime has started until the API shows them or they are gone."""
+        if not self._started:
             return pods
         known = {pod.uid for pod in pods}
-        begun = self._begun.items()
-        self._begun = {uid: pod for uid, pod in begun if uid not in known and self._class_of(uid)}
-        return [*pods, *self._begun.values()]
+        started = self._started.items()
+        self._started = {uid: pod for uid, pod in started if uid not in known and self._class_of(uid)}
+        return [*pods, *self._started.values()]
 
     def _class_of(self, uid: str) -> str:
-        """Return the QoS class under which kubelet has made a pod's cgroup; "" if it has not."""
+        """Return the QoS class under which kubelet has made a pod's cgroup; "" if there is none."""
         found = self.cgroups.found
         if found is None:
             return ""
@@ -223,7 +223,7 @@ class LocalNode:
             )
 
     def _compare_ratios(self) -> None:
-        """Complain about a node that divides without offering more: its pods get less than they ask for."""
+        """Report a node that divides without offering more: its pods get less than they ask for."""
         problem = (
             f"normalized by {self.ratio} but amplified by {self.amplification} only: its pods get less time, "
             "and no more of them fit"

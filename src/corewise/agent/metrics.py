@@ -43,7 +43,7 @@ def publish_quotas(local: LocalNode, pods: Collection[QuotaPod], exposition: Exp
     """Set the metrics of containers and quotas."""
     ratio = local.ratio.hundredths / _HUNDREDTHS
     exposition.set(metrics.AGENT_RATIO, ratio)
-    certain = local.tell_apart(pods).pods
+    certain = local.certain_pods(pods).pods
     times: Labelled = {}
     requests: Labelled = {}
     ratios: Labelled = {}

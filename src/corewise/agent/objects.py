@@ -171,7 +171,7 @@ class QuotaPod(Struct, frozen=True):
 
     @property
     def cpu_request(self) -> int | None:
-        """Its request in milli-CPU, as the binding gate counts it; None if only the runtime told of it."""
+        """Its request in milli-CPU, as the binding gate counts it; None if only the runtime knows the pod."""
         spec, status = self.spec, self.status
         if not spec.containers:
             return None
@@ -230,7 +230,7 @@ class CertainPods:
     problems: Mapping[str, str]
 
 
-def tell_apart(pods: Collection[QuotaPod], node_uid: str) -> CertainPods:
+def certain_pods(pods: Collection[QuotaPod], node_uid: str) -> CertainPods:
     """Leave out the pods of which it is not certain which cgroup is theirs."""
     problems = {
         pod.name: f"pod {pod.name} is left alone: {problem} ({Reason.MIRROR_POD_INVALID})"

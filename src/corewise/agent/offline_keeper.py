@@ -113,7 +113,7 @@ _DEFAULTS = OversubscriptionSettings()
 class Tick:
     """What an interval brought. ``problems`` are sentences by what they are about.
 
-    ``on``: whether the node offers at all; None if that is not known, and nothing is to be told of it.
+    ``on``: whether the node offers at all; None if that is not known; then nothing is reported.
     ``written`` are all writes to cgroups. ``sampled``: whether there was a sample.
     """
 
@@ -175,7 +175,7 @@ class OfflineKeeper:
     def settings(
         self, oversubscription: OversubscriptionSettings | None, suppression: SuppressionSettings | None
     ) -> None:
-        """Take the settings in force; None is unknown."""
+        """Take the settings that apply; None is unknown."""
         self._oversubscription, self._suppression = oversubscription, suppression
 
     def node(self, labels: Mapping[str, str], allocatable: Amounts | None, normalization: Ratio) -> None:
@@ -251,7 +251,7 @@ class OfflineKeeper:
         found = self._found(result)
         if found is None:
             return None
-        certain = self._local.tell_apart(pods).pods
+        certain = self._local.certain_pods(pods).pods
         self.pods = self._table.sort(certain, found.names, self._local.cpu_manager())
         result.problems.update(self.pods.problems)
         try:

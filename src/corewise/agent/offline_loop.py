@@ -83,7 +83,7 @@ class Publisher:
         self._rehearses = rehearses
         self.published: Amounts | None = None
         self._published_at: float | None = None
-        self._told: tuple[str, ...] = ()
+        self._published_states: tuple[str, ...] = ()
         self._removed = False
 
     def change(self, tick: Tick, node: AgentNode, normalization: Ratio, now: float) -> Publication | None:
@@ -94,14 +94,14 @@ class Publisher:
         if tick.offer is None or tick.report is None:
             return None
         amounts = due(self.published, self._published_at, tick.offer, normalization, now)
-        if amounts is None and (self._told != _told(tick.report) or self._is_lost(node, now)):
+        if amounts is None and (self._published_states != _states(tick.report) or self._is_lost(node, now)):
             amounts = published_form(tick.offer, normalization)
         return None if amounts is None else Publication(amounts, tick.report)
 
     def done(self, publication: Publication, now: float) -> None:
         """Take note that it has been written."""
         self.published, self._published_at = publication.amounts, now
-        self._told = _told(publication.report) if publication.report else ()
+        self._published_states = _states(publication.report) if publication.report else ()
         self._removed = publication == _NOTHING
 
     def _is_lost(self, node: AgentNode, now: float) -> bool:
@@ -122,7 +122,7 @@ async def write_publication(client: Client, node: str, publication: Publication)
     await client.patch(NODES, node, publication.body, subresource="status", field_manager=FIELD_MANAGER)
 
 
-def _told(report: OfflineReport) -> tuple[str, ...]:
+def _states(report: OfflineReport) -> tuple[str, ...]:
     suppression = report.suppression
     return (report.state, suppression.mode, suppression.task) if suppression else (report.state,)
 
@@ -233,11 +233,11 @@ class OfflineLoop:
         if self.keeper.on:
             await self._clock.sleep(FIRST_PAUSE)
             tick = self.round(self._clock.monotonic(), sample=True)
-        told = await self._publish(*self._latest)
-        return told and not tick.problems
+        published = await self._publish(*self._latest)
+        return published and not tick.problems
 
     def round(self, now: float, *, sample: bool) -> Tick:
-        """Do one round, and have the API server told what came of it."""
+        """Do one round, and have the outcome written to the Node."""
         node = self._watched.node
         if node is None or not self._local.is_seen:
             return Tick()

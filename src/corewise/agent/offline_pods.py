@@ -52,7 +52,7 @@ class _Sorted:
 class NodePods:
     """The pods of a node as far as oversubscription cares.
 
-    ``problems`` are sentences by pod, ``warnings`` what the users of pods are to be told.
+    ``problems`` are sentences by pod, ``warnings`` the events for the users of pods.
     """
 
     offline: list[OfflinePod] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""What the agent can be told."""
+"""The options of the agent."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LATENCY_INTERVAL = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentOptions:
-    """Everything the agent can be told. Paths that are not given lie below ``root``.
+    """All options of the agent. Paths that are not given lie below ``root``.
 
     ``nri_socket`` is None where no container runtime is to be asked. ``once``: one cycle and one report, and
     that is all. ``dry_run`` writes nothing, neither to cgroups nor to the API. ``latency_interval`` is None

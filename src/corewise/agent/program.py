@@ -2,7 +2,7 @@
 
 Its end changes nothing: quotas stay as they are, and the next agent goes on from the journal; unless
 suppression is configured to give back at the end what it bounds. Until the Node and its pods have been
-listed nothing is done, and while the API server cannot be reached the last state seen stays in force and
+listed nothing is done, and while the API server cannot be reached the last state seen counts, and
 drift is still repaired.
 """
 
@@ -219,7 +219,7 @@ class Agent:
                 await due.wait()
 
     def _cycle(self) -> Cycle | None:
-        """Run a cycle, unless the ratio in force is not known yet."""
+        """Run a cycle, unless the ratio is not known yet."""
         if not self.local.is_seen:
             return None
         with self._timed("quotas"):

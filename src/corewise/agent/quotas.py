@@ -8,7 +8,7 @@ pod but those that are SYSTEM (in a namespace that may have such pods) or BE, an
 kubelet's static policy, or, if LSR or LSE, by a claim that is believed (:mod:`corewise.agent.claims`). The
 labels LSR and LSE alone exempt nobody: whoever creates a pod writes them.
 
-*Of what.* The limits come from the spec that kubelet has in force. While a resize waits for room, or kubelet
+*Of what.* The limits come from the spec that kubelet applies. While a resize waits for room, or kubelet
 has not seen the latest spec yet, that is the one before (:func:`spec_in_force`).
 
 *Which cgroups.* There are four cases:

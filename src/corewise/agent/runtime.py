@@ -80,7 +80,7 @@ class RuntimeHook:
 
     async def on_run_pod_sandbox(self, pod: PodSandbox) -> None:
         """Bring the pod to the CPUs that it owns or shares, and have the reconciler look at its cgroup."""
-        self._local.receive(_as_told(pod), self._pods())
+        self._local.receive(_as_reported(pod), self._pods())
         self._wake()
 
     async def on_create(self, pod: PodSandbox, container: Container) -> Adjustment | None:
@@ -101,7 +101,7 @@ class RuntimeHook:
     def _answer(self, event: LifecycleEvent, pod: PodSandbox, requested: CPUResources) -> Adjustment | None:
         base = requested.quota
         quota = None
-        if base is not None and base > 0 and self._local.divides(_as_told(pod)):
+        if base is not None and base > 0 and self._local.divides(_as_reported(pod)):
             quota = divided_quota(base, self._local.ratio)
         if quota is None or quota == base:
             return None
@@ -109,7 +109,7 @@ class RuntimeHook:
         return Adjustment(quota)
 
 
-def _as_told(pod: PodSandbox) -> QuotaPod:
+def _as_reported(pod: PodSandbox) -> QuotaPod:
     """Return a pod as far as the runtime knows it."""
     return QuotaPod(
         PodMeta(

@@ -107,7 +107,7 @@ def zone_demand(statuses: Iterable[str], topology: Topology, ratio: Ratio) -> Ma
 class TopologyReport:
     """What an agent knows about its node.
 
-    ``ratio`` is the CPU amplification ratio in force, ``boot_id`` the boot in which all this was read,
+    ``ratio`` is the CPU amplification ratio in use, ``boot_id`` the boot in which all this was read,
     ``cpu_manager`` kubelet's policy, ``reserved`` the CPUs that kubelet reserves, and ``pod_cpus`` who owns
     which CPUs, as the annotation has it; what is empty is unknown and left out.
     """
@@ -190,7 +190,7 @@ def _annotations(report: TopologyReport) -> dict[str, str]:
 
 
 def _pod_cpus(report: TopologyReport, stated: Mapping[str, str]) -> dict[str, str]:
-    """Return who owns which CPUs; that nobody does is told only where somebody did."""
+    """Return who owns which CPUs; that nobody does is shown only where somebody did."""
     is_telling = report.pod_cpus != NOBODY or POD_CPUS in stated
     return {POD_CPUS: report.pod_cpus} if report.pod_cpus and is_telling else {}
 
