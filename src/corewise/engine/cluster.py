@@ -21,6 +21,12 @@ from corewise.pinning import Claim, Exclusivity, Ledger
 from corewise.topology import CPUSet, Topology
 from corewise.vocabulary.cpu_annotations import ExclusivePolicy
 
+EXCLUSIVITY = {
+    ExclusivePolicy.NONE: Exclusivity.NONE,
+    ExclusivePolicy.PCPU_LEVEL: Exclusivity.CORE,
+    ExclusivePolicy.NUMA_NODE_LEVEL: Exclusivity.NUMA_NODE,
+}
+_MOST_REMEMBERED = 1024
 _NOT_COUNTED = CounterweightSettings(expiry=0)
 
 
@@ -49,17 +55,6 @@ class Estimates:
         return self.bandwidth_by_labels(node.labels)
 
 
-NO_ESTIMATES = Estimates()
-
-
-EXCLUSIVITY = {
-    ExclusivePolicy.NONE: Exclusivity.NONE,
-    ExclusivePolicy.PCPU_LEVEL: Exclusivity.CORE,
-    ExclusivePolicy.NUMA_NODE_LEVEL: Exclusivity.NUMA_NODE,
-}
-_MOST_REMEMBERED = 1024
-
-
 def _no_columns() -> Mapping[str, tuple[Measures, Measures]]:
     return MappingProxyType({})
 
@@ -86,7 +81,7 @@ class Cluster:
         self._ledgers: dict[str, Ledger] = {}
         self._empty_ledgers: dict[tuple[int, CPUSet], Ledger] = {}
         self._node_of: dict[str, str] = {}
-        self._estimates: Estimates = NO_ESTIMATES
+        self._estimates = Estimates()
 
     @property
     def nodes(self) -> Mapping[str, NodeFacts]:

@@ -1,7 +1,4 @@
-"""What the scheduler's webhook configuration says, and where extender and gate are served.
-
-The KubeSchedulerConfiguration that makes the stock kube-scheduler ask this extender.
-"""
+"""How others find the scheduler: the API server by a webhook, kube-scheduler by its configuration file."""
 
 from __future__ import annotations
 
@@ -20,28 +17,6 @@ GATE = "binding-gate"
 GATE_PATH = "/gate-binding"
 FILTER, PRIORITIZE, EXPLAIN = "filter", "prioritize", "explain"
 TIMEOUT_SECONDS = 5
-
-
-def configurations(config: ClientConfig) -> list[tuple[Resource[WebhookConfiguration], dict[str, Any]]]:
-    """Return what is to be installed."""
-    return [(MUTATING_WEBHOOKS, gate_configuration(config))]
-
-
-def gate_configuration(config: ClientConfig) -> dict[str, Any]:
-    """Return the MutatingWebhookConfiguration: asked of every binding; a dry run has no effect.
-
-    Binding by the resource ``bindings`` is deprecated, and still served.
-    """
-    asked = [rule(each, "CREATE", scope="Namespaced") for each in ("pods/binding", "bindings")]
-    gate = {
-        **webhook("binding-gate.corewise.io", config(GATE_PATH), *asked),
-        "sideEffects": "NoneOnDryRun",
-        "timeoutSeconds": TIMEOUT_SECONDS,
-        "reinvocationPolicy": "Never",
-    }
-    return {"metadata": {"name": CONFIGURATION_NAME}, "webhooks": [gate]}
-
-
 SERVICE_URL = f"https://corewise-scheduler.{CONFIG_NAMESPACE}.svc:443"
 _HEAD = """\
 # For kube-scheduler --config FILE; merge `extenders` into the configuration you have.
@@ -58,8 +33,28 @@ _UNVERIFIED = """\
 """
 
 
+def configurations(config: ClientConfig) -> list[tuple[Resource[WebhookConfiguration], dict[str, Any]]]:
+    """Return the webhook configurations to install."""
+    return [(MUTATING_WEBHOOKS, gate_configuration(config))]
+
+
+def gate_configuration(config: ClientConfig) -> dict[str, Any]:
+    """Return the MutatingWebhookConfiguration: called for every binding; a dry run has no effect.
+
+    Binding by the resource ``bindings`` is deprecated, and still served.
+    """
+    asked = [rule(each, "CREATE", scope="Namespaced") for each in ("pods/binding", "bindings")]
+    gate = {
+        **webhook("binding-gate.corewise.io", config(GATE_PATH), *asked),
+        "sideEffects": "NoneOnDryRun",
+        "timeoutSeconds": TIMEOUT_SECONDS,
+        "reinvocationPolicy": "Never",
+    }
+    return {"metadata": {"name": CONFIGURATION_NAME}, "webhooks": [gate]}
+
+
 def scheduler_configuration(url: str = SERVICE_URL, tls: Mapping[str, str] | None = None) -> str:
-    """Return it as YAML.
+    """Return the KubeSchedulerConfiguration that makes kube-scheduler call the extender, as YAML.
 
     ``tls`` is the extender's ``tlsConfig``, by field: ``caFile`` is where kube-scheduler finds the authority
     to trust, ``certFile`` and ``keyFile`` what it shows to the extender, ``serverName`` the name to verify,

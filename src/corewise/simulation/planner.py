@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from corewise.amplification import AMPLIFIABLE, Ratios, ResourceList, amplified, raw_amounts
+from corewise.amplification import AMPLIFIABLE, amplified, raw_amounts
 from corewise.assessment.cluster import ClusterConfiguration, ClusterContext
 from corewise.assessment.decision import normalization_of, wanted_ratio
 from corewise.assessment.nodes import NodeView, view_of
@@ -47,6 +47,14 @@ from corewise.quantities import ONE, Ratio, amplify, deamplified_ceil
 from corewise.simulation.planner_inputs import PlanInput, PlannedNode
 from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY
 from corewise.vocabulary.reasons import Reason
+
+_HUNDRED = 100
+_MILLI = 1000
+_NOW = 0.0
+"""Nothing takes time in a plan: what a pod is going to use counts in full, as a counterweight."""
+_NEXT_TO_NOTHING = 1.0
+"""Bytes, bytes/s: a source that says 0 is one that does not measure."""
+_NO_NODES = Cause(Reason.NODE_NAME_MISMATCH, "no nodes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,27 +82,18 @@ def _configured(node: PlannedNode, context: ClusterContext) -> ConfiguredNode:
     cpu = amount_of(CPU, raw[CPU]) if CPU in raw else 0
     if facts.ratio is None:
         return ConfiguredNode(replace(facts, topology=topology), cpu, ONE)
-    amounts = {**facts.allocatable, **_amplified(raw, ratios)}
-    facts = replace(facts, topology=topology, ratio=ratios.get(CPU, ONE), allocatable=amounts)
-    return ConfiguredNode(facts, cpu, normalization.ratio or ONE)
-
-
-def _amplified(raw: ResourceList, ratios: Ratios) -> dict[str, int]:
-    return {
+    amounts = {
         name: amount_of(name, amplified(name, raw[name], ratios.get(name, ONE)))
         for name in AMPLIFIABLE
         if name in raw
     }
-
-
-_NEXT_TO_NOTHING = 1.0
-"""Bytes, bytes/s: a source that says 0 is one that does not measure."""
-
-_MILLI = 1000
+    allocatable = {**facts.allocatable, **amounts}
+    facts = replace(facts, topology=topology, ratio=ratios.get(CPU, ONE), allocatable=allocatable)
+    return ConfiguredNode(facts, cpu, normalization.ratio or ONE)
 
 
 def idle(nodes: Sequence[ConfiguredNode]) -> Measured:
-    """Return the measurement. What memory can move, nodes and configuration state; latency is unknown."""
+    """Return what would be measured of nodes without pods. Latency, and what memory can move, are unknown."""
     size = len(nodes)
     memory = [float(node.facts.allocatable.get(MEMORY, 0)) for node in nodes]
     columns = {
@@ -107,12 +106,6 @@ def idle(nodes: Sequence[ConfiguredNode]) -> Measured:
     at = np.zeros(size)
     names = tuple(node.facts.name for node in nodes)
     return Measured(names, {name: (values, at) for name, values in columns.items()})
-
-
-_HUNDRED = 100
-_NO_NODES = Cause(Reason.NODE_NAME_MISMATCH, "no nodes")
-_NOW = 0.0
-"""Nothing takes time in a plan: what a pod is going to use counts in full, as a counterweight."""
 
 
 @dataclass(frozen=True, slots=True)
