@@ -76,7 +76,7 @@ def test_on_sigterm_the_lease_is_released_and_the_exit_is_clean(tmp_path: Path) 
             messages = []
             for line in process.stderr:
                 messages.append(json.loads(line)["message"])
-                if messages[-1] == "configuration in force":
+                if messages[-1] == "configuration applied":
                     break
             assert asyncio.run(holder(kubeconfig))
             process.send_signal(signal.SIGTERM)

@@ -1,6 +1,6 @@
 """Is a node's status what its ratio and record say, and if not, what does the manager do about it?
 
-Most of what can go wrong mends itself: a kubelet that reads other amounts than it computes states its own
+Most of what can go wrong corrects itself: a kubelet that reads other amounts than it computes states its own
 within 10 seconds. The manager helps in two ways.
 
 Touch: an empty patch of nodes/status, so that a ratio takes effect before kubelet's next write. It is right

@@ -8,10 +8,10 @@ rule  record      writer       amounts                               then
 ====  ==========  ===========  ====================================  =========================================
 1     has it      anybody      new == applied                        raw as recorded
 2     has it      own kubelet  new != applied                        new is raw
-3     has it      other        new != applied, new == old            left; kubelet or the manager mends it
+3     has it      other        new != applied, new == old            left; kubelet or manager corrects it
 3     has it      other        new != applied, new != old            undone to old, with a warning
-4     has it not  anybody      new == old, a raw annotation says     that is raw
-4     has it not  anybody      otherwise                             new is raw
+4     without it  anybody      new == old, a raw annotation says     that is raw
+4     without it  anybody      otherwise                             new is raw
 ====  ==========  ===========  ====================================  =========================================
 
 Then status = floor(raw x ratio), and record and raw annotations are written with it. A resource without a

@@ -57,11 +57,13 @@ def node_command(
 @command.command("pod")
 @connection_options
 @click.argument("name", metavar="NAMESPACE/NAME")
-@click.option("--node", default="", help="Tell of this node alone, and all there is to tell.")
+@click.option("--node", default="", help="Show this node alone, with every detail.")
 @click.option(
     "--config", "config_file", type=_FILE, help="The scheduler's file, if it has interference in it."
 )
-@click.option("--prometheus", default="", metavar="URL", help="Where nodes' memory bandwidth is known.")
+@click.option(
+    "--prometheus", default="", metavar="URL", help="Prometheus that has the nodes' memory bandwidth."
+)
 @output.option((Form.TABLE, Form.JSON, Form.YAML))
 def pod_command(
     kubeconfig: str | None,
@@ -72,7 +74,7 @@ def pod_command(
     prometheus: str,
     form: Form,
 ) -> None:
-    """Say where a pod is and which CPUs it has, and of every node why it suits the pod or not.
+    """Say where a pod is, which CPUs it has, and why each node fits it or not.
 
     Decides as the scheduler would now, from nodes and pods as they are in the cluster. With --config and
     --prometheus also by what the pod's type does to memory and cache: both sides of the filter, every

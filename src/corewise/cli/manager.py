@@ -51,7 +51,8 @@ _RATIO: dict[str, Any] = {"metavar": "RATIO", "callback": read(Ratio.parse)}
     "--quiet-heartbeats/--no-quiet-heartbeats",
     default=True,
     show_default=True,
-    help="Do not store kubelets' mere heartbeats. Off for kubelets that report less often than every 30 s.",
+    help="Do not store kubelets' writes that only refresh heartbeats. "
+    "Turn it off for kubelets that report less often than every 30 s.",
 )
 @click.option(
     "--kubelet-user",
@@ -98,7 +99,9 @@ def command(
 def _checked(options: dict[str, Any]) -> dict[str, Any]:
     check_webhooks(options)
     if options["manage_webhooks"] and not options["webhook_listen"]:
-        raise click.UsageError("--manage-webhooks needs --webhook-listen: nobody would answer the webhooks")
+        raise click.UsageError(
+            "--manage-webhooks needs --webhook-listen: without it nothing answers the webhooks"
+        )
     if not all(options["kubelet_users"]):
         raise click.BadParameter("must not be empty", param_hint="--kubelet-user")
     if options["largest_amplification"] < ONE:

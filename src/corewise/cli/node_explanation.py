@@ -136,7 +136,7 @@ def _status(assessment: NodeAssessment) -> str:
         return "will change: a new ratio is due"
     return {
         StatusState.SETTLED: "shows the ratio",
-        StatusState.PENDING: "does not show the ratio yet; kubelet's next write, or the manager, mends it",
+        StatusState.PENDING: "does not show the ratio yet; kubelet's next write, or the manager, corrects it",
         StatusState.REPAIR: "is not what ratio and record say; the manager repairs it",
         StatusState.RAW_UNKNOWN: "cannot be repaired until kubelet states raw amounts",
     }[state]

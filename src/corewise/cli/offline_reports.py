@@ -74,7 +74,7 @@ def _age(time: str, now: datetime) -> int | None:
 
 
 def suppression_state(report: OfflineReport) -> str:
-    """Return "suppressing" while offline pods are being squeezed, "recovering" while let go, else "".
+    """Return "suppressing" while offline pods are squeezed, "recovering" while their quota rises, else "".
 
     With one quota for all, they are squeezed while it comes down, is at its floor, or is used up.
     """

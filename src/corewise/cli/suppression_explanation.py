@@ -43,7 +43,7 @@ from corewise.vocabulary.reasons import Reason
 
 T = TypeVar("T")
 S = TypeVar("S", OversubscriptionStrategy, SuppressionStrategy)
-_STATES = {SUPPRESSING: "squeezed", RECOVERING: "let go", "": "not squeezed"}
+_STATES = {SUPPRESSING: "squeezed", RECOVERING: "recovering", "": "not squeezed"}
 _MOVING = frozenset({Reason.SUPPRESSION_STEPPED_DOWN, Reason.SUPPRESSION_STEPPED_UP})
 
 

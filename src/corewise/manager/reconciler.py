@@ -261,7 +261,7 @@ class Reconciler:
             log.log(level, event.message, extra=fields(object=event.name, reason=event.reason))
             await self._executor.carry_out(event)
         if not reading.bad_keys:
-            log.info("configuration in force", extra=fields(present=reading.present))
+            log.info("configuration applied", extra=fields(present=reading.present))
         self._configuration_was_bad = bool(reading.bad_keys)
 
     def _failed(self, node: NodeView, what: str, error: KubeError, memory: NodeMemory) -> None:
@@ -269,7 +269,7 @@ class Reconciler:
         wait = error.retry_after or wait
         memory.failures = min(memory.failures + 1, 10)
         extra = fields(node=node.name, action=what, error=error, hint=error.hint, retry_in=wait)
-        log.warning("the API server refused, or did not answer", extra=extra)
+        log.warning("the API server refused or did not answer", extra=extra)
         self._queue.add_later(node.name, wait)
 
     def _log_problems(self, assessment: NodeAssessment) -> None:
@@ -281,4 +281,4 @@ class Reconciler:
             if (problem.reason, problem.resource) not in logged:
                 log.warning(problem.message, extra=fields(node=name, reason=problem.reason))
         if logged and not assessment.problems:
-            log.info("no problem any more", extra=fields(node=name))
+            log.info("no problems any more", extra=fields(node=name))
