@@ -36,6 +36,15 @@ from corewise.interference import COLUMNS, PodRequests
 from corewise.interference.pressure import LARGEST, LEAST, ZERO_IS_MISSING
 from corewise.quantities import Quantity, QuantityError
 
+_CONSTANTS = {"NaN": '"N"', "Infinity": '"Inf"   ', "-Infinity": '"-Inf"   '}
+_STRING_OR_CONSTANT = re.compile(r'"(?:[^"\\\n]|\\.)*"|-?\bInfinity\b|\bNaN\b')
+_ODD = {"N": math.nan, "NaN": math.nan, "Inf": math.inf, "+Inf": math.inf, "-Inf": -math.inf}
+_OLDEST = 10**6
+_BASE_UNITS = {metric.column: spec.kind.base for metric, spec in METRICS.items()} | {
+    "memorylatency_slope": "seconds"
+}
+_HINT = "write a Pod as printed by: kubectl get pod NAME -o yaml"
+
 
 def read_interference(file: Path) -> InterferenceConfiguration:
     """Read the section; print warnings.
@@ -65,15 +74,6 @@ def text_of(file: Path) -> str:
         raise Failure(f"{file} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise Failure(f"{file} is not UTF-8: byte {error.start} is wrong") from None
-
-
-_CONSTANTS = {"NaN": '"N"', "Infinity": '"Inf"   ', "-Infinity": '"-Inf"   '}
-_STRING_OR_CONSTANT = re.compile(r'"(?:[^"\\\n]|\\.)*"|-?\bInfinity\b|\bNaN\b')
-_ODD = {"N": math.nan, "NaN": math.nan, "Inf": math.inf, "+Inf": math.inf, "-Inf": -math.inf}
-_OLDEST = 10**6
-_BASE_UNITS = {metric.column: spec.kind.base for metric, spec in METRICS.items()} | {
-    "memorylatency_slope": "seconds"
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,9 +170,6 @@ def _placed(decoder: Decoder, place: Place, config: InterferenceConfiguration) -
         decoder.tell(fields["profile"], f"{shown(profile)} is not a profile of the configuration{near}")
     age = number(decoder, fields["age"], 0, _OLDEST)
     return Placed(profile or "", float(age or 0))
-
-
-_HINT = "write a Pod as printed by: kubectl get pod NAME -o yaml"
 
 
 class _Loader(PlainLoader):

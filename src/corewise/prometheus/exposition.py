@@ -1,4 +1,4 @@
-"""Metrics as Prometheus reads them: registered from the table in ``policy.metrics``, and nothing else.
+"""Metrics as Prometheus reads them: registered from the table in ``vocabulary.metrics``, and nothing else.
 
 A program makes one ``Exposition``, counts and observes by the table's rows, and serves ``text()``. Gauges of
 many series (one per node) are set as a whole with ``replace``, so that series of nodes that are gone vanish;
