@@ -36,9 +36,9 @@ from corewise.amplification import (
     StatusWrite,
     UnusableRecord,
     assess,
+    decide_ratio,
     decide_status,
     effective_ratios,
-    ratio_in_force,
     read_ratios,
     read_record,
 )
@@ -280,7 +280,7 @@ def manager_passes(world: World, *, patient: bool = True, old_record: bool = Tru
 
     ``patient``: a mismatch has lasted long; ``old_record``: the record has been as it is for long.
     """
-    verdict = ratio_in_force(world.notes, configured={}, normalization=world.normalization)
+    verdict = decide_ratio(world.notes, configured={}, normalization=world.normalization)
     found = look(world, seconds=LONG * patient, record_seconds=LONG * old_record)
     if found.state is StatusState.SETTLED:
         world = replace(world, ratio_written=False)

@@ -24,7 +24,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.amplification import RatioVerdict, ratio_in_force
+from corewise.amplification import RatioVerdict, decide_ratio
 from corewise.amplification.ratio import StatedBy
 from corewise.quantities import ONE, Ratio, ratio_product
 from corewise.vocabulary import names
@@ -38,7 +38,7 @@ def run(
     notes: dict[str, str], norm: str | None = "1.00", **configured: str
 ) -> tuple[dict[str, str], RatioVerdict]:
     """Return the annotations after the changes, and the verdict."""
-    verdict = ratio_in_force(
+    verdict = decide_ratio(
         notes,
         configured={name: Ratio.parse(text) for name, text in configured.items()},
         normalization=None if norm is None else Ratio.parse(norm),
@@ -170,13 +170,13 @@ def test_a_bad_ratio_of_the_configuration_is_a_finding_of_that_resource(ratio: s
 
 
 def test_other_resources_of_the_configuration_are_refused() -> None:
-    verdict = ratio_in_force({}, configured={"nvidia.com/gpu": Ratio(200)}, normalization=ONE)
+    verdict = decide_ratio({}, configured={"nvidia.com/gpu": Ratio(200)}, normalization=ONE)
     assert (verdict.changes, verdict.findings[0].reason) == ({}, Reason.AMPLIFICATION_RESOURCE_REFUSED)
 
 
 def test_a_held_back_resource_keeps_its_entry_and_cpu_holds_normalization_with_it() -> None:
     notes = {RATIO: '{"cpu":3.00,"memory":1.30}', ORIGINAL: "{}"}
-    verdict = ratio_in_force(
+    verdict = decide_ratio(
         notes, configured={"memory": Ratio(120)}, normalization=Ratio(150), held=frozenset({"cpu"})
     )
     assert verdict.changes == {RATIO: '{"cpu":3.00,"memory":1.20}'}
@@ -186,7 +186,7 @@ def test_a_held_back_resource_keeps_its_entry_and_cpu_holds_normalization_with_i
 
 def test_a_held_back_removal_keeps_corewise_the_owner() -> None:
     notes = {RATIO: '{"cpu":1.50}', ORIGINAL: "{}"}
-    verdict = ratio_in_force(notes, configured={}, normalization=ONE, held=frozenset({"cpu"}))
+    verdict = decide_ratio(notes, configured={}, normalization=ONE, held=frozenset({"cpu"}))
     assert verdict.changes == {}
 
 
@@ -215,9 +215,9 @@ def test_passes_are_idempotent_and_multiply_the_users_ratio_exactly_once(
     notes: dict[str, str], norms: list[Ratio | None], configured: dict[str, Ratio]
 ) -> None:
     for norm in norms:
-        verdict = ratio_in_force(notes, configured=configured, normalization=norm)
+        verdict = decide_ratio(notes, configured=configured, normalization=norm)
         notes = {k: v for k, v in {**notes, **verdict.changes}.items() if v is not None}
-        again = ratio_in_force(notes, configured=configured, normalization=norm)
+        again = decide_ratio(notes, configured=configured, normalization=norm)
         assert (again.changes, again.ratios) == ({}, verdict.ratios)
         source = verdict.sources["cpu"]
         if (

@@ -230,14 +230,14 @@ async def test_a_node_that_crashes_the_view_makes_the_manager_unready_until_it_i
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     poison = True
-    tell = Snapshot._tell_node
+    tell = Snapshot._notify_node
 
     def told(snapshot: Snapshot, old: KubeObject | None, new: KubeObject | None) -> None:
         if poison and new is not None and new.metadata.name == "poison":
             raise ZeroDivisionError
         tell(snapshot, old, new)
 
-    monkeypatch.setattr(Snapshot, "_tell_node", told)
+    monkeypatch.setattr(Snapshot, "_notify_node", told)
     async with world.manager() as manager:
 
         async def stale() -> bool:

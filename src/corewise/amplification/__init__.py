@@ -49,7 +49,7 @@ from corewise.amplification.demand import (
     pod_requests,
 )
 from corewise.amplification.occupancy import Column, Flags, amplified_up, fits, occupied
-from corewise.amplification.ratio import RatioSource, RatioVerdict, ratio_in_force
+from corewise.amplification.ratio import RatioSource, RatioVerdict, decide_ratio
 from corewise.amplification.repair import (
     Repair,
     ReportedMachine,
@@ -96,6 +96,7 @@ __all__ = [
     "amplified_up",
     "assess",
     "busy_raise",
+    "decide_ratio",
     "decide_status",
     "effective_ratios",
     "fits",
@@ -111,7 +112,6 @@ __all__ = [
     "print_amounts",
     "print_ratios",
     "print_record",
-    "ratio_in_force",
     "raw_amounts",
     "read_amounts",
     "read_ratios",

@@ -1,4 +1,4 @@
-"""Which amplification ratio is to be in force on a node, and who wrote the one that is there.
+"""Which amplification ratio a node is to have, and who wrote the one that is there.
 
     cpu            = original(cpu) x normalization ratio      half-even to hundredths
     other resource = original
@@ -52,9 +52,9 @@ class RatioSource:
 
 @dataclass(frozen=True, slots=True)
 class RatioVerdict:
-    """The ratio in force of a node.
+    """The ratio that a node is to have.
 
-    ``ratios``: what is in force once ``changes`` are written, without 1.00 entries.
+    ``ratios``: what applies once ``changes`` are written, without 1.00 entries.
     ``changes``: annotations to write (None removes); empty when all is well, so that nothing is patched.
     ``adopted``: a user's annotation is moved by these changes.
     ``hold_normalization``: the cpu entry stays as it is, and the normalization annotation must stay with it.
@@ -68,7 +68,7 @@ class RatioVerdict:
     hold_normalization: bool
 
 
-def ratio_in_force(
+def decide_ratio(
     annotations: Mapping[str, str],
     *,
     configured: Ratios,

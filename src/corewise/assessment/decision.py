@@ -34,8 +34,8 @@ from corewise.amplification import (
     StatusObservation,
     StatusState,
     allows_unsafe_change,
+    decide_ratio,
     misfits,
-    ratio_in_force,
 )
 from corewise.amplification.annotations import effective_ratios
 from corewise.amplification.repair import PATIENCE
@@ -199,7 +199,7 @@ def wanted_ratio(
     if strategy is None or context.koordinator:
         held = _EVERYTHING
     originals = {str(resource): ratio for resource, ratio in strategy.originals.items()} if strategy else {}
-    return ratio_in_force(
+    return decide_ratio(
         node.annotations,
         configured=originals,
         normalization=normalization.ratio,

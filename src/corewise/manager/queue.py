@@ -1,4 +1,4 @@
-"""The nodes waiting to be assessed: each at most once in the queue, and never in two hands.
+"""The nodes waiting to be assessed: each at most once in the queue, and with one worker at most.
 
 A name that is added while it is being worked on comes back when that work is done. ``add_later`` keeps one
 timer per name, the earliest. An event only adds a name; what is computed is computed from the whole state.
@@ -11,11 +11,11 @@ from collections.abc import Iterable
 
 
 class WorkQueue:
-    """A set of names with an order, timers, and hands that hold some."""
+    """Names in the order in which they were added, timers, and the names that workers have taken."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, None] = {}
-        self._held: set[str] = set()
+        self._taken: set[str] = set()
         self._again: set[str] = set()
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._filled = asyncio.Event()
@@ -24,11 +24,11 @@ class WorkQueue:
         return len(self._waiting)
 
     def add(self, name: str) -> None:
-        """Have the name worked on as soon as may be."""
+        """Queue the name now."""
         timer = self._timers.pop(name, None)
         if timer:
             timer.cancel()
-        if name in self._held:
+        if name in self._taken:
             self._again.add(name)
         else:
             self._waiting[name] = None
@@ -39,7 +39,7 @@ class WorkQueue:
             self.add(name)
 
     def add_later(self, name: str, seconds: float) -> None:
-        """Have the name worked on after so many seconds, or earlier if it is added before."""
+        """Queue the name after so many seconds, or earlier if it is added before."""
         loop = asyncio.get_running_loop()
         due = loop.time() + seconds
         timer = self._timers.get(name)
@@ -50,18 +50,18 @@ class WorkQueue:
         self._timers[name] = loop.call_at(due, self.add, name)
 
     async def take(self) -> str:
-        """Take the name that waits longest; it stays in this hand until ``done``."""
+        """Take the name that has waited longest; no other worker gets it until ``done``."""
         while not self._waiting:
             self._filled.clear()
             await self._filled.wait()
         name = next(iter(self._waiting))
         del self._waiting[name]
-        self._held.add(name)
+        self._taken.add(name)
         return name
 
     def done(self, name: str) -> None:
-        """Give a name out of the hand."""
-        self._held.discard(name)
+        """Say that the work on a name is finished."""
+        self._taken.discard(name)
         if name in self._again:
             self._again.discard(name)
             self.add(name)
@@ -72,5 +72,5 @@ class WorkQueue:
             timer.cancel()
         self._timers.clear()
         self._waiting.clear()
-        self._held.clear()
+        self._taken.clear()
         self._again.clear()

@@ -37,7 +37,7 @@ from corewise.manager.options import ManagerOptions
 
 @dataclass(frozen=True, slots=True)
 class Listeners:
-    """Who is told what has changed: a node (by name), a node's pods, or what holds for all nodes."""
+    """Called with what has changed: a node (by name), a node's pods, or what applies to all nodes."""
 
     node: Callable[[str], None]
     pods: Callable[[str], None]
@@ -82,7 +82,7 @@ class Snapshot:
 
     @property
     def context(self) -> ClusterContext:
-        """What holds for all nodes now."""
+        """What applies to all nodes now."""
         return ClusterContext(
             self.reading.configuration, self.koordinator, self._options.largest_amplification
         )
@@ -118,19 +118,19 @@ class Snapshot:
         """Return the view with the pods that the API server has on the node now, whatever the cache says.
 
         Raises:
-            KubeError: if it does not tell.
+            KubeError: if the pods cannot be listed.
         """
         pods = await self._client.list(BOUND_PODS, field_selector=running_on(node.name))
         return replace(node, demand=lambda: demand_of_node(pods, node.topology))
 
     def _node_changed(self, old: KubeObject | None, new: KubeObject | None) -> None:
-        self._tell_node(old, new)
+        self._notify_node(old, new)
 
     def _topology_changed(self, old: KubeObject | None, new: KubeObject | None) -> None:
         if old is None or new is None or old.metadata.annotations != new.metadata.annotations:
-            self._tell_node(old, new)
+            self._notify_node(old, new)
 
-    def _tell_node(self, old: KubeObject | None, new: KubeObject | None) -> None:
+    def _notify_node(self, old: KubeObject | None, new: KubeObject | None) -> None:
         changed = new or old
         if changed:
             self._listeners.node(changed.metadata.name)
