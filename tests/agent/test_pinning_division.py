@@ -28,14 +28,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.pinning_node import claim, pin_pod
-from corewise.agent.claims import Division, Ground, divide
+from corewise.agent.claims import Division, NodeCPUs, divide
 from corewise.agent.objects import QuotaPod
 from corewise.topology import CPUSet
 from corewise.vocabulary.names import QOS_CLASS, RESOURCE_STATUS
 from corewise.vocabulary.qos import QoSRules
 from corewise.vocabulary.reasons import Reason
 
-EIGHT = Ground(CPUSet.parse("0-7"))
+EIGHT = NodeCPUs(CPUSet.parse("0-7"))
 
 
 def claims(*cpus: str) -> list[QuotaPod]:
@@ -94,21 +94,21 @@ def test_garbage_is_one_pods_problem(text: str) -> None:
 
 
 def test_what_kubelet_reserves_stays_shared() -> None:
-    division = divide(claims("0-1", "2-3"), Ground(EIGHT.online, reserved=CPUSet.parse("0")))
+    division = divide(claims("0-1", "2-3"), NodeCPUs(EIGHT.online, reserved=CPUSet.parse("0")))
     assert (shown(division), str(division.shared)) == ({"b": "2-3"}, "0-1,4-7")
     assert Reason.CPUS_RESERVED in division.problems["default/a"]
 
 
 def test_a_cpu_that_is_offline_stays_its_owners() -> None:
-    ground = Ground(CPUSet.parse("0-6"), offline=CPUSet.parse("7"))
-    division = divide(claims("6-7"), ground)
+    node_cpus = NodeCPUs(CPUSet.parse("0-6"), offline=CPUSet.parse("7"))
+    division = divide(claims("6-7"), node_cpus)
     assert (shown(division), str(division.shared), dict(division.problems)) == ({"a": "6"}, "0-5", {})
     assert str(division.owned) == "6-7"
 
 
 def test_an_owner_without_any_cpu_online_shares_meanwhile() -> None:
-    ground = Ground(CPUSet.parse("0-6"), offline=CPUSet.parse("7"))
-    division = divide(claims("7", "7"), ground)
+    node_cpus = NodeCPUs(CPUSet.parse("0-6"), offline=CPUSet.parse("7"))
+    division = divide(claims("7", "7"), node_cpus)
     assert [str(division.cpus_of(f"uid-{name}")) for name in "ab"] == ["0-6", "0-6"]
     assert Reason.CPUS_OFFLINE in division.problems["default/a"]
     assert Reason.CPUS_TAKEN in division.problems["default/b"]
@@ -186,7 +186,7 @@ def test_an_edit_takes_no_cpus_from_their_owner() -> None:
 def test_owners_keep_their_cpus_while_all_shared_ones_are_offline() -> None:
     pods = claims("0-3", "4-5")
     held = {uid: each.cpus for uid, each in divide(pods, EIGHT).owners.items()}
-    division = divide(pods, Ground(CPUSet.parse("0-5"), offline=CPUSet.parse("6-7")), held)
+    division = divide(pods, NodeCPUs(CPUSet.parse("0-5"), offline=CPUSet.parse("6-7")), held)
     assert shown(division) == {"a": "0-3", "b": "4-5"}
     assert Reason.SHARED_POOL_EMPTY in division.problems["shared pool"]
 
@@ -205,17 +205,17 @@ def test_no_cpu_has_two_owners_and_every_cpu_online_has_a_use(
     stated: list[tuple[str, int]], random: Random, online: str, reserved: str
 ) -> None:
     cpus = CPUSet.parse(online)
-    ground = Ground(cpus, CPUSet.parse("0-9") - cpus, CPUSet.parse(reserved))
+    node_cpus = NodeCPUs(cpus, CPUSet.parse("0-9") - cpus, CPUSet.parse(reserved))
     pods = [
         pin_pod(f"p{number}", claim(text), bound=f"{second:02}")
         for number, (text, second) in enumerate(stated)
     ]
-    division = divide(pods, ground)
+    division = divide(pods, node_cpus)
     assert sum(len(owner.cpus) for owner in division.owners.values()) == len(division.owned)
-    assert division.owned & ground.online | division.shared == ground.online
+    assert division.owned & node_cpus.online | division.shared == node_cpus.online
     assert division.owned.isdisjoint(division.shared)
-    assert division.owned.isdisjoint(ground.reserved)
-    assert division.owned <= ground.online | ground.offline
+    assert division.owned.isdisjoint(node_cpus.reserved)
+    assert division.owned <= node_cpus.online | node_cpus.offline
     assert division.shared or not division.owners
     random.shuffle(pods)
-    assert divide(pods, ground) == division
+    assert divide(pods, node_cpus) == division

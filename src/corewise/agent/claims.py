@@ -40,7 +40,7 @@ _LATEST = "~"
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class NodeCPUs:
     """The CPUs that pods may run on, those of the node that are offline, and those of the system."""
 
     online: CPUSet
@@ -103,12 +103,14 @@ def claimed(pod: QuotaPod) -> CPUSet | str:
 
 def divide(
     pods: Iterable[QuotaPod],
-    ground: Ground,
+    node_cpus: NodeCPUs,
     held: Mapping[str, CPUSet] = _NOBODY,
     rules: QoSRules = DEFAULT_RULES,
 ) -> Division:
     """Divide a node's CPUs among its pods. ``held``: who has owned which until now, by UID."""
-    ledger = Ledger(_flat(ground.online), offline=ground.offline, reserved=ground.reserved)
+    # How CPUs are arranged is the binding gate's concern: here each is a core of its own.
+    flat = Topology(tuple(Thread(cpu, cpu, 0, 0, 0) for cpu in node_cpus.online))
+    ledger = Ledger(flat, offline=node_cpus.offline, reserved=node_cpus.reserved)
     owners: dict[str, Owner] = {}
     problems: dict[str, str] = {}
     claims = [(pod, claimed(pod)) for pod in claimants(pods)]
@@ -116,17 +118,18 @@ def divide(
         if isinstance(cpus, str):
             problems[pod.name] = cpus
             continue
-        with_it = ledger.with_claim(pod.uid, Claim(cpus))
+        granted = ledger.with_claim(pod.uid, Claim(cpus))
+        doubted = rules.claim_problem(pod.metadata.labels, pod.metadata.namespace, cpus, pod.cpu_request)
         problem = (
-            _disbelief(pod, cpus, rules)
-            or _refusal(pod, cpus, with_it, owners)
-            or _last_shared(cpus, with_it, owned=held.get(pod.uid) == cpus)
+            f"{doubted.message} ({doubted.reason})"
+            if doubted
+            else _refusal(pod, cpus, granted, owners, owned=held.get(pod.uid) == cpus)
         )
         if problem:
             problems[pod.name] = f"pod {pod.name} shares CPUs: it claims {problem}"
             continue
-        ledger = with_it
-        owners[pod.uid] = owner = Owner(pod, cpus, cpus & ground.online)
+        ledger = granted
+        owners[pod.uid] = owner = Owner(pod, cpus, cpus & node_cpus.online)
         if not owner.online:
             offline = f"all CPUs that it owns ({cpus}) are offline ({Reason.CPUS_OFFLINE})"
             problems[pod.name] = f"pod {pod.name} shares CPUs: {offline}"
@@ -139,21 +142,8 @@ def divide(
     return Division(owners, ledger.shared, problems, refused)
 
 
-def _disbelief(pod: QuotaPod, cpus: CPUSet, rules: QoSRules) -> str:
-    """Return why a claim is not believed, "" if it is."""
-    meta = pod.metadata
-    doubted = rules.claim_problem(meta.labels, meta.namespace, cpus, pod.cpu_request)
-    return f"{doubted.message} ({doubted.reason})" if doubted else ""
-
-
-def _last_shared(cpus: CPUSet, ledger: Ledger, *, owned: bool) -> str:
-    """Return why a ledger leaves too little to share, "" if it does not. What is owned stays so."""
-    left = ledger.shared or (owned and CPUSet.of(ledger.offline.cpus - ledger.holder.keys()))
-    return "" if left else f"CPUs {cpus}, and would leave none to share ({Reason.SHARED_POOL_EMPTY})"
-
-
-def _refusal(pod: QuotaPod, cpus: CPUSet, ledger: Ledger, owners: Mapping[str, Owner]) -> str:
-    """Return why a ledger cannot fulfil the last claim in it, "" if it can."""
+def _refusal(pod: QuotaPod, cpus: CPUSet, ledger: Ledger, owners: Mapping[str, Owner], *, owned: bool) -> str:
+    """Return why a ledger cannot grant the last claim in it, "" if it can."""
     reserved = cpus & ledger.reserved
     if reserved:
         return f"CPUs {reserved}, which kubelet reserves for the system ({Reason.CPUS_RESERVED})"
@@ -162,12 +152,9 @@ def _refusal(pod: QuotaPod, cpus: CPUSet, ledger: Ledger, owners: Mapping[str, O
             holder = owners.get(conflict.holder)
             whose = f"pod {holder.pod.name} owns" if holder else "this node has not"
             return f"CPUs {conflict.cpus}, which {whose} ({conflict.reason})"
-    return ""
-
-
-def _flat(cpus: CPUSet) -> Topology:
-    """Return a machine of these CPUs; how they are arranged is the binding gate's concern."""
-    return Topology(tuple(Thread(cpu, cpu, 0, 0, 0) for cpu in cpus))
+    # Who owns the last shared CPUs already keeps them while others are offline.
+    left = ledger.shared or (owned and CPUSet.of(ledger.offline.cpus - ledger.holder.keys()))
+    return "" if left else f"CPUs {cpus}, and would leave none to share ({Reason.SHARED_POOL_EMPTY})"
 
 
 class _PodCPUs(msgspec.Struct, omit_defaults=True):
@@ -180,15 +167,14 @@ class _PodCPUs(msgspec.Struct, omit_defaults=True):
 
 def print_ledger(division: Division, pods: Iterable[QuotaPod], manager: CPUManager) -> str:
     """Write the annotation."""
-    rows = [_row(owner.pod, owner.cpus) for owner in division.owners.values()]
+    rows = [(owner.pod, owner.cpus, False) for owner in division.owners.values()]
     rows += [
-        _row(pod, manager.exclusive[pod.uid], by_kubelet=True)
+        (pod, manager.exclusive[pod.uid], True)
         for pod in pods
         if pod.uid in manager.exclusive and not pod.has_ended
     ]
-    return msgspec.json.encode(sorted(rows, key=lambda row: (row.namespace, row.name, row.uid))).decode()
-
-
-def _row(pod: QuotaPod, cpus: CPUSet, *, by_kubelet: bool = False) -> _PodCPUs:
-    meta = pod.metadata
-    return _PodCPUs(meta.namespace, meta.name, meta.uid, str(cpus), by_kubelet)
+    shown = [
+        _PodCPUs(pod.metadata.namespace, pod.metadata.name, pod.metadata.uid, str(cpus), by_kubelet)
+        for pod, cpus, by_kubelet in rows
+    ]
+    return msgspec.json.encode(sorted(shown, key=lambda row: (row.namespace, row.name, row.uid))).decode()

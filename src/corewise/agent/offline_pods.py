@@ -99,12 +99,20 @@ def _sorted(pod: QuotaPod, names: PodCgroups) -> _Sorted:
         qos = QOSClass(pod.status.qos_class)
         cgroup = names.pod(pod.uid, qos)
         best_effort = qos is QOSClass.BEST_EFFORT
-        if not _is_offline(pod):
+        resources = [each.resources for each in pod.spec.all_containers]
+        if not any(BATCH_CPU in each.requests or BATCH_CPU in each.limits for each in resources):
             return _Sorted(cgroup, native=best_effort)
         warnings = tuple(_doubts(pod))
         problems = {f"{pod.name}: {each.message}": f"pod {pod.name}: {each.message}" for each in warnings}
         if best_effort:
-            return _Sorted(cgroup, _offline_pod(pod, cgroup, names), problems=problems, warnings=warnings)
+            stated = {container.name for container in pod.spec.all_containers}
+            containers = {
+                status.name: names.container(pod.uid, qos, status.container_id)
+                for status in pod.status.all_containers
+                if status.runs and status.name in stated
+            }
+            offline = OfflinePod(pod.name, cgroup, _batch_pod(pod), containers)
+            return _Sorted(cgroup, offline, problems=problems, warnings=warnings)
     except (UnsafeName, ValueError) as error:
         return _Sorted(problems={pod.name: f"pod {pod.name} is left alone: {error}"})
     problems[pod.name] = (
@@ -112,28 +120,6 @@ def _sorted(pod: QuotaPod, names: PodCgroups) -> _Sorted:
         "cgroups stay as kubelet made them; let it request no cpu and no memory"
     )
     return _Sorted(cgroup, problems=problems, warnings=warnings)
-
-
-def _is_offline(pod: QuotaPod) -> bool:
-    return any(
-        BATCH_CPU in amounts
-        for container in pod.spec.all_containers
-        for amounts in (container.resources.requests, container.resources.limits)
-    )
-
-
-def _offline_pod(pod: QuotaPod, cgroup: str, names: PodCgroups) -> OfflinePod:
-    stated = {container.name for container in pod.spec.all_containers}
-    return OfflinePod(
-        name=pod.name,
-        cgroup=cgroup,
-        spec=_batch_pod(pod),
-        containers={
-            status.name: names.container(pod.uid, QOSClass.BEST_EFFORT, status.container_id)
-            for status in pod.status.all_containers
-            if status.runs and status.name in stated
-        },
-    )
 
 
 def _batch_pod(pod: QuotaPod) -> BatchPod:
@@ -187,11 +173,6 @@ def _owned(pod: QuotaPod, manager: CPUManager, rules: QoSRules) -> int:
     if stated and not rules.claim_problem(meta.labels, meta.namespace, stated, pod.cpu_request):
         return len(stated) * 1000
     if pod.uid in manager.pinned or rules.class_of(meta.labels, meta.namespace) in OWNERS_OF_CPUS:
-        return sum(_requests(pod.spec.containers))
+        texts = (each.resources.requests.get("cpu") for each in pod.spec.containers)
+        return sum(requested("cpu", text).milli for text in texts if text)
     return 0
-
-
-def _requests(containers: Iterable[QuotaContainer]) -> Iterator[int]:
-    for container in containers:
-        text = container.resources.requests.get("cpu")
-        yield requested("cpu", text).milli if text else 0

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from corewise.actions import Setting, SettingOwner, WriteSetting
 from corewise.agent.cgroups import Cycle, Found, NodeCgroups
-from corewise.agent.claims import Division, Ground, claimants, claimed, divide, print_ledger
+from corewise.agent.claims import Division, NodeCPUs, claimants, claimed, divide, print_ledger
 from corewise.agent.kubelet import CPUManager, reserved_cpus_file
 from corewise.agent.objects import QuotaPod
 from corewise.kernel.cgroups.layout import QOSClass
@@ -133,13 +133,13 @@ class PinKeeper:
         if manager.writes_cpu_sets:
             refused = frozenset(pod.uid for pod in claims)
             return Division(problems=_left_to_kubelet(claims, manager), refused=refused)
-        ground = self._ground(found, result)
-        if ground is None:
+        node_cpus = self._node_cpus(found, result)
+        if node_cpus is None:
             return None
-        held = _recorded(claims, found, ground) if self._held is None else self._held
-        return divide(claims, ground, held, self._rules)
+        held = _recorded(claims, found, node_cpus) if self._held is None else self._held
+        return divide(claims, node_cpus, held, self._rules)
 
-    def _ground(self, found: Found, result: Cycle) -> Ground | None:
+    def _node_cpus(self, found: Found, result: Cycle) -> NodeCPUs | None:
         files = HostFiles(self._root)
         online, offline = read_cpus(files)
         result.problems.update({problem.path: str(problem) for problem in files.problems})
@@ -150,7 +150,7 @@ class PinKeeper:
         if not usable:
             result.problems["CPUs"] = f"no CPU is online below {self._root}"
             return None
-        return Ground(usable, offline, reserved)
+        return NodeCPUs(usable, offline, reserved)
 
 
 def _usable(found: Found, online: CPUSet) -> CPUSet:
@@ -163,7 +163,7 @@ def _usable(found: Found, online: CPUSet) -> CPUSet:
     return cpus & online if cpus else online
 
 
-def _recorded(claims: Iterable[QuotaPod], found: Found, ground: Ground) -> Mapping[str, CPUSet]:
+def _recorded(claims: Iterable[QuotaPod], found: Found, node_cpus: NodeCPUs) -> Mapping[str, CPUSet]:
     """Return what pods owned when the last agent ended: their claims, where the journal has those CPUs."""
     held = {}
     for pod in claims:
@@ -176,7 +176,7 @@ def _recorded(claims: Iterable[QuotaPod], found: Found, ground: Ground) -> Mappi
                 SettingFile(cgroup, setting_file(found.files.version, Setting.CPUSET))
             )
             recorded = (hold.reason, hold.value) if hold is not None else None
-            if recorded == (Reason.CPUS_OWNED, list_of(cpus & ground.online)):
+            if recorded == (Reason.CPUS_OWNED, list_of(cpus & node_cpus.online)):
                 held[pod.uid] = cpus
     return held
 
