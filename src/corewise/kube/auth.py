@@ -94,7 +94,7 @@ class StoredCredentials:
         try:
             return self._read()
         except ConfigError as error:
-            _log.warning("%s; the last good credentials stay in force", error)
+            _log.warning("%s; the last good credentials are kept", error)
             return last
 
     def _read(self) -> Identity:

@@ -90,9 +90,7 @@ def load_config(
         return read_kubeconfig(paths, context)
     if environ.get("KUBERNETES_SERVICE_HOST") and (service_account / "token").exists():
         if context:
-            raise ConfigError(
-                f"context {context!r} was asked for, but a Pod's own credentials have no contexts"
-            )
+            raise ConfigError(f"context {context!r} was named, but a Pod's own credentials have no contexts")
         return _in_cluster(environ, service_account)
     raise ConfigError(
         "no Kubernetes configuration: no KUBECONFIG, no ~/.kube/config, and this is not a Pod",

@@ -19,12 +19,12 @@ CONTAINER_CPU_REQUEST = gauge(
 )
 CONTAINER_RATIO = gauge(
     "corewise_container_cpu_normalization_ratio",
-    "Normalization ratio in force for a running container; 1 if its quota is not divided.",
+    "Normalization ratio applied to a running container; 1 if its quota is not divided.",
     *_OF_A_CONTAINER,
     by=AGENT,
 )
 AGENT_RATIO = gauge(
-    "corewise_agent_cpu_normalization_ratio", "Normalization ratio that the agent has in force.", by=AGENT
+    "corewise_agent_cpu_normalization_ratio", "Normalization ratio that the agent applies.", by=AGENT
 )
 RATIO_UNREADABLE = counter(
     "corewise_agent_ratio_unreadable_total",

@@ -34,7 +34,7 @@ GATE_EXPIRED = counter(
 )
 CPU_CONFLICTS = gauge(
     "corewise_cpu_claim_conflicts",
-    "Claims of pods to CPUs that another pod holds, or that their node has not.",
+    "Claims of pods to CPUs that another pod holds, or that their node does not have.",
     by=SCHEDULER,
 )
 

@@ -15,7 +15,7 @@ from corewise.vocabulary.metrics.table import (
 )
 
 EVENTS = counter(
-    "corewise_events_total", "Events asked for, by reason code, before de-duplication.", "reason", by=SERVING
+    "corewise_events_total", "Events requested, by reason code, before de-duplication.", "reason", by=SERVING
 )
 WEBHOOK_REQUESTS = counter(
     "corewise_webhook_requests_total",

@@ -18,7 +18,7 @@ TRACKING_OPTIONS = {
         "Take the CPUs out of [compute] cpu_dedicated_set or out of [compute] cpu_shared_set.",
     ),
     Reason.CPUS_NOT_PRESENT: warning(
-        "An option names CPUs that the host has not; the agent does not start.",
+        "An option names CPUs that the host does not have; the agent does not start.",
         "Take these CPUs out of the option.",
     ),
     Reason.CPUS_NOT_ONLINE: warning(
@@ -166,7 +166,7 @@ TRACKING_REQUEST = {
         "Leave at least one guest CPU out, or use hw:cpu_policy=dedicated.",
     ),
     Reason.DEDICATED_MASK_OUTSIDE: ReasonText(
-        "hw:cpu_dedicated_mask names guest CPUs that the flavor has not.",
+        "hw:cpu_dedicated_mask names guest CPUs that the flavor does not have.",
         "Name CPUs from 0 to vcpus - 1.",
     ),
     Reason.DEDICATED_MASK_WITHOUT_MIXED: ReasonText(
@@ -182,7 +182,8 @@ TRACKING_REQUEST = {
         "Keep one of them.",
     ),
     Reason.REALTIME_MASK_INVALID: ReasonText(
-        "The realtime mask cannot be read, names CPUs that the flavor has not, or leaves no CPU on one side.",
+        "The realtime mask cannot be read, names CPUs that the flavor does not have, or leaves no "
+        "CPU on one side.",
         "Name at least one guest CPU and leave one out; hw:emulator_threads_policy allows to name all.",
     ),
     Reason.REALTIME_WITHOUT_PINNING: ReasonText(
@@ -290,7 +291,8 @@ COMPUTE = {
         "Run corewise compute run on it, into a directory below --hosts.",
     ),
     Reason.CPUS_PROMISED_TWICE: warning(
-        "The ledger gives a CPU to two guests, or a CPU that the host has not; no guest is placed there.",
+        "The ledger gives a CPU to two guests, or a CPU that the host does not have; no guest is placed "
+        "there.",
         "See who they are with corewise compute status, and move one of them away.",
     ),
     Reason.NO_VALID_HOST: ReasonText(
@@ -305,11 +307,11 @@ COMPUTE = {
         "Do what the hint of the message says.",
     ),
     Reason.LIBVIRT_UNUSABLE: warning(
-        "libvirt does not answer, or refuses; what was last written stays in force.",
+        "libvirt does not answer, or refuses; what was last written is kept.",
         "See whether libvirtd runs, and whether this user may connect.",
     ),
     Reason.PLACEMENT_DOWN: warning(
-        "Placement does not answer; what was last written stays in force.",
+        "Placement does not answer; what was last written is kept.",
         "See whether Placement runs, and whether its endpoint is right.",
     ),
     Reason.PLACEMENT_UNAUTHORIZED: warning(

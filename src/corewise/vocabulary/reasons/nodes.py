@@ -47,17 +47,17 @@ NORMALIZATION = {
         "Correct the ratio. The slowest CPU model of the cluster is the baseline, with ratio 1.00.",
     ),
     Reason.NORMALIZATION_RATIO_INVALID: warning(
-        "The normalization ratio annotated on the node cannot be read; the last good one stays in force.",
+        "The normalization ratio annotated on the node cannot be read; the last good one is kept.",
         "Remove the annotation node.koordinator.sh/cpu-normalization-ratio; the manager writes it anew.",
     ),
 }
 
 CONFIGURATION = {
     Reason.CONFIG_INVALID: warning(
-        "A key of the ConfigMap slo-controller-config has errors; the last good one stays in force.",
+        "A key of the ConfigMap slo-controller-config has errors; the last good one is kept.",
         "Run corewise config check on the ConfigMap: it lists every error with line and column.",
     ),
-    Reason.CONFIG_APPLIED: ReasonText("The configuration was read without errors and is in force."),
+    Reason.CONFIG_APPLIED: ReasonText("The configuration was read without errors and is applied."),
     Reason.CONFLICTING_NODE_CONFIGS: warning(
         "More than one nodeConfigs entry selects the same node; the first of them is used.",
         "Make the selectors exclude each other.",
@@ -67,11 +67,11 @@ CONFIGURATION = {
 
 RATIO = {
     Reason.AMPLIFICATION_RATIO_INVALID: warning(
-        "An amplification ratio cannot be read; what is in force for these resources stays.",
+        "An amplification ratio cannot be read; these resources keep their ratios.",
         'Write a JSON object of decimal numbers with two places, such as {"cpu":1.50}.',
     ),
     Reason.AMPLIFICATION_RATIO_OUT_OF_RANGE: warning(
-        "An amplification ratio is above the largest allowed; what is in force for this resource stays.",
+        "An amplification ratio is above the largest allowed; this resource keeps its ratio.",
         "Lower the original ratio, or raise the limit of the manager.",
     ),
     Reason.AMPLIFICATION_RESOURCE_REFUSED: warning(
@@ -173,7 +173,8 @@ QUOTAS = {
     ),
     Reason.QUOTA_RESTORED: ReasonText("Nobody bounds the cgroup any more: kubelet's quota was put back."),
     Reason.QUOTA_BOUNDED_BY_PARENT: ReasonText(
-        "On cgroup v1 a cgroup cannot have more than its parent, and the parent has less than was asked for."
+        "On cgroup v1 a cgroup cannot have more than its parent, and the parent has less than the "
+        "quota needs."
     ),
     Reason.QUOTA_DRIFT_REPAIRED: ReasonText(
         "Somebody else had changed the quota of a cgroup that is bounded; the bound was put back.",

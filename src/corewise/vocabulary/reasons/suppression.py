@@ -35,7 +35,7 @@ OFFER = {
         'Label the node volcano.sh/oversubscription: "true" if offline pods are meant to run on it.',
     ),
     Reason.OVERSUBSCRIPTION_LABEL_INVALID: warning(
-        "The label that turns oversubscription on is neither true nor false; what was in force stays.",
+        "The label that turns oversubscription on is neither true nor false; the previous setting is kept.",
         'Set volcano.sh/oversubscription to "true" or "false", or remove it.',
     ),
     Reason.SAMPLE_MISSED: warning(
