@@ -74,7 +74,7 @@ def test_the_earlier_claim_counts_and_counts_whole(
     ("cpus", "about", "words"),
     [
         (["0-3", "3-5"], "default/b", ("CPUs 3", "pod default/a owns", Reason.CPUS_TAKEN)),
-        (["6-9"], "default/a", ("CPUs 8-9", "this node has not", Reason.CPUS_UNKNOWN)),
+        (["6-9"], "default/a", ("CPUs 8-9", "this node does not have", Reason.CPUS_UNKNOWN)),
         (["0-7"], "default/a", ("CPUs 0-7", "none to share", Reason.SHARED_POOL_EMPTY)),
     ],
 )

@@ -150,7 +150,7 @@ def _refusal(pod: QuotaPod, cpus: CPUSet, ledger: Ledger, owners: Mapping[str, O
     for conflict in ledger.conflicts:
         if conflict.owner == pod.uid:
             holder = owners.get(conflict.holder)
-            whose = f"pod {holder.pod.name} owns" if holder else "this node has not"
+            whose = f"pod {holder.pod.name} owns" if holder else "this node does not have"
             return f"CPUs {conflict.cpus}, which {whose} ({conflict.reason})"
     # Who owns the last shared CPUs already keeps them while others are offline.
     left = ledger.shared or (owned and CPUSet.of(ledger.offline.cpus - ledger.holder.keys()))

@@ -70,7 +70,7 @@ class _Key(Generic[S]):
             return
         errors = [str(each) for each in parsed.problems if each.severity is Severity.ERROR]
         more = f"; and {len(errors) - _SHOWN} more" if len(errors) > _SHOWN else ""
-        stays = "nothing is known to be in force" if self.good is None else "the last good one stays in force"
+        stays = "no good one is known" if self.good is None else "the last good one is kept"
         self.problem = "; ".join(errors[:_SHOWN]) + f"{more}; {stays}"
 
 
