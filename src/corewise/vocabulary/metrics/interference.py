@@ -57,7 +57,9 @@ NODE_MEMORY_AVAILABLE = gauge(
 )
 NODE_METRIC_SUPPORTED = gauge(
     "corewise_node_metric_supported",
-    "1 if the agent measures this metric of the node, with the reason ok; 0 if not, with the reason code.",
+    "1 if the agent measures this metric (memorybandwidth, memorybandwidth_capacity, memorylatency, "
+    "llc_occupancy, llc_capacity, llc_mpki, cpu, memory_available) of the node, with the reason ok; 0 if "
+    "not, with the reason code.",
     "node",
     "metric",
     "reason",
