@@ -22,7 +22,7 @@ except ImportError:  # an installation that evaluates no policies
     cel = None
 
 VARIABLES = ("object", "oldObject", "request", "namespaceObject", "variables")
-MISSING_LIBRARY = "expressions need the Python package cel-expr-python: pip install 'corewise[policies]'"
+MISSING_LIBRARY = "expressions need the Python package cel-expr-python: pip install cel-expr-python"
 
 
 class CompilationError(Exception):
