@@ -1,18 +1,30 @@
-"""Request bodies in JSON and YAML.
+"""Request bodies in JSON, YAML and protobuf. Responses are always JSON, which every client accepts.
 
 YAML is read within limits, so that no body ends the server or takes its memory: libyaml composes recursively,
 in C, where no exception can be caught; an alias counts as many values, and is as deep, as what it stands for
 (ten lines of ten aliases each would be 10^10 values). Times stay text, as in JSON.
+
+kubectl 1.33 and later send protobuf for what they create with typed clients: ``k8s`` and a zero byte, and a
+``runtime.Unknown`` with apiVersion, kind, and the object's own message. The tables have what ``kubectl
+create`` of namespaces, ConfigMaps, Secrets, service accounts, tokens, roles and bindings, ``kubectl auth``
+and ``kubectl drain`` send. Go writes fields that are no pointers even where they are empty: empty values
+are left out here, as Go's JSON leaves them out. What is a pointer (marked ``?``) is set on purpose and stays.
+
+Source: k8s.io/apimachinery/pkg/runtime/serializer/protobuf, generated.proto beside each API in k8s.io/api,
+https://protobuf.dev/programming-guides/encoding/
 """
 
 from __future__ import annotations
 
+from base64 import b64encode
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 import yaml
 
-from kubedouble.errors import UNREADABLE, bad_request
+from kubedouble.errors import UNREADABLE, StatusError, bad_request
 
 _DEEPEST = 100
 """Levels of an object: schemas of custom resources are deeper than anything else."""
@@ -118,3 +130,228 @@ def _not_of_its_tag(node: yaml.Node) -> yaml.YAMLError:
 
 def _refused(place: Any, problem: str) -> yaml.YAMLError:
     return yaml.MarkedYAMLError(problem=problem, problem_mark=place.start_mark)
+
+
+_MAGIC = b"k8s\0"
+
+Message = Mapping[int, tuple[str, "str | Message"]]
+"""Field number -> JSON name and type, which is a message or one of the words of :func:`_message`."""
+
+
+def _message(fields: str, **messages: Message) -> Message:
+    """Read a table: ``NUMBER NAME TYPE``, separated by semicolons.
+
+    A type is a name of ``messages``, or a word: string, bytes, int, bool, time, ``list X``, ``map X``; ``?``
+    after a word marks a pointer. A name ending in ``[]`` is a list of messages.
+    """
+    entries = (field.strip().split(" ", 2) for field in fields.split(";"))
+    return {int(number): (name, messages.get(form, form)) for number, name, form in entries}
+
+
+_UNKNOWN = _message("1 typeMeta TYPE; 2 raw raw", TYPE=_message("1 apiVersion string; 2 kind string"))
+_OWNER = _message(
+    "1 kind string; 3 name string; 4 uid string; 5 apiVersion string; 6 controller bool?;"
+    "7 blockOwnerDeletion bool?"
+)
+_META = _message(
+    "1 name string; 2 generateName string; 3 namespace string; 5 uid string; 6 resourceVersion string;"
+    "7 generation int; 8 creationTimestamp time; 11 labels map string; 12 annotations map string;"
+    "13 ownerReferences[] OWNER; 14 finalizers list string",
+    OWNER=_OWNER,
+)
+_ROLE = _message(
+    "1 metadata META; 2 rules[] RULE",
+    META=_META,
+    RULE=_message(
+        "1 verbs list string; 2 apiGroups list string; 3 resources list string; 4 resourceNames list string;"
+        "5 nonResourceURLs list string"
+    ),
+)
+_BINDING = _message(
+    "1 metadata META; 2 subjects[] SUBJECT; 3 roleRef ROLE",
+    META=_META,
+    SUBJECT=_message("1 kind string; 2 apiGroup string; 3 name string; 4 namespace string"),
+    ROLE=_message("1 apiGroup string; 2 kind string; 3 name string"),
+)
+_ACCESS = _message(
+    "1 resourceAttributes RESOURCE; 2 nonResourceAttributes URL; 3 user string; 4 groups list string;"
+    "6 uid string",
+    RESOURCE=_message(
+        "1 namespace string; 2 verb string; 3 group string; 4 version string; 5 resource string;"
+        "6 subresource string; 7 name string"
+    ),
+    URL=_message("1 path string; 2 verb string"),
+)
+_ACCESS_REVIEW = _message("1 metadata META; 2 spec SPEC", META=_META, SPEC=_ACCESS)
+_DELETE_OPTIONS = _message(
+    "1 gracePeriodSeconds int?; 2 preconditions CONDITIONS; 3 orphanDependents bool?;"
+    "4 propagationPolicy string?; 5 dryRun list string",
+    CONDITIONS=_message("1 uid string?; 2 resourceVersion string?"),
+)
+_TOKEN_REQUEST = _message(
+    "1 metadata META; 2 spec SPEC",
+    META=_META,
+    SPEC=_message(
+        "1 audiences list string; 3 boundObjectRef OBJECT; 4 expirationSeconds int?",
+        OBJECT=_message("1 kind string; 2 apiVersion string; 3 name string; 4 uid string"),
+    ),
+)
+_KINDS: Mapping[tuple[str, str], Message] = {
+    ("v1", "Namespace"): _message("1 metadata META", META=_META),
+    ("v1", "ConfigMap"): _message(
+        "1 metadata META; 2 data map string; 3 binaryData map bytes; 4 immutable bool?", META=_META
+    ),
+    ("v1", "Secret"): _message(
+        "1 metadata META; 2 data map bytes; 3 type string; 4 stringData map string; 5 immutable bool?",
+        META=_META,
+    ),
+    ("v1", "ServiceAccount"): _message(
+        "1 metadata META; 3 imagePullSecrets[] NAME; 4 automountServiceAccountToken bool?",
+        META=_META,
+        NAME=_message("1 name string"),
+    ),
+    ("policy/v1", "Eviction"): _message(
+        "1 metadata META; 2 deleteOptions OPTIONS", META=_META, OPTIONS=_DELETE_OPTIONS
+    ),
+    ("rbac.authorization.k8s.io/v1", "Role"): _ROLE,
+    ("rbac.authorization.k8s.io/v1", "ClusterRole"): _ROLE,
+    ("rbac.authorization.k8s.io/v1", "RoleBinding"): _BINDING,
+    ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"): _BINDING,
+    ("authorization.k8s.io/v1", "SelfSubjectAccessReview"): _ACCESS_REVIEW,
+    ("authorization.k8s.io/v1", "SubjectAccessReview"): _ACCESS_REVIEW,
+    ("authorization.k8s.io/v1", "SelfSubjectRulesReview"): _message(
+        "1 metadata META; 2 spec SPEC", META=_META, SPEC=_message("1 namespace string")
+    ),
+    ("authentication.k8s.io/v1", "SelfSubjectReview"): _message("1 metadata META", META=_META),
+    ("authentication.k8s.io/v1", "TokenRequest"): _TOKEN_REQUEST,
+}
+
+
+def decode_protobuf(body: bytes) -> dict[str, Any]:
+    """The object in a protobuf body, as JSON would have it.
+
+    Raises:
+        StatusError: 415 for a kind that is not in the tables, 400 for what is no such body.
+    """
+    if not body.startswith(_MAGIC):
+        raise bad_request(
+            "provided data does not appear to be a protobuf message, expected prefix 6b 38 73 00"
+        )
+    envelope = _decode(body[len(_MAGIC) :], _UNKNOWN)
+    type_meta = envelope.get("typeMeta", {})
+    kind = (type_meta.get("apiVersion", ""), type_meta.get("kind", ""))
+    # DeleteOptions have the version of the object that is deleted.
+    message = _DELETE_OPTIONS if kind[1] == "DeleteOptions" else _KINDS.get(kind)
+    if message is None:
+        raise StatusError(
+            415,
+            "UnsupportedMediaType",
+            f"the local API server does not read {kind[1] or 'this kind'} of {kind[0]} as protobuf: "
+            "send application/json (with kubectl: apply -f a file)",
+        )
+    return {**type_meta, **_decode(envelope.get("raw", b""), message)}
+
+
+def _decode(data: bytes, message: Message) -> dict[str, Any]:
+    result: dict[str, Any] = {}
+    for number, value in _fields(data):
+        name, form = message.get(number, ("", ""))
+        if not name:
+            continue
+        if not isinstance(form, str):
+            _put_message(result, name, _decode(_bytes(value), form))
+        elif form.startswith("map "):
+            key, item = _entry(_bytes(value), form.removeprefix("map "))
+            result.setdefault(name, {})[key] = item
+        elif form.startswith("list "):
+            result.setdefault(name, []).append(_SCALARS[form.removeprefix("list ")](value))
+        else:
+            decoded = _SCALARS[form.removesuffix("?")](value)
+            if decoded or form.endswith("?"):
+                result[name] = decoded
+    return result
+
+
+def _put_message(result: dict[str, Any], name: str, value: dict[str, Any]) -> None:
+    if name.endswith("[]"):
+        result.setdefault(name.removesuffix("[]"), []).append(value)
+    else:
+        result[name] = value
+
+
+def _entry(data: bytes, form: str) -> tuple[str, Any]:
+    fields = dict(_fields(data))
+    return _text(fields.get(1, b"")), _SCALARS[form](fields.get(2, b""))
+
+
+def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """Numbers and raw values of a message's fields, in order."""
+    at = 0
+    while at < len(data):
+        tag, at = _varint(data, at)
+        number, wire = tag >> 3, tag & 7
+        if wire == 0:
+            value, at = _varint(data, at)
+            yield number, value
+            continue
+        if wire not in {1, 2, 5}:
+            raise bad_request(f"protobuf: wrong wire type {wire}")
+        size = {1: 8, 5: 4}.get(wire)
+        if size is None:
+            size, at = _varint(data, at)
+        if at + size > len(data):
+            raise bad_request("protobuf: unexpected end of the body")
+        yield number, data[at : at + size]
+        at += size
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    value = 0
+    for shift in range(0, 70, 7):
+        if at >= len(data):
+            raise bad_request("protobuf: unexpected end of the body")
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+    raise bad_request("protobuf: a number is too long")
+
+
+def _bytes(value: int | bytes) -> bytes:
+    if isinstance(value, int):
+        raise bad_request("protobuf: a number stands where a message or text is expected")
+    return value
+
+
+def _text(value: int | bytes) -> str:
+    try:
+        return _bytes(value).decode()
+    except UnicodeDecodeError as problem:
+        raise bad_request(f"protobuf: a text is not UTF-8: {problem}") from problem
+
+
+def _integer(value: int | bytes) -> int:
+    if not isinstance(value, int):
+        raise bad_request("protobuf: a number is expected")
+    return value - (1 << 64) if value >> 63 else value
+
+
+def _time(value: int | bytes) -> str:
+    seconds = dict(_fields(_bytes(value))).get(1, 0)
+    if not seconds:
+        return ""
+    try:
+        return datetime.fromtimestamp(_integer(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (OverflowError, ValueError, OSError) as problem:
+        raise bad_request(f"protobuf: {seconds!r} is no time: {problem}") from problem
+
+
+_SCALARS: Mapping[str, Callable[[int | bytes], Any]] = {
+    "string": _text,
+    "bytes": lambda value: b64encode(_bytes(value)).decode(),
+    "int": _integer,
+    "bool": lambda value: bool(_integer(value)),
+    "time": _time,
+    "raw": _bytes,
+}

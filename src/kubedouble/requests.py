@@ -13,9 +13,8 @@ from typing import Any
 from urllib.parse import unquote
 
 from kubedouble.authentication import User
-from kubedouble.bodies import decode_json, decode_yaml
+from kubedouble.bodies import decode_json, decode_protobuf, decode_yaml
 from kubedouble.errors import Faults, bad_request, unsupported_media_type
-from kubedouble.protobuf import decode_protobuf
 from kubedouble.resources import ResourceInfo
 
 _VERBS = {

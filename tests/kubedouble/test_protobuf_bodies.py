@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kubedouble.bodies import decode_protobuf
 from kubedouble.errors import StatusError
-from kubedouble.protobuf import decode_protobuf
 
 MAGIC = b"k8s\0"
 
