@@ -144,7 +144,7 @@ def measure(
 def measure_turns(on: Machine, loads: Sequence[float], pairs: int, *, told: Callable[[str], None]) -> str:
     """Let offline pods run and stop them by turns under a steady load; return what that cost, as a table."""
     lines = [
-        "| online load | way | pairs | offline pods used | online pods lost: work | CPU time |",
+        "| online load | variant | pairs | offline pods used | online pods lost: work | CPU time |",
         "|---|---|---|---|---|---|",
     ]
     for load, way in itertools.product(loads, (OPTION_ONE, NOBODY)):

@@ -48,8 +48,9 @@ def summary(runs: Sequence[Run]) -> str:
     """Return in a sentence what option 1 came to after steps of load, and what there is without it."""
     held, free = ([run for run in runs if run.scenario == "step" and run.way == way] for way in _SUMMED)
     text = (
-        f"each jump was settled after {_settling(held)} and {_adjustments(held)} adjustments "
-        f"({_in_time(held)} phases in time, overshoot {_overshoot(held)}, {_reversals(held)} turns); "
+        f"after each jump the quota settled in {_settling(held)} with {_adjustments(held)} adjustments "
+        f"({_in_time(held)} phases in time, overshoot {_overshoot(held)}, "
+        f"{_reversals(held)} changes of direction); "
         f"offline pods used {_used(held)} of what online pods left"
     )
     if not all(run.work_counts for run in held):
@@ -142,17 +143,17 @@ def _time_lost(runs: Sequence[Run]) -> str:
 
 _ROWS: dict[str, Callable[[Sequence[Run]], str]] = {
     "settled after": _settling,
-    "adjustments until then, of ceil(change / step)": _adjustments,
-    "phases settled with no more": _in_time,
+    "adjustments until settled, of ceil(change / step)": _adjustments,
+    "phases settled with at most that many": _in_time,
     "overshoot, of the machine": _overshoot,
-    "turns of the quota in a phase": _reversals,
-    "farthest from the target, of the machine": _farthest,
+    "changes of the quota's direction per phase": _reversals,
+    "largest distance from the target, of the machine": _farthest,
     "changes of the quota": _changes,
     "files written": _writes,
     "offline pods used of what online pods left": _used,
-    "lost to them though online pods did not need it": _lost,
-    "of that because the quota was on its way": _late,
-    "work that online pods lost against being alone": _slowdown,
+    "idle CPU time that offline pods wanted and did not get": _lost,
+    "of that, while the quota was moving to its target": _late,
+    "work that online pods lost compared with running alone": _slowdown,
     "CPU time that online pods lost": _time_lost,
 }
 
