@@ -41,12 +41,12 @@ class Findings:
     problems: list[str] = field(default_factory=list)
 
     def add(self, ran: Ran) -> None:
-        door = ran.test.partition("::")[0]
+        file = ran.test.partition("::")[0]
         self.runs += 1
-        self.inputs[door] += ran.inputs
-        self.steps[door] += ran.steps
+        self.inputs[file] += ran.inputs
+        self.steps[file] += ran.steps
         for kind, number in ran.faults.items():
-            self.faults[door, kind] += number
+            self.faults[file, kind] += number
         if ran.failure:
             self.failures.setdefault(ran.test, ran.failure)
 
@@ -146,13 +146,13 @@ def _drawing_files() -> Iterable[str]:
 def _figures(findings: Findings, seconds: float, processes: int) -> Iterable[str]:
     faults: Counter[str] = Counter()
     kinds: Counter[str] = Counter()
-    for (door, kind), number in findings.faults.items():
-        faults[door] += number
+    for (file, kind), number in findings.faults.items():
+        faults[file] += number
         kinds[kind] += number
     columns = findings.inputs, findings.steps, faults
     yield f"| {seconds:.0f} s in {processes} processes | |"
     yield "|---|---:|"
-    yield f"| whole rounds through all tests | {findings.rounds} |"
+    yield f"| complete rounds through all tests | {findings.rounds} |"
     yield f"| tests run | {findings.runs:,} |"
     yield f"| inputs tried | {findings.inputs.total():,} |"
     yield f"| steps of histories | {findings.steps.total():,} |"
@@ -164,11 +164,11 @@ def _figures(findings: Findings, seconds: float, processes: int) -> Iterable[str
     for kind, number in kinds.most_common():
         yield f"| {kind} | {number:,} |"
     yield ""
-    yield "| door | inputs | steps | faults |"
+    yield "| test file | inputs | steps | faults |"
     yield "|---|---:|---:|---:|"
-    for door in sorted(findings.inputs):
-        cells = " | ".join(f"{column[door]:,}" for column in columns)
-        yield f"| `{door}` | {cells} |"
+    for file in sorted(findings.inputs):
+        cells = " | ".join(f"{column[file]:,}" for column in columns)
+        yield f"| `{file}` | {cells} |"
 
 
 if __name__ == "__main__":
