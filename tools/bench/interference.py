@@ -192,7 +192,7 @@ async def _refreshes(count: int) -> list[Row]:
     return [
         Row("refresh from Prometheus p50", at, f"{quantile(times, 0.5) * 1000:.0f} ms"),
         Row("longest that a refresh keeps the event loop p50", at, f"{quantile(longest, 0.5) * 1000:.1f} ms"),
-        Row("an observation put into force p50", at, f"{quantile(forced, 0.5) * 1000:.2f} ms"),
+        Row("metrics snapshot applied p50", at, f"{quantile(forced, 0.5) * 1000:.2f} ms"),
     ]
 
 

@@ -53,8 +53,8 @@ class Burst:
         return PODS * self.between
 
 
-AT_ONCE = Burst("within a minute, before the metrics are asked again", between=1.0, refresh=60.0)
-SLOW = Burst("within four minutes, the metrics asked every 15 s", between=4.0, refresh=15.0)
+AT_ONCE = Burst("within a minute, before the metrics are refreshed", between=1.0, refresh=60.0)
+SLOW = Burst("within four minutes, metrics refreshed every 15 s", between=4.0, refresh=15.0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ _ORDERS = 10
 _FLAGS = {"--print", "--quick"}
 _HUNDRED = 100
 _HEADER = (
-    *("CPUs asked for", "way", "nodes oversubscribed", "nodes above 80 %", "mean slowdown"),
+    *("CPUs requested", "way", "nodes oversubscribed", "nodes above 80 %", "mean slowdown"),
     *("pods placed", "pods without a node", "their CPUs"),
 )
 
@@ -125,7 +125,7 @@ def _panel(results: Results, cluster: str, title: str, of: Callable[[Outcome], f
         for way in WAYS
     ]
     top = max(amount for curve in curves for _, amount in curve.points)
-    return Panel(title, "%", max(1.0, top * 1.1), curves, across="CPUs asked for, % of all")
+    return Panel(title, "%", max(1.0, top * 1.1), curves, across="CPUs requested, % of all")
 
 
 def _oversubscribed(outcome: Outcome) -> float:
