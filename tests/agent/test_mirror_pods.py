@@ -34,6 +34,8 @@ from corewise.vocabulary.metrics.table import AGENT
 from corewise.vocabulary.names import (
     NORMALIZATION_RATIO,
     OVERSUBSCRIPTION,
+    QOS_CLASS,
+    RESOURCE_STATUS,
     STATIC_POD,
     STATIC_POD_HASH,
     STATIC_POD_SOURCE,
@@ -169,6 +171,21 @@ def test_what_a_contested_cgroup_had_stays_until_the_rival_is_gone(node: PinNode
     assert files(node, static) == held
     node.cycle(static, owner)
     assert node.machine.quota(static, "a") == 25_000
+
+
+def test_what_the_runtime_reports_of_a_pod_does_not_count_instead_of_what_the_api_shows(
+    node: PinNode,
+) -> None:
+    labels, annotations = {QOS_CLASS: "LSR"}, {RESOURCE_STATUS: claim("0-6"), STATIC_POD: VICTIM_UID}
+    body = manifest("attack", container("a", "10m"), labels=labels, annotations=annotations)
+    attack, web = msgspec.convert(body, QuotaPod), pin_pod("web")
+    node.start(attack, web)
+    before = node.cpus(node.cgroup(web, "a"))
+    node.local.receive(QuotaPod(attack.metadata), [])
+    cycle = node.cycle(attack, web)
+    assert Reason.MIRROR_POD_INVALID in cycle.problems[attack.name]
+    assert not node.local.pins.division.owners
+    assert node.cpus(node.cgroup(web, "a")) == before
 
 
 def test_a_rival_that_has_ended_contests_nothing(node: PinNode) -> None:

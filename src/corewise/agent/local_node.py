@@ -155,7 +155,7 @@ class LocalNode:
         """Bring the node's cgroups to their quotas and CPU sets."""
         manager, certain = self.cpu_manager(), self.certain_pods(pods)
         # Who owns CPUs is decided first: a claim that is believed exempts a pod from division.
-        pins = self.pins.cycle(self._with_started(certain.pods), manager)
+        pins = self.pins.cycle(self._with_started(certain.pods, pods), manager)
         cycle = self._quotas.cycle(certain.pods, self.ratio, manager, self.pins.division.owns)
         self.problem_log.update("quotas", cycle.problems)
         for write in cycle.written:
@@ -189,17 +189,23 @@ class LocalNode:
         if self.is_seen:
             status = QuotaPodStatus(qos_class=self._class_of(newcomer.uid))
             self._started[newcomer.uid] = msgspec.structs.replace(newcomer, status=status)
-            known = self._with_started(self.certain_pods(pods).pods)
+            known = self._with_started(self.certain_pods(pods).pods, pods)
             self._report_pins(self.pins.cycle(known, self.cpu_manager()))
 
-    def _with_started(self, pods: Collection[QuotaPod]) -> Collection[QuotaPod]:
-        """Return pods, and those that the runtime has started until the API shows them or they are gone."""
+    def _with_started(
+        self, certain: Collection[QuotaPod], shown: Collection[QuotaPod]
+    ) -> Collection[QuotaPod]:
+        """Return certain pods, and those that the runtime has started and the API does not show yet.
+
+        A pod that the API shows is not taken from the runtime instead when its cgroup is uncertain: the
+        runtime does not know its request, by which its claim to CPUs is checked.
+        """
         if not self._started:
-            return pods
-        known = {pod.uid for pod in pods}
+            return certain
+        known = {pod.uid for pod in shown}
         started = self._started.items()
         self._started = {uid: pod for uid, pod in started if uid not in known and self._class_of(uid)}
-        return [*pods, *self._started.values()]
+        return [*certain, *self._started.values()]
 
     def _class_of(self, uid: str) -> str:
         """Return the QoS class under which kubelet has made a pod's cgroup; "" if there is none."""
