@@ -4,6 +4,7 @@
 |---|---|
 | a large body, announced or not; many of them at a time | the limit of one body, and of all bodies |
 | a gzip bomb | 415: nothing is decompressed |
+| what is not HTTP, headers that are too long | 400, counted and not logged |
 | headers or a body, a byte at a time; an answer nobody reads | a deadline each |
 | a connection that says nothing, or does no TLS handshake | a deadline each |
 | many connections | closed as they are accepted |
@@ -74,7 +75,9 @@ async def test_a_body_that_is_announced_too_large_is_refused_before_it_is_read(m
         await refused(metrics, SMALL, Cause.BODY_SIZE)
 
 
-@pytest.mark.parametrize("encoding", ["gzip", "deflate", "br", "GZIP", "x-unknown"])
+@pytest.mark.parametrize(
+    "encoding", ["gzip", "deflate", "br", "GZIP", "x-unknown", "identity\r\nContent-Encoding: gzip"]
+)
 async def test_a_body_with_a_content_encoding_is_refused(metrics: Exposition, encoding: str) -> None:
     bomb = gzip.compress(bytes(4 * 1024 * 1024))
     async with opened(metrics=metrics) as listener, calling(listener) as caller:
@@ -118,6 +121,18 @@ async def test_headers_that_trickle_give_their_connection_back(metrics: Expositi
         await caller.closed()
         await trickle
         await refused(metrics, SMALL, Cause.HEADERS)
+
+
+@pytest.mark.parametrize("sent", ["no HTTP\r\n\r\n", f"GET / HTTP/1.1\r\nX-A: {'a' * 10_000}\r\n\r\n"])
+async def test_what_is_not_http_is_refused_and_does_not_fill_the_log(
+    metrics: Exposition, caplog: pytest.LogCaptureFixture, sent: str
+) -> None:
+    async with opened(metrics=metrics) as listener, calling(listener) as caller:
+        await caller.say(sent)
+        assert (await caller.answer())[0] == 400
+        await caller.closed()
+        await refused(metrics, SMALL, Cause.HEADERS)
+    assert not [each for each in caplog.records if each.levelname == "ERROR"]
 
 
 async def test_headers_of_a_second_request_have_the_same_deadline(metrics: Exposition) -> None:

@@ -315,7 +315,8 @@ class Listener:
             return response
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        if request.headers.get("Content-Encoding", "identity").strip().lower() != "identity":
+        encodings = request.headers.getall("Content-Encoding", [])
+        if any(each.strip().lower() != "identity" for each in encodings):
             raise RefusedError(415, Cause.ENCODING, "send the body as it is, without Content-Encoding")
         methods = self._routes.get(request.path)
         if methods is None:
@@ -363,6 +364,21 @@ class _Connection(web.RequestHandler):
         super().connection_lost(exc)
         if not self.lost.done():
             self.lost.set_result(None)
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """Answer and count what is not HTTP; aiohttp would log a traceback of it, however many come."""
+        if status >= 500:
+            return super().handle_error(request, status, exc, message)
+        self._listener.refuse(Cause.HEADERS)
+        response = web.Response(status=status, text="the request is not HTTP, or its headers are too large\n")
+        response.force_close()
+        return response
 
     def busy(self) -> None:
         """Expect no more bytes: the headers of a request have arrived."""
