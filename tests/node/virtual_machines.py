@@ -169,7 +169,7 @@ def _command(machine: Machine, with_: Tools, directory: Path, results: Path) -> 
     observing = shlex.join(
         [
             "env",
-            f"PYTHONPATH={_TESTS}",
+            f"PYTHONPATH={_TESTS}:{_TESTS.parent}",
             "PYTHONDONTWRITEBYTECODE=1",
             "TMPDIR=/run",
             sys.executable,
