@@ -164,7 +164,7 @@ class NodeView:
 
     @property
     def facts(self) -> CPUFacts | FactsProblem | None:
-        """The node's CPU facts; None if nobody has stated them."""
+        """The node's CPU facts; None if none are stated."""
         text = (self.topology or {}).get(CPU_BASIC_INFO)
         return None if text is None else _read_facts(text)
 

@@ -142,7 +142,7 @@ class ConfigurationFile:
             await clock.sleep(LOOK_EVERY)
 
     async def look(self) -> None:
-        """Read the file; if it has changed and is good, put it into force."""
+        """Read the file; if it has changed and is valid, apply it."""
         try:
             text = await asyncio.to_thread(self._read)
         except (OSError, UnicodeDecodeError) as error:
@@ -165,7 +165,7 @@ class ConfigurationFile:
         await self._try(parsed.value, is_first=is_first)
 
     async def _try(self, configuration: SchedulerConfiguration | None, *, is_first: bool) -> None:
-        """Put a configuration into force, unless it is found wrong when it is tried."""
+        """Apply a configuration, unless trying it finds it wrong."""
         if configuration is None:
             return
         faults = await self._vet(configuration)

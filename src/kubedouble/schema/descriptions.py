@@ -174,7 +174,7 @@ MutatingWebhook.failurePolicy: Whether a request fails or goes on when the webho
 MutatingWebhook.timeoutSeconds: How long an answer is waited for.
 WebhookClientConfig: Where a webhook is reached, and whose certificate it shows.
 ValidatingAdmissionPolicy: Expressions that may refuse objects before they are stored.
-ValidatingAdmissionPolicyBinding: Puts a policy into force, for all objects it matches or for some.
+ValidatingAdmissionPolicyBinding: Applies a policy to all objects it matches, or to some.
 NetworkPolicy: Which connections the pods of a namespace accept and make.
 CustomResourceDefinition: A kind that is added to the API.
 """

@@ -278,7 +278,7 @@ def _kept(source: Source, nodes: NodeNames, before: Observation | None) -> Readi
 async def vet(
     client: PrometheusClient, asked: tuple[Source, ...], nodes: NodeNames, now: Callable[[], float]
 ) -> list[str]:
-    """Say what is wrong with the queries of a configuration themselves, before it is put into force.
+    """Say what is wrong with the queries of a configuration themselves, before it is applied.
 
     A query that is refused, that names no node, or that names one several times, is a mistake of whoever
     wrote it. That Prometheus does not answer, or has no such series yet, is not.
