@@ -15,10 +15,12 @@ from corewise.simulation.dump import load_dump
 from corewise.simulation.plan import InputError, NodeMetadata, Plan
 from corewise.simulation.scenario import load_scenario
 from corewise.vocabulary.names import (
+    ALLOW_UNSAFE_CHANGE,
     AMPLIFICATION_ORIGINAL,
     AMPLIFICATION_RATIO,
     AMPLIFIED,
     CPU_BASIC_INFO,
+    MEMORY_BANDWIDTH,
     NORMALIZATION_ENABLED,
     NORMALIZATION_RATIO,
     RAW_ALLOCATABLE,
@@ -123,6 +125,14 @@ def test_what_a_user_wrote_comes_back_when_corewise_is_on(tmp_path: Path, annota
     assert NORMALIZATION_ENABLED not in plan.machines[0].labels
     own = NodeMetadata({NORMALIZATION_ENABLED: "false"}, {AMPLIFICATION_RATIO: '{"cpu":1.20}'})
     assert plan.when_on == {"n1": own}
+
+
+@pytest.mark.parametrize("name", [MEMORY_BANDWIDTH, ALLOW_UNSAFE_CHANGE])
+def test_an_annotation_that_only_users_write_comes_back_when_corewise_is_on(
+    tmp_path: Path, name: str
+) -> None:
+    plan = load(tmp_path, node(annotations={name: "107GB/s", AMPLIFIED: "{}"}))
+    assert plan.when_on == {"n1": NodeMetadata({}, {name: "107GB/s"})}
 
 
 def test_pods_that_run_are_taken_with_what_matters_for_cpu(tmp_path: Path) -> None:

@@ -9,9 +9,9 @@ neither knows stays without, and gets the verdict that real ones get.
 
 The nodes start with corewise off: raw amounts are taken from the raw annotations where a node came amplified,
 and what was written about corewise is left out, except what a user wrote (the enablement label, an
-amplification ratio of his own); that is put back when corewise is turned on. Of pods, those that run on one
-of the nodes are taken, with what matters for CPU: resources, labels, annotations of Koordinator and of the
-local cluster.
+amplification ratio of his own, the memory bandwidth); that is put back when corewise is turned on. Of pods,
+those that run on one of the nodes are taken, with what matters for CPU: resources, labels, annotations of
+Koordinator and of the local cluster.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from corewise.vocabulary.names import (
     BATCH_MEMORY,
     CONFIG_NAME,
     CPU_BASIC_INFO,
+    MEMORY_BANDWIDTH,
     NORMALIZATION_RATIO,
     RAW_ALLOCATABLE,
     RAW_CAPACITY,
@@ -354,8 +355,9 @@ def _user_metadata(node: Item[DumpedNode]) -> NodeMetadata | None:
             own[AMPLIFICATION_RATIO] = annotations[AMPLIFICATION_ORIGINAL]
     elif AMPLIFICATION_RATIO in annotations and NORMALIZATION_RATIO not in annotations:
         own[AMPLIFICATION_RATIO] = annotations[AMPLIFICATION_RATIO]
-    if ALLOW_UNSAFE_CHANGE in annotations:
-        own[ALLOW_UNSAFE_CHANGE] = annotations[ALLOW_UNSAFE_CHANGE]
+    own |= {
+        name: annotations[name] for name in (ALLOW_UNSAFE_CHANGE, MEMORY_BANDWIDTH) if name in annotations
+    }
     enabled = {key: value for key, value in node.labels.items() if key in SWITCHES}
     return NodeMetadata(enabled, own) if enabled or own else None
 
