@@ -29,7 +29,7 @@ from corewise.service.doors import DOORS, MIB
 from corewise.vocabulary.metrics import METRICS
 from corewise.vocabulary.metrics.interference import NODE_MEMORY_BANDWIDTH_CAPACITY
 from corewise.vocabulary.names import TABLE, Kind
-from corewise.vocabulary.reasons import REASONS
+from corewise.vocabulary.reasons import Reason
 
 WIDTH = 100
 NOTICE_OF_RULES = """\
@@ -64,9 +64,7 @@ def names(kinds: set[Kind]) -> str:
 
 def reasons(*, warning: bool) -> str:
     """Return the table of the reason codes that are warnings, or of the others."""
-    rows = [
-        (f"`{reason}`", text.meaning, text.fix) for reason, text in REASONS.items() if text.warning is warning
-    ]
+    rows = [(f"`{each}`", each.meaning, each.fix) for each in Reason if each.warning is warning]
     return table(("reason", "meaning", "to fix"), rows)
 
 

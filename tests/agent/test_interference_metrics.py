@@ -23,7 +23,7 @@ from corewise.service.options import Address
 from corewise.vocabulary.metrics import exported_by
 from corewise.vocabulary.metrics import interference as metrics
 from corewise.vocabulary.metrics.table import AGENT
-from corewise.vocabulary.reasons import REASONS, Reason
+from corewise.vocabulary.reasons import Reason
 from kernel import machine_trees
 from kernel.fake_perf import FakePerf
 from kernel.resctrl_trees import two_sockets
@@ -122,7 +122,7 @@ def test_a_series_vanishes_while_its_value_is_missing_and_comes_back(tmp_path: P
 def test_every_reason_for_a_missing_metric_says_what_it_means() -> None:
     measuring = [reason for reason in Reason if reason.startswith(("Resctrl", "Perf", "Uncore", "Latency"))]
     assert len(measuring) > 10
-    assert all(REASONS[reason].meaning for reason in measuring)
+    assert all(reason.meaning for reason in measuring)
 
 
 def test_what_is_below_the_root_is_this_kernels_only_if_it_has_its_boot_id(tmp_path: Path) -> None:

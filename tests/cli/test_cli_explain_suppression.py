@@ -143,7 +143,7 @@ def test_everything_is_said_with_its_numbers(tmp_path: Path) -> None:
         "  offer          (16 - 10 - 1.9) x 0.60 = 2.46 CPU by the last sample",
         "                 2.5 CPU smoothed over 10 samples, each weighs twice the one before",
         "                 memory: (64.0 - 20.0) x 0.60, smoothed 26.0 GiB",
-        "  limited by     OfferLessPinned: " + Reason.OFFER_LESS_PINNED.text.meaning,
+        "  limited by     OfferLessPinned: " + Reason.OFFER_LESS_PINNED.meaning,
         (
             "  on the Node    kubernetes.io/batch-cpu 3690: offer 2.5 CPU x normalization ratio 1.50, "
             "in thousandths"

@@ -60,7 +60,7 @@ def test_the_kind_of_failure_picks_the_exit_code(error: OperationalError, code: 
 
 def test_a_failure_with_a_reason_names_it_and_its_fix() -> None:
     failure = Failure.of(openstack.NovaConfError("nova.conf: line 3"))
-    assert str(failure) == f"FileUnusable: nova.conf: line 3\n  {Reason.FILE_UNUSABLE.text.fix}"
+    assert str(failure) == f"FileUnusable: nova.conf: line 3\n  {Reason.FILE_UNUSABLE.fix}"
 
 
 def test_a_line_of_a_log_has_the_hint_only_if_trying_again_does_not_help() -> None:

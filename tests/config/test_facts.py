@@ -73,4 +73,4 @@ def test_any_text_gives_facts_or_a_problem(text: str) -> None:
     if isinstance(facts, CPUFacts):
         assert facts.model.strip()
     else:
-        assert facts.reason.text.warning
+        assert facts.reason.warning

@@ -8,11 +8,10 @@ import pytest
 
 from corewise.vocabulary import names
 from corewise.vocabulary.metrics import METRICS
-from corewise.vocabulary.reasons import REASONS, Reason
+from corewise.vocabulary.reasons import Reason
 
 
-def test_every_reason_has_exactly_one_row_and_is_camel_case() -> None:
-    assert set(REASONS) == set(Reason)
+def test_every_reason_is_camel_case_and_spelled_as_its_constant() -> None:
     for reason in Reason:
         assert re.fullmatch(r"(?:[A-Z]+[a-z]+)+", reason.value), reason
         assert reason.value.lower() == reason.name.replace("_", "").lower()
@@ -20,9 +19,9 @@ def test_every_reason_has_exactly_one_row_and_is_camel_case() -> None:
 
 @pytest.mark.parametrize("reason", Reason)
 def test_a_reason_says_what_it_means_and_a_warning_what_to_do(reason: Reason) -> None:
-    assert reason.text.meaning.endswith(".")
-    assert not reason.text.fix or reason.text.fix.endswith(".")
-    assert bool(reason.text.fix) or not reason.text.warning
+    assert reason.meaning.endswith(".")
+    assert not reason.fix or reason.fix.endswith(".")
+    assert bool(reason.fix) or not reason.warning
 
 
 def _is_constant(name: str, value: object) -> bool:

@@ -162,9 +162,9 @@ def check(verdict: NormalizationVerdict) -> None:
     assert verdict.enabled_by
     assert verdict.strategy_source
     if verdict.ratio is None:
-        assert verdict.reason.text.warning
+        assert verdict.reason.warning
     else:
-        assert not verdict.reason.text.warning
+        assert not verdict.reason.warning
         assert ONE <= verdict.ratio <= Ratio(500)
 
 

@@ -315,6 +315,6 @@ class Suppressor:
 def _why(plan: PodQuotaPlan) -> str:
     """Return the sentence about a cycle: its first change, and how many more there are."""
     if not plan.changes:
-        return plan.reason.text.meaning
+        return plan.reason.meaning
     first, *others = plan.changes
     return f"{first.key}: {first.why}" + (f", and {len(others)} more" if others else "")

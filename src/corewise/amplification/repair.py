@@ -245,7 +245,7 @@ def _repaired(
         state=StatusState.REPAIR,
         raw=raw,
         repair=Repair(raw, _dropped(seen)),
-        finding=Finding(reason, reason.text.meaning),
+        finding=Finding(reason, reason.meaning),
     )
 
 

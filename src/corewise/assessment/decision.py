@@ -151,9 +151,9 @@ def assess(node: NodeView, context: ClusterContext, history: StatusHistory = NO_
         *(
             each
             for each in verdict.findings
-            if each.reason is not Reason.NORMALIZATION_UNDECIDED and each.reason.text.warning
+            if each.reason is not Reason.NORMALIZATION_UNDECIDED and each.reason.warning
         ),
-        *([status.finding] if status.finding and status.finding.reason.text.warning else []),
+        *([status.finding] if status.finding and status.finding.reason.warning else []),
     )
     actions: tuple[NodeAction, ...] = ()
     recheck = None
@@ -223,7 +223,7 @@ def _unknown_or_in_the_way(normalization: NormalizationVerdict, context: Cluster
     if context.koordinator:
         message = f"Koordinator's webhook {context.koordinator} amplifies nodes too: nothing is written"
         yield Finding(Reason.KOORDINATOR_WEBHOOK_PRESENT, message)
-    if normalization.reason.text.warning:
+    if normalization.reason.warning:
         yield Finding(normalization.reason, normalization.message)
     if context.configuration.amplification is None:
         yield Finding(Reason.CONFIG_INVALID, _unknown_key(AMPLIFICATION_KEY))
@@ -295,12 +295,12 @@ def _events(
             continue
         messages[problem.reason] = "; ".join(filter(None, (messages.get(problem.reason), problem.message)))
     if adopted:
-        messages[Reason.ORIGINAL_ADOPTED] = Reason.ORIGINAL_ADOPTED.text.meaning
+        messages[Reason.ORIGINAL_ADOPTED] = Reason.ORIGINAL_ADOPTED.meaning
     for action in actions:
         if isinstance(action, RepairNodeStatus):
             messages.setdefault(Reason.STATUS_REPAIRED, action.why)
     for reason, message in messages.items():
-        fix = f" {reason.text.fix}" if reason.text.fix else ""
+        fix = f" {reason.fix}" if reason.fix else ""
         yield EmitEvent(
-            "Node", "", node.name, node.uid, reason, message + "." * bool(fix) + fix, reason.text.warning
+            "Node", "", node.name, node.uid, reason, message + "." * bool(fix) + fix, reason.warning
         )

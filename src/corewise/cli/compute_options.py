@@ -60,7 +60,7 @@ _MOST_SHOWN = 8
 
 def failure(reason: Reason, message: str, *, hint: str = "", code: ExitCode = ExitCode.BAD_INPUT) -> Failure:
     """Return the end of a command: ``<reason code>: <message>``."""
-    return Failure(f"{reason}: {message}", hint=hint or reason.text.fix, exit_code=code)
+    return Failure(f"{reason}: {message}", hint=hint or reason.fix, exit_code=code)
 
 
 COMPAT = click.option(
@@ -221,7 +221,7 @@ def usable(checked: Checked) -> HostSettings:
         say(f"warning: {warning.reason}: {warning}")
     if checked.settings is None:
         lines = "\n".join(f"{error.reason}: {error}" for error in checked.errors)
-        raise Failure(lines, hint=checked.errors[0].reason.text.fix, exit_code=ExitCode.BAD_INPUT)
+        raise Failure(lines, hint=checked.errors[0].reason.fix, exit_code=ExitCode.BAD_INPUT)
     return checked.settings
 
 

@@ -25,7 +25,7 @@ class Failure(Exception):  # noqa: N818 - it is what the user sees, and is named
         """Return how an operational error ends the command: ``<reason code>: <message>``, if it has one."""
         if error.reason is None:
             return cls(error.message, hint=error.hint, exit_code=error.exit_code)
-        hint = error.hint or error.reason.text.fix
+        hint = error.hint or error.reason.fix
         return cls(f"{error.reason}: {error.message}", hint=hint, exit_code=error.exit_code)
 
     def __str__(self) -> str:

@@ -145,7 +145,7 @@ def _status(assessment: NodeAssessment) -> str:
 def _problems(assessment: NodeAssessment) -> Part:
     records, lines = [], []
     for problem in assessment.problems:
-        fix = problem.reason.text.fix
+        fix = problem.reason.fix
         records.append({"reason": problem.reason, "message": problem.message, "fix": fix})
         lines.append(Line("problem", f"{problem.reason}: {problem.message}"))
         lines += [Line("to fix", fix)] if fix else []

@@ -155,7 +155,7 @@ def remarks(findings: Sequence[Finding]) -> Iterator[str]:
         if each.refusal is not None:
             refusal = each.refusal
             yield f"{each.type}: {refusal.reason}: {refusal.message}"
-            yield f"  {refusal.reason.text.fix}"
+            yield f"  {refusal.reason.fix}"
         elif BANDWIDTH not in each.use:
             yield f"{each.type}: its bandwidth was not measured; without it nodes are not filtered"
         elif each.use[BANDWIDTH].estimated:

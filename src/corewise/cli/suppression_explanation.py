@@ -94,7 +94,7 @@ class Subject:
         codes = (
             [offer_problem(report), report.suppression.reason if report.suppression else ""] if report else []
         )
-        found += [Reason(code) for code in codes if code in tuple(Reason) and Reason(code).text.warning]
+        found += [Reason(code) for code in codes if code in tuple(Reason) and Reason(code).warning]
         if self.settings.oversubscription.invalid or self.settings.suppression.invalid:
             found.append(Reason.CONFIG_INVALID)
         if self.tiny:
@@ -233,7 +233,7 @@ def _offer(report: OfflineReport) -> Iterable[Line]:
         )
     code = report.limited_by
     if code:
-        meaning = f": {Reason(code).text.meaning}" if code in tuple(Reason) else ""
+        meaning = f": {Reason(code).meaning}" if code in tuple(Reason) else ""
         yield Line("limited by", f"{code}{meaning}")
 
 
@@ -298,16 +298,16 @@ def _problems(subject: Subject) -> Part:
     records = []
     lines = []
     for reason in subject.problems:
-        records.append({"reason": reason, "message": reason.text.meaning, "fix": reason.text.fix})
-        lines += [Line("problem", f"{reason}: {reason.text.meaning}"), Line("to fix", reason.text.fix)]
+        records.append({"reason": reason, "message": reason.meaning, "fix": reason.fix})
+        lines += [Line("problem", f"{reason}: {reason.meaning}"), Line("to fix", reason.fix)]
     if subject.node.unreadable:
         lines.append(Line("to fix", "see that the agent of the node has the version of this command"))
     elif report is None and subject.node.labelled:
         lines.append(Line("to fix", "see that corewise agent runs on the node, and its log"))
     elif report is None:
-        lines.append(Line("to fix", Reason.OVERSUBSCRIPTION_OFF.text.fix))
+        lines.append(Line("to fix", Reason.OVERSUBSCRIPTION_OFF.fix))
     elif report.suppression is None and not subject.problems:
-        lines.append(Line("to fix", Reason.SUPPRESSION_OFF.text.fix))
+        lines.append(Line("to fix", Reason.SUPPRESSION_OFF.fix))
     return Part({"problems": records}, lines)
 
 

@@ -126,7 +126,7 @@ class HostRefused(FileUnusable):
     def __init__(self, problems: tuple[OptionProblem, ...]) -> None:
         first, *others = problems
         lines = [str(first), *(f"{each.reason}: {each}" for each in others)]
-        super().__init__("\n".join(lines), hint=first.reason.text.fix)
+        super().__init__("\n".join(lines), hint=first.reason.fix)
         self.problems = problems
         self.reason = problems[0].reason
 

@@ -100,7 +100,7 @@ class OptionsUnusable(FileUnusable):
     """The options of a host have errors; it must not be used."""
 
     def __init__(self, message: str, reason: Reason) -> None:
-        super().__init__(message, hint=reason.text.fix)
+        super().__init__(message, hint=reason.fix)
         self.reason = reason
 
 

@@ -37,7 +37,7 @@ class ReshapeImpossible(ComputeError):  # noqa: N818 - named after what it is
     """The guests of the host do not fit into what it is to offer; nothing was changed."""
 
     def __init__(self, refusal: ReshapeRefusal) -> None:
-        super().__init__(refusal.message, hint=refusal.reason.text.fix)
+        super().__init__(refusal.message, hint=refusal.reason.fix)
         self.reason = refusal.reason
 
 

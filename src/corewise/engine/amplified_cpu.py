@@ -307,7 +307,7 @@ class CPUPlacement:
         cpus = CPUSet()
         if pod.owned_by_class:
             if node.ledger is None:
-                text = Reason.CPU_TOPOLOGY_UNKNOWN.text.meaning
+                text = Reason.CPU_TOPOLOGY_UNKNOWN.meaning
                 return Refused(self.name, Reason.CPU_TOPOLOGY_UNKNOWN, text)
             answer = choose(node.ledger, _wish(pod, node, mask, node.ledger))
             if not isinstance(answer, Grant) and policy is NumaPolicy.BEST_EFFORT:

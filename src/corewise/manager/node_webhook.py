@@ -82,7 +82,7 @@ class NodeWebhook:
         unsafe = _unsafe(old, new, context)
         if unsafe and not allows_unsafe_change(new.annotations):
             message = "; ".join(each.message for each in unsafe)
-            fix = Reason.UNSAFE_DECREASE_REFUSED.text.fix
+            fix = Reason.UNSAFE_DECREASE_REFUSED.fix
             return refused(request, f"{message}. {fix}", code=403, reason=Reason.UNSAFE_DECREASE_REFUSED)
         warnings = [f"{each.message} ({Reason.UNSAFE_DECREASE_ALLOWED})" for each in unsafe]
         return allowed(request, warnings=[*warnings, *await self._busy(old, new, context)])
@@ -112,8 +112,8 @@ def _refusal(request: AdmissionRequest, old: NodeView, new: NodeView, largest: R
     if faults:
         return refused(request, "; ".join(faults), code=422, reason="Invalid")
     if _disowned(old, new):
-        text = Reason.ORIGINAL_NEEDED.text
-        return refused(request, f"{text.meaning} {text.fix}", code=403, reason=Reason.ORIGINAL_NEEDED)
+        reason = Reason.ORIGINAL_NEEDED
+        return refused(request, f"{reason.meaning} {reason.fix}", code=403, reason=reason)
     return None
 
 

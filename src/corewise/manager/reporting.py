@@ -78,7 +78,7 @@ def events_about(
         if key not in reading.bad_keys:
             messages.append((Reason.CONFLICTING_NODE_CONFIGS, f"{key}: {_summary(problems)}"))
     if was_bad and not reading.bad_keys:
-        messages.append((Reason.CONFIG_APPLIED, Reason.CONFIG_APPLIED.text.meaning))
+        messages.append((Reason.CONFIG_APPLIED, Reason.CONFIG_APPLIED.meaning))
     return tuple(_event("ConfigMap", meta, reason, message) for reason, message in messages)
 
 
@@ -86,9 +86,9 @@ def event_about_koordinator(webhook: str, meta: ObjectMeta | None) -> tuple[Emit
     """Return the Event on Koordinator's webhook configuration, if it is in the way."""
     if not webhook or meta is None:
         return ()
-    text = Reason.KOORDINATOR_WEBHOOK_PRESENT.text
-    message = f"webhook {webhook}: {text.meaning} {text.fix}"
-    return (_event("MutatingWebhookConfiguration", meta, Reason.KOORDINATOR_WEBHOOK_PRESENT, message),)
+    reason = Reason.KOORDINATOR_WEBHOOK_PRESENT
+    message = f"webhook {webhook}: {reason.meaning} {reason.fix}"
+    return (_event("MutatingWebhookConfiguration", meta, reason, message),)
 
 
 def validity(reading: ConfigurationReading) -> dict[tuple[str, ...], float]:
@@ -97,7 +97,7 @@ def validity(reading: ConfigurationReading) -> dict[tuple[str, ...], float]:
 
 
 def _event(kind: str, meta: ObjectMeta, reason: Reason, message: str) -> EmitEvent:
-    return EmitEvent(kind, meta.namespace, meta.name, meta.uid, reason, message, reason.text.warning)
+    return EmitEvent(kind, meta.namespace, meta.name, meta.uid, reason, message, reason.warning)
 
 
 def _summary(problems: Iterable[Problem], limit: int = 3) -> str:

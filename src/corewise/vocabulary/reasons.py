@@ -1,0 +1,1130 @@
+"""Reason codes: one enum, one meaning, the same in events, metrics, logs, CLI output and docs/reference.md.
+
+Every verdict carries one. A verdict that leaves things as they are because something is missing or wrong is a
+warning: it becomes a Warning Event on the object it is about, and its ``fix`` tells what to do.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum, unique
+from typing import Self, TypeAlias
+
+_Row: TypeAlias = tuple[str, str, str, bool]
+
+
+def _info(code: str, meaning: str, fix: str = "") -> _Row:
+    return code, meaning, fix, False
+
+
+def _warning(code: str, meaning: str, fix: str) -> _Row:
+    return code, meaning, fix, True
+
+
+@unique
+class Reason(StrEnum):
+    """Why something was decided, done or refused; ``fix`` is empty where nothing has to be done."""
+
+    meaning: str
+    fix: str
+    warning: bool
+
+    def __new__(
+        cls,
+        code: str,
+        meaning: str = "",
+        fix: str = "",
+        warning: bool = False,  # noqa: FBT001, FBT002 - one value of the row
+    ) -> Self:
+        member = str.__new__(cls, code)
+        member._value_ = code
+        member.meaning, member.fix, member.warning = meaning, fix, warning
+        return member
+
+    # normalization: which ratio
+    RATIO_FROM_MODEL = _info(
+        "RatioFromModel",
+        "The normalization ratio is the one that ratioModel gives for this CPU model, HT and turbo setting.",
+    )
+    RATIO_FROM_DEFAULT = _info(
+        "RatioFromDefault",
+        "ratioModel has no ratio for this CPU model, HT and turbo setting; defaultRatio is used.",
+        "Add the model to ratioModel if defaultRatio is not right for it.",
+    )
+    NORMALIZATION_DISABLED = _info(
+        "NormalizationDisabled",
+        "Neither the node's label nor its strategy enables normalization: the ratio is 1.00, written out.",
+    )
+    ENABLE_LABEL_INVALID = _warning(
+        "EnableLabelInvalid",
+        "The label that enables normalization is not a bool string; the node's annotations stay as they are.",
+        'Set node.koordinator.sh/cpu-normalization-enabled to "true" or "false", or remove it.',
+    )
+    CPU_FACTS_MISSING = _warning(
+        "CPUFactsMissing",
+        "The node's NodeResourceTopology states no CPU model; the node's annotations stay as they are.",
+        "Run the agent on the node, or annotate its NodeResourceTopology with "
+        "node.koordinator.sh/cpu-basic-info.",
+    )
+    CPU_FACTS_MALFORMED = _warning(
+        "CPUFactsMalformed",
+        "The annotation with the node's CPU facts cannot be read; the node's annotations stay as they are.",
+        "Correct node.koordinator.sh/cpu-basic-info on the NodeResourceTopology, or restart the agent "
+        "that writes it.",
+    )
+    UNKNOWN_CPU_MODEL = _warning(
+        "UnknownCPUModel",
+        "ratioModel has no entry for this CPU model and there is no defaultRatio; the node's annotations "
+        "stay as they are.",
+        "Add the model, spelled exactly as the node reports it, to ratioModel (key cpu-normalization-config "
+        "of the ConfigMap slo-controller-config), or set defaultRatio there.",
+    )
+    RATIO_FIELD_MISSING = _warning(
+        "RatioFieldMissing",
+        "ratioModel knows this CPU model, but not for its HT and turbo setting, and there is no "
+        "defaultRatio; the node's annotations stay as they are.",
+        "Add the missing ratio to the model's entry in ratioModel (key cpu-normalization-config of the "
+        "ConfigMap slo-controller-config), or set defaultRatio there.",
+    )
+    RATIO_OUT_OF_RANGE = _warning(
+        "RatioOutOfRange",
+        "The normalization ratio found is outside 1.00..5.00; it is not clamped, and the node's annotations "
+        "stay as they are.",
+        "Correct the ratio. The slowest CPU model of the cluster is the baseline, with ratio 1.00.",
+    )
+    NORMALIZATION_RATIO_INVALID = _warning(
+        "NormalizationRatioInvalid",
+        "The normalization ratio annotated on the node cannot be read; the last good one is kept.",
+        "Remove the annotation node.koordinator.sh/cpu-normalization-ratio; the manager writes it anew.",
+    )
+
+    # configuration
+    CONFIG_INVALID = _warning(
+        "ConfigInvalid",
+        "A key of the ConfigMap slo-controller-config has errors; the last good one is kept.",
+        "Run corewise config check on the ConfigMap: it lists every error with line and column.",
+    )
+    CONFIG_APPLIED = _info(
+        "ConfigApplied",
+        "The configuration was read without errors and is applied.",
+    )
+    CONFLICTING_NODE_CONFIGS = _warning(
+        "ConflictingNodeConfigs",
+        "More than one nodeConfigs entry selects the same node; the first of them is used.",
+        "Make the selectors exclude each other.",
+    )
+
+    # amplification: which ratio
+    AMPLIFICATION_RATIO_INVALID = _warning(
+        "AmplificationRatioInvalid",
+        "An amplification ratio cannot be read; these resources keep their ratios.",
+        'Write a JSON object of decimal numbers with two places, such as {"cpu":1.50}.',
+    )
+    AMPLIFICATION_RATIO_OUT_OF_RANGE = _warning(
+        "AmplificationRatioOutOfRange",
+        "An amplification ratio is above the largest allowed; this resource keeps its ratio.",
+        "Lower the original ratio, or raise the limit of the manager.",
+    )
+    AMPLIFICATION_RESOURCE_REFUSED = _warning(
+        "AmplificationResourceRefused",
+        "Only cpu and memory can be amplified: of other resources kubelet copies the stored, amplified "
+        "capacity back into allocatable, which would double. The other entries of the map count.",
+        "Remove the resource from the ratio.",
+    )
+    AMPLIFICATION_ORIGINAL_BELOW_ONE = _warning(
+        "AmplificationOriginalBelowOne",
+        "An original amplification ratio is below 1.00; this resource stays as it is, the others go on.",
+        "Write a ratio of at least 1.00, or remove the entry.",
+    )
+    NORMALIZATION_UNDECIDED = _warning(
+        "NormalizationUndecided",
+        "The normalization ratio of the node could not be decided, so its cpu entry stays as it is too.",
+        "See the node's normalization reason: corewise explain node NAME.",
+    )
+    ORIGINAL_ADOPTED = _info(
+        "OriginalAdopted",
+        "A ratio that a user had annotated was taken as the node's original ratio and moved to the "
+        "-original annotation.",
+    )
+    ORIGINAL_NEEDED = _warning(
+        "OriginalNeeded",
+        "Removing the -original annotation alone was refused: it says that the ratio annotation is "
+        "corewise's product, which would then count as the user's own ratio and be multiplied again.",
+        "Remove node.koordinator.sh/resource-amplification-ratio in the same write, or set "
+        "node.corewise.io/resource-amplification-ratio-original to {}, which is: no ratio of your own.",
+    )
+    KOORDINATOR_WEBHOOK_PRESENT = _warning(
+        "KoordinatorWebhookPresent",
+        "Koordinator's own node webhook is installed; two webhooks would amplify twice, so nothing is "
+        "amplified.",
+        "Remove nodes from Koordinator's mutating webhook configuration, or leave amplification to it.",
+    )
+
+    # amplification: is a change safe
+    UNSAFE_DECREASE_HELD_BACK = _warning(
+        "UnsafeDecreaseHeldBack",
+        "A lower amplification ratio is due, but the pods of the node would no longer fit; the old ratio "
+        "stays until they do.",
+        "Drain pods from the node, or annotate it with "
+        'node.corewise.io/allow-unsafe-amplification-change: "true".',
+    )
+    UNSAFE_DECREASE_REFUSED = _warning(
+        "UnsafeDecreaseRefused",
+        "Somebody's change of the amplification ratio was refused: the pods of the node would no longer fit.",
+        "Use the smallest safe ratio that the message names, drain pods, or annotate the node with "
+        'node.corewise.io/allow-unsafe-amplification-change: "true".',
+    )
+    UNSAFE_DECREASE_ALLOWED = _warning(
+        "UnsafeDecreaseAllowed",
+        "A change after which pods no longer fit was let through because the node's annotation allows it.",
+        "Expect kubelet to reject or evict pods; remove the annotation afterwards.",
+    )
+    RAISE_ON_BUSY_NODE = _warning(
+        "RaiseOnBusyNode",
+        "The ratio of a node was raised while its real CPU usage is above 60 %; it is applied all the same.",
+        "Amplify idle nodes only, or lower the ratio again.",
+    )
+
+    # amplification: node status
+    RATIOS_WRITTEN = _info(
+        "RatiosWritten",
+        "The node's normalization and amplification ratios were written.",
+    )
+    STATUS_TOUCHED = _info(
+        "StatusTouched",
+        "An empty status patch was sent: no webhook had applied the ratio when it was written.",
+    )
+    STATUS_REPAIRED = _info(
+        "StatusRepaired",
+        "The node's status was not what ratio and record say; raw amounts were written and amplified anew.",
+    )
+    STATUS_CHANGE_UNDONE = _warning(
+        "StatusChangeUndone",
+        "A writer other than the node's kubelet set an amplified amount; the stored amount was kept.",
+        "Leave cpu and memory of amplified nodes to kubelet, or remove the ratio first.",
+    )
+    RECORD_UNUSABLE = _warning(
+        "RecordUnusable",
+        "The record of what was amplified cannot be read; amplified amounts stay until they can be "
+        "computed anew.",
+        "Nothing: the manager repairs the node. If it cannot, see RawUnknown.",
+    )
+    RAW_UNKNOWN = _warning(
+        "RawUnknown",
+        "The node's raw amounts are known neither from its annotations nor from its NodeResourceTopology; "
+        "nothing is repaired until kubelet states them.",
+        "Run the agent on the node. If that does not help within a minute, remove the annotations that "
+        "the message names: kubelet then states the amounts within 10 seconds.",
+    )
+    RAW_EQUALS_AMPLIFIED = _info(
+        "RawEqualsAmplified",
+        "The machine's raw capacity now equals the amplified amount in status; raw amounts were written "
+        "anew.",
+    )
+
+    # whose a cgroup is
+    MIRROR_POD_INVALID = _warning(
+        "MirrorPodInvalid",
+        "A pod states that it is the mirror of a static pod, and not as kubelet does: somebody else wrote "
+        "the annotation. The agent writes nothing for the pod.",
+        "Delete the pod, and find out who created it. A static pod's manifest must not state a uid.",
+    )
+    CGROUP_CONTESTED = _warning(
+        "CgroupContested",
+        "Two pods of the API state the UID of one cgroup. The agent writes to it for neither of them.",
+        "Delete the pod that kubelet did not create; the log names both.",
+    )
+
+    # quotas of cgroups
+    QUOTA_NORMALIZED = _info(
+        "QuotaNormalized",
+        "The cgroup has kubelet's quota divided by the node's normalization ratio.",
+    )
+    QUOTA_RESTORED = _info(
+        "QuotaRestored",
+        "Nobody bounds the cgroup any more: kubelet's quota was put back.",
+    )
+    QUOTA_BOUNDED_BY_PARENT = _info(
+        "QuotaBoundedByParent",
+        "On cgroup v1 a cgroup cannot have more than its parent, and the parent has less than the "
+        "quota needs.",
+    )
+    QUOTA_DRIFT_REPAIRED = _info(
+        "QuotaDriftRepaired",
+        "Somebody else had changed the quota of a cgroup that is bounded; the bound was put back.",
+        "Find out who else writes the quotas of this node's cgroups, if this comes again and again.",
+    )
+
+    # weights, CPU sets and memory limits of cgroups
+    SETTING_RESTORED = _info(
+        "SettingRestored",
+        "Nobody sets this any more: what was there before was put back.",
+    )
+    SETTING_BOUNDED_BY_PARENT = _info(
+        "SettingBoundedByParent",
+        "On cgroup v1 the CPUs and memory nodes of a cgroup are among its parent's, and the parent has fewer "
+        "than were there before; they come back with the parent's.",
+    )
+    SETTING_DRIFT_REPAIRED = _info(
+        "SettingDriftRepaired",
+        "Somebody else had changed a weight, CPU set or memory limit that corewise sets; it was put back.",
+        "Find out who else writes to this node's cgroups, if this comes again and again.",
+    )
+
+    # oversubscription: what is offered to offline pods
+    OFFER_FROM_IDLE = _info(
+        "OfferFromIdle",
+        "Offline pods are offered the ratio of what online work leaves idle of the node's allocatable CPU.",
+    )
+    OFFER_LESS_PINNED = _info(
+        "OfferLessPinned",
+        "CPUSet pods use less than they request. Their CPUs cannot be lent, so what they request counts, and "
+        "the offer is that much smaller.",
+    )
+    OFFER_NOTHING_IDLE = _info(
+        "OfferNothingIdle",
+        "Online work, with what CPUSet pods request, takes all of the node's allocatable CPU: nothing is "
+        "offered, and offline pods keep the smallest quota.",
+    )
+    OFFER_RATIO_ZERO = _info(
+        "OfferRatioZero",
+        "The ratio of oversubscription is 0.00, so nothing is offered.",
+        "Raise ratio in the key oversubscription-config of the ConfigMap slo-controller-config, if offline "
+        "pods are meant to run on the node.",
+    )
+    OFFER_FROZEN = _warning(
+        "OfferFrozen",
+        "Three or more samples of usage are missing in a row: the last offer stays.",
+        "See the agent's log for why usage cannot be read. After 15 minutes without a sample nothing is "
+        "offered any more.",
+    )
+    OFFER_WITHDRAWN = _warning(
+        "OfferWithdrawn",
+        "There was no sample of usage for 15 minutes: nothing is offered until there is one.",
+        "See the agent's log for why usage cannot be read.",
+    )
+    OVERSUBSCRIPTION_OFF = _info(
+        "OversubscriptionOff",
+        "The node's label does not turn oversubscription on: nothing is offered, and nothing is suppressed.",
+        'Label the node volcano.sh/oversubscription: "true" if offline pods are meant to run on it.',
+    )
+    OVERSUBSCRIPTION_LABEL_INVALID = _warning(
+        "OversubscriptionLabelInvalid",
+        "The label that turns oversubscription on is neither true nor false; the previous setting is kept.",
+        'Set volcano.sh/oversubscription to "true" or "false", or remove it.',
+    )
+    SAMPLE_MISSED = _warning(
+        "SampleMissed",
+        "Usage could not be measured in one interval. What is missing is not zero: the offer stays.",
+        "Nothing, if it is one. The message tells what could not be read, or made no sense.",
+    )
+
+    # suppression: one quota for all offline pods
+    SUPPRESSION_OFF = _info(
+        "SuppressionOff",
+        "Suppression is not configured, or disabled, for the node: offline pods have the quotas of kubelet.",
+        "Set the key cpu-suppression-config of the ConfigMap slo-controller-config to {} to turn it on.",
+    )
+    SUPPRESSION_AT_TARGET = _info(
+        "SuppressionAtTarget",
+        "The quota of all offline pods is the amount offered.",
+    )
+    SUPPRESSION_AT_FLOOR = _info(
+        "SuppressionAtFloor",
+        "Nothing, or next to nothing, is offered: all offline pods together have the smallest quota, 1000 us "
+        "of each period.",
+    )
+    SUPPRESSION_STEPPED_DOWN = _info(
+        "SuppressionSteppedDown",
+        "The quota of all offline pods is above the amount offered and came down by one step (adjustStep).",
+    )
+    SUPPRESSION_STEPPED_UP = _info(
+        "SuppressionSteppedUp",
+        "The quota of all offline pods is below the amount offered and went up by one step (adjustStep).",
+    )
+    SUPPRESSION_FAST = _info(
+        "SuppressionFast",
+        "The quota of all offline pods came down to the amount offered at once, as fastSuppress asks.",
+    )
+    SLICE_MISSING = _warning(
+        "SliceMissing",
+        "The node has no cgroup of BestEffort pods, so there is nothing to hold back.",
+        "Nothing, if kubelet has just started: it is looked for again at each interval. Else see whether the "
+        "agent finds kubelet's cgroups: corewise agent --help.",
+    )
+    SLICE_UNREADABLE = _warning(
+        "SliceUnreadable",
+        "The quota of the cgroup of BestEffort pods cannot be read or written; it stays as it is.",
+        "See what the message names. It is tried again at each interval.",
+    )
+
+    # suppression: a quota for each offline pod
+    UTILIZATION_HIGH = _info(
+        "UtilizationHigh",
+        "The node's CPU utilization rose above highThreshold and is not below lowThreshold yet: quotas of "
+        "offline pods are lowered, the least suppressed first.",
+    )
+    UTILIZATION_LOW = _info(
+        "UtilizationLow",
+        "The node's CPU utilization fell below recoverThreshold and is not above lowThreshold yet: quotas of "
+        "offline pods are raised, the most suppressed first.",
+    )
+    UTILIZATION_BETWEEN = _info(
+        "UtilizationBetween",
+        "The node's CPU utilization calls for no change of offline pods' quotas.",
+    )
+    NOTHING_ADJUSTABLE = _info(
+        "NothingAdjustable",
+        "Offline pods' quotas should change, but every one is at its end: at 10 % of the limit, at the "
+        "limit, or without a limit.",
+    )
+
+    # offline pods' own limits
+    BATCH_LIMIT_APPLIED = _info(
+        "BatchLimitApplied",
+        "The cgroup has the weight, quota or memory limit that the offline pod's kubernetes.io/batch-cpu and "
+        "kubernetes.io/batch-memory ask for; kubelet knows neither.",
+    )
+    BATCH_AMOUNT_TINY = _warning(
+        "BatchAmountTiny",
+        "An offline pod asks for less than 1 % of a CPU. kubernetes.io/batch-cpu counts in thousandths of a "
+        "CPU: 8 CPUs are 8000.",
+        "Write the amount in thousandths in the pod's kubernetes.io/batch-cpu.",
+    )
+    # pinning: which CPUs
+    NOT_ENOUGH_CPUS = _info(
+        "NotEnoughCPUs",
+        "Fewer CPUs are free than the workload is to own.",
+    )
+    NOT_WHOLE_CORES = _info(
+        "NotWholeCores",
+        "Enough CPUs may be free, but not as whole cores, which the workload requires.",
+        "Request a multiple of the threads of a core, or prefer FullPCPUs instead of requiring it.",
+    )
+    NOT_ENOUGH_CORES = _info(
+        "NotEnoughCores",
+        "Enough CPUs may be free, but not each on a core of its own, which the workload requires.",
+        "Prefer SpreadByPCPUs instead of requiring it.",
+    )
+    CPUS_TAKEN = _warning(
+        "CPUsTaken",
+        "A workload says that CPUs are its own which another one holds; the earlier claim counts.",
+        "Delete one of the two pods, so that it is placed anew.",
+    )
+    CPUS_UNKNOWN = _warning(
+        "CPUsUnknown",
+        "A workload claims CPUs that its node does not have; the claim has no effect.",
+        "Delete the pod, so that it is placed anew.",
+    )
+
+    # pinning: on the node
+    CPUS_OWNED = _info(
+        "CPUsOwned",
+        "The pod runs on the CPUs that it was given as its own, and nowhere else.",
+    )
+    CPUS_SHARED = _info(
+        "CPUsShared",
+        "The pod owns no CPUs: it runs on those of its node that no pod owns.",
+    )
+    CPUS_RESERVED = _warning(
+        "CPUsReserved",
+        "A pod says that CPUs are its own which kubelet reserves for the system; they stay shared.",
+        "Delete the pod, so that it is placed anew.",
+    )
+    CPUS_OFFLINE = _warning(
+        "CPUsOffline",
+        "All CPUs that a pod owns are offline: it runs on the shared ones for the time being.",
+        "Bring the CPUs online, or delete the pod, so that it is placed anew.",
+    )
+    CPUS_MANAGED_BY_KUBELET = _warning(
+        "CPUsManagedByKubelet",
+        "The node's kubelet keeps CPU sets itself (CPU manager policy static), so the agent writes none: two "
+        "who write them would undo each other's work.",
+        "Run kubelet with cpuManagerPolicy none, or keep pods with QoS class LSE or LSR off the node.",
+    )
+    SHARED_POOL_EMPTY = _warning(
+        "SharedPoolEmpty",
+        "No CPU would be left for the pods that own none: a pod is not given the last CPU that they share.",
+        "Let kubelet reserve CPUs (reservedSystemCPUs): those are never given away, and always shared.",
+    )
+    QOS_CLASS_NOT_ALLOWED = _warning(
+        "QoSClassNotAllowed",
+        "The pod states QoS class LSE or SYSTEM in a namespace that is not allowed it. An LSE pod is not "
+        "placed; one that runs is treated as a pod without a class.",
+        "Use QoS class LSR, or allow the namespace with --restricted-qos-namespace, of the agents and of the "
+        "scheduler alike.",
+    )
+    CLAIM_WITHOUT_CLASS = _warning(
+        "ClaimWithoutClass",
+        "The pod claims CPUs and is neither LSR nor LSE: the binding gate did not give them. The claim "
+        "counts for nothing.",
+        "Remove the annotation scheduling.koordinator.sh/resource-status, and find out who wrote it.",
+    )
+    CLAIM_NOT_REQUESTED = _warning(
+        "ClaimNotRequested",
+        "The pod claims another number of CPUs than it requests; the claim counts for nothing. Either "
+        "somebody wrote the annotation, or the pod was resized after it was bound.",
+        "Delete the pod, so that it is placed anew.",
+    )
+
+    # measuring: why the agent has no value of what work on a node fights over
+    RESCTRL_UNSUPPORTED = _info(
+        "ResctrlUnsupported",
+        "The node's kernel or processor has no resctrl: there is no /sys/fs/resctrl.",
+        "Nothing to do in a virtual machine; elsewhere check whether the processor has RDT, PQoS or MPAM.",
+    )
+    RESCTRL_NOT_MOUNTED = _info(
+        "ResctrlNotMounted",
+        "The node has resctrl, but it is not mounted.",
+        "On the node: mount -t resctrl resctrl /sys/fs/resctrl.",
+    )
+    RESCTRL_EVENT_MISSING = _info(
+        "ResctrlEventMissing",
+        "resctrl is mounted, and the processor does not monitor this: info/L3_MON/mon_features has not the "
+        "event.",
+    )
+    RESCTRL_NO_VALUE = _info(
+        "ResctrlNoValue",
+        "The kernel has no value just now for at least one group and cache (Unavailable, Error, Unassigned), "
+        "so the sum over the node is not known.",
+        "If it stays so: fewer monitoring groups, or a counter assigned to each (mbm_L3_assignments).",
+    )
+    UNCORE_NO_VALUE = _info(
+        "UncoreNoValue",
+        "A memory controller's counters did not run since the last reading, so the sum is unknown.",
+        "Find out what else uses uncore_imc: perf, pcm.",
+    )
+    PERF_NOT_PERMITTED = _info(
+        "PerfNotPermitted",
+        "The kernel does not allow the agent to count hardware events.",
+        "Give the agent CAP_PERFMON, and leave perf_event_open out of its seccomp profile.",
+    )
+    PERF_EVENT_MISSING = _info(
+        "PerfEventMissing",
+        "The processor, as the kernel shows it, does not count these events.",
+        "In a virtual machine, enable performance counters in its hypervisor.",
+    )
+    PERF_FAILED = _info(
+        "PerfFailed",
+        "perf_event_open failed for another reason; see the agent's log.",
+        "EMFILE: raise the limit of open files; two are needed for each CPU.",
+    )
+    PERF_NO_VALUE = _info(
+        "PerfNoValue",
+        "The counters ran on no CPU since the last reading: something else uses them all the time.",
+        "Find out what else counts: perf, pcm, a profiler, the NMI watchdog.",
+    )
+    OTHER_KERNEL = _info(
+        "OtherKernel",
+        "The files below --root are of another kernel than the one the agent runs on, so what only a running "
+        "kernel can tell is not measured.",
+    )
+    LATENCY_PROBE_NOT_BUILT = _info(
+        "LatencyProbeNotBuilt",
+        "The package was installed without its helper in C: there was no C compiler, or the processor is of "
+        "another kind.",
+        "Install corewise where there is a C compiler (cc), on x86-64 or arm64.",
+    )
+    LATENCY_PROBE_OFF = _info(
+        "LatencyProbeOff",
+        "Probing is turned off (--no-latency-probe).",
+    )
+    LATENCY_PROBE_FAILED = _info(
+        "LatencyProbeFailed",
+        "The last probe failed on every NUMA node; see the agent's log.",
+    )
+    LATENCY_NOT_YET = _info(
+        "LatencyNotYet",
+        "No probe has ended yet, or the last one is too old to count.",
+    )
+    MEMORY_CHANNELS_UNKNOWN = _info(
+        "MemoryChannelsUnknown",
+        "Which memory channels have modules is unknown: no EDAC driver is loaded.",
+        "Load the processor's EDAC driver, or state the capacity: node annotation, or the scheduler's "
+        "configuration.",
+    )
+    MEMORY_SPEED_UNKNOWN = _info(
+        "MemorySpeedUnknown",
+        "The firmware does not report the speed of the memory modules (SMBIOS type 17).",
+        "State the capacity: node annotation, or the scheduler's configuration.",
+    )
+    CACHE_SIZE_UNKNOWN = _info(
+        "CacheSizeUnknown",
+        "The kernel does not report the size of every last-level cache, as in many virtual machines.",
+    )
+    HOST_FILE_UNREADABLE = _info(
+        "HostFileUnreadable",
+        "A file of /proc that holds this value cannot be read; see the agent's log.",
+        "Check the agent's mount of /proc, and --root.",
+    )
+
+    # scheduling: what is wrong with a pod
+    CPUS_NOT_INTEGER = _warning(
+        "CPUsNotInteger",
+        "The requested CPUs must be integer: the pod is to own CPUs (QoS class LSE or LSR), and CPUs are "
+        "owned whole.",
+        "Request a whole number of CPUs, or use QoS class LS.",
+    )
+    RESOURCE_SPEC_INVALID = _warning(
+        "ResourceSpecInvalid",
+        "The annotation that says how the pod wants its CPUs cannot be read; the pod fits nowhere.",
+        "Correct scheduling.koordinator.sh/resource-spec or scheduling.koordinator.sh/numa-topology-spec.",
+    )
+    BIND_POLICY_CONFLICT = _warning(
+        "BindPolicyConflict",
+        "The pod requires one CPU bind policy and prefers another.",
+        "State one of requiredCPUBindPolicy and preferredCPUBindPolicy.",
+    )
+    RESOURCE_STATUS_INVALID = _warning(
+        "ResourceStatusInvalid",
+        "The annotation that says which CPUs a pod was given cannot be read; the pod counts by its requests.",
+        "Delete the pod, so that it is placed anew.",
+    )
+    CPU_TOPOLOGY_INVALID = _warning(
+        "CPUTopologyInvalid",
+        "The annotation that says how a node's CPUs are arranged cannot be read; it gives out no CPUs.",
+        "Restart the agent of the node, which writes it.",
+    )
+    AMOUNT_TOO_LARGE = _warning(
+        "AmountTooLarge",
+        "A pod or a node states an amount that cannot be read or that no machine has. An unbound pod fits "
+        "nowhere; a bound one fills its node, and the agent leaves its quotas alone. Of a node it counts as "
+        "the largest amount.",
+        "Correct the amount, or delete the pod.",
+    )
+
+    # scheduling: why a node does not suit a pod
+    AMPLIFIED_CPU_INSUFFICIENT = _info(
+        "AmplifiedCPUInsufficient",
+        "The node's amplified CPU does not suffice: CPUs that CPUSet pods own count amplified.",
+    )
+    RESOURCE_INSUFFICIENT = _info(
+        "ResourceInsufficient",
+        "What the pod requests is more than the node has left.",
+    )
+    CPUS_TOO_SCATTERED = _info(
+        "CPUsTooScattered",
+        "The node has the CPUs that the pod is to own, but their list is too long for the pod's annotation.",
+        "Request fewer CPUs, or require FullPCPUs.",
+    )
+    CPU_TOPOLOGY_UNKNOWN = _info(
+        "CPUTopologyUnknown",
+        "The pod is to own CPUs, and nobody has stated how the node's CPUs are arranged.",
+        "Run the agent on the node.",
+    )
+    NUMA_POLICY_CONFLICT = _info(
+        "NUMAPolicyConflict",
+        "The pod and the node state different NUMA topology policies.",
+        "Remove the policy from the pod, or select nodes of that policy.",
+    )
+    NUMA_POLICY_UNKNOWN = _warning(
+        "NUMAPolicyUnknown",
+        "A NUMA topology policy is none of None, BestEffort, Restricted, SingleNUMANode; it counts as None.",
+        "Correct the label node.koordinator.sh/numa-topology-policy.",
+    )
+    NUMA_ZONES_UNUSABLE = _info(
+        "NUMAZonesUnusable",
+        "The node has a NUMA topology policy, but its NodeResourceTopology states no usable zones.",
+        "Run the agent on the node.",
+    )
+    NUMA_NOT_ALIGNED = _info(
+        "NUMANotAligned",
+        "The node has room, but not within as few NUMA nodes as its NUMA topology policy demands.",
+    )
+    NODE_NAME_MISMATCH = _info(
+        "NodeNameMismatch",
+        "The pod names another node.",
+    )
+    NODE_UNSCHEDULABLE = _info(
+        "NodeUnschedulable",
+        "The node is cordoned.",
+    )
+    TAINT_NOT_TOLERATED = _info(
+        "TaintNotTolerated",
+        "The node has a taint that the pod does not tolerate.",
+    )
+    NODE_AFFINITY_MISMATCH = _info(
+        "NodeAffinityMismatch",
+        "The node's labels are not those that the pod selects.",
+    )
+    PLUGIN_REFUSED = _info(
+        "PluginRefused",
+        "A plugin of a third party that is installed beside corewise refuses the node.",
+        "Its message says why; the plugin's documentation says what to do.",
+    )
+    NODE_UNKNOWN = _info(
+        "NodeUnknown",
+        "The scheduler knows no node of this name, or does not know it yet.",
+    )
+    NO_NODE_SUITS = _warning(
+        "NoNodeSuits",
+        "None of the nodes that kube-scheduler asked about has the CPUs that the pod needs; the Event counts "
+        "them by cause.",
+        "See each node's numbers with: corewise explain pod NAMESPACE/NAME.",
+    )
+
+    # interference: what the filter and the profiles say
+    MEMORY_BANDWIDTH_INSUFFICIENT = _info(
+        "MemoryBandwidthInsufficient",
+        "Free memory bandwidth, less that of pods just placed, is not above overprovisioning x the pod's "
+        "profile.",
+    )
+    MEMORY_AVAILABLE_INSUFFICIENT = _info(
+        "MemoryAvailableInsufficient",
+        "Available memory, less that of pods just placed, is not above overprovisioning x the pod's profile.",
+    )
+    PRESSURE_UNKNOWN = _info(
+        "PressureUnknown",
+        "The node's memory bandwidth or memory is unknown, and missing.filter is fail.",
+        "To see which series are missing: corewise check metrics.",
+    )
+    PROFILE_CONFLICT = _warning(
+        "ProfileConflict",
+        "Two profiles match the pod, so its use is unknown; it fits no node.",
+        "Make the profiles' selectors exclude each other, or correct the pod's labels.",
+    )
+    PROFILE_UNPLACEABLE = _warning(
+        "ProfileUnplaceable",
+        "A profile needs more free memory bandwidth than the largest node has: its pods fit no node.",
+        "Correct the profile, the overprovisioning, or the capacity rules.",
+    )
+    MEMORY_BANDWIDTH_INVALID = _warning(
+        "MemoryBandwidthInvalid",
+        "The annotation with the node's memory bandwidth cannot be read; it counts as absent.",
+        "Write node.corewise.io/memory-bandwidth as an amount with its unit, such as 107GB/s.",
+    )
+
+    # interference: what a history says
+    TOO_FEW_RUNS = _info(
+        "TooFewRuns",
+        "What slows a type of workload down is unknown: too few of its runs were observed.",
+        "Use a longer range (--range), or run the type as a Job more often.",
+    )
+    PRESSURE_NEVER_VARIED = _info(
+        "PressureNeverVaried",
+        "What slows a type of workload down is unknown: its pods met the same pressure wherever they ran.",
+        "Use a range in which nodes differed, or run the type on a busy node and on an idle one.",
+    )
+
+    # tracking: configuration of a host
+    CPU_SET_MALFORMED = _warning(
+        "CPUSetMalformed",
+        "An option that names host CPUs cannot be read; the agent does not start.",
+        "Write a list of CPUs and ranges; ^ takes away: 0-7,^2,^4-5.",
+    )
+    CPU_SET_LEAVES_NOTHING = _warning(
+        "CPUSetLeavesNothing",
+        "An option that names host CPUs takes away all that it names; the agent does not start.",
+        "Name at least one CPU, or remove the option.",
+    )
+    CPU_SETS_OVERLAP = _warning(
+        "CPUSetsOverlap",
+        "A CPU is both dedicated and shared: it would be promised twice. The agent does not start.",
+        "Take the CPUs out of [compute] cpu_dedicated_set or out of [compute] cpu_shared_set.",
+    )
+    CPUS_NOT_PRESENT = _warning(
+        "CPUsNotPresent",
+        "An option names CPUs that the host does not have; the agent does not start.",
+        "Take these CPUs out of the option.",
+    )
+    CPUS_NOT_ONLINE = _warning(
+        "CPUsNotOnline",
+        "An option names CPUs that are offline; the agent does not start.",
+        "Bring these CPUs online, or take them out of the option. Dedicated CPUs may be offline only with "
+        "[libvirt] cpu_power_management.",
+    )
+    ALLOCATION_RATIO_INVALID = _warning(
+        "AllocationRatioInvalid",
+        "The ratio by which shared CPUs are overcommitted cannot be used; the agent does not start.",
+        "Write a decimal number above 0, such as 8.0, or remove the option.",
+    )
+    POWER_MANAGEMENT_INVALID = _warning(
+        "PowerManagementInvalid",
+        "cpu_power_management is neither true nor false; the agent does not start.",
+        "Write true or false.",
+    )
+    RESERVED_CPUS_INVALID = _warning(
+        "ReservedCPUsInvalid",
+        "reserved_host_cpus is no number of CPUs that the host could reserve; the agent does not start.",
+        "Remove the option, and leave CPUs for the host out of cpu_shared_set and cpu_dedicated_set.",
+    )
+    RESERVED_CPUS_FORBIDDEN = _warning(
+        "ReservedCPUsForbidden",
+        "reserved_host_cpus beside a new option is an error in Nova; the agent does not start.",
+        "Unset reserved_host_cpus: CPUs in neither set are reserved for the host.",
+    )
+    RESERVED_CPUS_IGNORED = _warning(
+        "ReservedCPUsIgnored",
+        "reserved_host_cpus has no effect beside cpu_dedicated_set or cpu_shared_set.",
+        "Unset reserved_host_cpus: CPUs in neither set are reserved for the host.",
+    )
+    RESERVED_CPUS_DEPRECATED = _warning(
+        "ReservedCPUsDeprecated",
+        "reserved_host_cpus is deprecated: it counts CPUs and names none.",
+        "Set [compute] cpu_shared_set or cpu_dedicated_set to all CPUs but those for the host.",
+    )
+    PIN_SET_FORBIDDEN = _warning(
+        "PinSetForbidden",
+        "vcpu_pin_set beside [compute] cpu_dedicated_set is an error in Nova; the agent does not start.",
+        "Unset vcpu_pin_set.",
+    )
+    PIN_SET_IGNORED = _warning(
+        "PinSetIgnored",
+        "vcpu_pin_set has no effect: cpu_dedicated_set and cpu_shared_set name the CPUs.",
+        "Unset vcpu_pin_set.",
+    )
+    PIN_SET_DEPRECATED = _warning(
+        "PinSetDeprecated",
+        "vcpu_pin_set is deprecated: its CPUs serve guests with dedicated and with shared CPUs alike.",
+        "Unset it, and set [compute] cpu_dedicated_set, cpu_shared_set or both.",
+    )
+    SHARED_SET_FOR_EMULATOR_ONLY = _warning(
+        "SharedSetForEmulatorOnly",
+        "While vcpu_pin_set is set, cpu_shared_set serves emulator threads only and counts for no inventory.",
+        "Unset vcpu_pin_set, and set [compute] cpu_dedicated_set, cpu_shared_set or both.",
+    )
+    GUEST_NEEDS_SHARED_CPUS = _warning(
+        "GuestNeedsSharedCPUs",
+        "A guest on the host shares CPUs, and the options leave none to share; the agent does not start.",
+        "Set [compute] cpu_shared_set, or move the guest away.",
+    )
+    GUEST_NEEDS_DEDICATED_CPUS = _warning(
+        "GuestNeedsDedicatedCPUs",
+        "A guest on the host is pinned, and the options leave no dedicated CPUs; the agent does not start.",
+        "Set [compute] cpu_dedicated_set, or move the guest away.",
+    )
+    GUEST_NEEDS_BOTH_KINDS = _warning(
+        "GuestNeedsBothKinds",
+        "A guest on the host has dedicated and shared CPUs, and the options name only one kind; the agent "
+        "does not start.",
+        "Set both [compute] cpu_dedicated_set and cpu_shared_set, or move the guest away.",
+    )
+    GUEST_PINNED_OUTSIDE = _warning(
+        "GuestPinnedOutside",
+        "A guest on the host is pinned to CPUs that are not in cpu_dedicated_set.",
+        "Add them to [compute] cpu_dedicated_set, or migrate or rebuild the guest.",
+    )
+
+    # tracking: what a host offers
+    INVENTORY_REPORTED = _info(
+        "InventoryReported",
+        "What the host offers of VCPU and PCPU is not what Placement has, and was written there.",
+    )
+    TRAIT_REPORTED = _info(
+        "TraitReported",
+        "Whether the host has hyperthreads is not what Placement has, and was written there.",
+    )
+
+    # tracking: from flavor and image to a query
+    FLAVOR_INVALID = _info(
+        "FlavorInvalid",
+        "The flavor's vcpus, ram or disk is no amount that a guest can have.",
+        "Create the flavor anew with whole numbers, vcpus at least 1.",
+    )
+    CPU_POLICY_UNKNOWN = _info(
+        "CPUPolicyUnknown",
+        "hw:cpu_policy or hw_cpu_policy has a value that means nothing.",
+        "Write shared, dedicated or mixed.",
+    )
+    CPU_POLICY_CONFLICT = _info(
+        "CPUPolicyConflict",
+        "The image asks for more dedicated CPUs than the flavor allows.",
+        "Use a flavor with the image's CPU policy, or remove hw_cpu_policy from the image.",
+    )
+    CPU_POLICY_WITH_RESOURCES = _info(
+        "CPUPolicyWithResources",
+        "A CPU policy and an explicit amount of VCPU or PCPU both say how many CPUs of which kind.",
+        "Keep one of them.",
+    )
+    MIXED_CPU_RESOURCES = _info(
+        "MixedCPUResources",
+        "VCPU and PCPU cannot be requested explicitly in the same request.",
+        "Request one of them, or use hw:cpu_policy=mixed with hw:cpu_dedicated_mask.",
+    )
+    PCPU_COUNT_MISMATCH = _info(
+        "PCPUCountMismatch",
+        "The PCPU requested are not as many as the flavor has vcpus (and one more where emulator threads are "
+        "isolated).",
+        "Make the two equal.",
+    )
+    VCPU_COUNT_MISMATCH = _warning(
+        "VCPUCountMismatch",
+        "The VCPU requested are not as many as the flavor has vcpus; what is requested counts in Placement.",
+        "Make the two equal.",
+    )
+    NO_CPU_REQUESTED = _info(
+        "NoCPURequested",
+        "The flavor takes every CPU class out of the request; such a guest cannot be placed.",
+        "Remove resources:VCPU=0 or resources:PCPU=0 from the flavor.",
+    )
+    THREAD_POLICY_UNKNOWN = _info(
+        "ThreadPolicyUnknown",
+        "hw:cpu_thread_policy or hw_cpu_thread_policy has a value that means nothing.",
+        "Write prefer, isolate or require.",
+    )
+    THREAD_POLICY_CONFLICT = _info(
+        "ThreadPolicyConflict",
+        "Flavor and image ask for different CPU thread policies.",
+        "Remove hw_cpu_thread_policy from the image, or use another flavor.",
+    )
+    THREAD_POLICY_WITHOUT_PINNING = _info(
+        "ThreadPolicyWithoutPinning",
+        "A CPU thread policy says how dedicated CPUs lie on cores, and the guest has none.",
+        "Set hw:cpu_policy=dedicated, or remove the thread policy.",
+    )
+    THREAD_POLICY_WITH_TRAIT = _info(
+        "ThreadPolicyWithTrait",
+        "A CPU thread policy and the trait HW_CPU_HYPERTHREADING both say what to do with hyperthreads.",
+        "Keep one of them.",
+    )
+    TRAIT_WITHOUT_PINNING = _info(
+        "TraitWithoutPinning",
+        "The trait HW_CPU_HYPERTHREADING says how dedicated CPUs lie on cores, and the guest has none.",
+        "Set hw:cpu_policy=dedicated or resources:PCPU, or remove the trait.",
+    )
+    TRAIT_INVALID = _info(
+        "TraitInvalid",
+        "A trait is named by no valid name, or is neither required nor forbidden.",
+        "Write trait:NAME=required or trait:NAME=forbidden, NAME in capitals, digits and _.",
+    )
+    TRAIT_CONFLICT = _info(
+        "TraitConflict",
+        "The same trait is required and forbidden.",
+        "Remove it from the flavor or from the image.",
+    )
+    DEDICATED_MASK_MALFORMED = _info(
+        "DedicatedMaskMalformed",
+        "hw:cpu_dedicated_mask cannot be read.",
+        "Write guest CPUs such as 0-2, or those that are not dedicated such as ^3.",
+    )
+    DEDICATED_MASK_EMPTY = _info(
+        "DedicatedMaskEmpty",
+        "hw:cpu_dedicated_mask leaves no dedicated CPU.",
+        "Name at least one guest CPU, or use hw:cpu_policy=shared.",
+    )
+    DEDICATED_MASK_FULL = _info(
+        "DedicatedMaskFull",
+        "hw:cpu_dedicated_mask leaves no shared CPU.",
+        "Leave at least one guest CPU out, or use hw:cpu_policy=dedicated.",
+    )
+    DEDICATED_MASK_OUTSIDE = _info(
+        "DedicatedMaskOutside",
+        "hw:cpu_dedicated_mask names guest CPUs that the flavor does not have.",
+        "Name CPUs from 0 to vcpus - 1.",
+    )
+    DEDICATED_MASK_WITHOUT_MIXED = _info(
+        "DedicatedMaskWithoutMixed",
+        "hw:cpu_dedicated_mask counts only with hw:cpu_policy=mixed.",
+        "Set hw:cpu_policy=mixed, or remove the mask.",
+    )
+    MIXED_WITHOUT_MASK = _info(
+        "MixedWithoutMask",
+        "hw:cpu_policy=mixed needs to know which guest CPUs are dedicated.",
+        "Set hw:cpu_dedicated_mask, or hw:cpu_realtime=yes and hw:cpu_realtime_mask.",
+    )
+    MIXED_WITH_TWO_MASKS = _info(
+        "MixedWithTwoMasks",
+        "hw:cpu_dedicated_mask and a realtime mask both name the dedicated CPUs of a mixed guest.",
+        "Keep one of them.",
+    )
+    REALTIME_MASK_INVALID = _info(
+        "RealtimeMaskInvalid",
+        "The realtime mask cannot be read, names CPUs that the flavor does not have, or leaves no "
+        "CPU on one side.",
+        "Name at least one guest CPU and leave one out; hw:emulator_threads_policy allows to name all.",
+    )
+    REALTIME_WITHOUT_PINNING = _info(
+        "RealtimeWithoutPinning",
+        "Realtime CPUs must be dedicated, and the guest has none.",
+        "Set hw:cpu_policy=dedicated or mixed, or remove hw:cpu_realtime.",
+    )
+    EMULATOR_POLICY_UNKNOWN = _info(
+        "EmulatorPolicyUnknown",
+        "hw:emulator_threads_policy has a value that means nothing.",
+        "Write share or isolate.",
+    )
+    EMULATOR_POLICY_WITHOUT_PINNING = _info(
+        "EmulatorPolicyWithoutPinning",
+        "Isolated emulator threads take a dedicated CPU, and the guest has none.",
+        "Set hw:cpu_policy=dedicated, or remove hw:emulator_threads_policy.",
+    )
+    RESOURCE_AMOUNT_INVALID = _info(
+        "ResourceAmountInvalid",
+        "An amount of a resource is not a whole number from 0 to 2147483647.",
+        "Correct the amount in the flavor.",
+    )
+    RESOURCE_CLASS_UNKNOWN = _warning(
+        "ResourceClassUnknown",
+        "A resource class is neither a standard one nor begins with CUSTOM_; it is not requested.",
+        "Correct its name in the flavor.",
+    )
+    GROUP_POLICY_INVALID = _info(
+        "GroupPolicyInvalid",
+        "group_policy has a value that means nothing.",
+        "Write none or isolate.",
+    )
+    GROUP_POLICY_ASSUMED = _warning(
+        "GroupPolicyAssumed",
+        "There are several groups of resources and no group_policy; Placement demands one, and none is sent.",
+        "Set group_policy to none or isolate in the flavor.",
+    )
+    GROUP_WITHOUT_RESOURCES = _info(
+        "GroupWithoutResources",
+        "A group names traits and no resources; Placement refuses such a query.",
+        "Add resources to the group, or move its traits to another one.",
+    )
+    GUEST_NUMA_INVALID = _info(
+        "GuestNUMAInvalid",
+        "The guest's NUMA nodes do not add up to its CPUs and memory, or cannot be read.",
+        "Correct hw:numa_nodes, hw:numa_cpus.N and hw:numa_mem.N; every node needs both or none.",
+    )
+
+    # tracking: whether a host can take a guest
+    DEDICATED_CPUS_INSUFFICIENT = _info(
+        "DedicatedCPUsInsufficient",
+        "The host has fewer free dedicated CPUs than the guest is to own.",
+    )
+    SHARED_CPUS_INSUFFICIENT = _info(
+        "SharedCPUsInsufficient",
+        "The host has no shared CPUs, or a NUMA node of it has fewer than the guest's node has CPUs.",
+    )
+    HYPER_THREADS_MISSING = _info(
+        "HyperThreadsMissing",
+        "The guest requires hyperthread siblings, and the host has none.",
+    )
+    HYPER_THREADS_PRESENT = _info(
+        "HyperThreadsPresent",
+        "The guest must not share cores, and the host has hyperthreads: its dedicated CPUs are threads.",
+    )
+    THREAD_POLICY_UNMET = _info(
+        "ThreadPolicyUnmet",
+        "Enough dedicated CPUs are free, but not on cores as the guest's thread policy demands.",
+    )
+    NUMA_NODES_INSUFFICIENT = _info(
+        "NUMANodesInsufficient",
+        "The guest has more NUMA nodes than the host.",
+    )
+    NUMA_NODES_UNFIT = _info(
+        "NUMANodesUnfit",
+        "Enough CPUs are free, but they do not lie so that each NUMA node of the guest fits one of the host.",
+    )
+    NUMA_MEMORY_INSUFFICIENT = _info(
+        "NUMAMemoryInsufficient",
+        "CPUs are free, but no NUMA node of the host with enough of them has the memory.",
+    )
+    GUEST_ALREADY_PINNED = _info(
+        "GuestAlreadyPinned",
+        "A guest of this name holds CPUs of the host already.",
+        "Unpin it first.",
+    )
+
+    # tracking: upgrade of a host
+    GUESTS_RESHAPED = _info(
+        "GuestsReshaped",
+        "Pinned guests of the host held VCPU; in one request they were given PCPU instead.",
+    )
+    RESHAPE_EXCEEDS_INVENTORY = _warning(
+        "ReshapeExceedsInventory",
+        "The pinned guests of the host need more PCPU than cpu_dedicated_set offers; nothing was changed.",
+        "Add CPUs to [compute] cpu_dedicated_set, or move guests away.",
+    )
+    RESHAPE_AMOUNT_UNEXPECTED = _warning(
+        "ReshapeAmountUnexpected",
+        "A pinned guest holds another amount of VCPU than it has CPUs; the reshape goes by what it holds.",
+        "Look at its allocations: openstack resource provider allocation show UUID.",
+    )
+
+    # compute: what the program cannot do
+    FILE_UNUSABLE = _info(
+        "FileUnusable",
+        "A file that was named cannot be read, or is not what it should be.",
+        "Correct what the message names.",
+    )
+    LEDGER_UNUSABLE = _warning(
+        "LedgerUnusable",
+        "The ledger of a host cannot be read or written; nothing was changed.",
+        "Make its directory, and let this user write there.",
+    )
+    LEDGER_DAMAGED = _warning(
+        "LedgerDamaged",
+        "The ledger of a host is not what was written: cut off, or changed. Nothing is guessed from it.",
+        "Put a good copy in its place (ledger.json.1 is the one before the last change).",
+    )
+    LEDGER_BUSY = _warning(
+        "LedgerBusy",
+        "Another process has held the ledger of a host for too long.",
+        "End that process, or wait for it.",
+    )
+    GUEST_UNKNOWN = _info(
+        "GuestUnknown",
+        "No host that was asked has this guest.",
+    )
+    GUEST_EXISTS = _info(
+        "GuestExists",
+        "A guest of this UUID has a host already.",
+        "Delete it first, or choose another UUID.",
+    )
+    HOST_UNKNOWN = _info(
+        "HostUnknown",
+        "Placement offers a host of which no topology is known, so nobody can say which CPUs are free there.",
+        "Run corewise compute run on it, into a directory below --hosts.",
+    )
+    CPUS_PROMISED_TWICE = _warning(
+        "CPUsPromisedTwice",
+        "The ledger gives a CPU to two guests, or a CPU that the host does not have; no guest is placed "
+        "there.",
+        "See who they are with corewise compute status, and move one of them away.",
+    )
+    NO_VALID_HOST = _info(
+        "NoValidHost",
+        "No host can take the guest; the counts say how many hosts each demand eliminated.",
+        "Free CPUs, or request less of what eliminates most hosts.",
+    )
+    CLAIM_LOST = _info(
+        "ClaimLost",
+        "Between the query and the claim somebody else took what the host had left; the next host is tried.",
+    )
+    OPENSTACK_UNUSABLE = _warning(
+        "OpenStackUnusable",
+        "What is needed to reach OpenStack is missing: a package, credentials, a file of configuration.",
+        "Do what the hint of the message says.",
+    )
+    LIBVIRT_UNUSABLE = _warning(
+        "LibvirtUnusable",
+        "libvirt does not answer, or refuses; what was last written is kept.",
+        "See whether libvirtd runs, and whether this user may connect.",
+    )
+    PLACEMENT_DOWN = _warning(
+        "PlacementDown",
+        "Placement does not answer; what was last written is kept.",
+        "See whether Placement runs, and whether its endpoint is right.",
+    )
+    PLACEMENT_UNAUTHORIZED = _warning(
+        "PlacementUnauthorized",
+        "Placement does not accept the credentials (401).",
+        "Renew the password or token.",
+    )
+    PLACEMENT_FORBIDDEN = _warning(
+        "PlacementForbidden",
+        "Placement knows the user and does not allow what was asked (403).",
+        "Give the user the role admin, and service for a reshape, in the project of the services.",
+    )
+    PLACEMENT_NOT_FOUND = _info(
+        "PlacementNotFound",
+        "Placement has no such provider.",
+        "Run corewise compute run on the host: it makes one.",
+    )
+    PLACEMENT_CONFLICT = _warning(
+        "PlacementConflict",
+        "Somebody else writes the same provider or consumer, again and again (409); nothing was changed.",
+        "Find out who else writes it, then run the command once more.",
+    )
+    PLACEMENT_REFUSED = _info(
+        "PlacementRefused",
+        "Placement refuses what it was asked; nothing was changed.",
+        "Do what its message says.",
+    )
+    TRAIT_UNKNOWN = _info(
+        "TraitUnknown",
+        "The request names a trait that Placement has never heard of.",
+        "Correct the name, or create the trait: names of your own begin with CUSTOM_.",
+    )
