@@ -17,7 +17,7 @@ from agent.fake_node import FakeNode, container, pod
 from corewise.agent.cgroups import Cycle, NodeCgroups
 from corewise.agent.kubelet import NO_POLICY, UNKNOWN_POLICY, CPUManager
 from corewise.agent.objects import QuotaPod
-from corewise.agent.quotas import QuotaKeeper
+from corewise.agent.quotas import QuotaReconciler
 from corewise.kernel.cgroups.layout import Version
 from corewise.kernel.cgroups.resources import read_bandwidth
 from corewise.kernel.writing.journal import Journal, Log, MemoryLog
@@ -30,19 +30,19 @@ FREE = pod("free", container("a", request="1"))
 
 
 class Kept:
-    """A node with a keeper of its quotas."""
+    """A node with a reconciler of its quotas."""
 
     def __init__(self, node: FakeNode, log: Log | None = None) -> None:
         self.node = node
         clock = itertools.count(1)
         cgroups = NodeCgroups(node.root, "/", log or MemoryLog(), now=lambda: float(next(clock)))
-        self.keeper = QuotaKeeper(cgroups)
+        self.reconciler = QuotaReconciler(cgroups)
 
         self.owners: dict[str, bool | None] = {OWNER.uid: True}
         """Who owns CPUs by a claim; None: not decided yet."""
 
     def cycle(self, pods: Iterable[QuotaPod], ratio: int = 150, manager: CPUManager = NO_POLICY) -> Cycle:
-        return self.keeper.cycle(
+        return self.reconciler.cycle(
             pods, Ratio(ratio), manager, owns=lambda pod: self.owners.get(pod.uid, False)
         )
 
@@ -234,11 +234,11 @@ def test_one_bad_pod_or_file_leaves_the_others_be(kept: Kept) -> None:
 
 
 def test_kubelets_cgroups_may_come_later(tmp_path: Path) -> None:
-    keeper = QuotaKeeper(NodeCgroups(tmp_path, "/", MemoryLog(), now=lambda: 1.0))
-    assert keeper.cycle([WEB], Ratio(150), NO_POLICY, lambda _pod: False).problems
+    reconciler = QuotaReconciler(NodeCgroups(tmp_path, "/", MemoryLog(), now=lambda: 1.0))
+    assert reconciler.cycle([WEB], Ratio(150), NO_POLICY, lambda _pod: False).problems
     node = FakeNode(tmp_path)
     node.start(WEB)
-    assert not keeper.cycle([WEB], Ratio(150), NO_POLICY, lambda _pod: False).problems
+    assert not reconciler.cycle([WEB], Ratio(150), NO_POLICY, lambda _pod: False).problems
     assert node.quota(WEB, "a") == 66_667
 
 
@@ -272,13 +272,13 @@ def test_nothing_stays_open_of_a_pod_that_was_only_read_and_is_gone(node: FakeNo
     sampled = pod("sampled", container("a", "1"))
     node.start(sampled)
     cgroups = NodeCgroups(node.root, "/", MemoryLog(), now=lambda: 0.0)
-    keeper = QuotaKeeper(cgroups)
-    keeper.cycle([], Ratio(150), NO_POLICY, lambda _pod: False)
+    reconciler = QuotaReconciler(cgroups)
+    reconciler.cycle([], Ratio(150), NO_POLICY, lambda _pod: False)
     before = len(list(Path("/proc/self/fd").iterdir()))
     for name in ("", "a"):
         read_bandwidth(cgroups.find().files, node.cgroup(sampled, name))
     assert len(list(Path("/proc/self/fd").iterdir())) == before + 2
     shutil.rmtree(node.path(sampled).parent)
-    keeper.cycle([], Ratio(150), NO_POLICY, lambda _pod: False)
+    reconciler.cycle([], Ratio(150), NO_POLICY, lambda _pod: False)
     assert len(list(Path("/proc/self/fd").iterdir())) == before
     cgroups.close()

@@ -21,7 +21,7 @@ from corewise.agent.cgroups import NodeCgroups
 from corewise.agent.local_node import LocalNode
 from corewise.agent.metrics import publish_quotas
 from corewise.agent.objects import QuotaPod
-from corewise.agent.offline_keeper import OfflineKeeper
+from corewise.agent.offline_controller import OfflineController
 from corewise.config.colocation import OversubscriptionSettings
 from corewise.kernel.cgroups.layout import Version
 from corewise.kernel.writing.journal import MemoryLog
@@ -207,11 +207,11 @@ def test_nobody_limits_the_memory_of_another_pod(tmp_path: Path, version: Versio
     before = tree.read(node.machine.cgroup(victim), limit)
     local = LocalNode("n1", tmp_path, NodeCgroups(tmp_path, "/", MemoryLog(), now=lambda: 1.0))
     local.see({}, NODE_UID)
-    keeper = OfflineKeeper(local, tmp_path)
-    keeper.settings(OversubscriptionSettings(), None)
-    keeper.node({OVERSUBSCRIPTION: "true"}, Amounts(16_000, 60 * GIB), ONE)
+    controller = OfflineController(local, tmp_path)
+    controller.configure(OversubscriptionSettings(), None)
+    controller.observe({OVERSUBSCRIPTION: "true"}, Amounts(16_000, 60 * GIB), ONE)
     evil = batch_container("a", limit=10, memory=4096)
     attack = mirror("attack", as_kubelet_writes(uid), (CONTROLLER,), evil, qos="BestEffort")
     static = mirror("static", as_kubelet_writes(STATIC_UID), qos="BestEffort")
-    assert not keeper.settle([attack, static]).written
+    assert not controller.settle([attack, static]).written
     assert tree.read(node.machine.cgroup(victim), limit) == before

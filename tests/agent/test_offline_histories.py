@@ -23,7 +23,7 @@ from corewise.actions import QuotaOwner
 from corewise.agent.cgroups import NodeCgroups
 from corewise.agent.local_node import LocalNode
 from corewise.agent.objects import QuotaPod
-from corewise.agent.offline_keeper import OfflineKeeper, Tick
+from corewise.agent.offline_controller import OfflineController, Tick
 from corewise.agent.sampler import Miss, Missed, PinnedPod
 from corewise.config.colocation import OversubscriptionSettings, SuppressionMode, SuppressionSettings
 from corewise.kernel.cgroups.files import Files
@@ -168,7 +168,7 @@ class History:
         cgroups = NodeCgroups(self.root, "/", self.log, now=lambda: 1.0, wrap=lambda _files: files)
         self.sampler = StatedSampler()
         self.local = LocalNode("n1", self.root, cgroups)
-        self.keeper = OfflineKeeper(self.local, self.root, samples=self.sampler)
+        self.controller = OfflineController(self.local, self.root, samples=self.sampler)
 
     def cgroups(self, pod: QuotaPod) -> list[str]:
         statuses = pod.status.all_containers
@@ -202,11 +202,11 @@ class History:
 
     def on_settle(self, _value: None) -> None:
         self._prepare()
-        self._check_problems(self.keeper.settle(self.pods.values()))
+        self._check_problems(self.controller.settle(self.pods.values()))
 
     def on_quotas(self, _value: None) -> None:
         """The other loop of the agent: normalization, which mends every owner's bounds."""
-        self.keeper.record_repairs(self.local.cycle(list(self.pods.values())))
+        self.controller.record_repairs(self.local.cycle(list(self.pods.values())))
 
     def on_suppression(self, suppression: SuppressionSettings | None) -> None:
         self.suppression = suppression
@@ -252,13 +252,13 @@ class History:
                 KernelRules(self.stored).write(held[number % len(held)], file, text)
 
     def _prepare(self) -> None:
-        self.keeper.settings(OversubscriptionSettings(), self.suppression)
-        self.keeper.node(self.labels, Amounts(CPUS, 0), self.ratio)
+        self.controller.configure(OversubscriptionSettings(), self.suppression)
+        self.controller.observe(self.labels, Amounts(CPUS, 0), self.ratio)
 
     def _tick(self) -> None:
         self.now += 10
         self._prepare()
-        self._check_problems(self.keeper.tick(self.now, self.now, list(self.pods.values())))
+        self._check_problems(self.controller.tick(self.now, self.now, list(self.pods.values())))
         if self.suppression is not None and self.slice in self.stored.contents:
             quota = self.quota(self.slice)
             assert quota is None or 1_000 <= quota <= CPUS * 100, "nobody else's quota outlives a tick"
@@ -324,6 +324,6 @@ def test_without_a_sample_a_quota_that_somebody_else_wrote_to_the_slice_is_put_b
     history.run(*before_the_miss)
     history.run("miss", None)
     assert history.quota(history.slice) == applied == CPUS * 80
-    assert history.keeper.suppressor.repaired == 1
+    assert history.controller.suppressor.repaired == 1
     history.run("miss", None)
-    assert history.keeper.suppressor.repaired == 1
+    assert history.controller.suppressor.repaired == 1

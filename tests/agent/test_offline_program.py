@@ -120,7 +120,7 @@ async def test_a_bad_key_of_the_configmap_changes_nothing_and_is_told(world: Age
         await until(lambda: bool(agent.offline.configuration.problems))
         agent.program.metrics_text()
         assert agent.metrics.value(CONFIG_VALID, SUPPRESSION_KEY) == 0
-        settings = agent.offline.keeper.suppression
+        settings = agent.offline.controller.suppression
         assert settings is not None
         assert settings.enabled
         assert world.offline.quota().quota == OFFERED

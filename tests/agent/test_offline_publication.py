@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from corewise.agent.objects import AgentNode
-from corewise.agent.offline_keeper import Tick
+from corewise.agent.offline_controller import Tick
 from corewise.agent.offline_loop import Publication, Publisher
 from corewise.agent.offline_settings import ColocationConfiguration, raw_allocatable
 from corewise.kube.objects import ConfigMap

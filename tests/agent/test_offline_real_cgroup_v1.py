@@ -90,9 +90,9 @@ def test_what_somebody_else_writes_is_repaired_at_the_next_tick_and_counted(
         world.somebody_writes(quota)
         online = QUIET if during == "rest" else FULL
         assert world.tick(agent, online) == [expected]
-        assert agent.keeper.suppressor.repaired == 1
+        assert agent.controller.suppressor.repaired == 1
         world.tick(agent, online)
-        assert agent.keeper.suppressor.repaired == 1
+        assert agent.controller.suppressor.repaired == 1
 
 
 def test_what_somebody_writes_each_second_never_lets_offline_pods_loose_again(world: StatedNode) -> None:
@@ -101,7 +101,7 @@ def test_what_somebody_writes_each_second_never_lets_offline_pods_loose_again(wo
         for repaired in range(1, 6):
             world.somebody_writes(None)
             assert world.tick(agent, QUIET) == [ROOMY]
-            assert agent.keeper.suppressor.repaired == repaired
+            assert agent.controller.suppressor.repaired == repaired
 
 
 def test_a_foreign_period_is_kept_and_the_amount_follows_it(world: StatedNode) -> None:

@@ -22,7 +22,7 @@ from api_process import local_api_server
 from corewise.agent.cgroups import NodeCgroups
 from corewise.agent.kubelet import NO_POLICY
 from corewise.agent.options import STATE_DIR
-from corewise.agent.quotas import QuotaKeeper
+from corewise.agent.quotas import QuotaReconciler
 from corewise.cli import corewise
 from corewise.kernel.host_files import BOOT_ID
 from corewise.kernel.writing.journal import Journal
@@ -64,8 +64,8 @@ def divided(tmp_path: Path) -> FakeNode:
     (tmp_path / BOOT_ID).write_text("b\n")
     node.start(WEB)
     with Journal.open(tmp_path / STATE_DIR, boot="b", now=time.time) as log:
-        keeper = QuotaKeeper(NodeCgroups(tmp_path, "/", log, now=time.time))
-        keeper.cycle([WEB], Ratio(150), NO_POLICY, lambda _pod: False)
+        reconciler = QuotaReconciler(NodeCgroups(tmp_path, "/", log, now=time.time))
+        reconciler.cycle([WEB], Ratio(150), NO_POLICY, lambda _pod: False)
     assert node.quota(WEB, "a") == 66_667
     return node
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from api_process import local_api_server
 from cli.offline_world import CALM, NOW, REPORT, STEPPING, aged, changed, labelled
-from corewise.agent.offline_keeper import Measured, report_of
+from corewise.agent.offline_controller import Measured, report_of
 from corewise.cli import corewise
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.offline_reports import node_report

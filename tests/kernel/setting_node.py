@@ -7,7 +7,7 @@ from collections.abc import Callable
 from corewise.actions import Setting, SettingOwner, WriteSetting
 from corewise.kernel.cgroups.layout import Version
 from corewise.kernel.writing.journal import MemoryLog
-from corewise.kernel.writing.journaled_writer import Point, Report, go_on
+from corewise.kernel.writing.journaled_writer import Point, WriteReport, go_on
 from corewise.kernel.writing.setting_claims import setting_file
 from corewise.kernel.writing.setting_writer import SettingWriter
 from kernel.cgroup_trees import KernelRules, StoredCgroups
@@ -47,5 +47,5 @@ class Node:
         self.rules.write(cgroup, self.file(what), text)
         self.stored.writes.clear()
 
-    def batch(self, *actions: WriteSetting) -> Report:
+    def batch(self, *actions: WriteSetting) -> WriteReport:
         return self.writer.reconcile(BATCH, actions)

@@ -22,7 +22,7 @@ from corewise.kernel.cgroups.resources import burst_file, quota_file, quota_text
 from corewise.kernel.errors import Refused
 from corewise.kernel.writing.entries import Opened
 from corewise.kernel.writing.journal import MemoryLog
-from corewise.kernel.writing.journaled_writer import Point, Report
+from corewise.kernel.writing.journaled_writer import Point, WriteReport
 from corewise.kernel.writing.quota_writer import QuotaWriter
 from corewise.quantities import Microseconds
 from kernel.cgroup_trees import KernelRules, StoredCgroups, bound, divided, in_order_everywhere
@@ -107,7 +107,7 @@ class History:
             ],
         }
 
-    def everything(self) -> list[Report]:
+    def everything(self) -> list[WriteReport]:
         return [self.writer.reconcile(owner, actions) for owner, actions in self.wants().items()]
 
     def live(self, operation: str, value: object) -> None:
@@ -191,7 +191,7 @@ class History:
         return {cgroup: read_bandwidth(self.stored, cgroup).quota for cgroup in self.bases}
 
 
-def wasted(report: Report) -> list[object]:
+def wasted(report: WriteReport) -> list[object]:
     """Return the writes that changed nothing or were made more than once."""
     times = Counter((each.cgroup, each.file) for each in report.written)
     unchanged = [each for each in report.written if each.old == each.new]
@@ -239,6 +239,6 @@ def test_restore_puts_kubelet_s_values_back_however_often_it_dies(
     assert not history.restart().held
 
 
-def run_until_killed(work: Callable[[], Report]) -> None:
+def run_until_killed(work: Callable[[], WriteReport]) -> None:
     with suppress(Killed):
         work()

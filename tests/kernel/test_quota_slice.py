@@ -26,7 +26,7 @@ from corewise.kernel.cgroups.resources import Bandwidth, quota_file, read_bandwi
 from corewise.kernel.errors import Malformed
 from corewise.kernel.writing.entries import Opened
 from corewise.kernel.writing.journal import Journal, MemoryLog
-from corewise.kernel.writing.journaled_writer import Hook, Report, go_on
+from corewise.kernel.writing.journaled_writer import Hook, WriteReport, go_on
 from corewise.kernel.writing.quota_writer import QuotaWriter
 from corewise.quantities import Microseconds
 from kernel.cgroup_trees import (
@@ -66,7 +66,7 @@ class Node:
         self.log.append([Opened(0.0, "boot")])
         self.writer = QuotaWriter(self.rules, self.log, now=lambda: 0.0)
 
-    def suppress(self, quota: int, period: int = 100_000) -> Report:
+    def suppress(self, quota: int, period: int = 100_000) -> WriteReport:
         return self.writer.reconcile(QuotaOwner.SUPPRESSION, suppressed(quota, period))
 
     def period(self, period: int) -> None:

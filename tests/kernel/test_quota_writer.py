@@ -16,7 +16,7 @@ from corewise.kernel.cgroups.resources import quota_file, quota_text, read_bandw
 from corewise.kernel.errors import Busy, KernelError, Malformed, ReadOnly, Refused, Unreadable, UnsafeName
 from corewise.kernel.writing.entries import Failed, Held, Released, Wrote
 from corewise.kernel.writing.journal import MemoryLog
-from corewise.kernel.writing.journaled_writer import Point, Report, go_on
+from corewise.kernel.writing.journaled_writer import Point, WriteReport, go_on
 from corewise.kernel.writing.quota_writer import QuotaWriter
 from corewise.quantities import Microseconds
 from corewise.vocabulary.reasons import Reason
@@ -67,7 +67,7 @@ class Node:
         self.stored.writes.clear()
         self.rules.refused.clear()
 
-    def normalize(self, ratio: int) -> Report:
+    def normalize(self, ratio: int) -> WriteReport:
         return self.writer.reconcile(NORMALIZATION, actions(ratio))
 
     def quotas(self, *cgroups: str) -> list[int | None]:

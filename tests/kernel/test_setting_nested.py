@@ -13,7 +13,7 @@ from corewise.actions import Setting, WriteSetting
 from corewise.kernel.cgroups.layout import Version
 from corewise.kernel.errors import Busy, Refused
 from corewise.kernel.writing.entries import Wrote
-from corewise.kernel.writing.journaled_writer import Report
+from corewise.kernel.writing.journaled_writer import WriteReport
 from corewise.vocabulary.reasons import Reason
 from kernel.cgroup_trees import setting
 from kernel.setting_node import ONE, PINNING, POD, SLICE, TWO, Node
@@ -29,7 +29,7 @@ def node() -> Node:
     return Node(Version.V1)
 
 
-def pin(node: Node, what: Setting = CPUS, /, **cpus: str) -> Report:
+def pin(node: Node, what: Setting = CPUS, /, **cpus: str) -> WriteReport:
     """Pin by name: slice, pod, one, two."""
     return node.writer.reconcile(PINNING, pinned(what, **cpus))
 

@@ -16,7 +16,7 @@ from typing import Self
 from corewise.agent.cgroups import NodeCgroups
 from corewise.agent.local_node import LocalNode
 from corewise.agent.objects import QuotaPod
-from corewise.agent.offline_keeper import OfflineKeeper, Tick
+from corewise.agent.offline_controller import OfflineController, Tick
 from corewise.agent.sampler import Sampler, Samples
 from corewise.config.colocation import OversubscriptionSettings, SuppressionMode, SuppressionSettings
 from corewise.kernel.host_files import read_boot_id
@@ -65,7 +65,7 @@ class Agent:
         self.cgroups = NodeCgroups(_HERE, tree.root, log, now=time.time)
         self._exit.callback(self.cgroups.close)
         local = LocalNode("n1", root, self.cgroups)
-        self.keeper = OfflineKeeper(local, root, samples=samples(root, self.cgroups))
+        self.controller = OfflineController(local, root, samples=samples(root, self.cgroups))
         self.set(suppression)
         self._allocatable = Amounts(milli, _MEMORY)
         self.label("true")
@@ -74,17 +74,17 @@ class Agent:
 
     def set(self, suppression: SuppressionSettings) -> None:
         """Configure suppression."""
-        self.keeper.settings(EACH_SECOND, suppression)
+        self.controller.configure(EACH_SECOND, suppression)
 
     def label(self, text: str | None) -> None:
         """Label the Node as somebody switches oversubscription."""
         labels = {} if text is None else {OVERSUBSCRIPTION: text}
-        self.keeper.node(labels, self._allocatable, ONE)
+        self.controller.observe(labels, self._allocatable, ONE)
 
     def tick(self, now: float) -> Held:
         """Do what an interval asks for, and say what offline pods have now."""
         self.before_tick()
-        tick = self.keeper.tick(now, time.time(), self._pods)
+        tick = self.controller.tick(now, time.time(), self._pods)
         self.ticks.append(tick)
         holds = tick.report.suppression if tick.report else None
         if holds is None:

@@ -17,7 +17,7 @@ from typing import Protocol
 from corewise.agent.cgroups import NodeCgroups
 from corewise.agent.local_node import LocalNode
 from corewise.agent.objects import QuotaPod
-from corewise.agent.offline_keeper import OfflineKeeper
+from corewise.agent.offline_controller import OfflineController
 from corewise.agent.sampler import Missed, Sampler
 from corewise.config.colocation import OversubscriptionSettings, SuppressionMode, SuppressionSettings
 from corewise.kernel.writing.journal import MemoryLog
@@ -69,12 +69,14 @@ class Agent:
     ) -> None:
         self._root, self._pods = root, pods
         cgroups = NodeCgroups(root, "/", MemoryLog(), now=lambda: 0.0)
-        self.keeper = OfflineKeeper(LocalNode(machine.name, root, cgroups), root)
-        self.keeper.settings(oversubscription, suppression)
-        self.keeper.node({OVERSUBSCRIPTION: "true"}, Amounts(machine.allocatable_milli, machine.memory), ONE)
+        self.controller = OfflineController(LocalNode(machine.name, root, cgroups), root)
+        self.controller.configure(oversubscription, suppression)
+        self.controller.observe(
+            {OVERSUBSCRIPTION: "true"}, Amounts(machine.allocatable_milli, machine.memory), ONE
+        )
 
     def look(self, now: float) -> Held:
-        tick = self.keeper.tick(now, now, self._pods)
+        tick = self.controller.tick(now, now, self._pods)
         holds = tick.report.suppression if tick.report else None
         if holds is None:
             return Held()

@@ -24,7 +24,7 @@ from corewise.kernel.cgroups.layout import PodCgroups, QOSClass, Version, find_l
 from corewise.kernel.errors import UnsafeName
 from corewise.kernel.host_files import read_boot_id
 from corewise.kernel.writing.journal import Journal, Log, damage_text
-from corewise.kernel.writing.journaled_writer import Report, Written
+from corewise.kernel.writing.journaled_writer import WriteReport, Written
 from corewise.kernel.writing.quota_writer import QuotaWriter
 from corewise.kernel.writing.setting_writer import SettingWriter
 from corewise.vocabulary.reasons import Reason
@@ -45,7 +45,7 @@ class Cycle:
     problems: dict[str, str] = field(default_factory=dict)
     bound: int = 0
 
-    def add(self, report: Report) -> None:
+    def add(self, report: WriteReport) -> None:
         """Take in what one call of a writer did."""
         self.written += report.written
         self.drifted += report.drifted
@@ -152,7 +152,7 @@ class NodeCgroups:
             self._kernel_files.close()
 
 
-def restore(root: Path, state_dir: Path, *, tell: Callable[[str], object] = _log.warning) -> Report:
+def restore(root: Path, state_dir: Path, *, tell: Callable[[str], object] = _log.warning) -> WriteReport:
     """Put everything back that the journal in ``state_dir`` holds; ``tell`` of damage to the journal.
 
     Raises:

@@ -22,9 +22,9 @@ from corewise.actions import WriteQuota
 from corewise.agent.cgroups import Cycle, NodeCgroups
 from corewise.agent.kubelet import CPUManager, cpu_manager_file
 from corewise.agent.objects import CertainPods, QuotaPod, QuotaPodStatus, certain_pods
-from corewise.agent.pinning import PinKeeper
+from corewise.agent.pinning import CPUSetReconciler
 from corewise.agent.problems import ProblemLog
-from corewise.agent.quotas import QuotaKeeper, Sharing, container_cgroups, sharing_of
+from corewise.agent.quotas import QuotaReconciler, Sharing, container_cgroups, sharing_of
 from corewise.amplification import read_ratios
 from corewise.config.configuration import LARGEST_NORMALIZATION_RATIO
 from corewise.kernel.cgroups.layout import QOSClass
@@ -82,8 +82,8 @@ class LocalNode:
         self.cgroups = cgroups
         self.problem_log = problem_log or ProblemLog(name)
         self._unreadable = unreadable
-        self._quotas = QuotaKeeper(cgroups, rules)
-        self.pins = PinKeeper(cgroups, root, rules)
+        self._quotas = QuotaReconciler(cgroups, rules)
+        self.pins = CPUSetReconciler(cgroups, root, rules)
         self._cpu_manager_file = cpu_manager_file(root)
         self._started: dict[str, QuotaPod] = {}
         self._reading = NOT_NORMALIZED

@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from corewise.agent.local_node import LocalNode
 from corewise.agent.objects import QuotaPod
-from corewise.agent.offline_keeper import OfflineKeeper
+from corewise.agent.offline_controller import OfflineController
 from corewise.agent.offline_loop import OfflineLoop
 from corewise.agent.offline_settings import KEYS
 from corewise.agent.quotas import targets_of
@@ -87,19 +87,22 @@ def publish_pinning(local: LocalNode, exposition: Exposition) -> None:
 
 def publish_offline(loop: OfflineLoop, exposition: Exposition) -> None:
     """Set the metrics of offline pods."""
-    keeper = loop.keeper
+    controller = loop.controller
     valid: Labelled = {(key,): float(key not in loop.configuration.problems) for key in KEYS}
     exposition.replace(CONFIG_VALID, valid)
-    pods: Labelled = {("offline",): float(len(keeper.pods.offline)), ("native",): float(keeper.pods.native)}
+    pods: Labelled = {
+        ("offline",): float(len(controller.pods.offline)),
+        ("native",): float(controller.pods.native),
+    }
     exposition.replace(offline.OFFLINE_PODS, pods)
-    missed: Labelled = {(str(kind),): float(count) for kind, count in keeper.missed.items()}
+    missed: Labelled = {(str(kind),): float(count) for kind, count in controller.missed.items()}
     exposition.replace(offline.OVERSUBSCRIPTION_SAMPLES_MISSED, missed)
     _publish_offer(loop, exposition)
-    _publish_suppression(keeper, exposition)
+    _publish_suppression(controller, exposition)
 
 
 def _publish_offer(loop: OfflineLoop, exposition: Exposition) -> None:
-    report = loop.keeper.last.report
+    report = loop.controller.last.report
     states: Labelled = {}
     if report is not None:
         states = {(state.value,): float(state is report.state) for state in OfferState}
@@ -113,12 +116,12 @@ def _publish_offer(loop: OfflineLoop, exposition: Exposition) -> None:
     published = loop.publisher.published
     cpus = published.cpu_milli / _MILLI if published else None
     _gauge(exposition, offline.OVERSUBSCRIPTION_PUBLISHED_CPU, cpus)
-    _gauge(exposition, offline.OVERSUBSCRIPTION_LAST_SAMPLE, loop.keeper.sampled_at)
+    _gauge(exposition, offline.OVERSUBSCRIPTION_LAST_SAMPLE, loop.controller.sampled_at)
 
 
-def _publish_suppression(keeper: OfflineKeeper, exposition: Exposition) -> None:
-    suppressor, settings = keeper.suppressor, keeper.suppression
-    enabled = keeper.on and settings is not None and settings.enabled
+def _publish_suppression(controller: OfflineController, exposition: Exposition) -> None:
+    suppressor, settings = controller.suppressor, controller.suppression
+    enabled = controller.on and settings is not None and settings.enabled
     modes: Labelled = {(settings.mode.value,): 1.0} if enabled and settings else {}
     exposition.replace(offline.SUPPRESSION_ENABLED, modes)
     report = suppressor.report
@@ -131,7 +134,7 @@ def _publish_suppression(keeper: OfflineKeeper, exposition: Exposition) -> None:
     exposition.set(offline.SUPPRESSION_SLICE_MISSING, int(suppressor.slice_missing))
     tasks: Labelled = {(task.value,): float(task is suppressor.task) for task in Task if task}
     exposition.replace(offline.SUPPRESSION_TASK, tasks)
-    utilization = keeper.utilization
+    utilization = controller.utilization
     _gauge(exposition, offline.SUPPRESSION_UTILIZATION, None if utilization is None else float(utilization))
     exposition.set(offline.SUPPRESSION_PODS, suppressor.suppressed_pods)
 

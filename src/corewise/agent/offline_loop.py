@@ -1,4 +1,4 @@
-"""Runs the keeper of offline pods, on time and with the settings that apply; shows the outcome on the Node.
+"""Runs the controller of offline pods on time, with the settings that apply; shows the outcome on the Node.
 
 A tick is made each interval, and 1 s after the first look, so that a node offers soon after its label says
 so. A change of the Node, its pods or the ConfigMap is answered at once, but without a sample: a short one is
@@ -24,7 +24,7 @@ from corewise.actions import EmitEvent
 from corewise.agent.dry_run import print_node_patch, print_writes
 from corewise.agent.local_node import LocalNode
 from corewise.agent.objects import AgentNode
-from corewise.agent.offline_keeper import OfflineKeeper, Tick
+from corewise.agent.offline_controller import OfflineController, Tick
 from corewise.agent.offline_settings import ColocationConfiguration, raw_allocatable
 from corewise.agent.options import AgentOptions
 from corewise.agent.topology_report import result_of
@@ -174,7 +174,7 @@ class OfflineLoop:
         self._labels: object = None
         self._read: object = _UNREAD
         self.configuration = ColocationConfiguration()
-        self.keeper = OfflineKeeper(local, options.root)
+        self.controller = OfflineController(local, options.root)
         self.publisher = Publisher(rehearses=options.dry_run)
         self.events = EventRecorder(client, component=FIELD_MANAGER, instance=options.node, clock=clock)
         self._warned: frozenset[EmitEvent] = frozenset()
@@ -203,7 +203,7 @@ class OfflineLoop:
                 tick_at = self._next(self.round(now, sample=True), tick_at, now)
             else:
                 self.round(now, sample=False)
-            heartbeats.beat(NAME, self.keeper.interval * _LONG_SILENCE)
+            heartbeats.beat(NAME, self.controller.interval * _LONG_SILENCE)
             await self._clock.sleep(SHORTEST_PAUSE)
             with suppress(TimeoutError):
                 async with asyncio.timeout(max(0.0, tick_at - self._clock.monotonic())):
@@ -230,7 +230,7 @@ class OfflineLoop:
             self._local.problem_log.update("ConfigMap", {"ConfigMap": str(error)})
             return False
         tick = self.round(self._clock.monotonic(), sample=True)
-        if self.keeper.on:
+        if self.controller.on:
             await self._clock.sleep(FIRST_PAUSE)
             tick = self.round(self._clock.monotonic(), sample=True)
         published = await self._publish(*self._latest)
@@ -245,7 +245,7 @@ class OfflineLoop:
         pods = self._watched.pods
         began = self._clock.monotonic()
         wall = self._clock.now().timestamp()
-        tick = self.keeper.tick(now, wall, pods) if sample else self.keeper.settle(pods)
+        tick = self.controller.tick(now, wall, pods) if sample else self.controller.settle(pods)
         self._metrics.observe(metrics.AGENT_LOOP_SECONDS, self._clock.monotonic() - began, NAME)
         if self._options.dry_run:
             print_writes(tick.written, self._write)
@@ -258,14 +258,14 @@ class OfflineLoop:
     def stop(self) -> None:
         """Give back what is to be given back at the end of the agent."""
         if not self._options.dry_run:
-            self.keeper.stop()
+            self.controller.stop()
 
     def _next(self, tick: Tick, tick_at: float, now: float) -> float:
         """Return when the next tick is due: on time, unless a tick has been missed."""
-        if self.keeper.on and not self.keeper.has_measured and "sample" not in tick.problems:
-            return now + min(FIRST_PAUSE, self.keeper.interval)
-        following = tick_at + self.keeper.interval
-        return following if following > now else now + self.keeper.interval
+        if self.controller.on and not self.controller.has_measured and "sample" not in tick.problems:
+            return now + min(FIRST_PAUSE, self.controller.interval)
+        following = tick_at + self.controller.interval
+        return following if following > now else now + self.controller.interval
 
     def _configure(self, node: AgentNode) -> None:
         """Take the ConfigMap if it is known and another one, and what both it and the Node say."""
@@ -275,14 +275,14 @@ class OfflineLoop:
             self._read = config_map
             self._local.problem_log.update("ConfigMap", self.configuration.problems)
         labels = node.metadata.labels
-        self.keeper.settings(
+        self.controller.configure(
             self.configuration.oversubscription(labels), self.configuration.suppression(labels)
         )
-        self.keeper.node(labels, raw_allocatable(node), self._local.ratio)
+        self.controller.observe(labels, raw_allocatable(node), self._local.ratio)
 
     def _warn(self) -> None:
         """Tell the users of pods, once, what is probably meant otherwise."""
-        warnings = frozenset(self.keeper.pods.warnings)
+        warnings = frozenset(self.controller.pods.warnings)
         if not self._options.dry_run:
             for each in warnings - self._warned:
                 about = ObjectReference(each.regarding_kind, each.name, each.namespace, each.uid)

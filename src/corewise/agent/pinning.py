@@ -74,7 +74,7 @@ def _base(found: Found, cgroup: str, pod_cgroup: str) -> str | None:
     return above.base if above is not None else None
 
 
-class PinKeeper:
+class CPUSetReconciler:
     """The CPU sets of one node. Synchronous.
 
     ``division`` is that of the last cycle, ``report`` the owners as the NodeResourceTopology shows them:

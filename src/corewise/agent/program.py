@@ -227,7 +227,7 @@ class Agent:
         if self.local.pins.report != self._owners:
             self._owners = self.local.pins.report
             self._topology_due.set()
-        self.offline.keeper.record_repairs(cycle)
+        self.offline.controller.record_repairs(cycle)
         self.cycles += 1
         if self.options.dry_run:
             print_writes(cycle.written, self._write)

@@ -1,7 +1,7 @@
 """The quotas of online pods: kubelet's own, divided by the node's ratio where a pod shares CPUs.
 
 Each cycle is computed from the whole state: which cgroups each pod has (:func:`targets_of`), what each is to
-have (:class:`QuotaPlan`), and what the one writer has to write for that (:class:`QuotaKeeper`).
+have (:class:`QuotaPlan`), and what the one writer has to write for that (:class:`QuotaReconciler`).
 
 *Whose.* The quota of a CPUShare pod is divided, that of every other pod is kubelet's own. CPUShare is every
 pod but those that are SYSTEM (in a namespace that may have such pods) or BE, and those that own CPUs: by
@@ -264,7 +264,7 @@ class QuotaPlan:
         return None if bandwidth.quota is None else bandwidth.period
 
 
-class QuotaKeeper:
+class QuotaReconciler:
     """The quotas of one node. Synchronous; a cycle over 330 cgroups takes milliseconds."""
 
     def __init__(self, cgroups: NodeCgroups, rules: QoSRules = DEFAULT_RULES) -> None:

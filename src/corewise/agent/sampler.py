@@ -82,7 +82,7 @@ class _Look:
 
 
 class Samples(Protocol):
-    """What a keeper asks for the usage of its node."""
+    """What a controller asks for the usage of its node."""
 
     @property
     def cpus(self) -> int: ...

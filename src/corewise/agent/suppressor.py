@@ -32,7 +32,7 @@ from corewise.config.colocation import SuppressionMode, SuppressionSettings
 from corewise.kernel.cgroups.layout import QOSClass
 from corewise.kernel.cgroups.resources import SMALLEST_QUOTA, Bandwidth, read_bandwidth
 from corewise.kernel.errors import KernelError, Missing
-from corewise.kernel.writing.journaled_writer import Report, Written
+from corewise.kernel.writing.journaled_writer import WriteReport, Written
 from corewise.quantities import Microseconds
 from corewise.service.logs import fields
 from corewise.suppression.offer import Offer
@@ -126,7 +126,7 @@ class Suppressor:
         """Take quotas that were met, and that nobody accounts for, for our own from before."""
         self._adopted.update({pod.cgroup: pod.met for pod in pods if pod.met is not None})
 
-    def release(self, found: Found) -> Report | None:
+    def release(self, found: Found) -> WriteReport | None:
         """Give everything back; None if there was nothing to give back.
 
         Raises:

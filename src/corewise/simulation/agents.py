@@ -1,7 +1,7 @@
 """The agents of all simulated nodes: the real agent's code, thousands of times in one process.
 
 Each node has what ``corewise agent --root`` has: its cgroups and their writer, the rule of quotas, the
-report of its machine, the keeper of offline pods. What differs is what surrounds them, for the sake of
+report of its machine, the controller of offline pods. What differs is what surrounds them, for the sake of
 thousands: all share one client and one watch of nodes and of pods, where each agent has watches of its own;
 journals are forgotten at the end, since cgroups are too; and a machine of a shape that has been read before
 is not read again. No container runtime is asked.
@@ -33,7 +33,7 @@ from pathlib import Path
 from corewise.agent.cgroups import NodeCgroups
 from corewise.agent.local_node import LocalNode
 from corewise.agent.objects import AGENT_NODES, QUOTA_PODS, AgentNode, QuotaPod
-from corewise.agent.offline_keeper import OfflineKeeper, Tick
+from corewise.agent.offline_controller import OfflineController, Tick
 from corewise.agent.offline_loop import Publication, Publisher, write_publication
 from corewise.agent.offline_settings import ColocationConfiguration, raw_allocatable
 from corewise.agent.problems import ProblemLog
@@ -158,7 +158,7 @@ class AgentFleet:
 
     def interval(self, node: str) -> float:
         """Return the seconds between two looks."""
-        return self._agents[node].offline.keeper.interval
+        return self._agents[node].offline.controller.interval
 
     async def publish(self, node: str) -> None:
         """Write to the Node what came of the last look, if it is time."""
@@ -240,7 +240,7 @@ class AgentFleet:
             agent = self._agents[name]
             if agent.local.is_seen:
                 cycle = agent.local.cycle(agent.pods.values())
-                agent.offline.keeper.record_repairs(cycle)
+                agent.offline.controller.record_repairs(cycle)
                 self.quota_writes += len(cycle.written)
                 agent.local.cgroups.close()
             self._quotas.done(name)
@@ -285,16 +285,16 @@ class OfflineAgent:
     def __init__(self, local: LocalNode, root: Path, settings: Settings) -> None:
         self._local = local
         self._settings = settings
-        self.keeper = OfflineKeeper(local, root)
+        self.controller = OfflineController(local, root)
         self._publisher = Publisher()
         self.last = Tick()
 
     def look(self, now: float, node: AgentNode, pods: Collection[QuotaPod]) -> Tick:
         """Do what an interval asks for. ``now`` is the simulation's, in seconds."""
         labels, configuration = node.metadata.labels, self._settings.configuration
-        self.keeper.settings(configuration.oversubscription(labels), configuration.suppression(labels))
-        self.keeper.node(labels, raw_allocatable(node), self._local.ratio)
-        self.last = self.keeper.tick(now, time.time(), pods)
+        self.controller.configure(configuration.oversubscription(labels), configuration.suppression(labels))
+        self.controller.observe(labels, raw_allocatable(node), self._local.ratio)
+        self.last = self.controller.tick(now, time.time(), pods)
         self._local.cgroups.close()
         return self.last
 

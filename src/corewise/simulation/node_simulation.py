@@ -1,6 +1,6 @@
 """One simulated machine in virtual time: the plant runs, counters grow, the agent looks at them and acts.
 
-    simulation = NodeSimulation(machine, root, pods, agent=keeper.tick)
+    simulation = NodeSimulation(machine, root, pods, agent=controller.tick)
     simulation.advance(300)           # seconds; nobody waits
     simulation.account                # what online and offline pods got
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from corewise.agent.cgroups import Cycle, NodeCgroups, restore
 from corewise.agent.kubelet import NO_POLICY
 from corewise.agent.objects import PodMeta, QuotaPod, QuotaPodStatus
-from corewise.agent.pinning import PinKeeper
+from corewise.agent.pinning import CPUSetReconciler
 from corewise.kernel.host_files import read_boot_id
 from corewise.kernel.writing.journal import Journal
 from corewise.vocabulary.names import QOS_CLASS, RESOURCE_STATUS
@@ -35,14 +35,14 @@ def observe(report: Report, tree: Tree) -> None:
     with ExitStack() as stack:
         running = {name: stack.enter_context(process(tree, role)) for name, role in PROCESSES.items()}
         report.add("pinning/before", seen(tree, running, Cycle()))
-        with keeper(tree) as keep:
+        with reconciler(tree) as keep:
             report.add("pinning/owned", seen(tree, running, keep.cycle(pods("1"), NO_POLICY)))
             anew = MOUNT / tree.cgroups["web"][1:] / ANEW
             anew.mkdir()
             running["anew"] = stack.enter_context(process_in(anew))
             report.add("pinning/a container begins", seen(tree, running, Cycle()))
             report.add("pinning/moved", seen(tree, running, keep.cycle(pods("2"), NO_POLICY)))
-        with keeper(tree) as keep:
+        with reconciler(tree) as keep:
             report.add("pinning/after a restart", seen(tree, running, keep.cycle(pods("2"), NO_POLICY)))
             report.add("pinning/gone", seen(tree, running, keep.cycle(pods(""), NO_POLICY)))
             keep.cycle(pods("1"), NO_POLICY)
@@ -66,11 +66,11 @@ def pods(claimed: str) -> list[QuotaPod]:
 
 
 @contextmanager
-def keeper(tree: Tree) -> Iterator[PinKeeper]:
-    """An agent's keeper on its journal; leaving it is as good as killing it."""
+def reconciler(tree: Tree) -> Iterator[CPUSetReconciler]:
+    """An agent's reconciler on its journal; leaving it is as good as killing it."""
     with Journal.open(STATE / "pinning", boot=read_boot_id(ROOT), now=time.time) as journal:
         cgroups = NodeCgroups(ROOT, tree.cgroup_root, journal, now=time.time)
-        yield PinKeeper(cgroups, ROOT)
+        yield CPUSetReconciler(cgroups, ROOT)
         cgroups.close()
 
 

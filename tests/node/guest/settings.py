@@ -8,7 +8,7 @@ from corewise.actions import Setting, SettingOwner, WriteSetting
 from corewise.kernel.cgroups.files import CgroupFiles
 from corewise.kernel.cgroups.layout import Version
 from corewise.kernel.writing.journal import Journal
-from corewise.kernel.writing.journaled_writer import Report as Written
+from corewise.kernel.writing.journaled_writer import WriteReport as Written
 from corewise.kernel.writing.setting_claims import setting_file
 from corewise.kernel.writing.setting_writer import SettingWriter
 from kernel.cgroup_trees import setting

@@ -71,7 +71,7 @@ def _observe_writers(report: Report, layout: Layout) -> None:
             node.somebody_writes(quota, period)
             report.add(f"writers/{name}/written", [node.quota])
             report.add(f"writers/{name}/repaired", node.tick(agent, QUIET, 2))
-            report.add(f"writers/{name}/counted", agent.keeper.suppressor.repaired)
+            report.add(f"writers/{name}/counted", agent.controller.suppressor.repaired)
 
 
 def _observe_ends(report: Report, layout: Layout, name: str, option: SuppressionSettings) -> None:

@@ -16,7 +16,7 @@ from corewise.kernel.cgroups.files import CgroupFiles
 from corewise.kernel.cgroups.layout import CONTROLLERS, Layout, Version
 from corewise.kernel.writing.journal import Journal, MemoryLog
 from corewise.kernel.writing.journaled_writer import Point, go_on
-from corewise.kernel.writing.journaled_writer import Report as Written
+from corewise.kernel.writing.journaled_writer import WriteReport as Written
 from corewise.kernel.writing.quota_writer import QuotaWriter
 from kernel.cgroup_trees import killed_child
 from node.guest.pods import MOUNT, Tree, actions, make

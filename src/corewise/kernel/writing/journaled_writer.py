@@ -41,7 +41,7 @@ class Written(NamedTuple):
 
 
 @dataclass(slots=True)
-class Report:
+class WriteReport:
     """The outcome of one call of a writer.
 
     ``drifted`` is what somebody else had changed and what was put right. ``gone`` are cgroups that no longer
@@ -59,7 +59,7 @@ class Report:
     examined: int = 0
     refused: int = 0
 
-    def add(self, other: Report) -> None:
+    def add(self, other: WriteReport) -> None:
         """Take in what another call did."""
         self.written += other.written
         self.drifted += other.drifted
@@ -178,7 +178,7 @@ class JournaledWriter:
             self._log.append(entries)
             self._at(Point.RELEASED, "")
 
-    def begin_anew(self, report: Report) -> None:
+    def begin_anew(self, report: WriteReport) -> None:
         """Begin a new file of the journal if this one is full; if that fails, the present one goes on."""
         if not self._log.full:
             return

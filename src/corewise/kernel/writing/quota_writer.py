@@ -59,7 +59,7 @@ from corewise.kernel.writing.journaled_writer import (
     Hook,
     JournaledWriter,
     Point,
-    Report,
+    WriteReport,
     Writing,
     go_on,
 )
@@ -90,7 +90,7 @@ class QuotaWriter:
         self._burst_file = burst_file(files.version)
         self._bursts = True
         self.totals: Counter[str] = Counter()
-        """What all calls together did: :meth:`Report.counts`."""
+        """What all calls together did: :meth:`WriteReport.counts`."""
         self.untouched: frozenset[str] = frozenset()
         """No call writes to these cgroups or to those below them; the claims to them stay."""
 
@@ -113,7 +113,7 @@ class QuotaWriter:
             return claim.wanted(present.period)
         return present.quota
 
-    def reconcile(self, owner: QuotaOwner, actions: Iterable[WriteQuota]) -> Report:
+    def reconcile(self, owner: QuotaOwner, actions: Iterable[WriteQuota]) -> WriteReport:
         """Bring about all that an owner wants; what it no longer names goes back to its base.
 
         All claims are looked at, so that what somebody else has changed is put right for every owner.
@@ -126,12 +126,12 @@ class QuotaWriter:
                 self._claims.bound(action)
             return self._settle(self._claims.keys() - kept)
 
-    def mend(self) -> Report:
+    def mend(self) -> WriteReport:
         """Put right what somebody else has changed. What the owners want stays as it is."""
         with self._journaled.turn:
             return self._settle(set(self._claims))
 
-    def apply(self, actions: Iterable[WriteQuota]) -> Report:
+    def apply(self, actions: Iterable[WriteQuota]) -> WriteReport:
         """Bring about some of what owners want, at once; other cgroups are touched only if above or below."""
         with self._journaled.turn:
             named = set()
@@ -144,15 +144,15 @@ class QuotaWriter:
             scope = named | above | below
             return self._settle({each for each in scope if not is_within(each, self.untouched)})
 
-    def restore(self) -> Report:
+    def restore(self) -> WriteReport:
         """Put every base back and forget it, whoever changed the cgroup last. A second call does nothing."""
         with self._journaled.turn:
             for claim in self._claims.values():
                 claim.restored()
             return self._settle(set(self._claims))
 
-    def _settle(self, scope: set[str]) -> Report:
-        report = Report(examined=len(scope))
+    def _settle(self, scope: set[str]) -> WriteReport:
+        report = WriteReport(examined=len(scope))
         aims: dict[str, Bandwidth] = {}
         for _ in range(ROUNDS):
             present = self._read(scope - report.failed.keys(), report)
@@ -169,7 +169,7 @@ class QuotaWriter:
         self.totals.update(report.counts())
         return report
 
-    def _read(self, scope: set[str], report: Report) -> dict[str, Bandwidth]:
+    def _read(self, scope: set[str], report: WriteReport) -> dict[str, Bandwidth]:
         present: dict[str, Bandwidth] = {}
         for cgroup in scope & self._claims.keys():
             try:
@@ -208,7 +208,7 @@ class QuotaWriter:
         return {cgroup: Bandwidth(quota, present[cgroup].period) for cgroup, quota in wanted.items()}
 
     def _steps(
-        self, present: Mapping[str, Bandwidth], aims: Mapping[str, Bandwidth], report: Report
+        self, present: Mapping[str, Bandwidth], aims: Mapping[str, Bandwidth], report: WriteReport
     ) -> list[QuotaStep]:
         steps = []
         for cgroup, aim in aims.items():
@@ -239,7 +239,7 @@ class QuotaWriter:
             claim.wrote[self._burst_file] = str(found), str(found)
         return QuotaStep(cgroup, before, aim.quota, found, claim.burst_beside(aim))
 
-    def _write(self, steps: list[QuotaStep], report: Report) -> dict[str, KernelError]:
+    def _write(self, steps: list[QuotaStep], report: WriteReport) -> dict[str, KernelError]:
         """Take the steps; return what the kernel's rules did not allow."""
         self._journaled.enter(self._claims.due(step.cgroup for step in steps))
         refused: dict[str, KernelError] = {}
@@ -255,7 +255,7 @@ class QuotaWriter:
                 report.failed[step.cgroup] = error
         return refused
 
-    def _take(self, step: QuotaStep, report: Report) -> None:
+    def _take(self, step: QuotaStep, report: WriteReport) -> None:
         claim = self._claims[step.cgroup]
         old, new = self._text(step.before.quota), self._text(step.quota)
         drifted = step.changes_quota and not claim.rebased and claim.drifted(self._quota_file, old)
@@ -289,12 +289,12 @@ class QuotaWriter:
                 continue
         return found
 
-    def _gone(self, cgroup: str, report: Report) -> None:
+    def _gone(self, cgroup: str, report: WriteReport) -> None:
         report.gone.append(cgroup)
         if self._claims.pop(cgroup).entered:
             self._journaled.release([(cgroup, "")])
 
-    def _release(self, aims: Mapping[str, Bandwidth], report: Report) -> None:
+    def _release(self, aims: Mapping[str, Bandwidth], report: WriteReport) -> None:
         """Forget what nobody bounds any more and what is back at its base."""
         done = [
             cgroup

@@ -41,7 +41,7 @@ from corewise.kernel.writing.journaled_writer import (
     Hook,
     JournaledWriter,
     Point,
-    Report,
+    WriteReport,
     Writing,
     go_on,
 )
@@ -71,7 +71,7 @@ class SettingWriter:
         self._at = at
         self._claims = SettingClaims.of(log.entries())
         self.totals: Counter[str] = Counter()
-        """What all calls together did: :meth:`Report.counts`."""
+        """What all calls together did: :meth:`WriteReport.counts`."""
         self.untouched: frozenset[str] = frozenset()
         """No call writes to these cgroups or to those below them; the claims to them stay."""
         nested = LISTS if files.version is Version.V1 else ()
@@ -87,7 +87,7 @@ class SettingWriter:
         claim = self._claims.get(SettingFile(cgroup, setting_file(self._files.version, setting)))
         return None if claim is None else claim.value
 
-    def reconcile(self, owner: SettingOwner, actions: Iterable[WriteSetting]) -> Report:
+    def reconcile(self, owner: SettingOwner, actions: Iterable[WriteSetting]) -> WriteReport:
         """Bring about all that an owner wants; what it no longer names goes back to its base.
 
         All claims are looked at, so that what somebody else has changed is put right for every owner.
@@ -99,7 +99,7 @@ class SettingWriter:
             refused = self._take_over(named)
             return self._settle(self._claims.keys() - kept, refused)
 
-    def apply(self, actions: Iterable[WriteSetting]) -> Report:
+    def apply(self, actions: Iterable[WriteSetting]) -> WriteReport:
         """Bring about some of what owners want, at once; other cgroups are touched only if above or below."""
         with self._journaled.turn:
             named = self._named(actions)
@@ -109,7 +109,7 @@ class SettingWriter:
                 {each for each in scope if not is_within(each.cgroup, self.untouched)}, refused
             )
 
-    def restore(self) -> Report:
+    def restore(self) -> WriteReport:
         """Put every base back and forget it. A second call does nothing."""
         with self._journaled.turn:
             for claim in self._claims.values():
@@ -141,8 +141,8 @@ class SettingWriter:
             self._claims[place] = claim
         return refused
 
-    def _settle(self, scope: set[SettingFile], refused: dict[SettingFile, KernelError]) -> Report:
-        report = Report(examined=len(scope))
+    def _settle(self, scope: set[SettingFile], refused: dict[SettingFile, KernelError]) -> WriteReport:
+        report = WriteReport(examined=len(scope))
         not_taken: dict[SettingFile, KernelError] = {}
         drifted: set[SettingFile] = set()
         aims: dict[SettingFile, str] = {}
@@ -160,7 +160,7 @@ class SettingWriter:
         return report
 
     def _read(
-        self, scope: set[SettingFile], drifted: set[SettingFile], report: Report
+        self, scope: set[SettingFile], drifted: set[SettingFile], report: WriteReport
     ) -> dict[SettingFile, str]:
         present: dict[SettingFile, str] = {}
         for place in scope & self._claims.keys():
@@ -178,7 +178,7 @@ class SettingWriter:
         self._at(Point.READ, "")
         return present
 
-    def _aims(self, present: Mapping[SettingFile, str], report: Report) -> dict[SettingFile, str]:
+    def _aims(self, present: Mapping[SettingFile, str], report: WriteReport) -> dict[SettingFile, str]:
         """Return what each file is to show; what it cannot, since the parent has less, is a failure."""
         around = {file: self._with_parents(sets_in(present, file), file) for file in self._nested}
         aims, beyond = aims_of(present, self._claims, around)
@@ -200,7 +200,7 @@ class SettingWriter:
         return known
 
     def _write(
-        self, steps: list[SettingStep], drifted: set[SettingFile], report: Report
+        self, steps: list[SettingStep], drifted: set[SettingFile], report: WriteReport
     ) -> dict[SettingFile, KernelError]:
         """Take the steps; return what the kernel's rules did not allow."""
         self._journaled.enter(self._claims.due({step.place for step in steps}))
@@ -217,7 +217,7 @@ class SettingWriter:
                 self._could_not(step.place, error, report)
         return refused
 
-    def _take(self, step: SettingStep, report: Report, *, drifted: bool) -> None:
+    def _take(self, step: SettingStep, report: WriteReport, *, drifted: bool) -> None:
         place, claim = step.place, self._claims[step.place]
         in_use = self._in_use_beyond(step)
         if in_use is not None:
@@ -260,7 +260,7 @@ class SettingWriter:
                         found.add(child)
         return found
 
-    def _could_not(self, place: SettingFile, error: KernelError, report: Report) -> None:
+    def _could_not(self, place: SettingFile, error: KernelError, report: WriteReport) -> None:
         """Note a failure; if it is that the cgroup is gone, so is what was held of it."""
         if not isinstance(error, Missing) or self._files.exists(place.cgroup):
             report.failed[str(place)] = error
@@ -270,7 +270,7 @@ class SettingWriter:
         if self._claims.pop(place).entered:
             self._journaled.release([place])
 
-    def _release(self, aims: Mapping[SettingFile, str], report: Report) -> None:
+    def _release(self, aims: Mapping[SettingFile, str], report: WriteReport) -> None:
         """Forget what nobody sets any more and what is back at its base."""
         done = [
             place

@@ -13,7 +13,7 @@ from corewise.agent.kubelet import NO_POLICY
 from corewise.agent.metrics import publish_pinning
 from corewise.agent.objects import QuotaPod
 from corewise.agent.offline_pods import PodTable
-from corewise.agent.pinning import PinKeeper
+from corewise.agent.pinning import CPUSetReconciler
 from corewise.kernel.cgroups.layout import QOSClass, Version
 from corewise.kernel.writing.journal import MemoryLog
 from corewise.kernel.writing.setting_writer import SettingWriter
@@ -319,7 +319,7 @@ def test_the_metrics_tell_who_owns_and_what_is_shared(node: PinNode) -> None:
 
 
 def test_where_kubelet_has_no_cgroups_yet_only_claims_are_a_problem(node: PinNode, tmp_path: Path) -> None:
-    empty = PinKeeper(NodeCgroups(tmp_path / "empty", "/", MemoryLog(), now=lambda: 0.0), node.root)
+    empty = CPUSetReconciler(NodeCgroups(tmp_path / "empty", "/", MemoryLog(), now=lambda: 0.0), node.root)
     assert empty.cycle([WEB], NO_POLICY).problems == {}
     assert len(empty.cycle([OWNER], NO_POLICY).problems) == 1
 

@@ -1,4 +1,4 @@
-"""The keeper of offline pods in stated time: what it offers, how it squeezes, what bad input does to it."""
+"""The controller of offline pods in stated time: its offers, its suppression, what bad input does to it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from corewise.agent.cgroups import NodeCgroups
 from corewise.agent.kubelet import STATE_FILE
 from corewise.agent.local_node import LocalNode
 from corewise.agent.objects import QuotaPod
-from corewise.agent.offline_keeper import OfflineKeeper, Tick
+from corewise.agent.offline_controller import OfflineController, Tick
 from corewise.config.colocation import OversubscriptionSettings, SuppressionMode, SuppressionSettings
 from corewise.kernel.cgroups.layout import Version
 from corewise.kernel.cgroups.resources import read_bandwidth, read_weight
@@ -38,7 +38,7 @@ JOB = offline_pod("job", batch_container("a", limit=4000), batch_container("b", 
 
 
 class Kept:
-    """A node with its keeper, which has had its first look."""
+    """A node with its controller, which has had its first look."""
 
     def __init__(self, node: OfflineNode, log: Log | None = None) -> None:
         self.node = node
@@ -53,7 +53,7 @@ class Kept:
         self.local = LocalNode(
             "n1", self.node.root, NodeCgroups(self.node.root, "/", self.log, now=lambda: 1.0)
         )
-        self.keeper = OfflineKeeper(self.local, self.node.root)
+        self.controller = OfflineController(self.local, self.node.root)
         self.tick(0)
 
     def start(self, *pods: QuotaPod) -> None:
@@ -62,17 +62,17 @@ class Kept:
 
     def state(self) -> None:
         self.local.see(self.annotations)
-        self.keeper.settings(OversubscriptionSettings(interval=Seconds(10)), self.suppression)
-        self.keeper.node(self.labels, ALLOCATABLE, self.local.ratio)
+        self.controller.configure(OversubscriptionSettings(interval=Seconds(10)), self.suppression)
+        self.controller.observe(self.labels, ALLOCATABLE, self.local.ratio)
 
     def tick(self, seconds: float = 10, **load: int) -> Tick:
         self.state()
         now = self.node.pass_time(seconds, **load)
-        return self.keeper.tick(now, now, self.pods)
+        return self.controller.tick(now, now, self.pods)
 
     def settle(self) -> Tick:
         self.state()
-        return self.keeper.settle(self.pods)
+        return self.controller.settle(self.pods)
 
     def quota_of(self, of: QuotaPod, name: str = "") -> int | None:
         return self.node.machine.quota(of, name)
@@ -85,7 +85,7 @@ def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Kept:
 
 def test_before_the_first_sample_nothing_is_begun(tmp_path: Path) -> None:
     kept = Kept(OfflineNode(tmp_path))
-    assert kept.keeper.last.report is None
+    assert kept.controller.last.report is None
     assert kept.node.quota().quota is None
 
 
@@ -104,7 +104,7 @@ def test_the_quota_steps_to_the_offer_lands_on_it_and_stays(kept: Kept) -> None:
         quotas.append(kept.node.quota().quota)
     assert quotas == [1_440_000, 1_280_000, 1_120_000, 960_000, 800_000, 640_000, 480_000, 399_900]
     assert not kept.tick(online=9334).written
-    report = kept.keeper.last.report
+    report = kept.controller.last.report
     assert report is not None
     assert report.suppression is not None
     assert (report.suppression.reason, report.suppression.quota_milli) == (Reason.SUPPRESSION_AT_TARGET, 3999)
@@ -114,7 +114,7 @@ def test_a_busy_node_leaves_the_floor_and_never_max_or_nothing(kept: Kept) -> No
     kept.suppression = replace(STEPPED, fast=True)
     kept.tick(online=16_000)
     assert kept.node.quota().quota == 1_000
-    assert kept.keeper.suppressor.at_floor
+    assert kept.controller.suppressor.at_floor
 
 
 @pytest.mark.parametrize("written", [None, 50_000, 1_600_000])
@@ -137,11 +137,11 @@ def test_a_repair_by_another_loop_is_counted_too(kept: Kept) -> None:
     kept.tick(online=9334)
     kept.local.cycle(kept.pods)
     kept.node.write(None)
-    kept.keeper.record_repairs(kept.local.cycle(kept.pods))
+    kept.controller.record_repairs(kept.local.cycle(kept.pods))
     assert kept.node.quota().quota == 1_440_000
-    assert kept.keeper.suppressor.repaired == 1
+    assert kept.controller.suppressor.repaired == 1
     kept.tick(online=9334)
-    assert kept.keeper.suppressor.repaired == 1
+    assert kept.controller.suppressor.repaired == 1
 
 
 def test_a_foreign_period_is_kept_and_computed_with(kept: Kept) -> None:
@@ -215,7 +215,7 @@ def test_per_pod_quotas_sink_above_high_rest_between_and_rise_below_recover(kept
     seen = []
     for online in (13_000, 11_000, 9_000, 7_000, 6_000, 9_000, 9_800):
         kept.tick(online=online)
-        seen.append((str(kept.keeper.suppressor.task), kept.quota_of(JOB)))
+        seen.append((str(kept.controller.suppressor.task), kept.quota_of(JOB)))
     assert seen == [
         ("suppressing", 540_000),
         ("suppressing", 480_000),
@@ -348,7 +348,7 @@ def test_a_squeeze_that_failed_is_tried_again_with_the_newest_state_and_once(tmp
         assert kept.tick(online=4000).problems["suppression"]
     kept.node.make_slice()
     assert not kept.tick(online=4000).problems
-    newest = kept.keeper.last.offer
+    newest = kept.controller.last.offer
     assert newest is not None
     assert kept.node.quota().quota == newest.cpu_milli * 100
     assert not kept.tick(online=4000).written
@@ -367,7 +367,7 @@ def test_a_slice_that_is_missing_is_bounded_as_soon_as_it_is_there(tmp_path: Pat
     kept = without_slice(tmp_path)
     tick = kept.tick(online=4000)
     assert "cpu.max" in tick.problems["suppression"]
-    assert kept.keeper.suppressor.slice_missing
+    assert kept.controller.suppressor.slice_missing
     assert tick.report is not None
     assert tick.report.suppression is not None
     assert tick.report.suppression.reason == Reason.SLICE_MISSING
@@ -398,7 +398,7 @@ def test_three_missing_samples_freeze_the_offer_and_fifteen_minutes_withdraw_it(
         kept.node.pass_time(10)
         stat.unlink()
         kept.state()
-        tick = kept.keeper.tick(kept.node.now, kept.node.now, ())
+        tick = kept.controller.tick(kept.node.now, kept.node.now, ())
         assert tick.report is not None
         states.append(tick.report.state)
         assert kept.node.quota().quota == (1_000 if tick.report.state is OfferState.WITHDRAWN else 600_000)
@@ -416,7 +416,7 @@ def test_a_label_that_says_neither_changes_nothing_and_is_told(
         assert kept.tick(online=4000).on
     assert "neither true nor false; on stays" in caplog.text
     kept.restart()
-    assert kept.keeper.on is False
+    assert kept.controller.on is False
 
 
 def test_unknown_settings_begin_nothing_and_give_nothing_back(kept: Kept) -> None:
@@ -436,7 +436,7 @@ def test_the_end_of_the_agent_holds_or_restores_as_configured(
     kept.start(JOB)
     kept.suppression = replace(STEPPED, restore_on_stop=restores)
     kept.tick(online=4000)
-    kept.keeper.stop()
+    kept.controller.stop()
     assert kept.node.quota().quota == after
     assert kept.quota_of(JOB) == 600_000
 
@@ -453,12 +453,12 @@ def test_a_pod_that_ends_mid_cycle_is_no_problem(kept: Kept) -> None:
 
 def test_kubelets_cgroups_may_come_later(tmp_path: Path) -> None:
     local = LocalNode("n1", tmp_path, NodeCgroups(tmp_path, "/", MemoryLog(), now=lambda: 1.0))
-    keeper = OfflineKeeper(local, tmp_path)
-    keeper.settings(OversubscriptionSettings(), STEPPED)
+    controller = OfflineController(local, tmp_path)
+    controller.configure(OversubscriptionSettings(), STEPPED)
     local.see({})
-    keeper.node({OVERSUBSCRIPTION: "true"}, ALLOCATABLE, local.ratio)
-    assert keeper.tick(1.0, 1.0, ()).problems
+    controller.observe({OVERSUBSCRIPTION: "true"}, ALLOCATABLE, local.ratio)
+    assert controller.tick(1.0, 1.0, ()).problems
     node = OfflineNode(tmp_path)
-    assert "no cgroup" not in str(keeper.tick(node.now, node.now, ()).problems)
-    assert not keeper.tick(node.pass_time(10), node.now, ()).problems
+    assert "no cgroup" not in str(controller.tick(node.now, node.now, ()).problems)
+    assert not controller.tick(node.pass_time(10), node.now, ()).problems
     assert node.quota().quota is not None

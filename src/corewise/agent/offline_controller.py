@@ -1,4 +1,4 @@
-"""Keeps the offline pods of one node: samples, offers, squeezes, and reports what it did.
+"""Controls the offline pods of one node: samples, offers, squeezes, and reports what it did.
 
 Synchronous; time is an argument, so one process may keep one node or a thousand simulated ones. Each
 ``tick`` is an interval: a sample, an offer, and a squeeze (:mod:`corewise.agent.suppressor`). ``settle`` is
@@ -125,7 +125,7 @@ class Tick:
     problems: dict[str, str] = field(default_factory=dict)
 
 
-class OfflineKeeper:
+class OfflineController:
     """One node's offline pods. ``samples`` is asked for their usage in place of the kernel's counters."""
 
     def __init__(self, local: LocalNode, root: Path, *, samples: Samples | None = None) -> None:
@@ -172,13 +172,13 @@ class OfflineKeeper:
         """How offline pods are held back; None if that is not known."""
         return self._suppression
 
-    def settings(
+    def configure(
         self, oversubscription: OversubscriptionSettings | None, suppression: SuppressionSettings | None
     ) -> None:
         """Take the settings that apply; None is unknown."""
         self._oversubscription, self._suppression = oversubscription, suppression
 
-    def node(self, labels: Mapping[str, str], allocatable: Amounts | None, normalization: Ratio) -> None:
+    def observe(self, labels: Mapping[str, str], allocatable: Amounts | None, normalization: Ratio) -> None:
         """Take the Node: its labels, its raw allocatable amounts (None: not stated yet), and its ratio."""
         self._switch = read_switch(labels, self._switch)
         self._allocatable, self._ratio, self._is_seen = allocatable, normalization, True
