@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 import pytest
 from hypothesis import given
@@ -34,6 +35,13 @@ CONFIG = """{
 }"""
 
 
+@dataclass(frozen=True)
+class Node:
+    labels: Mapping[str, str]
+    facts: CPUFacts | FactsProblem | None
+    annotations: Mapping[str, str] = field(default_factory=dict)
+
+
 def config(text: str = CONFIG) -> NormalizationConfig:
     value = parse_normalization(text).value
     assert value is not None
@@ -60,7 +68,7 @@ def enabled(text: str) -> dict[str, str]:
 def test_the_ratio_is_the_models_for_ht_and_turbo_as_they_are_set(
     hyper_threading: bool, turbo: bool, field: str, ratio: int
 ) -> None:
-    verdict = decide({}, CPUFacts("AMD EPYC 9654", hyper_threading, turbo), config())
+    verdict = decide(Node({}, CPUFacts("AMD EPYC 9654", hyper_threading, turbo)), config())
     assert verdict.ratio == Ratio(ratio)
     assert verdict.reason is Reason.RATIO_FROM_MODEL
     assert verdict.ratio_field == field
@@ -71,7 +79,7 @@ def test_the_ratio_is_the_models_for_ht_and_turbo_as_they_are_set(
 
 @pytest.mark.parametrize("text", ["1", "t", "T", "TRUE", "true", "True"])
 def test_a_true_label_enables_whatever_the_strategy_says(text: str) -> None:
-    verdict = decide({"pool": "off", **enabled(text)}, FAST, config())
+    verdict = decide(Node({"pool": "off", **enabled(text)}, FAST), config())
     assert verdict.ratio == Ratio(200)
     assert verdict.enabled_by == f'label {NORMALIZATION_ENABLED}="{text}"'
     assert verdict.strategy_source == 'nodeConfigs[0] "off" over the cluster strategy'
@@ -79,26 +87,26 @@ def test_a_true_label_enables_whatever_the_strategy_says(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["0", "f", "F", "FALSE", "false", "False"])
 def test_a_false_label_disables_whatever_the_strategy_says(text: str) -> None:
-    verdict = decide(enabled(text), FAST, config())
+    verdict = decide(Node(enabled(text), FAST), config())
     assert (verdict.ratio, verdict.reason) == (ONE, Reason.NORMALIZATION_DISABLED)
 
 
 @pytest.mark.parametrize("text", ["", "yes", "on", "tRUE", " true", "2", "enabled"])
 def test_an_unreadable_label_is_an_error_verdict_and_not_a_no(text: str) -> None:
-    verdict = decide(enabled(text), FAST, config())
+    verdict = decide(Node(enabled(text), FAST), config())
     assert (verdict.ratio, verdict.reason) == (None, Reason.ENABLE_LABEL_INVALID)
     assert f'{NORMALIZATION_ENABLED}="{text}"' in verdict.message
 
 
 def test_disabled_is_a_ratio_of_one_that_needs_no_facts() -> None:
     for labels, source in (({"pool": "off"}, config()), ({}, NO_NORMALIZATION)):
-        verdict = decide(labels, None, source)
+        verdict = decide(Node(labels, None), source)
         assert (verdict.ratio, verdict.reason) == (ONE, Reason.NORMALIZATION_DISABLED)
-    assert decide({}, None, NO_NORMALIZATION).enabled_by == "neither label nor strategy enables it"
+    assert decide(Node({}, None), NO_NORMALIZATION).enabled_by == "neither label nor strategy enables it"
 
 
 def test_an_unknown_model_is_an_error_verdict_that_names_the_nearest() -> None:
-    verdict = decide({}, CPUFacts("AMD EPYC 9965"), config())
+    verdict = decide(Node({}, CPUFacts("AMD EPYC 9965")), config())
     assert (verdict.ratio, verdict.reason) == (None, Reason.UNKNOWN_CPU_MODEL)
     assert verdict.nearest_model == "AMD EPYC 9654"
     assert verdict.message == (
@@ -108,13 +116,13 @@ def test_an_unknown_model_is_an_error_verdict_that_names_the_nearest() -> None:
 
 
 def test_models_are_compared_exactly() -> None:
-    verdict = decide({}, CPUFacts("amd epyc 9654", hyper_threading=True, turbo=True), config())
+    verdict = decide(Node({}, CPUFacts("amd epyc 9654", hyper_threading=True, turbo=True)), config())
     assert verdict.reason is Reason.UNKNOWN_CPU_MODEL
     assert verdict.nearest_model == "AMD EPYC 9654"
 
 
 def test_a_missing_field_is_an_error_verdict_that_names_the_field() -> None:
-    verdict = decide({}, CPUFacts("Xeon E5-2682 v4", turbo=True), config())
+    verdict = decide(Node({}, CPUFacts("Xeon E5-2682 v4", turbo=True)), config())
     assert (verdict.ratio, verdict.reason) == (None, Reason.RATIO_FIELD_MISSING)
     assert verdict.ratio_field == "turboEnabledRatio"
     assert "no turboEnabledRatio" in verdict.message
@@ -122,7 +130,7 @@ def test_a_missing_field_is_an_error_verdict_that_names_the_field() -> None:
 
 @pytest.mark.parametrize("facts", [CPUFacts("AMD EPYC 9965"), CPUFacts("Xeon E5-2682 v4", turbo=True)])
 def test_default_ratio_stands_in_for_a_missing_model_or_field(facts: CPUFacts) -> None:
-    verdict = decide({}, facts, with_default(Ratio(130)))
+    verdict = decide(Node({}, facts), with_default(Ratio(130)))
     assert (verdict.ratio, verdict.reason) == (Ratio(130), Reason.RATIO_FROM_DEFAULT)
     assert verdict.ratio_field == "defaultRatio"
     assert verdict.message.endswith("; defaultRatio is 1.30")
@@ -132,7 +140,7 @@ def test_default_ratio_does_not_stand_in_for_missing_or_malformed_facts() -> Non
     malformed = parse_cpu_basic_info("{")
     assert isinstance(malformed, FactsProblem)
     for facts, reason in ((None, Reason.CPU_FACTS_MISSING), (malformed, Reason.CPU_FACTS_MALFORMED)):
-        verdict = decide({}, facts, with_default(Ratio(130)))
+        verdict = decide(Node({}, facts), with_default(Ratio(130)))
         assert (verdict.ratio, verdict.reason) == (None, reason)
         assert verdict.message
 
@@ -142,14 +150,14 @@ def test_a_ratio_out_of_range_is_an_error_verdict_and_never_clamped(hundredths: 
     model = {FAST.model: {RatioField.HYPER_THREADING_TURBO: Ratio(hundredths)}}
     from_model = Configuration(NormalizationStrategy(enable=True, ratio_model=model))
     for facts, source in ((FAST, from_model), (CPUFacts("other"), with_default(Ratio(hundredths)))):
-        verdict = decide({}, facts, source)
+        verdict = decide(Node({}, facts), source)
         assert (verdict.ratio, verdict.reason) == (None, Reason.RATIO_OUT_OF_RANGE)
         assert "outside 1.00..5.00" in verdict.message
 
 
 @pytest.mark.parametrize("hundredths", [100, 500])
 def test_both_ends_of_the_range_are_allowed(hundredths: int) -> None:
-    assert decide({}, CPUFacts("other"), with_default(Ratio(hundredths))).ratio == Ratio(hundredths)
+    assert decide(Node({}, CPUFacts("other")), with_default(Ratio(hundredths))).ratio == Ratio(hundredths)
 
 
 def test_nothing_near_is_no_model() -> None:
@@ -184,4 +192,4 @@ facts = st.none() | st.just(FactsProblem(Reason.CPU_FACTS_MALFORMED, "bad")) | s
 def test_every_verdict_has_a_ratio_in_range_or_a_warning(
     labels: dict[str, str], cpu: CPUFacts | FactsProblem | None, source: NormalizationConfig
 ) -> None:
-    check(decide(labels, cpu, source))
+    check(decide(Node(labels, cpu), source))

@@ -184,7 +184,7 @@ def normalization_of(node: NodeView, configuration: ClusterConfiguration) -> Nor
         return NormalizationVerdict(
             None, Reason.CONFIG_INVALID, _unknown_key(NORMALIZATION_KEY), "", "unknown"
         )
-    return decide(node.labels, node.facts, configuration.normalization)
+    return decide(node, configuration.normalization)
 
 
 def wanted_ratio(

@@ -27,26 +27,25 @@ from corewise.amplification.annotations import effective_ratios, raw_amounts
 from corewise.assessment.cluster import ClusterContext
 from corewise.assessment.decision import lowered, normalization_of, wanted_ratio
 from corewise.assessment.nodes import MANAGED_NODES, ManagedNode, NodeView
-from corewise.config.configuration import LARGEST_NORMALIZATION_RATIO, NO_NORMALIZATION
+from corewise.config.configuration import LARGEST_NORMALIZATION_RATIO
 from corewise.kube.admission import AdmissionRequest
 from corewise.kube.client import Client
 from corewise.kube.decoding import decode_object
 from corewise.kube.errors import KubeError
-from corewise.normalization import decide
+from corewise.normalization import STATED
 from corewise.quantities import ONE, Quantity, QuantityError, Ratio, RatioError
 from corewise.service.webhooks import Answer, allowed, refused
 from corewise.vocabulary.errors import UNREADABLE
 from corewise.vocabulary.names import (
     AMPLIFICATION_ORIGINAL,
     AMPLIFICATION_RATIO,
-    NORMALIZATION_ENABLED,
     NORMALIZATION_RATIO,
 )
 from corewise.vocabulary.reasons import Reason
 
 Usage = Callable[[str], Awaitable[int | None]]
 _RATIO_MAPS = (AMPLIFICATION_RATIO, AMPLIFICATION_ORIGINAL)
-_REVIEWED = (*_RATIO_MAPS, NORMALIZATION_RATIO)
+_REVIEWED = (*_RATIO_MAPS, NORMALIZATION_RATIO, *(each.name for each in STATED))
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,11 +128,11 @@ def _malformed(old: NodeView, new: NodeView, largest: Ratio) -> Iterable[str]:
     text = new.annotations.get(NORMALIZATION_RATIO)
     if text is not None and text != old.annotations.get(NORMALIZATION_RATIO):
         yield from _malformed_normalization(text)
-    label = new.labels.get(NORMALIZATION_ENABLED)
-    if label is not None and label != old.labels.get(NORMALIZATION_ENABLED):
-        verdict = decide({NORMALIZATION_ENABLED: label}, None, NO_NORMALIZATION)
-        if verdict.reason is Reason.ENABLE_LABEL_INVALID:
-            yield verdict.message
+    for stated in STATED:
+        text = stated.text(new)
+        problem = "" if text is None or text == stated.text(old) else stated.problem(text)
+        if problem:
+            yield problem
 
 
 def _disowned(old: NodeView, new: NodeView) -> bool:

@@ -1,6 +1,6 @@
 """Normalization: which ratio a node has, and what CFS quota its CPUShare pods get. All of it pure."""
 
-from corewise.normalization.decision import NormalizationVerdict, decide, nearest_model
+from corewise.normalization.decision import STATED, NormalizationVerdict, decide, nearest_model
 from corewise.normalization.quota import (
     SMALLEST_QUOTA,
     ContainerLimit,
@@ -12,6 +12,7 @@ from corewise.normalization.quota import (
 
 __all__ = [
     "SMALLEST_QUOTA",
+    "STATED",
     "ContainerLimit",
     "NormalizationVerdict",
     "PodLimits",

@@ -8,14 +8,18 @@
 5. A ratio outside 1.00..5.00 is an error verdict, never clamped.
 
 An error verdict has no ratio: the node's annotations stay as they are.
+
+A new source of the ratio is a branch of :func:`decide`; the label or annotation that states it is a row of
+:data:`STATED`, from which the webhook on nodes and the reader of dumps follow.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Protocol
 
 from corewise.config.configuration import (
     LARGEST_NORMALIZATION_RATIO,
@@ -26,12 +30,38 @@ from corewise.config.configuration import (
 )
 from corewise.config.facts import CPUFacts, FactsProblem
 from corewise.quantities import ONE, Ratio
-from corewise.vocabulary.names import NORMALIZATION_ENABLED
+from corewise.vocabulary.names import NORMALIZATION_ENABLED, Kind
 from corewise.vocabulary.reasons import Reason
 
 _TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 _FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False"})
 DEFAULT_FIELD = "defaultRatio"
+
+
+class RatioNode(Protocol):
+    """What of a node decides its ratio. ``facts`` is None where the node has reported none."""
+
+    @property
+    def labels(self) -> Mapping[str, str]: ...
+    @property
+    def annotations(self) -> Mapping[str, str]: ...
+    @property
+    def facts(self) -> CPUFacts | FactsProblem | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """A label or annotation by which a user decides about one node.
+
+    ``problem`` says what is wrong with its text; empty if nothing is.
+    """
+
+    name: str
+    kind: Kind
+    problem: Callable[[str], str]
+
+    def text(self, node: RatioNode) -> str | None:
+        return (node.labels if self.kind is Kind.LABEL else node.annotations).get(self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,21 +81,23 @@ class NormalizationVerdict:
     nearest_model: str | None = None
 
 
-def decide(
-    labels: Mapping[str, str], facts: CPUFacts | FactsProblem | None, config: NormalizationConfig
-) -> NormalizationVerdict:
-    """Decide a node's ratio from its labels and CPU facts; ``facts`` is None where it has reported none."""
-    strategy, source = config.strategy_for(labels)
-    enabled, enabled_by = _enabled(labels, strategy)
+def decide(node: RatioNode, config: NormalizationConfig) -> NormalizationVerdict:
+    """Decide a node's ratio."""
+    strategy, source = config.strategy_for(node.labels)
+    label = node.labels.get(NORMALIZATION_ENABLED)
+    if label is not None:
+        enabled, enabled_by = label in _TRUE, f'label {NORMALIZATION_ENABLED}="{label}"'
+    elif strategy.enable is None:
+        enabled, enabled_by = False, "neither label nor strategy enables it"
+    else:
+        enabled, enabled_by = strategy.enable, f"strategy says enable: {str(strategy.enable).lower()}"
     draft = NormalizationVerdict(None, Reason.NORMALIZATION_DISABLED, "", enabled_by, source)
-    if enabled is None:
-        return replace(
-            draft,
-            reason=Reason.ENABLE_LABEL_INVALID,
-            message=f'{enabled_by} is not a bool string: write "true" or "false", or remove the label',
-        )
+    problem = "" if label is None else _label_problem(label)
+    if problem:
+        return replace(draft, reason=Reason.ENABLE_LABEL_INVALID, message=problem)
     if not enabled:
         return replace(draft, ratio=ONE, message=f"normalization is off ({enabled_by})")
+    facts = node.facts
     if facts is None:
         message = "the node's NodeResourceTopology states no CPU facts"
         return replace(draft, reason=Reason.CPU_FACTS_MISSING, message=message)
@@ -74,14 +106,14 @@ def decide(
     return _in_range(_looked_up(draft, facts, strategy))
 
 
-def _enabled(labels: Mapping[str, str], strategy: NormalizationStrategy) -> tuple[bool | None, str]:
-    label = labels.get(NORMALIZATION_ENABLED)
-    if label is not None:
-        known = True if label in _TRUE else False if label in _FALSE else None
-        return known, f'label {NORMALIZATION_ENABLED}="{label}"'
-    if strategy.enable is None:
-        return False, "neither label nor strategy enables it"
-    return strategy.enable, f"strategy says enable: {str(strategy.enable).lower()}"
+def _label_problem(text: str) -> str:
+    if text in _TRUE or text in _FALSE:
+        return ""
+    label = f'label {NORMALIZATION_ENABLED}="{text}"'
+    return f'{label} is not a bool string: write "true" or "false", or remove the label'
+
+
+STATED: tuple[Stated, ...] = (Stated(NORMALIZATION_ENABLED, Kind.LABEL, _label_problem),)
 
 
 def _looked_up(

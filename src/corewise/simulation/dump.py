@@ -24,6 +24,7 @@ from typing import Annotated, Any, Generic, TypeVar
 import msgspec
 
 from corewise.config.facts import CPUFacts, parse_cpu_basic_info
+from corewise.normalization import STATED
 from corewise.quantities import Bytes, Quantity, QuantityError, RawMilli
 from corewise.simulation.machines import CPUModel, Machine
 from corewise.simulation.plan import SWITCHES, InputError, NodeMetadata, Plan
@@ -41,6 +42,7 @@ from corewise.vocabulary.names import (
     NORMALIZATION_RATIO,
     RAW_ALLOCATABLE,
     RAW_CAPACITY,
+    Kind,
 )
 
 HOW_TO = "make it with: kubectl get nodes,pods -A -o json"
@@ -245,6 +247,11 @@ _STATED_ELSEWHERE = frozenset(
 )
 """Amounts that follow from the machine, or that corewise works out; all others are taken as they are."""
 _KEPT_ANNOTATIONS = ("koordinator.sh/", "corewise.io/")
+_USER_ANNOTATIONS = (
+    ALLOW_UNSAFE_CHANGE,
+    MEMORY_BANDWIDTH,
+    *(each.name for each in STATED if each.kind is Kind.ANNOTATION),
+)
 _FINISHED = frozenset({"Succeeded", "Failed"})
 _SHOWN = 5
 _FACTS_HINT = "dump noderesourcetopologies too, or state cpuFacts in a scenario and add --scenario FILE"
@@ -355,9 +362,7 @@ def _user_metadata(node: Item[DumpedNode]) -> NodeMetadata | None:
             own[AMPLIFICATION_RATIO] = annotations[AMPLIFICATION_ORIGINAL]
     elif AMPLIFICATION_RATIO in annotations and NORMALIZATION_RATIO not in annotations:
         own[AMPLIFICATION_RATIO] = annotations[AMPLIFICATION_RATIO]
-    own |= {
-        name: annotations[name] for name in (ALLOW_UNSAFE_CHANGE, MEMORY_BANDWIDTH) if name in annotations
-    }
+    own |= {name: annotations[name] for name in _USER_ANNOTATIONS if name in annotations}
     enabled = {key: value for key, value in node.labels.items() if key in SWITCHES}
     return NodeMetadata(enabled, own) if enabled or own else None
 

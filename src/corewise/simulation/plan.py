@@ -12,6 +12,7 @@ from typing import Any
 
 from corewise.config.colocation import parse_oversubscription, parse_suppression
 from corewise.config.configuration import parse_amplification, parse_normalization
+from corewise.normalization import STATED
 from corewise.quantities import Bytes
 from corewise.scheduler.configuration import read_configuration
 from corewise.simulation.contention import MemoryUse
@@ -19,11 +20,11 @@ from corewise.simulation.load import Load
 from corewise.simulation.machines import Machine
 from corewise.vocabulary.names import (
     AMPLIFICATION_KEY,
-    NORMALIZATION_ENABLED,
     NORMALIZATION_KEY,
     OVERSUBSCRIPTION,
     OVERSUBSCRIPTION_KEY,
     SUPPRESSION_KEY,
+    Kind,
 )
 
 _PARSERS = (
@@ -33,7 +34,7 @@ _PARSERS = (
     (SUPPRESSION_KEY, parse_suppression),
 )
 
-SWITCHES = frozenset({NORMALIZATION_ENABLED, OVERSUBSCRIPTION})
+SWITCHES = frozenset({OVERSUBSCRIPTION, *(each.name for each in STATED if each.kind is Kind.LABEL)})
 """Labels of nodes that mean something to corewise alone; they are not there before it is turned on."""
 
 
