@@ -17,6 +17,10 @@ AMPLIFICATION_RATIO = "node.koordinator.sh/resource-amplification-ratio"
 RAW_CAPACITY = "node.koordinator.sh/raw-capacity"
 RAW_ALLOCATABLE = "node.koordinator.sh/raw-allocatable"
 AMPLIFIED = "node.corewise.io/amplified"
+RECORD_GENERATION = "node.corewise.io/record-generation"
+AMPLIFY_CAPACITY = "node.corewise.io/amplify-capacity"
+OWNED_CPUS = "node.corewise.io/owned-cpus"
+OWNED_MILLI_CPU = "node.corewise.io/owned-milli-cpu"
 AMPLIFICATION_ORIGINAL = "node.corewise.io/resource-amplification-ratio-original"
 ALLOW_UNSAFE_CHANGE = "node.corewise.io/allow-unsafe-amplification-change"
 OVERSUBSCRIPTION = "volcano.sh/oversubscription"
@@ -56,6 +60,17 @@ SUPPRESSION_KEY = "cpu-suppression-config"
 
 BATCH_CPU = "kubernetes.io/batch-cpu"
 BATCH_MEMORY = "kubernetes.io/batch-memory"
+OWNED_CPUS_RESOURCE = "corewise.io/owned-cpus"
+
+
+def recorded_raw(field: str, resource: str) -> str:
+    """Return the Node annotation of a recorded raw amount, such as node.corewise.io/raw-capacity-cpu."""
+    return f"node.corewise.io/raw-{field}-{resource}"
+
+
+def recorded_applied(field: str, resource: str) -> str:
+    """Return the Node annotation of the amplified amount that was made of it."""
+    return f"node.corewise.io/applied-{field}-{resource}"
 
 
 class Kind(Enum):
@@ -143,6 +158,63 @@ TABLE: tuple[Name, ...] = (
         "webhook",
         "The record: which amounts in status are amplified, and by which ratio. It outlives the ratio until "
         "status is raw again.",
+    ),
+    *(
+        Name(
+            recorded_raw(field, resource),
+            Kind.ANNOTATION,
+            _NODE,
+            f"quantity, `{example}`",
+            "policy; webhook",
+            f"The record: the raw {resource} of {field}. It stays until status is raw again.",
+        )
+        for field in ("capacity", "allocatable")
+        for resource, example in (("cpu", "48"), ("memory", "192512Mi"))
+    ),
+    *(
+        Name(
+            recorded_applied(field, resource),
+            Kind.ANNOTATION,
+            _NODE,
+            f"quantity, `{example}`",
+            "policy; webhook",
+            f"The record: the {resource} of {field} that was written to status, made of the raw amount.",
+        )
+        for field in ("capacity", "allocatable")
+        for resource, example in (("cpu", "72"), ("memory", "231014Mi"))
+    ),
+    Name(
+        RECORD_GENERATION,
+        Kind.ANNOTATION,
+        _NODE,
+        "whole number",
+        "policy; webhook",
+        "Grows with every change of the record. The agent's report states which one it has seen, so that the "
+        "manager knows which of the two is newer.",
+    ),
+    Name(
+        AMPLIFY_CAPACITY,
+        Kind.ANNOTATION,
+        _NODE,
+        '`"false"`, or absent',
+        "manager",
+        "Whether capacity is amplified too, as `amplifyCapacity` of the configuration says.",
+    ),
+    Name(
+        OWNED_CPUS,
+        Kind.ANNOTATION,
+        _NODE,
+        'JSON, `{"<pod uid>":{"pod":"ns/name","cpus":"0-3"}}`',
+        "scheduler",
+        "The ledger: which pod owns which CPUs of the node. Written by compare and swap.",
+    ),
+    Name(
+        OWNED_MILLI_CPU,
+        Kind.ANNOTATION,
+        _NODE,
+        '`"4000"`',
+        "scheduler",
+        "1000 x the CPUs in the ledger. Allocatable cpu is lower by what they cost beyond their requests.",
     ),
     Name(
         ALLOW_UNSAFE_CHANGE,
@@ -355,6 +427,14 @@ TABLE: tuple[Name, ...] = (
         "milli-CPU, whole number",
         "agent on Nodes; user on Pods",
         "CPU that online pods leave idle, which offline pods request.",
+    ),
+    Name(
+        OWNED_CPUS_RESOURCE,
+        Kind.RESOURCE,
+        "Pod",
+        "whole number of CPUs",
+        "policy; webhook",
+        "How many CPUs a pod is to own. kube-scheduler calls the extender for pods that request it alone.",
     ),
     Name(
         BATCH_MEMORY,
