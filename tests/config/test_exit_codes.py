@@ -8,6 +8,7 @@ import pytest
 
 from corewise.cli import corewise
 from corewise.cli.errors import Failure
+from corewise.compute.errors import GuestExists
 from corewise.kernel import errors as kernel
 from corewise.kube import errors as kube
 from corewise.openstack import errors as openstack
@@ -59,8 +60,12 @@ def test_the_kind_of_failure_picks_the_exit_code(error: OperationalError, code: 
 
 
 def test_a_failure_with_a_reason_names_it_and_its_fix() -> None:
-    failure = Failure.of(openstack.NovaConfError("nova.conf: line 3"))
-    assert str(failure) == f"FileUnusable: nova.conf: line 3\n  {Reason.FILE_UNUSABLE.fix}"
+    failure = Failure.of(GuestExists("guest g is on host h"))
+    assert str(failure) == f"GuestExists: guest g is on host h\n  {Reason.GUEST_EXISTS.fix}"
+
+
+def test_a_failure_without_a_hint_is_its_message_alone() -> None:
+    assert str(Failure.of(openstack.NovaConfError("nova.conf: line 3"))) == "FileUnusable: nova.conf: line 3"
 
 
 def test_a_line_of_a_log_has_the_hint_only_if_trying_again_does_not_help() -> None:

@@ -28,7 +28,7 @@ from corewise.config.json_text import Members, read_json
 from corewise.topology import CPUSet, CPUSetError
 from corewise.tracking import HostedGuest
 from corewise.tracking.flavor import Flavor, Image
-from corewise.vocabulary.errors import UNREADABLE
+from corewise.vocabulary.errors import UNREADABLE, unreadable_text
 from corewise.vocabulary.guests import ThreadPolicy
 from corewise.vocabulary.placement import Consumer, Inventory, Provider, ProviderUse
 
@@ -166,7 +166,9 @@ def parse_provider(text: str, host: str, source: str) -> ProviderUse:
     try:
         read = msgspec.json.decode(text, type=_Provider)
     except UNREADABLE as error:
-        raise FileUnusable(f"{source} is not a provider as Placement describes it: {error}") from None
+        raise FileUnusable(
+            f"{source} is not a provider as Placement describes it: {unreadable_text(error)}"
+        ) from None
     inventories = {name: _inventory(each) for name, each in read.inventories.items()}
     provider = Provider(OFFLINE, host, read.resource_provider_generation, inventories, read.traits)
     consumers = tuple(
@@ -193,7 +195,9 @@ def parse_guests(text: str, source: str) -> tuple[HostedGuest, ...]:
         return tuple(_hosted(uuid, guest) for uuid, guest in read.items())
     except (*UNREADABLE, CPUSetError) as error:
         hint = 'write {"<guest>": {"pinnedCPUs": "2-9", "threadPolicy": "isolate"}}'
-        raise FileUnusable(f"{source} does not describe guests: {error}", hint=hint) from None
+        raise FileUnusable(
+            f"{source} does not describe guests: {unreadable_text(error)}", hint=hint
+        ) from None
 
 
 def _hosted(uuid: str, guest: _Guest) -> HostedGuest:

@@ -29,7 +29,7 @@ from corewise.quantities import Bytes, Quantity, QuantityError, RawMilli
 from corewise.simulation.machines import CPUModel, Machine
 from corewise.simulation.plan import SWITCHES, InputError, NodeMetadata, Plan
 from corewise.simulation.scenario import CPUChoice
-from corewise.vocabulary.errors import UNREADABLE
+from corewise.vocabulary.errors import UNREADABLE, unreadable_text
 from corewise.vocabulary.names import (
     ALLOW_UNSAFE_CHANGE,
     AMPLIFICATION_ORIGINAL,
@@ -211,7 +211,7 @@ def read_items(path: Path) -> list[Any]:
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or error}") from error
     except UNREADABLE as error:
-        raise InputError(f"{path}: not JSON: {error}") from error
+        raise InputError(f"{path}: not JSON: {unreadable_text(error)}") from error
     items = document.get("items") if isinstance(document, dict) else None
     if not isinstance(items, list):
         raise InputError(f"{path}: not a list of objects; {HOW_TO}")
@@ -351,7 +351,9 @@ def _raw(node: Item[DumpedNode], annotation: str, in_status: Amounts) -> Amounts
     try:
         return in_status | msgspec.json.decode(text, type=Amounts)
     except UNREADABLE as error:
-        raise node.error(f"annotation {annotation}: not a JSON resource list: {error}") from None
+        raise node.error(
+            f"annotation {annotation}: not a JSON resource list: {unreadable_text(error)}"
+        ) from None
 
 
 def _user_metadata(node: Item[DumpedNode]) -> NodeMetadata | None:

@@ -19,6 +19,11 @@ UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """What msgspec raises for a text that is not the wanted JSON: wrong, not UTF-8, or nested too deep."""
 
 
+def unreadable_text(error: Exception) -> str:
+    """Say what is wrong with a text that raised one of UNREADABLE."""
+    return "nested too deep" if isinstance(error, RecursionError) else str(error)
+
+
 class OperationalError(Exception):
     """Base of the errors of every package; ``str()`` is the message alone.
 

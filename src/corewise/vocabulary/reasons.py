@@ -1037,7 +1037,6 @@ class Reason(StrEnum):
     FILE_UNUSABLE = _info(
         "FileUnusable",
         "A file that was named cannot be read, or is not what it should be.",
-        "Correct what the message names.",
     )
     LEDGER_UNUSABLE = _warning(
         "LedgerUnusable",
