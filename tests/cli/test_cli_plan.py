@@ -11,8 +11,8 @@ from click.testing import CliRunner, Result
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from corewise.cli import corewise
 from corewise.cli.errors import Failure
-from corewise.cli.plan import command
 from corewise.vocabulary.names import (
     AMPLIFICATION_RATIO,
     CPU_BASIC_INFO,
@@ -48,7 +48,7 @@ def policy(folder: Path, ratio: str) -> str:
 
 
 def run(*arguments: str) -> Result:
-    return CliRunner().invoke(command, list(arguments))
+    return CliRunner().invoke(corewise, ["plan", *arguments])
 
 
 def test_a_plan_says_what_is_scheduled_and_why_the_rest_is_not(trace: list[str]) -> None:

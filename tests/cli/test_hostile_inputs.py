@@ -77,6 +77,26 @@ def test_a_command_says_what_is_wrong_with_its_file(
     assert isinstance(told.exception, Failure) or told.exit_code == ExitCode.VERDICT
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["plan", "--from"],
+        ["up", "--for", "1s", "--from"],
+        ["calibrate", "--model"],
+        ["config", "check", "{file}", "--nodes"],
+        ["explain", "suppression", "n1", "--from"],
+    ],
+    ids=" ".join,
+)
+def test_a_command_says_of_json_that_it_is_nested_too_deep(arguments: list[str], tmp_path: Path) -> None:
+    file, config = tmp_path / "deep.json", tmp_path / "config.json"
+    file.write_text('{"deep":' * DEPTH)
+    config.write_text('{"ratioModel": {}}')
+    told = CliRunner().invoke(corewise, [*(each.format(file=config) for each in arguments), str(file)])
+    assert isinstance(told.exception, Failure), told.exception
+    assert "nested too deep" in str(told.exception)
+
+
 @pytest.mark.parametrize("text", YAML.values(), ids=YAML)
 def test_the_configuration_of_kubelet_is_read_or_is_a_value_error(text: str | bytes) -> None:
     with pytest.raises(ValueError, match=r"[a-z]"):

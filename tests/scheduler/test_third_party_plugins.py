@@ -18,9 +18,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from corewise.cli import corewise
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.explain import command as explain_command
-from corewise.cli.plan import command as plan_command
 from corewise.engine import Allocation, assemble
 from corewise.engine.assembly import BUILT_IN
 from corewise.kube.clock import SYSTEM_CLOCK
@@ -149,7 +149,7 @@ def test_a_package_that_is_no_plugin_is_an_error_that_names_it(
     assert why in str(found.value)
     dump = tmp_path / "dump.json"
     dump.write_text('{"kind": "List", "items": [{"kind": "Node", "metadata": {"name": "n"}}]}')
-    result = CliRunner().invoke(plan_command, ["--from", str(dump)])
+    result = CliRunner().invoke(corewise, ["plan", "--from", str(dump)])
     assert isinstance(result.exception, Failure)
     assert result.exception.exit_code == ExitCode.USAGE
     assert why in str(result.exception)

@@ -23,6 +23,7 @@ from corewise.agent.calibration import (
 )
 from corewise.cli import output
 from corewise.cli.errors import ExitCode, Failure
+from corewise.cli.files import decoded
 from corewise.cli.output import Column, Form, Listing
 from corewise.kernel.host_files import HostFiles
 from corewise.kernel.machine import read_machine
@@ -35,9 +36,9 @@ from corewise.kernel.usage import (
     read_processes,
     stolen_share,
 )
-from corewise.normalization.calibration import Calibration, IncomparableError, Score, decoded, ratio_model
+from corewise.normalization.calibration import Calibration, IncomparableError, Score, ratio_model
+from corewise.normalization.calibration import decoded as decoded_results
 from corewise.topology import CPUSet
-from corewise.vocabulary.errors import UNREADABLE
 from corewise.vocabulary.names import CONFIG_NAME, NORMALIZATION_KEY
 
 _LOOKING_SECONDS = 0.5
@@ -199,7 +200,9 @@ def _points(score: int) -> str:
 def _print_model(files: Sequence[str]) -> None:
     if not files:
         raise click.UsageError("--model needs the FILES that hold results: corewise calibrate -o json > FILE")
-    results = [result for file in files for result in _read(file)]
+    hint = "make one with: corewise calibrate -o json"
+    expected = "a result of corewise calibrate"
+    results = [each for file in files for each in decoded(file, decoded_results, expected, hint)]
     try:
         model = ratio_model(results)
     except IncomparableError as error:
@@ -210,14 +213,3 @@ def _print_model(files: Sequence[str]) -> None:
     output.say(
         f"It goes into the key {NORMALIZATION_KEY} of ConfigMap {CONFIG_NAME} (corewise config check)."
     )
-
-
-def _read(file: str) -> list[Calibration]:
-    try:
-        with click.open_file(file, "rb") as stream:
-            return decoded(stream.read())
-    except OSError as error:
-        raise Failure(f"{file} cannot be read: {error.strerror}") from None
-    except UNREADABLE as error:
-        hint = "make one with: corewise calibrate -o json"
-        raise Failure(f"{file} is not a result of corewise calibrate: {error}", hint=hint) from None

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from corewise.cli.errors import ExitCode, Failure
+from corewise.cli.files import FILE, text_of
 from corewise.cli.interference_inputs import read_interference
 from corewise.cli.options import connection_options
 from corewise.cli.output import Column, Form, Listing, Severity, colour_wanted, option, render, say
@@ -19,13 +20,12 @@ from corewise.engine.objects import SCHEDULABLE_NODES
 from corewise.kube.client import Client
 from corewise.kube.config import ClusterConfig, load_config
 from corewise.kube.errors import ConfigError
-from corewise.prometheus.client import AddressError, PrometheusClient, QueryError
+from corewise.prometheus.client import PrometheusClient, QueryError
 from corewise.scheduler.active_config import identities
 from corewise.scheduler.observing.diagnosis import Diagnosis, diagnose
 from corewise.scheduler.observing.readings import NodeIdentity, NodeNames, Observation, State, observe
 from corewise.scheduler.observing.sources import sources
 
-_FILE = click.Path(path_type=Path, dir_okay=False)
 _PRESETS = [each.value for each in Preset]
 
 
@@ -42,10 +42,10 @@ class _Checked:
 
 @command.command("metrics")
 @click.option("--prometheus", metavar="URL", required=True, help="The Prometheus server to query.")
-@click.option("--config", "config_file", type=_FILE, help="The scheduler's file, with its interference.")
+@click.option("--config", "config_file", type=FILE, help="The scheduler's file, with its interference.")
 @click.option("--preset", type=click.Choice(_PRESETS), help="The series of an exporter, instead of a file.")
 @click.option(
-    "--nodes", "nodes_file", type=_FILE, help="A file with node names, one per line, instead of a cluster."
+    "--nodes", "nodes_file", type=FILE, help="A file with node names, one per line, instead of a cluster."
 )
 @connection_options
 @option()
@@ -91,11 +91,7 @@ async def _check(
     kubeconfig: str | None,
     context: str | None,
 ) -> _Checked:
-    try:
-        client = PrometheusClient(url)
-    except AddressError as error:
-        raise Failure(error.message, hint=error.hint, exit_code=ExitCode.USAGE) from error
-    async with client:
+    async with PrometheusClient(url) as client:
         nodes = NodeNames(await _nodes(nodes_file, kubeconfig, context))
         observation = await observe(client, sources(configuration), nodes, time.time)
         _need_an_answer(observation)
@@ -116,10 +112,7 @@ async def _nodes(file: Path | None, kubeconfig: str | None, context: str | None)
     if file is None:
         async with Client(_cluster(kubeconfig, context)) as client:
             return list(identities(await client.list(SCHEDULABLE_NODES)))
-    try:
-        lines = (await asyncio.to_thread(file.read_text, encoding="utf-8-sig")).splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise Failure(f"{file} cannot be read: {error}") from error
+    lines = (await asyncio.to_thread(text_of, file)).splitlines()
     names = dict.fromkeys(line.strip().removeprefix("node/") for line in lines if line.strip())
     if not names:
         hint = "write one name per line: kubectl get nodes -o name"

@@ -14,7 +14,6 @@ from corewise.cli import output
 from corewise.cli.compute_options import (
     COMPAT,
     CONFIG,
-    FILE,
     GivenHosts,
     PlacementChoice,
     failure,
@@ -26,6 +25,7 @@ from corewise.cli.compute_options import (
     text_of,
 )
 from corewise.cli.errors import ExitCode
+from corewise.cli.files import FILE
 from corewise.cli.output import Column, Form, Listing, count, say
 from corewise.compute.errors import FileUnusable
 from corewise.compute.guest_files import parse_flavor, parse_image
@@ -39,7 +39,7 @@ from corewise.topology import Host
 from corewise.tracking.flavor import NO_IMAGE, Flavor, RequestRefusal
 from corewise.tracking.options import Compat
 from corewise.tracking.request import GuestRequest, translate
-from corewise.vocabulary.errors import UNREADABLE
+from corewise.vocabulary.errors import UNREADABLE, unreadable_text
 from corewise.vocabulary.guests import GuestCPUs
 from corewise.vocabulary.reasons import Reason
 
@@ -340,7 +340,9 @@ def _scores(file: Path | None) -> Mapping[str, int] | None:
     try:
         scores = msgspec.json.decode(text_of(file), type=dict[str, int])
     except UNREADABLE as error:
-        raise FileUnusable(f"{file}: {error}", hint='write {"host": 80}: whole numbers, 0 to 100') from None
+        raise FileUnusable(
+            f"{file}: {unreadable_text(error)}", hint='write {"host": 80}: whole numbers, 0 to 100'
+        ) from None
     for host, score in scores.items():
         if not _WORST <= score <= _BEST:
             raise FileUnusable(f"{file}: the score of {host} is {score}, which is not from 0 to 100")

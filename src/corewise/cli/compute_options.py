@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from corewise.cli import files
 from corewise.cli.errors import ExitCode, Failure
+from corewise.cli.files import FILE
 from corewise.cli.output import say
 from corewise.compute.errors import (
     FileUnusable,
@@ -51,8 +53,6 @@ T = TypeVar("T")
 Decorated = Callable[..., Any]
 Decorator = Callable[[Decorated], Decorated]
 
-FILE = click.Path(path_type=Path, dir_okay=False, allow_dash=True)
-_NEW_FILE = click.Path(path_type=Path, dir_okay=False)
 FOLDER = click.Path(path_type=Path, file_okay=False)
 _EXISTING_FOLDER = click.Path(path_type=Path, exists=True, file_okay=False)
 _MOST_SHOWN = 8
@@ -73,7 +73,7 @@ COMPAT = click.option(
 )
 CONFIG = click.option(
     "--config",
-    type=_NEW_FILE,
+    type=FILE,
     multiple=True,
     metavar="FILE",
     help="nova.conf of the host; may be repeated, later ones count.  [default: nothing is configured]",
@@ -105,7 +105,7 @@ _HOSTS = click.option(
 )
 _LEDGER = click.option(
     "--ledger",
-    type=_NEW_FILE,
+    type=FILE,
     metavar="FILE",
     help="Who holds which CPUs of the host.  [default: no guest does, and nothing is recorded]",
 )
@@ -118,7 +118,7 @@ _CLOUD = click.option(
 _DATABASE = click.option(
     "--placement-db",
     metavar="FILE",
-    type=_NEW_FILE,
+    type=FILE,
     help="An embedded Placement on this SQLite file, created if it is missing.",
 )
 _FROM_CONFIG = click.option(
@@ -142,13 +142,9 @@ def text_of(file: Path) -> str:
         FileUnusable: if it cannot be read.
     """
     try:
-        with click.open_file(str(file), "rb") as stream:
-            text: bytes = stream.read()
-        return text.decode("utf-8-sig")
-    except OSError as error:
-        raise FileUnusable(f"{file} cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise FileUnusable(f"{file} is not UTF-8: byte {error.start} is wrong") from None
+        return files.text_of(file)
+    except Failure as error:
+        raise FileUnusable(str(error)) from None
 
 
 def parsed(file: Path, parse: Callable[[str], Parsed[T]]) -> T:

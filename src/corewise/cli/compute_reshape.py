@@ -12,7 +12,6 @@ import click
 from corewise.cli import output
 from corewise.cli.compute_inventory import inventory_records
 from corewise.cli.compute_options import (
-    FILE,
     GivenHosts,
     PlacementChoice,
     given_hosts,
@@ -21,6 +20,7 @@ from corewise.cli.compute_options import (
     text_of,
     usable,
 )
+from corewise.cli.files import FILE
 from corewise.cli.output import Column, Form, Listing, count, say
 from corewise.compute.guest_files import parse_guests, parse_provider
 from corewise.compute.hosts import ComputeHost

@@ -13,6 +13,7 @@ import msgspec
 from corewise.cli import output
 from corewise.cli.config_file import KEYS, Contents, KeyText, UndecidedKeyError, read_contents
 from corewise.cli.errors import ExitCode, Failure
+from corewise.cli.files import decoded, text_of
 from corewise.cli.output import Form
 from corewise.config.colocation import parse_oversubscription, parse_suppression
 from corewise.config.configuration import (
@@ -28,7 +29,6 @@ from corewise.config.configuration import (
 from corewise.config.node_configs import S
 from corewise.quantities import Ratio, RatioError
 from corewise.vocabulary import names
-from corewise.vocabulary.errors import UNREADABLE
 
 NodeLabels = list[tuple[str, Mapping[str, str]]]
 
@@ -101,9 +101,8 @@ def check(file: str, key: str | None, nodes: str | None, largest_amplification: 
 
 
 def _contents(file: str, key: str | None) -> Contents:
-    text = _read(file)
     try:
-        contents = read_contents(text, key)
+        contents = read_contents(text_of(file), key)
     except UndecidedKeyError:
         raise Failure(
             f"{file} is the JSON of one key, and nothing in it says of which",
@@ -119,23 +118,9 @@ def _contents(file: str, key: str | None) -> Contents:
     return contents
 
 
-def _read(file: str) -> str:
-    try:
-        with click.open_file(file, "rb") as stream:
-            content: bytes = stream.read()
-        return content.decode("utf-8-sig")
-    except OSError as error:
-        raise Failure(f"{file} cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise Failure(f"{file} is not UTF-8: byte {error.start} is wrong") from None
-
-
 def _nodes(file: str) -> NodeLabels:
-    try:
-        dump = msgspec.json.decode(_read(file), type=_Dump)
-    except UNREADABLE as error:
-        hint = "make it with: kubectl get nodes -o json"
-        raise Failure(f"{file} is not a list of nodes: {error}", hint=hint) from None
+    hint = "make it with: kubectl get nodes -o json"
+    dump = decoded(file, msgspec.json.Decoder(_Dump).decode, "a list of nodes", hint)
     return [(each.metadata.name, each.metadata.labels or {}) for each in dump.items if each.kind == "Node"]
 
 

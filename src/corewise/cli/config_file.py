@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-import click
 import yaml
 
 from corewise.assessment.cluster import ClusterConfiguration
 from corewise.cli.errors import Failure
+from corewise.cli.files import text_of
 from corewise.config.configuration import (
     NO_AMPLIFICATION,
     NO_NORMALIZATION,
@@ -191,13 +191,7 @@ def read_policy(file: str) -> ClusterConfiguration:
         Failure: if the file cannot be read or has errors.
     """
     try:
-        with click.open_file(file, "rb") as stream:
-            text = stream.read().decode("utf-8-sig")
-        contents = read_contents(text, None)
-    except OSError as error:
-        raise Failure(f"{file} cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise Failure(f"{file} is not UTF-8: byte {error.start} is wrong") from None
+        contents = read_contents(text_of(file), None)
     except UndecidedKeyError:
         hint = "write it as a ConfigMap, with the key's name"
         raise Failure(f"{file} is the JSON of one key, and nothing in it says of which", hint=hint) from None

@@ -13,6 +13,7 @@ from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.explain_interference import interference_command
 from corewise.cli.explain_suppression import suppression_command
 from corewise.cli.explanation import Explanation, Part
+from corewise.cli.files import FILE
 from corewise.cli.interference_inputs import read_interference
 from corewise.cli.node_explanation import explain_node
 from corewise.cli.node_listing import ListedCluster, list_cluster
@@ -24,12 +25,11 @@ from corewise.kube.config import ClusterConfig, load_config
 from corewise.kube.errors import Forbidden, NotFound
 from corewise.kube.objects import Event
 from corewise.kube.resources import EVENTS
-from corewise.prometheus.client import AddressError, PrometheusClient
+from corewise.prometheus.client import PrometheusClient
 from corewise.scheduler.listing import ListedPod, list_pod
 from corewise.vocabulary.names import MANAGER_COMPONENT
 
 _SHOWN_EVENTS = 5
-_FILE = click.Path(path_type=Path, dir_okay=False)
 
 
 @click.group()
@@ -59,7 +59,7 @@ def node_command(
 @click.argument("name", metavar="NAMESPACE/NAME")
 @click.option("--node", default="", help="Show this node alone, with every detail.")
 @click.option(
-    "--config", "config_file", type=_FILE, help="The scheduler's file, if it has interference in it."
+    "--config", "config_file", type=FILE, help="The scheduler's file, if it has interference in it."
 )
 @click.option(
     "--prometheus", default="", metavar="URL", help="Prometheus that has the nodes' memory bandwidth."
@@ -99,8 +99,6 @@ async def _read_pod(
         try:
             prometheus = await stack.enter_async_context(PrometheusClient(url)) if url else None
             return await list_pod(client, namespace or "default", pod, interference, prometheus)
-        except AddressError as error:
-            raise Failure(error.message, hint=error.hint, exit_code=ExitCode.USAGE) from error
         except NotFound as error:
             where = f"{namespace or 'default'}/{pod}"
             raise Failure(f"there is no pod {where}", exit_code=ExitCode.NOT_FOUND) from error

@@ -16,13 +16,13 @@ import numpy as np
 
 from corewise.cli import output
 from corewise.cli.errors import Failure
+from corewise.cli.files import FILE, text_of
 from corewise.cli.interference_inputs import (
     ExplainedPod,
     MeasuredNode,
     parse_nodes,
     parse_pod,
     read_interference,
-    text_of,
 )
 from corewise.cli.output import Column, Form, Listing, Severity
 from corewise.config.interference import RANKED, InterferenceConfiguration, Metric
@@ -51,22 +51,21 @@ from corewise.interference import (
 from corewise.vocabulary.reasons import Reason
 
 _OPTIONAL = frozenset({"llc_capacity", "memorylatency_idle", "memorylatency_slope"})
-_FILE = click.Path(path_type=Path, dir_okay=False)
 _GIGA = 10**9
 
 
 @click.command("interference")
 @click.option(
-    "--config", "config_file", type=_FILE, required=True, help="The scheduler's file, with its interference."
+    "--config", "config_file", type=FILE, required=True, help="The scheduler's file, with its interference."
 )
 @click.option(
     "--metrics",
     "metrics_file",
-    type=_FILE,
+    type=FILE,
     required=True,
     help="Measurements: JSON, node -> values in base units.",
 )
-@click.option("--pod", "pod_file", type=_FILE, required=True, help="The Pod to be placed, YAML or JSON.")
+@click.option("--pod", "pod_file", type=FILE, required=True, help="The Pod to be placed, YAML or JSON.")
 @output.option((Form.TABLE, Form.WIDE, Form.JSON, Form.YAML))
 def interference_command(config_file: Path, metrics_file: Path, pod_file: Path, form: Form) -> None:
     """Show for every node whether a pod's profile fits it, and how it scores: both sides of the filter,

@@ -18,6 +18,7 @@ import msgspec
 from corewise.assessment.nodes import BOUND_PODS, MANAGED_NODES, BoundPod, ManagedNode, running_on
 from corewise.cli import output
 from corewise.cli.errors import ExitCode, Failure
+from corewise.cli.files import FILE, decoded
 from corewise.cli.offline_reports import node_report
 from corewise.cli.options import cluster_options
 from corewise.cli.output import Form
@@ -30,7 +31,6 @@ from corewise.kube.objects import ConfigMap
 from corewise.kube.resources import CONFIG_MAPS
 from corewise.quantities import Quantity, QuantityError
 from corewise.suppression.batch_limits import BatchContainer
-from corewise.vocabulary.errors import UNREADABLE
 from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY, CONFIG_NAME, OVERSUBSCRIPTION
 
 _ENDED = frozenset({"Succeeded", "Failed"})
@@ -51,7 +51,7 @@ class Found:
 @click.option(
     "--from",
     "file",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     help="Read this file instead of a cluster: kubectl get nodes,pods,configmaps -A -o json.",
 )
 @click.argument("name", metavar="NODE")
@@ -111,17 +111,8 @@ def _no_node(name: str, hint: str) -> Failure:
 
 
 def _read_file(file: Path, name: str, config_namespace: str) -> Found:
-    try:
-        document = msgspec.json.decode(file.read_bytes(), type=dict[str, Any])
-        items = document.get("items", [document])
-        nodes = [msgspec.convert(item, ManagedNode) for item in _of_kind(items, "Node")]
-        maps = [msgspec.convert(item, ConfigMap) for item in _of_kind(items, "ConfigMap")]
-        pods = [msgspec.convert(item, BoundPod) for item in _of_kind(items, "Pod")]
-    except OSError as error:
-        raise Failure(f"{file} cannot be read: {error.strerror}") from error
-    except UNREADABLE as error:
-        hint = "make it with: kubectl get nodes,pods,configmaps -A -o json"
-        raise Failure(f"{file} is not what kubectl prints: {error}", hint=hint) from error
+    hint = "make it with: kubectl get nodes,pods,configmaps -A -o json"
+    nodes, maps, pods = decoded(file, _objects, "what kubectl prints", hint)
     node = next((each for each in nodes if each.metadata.name == name), None)
     if node is None:
         raise _no_node(name, f"{file} has: {output.some([each.metadata.name for each in nodes]) or 'none'}")
@@ -132,6 +123,16 @@ def _read_file(file: Path, name: str, config_namespace: str) -> Found:
     )
     own = [pod for pod in pods if pod.spec.node_name == name and pod.status.phase not in _ENDED]
     return Found(node, next(config, {}), own)
+
+
+def _objects(text: bytes) -> tuple[list[ManagedNode], list[ConfigMap], list[BoundPod]]:
+    document = msgspec.json.decode(text, type=dict[str, Any])
+    items = document.get("items", [document])
+    return (
+        [msgspec.convert(item, ManagedNode) for item in _of_kind(items, "Node")],
+        [msgspec.convert(item, ConfigMap) for item in _of_kind(items, "ConfigMap")],
+        [msgspec.convert(item, BoundPod) for item in _of_kind(items, "Pod")],
+    )
 
 
 def _of_kind(items: Any, kind: str) -> list[Any]:

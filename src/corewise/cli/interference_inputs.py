@@ -23,6 +23,7 @@ import msgspec
 import yaml
 
 from corewise.cli.errors import Failure
+from corewise.cli.files import text_of
 from corewise.cli.output import say
 from corewise.config.decoding import Decoder, Parsed, Place, did_you_mean, shown
 from corewise.config.interference import INTERFERENCE, METRICS, InterferenceConfiguration, parse_interference
@@ -60,20 +61,6 @@ def read_interference(file: Path) -> InterferenceConfiguration:
     if parsed.value is None:
         raise Failure(f"{file} has no section {INTERFERENCE!r}")
     return parsed.value
-
-
-def text_of(file: Path) -> str:
-    """Return a file's text.
-
-    Raises:
-        Failure: if it cannot be read.
-    """
-    try:
-        return file.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise Failure(f"{file} cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise Failure(f"{file} is not UTF-8: byte {error.start} is wrong") from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ import click
 
 from corewise.assessment.cluster import ClusterConfiguration
 from corewise.cli.config_file import NOTHING_CONFIGURED, configuration_of, read_policy
-from corewise.cli.errors import ExitCode, Failure
+from corewise.cli.errors import ExitCode
+from corewise.cli.files import FILE
 from corewise.cli.interference_inputs import read_interference
 from corewise.cli.output import (
     Column,
@@ -27,12 +28,10 @@ from corewise.cli.output import (
     say,
 )
 from corewise.engine import Allocation
-from corewise.scheduler.plugins import PluginError, load_plugins
-from corewise.simulation.plan import InputError
+from corewise.scheduler.plugins import load_plugins
 from corewise.simulation.planner import Comparison, Outcome, compare, plan
 from corewise.simulation.planner_inputs import PlanInput, plan_from_dump, plan_from_openb
 
-_FILE = click.Path(path_type=Path, dir_okay=False)
 _NONE = "none"
 _SHOWN_PODS = 5
 _HUNDRED = 100
@@ -55,10 +54,10 @@ class _Planned:
 
 @click.command()
 @click.option(
-    "--from", "dump", type=_FILE, help="Nodes and pods of a real cluster: kubectl get nodes,pods -A -o json."
+    "--from", "dump", type=FILE, help="Nodes and pods of a real cluster: kubectl get nodes,pods -A -o json."
 )
 @click.option(
-    "--from-openb", "openb", type=(_FILE, _FILE), help="Nodes and pods of the Alibaba openb trace (CSV)."
+    "--from-openb", "openb", type=(FILE, FILE), help="Nodes and pods of the Alibaba openb trace (CSV)."
 )
 @click.option(
     "--policy",
@@ -79,7 +78,7 @@ class _Planned:
 )
 @click.option(
     "--interference",
-    type=_FILE,
+    type=FILE,
     help="The scheduler's file: pods count by its profiles of memory bandwidth and cache.",
 )
 @option((Form.TABLE, Form.JSON, Form.YAML))
@@ -101,10 +100,7 @@ def command(
     """
     given = _input(dump, openb)
     profiles = None if interference is None else read_interference(interference)
-    try:
-        plugins = load_plugins()
-    except PluginError as error:
-        raise Failure(str(error), exit_code=ExitCode.USAGE) from error
+    plugins = load_plugins()
     planned: list[_Planned] = []
     for file in (policy,) if against is None else (against, policy):
         name, configuration = _configuration(given, file)
@@ -126,13 +122,10 @@ def command(
 def _input(dump: Path | None, openb: tuple[Path, Path] | None) -> PlanInput:
     if (dump is None) == (openb is None):
         raise click.UsageError("name what to plan: either --from DUMP or --from-openb NODES PODS")
-    try:
-        if dump is not None:
-            return plan_from_dump(dump)
-        assert openb is not None  # noqa: S101 - the call above says so
-        return plan_from_openb(*openb)
-    except InputError as error:
-        raise Failure(str(error)) from error
+    if dump is not None:
+        return plan_from_dump(dump)
+    assert openb is not None  # noqa: S101 - the check above says so
+    return plan_from_openb(*openb)
 
 
 def _configuration(given: PlanInput, file: str | None) -> tuple[str, ClusterConfiguration]:

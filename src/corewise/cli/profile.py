@@ -14,6 +14,7 @@ import click
 import yaml
 
 from corewise.cli.errors import ExitCode, Failure
+from corewise.cli.files import FILE
 from corewise.cli.interference_inputs import read_interference
 from corewise.cli.options import seconds
 from corewise.cli.output import (
@@ -45,7 +46,6 @@ from corewise.interference.history import Slicing
 from corewise.prometheus.client import PrometheusError
 from corewise.vocabulary.selectors import label_value_fault
 
-_FILE = click.Path(path_type=Path, dir_okay=False)
 _SLICING = Slicing()
 _GIGA, _MEBI, _KIBI, _MILLI = 10**9, 1 << 20, 1 << 10, 1000
 _SEVERITY = {Confidence.LOW: Severity.WARNING}
@@ -53,9 +53,9 @@ _SEVERITY = {Confidence.LOW: Severity.WARNING}
 
 @click.command()
 @click.option("--prometheus", "url", metavar="URL", help="Query this Prometheus server.")
-@click.option("--history", type=_FILE, help="Read a history from this file instead.")
+@click.option("--history", type=FILE, help="Read a history from this file instead.")
 @click.option(
-    "--config", type=_FILE, help="The scheduler's configuration: type label, metrics, default profile."
+    "--config", type=FILE, help="The scheduler's configuration: type label, metrics, default profile."
 )
 @click.option(
     "--range",
@@ -91,7 +91,7 @@ _SEVERITY = {Confidence.LOW: Severity.WARNING}
     help="Length of a sample of a pod whose cycles per instruction are counted.",
 )
 @click.option("--p95", is_flag=True, help="Write 95th percentiles of what pods used instead of means.")
-@click.option("--save-history", type=_FILE, help="Save what Prometheus answered to this file, for --history.")
+@click.option("--save-history", type=FILE, help="Save what Prometheus answered to this file, for --history.")
 @option((Form.TABLE, Form.YAML, Form.JSON))
 def command(
     url: str | None,

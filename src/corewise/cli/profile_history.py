@@ -38,13 +38,13 @@ from typing import Annotated
 import msgspec
 
 from corewise.cli.errors import ExitCode, Failure
+from corewise.cli.files import decoded
 from corewise.config.interference import RANKED, InterferenceConfiguration, Metric
 from corewise.interference.analysis import AMOUNTS
 from corewise.interference.history import CPI, NEVER_ZERO, History, PodRecord, Series
 from corewise.prometheus.client import PrometheusClient, RangeSeries, Sample, query_range
 from corewise.scheduler.observing.readings import NodeIdentity, NodeNames
 from corewise.scheduler.observing.sources import Source, sources
-from corewise.vocabulary.errors import UNREADABLE
 from corewise.vocabulary.metrics.manager import NODE_NORMALIZATION_RATIO
 
 Points = list[tuple[float, float]]
@@ -80,14 +80,8 @@ def read_history(file: Path) -> History:
     Raises:
         Failure: if the file cannot be read or is none.
     """
-    try:
-        read = msgspec.json.decode(file.read_bytes(), type=_History)
-    except OSError as error:
-        raise Failure(f"{file} cannot be read: {error.strerror}") from None
-    except UNREADABLE as error:
-        hint = "docs/profile.md describes the format"
-        raise Failure(f"{file} is not a history: {error}", hint=hint) from None
-    return _history(file, read)
+    hint = "docs/profile.md describes the format"
+    return _history(file, decoded(file, msgspec.json.Decoder(_History).decode, "a history", hint))
 
 
 def write_history(file: Path, history: History) -> None:

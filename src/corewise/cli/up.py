@@ -13,16 +13,16 @@ from pathlib import Path
 import click
 
 from corewise.cli.errors import ExitCode, Failure
+from corewise.cli.files import FILE
 from corewise.cli.options import seconds
 from corewise.cli.output import Form, option
 from corewise.cli.up_report import Teller, print_report, refuse_unsound
 from corewise.kube.errors import KubeError
-from corewise.service.options import OptionsError
 from corewise.service.program import on_stop_signals
 from corewise.simulation.control_plane import ClusterError, Folder
 from corewise.simulation.dump import load_dump
 from corewise.simulation.openb import load_openb
-from corewise.simulation.plan import InputError, Plan, check_config
+from corewise.simulation.plan import Plan, check_config
 from corewise.simulation.report import Report
 from corewise.simulation.run import RunOptions, run
 from corewise.simulation.scenario import BUILTIN, load_scenario, packaged_scenarios
@@ -30,7 +30,6 @@ from corewise.simulation.scenario import BUILTIN, load_scenario, packaged_scenar
 _INTERRUPTED = 130
 _MEMORY = "/dev/shm"  # noqa: S108 - TemporaryDirectory makes a private directory in it
 _PLENTY = 2 << 30
-_FILE = click.Path(path_type=Path, dir_okay=False)
 OPENSTACK = "openstack"
 """The scenario that is a cloud of OpenStack hosts instead of a cluster."""
 
@@ -47,10 +46,10 @@ OPENSTACK = "openstack"
     help=f"Scenario: {', '.join(packaged_scenarios())}, {OPENSTACK}, or a YAML file.",
 )
 @click.option(
-    "--from", "dump", type=_FILE, help="Nodes and pods of a real cluster: kubectl get nodes,pods -A -o json."
+    "--from", "dump", type=FILE, help="Nodes and pods of a real cluster: kubectl get nodes,pods -A -o json."
 )
 @click.option(
-    "--from-openb", "openb", type=(_FILE, _FILE), help="Nodes and pods of the Alibaba openb trace (CSV)."
+    "--from-openb", "openb", type=(FILE, FILE), help="Nodes and pods of the Alibaba openb trace (CSV)."
 )
 @click.option(
     "--for",
@@ -59,7 +58,7 @@ OPENSTACK = "openstack"
     callback=seconds,
     help="How long to run, such as 60s.  [default: until Ctrl-C]",
 )
-@click.option("--kubeconfig-out", type=_FILE, help="Write the cluster's kubeconfig to this file.")
+@click.option("--kubeconfig-out", type=FILE, help="Write the cluster's kubeconfig to this file.")
 @click.option(
     "--state",
     type=click.Path(path_type=Path, file_okay=False),
@@ -90,11 +89,8 @@ def command(
         return
     if kubeconfig_out and not kubeconfig_out.parent.is_dir():
         raise Failure(f"cannot write {kubeconfig_out}: there is no directory {kubeconfig_out.parent}")
-    try:
-        plan = make_plan(nodes, scenario, dump, openb)
-        check_config(plan)
-    except InputError as error:
-        raise Failure(str(error)) from error
+    plan = make_plan(nodes, scenario, dump, openb)
+    check_config(plan)
     with _folder(state) as folder:
         kubeconfig = kubeconfig_out or folder.path / "kubeconfig"
         teller = Teller(form, kubeconfig, open_ended=duration is None)
@@ -150,8 +146,6 @@ def _run(options: RunOptions, teller: Teller) -> Report:
     except (ClusterError, KubeError) as error:
         hint = getattr(error, "hint", "")
         raise Failure(str(error), hint=hint, exit_code=ExitCode.CONNECTION) from error
-    except OptionsError as error:
-        raise Failure(str(error), exit_code=ExitCode.USAGE) from error
     except asyncio.CancelledError:
         raise Failure("stopped before there was anything to report", exit_code=_INTERRUPTED) from None
     finally:

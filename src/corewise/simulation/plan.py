@@ -18,6 +18,8 @@ from corewise.scheduler.configuration import read_configuration
 from corewise.simulation.contention import MemoryUse
 from corewise.simulation.load import Load
 from corewise.simulation.machines import Machine
+from corewise.vocabulary.errors import OperationalError
+from corewise.vocabulary.exit_codes import ExitCode
 from corewise.vocabulary.names import (
     AMPLIFICATION_KEY,
     NORMALIZATION_KEY,
@@ -38,8 +40,10 @@ SWITCHES = frozenset({OVERSUBSCRIPTION, *(each.name for each in STATED if each.k
 """Labels of nodes that mean something to corewise alone; they are not there before it is turned on."""
 
 
-class InputError(ValueError):
+class InputError(OperationalError):
     """An input file cannot be used; the message names the file, the place in it and what is wrong."""
+
+    exit_code = ExitCode.BAD_INPUT
 
 
 @dataclass(frozen=True, slots=True)

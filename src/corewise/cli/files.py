@@ -1,0 +1,53 @@
+"""Files that commands read. One that cannot be used ends the command with a message that names it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import click
+
+from corewise.cli.errors import Failure
+from corewise.vocabulary.errors import UNREADABLE, unreadable_text
+
+T = TypeVar("T")
+FILE = click.Path(path_type=Path, dir_okay=False)
+
+
+def bytes_of(file: Path | str) -> bytes:
+    """Return the content of a file; ``-`` is stdin.
+
+    Raises:
+        Failure: if it cannot be read.
+    """
+    try:
+        with click.open_file(str(file), "rb") as stream:
+            content: bytes = stream.read()
+    except OSError as error:
+        raise Failure(f"{file} cannot be read: {error.strerror}") from None
+    return content
+
+
+def text_of(file: Path | str) -> str:
+    """Return the text of a file, which is UTF-8; ``-`` is stdin.
+
+    Raises:
+        Failure: if it cannot be read.
+    """
+    try:
+        return bytes_of(file).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise Failure(f"{file} is not UTF-8: byte {error.start} is wrong") from None
+
+
+def decoded(file: Path | str, decode: Callable[[bytes], T], expected: str, hint: str) -> T:
+    """Return what ``decode`` makes of a file; ``-`` is stdin. ``expected``: "a list of nodes".
+
+    Raises:
+        Failure: if it cannot be read, or ``decode`` raises one of UNREADABLE.
+    """
+    try:
+        return decode(bytes_of(file))
+    except UNREADABLE as error:
+        raise Failure(f"{file} is not {expected}: {unreadable_text(error)}", hint=hint) from None
