@@ -10,13 +10,11 @@ from hypothesis import strategies as st
 
 from corewise.quantities import Bytes, RawMilli
 from corewise.simulation.kubelet_status import (
-    Need,
     Status,
     admit,
     compute_status,
     has_changed,
     strategic_difference,
-    together,
 )
 from corewise.simulation.machines import CATALOGUE, Machine
 from corewise.vocabulary.names import BATCH_CPU
@@ -155,20 +153,24 @@ def test_no_difference_makes_no_patch(cached: Status) -> None:
 OFFER = {"cpu": "2500m", "memory": "4Gi", "pods": "3"}
 
 
+def need_of(cpu: int, memory: int) -> dict[str, int]:
+    return {"cpu": cpu, "memory": memory}
+
+
 @pytest.mark.parametrize(
     ("need", "used", "pods", "reason"),
     [
-        (Need(500, 1), Need(2000, 0), 1, None),
-        (Need(501, 1), Need(2000, 0), 1, "OutOfcpu"),
-        (Need(1, 1), Need(0, 4 << 30), 1, "OutOfmemory"),
-        (Need(0, 0), Need(0, 0), 3, "OutOfpods"),
-        (Need(0, 0), Need(9000, 9 << 30), 2, None),
+        ((500, 1), (2000, 0), 1, None),
+        ((501, 1), (2000, 0), 1, "OutOfcpu"),
+        ((1, 1), (0, 4 << 30), 1, "OutOfmemory"),
+        ((0, 0), (0, 0), 3, "OutOfpods"),
+        ((0, 0), (9000, 9 << 30), 2, None),
     ],
 )
 def test_a_pod_is_admitted_if_every_resource_it_asks_for_is_there(
-    need: Need, used: Need, pods: int, reason: str | None
+    need: tuple[int, int], used: tuple[int, int], pods: int, reason: str | None
 ) -> None:
-    rejection = admit(need, used, pods, OFFER)
+    rejection = admit(need_of(*need), [need_of(*used), *[need_of(0, 0)] * (pods - 1)], OFFER)
     assert (rejection.reason if rejection else None) == reason
 
 
@@ -183,12 +185,12 @@ def test_a_pod_is_admitted_if_every_resource_it_asks_for_is_there(
 def test_a_pod_is_admitted_by_batch_cpu_where_the_node_offers_any(
     wanted: int, offered: dict[str, str], reason: str | None
 ) -> None:
-    used = together([Need(1000, 1 << 30, {BATCH_CPU: 500}), Need(1000, 0, {BATCH_CPU: 100}), Need(0, 0)])
-    rejection = admit(Need(0, 0, {BATCH_CPU: wanted}), used, 1, OFFER | offered)
+    batch = ({**need_of(1000, 1 << 30), BATCH_CPU: 500}, {**need_of(1000, 0), BATCH_CPU: 100})
+    rejection = admit({**need_of(0, 0), BATCH_CPU: wanted}, batch, OFFER | offered)
     assert (rejection.reason if rejection else None) == reason
 
 
 def test_the_refusal_names_resource_and_amounts_as_a_kubelet_does() -> None:
-    rejection = admit(Need(1000, 0), Need(2000, 0), 1, OFFER)
+    rejection = admit(need_of(1000, 0), [need_of(2000, 0)], OFFER)
     assert rejection
     assert rejection.message.endswith("resource: cpu, requested: 1000, used: 2000, capacity: 2500")

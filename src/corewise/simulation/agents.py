@@ -25,7 +25,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -34,7 +34,7 @@ from corewise.agent.cgroups import NodeCgroups
 from corewise.agent.local_node import LocalNode
 from corewise.agent.objects import AGENT_NODES, QUOTA_PODS, AgentNode, QuotaPod
 from corewise.agent.offline_controller import OfflineController, Tick
-from corewise.agent.offline_loop import Publication, Publisher, write_publication
+from corewise.agent.offline_loop import Publisher, write_publication
 from corewise.agent.offline_settings import ColocationConfiguration, raw_allocatable
 from corewise.agent.problems import ProblemLog
 from corewise.agent.topology_report import TopologyReporter
@@ -44,7 +44,7 @@ from corewise.kernel.writing.journal import MemoryLog
 from corewise.kube.cache import Cache
 from corewise.kube.client import Client
 from corewise.kube.clock import Clock
-from corewise.kube.objects import ConfigMap, KubeObject
+from corewise.kube.objects import KubeObject
 from corewise.kube.resources import CONFIG_MAPS
 from corewise.manager.queue import WorkQueue
 from corewise.quantities import ONE, Ratio
@@ -75,7 +75,9 @@ class SimulatedAgent:
 
     local: LocalNode
     reporter: TopologyReporter
-    offline: OfflineAgent
+    controller: OfflineController
+    publisher: Publisher = field(default_factory=Publisher)
+    last: Tick = field(default_factory=Tick)
     pods: dict[str, QuotaPod] = field(default_factory=dict)
     reported: bool = False
 
@@ -98,7 +100,7 @@ class AgentFleet:
         self._pods = Cache(
             client, QUOTA_PODS, field_selector="spec.nodeName!=", on_change=self._pod_changed, clock=clock
         )
-        self._settings = Settings()
+        self._settings = ColocationConfiguration()
         self._configs = Cache(
             client,
             CONFIG_MAPS,
@@ -112,7 +114,6 @@ class AgentFleet:
         self._agents = {name: self._agent(client, name, root) for name, root in roots.items()}
         self._quotas, self._reports = WorkQueue(), WorkQueue()
         self._unanswered: set[str] = set()
-        self.quota_writes = 0
         self.publications = 0
         self.unreadable_ratios = 0
 
@@ -127,8 +128,8 @@ class AgentFleet:
             problem_log=problem_log,
             rules=ANY_NAMESPACE,
         )
-        offline = OfflineAgent(local, root, self._settings)
-        return SimulatedAgent(local, TopologyReporter(client, local, root, read=self._read), offline)
+        reporter = TopologyReporter(client, local, root, read=self._read)
+        return SimulatedAgent(local, reporter, OfflineController(local, root))
 
     @property
     def reported(self) -> int:
@@ -154,20 +155,27 @@ class AgentFleet:
         seen, agent = self._nodes.get(node), self._agents[node]
         if seen is None or not agent.local.is_seen:
             return Tick()
-        return agent.offline.look(now, seen, agent.pods.values())
+        labels, settings, controller = seen.metadata.labels, self._settings, agent.controller
+        controller.configure(settings.oversubscription(labels), settings.suppression(labels))
+        controller.observe(labels, raw_allocatable(seen), agent.local.ratio)
+        agent.last = controller.tick(now, time.time(), agent.pods.values())
+        agent.local.cgroups.close()
+        return agent.last
 
     def interval(self, node: str) -> float:
         """Return the seconds between two looks."""
-        return self._agents[node].offline.controller.interval
+        return self._agents[node].controller.interval
 
     async def publish(self, node: str) -> None:
         """Write to the Node what came of the last look, if it is time."""
-        seen, agent = self._nodes.get(node), self._agents[node].offline
-        publication = agent.publication(seen) if seen else None
-        if publication is None:
+        seen, agent = self._nodes.get(node), self._agents[node]
+        if seen is None:
             return
-        if await self._fleet.attempt(partial(write_publication, self._client, node, publication)):
-            agent.published(publication)
+        publication = agent.publisher.change(agent.last, seen, agent.local.ratio, time.monotonic())
+        if publication is not None and await self._fleet.attempt(
+            partial(write_publication, self._client, node, publication)
+        ):
+            agent.publisher.done(publication, time.monotonic())
             self.publications += 1
 
     async def have_seen(
@@ -240,8 +248,7 @@ class AgentFleet:
             agent = self._agents[name]
             if agent.local.is_seen:
                 cycle = agent.local.cycle(agent.pods.values())
-                agent.offline.controller.record_repairs(cycle)
-                self.quota_writes += len(cycle.written)
+                agent.controller.record_repairs(cycle)
                 agent.local.cgroups.close()
             self._quotas.done(name)
             await asyncio.sleep(0)
@@ -266,45 +273,6 @@ class AgentFleet:
         if reading is None:
             reading = self._machines[shape] = read_machine(root)
         return reading
-
-
-class Settings:
-    """The ConfigMap's settings, for all nodes."""
-
-    def __init__(self) -> None:
-        self.configuration = ColocationConfiguration()
-
-    def read(self, config_map: ConfigMap | None) -> None:
-        """Take the ConfigMap; None: there is none."""
-        self.configuration.read(config_map)
-
-
-class OfflineAgent:
-    """One node's."""
-
-    def __init__(self, local: LocalNode, root: Path, settings: Settings) -> None:
-        self._local = local
-        self._settings = settings
-        self.controller = OfflineController(local, root)
-        self._publisher = Publisher()
-        self.last = Tick()
-
-    def look(self, now: float, node: AgentNode, pods: Collection[QuotaPod]) -> Tick:
-        """Do what an interval asks for. ``now`` is the simulation's, in seconds."""
-        labels, configuration = node.metadata.labels, self._settings.configuration
-        self.controller.configure(configuration.oversubscription(labels), configuration.suppression(labels))
-        self.controller.observe(labels, raw_allocatable(node), self._local.ratio)
-        self.last = self.controller.tick(now, time.time(), pods)
-        self._local.cgroups.close()
-        return self.last
-
-    def publication(self, node: AgentNode) -> Publication | None:
-        """Return what is to be written to the Node after the last look, if anything is."""
-        return self._publisher.change(self.last, node, self._local.ratio, time.monotonic())
-
-    def published(self, publication: Publication) -> None:
-        """Take note that it has been written."""
-        self._publisher.done(publication, time.monotonic())
 
 
 WINDOW = 240.0
@@ -381,14 +349,15 @@ class LivingNodes:
 
     def _chosen(self, pods: Pods) -> list[str]:
         """Return the nodes to simulate; one that was once is until the end, to see what it gives back."""
-        wanted = [name for name in self._machines if self._lives(name, pods)]
+        wanted = [
+            name
+            for name in self._machines
+            if name in self._living or self._agents.offers(name) or any(map(is_offline, pods.get(name, ())))
+        ]
         stride = -(-len(wanted) // MOST) or 1
         chosen = wanted[::stride]
         self.left_out = len(wanted) - len(chosen)
         return chosen
-
-    def _lives(self, name: str, pods: Pods) -> bool:
-        return name in self._living or self._agents.offers(name) or any(map(is_offline, pods.get(name, ())))
 
     def _begin(self, name: str, pods: Sequence[BoundPod], *, on: bool) -> _Living:
         offers: list[int] = []

@@ -14,8 +14,7 @@ first. Amounts are tuples of whole numbers, CPU first, the same order for rooms 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from corewise.quantities import Quantity
@@ -23,6 +22,8 @@ from corewise.simulation.kubelets import SimulatedNode
 from corewise.simulation.plan import Plan, PodGroup
 from corewise.simulation.pods import copies_to_fill, of_group
 from corewise.vocabulary.names import BATCH_CPU
+
+Amounts = tuple[int, ...]
 
 
 class Filling:
@@ -42,7 +43,15 @@ class Filling:
         offline = [each for each in wanted if each[0].offline]
         if any(BATCH_CPU in each for each in offers):
             return [of_group(*each) for each in (*online, *offline)]
-        return [*(of_group(*each) for each in online), *_placed(offline, self._rooms_for_offline())]
+        rooms = {
+            machine.name: (int(machine.allocatable_milli), int(machine.memory), machine.max_pods)
+            for machine in self._plan.machines
+        }
+        placed = place(((group.cpu_milli, group.memory, 1) for group, _ in offline), rooms)
+        return [
+            *(of_group(*each) for each in online),
+            *(of_group(*offline[index], node) for index, node in placed.items()),
+        ]
 
     def _more(self, group: PodGroup, schedulable: int, raw: int) -> Iterator[tuple[PodGroup, int]]:
         """Yield the pods of a group that there should be and that were not due yet, with their numbers."""
@@ -50,76 +59,23 @@ class Filling:
         self._copies[group.name] = max(first, copies)
         yield from ((group, index) for index in range(first, copies))
 
-    def _rooms_for_offline(self) -> list[Room]:
-        rooms = []
-        for machine in self._plan.machines:
-            amounts = (int(machine.allocatable_milli), int(machine.memory), machine.max_pods)
-            rooms.append(Room(machine.name, amounts, amounts[0]))
-        return rooms
 
-
-def _placed(wanted: Sequence[tuple[PodGroup, int]], rooms: Sequence[Room]) -> list[dict[str, Any]]:
-    """Return the manifests of the pods that there is room for, each with its node."""
-    placement = place(((group.cpu_milli, group.memory, 1) for group, _ in wanted), rooms)
-    return [of_group(*wanted[index], node) for index, node in placement.node_of.items()]
-
-
-Amounts = tuple[int, ...]
-
-
-@dataclass
-class Room:
-    """What a machine has left. ``total`` is what it offered in the beginning."""
-
-    name: str
-    free: Amounts
-    total_cpu: int
-
-    def fits(self, wanted: Amounts) -> bool:
-        return all(have >= want for have, want in zip(self.free, wanted, strict=True))
-
-    def take(self, wanted: Amounts) -> None:
-        self.free = tuple(have - want for have, want in zip(self.free, wanted, strict=True))
-
-    @property
-    def used_share(self) -> float:
-        return 1.0 - self.free[0] / self.total_cpu if self.total_cpu else 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class Placement:
-    """Which pod goes where, by the pod's index, and which fit nowhere."""
-
-    node_of: dict[int, str] = field(default_factory=dict)
-    unplaced: list[int] = field(default_factory=list)
-
-
-def place(pods: Iterable[Amounts], rooms: Sequence[Room]) -> Placement:
-    """Place pods one after the other; ``rooms`` are used up on the way."""
-    heap = [(room.used_share, index) for index, room in enumerate(rooms)]
+def place(pods: Iterable[Amounts], rooms: Mapping[str, Amounts]) -> dict[int, str]:
+    """Place pods one after the other; return rooms by pod index. Pods that fit nowhere are absent."""
+    names, free = list(rooms), list(rooms.values())
+    heap = [(0.0 if amounts[0] else 1.0, index) for index, amounts in enumerate(free)]
     heapq.heapify(heap)
-    placement = Placement()
+    room_of: dict[int, str] = {}
     for number, wanted in enumerate(pods):
-        index = _pop_first_fit(heap, rooms, wanted)
-        if index is None:
-            placement.unplaced.append(number)
-            continue
-        rooms[index].take(wanted)
-        heapq.heappush(heap, (rooms[index].used_share, index))
-        placement.node_of[number] = rooms[index].name
-    return placement
-
-
-def _pop_first_fit(heap: list[tuple[float, int]], rooms: Sequence[Room], wanted: Amounts) -> int | None:
-    """Take the emptiest room that fits off the heap; the ones passed over go back."""
-    passed: list[tuple[float, int]] = []
-    found: int | None = None
-    while heap and found is None:
-        entry = heapq.heappop(heap)
-        if rooms[entry[1]].fits(wanted):
-            found = entry[1]
-        else:
-            passed.append(entry)
-    for entry in passed:
-        heapq.heappush(heap, entry)
-    return found
+        back: list[tuple[float, int]] = []
+        while heap and number not in room_of:
+            used_share, index = heapq.heappop(heap)
+            left = tuple(have - want for have, want in zip(free[index], wanted, strict=True))
+            if min(left) >= 0:
+                total = rooms[names[index]][0]
+                used_share = 1.0 - left[0] / total if total else 1.0
+                free[index], room_of[number] = left, names[index]
+            back.append((used_share, index))
+        for entry in back:
+            heapq.heappush(heap, entry)
+    return room_of

@@ -18,9 +18,9 @@ pkg/kubelet/lifecycle/predicate.go (OutOf… reasons and messages), pkg/kubelet/
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from types import MappingProxyType
+from dataclasses import dataclass
 from typing import Any
 
 from corewise.assessment.nodes import BoundPod
@@ -41,6 +41,10 @@ _UNDER_PRESSURE = {
     "PIDPressure": ("KubeletHasInsufficientPID", "kubelet has insufficient PID available"),
 }
 _AMOUNTS = ("capacity", "allocatable")
+_ALWAYS_CHECKED = frozenset({"pods", "cpu", "memory"})
+
+Need = Mapping[str, int]
+"""What a pod takes of its node, by resource: CPU in milli-CPU as the scheduler counts it, memory in bytes."""
 
 
 def compute_status(
@@ -76,7 +80,17 @@ def _conditions(
     cached: Sequence[Mapping[str, Any]], now: str, pressure: Sequence[str]
 ) -> list[dict[str, Any]]:
     """Return all conditions in their cached order: the kubelet's own anew, those of others untouched."""
-    wanted = {condition["type"]: condition for condition in _own_conditions(now, pressure)}
+    wanted: dict[str, dict[str, Any]] = {}
+    for kind, healthy, *texts in _HEALTHY:
+        status, (reason, message) = ("True", _UNDER_PRESSURE[kind]) if kind in pressure else (healthy, texts)
+        wanted[kind] = {
+            "type": kind,
+            "status": status,
+            "lastHeartbeatTime": now,
+            "lastTransitionTime": now,
+            "reason": reason,
+            "message": message,
+        }
     result: list[dict[str, Any]] = []
     for old in cached:
         new = wanted.pop(old["type"], None)
@@ -87,23 +101,6 @@ def _conditions(
             new["lastTransitionTime"] = old.get("lastTransitionTime", now)
         result.append(new)
     return result + list(wanted.values())
-
-
-def _own_conditions(now: str, pressure: Sequence[str]) -> list[dict[str, Any]]:
-    conditions = []
-    for kind, status, reason, message in _HEALTHY:
-        under = kind in pressure
-        conditions.append(
-            {
-                "type": kind,
-                "status": "True" if under else status,
-                "lastHeartbeatTime": now,
-                "lastTransitionTime": now,
-                "reason": _UNDER_PRESSURE[kind][0] if under else reason,
-                "message": _UNDER_PRESSURE[kind][1] if under else message,
-            }
-        )
-    return conditions
 
 
 def _node_info(machine: Machine, boot_id: str) -> dict[str, str]:
@@ -190,22 +187,6 @@ def _map_difference(old: Any, new: Any) -> Any:
     return changed | {key: None for key in old if key not in new}
 
 
-def _nothing() -> Mapping[str, int]:
-    return MappingProxyType({})
-
-
-@dataclass(frozen=True, slots=True)
-class Need:
-    """What a pod takes of its node. CPU in milli-CPU as the scheduler counts it, memory in bytes.
-
-    ``extended``: amounts above 0 of extended resources.
-    """
-
-    cpu_milli: int
-    memory: int
-    extended: Mapping[str, int] = field(default_factory=_nothing)
-
-
 @dataclass(frozen=True, slots=True)
 class Rejection:
     """Why the kubelet does not run a pod."""
@@ -214,19 +195,20 @@ class Rejection:
     message: str
 
 
-def admit(need: Need, used: Need, pods: int, allocatable: Mapping[str, str]) -> Rejection | None:
-    """Return why a pod does not fit beside ``pods`` others that use ``used``, or None if it does."""
-    room = (
-        ("pods", 1, pods, _units(allocatable, "pods")),
-        ("cpu", need.cpu_milli, used.cpu_milli, _milli(allocatable, "cpu")),
-        ("memory", need.memory, used.memory, _units(allocatable, "memory")),
-        *(
-            (name, amount, used.extended.get(name, 0), _units(allocatable, name))
-            for name, amount in need.extended.items()
-            if name in allocatable
-        ),
-    )
-    for resource, wanted, taken, capacity in room:
+def admit(need: Need, others: Collection[Need], allocatable: Mapping[str, str]) -> Rejection | None:
+    """Return why a pod does not fit beside the others, or None if it does."""
+    used = Counter({"pods": len(others)})
+    for each in others:
+        used.update(each)
+    for resource, wanted in {"pods": 1, **need}.items():
+        if resource not in _ALWAYS_CHECKED and resource not in allocatable:
+            continue
+        taken = used[resource]
+        try:
+            offered = Quantity.parse(allocatable.get(resource, "0"))
+        except QuantityError:
+            offered = Quantity(0)
+        capacity = offered.milli if resource == "cpu" else offered.units
         if wanted > 0 and taken + wanted > capacity:
             return Rejection(
                 f"OutOf{resource}",
@@ -234,31 +216,6 @@ def admit(need: Need, used: Need, pods: int, allocatable: Mapping[str, str]) -> 
                 f"requested: {wanted}, used: {taken}, capacity: {capacity}",
             )
     return None
-
-
-def together(needs: Collection[Need]) -> Need:
-    """Return what all of these take."""
-    names = {name for each in needs for name in each.extended}
-    return Need(
-        sum(each.cpu_milli for each in needs),
-        sum(each.memory for each in needs),
-        {name: sum(each.extended.get(name, 0) for each in needs) for name in names},
-    )
-
-
-def _milli(amounts: Mapping[str, str], resource: str) -> int:
-    return _quantity(amounts, resource).milli
-
-
-def _units(amounts: Mapping[str, str], resource: str) -> int:
-    return _quantity(amounts, resource).units
-
-
-def _quantity(amounts: Mapping[str, str], resource: str) -> Quantity:
-    try:
-        return Quantity.parse(amounts.get(resource, "0"))
-    except QuantityError:
-        return Quantity(0)
 
 
 def running_status(pod: BoundPod, *, host: str, address: str, now: str) -> dict[str, Any]:

@@ -29,7 +29,7 @@ from corewise.kube.client import Client, PatchType
 from corewise.kube.clock import SYSTEM_CLOCK, Clock, rfc3339, rfc3339_micro
 from corewise.kube.errors import AlreadyExists, KubeError, NotFound
 from corewise.kube.objects import NO_META, ObjectMeta, Struct
-from corewise.kube.resources import LEASES, NODES, PODS
+from corewise.kube.resources import LEASES, NODES, PODS, Resource
 from corewise.simulation.kubelet_status import (
     Need,
     Rejection,
@@ -40,7 +40,6 @@ from corewise.simulation.kubelet_status import (
     rejected_status,
     running_status,
     strategic_difference,
-    together,
 )
 from corewise.simulation.machine_files import MachineFiles
 from corewise.simulation.machines import Machine
@@ -58,12 +57,12 @@ def need_of(pod: BoundPod) -> Need:
     """Return what a pod takes of its node."""
     demand = demand_of(pod)
     containers = tuple(running_containers(pod))
-    batch = {
+    return {
+        "cpu": pod_request(demand, "cpu").milli,
+        "memory": pod_request(demand, "memory").units,
         BATCH_CPU: sum(map(batch_milli, containers)),
         BATCH_MEMORY: sum(memory_of(each, BATCH_MEMORY) for each in containers),
     }
-    extended = {name: amount for name, amount in batch.items() if amount > 0}
-    return Need(pod_request(demand, "cpu").milli, pod_request(demand, "memory").units, extended)
 
 
 def is_finished(pod: BoundPod) -> bool:
@@ -178,8 +177,7 @@ class PodKeeper:
 
     def _check(self, kubelet: Kubelet, need: Need, node: SimulatedNode | None) -> Rejection | None:
         allocatable = node.status.get("allocatable", {}) if node else kubelet.machine.allocatable
-        others = self._admitted[kubelet.machine.name].values()
-        return admit(need, together(others), len(others), allocatable)
+        return admit(need, self._admitted[kubelet.machine.name].values(), allocatable)
 
 
 LEASE_NAMESPACE = "kube-node-lease"
@@ -209,7 +207,7 @@ class Periods:
 
 
 @dataclass
-class Counters:
+class KubeletCounters:
     """What the kubelet stand-ins have done so far."""
 
     status_patches: int = 0
@@ -232,7 +230,7 @@ class Kubelet:
     boot_id: str
     clock: Clock
     periods: Periods
-    counters: Counters
+    counters: KubeletCounters
     pressure: tuple[str, ...] = ()
     _reported: float = field(default=float("-inf"))
     _lease: dict[str, Any] | None = None
@@ -290,23 +288,20 @@ class Kubelet:
         """Renew the node's lease; create it if there is none."""
         name = self.machine.name
         renewed = rfc3339_micro(self.clock.now())
-        if self._lease is None:
-            self._lease = await self._first_lease(node_uid, renewed)
-        else:
+        leases: Resource[dict[str, Any]] = LEASES.typed(dict)
+        if self._lease is not None:
             body = {**self._lease, "spec": {**self._lease["spec"], "renewTime": renewed}}
             self._lease = None  # read again, should this fail
-            self._lease = await self.client.replace(LEASES.typed(dict), name, body, LEASE_NAMESPACE)
+            self._lease = await self.client.replace(leases, name, body, LEASE_NAMESPACE)
+        else:
+            owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": node_uid}
+            spec = {"holderIdentity": name, "leaseDurationSeconds": LEASE_SECONDS, "renewTime": renewed}
+            lease = {"metadata": {"name": name, "ownerReferences": [owner]}, "spec": spec}
+            try:
+                self._lease = await self.client.create(leases, lease, LEASE_NAMESPACE)
+            except AlreadyExists:
+                self._lease = await self.client.get(leases, name, LEASE_NAMESPACE)
         self.counters.lease_renewals += 1
-
-    async def _first_lease(self, node_uid: str, renewed: str) -> dict[str, Any]:
-        name = self.machine.name
-        owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": node_uid}
-        spec = {"holderIdentity": name, "leaseDurationSeconds": LEASE_SECONDS, "renewTime": renewed}
-        lease = {"metadata": {"name": name, "ownerReferences": [owner]}, "spec": spec}
-        try:
-            return await self.client.create(LEASES.typed(dict), lease, LEASE_NAMESPACE)
-        except AlreadyExists:
-            return await self.client.get(LEASES.typed(dict), name, LEASE_NAMESPACE)
 
 
 class KubeletFleet:
@@ -324,7 +319,7 @@ class KubeletFleet:
         concurrency: int = 32,
         seed: int = 0,
     ) -> None:
-        self.counters = Counters()
+        self.counters = KubeletCounters()
         self.periods = periods or Periods()
         self._cached_node = cached_node
         self._clock = clock

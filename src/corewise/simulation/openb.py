@@ -21,10 +21,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from corewise.quantities import Bytes
-from corewise.simulation.filling import Room, place
+from corewise.simulation.filling import place
 from corewise.simulation.machines import CATALOGUE, CPUModel, Machine
 from corewise.simulation.plan import InputError, Plan
 from corewise.simulation.pods import manifest
@@ -65,23 +64,35 @@ def load_openb(nodes: Path, pods: Path, config: Mapping[str, str]) -> Plan:
     """
     machines, gpus = read_machines(nodes)
     wanted = sorted(_read_pods(pods), key=lambda pod: (pod.gpu_milli == 0, pod.scheduled, pod.name))
-    rooms = [_room(machine, gpus[machine.name]) for machine in machines]
-    placement = place(((pod.cpu_milli, pod.memory, 1, pod.gpu_milli) for pod in wanted), rooms)
-    placed = tuple(_manifest(wanted[index], node) for index, node in placement.node_of.items())
+    rooms = {
+        machine.name: (
+            *(machine.allocatable_milli, machine.memory - machine.reserved_memory, machine.max_pods),
+            gpus[machine.name] * 1000,
+        )
+        for machine in machines
+    }
+    placed = place(((pod.cpu_milli, pod.memory, 1, pod.gpu_milli) for pod in wanted), rooms)
+    how = "each on the machine with the largest free share of CPU"
     return Plan(
         source=f"openb trace {nodes.name}, {pods.name}",
         machines=machines,
         config=config,
-        pods=placed,
-        notes=_notes(machines, len(placed), len(placement.unplaced)),
-    )
-
-
-def _notes(machines: tuple[Machine, ...], placed: int, unplaced: int) -> tuple[str, ...]:
-    how = "each on the machine with the largest free share of CPU"
-    return (
-        model_note(machines),
-        f"{placed} running pods placed, {how}; {unplaced} did not fit",
+        pods=tuple(
+            manifest(
+                pod.name,
+                cpu_milli=pod.cpu_milli,
+                memory=pod.memory,
+                limited=pod.qos in {"LS", "Guaranteed"},
+                qos_class=pod.qos if pod.qos in {"LS", "BE"} else "",
+                node=node,
+            )
+            for index, node in placed.items()
+            for pod in [wanted[index]]
+        ),
+        notes=(
+            model_note(machines),
+            f"{len(placed)} running pods placed, {how}; {len(wanted) - len(placed)} did not fit",
+        ),
     )
 
 
@@ -133,16 +144,6 @@ def _machine(name: str, cpus: int, memory: Bytes, turn: int) -> Machine:
     )
 
 
-def _room(machine: Machine, gpus: int) -> Room:
-    free = (
-        machine.allocatable_milli,
-        machine.memory - machine.reserved_memory,
-        machine.max_pods,
-        gpus * 1000,
-    )
-    return Room(machine.name, free, machine.allocatable_milli)
-
-
 def _read_pods(path: Path) -> Iterator[_Pod]:
     seen: set[str] = set()
     for row in trace_rows(path, _POD_COLUMNS):
@@ -160,17 +161,6 @@ def _read_pods(path: Path) -> Iterator[_Pod]:
             qos=row.text("qos"),
             scheduled=row.integer("scheduled_time", low=0, high=_MOST, blank=_MOST),
         )
-
-
-def _manifest(pod: _Pod, node: str) -> dict[str, Any]:
-    return manifest(
-        pod.name,
-        cpu_milli=pod.cpu_milli,
-        memory=pod.memory,
-        limited=pod.qos in {"LS", "Guaranteed"},
-        qos_class=pod.qos if pod.qos in {"LS", "BE"} else "",
-        node=node,
-    )
 
 
 @dataclass(frozen=True, slots=True)
