@@ -13,15 +13,15 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from corewise.actions import QuotaOwner, WriteQuota
 from corewise.kernel.cgroups.files import CgroupFiles, Files
 from corewise.kernel.cgroups.layout import PodCgroups, QOSClass, Version, find_layout, find_pod_cgroups
-from corewise.kernel.errors import UnsafeName
+from corewise.kernel.errors import KernelError, UnsafeName
 from corewise.kernel.host_files import read_boot_id
 from corewise.kernel.writing.journal import Journal, Log, damage_text
 from corewise.kernel.writing.journaled_writer import WriteReport, Written
@@ -50,6 +50,20 @@ class Cycle:
         self.written += report.written
         self.drifted += report.drifted
         self.problems |= {about: str(error) for about, error in report.failed.items()}
+
+    def merge(self, other: Cycle) -> None:
+        """Take in what another part of the cycle did."""
+        self.written += other.written
+        self.drifted += other.drifted
+        self.problems |= other.problems
+
+    @contextmanager
+    def noting_errors(self) -> Iterator[None]:
+        """Make an error of the kernel one of the problems; the rest of the block is left out."""
+        try:
+            yield
+        except KernelError as error:
+            self.problems[error.path] = str(error)
 
 
 @dataclass(frozen=True, slots=True)

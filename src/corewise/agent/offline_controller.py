@@ -1,8 +1,9 @@
-"""Controls the offline pods of one node: samples, offers, squeezes, and reports what it did.
+"""Controls the offline pods of one node: samples, offers, suppresses, and reports what it did.
 
 Synchronous; time is an argument, so one process may keep one node or a thousand simulated ones. Each
-``tick`` is an interval: a sample, an offer, and a squeeze (:mod:`corewise.agent.suppressor`). ``settle`` is
-for what need not wait for the next interval: a pod's own limits, and giving back what is switched off.
+``tick`` is an interval: a sample, an offer, and a step of suppression (:mod:`corewise.agent.suppressor`).
+``settle`` is for what need not wait for the next interval: a pod's own limits, and giving back what is
+switched off.
 
 As long as the settings or the node are not known, nothing is begun and nothing given back.
 """
@@ -23,10 +24,9 @@ from corewise.agent.offline_limits import BatchLimits
 from corewise.agent.offline_pods import NodePods, PodTable
 from corewise.agent.offline_settings import Switch, read_switch
 from corewise.agent.sampler import Miss, Missed, Sampler, Samples
-from corewise.agent.suppressor import OfflineState, Suppressor
+from corewise.agent.suppressor import Suppressor
 from corewise.config.colocation import OversubscriptionSettings, SuppressionSettings
 from corewise.kernel.errors import KernelError
-from corewise.kernel.writing.journaled_writer import Written
 from corewise.kube.clock import rfc3339
 from corewise.quantities import ONE, Ratio
 from corewise.suppression.offer import Amounts, Computed, Offer, OfferHistory, Usage, compute
@@ -37,18 +37,14 @@ _NOTHING_USED = Usage(0, 0, (), 0, 0)
 _NOTHING_COMPUTED = Computed(0, 0, 0, 0, 0, Reason.OFFER_WITHDRAWN)
 
 
-def _curve() -> deque[int]:
-    return deque(maxlen=LONGEST_CURVE)
-
-
 @dataclass(slots=True)
 class Measured:
     """The last samples of a node. ``wall``: when the last one was taken, in seconds since 1970."""
 
     wall: float = 0.0
     usage: Usage | None = None
-    online: deque[int] = field(default_factory=_curve)
-    offline: deque[int] = field(default_factory=_curve)
+    online: deque[int] = field(default_factory=lambda: deque(maxlen=LONGEST_CURVE))
+    offline: deque[int] = field(default_factory=lambda: deque(maxlen=LONGEST_CURVE))
 
     def add(self, wall: float, usage: Usage, computed: Computed) -> None:
         """Take a sample."""
@@ -106,82 +102,64 @@ def report_of(
     )
 
 
-_DEFAULTS = OversubscriptionSettings()
-
-
 @dataclass(slots=True)
-class Tick:
-    """What an interval brought. ``problems`` are sentences by what they are about.
+class Tick(Cycle):
+    """What an interval brought.
 
     ``on``: whether the node offers at all; None if that is not known; then nothing is reported.
-    ``written`` are all writes to cgroups. ``sampled``: whether there was a sample.
     """
 
     on: bool | None = None
     offer: Offer | None = None
     report: OfflineReport | None = None
-    sampled: bool = False
-    written: list[Written] = field(default_factory=list)
-    problems: dict[str, str] = field(default_factory=dict)
 
 
 class OfflineController:
-    """One node's offline pods. ``samples`` is asked for their usage in place of the kernel's counters."""
+    """One node's offline pods. ``samples`` is asked for their usage in place of the kernel's counters.
+
+    ``on``: whether the node offers to offline pods; None if that is not known. ``suppression``: how offline
+    pods are held back; None if that is not known.
+    """
 
     def __init__(self, local: LocalNode, root: Path, *, samples: Samples | None = None) -> None:
         self._local = local
         self._samples = samples or Sampler(root, local.cgroups)
-        self.suppressor = Suppressor(local.name)
         self._table = PodTable(local.rules)
         self._limits = BatchLimits()
         self._history = OfferHistory()
         self._measured = Measured()
         self._switch = Switch()
-        self._is_seen = False
         self._allocatable: Amounts | None = None
         self._ratio = ONE
         self._oversubscription: OversubscriptionSettings | None = None
-        self._suppression: SuppressionSettings | None = None
+        self.suppression: SuppressionSettings | None = None
+        self.suppressor = Suppressor(local.name)
+        self.on: bool | None = None
         self.missed: Counter[Miss] = Counter()
         self.utilization: Fraction | None = None
         self.pods = NodePods()
         self.last = Tick()
 
     @property
-    def on(self) -> bool | None:
-        """Whether the node offers to offline pods; None if that is not known."""
-        return self._switch.on if self._is_seen else None
-
-    @property
-    def has_measured(self) -> bool:
-        """Whether there has been a sample since oversubscription was turned on."""
-        return self._measured.usage is not None
-
-    @property
     def sampled_at(self) -> float | None:
-        """When the last sample was taken, in seconds since 1970; None if there was none."""
-        return self._measured.wall if self.has_measured else None
+        """When the last sample since oversubscription was turned on was taken, in seconds since 1970."""
+        return self._measured.wall if self._measured.usage else None
 
     @property
     def interval(self) -> float:
         """Seconds between two ticks."""
-        return float((self._oversubscription or _DEFAULTS).interval)
-
-    @property
-    def suppression(self) -> SuppressionSettings | None:
-        """How offline pods are held back; None if that is not known."""
-        return self._suppression
+        return float((self._oversubscription or OversubscriptionSettings()).interval)
 
     def configure(
         self, oversubscription: OversubscriptionSettings | None, suppression: SuppressionSettings | None
     ) -> None:
         """Take the settings that apply; None is unknown."""
-        self._oversubscription, self._suppression = oversubscription, suppression
+        self._oversubscription, self.suppression = oversubscription, suppression
 
     def observe(self, labels: Mapping[str, str], allocatable: Amounts | None, normalization: Ratio) -> None:
         """Take the Node: its labels, its raw allocatable amounts (None: not stated yet), and its ratio."""
         self._switch = read_switch(labels, self._switch)
-        self._allocatable, self._ratio, self._is_seen = allocatable, normalization, True
+        self._allocatable, self._ratio, self.on = allocatable, normalization, self._switch.on
         problem = self._switch.problem
         self._local.problem_log.update("oversubscription label", {"label": problem} if problem else {})
 
@@ -195,7 +173,7 @@ class OfflineController:
         """Do what need not wait: limits of offline pods, and giving back what is switched off."""
         result = Tick(on=self.on)
         self._settle(pods, result)
-        self._complain(result)
+        self._log_problems(result)
         return result
 
     def tick(self, now: float, wall: float, pods: Collection[QuotaPod]) -> Tick:
@@ -205,17 +183,20 @@ class OfflineController:
         """
         result = Tick(on=self.on)
         found = self._settle(pods, result)
-        settings, allocatable = self._oversubscription, self._allocatable
+        settings, allocatable, suppression = self._oversubscription, self._allocatable, self.suppression
         if self.on and settings is not None and allocatable is not None:
             utilization = self._sample(now, wall, settings, allocatable, result)
             result.offer = offer = self._history.offer(now)
-            suppression = self._suppression
             if found is not None and suppression is not None and suppression.enabled:
-                limited, milli = self._limits.limited, allocatable.cpu_milli
-                state = OfflineState(found, suppression, offer, milli, utilization, limited)
-                squeezed = self.suppressor.squeeze(state)
-                result.written += squeezed.written
-                result.problems |= squeezed.problems
+                adjusted = self.suppressor.adjust(
+                    found,
+                    suppression,
+                    offer=offer,
+                    allocatable_milli=allocatable.cpu_milli,
+                    utilization=utilization,
+                    pods=self._limits.limited,
+                )
+                result.merge(adjusted)
             result.report = report_of(
                 self._measured,
                 offer,
@@ -226,44 +207,33 @@ class OfflineController:
                 native=self.pods.native,
                 offline=len(self.pods.offline),
             )
-        self._complain(result)
+        self._log_problems(result)
         self.last = result
         return result
 
     def stop(self) -> Tick:
         """Do what is configured for the end of the agent: nothing, or give back what suppression bounds."""
         result = Tick(on=self.on)
-        if self._suppression is not None and self._suppression.restore_on_stop:
-            found = self._found(result)
-            if found is not None:
-                self._release(found, result)
-            self._complain(result)
+        if self.suppression is not None and self.suppression.restore_on_stop:
+            with result.noting_errors():
+                self._release(self._local.cgroups.find(), result)
+            self._log_problems(result)
         return result
 
-    def _found(self, result: Tick) -> Found | None:
+    def _settle(self, pods: Collection[QuotaPod], result: Tick) -> Found | None:
         try:
-            return self._local.cgroups.find()
+            found = self._local.cgroups.find()
         except KernelError as error:
             result.problems[error.path] = str(error)
-            return None
-
-    def _settle(self, pods: Collection[QuotaPod], result: Tick) -> Found | None:
-        found = self._found(result)
-        if found is None:
             return None
         certain = self._local.certain_pods(pods).pods
         self.pods = self._table.sort(certain, found.names, self._local.cpu_manager())
-        result.problems.update(self.pods.problems)
-        try:
-            done = self._limits.bring(found, self.pods.offline, self._ratio)
-            result.problems.update(done.problems)
-            result.written += done.written
-            self.suppressor.record_repairs(found, done.written, done.drifted)
-        except KernelError as error:
-            result.problems[error.path] = str(error)
+        result.problems |= self.pods.problems
+        limited = self._limits.reconcile(found, self.pods.offline, self._ratio)
+        result.merge(limited)
+        self.suppressor.record_repairs(found, limited.written, limited.drifted)
         self.suppressor.adopt(self._limits.limited)
-        disabled = self._suppression is not None and not self._suppression.enabled
-        if self.on is False or disabled:
+        if self.on is False or (self.suppression is not None and not self.suppression.enabled):
             self._release(found, result)
         return found
 
@@ -271,14 +241,7 @@ class OfflineController:
         if self.on is False:
             self._samples.forget()
             self._history, self._measured, self.utilization = OfferHistory(), Measured(), None
-        try:
-            report = self.suppressor.release(found)
-        except KernelError as error:
-            result.problems[error.path] = str(error)
-            return
-        if report is not None:
-            result.written += report.written
-            result.problems |= {cgroup: str(error) for cgroup, error in report.failed.items()}
+        result.merge(self.suppressor.release(found))
 
     def _sample(
         self, now: float, wall: float, settings: OversubscriptionSettings, allocatable: Amounts, result: Tick
@@ -294,9 +257,8 @@ class OfflineController:
         computed = compute(usage, allocatable, settings.ratio)
         self._history = self._history.with_sample(now, computed)
         self._measured.add(wall, usage, computed)
-        result.sampled = True
         self.utilization = Fraction(usage.node_milli, max(1, self._samples.cpus * 1000))
         return self.utilization
 
-    def _complain(self, result: Tick) -> None:
+    def _log_problems(self, result: Tick) -> None:
         self._local.problem_log.update("offline pods", result.problems)

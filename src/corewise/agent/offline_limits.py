@@ -31,20 +31,21 @@ from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY
 from corewise.vocabulary.reasons import Reason
 
 AGAIN_AFTER = 6
-_REQUESTS_NOTHING = 0
-_NO_LIMIT = "max"
 
 
 @dataclass(frozen=True, slots=True)
 class BatchCgroup:
-    """A cgroup of an offline pod, with container "" the pod's own, and what it asks for: milli-CPU, bytes."""
+    """A cgroup of an offline pod, with container "" the pod's own, and what it asks for: milli-CPU, bytes.
+
+    A limit of None is none.
+    """
 
     cgroup: str
     pod: str
     container: str
     request: int
-    cpu_limit: int
-    memory_limit: int
+    cpu_limit: int | None
+    memory_limit: int | None
 
     @property
     def whose(self) -> str:
@@ -68,34 +69,29 @@ class BatchCgroup:
     def settings(self, version: Version) -> Iterator[WriteSetting]:
         """Yield the weight and the memory limit that the cgroup is to have."""
         of = weight if version is Version.V2 else shares
-        why = f"{BATCH_CPU} request {self.request}"
-        yield self._setting(Setting.CPU_WEIGHT, str(of(self.request)), str(of(_REQUESTS_NOTHING)), why)
+        wanted = [(Setting.CPU_WEIGHT, of(self.request), str(of(0)), f"{BATCH_CPU} request {self.request}")]
         if self.memory_limit:
             why = f"{BATCH_MEMORY} limit {self.memory_limit}"
-            yield self._setting(Setting.MEMORY_LIMIT, str(self.memory_limit), _NO_LIMIT, why)
-
-    def _setting(self, setting: Setting, value: str, base: str, why: str) -> WriteSetting:
-        return WriteSetting(
-            cgroup=self.cgroup,
-            setting=setting,
-            owner=SettingOwner.BATCH,
-            value=value,
-            base=base,
-            reason=Reason.BATCH_LIMIT_APPLIED,
-            why=f"{self.whose}: {why}",
-        )
+            wanted.append((Setting.MEMORY_LIMIT, self.memory_limit, "max", why))
+        for setting, value, base, why in wanted:
+            yield WriteSetting(
+                cgroup=self.cgroup,
+                setting=setting,
+                owner=SettingOwner.BATCH,
+                value=str(value),
+                base=base,
+                reason=Reason.BATCH_LIMIT_APPLIED,
+                why=f"{self.whose}: {why}",
+            )
 
 
 def batch_cgroups(pod: OfflinePod) -> Iterator[BatchCgroup]:
     """Yield a pod's own cgroup and those of its running containers."""
     spec = pod.spec
-    yield BatchCgroup(pod.cgroup, pod.name, "", spec.cpu_request, spec.cpu_limit or 0, spec.memory_limit or 0)
+    yield BatchCgroup(pod.cgroup, pod.name, "", spec.cpu_request, spec.cpu_limit, spec.memory_limit)
     for each in (*spec.containers, *spec.init_containers):
-        cgroup = pod.containers.get(each.name)
-        if cgroup is not None:
-            yield BatchCgroup(
-                cgroup, pod.name, each.name, each.requested, each.cpu_limit or 0, each.memory_limit or 0
-            )
+        if (cgroup := pod.containers.get(each.name)) is not None:
+            yield BatchCgroup(cgroup, pod.name, each.name, each.requested, each.cpu_limit, each.memory_limit)
 
 
 class BatchLimits:
@@ -109,47 +105,43 @@ class BatchLimits:
 
     def __init__(self) -> None:
         self._met: dict[str, Bandwidth] = {}
-        self._brought: tuple[Ratio, tuple[OfflinePod, ...]] | None = None
+        self._applied: tuple[Ratio, tuple[OfflinePod, ...]] | None = None
         self._calls = 0
         self.limited: tuple[LimitedPod, ...] = ()
 
-    def bring(self, found: Found, pods: Iterable[OfflinePod], ratio: Ratio) -> Cycle:
-        """Bring every offline pod to its limits and weights.
-
-        Raises:
-            JournalError: if nothing can be written; then ``limited`` is empty.
-        """
-        wanted = ratio, tuple(pods)
+    def reconcile(self, found: Found, pods: Iterable[OfflinePod], ratio: Ratio) -> Cycle:
+        """Bring every offline pod to its limits and weights; ``limited`` is empty if the journal fails."""
+        result, wanted = Cycle(), (ratio, tuple(pods))
         self._calls += 1
         held = found.writer.held
-        if wanted == self._brought and self._calls < AGAIN_AFTER and all(each in held for each in self._met):
+        if wanted == self._applied and self._calls < AGAIN_AFTER and all(each in held for each in self._met):
             self.limited = tuple(replace(pod, met=None) for pod in self.limited)
-            return Cycle()
-        self._brought, self._calls, self.limited = None, 0, ()
-        result = Cycle()
+            return result
+        self._applied, self._calls, self.limited = None, 0, ()
         cgroups = [each for pod in wanted[1] for each in batch_cgroups(pod)]
         limits = {each.cgroup: each for each in cgroups if each.cpu_limit}
-        self._bring_quotas(found, limits, ratio, result)
-        is_complete = len(self._met) == len(limits)
-        settings = [setting for each in cgroups for setting in each.settings(found.files.version)]
-        if settings or found.settings.held:
-            report = found.settings.reconcile(SettingOwner.BATCH, settings)
-            is_complete = is_complete and not report.gone
-            result.add(report)
-        if is_complete and not result.problems:
-            self._brought = wanted
-        self.limited = tuple(
-            LimitedPod(limit.pod, cgroup, limit.quota(met.period, ratio), met.period, met.quota)
-            for cgroup, met in self._met.items()
-            if not (limit := limits[cgroup]).container
-        )
+        with result.noting_errors():
+            self._write_quotas(found, limits, ratio, result)
+            is_complete = len(self._met) == len(limits)
+            settings = [setting for each in cgroups for setting in each.settings(found.files.version)]
+            if settings or found.settings.held:
+                report = found.settings.reconcile(SettingOwner.BATCH, settings)
+                is_complete = is_complete and not report.gone
+                result.add(report)
+            if is_complete and not result.problems:
+                self._applied = wanted
+            self.limited = tuple(
+                LimitedPod(limit.pod, cgroup, limit.quota(met.period, ratio), met.period, met.quota)
+                for cgroup, met in self._met.items()
+                if not (limit := limits[cgroup]).container
+            )
         return result
 
-    def _bring_quotas(
+    def _write_quotas(
         self, found: Found, limits: Mapping[str, BatchCgroup], ratio: Ratio, result: Cycle
     ) -> None:
-        looked = ((cgroup, self._meet(found, cgroup, result)) for cgroup in limits)
-        self._met = {cgroup: bandwidth for cgroup, bandwidth in looked if bandwidth is not None}
+        read = ((cgroup, self._meet(found, cgroup, result)) for cgroup in limits)
+        self._met = {cgroup: bandwidth for cgroup, bandwidth in read if bandwidth is not None}
         wanted = [limits[cgroup].bound(met.period, ratio) for cgroup, met in self._met.items()]
         if not wanted and not found.concerns(QuotaOwner.BATCH_LIMIT):
             return
@@ -158,7 +150,7 @@ class BatchLimits:
         foreign = {cgroup: period for cgroup, period in report.foreign_periods.items() if cgroup in self._met}
         if foreign:
             for cgroup, period in foreign.items():
-                self._met[cgroup] = Bandwidth(self._met[cgroup].quota, period)
+                self._met[cgroup] = replace(self._met[cgroup], period=period)
             again = [limits[cgroup].bound(period, ratio) for cgroup, period in foreign.items()]
             result.add(found.writer.apply(again))
 

@@ -74,39 +74,39 @@ _NOTHING = Publication(None, None)
 
 
 class Publisher:
-    """What one Node shows of its offer. ``published`` is what was written last, None if nothing was.
-
-    ``rehearses``: nothing is written really, so what the Node shows says nothing.
-    """
+    """What one Node shows of its offer. ``rehearses``: nothing is written, so the Node never shows it."""
 
     def __init__(self, *, rehearses: bool = False) -> None:
         self._rehearses = rehearses
-        self.published: Amounts | None = None
-        self._published_at: float | None = None
-        self._published_states: tuple[str, ...] = ()
-        self._removed = False
+        self._last = _NOTHING
+        self._written_at: float | None = None
+
+    @property
+    def published(self) -> Amounts | None:
+        """What was written last; None if nothing was, or if it was removed."""
+        return self._last.amounts
 
     def change(self, tick: Tick, node: AgentNode, normalization: Ratio, now: float) -> Publication | None:
         """Return what is to be written, if anything is. ``now`` is monotonic, in seconds."""
         if tick.on is False:
-            shows = OFFLINE_REPORT in node.metadata.annotations
-            return _NOTHING if shows and not (self._rehearses and self._removed) else None
+            is_removed = self._rehearses and self._written_at is not None and self._last == _NOTHING
+            return _NOTHING if OFFLINE_REPORT in node.metadata.annotations and not is_removed else None
         if tick.offer is None or tick.report is None:
             return None
-        amounts = due(self.published, self._published_at, tick.offer, normalization, now)
-        if amounts is None and (self._published_states != _states(tick.report) or self._is_lost(node, now)):
+        amounts = due(self.published, self._written_at, tick.offer, normalization, now)
+        if amounts is None and (
+            _states(self._last.report) != _states(tick.report) or self._is_lost(node, now)
+        ):
             amounts = published_form(tick.offer, normalization)
         return None if amounts is None else Publication(amounts, tick.report)
 
     def done(self, publication: Publication, now: float) -> None:
         """Take note that it has been written."""
-        self.published, self._published_at = publication.amounts, now
-        self._published_states = _states(publication.report) if publication.report else ()
-        self._removed = publication == _NOTHING
+        self._last, self._written_at = publication, now
 
     def _is_lost(self, node: AgentNode, now: float) -> bool:
         """Whether somebody else has changed or removed what was written."""
-        if self._rehearses or self._published_at is None or now - self._published_at < _SEEN_WITHIN:
+        if self._rehearses or self._written_at is None or now - self._written_at < _SEEN_WITHIN:
             return False
         return OFFLINE_REPORT not in node.metadata.annotations or any(
             _shown(amounts) != self.published for amounts in (node.status.capacity, node.status.allocatable)
@@ -122,9 +122,9 @@ async def write_publication(client: Client, node: str, publication: Publication)
     await client.patch(NODES, node, publication.body, subresource="status", field_manager=FIELD_MANAGER)
 
 
-def _states(report: OfflineReport) -> tuple[str, ...]:
-    suppression = report.suppression
-    return (report.state, suppression.mode, suppression.task) if suppression else (report.state,)
+def _states(report: OfflineReport | None) -> tuple[str, ...]:
+    suppression = report.suppression if report else None
+    return (report.state if report else "", *((suppression.mode, suppression.task) if suppression else ()))
 
 
 def _shown(amounts: Mapping[str, str]) -> Amounts | None:
@@ -262,7 +262,7 @@ class OfflineLoop:
 
     def _next(self, tick: Tick, tick_at: float, now: float) -> float:
         """Return when the next tick is due: on time, unless a tick has been missed."""
-        if self.controller.on and not self.controller.has_measured and "sample" not in tick.problems:
+        if self.controller.on and self.controller.sampled_at is None and "sample" not in tick.problems:
             return now + min(FIRST_PAUSE, self.controller.interval)
         following = tick_at + self.controller.interval
         return following if following > now else now + self.controller.interval

@@ -38,7 +38,7 @@ class OfflinePod:
 
 
 @dataclass(frozen=True, slots=True)
-class _Sorted:
+class _Kind:
     """What one pod is. ``cgroup`` is empty if it cannot be named."""
 
     cgroup: str = ""
@@ -50,9 +50,10 @@ class _Sorted:
 
 @dataclass(slots=True)
 class NodePods:
-    """The pods of a node as far as oversubscription cares.
+    """The pods of a node by what oversubscription needs to know of them.
 
-    ``problems`` are sentences by pod, ``warnings`` the events for the users of pods.
+    ``native`` counts the best-effort pods that are not offline pods. ``problems`` are sentences by pod,
+    ``warnings`` the events for the users of pods.
     """
 
     offline: list[OfflinePod] = field(default_factory=list)
@@ -61,21 +62,13 @@ class NodePods:
     problems: dict[str, str] = field(default_factory=dict)
     warnings: list[EmitEvent] = field(default_factory=list)
 
-    def add(self, kind: _Sorted) -> None:
-        """Take in a pod."""
-        if kind.offline is not None:
-            self.offline.append(kind.offline)
-        self.native += kind.native
-        self.problems.update(kind.problems)
-        self.warnings += kind.warnings
-
 
 class PodTable:
     """Tells the pods of a node apart, and computes what follows from a pod only when it is another one."""
 
     def __init__(self, rules: QoSRules = DEFAULT_RULES) -> None:
         self._rules = rules
-        self._known: dict[str, tuple[QuotaPod, _Sorted]] = {}
+        self._known: dict[str, tuple[QuotaPod, _Kind]] = {}
 
     def sort(self, pods: Iterable[QuotaPod], names: PodCgroups, manager: CPUManager) -> NodePods:
         """Return the pods by what they are; those that have ended are none."""
@@ -85,24 +78,31 @@ class PodTable:
             if pod.has_ended or not pod.status.qos_class:
                 continue
             before = known.get(pod.name)
-            kind = before[1] if before is not None and before[0] is pod else _sorted(pod, names)
+            kind = before[1] if before is not None and before[0] is pod else _kind_of(pod, names)
             self._known[pod.name] = pod, kind
-            result.add(kind)
+            result.offline += [kind.offline] if kind.offline else []
+            result.native += kind.native
+            result.problems |= kind.problems
+            result.warnings += kind.warnings
             owned = _owned(pod, manager, self._rules) if kind.cgroup else 0
             if owned:
                 result.pinned.append(PinnedPod(pod.uid, kind.cgroup, owned))
         return result
 
 
-def _sorted(pod: QuotaPod, names: PodCgroups) -> _Sorted:
+def _kind_of(pod: QuotaPod, names: PodCgroups) -> _Kind:
     try:
         qos = QOSClass(pod.status.qos_class)
         cgroup = names.pod(pod.uid, qos)
         best_effort = qos is QOSClass.BEST_EFFORT
         resources = [each.resources for each in pod.spec.all_containers]
         if not any(BATCH_CPU in each.requests or BATCH_CPU in each.limits for each in resources):
-            return _Sorted(cgroup, native=best_effort)
-        warnings = tuple(_doubts(pod))
+            return _Kind(cgroup, native=best_effort)
+        spec = BatchPod(
+            tuple(map(_batch_container, pod.spec.containers)),
+            tuple(map(_batch_container, pod.spec.init_containers)),
+        )
+        warnings = tuple(_doubts(pod, spec))
         problems = {f"{pod.name}: {each.message}": f"pod {pod.name}: {each.message}" for each in warnings}
         if best_effort:
             stated = {container.name for container in pod.spec.all_containers}
@@ -111,22 +111,15 @@ def _sorted(pod: QuotaPod, names: PodCgroups) -> _Sorted:
                 for status in pod.status.all_containers
                 if status.runs and status.name in stated
             }
-            offline = OfflinePod(pod.name, cgroup, _batch_pod(pod), containers)
-            return _Sorted(cgroup, offline, problems=problems, warnings=warnings)
+            offline = OfflinePod(pod.name, cgroup, spec, containers)
+            return _Kind(cgroup, offline, problems=problems, warnings=warnings)
     except (UnsafeName, ValueError) as error:
-        return _Sorted(problems={pod.name: f"pod {pod.name} is left alone: {error}"})
+        return _Kind(problems={pod.name: f"pod {pod.name} is left alone: {error}"})
     problems[pod.name] = (
         f"pod {pod.name} requests {BATCH_CPU} and is {qos}, not BestEffort: it counts as online, and its "
         "cgroups stay as kubelet made them; let it request no cpu and no memory"
     )
-    return _Sorted(cgroup, problems=problems, warnings=warnings)
-
-
-def _batch_pod(pod: QuotaPod) -> BatchPod:
-    return BatchPod(
-        tuple(map(_batch_container, pod.spec.containers)),
-        tuple(map(_batch_container, pod.spec.init_containers)),
-    )
+    return _Kind(cgroup, problems=problems, warnings=warnings)
 
 
 def _batch_container(container: QuotaContainer) -> BatchContainer:
@@ -153,9 +146,9 @@ def _amount(amounts: Mapping[str, str], resource: str) -> int | None:
     return amount.units
 
 
-def _doubts(pod: QuotaPod) -> Iterator[EmitEvent]:
+def _doubts(pod: QuotaPod, spec: BatchPod) -> Iterator[EmitEvent]:
     """Yield what is probably meant otherwise."""
-    spec, meta, reason = _batch_pod(pod), pod.metadata, Reason.BATCH_AMOUNT_TINY
+    meta, reason = pod.metadata, Reason.BATCH_AMOUNT_TINY
     for container in (*spec.containers, *spec.init_containers):
         if container.is_tiny:
             amount = min(filter(None, (container.cpu_request, container.cpu_limit)))

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 from corewise.agent.objects import AgentNode
 from corewise.amplification import Amounts as NodeAmounts
@@ -26,8 +26,10 @@ from corewise.amplification.annotations import raw_amounts
 from corewise.config.colocation import (
     NO_OVERSUBSCRIPTION,
     NO_SUPPRESSION,
+    OversubscriptionConfig,
     OversubscriptionSettings,
     OversubscriptionStrategy,
+    SuppressionConfig,
     SuppressionSettings,
     SuppressionStrategy,
     parse_oversubscription,
@@ -45,65 +47,53 @@ _SHOWN = 3
 S = TypeVar("S", OversubscriptionStrategy, SuppressionStrategy)
 
 
-class _Key(Generic[S]):
-    """One key of the ConfigMap."""
-
-    def __init__(
-        self, name: str, parse: Callable[[str], Parsed[Configuration[S]]], absent: Configuration[S]
-    ) -> None:
-        self._name = name
-        self._parse: Callable[[str], Parsed[Configuration[S]]] = parse
-        self._absent: Configuration[S] = absent
-        self.good: Configuration[S] | None = None
-        self.problem = ""
-
-    def read(self, data: Mapping[str, str]) -> None:
-        """Take the key's text; ``problem`` says what is wrong with it."""
-        text = data.get(self._name, "")
-        self.problem = ""
-        if not text.strip():
-            self.good = self._absent
-            return
-        parsed = self._parse(text)
-        if parsed.value is not None:
-            self.good = parsed.value
-            return
-        errors = [str(each) for each in parsed.problems if each.severity is Severity.ERROR]
-        more = f"; and {len(errors) - _SHOWN} more" if len(errors) > _SHOWN else ""
-        stays = "no good one is known" if self.good is None else "the last good one is kept"
-        self.problem = "; ".join(errors[:_SHOWN]) + f"{more}; {stays}"
-
-
 class ColocationConfiguration:
-    """Both keys. Before the first ``read`` nothing is known."""
+    """Both keys; ``problems`` says what is wrong with each. Before the first ``read`` nothing is known."""
 
     def __init__(self) -> None:
-        self._oversubscription = _Key(OVERSUBSCRIPTION_KEY, parse_oversubscription, NO_OVERSUBSCRIPTION)
-        self._suppression = _Key(SUPPRESSION_KEY, parse_suppression, NO_SUPPRESSION)
+        self._oversubscription: OversubscriptionConfig | None = None
+        self._suppression: SuppressionConfig | None = None
+        self.problems: dict[str, str] = {}
 
     def read(self, config_map: ConfigMap | None) -> None:
         """Take the ConfigMap; None: there is none."""
         data = config_map.data if config_map else {}
-        self._oversubscription.read(data)
-        self._suppression.read(data)
+        self.problems = {}
+        self._oversubscription = self._read_key(
+            data, OVERSUBSCRIPTION_KEY, parse_oversubscription, NO_OVERSUBSCRIPTION, self._oversubscription
+        )
+        self._suppression = self._read_key(
+            data, SUPPRESSION_KEY, parse_suppression, NO_SUPPRESSION, self._suppression
+        )
 
-    @property
-    def problems(self) -> Mapping[str, str]:
-        """What is wrong, by key."""
-        problems = {
-            OVERSUBSCRIPTION_KEY: self._oversubscription.problem,
-            SUPPRESSION_KEY: self._suppression.problem,
-        }
-        return {key: problem for key, problem in problems.items() if problem}
+    def _read_key(
+        self,
+        data: Mapping[str, str],
+        key: str,
+        parse: Callable[[str], Parsed[Configuration[S]]],
+        absent: Configuration[S],
+        last_good: Configuration[S] | None,
+    ) -> Configuration[S] | None:
+        text = data.get(key, "")
+        if not text.strip():
+            return absent
+        parsed = parse(text)
+        if parsed.value is not None:
+            return parsed.value
+        errors = [str(each) for each in parsed.problems if each.severity is Severity.ERROR]
+        more = f"; and {len(errors) - _SHOWN} more" if len(errors) > _SHOWN else ""
+        stays = "no good one is known" if last_good is None else "the last good one is kept"
+        self.problems[key] = "; ".join(errors[:_SHOWN]) + f"{more}; {stays}"
+        return last_good
 
     def oversubscription(self, labels: Mapping[str, str]) -> OversubscriptionSettings | None:
         """Return what applies to a node with these labels; None if that is not known."""
-        good = self._oversubscription.good
+        good = self._oversubscription
         return good.strategy_for(labels)[0].in_force if good else None
 
     def suppression(self, labels: Mapping[str, str]) -> SuppressionSettings | None:
         """Return what applies to a node with these labels; None if that is not known."""
-        good = self._suppression.good
+        good = self._suppression
         return good.strategy_for(labels)[0].in_force if good else None
 
 

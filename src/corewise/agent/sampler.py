@@ -66,9 +66,6 @@ class Missed:
     why: str
 
 
-FIRST_LOOK = Missed(Miss.FIRST, "this was the first look: a sample needs two")
-
-
 @dataclass(frozen=True, slots=True)
 class _Look:
     """Counters at one moment, in nanoseconds, and memory in bytes."""
@@ -118,7 +115,7 @@ class Sampler:
             return Missed(Miss.UNREADABLE, str(error))
         before, self._before = self._before, look
         if before is None:
-            return FIRST_LOOK
+            return Missed(Miss.FIRST, "this was the first look: a sample needs two")
         return _doubt(before, look) or _usage(before, look, owners)
 
     def _look(self, now: float, pinned: Iterable[PinnedPod]) -> _Look:
@@ -128,7 +125,8 @@ class Sampler:
         host = HostFiles(self._root)
         node, memory = read_busy_time(host), read_node_working_set(host)
         if node is None or memory is None:
-            raise _unread(host, self._root)
+            missing = Malformed(str(self._root / "proc"), "stat or meminfo is missing")
+            raise next(iter(host.problems), missing)
         return _Look(
             at=now,
             node=node,
@@ -153,13 +151,6 @@ def _memory(files: Files, cgroup: str) -> int:
         return read_working_set(files, cgroup)
     except Missing:
         return 0
-
-
-def _unread(host: HostFiles, root: Path) -> KernelError:
-    """Return what was wrong with the machine's files."""
-    for problem in host.problems:
-        return problem
-    return Malformed(str(root / "proc"), "stat or meminfo is missing")
 
 
 def _doubt(before: _Look, look: _Look) -> Missed | None:

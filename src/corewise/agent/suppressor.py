@@ -1,4 +1,4 @@
-"""Squeezes the offline pods of one node by the option configured, and says what holds them back.
+"""Suppresses the offline pods of one node by the option configured, and says what holds them back.
 
 *Option 1*: one quota on kubelet's BestEffort cgroup, moved towards the offer step by step. Each time the file
 is read first. Where somebody has changed it, the step goes on from what was applied last, so a reset (systemd
@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -32,7 +32,7 @@ from corewise.config.colocation import SuppressionMode, SuppressionSettings
 from corewise.kernel.cgroups.layout import QOSClass
 from corewise.kernel.cgroups.resources import SMALLEST_QUOTA, Bandwidth, read_bandwidth
 from corewise.kernel.errors import KernelError, Missing
-from corewise.kernel.writing.journaled_writer import WriteReport, Written
+from corewise.kernel.writing.journaled_writer import Written
 from corewise.quantities import Microseconds
 from corewise.service.logs import fields
 from corewise.suppression.offer import Offer
@@ -58,21 +58,6 @@ class LimitedPod:
     met: Microseconds | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class OfflineState:
-    """What suppression acts on: the offer, and the state of the node that it was made in.
-
-    ``utilization`` is node usage / raw CPUs over the last interval, None where the sample is missing.
-    """
-
-    found: Found
-    settings: SuppressionSettings
-    offer: Offer
-    allocatable_milli: int
-    utilization: Fraction | None
-    pods: tuple[LimitedPod, ...]
-
-
 class Suppressor:
     """Suppression on one node.
 
@@ -82,11 +67,9 @@ class Suppressor:
 
     def __init__(self, node: str) -> None:
         self._node = node
-        self._applied: Bandwidth | None = None
-        self._slice_action: WriteQuota | None = None
-        self._after: Bandwidth | None = None
+        self._slice: Bandwidth | None = None
         self._pods: tuple[PodQuota, ...] | None = None
-        self._pod_actions: dict[str, WriteQuota] = {}
+        self._bounds: dict[str, WriteQuota] = {}
         self._adopted: dict[str, Microseconds] = {}
         self.task = Task.NONE
         self.suppressed_pods = 0
@@ -97,27 +80,40 @@ class Suppressor:
 
     @property
     def at_floor(self) -> bool:
-        """Whether nobody can be squeezed further."""
+        """Whether no quota can be lowered further."""
         if self._pods is not None:
             return bool(self._pods) and all(pod.quota <= pod.floor for pod in self._pods)
-        return self._after is not None and self._after.quota == SMALLEST_QUOTA
+        return self._slice is not None and self._slice.quota == SMALLEST_QUOTA
 
-    def squeeze(self, state: OfflineState) -> Cycle:
-        """Act on the newest state. What fails is one of the problems of the result."""
+    def adjust(
+        self,
+        found: Found,
+        settings: SuppressionSettings,
+        *,
+        offer: Offer,
+        allocatable_milli: int,
+        utilization: Fraction | None,
+        pods: Sequence[LimitedPod],
+    ) -> Cycle:
+        """Take one step of the option configured. What fails is one of the problems of the result.
+
+        ``utilization`` is node usage / raw CPUs over the last interval, None where the sample is missing.
+        """
         result = Cycle()
         try:
-            if state.settings.mode is SuppressionMode.BESTEFFORT_QUOTA:
+            if settings.mode is SuppressionMode.BESTEFFORT_QUOTA:
                 self._forget_pods()
-                if state.offer.is_known:
-                    self._squeeze_all(state, result)
-                else:
-                    self._mend(state.found, result)
+                if offer.is_known:
+                    self._adjust_slice(found, settings, offer.cpu_milli, allocatable_milli, result)
+                    return result
             else:
                 self._forget_slice()
-                if state.utilization is not None:
-                    self._squeeze_each(state, state.utilization, result)
-                else:
-                    self._mend(state.found, result)
+                if utilization is not None:
+                    self._adjust_pods(found, settings, utilization, pods, result)
+                    return result
+            report = found.writer.mend()
+            result.add(report)
+            self.record_repairs(found, report.written, report.drifted)
         except KernelError as error:
             result.problems["suppression"] = str(error)
         return result
@@ -126,21 +122,19 @@ class Suppressor:
         """Take quotas that were met, and that nobody accounts for, for our own from before."""
         self._adopted.update({pod.cgroup: pod.met for pod in pods if pod.met is not None})
 
-    def release(self, found: Found) -> WriteReport | None:
-        """Give everything back; None if there was nothing to give back.
-
-        Raises:
-            JournalError: if nothing can be written.
-        """
+    def release(self, found: Found) -> Cycle:
+        """Give everything back."""
         self._forget_slice()
         self._forget_pods()
+        self._bounds = {}
         self.report = None
-        if not found.concerns(QuotaOwner.SUPPRESSION):
-            return None
-        report = found.writer.reconcile(QuotaOwner.SUPPRESSION, ())
-        if report.written:
+        result = Cycle()
+        if found.concerns(QuotaOwner.SUPPRESSION):
+            with result.noting_errors():
+                result.add(found.writer.reconcile(QuotaOwner.SUPPRESSION, ()))
+        if result.written:
             log.info("suppression ends: what it bounded is given back", extra=fields(node=self._node))
-        return report
+        return result
 
     def record_repairs(self, found: Found, written: Iterable[Written], drifted: Iterable[str]) -> None:
         """Count what somebody else's round has put right of ours: the writer mends every owner's bounds.
@@ -153,39 +147,53 @@ class Suppressor:
         self.repaired += len(ours.intersection(mended.union(drifted)))
 
     def _forget_slice(self) -> None:
-        self._applied = self._slice_action = self._after = None
-        self.slice_missing = False
+        self._slice, self.slice_missing = None, False
 
     def _forget_pods(self) -> None:
         self.task, self.suppressed_pods, self._pods = Task.NONE, 0, None
-        self._pod_actions.clear()
         self._adopted.clear()
 
-    def _mend(self, found: Found, result: Cycle) -> None:
-        report = found.writer.mend()
-        result.add(report)
-        self.record_repairs(found, report.written, report.drifted)
+    def _bound(self, cgroup: str, quota: int, period: Microseconds, reason: Reason, why: str) -> WriteQuota:
+        """Return a bound: the same as long as it stays, so that the journal has nothing to add."""
+        last = self._bounds.get(cgroup)
+        if last is not None and (last.quota, last.period) == (quota, period):
+            return last
+        return WriteQuota(
+            cgroup=cgroup,
+            owner=QuotaOwner.SUPPRESSION,
+            quota=Microseconds(quota),
+            base=None,
+            period=period,
+            reason=reason,
+            why=why,
+        )
 
-    def _squeeze_all(self, state: OfflineState, result: Cycle) -> None:
+    def _adjust_slice(
+        self,
+        found: Found,
+        settings: SuppressionSettings,
+        target_milli: int,
+        allocatable_milli: int,
+        result: Cycle,
+    ) -> None:
         """Option 1: take one step.
 
         Raises:
             KernelError: if the cgroup is missing, or cannot be read or written; it stays as it is.
         """
-        found, settings = state.found, state.settings
         cgroup = found.names.qos(QOSClass.BEST_EFFORT)
         try:
             before = read_bandwidth(found.files, cgroup)
-            if self._applied is None:
+            if self._slice is None:
                 applied = found.writer.applied(cgroup, before)
             else:
-                applied = self._applied.quota_over(before.period)
+                applied = self._slice.quota_over(before.period)
             adjustment = adjust(
                 present=before.quota,
                 applied=applied,
                 period=before.period,
-                target_milli=state.offer.cpu_milli,
-                allocatable_milli=state.allocatable_milli,
+                target_milli=target_milli,
+                allocatable_milli=allocatable_milli,
                 step=settings.adjust_step,
                 fast=settings.fast,
             )
@@ -196,12 +204,11 @@ class Suppressor:
                 mode=settings.mode,
                 reason=Reason.SLICE_MISSING if self.slice_missing else Reason.SLICE_UNREADABLE,
                 why=str(error),
-                target_milli=state.offer.cpu_milli,
+                target_milli=target_milli,
                 repaired=self.repaired,
             )
             raise
-        self.slice_missing = False
-        self._after = after
+        self._slice, self.slice_missing = after, False
         self.repaired += adjustment.repaired
         if before != after:
             self.adjustments["down" if after.fits_in(before) else "up"] += 1
@@ -216,8 +223,8 @@ class Suppressor:
             reason=adjustment.reason,
             why=adjustment.why,
             quota_milli=None if after.quota is None else after.quota * _MILLI // after.period,
-            target_milli=state.offer.cpu_milli,
-            step_milli=settings.adjust_step.of(state.allocatable_milli),
+            target_milli=target_milli,
+            step_milli=settings.adjust_step.of(allocatable_milli),
             repaired=self.repaired,
         )
 
@@ -225,64 +232,53 @@ class Suppressor:
         self, found: Found, cgroup: str, present: Bandwidth, adjustment: Adjustment, result: Cycle
     ) -> Bandwidth:
         """Bring the BestEffort cgroup to its quota; return what it has then."""
-        quota, last = Microseconds(adjustment.quota), self._slice_action
-        # The same action as long as the quota stays, so that the journal has nothing to add.
-        is_same = last is not None and (last.cgroup, last.quota, last.period) == (
-            cgroup,
-            quota,
-            present.period,
-        )
-        if is_same and present.quota == quota and cgroup in found.writer.held:
+        last, period = self._bounds.get(cgroup), present.period
+        bound = self._bound(cgroup, adjustment.quota, period, adjustment.reason, adjustment.why)
+        if bound is last and present.quota == bound.quota and cgroup in found.writer.held:
             return present
-        if last is None or not is_same:
-            last = self._slice_action = WriteQuota(
-                cgroup=cgroup,
-                owner=QuotaOwner.SUPPRESSION,
-                quota=quota,
-                base=None,
-                period=present.period,
-                reason=adjustment.reason,
-                why=adjustment.why,
-            )
-        report = found.writer.reconcile(QuotaOwner.SUPPRESSION, [last])
+        self._bounds = {cgroup: bound}
+        report = found.writer.reconcile(QuotaOwner.SUPPRESSION, [bound])
         if cgroup in report.failed:
             raise report.failed[cgroup]
-        self._applied = read_bandwidth(found.files, cgroup)
         result.add(report)
-        return self._applied
+        return read_bandwidth(found.files, cgroup)
 
-    def _squeeze_each(self, state: OfflineState, utilization: Fraction, result: Cycle) -> None:
+    def _adjust_pods(
+        self,
+        found: Found,
+        settings: SuppressionSettings,
+        utilization: Fraction,
+        limited: Iterable[LimitedPod],
+        result: Cycle,
+    ) -> None:
         """Option 2: lower or raise some pods' quotas.
 
         Raises:
             JournalError: if nothing can be written.
         """
-        found = state.found
         bounded = found.bounded_by(QuotaOwner.SUPPRESSION)
-        pods = {pod.name: pod for pod in state.pods}
-        quotas = tuple(self._pod_quota(found, pod) for pod in pods.values())
+        pods = {pod.name: pod for pod in limited}
+        quotas = {name: self._pod_quota(found, pod) for name, pod in pods.items()}
         self._adopted.clear()
-        plan = cycle(self.task, utilization, quotas, state.settings)
+        plan = cycle(self.task, utilization, tuple(quotas.values()), settings)
         changes = {change.key: change for change in plan.changes}
         wanted: dict[str, WriteQuota] = {}
-        for quota in quotas:
-            change = changes.get(quota.key)
-            target = change.quota if change else quota.quota
+        for name, quota in quotas.items():
+            pod, change = pods[name], changes.get(name)
+            target, why = (change.quota, change.why) if change else (quota.quota, "as it was")
             if target < quota.limit:
-                why = change.why if change else "as it was"
-                action = self._pod_action(pods[quota.key], Microseconds(target), plan.reason, why)
-                wanted[action.cgroup] = action
-        self.task, self._pod_actions = plan.task, wanted
+                why = f"pod {name}: {why}"
+                wanted[pod.cgroup] = self._bound(pod.cgroup, target, pod.period, plan.reason, why)
+        self.task, self._bounds = plan.task, wanted
         report = found.writer.reconcile(QuotaOwner.SUPPRESSION, wanted.values())
         result.add(report)
-        self._pods, self.suppressed_pods = quotas, len(wanted)
+        self._pods, self.suppressed_pods = tuple(quotas.values()), len(wanted)
         self.repaired += len(bounded.intersection(report.drifted))
-        present = {pod.key: pod.quota for pod in quotas}
         for change in plan.changes:
-            self.adjustments["down" if change.quota < present[change.key] else "up"] += 1
+            self.adjustments["down" if change.quota < quotas[change.key].quota else "up"] += 1
             log.info("%s: %s", change.key, change.why, extra=fields(node=self._node, reason=plan.reason))
         self.report = SuppressionReport(
-            mode=state.settings.mode,
+            mode=settings.mode,
             reason=plan.reason,
             why=_why(plan),
             task=plan.task,
@@ -291,25 +287,10 @@ class Suppressor:
 
     def _pod_quota(self, found: Found, pod: LimitedPod) -> PodQuota:
         """Return what a pod has: what this owner bounds it to, else its limit."""
-        hold = found.writer.held.get(pod.cgroup)
-        bound = hold.bounds.get(QuotaOwner.SUPPRESSION) if hold else None
+        claim = found.writer.held.get(pod.cgroup)
+        bound = claim.bounds.get(QuotaOwner.SUPPRESSION) if claim else None
         present = self._adopted.get(pod.cgroup) if bound is None else bound.quota_over(pod.period)
         return PodQuota(pod.name, pod.limit, present, pod.period)
-
-    def _pod_action(self, pod: LimitedPod, quota: Microseconds, reason: Reason, why: str) -> WriteQuota:
-        """Return the bound of a pod: the same as long as it stays, so that the journal has nothing to add."""
-        last = self._pod_actions.get(pod.cgroup)
-        if last is not None and (last.quota, last.period) == (quota, pod.period):
-            return last
-        return WriteQuota(
-            cgroup=pod.cgroup,
-            owner=QuotaOwner.SUPPRESSION,
-            quota=quota,
-            base=None,
-            period=pod.period,
-            reason=reason,
-            why=f"pod {pod.name}: {why}",
-        )
 
 
 def _why(plan: PodQuotaPlan) -> str:
