@@ -26,8 +26,7 @@ from corewise.config.interference import METRICS as METRICS_OF_INTERFERENCE
 from corewise.config.interference import Metric
 from corewise.config.interference.metrics import USABLE_SHARE
 from corewise.service.doors import DOORS, MIB
-from corewise.vocabulary.metrics import METRICS
-from corewise.vocabulary.metrics.interference import NODE_MEMORY_BANDWIDTH_CAPACITY
+from corewise.vocabulary.metrics import METRICS, NODE_MEMORY_BANDWIDTH_CAPACITY
 from corewise.vocabulary.names import TABLE, Kind
 from corewise.vocabulary.reasons import Reason
 

@@ -22,8 +22,7 @@ from corewise.kernel.memory_controllers import UNITS
 from corewise.kernel.resctrl import MOUNT_POINT
 from corewise.kube.config import UserConfig
 from corewise.kube.errors import NotFound
-from corewise.vocabulary.metrics import exported_by
-from corewise.vocabulary.metrics.table import AGENT
+from corewise.vocabulary.metrics import AGENT, exported_by
 from corewise.vocabulary.names import CONFIG_NAME
 from corewise.vocabulary.reasons import Reason
 from kubedouble import LocalAPIServer

@@ -17,8 +17,7 @@ from corewise.kernel.writing.journal import MemoryLog
 from corewise.nri.messages import Adjustment, Container, CPUResources, LifecycleEvent, PodSandbox
 from corewise.prometheus.exposition import Exposition
 from corewise.quantities import Microseconds
-from corewise.vocabulary.metrics import METRICS
-from corewise.vocabulary.metrics.agent import NRI_DIVIDED
+from corewise.vocabulary.metrics import METRICS, NRI_DIVIDED
 from corewise.vocabulary.names import AMPLIFICATION_RATIO, NORMALIZATION_RATIO, QOS_CLASS
 
 RATIO = {NORMALIZATION_RATIO: "1.50", AMPLIFICATION_RATIO: '{"cpu":1.50}'}

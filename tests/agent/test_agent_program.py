@@ -22,7 +22,7 @@ from corewise.kernel.errors import JournalHeld
 from corewise.kube.resources import NODE_RESOURCE_TOPOLOGIES, NODES
 from corewise.nri import codec
 from corewise.service.options import Address
-from corewise.vocabulary.metrics import agent as metrics
+from corewise.vocabulary import metrics
 from corewise.vocabulary.names import (
     CPU_BASIC_INFO,
     CPU_MANAGER_POLICY,

@@ -28,7 +28,7 @@ from corewise.kernel.cgroups.layout import Layout, Version, find_layout, find_po
 from corewise.kernel.cgroups.resources import read_bandwidth, read_usage, write_quota, write_weight
 from corewise.kernel.errors import LayoutUnknown
 from corewise.quantities import ONE, Microseconds
-from corewise.vocabulary.metrics import agent as metrics
+from corewise.vocabulary import metrics
 from kubedouble import LocalAPIServer
 
 PERIOD = Microseconds(100_000)

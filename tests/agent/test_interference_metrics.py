@@ -20,9 +20,8 @@ from corewise.kernel.host_files import Absent, read_boot_id
 from corewise.kernel.memory_latency import load_chase
 from corewise.prometheus.exposition import Exposition
 from corewise.service.options import Address
-from corewise.vocabulary.metrics import exported_by
-from corewise.vocabulary.metrics import interference as metrics
-from corewise.vocabulary.metrics.table import AGENT
+from corewise.vocabulary import metrics
+from corewise.vocabulary.metrics import AGENT, exported_by
 from corewise.vocabulary.reasons import Reason
 from kernel import machine_trees
 from kernel.fake_perf import FakePerf

@@ -28,9 +28,8 @@ from corewise.kernel.writing.journal import MemoryLog
 from corewise.prometheus.exposition import Exposition
 from corewise.quantities import ONE
 from corewise.suppression.offer import Amounts
-from corewise.vocabulary.metrics import agent as metrics
-from corewise.vocabulary.metrics import exported_by
-from corewise.vocabulary.metrics.table import AGENT
+from corewise.vocabulary import metrics
+from corewise.vocabulary.metrics import AGENT, exported_by
 from corewise.vocabulary.names import (
     NORMALIZATION_RATIO,
     OVERSUBSCRIPTION,

@@ -21,10 +21,8 @@ from corewise.agent.cgroups import restore
 from corewise.agent.program import run_agent
 from corewise.kube.errors import Forbidden
 from corewise.kube.resources import NODES, Resource
-from corewise.vocabulary.metrics import exported_by
-from corewise.vocabulary.metrics import suppression as metrics
-from corewise.vocabulary.metrics.service import CONFIG_VALID
-from corewise.vocabulary.metrics.table import AGENT
+from corewise.vocabulary import metrics
+from corewise.vocabulary.metrics import AGENT, CONFIG_VALID, exported_by
 from corewise.vocabulary.names import (
     AMPLIFICATION_RATIO,
     BATCH_CPU,

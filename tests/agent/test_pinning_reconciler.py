@@ -18,9 +18,8 @@ from corewise.kernel.cgroups.layout import QOSClass, Version
 from corewise.kernel.writing.journal import MemoryLog
 from corewise.kernel.writing.setting_writer import SettingWriter
 from corewise.prometheus.exposition import Exposition
-from corewise.vocabulary.metrics import agent as metrics
-from corewise.vocabulary.metrics import exported_by
-from corewise.vocabulary.metrics.table import AGENT
+from corewise.vocabulary import metrics
+from corewise.vocabulary.metrics import AGENT, exported_by
 from corewise.vocabulary.names import QOS_CLASS
 from corewise.vocabulary.reasons import Reason
 

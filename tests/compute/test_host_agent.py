@@ -19,7 +19,7 @@ from corewise.compute.program import HostAgent, Passed, run_pass
 from corewise.compute.scheduling import Scheduler
 from corewise.compute.verdicts import Placed
 from corewise.openstack.errors import ConflictStorm, NovaConfError
-from corewise.vocabulary.metrics import compute as metrics
+from corewise.vocabulary import metrics
 from corewise.vocabulary.placement import HYPER_THREADING_TRAIT, MEMORY_MB, PCPU, VCPU, Inventory
 from corewise.vocabulary.reasons import Reason
 from kernel.machine_trees import Tree

@@ -8,8 +8,8 @@ import pytest
 
 from corewise.kube.errors import Forbidden, Invalid
 from corewise.kube.resources import CONFIG_MAPS, LEASES, NODES, PODS
-from corewise.vocabulary.metrics import manager as metrics
-from corewise.vocabulary.metrics.service import CONFIG_VALID, LOOP_RESTARTS
+from corewise.vocabulary import metrics
+from corewise.vocabulary.metrics import CONFIG_VALID, LOOP_RESTARTS
 from corewise.vocabulary.names import (
     ALLOW_UNSAFE_CHANGE,
     AMPLIFICATION_KEY,

@@ -22,7 +22,7 @@ from corewise.manager.webhooks import MUTATING_NAME, SECRET_NAME
 from corewise.service.certificates import Lifetimes, certificates_in
 from corewise.service.logs import LineFormatter, LogFormat
 from corewise.service.options import OptionsError
-from corewise.vocabulary.metrics import service as metrics
+from corewise.vocabulary import metrics
 from corewise.vocabulary.names import CONFIG_NAMESPACE, MANAGER_COMPONENT
 from manager.world import World, eventually, normalization, until
 

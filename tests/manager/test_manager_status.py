@@ -8,7 +8,7 @@ from typing import Any
 from corewise.kube.client import PatchType
 from corewise.kube.resources import NODES
 from corewise.manager.program import Manager
-from corewise.vocabulary.metrics import manager as metrics
+from corewise.vocabulary import metrics
 from corewise.vocabulary.names import AMPLIFICATION_RATIO, AMPLIFIED
 from manager.world import PLAIN_NODES, World, normalization, until
 

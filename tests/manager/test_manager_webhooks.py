@@ -19,8 +19,8 @@ from corewise.prometheus.exposition import Exposition
 from corewise.service.doors import WEBHOOKS
 from corewise.service.options import Address
 from corewise.service.webhooks import Answer, Webhook, WebhookServer
+from corewise.vocabulary import metrics
 from corewise.vocabulary.metrics import METRICS
-from corewise.vocabulary.metrics import service as metrics
 from corewise.vocabulary.names import (
     AMPLIFICATION_KEY,
     AMPLIFICATION_ORIGINAL,

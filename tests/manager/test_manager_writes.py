@@ -15,7 +15,7 @@ from corewise.manager.queue import WorkQueue
 from corewise.manager.reconciler import Reconciler
 from corewise.manager.snapshot import Listeners, Snapshot
 from corewise.service.program import Heartbeats
-from corewise.vocabulary.metrics import manager as metrics
+from corewise.vocabulary import metrics
 from corewise.vocabulary.names import (
     AMPLIFICATION_ORIGINAL,
     AMPLIFICATION_RATIO,

@@ -21,8 +21,7 @@ import pytest
 import yaml
 
 from cli.test_documents import anchors
-from corewise.vocabulary.metrics import METRICS
-from corewise.vocabulary.metrics.table import Metric, MetricType
+from corewise.vocabulary.metrics import METRICS, ExportedMetric, MetricType
 from monitoring.promql import Query, Selector, parse
 from prometheus_binary import PROMTOOL, needs_promtool
 
@@ -66,7 +65,7 @@ each_dashboard = pytest.mark.parametrize("dashboard", DASHBOARDS.values(), ids=D
 each_query = pytest.mark.parametrize("query", [parse(text) for text in EXPRESSIONS.values()], ids=EXPRESSIONS)
 
 
-def metric_of(selector: Selector) -> Metric:
+def metric_of(selector: Selector) -> ExportedMetric:
     name = selector.metric
     if name in BY_NAME:
         assert BY_NAME[name].type is not MetricType.HISTOGRAM, f"{name} has only _bucket, _sum and _count"
@@ -78,7 +77,7 @@ def metric_of(selector: Selector) -> Metric:
     return BY_NAME[base]
 
 
-def exported(query: Query) -> Iterator[tuple[Selector, Metric]]:
+def exported(query: Query) -> Iterator[tuple[Selector, ExportedMetric]]:
     for selector in query.selectors:
         if selector.metric not in RECORDED:
             yield selector, metric_of(selector)

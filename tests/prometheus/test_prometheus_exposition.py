@@ -3,10 +3,8 @@
 from prometheus_client.parser import text_string_to_metric_families
 
 from corewise.prometheus.exposition import Exposition
-from corewise.vocabulary.metrics import METRICS
-from corewise.vocabulary.metrics import manager as metrics
-from corewise.vocabulary.metrics.service import LEADER, WEBHOOK_SECONDS
-from corewise.vocabulary.metrics.table import MetricType
+from corewise.vocabulary import metrics
+from corewise.vocabulary.metrics import LEADER, METRICS, WEBHOOK_SECONDS, MetricType
 
 
 def test_the_table_names_every_metric_once_and_by_the_rules() -> None:

@@ -11,8 +11,7 @@ import pytest
 from corewise.agent.interference.collector import Collector
 from corewise.agent.interference.watch import publish
 from corewise.prometheus.exposition import Exposition
-from corewise.vocabulary.metrics import exported_by
-from corewise.vocabulary.metrics.table import AGENT
+from corewise.vocabulary.metrics import AGENT, exported_by
 from prometheus_binary import PROMETHEUS, PrometheusServer, Target, running
 from prometheus_server.exporters import GIB, MIB, PRINTERS, Machines, Truth, serve
 from prometheus_server.recorded_node import RecordedNode

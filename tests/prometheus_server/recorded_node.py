@@ -9,8 +9,7 @@ from pathlib import Path
 from corewise.agent.interference.collector import Collector
 from corewise.agent.interference.watch import publish
 from corewise.prometheus.exposition import Exposition
-from corewise.vocabulary.metrics import exported_by
-from corewise.vocabulary.metrics.table import AGENT
+from corewise.vocabulary.metrics import AGENT, exported_by
 from kernel import machine_trees
 from kernel.fake_perf import FakePerf
 from kernel.resctrl_trees import ResctrlTree

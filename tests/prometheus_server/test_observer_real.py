@@ -15,9 +15,8 @@ from corewise.prometheus.exposition import Exposition
 from corewise.scheduler.observing.observer import Observer
 from corewise.scheduler.observing.readings import NodeIdentity, Observation, State
 from corewise.scheduler.observing.sources import Source
-from corewise.vocabulary.metrics import exported_by
-from corewise.vocabulary.metrics import interference as metrics
-from corewise.vocabulary.metrics.table import SCHEDULER
+from corewise.vocabulary import metrics
+from corewise.vocabulary.metrics import SCHEDULER, exported_by
 from manager.world import until
 from prometheus_binary import Target, needs_prometheus, running
 from prometheus_server.exporters import Machines, serve

@@ -19,9 +19,8 @@ from corewise.scheduler.active_config import ActiveConfig, identities
 from corewise.scheduler.configuration import DEFAULTS, SchedulerConfiguration, parse_configuration
 from corewise.scheduler.observing.observer import Observer, refresh_interval
 from corewise.scheduler.observing.readings import NodeIdentity, NodeNames
-from corewise.vocabulary.metrics import exported_by
-from corewise.vocabulary.metrics import interference as metrics
-from corewise.vocabulary.metrics.table import SCHEDULER
+from corewise.vocabulary import metrics
+from corewise.vocabulary.metrics import SCHEDULER, exported_by
 from engine.interference_scenes import STREAM, stream
 from engine.scenes import node
 from prometheus.fake_prometheus import fake_prometheus

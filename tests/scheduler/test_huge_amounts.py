@@ -25,7 +25,7 @@ from corewise.kube.errors import APIError
 from corewise.quantities import LARGEST_AMOUNT, LARGEST_MILLI, bounded, largest, requested
 from corewise.simulation.planner import plan
 from corewise.simulation.planner_inputs import plan_from_dump
-from corewise.vocabulary.metrics.service import LOOP_RESTARTS
+from corewise.vocabulary.metrics import LOOP_RESTARTS
 from corewise.vocabulary.names import RESOURCE_STATUS
 from corewise.vocabulary.reasons import Reason
 from engine.scenes import bind, cluster_of, cpuset, decide, node, numa_node, share

@@ -18,7 +18,7 @@ from corewise.scheduler.installation import CONFIGURATION_NAME, SECRET_NAME, SER
 from corewise.scheduler.program import COMPONENT
 from corewise.scheduler.state import RESERVED_FOR
 from corewise.service.certificates import Lifetimes
-from corewise.vocabulary.metrics.scheduler import GATE_EXPIRED
+from corewise.vocabulary.metrics import GATE_EXPIRED
 from kubedouble.authentication import service_account
 from kubedouble.rbac import Access, Rule
 from manager.world import eventually, until

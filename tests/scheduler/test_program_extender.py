@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from corewise.vocabulary.metrics.scheduler import EXTENDER_REQUESTS
+from corewise.vocabulary.metrics import EXTENDER_REQUESTS
 from corewise.vocabulary.names import AMPLIFICATION_RATIO, RESOURCE_SPEC
 from manager.world import eventually, until
 from scheduler.program_world import PLAIN_NODES, SchedulerWorld, caller, pod_document

@@ -17,8 +17,7 @@ from corewise.scheduler.program import Scheduler
 from corewise.scheduler.state import RESERVED_FOR
 from corewise.topology import CPUSet
 from corewise.vocabulary.cpu_annotations import print_cpu_topology
-from corewise.vocabulary.metrics.scheduler import GATE_EXPIRED, GATE_REFUSALS
-from corewise.vocabulary.metrics.service import WEBHOOK_REQUESTS
+from corewise.vocabulary.metrics import GATE_EXPIRED, GATE_REFUSALS, WEBHOOK_REQUESTS
 from corewise.vocabulary.names import CPU_TOPOLOGY, NUMA_POLICY, RESOURCE_SPEC, RESOURCE_STATUS
 from engine.scenes import arrangement
 from manager.world import eventually, until

@@ -32,8 +32,8 @@ from corewise.scheduler.configuration import parse_configuration
 from corewise.scheduler.observing import observer
 from corewise.scheduler.observing.readings import State
 from corewise.scheduler.program import Scheduler
-from corewise.vocabulary.metrics import interference as metrics
-from corewise.vocabulary.metrics.scheduler import GATE_REFUSALS
+from corewise.vocabulary import metrics
+from corewise.vocabulary.metrics import GATE_REFUSALS
 from corewise.vocabulary.reasons import Reason
 from manager.world import eventually, until
 from prometheus.fake_prometheus import Answers, fake_prometheus, said

@@ -35,8 +35,7 @@ from corewise.scheduler.gate import Gate
 from corewise.scheduler.state import RESERVED_FOR, ClusterState
 from corewise.topology import CPUSet
 from corewise.vocabulary.cpu_annotations import print_cpu_topology
-from corewise.vocabulary.metrics import exported_by
-from corewise.vocabulary.metrics.table import SCHEDULER
+from corewise.vocabulary.metrics import SCHEDULER, exported_by
 from corewise.vocabulary.names import AMPLIFICATION_RATIO, CPU_TOPOLOGY, RESOURCE_STATUS
 from engine.scenes import arrangement
 from scheduler.program_world import pod_document

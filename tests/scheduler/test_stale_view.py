@@ -14,7 +14,7 @@ from corewise.engine import Cluster, Placement, PodFacts
 from corewise.kube.errors import APIError
 from corewise.scheduler.installation import GATE
 from corewise.service.webhooks import Outcome
-from corewise.vocabulary.metrics.service import LOOP_RESTARTS, WEBHOOK_REQUESTS
+from corewise.vocabulary.metrics import LOOP_RESTARTS, WEBHOOK_REQUESTS
 from manager.world import eventually
 from scheduler.program_world import PLAIN_PODS, SchedulerWorld, pod_document
 

@@ -18,8 +18,7 @@ from corewise.prometheus.exposition import Exposition
 from corewise.service.certificates import ServingContext
 from corewise.service.doors import WEBHOOKS, Cause, Door, Listener, Route, read_body
 from corewise.service.options import Address
-from corewise.vocabulary.metrics import METRICS
-from corewise.vocabulary.metrics.service import HTTP_REFUSED
+from corewise.vocabulary.metrics import HTTP_REFUSED, METRICS
 
 LIMIT = 64 * 1024
 SMALL = replace(

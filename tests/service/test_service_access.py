@@ -29,8 +29,7 @@ from corewise.prometheus.exposition import Exposition
 from corewise.service.doors import HEALTH, Cause, RefusedError
 from corewise.service.health import REMEMBERED_SECONDS, REMEMBERED_TOKENS, HealthServer, TokenAccess
 from corewise.service.options import Address
-from corewise.vocabulary.metrics import METRICS
-from corewise.vocabulary.metrics.service import HTTP_REFUSED
+from corewise.vocabulary.metrics import HTTP_REFUSED, METRICS
 from kubedouble import LocalAPIServer, serve
 from kubedouble.authentication import User, service_account
 from manager.world import MovableClock

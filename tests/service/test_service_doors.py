@@ -25,8 +25,7 @@ from aiohttp import web
 from corewise.prometheus.exposition import Exposition
 from corewise.service.doors import DOORS, Cause, Door, Listener, RefusedError, Route
 from corewise.service.options import Address, OptionsError
-from corewise.vocabulary.metrics import METRICS
-from corewise.vocabulary.metrics.service import HTTP_CONNECTIONS, HTTP_REFUSED
+from corewise.vocabulary.metrics import HTTP_CONNECTIONS, HTTP_REFUSED, METRICS
 from service.doors_world import (
     LIMIT,
     PATIENCE,

@@ -9,8 +9,7 @@ import pytest
 
 from corewise.prometheus.exposition import Exposition
 from corewise.service.program import Heartbeats, Supervisor
-from corewise.vocabulary.metrics import METRICS
-from corewise.vocabulary.metrics.service import LOOP_RESTARTS
+from corewise.vocabulary.metrics import LOOP_RESTARTS, METRICS
 from virtual_time import VirtualLoop
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

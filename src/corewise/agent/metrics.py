@@ -20,10 +20,8 @@ from corewise.kernel.errors import KernelError
 from corewise.prometheus.exposition import Exposition
 from corewise.quantities import requested
 from corewise.suppression.quotas import Task
-from corewise.vocabulary.metrics import agent as metrics
-from corewise.vocabulary.metrics import suppression as offline
-from corewise.vocabulary.metrics.service import CONFIG_VALID
-from corewise.vocabulary.metrics.table import Metric
+from corewise.vocabulary import metrics
+from corewise.vocabulary.metrics import CONFIG_VALID, ExportedMetric
 from corewise.vocabulary.offline_report import OfferState, OfflineReport
 
 Labelled = dict[tuple[str, ...], float]
@@ -94,9 +92,9 @@ def publish_offline(loop: OfflineLoop, exposition: Exposition) -> None:
         ("offline",): float(len(controller.pods.offline)),
         ("native",): float(controller.pods.native),
     }
-    exposition.replace(offline.OFFLINE_PODS, pods)
+    exposition.replace(metrics.OFFLINE_PODS, pods)
     missed: Labelled = {(str(kind),): float(count) for kind, count in controller.missed.items()}
-    exposition.replace(offline.OVERSUBSCRIPTION_SAMPLES_MISSED, missed)
+    exposition.replace(metrics.OVERSUBSCRIPTION_SAMPLES_MISSED, missed)
     _publish_offer(loop, exposition)
     _publish_suppression(controller, exposition)
 
@@ -106,45 +104,45 @@ def _publish_offer(loop: OfflineLoop, exposition: Exposition) -> None:
     states: Labelled = {}
     if report is not None:
         states = {(state.value,): float(state is report.state) for state in OfferState}
-    exposition.replace(offline.OVERSUBSCRIPTION_STATE, states)
+    exposition.replace(metrics.OVERSUBSCRIPTION_STATE, states)
     for metric, amount in _amounts(report).items():
         _gauge(exposition, metric, amount)
     cpu = {"online": report.online_milli / _MILLI, "offline": report.offline_milli / _MILLI} if report else {}
     memory = {"online": report.memory.online, "offline": report.memory.offline} if report else {}
-    exposition.replace(offline.OVERSUBSCRIPTION_USED_CPU, {(work,): used for work, used in cpu.items()})
-    exposition.replace(offline.OVERSUBSCRIPTION_USED_MEMORY, {(work,): used for work, used in memory.items()})
+    exposition.replace(metrics.OVERSUBSCRIPTION_USED_CPU, {(work,): used for work, used in cpu.items()})
+    exposition.replace(metrics.OVERSUBSCRIPTION_USED_MEMORY, {(work,): used for work, used in memory.items()})
     published = loop.publisher.published
     cpus = published.cpu_milli / _MILLI if published else None
-    _gauge(exposition, offline.OVERSUBSCRIPTION_PUBLISHED_CPU, cpus)
-    _gauge(exposition, offline.OVERSUBSCRIPTION_LAST_SAMPLE, loop.controller.sampled_at)
+    _gauge(exposition, metrics.OVERSUBSCRIPTION_PUBLISHED_CPU, cpus)
+    _gauge(exposition, metrics.OVERSUBSCRIPTION_LAST_SAMPLE, loop.controller.sampled_at)
 
 
 def _publish_suppression(controller: OfflineController, exposition: Exposition) -> None:
     suppressor, settings = controller.suppressor, controller.suppression
     enabled = controller.on and settings is not None and settings.enabled
     modes: Labelled = {(settings.mode.value,): 1.0} if enabled and settings else {}
-    exposition.replace(offline.SUPPRESSION_ENABLED, modes)
+    exposition.replace(metrics.SUPPRESSION_ENABLED, modes)
     report = suppressor.report
-    _gauge(exposition, offline.SUPPRESSION_QUOTA, _cores(report.quota_milli if report else None))
-    _gauge(exposition, offline.SUPPRESSION_TARGET, _cores(report.target_milli if report else None))
+    _gauge(exposition, metrics.SUPPRESSION_QUOTA, _cores(report.quota_milli if report else None))
+    _gauge(exposition, metrics.SUPPRESSION_TARGET, _cores(report.target_milli if report else None))
     adjustments: Labelled = {(way,): float(suppressor.adjustments[way]) for way in ("down", "up")}
-    exposition.replace(offline.SUPPRESSION_ADJUSTMENTS, adjustments)
-    exposition.set(offline.SUPPRESSION_REPAIRS, suppressor.repaired)
-    exposition.set(offline.SUPPRESSION_AT_FLOOR, int(suppressor.at_floor))
-    exposition.set(offline.SUPPRESSION_SLICE_MISSING, int(suppressor.slice_missing))
+    exposition.replace(metrics.SUPPRESSION_ADJUSTMENTS, adjustments)
+    exposition.set(metrics.SUPPRESSION_REPAIRS, suppressor.repaired)
+    exposition.set(metrics.SUPPRESSION_AT_FLOOR, int(suppressor.at_floor))
+    exposition.set(metrics.SUPPRESSION_SLICE_MISSING, int(suppressor.slice_missing))
     tasks: Labelled = {(task.value,): float(task is suppressor.task) for task in Task if task}
-    exposition.replace(offline.SUPPRESSION_TASK, tasks)
+    exposition.replace(metrics.SUPPRESSION_TASK, tasks)
     utilization = controller.utilization
-    _gauge(exposition, offline.SUPPRESSION_UTILIZATION, None if utilization is None else float(utilization))
-    exposition.set(offline.SUPPRESSION_PODS, suppressor.suppressed_pods)
+    _gauge(exposition, metrics.SUPPRESSION_UTILIZATION, None if utilization is None else float(utilization))
+    exposition.set(metrics.SUPPRESSION_PODS, suppressor.suppressed_pods)
 
 
-def _amounts(report: OfflineReport | None) -> dict[Metric, float | None]:
+def _amounts(report: OfflineReport | None) -> dict[ExportedMetric, float | None]:
     return {
-        offline.OVERSUBSCRIPTION_ALLOCATABLE_CPU: _cores(report.allocatable_milli if report else None),
-        offline.OVERSUBSCRIPTION_PINNED_CPU: _cores(report.pinned_milli if report else None),
-        offline.OVERSUBSCRIPTION_OFFERED_CPU: _cores(report.offered_milli if report else None),
-        offline.OVERSUBSCRIPTION_OFFERED_MEMORY: float(report.memory.offered) if report else None,
+        metrics.OVERSUBSCRIPTION_ALLOCATABLE_CPU: _cores(report.allocatable_milli if report else None),
+        metrics.OVERSUBSCRIPTION_PINNED_CPU: _cores(report.pinned_milli if report else None),
+        metrics.OVERSUBSCRIPTION_OFFERED_CPU: _cores(report.offered_milli if report else None),
+        metrics.OVERSUBSCRIPTION_OFFERED_MEMORY: float(report.memory.offered) if report else None,
     }
 
 
@@ -152,6 +150,6 @@ def _cores(milli: int | None) -> float | None:
     return None if milli is None else milli / _MILLI
 
 
-def _gauge(exposition: Exposition, metric: Metric, value: float | None) -> None:
+def _gauge(exposition: Exposition, metric: ExportedMetric, value: float | None) -> None:
     """Set a gauge without labels; None is no series at all."""
     exposition.replace(metric, {} if value is None else {(): value})

@@ -39,8 +39,8 @@ from corewise.prometheus.exposition import Exposition
 from corewise.quantities import Quantity, QuantityError, Ratio
 from corewise.service.program import Heartbeats
 from corewise.suppression.offer import Amounts, due, published_form
-from corewise.vocabulary.metrics import agent as metrics
-from corewise.vocabulary.metrics.suppression import OVERSUBSCRIPTION_WRITES
+from corewise.vocabulary import metrics
+from corewise.vocabulary.metrics import OVERSUBSCRIPTION_WRITES
 from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY, OFFLINE_REPORT
 from corewise.vocabulary.offline_report import OfflineReport
 

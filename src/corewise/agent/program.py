@@ -36,8 +36,8 @@ from corewise.kube.errors import KubeError
 from corewise.service.health import TokenAccess
 from corewise.service.logs import fields
 from corewise.service.program import Loop, Program
-from corewise.vocabulary.metrics import agent as metrics
-from corewise.vocabulary.metrics.table import AGENT
+from corewise.vocabulary import metrics
+from corewise.vocabulary.metrics import AGENT
 
 TOPOLOGY_INTERVAL = 60.0
 _log = logging.getLogger(__name__)

@@ -35,7 +35,7 @@ from corewise.nri.messages import (
     RequestOutcome,
 )
 from corewise.prometheus.exposition import Exposition
-from corewise.vocabulary.metrics.agent import NRI_CONNECTED, NRI_DIVIDED, NRI_REQUESTS
+from corewise.vocabulary.metrics import NRI_CONNECTED, NRI_DIVIDED, NRI_REQUESTS
 
 _TELLING = frozenset(
     {

@@ -45,7 +45,7 @@ from corewise.interference.history import CPI, NEVER_ZERO, History, PodRecord, S
 from corewise.prometheus.client import PrometheusClient, RangeSeries, Sample, query_range
 from corewise.scheduler.observing.readings import NodeIdentity, NodeNames
 from corewise.scheduler.observing.sources import Source, sources
-from corewise.vocabulary.metrics.manager import NODE_NORMALIZATION_RATIO
+from corewise.vocabulary.metrics import NODE_NORMALIZATION_RATIO
 
 Points = list[tuple[float, float]]
 _POD_SERIES = frozenset({*AMOUNTS, CPI})

@@ -27,8 +27,8 @@ from corewise.openstack.placement_writes import PATIENCE, Patience
 from corewise.service.logs import fields
 from corewise.service.program import Program
 from corewise.topology import CPUSet
-from corewise.vocabulary.metrics import compute as metrics
-from corewise.vocabulary.metrics.table import COMPUTE
+from corewise.vocabulary import metrics
+from corewise.vocabulary.metrics import COMPUTE
 from corewise.vocabulary.placement import PCPU, VCPU, Provider
 from corewise.vocabulary.reasons import Reason
 

@@ -20,8 +20,7 @@ from corewise.kube.errors import Conflict, KubeError, NotFound
 from corewise.prometheus.exposition import Exposition
 from corewise.quantities import Quantity
 from corewise.service.logs import fields
-from corewise.vocabulary.metrics.manager import WRITES
-from corewise.vocabulary.metrics.service import EVENTS
+from corewise.vocabulary.metrics import EVENTS, WRITES
 from corewise.vocabulary.names import MANAGER_COMPONENT
 
 log = logging.getLogger(__name__)

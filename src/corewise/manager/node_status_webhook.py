@@ -32,7 +32,7 @@ from corewise.prometheus.exposition import Exposition
 from corewise.quantities import Quantity
 from corewise.service.webhooks import Answer, allowed
 from corewise.vocabulary.errors import UNREADABLE
-from corewise.vocabulary.metrics.manager import CHANGES_UNDONE, HEARTBEATS_QUIETED
+from corewise.vocabulary.metrics import CHANGES_UNDONE, HEARTBEATS_QUIETED
 from corewise.vocabulary.reasons import Reason
 
 _TIME = "lastHeartbeatTime"

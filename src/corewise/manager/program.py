@@ -35,9 +35,8 @@ from corewise.service.health import TokenAccess
 from corewise.service.logs import fields
 from corewise.service.program import Loop, Program
 from corewise.service.webhooks import WebhookService, installed_bundle
-from corewise.vocabulary.metrics import service as metrics
-from corewise.vocabulary.metrics.manager import QUEUE
-from corewise.vocabulary.metrics.table import MANAGER
+from corewise.vocabulary import metrics
+from corewise.vocabulary.metrics import MANAGER, QUEUE
 from corewise.vocabulary.names import MANAGER_COMPONENT
 
 log = logging.getLogger(__name__)

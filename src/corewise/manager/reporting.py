@@ -15,7 +15,7 @@ from corewise.config.configuration import Problem
 from corewise.kube.objects import ConfigMap, ObjectMeta
 from corewise.prometheus.exposition import Exposition
 from corewise.quantities import Ratio, RatioError
-from corewise.vocabulary.metrics import manager as metrics
+from corewise.vocabulary import metrics
 from corewise.vocabulary.names import NORMALIZATION_RATIO
 from corewise.vocabulary.reasons import Reason
 

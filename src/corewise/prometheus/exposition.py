@@ -15,7 +15,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.core import Metric as Family
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-from corewise.vocabulary.metrics.table import Metric, MetricType
+from corewise.vocabulary.metrics import ExportedMetric, MetricType
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
@@ -28,34 +28,34 @@ Series = Mapping[tuple[str, ...], float]
 class Exposition:
     """The metrics of one program, in a registry of their own."""
 
-    def __init__(self, table: Iterable[Metric]) -> None:
+    def __init__(self, table: Iterable[ExportedMetric]) -> None:
         self._registry = CollectorRegistry(auto_describe=False)
-        self._counters: dict[Metric, Counter] = {}
-        self._histograms: dict[Metric, Histogram] = {}
+        self._counters: dict[ExportedMetric, Counter] = {}
+        self._histograms: dict[ExportedMetric, Histogram] = {}
         self._stated = _Stated()
         for metric in table:
             self._register(metric)
         self._registry.register(self._stated)
 
-    def count(self, metric: Metric, *labels: str, by: int = 1) -> None:
+    def count(self, metric: ExportedMetric, *labels: str, by: int = 1) -> None:
         """Add to a counter; ``labels`` in the order of the table."""
         counter = self._counters[metric]
         (counter.labels(*labels) if metric.labels else counter).inc(by)
 
-    def observe(self, metric: Metric, value: float, *labels: str) -> None:
+    def observe(self, metric: ExportedMetric, value: float, *labels: str) -> None:
         """Add an observation to a histogram."""
         histogram = self._histograms[metric]
         (histogram.labels(*labels) if metric.labels else histogram).observe(value)
 
-    def set(self, metric: Metric, value: float, *labels: str) -> None:
+    def set(self, metric: ExportedMetric, value: float, *labels: str) -> None:
         """Set one series of a gauge, or of a counter that is tallied elsewhere."""
         self._stated.series[metric][labels] = value
 
-    def replace(self, metric: Metric, series: Series) -> None:
+    def replace(self, metric: ExportedMetric, series: Series) -> None:
         """Set all series of a gauge or tallied counter at once; those not named vanish."""
         self._stated.series[metric] = dict(series)
 
-    def value(self, metric: Metric, *labels: str) -> float:
+    def value(self, metric: ExportedMetric, *labels: str) -> float:
         """Return one series as it stands; 0.0 if it has none. A histogram's value is its count."""
         if metric in self._stated.series:
             return self._stated.series[metric].get(labels, 0.0)
@@ -67,7 +67,7 @@ class Exposition:
         """Return all metrics in the text format."""
         return generate_latest(self._registry)
 
-    def _register(self, metric: Metric) -> None:
+    def _register(self, metric: ExportedMetric) -> None:
         match metric.type:
             case MetricType.COUNTER if not metric.tallied:
                 self._counters[metric] = Counter(
@@ -89,7 +89,7 @@ class _Stated:
     """Collects what is set rather than counted from plain dicts: cheap for thousands of series."""
 
     def __init__(self) -> None:
-        self.series: dict[Metric, dict[tuple[str, ...], float]] = {}
+        self.series: dict[ExportedMetric, dict[tuple[str, ...], float]] = {}
 
     def collect(self) -> Iterable[Family]:
         for metric, series in self.series.items():

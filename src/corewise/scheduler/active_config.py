@@ -34,7 +34,7 @@ from corewise.scheduler.plugins import load_plugins
 from corewise.scheduler.state import ClusterState
 from corewise.service.logs import fields
 from corewise.service.program import Heartbeats
-from corewise.vocabulary.metrics import interference as metrics
+from corewise.vocabulary import metrics
 from corewise.vocabulary.reasons import Reason
 
 log = logging.getLogger(__name__)

@@ -46,7 +46,7 @@ from corewise.scheduler.installation import EXPLAIN, FILTER, PRIORITIZE
 from corewise.scheduler.state import ClusterState
 from corewise.service.doors import Guard, Handler, Route, read_body
 from corewise.vocabulary.errors import UNREADABLE
-from corewise.vocabulary.metrics.scheduler import EXTENDER_REQUESTS, EXTENDER_SECONDS
+from corewise.vocabulary.metrics import EXTENDER_REQUESTS, EXTENDER_SECONDS
 
 _JSON = "application/json"
 LARGEST_SCORE = 10

@@ -39,7 +39,7 @@ from corewise.scheduler.decisions import Asked, Decisions
 from corewise.scheduler.state import ClusterState, Reservation
 from corewise.service.webhooks import Answer, UnavailableError, allowed, refused
 from corewise.vocabulary.cpu_annotations import LONGEST_STATUS, ResourceStatus, print_resource_status
-from corewise.vocabulary.metrics.scheduler import GATE_REFUSALS
+from corewise.vocabulary.metrics import GATE_REFUSALS
 from corewise.vocabulary.names import RESOURCE_STATUS
 from corewise.vocabulary.reasons import Reason
 

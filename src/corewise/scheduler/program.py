@@ -43,9 +43,8 @@ from corewise.service.health import TokenAccess
 from corewise.service.logs import fields
 from corewise.service.program import Loop, Program
 from corewise.service.webhooks import Webhook, WebhookService, installed_bundle
-from corewise.vocabulary.metrics import scheduler as metrics
-from corewise.vocabulary.metrics.service import EVENTS
-from corewise.vocabulary.metrics.table import SCHEDULER
+from corewise.vocabulary import metrics
+from corewise.vocabulary.metrics import EVENTS, SCHEDULER
 from corewise.vocabulary.reasons import Reason
 
 log = logging.getLogger(__name__)

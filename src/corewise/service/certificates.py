@@ -39,7 +39,7 @@ from corewise.prometheus.exposition import Exposition
 from corewise.service.logs import fields
 from corewise.service.options import OptionsError, WebhookOptions
 from corewise.service.program import Heartbeats
-from corewise.vocabulary.metrics.service import CERTIFICATE_EXPIRY
+from corewise.vocabulary.metrics import CERTIFICATE_EXPIRY
 
 log = logging.getLogger(__name__)
 

@@ -29,7 +29,7 @@ from aiohttp import web
 
 from corewise.prometheus.exposition import Exposition
 from corewise.service.options import Address, OptionsError
-from corewise.vocabulary.metrics.service import HTTP_CONNECTIONS, HTTP_REFUSED
+from corewise.vocabulary.metrics import HTTP_CONNECTIONS, HTTP_REFUSED
 
 log = logging.getLogger(__name__)
 

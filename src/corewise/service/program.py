@@ -33,8 +33,7 @@ from corewise.prometheus.exposition import Exposition
 from corewise.service.health import HealthServer, TokenAccess
 from corewise.service.logs import fields
 from corewise.service.options import Address, OptionsError, ReplicaOptions
-from corewise.vocabulary.metrics import exported_by
-from corewise.vocabulary.metrics.service import CACHE_OBJECTS, LEADER, LOOP_RESTARTS
+from corewise.vocabulary.metrics import CACHE_OBJECTS, LEADER, LOOP_RESTARTS, exported_by
 
 T = TypeVar("T")
 E = TypeVar("E", bound=Exception)

@@ -54,7 +54,7 @@ from corewise.service.doors import (
 from corewise.service.logs import fields
 from corewise.service.options import Address, ServiceAddress, WebhookOptions
 from corewise.service.program import Loop, Program
-from corewise.vocabulary.metrics.service import WEBHOOK_REQUESTS, WEBHOOK_SECONDS
+from corewise.vocabulary.metrics import WEBHOOK_REQUESTS, WEBHOOK_SECONDS
 
 log = logging.getLogger(__name__)
 

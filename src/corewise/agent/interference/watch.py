@@ -19,7 +19,7 @@ from corewise.kube.clock import Clock
 from corewise.prometheus.exposition import Exposition
 from corewise.service.logs import fields
 from corewise.service.program import Heartbeats
-from corewise.vocabulary.metrics import interference as metrics
+from corewise.vocabulary import metrics
 from corewise.vocabulary.reasons import Reason
 
 log = logging.getLogger(__name__)

@@ -3,7 +3,7 @@
 Nodes are ranked by the metrics that have a ``ranking``; the others are what those are compared with. To add a
 metric: a member of :class:`Metric` and its row here; a column of that name in
 :class:`corewise.interference.Pressure`; and, if corewise's own agent is to measure it, an exported metric
-(:mod:`corewise.vocabulary.metrics.interference`) and a row of the agent's collector.
+(:mod:`corewise.vocabulary.metrics`) and a row of the agent's collector.
 
 Queries are PromQL that returns one series a node, in base units. ``$node`` stands for the label that names
 the node, ``$window`` for the time that is averaged over. ``samples`` selects the raw series: by it the age of
@@ -33,8 +33,8 @@ from fractions import Fraction
 from types import MappingProxyType
 
 from corewise.config.interference.amounts import BANDWIDTH, BYTES, LATENCY_UNITS, bytes_text
-from corewise.vocabulary.metrics import interference as exported
-from corewise.vocabulary.metrics.table import Metric as ExportedMetric
+from corewise.vocabulary import metrics
+from corewise.vocabulary.metrics import ExportedMetric
 
 USABLE_SHARE = 0.7
 """Of the bandwidth that memory could move by its modules: beyond it latency rises steeply."""
@@ -204,9 +204,9 @@ _RATIO = Kind("a ratio, 0..1", {"ratio": _ONE, "%": Fraction(1, 100)}, lambda va
 _CORES = Kind("CPUs", {"cores": _ONE, "milli": Fraction(1, 1000)}, lambda value: f"{value:.4g}")
 
 _LOWEST = Ranking(Order.ASCENDING)
-_CAPACITY = exported.NODE_MEMORY_BANDWIDTH_CAPACITY.name
-_LATENCY = exported.NODE_MEMORY_LATENCY.name
-_BUSY, _ONLINE = exported.NODE_CPU_BUSY.name, exported.NODE_CPUS_ONLINE.name
+_CAPACITY = metrics.NODE_MEMORY_BANDWIDTH_CAPACITY.name
+_LATENCY = metrics.NODE_MEMORY_LATENCY.name
+_BUSY, _ONLINE = metrics.NODE_CPU_BUSY.name, metrics.NODE_CPUS_ONLINE.name
 _CPU_SECONDS = "node_cpu_seconds_total"
 _IDLE_CPUS = f'{_CPU_SECONDS}{{mode="idle"}}'
 _PCM_CORES = '{aggregate="system",source="core"}'
@@ -232,11 +232,11 @@ METRICS: Mapping[Metric, MetricSpec] = MappingProxyType(
                 description="Bytes moved between CPUs and memory, reads and writes.",
                 unit="Bps",
                 record="node:corewise_memory_bandwidth_bytes_per_second:rate5m",
-                query=_rate(exported.NODE_MEMORY_TRAFFIC.name).query,
+                query=_rate(metrics.NODE_MEMORY_TRAFFIC.name).query,
             ),
-            exports=(exported.NODE_MEMORY_TRAFFIC,),
+            exports=(metrics.NODE_MEMORY_TRAFFIC,),
             queries={
-                Preset.COREWISE: _rate(exported.NODE_MEMORY_TRAFFIC.name),
+                Preset.COREWISE: _rate(metrics.NODE_MEMORY_TRAFFIC.name),
                 Preset.PCM: Template(
                     f"{_rate('DRAM_Reads' + _PCM_UNCORE).query} + {_rate('DRAM_Writes' + _PCM_UNCORE).query}",
                     f"DRAM_Reads{_PCM_UNCORE}",
@@ -266,7 +266,7 @@ METRICS: Mapping[Metric, MetricSpec] = MappingProxyType(
                 by_part=f"max by (node, numa_node) ({_LATENCY})",
                 legend="{{node}} NUMA {{numa_node}}",
             ),
-            exports=(exported.NODE_MEMORY_LATENCY,),
+            exports=(metrics.NODE_MEMORY_LATENCY,),
             queries={
                 Preset.COREWISE: Template(f"avg by ($node) (avg_over_time({_LATENCY}[$window]))", _LATENCY)
             },
@@ -285,11 +285,11 @@ METRICS: Mapping[Metric, MetricSpec] = MappingProxyType(
                 description="By resctrl.",
                 unit="bytes",
                 record="node:corewise_llc_occupancy_bytes:avg5m",
-                query=_greatest(exported.NODE_LLC_OCCUPANCY.name),
+                query=_greatest(metrics.NODE_LLC_OCCUPANCY.name),
             ),
-            exports=(exported.NODE_LLC_OCCUPANCY,),
+            exports=(metrics.NODE_LLC_OCCUPANCY,),
             queries={
-                Preset.COREWISE: _mean(exported.NODE_LLC_OCCUPANCY.name),
+                Preset.COREWISE: _mean(metrics.NODE_LLC_OCCUPANCY.name),
                 Preset.PCM: _mean(f"L3_Cache_Occupancy{_PCM_CORES}", 1024),
                 Preset.INTEL_RDT: _mean(_pqos("LLC"), 1 << 10),
                 Preset.CADVISOR: _mean(f"container_llc_occupancy_bytes{_MACHINE}"),
@@ -309,14 +309,14 @@ METRICS: Mapping[Metric, MetricSpec] = MappingProxyType(
                 ),
                 unit="none",
                 record="node:corewise_llc_mpki:ratio_rate5m",
-                query=_mpki(exported.NODE_LLC_MISSES.name, exported.NODE_INSTRUCTIONS.name).query,
+                query=_mpki(metrics.NODE_LLC_MISSES.name, metrics.NODE_INSTRUCTIONS.name).query,
             ),
             exports=(
-                exported.NODE_INSTRUCTIONS,
-                exported.NODE_LLC_MISSES,
+                metrics.NODE_INSTRUCTIONS,
+                metrics.NODE_LLC_MISSES,
             ),
             queries={
-                Preset.COREWISE: _mpki(exported.NODE_LLC_MISSES.name, exported.NODE_INSTRUCTIONS.name),
+                Preset.COREWISE: _mpki(metrics.NODE_LLC_MISSES.name, metrics.NODE_INSTRUCTIONS.name),
                 Preset.PCM: _mpki(f"L3_Cache_Misses{_PCM_CORES}", f"Instructions_Retired_Any{_PCM_CORES}"),
                 Preset.CADVISOR: _mpki(
                     'container_perf_events_total{id="/",event="cache-misses"}',
@@ -340,8 +340,8 @@ METRICS: Mapping[Metric, MetricSpec] = MappingProxyType(
                 query=f"{_rate(_BUSY).query} / max by ($node) ({_ONLINE})",
             ),
             exports=(
-                exported.NODE_CPU_BUSY,
-                exported.NODE_CPUS_ONLINE,
+                metrics.NODE_CPU_BUSY,
+                metrics.NODE_CPUS_ONLINE,
             ),
             queries=_with_node_exporter(
                 Template(
@@ -360,7 +360,7 @@ METRICS: Mapping[Metric, MetricSpec] = MappingProxyType(
             largest=1e14,
             plausible=(5e9, 5e12, "5 GB/s to 5 TB/s"),
             zero_is_missing=True,
-            exports=(exported.NODE_MEMORY_BANDWIDTH_CAPACITY,),
+            exports=(metrics.NODE_MEMORY_BANDWIDTH_CAPACITY,),
             queries={
                 Preset.COREWISE: Template(f"{USABLE_SHARE} * max by ($node) ({_CAPACITY})", _CAPACITY),
             },
@@ -374,12 +374,12 @@ METRICS: Mapping[Metric, MetricSpec] = MappingProxyType(
                 description="MemAvailable of the node.",
                 unit="bytes",
                 record="node:corewise_memory_available_bytes:avg5m",
-                query=_greatest(exported.NODE_MEMORY_AVAILABLE.name),
+                query=_greatest(metrics.NODE_MEMORY_AVAILABLE.name),
             ),
-            exports=(exported.NODE_MEMORY_AVAILABLE,),
+            exports=(metrics.NODE_MEMORY_AVAILABLE,),
             queries=_with_node_exporter(
                 _latest("node_memory_MemAvailable_bytes"),
-                corewise=_latest(exported.NODE_MEMORY_AVAILABLE.name),
+                corewise=_latest(metrics.NODE_MEMORY_AVAILABLE.name),
                 cadvisor=Template(
                     f"max by ($node) (machine_memory_bytes) - max by ($node) ({_WORKING_SET})", _WORKING_SET
                 ),
@@ -401,8 +401,8 @@ METRICS: Mapping[Metric, MetricSpec] = MappingProxyType(
             largest=1e13,
             plausible=(262144, 17e9, "256 KiB to 16 GiB"),
             zero_is_missing=True,
-            exports=(exported.NODE_LLC_CAPACITY,),
-            queries={Preset.COREWISE: _latest(exported.NODE_LLC_CAPACITY.name)},
+            exports=(metrics.NODE_LLC_CAPACITY,),
+            queries={Preset.COREWISE: _latest(metrics.NODE_LLC_CAPACITY.name)},
         ),
         Metric.MEMORY_LATENCY_IDLE: MetricSpec(
             kind=_SECONDS,

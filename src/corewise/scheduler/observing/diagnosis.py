@@ -15,7 +15,7 @@ import numpy as np
 from corewise.prometheus.client import PrometheusClient, PrometheusError
 from corewise.scheduler.observing.readings import NodeNames, Observation, Reading, State
 from corewise.scheduler.observing.sources import Source
-from corewise.vocabulary.metrics.interference import NODE_METRIC_SUPPORTED
+from corewise.vocabulary.metrics import NODE_METRIC_SUPPORTED
 
 _NAMED = 3
 _RAW_SERIES = 5

@@ -30,7 +30,7 @@ from corewise.scheduler.observing.readings import (
 )
 from corewise.scheduler.observing.sources import Source
 from corewise.service.logs import fields
-from corewise.vocabulary.metrics import interference as metrics
+from corewise.vocabulary import metrics
 
 log = logging.getLogger(__name__)
 

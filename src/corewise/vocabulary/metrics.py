@@ -1,0 +1,550 @@
+"""Every metric of corewise: one table, from which the programs register them and docs/reference.md is made.
+
+Names follow Prometheus' rules: a base unit in the name, ``_total`` on counters. CPU amounts are in cores and
+say whether they are raw or amplified. Ratios are exported as the decimal number they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+MANAGER, AGENT, SCHEDULER, COMPUTE = "manager", "agent", "scheduler", "compute"
+ALL = f"{MANAGER}, {AGENT}, {SCHEDULER}"
+SERVING = f"{MANAGER}, {SCHEDULER}"
+
+
+class MetricType(Enum):
+    """How a metric behaves, as Prometheus names it."""
+
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    HISTOGRAM = "histogram"
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedMetric:
+    """One row of the reference. ``labels`` are the names of its labels; ``buckets`` those of a histogram.
+
+    ``tallied``: a counter whose totals are kept elsewhere (in the kernel, by a writer) and set as they stand.
+    """
+
+    exported_by: str
+    name: str
+    type: MetricType
+    meaning: str
+    labels: tuple[str, ...]
+    buckets: tuple[float, ...] = ()
+    tallied: bool = False
+
+
+def counter(by: str, name: str, meaning: str, *labels: str) -> ExportedMetric:
+    """Return a row of a counter that programs count up."""
+    return ExportedMetric(by, name, MetricType.COUNTER, meaning, labels)
+
+
+def tally(by: str, name: str, meaning: str, *labels: str) -> ExportedMetric:
+    """Return a row of a counter whose totals are kept elsewhere."""
+    return ExportedMetric(by, name, MetricType.COUNTER, meaning, labels, tallied=True)
+
+
+def gauge(by: str, name: str, meaning: str, *labels: str) -> ExportedMetric:
+    """Return a row of a gauge."""
+    return ExportedMetric(by, name, MetricType.GAUGE, meaning, labels)
+
+
+def histogram(by: str, name: str, meaning: str, buckets: tuple[float, ...], *labels: str) -> ExportedMetric:
+    """Return a row of a histogram."""
+    return ExportedMetric(by, name, MetricType.HISTOGRAM, meaning, labels, buckets)
+
+
+# The manager.
+NODES_ASSESSED = gauge(MANAGER, "corewise_nodes", "Nodes the leader has assessed.")
+NODES_PROBLEM = gauge(
+    MANAGER, "corewise_nodes_problem", "Nodes with a warning verdict, by its reason code.", "reason"
+)
+NODES_PENDING = gauge(
+    MANAGER,
+    "corewise_nodes_amplification_pending",
+    "Nodes whose ratio is set and whose status does not show it yet.",
+)
+NODES_HELD_BACK = gauge(
+    MANAGER,
+    "corewise_nodes_amplification_held_back",
+    "Nodes on which an unsafe decrease of the amplification ratio is due and not carried out yet.",
+)
+NODE_NORMALIZATION_RATIO = gauge(
+    MANAGER, "corewise_node_cpu_normalization_ratio", "Normalization ratio annotated on the node.", "node"
+)
+NODE_AMPLIFICATION_RATIO = gauge(
+    MANAGER,
+    "corewise_node_amplification_ratio",
+    "Amplification ratio annotated on the node.",
+    "node",
+    "resource",
+)
+NODE_RAW_CPU = gauge(MANAGER, "corewise_node_raw_cpu_cores", "Raw allocatable CPU of the node.", "node")
+NODE_AMPLIFIED_CPU = gauge(
+    MANAGER,
+    "corewise_node_amplified_cpu_cores",
+    "Amplified allocatable CPU of the node, as its status shows it.",
+    "node",
+)
+WRITES = counter(
+    MANAGER,
+    "corewise_node_writes_total",
+    "Writes to nodes by the manager, by action (PatchNode, TouchNodeStatus, RepairNodeStatus) and result.",
+    "action",
+    "result",
+)
+QUEUE = gauge(MANAGER, "corewise_reconcile_queue_nodes", "Nodes waiting to be assessed.")
+HEARTBEATS_QUIETED = counter(
+    MANAGER,
+    "corewise_webhook_heartbeats_quieted_total",
+    "Kubelet status writes that changed nothing but heartbeat times and were therefore not stored.",
+)
+CHANGES_UNDONE = counter(
+    MANAGER,
+    "corewise_webhook_status_changes_undone_total",
+    "Amplified amounts set by a writer other than the node's kubelet, and undone.",
+)
+
+# What several programs do alike: webhooks, certificates, leadership, loops, caches.
+EVENTS = counter(
+    SERVING, "corewise_events_total", "Events requested, by reason code, before de-duplication.", "reason"
+)
+WEBHOOK_REQUESTS = counter(
+    SERVING,
+    "corewise_webhook_requests_total",
+    "Admission reviews, by webhook and outcome (allowed, changed, refused, malformed, unavailable, bug).",
+    "webhook",
+    "outcome",
+)
+WEBHOOK_SECONDS = histogram(
+    SERVING,
+    "corewise_webhook_duration_seconds",
+    "Time spent in the handler of an admission review.",
+    (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.05, 0.25, 1.0),
+    "webhook",
+)
+CONFIG_VALID = gauge(
+    f"{MANAGER}, {AGENT}",
+    "corewise_config_valid",
+    "1 if this key of the ConfigMap is without errors or absent, else 0.",
+    "key",
+)
+CERTIFICATE_EXPIRY = gauge(
+    SERVING,
+    "corewise_certificate_expiry_timestamp_seconds",
+    "When the webhooks' serving certificate expires.",
+)
+LEADER = gauge(SERVING, "corewise_leader", "1 on the replica that holds the lease, else 0.")
+LOOP_RESTARTS = counter(
+    f"{ALL}, {COMPUTE}", "corewise_loop_restarts_total", "Restarts of a loop after a bug in it.", "loop"
+)
+CACHE_OBJECTS = gauge(ALL, "corewise_cache_objects", "Objects in a cache.", "resource")
+HTTP_REFUSED = counter(
+    f"{ALL}, {COMPUTE}",
+    "corewise_http_refused_total",
+    "Connections and requests that an HTTP server refused, by door and cause (connections, handshake, "
+    "headers, encoding, unauthenticated, forbidden, unavailable, body-size, all-bodies, body, answer).",
+    "door",
+    "cause",
+)
+HTTP_CONNECTIONS = gauge(
+    f"{ALL}, {COMPUTE}", "corewise_http_connections", "Open connections of an HTTP server.", "door"
+)
+
+# The agent: containers, quotas, CPU sets, the runtime, the node's topology.
+_OF_A_CONTAINER = ("namespace", "pod", "container")
+CONTAINER_CPU_SECONDS = tally(
+    AGENT,
+    "corewise_container_cpu_seconds_total",
+    "CPU time of a running container, raw: as this machine's CPUs count it.",
+    *_OF_A_CONTAINER,
+)
+CONTAINER_CPU_REQUEST = gauge(
+    AGENT,
+    "corewise_container_cpu_request_cores",
+    "CPU that a running container requests, amplified: as its pod's spec has it.",
+    *_OF_A_CONTAINER,
+)
+CONTAINER_RATIO = gauge(
+    AGENT,
+    "corewise_container_cpu_normalization_ratio",
+    "Normalization ratio applied to a running container; 1 if its quota is not divided.",
+    *_OF_A_CONTAINER,
+)
+AGENT_RATIO = gauge(
+    AGENT, "corewise_agent_cpu_normalization_ratio", "Normalization ratio that the agent applies."
+)
+RATIO_UNREADABLE = counter(
+    AGENT,
+    "corewise_agent_ratio_unreadable_total",
+    "Ratios annotated on the node that could not be read; the last good one stayed.",
+)
+QUOTAS_HELD = gauge(AGENT, "corewise_quota_cgroups", "Cgroups whose quota is divided.")
+QUOTAS_FAILING = gauge(
+    AGENT, "corewise_quota_failing", "Cgroups and pods that the last cycle could not bring to their quotas."
+)
+QUOTA_WRITES = tally(
+    AGENT, "corewise_quota_writes_total", "Writes of quotas and bursts that the kernel took."
+)
+QUOTA_DRIFTS = tally(
+    AGENT, "corewise_quota_drifts_total", "Quotas that somebody else had changed, and that were put right."
+)
+QUOTA_ERRORS = tally(
+    AGENT,
+    "corewise_quota_errors_total",
+    "Reads and writes of quotas that failed and were left to the next cycle.",
+)
+QUOTA_REFUSALS = tally(
+    AGENT, "corewise_quota_refused_total", "Writes that the kernel refused (EINVAL), put right or not."
+)
+PODS_LEFT_ALONE = gauge(
+    AGENT,
+    "corewise_pods_left_alone",
+    "Pods for which nothing is written, since it is not certain which cgroup is theirs.",
+)
+PINNING_PODS = gauge(AGENT, "corewise_pinning_pods", "Pods that run on CPUs of their own.")
+PINNING_OWNED = gauge(AGENT, "corewise_pinning_owned_cpus", "CPUs that pods own, raw: threads.")
+PINNING_SHARED = gauge(
+    AGENT,
+    "corewise_pinning_shared_cpus",
+    "CPUs online that no pod owns, raw: threads. None while no pod owns any.",
+)
+PINNING_FAILING = gauge(
+    AGENT,
+    "corewise_pinning_failing",
+    "Pods whose claim to CPUs is not fulfilled, and CPU sets that the last cycle could not write.",
+)
+SETTING_WRITES = tally(
+    AGENT,
+    "corewise_setting_writes_total",
+    "Writes of weights, CPU sets and memory limits that the kernel took.",
+)
+SETTING_DRIFTS = tally(
+    AGENT,
+    "corewise_setting_drifts_total",
+    "Weights, CPU sets and memory limits that somebody else had changed, and that were put right.",
+)
+SETTING_ERRORS = tally(
+    AGENT,
+    "corewise_setting_errors_total",
+    "Reads and writes of weights, CPU sets and memory limits that failed and were left to the next cycle.",
+)
+NRI_CONNECTED = gauge(
+    AGENT, "corewise_nri_connected", "1 while the container runtime has the agent registered as NRI plugin."
+)
+NRI_REQUESTS = counter(
+    AGENT,
+    "corewise_nri_requests_total",
+    "Requests of the container runtime, by method and outcome (answered, late, failed, unknown).",
+    "method",
+    "outcome",
+)
+NRI_DIVIDED = counter(
+    AGENT,
+    "corewise_nri_divided_total",
+    "Containers that the runtime created or updated with a divided quota, by request.",
+    "event",
+)
+TOPOLOGY_WRITES = counter(
+    AGENT,
+    "corewise_topology_writes_total",
+    "Writes of the node's NodeResourceTopology, by result (ok, conflict, error).",
+    "result",
+)
+AGENT_LOOP_SECONDS = histogram(
+    AGENT,
+    "corewise_agent_loop_duration_seconds",
+    "Time that one round of a loop took (quotas, topology, oversubscription).",
+    (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 2.0),
+    "loop",
+)
+
+# The agent: what is offered to offline pods, and what holds them back.
+OVERSUBSCRIPTION_STATE = gauge(
+    AGENT,
+    "corewise_oversubscription_state",
+    "1 for the state that the offer is in (fresh, frozen, withdrawn), 0 for the others; no series while "
+    "oversubscription is off.",
+    "state",
+)
+OVERSUBSCRIPTION_ALLOCATABLE_CPU = gauge(
+    AGENT,
+    "corewise_oversubscription_allocatable_cpu_cores",
+    "Allocatable CPU that the offer is computed from, raw.",
+)
+OVERSUBSCRIPTION_USED_CPU = gauge(
+    AGENT,
+    "corewise_oversubscription_used_cpu_cores",
+    "CPU that work (online, offline) used in the last sample, raw. Online is everything but the "
+    "BestEffort slice.",
+    "work",
+)
+OVERSUBSCRIPTION_PINNED_CPU = gauge(
+    AGENT,
+    "corewise_oversubscription_pinned_cpu_cores",
+    "CPU counted as used in the last sample because CPUSet pods own it, beyond what they used; raw.",
+)
+OVERSUBSCRIPTION_OFFERED_CPU = gauge(
+    AGENT, "corewise_oversubscription_offered_cpu_cores", "CPU offered to offline pods, raw, smoothed."
+)
+OVERSUBSCRIPTION_PUBLISHED_CPU = gauge(
+    AGENT,
+    "corewise_oversubscription_published_cpu_cores",
+    "CPU that the Node shows as kubernetes.io/batch-cpu, normalized: raw x normalization ratio.",
+)
+OVERSUBSCRIPTION_USED_MEMORY = gauge(
+    AGENT,
+    "corewise_oversubscription_used_memory_bytes",
+    "Working set of work (online, offline) in the last sample.",
+    "work",
+)
+OVERSUBSCRIPTION_OFFERED_MEMORY = gauge(
+    AGENT, "corewise_oversubscription_offered_memory_bytes", "Memory offered to offline pods, smoothed."
+)
+OVERSUBSCRIPTION_LAST_SAMPLE = gauge(
+    AGENT, "corewise_oversubscription_last_sample_timestamp_seconds", "When the last good sample was taken."
+)
+OVERSUBSCRIPTION_SAMPLES_MISSED = tally(
+    AGENT,
+    "corewise_oversubscription_samples_missed_total",
+    "Samples that could not be taken or were not believable, by what was wrong (unreadable, clock, stale, "
+    "backwards, absurd).",
+    "reason",
+)
+OVERSUBSCRIPTION_WRITES = counter(
+    AGENT,
+    "corewise_oversubscription_writes_total",
+    "Writes of the offer to the Node's status, by result (ok, conflict, error).",
+    "result",
+)
+OFFLINE_PODS = gauge(
+    AGENT,
+    "corewise_offline_pods",
+    "Pods in the BestEffort slice, by kind (offline: they request batch-cpu; native: they request nothing).",
+    "kind",
+)
+SUPPRESSION_ENABLED = gauge(
+    AGENT,
+    "corewise_suppression_enabled",
+    "1 for the mode of suppression in force (besteffort-quota, per-pod-quota); no series while it is off.",
+    "mode",
+)
+SUPPRESSION_QUOTA = gauge(
+    AGENT,
+    "corewise_suppression_quota_cpu_cores",
+    "Quota of all offline pods together, raw; no series while they have none.",
+)
+SUPPRESSION_TARGET = gauge(
+    AGENT,
+    "corewise_suppression_target_cpu_cores",
+    "Quota that the steps lead to, raw; no series while there is no target.",
+)
+SUPPRESSION_ADJUSTMENTS = tally(
+    AGENT,
+    "corewise_suppression_adjustments_total",
+    "Changes of a quota by suppression, by direction (down, up).",
+    "direction",
+)
+SUPPRESSION_REPAIRS = tally(
+    AGENT,
+    "corewise_suppression_repairs_total",
+    "Quotas of suppression that somebody else had changed, and that were put right.",
+)
+SUPPRESSION_AT_FLOOR = gauge(
+    AGENT,
+    "corewise_suppression_at_floor",
+    "1 while the slice (per-pod-quota: every offline pod) has its smallest quota, else 0.",
+)
+SUPPRESSION_SLICE_MISSING = gauge(
+    AGENT,
+    "corewise_suppression_slice_missing",
+    "1 while suppression is on and kubelet's BestEffort cgroup is not there, else 0.",
+)
+SUPPRESSION_TASK = gauge(
+    AGENT,
+    "corewise_suppression_task",
+    "1 for the task that runs (suppressing, recovering), 0 for the other.",
+    "task",
+)
+SUPPRESSION_UTILIZATION = gauge(
+    AGENT,
+    "corewise_suppression_node_utilization_ratio",
+    "CPU used on the node / its raw capacity, over the last interval; 0 to 1.",
+)
+SUPPRESSION_PODS = gauge(
+    AGENT, "corewise_suppression_suppressed_pods", "Offline pods whose own quota is below their limit."
+)
+
+# The scheduler: extender, binding gate, CPUs claimed twice.
+EXTENDER_REQUESTS = counter(
+    SCHEDULER,
+    "corewise_extender_requests_total",
+    "Calls of kube-scheduler, by verb (filter, prioritize) and outcome (answered, error, malformed).",
+    "verb",
+    "outcome",
+)
+EXTENDER_SECONDS = histogram(
+    SCHEDULER,
+    "corewise_extender_duration_seconds",
+    "Time spent in the handler of a call of kube-scheduler.",
+    (0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.25, 1.0),
+    "verb",
+)
+GATE_REFUSALS = counter(
+    SCHEDULER, "corewise_gate_refusals_total", "Bindings refused, by reason code.", "reason"
+)
+GATE_RESERVATIONS = gauge(
+    SCHEDULER, "corewise_gate_reservations", "Bindings let through whose pods have not been seen bound yet."
+)
+GATE_EXPIRED = counter(
+    SCHEDULER,
+    "corewise_gate_reservations_expired_total",
+    "Bindings let through whose pods were not bound: what was reserved for them is free again.",
+)
+CPU_CONFLICTS = gauge(
+    SCHEDULER,
+    "corewise_cpu_claim_conflicts",
+    "Claims of pods to CPUs that another pod holds, or that their node does not have.",
+)
+
+# Memory bandwidth and cache: what the agent measures, and what the scheduler knows of it.
+NODE_MEMORY_TRAFFIC = tally(
+    AGENT,
+    "corewise_node_memory_traffic_bytes_total",
+    "Bytes moved between the node's CPUs and its memory; rate() of it is the used memory bandwidth.",
+    "node",
+)
+NODE_MEMORY_BANDWIDTH_CAPACITY = gauge(
+    AGENT,
+    "corewise_node_memory_bandwidth_capacity_bytes_per_second",
+    "What the node's memory can move at most, by source (dimm: computed from its memory "
+    "modules); scheduling counts on seven tenths of it.",
+    "node",
+    "source",
+)
+NODE_MEMORY_LATENCY = gauge(
+    AGENT,
+    "corewise_node_memory_latency_seconds",
+    "Time of one read from memory past the caches: median of the last probe, by NUMA node of CPU and memory.",
+    "node",
+    "numa_node",
+)
+NODE_LLC_OCCUPANCY = gauge(AGENT, "corewise_node_llc_occupancy_bytes", "Last-level cache in use.", "node")
+NODE_LLC_CAPACITY = gauge(
+    AGENT, "corewise_node_llc_capacity_bytes", "Size of all last-level caches of the node.", "node"
+)
+NODE_INSTRUCTIONS = tally(
+    AGENT,
+    "corewise_node_instructions_total",
+    "Instructions retired on all CPUs of the node while the group with the cache misses was counted, scaled.",
+    "node",
+)
+NODE_LLC_MISSES = tally(
+    AGENT,
+    "corewise_node_llc_misses_total",
+    "Reads that missed the cache named by the label level (LL: last level; L2: second level, where the "
+    "processor counts no other), in the same group.",
+    "node",
+    "level",
+)
+NODE_CPU_BUSY = tally(
+    AGENT,
+    "corewise_node_cpu_busy_seconds_total",
+    "CPU time that the node's CPUs have used since boot, raw, without what a hypervisor gave to others.",
+    "node",
+)
+NODE_CPUS_ONLINE = gauge(AGENT, "corewise_node_cpus_online", "CPUs online on the node, raw: threads.", "node")
+NODE_MEMORY_AVAILABLE = gauge(
+    AGENT, "corewise_node_memory_available_bytes", "MemAvailable of the node.", "node"
+)
+NODE_METRIC_SUPPORTED = gauge(
+    AGENT,
+    "corewise_node_metric_supported",
+    "1 if the agent measures this metric (memorybandwidth, memorybandwidth_capacity, memorylatency, "
+    "llc_occupancy, llc_capacity, llc_mpki, cpu, memory_available) of the node, with the reason ok; 0 if "
+    "not, with the reason code.",
+    "node",
+    "metric",
+    "reason",
+)
+INTERFERENCE_CONFIG_VALID = gauge(
+    SCHEDULER,
+    "corewise_interference_config_valid",
+    "1 if the scheduler uses its configuration file as it is, 0 if it keeps an older state of it.",
+)
+INTERFERENCE_NODES = gauge(
+    SCHEDULER,
+    "corewise_interference_nodes",
+    "Nodes that have a usable value of the metric (fresh), and those that have none by what is wrong "
+    "(absent, stale, invalid, ambiguous).",
+    "metric",
+    "state",
+)
+INTERFERENCE_AGE = gauge(
+    SCHEDULER,
+    "corewise_interference_metric_age_seconds",
+    "Age of the oldest usable value of the metric; no series while there is none.",
+    "metric",
+)
+INTERFERENCE_QUERIES = counter(
+    SCHEDULER,
+    "corewise_interference_queries_total",
+    "Queries to Prometheus, by metric and result (ok, failed).",
+    "metric",
+    "result",
+)
+INTERFERENCE_UNMATCHED = gauge(
+    SCHEDULER,
+    "corewise_interference_unmatched_series",
+    "Series that the metric's query returned and that belong to no node of the cluster.",
+    "metric",
+)
+INTERFERENCE_LAST_REFRESH = gauge(
+    SCHEDULER,
+    "corewise_interference_last_refresh_timestamp_seconds",
+    "When at least one query succeeded last.",
+)
+INTERFERENCE_REFRESH_SECONDS = histogram(
+    SCHEDULER,
+    "corewise_interference_refresh_duration_seconds",
+    "Time that a refresh of all metrics took.",
+    (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0),
+)
+INTERFERENCE_COUNTERWEIGHTS = gauge(
+    SCHEDULER,
+    "corewise_interference_counterweights",
+    "Placed pods whose use the metrics may not show yet, and which are counted by their profile.",
+)
+
+# The host agent of OpenStack (``corewise compute run``).
+COMPUTE_PASSES = counter(
+    COMPUTE,
+    "corewise_compute_passes_total",
+    "Passes of the host agent, by how they ended: done, or a reason code.",
+    "result",
+)
+COMPUTE_WRITES = counter(
+    COMPUTE, "corewise_compute_writes_total", "Writes to Placement: inventories, traits, reshape.", "kind"
+)
+COMPUTE_CPUS = gauge(
+    COMPUTE,
+    "corewise_compute_cpus",
+    "CPUs of the host (raw CPUs), by resource class: VCPU shared, PCPU dedicated.",
+    "class",
+)
+COMPUTE_CPUS_HELD = gauge(
+    COMPUTE, "corewise_compute_cpus_held", "CPUs of the host (raw CPUs) that its guests own."
+)
+COMPUTE_GUESTS = gauge(COMPUTE, "corewise_compute_guests", "Guests of the host.")
+
+
+METRICS = tuple(row for row in globals().values() if isinstance(row, ExportedMetric))
+
+
+def exported_by(program: str) -> tuple[ExportedMetric, ...]:
+    """Return the rows that a program exports."""
+    return tuple(metric for metric in METRICS if program in metric.exported_by.split(", "))
