@@ -139,7 +139,8 @@ def _repeated(measured: Mapping[str, Situation], run: Run, duration: int) -> Rep
     for key, situation in measured.items():
         done = {name: run(name, situation.cpus, duration) for name in KERNELS}
         rates[key] = {name: rate(each.values()) for name, each in done.items()}
-        lost += [_lost(each) for of in done.values() for each in of.values()]
+        each_done = [each for of in done.values() for each in of.values()]
+        lost += [max(0, each.elapsed - each.cpu) * 10_000 // max(1, each.elapsed) for each in each_done]
     return Repeat(rates, sum(lost) // max(1, len(lost)))
 
 
@@ -156,7 +157,13 @@ def _calibration(
 ) -> Calibration:
     scores = {key: _score(key, situation, kept) for key, situation in measured.items()}
     for key, score in scores.items():
-        _check_spread(measured[key].name, score.spread)
+        if score.spread > LARGEST_SPREAD:
+            name = measured[key].name
+            raise Unmeasurable(
+                f"the repeats differ by {percent(score.spread)} with {name} busy: "
+                "no ratio can be made of that",
+                f"drain the node and let it cool down; up to {percent(LARGEST_SPREAD)} is tolerated",
+            )
     facts = machine.cpu.facts
     return Calibration(
         cpu_model=facts.model,
@@ -180,10 +187,6 @@ def percent(basis_points: int) -> str:
     return f"{basis_points // 100}.{basis_points % 100 // 10} %"
 
 
-def _lost(done: Done) -> int:
-    return max(0, done.elapsed - done.cpu) * 10_000 // max(1, done.elapsed)
-
-
 def _too_much_lost(lost: Sequence[int]) -> Unmeasurable:
     disturbed = sum(each > LARGEST_LOST for each in lost)
     return Unmeasurable(
@@ -192,14 +195,6 @@ def _too_much_lost(lost: Sequence[int]) -> Unmeasurable:
         "other work, a hypervisor, or a CPU quota took it",
         f"measure on a drained node, outside of containers; up to {percent(LARGEST_LOST)} is tolerated",
     )
-
-
-def _check_spread(situation: str, spread: int) -> None:
-    if spread > LARGEST_SPREAD:
-        raise Unmeasurable(
-            f"the repeats differ by {percent(spread)} with {situation} busy: no ratio can be made of that",
-            f"drain the node and let it cool down; up to {percent(LARGEST_SPREAD)} is tolerated",
-        )
 
 
 _STARTING_SECONDS = 120.0

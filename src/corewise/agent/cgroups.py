@@ -111,7 +111,6 @@ class Found:
         return any(owner in hold.bounds or not hold.bounds for hold in self.writer.held.values())
 
     def bounded_by(self, owner: QuotaOwner) -> frozenset[str]:
-        """Return the cgroups that an owner bounds."""
         return frozenset(cgroup for cgroup, hold in self.writer.held.items() if owner in hold.bounds)
 
 
@@ -152,7 +151,6 @@ class NodeCgroups:
 
     @property
     def found(self) -> Found | None:
-        """The cgroups, if they have been found."""
         return self._found
 
     def close_vanished(self) -> None:

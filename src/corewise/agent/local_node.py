@@ -94,7 +94,6 @@ class LocalNode:
 
     @property
     def ratio(self) -> Ratio:
-        """The normalization ratio in use."""
         return self._reading.ratio
 
     def see(self, annotations: Mapping[str, str], uid: str = "") -> bool:
@@ -124,7 +123,6 @@ class LocalNode:
         return certain
 
     def cpu_manager(self) -> CPUManager:
-        """Return what kubelet's CPU manager has pinned."""
         manager = self._cpu_manager_file.read()
         problem = self._cpu_manager_file.problem
         self.problem_log.update("kubelet's CPU manager", {"state": str(problem)} if problem else {})
@@ -152,7 +150,6 @@ class LocalNode:
         return bounds
 
     def cycle(self, pods: Collection[QuotaPod]) -> Cycle:
-        """Bring the node's cgroups to their quotas and CPU sets."""
         manager, certain = self.cpu_manager(), self.certain_pods(pods)
         # Who owns CPUs is decided first: a claim that is believed exempts a pod from division.
         pins = self.pins.cycle(self._with_started(certain.pods, pods), manager)

@@ -47,7 +47,6 @@ class Measured:
     offline: deque[int] = field(default_factory=lambda: deque(maxlen=LONGEST_CURVE))
 
     def add(self, wall: float, usage: Usage, computed: Computed) -> None:
-        """Take a sample."""
         self.wall, self.usage = wall, usage
         self.online.append(computed.online_milli)
         self.offline.append(usage.offline_milli)

@@ -55,7 +55,6 @@ class BatchCgroup:
         return Microseconds(quota(self.cpu_limit, period=period, normalization=ratio) or 0)
 
     def bound(self, period: Microseconds, ratio: Ratio) -> WriteQuota:
-        """Return the quota that the cgroup is to have."""
         return WriteQuota(
             cgroup=self.cgroup,
             owner=QuotaOwner.BATCH_LIMIT,
@@ -67,7 +66,6 @@ class BatchCgroup:
         )
 
     def settings(self, version: Version) -> Iterator[WriteSetting]:
-        """Yield the weight and the memory limit that the cgroup is to have."""
         of = weight if version is Version.V2 else shares
         wanted = [(Setting.CPU_WEIGHT, of(self.request), str(of(0)), f"{BATCH_CPU} request {self.request}")]
         if self.memory_limit:

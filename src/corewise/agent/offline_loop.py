@@ -58,7 +58,6 @@ class Publication:
 
     @property
     def body(self) -> Mapping[str, Any]:
-        """The merge patch."""
         amounts: dict[str, str | None] = {BATCH_CPU: None, BATCH_MEMORY: None}
         report = None
         if self.amounts is not None and self.report is not None:
@@ -101,7 +100,6 @@ class Publisher:
         return None if amounts is None else Publication(amounts, tick.report)
 
     def done(self, publication: Publication, now: float) -> None:
-        """Take note that it has been written."""
         self._last, self._written_at = publication, now
 
     def _is_lost(self, node: AgentNode, now: float) -> bool:
@@ -180,7 +178,6 @@ class OfflineLoop:
         self._warned: frozenset[EmitEvent] = frozenset()
 
     def wake(self) -> None:
-        """Have what need not wait for the next interval done as soon as may be."""
         self._due.set()
 
     def node_changed(self, node: AgentNode) -> None:
@@ -190,7 +187,6 @@ class OfflineLoop:
             self.wake()
 
     async def run(self, heartbeats: Heartbeats) -> None:
-        """Keep the node's offline pods until cancelled."""
         await self._watched.synced()
         with suppress(TimeoutError):
             async with asyncio.timeout(_CONFIG_WITHIN):

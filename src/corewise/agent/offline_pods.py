@@ -160,7 +160,6 @@ def _doubts(pod: QuotaPod, spec: BatchPod) -> Iterator[EmitEvent]:
 
 
 def _owned(pod: QuotaPod, manager: CPUManager, rules: QoSRules) -> int:
-    """Return the milli-CPU of the CPUs that a pod owns."""
     meta = pod.metadata
     stated = stated_cpus(meta.annotations.get(RESOURCE_STATUS))
     if stated and not rules.claim_problem(meta.labels, meta.namespace, stated, pod.cpu_request):

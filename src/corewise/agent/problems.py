@@ -33,5 +33,4 @@ class ProblemLog:
         self._logged[topic] = dict(problems)
 
     def count(self, topic: str) -> int:
-        """Return how many problems a topic has."""
         return len(self._logged.get(topic, {}))

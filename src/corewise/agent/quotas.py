@@ -122,7 +122,6 @@ class Target:
         return min(base, max([quota, *self._bases(period)]))
 
     def _bases(self, period: Microseconds) -> Iterator[Microseconds]:
-        """Yield the bases of the pod's limited containers."""
         level = self.limits.pod_level
         for each in (*self.limits.containers, *self.limits.init_containers):
             base = container_quota(each.limit, period=period, ratio=ONE, pod_level=level)
@@ -249,7 +248,6 @@ class QuotaPlan:
             self.back.append(undivided(target, period, why))
 
     def divided(self, target: Target, period: Microseconds) -> WriteQuota:
-        """Return the bound of a cgroup."""
         return divided(target, period, self.ratio, above_bases=self.found.is_v1)
 
     def _met(self, target: Target) -> Microseconds | None:

@@ -84,13 +84,11 @@ class RuntimeHook:
         self._wake()
 
     async def on_create(self, pod: PodSandbox, container: Container) -> Adjustment | None:
-        """Return the divided quota of a container that is being created."""
         return self._answer(LifecycleEvent.CREATE_CONTAINER, pod, container.cpu)
 
     async def on_update(
         self, pod: PodSandbox, container: Container, requested: CPUResources
     ) -> Adjustment | None:
-        """Return the divided quota of an update."""
         return self._answer(LifecycleEvent.UPDATE_CONTAINER, pod, requested)
 
     async def on_event(self, event: LifecycleEvent, pod: PodSandbox, container: Container | None) -> None:
@@ -129,11 +127,9 @@ class CountingObserver:
         self._metrics = metrics
 
     def request(self, method: str, outcome: RequestOutcome) -> None:
-        """Count a request."""
         self._metrics.count(NRI_REQUESTS, method, outcome)
 
     def synchronized(self, *, now: bool) -> None:
-        """Note whether the runtime asks us."""
         self._metrics.set(NRI_CONNECTED, int(now))
 
 

@@ -123,7 +123,6 @@ class Suppressor:
         self._adopted.update({pod.cgroup: pod.met for pod in pods if pod.met is not None})
 
     def release(self, found: Found) -> Cycle:
-        """Give everything back."""
         self._forget_slice()
         self._forget_pods()
         self._bounds = {}

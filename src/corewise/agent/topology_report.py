@@ -137,28 +137,27 @@ def topology_change(report: TopologyReport, existing: JSON | None) -> TopologyCh
     """Return the change that makes the object say what the report says, or None if it does."""
     if existing is None:
         return TopologyChange(create=True, body=_new(report), why="there is no NodeResourceTopology yet")
-    metadata = existing.get("metadata") or {}
-    stated = metadata.get("annotations") or {}
-    wanted = _annotations(report) | _pod_cpus(report, stated)
-    changes: dict[str, Any] = {}
+    before = existing.get("metadata") or {}
+    stated = before.get("annotations") or {}
+    wanted = _annotations(report, stated)
     annotations = {
         name: text for name, text in wanted.items() if not _says_the_same(name, text, stated.get(name))
     }
-    if annotations:
-        changes["annotations"] = annotations
-    owners = _owners(report, metadata.get("ownerReferences") or [])
-    if owners is not None:
-        changes["ownerReferences"] = owners
+    owners = _owners(report, before.get("ownerReferences") or [])
     zones = _merged_zones(report, existing.get("zones") or [])
-    if not changes and zones is None:
+    if not annotations and owners is None and zones is None:
         return None
-    differing = [*annotations, *(name for name in changes if name != "annotations")]
-    if version := metadata.get("resourceVersion"):
-        changes["resourceVersion"] = version
-    body: dict[str, Any] = {"metadata": changes}
+    differing = list(annotations)
+    metadata: dict[str, Any] = {"annotations": annotations} if annotations else {}
+    body: dict[str, Any] = {"metadata": metadata}
+    if owners is not None:
+        metadata["ownerReferences"] = owners
+        differing.append("ownerReferences")
     if zones is not None:
         body["zones"] = zones
         differing.append("zones")
+    if version := before.get("resourceVersion"):
+        metadata["resourceVersion"] = version
     return TopologyChange(create=False, body=body, why="differs: " + ", ".join(differing))
 
 
@@ -168,7 +167,7 @@ def _new(report: TopologyReport) -> dict[str, Any]:
         "kind": "NodeResourceTopology",
         "metadata": {
             "name": report.node,
-            "annotations": _annotations(report) | _pod_cpus(report, {}),
+            "annotations": _annotations(report, {}),
             "ownerReferences": [_owner(report)],
         },
         "topologyPolicies": ["None"],
@@ -176,31 +175,9 @@ def _new(report: TopologyReport) -> dict[str, Any]:
     }
 
 
-def _annotations(report: TopologyReport) -> dict[str, str]:
-    annotations = {
-        CPU_BASIC_INFO: json.dumps(basic_info(report.cpu)),
-        MACHINE_RAW_CAPACITY: json.dumps(_raw_capacity(report)),
-        CPU_RATIO_APPLIED: str(report.ratio),
-        CPU_TOPOLOGY: print_cpu_topology(report.host.topology),
-    }
-    if report.cpu_manager:
-        reserved = {"reservedCPUs": str(report.reserved)} if report.reserved else {}
-        annotations[CPU_MANAGER_POLICY] = json.dumps({"policy": report.cpu_manager, **reserved})
-    return annotations
-
-
-def _pod_cpus(report: TopologyReport, stated: Mapping[str, str]) -> dict[str, str]:
-    """Return who owns which CPUs; that nobody does is shown only where somebody did."""
-    is_telling = report.pod_cpus != NOBODY or POD_CPUS in stated
-    return {POD_CPUS: report.pod_cpus} if report.pod_cpus and is_telling else {}
-
-
-def _raw_capacity(report: TopologyReport) -> dict[str, str]:
-    return raw_capacity(report.host) | ({"bootID": report.boot_id} if report.boot_id else {})
-
-
-def basic_info(cpu: ObservedCPU) -> dict[str, Any]:
-    """Return the CPU facts as the annotation states them; what could not be read is left out."""
+def _annotations(report: TopologyReport, stated: Mapping[str, str]) -> dict[str, str]:
+    """Return the annotations; what could not be read is left out. ``stated`` are those of the object."""
+    cpu, host = report.cpu, report.host
     facts = {
         "cpuModel": cpu.model,
         "hyperThreadEnabled": cpu.hyper_threading,
@@ -208,13 +185,28 @@ def basic_info(cpu: ObservedCPU) -> dict[str, Any]:
         "catL3CbmMask": cpu.l3_mask or None,
         "vendorID": cpu.vendor or None,
     }
-    return {key: value for key, value in facts.items() if value is not None}
+    raw = {
+        "cpu": str(len(host.topology.cpus)),
+        "memory": None if host.memory_total is None else _bytes(host.memory_total),
+        "bootID": report.boot_id or None,
+    }
+    annotations = {
+        CPU_BASIC_INFO: _known(facts),
+        MACHINE_RAW_CAPACITY: _known(raw),
+        CPU_RATIO_APPLIED: str(report.ratio),
+        CPU_TOPOLOGY: print_cpu_topology(report.host.topology),
+    }
+    if report.cpu_manager:
+        reserved = {"reservedCPUs": str(report.reserved)} if report.reserved else {}
+        annotations[CPU_MANAGER_POLICY] = json.dumps({"policy": report.cpu_manager, **reserved})
+    # That nobody owns CPUs is shown only where somebody did.
+    if report.pod_cpus and (report.pod_cpus != NOBODY or POD_CPUS in stated):
+        annotations[POD_CPUS] = report.pod_cpus
+    return annotations
 
 
-def raw_capacity(host: Host) -> dict[str, str]:
-    """Return the machine's CPUs and memory as kubelet computes and writes them."""
-    memory = {} if host.memory_total is None else {"memory": _bytes(host.memory_total)}
-    return {"cpu": str(len(host.topology.cpus)), **memory}
+def _known(facts: Mapping[str, object]) -> str:
+    return json.dumps({key: value for key, value in facts.items() if value is not None})
 
 
 def _bytes(amount: int) -> str:
@@ -227,22 +219,15 @@ def _says_the_same(name: str, wanted: str, existing: str | None) -> bool:
     Options of the policy that somebody else knows may stay, and so may CPUs that it reserves if none are
     known here.
     """
-    if name != CPU_MANAGER_POLICY or existing is None:
-        return _same_json(wanted, existing)
-    try:
-        known = json.loads(existing)
-    except (ValueError, RecursionError):
-        return False
-    return isinstance(known, dict) and known == known | json.loads(wanted)
-
-
-def _same_json(wanted: str, existing: str | None) -> bool:
-    if existing is None or wanted == existing:
+    if existing is None or wanted == existing or not wanted.startswith("{"):
         return wanted == existing
     try:
-        return bool(wanted.startswith("{") and json.loads(wanted) == json.loads(existing))
+        stated, ours = json.loads(existing), json.loads(wanted)
     except (ValueError, RecursionError):
         return False
+    if name == CPU_MANAGER_POLICY:
+        return isinstance(stated, dict) and stated == stated | ours
+    return bool(stated == ours)
 
 
 def _owner(report: TopologyReport) -> dict[str, Any]:

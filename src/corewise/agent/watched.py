@@ -77,12 +77,10 @@ class Watched:
         return self._configs.get(CONFIG_NAME, CONFIG_NAMESPACE)
 
     async def synced(self) -> None:
-        """Wait until the Node and its pods have been listed."""
         await self._nodes.synced.wait()
         await self._pods.synced.wait()
 
     async def config_synced(self) -> None:
-        """Wait until it is known whether there is a ConfigMap."""
         await self._configs.synced.wait()
 
     async def listed(self) -> None:

@@ -157,7 +157,6 @@ def _numa_of_offline(files: HostFiles, cpu: int) -> int | None:
 
 
 def _found_caches(files: HostFiles, online: CPUSet) -> list[_FoundCache]:
-    """Return the last-level caches that the kernel tells about."""
     found: list[_FoundCache] = []
     left = set(online)
     for cpu in online:
@@ -170,7 +169,6 @@ def _found_caches(files: HostFiles, online: CPUSet) -> list[_FoundCache]:
 
 
 def _last_level(files: HostFiles, directory: str) -> _FoundCache | None:
-    """Return the highest cache that holds data."""
     levels = [
         (level, f"{directory}/index{index}")
         for index in files.numbered(directory, "index")

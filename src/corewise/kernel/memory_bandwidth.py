@@ -115,7 +115,6 @@ def read_peak_bandwidth(files: HostFiles) -> int | Absent:
 
 
 def _channels(files: HostFiles) -> Iterator[Channel]:
-    """Yield the channel of every module that is plugged in."""
     for controller in files.numbered(CONTROLLERS, "mc"):
         where = f"{CONTROLLERS}/mc{controller}"
         for module in filter(_MODULE.fullmatch, files.entries(where)):

@@ -130,7 +130,6 @@ class MemoryControllers:
         return ControllerTraffic(accesses * BYTES_PER_ACCESS, behind)
 
     def close(self) -> None:
-        """Stop counting."""
         if self._groups is not None:
             self._groups.close()
         self._groups = None

@@ -78,7 +78,6 @@ class Latency:
 
     @property
     def seconds(self) -> float:
-        """The median."""
         return median(self.rounds)
 
 

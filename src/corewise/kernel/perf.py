@@ -224,7 +224,6 @@ class Group:
         return counted
 
     def close(self) -> None:
-        """Stop counting."""
         while self._fds:
             with suppress(OSError):
                 self._perf.close(self._fds.pop())
@@ -240,12 +239,10 @@ class Groups(dict[K, Group]):
     """Groups that count, by key."""
 
     def grown(self) -> dict[K, tuple[int, ...]]:
-        """Return the growth of every group that has one."""
         grown = ((key, group.grown()) for key, group in self.items())
         return {key: counted for key, counted in grown if counted is not None}
 
     def close(self) -> None:
-        """Stop counting."""
         for group in self.values():
             group.close()
 
@@ -311,7 +308,6 @@ class MissCounters:
         return MissCounts(instructions, misses, self._level)
 
     def close(self) -> None:
-        """Stop counting."""
         if self._groups is not None:
             self._groups.close()
         self._groups = None

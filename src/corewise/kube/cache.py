@@ -95,7 +95,6 @@ class Cache(Generic[T]):
         return self._resource.plural
 
     def get(self, name: str, namespace: str = "") -> T | None:
-        """The object of that name, if there is one."""
         return self._items.get(self._key(namespace, name))
 
     def stale(self) -> str:

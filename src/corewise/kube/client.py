@@ -302,13 +302,11 @@ def _with_kind(resource: Resource[Any], body: object) -> object:
 
 
 def _selectors(label_selector: str, field_selector: str) -> dict[str, str]:
-    """The parameters that choose objects."""
     both = {"labelSelector": label_selector, "fieldSelector": field_selector}
     return {key: value for key, value in both.items() if value}
 
 
 def _writing(*, field_manager: str, dry_run: bool) -> dict[str, str]:
-    """The parameters of every write."""
     params = {"fieldManager": field_manager} if field_manager else {}
     if dry_run:
         params["dryRun"] = "All"

@@ -108,7 +108,6 @@ class EventRecorder:
             self._said.popitem(last=False)
 
     async def run(self) -> None:
-        """Write what is queued, until cancelled."""
         while True:
             job = await self._queue.get()
             try:

@@ -142,7 +142,6 @@ class Request:
 
     @property
     def label(self) -> str:
-        """How messages name it."""
         return f"{self.method} {self.path}"
 
 

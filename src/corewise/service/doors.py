@@ -244,7 +244,6 @@ class Listener:
                 conversation.cancel()
 
     def refuse(self, cause: Cause) -> None:
-        """Count what is refused."""
         self._metrics.count(HTTP_REFUSED, self.door.name, cause)
 
     async def _accept(self, listening: socket.socket, server: web.Server) -> None:
@@ -399,7 +398,6 @@ class _Connection(web.RequestHandler):
             self.transport.abort()
 
     async def body(self, request: web.BaseRequest) -> bytes:
-        """Read the body of the request in progress."""
         door = self._listener.door
         too_large = RefusedError(413, Cause.BODY_SIZE, f"the body is larger than {door.max_body} bytes")
         if (request.content_length or 0) > door.max_body:

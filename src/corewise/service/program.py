@@ -67,7 +67,6 @@ class Heartbeats:
         return {name: now - beat for name, (beat, limit) in self._beats.items() if now - beat > limit}
 
     def problems(self) -> Iterator[str]:
-        """Say which loops are stuck."""
         return (f"loop {name} has been silent for {age:.0f} s" for name, age in self.stuck().items())
 
 
@@ -148,7 +147,6 @@ class Program:
         yield from self._ready()
 
     def metrics_text(self) -> bytes:
-        """Return all metrics as they are now."""
         self._publish()
         for name, cache in self._caches.items():
             self.metrics.set(CACHE_OBJECTS, len(cache.items), name)

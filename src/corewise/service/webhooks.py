@@ -137,7 +137,6 @@ class WebhookServer(Listener):
         self._serving = serving
 
     async def run(self) -> None:
-        """Serve until cancelled."""
         await self._serving.loaded.wait()
         await super().run()
 
@@ -357,7 +356,6 @@ class WebhookService:
 
     @property
     def address(self) -> Address:
-        """Where the webhooks listen."""
         return self._server.address
 
     @property
@@ -366,11 +364,9 @@ class WebhookService:
 
     @property
     def expires(self) -> datetime | None:
-        """When the certificate that is served expires."""
         return self._serving.expires
 
     def loops(self) -> Iterator[Loop]:
-        """Yield what every replica runs."""
         yield "certificates", self._keeper.run
         yield "webhooks", self._server.run
 

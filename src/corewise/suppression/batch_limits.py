@@ -73,12 +73,10 @@ class BatchPod:
 
     @property
     def is_offline(self) -> bool:
-        """Whether the pod requests batch CPU at all."""
         return any(each.requested for each in (*self.containers, *self.init_containers))
 
     @property
     def cpu_request(self) -> int:
-        """The milli-CPU that the pod requests."""
         return self._most(lambda each: each.requested)
 
     @property

@@ -132,7 +132,6 @@ class Offer:
 
     @property
     def reason(self) -> Reason:
-        """What the offer is bounded by."""
         if self.state is OfferState.WITHDRAWN:
             return Reason.OFFER_WITHDRAWN
         if self.latest is None:
@@ -150,14 +149,12 @@ class OfferHistory:
     seen_at: float | None = None
 
     def with_sample(self, now: float, computed: Computed) -> OfferHistory:
-        """Add the sample of the interval that ends at ``now``."""
         if self.seen_at is not None and now < self.seen_at:
             return self.with_miss(now)
         kept = () if self._is_withdrawn(now) else self.samples
         return OfferHistory((*kept, computed)[-LONGEST:], 0, now, now)
 
     def with_miss(self, now: float) -> OfferHistory:
-        """Add an interval of which there is no sample."""
         since = now if self.sampled_at is None else self.sampled_at
         seen = now if self.seen_at is None else self.seen_at
         if now < seen:
@@ -165,7 +162,6 @@ class OfferHistory:
         return replace(self, missing=self.missing + 1, sampled_at=since, seen_at=now)
 
     def offer(self, now: float) -> Offer:
-        """Return what is offered at ``now``."""
         age = self._age(now)
         latest = self.samples[-1] if self.samples else None
         if self._is_withdrawn(now):

@@ -152,7 +152,6 @@ class PodQuota:
 
     @property
     def top(self) -> int:
-        """The largest quota: the limit."""
         return max(self.limit, SMALLEST_QUOTA)
 
     @property

@@ -49,7 +49,6 @@ class Tally(Generic[K]):
         self._before: Mapping[K, int] = {}
 
     def take(self, counts: Mapping[K, int]) -> None:
-        """Take all counters as they are now."""
         for key, count in counts.items():
             self.total += max(0, count - self._before.get(key, count))
         self._before = dict(counts)
@@ -94,7 +93,6 @@ class MemoryTraffic:
         return self._ask_controllers(counts)
 
     def close(self) -> None:
-        """Stop counting at the memory controllers."""
         if self._controllers is not None:
             self._controllers.close()
 
@@ -124,7 +122,6 @@ class CacheMisses:
         self._totals = MissTotals(0, 0, "")
 
     def look(self) -> MissTotals | Absent:
-        """Return the totals, or why they are not known now."""
         counted = self._counters.look()
         if isinstance(counted, Absent):
             return counted
@@ -135,7 +132,6 @@ class CacheMisses:
         return self._totals
 
     def close(self) -> None:
-        """Stop counting."""
         self._counters.close()
 
 
@@ -176,7 +172,6 @@ class Collector:
         }
 
     def close(self) -> None:
-        """Stop counting."""
         self._traffic.close()
         if self._misses is not None:
             self._misses.close()

@@ -64,7 +64,6 @@ class LatencyProbe:
         self._good_until = 0.0
 
     async def run(self, heartbeats: Heartbeats) -> None:
-        """Probe until cancelled."""
         while True:
             probed = await self._measure()
             pause = max(self._interval, probed.cpu_seconds / LARGEST_SHARE)

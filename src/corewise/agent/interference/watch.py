@@ -54,18 +54,15 @@ class InterferenceWatch:
             await self._probe.run(heartbeats)
 
     def look(self) -> dict[Metric, Reading]:
-        """Return what is known now."""
         latency = self._probe if isinstance(self._probe, Absent) else self._probe.latest()
         readings = self._collector.look(latency)
         self._log({metric: each for metric, each in readings.items() if isinstance(each, Absent)})
         return readings
 
     def publish(self) -> None:
-        """Set all metrics as they are now."""
         publish(self.look(), self._node, self._metrics)
 
     def close(self) -> None:
-        """Stop counting and probing."""
         self._collector.close()
         if self._thread is not None:
             self._thread.close()

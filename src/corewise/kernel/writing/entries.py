@@ -156,7 +156,6 @@ class _Replay:
         self._last: Wrote | None = None
 
     def take(self, entry: Line) -> None:
-        """Take one line."""
         if self._last is not None and not isinstance(entry, Opened | Failed | Damaged):
             self._write(self._last, certain=True)
         self._last = entry if isinstance(entry, Wrote) else None
@@ -183,7 +182,6 @@ class _Replay:
                 pass
 
     def result(self) -> Iterator[Kept]:
-        """Yield what is held."""
         for key, kept in self._kept.items():
             yield replace(kept, wrote=self._wrote[key], unsure=key in self._unsure)
 

@@ -143,7 +143,6 @@ class Journal:
         self._descriptor, self._size = self._opened()
 
     def close(self) -> None:
-        """Give the journal free."""
         os.close(self._descriptor)
         os.close(self._lock)
 

@@ -60,7 +60,6 @@ class WriteReport:
     refused: int = 0
 
     def add(self, other: WriteReport) -> None:
-        """Take in what another call did."""
         self.written += other.written
         self.drifted += other.drifted
         self.gone += [cgroup for cgroup in other.gone if cgroup not in self.gone]

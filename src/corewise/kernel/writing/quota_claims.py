@@ -52,7 +52,6 @@ class QuotaClaim:
     rebased: bool = False
 
     def bound_by(self, action: WriteQuota) -> None:
-        """Take over what an owner wants."""
         if self.causes.get(action.owner) == action:
             return
         base = Bandwidth(action.base, action.period)
@@ -73,13 +72,11 @@ class QuotaClaim:
         return any(bound.quota != self.base.quota_over(bound.period) for bound in self.bounds.values())
 
     def let_go(self, owner: str) -> None:
-        """Forget what an owner wanted."""
         if self.bounds.pop(owner, None) is not None:
             self.changed = True
         self.causes.pop(owner, None)
 
     def restored(self) -> None:
-        """Forget all that is wanted."""
         self.changed = self.changed or bool(self.bounds) or self.found
         self.bounds.clear()
         self.causes.clear()
@@ -104,7 +101,6 @@ class QuotaClaim:
         return None
 
     def burst_beside(self, bandwidth: Bandwidth) -> Microseconds:
-        """Return the burst that goes with a quota."""
         burst = self.base_burst or Microseconds(0)
         quota, base = bandwidth.quota, self.base.quota_over(bandwidth.period)
         if quota is None or not burst:
@@ -124,7 +120,6 @@ class QuotaClaim:
         return not self.bounds and bandwidth.quota == self.wanted(bandwidth.period)
 
     def entry(self, cgroup: str, time: float) -> Held:
-        """Return what the journal is to say."""
         bounds = {owner: _amount(self.bounds[owner]) for owner in sorted(self.bounds)}
         return Held(time, cgroup, _amount(self.base), self.base_burst, bounds, self.found)
 
@@ -134,12 +129,10 @@ class QuotaClaims(dict[str, QuotaClaim]):
 
     @classmethod
     def of(cls, entries: Iterable[Line]) -> QuotaClaims:
-        """Rebuild what a journal holds of quotas."""
         held = (each for each in still_held(entries) if isinstance(each, Held))
         return cls({each.cgroup: _claim_of(each) for each in held})
 
     def bound(self, action: WriteQuota) -> None:
-        """Take over what an owner wants of a cgroup."""
         base = Bandwidth(action.base, action.period)
         self.setdefault(action.cgroup, QuotaClaim(base)).bound_by(action)
 

@@ -196,7 +196,6 @@ class QuotaWriter:
                     unreadable.add(above)
 
     def _aims(self, present: Mapping[str, Bandwidth], scope: set[str]) -> dict[str, Bandwidth]:
-        """Return what each cgroup in scope is to have."""
         wanted: dict[str, Microseconds | None] = {}
         for cgroup in scope & present.keys() & self._claims.keys():
             claim, found = self._claims[cgroup], present[cgroup]
@@ -310,7 +309,6 @@ class QuotaWriter:
 
 
 def _cause(claim: QuotaClaim, step: QuotaStep, *, drifted: bool) -> tuple[Reason, str]:
-    """Return why a step is taken."""
     asked = claim.wanted(step.before.period)
     if step.quota != asked:
         return Reason.QUOTA_BOUNDED_BY_PARENT, f"{step.after} is what its parent has; {asked} was wanted"

@@ -144,7 +144,6 @@ class SettingClaim:
     unsure: bool = False
 
     def set_by(self, action: WriteSetting, value: str, base: str | None) -> None:
-        """Take over what an owner wants; ``value`` and ``base`` are the action's."""
         stated = base is not None
         wanted = (action.owner, value, stated, base if stated else self.base)
         if wanted != (self.owner, self.value, self.stated, self.base):
@@ -155,7 +154,6 @@ class SettingClaim:
         self.cause = action
 
     def let_go(self) -> None:
-        """Forget what is wanted."""
         self.changed = self.changed or bool(self.owner)
         self.owner, self.value, self.cause, self.reason = "", None, None, ""
 
@@ -181,7 +179,6 @@ class SettingClaim:
         return self.value is None and aim == self.base
 
     def entry(self, place: SettingFile, time: float) -> HeldSetting:
-        """Return what the journal is to say."""
         base = self.base or ""
         return HeldSetting(time, *place, base, self.value, self.owner, self.stated, reason=self.reason)
 
@@ -191,7 +188,6 @@ class SettingClaims(dict[SettingFile, SettingClaim]):
 
     @classmethod
     def of(cls, entries: Iterable[Line]) -> SettingClaims:
-        """Rebuild what a journal holds of settings."""
         held = (each for each in still_held(entries) if isinstance(each, HeldSetting))
         return cls({SettingFile(each.cgroup, each.file): _claim_of(each) for each in held})
 

@@ -84,7 +84,6 @@ def nested_moves(present: Mapping[str, CPUSet], aims: Mapping[str, CPUSet]) -> l
 
 
 def _below(cgroup: str, present: Mapping[str, CPUSet]) -> CPUSet:
-    """Return what the cgroups below one have."""
     return CPUSet.of(cpu for each, has in present.items() if cgroup in ancestors(each) for cpu in has)
 
 
