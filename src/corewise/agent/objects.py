@@ -15,7 +15,7 @@ from corewise.amplification import ContainerDemand, PodDemand, pod_request
 from corewise.amplification.amounts import CPU
 from corewise.kube.objects import EMPTY, NO_META, NO_RESOURCES, ObjectMeta, ResourceRequirements, Struct
 from corewise.kube.resources import NODES, PODS, Resource
-from corewise.quantities import Quantity, QuantityError
+from corewise.quantities import Quantity, offered_amounts
 from corewise.vocabulary.names import STATIC_POD, STATIC_POD_HASH, STATIC_POD_SOURCE
 from corewise.vocabulary.reasons import Reason
 
@@ -215,10 +215,7 @@ def _demands(
 
 def _cpu(amounts: Mapping[str, str]) -> dict[str, Quantity]:
     """Return the CPU of a ResourceList; the API server accepts no amount that cannot be read."""
-    try:
-        return {CPU: Quantity.parse(amounts[CPU])} if CPU in amounts else {}
-    except QuantityError:
-        return {}
+    return offered_amounts({CPU: amounts[CPU]} if CPU in amounts else {})
 
 
 @dataclass(frozen=True, slots=True)

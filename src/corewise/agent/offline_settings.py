@@ -15,7 +15,6 @@ and the last good one stays: off, if there was none.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -38,7 +37,7 @@ from corewise.config.colocation import (
 from corewise.config.decoding import Parsed, Severity
 from corewise.config.node_configs import Configuration
 from corewise.kube.objects import ConfigMap
-from corewise.quantities import Quantity, QuantityError
+from corewise.quantities import offered_amounts
 from corewise.suppression.offer import Amounts
 from corewise.vocabulary.names import OVERSUBSCRIPTION, OVERSUBSCRIPTION_KEY, SUPPRESSION_KEY
 
@@ -119,16 +118,8 @@ def read_switch(labels: Mapping[str, str], before: Switch) -> Switch:
 
 def raw_allocatable(node: AgentNode) -> Amounts | None:
     """Return the physical allocatable amounts; None if the Node does not state both yet."""
-    stated = NodeAmounts(_quantities(node.status.capacity), _quantities(node.status.allocatable))
+    stated = NodeAmounts(offered_amounts(node.status.capacity), offered_amounts(node.status.allocatable))
     raw = raw_amounts(stated, node.metadata.annotations).allocatable
     if CPU not in raw or MEMORY not in raw:
         return None
     return Amounts(max(0, raw[CPU].milli), max(0, raw[MEMORY].units))
-
-
-def _quantities(amounts: Mapping[str, str]) -> Mapping[str, Quantity]:
-    known = {}
-    for name, text in amounts.items():
-        with suppress(QuantityError):
-            known[name] = Quantity.parse(text)
-    return known

@@ -32,7 +32,7 @@ from corewise.kube.objects import (
     Struct,
 )
 from corewise.kube.resources import NODES, PODS, Resource
-from corewise.quantities import Quantity, QuantityError, requested
+from corewise.quantities import offered_amounts, requested
 from corewise.vocabulary.cpu_annotations import ResourceStatus, parse_resource_status
 from corewise.vocabulary.errors import UNREADABLE
 from corewise.vocabulary.names import (
@@ -212,22 +212,12 @@ def _read_facts(text: str) -> CPUFacts | FactsProblem:
 
 def quantities(texts: Mapping[str, str]) -> ResourceList:
     """Return cpu and memory that a node states; an amount that cannot be read counts as absent."""
-    stated = {resource: _quantity(texts[resource]) for resource in AMPLIFIABLE if resource in texts}
-    return {resource: amount for resource, amount in stated.items() if amount is not None}
+    return offered_amounts({resource: texts[resource] for resource in AMPLIFIABLE if resource in texts})
 
 
 def _stated(texts: Mapping[str, str]) -> ResourceList:
     """Return cpu and memory that a pod states; an amount that cannot be read counts as the largest."""
     return {resource: requested(resource, texts[resource]) for resource in AMPLIFIABLE if resource in texts}
-
-
-@lru_cache(maxsize=4096)
-def _quantity(text: str) -> Quantity | None:
-    """Nodes of a kind state the same amounts."""
-    try:
-        return Quantity.parse(text)
-    except QuantityError:
-        return None
 
 
 def demand_of_node(pods: Iterable[BoundPod], topology_annotations: Mapping[str, str] | None) -> NodeDemand:

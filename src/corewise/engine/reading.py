@@ -61,13 +61,14 @@ from corewise.engine.objects import (
 from corewise.quantities import (
     ONE,
     Quantity,
-    QuantityError,
     Ratio,
     RatioError,
     bounded,
     deamplified_ceil,
     largest,
-    requested,
+    offered,
+    offered_amounts,
+    requested_amounts,
 )
 from corewise.topology import CPUSet, CPUSetError
 from corewise.topology import Topology as Arrangement
@@ -142,7 +143,7 @@ def read_node_facts(
     labels, annotations = node.metadata.labels, node.metadata.annotations
     stated: Mapping[str, str] = topology.metadata.annotations if topology else {}
     manager, reserved = _cpu_manager(stated.get(CPU_MANAGER_POLICY, "{}"))
-    offered = quantities(node.status.allocatable)
+    offered = offered_amounts(node.status.allocatable)
     findings = [
         Finding(
             Reason.AMOUNT_TOO_LARGE,
@@ -239,7 +240,7 @@ def _zones(node: SchedulableNode, topology: Topology) -> tuple[Zone, ...]:
     if applied < ONE:
         return ()
     zones = sorted(_stated_zones(topology, applied), key=lambda zone: zone.number)
-    amounts = Amounts(quantities(node.status.capacity), quantities(node.status.allocatable))
+    amounts = Amounts(offered_amounts(node.status.capacity), offered_amounts(node.status.allocatable))
     raw = raw_amounts(amounts, node.metadata.annotations)
     if CPU not in raw.allocatable or CPU not in raw.capacity:
         return ()
@@ -254,7 +255,7 @@ def _stated_zones(topology: Topology, applied: Ratio) -> Iterator[Zone]:
         name = _ZONE.fullmatch(zone.name)
         if name is None or zone.type != "Node":
             continue
-        amounts = {each.name: quantity(each.allocatable) for each in zone.resources}
+        amounts = {each.name: offered(each.allocatable) for each in zone.resources}
         cpu, memory = amounts.get(CPU), amounts.get(MEMORY)
         if cpu is not None:
             raw = bounded(CPU, deamplified_ceil(max(0, cpu.milli), applied))
@@ -339,26 +340,6 @@ def amount_of(resource: str, quantity: Quantity) -> int:
     return bounded(resource, quantity.milli if resource == CPU else quantity.units)
 
 
-@lru_cache(maxsize=8192)
-def quantity(text: str | int) -> Quantity | None:
-    """Read an amount, once for all that state it; None for what the API server would not accept."""
-    try:
-        return Quantity.parse(str(text))
-    except QuantityError:
-        return None
-
-
-def quantities(texts: Mapping[str, str | int] | None) -> dict[str, Quantity]:
-    """Return the amounts that a node offers; one that cannot be read is not offered."""
-    stated = ((name, quantity(text)) for name, text in (texts or {}).items())
-    return {name: amount for name, amount in stated if amount is not None}
-
-
-def _stated(texts: Mapping[str, str | int] | None) -> dict[str, Quantity]:
-    """Return the amounts that a pod states; one that cannot be read counts as the largest."""
-    return {name: requested(name, text) for name, text in (texts or {}).items()}
-
-
 def _requests(demand: PodDemand) -> dict[str, int]:
     lists = [demand.requests, demand.overhead]
     lists += [each.requests for each in (*demand.containers, *demand.init_containers)]
@@ -373,8 +354,8 @@ def _demand(pod: PlacedPod) -> PodDemand:
         name=key_of(pod),
         containers=_containers(spec.containers, status.container_statuses),
         init_containers=_containers(spec.init_containers, status.init_container_statuses),
-        requests=_stated(spec.resources.requests if spec.resources else None),
-        overhead=_stated(spec.overhead),
+        requests=requested_amounts(spec.resources.requests if spec.resources else None),
+        overhead=requested_amounts(spec.overhead),
         labels=pod.metadata.labels,
         qos_class=status.qos_class or ("Guaranteed" if _is_guaranteed(pod) else ""),
         phase=status.phase,
@@ -384,7 +365,7 @@ def _demand(pod: PlacedPod) -> PodDemand:
 def _containers(
     containers: tuple[PlacedContainer, ...] | None, statuses: tuple[GrantedResources, ...] | None
 ) -> tuple[ContainerDemand, ...]:
-    granted = {each.name: _stated(each.allocated_resources) for each in statuses or ()}
+    granted = {each.name: requested_amounts(each.allocated_resources) for each in statuses or ()}
     return tuple(
         ContainerDemand(
             requests=_effective(each),
@@ -399,7 +380,10 @@ def _effective(container: PlacedContainer) -> dict[str, Quantity]:
     """Return a container's requests; where it states a limit alone, that is its request."""
     if container.resources is None:
         return {}
-    return {**_stated(container.resources.limits), **_stated(container.resources.requests)}
+    return {
+        **requested_amounts(container.resources.limits),
+        **requested_amounts(container.resources.requests),
+    }
 
 
 def _is_guaranteed(pod: PlacedPod) -> bool:
@@ -408,7 +392,7 @@ def _is_guaranteed(pod: PlacedPod) -> bool:
     def is_fixed(container: PlacedContainer) -> bool:
         if container.resources is None:
             return False
-        limits, requests = _stated(container.resources.limits), _effective(container)
+        limits, requests = requested_amounts(container.resources.limits), _effective(container)
         return all(name in limits and limits[name] == requests.get(name) for name in (CPU, MEMORY))
 
     everything = (*(pod.spec.containers or ()), *(pod.spec.init_containers or ()))

@@ -17,7 +17,10 @@ from corewise.quantities.quantity import (
     Seconds,
     bounded,
     largest,
+    offered,
+    offered_amounts,
     requested,
+    requested_amounts,
 )
 from corewise.quantities.ratio import (
     NOTHING,
@@ -53,6 +56,9 @@ __all__ = [
     "bounded",
     "deamplified_ceil",
     "largest",
+    "offered",
+    "offered_amounts",
     "ratio_product",
     "requested",
+    "requested_amounts",
 ]

@@ -22,6 +22,7 @@ Source: k8s.io/apimachinery/pkg/api/resource/quantity.go.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import lru_cache
@@ -192,3 +193,23 @@ def requested(resource: str, text: str | int) -> Quantity:
         return min(Quantity.parse(str(text)), largest(resource))
     except QuantityError:
         return largest(resource)
+
+
+def requested_amounts(texts: Mapping[str, str | int] | None) -> dict[str, Quantity]:
+    """Read the amounts that a pod requests; one that cannot be read counts as the largest."""
+    return {resource: requested(resource, text) for resource, text in (texts or {}).items()}
+
+
+@lru_cache(maxsize=8192)
+def offered(text: str | int) -> Quantity | None:
+    """Read an amount that a node offers, once for all nodes that state it; None if it cannot be read."""
+    try:
+        return Quantity.parse(str(text))
+    except QuantityError:
+        return None
+
+
+def offered_amounts(texts: Mapping[str, str | int] | None) -> dict[str, Quantity]:
+    """Read the amounts that a node offers; one that cannot be read is not offered."""
+    stated = ((resource, offered(text)) for resource, text in (texts or {}).items())
+    return {resource: amount for resource, amount in stated if amount is not None}

@@ -33,7 +33,7 @@ from pathlib import Path
 from corewise.assessment.nodes import BoundContainer, BoundPod
 from corewise.kernel.cgroups.layout import Driver, PodCgroups, QOSClass
 from corewise.normalization import ContainerLimit, PodLimits, container_quota, pod_quota
-from corewise.quantities import ONE, AmplifiedMilli, Microseconds, Quantity, QuantityError
+from corewise.quantities import ONE, AmplifiedMilli, Microseconds, offered
 from corewise.simulation.contention import MemoryUse
 from corewise.simulation.fair_share import Cgroup, Tree
 from corewise.simulation.load import Load
@@ -172,10 +172,8 @@ def _path(root: Path, cgroup: str, file: str) -> Path:
 
 def cpu_of(amounts: Mapping[str, str]) -> AmplifiedMilli | None:
     """Return the CPU of a ResourceList; None if there is none."""
-    try:
-        return AmplifiedMilli(Quantity.parse(amounts["cpu"]).milli) if "cpu" in amounts else None
-    except QuantityError:
-        return None
+    amount = offered(amounts["cpu"]) if "cpu" in amounts else None
+    return AmplifiedMilli(amount.milli) if amount else None
 
 
 def _make(directory: Path, quota: Microseconds) -> None:

@@ -32,7 +32,8 @@ from corewise.assessment.nodes import ManagedNode
 from corewise.engine import Constraints, NodeRequirement, PodFacts
 from corewise.engine.facts import CPU
 from corewise.engine.objects import PlacedPod, SchedulableNode, Topology
-from corewise.engine.reading import pod_facts, quantities
+from corewise.engine.reading import pod_facts
+from corewise.quantities import offered_amounts
 from corewise.simulation.dump import HOW_TO, read_items
 from corewise.simulation.machines import Machine
 from corewise.simulation.openb import MEBI, TraceRow, model_note, read_machines, trace_rows
@@ -163,7 +164,7 @@ def _without_nulls(value: Any) -> Any:
 
 
 def _assumed(node: SchedulableNode) -> Arrangement:
-    capacity = quantities(node.status.capacity).get(CPU)
+    capacity = offered_amounts(node.status.capacity).get(CPU)
     cpus = min(_MOST_CPUS, max(1, -(-capacity.milli // _MILLI))) if capacity else 1
     return arrangement(cpus, 1 if cpus % 2 else 2, 1, 1)
 
