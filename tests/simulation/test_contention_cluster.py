@@ -22,7 +22,7 @@ from corewise.simulation.node_memory import BACKGROUND, MemoryState, measured, m
 from corewise.simulation.node_simulation import NodeSimulation
 from corewise.simulation.plan import InputError, check_config
 from corewise.simulation.pods import manifest, parse_memory_use
-from corewise.simulation.report import Report, document
+from corewise.simulation.report import Measurement, RunReport, document
 from corewise.simulation.scenario import load_scenario
 from simulation.simulated_machine import SimulatedMachine
 
@@ -221,9 +221,14 @@ def given(utilization: float, **slowdowns: list[float]) -> MemoryState:
     )
 
 
-def report(off: Mapping[str, MemoryState] | None, on: Mapping[str, MemoryState]) -> Report:
+def report(off: Mapping[str, MemoryState] | None, on: Mapping[str, MemoryState]) -> RunReport:
     nothing = Snapshot(())
-    return Report("scenario four", (), off=None, on=nothing, memory_off=off, memory_on=on, pending_off=0)
+    return RunReport(
+        "scenario four",
+        (),
+        off=None if off is None else Measurement(nothing, memory=off),
+        on=Measurement(nothing, memory=on),
+    )
 
 
 OFF = {"n1": given(0.97, hog=[0.4], graph=[0.2, 0.3]), "n2": given(0.10)}

@@ -7,21 +7,21 @@ import math
 import pytest
 
 from corewise.simulation.load import Load
-from corewise.simulation.measurement import Container, Workload, run, spread, step
-
-
-def test_a_quota_bounds_cpu_time_and_the_speed_makes_compute_of_it() -> None:
-    (share,) = step([Container(demand=10.0, weight=1.0, quota=2.0)], cpus=8.0, speed=1.5)
-    assert (share.cpu_time, share.compute, share.held_back) == (2.0, 3.0, True)
-
-
-def test_a_container_that_wants_little_gets_it_and_is_not_held_back() -> None:
-    (share,) = step([Container(demand=3.0, weight=1.0, quota=4.0)], cpus=8.0, speed=2.0)
-    assert (share.cpu_time, share.compute, share.held_back) == (1.5, 3.0, False)
+from corewise.simulation.measurement import Workload, run, spread
 
 
 def workload(*, quota: float, load: Load, counts: bool = True) -> Workload:
     return Workload(requested=2.0, weight=1.0, quota=quota, load=load, phase=0.0, counts=counts)
+
+
+def test_a_quota_bounds_cpu_time_and_the_speed_makes_compute_of_it() -> None:
+    got = run([workload(quota=2.0, load=Load(5.0, 5.0))], cpus=8.0, speed=1.5, seconds=(0.0,))
+    assert (got.compute, got.per_requested) == (3.0, 1.5)
+
+
+def test_a_container_that_wants_little_gets_it_and_is_not_held_back() -> None:
+    got = run([workload(quota=4.0, load=Load(1.5, 1.5))], cpus=8.0, speed=2.0, seconds=(0.0,))
+    assert (got.compute, got.per_requested) == (3.0, None)
 
 
 def test_a_requested_cpu_is_worth_the_speed_without_normalization_and_one_with_it() -> None:

@@ -31,7 +31,7 @@ from corewise.simulation.measurement import (
 )
 from corewise.simulation.node_simulation import Account
 from corewise.simulation.pods import manifest
-from corewise.simulation.report import Report, Rest, document
+from corewise.simulation.report import Measurement, Rest, RunReport, document
 from corewise.vocabulary.names import (
     AMPLIFICATION_RATIO,
     NORMALIZATION_RATIO,
@@ -93,7 +93,7 @@ AMPLIFIED = {
 
 def test_a_node_is_shown_with_facts_ratio_raw_and_amplified_cpu_and_compute(view: Viewer) -> None:
     off, on = view(node()), view(node(cpu="16", **AMPLIFIED), ratio=Ratio(200))
-    report = Report("a test", (), Snapshot((off,)), Snapshot((on,)))
+    report = RunReport("a test", (), Measurement(Snapshot((off,))), Measurement(Snapshot((on,))))
     assert document(report)["nodes"] == [
         {
             "name": "n1",
@@ -124,8 +124,13 @@ def test_the_whole_cluster_is_summed_up(view: Viewer) -> None:
     snapshot = Snapshot((view(node()),))
     rest = Rest(12.34, status_patches=7, node_writes=2, publications=2)
     memory = {"apiServer": Bytes(1), "manager": None}
-    report = Report(
-        "a test", ("assumed",), snapshot, snapshot, rest_on=rest, seconds={"load": 1.239}, memory=memory
+    report = RunReport(
+        "a test",
+        ("assumed",),
+        Measurement(snapshot),
+        Measurement(snapshot, rest=rest),
+        seconds={"load": 1.239},
+        memory=memory,
     )
     whole = document(report)
     assert whole["spread"] == {"off": 1.0, "on": 1.0}
@@ -161,13 +166,11 @@ BESIDE_ON = replace(BESIDE_OFF, offline=2.0, offered=2.5, refused=6.0, slowdowns
 
 def test_what_pods_got_beside_each_other_is_shown_by_node_and_for_all(view: Viewer) -> None:
     snapshot = Snapshot((view(node()),))
-    report = Report(
+    report = RunReport(
         "a test",
         (),
-        snapshot,
-        snapshot,
-        colocation_off={"n1": BESIDE_OFF, "n2": BESIDE_OFF},
-        colocation_on={"n1": BESIDE_ON, "n2": BESIDE_ON},
+        Measurement(snapshot, colocation={"n1": BESIDE_OFF, "n2": BESIDE_OFF}),
+        Measurement(snapshot, colocation={"n1": BESIDE_ON, "n2": BESIDE_ON}),
     )
     whole = document(report)
     off = {
@@ -188,7 +191,8 @@ def test_what_pods_got_beside_each_other_is_shown_by_node_and_for_all(view: View
 
 
 def test_beside_offline_pods_with_corewise_on_from_the_start_off_is_null(view: Viewer) -> None:
-    report = Report("a test", (), None, Snapshot((view(node()),)), colocation_on={"n1": BESIDE_ON})
+    on = Measurement(Snapshot((view(node()),)), colocation={"n1": BESIDE_ON})
+    report = RunReport("a test", (), None, on)
     whole = document(report)
     assert whole["colocation"]["off"] is None
     assert whole["nodes"][0]["colocation"]["off"] is None
@@ -212,7 +216,7 @@ def test_offline_pods_are_no_part_of_what_a_requested_cpu_is_worth(tmp_path: Pat
 
 
 def test_without_a_measurement_with_corewise_off_its_numbers_are_null(view: Viewer) -> None:
-    whole = document(Report("a test", (), None, Snapshot((view(node()),))))
+    whole = document(RunReport("a test", (), None, Measurement(Snapshot((view(node()),)))))
     assert whole["spread"]["off"] is None
     assert whole["schedulableCPUMilli"]["off"] is None
     assert whole["nodes"][0]["computePerRequestedCPU"]["off"] is None
@@ -220,7 +224,7 @@ def test_without_a_measurement_with_corewise_off_its_numbers_are_null(view: View
 
 def test_what_a_machine_of_unknown_speed_delivers_is_null(view: Viewer) -> None:
     unknown = Machine("n1", None, 8, Bytes(32 << 30))
-    whole = document(Report("a test", (), None, Snapshot((view(node(), machine=unknown),))))
+    whole = document(RunReport("a test", (), None, Measurement(Snapshot((view(node(), machine=unknown),)))))
     assert whole["nodes"][0]["computePerRequestedCPU"]["on"] is None
     assert "cpuModel" not in whole["nodes"][0]["cpuFacts"]
     assert whole["spread"]["on"] is None
@@ -229,12 +233,12 @@ def test_what_a_machine_of_unknown_speed_delivers_is_null(view: Viewer) -> None:
 def test_a_verdict_is_shown_with_its_reason() -> None:
     verdict = Verdict("UnknownCPUModel", "no entry")
     seen = view_node(node(), MACHINE, [], root=Path("/"), topology=None, verdict=verdict)
-    (shown,) = document(Report("a test", (), None, Snapshot((seen,))))["nodes"]
+    (shown,) = document(RunReport("a test", (), None, Measurement(Snapshot((seen,)))))["nodes"]
     assert shown["verdict"] == {"reason": "UnknownCPUModel", "message": "no entry"}
 
 
 def test_a_run_with_nodes_left_over_is_not_sound() -> None:
-    report = Report("a test", (), None, Snapshot(()), unsettled=("n1",))
+    report = RunReport("a test", (), None, Measurement(Snapshot(())), unsettled=("n1",))
     assert document(report)["sound"] is False
     assert document(report)["unsettledNodes"] == ["n1"]
 

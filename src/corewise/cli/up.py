@@ -23,7 +23,7 @@ from corewise.simulation.control_plane import ClusterError, Folder
 from corewise.simulation.dump import load_dump
 from corewise.simulation.openb import load_openb
 from corewise.simulation.plan import Plan, check_config
-from corewise.simulation.report import Report
+from corewise.simulation.report import RunReport
 from corewise.simulation.run import RunOptions, run
 from corewise.simulation.scenario import BUILTIN, load_scenario, packaged_scenarios
 
@@ -140,7 +140,7 @@ def _scratch() -> str | None:
     return _MEMORY if roomy and not os.environ.get("TMPDIR") else None
 
 
-def _run(options: RunOptions, teller: Teller) -> Report:
+def _run(options: RunOptions, teller: Teller) -> RunReport:
     try:
         return asyncio.run(_until_interrupted(options, teller))
     except (ClusterError, KubeError) as error:
@@ -152,7 +152,7 @@ def _run(options: RunOptions, teller: Teller) -> Report:
         teller.clear()
 
 
-async def _until_interrupted(options: RunOptions, teller: Teller) -> Report:
+async def _until_interrupted(options: RunOptions, teller: Teller) -> RunReport:
     """Run; Ctrl-C ends the run with its report, or at once as long as there is nothing to report."""
     stop = asyncio.Event()
     program = asyncio.ensure_future(run(options, teller, stop))

@@ -30,7 +30,7 @@ from corewise.simulation.agents import SPEED_UP, WINDOW
 from corewise.simulation.measurement import Colocation, NodeView, Snapshot, total
 from corewise.simulation.node_memory import CROWDED, MemoryState, MemorySummary, mean, summary
 from corewise.simulation.plan import Plan
-from corewise.simulation.report import Report, Rest, document
+from corewise.simulation.report import Rest, RunReport, document
 
 MOST_ROWS = 40
 _MEBI = 1 << 20
@@ -65,11 +65,11 @@ def _both(
     )
 
 
-def colocation_listing(report: Report) -> Listing[Pair[Colocation]]:
+def colocation_listing(report: RunReport) -> Listing[Pair[Colocation]]:
     """Return online and offline pods side by side: all nodes together, and the first of them."""
-    off = report.colocation_off or {}
-    pairs = [Pair(name, off.get(name), on) for name, on in report.colocation_on.items()]
-    on = total(report.colocation_on.values())
+    off = report.off.colocation if report.off else {}
+    pairs = [Pair(name, off.get(name), on) for name, on in report.on.colocation.items()]
+    on = total(report.on.colocation.values())
     every = [] if on is None else [Pair("*", total(off.values()), on)]
 
     def slowdown(of: Colocation) -> str:
@@ -90,18 +90,18 @@ def colocation_listing(report: Report) -> Listing[Pair[Colocation]]:
     return Listing(columns, [*every, *pairs[:MOST_ROWS]], (), name=lambda pair: f"node/{pair.name}")
 
 
-def _colocation_notes(report: Report) -> Iterator[str]:
-    if report.colocation_on:
+def _colocation_notes(report: RunReport) -> Iterator[str]:
+    if report.on.colocation:
         yield f"offline pods: averages over {int(WINDOW)} simulated seconds on each node that has any"
         yield "online slowdown: throughput lost against online pods alone, mean (worst) of their containers"
     if report.nodes_not_simulated:
         yield f"{count(report.nodes_not_simulated, 'more node')} with offline pods not simulated"
 
 
-def memory_listing(report: Report) -> Listing[Pair[MemoryState]]:
+def memory_listing(report: RunReport) -> Listing[Pair[MemoryState]]:
     """Return memory bandwidth, latency and slowdown of the first nodes."""
-    off = report.memory_off or {}
-    pairs = [Pair(name, off.get(name), on) for name, on in report.memory_on.items()]
+    off = report.off.memory if report.off else {}
+    pairs = [Pair(name, off.get(name), on) for name, on in report.on.memory.items()]
     columns: tuple[Column[Pair[MemoryState]], ...] = (
         Column("NODE", lambda pair: pair.name),
         Column("BANDWIDTH GB/s", lambda pair: f"{pair.on.bandwidth / _GIGA:.0f}", right=True),
@@ -124,14 +124,15 @@ def memory_line(of: MemorySummary, pending: int) -> str:
     return text + (f"; {count(pending, 'pod')} without a node" if pending else "")
 
 
-def memory_notes(report: Report) -> Iterator[str]:
+def memory_notes(report: RunReport) -> Iterator[str]:
     """Yield what explains the table of memory."""
-    if not report.memory_on:
+    if not report.on.memory:
         return
     yield "slowdown by memory: throughput that busy containers lose to idle memory and all their cache, mean"
-    off, on = summary((report.memory_off or {}).values()), summary(report.memory_on.values())
+    off = summary(report.off.memory.values()) if report.off else None
+    on = summary(report.on.memory.values())
     for kind, lost in on.slowdowns.items():
-        before = f"{_percent(mean(off.slowdowns.get(kind, ())))} off, " if report.memory_off else ""
+        before = f"{_percent(mean(off.slowdowns.get(kind, ())))} off, " if off else ""
         yield f"  {kind or 'without a type'}: {before}{_percent(mean(lost))} on"
 
 
@@ -221,16 +222,17 @@ def _range(snapshot: Snapshot) -> str:
     return f"compute per requested CPU {min(values):.2f} to {max(values):.2f}, spread {snapshot.spread:.2f}"
 
 
-def print_report(report: Report, form: Form) -> None:
+def print_report(report: RunReport, form: Form) -> None:
     """Print the report on stdout."""
     if form is Form.JSON:
         print(document_text(document(report), form), end="")
         return
-    off = {node.name: node for node in report.off.nodes} if report.off else {}
+    off = {node.name: node for node in report.off.snapshot.nodes} if report.off else {}
+    nodes = report.on.snapshot.nodes
     listings: tuple[tuple[Listing[Any], int], ...] = (
-        (_listing(list(report.on.nodes)[:MOST_ROWS], off), len(report.on.nodes)),
-        (colocation_listing(report), len(report.colocation_on)),
-        (memory_listing(report), len(report.memory_on)),
+        (_listing(list(nodes)[:MOST_ROWS], off), len(nodes)),
+        (colocation_listing(report), len(report.on.colocation)),
+        (memory_listing(report), len(report.on.memory)),
     )
     print()
     for listing, rows in listings:
@@ -279,18 +281,18 @@ def _compute(node: NodeView | None) -> str:
     return "-" if value is None else f"{value:.2f}"
 
 
-def _closing_lines(report: Report) -> list[str]:
+def _closing_lines(report: RunReport) -> list[str]:
     lines = ["compute per requested CPU is in baseline CPUs: 1 thread of a Xeon E5-2682 v4, HT on, turbo off"]
     lines += [*_colocation_notes(report), *memory_notes(report)]
-    lines += [f"at rest, corewise off: {_rest(report.rest_off)}"] if report.off else []
-    lines += [f"at rest, corewise on: {_rest(report.rest_on)}"]
+    lines += [f"at rest, corewise off: {_rest(report.off.rest)}"] if report.off else []
+    lines += [f"at rest, corewise on: {_rest(report.on.rest)}"]
     if report.unsettled:
         shown = ", ".join(report.unsettled[:5]) + (" …" if len(report.unsettled) > 5 else "")
         lines.append(f"NOT SETTLED: {count(len(report.unsettled), 'node')}: {shown}")
     if report.pods_rejected:
         lines.append(f"{count(report.pods_rejected, 'pod')} rejected by kubelets")
-    if report.pods_pending:
-        lines.append(f"{count(report.pods_pending, 'pod')} without a node: kubectl describe says why")
+    if report.on.pods_pending:
+        lines.append(f"{count(report.on.pods_pending, 'pod')} without a node: kubectl describe says why")
     if report.failed_requests:
         lines.append(f"{count(report.failed_requests, 'request')} failed, the last: {report.last_failure}")
     seconds = report.seconds
@@ -303,8 +305,8 @@ def _closing_lines(report: Report) -> list[str]:
     return lines + [f"note: {note}" for note in report.notes]
 
 
-def _settled(report: Report) -> str:
-    nodes = report.on.nodes
+def _settled(report: RunReport) -> str:
+    nodes = report.on.snapshot.nodes
     others = {node.name for node in nodes if node.verdict} | set(report.unsettled)
     if not others:
         return "all nodes at their ratios"
@@ -321,7 +323,7 @@ def _rest(rest: Rest | None) -> str:
     )
 
 
-def refuse_unsound(report: Report) -> None:
+def refuse_unsound(report: RunReport) -> None:
     """Raise a Failure for a run that did not do what it set out to do."""
     if not report.sound:
         raise Failure(

@@ -47,7 +47,7 @@ from corewise.agent.quotas import Sharing, sharing_of
 from corewise.amplification import read_amounts, read_ratios
 from corewise.assessment.nodes import BoundPod
 from corewise.kube.objects import NodeResourceTopology
-from corewise.quantities import ONE, Quantity, QuantityError, amplify
+from corewise.quantities import ONE, amplify
 from corewise.simulation.fair_share import water_fill
 from corewise.simulation.kubelets import SimulatedNode
 from corewise.simulation.load import Load
@@ -67,34 +67,6 @@ from corewise.vocabulary.names import (
 
 HELD_BACK = 1e-9
 """A container whose compute is this much (relative) below its demand was held back."""
-
-
-@dataclass(frozen=True, slots=True)
-class Container:
-    """One container in one step."""
-
-    demand: float
-    weight: float
-    quota: float = math.inf
-
-
-@dataclass(frozen=True, slots=True)
-class Share:
-    """What a container got in one step: CPUs, and compute in baseline CPUs."""
-
-    cpu_time: float
-    compute: float
-    held_back: bool
-
-
-def step(containers: Sequence[Container], *, cpus: float, speed: float) -> list[Share]:
-    """Return what each container gets in one step on a machine with ``cpus`` CPUs of ``speed``."""
-    caps = [min(c.quota, c.demand / speed) for c in containers]
-    times = water_fill(caps, [c.weight for c in containers], cpus)
-    return [
-        Share(time, time * speed, time * speed < c.demand * (1 - HELD_BACK))
-        for c, time in zip(containers, times, strict=True)
-    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,14 +98,16 @@ def run(workloads: Sequence[Workload], *, cpus: float, speed: float, seconds: Se
     """
     if all(workload.load.is_constant for workload in workloads):
         seconds = seconds[:1]
+    weights = [workload.weight for workload in workloads]
     compute, held_compute, held_requested = 0.0, 0.0, 0.0
     for now in seconds:
-        containers = [Container(w.requested * w.load.at(now, w.phase), w.weight, w.quota) for w in workloads]
-        shares = step(containers, cpus=cpus, speed=speed)
-        compute += math.fsum(share.compute for share in shares)
-        for workload, share in zip(workloads, shares, strict=True):
-            if workload.counts and share.held_back:
-                held_compute += share.compute
+        demands = [each.requested * each.load.at(now, each.phase) for each in workloads]
+        caps = [min(each.quota, demand / speed) for each, demand in zip(workloads, demands, strict=True)]
+        delivered = [time * speed for time in water_fill(caps, weights, cpus)]
+        compute += math.fsum(delivered)
+        for workload, demand, got in zip(workloads, demands, delivered, strict=True):
+            if workload.counts and got < demand * (1 - HELD_BACK):
+                held_compute += got
                 held_requested += workload.requested
     return Delivered(
         compute=compute / max(1, len(seconds)),
@@ -220,7 +194,7 @@ def total(of: Iterable[Colocation]) -> Colocation | None:
     )
 
 
-WINDOW = tuple(float(second) for second in range(0, 120, 4))
+SAMPLED_SECONDS = tuple(float(second) for second in range(0, 120, 4))
 """The points in simulated time at which the plant is advanced, the same in every measurement."""
 OFFLINE_WEIGHT = 2.0
 
@@ -287,7 +261,7 @@ def is_settled(node: SimulatedNode) -> bool:
     if NORMALIZATION_RATIO not in annotations:
         return False
     ratios = read_ratios(annotations.get(AMPLIFICATION_RATIO), annotation=AMPLIFICATION_RATIO).ratios
-    schedulable = _cpu(node.status.get("allocatable", {}))
+    schedulable = cpu_of(node.status.get("allocatable", {})) or 0
     raw = _raw(annotations, RAW_ALLOCATABLE, schedulable)
     return schedulable == amplify(raw, ratios.get("cpu", ONE))
 
@@ -313,8 +287,8 @@ def view_node(
     """Look at one node. ``root`` is where its files are: the quotas are those in its cgroups."""
     annotations = node.metadata.annotations
     stated = read_ratios(annotations.get(AMPLIFICATION_RATIO), annotation=AMPLIFICATION_RATIO)
-    capacity = _cpu(node.status.get("capacity", {}))
-    schedulable = _cpu(node.status.get("allocatable", {}))
+    capacity = cpu_of(node.status.get("capacity", {})) or 0
+    schedulable = cpu_of(node.status.get("allocatable", {})) or 0
     workloads = [workload for pod in pods if not is_offline(pod) for workload in workloads_of(pod, root)]
     return NodeView(
         name=node.metadata.name,
@@ -327,7 +301,9 @@ def view_node(
         schedulable=schedulable,
         requested=sum(round(workload.requested * 1000) for workload in workloads),
         pods=len(pods),
-        delivered=_deliver(machine, workloads),
+        delivered=run(workloads, cpus=float(machine.cpus), speed=machine.speed, seconds=SAMPLED_SECONDS)
+        if machine.speed is not None
+        else None,
         verdict=verdict,
     )
 
@@ -355,12 +331,6 @@ def workloads_of(pod: BoundPod, root: Path) -> list[Workload]:
     return found
 
 
-def _deliver(machine: Machine, workloads: Sequence[Workload]) -> Delivered | None:
-    if machine.speed is None:
-        return None
-    return run(workloads, cpus=float(machine.cpus), speed=machine.speed, seconds=WINDOW)
-
-
 def _facts(topology: NodeResourceTopology | None) -> Mapping[str, Any] | None:
     text = topology.metadata.annotations.get(CPU_BASIC_INFO) if topology else None
     try:
@@ -368,13 +338,6 @@ def _facts(topology: NodeResourceTopology | None) -> Mapping[str, Any] | None:
     except UNREADABLE:
         return None
     return facts if isinstance(facts, dict) else None
-
-
-def _cpu(amounts: Mapping[str, str]) -> int:
-    try:
-        return Quantity.parse(amounts.get("cpu", "0")).milli
-    except QuantityError:
-        return 0
 
 
 def _raw(annotations: Mapping[str, str], name: str, in_status: int) -> int:

@@ -28,7 +28,7 @@ from corewise.simulation.contention import IDLE_LATENCY
 from corewise.simulation.local_scheduler import LocalScheduler
 from corewise.simulation.machine_files import MachineFiles, working_set
 from corewise.simulation.machines import Machine
-from corewise.simulation.measurement import WINDOW, by_node
+from corewise.simulation.measurement import SAMPLED_SECONDS, by_node
 from corewise.simulation.node_cgroups import NodeTree, describe, read_tree
 from corewise.simulation.plant import Moment, moment_with_memory
 
@@ -120,7 +120,7 @@ def _key(pod: BoundPod) -> str:
 
 def _points(tree: NodeTree) -> Sequence[float]:
     constant = all(task.container.load.is_constant for task in tree.tasks)
-    return WINDOW[:1] if constant else WINDOW
+    return SAMPLED_SECONDS[:1] if constant else SAMPLED_SECONDS
 
 
 def _state(

@@ -2,20 +2,21 @@
 
 Every number comes from the run. Keys say their unit; CPU is in milli-CPU unless it says otherwise, compute
 in baseline CPUs (:mod:`corewise.simulation.machines`). ``off`` is null in a cluster that was on already
-when
-the run began (``--state``).
+when the run began (``--state``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from corewise.quantities import Bytes
 from corewise.simulation.agents import WINDOW
 from corewise.simulation.measurement import Colocation, NodeView, Snapshot, total
 from corewise.simulation.node_memory import MemoryState, mean, summary
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,31 +33,34 @@ class Rest:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class Measurement:
+    """What was measured with corewise off, or with it on."""
+
+    snapshot: Snapshot
+    colocation: Mapping[str, Colocation] = field(default_factory=dict)
+    """By node, for the nodes that have offline pods."""
+    memory: Mapping[str, MemoryState] = field(default_factory=dict)
+    """By node, for the nodes whose memory bandwidth is known."""
+    pods_pending: int = 0
+    """Those that fit on no node."""
+    rest: Rest | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunReport:
     """Everything a run has found out."""
 
     source: str
     notes: tuple[str, ...]
-    off: Snapshot | None
-    on: Snapshot
+    off: Measurement | None
+    on: Measurement
     unsettled: tuple[str, ...] = ()
     """Nodes that the manager neither brought to their ratio in time nor said why not."""
-    rest_off: Rest | None = None
-    rest_on: Rest | None = None
-    colocation_off: Mapping[str, Colocation] | None = None
-    """By node, for the nodes that have offline pods."""
-    colocation_on: Mapping[str, Colocation] = field(default_factory=dict)
-    memory_off: Mapping[str, MemoryState] | None = None
-    """By node, for the nodes whose memory bandwidth is known."""
-    memory_on: Mapping[str, MemoryState] = field(default_factory=dict)
-    pending_off: int = 0
     nodes_not_simulated: int = 0
-    """Nodes with offline pods beyond those that are in ``colocation_on``."""
+    """Nodes with offline pods beyond those that were measured."""
     seconds: Mapping[str, float] = field(default_factory=dict)
     memory: Mapping[str, Bytes | None] = field(default_factory=dict)
     pods_rejected: int = 0
-    pods_pending: int = 0
-    """Those that fit on no node in the end."""
     failed_requests: int = 0
     last_failure: str = ""
 
@@ -66,21 +70,34 @@ class Report:
         return not self.unsettled
 
 
-def document(report: Report) -> dict[str, Any]:
+def document(report: RunReport) -> dict[str, Any]:
     """Return the report as it is printed with ``-o json``."""
-    off = {node.name: node for node in report.off.nodes} if report.off else {}
+    off, on = report.off, report.on
+    nodes_off = {node.name: node for node in off.snapshot.nodes} if off else {}
+    beside = total(on.colocation.values())
     return {
         "source": report.source,
         "sound": report.sound,
         "notes": list(report.notes),
-        "nodes": [_node(report, node, off.get(node.name)) for node in report.on.nodes],
-        "colocation": _colocations(report),
-        "memory": _memories(report),
-        "spread": {"off": _round(report.off.spread if report.off else None), "on": _round(report.on.spread)},
-        "schedulableCPUMilli": _pair(report, "schedulable"),
-        "requestedCPUMilli": _pair(report, "requested"),
-        "pods": {**_pair(report, "pods"), "rejected": report.pods_rejected, "pending": report.pods_pending},
-        "atRest": {"off": _rest(report.rest_off), "on": _rest(report.rest_on)},
+        "nodes": [_node(report, nodes_off.get(node.name), node) for node in on.snapshot.nodes],
+        "colocation": {
+            "nodes": len(on.colocation),
+            "nodesNotSimulated": report.nodes_not_simulated,
+            "simulatedSeconds": int(WINDOW),
+            **_pair(total(off.colocation.values()) if off else None, beside, _colocation),
+        }
+        if beside
+        else None,
+        "memory": _pair(off, on, _memory_summary) if on.memory else None,
+        "spread": _pair(off, on, lambda of: _round(of.snapshot.spread)),
+        "schedulableCPUMilli": _pair(off, on, lambda of: of.snapshot.schedulable),
+        "requestedCPUMilli": _pair(off, on, lambda of: of.snapshot.requested),
+        "pods": {
+            **_pair(off, on, lambda of: of.snapshot.pods),
+            "rejected": report.pods_rejected,
+            "pending": on.pods_pending,
+        },
+        "atRest": _pair(off, on, lambda of: _rest(of.rest)),
         "unsettledNodes": list(report.unsettled),
         "failedRequests": report.failed_requests,
         "lastFailure": report.last_failure,
@@ -89,72 +106,47 @@ def document(report: Report) -> dict[str, Any]:
     }
 
 
-def _pair(report: Report, name: str) -> dict[str, int | None]:
-    return {
-        "off": getattr(report.off, name) if report.off else None,
-        "on": getattr(report.on, name),
-    }
+def _pair(off: T | None, on: T, show: Callable[[T], Any]) -> dict[str, Any]:
+    return {"off": None if off is None else show(off), "on": show(on)}
 
 
-def _node(report: Report, on: NodeView, off: NodeView | None) -> dict[str, Any]:
+def _node(report: RunReport, off: NodeView | None, on: NodeView) -> dict[str, Any]:
+    name, before = on.name, report.off
+    beside, memory = report.on.colocation.get(name), report.on.memory.get(name)
     return {
-        "name": on.name,
+        "name": name,
         "cpuFacts": dict(on.facts) if on.facts is not None else None,
         "normalizationRatio": on.normalization_ratio,
         "amplificationRatio": dict(on.amplification_ratio),
         "rawCPUMilli": on.raw_capacity,
         "rawAllocatableCPUMilli": on.raw_allocatable,
         "amplifiedCPUMilli": on.amplified_capacity,
-        "schedulableCPUMilli": {"off": off.schedulable if off else None, "on": on.schedulable},
-        "requestedCPUMilli": {"off": off.requested if off else None, "on": on.requested},
-        "pods": {"off": off.pods if off else None, "on": on.pods},
-        "computePerRequestedCPU": {"off": _per_requested(off), "on": _per_requested(on)},
-        "computeBaselineCPUs": {"off": _compute(off), "on": _compute(on)},
-        "colocation": _of_node(report, on.name),
-        "memory": _memory_of_node(report, on.name),
+        "schedulableCPUMilli": _pair(off, on, lambda node: node.schedulable),
+        "requestedCPUMilli": _pair(off, on, lambda node: node.requested),
+        "pods": _pair(off, on, lambda node: node.pods),
+        "computePerRequestedCPU": _pair(
+            off, on, lambda node: _round(node.delivered.per_requested) if node.delivered else None
+        ),
+        "computeBaselineCPUs": _pair(
+            off, on, lambda node: _round(node.delivered.compute) if node.delivered else None
+        ),
+        "colocation": _pair(before.colocation.get(name) if before else None, beside, _colocation)
+        if beside
+        else None,
+        "memory": _pair(before.memory.get(name) if before else None, memory, _memory) if memory else None,
         "verdict": {"reason": on.verdict.reason, "message": on.verdict.message} if on.verdict else None,
     }
 
 
-def _colocations(report: Report) -> dict[str, Any] | None:
-    """Return the sums over the nodes that have offline pods; None without any."""
-    on = total(report.colocation_on.values())
-    if on is None:
-        return None
-    return {
-        "nodes": len(report.colocation_on),
-        "nodesNotSimulated": report.nodes_not_simulated,
-        "simulatedSeconds": int(WINDOW),
-        "off": _colocation(total((report.colocation_off or {}).values())),
-        "on": _colocation(on),
-    }
-
-
-def _memories(report: Report) -> dict[str, Any] | None:
-    """Return how crowded the memory of all nodes is; None where nobody knows what any of it can do."""
-    if not report.memory_on:
-        return None
-    off = None if report.memory_off is None else _memory_summary(report.memory_off, report.pending_off)
-    return {"off": off, "on": _memory_summary(report.memory_on, report.pods_pending)}
-
-
-def _memory_summary(of: Mapping[str, MemoryState], pending: int) -> dict[str, Any]:
-    every = summary(of.values())
+def _memory_summary(of: Measurement) -> dict[str, Any]:
+    every = summary(of.memory.values())
     return {
         "nodes": every.nodes,
         "nodesAbove80Percent": every.crowded,
         "meanSlowdown": _round(every.mean_slowdown),
         "meanSlowdownByType": {kind: _round(mean(lost)) for kind, lost in every.slowdowns.items()},
-        "podsPending": pending,
+        "podsPending": of.pods_pending,
     }
-
-
-def _memory_of_node(report: Report, name: str) -> dict[str, Any] | None:
-    on = report.memory_on.get(name)
-    if on is None:
-        return None
-    off = (report.memory_off or {}).get(name)
-    return {"off": _memory(off) if off else None, "on": _memory(on)}
 
 
 def _memory(of: MemoryState) -> dict[str, Any]:
@@ -168,16 +160,7 @@ def _memory(of: MemoryState) -> dict[str, Any]:
     }
 
 
-def _of_node(report: Report, name: str) -> dict[str, Any] | None:
-    on = report.colocation_on.get(name)
-    if on is None:
-        return None
-    return {"off": _colocation((report.colocation_off or {}).get(name)), "on": _colocation(on)}
-
-
-def _colocation(of: Colocation | None) -> dict[str, Any] | None:
-    if of is None:
-        return None
+def _colocation(of: Colocation) -> dict[str, Any]:
     return {
         "onlineSlowdown": {"mean": _round(of.mean_slowdown), "worst": _round(of.worst_slowdown)},
         "onlineCPUTimeGrowth": _round(of.stretch),
@@ -187,14 +170,6 @@ def _colocation(of: Colocation | None) -> dict[str, Any] | None:
         "offlineCPUsRefused": _round(of.refused),
         "utilization": _round(of.utilization),
     }
-
-
-def _per_requested(node: NodeView | None) -> float | None:
-    return _round(node.delivered.per_requested) if node and node.delivered else None
-
-
-def _compute(node: NodeView | None) -> float | None:
-    return _round(node.delivered.compute) if node and node.delivered else None
 
 
 def _rest(rest: Rest | None) -> dict[str, float] | None:

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Protocol
 
 from corewise.kube.errors import KubeError
-from corewise.quantities import Bytes
 from corewise.service.program import first_error
 from corewise.simulation import control_plane
 from corewise.simulation.cluster import LocalCluster, local_cluster
@@ -26,7 +25,7 @@ from corewise.simulation.kubelets import Periods
 from corewise.simulation.measurement import Colocation, Snapshot
 from corewise.simulation.node_memory import MemoryState, MemorySummary, summary
 from corewise.simulation.plan import Plan
-from corewise.simulation.report import Report, Rest
+from corewise.simulation.report import Measurement, Rest, RunReport
 
 _SETTLE_SECONDS = 120.0
 _SHORTEST_REST = 0.5
@@ -93,7 +92,7 @@ class _Clock:
         self.marks[name] = self() - before
 
 
-async def run(options: RunOptions, listener: Listener, stop: asyncio.Event) -> Report:
+async def run(options: RunOptions, listener: Listener, stop: asyncio.Event) -> RunReport:
     """Run the cluster until its time is over or ``stop`` is set, and report.
 
     Raises:
@@ -125,7 +124,7 @@ def _no_room(folder: Path, error: BaseException) -> ClusterError:
     return ClusterError(f"cannot write to {folder}: {error}; see that there is room, and start it again")
 
 
-async def _run(options: RunOptions, listener: Listener, stop: asyncio.Event) -> Report:
+async def _run(options: RunOptions, listener: Listener, stop: asyncio.Event) -> RunReport:
     clock = _Clock()
     listener.started(options.plan)
     listener.progress("starting the API server, then nodes and pods")
@@ -133,154 +132,143 @@ async def _run(options: RunOptions, listener: Listener, stop: asyncio.Event) -> 
         local_cluster(options.plan, options.folder, periods=options.periods) as cluster,
         AsyncExitStack() as stack,
     ):
-        await _load(cluster, options, listener, clock, stack)
-        off, rest_off, beside_off, memory_off, pending_off = None, None, None, None, 0
+        return await _Run(options, listener, stop, clock, cluster, stack).report()
+
+
+@dataclass
+class _Run:
+    """A run whose cluster is up."""
+
+    options: RunOptions
+    listener: Listener
+    stop: asyncio.Event
+    clock: _Clock
+    cluster: LocalCluster
+    stack: AsyncExitStack
+
+    async def report(self) -> RunReport:
+        options, listener, clock, cluster = self.options, self.listener, self.clock, self.cluster
+        await self._load()
+        off = None
         if not cluster.was_on:
-            off, beside_off, rest_off = await _measure_off(cluster, options, listener, clock, stop)
-            memory_off, pending_off = _contention(cluster, listener, on=False), cluster.scheduler.pending
+            off = await self._measure_off()
             await cluster.turn_on()
-            await _start_manager(cluster, options, stack)
-        unsettled = await _bring_to_ratios(cluster, options, listener, clock)
+            await self._start_manager()
+        unsettled = await self._bring_to_ratios()
         listener.measured(await cluster.snapshot(), on=True)
-        memory_on = _contention(cluster, listener, on=True)
-        beside_on = await _colocate(cluster, listener, clock, on=True)
+        memory = self._contention(on=True)
+        colocation = await self._colocate(on=True)
         listener.at_rest()
         async with running(cluster.living.run):
-            rest_on = await _rest_on(cluster, options, clock, stop)
+            rest = await self._rest_on()
         clock.marks["total"] = clock()
         counters = cluster.kubelets.counters
-        return Report(
+        resident = {name: child.memory() for name, child in cluster.children.items()}
+        return RunReport(
             source=options.plan.source,
             notes=options.plan.notes,
             off=off,
-            on=await cluster.snapshot(),
+            on=Measurement(await cluster.snapshot(), colocation, memory, cluster.scheduler.pending, rest),
             unsettled=tuple(unsettled),
-            rest_off=rest_off,
-            rest_on=rest_on,
-            colocation_off=beside_off,
-            colocation_on=beside_on,
-            memory_off=memory_off,
-            memory_on=memory_on,
-            pending_off=pending_off,
             nodes_not_simulated=cluster.living.left_out,
             seconds=clock.marks,
-            memory=_memory(cluster),
+            memory={**resident, "simulation": resident_memory(os.getpid())},
             pods_rejected=counters.pods_rejected,
-            pods_pending=cluster.scheduler.pending,
             failed_requests=counters.failures,
             last_failure=counters.last_failure,
         )
 
+    async def _load(self) -> None:
+        """Put nodes and pods in; the manager is there before, if this cluster was on when it was left."""
+        options, cluster = self.options, self.cluster
+        if options.kubeconfig_out is not None:
+            await asyncio.to_thread(
+                control_plane.copy_private, options.folder.kubeconfig, options.kubeconfig_out
+            )
+        if cluster.was_on:
+            await self._start_manager()
+        await cluster.load()
+        self.clock.marks["load"] = self.clock()
+        self.listener.loaded(len(cluster.pods), self.clock())
 
-async def _load(
-    cluster: LocalCluster, options: RunOptions, listener: Listener, clock: _Clock, stack: AsyncExitStack
-) -> None:
-    """Put nodes and pods in; the manager is there before, if this cluster was on when it was left."""
-    if options.kubeconfig_out is not None:
-        await asyncio.to_thread(control_plane.copy_private, options.folder.kubeconfig, options.kubeconfig_out)
-    if cluster.was_on:
-        await _start_manager(cluster, options, stack)
-    await cluster.load()
-    clock.marks["load"] = clock()
-    listener.loaded(len(cluster.pods), clock())
+    async def _measure_off(self) -> Measurement:
+        """Measure the cluster without corewise, and count its node writes at rest if there is time."""
+        off = await self.cluster.snapshot()
+        self.listener.measured(off, on=False)
+        colocation = await self._colocate(on=False)
+        seconds, duration = 1.0, self.options.duration
+        if duration is not None:
+            seconds = min(_LONGEST_REST_OFF, max(0.0, duration - self.clock()) * _SHARE_OF_REST_OFF)
+        rest = await self._rest(seconds)
+        memory = self._contention(on=False)
+        pending = self.cluster.scheduler.pending
+        return Measurement(off, colocation, memory, pending, rest if rest.seconds >= _SHORTEST_REST else None)
 
+    async def _colocate(self, *, on: bool) -> Mapping[str, Colocation]:
+        """Measure what online and offline pods get beside each other."""
+        self.listener.progress("simulating nodes with offline pods")
+        async with self.clock.timed("simulateOn" if on else "simulateOff"):
+            beside = await self.cluster.living.measure(on=on)
+        self.listener.colocated(beside, on=on)
+        return beside
 
-async def _measure_off(
-    cluster: LocalCluster, options: RunOptions, listener: Listener, clock: _Clock, stop: asyncio.Event
-) -> tuple[Snapshot, Mapping[str, Colocation], Rest | None]:
-    """Measure the cluster as it is without corewise, and count its node writes at rest, if there is time."""
-    off = await cluster.snapshot()
-    listener.measured(off, on=False)
-    beside = await _colocate(cluster, listener, clock, on=False)
-    rest = await _rest(cluster, _rest_off_seconds(options, clock()), stop)
-    return off, beside, rest if rest.seconds >= _SHORTEST_REST else None
+    def _contention(self, *, on: bool) -> Mapping[str, MemoryState]:
+        """Measure what pods cost each other in memory bandwidth and cache."""
+        states = self.cluster.memory.states()
+        if states:
+            self.listener.crowded(summary(states.values()), self.cluster.scheduler.pending, on=on)
+        return states
 
+    async def _start_manager(self) -> None:
+        """Start the manager. Where nodes are amplified already, it has to run before their kubelets do."""
+        manifests = control_plane.shipped_manifests()
+        manager = await self.stack.enter_async_context(control_plane.manager(self.options.folder, manifests))
+        self.cluster.children["manager"] = manager.child
+        if self.cluster.was_on:
+            await self.cluster.webhook_installed(manager.webhook_url)
 
-async def _colocate(
-    cluster: LocalCluster, listener: Listener, clock: _Clock, *, on: bool
-) -> Mapping[str, Colocation]:
-    """Measure what online and offline pods get beside each other."""
-    listener.progress("simulating nodes with offline pods")
-    async with clock.timed("simulateOn" if on else "simulateOff"):
-        beside = await cluster.living.measure(on=on)
-    listener.colocated(beside, on=on)
-    return beside
+    async def _bring_to_ratios(self) -> list[str]:
+        """Wait for the manager, then let pods take what nodes offer now; return the nodes left over."""
+        options, cluster = self.options, self.cluster
+        self.listener.progress("corewise is on; the manager brings the nodes to their ratios")
+        async with self.clock.timed("settle"):
+            unsettled = await cluster.settle(timeout=options.settle_seconds)
+        async with self.clock.timed("fill"):
+            if options.plan.scheduler and not cluster.was_on:
+                self.listener.progress("pods are placed anew, by what the scheduler knows of memory")
+                await cluster.rearrange()
+            await cluster.fill()
+        return unsettled
 
+    async def _rest_on(self) -> Rest | None:
+        """Let the rest of the time pass, and count once every kubelet has reported since the change.
 
-def _contention(cluster: LocalCluster, listener: Listener, *, on: bool) -> Mapping[str, MemoryState]:
-    """Measure what pods cost each other in memory bandwidth and cache."""
-    states = cluster.memory.states()
-    if states:
-        listener.crowded(summary(states.values()), cluster.scheduler.pending, on=on)
-    return states
+        Its first report after a change of amounts makes the kubelet their owner in managedFields, which is
+        stored; after that, the node is at rest. None if the time does not suffice.
+        """
+        duration = self.options.duration
+        left = None if duration is None else max(0.0, duration - self.clock())
+        first_round = self.options.periods.status * _FIRST_ROUND
+        if left is not None and left <= first_round:
+            await self._rest(left)
+            return None
+        await self._rest(first_round)
+        if self.stop.is_set():
+            return None
+        return await self._rest(None if left is None else left - first_round)
 
-
-async def _start_manager(cluster: LocalCluster, options: RunOptions, stack: AsyncExitStack) -> None:
-    """Start the manager; where nodes are amplified already, it has to be there before their kubelets are."""
-    manifests = control_plane.shipped_manifests()
-    manager = await stack.enter_async_context(control_plane.manager(options.folder, manifests))
-    cluster.children["manager"] = manager.child
-    if cluster.was_on:
-        await cluster.webhook_installed(manager.webhook_url)
-
-
-async def _bring_to_ratios(
-    cluster: LocalCluster, options: RunOptions, listener: Listener, clock: _Clock
-) -> list[str]:
-    """Wait for the manager, then let the pods take what the nodes offer now. Returns the nodes left over."""
-    listener.progress("corewise is on; the manager brings the nodes to their ratios")
-    async with clock.timed("settle"):
-        unsettled = await cluster.settle(timeout=options.settle_seconds)
-    async with clock.timed("fill"):
-        if options.plan.scheduler and not cluster.was_on:
-            listener.progress("pods are placed anew, by what the scheduler knows of memory")
-            await cluster.rearrange()
-        await cluster.fill()
-    return unsettled
-
-
-def _rest_off_seconds(options: RunOptions, spent: float) -> float:
-    if options.duration is None:
-        return 1.0
-    return min(_LONGEST_REST_OFF, max(0.0, options.duration - spent) * _SHARE_OF_REST_OFF)
-
-
-async def _rest_on(
-    cluster: LocalCluster, options: RunOptions, clock: _Clock, stop: asyncio.Event
-) -> Rest | None:
-    """Let the rest of the time pass, and count once every kubelet has reported since the change.
-
-    Its first report after a change of amounts makes the kubelet their owner in managedFields, which is
-    stored; after that, the node is at rest. None if the time does not suffice.
-    """
-    left = None if options.duration is None else max(0.0, options.duration - clock())
-    first_round = options.periods.status * _FIRST_ROUND
-    if left is not None and left <= first_round:
-        await _rest(cluster, left, stop)
-        return None
-    await _rest(cluster, first_round, stop)
-    if stop.is_set():
-        return None
-    return await _rest(cluster, None if left is None else left - first_round, stop)
-
-
-async def _rest(cluster: LocalCluster, seconds: float | None, stop: asyncio.Event) -> Rest:
-    """Let time pass and count the node writes in it."""
-    now = asyncio.get_running_loop().time
-    counters = cluster.kubelets.counters
-    started, patches, writes = now(), counters.status_patches, cluster.node_writes
-    publications = cluster.agents.publications
-    with suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            await stop.wait()
-    return Rest(
-        now() - started,
-        counters.status_patches - patches,
-        cluster.node_writes - writes,
-        cluster.agents.publications - publications,
-    )
-
-
-def _memory(cluster: LocalCluster) -> dict[str, Bytes | None]:
-    children = {name: child.memory() for name, child in cluster.children.items()}
-    return {**children, "simulation": resident_memory(os.getpid())}
+    async def _rest(self, seconds: float | None) -> Rest:
+        """Let time pass and count the node writes in it."""
+        now, cluster = self.clock, self.cluster
+        counters = cluster.kubelets.counters
+        started, patches, writes = now(), counters.status_patches, cluster.node_writes
+        publications = cluster.agents.publications
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self.stop.wait()
+        return Rest(
+            now() - started,
+            counters.status_patches - patches,
+            cluster.node_writes - writes,
+            cluster.agents.publications - publications,
+        )
