@@ -13,7 +13,8 @@ from click.testing import CliRunner
 from agent.agent_world import NODE, AgentWorld, agent_world, until
 from corewise.agent.interference.collector import OTHER_KERNEL, Collector, is_own_kernel
 from corewise.agent.interference.watch import InterferenceWatch, publish
-from corewise.cli.agent import _options, command
+from corewise.cli import corewise
+from corewise.cli.agent import _options
 from corewise.cli.errors import ExitCode
 from corewise.config.interference import Metric
 from corewise.kernel.host_files import Absent, read_boot_id
@@ -211,6 +212,6 @@ def test_the_probe_can_be_turned_off_and_an_interval_of_nothing_is_refused() -> 
     given["restricted_qos_namespace"] = ()
     assert _options(no_latency_probe=True, latency_interval=30.0, **given).latency_interval is None
     assert _options(no_latency_probe=False, latency_interval=60.0, **given).latency_interval == 60.0
-    refused = CliRunner().invoke(command, ["--latency-interval", "0s"])
+    refused = CliRunner().invoke(corewise, ["agent", "--latency-interval", "0s"])
     assert refused.exit_code == ExitCode.USAGE
     assert "--latency-interval" in refused.output

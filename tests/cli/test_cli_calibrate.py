@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from corewise.agent.calibration import Crew
-from corewise.cli import calibrate
+from corewise.cli import calibrate, corewise
 from corewise.cli.errors import ExitCode, Failure
 from corewise.kernel.usage import ProcessTime
 from corewise.normalization.calibration import Calibration, Score
@@ -34,7 +34,7 @@ def fake_crew(_: CPUSet) -> Iterator[Crew]:
 
 
 def run(*arguments: str, stdin: str | None = None) -> Result:
-    return CliRunner().invoke(calibrate.command, arguments, input=stdin)
+    return CliRunner().invoke(corewise, ["calibrate", *arguments], input=stdin)
 
 
 @pytest.fixture

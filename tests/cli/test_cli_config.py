@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.cli.config import command
+from corewise.cli import corewise
 from corewise.cli.config_file import UndecidedKeyError, read_contents
 from corewise.cli.errors import ExitCode, Failure
 from corewise.vocabulary.names import (
@@ -50,7 +50,7 @@ def check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Check:
 
     def run(text: str | bytes, *options: str) -> Result:
         (tmp_path / "f").write_bytes(text if isinstance(text, bytes) else text.encode())
-        return CliRunner().invoke(command, ["check", "f", *options])
+        return CliRunner().invoke(corewise, ["config", "check", "f", *options])
 
     return run
 
@@ -195,7 +195,7 @@ def test_json_that_could_be_of_several_keys_asks_for_the_key(check: Check) -> No
 
 
 def test_stdin_is_read_for_a_dash() -> None:
-    result = CliRunner().invoke(command, ["check", "-"], input=BLOCK)
+    result = CliRunner().invoke(corewise, ["config", "check", "-"], input=BLOCK)
     assert result.stdout.startswith("<stdin>:8:7: warning:")
 
 
@@ -246,7 +246,7 @@ def test_a_file_that_cannot_be_read_is_bad_input(check: Check) -> None:
     assert isinstance(result.exception, Failure)
     assert "not UTF-8" in str(result.exception)
     for name in ("absent", "."):
-        result = CliRunner().invoke(command, ["check", name])
+        result = CliRunner().invoke(corewise, ["config", "check", name])
         assert isinstance(result.exception, Failure)
         assert result.exception.exit_code == ExitCode.BAD_INPUT
         assert f"{name} cannot be read" in str(result.exception)
@@ -254,7 +254,7 @@ def test_a_file_that_cannot_be_read_is_bad_input(check: Check) -> None:
 
 def test_a_wrong_call_exits_2() -> None:
     for arguments in ([], ["f", "--key", "x"], ["f", "-o", "csv"], ["f", "--largest-amplification", "1,5"]):
-        assert CliRunner().invoke(command, ["check", *arguments]).exit_code == ExitCode.USAGE
+        assert CliRunner().invoke(corewise, ["config", "check", *arguments]).exit_code == ExitCode.USAGE
 
 
 def node(name: str, **labels: str) -> dict[str, Any]:

@@ -14,9 +14,8 @@ from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.cli import svg
+from corewise.cli import corewise, svg
 from corewise.cli.errors import ExitCode, Failure
-from corewise.cli.topology import command
 from corewise.cli.topology_drawing import cache_size
 from corewise.compute.machine_file import parse_machine
 from kernel import machine_trees
@@ -26,7 +25,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def run(root: Path, *arguments: str) -> Result:
-    return CliRunner().invoke(command, ["--root", str(root), *arguments])
+    return CliRunner().invoke(corewise, ["topology", "--root", str(root), *arguments])
 
 
 def test_the_table_has_a_line_for_each_cache_and_what_is_offline(tmp_path: Path) -> None:
@@ -65,7 +64,7 @@ def test_the_machine_of_a_libvirt_is_shown_and_a_wrong_call_is_refused(
         open=lambda _uri: connection, registerErrorHandler=lambda *_: None, libvirtError=RuntimeError
     )
     monkeypatch.setitem(sys.modules, "libvirt", library)
-    result = CliRunner().invoke(command, ["--libvirt", "qemu:///system"])
+    result = CliRunner().invoke(corewise, ["topology", "--libvirt", "qemu:///system"])
     assert result.stdout.splitlines() == [
         "Model:    unknown",
         "Shape:    1 socket, 1 NUMA node, 1 last-level cache, 2 cores, 3 CPUs online",
@@ -76,7 +75,7 @@ def test_the_machine_of_a_libvirt_is_shown_and_a_wrong_call_is_refused(
         "SOCKET  NUMA  LLC    SIZE  CORES  ONLINE  CPUS  OFFLINE   MEMORY  HUGEPAGES",
         "     0     0    0  32 MiB      2       3  0-2   3        4.0 GiB    0.0 GiB",
     ]
-    document = CliRunner().invoke(command, ["--libvirt", "qemu:///system", "-o", "json"]).stdout
+    document = CliRunner().invoke(corewise, ["topology", "--libvirt", "qemu:///system", "-o", "json"]).stdout
     assert parse_machine(document).value is not None
     assert run(tmp_path, "--libvirt", "qemu:///system").exit_code == ExitCode.USAGE
 
@@ -194,4 +193,4 @@ def test_sizes_of_caches_have_the_decimals_they_need() -> None:
 
 
 def test_this_machine_can_be_shown() -> None:
-    assert "CPU" in CliRunner().invoke(command, []).stdout
+    assert "CPU" in CliRunner().invoke(corewise, ["topology"]).stdout

@@ -15,9 +15,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from compute.compute_world import DOCUMENT, World, configured, guest, put_host
-from corewise.cli.compute import command
+from corewise.cli import corewise
 from corewise.cli.errors import ExitCode, Failure
-from corewise.cli.up import command as up
 from corewise.openstack.embedded import served, start
 from corewise.vocabulary.placement import PCPU
 from kernel.machine_trees import Tree
@@ -39,7 +38,7 @@ def endpoint() -> Iterator[str]:
 
 
 def run(*arguments: str) -> Result:
-    return CliRunner().invoke(command, list(arguments))
+    return CliRunner().invoke(corewise, ["compute", *arguments])
 
 
 def ended(*arguments: str) -> tuple[int, str]:
@@ -179,7 +178,7 @@ def test_a_placement_that_is_down_is_told(tmp_path: Path) -> None:
 
 
 def test_the_scenario_shows_hosts_guests_and_the_upgrade(world: World) -> None:
-    result = CliRunner().invoke(up, ["--scenario", "openstack", "--for", "0.1s", "-o", "json"])
+    result = CliRunner().invoke(corewise, ["up", "--scenario", "openstack", "--for", "0.1s", "-o", "json"])
     assert result.exit_code == 0, result.exception
     told = json.loads(result.stdout)
     offered = {each["host"]: (each["VCPU"], each["PCPU"]) for each in told["hosts"]}
@@ -201,4 +200,7 @@ def test_the_scenario_shows_hosts_guests_and_the_upgrade(world: World) -> None:
 
 
 def test_other_options_of_up_do_not_go_with_the_scenario() -> None:
-    assert CliRunner().invoke(up, ["--scenario", "openstack", "--nodes", "5"]).exit_code == ExitCode.USAGE
+    assert (
+        CliRunner().invoke(corewise, ["up", "--scenario", "openstack", "--nodes", "5"]).exit_code
+        == ExitCode.USAGE
+    )

@@ -13,7 +13,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from compute.compute_world import DOCUMENT, configured, guest, machine
-from corewise.cli.compute import command
+from corewise.cli import corewise
 from corewise.cli.errors import ExitCode, Failure
 from kernel import machine_trees
 
@@ -57,7 +57,7 @@ def files(tmp_path: Path) -> Files:
 
 
 def run(*arguments: str) -> Result:
-    return CliRunner().invoke(command, list(arguments))
+    return CliRunner().invoke(corewise, ["compute", *arguments])
 
 
 def ends(result: Result) -> tuple[int, str]:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from corewise.cli import corewise
 from corewise.cli.errors import Failure
-from corewise.cli.explain import command
 
 CONFIG = """\
 interference:
@@ -72,7 +72,7 @@ def run(tmp_path: Path) -> Run:
         files["metrics"].write_text(metrics if isinstance(metrics, str) else json.dumps(metrics))
         files["pod"].write_text(pod)
         named = [part for option, file in files.items() for part in (f"--{option}", str(file))]
-        return CliRunner().invoke(command, ["interference", *named, *options])
+        return CliRunner().invoke(corewise, ["explain", "interference", *named, *options])
 
     return call
 

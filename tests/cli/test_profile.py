@@ -9,8 +9,8 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
+from corewise.cli import corewise
 from corewise.cli.errors import Failure
-from corewise.cli.profile import command
 from corewise.cli.profile_history import read_history, write_history
 from corewise.config.interference import DefaultProfile, Metric, Profile, parse_interference
 from interference.simulated_history import RANGES, USE, Planted, planted_history
@@ -39,7 +39,7 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(*arguments: object) -> Result:
-    return CliRunner().invoke(command, [str(each) for each in arguments])
+    return CliRunner().invoke(corewise, ["profile", *map(str, arguments)])
 
 
 def test_the_yaml_is_what_the_scheduler_reads_and_says_what_was_planted(history: Path) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from corewise.cli.profile import command
+from corewise.cli import corewise
 from corewise.cli.profile_history import exported_label, pod_of
 from corewise.config.interference import Metric, parse_interference
 from corewise.interference.history import History, PodRecord, Series
@@ -126,7 +126,7 @@ def test_profiles_and_affinities_are_recovered_from_what_prometheus_has_kept(
 ) -> None:
     kept = tmp_path / "kept.json"
     arguments = ["--prometheus", server.url, "--range", "3d", "--save-history", str(kept), "-o", "yaml"]
-    result = CliRunner().invoke(command, arguments)
+    result = CliRunner().invoke(corewise, ["profile", *arguments])
     assert result.exit_code == 0, result.output
     parsed = parse_interference(result.stdout)
     assert parsed.value is not None
@@ -136,7 +136,7 @@ def test_profiles_and_affinities_are_recovered_from_what_prometheus_has_kept(
     assert found.affinity[Metric.LLC_MPKI] == 50, "nobody exported it: the default"
     assert found.profile.cpu == pytest.approx(1000 * USE["cpu"], rel=0.05)
     assert found.profile.memory == pytest.approx(USE["memory"], rel=0.05)
-    again = CliRunner().invoke(command, ["--history", str(kept), "-o", "yaml"])
+    again = CliRunner().invoke(corewise, ["profile", "--history", str(kept), "-o", "yaml"])
     assert again.stdout.splitlines()[1:] == result.stdout.splitlines()[1:], "the file says the same"
 
 
@@ -145,7 +145,7 @@ def test_profiles_and_affinities_are_recovered_from_what_prometheus_has_kept(
 def test_a_label_that_is_not_exported_leaves_no_pods(server: PrometheusServer, tmp_path: Path) -> None:
     config = tmp_path / "scheduler.yaml"
     config.write_text("interference: {typeLabel: example.com/kind}\n")
-    result = CliRunner().invoke(command, ["--prometheus", server.url, "--config", str(config)])
+    result = CliRunner().invoke(corewise, ["profile", "--prometheus", server.url, "--config", str(config)])
     assert "no pods of any type" in str(result.exception)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from corewise.cli.topology import command
+from corewise.cli import corewise
 from corewise.compute.machine_file import parse_machine
 from corewise.kernel.machine import read_machine
 from corewise.topology import CPUSet
@@ -24,7 +24,7 @@ SMALL: dict[str, Any] = {
 @pytest.mark.parametrize("machine", machine_trees.MACHINES)
 def test_every_machine_is_read_back_as_it_was_printed(tmp_path: Path, machine: str) -> None:
     machine_trees.MACHINES[machine](tmp_path)
-    printed = CliRunner().invoke(command, ["--root", str(tmp_path), "-o", "json"]).stdout
+    printed = CliRunner().invoke(corewise, ["topology", "--root", str(tmp_path), "-o", "json"]).stdout
     host = read_machine(tmp_path).host
     parsed = parse_machine(printed)
     assert parsed.problems == ()

@@ -9,7 +9,7 @@ from textwrap import dedent
 
 from click.testing import CliRunner
 
-from corewise.cli.explain import command
+from corewise.cli import corewise
 from corewise.config.interference import parse_interference
 
 ROOT = Path(__file__).parents[2]
@@ -38,7 +38,7 @@ def test_the_example_of_the_page_is_what_the_command_prints(tmp_path: Path) -> N
         f"--{option}={tmp_path / name}"
         for option, name in (("config", "C.yaml"), ("metrics", "M.json"), ("pod", "P.yaml"))
     ]
-    result = CliRunner().invoke(command, ["interference", *files])
+    result = CliRunner().invoke(corewise, ["explain", "interference", *files])
     assert result.exit_code == 0, result.exception
     shown = block("$ corewise explain interference").split("\n", 1)[1]
     assert result.stdout.strip() == shown.strip()

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from corewise.cli import corewise
 from corewise.cli.errors import ExitCode, Failure
-from corewise.cli.explain import command
 from corewise.vocabulary.names import RESOURCE_STATUS
 from scheduler.program_world import PLAIN_PODS, SchedulerWorld, pod_document
 
@@ -23,7 +23,7 @@ def kubeconfig(world: SchedulerWorld, tmp_path: Path) -> str:
 
 async def explain(kubeconfig: str, *arguments: str) -> Result:
     options = ["pod", "--kubeconfig", kubeconfig, *arguments]
-    return await asyncio.to_thread(CliRunner().invoke, command, options)
+    return await asyncio.to_thread(CliRunner().invoke, corewise, ["explain", *options])
 
 
 async def add_bound(world: SchedulerWorld, name: str, cpus: str, cpu: str = "4") -> None:

@@ -20,7 +20,6 @@ from click.testing import CliRunner
 
 from corewise.cli import corewise
 from corewise.cli.errors import ExitCode, Failure
-from corewise.cli.explain import command as explain_command
 from corewise.engine import Allocation, assemble
 from corewise.engine.assembly import BUILT_IN
 from corewise.kube.clock import SYSTEM_CLOCK
@@ -117,7 +116,7 @@ async def test_explain_says_what_it_refuses(world: SchedulerWorld, tmp_path: Pat
     world.server.write_kubeconfig(tmp_path / "user")
     await add_pod(world, "needs", ssd=True)
     called = ["pod", "needs", "--kubeconfig", str(tmp_path / "user")]
-    text = (await asyncio.to_thread(CliRunner().invoke, explain_command, called)).stdout
+    text = (await asyncio.to_thread(CliRunner().invoke, corewise, ["explain", *called])).stdout
     assert "slow           PreferSSD: node has no SSD (PluginRefused)" in text
 
 

@@ -17,7 +17,7 @@ import pytest
 from click.testing import CliRunner
 
 from corewise.assessment.cluster import ClusterConfiguration
-from corewise.cli.plan import command
+from corewise.cli import corewise
 from corewise.config.configuration import NO_AMPLIFICATION, NO_NORMALIZATION
 from corewise.config.interference import InterferenceConfiguration
 from corewise.engine import Measured
@@ -111,6 +111,6 @@ def test_a_plan_counts_what_it_has_placed_itself(dump: Path) -> None:
 def test_the_command_plans_with_the_schedulers_file(dump: Path, tmp_path: Path) -> None:
     (tmp_path / "scheduler.yaml").write_text(TEXT)
     options = ["--from", str(dump), "--interference", str(tmp_path / "scheduler.yaml"), "-o", "json"]
-    answer = CliRunner().invoke(command, options)
+    answer = CliRunner().invoke(corewise, ["plan", *options])
     assert answer.exit_code == 0, answer.output
     assert "Insufficient free memory bandwidth" in answer.stdout
