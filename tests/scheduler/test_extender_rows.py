@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from uuid import NAMESPACE_OID, uuid5
+
+import numpy as np
 
 from corewise.engine import assemble
 from corewise.kube.client import Client
 from corewise.kube.clock import SYSTEM_CLOCK
 from corewise.kube.config import ClusterConfig
 from corewise.scheduler.decisions import Decisions
-from corewise.scheduler.extender import Arguments, Extender, decode_arguments
+from corewise.scheduler.extender import Arguments, Extender, decode_arguments, spread
 from corewise.scheduler.state import ClusterState
 from engine.scenes import node
 from scheduler.program_world import pod_document
@@ -33,9 +36,8 @@ async def test_the_nodes_let_through_are_the_same_to_prioritize() -> None:
         asked.state.cluster.put_node(node(name, cpus))
     left = asked.filter(about("b", "small", "unheard-of", "a")).names
     assert left == ["b", "a"]
-    best, good = asked.prioritize(about(*left))
-    assert best > good > 0
-    assert list(asked.prioritize(about("a", "b"))) == [good, best]
+    assert asked.prioritize(about(*left)) == [10, 0]
+    assert asked.prioritize(about("a", "b")) == [0, 10]
 
 
 async def test_a_node_that_took_the_row_of_one_that_went_is_not_taken_for_it() -> None:
@@ -50,3 +52,32 @@ async def test_a_node_that_took_the_row_of_one_that_went_is_not_taken_for_it() -
     gone, stays = asked.prioritize(about("a", "b"))
     assert gone == 0
     assert stays > 0
+
+
+def test_the_engines_scores_are_spread_over_the_nodes_asked_about() -> None:
+    """totals -> scores; a node that does not suit the pod (x) has 0, and the worst of the others then 1."""
+    cases: list[tuple[list[int | None], list[int]]] = [
+        ([70, 80, 90], [0, 5, 10]),
+        ([99, 100], [0, 10]),
+        ([80, None, 90], [1, 0, 10]),
+        ([None, None], [0, 0]),
+        ([42], [10]),
+    ]
+    for totals, expected in cases:
+        column = np.array([each or 0 for each in totals])
+        suits = np.array([each is not None for each in totals])
+        names = [f"n{number}" for number in range(len(totals))]
+        assert spread(column, suits, names, "uid") == expected, totals
+
+
+def test_of_equal_nodes_one_is_the_best_the_same_at_every_call_and_another_for_another_pod() -> None:
+    names = [f"worker-{number}" for number in range(40)]
+    equal, suits = np.full(40, 70), np.full(40, fill_value=True)
+
+    def best(pod: str, order: list[str]) -> str:
+        scores = spread(equal, suits, order, pod)
+        assert sorted(scores) == [9] * 39 + [10]
+        return order[scores.index(10)]
+
+    assert best("a", names) == best("a", names[::-1])
+    assert len({best(str(uuid5(NAMESPACE_OID, str(number))), names) for number in range(400)}) > 30

@@ -29,6 +29,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import compress, repeat
+from zlib import crc32
 
 import msgspec
 import numpy as np
@@ -36,7 +37,6 @@ from aiohttp import web
 
 from corewise.amplification import Column, Flags
 from corewise.engine import ClusterSnapshot, Decision, Engine
-from corewise.engine.framework import BEST_SCORE
 from corewise.engine.objects import PlacedPod
 from corewise.engine.reading import pod_facts
 from corewise.kube.objects import PartialObject
@@ -218,16 +218,14 @@ class Extender:
         return Filtered(suits.tolist(), left, failed, unresolvable)
 
     def prioritize(self, arguments: Arguments) -> Sequence[int]:
-        """Return a score of 0 to 10 for each node; 0 for those that do not suit the pod.
+        """Return a score of 0 to 10 for each node, spread over the nodes asked about.
 
         It is the decision that ``filter`` has made and remembered, made again for fewer nodes.
         """
         decision, rows = self._decide(arguments)
-        most = BEST_SCORE * sum(each.weight for each in self.engine().scores)
-        scores = (decision.total * LARGEST_SCORE + most // 2) // max(1, most)
-        found: Column = np.append(np.where(decision.feasible, scores, 0), 0)[rows]
-        clipped: list[int] = np.clip(found, 0, LARGEST_SCORE).tolist()
-        return clipped
+        suits: Flags = np.append(decision.feasible, np.False_)[rows]
+        totals: Column = np.append(decision.total, 0)[rows]
+        return spread(totals, suits, arguments.names, arguments.pod.metadata.uid)
 
     def _decide(self, arguments: Arguments) -> tuple[Decision, Column]:
         """Decide among the nodes in question; the rows are those of the nodes as they were sent."""
@@ -238,6 +236,32 @@ class Extender:
             asked: Flags = np.zeros(snapshot.size + 1, dtype=np.bool_)
             asked[rows] = True
             return self.engine().decide(facts, snapshot, asked[:_NOWHERE]), rows
+
+
+def spread(totals: Column, suits: Flags, names: Sequence[str], pod: str) -> list[int]:
+    """Spread the engine's scores of nodes over 0 to 10; ``pod`` is its uid.
+
+    One node, the best, has 10. Others as good as it have 9: which of them is the best depends on the names of
+    pod and node alone, so it is the same at every call and in every replica, and another for another pod.
+    The worst has 0; where a node does not suit the pod, that one has 0 and the worst of the others 1.
+    """
+    if not suits.any():
+        return [0] * len(names)
+    least, most = int(totals[suits].min()), int(totals[suits].max())
+    lowest = 0 if suits.all() else 1
+    steps = LARGEST_SCORE - lowest
+    scores = (
+        lowest + (totals - least) * steps // (most - least)
+        if most > least
+        else np.full_like(totals, LARGEST_SCORE)
+    )
+    best = np.flatnonzero(suits & (totals == most)).tolist()
+    seed = crc32(pod.encode())
+    first = max(best, key=lambda place: crc32(names[place].encode(), seed))
+    scores[best] = LARGEST_SCORE - 1
+    scores[first] = LARGEST_SCORE
+    found: list[int] = np.where(suits, scores, 0).tolist()
+    return found
 
 
 def _refusals(
