@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from uuid import NAMESPACE_OID, uuid5
 
 import numpy as np
 
@@ -67,7 +66,7 @@ def test_the_engines_scores_are_spread_over_the_nodes_asked_about() -> None:
         column = np.array([each or 0 for each in totals])
         suits = np.array([each is not None for each in totals])
         names = [f"n{number}" for number in range(len(totals))]
-        assert spread(column, suits, names, "uid") == expected, totals
+        assert spread(column, suits, names, "default/p") == expected, totals
 
 
 def test_of_equal_nodes_one_is_the_best_the_same_at_every_call_and_another_for_another_pod() -> None:
@@ -80,4 +79,4 @@ def test_of_equal_nodes_one_is_the_best_the_same_at_every_call_and_another_for_a
         return order[scores.index(10)]
 
     assert best("a", names) == best("a", names[::-1])
-    assert len({best(str(uuid5(NAMESPACE_OID, str(number))), names) for number in range(400)}) > 30
+    assert len({best(f"default/web-{number}", names) for number in range(400)}) > 30

@@ -38,7 +38,7 @@ from aiohttp import web
 from corewise.amplification import Column, Flags
 from corewise.engine import ClusterSnapshot, Decision, Engine
 from corewise.engine.objects import PlacedPod
-from corewise.engine.reading import pod_facts
+from corewise.engine.reading import key_of, pod_facts
 from corewise.kube.objects import PartialObject
 from corewise.prometheus.exposition import Exposition
 from corewise.scheduler.decisions import Asked, Decisions, encode
@@ -225,7 +225,7 @@ class Extender:
         decision, rows = self._decide(arguments)
         suits: Flags = np.append(decision.feasible, np.False_)[rows]
         totals: Column = np.append(decision.total, 0)[rows]
-        return spread(totals, suits, arguments.names, arguments.pod.metadata.uid)
+        return spread(totals, suits, arguments.names, key_of(arguments.pod))
 
     def _decide(self, arguments: Arguments) -> tuple[Decision, Column]:
         """Decide among the nodes in question; the rows are those of the nodes as they were sent."""
@@ -239,7 +239,7 @@ class Extender:
 
 
 def spread(totals: Column, suits: Flags, names: Sequence[str], pod: str) -> list[int]:
-    """Spread the engine's scores of nodes over 0 to 10; ``pod`` is its uid.
+    """Spread the engine's scores of nodes over 0 to 10; ``pod`` is its name.
 
     One node, the best, has 10. Others as good as it have 9: which of them is the best depends on the names of
     pod and node alone, so it is the same at every call and in every replica, and another for another pod.
