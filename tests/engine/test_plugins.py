@@ -13,6 +13,7 @@ Affinity
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -37,8 +38,9 @@ from corewise.engine import (
 )
 from corewise.engine.kube_plugins import PREFERS_NOT
 from corewise.scheduler.decisions import decision_record
+from corewise.vocabulary.cpu_annotations import NumaPolicy
 from corewise.vocabulary.reasons import Reason
-from engine.scenes import GIB, bind, cluster_of, cpuset, decide, node, share
+from engine.scenes import GIB, bind, cluster_of, cpuset, decide, node, numa_node, share
 
 GPU = Taint("gpu", "NoSchedule", "a100")
 
@@ -198,6 +200,37 @@ def test_owned_cpus_count_amplified_in_scores() -> None:
         "n": 37,
         "m": 25,
     }
+
+
+@pytest.mark.parametrize(
+    ("policy", "least", "most"),
+    [
+        (NumaPolicy.NONE, {"even": 81, "uneven": 81}, {"even": 18, "uneven": 18}),
+        (NumaPolicy.SINGLE_NUMA_NODE, {"even": 75, "uneven": 87}, {"even": 25, "uneven": 12}),
+        (NumaPolicy.RESTRICTED, {"even": 75, "uneven": 87}, {"even": 25, "uneven": 12}),
+        (NumaPolicy.BEST_EFFORT, {"even": 75, "uneven": 87}, {"even": 25, "uneven": 12}),
+    ],
+)
+def test_under_a_numa_policy_the_zones_that_the_pod_would_get_count(
+    policy: NumaPolicy, least: dict[str, int], most: dict[str, int]
+) -> None:
+    """Both have 24 of 32 CPUs left: "even" 12 of 16 in each zone, "uneven" 16 and 8. The pod needs 4."""
+    cluster = cluster_of(*(numa_node(each, 16, 2, policy=policy) for each in ("even", "uneven")))
+    for name, zones in (("even", {0: 4, 1: 4}), ("uneven", {1: 8})):
+        stated = {zone: {"cpu": cpus * 1000} for zone, cpus in zones.items()}
+        cluster.put_pod(share(f"on-{name}", 8), Placement(name, zones=stated))
+    snapshot = cluster.snapshot()
+    for allocation, expected in ((Allocation.LEAST, least), (Allocation.MOST, most)):
+        scores = AllocationScore(allocation).score(share("p", 4), snapshot, snapshot.present)
+        assert dict(zip(snapshot.names, scores.tolist(), strict=True)) == expected
+
+
+def test_where_zones_state_no_memory_the_nodes_counts_beside_their_cpu() -> None:
+    facts = numa_node("n", 16, 2, policy=NumaPolicy.SINGLE_NUMA_NODE)
+    cluster = cluster_of(replace(facts, zones=tuple(replace(each, memory=0) for each in facts.zones)))
+    snapshot = cluster.snapshot()
+    scores = AllocationScore().score(share("p", 4, memory=64), snapshot, snapshot.present)
+    assert scores.tolist() == [75], "75 of the zone's cpu, 75 of the node's memory"
 
 
 def preferring(*terms: tuple[int, NodeRequirement], tolerations: tuple[Toleration, ...] = ()) -> list[int]:

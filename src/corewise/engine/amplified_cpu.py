@@ -22,15 +22,17 @@ AllocationScore: nodes with much left (LeastAllocated) or little left (MostAlloc
     most(resource)  = 100 - the same, before rounding: (allocatable - left) x 100 / allocatable
     score           = mean over cpu and memory, rounded down
 
-Its cpu is the amplified cpu of the filter. Shares are divided as doubles, which is several times faster and
-rounds down like whole numbers do: of amounts below 2**46 (64 TiB) no quotient is nearer to a whole number
-than a double can tell. Source: plugins/noderesources/{least,most}_allocated.go of kube-scheduler.
+Its cpu is the amplified cpu of the filter. Where a NUMA policy gives the pod an affinity, both are those of
+the zones that it would get: what is left in others is of no use to it. Shares are divided as doubles, which
+is several times faster and rounds down like whole numbers do: of amounts below 2**46 (64 TiB) no quotient is
+nearer to a whole number than a double can tell. Source: plugins/noderesources/{least,most}_allocated.go of
+kube-scheduler.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
@@ -157,7 +159,7 @@ def zone_amounts(
     """
     amounts: list[ZoneAmounts] = []
     if pod.cpu:
-        own: Column = np.broadcast_to(owned[rows] if isinstance(owned, np.ndarray) else owned, rows.shape)
+        own: Column = np.broadcast_to(_at(owned, rows), rows.shape)
         needed = occupied(pod.cpu, own, snapshot.ratio[rows])
         cpu = ZoneAmounts(snapshot.zone_cpu[:, rows], snapshot.zone_cpu_room[:, rows], needed)
         amounts.append(cpu)
@@ -258,6 +260,31 @@ def _not_aligned(pod: PodFacts, owned: int | Column, snapshot: ClusterSnapshot) 
     return [*refusals, (strict & ~snapshot.zones_known, _NO_ZONES), (unaligned, _UNALIGNED)]
 
 
+def _zones_of(
+    pod: PodFacts, owned: int | Column, snapshot: ClusterSnapshot, among: Flags
+) -> Iterator[tuple[Indices, Column]]:
+    """Yield rows of nodes whose NUMA policy gives the pod an affinity, and 1 for each zone of it, else 0."""
+    policies = snapshot.numa_policy
+    if pod.numa_policy:
+        policies = np.where(policies == _NONE, NUMA_POLICIES.index(pod.numa_policy), policies)
+    places = np.arange(len(snapshot.zone_cpu))[:, np.newaxis]
+    for number in set(policies[among & snapshot.zones_known].tolist()) - {_NONE}:
+        rows = np.flatnonzero(among & snapshot.zones_known & (policies == number))
+        amounts = zone_amounts(pod, owned, snapshot, rows)
+        masks = affinity(NUMA_POLICIES[number], amounts) if amounts else np.zeros_like(rows)
+        yield rows[masks > 0], masks[masks > 0] >> places & 1
+
+
+def _summed(zones: Column, rows: Indices, inside: Column) -> Column:
+    """Return a zone column's sum over the zones that count, for some nodes."""
+    total: Column = (zones[:, rows] * inside).sum(axis=0)
+    return total
+
+
+def _at(amount: int | Column, rows: Indices) -> int | Column:
+    return amount[rows] if isinstance(amount, np.ndarray) else amount
+
+
 class Allocation(Enum):
     """Which nodes suit best."""
 
@@ -278,16 +305,31 @@ class AllocationScore:
 
     def score(self, pod: PodFacts, snapshot: ClusterSnapshot, feasible: Flags) -> Column:
         """Return 0 to 100 for every node."""
-        needed = needed_on(pod, owned_on(pod, snapshot), snapshot)
-        share = self._share(snapshot.cpu_room - needed, CPU, snapshot)
-        share += self._share(snapshot.free[MEMORY] - pod.requests.get(MEMORY, 0), MEMORY, snapshot)
+        owned, memory = owned_on(pod, snapshot), pod.requests.get(MEMORY, 0)
+        needed = needed_on(pod, owned, snapshot)
+        cpu_of, memory_of = snapshot.allocatable[CPU], snapshot.allocatable[MEMORY]
+        cpu_left, memory_left = snapshot.cpu_room - needed, snapshot.free[MEMORY] - memory
+        divisors = snapshot.divisors[CPU], snapshot.divisors[MEMORY]
+        zones = list(_zones_of(pod, owned, snapshot, feasible))
+        if zones:
+            cpu_of, memory_of = cpu_of.copy(), memory_of.copy()
+        for rows, inside in zones:
+            cpu_of[rows] = _summed(snapshot.zone_cpu, rows, inside)
+            cpu_left[rows] = _summed(snapshot.zone_cpu_room, rows, inside) - _at(needed, rows)
+            stated = _summed(snapshot.zone_memory, rows, inside)
+            free = _summed(snapshot.zone_memory_free, rows, inside) - memory
+            memory_left[rows] = np.where(stated > 0, free, memory_left[rows])
+            memory_of[rows] = np.where(stated > 0, stated, memory_of[rows])
+        if zones:
+            divisors = np.maximum(cpu_of, 1.0), np.maximum(memory_of, 1.0)
+        share = self._share(cpu_left, cpu_of, divisors[0]) + self._share(memory_left, memory_of, divisors[1])
         return (share * 0.5).astype(np.int64)
 
-    def _share(self, left: Column, resource: str, snapshot: ClusterSnapshot) -> NDArray[np.float64]:
+    def _share(self, left: Column, allocatable: Column, divisor: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the share that is left, or taken, in whole hundredths."""
-        counted = left if self.allocation is Allocation.LEAST else snapshot.allocatable[resource] - left
+        counted = left if self.allocation is Allocation.LEAST else allocatable - left
         share: NDArray[np.float64] = np.multiply(counted, BEST_SCORE, dtype=np.float64)
-        share /= snapshot.divisors[resource]
+        share /= divisor
         np.maximum(share, 0.0, out=share)
         np.minimum(share, float(BEST_SCORE), out=share)
         np.floor(share, out=share)
