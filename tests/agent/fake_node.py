@@ -12,9 +12,10 @@ from corewise.agent.objects import QuotaPod
 from corewise.agent.quotas import targets_of
 from corewise.kernel.cgroups.files import CgroupFiles
 from corewise.kernel.cgroups.layout import QOSClass, Version, find_layout, find_pod_cgroups
-from corewise.kernel.cgroups.resources import quota_file, quota_text, read_bandwidth, write_quota
+from corewise.kernel.cgroups.resources import quota_file, quota_text, read_bandwidth
 from corewise.quantities import ONE, Microseconds
 from kernel.cgroup_trees import plain_tree
+from kernel.cgroup_writes import write_quota
 
 PERIOD = Microseconds(100_000)
 

@@ -11,10 +11,11 @@ import msgspec
 from agent.fake_node import FakeNode, manifest
 from corewise.agent.objects import QuotaPod
 from corewise.kernel.cgroups.layout import QOSClass, Version
-from corewise.kernel.cgroups.resources import Bandwidth, read_bandwidth, write_quota
+from corewise.kernel.cgroups.resources import Bandwidth, read_bandwidth
 from corewise.quantities import Microseconds
 from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY
 from kernel.cgroup_trees import plain_tree
+from kernel.cgroup_writes import write_quota
 
 GIB = 1 << 30
 _TICKS_A_SECOND = 100

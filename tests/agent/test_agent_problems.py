@@ -14,10 +14,11 @@ from corewise.agent.dry_run import Rehearsal
 from corewise.agent.local_node import LocalNode
 from corewise.agent.problems import ProblemLog
 from corewise.kernel.cgroups.layout import Version
-from corewise.kernel.cgroups.resources import read_bandwidth, write_quota
+from corewise.kernel.cgroups.resources import read_bandwidth
 from corewise.kernel.writing.journal import MemoryLog
 from corewise.quantities import Microseconds
 from corewise.vocabulary.names import AMPLIFICATION_RATIO, NORMALIZATION_RATIO
+from kernel.cgroup_writes import write_quota
 
 WEB = pod("web", container("a", "1"))
 

@@ -23,10 +23,6 @@ from corewise.kernel.cgroups.resources import (
     read_effective_cpuset,
     read_usage,
     read_weight,
-    write_burst,
-    write_cpuset,
-    write_quota,
-    write_weight,
 )
 from corewise.kernel.errors import (
     Busy,
@@ -44,6 +40,7 @@ from corewise.kernel.errors import (
 from corewise.quantities import Microseconds
 from corewise.topology import CPUSet
 from kernel.cgroup_trees import plain_tree
+from kernel.cgroup_writes import write_burst, write_cpuset, write_quota, write_weight
 
 CGROUP = "/kubepods/burstable/podx/c"
 MOUNT = {Version.V1: "sys/fs/cgroup/cpu", Version.V2: "sys/fs/cgroup"}

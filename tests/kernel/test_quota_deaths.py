@@ -15,7 +15,7 @@ import pytest
 from corewise.actions import QuotaOwner, WriteQuota
 from corewise.kernel.cgroups.files import CgroupFiles, Files
 from corewise.kernel.cgroups.layout import Version, find_layout
-from corewise.kernel.cgroups.resources import read_bandwidth, read_burst, write_burst, write_quota
+from corewise.kernel.cgroups.resources import read_bandwidth, read_burst
 from corewise.kernel.writing.journal import Journal
 from corewise.kernel.writing.journaled_writer import Hook, go_on
 from corewise.kernel.writing.quota_writer import QuotaWriter
@@ -29,6 +29,7 @@ from kernel.cgroup_trees import (
     killed_child,
     plain_tree,
 )
+from kernel.cgroup_writes import write_burst, write_quota
 
 POD = "/kubepods/burstable/podx"
 BASES = {POD: 300_000, f"{POD}/one": 100_000, f"{POD}/two": 200_000}

@@ -22,7 +22,7 @@ import pytest
 from corewise.actions import QuotaOwner, WriteQuota
 from corewise.kernel.cgroups.files import CgroupFiles
 from corewise.kernel.cgroups.layout import Version, find_layout
-from corewise.kernel.cgroups.resources import Bandwidth, quota_file, read_bandwidth, write_quota
+from corewise.kernel.cgroups.resources import Bandwidth, quota_file, read_bandwidth
 from corewise.kernel.errors import Malformed
 from corewise.kernel.writing.entries import Opened
 from corewise.kernel.writing.journal import Journal, MemoryLog
@@ -38,6 +38,7 @@ from kernel.cgroup_trees import (
     killed_child,
     plain_tree,
 )
+from kernel.cgroup_writes import write_quota
 
 SLICE = "/kubepods/besteffort"
 POD, OTHER = f"{SLICE}/podx", f"{SLICE}/pody"

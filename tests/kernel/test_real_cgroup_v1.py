@@ -24,14 +24,7 @@ from hypothesis import strategies as st
 from corewise.actions import QuotaOwner, WriteQuota
 from corewise.kernel.cgroups.files import CgroupFiles, Files
 from corewise.kernel.cgroups.layout import Driver, Layout, QOSClass, Version, find_layout, find_pod_cgroups
-from corewise.kernel.cgroups.resources import (
-    read_bandwidth,
-    read_burst,
-    read_usage,
-    write_burst,
-    write_quota,
-    write_weight,
-)
+from corewise.kernel.cgroups.resources import read_bandwidth, read_burst, read_usage
 from corewise.kernel.errors import LayoutUnknown, Refused, Vanished
 from corewise.kernel.writing.journal import Journal, MemoryLog
 from corewise.kernel.writing.journaled_writer import Hook, Point
@@ -46,6 +39,7 @@ from kernel.cgroup_trees import (
     in_order_everywhere,
     killed_child,
 )
+from kernel.cgroup_writes import write_burst, write_quota, write_weight
 
 UID = "5b9eb9ae-7e5d-4e1c-a7d5-22ff2d4c9f6a"
 HEAVIEST = 262_144
@@ -252,14 +246,14 @@ def taken(files: Files, cgroup: str, file: str, value: int) -> bool:
 READ_ONLY = """
 import sys
 from pathlib import Path
-from corewise.kernel.cgroups.resources import read_bandwidth, write_quota
-from corewise.kernel.cgroups.files import CgroupFiles, Files
+from corewise.kernel.cgroups.resources import quota_file, read_bandwidth
+from corewise.kernel.cgroups.files import CgroupFiles
 from corewise.kernel.cgroups.layout import find_layout
 from corewise.kernel.errors import ReadOnly
 files = CgroupFiles(find_layout())
 print(read_bandwidth(files, sys.argv[1]))
 try:
-    write_quota(files, sys.argv[1], 5000)
+    files.write(sys.argv[1], quota_file(files.version), "5000")
 except ReadOnly as error:
     print(error)
 """

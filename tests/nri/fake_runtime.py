@@ -63,7 +63,7 @@ def resources(quota: int | None = None, period: int | None = None) -> Any:
 
 def container(name: str = "c-1", *, quota: int | None = None, period: int | None = None) -> Any:
     linux = MESSAGES["LinuxContainer"](resources=resources(quota, period))
-    return MESSAGES["Container"](id=name, pod_sandbox_id="sandbox-uid-1", name=name, state=3, linux=linux)
+    return MESSAGES["Container"](id=name, pod_sandbox_id="sandbox-uid-1", name=name, linux=linux)
 
 
 class RuntimeSide:

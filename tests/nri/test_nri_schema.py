@@ -10,7 +10,6 @@ from corewise.nri.errors import ProtocolViolation
 from corewise.nri.messages import (
     Adjustment,
     Container,
-    ContainerState,
     ContainerUpdate,
     CPUResources,
     PodSandbox,
@@ -61,7 +60,7 @@ CONTAINER = (
     + part(7, "argument")
     + part(11, part(3, RESOURCES) + part(5, "/kubepods/poduid/id"))
 )
-LIMITS = CPUResources(Microseconds(100_000), Microseconds(50_000), 1024, "0-3")
+LIMITS = CPUResources(Microseconds(100_000), Microseconds(50_000), 1024)
 
 
 def test_a_pod_and_a_container_are_read() -> None:
@@ -73,11 +72,8 @@ def test_a_pod_and_a_container_are_read() -> None:
         "id",
         "sandbox",
         "web",
-        ContainerState.RUNNING,
-        {"app": "web"},
         {"note": "x"},
         LIMITS,
-        "/kubepods/poduid/id",
     )
 
 

@@ -20,10 +20,11 @@ from corewise.agent.objects import QuotaPod
 from corewise.agent.quotas import targets_of
 from corewise.kernel.cgroups.files import CgroupFiles
 from corewise.kernel.cgroups.layout import Layout, QOSClass, Version, find_layout, find_pod_cgroups
-from corewise.kernel.cgroups.resources import read_bandwidth, read_usage, write_quota, write_weight
+from corewise.kernel.cgroups.resources import read_bandwidth, read_usage
 from corewise.kernel.errors import LayoutUnknown
 from corewise.quantities import ONE, Microseconds, Quantity
 from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY
+from kernel.cgroup_writes import write_quota, write_weight
 
 PERIOD = Microseconds(100_000)
 _CONTROLLERS = ("cpu", "cpuacct", "memory")

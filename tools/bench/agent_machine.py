@@ -17,11 +17,12 @@ from corewise.agent.objects import QuotaPod
 from corewise.agent.quotas import targets_of
 from corewise.kernel.cgroups.files import CgroupFiles
 from corewise.kernel.cgroups.layout import Layout, PodCgroups, Version, find_layout, find_pod_cgroups
-from corewise.kernel.cgroups.resources import read_bandwidth, write_quota
+from corewise.kernel.cgroups.resources import read_bandwidth
 from corewise.kernel.errors import LayoutUnknown
 from corewise.quantities import ONE, Bytes, Microseconds
 from corewise.simulation.machine_files import MachineFiles
 from corewise.simulation.machines import CATALOGUE, Machine
+from kernel.cgroup_writes import write_quota
 
 PERIOD = Microseconds(100_000)
 

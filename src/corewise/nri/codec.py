@@ -26,7 +26,6 @@ from corewise.nri.errors import ProtocolViolation
 from corewise.nri.messages import (
     Adjustment,
     Container,
-    ContainerState,
     ContainerUpdate,
     CPUResources,
     PodSandbox,
@@ -65,13 +64,13 @@ message PodSandbox {
 }
 message LinuxPodSandbox { string cgroup_parent = 3; }
 message Container {
-  string id = 1; string pod_sandbox_id = 2; string name = 3; int32 state = 4;
-  map<string, string> labels = 5; map<string, string> annotations = 6; LinuxContainer linux = 11;
+  string id = 1; string pod_sandbox_id = 2; string name = 3;
+  map<string, string> annotations = 6; LinuxContainer linux = 11;
 }
-message LinuxContainer { LinuxResources resources = 3; string cgroups_path = 5; }
+message LinuxContainer { LinuxResources resources = 3; }
 message LinuxResources { LinuxCPU cpu = 2; }
 message LinuxCPU {
-  OptionalUInt64 shares = 1; OptionalInt64 quota = 2; OptionalUInt64 period = 3; string cpus = 6;
+  OptionalUInt64 shares = 1; OptionalInt64 quota = 2; OptionalUInt64 period = 3;
 }
 message ContainerAdjustment { LinuxContainerAdjustment linux = 6; }
 message LinuxContainerAdjustment { LinuxResources resources = 2; }
@@ -97,16 +96,6 @@ _SCALARS = {
 
 def message_classes(package: str, schema: str) -> dict[str, Any]:
     """Return the classes of a schema's messages, by name."""
-    pool = descriptor_pool.DescriptorPool()
-    file = _file(package, schema)
-    pool.AddSerializedFile(file.SerializeToString())
-    return {
-        message.name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{package}.{message.name}"))
-        for message in file.message_type
-    }
-
-
-def _file(package: str, schema: str) -> FileDescriptorProto:
     file = FileDescriptorProto(name=f"{package}.proto", package=package, syntax="proto3")
     for name, body in _MESSAGE.findall(schema):
         message = file.message_type.add(name=name)
@@ -118,7 +107,12 @@ def _file(package: str, schema: str) -> FileDescriptorProto:
                 label=FieldDescriptorProto.LABEL_REPEATED if many else FieldDescriptorProto.LABEL_OPTIONAL,
             )
             _set_type(field, type_name, message, package)
-    return file
+    pool = descriptor_pool.DescriptorPool()
+    pool.AddSerializedFile(file.SerializeToString())
+    return {
+        message.name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{package}.{message.name}"))
+        for message in file.message_type
+    }
 
 
 def _set_type(field: FieldDescriptorProto, type_name: str, message: DescriptorProto, package: str) -> None:
@@ -127,23 +121,18 @@ def _set_type(field: FieldDescriptorProto, type_name: str, message: DescriptorPr
         return
     field.type = FieldDescriptorProto.TYPE_MESSAGE
     if type_name.startswith("map"):
-        entry = f"{field.name.capitalize()}Entry"
-        _add_map_entry(message, entry)
-        type_name = f"{message.name}.{entry}"
+        # A map is, on the wire, a list of messages of key and value; this is their type.
+        entry = message.nested_type.add(name=f"{field.name.capitalize()}Entry")
+        entry.options.map_entry = True
+        for number, name in enumerate(("key", "value"), start=1):
+            entry.field.add(
+                name=name,
+                number=number,
+                label=FieldDescriptorProto.LABEL_OPTIONAL,
+                type=FieldDescriptorProto.TYPE_STRING,
+            )
+        type_name = f"{message.name}.{entry.name}"
     field.type_name = f".{package}.{type_name}"
-
-
-def _add_map_entry(message: DescriptorProto, name: str) -> None:
-    """A map is, on the wire, a list of messages of key and value; this is their type."""
-    entry = message.nested_type.add(name=name)
-    entry.options.map_entry = True
-    for number, field in enumerate(("key", "value"), start=1):
-        entry.field.add(
-            name=field,
-            number=number,
-            label=FieldDescriptorProto.LABEL_OPTIONAL,
-            type=FieldDescriptorProto.TYPE_STRING,
-        )
 
 
 MESSAGES = message_classes("corewise.nri", _SCHEMA)
@@ -187,11 +176,8 @@ def container(message: Any) -> Container:
         id=message.id,
         pod_sandbox_id=message.pod_sandbox_id,
         name=message.name,
-        state=ContainerState(message.state),
-        labels=dict(message.labels),
         annotations=dict(message.annotations),
         cpu=cpu(message.linux.resources),
-        cgroups_path=message.linux.cgroups_path,
     )
 
 
@@ -202,7 +188,6 @@ def cpu(resources: Any) -> CPUResources:
         quota=Microseconds(stated.quota.value) or None,
         period=Microseconds(stated.period.value) or None,
         shares=stated.shares.value or None,
-        cpus=stated.cpus,
     )
 
 

@@ -25,16 +25,11 @@ from corewise.quantities import Microseconds
 _NONE: Mapping[str, str] = MappingProxyType({})
 
 
-class _Code(IntEnum):
-    """Numbers of the API; one that a later release has added is unknown."""
+class LifecycleEvent(IntEnum):
+    """What happens to pods and containers. ``1 << (event - 1)`` is its bit in a subscription.
 
-    @classmethod
-    def _missing_(cls, _value: object) -> Self:
-        return cls(0)
-
-
-class LifecycleEvent(_Code):
-    """What happens to pods and containers. ``1 << (event - 1)`` is its bit in a subscription."""
+    One that a later release has added is unknown.
+    """
 
     UNKNOWN = 0
     RUN_POD_SANDBOX = 1
@@ -49,15 +44,9 @@ class LifecycleEvent(_Code):
     STOP_CONTAINER = 10
     REMOVE_CONTAINER = 11
 
-
-class ContainerState(_Code):
-    """Where in its life a container is."""
-
-    UNKNOWN = 0
-    CREATED = 1
-    PAUSED = 2
-    RUNNING = 3
-    STOPPED = 4
+    @classmethod
+    def _missing_(cls, _value: object) -> Self:
+        return cls.UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +56,6 @@ class CPUResources:
     quota: Microseconds | None = None
     period: Microseconds | None = None
     shares: int | None = None
-    cpus: str = ""
-
-
-NO_CPU = CPUResources()
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +82,8 @@ class Container:
     id: str
     pod_sandbox_id: str = ""
     name: str = ""
-    state: ContainerState = ContainerState.UNKNOWN
-    labels: Mapping[str, str] = field(default_factory=lambda: _NONE)
     annotations: Mapping[str, str] = field(default_factory=lambda: _NONE)
-    cpu: CPUResources = NO_CPU
-    cgroups_path: str = ""
+    cpu: CPUResources = CPUResources()
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,13 +156,3 @@ class PluginObserver(Protocol):
 
     def synchronized(self, *, now: bool) -> None:
         """Note that the runtime asks us from now on, or that it no longer does."""
-
-
-class Unobserved:
-    """Ignores everything."""
-
-    def request(self, method: str, outcome: RequestOutcome) -> None:
-        """Do nothing."""
-
-    def synchronized(self, *, now: bool) -> None:
-        """Do nothing."""

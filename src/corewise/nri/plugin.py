@@ -38,7 +38,6 @@ from corewise.nri.messages import (
     PluginObserver,
     PodSandbox,
     RequestOutcome,
-    Unobserved,
 )
 
 DEFAULT_SOCKET = "/var/run/nri/nri.sock"
@@ -217,14 +216,14 @@ class Plugin:
     def __init__(
         self,
         handler: Handler,
-        options: PluginOptions | None = None,
+        options: PluginOptions,
         *,
-        observer: PluginObserver | None = None,
+        observer: PluginObserver,
         rng: random.Random | None = None,
     ) -> None:
         self._handler = handler
-        self._options = options or PluginOptions()
-        self._observer = observer or Unobserved()
+        self._options = options
+        self._observer = observer
         self._rng = rng or random.Random()  # noqa: S311 - spreads retries in time, guards nothing
         self._connection: Connection | None = None
         self._logged = ""
@@ -237,7 +236,12 @@ class Plugin:
             try:
                 await self._connect()
             except NRIError as error:
-                self._log_once(error)
+                # Why there is no connection is logged once for each reason in a row.
+                message = f"no connection to the container runtime by NRI, retrying: {error}"
+                message += f"; {error.hint}" if error.hint else ""
+                level = logging.DEBUG if message == self._logged else logging.WARNING
+                _log.log(level, "%s", message)
+                self._logged = message
             lasted = asyncio.get_running_loop().time() - started
             failures = 1 if lasted >= _STEADY else failures + 1
             wait = min(_LONGEST_WAIT, _FIRST_WAIT * (1 << min(failures - 1, 16)))
@@ -286,11 +290,3 @@ class Plugin:
         self._connection = connection
         await asyncio.get_running_loop().create_future()
         raise AssertionError("nobody ends this wait but by cancelling it")
-
-    def _log_once(self, error: NRIError) -> None:
-        """Log why there is no connection, once for each reason in a row."""
-        message = f"no connection to the container runtime by NRI, retrying: {error}"
-        if error.hint:
-            message += f"; {error.hint}"
-        _log.log(logging.DEBUG if message == self._logged else logging.WARNING, "%s", message)
-        self._logged = message

@@ -111,15 +111,6 @@ def read_bandwidth(files: Files, cgroup: str) -> Bandwidth:
     return Bandwidth(quota, _positive(cgroup, "cpu.cfs_period_us", period))
 
 
-def write_quota(files: Files, cgroup: str, quota: Microseconds | None) -> None:
-    """Write a quota and leave the period; only the writer of quotas calls this.
-
-    Raises:
-        KernelError: among them Refused, ReadOnly and Vanished.
-    """
-    files.write(cgroup, quota_file(files.version), quota_text(files.version, quota))
-
-
 def read_burst(files: Files, cgroup: str) -> Microseconds | None:
     """Return a cgroup's burst, or None if this kernel has none."""
     file = burst_file(files.version)
@@ -131,19 +122,9 @@ def read_burst(files: Files, cgroup: str) -> Microseconds | None:
         return None
 
 
-def write_burst(files: Files, cgroup: str, burst: Microseconds) -> None:
-    """Write a burst; only the writer of quotas calls this."""
-    files.write(cgroup, burst_file(files.version), str(burst))
-
-
 def read_weight(files: Files, cgroup: str) -> int:
     """Return cpu.shares on v1 (1024 by default), cpu.weight on v2 (100 by default)."""
     return _read_number(files, cgroup, weight_file(files.version))
-
-
-def write_weight(files: Files, cgroup: str, weight: int) -> None:
-    """Write cpu.shares on v1, cpu.weight on v2."""
-    files.write(cgroup, weight_file(files.version), str(weight))
 
 
 def read_cpuset(files: Files, cgroup: str) -> CPUSet:
@@ -155,11 +136,6 @@ def read_effective_cpuset(files: Files, cgroup: str) -> CPUSet:
     """Return the CPUs that the cgroup may really use."""
     v2 = files.version is Version.V2
     return _cpus(files, cgroup, "cpuset.cpus.effective" if v2 else "cpuset.effective_cpus")
-
-
-def write_cpuset(files: Files, cgroup: str, cpus: CPUSet) -> None:
-    """Write the CPUs asked for."""
-    files.write(cgroup, "cpuset.cpus", str(cpus))
 
 
 def read_usage(files: Files, cgroup: str) -> int:
