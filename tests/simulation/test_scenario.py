@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from corewise.config.colocation import parse_oversubscription, parse_suppression
-from corewise.config.configuration import Problem, parse_amplification, parse_normalization
+from corewise.config.configuration import parse_amplification, parse_normalization
+from corewise.config.decoding import Problem
 from corewise.quantities import Bytes
 from corewise.simulation.load import Load, Shape
 from corewise.simulation.machines import CATALOGUE
@@ -35,9 +36,7 @@ nodes:
 
 
 def problems_of(text: str) -> list[Problem]:
-    problems: list[Problem] = []
-    read_scenario(text, problems)
-    return problems
+    return list(read_scenario(text).problems)
 
 
 @pytest.mark.parametrize("name", packaged_scenarios())
@@ -139,11 +138,11 @@ def test_all_problems_are_told_at_once_with_their_places(tmp_path: Path) -> None
     with pytest.raises(InputError) as caught:
         load_scenario(str(file))
     text = str(caught.value)
-    assert "line 2, column 1: unknown key 'nodez'; did you mean 'nodes'?" in text
-    assert "nodes[0].model: 'Neoverse-N3' is not known; did you mean 'Neoverse-N2'?" in text
-    assert "nodes[0].coresPerSocket: 0 is out of range: 1 to 1024" in text
+    assert 'line 2, column 1: nodez: unknown key: did you mean "nodes"?' in text
+    assert 'nodes[0].model: "Neoverse-N3" means nothing here: did you mean "Neoverse-N2"?' in text
+    assert "nodes[0].coresPerSocket: 0 is outside 1..1024" in text
     assert "nodes[0].memory: '12Xi' is not a quantity" in text
-    assert "pods[0]: unknown key 'fil'; did you mean 'fill'?" in text
+    assert 'pods[0].fil: unknown key: did you mean "fill"?' in text
     assert "pods[0]: needs either 'replicas'" in text
     assert "pods[0].load.high: 1 is below low (3)" in text
 
@@ -151,29 +150,33 @@ def test_all_problems_are_told_at_once_with_their_places(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "must be a mapping"),
-        ("- a", "must be a mapping"),
+        ("", "must be an object"),
+        ("- a", "must be an object"),
         ("a: [", "not YAML"),
         ("a: *b", "not YAML"),
         ("\x00", "not YAML"),
-        ("name: x", "'nodes' is missing"),
+        ("name: x", "nodes: is missing"),
         ("name: x\nnodes: []", "at least one is needed"),
         ("name: x\nnodes: {}", "must be a list"),
-        ("name: x\nnodes: [1]", "item 0 must be a mapping"),
-        (SMALL + "config: {a: 1}", "must map text to text"),
+        ("name: x\nnodes: [1]", "nodes[0]: must be an object"),
+        (SMALL + "config: {a: 1}", "config.a: must be a string in double quotes, not 1"),
+        (SMALL + "config: {a: }", "config.a: is missing"),
         (SMALL + "name: again", "given twice"),
-        (SMALL.replace("name: a", "name: true"), "must be text"),
+        (SMALL.replace("name: a", "name: true"), "must be a string in double quotes, not true"),
         (SMALL.replace("name: a", "name: A_1"), "'A_1' is no name"),
         (SMALL + "pods: [{name: p., cpu: 1, replicas: 1}]", "'p.' is no name"),
-        (SMALL.replace("coresPerSocket: 4", "coresPerSocket: yes"), "must be a whole number"),
+        (
+            SMALL.replace("coresPerSocket: 4", "coresPerSocket: yes"),
+            "coresPerSocket: must be a number, not true",
+        ),
         (SMALL + SMALL.splitlines()[2] + "\n", "the name 'a' is used twice"),
         (SMALL + "pods: [{name: p, cpu: 1, replicas: 1, load: {low: .nan}}]", "'.nan' is no plain number"),
         (
             SMALL + "pods: [{name: p, cpu: 1, replicas: 1, load: {low: 1e999999999}}]",
-            "out of range: 0 to 1000",
+            "is outside 0..1000",
         ),
-        (SMALL.replace("coresPerSocket: 4", "coresPerSocket: 1e999999999"), "out of range: 1 to 1024"),
-        (SMALL.replace("coresPerSocket: 4", "coresPerSocket: 4.5"), "must be a whole number from 1 to 1024"),
+        (SMALL.replace("coresPerSocket: 4", "coresPerSocket: 1e999999999"), "is outside 1..1024"),
+        (SMALL.replace("coresPerSocket: 4", "coresPerSocket: 4.5"), "4.5 is not a whole number"),
         (SMALL.replace("memory: 8Gi", "memory: 1e999999999"), "exponent beyond 63"),
         (SMALL.replace("memory: 8Gi", "memory: [8]"), "must be a quantity such as 500m"),
         (
@@ -183,7 +186,7 @@ def test_all_problems_are_told_at_once_with_their_places(tmp_path: Path) -> None
         (SMALL + "pods: [{name: p, cpu: -1, replicas: 1}]", "must not be negative"),
         (
             SMALL + "pods: [{name: p, cpu: 1, replicas: 1, load: {low: 1, shape: sqare}}]",
-            "did you mean 'square'",
+            'did you mean "square"',
         ),
         (SMALL + "pods: [{name: p, cpu: 1, replicas: 1, offline: maybe}]", "must be true or false"),
     ],

@@ -8,14 +8,17 @@ that too, and so does ``scheduler``, its file. ``cpuModels`` adds to the catalog
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from importlib.resources import files
 from pathlib import Path
 
-from corewise.config.configuration import Problem
-from corewise.config.yaml_fields import REQUIRED, Fields, read_document
-from corewise.quantities import Bytes, RawMilli
+from corewise.config.decoding import Decoder, Fields, Parsed, Place, did_you_mean, shown
+from corewise.config.json_text import Items, Members
+from corewise.config.yaml_text import read_yaml
+from corewise.quantities import Bytes, Quantity, QuantityError, RawMilli
 from corewise.simulation.contention import MemoryUse
 from corewise.simulation.load import Load, Shape
 from corewise.simulation.machines import CATALOGUE, CPUModel, Machine
@@ -23,6 +26,15 @@ from corewise.simulation.plan import SWITCHES, InputError, NodeMetadata, Plan, P
 
 BUILTIN = "builtin"
 _QOS = ("", "LS", "BE", "LSR", "LSE", "SYSTEM")
+_NODE_KEYS = (
+    *("name", "count", "model", "coresPerSocket", "sockets", "hyperThreading", "turbo", "numaPerSocket"),
+    *("memory", "reserved", "maxPods", "labels", "memoryBandwidth", "llc"),
+)
+_POD_KEYS = (
+    *("name", "cpu", "memory", "replicas", "fill", "limited", "offline", "qosClass", "load", "labels"),
+    "memoryUse",
+)
+_NAME = re.compile("[a-z0-9]([a-z0-9-]{0,198}[a-z0-9])?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +106,11 @@ def load_scenario(name_or_path: str) -> Scenario:
     Raises:
         InputError: with every problem of the file, each on a line of its own.
     """
-    text = _text_of(name_or_path)
-    problems: list[Problem] = []
-    scenario = read_scenario(text, problems)
-    if problems or scenario is None:
-        shown = "\n".join(f"  {problem}" for problem in sorted(problems, key=lambda p: (p.line, p.column)))
-        raise InputError(f"scenario {name_or_path}: {len(problems)} problem(s)\n{shown}")
-    return scenario
+    parsed = read_scenario(_text_of(name_or_path))
+    if parsed.problems or parsed.value is None:
+        shown = "\n".join(f"  {problem}" for problem in parsed.problems)
+        raise InputError(f"scenario {name_or_path}: {len(parsed.problems)} problem(s)\n{shown}")
+    return parsed.value
 
 
 def packaged_scenarios() -> list[str]:
@@ -129,135 +139,193 @@ def _text_of(name_or_path: str) -> str:
         ) from error
 
 
-def read_scenario(text: str, problems: list[Problem]) -> Scenario | None:
-    """Read a scenario; its value is good only if no problem was noted."""
-    document = read_document(text, problems)
-    if document is None:
-        return None
-    models = dict(CATALOGUE) | {m.name: m for m in map(_model, document.items("cpuModels"))}
+def read_scenario(text: str) -> Parsed[Scenario]:
+    """Read a scenario; it can be used only if there is no problem at all, be it a warning."""
+    read = _ScenarioDecoder(read_yaml(text))
+    keys = ("name", "description", "nodes", "pods", "config", "cpuFacts", "cpuModels", "scheduler")
+    if read.root.value is None:
+        read.tell(read.root, "must be an object (key: value lines), not empty")
+    fields = read.fields(read.root, keys)
+    models = dict(CATALOGUE) | {
+        m.name: m for m in (_model(read, each) for each in read.items(fields["cpuModels"]))
+    }
+    nodes = read.items(read.required(fields, "nodes"))
     scenario = Scenario(
-        name=document.text("name"),
-        description=document.text("description", ""),
-        nodes=tuple(_node_group(fields, models) for fields in document.items("nodes", REQUIRED)),
-        pods=tuple(_pod_group(fields) for fields in document.items("pods")),
-        config=document.texts("config"),
-        cpu_facts=tuple(_cpu_choice(fields, models) for fields in document.items("cpuFacts")),
+        name=read.text(read.required(fields, "name")) or "",
+        description=read.text(fields["description"]) or "",
+        nodes=tuple(_node_group(read, place, models) for place in nodes),
+        pods=tuple(_pod_group(read, place) for place in read.items(fields["pods"])),
+        config=read.texts(fields["config"]),
+        cpu_facts=tuple(_cpu_choice(read, place, models) for place in read.items(fields["cpuFacts"])),
         models=models,
-        scheduler=document.text("scheduler", ""),
+        scheduler=read.text(fields["scheduler"]) or "",
     )
-    _check_names(document, "nodes", [group.template.name for group in scenario.nodes])
-    _check_names(document, "pods", [group.name for group in scenario.pods])
-    document.finish()
-    return scenario
+    if fields["nodes"].value == Items():
+        read.tell(fields["nodes"], "at least one is needed")
+    named = {
+        "nodes": [each.template.name for each in scenario.nodes],
+        "pods": [each.name for each in scenario.pods],
+    }
+    for key, names in named.items():
+        for name in sorted({name for name in names if name and names.count(name) > 1}):
+            read.tell(fields[key], f"the name {name!r} is used twice")
+    return read.finish(scenario)
 
 
-def _check_names(document: Fields, key: str, names: list[str]) -> None:
-    if key == "nodes" and key in document and not names:
-        document.note("at least one is needed", key=key)
-    for name in sorted({name for name in names if names.count(name) > 1}):
-        document.note(f"the name {name!r} is used twice", key=key)
+class _ScenarioDecoder(Decoder):
+    """Reads quantities, numbers and names too; a value that is absent or wrong is the default."""
+
+    def required(self, fields: Fields, name: str) -> Place:
+        place = fields[name]
+        if place.value is None and isinstance(fields.owner.value, Members):
+            self.tell(place, "is missing")
+        return place
+
+    def word(self, place: Place, known: Collection[str], default: str) -> str:
+        word = self.text(place)
+        if word is None or word in known:
+            return default if word is None else word
+        hint = did_you_mean(word, known) or f": write one of {', '.join(filter(None, known))}"
+        self.tell(place, f"{shown(word)} means nothing here{hint}")
+        return default
+
+    def object_name(self, place: Place) -> str:
+        """Read the beginning of objects' names: what Kubernetes takes, with room for a number behind it."""
+        name = self.text(place) or ""
+        if name and not _NAME.fullmatch(name):
+            allowed = "up to 200 of a-z, 0-9 and '-', a letter or digit at its ends"
+            self.tell(place, f"{name!r} is no name: {allowed}")
+        return name
+
+    def number(self, place: Place, low: float, high: float, default: float = 0.0) -> float:
+        if place.is_empty:
+            return default
+        if not isinstance(place.value, Decimal):
+            self.tell(place, f"must be a number from {low:g} to {high:g}, not {shown(place.value)}")
+        elif not low <= place.value <= high:
+            self.tell(place, f"{shown(place.value)} is outside {low:g}..{high:g}")
+        else:
+            return float(place.value)
+        return default
+
+    def quantity(self, place: Place, default: str = "0") -> Quantity:
+        value = default if place.is_empty else place.value
+        if not isinstance(value, str | Decimal):
+            self.tell(place, f"must be a quantity such as 500m, 2 or 16Gi, not {shown(value)}")
+            return Quantity(0)
+        try:
+            quantity = Quantity.parse(str(value))
+        except QuantityError as error:
+            self.tell(place, str(error))
+            return Quantity(0)
+        if quantity.nano < 0:
+            self.tell(place, "must not be negative")
+        return quantity
+
+    def texts(self, place: Place) -> dict[str, str]:
+        """Read a mapping of text to text (labels, ConfigMap data)."""
+        texts: dict[str, str] = {}
+        for key, value in self.entries(place):
+            if value.value is None:
+                self.tell(value, "is missing")
+            texts[str(key.path[-1])] = self.text(value) or ""
+        return texts
 
 
-def _model(fields: Fields) -> CPUModel:
-    model = CPUModel(
-        name=fields.text("name"),
-        vendor=fields.text("vendor", "GenuineIntel"),
-        architecture=fields.choice("architecture", "amd64", allowed=("amd64", "arm64")),
-        core_speed=fields.number("coreSpeed", low=0.01, high=100),
-        turbo_gain=fields.number("turboGain", 1.0, low=1, high=5),
-        thread_share=fields.number("threadShare", 1.0, low=0.1, high=1),
-        l3_mask=fields.text("l3Mask", ""),
+def _model(read: _ScenarioDecoder, place: Place) -> CPUModel:
+    keys = ("name", "vendor", "architecture", "coreSpeed", "turboGain", "threadShare", "l3Mask")
+    fields = read.fields(place, keys)
+    return CPUModel(
+        name=read.text(read.required(fields, "name")) or "",
+        vendor=read.text(fields["vendor"]) or "GenuineIntel",
+        architecture=read.word(fields["architecture"], ("amd64", "arm64"), "amd64"),
+        core_speed=read.number(read.required(fields, "coreSpeed"), 0.01, 100),
+        turbo_gain=read.number(fields["turboGain"], 1, 5, 1.0),
+        thread_share=read.number(fields["threadShare"], 0.1, 1, 1.0),
+        l3_mask=read.text(fields["l3Mask"]) or "",
     )
-    fields.finish()
-    return model
 
 
-def _choose_model(fields: Fields, models: Mapping[str, CPUModel]) -> CPUModel:
-    """Return the named model; any at all if there is none of that name, which is noted."""
-    return models.get(fields.choice("model", REQUIRED, allowed=tuple(models)), next(iter(models.values())))
+def _choose_model(read: _ScenarioDecoder, fields: Fields, models: Mapping[str, CPUModel]) -> CPUModel:
+    """Return the named model; any at all if there is none of that name, which is a problem."""
+    return models[read.word(read.required(fields, "model"), models, next(iter(models)))]
 
 
-def _cpu_choice(fields: Fields, models: Mapping[str, CPUModel]) -> CPUChoice:
-    choice = CPUChoice(
-        model=_choose_model(fields, models),
-        hyper_threading=fields.boolean("hyperThreading", default=False),
-        turbo=fields.boolean("turbo", default=False),
-        labels=fields.texts("matchLabels"),
+def _cpu_choice(read: _ScenarioDecoder, place: Place, models: Mapping[str, CPUModel]) -> CPUChoice:
+    fields = read.fields(place, ("model", "hyperThreading", "turbo", "matchLabels"))
+    return CPUChoice(
+        model=_choose_model(read, fields, models),
+        hyper_threading=bool(read.flag(fields["hyperThreading"])),
+        turbo=bool(read.flag(fields["turbo"])),
+        labels=read.texts(fields["matchLabels"]),
     )
-    fields.finish()
-    return choice
 
 
-def _node_group(fields: Fields, models: Mapping[str, CPUModel]) -> NodeGroup:
-    sockets = fields.integer("sockets", 1, low=1, high=16)
-    cores = fields.integer("coresPerSocket", low=1, high=1024)
-    hyper_threading = fields.boolean("hyperThreading", default=False)
-    reserved = fields.mapping("reserved")
+def _node_group(read: _ScenarioDecoder, place: Place, models: Mapping[str, CPUModel]) -> NodeGroup:
+    fields = read.fields(place, _NODE_KEYS)
+    sockets = read.whole(fields["sockets"], 1, 16) or 1
+    cores = read.whole(read.required(fields, "coresPerSocket"), 1, 1024) or 1
+    hyper_threading = bool(read.flag(fields["hyperThreading"]))
+    reserved = read.fields(fields["reserved"], ("cpu", "memory"))
     template = Machine(
-        name=fields.object_name("name"),
-        model=_choose_model(fields, models),
+        name=read.object_name(read.required(fields, "name")),
+        model=_choose_model(read, fields, models),
         cpus=sockets * cores * (2 if hyper_threading else 1),
-        memory=Bytes(fields.quantity("memory").units),
+        memory=Bytes(read.quantity(read.required(fields, "memory")).units),
         hyper_threading=hyper_threading,
-        turbo=fields.boolean("turbo", default=False),
+        turbo=bool(read.flag(fields["turbo"])),
         sockets=sockets,
-        numa_per_socket=fields.integer("numaPerSocket", 1, low=1, high=16),
-        reserved_cpu=RawMilli(reserved.quantity("cpu", "0").milli if reserved else 0),
-        reserved_memory=Bytes(reserved.quantity("memory", "0").units if reserved else 0),
-        max_pods=fields.integer("maxPods", 110, low=1, high=100_000),
-        labels=fields.texts("labels"),
-        memory_bandwidth=fields.quantity("memoryBandwidth", "0").units,
-        llc=Bytes(fields.quantity("llc", "0").units),
+        numa_per_socket=read.whole(fields["numaPerSocket"], 1, 16) or 1,
+        reserved_cpu=RawMilli(read.quantity(reserved["cpu"]).milli),
+        reserved_memory=Bytes(read.quantity(reserved["memory"]).units),
+        max_pods=read.whole(fields["maxPods"], 1, 100_000) or 110,
+        labels=read.texts(fields["labels"]),
+        memory_bandwidth=read.quantity(fields["memoryBandwidth"]).units,
+        llc=Bytes(read.quantity(fields["llc"]).units),
     )
-    count = fields.integer("count", 1, low=1, high=100_000)
-    for part in filter(None, (reserved, fields)):
-        part.finish()
-    return NodeGroup(template, count)
+    return NodeGroup(template, read.whole(fields["count"], 1, 100_000) or 1)
 
 
-def _pod_group(fields: Fields) -> PodGroup:
-    if ("replicas" in fields) == ("fill" in fields):
-        fields.note("needs either 'replicas' (how many) or 'fill' (share of the schedulable CPU)")
-    cpu = fields.quantity("cpu").milli
+def _pod_group(read: _ScenarioDecoder, place: Place) -> PodGroup:
+    fields = read.fields(place, _POD_KEYS)
+    if (fields["replicas"].value is None) == (fields["fill"].value is None):
+        read.tell(place, "needs either 'replicas' (how many) or 'fill' (share of the schedulable CPU)")
+    cpu = read.quantity(read.required(fields, "cpu")).milli
     if cpu < 1:
-        fields.note("a pod must request some CPU", key="cpu")
-    load, memory_use = fields.mapping("load"), fields.mapping("memoryUse")
-    offline = fields.boolean("offline", default=False)
-    group = PodGroup(
-        name=fields.object_name("name"),
+        read.tell(fields["cpu"], "a pod must request some CPU")
+    load, memory_use = fields["load"], fields["memoryUse"]
+    offline = bool(read.flag(fields["offline"]))
+    return PodGroup(
+        name=read.object_name(read.required(fields, "name")),
         cpu_milli=max(1, cpu),
-        memory=Bytes(fields.quantity("memory", "1Gi").units),
-        replicas=fields.integer("replicas", 0, low=0, high=1_000_000),
-        fill=fields.number("fill", 0.0, low=0, high=1),
-        limited=fields.boolean("limited", default=True),
+        memory=Bytes(read.quantity(fields["memory"], "1Gi").units),
+        replicas=read.whole(fields["replicas"], 0, 1_000_000) or 0,
+        fill=read.number(fields["fill"], 0, 1),
+        limited=read.flag(fields["limited"]) is not False,
         offline=offline,
-        qos_class=fields.choice("qosClass", "BE" if offline else "LS", allowed=_QOS),
-        load=_load(load) if load else None,
-        labels=fields.texts("labels"),
-        memory_use=_memory_use(memory_use) if memory_use else None,
+        qos_class=read.word(fields["qosClass"], _QOS, "BE" if offline else "LS"),
+        load=None if load.is_empty else _load(read, load),
+        labels=read.texts(fields["labels"]),
+        memory_use=None if memory_use.is_empty else _memory_use(read, memory_use),
     )
-    fields.finish()
-    return group
 
 
-def _memory_use(fields: Fields) -> MemoryUse:
-    use = MemoryUse(
-        bandwidth=float(fields.quantity("bandwidth").units),
-        llc=float(fields.quantity("llc", "0").units),
-        cache_sensitivity=fields.number("cacheSensitivity", 0.0, low=0, high=10),
-        memory_bound=fields.number("memoryBound", low=0, high=1) if "memoryBound" in fields else None,
+def _memory_use(read: _ScenarioDecoder, place: Place) -> MemoryUse:
+    fields = read.fields(place, ("bandwidth", "llc", "cacheSensitivity", "memoryBound"))
+    bound = fields["memoryBound"]
+    return MemoryUse(
+        bandwidth=float(read.quantity(read.required(fields, "bandwidth")).units),
+        llc=float(read.quantity(fields["llc"]).units),
+        cache_sensitivity=read.number(fields["cacheSensitivity"], 0, 10),
+        memory_bound=None if bound.is_empty else read.number(bound, 0, 1),
     )
-    fields.finish()
-    return use
 
 
-def _load(fields: Fields) -> Load:
-    low = fields.number("low", low=0, high=1000)
-    high = fields.number("high", low, low=0, high=1000)
+def _load(read: _ScenarioDecoder, place: Place) -> Load:
+    fields = read.fields(place, ("low", "high", "shape", "periodSeconds"))
+    low = read.number(read.required(fields, "low"), 0, 1000)
+    high = read.number(fields["high"], 0, 1000, low)
     if high < low:
-        fields.note(f"{high:g} is below low ({low:g})", key="high")
-    shape = fields.choice("shape", Shape.WAVE, allowed=tuple(each.value for each in Shape))
-    known = Shape(shape) if shape in set(Shape) else Shape.WAVE
-    load = Load(low, high, fields.number("periodSeconds", 60.0, low=1, high=86_400), known)
-    fields.finish()
-    return load
+        read.tell(fields["high"], f"{high:g} is below low ({low:g})")
+    shape = read.choice(fields["shape"], Shape) or Shape.WAVE
+    return Load(low, high, read.number(fields["periodSeconds"], 1, 86_400, 60.0), shape)
