@@ -1,4 +1,4 @@
-"""The ratio in force: what is annotated, or the last good one."""
+"""The ratio that is applied: what is annotated, or the last good one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of the offer is written to the Node, and when; and which ConfigMap is in force."""
+"""What of the offer is written to the Node, and when; and which ConfigMap applies."""
 
 from __future__ import annotations
 

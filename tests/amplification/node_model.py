@@ -14,7 +14,7 @@ What must hold after every event, for each amount in status:
 
     amount = floor(base x ratio)       once, never twice
 
-where ratio is 1.00 or was in force since all was last at rest, and base is a raw amount that the machine has
+where ratio is 1.00 or applied since all was last at rest, and base is a raw amount that the machine has
 had since then. Only where somebody else has managed to state an amount (while the webhook was away or the
 node was not amplified, or by removing all that was known of an amplified amount) base may be what they
 stated, until kubelet states that amount."""
@@ -245,7 +245,7 @@ def other_writes(world: World, new: Cells) -> World:
 
 
 def annotate(world: World, changes: Mapping[str, str | None]) -> World:
-    """Change annotations through ``nodes``. Ratios in it are in force from now on."""
+    """Change annotations through ``nodes``. Ratios in it apply from now on."""
     world = _stored(world, world.status, edited(world.notes, changes))
     return _blinded(replace(world, ratios=world.ratios | frozenset(effective_ratios(world.notes).items())))
 
@@ -395,7 +395,7 @@ def check_rest(world: World, *, agent: bool) -> None:
 
 
 def _recorded_raws(world: World) -> frozenset[tuple[int, int]]:
-    """Raw amounts in force that the machine has no longer: the case that cannot be told (see repair)."""
+    """Raw amounts in use that the machine has no longer: the case that cannot be told (see repair)."""
     record = read_record(world.notes)
     if not isinstance(record, Record):
         return frozenset()

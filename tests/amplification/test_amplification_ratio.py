@@ -1,4 +1,4 @@
-"""Which ratio is to be in force, and whose annotation it is.
+"""Which ratio applies, and whose annotation it is.
 
 node says             -original  configured  normalization  ratio            -original afterwards
 --------------------  ---------  ----------  -------------  ---------------  --------------------

@@ -4,7 +4,7 @@ Raw is 8 CPUs (7 allocatable), the ratio 2.00, applied 16 (14), memory 32Gi with
 
     case                                                     then
     -------------------------------------------------------  ----------------------------------------------
-    status is as recorded, by the ratio in force             settled
+    status is as recorded, by the effective ratio            settled
     no ratio, no record                                      settled
     the ratio is new or changed, status as recorded          pending: touch; repaired after 30 s
     the first ratio, just written                            pending: touch

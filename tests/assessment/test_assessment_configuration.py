@@ -1,4 +1,4 @@
-"""Which configuration is in force when the ConfigMap is bad."""
+"""Which configuration applies when the ConfigMap is bad."""
 
 from __future__ import annotations
 

@@ -165,7 +165,7 @@ def test_the_json_of_one_key_is_known_by_its_keys(check: Check, text: str, key: 
             SUPPRESSION_KEY,
             '{"lowThreshold": 0.9}',
             (
-                "f:1:18: error: lowThreshold: the thresholds must rise, and in force here are "
+                "f:1:18: error: lowThreshold: the thresholds must rise; those that apply here are "
                 "recoverThreshold 0.40 < lowThreshold 0.90 < highThreshold 0.80"
             ),
         ),

@@ -277,7 +277,7 @@ def test_a_bad_key_is_told_and_the_agents_own_ratio_is_what_counts() -> None:
     assert "suppression: key cpu-suppression-config has errors; the agent keeps the last good one" in shown
     assert "problem        ConfigInvalid" in shown
     other = text(subject(REPORT, oversubscription_config='{"ratio": 0.5}'))
-    assert "the agent still has ratio 0.60 in force" in other
+    assert "the agent still applies ratio 0.60" in other
 
 
 def test_old_data_is_marked_and_missing_samples_are_told() -> None:

@@ -193,7 +193,7 @@ def test_the_state_of_offline_pods_is_one_word(report: OfflineReport, text: str,
 
 def test_explain_names_rule_facts_amounts_and_what_to_fix(kubeconfig: Path) -> None:
     text = call(kubeconfig, "explain", "node", "odd").stdout
-    assert text.startswith("odd: ratio unchanged, none in force; amplification none    UnknownCPUModel")
+    assert text.startswith("odd: ratio unchanged, none applied; amplification none    UnknownCPUModel")
     assert '"Odd CPU" HT off, turbo off    NodeResourceTopology odd' in text
     assert 'ratioModel has no entry for "Odd CPU"' in text
     assert "to fix         Add the model" in text

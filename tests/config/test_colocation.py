@@ -182,39 +182,39 @@ THRESHOLD_PROBLEMS = {
     # high is written, below the default of low
     '{"highThreshold": 0.5}': [
         (
-            "error line 1, column 19: highThreshold: the thresholds must rise, and in force here are "
+            "error line 1, column 19: highThreshold: the thresholds must rise; those that apply here are "
             "recoverThreshold 0.40 < lowThreshold 0.60 < highThreshold 0.50"
         )
     ],
     '{"lowThreshold": 0.3}': [
         (
-            "error line 1, column 18: lowThreshold: the thresholds must rise, and in force here are "
+            "error line 1, column 18: lowThreshold: the thresholds must rise; those that apply here are "
             "recoverThreshold 0.40 < lowThreshold 0.30 < highThreshold 0.80"
         )
     ],
     '{"recoverThreshold": 0.6}': [
         (
-            "error line 1, column 22: recoverThreshold: the thresholds must rise, and in force here are "
+            "error line 1, column 22: recoverThreshold: the thresholds must rise; those that apply here are "
             "recoverThreshold 0.60 < lowThreshold 0.60 < highThreshold 0.80"
         )
     ],
     '{"highThreshold": 0.6, "lowThreshold": 0.8, "recoverThreshold": 0.4}': [
         (
-            "error line 1, column 19: highThreshold: the thresholds must rise, and in force here are "
+            "error line 1, column 19: highThreshold: the thresholds must rise; those that apply here are "
             "recoverThreshold 0.40 < lowThreshold 0.80 < highThreshold 0.60"
         )
     ],
     # good for the cluster, and bad only where the entry's value meets the cluster's
     '{"highThreshold": 0.7, "nodeConfigs": [{"nodeSelector": {}, "lowThreshold": 0.7}]}': [
         (
-            "error line 1, column 77: nodeConfigs[0].lowThreshold: the thresholds must rise, and in force "
-            "here are recoverThreshold 0.40 < lowThreshold 0.70 < highThreshold 0.70"
+            "error line 1, column 77: nodeConfigs[0].lowThreshold: the thresholds must rise; those that "
+            "apply here are recoverThreshold 0.40 < lowThreshold 0.70 < highThreshold 0.70"
         )
     ],
     # an entry that has no thresholds is not blamed for the cluster's
     '{"highThreshold": 0.5, "nodeConfigs": [{"nodeSelector": {}, "adjustStep": 0.5}]}': [
         (
-            "error line 1, column 19: highThreshold: the thresholds must rise, and in force here are "
+            "error line 1, column 19: highThreshold: the thresholds must rise; those that apply here are "
             "recoverThreshold 0.40 < lowThreshold 0.60 < highThreshold 0.50"
         )
     ],

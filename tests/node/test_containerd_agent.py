@@ -24,7 +24,7 @@ from node.unpacking import Unavailable
 
 ONE_CPU, ONE_CPU_DIVIDED = 100_000, 66_667
 TWO_CPU, TWO_CPU_DIVIDED = 200_000, 133_334
-IN_FORCE = "normalization ratio 1.50 is in force"
+APPLIED = "normalization ratio 1.50 is applied"
 REGISTERED = "registered with containerd"
 
 
@@ -54,9 +54,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentCluster]:
 @contextmanager
 def agent(cluster: AgentCluster, node: ContainerdNode) -> Iterator[None]:
     """An agent that knows the ratio and is registered with containerd, and is killed at the end."""
-    known, registered = cluster.said(IN_FORCE), cluster.said(REGISTERED)
+    known, registered = cluster.said(APPLIED), cluster.said(REGISTERED)
     with cluster.agent("--cgroup-root", node.cgroup_root, "--nri-socket", str(node.nri_socket)):
-        cluster.wait_for(lambda: cluster.said(IN_FORCE) > known, "the agent knows the ratio")
+        cluster.wait_for(lambda: cluster.said(APPLIED) > known, "the agent knows the ratio")
         cluster.wait_for(lambda: cluster.said(REGISTERED) > registered, "containerd has the agent")
         yield
 

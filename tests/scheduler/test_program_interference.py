@@ -8,7 +8,7 @@
 | units missing or wrong | the units that there are |
 | a profile that fits no node | a warning, at load and again once capacities are measured |
 
-The configuration that was in force stays in force.
+The previous configuration is kept.
 """
 
 from __future__ import annotations
@@ -231,7 +231,7 @@ BAD = {
 
 
 async def is_applied(file: configuration_file.ConfigurationFile) -> bool:
-    """Whether what the file holds is in force once it has been looked at."""
+    """Whether the file's configuration is active once the file has been read."""
     await file.look()
     return file.is_valid
 

@@ -206,7 +206,7 @@ def _lost(series: Series, sample: Sample) -> float:
 
 
 def _late(series: Series, before: Sample, after: Sample) -> float:
-    """Return the CPU seconds that offline lost because the quota in force was below its target."""
+    """Return the CPU seconds that offline lost because the quota was below its target."""
     short = (before.target - _bounded(series, before)) / 1000
     return max(0.0, min(short, _lost(series, after))) * (after.at - before.at)
 

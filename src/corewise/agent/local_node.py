@@ -109,7 +109,7 @@ class LocalNode:
             self.amplification = stated.ratios.get("cpu", ONE)
         self._compare_ratios()
         if self.ratio != before[0].ratio or not self.is_seen:
-            log.info("normalization ratio %s is in force", self.ratio, extra=fields(node=self.name))
+            log.info("normalization ratio %s is applied", self.ratio, extra=fields(node=self.name))
         changed = (self._reading, self.amplification) != before or not self.is_seen
         self.is_seen = True
         return changed

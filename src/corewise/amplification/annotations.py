@@ -276,7 +276,7 @@ class Stated:
     unreadable: frozenset[Field] = frozenset()
 
     def ratio(self, resource: str) -> Ratio | None:
-        """Return the ratio in force: the annotation's, the record's if that is bad, else None: unknown."""
+        """Return the effective ratio: the annotation's, the record's if that is bad, else None: unknown."""
         if not self.ratios.is_bad(resource):
             return self.ratios.ratios.get(resource, ONE)
         return self.record.ratios.get(resource) if self.record else None
@@ -335,7 +335,7 @@ def read_node(annotations: Mapping[str, str], *, maximum: Ratio = MAXIMUM) -> St
 
 
 def effective_ratios(annotations: Mapping[str, str], *, maximum: Ratio = MAXIMUM) -> Ratios:
-    """Return the ratios above 1.00 in force on a node: a bad entry leaves the record's in force."""
+    """Return the effective ratios above 1.00 of a node: a bad entry leaves the record's."""
     reading = read_ratios(
         annotations.get(names.AMPLIFICATION_RATIO), annotation=names.AMPLIFICATION_RATIO, maximum=maximum
     )

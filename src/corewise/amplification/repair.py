@@ -114,7 +114,7 @@ class StatusAssessment:
     ``raw``: the raw amounts of cpu and memory, as far as they are known.
     ``ratios``: by which the amounts in status are amplified, as the record says.
     ``touch``: an empty status patch would apply the ratio now.
-    ``unproven``: resources in force whose amounts are recorded nowhere and not proven raw.
+    ``unproven``: amplified resources whose amounts are recorded nowhere and not proven raw.
     ``finding``: why, unless the node is settled or merely pending.
     """
 
@@ -131,7 +131,7 @@ class _Relation(Enum):
     """How one amount relates to record and ratio."""
 
     FINE = "as it should be"
-    DUE = "as recorded, but another ratio is in force"
+    DUE = "as recorded, but another ratio applies"
     UNRECORDED = "to be amplified, and nothing is recorded yet"
     FOREIGN = "not as recorded"
 

@@ -37,11 +37,11 @@ def _heading(assessment: NodeAssessment) -> str:
     annotated = assessment.node.annotations.get(NORMALIZATION_RATIO)
     wanted = assessment.normalization.ratio
     if wanted is None:
-        ratio = f"ratio unchanged, {annotated or 'none'} in force"
+        ratio = f"ratio unchanged, {annotated or 'none'} applied"
     elif annotated == str(wanted):
         ratio = f"normalization ratio {wanted}"
     else:
-        ratio = f"normalization ratio {wanted} due, {annotated or 'none'} in force"
+        ratio = f"normalization ratio {wanted} due, {annotated or 'none'} applied"
     head = f"{assessment.node.name}: {ratio}; amplification {_ratios(assessment.effective)}"
     return f"{head}    {state_of(assessment).text}".rstrip()
 
@@ -92,7 +92,7 @@ def _amplification(assessment: NodeAssessment) -> Part:
         text = f"{resource}: original {original or 'unreadable'} ({source.stated_by}){factor} = {result}"
         lines.append(Line("amplification", text))
     waiting = "; a lower one is held back until the pods fit" if assessment.held_back else ""
-    lines.append(Line("in force", _ratios(assessment.effective) + waiting))
+    lines.append(Line("applied", _ratios(assessment.effective) + waiting))
     record = {
         "inForce": {resource: str(ratio) for resource, ratio in assessment.effective.items()},
         "wanted": {resource: str(ratio) for resource, ratio in assessment.wanted.items()},

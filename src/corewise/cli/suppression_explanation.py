@@ -180,7 +180,7 @@ def _settings(subject: Subject) -> Part:
     lines = [Line("settings", f"oversubscription: {values}{configured.oversubscription.source}")]
     report = subject.node.report
     if report and offer and str(offer.ratio) != report.ratio:
-        lines.append(Line("settings", f"the agent still has ratio {report.ratio} in force"))
+        lines.append(Line("settings", f"the agent still applies ratio {report.ratio}"))
     mode = f"{_mode(quota)}    " if quota else ""
     lines.append(Line("settings", f"suppression: {mode}{configured.suppression.source}"))
     return Part({"settings": record}, lines)

@@ -1,4 +1,4 @@
-"""How offline pods are let in and held back: two ConfigMap keys, and the settings that are in force.
+"""How offline pods are let in and held back: two ConfigMap keys, and the settings that apply.
 
 ``oversubscription-config``::
 
@@ -123,10 +123,10 @@ OversubscriptionConfig: TypeAlias = Configuration[OversubscriptionStrategy]
 SuppressionConfig: TypeAlias = Configuration[SuppressionStrategy]
 
 NO_OVERSUBSCRIPTION: OversubscriptionConfig = Configuration(OversubscriptionStrategy())
-"""What is in force where the key is absent: the defaults. Whether a node offers at all, its label says."""
+"""What applies where the key is absent: the defaults. Whether a node offers at all, its label says."""
 
 NO_SUPPRESSION: SuppressionConfig = Configuration(SuppressionStrategy(enabled=False))
-"""What is in force where the key is absent: offline pods are not held back."""
+"""What applies where the key is absent: offline pods are not held back."""
 
 _OVERSUBSCRIPTION_KEYS = ("ratio", "intervalSeconds")
 _SUPPRESSION_KEYS = (
@@ -194,7 +194,7 @@ def _suppression(decoder: Decoder, places: Fields) -> SuppressionStrategy:
 
 
 def _check_thresholds(decoder: Decoder, places: Fields, settings: SuppressionSettings) -> None:
-    """Tell, at a threshold written here, that those in force here do not rise; warn of one that is 0."""
+    """Tell, at a threshold written here, that those that apply here do not rise; warn of one that is 0."""
     written = [name for name in _THRESHOLDS if places[name].value is not None]
     if not written:
         return
@@ -203,7 +203,7 @@ def _check_thresholds(decoder: Decoder, places: Fields, settings: SuppressionSet
     if wrong:
         culprit = next((name for name in reversed(wrong[0]) if name in written), written[0])
         order = " < ".join(f"{name} {value}" for name, value in values.items())
-        decoder.tell(places[culprit], f"the thresholds must rise, and in force here are {order}")
+        decoder.tell(places[culprit], f"the thresholds must rise; those that apply here are {order}")
     elif settings.recover == NOTHING and "recoverThreshold" in written:
         message = "0.00: no utilization is below it, so no pod's quota is ever raised again"
         decoder.tell(places["recoverThreshold"], message, Severity.WARNING)

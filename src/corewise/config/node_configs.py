@@ -114,7 +114,7 @@ class AmplificationStrategy:
 
     @property
     def originals(self) -> Mapping[Resource, Ratio]:
-        """The ratios in force: none unless enabled."""
+        """The ratios that are applied: none unless enabled."""
         return self.ratios if self.enable else MappingProxyType({})
 
     @property
@@ -163,7 +163,7 @@ NormalizationConfig: TypeAlias = Configuration[NormalizationStrategy]
 AmplificationConfig: TypeAlias = Configuration[AmplificationStrategy]
 
 NO_NORMALIZATION: NormalizationConfig = Configuration(NormalizationStrategy())
-"""What is in force where the key is absent: nothing but labels enables anything, and no model is known."""
+"""What applies where the key is absent: nothing but labels enables anything, and no model is known."""
 
 NO_AMPLIFICATION: AmplificationConfig = Configuration(AmplificationStrategy())
 

@@ -53,7 +53,7 @@ class GuestNode:
 class GuestCPUs:
     """The CPUs of a guest. ``nodes`` is empty for a guest whose CPUs float over the whole host.
 
-    ``thread_policy`` is the one in force, whether it came as a policy or as a trait; None if neither did.
+    ``thread_policy`` is the effective one, whether it came as a policy or as a trait; None if neither did.
     ``realtime``: the guest CPUs that are to run with a realtime scheduling policy.
     """
 

@@ -181,7 +181,7 @@ AGENT_RATIO = gauge(
 RATIO_UNREADABLE = counter(
     AGENT,
     "corewise_agent_ratio_unreadable_total",
-    "Ratios annotated on the node that could not be read; the last good one stayed.",
+    "Ratios annotated on the node that could not be read; the last good one was kept.",
 )
 QUOTAS_HELD = gauge(AGENT, "corewise_quota_cgroups", "Cgroups whose quota is divided.")
 QUOTAS_FAILING = gauge(
@@ -191,7 +191,7 @@ QUOTA_WRITES = tally(
     AGENT, "corewise_quota_writes_total", "Writes of quotas and bursts that the kernel took."
 )
 QUOTA_DRIFTS = tally(
-    AGENT, "corewise_quota_drifts_total", "Quotas that somebody else had changed, and that were put right."
+    AGENT, "corewise_quota_drifts_total", "Quotas that another writer had changed and that were corrected."
 )
 QUOTA_ERRORS = tally(
     AGENT,
@@ -199,7 +199,7 @@ QUOTA_ERRORS = tally(
     "Reads and writes of quotas that failed and were left to the next cycle.",
 )
 QUOTA_REFUSALS = tally(
-    AGENT, "corewise_quota_refused_total", "Writes that the kernel refused (EINVAL), put right or not."
+    AGENT, "corewise_quota_refused_total", "Writes that the kernel refused (EINVAL), corrected or not."
 )
 PODS_LEFT_ALONE = gauge(
     AGENT,
@@ -226,7 +226,7 @@ SETTING_WRITES = tally(
 SETTING_DRIFTS = tally(
     AGENT,
     "corewise_setting_drifts_total",
-    "Weights, CPU sets and memory limits that somebody else had changed, and that were put right.",
+    "Weights, CPU sets and memory limits that another writer had changed and that were corrected.",
 )
 SETTING_ERRORS = tally(
     AGENT,
@@ -330,7 +330,7 @@ OFFLINE_PODS = gauge(
 SUPPRESSION_ENABLED = gauge(
     AGENT,
     "corewise_suppression_enabled",
-    "1 for the mode of suppression in force (besteffort-quota, per-pod-quota); no series while it is off.",
+    "1 for the active mode of suppression (besteffort-quota, per-pod-quota); no series while it is off.",
     "mode",
 )
 SUPPRESSION_QUOTA = gauge(
@@ -352,7 +352,7 @@ SUPPRESSION_ADJUSTMENTS = tally(
 SUPPRESSION_REPAIRS = tally(
     AGENT,
     "corewise_suppression_repairs_total",
-    "Quotas of suppression that somebody else had changed, and that were put right.",
+    "Quotas of suppression that another writer had changed and that were corrected.",
 )
 SUPPRESSION_AT_FLOOR = gauge(
     AGENT,
@@ -517,7 +517,7 @@ INTERFERENCE_REFRESH_SECONDS = histogram(
 INTERFERENCE_COUNTERWEIGHTS = gauge(
     SCHEDULER,
     "corewise_interference_counterweights",
-    "Placed pods whose use the metrics may not show yet, and which are counted by their profile.",
+    "Placed pods whose use the metrics may not show yet: each counts by its profile.",
 )
 
 # The host agent of OpenStack (``corewise compute run``).

@@ -122,8 +122,8 @@ TABLE: tuple[Name, ...] = (
         _NODE,
         'JSON, `{"cpu":1.50,"memory":1.20}`, at least 1.00',
         "manager; user",
-        "The amplification ratios in force. For cpu it includes the normalization ratio. A value that a user "
-        "writes before the manager has is taken as the node's original ratio.",
+        "The amplification ratios that are applied. For cpu it includes the normalization ratio. A value "
+        "that a user writes before the manager does is taken as the node's original ratio.",
     ),
     Name(
         AMPLIFICATION_ORIGINAL,
@@ -132,7 +132,7 @@ TABLE: tuple[Name, ...] = (
         'JSON, `{"cpu":1.50}` or `{}`',
         "manager; user",
         "The user's own ratio, which normalization multiplies. Present whenever the manager owns the "
-        "annotation of the ratio in force; change it here.",
+        "annotation of the applied ratio; change it here.",
     ),
     Name(
         RAW_CAPACITY,
@@ -231,7 +231,7 @@ TABLE: tuple[Name, ...] = (
         "`true` or `false`",
         "user",
         "Whether the node offers to offline pods what online pods leave idle. Absent is `false`; any other "
-        "value changes nothing, and is complained about.",
+        "value changes nothing and is reported.",
     ),
     Name(
         OFFLINE_REPORT,
@@ -240,7 +240,7 @@ TABLE: tuple[Name, ...] = (
         'JSON, `{"time":"...","state":"fresh","offeredMilli":12000,...}`',
         "agent",
         "What the offer was computed from and what came of it, in physical milli-CPU and bytes: for "
-        "`corewise top` and `corewise explain suppression`. Nothing decides by it.",
+        "`corewise top` and `corewise explain suppression`. No decision depends on it.",
     ),
     Name(
         NUMA_POLICY,
@@ -275,7 +275,7 @@ TABLE: tuple[Name, ...] = (
         'JSON ResourceList and boot, `{"cpu":"48","memory":"196608Mi","bootID":"..."}`',
         "agent",
         "The machine's raw CPUs and memory, as kubelet computes them, and the boot in which they were read. "
-        "Without `bootID` the report is not taken for one of the boot that kubelet speaks of.",
+        "Without `bootID` the report does not count as one of the current boot.",
     ),
     Name(
         CPU_RATIO_APPLIED,
@@ -350,8 +350,8 @@ TABLE: tuple[Name, ...] = (
         _POD,
         "UID: 32 hexadecimal digits",
         "kubelet",
-        "Marks the mirror of a static pod, and tells the UID by which its cgroup is named. The agent "
-        "believes it only as kubelet writes it; see the agent's page.",
+        "Marks the mirror of a static pod, and states the UID in its cgroup's name. The agent accepts it "
+        "only in the form that kubelet writes; see the agent's page.",
     ),
     Name(
         STATIC_POD_HASH,
@@ -359,7 +359,7 @@ TABLE: tuple[Name, ...] = (
         _POD,
         f"as `{STATIC_POD}`",
         "kubelet",
-        "The UID of a static pod, once more: the agent believes the one only if the other says the same.",
+        "The UID of a static pod, once more: the agent accepts either only if both agree.",
     ),
     Name(
         STATIC_POD_SOURCE,
@@ -367,7 +367,7 @@ TABLE: tuple[Name, ...] = (
         _POD,
         "`file`, `http` or `api`",
         "kubelet",
-        "Where kubelet has the pod from. Static pods come from `file` or `http`.",
+        "Where kubelet read the pod. Static pods come from `file` or `http`.",
     ),
     Name(
         SIMULATED_LOAD,
@@ -391,7 +391,7 @@ TABLE: tuple[Name, ...] = (
         _CONFIG_MAP,
         "JSON: `enable`, `ratioModel`, `defaultRatio`, `nodeConfigs`",
         "user",
-        "Which CPU models are how much faster than the baseline; 1.00 to 5.00.",
+        "How much faster each CPU model is than the baseline; 1.00 to 5.00.",
     ),
     Name(
         AMPLIFICATION_KEY,
@@ -417,8 +417,8 @@ TABLE: tuple[Name, ...] = (
         "JSON: `enabled`, `mode`, `adjustStep`, `fastSuppress`, `onAgentStop`, `highThreshold`, "
         "`lowThreshold`, `recoverThreshold`, `adjustQuotaStep`, `adjustPodNum`, `nodeConfigs`",
         "user",
-        "How offline pods are held back: `besteffort-quota` (default) or `per-pod-quota`. Without the "
-        "key they are not.",
+        "How offline pods are held back: `besteffort-quota` (default) or `per-pod-quota`. Without the key "
+        "they are not held back.",
     ),
     Name(
         BATCH_CPU,

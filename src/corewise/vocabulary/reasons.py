@@ -147,10 +147,10 @@ class Reason(StrEnum):
     )
     ORIGINAL_NEEDED = _warning(
         "OriginalNeeded",
-        "Removing the -original annotation alone was refused: it says that the ratio annotation is "
-        "corewise's product, which would then count as the user's own ratio and be multiplied again.",
+        "Removing the -original annotation alone was refused: without it, the ratio annotation that "
+        "corewise computed would count as the user's own ratio and be multiplied again.",
         "Remove node.koordinator.sh/resource-amplification-ratio in the same write, or set "
-        "node.corewise.io/resource-amplification-ratio-original to {}, which is: no ratio of your own.",
+        "node.corewise.io/resource-amplification-ratio-original to {}, which means: no ratio of your own.",
     )
     KOORDINATOR_WEBHOOK_PRESENT = _warning(
         "KoordinatorWebhookPresent",
@@ -224,8 +224,8 @@ class Reason(StrEnum):
     # whose a cgroup is
     MIRROR_POD_INVALID = _warning(
         "MirrorPodInvalid",
-        "A pod states that it is the mirror of a static pod, and not as kubelet does: somebody else wrote "
-        "the annotation. The agent writes nothing for the pod.",
+        "A pod is annotated as the mirror of a static pod, but not the way kubelet does it: somebody else "
+        "wrote the annotation. The agent writes nothing for the pod.",
         "Delete the pod, and find out who created it. A static pod's manifest must not state a uid.",
     )
     CGROUP_CONTESTED = _warning(
@@ -241,7 +241,7 @@ class Reason(StrEnum):
     )
     QUOTA_RESTORED = _info(
         "QuotaRestored",
-        "Nobody bounds the cgroup any more: kubelet's quota was put back.",
+        "The cgroup is no longer bounded: kubelet's quota was put back.",
     )
     QUOTA_BOUNDED_BY_PARENT = _info(
         "QuotaBoundedByParent",
@@ -257,12 +257,12 @@ class Reason(StrEnum):
     # weights, CPU sets and memory limits of cgroups
     SETTING_RESTORED = _info(
         "SettingRestored",
-        "Nobody sets this any more: what was there before was put back.",
+        "corewise no longer sets this: the previous value was put back.",
     )
     SETTING_BOUNDED_BY_PARENT = _info(
         "SettingBoundedByParent",
-        "On cgroup v1 the CPUs and memory nodes of a cgroup are among its parent's, and the parent has fewer "
-        "than were there before; they come back with the parent's.",
+        "On cgroup v1 the CPUs and memory nodes of a cgroup are among its parent's, and the parent has "
+        "fewer than the cgroup had before; they come back with the parent's.",
     )
     SETTING_DRIFT_REPAIRED = _info(
         "SettingDriftRepaired",
@@ -315,7 +315,7 @@ class Reason(StrEnum):
     SAMPLE_MISSED = _warning(
         "SampleMissed",
         "Usage could not be measured in one interval. What is missing is not zero: the offer stays.",
-        "Nothing, if it is one. The message tells what could not be read, or made no sense.",
+        "Nothing, if it happens once. The message says what could not be read, or made no sense.",
     )
 
     # suppression: one quota for all offline pods
@@ -348,8 +348,8 @@ class Reason(StrEnum):
     SLICE_MISSING = _warning(
         "SliceMissing",
         "The node has no cgroup of BestEffort pods, so there is nothing to hold back.",
-        "Nothing, if kubelet has just started: it is looked for again at each interval. Else see whether the "
-        "agent finds kubelet's cgroups: corewise agent --help.",
+        "Nothing, if kubelet has just started: the agent looks for it again at each interval. Otherwise "
+        "check whether it finds kubelet's cgroups: corewise agent --help.",
     )
     SLICE_UNREADABLE = _warning(
         "SliceUnreadable",
@@ -393,7 +393,7 @@ class Reason(StrEnum):
     # pinning: which CPUs
     NOT_ENOUGH_CPUS = _info(
         "NotEnoughCPUs",
-        "Fewer CPUs are free than the workload is to own.",
+        "Fewer CPUs are free than the workload must own.",
     )
     NOT_WHOLE_CORES = _info(
         "NotWholeCores",
@@ -407,7 +407,7 @@ class Reason(StrEnum):
     )
     CPUS_TAKEN = _warning(
         "CPUsTaken",
-        "A workload says that CPUs are its own which another one holds; the earlier claim counts.",
+        "A workload claims CPUs that another one holds; the earlier claim counts.",
         "Delete one of the two pods, so that it is placed anew.",
     )
     CPUS_UNKNOWN = _warning(
@@ -427,7 +427,7 @@ class Reason(StrEnum):
     )
     CPUS_RESERVED = _warning(
         "CPUsReserved",
-        "A pod says that CPUs are its own which kubelet reserves for the system; they stay shared.",
+        "A pod claims CPUs that kubelet reserves for the system; they stay shared.",
         "Delete the pod, so that it is placed anew.",
     )
     CPUS_OFFLINE = _warning(
@@ -437,8 +437,8 @@ class Reason(StrEnum):
     )
     CPUS_MANAGED_BY_KUBELET = _warning(
         "CPUsManagedByKubelet",
-        "The node's kubelet keeps CPU sets itself (CPU manager policy static), so the agent writes none: two "
-        "who write them would undo each other's work.",
+        "The node's kubelet keeps CPU sets itself (CPU manager policy static), so the agent writes none: "
+        "two writers would undo each other's work.",
         "Run kubelet with cpuManagerPolicy none, or keep pods with QoS class LSE or LSR off the node.",
     )
     SHARED_POOL_EMPTY = _warning(
@@ -448,21 +448,21 @@ class Reason(StrEnum):
     )
     QOS_CLASS_NOT_ALLOWED = _warning(
         "QoSClassNotAllowed",
-        "The pod states QoS class LSE or SYSTEM in a namespace that is not allowed it. An LSE pod is not "
+        "The pod states QoS class LSE or SYSTEM in a namespace where it is not allowed. An LSE pod is not "
         "placed; one that runs is treated as a pod without a class.",
         "Use QoS class LSR, or allow the namespace with --restricted-qos-namespace, of the agents and of the "
         "scheduler alike.",
     )
     CLAIM_WITHOUT_CLASS = _warning(
         "ClaimWithoutClass",
-        "The pod claims CPUs and is neither LSR nor LSE: the binding gate did not give them. The claim "
-        "counts for nothing.",
+        "The pod claims CPUs and is neither LSR nor LSE: the binding gate did not give them. The claim has "
+        "no effect.",
         "Remove the annotation scheduling.koordinator.sh/resource-status, and find out who wrote it.",
     )
     CLAIM_NOT_REQUESTED = _warning(
         "ClaimNotRequested",
-        "The pod claims another number of CPUs than it requests; the claim counts for nothing. Either "
-        "somebody wrote the annotation, or the pod was resized after it was bound.",
+        "The pod claims another number of CPUs than it requests; the claim has no effect. Either somebody "
+        "wrote the annotation, or the pod was resized after it was bound.",
         "Delete the pod, so that it is placed anew.",
     )
 
@@ -479,8 +479,8 @@ class Reason(StrEnum):
     )
     RESCTRL_EVENT_MISSING = _info(
         "ResctrlEventMissing",
-        "resctrl is mounted, and the processor does not monitor this: info/L3_MON/mon_features has not the "
-        "event.",
+        "resctrl is mounted, and the processor does not monitor this: info/L3_MON/mon_features does not "
+        "list the event.",
     )
     RESCTRL_NO_VALUE = _info(
         "ResctrlNoValue",
@@ -500,7 +500,7 @@ class Reason(StrEnum):
     )
     PERF_EVENT_MISSING = _info(
         "PerfEventMissing",
-        "The processor, as the kernel shows it, does not count these events.",
+        "The kernel shows no counter of the processor for these events.",
         "In a virtual machine, enable performance counters in its hypervisor.",
     )
     PERF_FAILED = _info(
@@ -515,8 +515,8 @@ class Reason(StrEnum):
     )
     OTHER_KERNEL = _info(
         "OtherKernel",
-        "The files below --root are of another kernel than the one the agent runs on, so what only a running "
-        "kernel can tell is not measured.",
+        "The files below --root belong to another kernel than the one the agent runs on, so what only a "
+        "running kernel can tell is not measured.",
     )
     LATENCY_PROBE_NOT_BUILT = _info(
         "LatencyProbeNotBuilt",
@@ -534,7 +534,7 @@ class Reason(StrEnum):
     )
     LATENCY_NOT_YET = _info(
         "LatencyNotYet",
-        "No probe has ended yet, or the last one is too old to count.",
+        "No probe has finished yet, or the last one is too old to count.",
     )
     MEMORY_CHANNELS_UNKNOWN = _info(
         "MemoryChannelsUnknown",
@@ -560,7 +560,7 @@ class Reason(StrEnum):
     # scheduling: what is wrong with a pod
     CPUS_NOT_INTEGER = _warning(
         "CPUsNotInteger",
-        "The requested CPUs must be integer: the pod is to own CPUs (QoS class LSE or LSR), and CPUs are "
+        "The requested CPUs must be integer: the pod must own CPUs (QoS class LSE or LSR), and CPUs are "
         "owned whole.",
         "Request a whole number of CPUs, or use QoS class LS.",
     )
@@ -587,8 +587,8 @@ class Reason(StrEnum):
     AMOUNT_TOO_LARGE = _warning(
         "AmountTooLarge",
         "A pod or a node states an amount that cannot be read or that no machine has. An unbound pod fits "
-        "nowhere; a bound one fills its node, and the agent leaves its quotas alone. Of a node it counts as "
-        "the largest amount.",
+        "nowhere; a bound one fills its node, and the agent leaves its quotas alone. A node's amount counts "
+        "as the largest one.",
         "Correct the amount, or delete the pod.",
     )
 
@@ -603,12 +603,12 @@ class Reason(StrEnum):
     )
     CPUS_TOO_SCATTERED = _info(
         "CPUsTooScattered",
-        "The node has the CPUs that the pod is to own, but their list is too long for the pod's annotation.",
+        "The node has the CPUs that the pod needs, but their list is too long for the pod's annotation.",
         "Request fewer CPUs, or require FullPCPUs.",
     )
     CPU_TOPOLOGY_UNKNOWN = _info(
         "CPUTopologyUnknown",
-        "The pod is to own CPUs, and nobody has stated how the node's CPUs are arranged.",
+        "The pod must own CPUs, and the node's CPU topology is not reported.",
         "Run the agent on the node.",
     )
     NUMA_POLICY_CONFLICT = _info(
@@ -709,11 +709,11 @@ class Reason(StrEnum):
     CPU_SET_MALFORMED = _warning(
         "CPUSetMalformed",
         "An option that names host CPUs cannot be read; the agent does not start.",
-        "Write a list of CPUs and ranges; ^ takes away: 0-7,^2,^4-5.",
+        "Write a list of CPUs and ranges; ^ excludes: 0-7,^2,^4-5.",
     )
     CPU_SET_LEAVES_NOTHING = _warning(
         "CPUSetLeavesNothing",
-        "An option that names host CPUs takes away all that it names; the agent does not start.",
+        "An option that names host CPUs excludes every CPU that it names; the agent does not start.",
         "Name at least one CPU, or remove the option.",
     )
     CPU_SETS_OVERLAP = _warning(
@@ -744,7 +744,7 @@ class Reason(StrEnum):
     )
     RESERVED_CPUS_INVALID = _warning(
         "ReservedCPUsInvalid",
-        "reserved_host_cpus is no number of CPUs that the host could reserve; the agent does not start.",
+        "reserved_host_cpus is not a number of CPUs that the host can reserve; the agent does not start.",
         "Remove the option, and leave CPUs for the host out of cpu_shared_set and cpu_dedicated_set.",
     )
     RESERVED_CPUS_FORBIDDEN = _warning(
@@ -807,22 +807,22 @@ class Reason(StrEnum):
     # tracking: what a host offers
     INVENTORY_REPORTED = _info(
         "InventoryReported",
-        "What the host offers of VCPU and PCPU is not what Placement has, and was written there.",
+        "The host's VCPU and PCPU differed from its inventories in Placement; the inventories were updated.",
     )
     TRAIT_REPORTED = _info(
         "TraitReported",
-        "Whether the host has hyperthreads is not what Placement has, and was written there.",
+        "Whether the host has hyperthreads differed from its traits in Placement; the traits were updated.",
     )
 
     # tracking: from flavor and image to a query
     FLAVOR_INVALID = _info(
         "FlavorInvalid",
-        "The flavor's vcpus, ram or disk is no amount that a guest can have.",
+        "The flavor's vcpus, ram or disk is not an amount that a guest can have.",
         "Create the flavor anew with whole numbers, vcpus at least 1.",
     )
     CPU_POLICY_UNKNOWN = _info(
         "CPUPolicyUnknown",
-        "hw:cpu_policy or hw_cpu_policy has a value that means nothing.",
+        "hw:cpu_policy or hw_cpu_policy has an unknown value.",
         "Write shared, dedicated or mixed.",
     )
     CPU_POLICY_CONFLICT = _info(
@@ -842,13 +842,13 @@ class Reason(StrEnum):
     )
     PCPU_COUNT_MISMATCH = _info(
         "PCPUCountMismatch",
-        "The PCPU requested are not as many as the flavor has vcpus (and one more where emulator threads are "
+        "The number of PCPU requested is not the flavor's vcpus (plus one where emulator threads are "
         "isolated).",
         "Make the two equal.",
     )
     VCPU_COUNT_MISMATCH = _warning(
         "VCPUCountMismatch",
-        "The VCPU requested are not as many as the flavor has vcpus; what is requested counts in Placement.",
+        "The number of VCPU requested is not the flavor's vcpus; Placement counts the number requested.",
         "Make the two equal.",
     )
     NO_CPU_REQUESTED = _info(
@@ -858,7 +858,7 @@ class Reason(StrEnum):
     )
     THREAD_POLICY_UNKNOWN = _info(
         "ThreadPolicyUnknown",
-        "hw:cpu_thread_policy or hw_cpu_thread_policy has a value that means nothing.",
+        "hw:cpu_thread_policy or hw_cpu_thread_policy has an unknown value.",
         "Write prefer, isolate or require.",
     )
     THREAD_POLICY_CONFLICT = _info(
@@ -883,7 +883,7 @@ class Reason(StrEnum):
     )
     TRAIT_INVALID = _info(
         "TraitInvalid",
-        "A trait is named by no valid name, or is neither required nor forbidden.",
+        "A trait's name is not valid, or the trait is neither required nor forbidden.",
         "Write trait:NAME=required or trait:NAME=forbidden, NAME in capitals, digits and _.",
     )
     TRAIT_CONFLICT = _info(
@@ -939,7 +939,7 @@ class Reason(StrEnum):
     )
     EMULATOR_POLICY_UNKNOWN = _info(
         "EmulatorPolicyUnknown",
-        "hw:emulator_threads_policy has a value that means nothing.",
+        "hw:emulator_threads_policy has an unknown value.",
         "Write share or isolate.",
     )
     EMULATOR_POLICY_WITHOUT_PINNING = _info(
@@ -959,7 +959,7 @@ class Reason(StrEnum):
     )
     GROUP_POLICY_INVALID = _info(
         "GroupPolicyInvalid",
-        "group_policy has a value that means nothing.",
+        "group_policy has an unknown value.",
         "Write none or isolate.",
     )
     GROUP_POLICY_ASSUMED = _warning(
@@ -981,7 +981,7 @@ class Reason(StrEnum):
     # tracking: whether a host can take a guest
     DEDICATED_CPUS_INSUFFICIENT = _info(
         "DedicatedCPUsInsufficient",
-        "The host has fewer free dedicated CPUs than the guest is to own.",
+        "The host has fewer free dedicated CPUs than the guest needs.",
     )
     SHARED_CPUS_INSUFFICIENT = _info(
         "SharedCPUsInsufficient",
@@ -1041,7 +1041,7 @@ class Reason(StrEnum):
     LEDGER_UNUSABLE = _warning(
         "LedgerUnusable",
         "The ledger of a host cannot be read or written; nothing was changed.",
-        "Make its directory, and let this user write there.",
+        "Create its directory, and let this user write there.",
     )
     LEDGER_DAMAGED = _warning(
         "LedgerDamaged",
@@ -1064,7 +1064,7 @@ class Reason(StrEnum):
     )
     HOST_UNKNOWN = _info(
         "HostUnknown",
-        "Placement offers a host of which no topology is known, so nobody can say which CPUs are free there.",
+        "Placement offers a host whose topology is unknown, so its free CPUs are unknown too.",
         "Run corewise compute run on it, into a directory below --hosts.",
     )
     CPUS_PROMISED_TWICE = _warning(
@@ -1124,6 +1124,6 @@ class Reason(StrEnum):
     )
     TRAIT_UNKNOWN = _info(
         "TraitUnknown",
-        "The request names a trait that Placement has never heard of.",
+        "The request names a trait that Placement does not know.",
         "Correct the name, or create the trait: names of your own begin with CUSTOM_.",
     )

@@ -50,7 +50,7 @@ class RunningPod:
 
     def come_to(self, quotas: Mapping[str, int]) -> dict[str, int]:
         """Wait for these quotas, and return what there is."""
-        self._cluster.wait_for(lambda: self.quotas() == quotas, f"{quotas} are in force")
+        self._cluster.wait_for(lambda: self.quotas() == quotas, f"{quotas} are applied")
         return self.quotas()
 
     def _file(self, name: str) -> Path:
