@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from corewise.cli import output
 from corewise.cli.config_file import KEYS, Contents, KeyText, UndecidedKeyError, read_contents
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.files import decoded, text_of
+from corewise.cli.options import read
 from corewise.cli.output import Form
 from corewise.config.colocation import parse_oversubscription, parse_suppression
 from corewise.config.configuration import (
@@ -26,8 +28,7 @@ from corewise.config.configuration import (
     parse_amplification,
     parse_normalization,
 )
-from corewise.config.node_configs import S
-from corewise.quantities import Ratio, RatioError
+from corewise.quantities import Ratio
 from corewise.vocabulary import names
 
 NodeLabels = list[tuple[str, Mapping[str, str]]]
@@ -60,13 +61,6 @@ def command() -> None:
     """Check configuration before the cluster uses it."""
 
 
-def _ratio(_context: click.Context, _parameter: click.Parameter, value: str) -> Ratio:
-    try:
-        return Ratio.parse(value)
-    except RatioError as error:
-        raise click.BadParameter(str(error)) from None
-
-
 @command.command()
 @click.argument("file")
 @click.option("--key", type=click.Choice(KEYS), help="The only key to check, or the key whose JSON FILE is.")
@@ -74,7 +68,7 @@ def _ratio(_context: click.Context, _parameter: click.Parameter, value: str) -> 
 @click.option(
     "--largest-amplification",
     metavar="RATIO",
-    callback=_ratio,
+    callback=read(Ratio.parse),
     default=str(LARGEST_AMPLIFICATION_RATIO),
     show_default=True,
     help="The largest amplification ratio, as the manager has it.",
@@ -92,8 +86,8 @@ def check(file: str, key: str | None, nodes: str | None, largest_amplification: 
     labels = _nodes(nodes) if nodes else []
     findings = [Finding("", problem) for problem in contents.problems]
     for text in contents.keys:
-        parsed = _checked(text, labels, largest_amplification)
-        findings += [Finding(text.key, text.in_file(each, contents.positions)) for each in parsed]
+        problems = _problems(text, labels, largest_amplification)
+        findings += [Finding(text.key, text.in_file(each, contents.positions)) for each in problems]
     findings.sort(key=lambda each: (each.problem.line, each.problem.column))
     _print(file, contents, findings, form)
     if any(each.problem.severity is Severity.ERROR for each in findings):
@@ -124,19 +118,14 @@ def _nodes(file: str) -> NodeLabels:
     return [(each.metadata.name, each.metadata.labels or {}) for each in dump.items if each.kind == "Node"]
 
 
-def _checked(text: KeyText, nodes: NodeLabels, largest: Ratio) -> list[Problem]:
-    match text.key:
-        case names.NORMALIZATION_KEY:
-            return _with_conflicts(parse_normalization(text.text), nodes)
-        case names.AMPLIFICATION_KEY:
-            return _with_conflicts(parse_amplification(text.text, largest), nodes)
-        case names.OVERSUBSCRIPTION_KEY:
-            return _with_conflicts(parse_oversubscription(text.text), nodes)
-        case _:
-            return _with_conflicts(parse_suppression(text.text), nodes)
-
-
-def _with_conflicts(parsed: Parsed[Configuration[S]], nodes: NodeLabels) -> list[Problem]:
+def _problems(text: KeyText, nodes: NodeLabels, largest: Ratio) -> list[Problem]:
+    parsers: Mapping[str, Callable[[str], Parsed[Configuration[Any]]]] = {
+        names.NORMALIZATION_KEY: parse_normalization,
+        names.AMPLIFICATION_KEY: partial(parse_amplification, largest=largest),
+        names.OVERSUBSCRIPTION_KEY: parse_oversubscription,
+        names.SUPPRESSION_KEY: parse_suppression,
+    }
+    parsed = parsers[text.key](text.text)
     conflicts = () if parsed.value is None else node_config_conflicts(parsed.value, nodes)
     return [*parsed.problems, *conflicts]
 
@@ -156,15 +145,13 @@ def _print(file: str, contents: Contents, findings: list[Finding], form: Form) -
         click.echo(output.document_text(document, form), nl=False)
         return
     for finding in findings:
-        click.echo(_line(name, finding.problem))
+        problem = finding.problem
+        path = f"{problem.path}: " if problem.path else ""
+        where = f"{name}:{problem.line}:{problem.column}"
+        click.echo(f"{where}: {problem.severity}: {path}{problem.message}")
     checked = ", ".join(each.key for each in contents.keys) or "no key"
     found = f"{output.count(errors, 'error')}, {output.count(warnings, 'warning')}"
     output.say(f"{Path(name).name}: {checked}: {found if findings else 'no problems'}")
-
-
-def _line(file: str, problem: Problem) -> str:
-    path = f"{problem.path}: " if problem.path else ""
-    return f"{file}:{problem.line}:{problem.column}: {problem.severity}: {path}{problem.message}"
 
 
 def _record(finding: Finding) -> Mapping[str, Any]:

@@ -15,9 +15,12 @@ import yaml
 from corewise.assessment.cluster import ClusterConfiguration
 from corewise.cli.errors import Failure
 from corewise.cli.files import text_of
+from corewise.config.colocation import OVERSUBSCRIPTION_MEMBERS, SUPPRESSION_MEMBERS
 from corewise.config.configuration import (
+    AMPLIFICATION_MEMBERS,
     NO_AMPLIFICATION,
     NO_NORMALIZATION,
+    NORMALIZATION_MEMBERS,
     parse_amplification,
     parse_normalization,
 )
@@ -32,16 +35,15 @@ from corewise.vocabulary.names import (
     SUPPRESSION_KEY,
 )
 
-_OWN_MEMBERS = {
-    NORMALIZATION_KEY: {"ratioModel", "defaultRatio"},
-    AMPLIFICATION_KEY: {"resourceAmplificationRatio", "amplifyCapacity"},
-    OVERSUBSCRIPTION_KEY: {"ratio", "intervalSeconds"},
-    SUPPRESSION_KEY: {
-        *("enabled", "mode", "adjustStep", "fastSuppress", "onAgentStop", "adjustQuotaStep", "adjustPodNum"),
-        *("highThreshold", "lowThreshold", "recoverThreshold"),
-    },
+_MEMBERS = {
+    NORMALIZATION_KEY: NORMALIZATION_MEMBERS,
+    AMPLIFICATION_KEY: AMPLIFICATION_MEMBERS,
+    OVERSUBSCRIPTION_KEY: OVERSUBSCRIPTION_MEMBERS,
+    SUPPRESSION_KEY: SUPPRESSION_MEMBERS,
 }
-KEYS = tuple(_OWN_MEMBERS)
+KEYS = tuple(_MEMBERS)
+_SHARED = set(NORMALIZATION_MEMBERS) & set(AMPLIFICATION_MEMBERS)
+"""Members that do not say which key a text is of."""
 _OBJECT_KEYS = {"apiVersion", "kind", "metadata", "data"}
 
 Align = Callable[[Located, str], Sequence[int]]
@@ -120,7 +122,7 @@ def _decide(root: Located, names: set[str]) -> str:
     entries = _member(root, "nodeConfigs")
     if entries is not None and isinstance(entries.value, Items):
         names = names.union(*(_names(entry) for entry in entries.value))
-    possible = [key for key, own in _OWN_MEMBERS.items() if names & own]
+    possible = [key for key, members in _MEMBERS.items() if names.intersection(members) - _SHARED]
     if len(possible) != 1:
         raise UndecidedKeyError
     return possible[0]

@@ -128,8 +128,8 @@ NO_OVERSUBSCRIPTION: OversubscriptionConfig = Configuration(OversubscriptionStra
 NO_SUPPRESSION: SuppressionConfig = Configuration(SuppressionStrategy(enabled=False))
 """What applies where the key is absent: offline pods are not held back."""
 
-_OVERSUBSCRIPTION_KEYS = ("ratio", "intervalSeconds")
-_SUPPRESSION_KEYS = (
+OVERSUBSCRIPTION_MEMBERS = ("ratio", "intervalSeconds")
+SUPPRESSION_MEMBERS = (
     *("enabled", "mode", "adjustStep", "fastSuppress", "onAgentStop"),
     *("highThreshold", "lowThreshold", "recoverThreshold", "adjustQuotaStep", "adjustPodNum"),
 )
@@ -143,7 +143,7 @@ _NO_STEP = "without a step nothing is ever adjusted"
 def parse_oversubscription(text: str) -> Parsed[OversubscriptionConfig]:
     """Read the value of the key ``oversubscription-config``."""
     decoder = Decoder(read_json(text))
-    return decoder.finish(read_node_configs(decoder, _OVERSUBSCRIPTION_KEYS, _oversubscription))
+    return decoder.finish(read_node_configs(decoder, OVERSUBSCRIPTION_MEMBERS, _oversubscription))
 
 
 def parse_suppression(text: str) -> Parsed[SuppressionConfig]:
@@ -156,7 +156,7 @@ def parse_suppression(text: str) -> Parsed[SuppressionConfig]:
         read.append((places, found))
         return found
 
-    config = read_node_configs(decoder, (*_SUPPRESSION_KEYS, _AROUND), strategy)
+    config = read_node_configs(decoder, (*SUPPRESSION_MEMBERS, _AROUND), strategy)
     if all(each.severity is Severity.WARNING for each in decoder.problems):
         for places, found in read:
             _check_thresholds(decoder, places, found.over(config.cluster).in_force)

@@ -43,8 +43,10 @@ from corewise.config.node_configs import (
 from corewise.quantities import Ratio
 
 __all__ = [
+    "AMPLIFICATION_MEMBERS",
     "LARGEST_AMPLIFICATION_RATIO",
     "LARGEST_NORMALIZATION_RATIO",
+    "NORMALIZATION_MEMBERS",
     "NO_AMPLIFICATION",
     "NO_NORMALIZATION",
     "SMALLEST_RATIO",
@@ -65,15 +67,15 @@ __all__ = [
     "parse_normalization",
 ]
 
-_NORMALIZATION_KEYS = ("enable", "ratioModel", "defaultRatio")
-_AMPLIFICATION_KEYS = ("enable", "resourceAmplificationRatio", "amplifyCapacity")
+NORMALIZATION_MEMBERS = ("enable", "ratioModel", "defaultRatio")
+AMPLIFICATION_MEMBERS = ("enable", "resourceAmplificationRatio", "amplifyCapacity")
 _BASELINE = "the slowest CPU model is the baseline, with ratio 1.00"
 
 
 def parse_normalization(text: str) -> Parsed[NormalizationConfig]:
     """Read the value of the key ``cpu-normalization-config``."""
     decoder = Decoder(read_json(text))
-    return decoder.finish(read_node_configs(decoder, _NORMALIZATION_KEYS, _normalization_strategy))
+    return decoder.finish(read_node_configs(decoder, NORMALIZATION_MEMBERS, _normalization_strategy))
 
 
 def parse_amplification(
@@ -85,7 +87,7 @@ def parse_amplification(
     def strategy(decoder: Decoder, fields: Fields) -> AmplificationStrategy:
         return _amplification_strategy(decoder, fields, largest)
 
-    return decoder.finish(read_node_configs(decoder, _AMPLIFICATION_KEYS, strategy))
+    return decoder.finish(read_node_configs(decoder, AMPLIFICATION_MEMBERS, strategy))
 
 
 def node_config_conflicts(
