@@ -95,7 +95,7 @@ DEFAULTS: dict[str, object] = {
 
 
 def test_every_setting_is_on_the_page() -> None:
-    assert set(DEFAULTS) == {*colocation._OVERSUBSCRIPTION_KEYS, *colocation._SUPPRESSION_KEYS}
+    assert set(DEFAULTS) == {*colocation.OVERSUBSCRIPTION_MEMBERS, *colocation.SUPPRESSION_MEMBERS}
 
 
 @pytest.mark.parametrize("name", DEFAULTS)

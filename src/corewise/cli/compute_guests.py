@@ -21,11 +21,11 @@ from corewise.cli.compute_options import (
     nova_conf,
     parsed,
     placement_options,
-    several,
     text_of,
 )
 from corewise.cli.errors import ExitCode
 from corewise.cli.files import FILE
+from corewise.cli.options import together
 from corewise.cli.output import Column, Form, Listing, count, say
 from corewise.compute.errors import FileUnusable
 from corewise.compute.guest_files import parse_flavor, parse_image
@@ -62,7 +62,7 @@ _COLUMNS: tuple[Column[_Row], ...] = (
 )
 
 
-_request_options = several(
+_request_options = together(
     click.option(
         "--flavor",
         type=FILE,

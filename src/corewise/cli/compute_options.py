@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import platform
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -20,6 +20,7 @@ import click
 from corewise.cli import files
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.files import FILE
+from corewise.cli.options import Decorated, Decorator, together
 from corewise.cli.output import say
 from corewise.compute.errors import (
     FileUnusable,
@@ -50,8 +51,6 @@ if TYPE_CHECKING:
     from corewise.openstack.placement_client import PlacementClient
 
 T = TypeVar("T")
-Decorated = Callable[..., Any]
-Decorator = Callable[[Decorated], Decorated]
 
 FOLDER = click.Path(path_type=Path, file_okay=False)
 _EXISTING_FOLDER = click.Path(path_type=Path, exists=True, file_okay=False)
@@ -126,12 +125,7 @@ _FROM_CONFIG = click.option(
 )
 
 
-def several(*options: Decorator) -> Decorator:
-    """Return one decorator for several options, the first of them first in the help."""
-    return lambda command: functools.reduce(lambda inner, option: option(inner), reversed(options), command)
-
-
-host_options = several(_TOPOLOGY, _ROOT, CONFIG, COMPAT)
+host_options = together(_TOPOLOGY, _ROOT, CONFIG, COMPAT)
 """A host: ``topology``, ``root``, ``config`` and ``compat``."""
 
 
@@ -312,31 +306,48 @@ class GivenHosts:
         return hosts.known[name]
 
 
-def given_hosts(command: Decorated) -> Decorated:
-    """Add the options; the command gets them as ``given``."""
-    fields = tuple(GivenHosts.__dataclass_fields__)
+def _as_one(kind: type, argument: str, *options: Decorator) -> Decorator:
+    """Return a decorator that adds options; the command gets them as one ``kind``, whose fields they are."""
+    names = [field.name for field in fields(kind)]
 
-    @functools.wraps(command)
-    def with_hosts(*arguments: Any, **options: Any) -> Any:
-        given = GivenHosts(**{field: options.pop(field) for field in fields})
-        return command(*arguments, given=given, **options)
+    def decorate(command: Decorated) -> Decorated:
+        @functools.wraps(command)
+        def called(*arguments: Any, **given: Any) -> Any:
+            values = {name: given.pop(name) for name in names}
+            return command(*arguments, **{argument: kind(**values)}, **given)
 
-    return several(_HOSTS, host_options, _LEDGER, HOST)(with_hosts)
+        return together(*options)(called)
+
+    return decorate
+
+
+given_hosts = _as_one(GivenHosts, "given", _HOSTS, host_options, _LEDGER, HOST)
+"""Hosts: ``given``."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlacementChoice:
     """What the options say about Placement."""
 
-    url: str | None = None
-    cloud: str | None = None
-    database: Path | None = None
-    from_config: bool = False
+    placement_url: str | None = None
+    os_cloud: str | None = None
+    placement_db: Path | None = None
+    placement_from_config: bool = False
+
+    def __post_init__(self) -> None:
+        if sum(map(bool, self._choices)) > 1:
+            raise click.UsageError(
+                "--placement-url, --os-cloud, --placement-db and --placement-from-config exclude each other"
+            )
+
+    @property
+    def _choices(self) -> tuple[object, ...]:
+        return self.placement_url, self.os_cloud, self.placement_db, self.placement_from_config
 
     @property
     def is_given(self) -> bool:
         """Whether there is one to work against."""
-        return bool(self.url or self.cloud or self.database or self.from_config)
+        return any(self._choices)
 
     def client(self, conf: NovaConf | None = None) -> PlacementClient:
         """Return a client; nothing is sent yet.
@@ -346,39 +357,21 @@ class PlacementChoice:
         """
         from corewise.openstack import placement_access as access  # noqa: PLC0415
 
-        if self.url:
-            return access.endpoint_client(self.url.rstrip("/"))
-        if self.cloud:
-            return access.cloud_client(self.cloud)
-        if self.database:
+        if self.placement_url:
+            return access.endpoint_client(self.placement_url.rstrip("/"))
+        if self.os_cloud:
+            return access.cloud_client(self.os_cloud)
+        if self.placement_db:
             from corewise.openstack.embedded import in_process_client, start  # noqa: PLC0415
 
-            return in_process_client(start(self.database))
+            return in_process_client(start(self.placement_db))
         if conf is None:
             raise CredentialsError("--placement-from-config needs the file: name it with --config")
         return access.nova_conf_client(conf)
 
 
-def placement_options(command: Decorated) -> Decorated:
-    """Add the options; the command gets them as ``placement``."""
-
-    @functools.wraps(command)
-    def with_choice(
-        *arguments: Any,
-        placement_url: str | None,
-        os_cloud: str | None,
-        placement_db: Path | None,
-        placement_from_config: bool,
-        **others: Any,
-    ) -> Any:
-        choices = (placement_url, os_cloud, placement_db, placement_from_config)
-        if sum(map(bool, choices)) > 1:
-            raise click.UsageError(
-                "--placement-url, --os-cloud, --placement-db and --placement-from-config exclude each other"
-            )
-        return command(*arguments, placement=PlacementChoice(*choices), **others)
-
-    return several(_URL, _CLOUD, _DATABASE, _FROM_CONFIG)(with_choice)
+placement_options = _as_one(PlacementChoice, "placement", _URL, _CLOUD, _DATABASE, _FROM_CONFIG)
+"""A Placement: ``placement``."""
 
 
 def provider_of(client: PlacementClient, name: str) -> Provider:

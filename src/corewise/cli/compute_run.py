@@ -134,7 +134,7 @@ def _default(
 ) -> PlacementChoice:
     """Return the Placement that nova.conf names; else one of the host's own, in its directory."""
     if any(_names_placement(file) for file in config):
-        return replace(given, from_config=True)
+        return replace(given, placement_from_config=True)
     if not needed:
         return given
     if state_dir is None:
@@ -142,7 +142,7 @@ def _default(
             "say which Placement: [placement] of --config, --placement-url, --os-cloud or --placement-db; "
             "with --state-dir, an embedded one is used"
         )
-    return replace(given, database=state_dir / "placement.sqlite")
+    return replace(given, placement_db=state_dir / "placement.sqlite")
 
 
 def _names_placement(file: Path) -> bool:
@@ -169,12 +169,12 @@ def _run(options: ComputeOptions, placement: PlacementChoice, form: Form, port: 
 @contextmanager
 def _served(placement: PlacementChoice, port: int) -> Iterator[None]:
     """Serve an embedded Placement, so that others can ask it: one process has its file."""
-    if placement.database is None:
+    if placement.placement_db is None:
         yield
         return
     from corewise.openstack.embedded import served, start  # noqa: PLC0415 - needs an extra
 
-    with served(start(placement.database), port) as endpoint:
+    with served(start(placement.placement_db), port) as endpoint:
         say(f"the embedded Placement is served: --placement-url {endpoint}")
         yield
 

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import click
 
-from corewise.cli import output, pod_explanation
+from corewise.cli import output
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.explain_interference import interference_command
 from corewise.cli.explain_suppression import suppression_command
-from corewise.cli.explanation import Explanation, Part
 from corewise.cli.files import FILE
 from corewise.cli.interference_inputs import read_interference
 from corewise.cli.node_explanation import explain_node
 from corewise.cli.node_listing import ListedCluster, list_cluster
 from corewise.cli.options import cluster_options, connection_options
 from corewise.cli.output import Form
+from corewise.cli.pod_explanation import explain_pod
 from corewise.config.interference import InterferenceConfiguration
 from corewise.kube.client import Client
 from corewise.kube.config import ClusterConfig, load_config
@@ -87,8 +87,7 @@ def pod_command(
     if node and node not in listed.decision.names:
         hint = "list the nodes with: corewise nodes"
         raise Failure(f"there is no node {node}", hint=hint, exit_code=ExitCode.NOT_FOUND)
-    part = Part(pod_explanation.record_of(listed, node), list(pod_explanation.lines_about(listed, node)))
-    Explanation(pod_explanation.heading_of(listed), [part]).show(form, listed.missing)
+    explain_pod(listed, node).show(form, listed.missing)
 
 
 async def _read_pod(

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import numpy as np
 
-from corewise.cli.explanation import Line
+from corewise.cli.explanation import Explanation, Line, Part
 from corewise.cli.output import cpus
 from corewise.scheduler.decisions import decision_record, node_records
 from corewise.scheduler.listing import ListedPod
@@ -15,16 +14,24 @@ from corewise.scheduler.listing import ListedPod
 _SHOWN_NODES = 20
 
 
-def heading_of(listed: ListedPod) -> str:
-    """Return the first line: where the pod is, or how it stands."""
+def explain_pod(listed: ListedPod, node: str) -> Explanation:
+    """Explain where a pod is and why; the text names one node alone if ``node`` does, the record all."""
     where = listed.placement
-    if where is None:
-        return f"{listed.facts.key}: not bound"
-    return f"{listed.facts.key}: on node {where.node}" + (f" with CPUs {where.cpus}" if where.cpus else "")
+    heading = "not bound"
+    if where is not None:
+        heading = f"on node {where.node}" + (f" with CPUs {where.cpus}" if where.cpus else "")
+    record = {
+        **decision_record(listed.decision),
+        "node": where.node if where else None,
+        "cpus": str(where.cpus) if where else "",
+        "requests": dict(listed.facts.requests),
+        "findings": list(listed.findings),
+        "nodes": list(node_records(listed.decision, node)),
+    }
+    return Explanation(f"{listed.facts.key}: {heading}", [Part(record, list(_lines(listed, node)))])
 
 
-def lines_about(listed: ListedPod, node: str) -> Iterator[Line]:
-    """Yield what is known of a pod; of one node alone if it is named."""
+def _lines(listed: ListedPod, node: str) -> Iterator[Line]:
     yield Line("requests", _requests(listed))
     for finding in listed.findings:
         yield Line("problem", finding)
@@ -33,21 +40,11 @@ def lines_about(listed: ListedPod, node: str) -> Iterator[Line]:
         return
     if listed.placement is not None:
         yield Line("if not bound", "the nodes would be as follows, without what the pod takes itself")
-    yield Line("nodes", _sum(listed))
+    decision = listed.decision
+    causes = ", ".join(f"{each.nodes} {each.cause.summary}" for each in decision.causes())
+    suiting = f"{int(decision.feasible.sum())} of {int(decision.asked.sum())} suit it"
+    yield Line("nodes", f"{suiting}; not the others: {causes}" if causes else suiting)
     yield from _node_lines(listed, node)
-
-
-def record_of(listed: ListedPod, node: str) -> dict[str, Any]:
-    """Return the same for programs, every node in it."""
-    where = listed.placement
-    return {
-        **decision_record(listed.decision),
-        "node": where.node if where else None,
-        "cpus": str(where.cpus) if where else "",
-        "requests": dict(listed.facts.requests),
-        "findings": list(listed.findings),
-        "nodes": list(node_records(listed.decision, node)),
-    }
 
 
 def _requests(listed: ListedPod) -> str:
@@ -63,15 +60,7 @@ def _requests(listed: ListedPod) -> str:
     return f"{cpus(facts.cpu)} CPUs, shared"
 
 
-def _sum(listed: ListedPod) -> str:
-    decision = listed.decision
-    causes = ", ".join(f"{each.nodes} {each.cause.summary}" for each in decision.causes())
-    suiting = f"{int(decision.feasible.sum())} of {int(decision.asked.sum())} suit it"
-    return f"{suiting}; not the others: {causes}" if causes else suiting
-
-
 def _node_lines(listed: ListedPod, wanted: str) -> Iterable[Line]:
-    """Yield nodes in the order of their names."""
     decision = listed.decision
     rows = sorted(np.flatnonzero(decision.asked).tolist(), key=lambda row: decision.names[row])
     rows = [row for row in rows if wanted in {"", decision.names[row]}]
