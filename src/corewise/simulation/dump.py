@@ -17,7 +17,7 @@ Koordinator and of the local cluster.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Generic, TypeVar
 
@@ -46,11 +46,11 @@ from corewise.vocabulary.names import (
 )
 
 HOW_TO = "make it with: kubectl get nodes,pods -A -o json"
-Texts = dict[str, str] | None
+Texts = dict[str, str]
 Amounts = dict[str, str | int]
 
 
-class _Struct(msgspec.Struct, rename="camel", frozen=True):
+class _Struct(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
     """camelCase on the wire; fields that nobody reads are passed over."""
 
 
@@ -59,15 +59,15 @@ class Metadata(_Struct, frozen=True):
 
     name: Annotated[str, msgspec.Meta(min_length=1)]
     namespace: str = "default"
-    labels: Texts = None
-    annotations: Texts = None
+    labels: Texts = {}
+    annotations: Texts = {}
 
 
 class NodeStatus(_Struct, frozen=True):
     """What the node offers."""
 
-    capacity: Amounts = msgspec.field(default_factory=dict)
-    allocatable: Amounts = msgspec.field(default_factory=dict)
+    capacity: Amounts = {}
+    allocatable: Amounts = {}
 
 
 class DumpedNode(_Struct, frozen=True):
@@ -77,7 +77,7 @@ class DumpedNode(_Struct, frozen=True):
     status: NodeStatus = NodeStatus()
 
 
-class DumpedContainer(_Struct, frozen=True, omit_defaults=True):
+class DumpedContainer(_Struct, frozen=True):
     """core/v1 Container: what it runs and what it asks for."""
 
     name: str
@@ -86,7 +86,7 @@ class DumpedContainer(_Struct, frozen=True, omit_defaults=True):
     restart_policy: str | None = None
 
 
-class DumpedPodSpec(_Struct, frozen=True, omit_defaults=True):
+class DumpedPodSpec(_Struct, frozen=True):
     """core/v1 PodSpec."""
 
     containers: Annotated[tuple[DumpedContainer, ...], msgspec.Meta(min_length=1)]
@@ -110,47 +110,29 @@ class DumpedPod(_Struct, frozen=True):
     status: PodStatus = PodStatus()
 
 
-class DumpedConfigMap(_Struct, frozen=True):
-    """core/v1 ConfigMap."""
+class DumpedRecord(_Struct, frozen=True):
+    """core/v1 ConfigMap, and NodeResourceTopology, of which only annotations count."""
 
     metadata: Metadata
-    data: Texts = None
+    data: Texts = {}
 
 
-class DumpedTopology(_Struct, frozen=True):
-    """NodeResourceTopology: its annotations."""
-
-    metadata: Metadata
-
-
-AnyDumped = DumpedNode | DumpedPod | DumpedConfigMap | DumpedTopology
-T = TypeVar("T", DumpedNode, DumpedPod, DumpedConfigMap, DumpedTopology)
+T = TypeVar("T")
+D = TypeVar("D", DumpedNode, DumpedPod, DumpedRecord)
 
 
 @dataclass(frozen=True, slots=True)
-class Item(Generic[T]):
+class Item(Generic[D]):
     """An object and its place, for messages."""
 
     path: Path
     index: int
     kind: str
-    object: T
+    object: D
 
     @property
     def name(self) -> str:
         return self.object.metadata.name
-
-    @property
-    def key(self) -> tuple[str, str]:
-        return self.object.metadata.namespace, self.name
-
-    @property
-    def labels(self) -> dict[str, str]:
-        return self.object.metadata.labels or {}
-
-    @property
-    def annotations(self) -> dict[str, str]:
-        return self.object.metadata.annotations or {}
 
     def error(self, message: str) -> InputError:
         return InputError(f"{self.path}: items[{self.index}] ({self.kind} {self.name}): {message}")
@@ -172,34 +154,6 @@ class Item(Generic[T]):
         return amount
 
 
-@dataclass(frozen=True, slots=True)
-class Dump:
-    """The objects of a dump, by kind."""
-
-    nodes: tuple[Item[DumpedNode], ...]
-    pods: tuple[Item[DumpedPod], ...]
-    topologies: tuple[Item[DumpedTopology], ...]
-    config_maps: tuple[Item[DumpedConfigMap], ...]
-
-
-def read_dump(path: Path) -> Dump:
-    """Read a List of objects; kinds that nobody needs are passed over.
-
-    Raises:
-        InputError: naming the first thing that is wrong.
-    """
-    items = read_items(path)
-    dump = Dump(
-        nodes=_of_kind(path, items, "Node", DumpedNode),
-        pods=_of_kind(path, items, "Pod", DumpedPod),
-        topologies=_of_kind(path, items, "NodeResourceTopology", DumpedTopology),
-        config_maps=_of_kind(path, items, "ConfigMap", DumpedConfigMap),
-    )
-    if not dump.nodes:
-        raise InputError(f"{path}: no nodes in it; {HOW_TO}")
-    return dump
-
-
 def read_items(path: Path) -> list[Any]:
     """Read a List of objects of any kind.
 
@@ -218,25 +172,42 @@ def read_items(path: Path) -> list[Any]:
     return items
 
 
-def _of_kind(path: Path, items: list[Any], kind: str, form: type[T]) -> tuple[Item[T], ...]:
-    found: dict[tuple[str, str], Item[T]] = {}
+def objects_of(
+    path: Path, items: list[Any], kind: str, form: type[T], *, strict: bool = True
+) -> dict[int, T]:
+    """Return the objects of a kind by their place in the list. A null is an absent field.
+
+    Raises:
+        InputError: naming the first one that does not have the form.
+    """
+    found: dict[int, T] = {}
     for index, value in enumerate(items):
         if not isinstance(value, dict) or value.get("kind") != kind:
             continue
-        item = Item(path, index, kind, _converted(path, index, kind, value, form))
-        if item.key in found:
+        try:
+            found[index] = msgspec.convert(_without_nulls(value), form, strict=strict)
+        except RecursionError:
+            raise InputError(f"{path}: items[{index}] ({kind}): nested too deep") from None
+        except msgspec.ValidationError as error:
+            metadata = value.get("metadata")
+            name = metadata.get("name", "?") if isinstance(metadata, dict) else "?"
+            raise InputError(f"{path}: items[{index}] ({kind} {name}): {error}") from None
+    return found
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_nulls(each) for key, each in value.items() if each is not None}
+    return [_without_nulls(each) for each in value] if isinstance(value, list) else value
+
+
+def _items_of(path: Path, items: list[Any], kind: str, form: type[D]) -> list[Item[D]]:
+    found: dict[tuple[str, str], Item[D]] = {}
+    for index, each in objects_of(path, items, kind, form).items():
+        item = Item(path, index, kind, each)
+        if found.setdefault((each.metadata.namespace, item.name), item) is not item:
             raise item.error("metadata.name is there twice")
-        found[item.key] = item
-    return tuple(found.values())
-
-
-def _converted(path: Path, index: int, kind: str, value: dict[str, Any], form: type[T]) -> T:
-    try:
-        return msgspec.convert(value, form)
-    except msgspec.ValidationError as error:
-        metadata = value.get("metadata")
-        name = metadata.get("name", "?") if isinstance(metadata, dict) else "?"
-        raise InputError(f"{path}: items[{index}] ({kind} {name}): {error}") from None
+    return list(found.values())
 
 
 _STATED_ELSEWHERE = frozenset(
@@ -252,19 +223,10 @@ _USER_ANNOTATIONS = (
     MEMORY_BANDWIDTH,
     *(each.name for each in STATED if each.kind is Kind.ANNOTATION),
 )
-_FINISHED = frozenset({"Succeeded", "Failed"})
+FINISHED = frozenset({"Succeeded", "Failed"})
 _SHOWN = 5
 _FACTS_HINT = "dump noderesourcetopologies too, or state cpuFacts in a scenario and add --scenario FILE"
 _MOST_CPUS = 1_000_000
-
-
-@dataclass
-class _Found:
-    """What is noticed on the way, for the notes."""
-
-    without_facts: list[str] = field(default_factory=list)
-    without_speed: set[str] = field(default_factory=set)
-    skipped_pods: int = 0
 
 
 def load_dump(
@@ -275,25 +237,34 @@ def load_dump(
     Raises:
         InputError: naming file, item and field of the first thing that is wrong.
     """
-    dump, found, known = read_dump(path), _Found(), tuple(table)
-    facts = {item.name: _facts_of(item) for item in dump.topologies}
+    items, known = read_items(path), tuple(table)
+    nodes = _items_of(path, items, "Node", DumpedNode)
+    pods = _items_of(path, items, "Pod", DumpedPod)
+    facts = {
+        item.name: _facts_of(item) for item in _items_of(path, items, "NodeResourceTopology", DumpedRecord)
+    }
+    maps = _items_of(path, items, "ConfigMap", DumpedRecord)
+    if not nodes:
+        raise InputError(f"{path}: no nodes in it; {HOW_TO}")
     machines = tuple(
-        _machine(node, _choice(facts.get(node.name), node.labels, known, models), found)
-        for node in dump.nodes
+        _machine(node, _choice(facts.get(node.name), node.object.metadata.labels, known, models))
+        for node in nodes
     )
     names = {machine.name for machine in machines}
+    unfinished = [item.object for item in pods if item.object.status.phase not in FINISHED]
+    running = [pod for pod in unfinished if pod.spec.node_name in names]
     return Plan(
         source=f"dump {path.name}",
         machines=machines,
-        config=_config(dump) or config,
-        pods=tuple(_pod(item.object) for item in dump.pods if _runs_on(item, names, found)),
-        when_on={node.name: own for node in dump.nodes if (own := _user_metadata(node)) is not None},
-        notes=_notes(found),
+        config=next((item.object.data for item in maps if item.name == CONFIG_NAME), {}) or config,
+        pods=tuple(map(_pod, running)),
+        when_on={node.name: own for node in nodes if (own := _user_metadata(node)) is not None},
+        notes=_notes(machines, skipped_pods=len(unfinished) - len(running)),
     )
 
 
-def _facts_of(topology: Item[DumpedTopology]) -> CPUFacts | None:
-    text = topology.annotations.get(CPU_BASIC_INFO)
+def _facts_of(topology: Item[DumpedRecord]) -> CPUFacts | None:
+    text = topology.object.metadata.annotations.get(CPU_BASIC_INFO)
     facts = parse_cpu_basic_info(text) if text is not None else None
     return facts if isinstance(facts, CPUFacts) else None
 
@@ -313,11 +284,7 @@ def _choice(
     return None
 
 
-def _machine(node: Item[DumpedNode], choice: CPUChoice | None, found: _Found) -> Machine:
-    if choice is None:
-        found.without_facts.append(node.name)
-    elif choice.model.core_speed is None:
-        found.without_speed.add(choice.model.name)
+def _machine(node: Item[DumpedNode], choice: CPUChoice | None) -> Machine:
     status = node.object.status
     capacity = _raw(node, RAW_CAPACITY, status.capacity)
     allocatable = _raw(node, RAW_ALLOCATABLE, status.allocatable)
@@ -338,14 +305,14 @@ def _machine(node: Item[DumpedNode], choice: CPUChoice | None, found: _Found) ->
         reserved_cpu=RawMilli(max(0, cpus * 1000 - cpu_left.milli)),
         reserved_memory=Bytes(max(0, memory.units - memory_left.units)),
         max_pods=node.quantity(capacity, "status.capacity", "pods").units if "pods" in capacity else 110,
-        labels={key: value for key, value in node.labels.items() if key not in SWITCHES},
+        labels={key: value for key, value in node.object.metadata.labels.items() if key not in SWITCHES},
         other_resources={key: str(value) for key, value in capacity.items() if key not in _STATED_ELSEWHERE},
     )
 
 
 def _raw(node: Item[DumpedNode], annotation: str, in_status: Amounts) -> Amounts:
     """Return the node's raw amounts: what its raw annotation says, else its status."""
-    text = node.annotations.get(annotation)
+    text = node.object.metadata.annotations.get(annotation)
     if text is None:
         return in_status
     try:
@@ -358,28 +325,15 @@ def _raw(node: Item[DumpedNode], annotation: str, in_status: Amounts) -> Amounts
 
 def _user_metadata(node: Item[DumpedNode]) -> NodeMetadata | None:
     """Return what a user wrote about corewise on a node, or None."""
-    annotations, own = node.annotations, {}
+    annotations, own = node.object.metadata.annotations, {}
     if AMPLIFICATION_ORIGINAL in annotations:
         if annotations[AMPLIFICATION_ORIGINAL] != "{}":
             own[AMPLIFICATION_RATIO] = annotations[AMPLIFICATION_ORIGINAL]
     elif AMPLIFICATION_RATIO in annotations and NORMALIZATION_RATIO not in annotations:
         own[AMPLIFICATION_RATIO] = annotations[AMPLIFICATION_RATIO]
     own |= {name: annotations[name] for name in _USER_ANNOTATIONS if name in annotations}
-    enabled = {key: value for key, value in node.labels.items() if key in SWITCHES}
+    enabled = {key: value for key, value in node.object.metadata.labels.items() if key in SWITCHES}
     return NodeMetadata(enabled, own) if enabled or own else None
-
-
-def _config(dump: Dump) -> dict[str, str]:
-    maps = (item.object.data for item in dump.config_maps if item.name == CONFIG_NAME)
-    return next(maps, None) or {}
-
-
-def _runs_on(pod: Item[DumpedPod], nodes: set[str], found: _Found) -> bool:
-    if pod.object.status.phase in _FINISHED:
-        return False
-    runs = pod.object.spec.node_name in nodes
-    found.skipped_pods += not runs
-    return runs
 
 
 def _pod(pod: DumpedPod) -> dict[str, Any]:
@@ -388,7 +342,7 @@ def _pod(pod: DumpedPod) -> dict[str, Any]:
         container.setdefault("image", "unknown")
     annotations = {
         key: value
-        for key, value in (metadata.annotations or {}).items()
+        for key, value in metadata.annotations.items()
         if any(part in key for part in _KEPT_ANNOTATIONS)
     }
     return {
@@ -397,22 +351,23 @@ def _pod(pod: DumpedPod) -> dict[str, Any]:
         "metadata": {
             "name": metadata.name,
             "namespace": metadata.namespace,
-            "labels": metadata.labels or {},
+            "labels": metadata.labels,
             "annotations": annotations,
         },
         "spec": {**spec, "terminationGracePeriodSeconds": 0},
     }
 
 
-def _notes(found: _Found) -> tuple[str, ...]:
+def _notes(machines: Iterable[Machine], skipped_pods: int) -> tuple[str, ...]:
     notes = []
-    if found.without_facts:
-        names = found.without_facts
+    names = [machine.name for machine in machines if machine.model is None]
+    if names:
         shown = ", ".join(names[:_SHOWN]) + (" …" if len(names) > _SHOWN else "")
         notes.append(f"nodes without CPU facts in dump and table: {len(names)} ({shown}); {_FACTS_HINT}")
-    if found.without_speed:
-        models = ", ".join(sorted(found.without_speed))
-        notes.append(f"no speed is known for {models}: what these nodes deliver is not reported")
-    if found.skipped_pods:
-        notes.append(f"pods left out because they run on none of the nodes: {found.skipped_pods}")
+    models = {each.model.name for each in machines if each.model and each.model.core_speed is None}
+    if models:
+        named = ", ".join(sorted(models))
+        notes.append(f"no speed is known for {named}: what these nodes deliver is not reported")
+    if skipped_pods:
+        notes.append(f"pods left out because they run on none of the nodes: {skipped_pods}")
     return tuple(notes)

@@ -24,7 +24,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
@@ -34,7 +34,7 @@ from corewise.engine.facts import CPU
 from corewise.engine.objects import PlacedPod, SchedulableNode, Topology
 from corewise.engine.reading import pod_facts
 from corewise.quantities import offered_amounts
-from corewise.simulation.dump import HOW_TO, read_items
+from corewise.simulation.dump import FINISHED, HOW_TO, objects_of, read_items
 from corewise.simulation.machines import Machine
 from corewise.simulation.openb import MEBI, TraceRow, model_note, read_machines, trace_rows
 from corewise.simulation.plan import InputError
@@ -43,12 +43,10 @@ from corewise.topology import Topology as Arrangement
 from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY, CONFIG_NAME, CPU_BASIC_INFO, CPU_TOPOLOGY
 from corewise.vocabulary.qos import ANY_NAMESPACE
 
-T = TypeVar("T")
 OFFERED_SHARE = 60
 GPU = "openb/gpu-milli"
 GPU_MODEL = "openb/gpu-model"
 _COLUMNS = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "gpu_spec", "qos", "creation_time")
-_FINISHED = frozenset({"Succeeded", "Failed"})
 _MOST_CPUS = 4096
 _MOST = 10**12
 _MILLI = 1000
@@ -109,21 +107,18 @@ def plan_from_dump(path: Path) -> PlanInput:
         InputError: naming file, item and field of the first thing that is wrong.
     """
     items = read_items(path)
-    topologies = {
-        each.metadata.name: each for each in _of_kind(path, items, "NodeResourceTopology", Topology)
-    }
+    stated = objects_of(path, items, "NodeResourceTopology", Topology, strict=False)
+    topologies = {each.metadata.name: each for each in stated.values()}
+    managed = objects_of(path, items, "Node", ManagedNode, strict=False)
+    schedulable = objects_of(path, items, "Node", SchedulableNode, strict=False)
     nodes = tuple(
-        PlannedNode(managed, node, topology, _assumed(node))
-        for managed, node in zip(
-            _of_kind(path, items, "Node", ManagedNode),
-            _of_kind(path, items, "Node", SchedulableNode),
-            strict=True,
-        )
-        for topology in [topologies.get(node.metadata.name, Topology())]
+        PlannedNode(managed[index], node, topologies.get(node.metadata.name, Topology()), _assumed(node))
+        for index, node in schedulable.items()
     )
     if not nodes:
         raise InputError(f"{path}: no nodes in it; {HOW_TO}")
-    pods = [pod for pod in _of_kind(path, items, "Pod", PlacedPod) if pod.status.phase not in _FINISHED]
+    every = objects_of(path, items, "Pod", PlacedPod, strict=False).values()
+    pods = [pod for pod in every if pod.status.phase not in FINISHED]
     unknown = sum(CPU_TOPOLOGY not in node.topology.metadata.annotations for node in nodes)
     note = (
         f"nodes that do not state how their CPUs are arranged, assumed to be cores of two threads: {unknown}"
@@ -135,32 +130,6 @@ def plan_from_dump(path: Path) -> PlanInput:
         config=_config(items),
         notes=(note,) if unknown else (),
     )
-
-
-def _of_kind(path: Path, items: list[Any], kind: str, form: type[T]) -> list[T]:
-    found: list[T] = []
-    for index, value in enumerate(items):
-        if isinstance(value, dict) and value.get("kind") == kind:
-            found.append(_converted(path, index, kind, value, form))
-    return found
-
-
-def _converted(path: Path, index: int, kind: str, value: dict[str, Any], form: type[T]) -> T:
-    try:
-        return msgspec.convert(_without_nulls(value), form, strict=False)
-    except RecursionError:
-        raise InputError(f"{path}: items[{index}] ({kind}): nested too deep") from None
-    except msgspec.ValidationError as error:
-        metadata = value.get("metadata")
-        name = metadata.get("name", "?") if isinstance(metadata, dict) else "?"
-        raise InputError(f"{path}: items[{index}] ({kind} {name}): {error}") from None
-
-
-def _without_nulls(value: Any) -> Any:
-    """Return the same without nulls, which mean the same as an absent field."""
-    if isinstance(value, dict):
-        return {key: _without_nulls(each) for key, each in value.items() if each is not None}
-    return [_without_nulls(each) for each in value] if isinstance(value, list) else value
 
 
 def _assumed(node: SchedulableNode) -> Arrangement:
