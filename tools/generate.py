@@ -22,9 +22,8 @@ import click
 
 from corewise.cli import corewise
 from corewise.cli.errors import ExitCode
-from corewise.config.interference import METRICS as METRICS_OF_INTERFERENCE
-from corewise.config.interference import Metric
-from corewise.config.interference.metrics import USABLE_SHARE
+from corewise.config.interference.metrics import METRICS as METRICS_OF_INTERFERENCE
+from corewise.config.interference.metrics import USABLE_SHARE, Metric
 from corewise.service.doors import DOORS, MIB
 from corewise.vocabulary.metrics import METRICS, NODE_MEMORY_BANDWIDTH_CAPACITY
 from corewise.vocabulary.names import TABLE, Kind

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from corewise.config.interference import RANKED
+from corewise.config.interference.metrics import RANKED
 from corewise.interference.analysis import analyse
 from interference.simulated_history import DEFAULT, USE, Planted, planted_history
 from tools.bench import table

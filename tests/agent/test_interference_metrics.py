@@ -16,7 +16,7 @@ from corewise.agent.interference.watch import InterferenceWatch, publish
 from corewise.cli import corewise
 from corewise.cli.agent import _options
 from corewise.cli.errors import ExitCode
-from corewise.config.interference import Metric
+from corewise.config.interference.metrics import Metric
 from corewise.kernel.host_files import Absent, read_boot_id
 from corewise.kernel.memory_latency import load_chase
 from corewise.prometheus.exposition import Exposition

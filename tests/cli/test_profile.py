@@ -12,7 +12,9 @@ from click.testing import CliRunner, Result
 from corewise.cli import corewise
 from corewise.cli.errors import Failure
 from corewise.cli.profile_history import read_history, write_history
-from corewise.config.interference import DefaultProfile, Metric, Profile, parse_interference
+from corewise.config.interference.metrics import Metric
+from corewise.config.interference.model import DefaultProfile, Profile
+from corewise.config.interference.reading import parse_interference
 from interference.simulated_history import RANGES, USE, Planted, planted_history
 
 SENSITIVE = {

@@ -14,7 +14,8 @@ from click.testing import CliRunner
 
 from corewise.cli import corewise
 from corewise.cli.profile_history import exported_label, pod_of
-from corewise.config.interference import Metric, parse_interference
+from corewise.config.interference.metrics import Metric
+from corewise.config.interference.reading import parse_interference
 from corewise.interference.history import History, PodRecord, Series
 from interference.simulated_history import HOURS, STEP, USE, Planted, planted_history
 from prometheus_binary import PROMTOOL, PrometheusServer, needs_prometheus, needs_promtool, running

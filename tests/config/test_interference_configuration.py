@@ -8,17 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.config.interference import (
-    RANKED,
-    Decay,
-    InterferenceConfiguration,
-    LatencyModel,
-    Metric,
-    Order,
-    Preset,
-    Profile,
-    parse_interference,
-)
+from corewise.config.interference.metrics import RANKED, Metric, Order, Preset
+from corewise.config.interference.model import Decay, InterferenceConfiguration, LatencyModel, Profile
+from corewise.config.interference.reading import parse_interference
 
 DOCUMENT = """\
 interference:

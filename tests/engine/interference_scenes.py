@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from corewise.config.interference import InterferenceConfiguration, parse_interference
+from corewise.config.interference.model import InterferenceConfiguration
+from corewise.config.interference.reading import parse_interference
 from corewise.engine import (
     ChosenNode,
     Cluster,

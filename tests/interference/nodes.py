@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from corewise.config.interference import InterferenceConfiguration
-from corewise.interference import Outlook, Pressure, Weights, outlook
+from corewise.config.interference.model import InterferenceConfiguration
+from corewise.interference.outlook import Outlook, Weights, outlook
+from corewise.interference.pressure import Pressure
 
 GB = 10**9
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from corewise.config.interference import RANKED, Metric
+from corewise.config.interference.metrics import RANKED, Metric
 from corewise.interference.analysis import Scale
 from corewise.interference.history import CPI, OWN_PART, History, PodRecord, Series
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corewise.config.interference import Metric
+from corewise.config.interference.metrics import Metric
 from corewise.interference.analysis import FEWEST, Confidence, Finding, Pace, Scale, affinities, analyse
 from corewise.interference.history import (
     History,

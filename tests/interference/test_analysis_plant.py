@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from corewise.config.interference import Metric
+from corewise.config.interference.metrics import Metric
 from corewise.interference.analysis import Finding, analyse
 from corewise.interference.history import History, PodRecord, Series
 from corewise.simulation.contention import Contention, Memory, MemoryUse, contend

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.config.interference import CounterweightSettings, Decay, Profile
-from corewise.interference import Counterweights
+from corewise.config.interference.model import CounterweightSettings, Decay, Profile
+from corewise.interference.outlook import Counterweights
 
 STREAM = Profile(memory_bandwidth=5_000, memory=200, cpu=1000, llc=40)
 STEP = CounterweightSettings(360.0, Decay.STEP)

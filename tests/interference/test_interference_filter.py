@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.config.interference import InterferenceConfiguration, Profile, Requirement
-from corewise.interference import filter_nodes
+from corewise.config.interference.model import InterferenceConfiguration, Profile, Requirement
+from corewise.interference.filtering import filter_nodes
 from interference.nodes import GB, pressure, seen, weights
 
 STREAM = Profile(memory_bandwidth=5 * GB, memory=2 * 10**8)

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from corewise.interference import LatencyHistory, Pressure, predicted_latency
-from corewise.interference.latency import load_term
+from corewise.interference.latency import LatencyHistory, load_term, predicted_latency
+from corewise.interference.pressure import Pressure
 from interference.nodes import pressure
 
 IDLE, SLOPE = 90e-9, 12e-9

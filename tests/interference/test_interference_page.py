@@ -10,7 +10,7 @@ from textwrap import dedent
 from click.testing import CliRunner
 
 from corewise.cli import corewise
-from corewise.config.interference import parse_interference
+from corewise.config.interference.reading import parse_interference
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "interference.md").read_text()

@@ -7,8 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from corewise.interference import COLUMNS, Pressure
-from corewise.interference.pressure import ZERO_IS_MISSING
+from corewise.interference.pressure import COLUMNS, ZERO_IS_MISSING, Pressure
 
 
 @pytest.mark.parametrize("column", COLUMNS)

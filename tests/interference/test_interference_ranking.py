@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.interference import award, positions
-from corewise.interference.score import worth
+from corewise.interference.score import award, positions, worth
 
 POINTS = (10.0, 5.0, 1.0)
 values = st.lists(

@@ -8,16 +8,14 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.config.interference import (
-    RANKED,
+from corewise.config.interference.metrics import DEFAULT_RANKINGS, RANKED, Metric, Order, Ranking
+from corewise.config.interference.model import (
     InterferenceConfiguration,
     LatencyModel,
-    Metric,
-    Order,
+    MetricsSettings,
+    equal_affinity,
 )
-from corewise.config.interference.metrics import DEFAULT_RANKINGS, Ranking
-from corewise.config.interference.model import MetricsSettings, equal_affinity
-from corewise.interference import rank_nodes, score_nodes
+from corewise.interference.score import rank_nodes, score_nodes
 from interference.nodes import pressure, seen, weights
 
 CONFIG = InterferenceConfiguration()

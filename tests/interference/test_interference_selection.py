@@ -6,8 +6,9 @@ import math
 
 import numpy as np
 
-from corewise.config.interference import InterferenceConfiguration, Profile, parse_interference
-from corewise.interference import Conflict, PodRequests, Selected, select_profile, unplaceable
+from corewise.config.interference.model import InterferenceConfiguration, Profile
+from corewise.config.interference.reading import parse_interference
+from corewise.interference.filtering import Conflict, PodRequests, Selected, select_profile, unplaceable
 
 TEXT = """\
 interference:

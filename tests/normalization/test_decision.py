@@ -18,7 +18,7 @@ from corewise.config.configuration import (
     parse_normalization,
 )
 from corewise.config.facts import CPUFacts, FactsProblem, parse_cpu_basic_info
-from corewise.normalization import NormalizationVerdict, decide, nearest_model
+from corewise.normalization.decision import NormalizationVerdict, decide, nearest_model
 from corewise.quantities import ONE, Ratio
 from corewise.vocabulary.names import NORMALIZATION_ENABLED
 from corewise.vocabulary.reasons import Reason

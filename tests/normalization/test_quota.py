@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.normalization import SMALLEST_QUOTA, ContainerLimit, PodLimits, container_quota, pod_quota
+from corewise.normalization.quota import SMALLEST_QUOTA, ContainerLimit, PodLimits, container_quota, pod_quota
 from corewise.quantities import ONE, AmplifiedMilli, Microseconds, Ratio
 
 PERIOD = Microseconds(100_000)

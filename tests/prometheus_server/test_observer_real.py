@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from corewise.config.interference import Metric
+from corewise.config.interference.metrics import Metric
 from corewise.kube.clock import SYSTEM_CLOCK
 from corewise.prometheus.client import PrometheusClient, UnreachableError
 from corewise.prometheus.exposition import Exposition

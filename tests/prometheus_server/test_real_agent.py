@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from agent.agent_world import NODE, AgentWorld, agent_world
-from corewise.config.interference import InterferenceConfiguration, Metric
+from corewise.config.interference.metrics import Metric
+from corewise.config.interference.model import InterferenceConfiguration
 from corewise.prometheus.client import PrometheusClient
 from corewise.scheduler.observing.readings import NodeIdentity, NodeNames, Observation, observe
 from corewise.scheduler.observing.sources import sources

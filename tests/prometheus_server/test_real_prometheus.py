@@ -22,8 +22,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from corewise.config.interference import InterferenceConfiguration, Metric, Preset, parse_interference
-from corewise.config.interference.metrics import USABLE_SHARE
+from corewise.config.interference.metrics import USABLE_SHARE, Metric, Preset
+from corewise.config.interference.model import InterferenceConfiguration
+from corewise.config.interference.reading import parse_interference
 from corewise.prometheus.client import PrometheusClient, QueryError
 from corewise.scheduler.observing.readings import (
     NodeIdentity,

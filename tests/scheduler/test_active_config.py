@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pytest
 
-from corewise.config.interference import Metric
+from corewise.config.interference.metrics import Metric
 from corewise.engine import Cluster, Measured, Placement, assemble
 from corewise.engine.objects import NodeAddress, SchedulableNode, SchedulableNodeStatus
 from corewise.kube.objects import ObjectMeta

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from corewise.cli.scheduler import command
-from corewise.config.interference import Preset
+from corewise.config.interference.metrics import Preset
 from corewise.prometheus.client import checked_url
 from corewise.scheduler.configuration import read_configuration
 

@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.config.interference import InterferenceConfiguration, Metric, Preset, parse_interference
+from corewise.config.interference.metrics import Metric, Preset
+from corewise.config.interference.model import InterferenceConfiguration
+from corewise.config.interference.reading import parse_interference
 from corewise.interference.pressure import ZERO_IS_MISSING
 from corewise.prometheus.client import Answer, Sample
 from corewise.scheduler.observing.readings import NodeIdentity, NodeNames, Reading, State, read

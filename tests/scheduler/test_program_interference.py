@@ -24,7 +24,7 @@ from typing import Any
 import pytest
 
 from corewise.cli.errors import Failure
-from corewise.config.interference import Metric
+from corewise.config.interference.metrics import Metric
 from corewise.kube.client import PatchType
 from corewise.kube.errors import APIError
 from corewise.scheduler import configuration as configuration_file

@@ -19,7 +19,7 @@ from click.testing import CliRunner
 from corewise.assessment.cluster import ClusterConfiguration
 from corewise.cli import corewise
 from corewise.config.configuration import NO_AMPLIFICATION, NO_NORMALIZATION
-from corewise.config.interference import InterferenceConfiguration
+from corewise.config.interference.model import InterferenceConfiguration
 from corewise.engine import Measured
 from corewise.engine.amplified_cpu import Allocation
 from corewise.kube.clock import SYSTEM_CLOCK

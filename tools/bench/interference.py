@@ -22,7 +22,8 @@ import msgspec
 import numpy as np
 from aiohttp import web
 
-from corewise.config.interference import InterferenceConfiguration, parse_interference
+from corewise.config.interference.model import InterferenceConfiguration
+from corewise.config.interference.reading import parse_interference
 from corewise.engine import (
     ChosenNode,
     Cluster,

@@ -16,7 +16,7 @@ from pathlib import Path
 from corewise.agent.interference.collector import Collector
 from corewise.agent.interference.latency import LARGEST_SHARE, ProbeThread
 from corewise.agent.options import LATENCY_INTERVAL
-from corewise.config.interference import Metric
+from corewise.config.interference.metrics import Metric
 from corewise.kernel.host_files import Absent, HostFiles
 from corewise.kernel.memory_controllers import MemoryControllers
 from corewise.kernel.memory_latency import ROUNDS, Chase, load_chase, numa_cpus, probe

@@ -11,16 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from corewise.config.interference import InterferenceConfiguration, WorkloadProfile, parse_interference
-from corewise.interference import (
-    Counterweights,
-    LatencyHistory,
-    Pressure,
-    Weights,
-    filter_nodes,
-    outlook,
-    score_nodes,
-)
+from corewise.config.interference.model import InterferenceConfiguration, WorkloadProfile
+from corewise.config.interference.reading import parse_interference
+from corewise.interference.filtering import filter_nodes
+from corewise.interference.latency import LatencyHistory
+from corewise.interference.outlook import Counterweights, Weights, outlook
+from corewise.interference.pressure import Pressure
+from corewise.interference.score import score_nodes
 from tools.interference_burst.cluster import CAPACITY, NODES, STEP, Cluster
 
 PODS = 60

@@ -14,8 +14,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from corewise.config.interference import Profile
-from corewise.interference import Pressure, Values
+from corewise.config.interference.model import Profile
+from corewise.interference.pressure import Pressure, Values
 from corewise.simulation.contention import Contention, Memory, MemoryUse, Stretches, contend
 
 NODES = 50

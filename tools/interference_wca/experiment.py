@@ -18,7 +18,8 @@ from statistics import fmean
 
 import numpy as np
 
-from corewise.config.interference import InterferenceConfiguration, parse_interference
+from corewise.config.interference.model import InterferenceConfiguration
+from corewise.config.interference.reading import parse_interference
 from corewise.engine import (
     AllocationScore,
     Cluster,

@@ -46,7 +46,7 @@ from corewise.agent.objects import QuotaContainer, QuotaPod, QuotaPodSpec
 from corewise.kernel.cgroups.layout import PodCgroups, QOSClass
 from corewise.kernel.cgroups.resources import read_bandwidth
 from corewise.kernel.errors import KernelError, Missing, UnsafeName
-from corewise.normalization import ContainerLimit, PodLimits, container_quota, pod_quota
+from corewise.normalization.quota import ContainerLimit, PodLimits, container_quota, pod_quota
 from corewise.quantities import ONE, AmplifiedMilli, Microseconds, QuantityError, Ratio, largest, requested
 from corewise.vocabulary.qos import DEFAULT_RULES, OWNERS_OF_CPUS, QoSRules
 from corewise.vocabulary.reasons import Reason

@@ -24,7 +24,7 @@ from typing import Never
 
 from corewise.agent.local_node import LocalNode
 from corewise.agent.objects import PodMeta, QuotaPod
-from corewise.normalization import divided_quota
+from corewise.normalization.quota import divided_quota
 from corewise.nri.messages import (
     Adjustment,
     Container,

@@ -41,7 +41,7 @@ from corewise.amplification.annotations import effective_ratios
 from corewise.amplification.repair import PATIENCE
 from corewise.assessment.cluster import ClusterConfiguration, ClusterContext
 from corewise.assessment.nodes import NodeView
-from corewise.normalization import NormalizationVerdict, decide
+from corewise.normalization.decision import NormalizationVerdict, decide
 from corewise.quantities import ONE
 from corewise.vocabulary.names import (
     AMPLIFICATION_KEY,

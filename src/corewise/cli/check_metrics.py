@@ -15,7 +15,8 @@ from corewise.cli.files import FILE, text_of
 from corewise.cli.interference_inputs import read_interference
 from corewise.cli.options import connection_options
 from corewise.cli.output import Column, Form, Listing, Severity, colour_wanted, option, render, say
-from corewise.config.interference import InterferenceConfiguration, MetricsSettings, Preset
+from corewise.config.interference.metrics import Preset
+from corewise.config.interference.model import InterferenceConfiguration, MetricsSettings
 from corewise.engine.objects import SCHEDULABLE_NODES
 from corewise.kube.client import Client
 from corewise.kube.config import ClusterConfig, load_config

@@ -19,7 +19,7 @@ from corewise.cli.node_listing import ListedCluster, list_cluster
 from corewise.cli.options import cluster_options, connection_options
 from corewise.cli.output import Form
 from corewise.cli.pod_explanation import explain_pod
-from corewise.config.interference import InterferenceConfiguration
+from corewise.config.interference.model import InterferenceConfiguration
 from corewise.kube.client import Client
 from corewise.kube.config import ClusterConfig, load_config
 from corewise.kube.errors import Forbidden, NotFound

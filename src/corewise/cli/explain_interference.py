@@ -25,29 +25,22 @@ from corewise.cli.interference_inputs import (
     read_interference,
 )
 from corewise.cli.output import Column, Form, Listing, Severity
-from corewise.config.interference import RANKED, InterferenceConfiguration, Metric
+from corewise.config.interference.metrics import RANKED, Metric
+from corewise.config.interference.model import InterferenceConfiguration
 from corewise.config.interference.reading import unplaceable_message
 from corewise.config.json_text import path_text
-from corewise.interference import (
-    COLUMNS,
+from corewise.interference.filtering import (
     Conflict,
-    Counterweights,
     Filtered,
-    Flags,
     Inequality,
-    Outlook,
-    Pressure,
-    Ranked,
     Selected,
-    Weights,
     filter_nodes,
-    node_record,
-    outlook,
-    plain,
-    rank_nodes,
     select_profile,
     unplaceable,
 )
+from corewise.interference.outlook import Counterweights, Outlook, Weights, outlook
+from corewise.interference.pressure import COLUMNS, Flags, Pressure
+from corewise.interference.score import Ranked, node_record, plain, rank_nodes
 from corewise.vocabulary.reasons import Reason
 
 _OPTIONAL = frozenset({"llc_capacity", "memorylatency_idle", "memorylatency_slope"})

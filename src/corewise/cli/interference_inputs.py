@@ -26,15 +26,17 @@ from corewise.cli.errors import Failure
 from corewise.cli.files import text_of
 from corewise.cli.output import say
 from corewise.config.decoding import Decoder, Parsed, Place, did_you_mean, shown
-from corewise.config.interference import INTERFERENCE, METRICS, InterferenceConfiguration, parse_interference
 from corewise.config.interference.amounts import number, strict_fields
+from corewise.config.interference.metrics import METRICS
+from corewise.config.interference.model import InterferenceConfiguration
+from corewise.config.interference.reading import INTERFERENCE, parse_interference
 from corewise.config.json_text import DEEPEST, Positions, read_json
 from corewise.config.yaml_text import LimitError, PlainLoader, load_document
 from corewise.engine.facts import CPU, MEMORY
 from corewise.engine.objects import PlacedPod
 from corewise.engine.reading import key_of, pod_facts
-from corewise.interference import COLUMNS, PodRequests
-from corewise.interference.pressure import LARGEST, LEAST, ZERO_IS_MISSING
+from corewise.interference.filtering import PodRequests
+from corewise.interference.pressure import COLUMNS, LARGEST, LEAST, ZERO_IS_MISSING
 from corewise.quantities import Quantity, QuantityError
 
 _CONSTANTS = {"NaN": '"N"', "Infinity": '"Inf"   ', "-Infinity": '"-Inf"   '}

@@ -30,8 +30,7 @@ from corewise.cli.output import (
     say,
 )
 from corewise.cli.profile_history import Asked, ask, read_history, write_history
-from corewise.config.interference import InterferenceConfiguration
-from corewise.config.interference.model import DEFAULT
+from corewise.config.interference.model import DEFAULT, InterferenceConfiguration
 from corewise.interference.analysis import (
     AMOUNTS,
     BANDWIDTH,

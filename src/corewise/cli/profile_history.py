@@ -39,7 +39,8 @@ import msgspec
 
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.files import decoded
-from corewise.config.interference import RANKED, InterferenceConfiguration, Metric
+from corewise.config.interference.metrics import RANKED, Metric
+from corewise.config.interference.model import InterferenceConfiguration
 from corewise.interference.analysis import AMOUNTS
 from corewise.interference.history import CPI, NEVER_ZERO, History, PodRecord, Series
 from corewise.prometheus.client import PrometheusClient, RangeSeries, Sample, query_range

@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from corewise.config.interference import CounterweightSettings, Profile
+from corewise.config.interference.model import CounterweightSettings, Profile
 from corewise.engine.columns import NO_ROW, ClusterSnapshot, NodeColumns
 from corewise.engine.facts import NodeAccount, NodeFacts, Placement, PodFacts
 from corewise.engine.table import Measures
-from corewise.interference import Counterweights
+from corewise.interference.outlook import Counterweights
 from corewise.pinning import Claim, Exclusivity, Ledger
 from corewise.topology import CPUSet, Topology
 from corewise.vocabulary.cpu_annotations import ExclusivePolicy

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from corewise.amplification import Column, Flags, occupied
 from corewise.engine.facts import CPU, MEMORY, PODS, NodeAccount, NodeFacts, Taint, ZoneAccount
 from corewise.engine.table import ABSENT, LabelColumn, Measures, Table
-from corewise.interference import Counterweights, Weights
+from corewise.interference.outlook import Counterweights, Weights
 from corewise.pinning import FreeCores, Ledger
 from corewise.quantities import ONE, amplify, bounded, deamplified_ceil
 from corewise.vocabulary.cpu_annotations import NumaPolicy

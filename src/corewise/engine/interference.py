@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from corewise.amplification import Column, Flags
-from corewise.config.interference import InterferenceConfiguration, Profile
+from corewise.config.interference.model import InterferenceConfiguration, Profile
 from corewise.engine.cluster import Estimates
 from corewise.engine.columns import ClusterSnapshot
 from corewise.engine.facts import MEMORY, Placement, PodFacts
@@ -36,19 +36,17 @@ from corewise.engine.interference_account import (
     InterferenceAccount,
 )
 from corewise.engine.table import Measures
-from corewise.interference import (
+from corewise.interference.filtering import (
     Conflict,
     Filtered,
-    Outlook,
     PodRequests,
-    Pressure,
     Selected,
-    Weights,
     filter_nodes,
-    outlook,
-    score_nodes,
     select_profile,
 )
+from corewise.interference.outlook import Outlook, Weights, outlook
+from corewise.interference.pressure import Pressure
+from corewise.interference.score import score_nodes
 from corewise.vocabulary.reasons import Reason
 
 NAME = "Interference"

@@ -11,20 +11,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from corewise.amplification import Flags
-from corewise.config.interference import RANKED, InterferenceConfiguration, Metric
 from corewise.config.interference.amounts import bytes_text
+from corewise.config.interference.metrics import RANKED, Metric
+from corewise.config.interference.model import InterferenceConfiguration
 from corewise.engine.framework import Cause, Inputs
 from corewise.engine.table import Measures
-from corewise.interference import (
-    Filtered,
-    Outlook,
-    Ranked,
-    Selected,
-    filter_nodes,
-    node_record,
-    plain,
-    rank_nodes,
-)
+from corewise.interference.filtering import Filtered, Selected, filter_nodes
+from corewise.interference.outlook import Outlook
+from corewise.interference.score import Ranked, node_record, plain, rank_nodes
 from corewise.vocabulary.reasons import Reason
 
 _SIDES = (

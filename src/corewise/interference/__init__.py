@@ -7,8 +7,7 @@ A decision in order, every step over all nodes at once (a row per node, columns 
     outlook     Counterweights: pods placed so recently that measurements do not show them yet; Outlook: the
                 nodes once they show. Made once per snapshot, and again when a counterweight changes or decays
     filtering   select_profile: a pod's profile and affinities by its labels, or a Conflict, which is a
-    verdict;
-                filter_nodes: both sides of an Inequality for bandwidth and one for memory
+                verdict; filter_nodes: both sides of an Inequality for bandwidth and one for memory
     score       score_nodes: raw and normalized scores of the nodes that passed (PreScore and Score);
                 rank_nodes: the same with every position and all points, for people; node_record: as a
                 document
@@ -19,56 +18,3 @@ Amounts are bytes/s, bytes, seconds, CPUs as a share of the node's; see :mod:`co
 
 Source: design/interference.md; the seed memory-bandwidth-llc-scheduling.
 """
-
-from corewise.interference.filtering import (
-    Conflict,
-    Filtered,
-    Inequality,
-    PodRequests,
-    Selected,
-    filter_nodes,
-    select_profile,
-    unplaceable,
-)
-from corewise.interference.latency import LatencyHistory, predicted_latency
-from corewise.interference.outlook import Counterweights, Outlook, Weights, outlook
-from corewise.interference.pressure import COLUMNS, Flags, Pressure, Values
-from corewise.interference.score import (
-    Ranked,
-    Scores,
-    award,
-    node_record,
-    plain,
-    positions,
-    rank_nodes,
-    score_nodes,
-)
-
-__all__ = [
-    "COLUMNS",
-    "Conflict",
-    "Counterweights",
-    "Filtered",
-    "Flags",
-    "Inequality",
-    "LatencyHistory",
-    "Outlook",
-    "PodRequests",
-    "Pressure",
-    "Ranked",
-    "Scores",
-    "Selected",
-    "Values",
-    "Weights",
-    "award",
-    "filter_nodes",
-    "node_record",
-    "outlook",
-    "plain",
-    "positions",
-    "predicted_latency",
-    "rank_nodes",
-    "score_nodes",
-    "select_profile",
-    "unplaceable",
-]

@@ -21,14 +21,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from corewise.config.interference import (
+from corewise.config.interference.model import (
+    DEFAULT,
     Affinity,
     DefaultProfile,
     InterferenceConfiguration,
     Profile,
     Requirement,
 )
-from corewise.config.interference.model import DEFAULT
 from corewise.interference.outlook import Outlook
 from corewise.interference.pressure import Flags, Values
 

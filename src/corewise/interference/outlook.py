@@ -32,14 +32,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from corewise.config.interference import (
-    RANKED,
+from corewise.config.interference.metrics import RANKED, Metric, Order
+from corewise.config.interference.model import (
     CounterweightSettings,
     Decay,
     InterferenceConfiguration,
     LatencyModel,
-    Metric,
-    Order,
     Profile,
 )
 from corewise.interference.latency import predicted_latency

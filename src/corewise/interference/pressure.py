@@ -14,7 +14,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from corewise.config.interference import METRICS
+from corewise.config.interference.metrics import METRICS
 
 Values: TypeAlias = NDArray[np.float64]
 """One value for each node; NaN is missing."""

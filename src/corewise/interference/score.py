@@ -26,8 +26,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from corewise.config.interference import RANKED, Affinity, InterferenceConfiguration, Metric
-from corewise.config.interference.model import LINEAR_BEST
+from corewise.config.interference.metrics import RANKED, Metric
+from corewise.config.interference.model import LINEAR_BEST, Affinity, InterferenceConfiguration
 from corewise.interference.filtering import Filtered, Inequality
 from corewise.interference.outlook import Outlook
 from corewise.interference.pressure import Flags, Values

@@ -32,7 +32,7 @@ from corewise.kube.admission import AdmissionRequest
 from corewise.kube.client import Client
 from corewise.kube.decoding import decode_object
 from corewise.kube.errors import KubeError
-from corewise.normalization import STATED
+from corewise.normalization.decision import STATED
 from corewise.quantities import ONE, Quantity, QuantityError, Ratio, RatioError
 from corewise.service.webhooks import Answer, allowed, refused
 from corewise.vocabulary.errors import UNREADABLE

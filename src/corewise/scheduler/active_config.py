@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from corewise.config.interference import InterferenceConfiguration, LatencyModel
+from corewise.config.interference.model import InterferenceConfiguration, LatencyModel
 from corewise.config.interference.reading import unplaceable_message
 from corewise.engine import Cluster, Engine, Estimates, Interference, Measured, assemble
 from corewise.engine.interference import pressure_of
 from corewise.engine.objects import SchedulableNode
-from corewise.interference import unplaceable
+from corewise.interference.filtering import unplaceable
 from corewise.kube.clock import Clock
 from corewise.prometheus.client import PrometheusClient
 from corewise.prometheus.exposition import Exposition

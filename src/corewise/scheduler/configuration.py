@@ -25,8 +25,9 @@ from enum import StrEnum
 from pathlib import Path
 
 from corewise.config.decoding import Decoder, Parsed, Problem
-from corewise.config.interference import INTERFERENCE, InterferenceConfiguration, parse_interference
 from corewise.config.interference.amounts import strict_fields
+from corewise.config.interference.model import InterferenceConfiguration
+from corewise.config.interference.reading import INTERFERENCE, parse_interference
 from corewise.config.yaml_text import read_yaml
 from corewise.engine import Allocation
 from corewise.kube.clock import Clock

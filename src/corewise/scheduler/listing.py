@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from corewise.config.interference import InterferenceConfiguration
+from corewise.config.interference.model import InterferenceConfiguration
 from corewise.engine import Cluster, Decision, Interference, Placement, PodFacts, assemble
 from corewise.engine.objects import (
     PLACED_PODS,

@@ -24,7 +24,7 @@ from typing import Annotated, Any, Generic, TypeVar
 import msgspec
 
 from corewise.config.facts import CPUFacts, parse_cpu_basic_info
-from corewise.normalization import STATED
+from corewise.normalization.decision import STATED
 from corewise.quantities import Bytes, Quantity, QuantityError, RawMilli
 from corewise.simulation.machines import CPUModel, Machine
 from corewise.simulation.plan import SWITCHES, InputError, NodeMetadata, Plan

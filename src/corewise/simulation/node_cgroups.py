@@ -32,7 +32,7 @@ from pathlib import Path
 
 from corewise.assessment.nodes import BoundContainer, BoundPod
 from corewise.kernel.cgroups.layout import Driver, PodCgroups, QOSClass
-from corewise.normalization import ContainerLimit, PodLimits, container_quota, pod_quota
+from corewise.normalization.quota import ContainerLimit, PodLimits, container_quota, pod_quota
 from corewise.quantities import ONE, AmplifiedMilli, Microseconds, offered
 from corewise.simulation.contention import MemoryUse
 from corewise.simulation.fair_share import Cgroup, Tree

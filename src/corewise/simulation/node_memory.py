@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from corewise.assessment.nodes import BoundPod
-from corewise.config.interference import InterferenceConfiguration, Profile
+from corewise.config.interference.model import InterferenceConfiguration, Profile
 from corewise.engine import Interference, Measured, PodFacts
 from corewise.scheduler.configuration import SchedulerConfiguration
 from corewise.simulation.contention import IDLE_LATENCY

@@ -12,7 +12,7 @@ from typing import Any
 
 from corewise.config.colocation import parse_oversubscription, parse_suppression
 from corewise.config.configuration import parse_amplification, parse_normalization
-from corewise.normalization import STATED
+from corewise.normalization.decision import STATED
 from corewise.quantities import Bytes
 from corewise.scheduler.configuration import read_configuration
 from corewise.simulation.contention import MemoryUse

@@ -26,7 +26,7 @@ from corewise.amplification import AMPLIFIABLE, amplified, raw_amounts
 from corewise.assessment.cluster import ClusterConfiguration, ClusterContext
 from corewise.assessment.decision import normalization_of, wanted_ratio
 from corewise.assessment.nodes import NodeView, view_of
-from corewise.config.interference import InterferenceConfiguration
+from corewise.config.interference.model import InterferenceConfiguration
 from corewise.engine import (
     Allocation,
     Cause,

@@ -13,7 +13,7 @@ from pathlib import Path
 from corewise.actions import QuotaOwner, WriteQuota
 from corewise.kernel.cgroups.files import CgroupFiles
 from corewise.kernel.cgroups.layout import QOSClass, find_pod_cgroups
-from corewise.normalization import ContainerLimit, PodLimits, container_quota, pod_quota
+from corewise.normalization.quota import ContainerLimit, PodLimits, container_quota, pod_quota
 from corewise.quantities import AmplifiedMilli, Microseconds, Ratio
 from corewise.vocabulary.reasons import Reason
 from node.guest.records import Names, Report

@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Generic, TypeAlias, TypeVar
 
-from corewise.config.interference import Metric
+from corewise.config.interference.metrics import Metric
 from corewise.kernel.host_files import Absent, HostFiles, read_boot_id
 from corewise.kernel.machine import read_arrangement
 from corewise.kernel.memory_bandwidth import read_peak_bandwidth

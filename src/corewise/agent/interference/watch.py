@@ -11,7 +11,7 @@ from pathlib import Path
 
 from corewise.agent.interference.collector import OTHER_KERNEL, Collector, Reading, is_own_kernel
 from corewise.agent.interference.latency import LatencyProbe, ProbeThread
-from corewise.config.interference import Metric
+from corewise.config.interference.metrics import Metric
 from corewise.kernel.host_files import Absent, HostFiles
 from corewise.kernel.memory_latency import load_chase
 from corewise.kernel.perf import KernelPerf

@@ -14,9 +14,10 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from corewise.config.interference import Metric
+from corewise.config.interference.metrics import Metric
 from corewise.engine.table import Measures
-from corewise.interference import LatencyHistory, Pressure
+from corewise.interference.latency import LatencyHistory
+from corewise.interference.pressure import Pressure
 from corewise.kube.clock import Clock
 from corewise.prometheus.client import PrometheusClient, PrometheusError
 from corewise.prometheus.exposition import Exposition

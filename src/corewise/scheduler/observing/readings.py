@@ -25,7 +25,7 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from corewise.config.interference import Metric
+from corewise.config.interference.metrics import Metric
 from corewise.engine import Measured
 from corewise.engine.table import Measures
 from corewise.prometheus.client import Answer, PrometheusClient, PrometheusError, QueryError, Sample

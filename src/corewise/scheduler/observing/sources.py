@@ -8,14 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from corewise.config.interference import (
-    METRICS,
-    InterferenceConfiguration,
-    LatencyModel,
-    Metric,
-    SeriesSettings,
-)
-from corewise.config.interference.metrics import Template
+from corewise.config.interference.metrics import METRICS, Metric, Template
+from corewise.config.interference.model import InterferenceConfiguration, LatencyModel, SeriesSettings
 
 NODE_LABEL = "node"
 _STEPS = 20
