@@ -18,9 +18,9 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.agent.interference.collector import CacheMisses, MemoryTraffic, MissTotals
+from corewise.agent.interference.collector import MemoryTraffic
 from corewise.kernel.host_files import Absent, HostFiles
-from corewise.kernel.perf import INSTRUCTIONS, LAST_LEVEL_READ_MISSES, Group, Wanted
+from corewise.kernel.perf import INSTRUCTIONS, LAST_LEVEL_READ_MISSES, Group, MissCounters, MissTotals, Wanted
 from corewise.vocabulary.reasons import Reason
 from kernel import machine_trees
 from kernel.controller_trees import SKYLAKE, controllers
@@ -112,7 +112,7 @@ def test_why_there_is_no_traffic_is_what_can_be_mended(tmp_path: Path) -> None:
 def test_misses_and_instructions_add_up_and_a_look_without_a_value_loses_nothing(tmp_path: Path) -> None:
     machine_trees.intel(tmp_path)
     perf = FakePerf()
-    misses = CacheMisses(HostFiles(tmp_path), perf)
+    misses = MissCounters(perf, HostFiles(tmp_path))
     assert reason(misses.look()) is Reason.PERF_NO_VALUE
     perf.run(3, 1000, 7)
     assert misses.look() == MissTotals(1000, 7, "LL")
@@ -143,4 +143,4 @@ def test_mpki_of_a_group_that_took_turns_is_that_of_the_time_it_ran(
 
 
 def test_a_machine_whose_cpus_are_unknown_counts_nothing(tmp_path: Path) -> None:
-    assert reason(CacheMisses(HostFiles(tmp_path), FakePerf()).look()) is Reason.PERF_EVENT_MISSING
+    assert reason(MissCounters(FakePerf(), HostFiles(tmp_path)).look()) is Reason.PERF_EVENT_MISSING

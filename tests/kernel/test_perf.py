@@ -23,7 +23,7 @@ from corewise.kernel.perf import (
     Groups,
     KernelPerf,
     MissCounters,
-    MissCounts,
+    MissTotals,
     PerfEvent,
     Wanted,
     growth,
@@ -182,7 +182,7 @@ def test_instructions_and_misses_are_summed_up_over_the_cpus_that_counted(
     counting = counters(perf, tmp_path)
     for cpu in range(15):
         perf.run(cpu, 1000, 10, enabled=300, running=100)
-    assert counting.look() == MissCounts(45_000, 450, "LL")
+    assert counting.look() == MissTotals(45_000, 450, "LL")
     assert isinstance(counting.look(), Absent)
 
 
@@ -191,7 +191,7 @@ def test_on_zen_misses_of_the_second_level_are_told_as_what_they_are(perf: FakeP
     perf.refuse[LAST_LEVEL_READ_MISSES] = errno.ENOENT
     counting = counters(perf, tmp_path)
     perf.run(5, 1000, 10)
-    assert counting.look() == MissCounts(1000, 10, "L2")
+    assert counting.look() == MissTotals(1000, 10, "L2")
 
 
 def test_elsewhere_a_general_event_of_unknown_meaning_is_not_taken_for_the_last_level(
@@ -211,7 +211,7 @@ def test_cpus_that_come_and_go_are_followed(perf: FakePerf, tmp_path: Path) -> N
     assert isinstance(counting.look(), Absent)
     assert {counter.cpu for counter in perf.open_counters.values()} == set(range(8))
     perf.run(7, 5, 1)
-    assert counting.look() == MissCounts(5, 1, "LL")
+    assert counting.look() == MissTotals(5, 1, "LL")
     counting.close()
     assert not perf.open_counters
 
@@ -222,7 +222,7 @@ def test_a_cpu_that_has_just_gone_offline_tells_nothing(perf: FakePerf, tmp_path
     perf.run(0, 5, 1)
     perf.run(1, 7, 1)
     perf.dead.add(1)
-    assert counting.look() == MissCounts(5, 1, "LL")
+    assert counting.look() == MissTotals(5, 1, "LL")
 
 
 def test_the_kernel_of_this_machine_counts_a_group_of_software_events() -> None:

@@ -11,7 +11,6 @@ from contextlib import suppress
 
 from corewise.agent.local_node import LocalNode
 from corewise.agent.objects import QuotaPod
-from corewise.agent.offline_controller import OfflineController
 from corewise.agent.offline_loop import OfflineLoop
 from corewise.agent.offline_settings import KEYS
 from corewise.agent.quotas import targets_of
@@ -22,7 +21,7 @@ from corewise.quantities import requested
 from corewise.suppression.quotas import Task
 from corewise.vocabulary import metrics
 from corewise.vocabulary.metrics import CONFIG_VALID, ExportedMetric
-from corewise.vocabulary.offline_report import OfferState, OfflineReport
+from corewise.vocabulary.offline_report import OfferState
 
 Labelled = dict[tuple[str, ...], float]
 
@@ -84,72 +83,54 @@ def publish_pinning(local: LocalNode, exposition: Exposition) -> None:
 
 
 def publish_offline(loop: OfflineLoop, exposition: Exposition) -> None:
-    """Set the metrics of offline pods."""
-    controller = loop.controller
-    valid: Labelled = {(key,): float(key not in loop.configuration.problems) for key in KEYS}
-    exposition.replace(CONFIG_VALID, valid)
-    pods: Labelled = {
-        ("offline",): float(len(controller.pods.offline)),
-        ("native",): float(controller.pods.native),
-    }
-    exposition.replace(metrics.OFFLINE_PODS, pods)
-    missed: Labelled = {(str(kind),): float(count) for kind, count in controller.missed.items()}
-    exposition.replace(metrics.OVERSUBSCRIPTION_SAMPLES_MISSED, missed)
-    _publish_offer(loop, exposition)
-    _publish_suppression(controller, exposition)
-
-
-def _publish_offer(loop: OfflineLoop, exposition: Exposition) -> None:
-    report = loop.controller.last.report
-    states: Labelled = {}
-    if report is not None:
-        states = {(state.value,): float(state is report.state) for state in OfferState}
-    exposition.replace(metrics.OVERSUBSCRIPTION_STATE, states)
-    for metric, amount in _amounts(report).items():
-        _gauge(exposition, metric, amount)
-    cpu = {"online": report.online_milli / _MILLI, "offline": report.offline_milli / _MILLI} if report else {}
-    memory = {"online": report.memory.online, "offline": report.memory.offline} if report else {}
-    exposition.replace(metrics.OVERSUBSCRIPTION_USED_CPU, {(work,): used for work, used in cpu.items()})
-    exposition.replace(metrics.OVERSUBSCRIPTION_USED_MEMORY, {(work,): used for work, used in memory.items()})
-    published = loop.publisher.published
-    cpus = published.cpu_milli / _MILLI if published else None
-    _gauge(exposition, metrics.OVERSUBSCRIPTION_PUBLISHED_CPU, cpus)
-    _gauge(exposition, metrics.OVERSUBSCRIPTION_LAST_SAMPLE, loop.controller.sampled_at)
-
-
-def _publish_suppression(controller: OfflineController, exposition: Exposition) -> None:
-    suppressor, settings = controller.suppressor, controller.suppression
+    """Set the metrics of offline pods. What is not known has no series."""
+    controller, suppressor = loop.controller, loop.controller.suppressor
+    report, settings, published = controller.last.report, controller.suppression, loop.publisher.published
     enabled = controller.on and settings is not None and settings.enabled
-    modes: Labelled = {(settings.mode.value,): 1.0} if enabled and settings else {}
-    exposition.replace(metrics.SUPPRESSION_ENABLED, modes)
-    report = suppressor.report
-    _gauge(exposition, metrics.SUPPRESSION_QUOTA, _cores(report.quota_milli if report else None))
-    _gauge(exposition, metrics.SUPPRESSION_TARGET, _cores(report.target_milli if report else None))
-    adjustments: Labelled = {(way,): float(suppressor.adjustments[way]) for way in ("down", "up")}
-    exposition.replace(metrics.SUPPRESSION_ADJUSTMENTS, adjustments)
-    exposition.set(metrics.SUPPRESSION_REPAIRS, suppressor.repaired)
-    exposition.set(metrics.SUPPRESSION_AT_FLOOR, int(suppressor.at_floor))
-    exposition.set(metrics.SUPPRESSION_SLICE_MISSING, int(suppressor.slice_missing))
-    tasks: Labelled = {(task.value,): float(task is suppressor.task) for task in Task if task}
-    exposition.replace(metrics.SUPPRESSION_TASK, tasks)
-    utilization = controller.utilization
-    _gauge(exposition, metrics.SUPPRESSION_UTILIZATION, None if utilization is None else float(utilization))
-    exposition.set(metrics.SUPPRESSION_PODS, suppressor.suppressed_pods)
-
-
-def _amounts(report: OfflineReport | None) -> dict[ExportedMetric, float | None]:
-    return {
+    by_label: dict[ExportedMetric, Mapping[str, float]] = {
+        CONFIG_VALID: {key: key not in loop.configuration.problems for key in KEYS},
+        metrics.OFFLINE_PODS: {"offline": len(controller.pods.offline), "native": controller.pods.native},
+        metrics.OVERSUBSCRIPTION_SAMPLES_MISSED: {
+            str(kind): count for kind, count in controller.missed.items()
+        },
+        metrics.OVERSUBSCRIPTION_STATE: {
+            state.value: state is report.state for state in OfferState if report is not None
+        },
+        metrics.OVERSUBSCRIPTION_USED_CPU: (
+            {"online": report.online_milli / _MILLI, "offline": report.offline_milli / _MILLI}
+            if report
+            else {}
+        ),
+        metrics.OVERSUBSCRIPTION_USED_MEMORY: (
+            {"online": report.memory.online, "offline": report.memory.offline} if report else {}
+        ),
+        metrics.SUPPRESSION_ENABLED: {settings.mode.value: 1.0} if enabled and settings else {},
+        metrics.SUPPRESSION_ADJUSTMENTS: {way: suppressor.adjustments[way] for way in ("down", "up")},
+        metrics.SUPPRESSION_TASK: {task.value: task is suppressor.task for task in Task if task},
+    }
+    for metric, values in by_label.items():
+        exposition.replace(metric, {(str(label),): float(value) for label, value in values.items()})
+    limits = suppressor.report
+    gauges: dict[ExportedMetric, float | None] = {
         metrics.OVERSUBSCRIPTION_ALLOCATABLE_CPU: _cores(report.allocatable_milli if report else None),
         metrics.OVERSUBSCRIPTION_PINNED_CPU: _cores(report.pinned_milli if report else None),
         metrics.OVERSUBSCRIPTION_OFFERED_CPU: _cores(report.offered_milli if report else None),
-        metrics.OVERSUBSCRIPTION_OFFERED_MEMORY: float(report.memory.offered) if report else None,
+        metrics.OVERSUBSCRIPTION_OFFERED_MEMORY: report.memory.offered if report else None,
+        metrics.OVERSUBSCRIPTION_PUBLISHED_CPU: _cores(published.cpu_milli if published else None),
+        metrics.OVERSUBSCRIPTION_LAST_SAMPLE: controller.sampled_at,
+        metrics.SUPPRESSION_QUOTA: _cores(limits.quota_milli if limits else None),
+        metrics.SUPPRESSION_TARGET: _cores(limits.target_milli if limits else None),
+        metrics.SUPPRESSION_REPAIRS: suppressor.repaired,
+        metrics.SUPPRESSION_AT_FLOOR: suppressor.at_floor,
+        metrics.SUPPRESSION_SLICE_MISSING: suppressor.slice_missing,
+        metrics.SUPPRESSION_UTILIZATION: (
+            None if controller.utilization is None else float(controller.utilization)
+        ),
+        metrics.SUPPRESSION_PODS: suppressor.suppressed_pods,
     }
+    for metric, gauge in gauges.items():
+        exposition.replace(metric, {} if gauge is None else {(): float(gauge)})
 
 
 def _cores(milli: int | None) -> float | None:
     return None if milli is None else milli / _MILLI
-
-
-def _gauge(exposition: Exposition, metric: ExportedMetric, value: float | None) -> None:
-    """Set a gauge without labels; None is no series at all."""
-    exposition.replace(metric, {} if value is None else {(): value})

@@ -190,7 +190,7 @@ class OfflineLoop:
         await self._watched.synced()
         with suppress(TimeoutError):
             async with asyncio.timeout(_CONFIG_WITHIN):
-                await self._watched.config_synced()
+                await self._watched.config_known.wait()
         tick_at = self._clock.monotonic()
         while True:
             self._due.clear()
@@ -221,7 +221,7 @@ class OfflineLoop:
     async def once(self) -> bool:
         """Take one sample of a second, act and tell; return whether all went well."""
         try:
-            await self._watched.config_listed()
+            await self._watched.listed(config=True)
         except KubeError as error:
             self._local.problem_log.update("ConfigMap", {"ConfigMap": str(error)})
             return False
@@ -266,7 +266,7 @@ class OfflineLoop:
     def _configure(self, node: AgentNode) -> None:
         """Take the ConfigMap if it is known and another one, and what both it and the Node say."""
         config_map = self._watched.config
-        if self._watched.is_config_known and config_map is not self._read:
+        if self._watched.config_known.is_set() and config_map is not self._read:
             self.configuration.read(config_map)
             self._read = config_map
             self._local.problem_log.update("ConfigMap", self.configuration.problems)

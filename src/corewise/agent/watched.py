@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
@@ -68,9 +69,9 @@ class Watched:
         return self._pods.items.values()
 
     @property
-    def is_config_known(self) -> bool:
-        """Whether it is known what the ConfigMap says, or that there is none."""
-        return self._configs.synced.is_set()
+    def config_known(self) -> asyncio.Event:
+        """Set once it is known what the ConfigMap says, or that there is none."""
+        return self._configs.synced
 
     @property
     def config(self) -> ConfigMap | None:
@@ -80,33 +81,20 @@ class Watched:
         await self._nodes.synced.wait()
         await self._pods.synced.wait()
 
-    async def config_synced(self) -> None:
-        await self._configs.synced.wait()
-
-    async def listed(self) -> None:
-        """Wait until the Node and its pods have been listed, but not for ever.
+    async def listed(self, *, config: bool = False) -> None:
+        """Wait until the Node and its pods have been listed, or with ``config`` the ConfigMap; not for ever.
 
         Raises:
             KubeError: if the API server does not allow it, or does not answer in time.
         """
-        for cache in (self._nodes, self._pods):
-            await self._listed(cache)
-
-    async def config_listed(self) -> None:
-        """Wait until it is known whether there is a ConfigMap, but not for ever.
-
-        Raises:
-            KubeError: if the API server does not allow it, or does not answer in time.
-        """
-        await self._listed(self._configs)
-
-    async def _listed(self, cache: Cache[Any]) -> None:
-        deadline = self._clock.monotonic() + LISTED_WITHIN
-        while not cache.synced.is_set():
-            error = cache.last_error
-            if error and (not error.retryable or self._clock.monotonic() > deadline):
-                raise error
-            await self._clock.sleep(_POLL)
+        caches: tuple[Cache[Any], ...] = (self._configs,) if config else (self._nodes, self._pods)
+        for cache in caches:
+            deadline = self._clock.monotonic() + LISTED_WITHIN
+            while not cache.synced.is_set():
+                error = cache.last_error
+                if error and (not error.retryable or self._clock.monotonic() > deadline):
+                    raise error
+                await self._clock.sleep(_POLL)
 
     def problems(self) -> Iterator[str]:
         """Say what is missing in the cluster, once it has been listed."""

@@ -275,8 +275,8 @@ LAST_LEVEL, SECOND_LEVEL = "LL", "L2"
 
 
 @dataclass(frozen=True, slots=True)
-class MissCounts:
-    """What all CPUs counted since the last look; ``level``: which cache was missed."""
+class MissTotals:
+    """What all CPUs have counted since the first look; ``level``: which cache was missed."""
 
     instructions: int
     misses: int
@@ -292,9 +292,10 @@ class MissCounters:
         self._cpus = CPUSet()
         self._groups: Groups[int] | None = None
         self._level = ""
+        self._instructions = self._misses = 0
 
-    def look(self) -> MissCounts | Absent:
-        """Return the growth since the last look; Absent at the first one, and where nothing is counted."""
+    def look(self) -> MissTotals | Absent:
+        """Return the totals; Absent at the first look, and where nothing was counted since the last one."""
         online, _ = read_cpus(self._files)
         if self._groups is None or online != self._cpus:
             self.close()
@@ -305,7 +306,9 @@ class MissCounters:
         if not grown:
             return Absent(Reason.PERF_NO_VALUE, "the counters ran on no CPU since the last look")
         instructions, misses = (sum(counts) for counts in zip(*grown.values(), strict=True))
-        return MissCounts(instructions, misses, self._level)
+        self._instructions += instructions
+        self._misses += misses
+        return MissTotals(self._instructions, self._misses, self._level)
 
     def close(self) -> None:
         if self._groups is not None:

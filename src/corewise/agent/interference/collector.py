@@ -8,7 +8,6 @@ the root are this kernel's: a recorded or simulated machine has nothing but its 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Generic, TypeAlias, TypeVar
@@ -58,15 +57,6 @@ class Tally(Generic[K]):
         self._before = {}
 
 
-@dataclass(frozen=True, slots=True)
-class MissTotals:
-    """Instructions, and reads that missed the cache ``level``, since the agent began to count."""
-
-    instructions: int
-    misses: int
-    level: str
-
-
 class MemoryTraffic:
     """Bytes moved from and to memory: from resctrl where it monitors bandwidth, else from memory controllers.
 
@@ -114,27 +104,6 @@ class MemoryTraffic:
         return self._total
 
 
-class CacheMisses:
-    """Instructions and cache misses of all CPUs."""
-
-    def __init__(self, files: HostFiles, perf: Perf) -> None:
-        self._counters = MissCounters(perf, files)
-        self._totals = MissTotals(0, 0, "")
-
-    def look(self) -> MissTotals | Absent:
-        counted = self._counters.look()
-        if isinstance(counted, Absent):
-            return counted
-        before = self._totals
-        self._totals = MissTotals(
-            before.instructions + counted.instructions, before.misses + counted.misses, counted.level
-        )
-        return self._totals
-
-    def close(self) -> None:
-        self._counters.close()
-
-
 def is_own_kernel(root: Path) -> bool:
     """Say whether the files below a root are those of the kernel that this process runs on."""
     boot = read_boot_id(root)
@@ -147,7 +116,7 @@ class Collector:
     def __init__(self, root: Path, perf: Perf | None) -> None:
         self._files = HostFiles(root)
         self._traffic = MemoryTraffic(self._files, perf)
-        self._misses = None if perf is None else CacheMisses(self._files, perf)
+        self._misses = None if perf is None else MissCounters(perf, self._files)
         self._capacity: int | Absent | None = None
 
     def look(self, latency: Mapping[int, float] | Absent) -> dict[Metric, Reading]:
