@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -36,14 +35,8 @@ from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY, CONFIG_NAME, OVER
 _ENDED = frozenset({"Succeeded", "Failed"})
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What was read; None is what may not be read. ``missing`` says so in words."""
-
-    node: ManagedNode
-    data: Mapping[str, str] | None
-    pods: Iterable[BoundPod] | None
-    missing: tuple[str, ...] = ()
+Found = tuple[ManagedNode, Mapping[str, str] | None, Iterable[BoundPod] | None]
+"""The node, the data of the ConfigMap and the node's pods; None is what may not be read."""
 
 
 @click.command("suppression")
@@ -69,10 +62,15 @@ def suppression_command(
     Amounts are raw: as the kernel counts CPUs. What was measured is the agent's last report, with its age.
     """
     if file is None:
-        found = asyncio.run(_read(load_config(kubeconfig, context), name, config_namespace))
+        node, data, pods = asyncio.run(_read(load_config(kubeconfig, context), name, config_namespace))
     else:
-        found = _read_file(file, name, config_namespace)
-    explain_suppression(_subject(found)).show(form, found.missing)
+        node, data, pods = _read_file(file, name, config_namespace)
+    missing = []
+    if data is None:
+        missing.append(f"ConfigMap {config_namespace}/{CONFIG_NAME}: you may not read it")
+    if pods is None:
+        missing.append("pods: you may not read them")
+    explain_suppression(_subject(node, data, pods)).show(form, missing)
 
 
 async def _read(cluster: ClusterConfig, name: str, config_namespace: str) -> Found:
@@ -81,13 +79,7 @@ async def _read(cluster: ClusterConfig, name: str, config_namespace: str) -> Fou
             node = await client.get(MANAGED_NODES, name)
         except NotFound as error:
             raise _no_node(name, "list the nodes with: corewise nodes") from error
-        config, pods = await asyncio.gather(_config(client, config_namespace), _pods(client, name))
-    missing = []
-    if config is None:
-        missing.append(f"ConfigMap {config_namespace}/{CONFIG_NAME}: you may not read it")
-    if pods is None:
-        missing.append("pods: you may not read them")
-    return Found(node, config, pods, tuple(missing))
+        return node, *await asyncio.gather(_config(client, config_namespace), _pods(client, name))
 
 
 async def _config(client: Client, namespace: str) -> Mapping[str, str] | None:
@@ -122,7 +114,7 @@ def _read_file(file: Path, name: str, config_namespace: str) -> Found:
         if (each.metadata.namespace, each.metadata.name) == (config_namespace, CONFIG_NAME)
     )
     own = [pod for pod in pods if pod.spec.node_name == name and pod.status.phase not in _ENDED]
-    return Found(node, next(config, {}), own)
+    return node, next(config, {}), own
 
 
 def _objects(text: bytes) -> tuple[list[ManagedNode], list[ConfigMap], list[BoundPod]]:
@@ -141,17 +133,16 @@ def _of_kind(items: Any, kind: str) -> list[Any]:
     return [item for item in items if isinstance(item, dict) and item.get("kind") == kind]
 
 
-def _subject(found: Found) -> Subject:
-    meta = found.node.metadata
-    allocatable = found.node.status.allocatable
+def _subject(node: ManagedNode, data: Mapping[str, str] | None, pods: Iterable[BoundPod] | None) -> Subject:
+    meta, allocatable = node.metadata, node.status.allocatable
     return Subject(
         node=node_report(meta.name, meta.labels, meta.annotations, SYSTEM_CLOCK.now()),
         label=meta.labels.get(OVERSUBSCRIPTION),
-        settings=settings_for(found.data, meta.labels),
+        settings=settings_for(data, meta.labels),
         batch_cpu_milli=_whole(allocatable, BATCH_CPU),
         batch_memory=_whole(allocatable, BATCH_MEMORY),
-        native=None if found.pods is None else sorted(map(_named, filter(_is_native, found.pods))),
-        tiny=sorted(map(_named, filter(_is_tiny, found.pods or ()))),
+        native=None if pods is None else sorted(map(_named, filter(_is_native, pods))),
+        tiny=sorted(map(_named, filter(_is_tiny, pods or ()))),
     )
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from corewise.cli.explanation import Explanation, Line, Part
 from corewise.cli.offline_reports import (
@@ -91,10 +91,9 @@ class Subject:
         report = self.node.report
         if self.label not in {None, "true", "false"}:
             found.append(Reason.OVERSUBSCRIPTION_LABEL_INVALID)
-        codes = (
-            [offer_problem(report), report.suppression.reason if report.suppression else ""] if report else []
-        )
-        found += [Reason(code) for code in codes if code in tuple(Reason) and Reason(code).warning]
+        if report:
+            codes = (offer_problem(report), report.suppression.reason if report.suppression else "")
+            found += [Reason(code) for code in codes if code in tuple(Reason) and Reason(code).warning]
         if self.settings.oversubscription.invalid or self.settings.suppression.invalid:
             found.append(Reason.CONFIG_INVALID)
         if self.tiny:
@@ -243,9 +242,7 @@ def formula(report: OfflineReport) -> str:
     if report.pinned_milli:
         parts.append(cpus(report.pinned_milli))
     idle = report.allocatable_milli - report.online_milli - report.pinned_milli
-    if idle < 0:
-        return f"max(0, {' - '.join(parts)}) x {report.ratio}"
-    return f"({' - '.join(parts)}) x {report.ratio}"
+    return f"{'max(0, ' if idle < 0 else '('}{' - '.join(parts)}) x {report.ratio}"
 
 
 def _published(subject: Subject) -> Part:
@@ -333,10 +330,8 @@ def next_step(
         case Reason.NOTHING_ADJUSTABLE:
             return "nothing, until pods come and go or utilization changes"
     left = adjustments_left(suppression)
-    if left is None:
-        return "-"
-    if left == 0:
-        return "nothing, until the offer changes"
+    if not left:
+        return "-" if left is None else "nothing, until the offer changes"
     about = left * report.interval_seconds
     return f"{count(left, 'adjustment')} to the target if the offer stays, about {about} s"
 
@@ -359,30 +354,27 @@ def settings_for(data: Mapping[str, str] | None, labels: Mapping[str, str]) -> O
 
     Without a ConfigMap, pass an empty mapping: the defaults apply.
     """
-    if data is None:
-        unread = "unknown: the ConfigMap could not be read"
-        return OfflineSettings(Configured(None, unread), Configured(None, unread))
-    offer, offer_source = _strategy(
-        data, OVERSUBSCRIPTION_KEY, parse_oversubscription, NO_OVERSUBSCRIPTION, labels
-    )
-    quota, quota_source = _strategy(data, SUPPRESSION_KEY, parse_suppression, NO_SUPPRESSION, labels)
     return OfflineSettings(
-        Configured(offer.in_force if offer else None, offer_source, invalid=offer is None),
-        Configured(quota.in_force if quota else None, quota_source, invalid=quota is None),
+        _configured(data, labels, OVERSUBSCRIPTION_KEY, parse_oversubscription, NO_OVERSUBSCRIPTION),
+        _configured(data, labels, SUPPRESSION_KEY, parse_suppression, NO_SUPPRESSION),
     )
 
 
-def _strategy(
-    data: Mapping[str, str],
+def _configured(
+    data: Mapping[str, str] | None,
+    labels: Mapping[str, str],
     key: str,
     parse: Callable[[str], Parsed[Configuration[S]]],
     absent: Configuration[S],
-    labels: Mapping[str, str],
-) -> tuple[S | None, str]:
+) -> Configured[Any]:
+    if data is None:
+        return Configured(None, "unknown: the ConfigMap could not be read")
     text = data.get(key, "")
     if not text.strip():
-        return absent.cluster, f"defaults: there is no key {key}"
+        return Configured(absent.cluster.in_force, f"defaults: there is no key {key}")
     config = parse(text).value
     if config is None:
-        return None, f"key {key} has errors; the agent keeps the last good one (corewise config check)"
-    return config.strategy_for(labels)
+        source = f"key {key} has errors; the agent keeps the last good one (corewise config check)"
+        return Configured(None, source, invalid=True)
+    strategy, source = config.strategy_for(labels)
+    return Configured(strategy.in_force, source)
