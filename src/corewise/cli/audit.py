@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -38,22 +37,6 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
     "held": (Held, HeldSetting),
 }
 _SHOWN = ("wrote", "failed")
-
-
-@dataclass(frozen=True, slots=True)
-class _Filter:
-    kinds: tuple[type, ...]
-    since: float
-    cgroup: str
-    reason: str | None
-
-    def keeps(self, entry: Entry) -> bool:
-        return (
-            isinstance(entry, self.kinds)
-            and entry.time >= self.since
-            and self.cgroup in getattr(entry, "cgroup", "")
-            and self.reason in {None, getattr(entry, "reason", "")}
-        )
 
 
 def _when(entry: Entry) -> str:
@@ -143,21 +126,24 @@ def command(
     It reads the journal that the agent keeps, whether the agent runs or not, and needs no cluster.
     """
     start = 0.0 if since is None else time.time() - since
-    kept = _Filter(tuple(each for kind in kinds for each in _KINDS[kind]), start, cgroup, reason)
+    wanted = tuple(each for kind in kinds for each in _KINDS[kind])
     directory = state_dir or root / STATE_DIR
     if not directory.is_dir():
         hint = "has an agent run here? See --root and --state-dir"
         raise Failure(f"{directory}: there is no journal", hint=hint, exit_code=ExitCode.NOT_FOUND)
-    entries, damaged = _read(directory)
-    rows = [entry for entry in entries if kept.keeps(entry)][-(last or 0) :]
+    lines = list(read_history(directory))
+    damaged = [line for line in lines if isinstance(line, Damaged)]
+    rows = [
+        entry
+        for entry in lines
+        if not isinstance(entry, Damaged)
+        and isinstance(entry, wanted)
+        and entry.time >= start
+        and cgroup in getattr(entry, "cgroup", "")
+        and reason in {None, getattr(entry, "reason", "")}
+    ][-(last or 0) :]
     records = [msgspec.to_builtins(row) for row in rows]
     listing = Listing(_COLUMNS, rows, records, name=_field("cgroup"))
     click.echo(output.render(listing, form, colour=output.colour_wanted()), nl=False)
     if damaged:
         say(damage_text(damaged))
-
-
-def _read(directory: Path) -> tuple[list[Entry], list[Damaged]]:
-    lines = list(read_history(directory))
-    damaged = [line for line in lines if isinstance(line, Damaged)]
-    return [line for line in lines if not isinstance(line, Damaged)], damaged

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -35,12 +34,6 @@ def command() -> None:
     """Check that corewise finds what it reads from other systems."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Checked:
-    nodes: int
-    found: list[Diagnosis]
-
-
 @command.command("metrics")
 @click.option("--prometheus", metavar="URL", required=True, help="The Prometheus server to query.")
 @click.option("--config", "config_file", type=FILE, help="The scheduler's file, with its interference.")
@@ -68,12 +61,12 @@ def metrics_command(
     5 a bad file.
     """
     configuration = _configuration(config_file, preset)
-    checked = asyncio.run(_check(prometheus, configuration, nodes_file, kubeconfig, context))
-    click.echo(render(_listing(checked), form, colour=colour_wanted()), nl=False)
-    for each in checked.found:
+    nodes, found = asyncio.run(_check(prometheus, configuration, nodes_file, kubeconfig, context))
+    click.echo(render(_listing(found, nodes), form, colour=colour_wanted()), nl=False)
+    for each in found:
         for line in each.to_fix:
             say(f"{each.source.series}: {line}")
-    if any(each.to_fix for each in checked.found):
+    if any(each.to_fix for each in found):
         raise click.exceptions.Exit(ExitCode.VERDICT)
 
 
@@ -91,13 +84,12 @@ async def _check(
     nodes_file: Path | None,
     kubeconfig: str | None,
     context: str | None,
-) -> _Checked:
+) -> tuple[int, list[Diagnosis]]:
     async with PrometheusClient(url) as client:
         nodes = NodeNames(await _nodes(nodes_file, kubeconfig, context))
         observation = await observe(client, sources(configuration), nodes, time.time)
         _need_an_answer(observation)
-        found = await diagnose(client, observation, nodes, time.time())
-    return _Checked(len(nodes), found)
+        return len(nodes), await diagnose(client, observation, nodes, time.time())
 
 
 def _need_an_answer(observation: Observation) -> None:
@@ -129,12 +121,12 @@ def _cluster(kubeconfig: str | None, context: str | None) -> ClusterConfig:
         raise
 
 
-def _listing(checked: _Checked) -> Listing[Diagnosis]:
+def _listing(found: list[Diagnosis], nodes: int) -> Listing[Diagnosis]:
     return Listing(
         columns=(
             Column("METRIC", lambda each: each.source.series.value),
             Column("SERIES", lambda each: str(each.returned), right=True),
-            Column("NODES", lambda each: f"{each.matched} of {checked.nodes}", right=True),
+            Column("NODES", lambda each: f"{each.matched} of {nodes}", right=True),
             Column("USABLE", lambda each: str(each.states[State.FRESH]), right=True, severity=_severity),
             Column("LEAST", lambda each: _value(each, 0), right=True),
             Column("MEDIAN", lambda each: _value(each, 1), right=True),
@@ -143,8 +135,8 @@ def _listing(checked: _Checked) -> Listing[Diagnosis]:
             Column("FROM", lambda each: each.source.origin, wide=True),
             Column("QUERY", lambda each: each.source.query, wide=True),
         ),
-        rows=checked.found,
-        records=[_record(each, checked.nodes) for each in checked.found],
+        rows=found,
+        records=[_record(each, nodes) for each in found],
         name=lambda each: each.source.series.value,
     )
 

@@ -77,8 +77,15 @@ def column(boxes: Sequence[Box], gap: int = GAP) -> Box:
 
 def grid(boxes: Sequence[Box], gap: int = GAP) -> Box:
     """Return boxes in rows and columns that make a pleasant shape, with full rows where that is possible."""
+    area = sum((box.width + gap) * (box.height + gap) for box in boxes)
+
+    def unpleasantness(arranged: Box) -> float:
+        """Add up the distance from the aspect, and the holes of the last row."""
+        holes = 1 - area / ((arranged.width + gap) * (arranged.height + gap))
+        return abs(math.log(arranged.width / max(1, arranged.height) / _ASPECT)) + holes / _RAGGED
+
     counts = range(1, len(boxes) + 1)
-    return min((_columns(boxes, count, gap) for count in counts), key=_Shape(boxes, gap), default=row(()))
+    return min((_columns(boxes, count, gap) for count in counts), key=unpleasantness, default=row(()))
 
 
 def frames(contents: Iterable[tuple[str, Sequence[Box]]], style: str) -> list[Box]:
@@ -105,20 +112,6 @@ def document(box: Box, *, label: str, styles: str, definitions: str = "") -> str
         f"<style>{styles}</style>\n<defs>{definitions}</defs>\n"
         f'<rect width="100%" height="100%" fill="#ffffff"/>\n{box.content}\n</svg>\n'
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Shape:
-    """How unpleasant a grid is: its distance from the wanted aspect, and the holes of its last row."""
-
-    boxes: Sequence[Box]
-    gap: int
-
-    def __call__(self, arranged: Box) -> float:
-        area = sum((box.width + self.gap) * (box.height + self.gap) for box in self.boxes)
-        holes = 1 - area / ((arranged.width + self.gap) * (arranged.height + self.gap))
-        aspect = abs(math.log(arranged.width / max(1, arranged.height) / _ASPECT))
-        return aspect + holes / _RAGGED
 
 
 def _columns(boxes: Sequence[Box], count: int, gap: int) -> Box:

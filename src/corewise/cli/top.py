@@ -13,7 +13,7 @@ from corewise.cli import output
 from corewise.cli.offline_reports import NodeReport
 from corewise.cli.options import cluster_options
 from corewise.cli.output import Form
-from corewise.cli.top_view import REPORTING_NODES, SORTS, TopView, ramp
+from corewise.cli.top_view import REPORTING_NODES, SORTS, TopView, ramp, remarks
 from corewise.kube.client import Client
 from corewise.kube.clock import SYSTEM_CLOCK
 from corewise.kube.config import ClusterConfig, load_config
@@ -69,5 +69,5 @@ async def _read(cluster: ClusterConfig, view: TopView) -> list[NodeReport]:
 def _print(view: TopView, reports: Sequence[NodeReport]) -> None:
     text = output.render(view.listing(reports), view.form, colour=output.colour_wanted())
     click.echo(text, nl=False)
-    for line in view.remarks(reports):
+    for line in remarks(reports, view.config_namespace):
         output.say(line)

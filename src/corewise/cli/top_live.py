@@ -19,7 +19,7 @@ from rich.live import Live
 from rich.text import Text
 
 from corewise.cli import output
-from corewise.cli.top_view import REPORTING_NODES, TopView
+from corewise.cli.top_view import REPORTING_NODES, TopView, remarks
 from corewise.kube.cache import Cache
 from corewise.kube.client import Client
 from corewise.kube.clock import SYSTEM_CLOCK
@@ -78,7 +78,7 @@ def picture(cache: Cache[PartialObject], view: TopView, console: Console) -> Gro
     now = SYSTEM_CLOCK.now()
     reports = view.reports(cache.items.values(), now)
     table = output.render(view.listing(reports), view.form, colour=True).splitlines()
-    said = list(view.remarks(reports))
+    said = list(remarks(reports, view.config_namespace))
     if cache.last_error is not None:
         said.insert(0, f"The API server does not answer, this is the last known: {cache.last_error.message}")
     below = [part for line in said for part in wrap(line, console.width)]

@@ -219,10 +219,6 @@ class TopView:
         sums = msgspec.to_builtins(total.sums)
         return Listing(columns(self.bars), rows, records, lambda row: f"node/{row.name}", sums, [total])
 
-    def remarks(self, reports: Sequence[NodeReport]) -> Iterable[str]:
-        """Return one line for each thing that the table does not show, the most urgent first."""
-        return remarks(reports, self.config_namespace)
-
 
 _OF_THE_OFFER: dict[str, str] = {
     Reason.OFFER_FROM_IDLE: "{ratio} of idle",
