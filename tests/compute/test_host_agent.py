@@ -12,7 +12,7 @@ import pytest
 from compute.compute_world import DOCUMENT, IMPATIENT, World, configured, guest, hosts_in, request, wanted
 from compute.faults import Faulty, down, storm
 from corewise.compute.errors import LedgerDamaged
-from corewise.compute.host_state import HostRefused
+from corewise.compute.hosts import OptionsUnusable
 from corewise.compute.options import ComputeOptions
 from corewise.compute.placement import PlacementOffers
 from corewise.compute.program import HostAgent, Passed, run_pass
@@ -105,7 +105,7 @@ def test_what_others_have_written_of_the_provider_stays(scene: Scene) -> None:
 def test_a_host_without_threads_online_loses_the_trait(scene: Scene) -> None:
     scene.configure({"cpu_dedicated_set": "2-16"})
     scene.machine(",".join(str(cpu) for cpu in range(0, 48, 2)))
-    with pytest.raises(HostRefused, match="are offline"):
+    with pytest.raises(OptionsUnusable, match="are offline"):
         scene.run()
     scene.configure({"cpu_dedicated_set": "2,4,6,8"})
     scene.run()
@@ -155,7 +155,7 @@ def test_options_that_do_not_suit_the_guests_keep_the_agent_from_starting(scene:
         wanted(1, request(8, {"hw:cpu_policy": "dedicated"}))
     )
     scene.configure({"cpu_shared_set": "0-47"})
-    with pytest.raises(HostRefused, match=guest(1)) as refused:
+    with pytest.raises(OptionsUnusable, match=guest(1)) as refused:
         scene.run()
     assert refused.value.reason is Reason.GUEST_NEEDS_DEDICATED_CPUS
     assert scene.totals()[PCPU] == 16
@@ -256,6 +256,6 @@ def test_a_file_of_options_that_is_none_ends_the_agent_at_its_start(scene: Scene
 
 def test_options_that_are_wrong_at_the_start_end_the_agent(scene: Scene) -> None:
     scene.configure({**DOCUMENT, "cpu_dedicated_set": "2-20"})
-    with pytest.raises(HostRefused, match="must be disjoint"):
+    with pytest.raises(OptionsUnusable, match="must be disjoint"):
         run_for(scene, 100.0)
     assert scene.client.providers(HOST) == ()

@@ -119,10 +119,9 @@ def _against_placement(
 
     provider = provider_of(client, host.name)
     use = client.use(provider.uuid)
-    reporter = Reporter(client, given.compat)
     if dry_run:
-        return use, reporter.plan(offering, use)
-    done = reporter.reshape(offering, provider)
+        return use, planned(offering, use, given.compat)
+    done = Reporter(client, given.compat).reshape(offering, provider)
     if done is not None:
         note_moves(host.ledger, done.action)
     return use, done

@@ -104,21 +104,16 @@ def _amount(decoder: Decoder, place: Place) -> int:
 def _texts(decoder: Decoder, place: Place) -> dict[str, str]:
     texts: dict[str, str] = {}
     for key, value in decoder.entries(place):
-        text = _text(decoder, value)
+        match value.value:  # a number or a boolean counts as it looks
+            case bool() as flag:
+                text: str | None = "true" if flag else "false"
+            case Decimal() as number:
+                text = format(number.normalize(), "f")
+            case _:
+                text = decoder.text(value)
         if text is not None:
             texts[str(key.value)] = text
     return texts
-
-
-def _text(decoder: Decoder, place: Place) -> str | None:
-    """Return a text, or what a number or a boolean looks like; None for null."""
-    match place.value:
-        case bool():
-            return "true" if place.value else "false"
-        case Decimal():
-            return format(place.value.normalize(), "f")
-        case _:
-            return decoder.text(place)
 
 
 OFFLINE = "offline"
@@ -169,19 +164,15 @@ def parse_provider(text: str, host: str, source: str) -> ProviderUse:
         raise FileUnusable(
             f"{source} is not a provider as Placement describes it: {unreadable_text(error)}"
         ) from None
-    inventories = {name: _inventory(each) for name, each in read.inventories.items()}
+    inventories = {
+        name: Inventory(**msgspec.structs.asdict(each) | {"max_unit": each.max_unit or each.total})
+        for name, each in read.inventories.items()
+    }
     provider = Provider(OFFLINE, host, read.resource_provider_generation, inventories, read.traits)
     consumers = tuple(
         Consumer(uuid, 0, "", "", {OFFLINE: dict(held.resources)}) for uuid, held in read.allocations.items()
     )
     return ProviderUse(provider, consumers)
-
-
-def _inventory(read: _Inventory) -> Inventory:
-    most = read.total if read.max_unit is None else read.max_unit
-    return Inventory(
-        read.total, most, read.reserved, read.min_unit, read.step_size, allocation_ratio=read.allocation_ratio
-    )
 
 
 def parse_guests(text: str, source: str) -> tuple[HostedGuest, ...]:
@@ -192,15 +183,19 @@ def parse_guests(text: str, source: str) -> tuple[HostedGuest, ...]:
     """
     try:
         read = msgspec.json.decode(text, type=dict[str, _Guest])
-        return tuple(_hosted(uuid, guest) for uuid, guest in read.items())
+        return tuple(
+            HostedGuest(
+                uuid,
+                guest.name,
+                pinned=CPUSet.parse(guest.pinned_cpus),
+                shared=guest.shared_cpus,
+                emulator=CPUSet() if guest.emulator_cpu is None else CPUSet.of((guest.emulator_cpu,)),
+                thread_policy=guest.thread_policy,
+            )
+            for uuid, guest in read.items()
+        )
     except (*UNREADABLE, CPUSetError) as error:
         hint = 'write {"<guest>": {"pinnedCPUs": "2-9", "threadPolicy": "isolate"}}'
         raise FileUnusable(
             f"{source} does not describe guests: {unreadable_text(error)}", hint=hint
         ) from None
-
-
-def _hosted(uuid: str, guest: _Guest) -> HostedGuest:
-    emulator = CPUSet() if guest.emulator_cpu is None else CPUSet.of((guest.emulator_cpu,))
-    pinned = CPUSet.parse(guest.pinned_cpus)
-    return HostedGuest(uuid, guest.name, pinned, guest.shared_cpus, emulator, guest.thread_policy)

@@ -23,7 +23,7 @@ import msgspec
 
 from corewise.actions import Reshape
 from corewise.compute.errors import FileUnusable
-from corewise.compute.hosts import LEDGER, OPTIONS, TOPOLOGY, read_machine_file
+from corewise.compute.hosts import LEDGER, OPTIONS, TOPOLOGY, OptionsUnusable, read_machine_file
 from corewise.compute.ledger import CellRecord, Change, GuestRecord, GuestState, LedgerFile, put
 from corewise.compute.machine_file import machine_document
 from corewise.compute.offering import Offering, note_moves
@@ -120,17 +120,6 @@ _RESERVED_MEMORY_MB = 512
 """Nova's default."""
 
 
-class HostRefused(FileUnusable):
-    """The options of the host have errors, so the agent does not start. ``reason`` is that of the first."""
-
-    def __init__(self, problems: tuple[OptionProblem, ...]) -> None:
-        first, *others = problems
-        lines = [str(first), *(f"{each.reason}: {each}" for each in others)]
-        super().__init__("\n".join(lines), hint=first.reason.fix)
-        self.problems = problems
-        self.reason = problems[0].reason
-
-
 @dataclass(frozen=True)
 class HostState:
     """A host as it is. ``warnings`` concern its options."""
@@ -153,7 +142,7 @@ class HostReader:
         """Return the host. ``offers`` settles guests whose scheduler has died; None for a dry run.
 
         Raises:
-            HostRefused: if its options have errors, or do not suit its guests.
+            OptionsUnusable: if its options have errors, or do not suit its guests.
             ComputeError, OpenStackError: if a file, the ledger or libvirt cannot be used.
         """
         options = self._options
@@ -165,7 +154,9 @@ class HostReader:
         stated = HostOptions() if conf is None else HostOptions.of(conf.values)
         checked = check_options(stated, HostFacts.of(machine), guests, options.compat)
         if checked.settings is None:
-            raise HostRefused(checked.errors)
+            first, *rest = checked.errors
+            lines = [str(first), *(f"{each.reason}: {each}" for each in rest)]
+            raise OptionsUnusable("\n".join(lines), first.reason)
         self._keep(machine, conf)
         others = _standalone(machine, conf, options.disk_gb) if options.standalone else {}
         offering = Offering(options.name, machine, checked.settings, guests, MappingProxyType(others))

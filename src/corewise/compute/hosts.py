@@ -97,7 +97,10 @@ class Hosts:
 
 
 class OptionsUnusable(FileUnusable):
-    """The options of a host have errors; it must not be used."""
+    """The options of a host have errors, so it is not used and its agent does not start.
+
+    ``reason`` is that of the first error.
+    """
 
     def __init__(self, message: str, reason: Reason) -> None:
         super().__init__(message, hint=reason.fix)

@@ -271,12 +271,17 @@ class LedgerFile:
         except OSError as error:
             raise _unusable(path, "opened", error) from error
         end = time.monotonic() + self._longest_wait
-        while not _taken(lock):
-            if time.monotonic() >= end:
-                os.close(lock)
-                raise LedgerBusy(f"{path} has been held by another process for {self._longest_wait:.0f} s")
-            time.sleep(_PAUSE)
-        return lock
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() >= end:
+                    os.close(lock)
+                    held = f"{path} has been held by another process for {self._longest_wait:.0f} s"
+                    raise LedgerBusy(held) from None
+                time.sleep(_PAUSE)
+            else:
+                return lock
 
     def _write(self, serial: int, host: HostRecord) -> None:
         """Replace the ledger completely, or leave it as it is. The caller holds the lock."""
@@ -320,14 +325,6 @@ def _former(path: Path) -> Path:
 def _mark(file: int | str) -> _Mark:
     status = os.stat(file)  # noqa: PTH116 - of a path or an open file; a Path would double the time
     return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
-
-
-def _taken(lock: int) -> bool:
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _unusable(path: Path, attempt: str, error: OSError) -> LedgerUnusable:

@@ -91,16 +91,6 @@ def narrowed(query: PlacementQuery) -> Iterator[tuple[str, PlacementQuery]]:
             yield ", ".join(sorted(more)), _part(query, asked, traits=True)
 
 
-def _named(classes: set[str]) -> str:
-    return ", ".join(sorted(classes))
-
-
-def _traits(query: PlacementQuery) -> str:
-    required = {trait for group in query.groups.values() for trait in group.required}
-    forbidden = {f"!{trait}" for group in query.groups.values() for trait in group.forbidden}
-    return "trait " + ", ".join(sorted(required) + sorted(forbidden))
-
-
 def _part(query: PlacementQuery, classes: set[str], *, traits: bool) -> PlacementQuery:
     groups: dict[str, Group] = {}
     for suffix, group in query.groups.items():

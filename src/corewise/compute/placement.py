@@ -63,7 +63,7 @@ class Reporter:
 
         def decide(use: ProviderUse) -> Reshape | None:
             made.clear()
-            plan = self.plan(host, use)
+            plan = planned(host, use, self._compat)
             if plan is None:
                 return None
             made.append(plan)
@@ -73,20 +73,14 @@ class Reporter:
         self._settled[host.name] = state
         return made[0] if done is not None else None
 
-    def plan(self, host: Offering, use: ProviderUse) -> ReshapePlan | None:
-        """Return what the upgrade would change; None if there is nothing to move.
-
-        Raises:
-            ReshapeImpossible: if the pinned guests do not fit into the new inventories.
-        """
-        return planned(host, use, self._compat)
-
     def rehearse(self, host: Offering) -> Sequence[Write]:
         """Return what ``report`` would write now; nothing is written."""
         provider = self._client.find_provider(host.name)
         if provider is None:
             return rehearsed(host, Provider("", host.name, 0))
-        plan = self.plan(host, self._client.use(provider.uuid)) if reshape_due(host) else None
+        plan = None
+        if reshape_due(host):
+            plan = planned(host, self._client.use(provider.uuid), self._compat)
         if plan is None:
             return rehearsed(host, provider)
         return [plan.action, *rehearsed(host, replace(provider, inventories=plan.after))]

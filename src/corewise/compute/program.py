@@ -120,7 +120,10 @@ class HostAgent:
             OptionsError: if an address cannot be listened on.
         """
         _log.info("corewise compute %s begins", corewise.__version__, extra=fields(host=self.options.name))
-        await self._first()
+        try:
+            await self._pass()
+        except (PlacementError, LibvirtError) as error:  # a problem of the host itself ends the agent
+            self._report_problem(error.reason, error.log_text)
         await self.program.run([("report", self._keep)])
 
     def _problems(self) -> Iterable[str]:
@@ -128,13 +131,6 @@ class HostAgent:
             yield f"{self._problem[0]}: {self._problem[1]}"
         elif not self._passes:
             yield "no pass has been completed yet"
-
-    async def _first(self) -> None:
-        """Run the first pass: a problem of the host ends the agent, one of Placement or libvirt does not."""
-        try:
-            await self._pass()
-        except (PlacementError, LibvirtError) as error:
-            self._report_problem(error.reason, error.log_text)
 
     async def _keep(self) -> None:
         while True:
