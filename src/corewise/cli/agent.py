@@ -18,6 +18,7 @@ from corewise.cli.options import (
     METRICS_AUTH,
     METRICS_LISTEN,
     QOS_NAMESPACES,
+    connection_options,
     run_program,
     seconds,
 )
@@ -53,12 +54,7 @@ _STATE = click.option(
 
 @click.group(invoke_without_command=True)
 @click.pass_context
-@click.option(
-    "--kubeconfig",
-    default=None,
-    help="Kubeconfig file; else KUBECONFIG, ~/.kube/config, or the Pod's own account.",
-)
-@click.option("--context", "cluster_context", default=None, help="Context of the kubeconfig to use.")
+@connection_options
 @click.option(
     "--node-name", envvar="NODE_NAME", help="Name of this Node.  [default: $NODE_NAME, or the host]"
 )
@@ -99,10 +95,10 @@ _STATE = click.option(
 @click.option("--dry-run", is_flag=True, help="Write nothing; print on stdout what would be written.")
 @LOG_OPTIONS
 def command(
-    context: click.Context,
+    called: click.Context,
     /,
     kubeconfig: str | None,
-    cluster_context: str | None,
+    context: str | None,
     log_format: str,
     verbose: bool,
     **options: Any,
@@ -118,11 +114,11 @@ def command(
     those of suppression go back). To undo everything, remove the label, stop the agent, and run
     `corewise agent restore`.
     """
-    if context.invoked_subcommand is not None:
+    if called.invoked_subcommand is not None:
         return
     agent_options = _options(**options)
     configure(LogFormat(log_format), verbose=verbose)
-    cluster = load_config(kubeconfig, cluster_context)
+    cluster = load_config(kubeconfig, context)
     all_well = run_program(run_agent(agent_options, cluster, write=partial(click.echo, nl=False)))
     if all_well is False:
         raise Failure("not everything is in order; see above", exit_code=ExitCode.VERDICT)

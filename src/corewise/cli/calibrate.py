@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import click
 import msgspec
@@ -83,7 +83,7 @@ def _measured(repeats: int) -> Calibration:
     topology = machine.host.topology.within(CPUSet.of(os.sched_getaffinity(0)))
     if not topology.threads:
         raise Failure("no CPU of this machine can be measured: /sys names none that this process may use")
-    others = Others(HostFiles(), topology.cpus)
+    others = _watch_others(topology.cpus)
     try:
         check_memory(read_memory_available(HostFiles()), len(topology.cpus))
         check_idle(_quietest(topology.cpus))
@@ -96,7 +96,7 @@ def _measured(repeats: int) -> Calibration:
                 lambda done: _progress(done, repeats),
             )
     except Unmeasurable as error:
-        hint = "; ".join(filter(None, (others.told(), error.hint)))
+        hint = "; ".join(filter(None, (others(), error.hint)))
         raise Failure(f"not measured: {error}", hint=hint, exit_code=ExitCode.REFUSED) from error
     except WorkerError as error:
         raise Failure(f"not measured: {error}", exit_code=ExitCode.REFUSED) from error
@@ -122,27 +122,22 @@ def _busy_now(cpus: CPUSet) -> int:
     return busy_share(before, read_cpu_times(files) or {}, cpus)
 
 
-class Others:
-    """Who else has used the CPUs since this was made."""
+def _watch_others(cpus: CPUSet) -> Callable[[], str]:
+    """Return what says who else has used the CPUs from now on, processes and a hypervisor; "" if nobody."""
+    files, began = HostFiles(), time.monotonic()
+    processes, times = read_processes(files), read_cpu_times(files) or {}
 
-    def __init__(self, files: HostFiles, cpus: CPUSet) -> None:
-        self._files = files
-        self._cpus = cpus
-        self._began = time.monotonic()
-        self._before = read_processes(files), read_cpu_times(files) or {}
-
-    def told(self) -> str:
-        """Say which processes were the busiest, and how much time a hypervisor took; "" if nobody did."""
-        processes, times = self._before
-        seconds = max(0.01, time.monotonic() - self._began)
-        busy = busiest(processes, read_processes(self._files), own={os.getpid()})
+    def words() -> str:
+        seconds = max(0.01, time.monotonic() - began)
         said = [
             f"{each.name} (process {each.pid}) {100 * each.used / TICKS_PER_SECOND / seconds:.0f} %"
-            for each in busy
+            for each in busiest(processes, read_processes(files), own={os.getpid()})
         ]
-        stolen = stolen_share(times, read_cpu_times(self._files) or {}, self._cpus)
+        stolen = stolen_share(times, read_cpu_times(files) or {}, cpus)
         said += [f"a hypervisor {percent(stolen)} of all"] if stolen >= _WORTH_TELLING else []
         return f"meanwhile used, of one CPU: {', '.join(said)}" if said else ""
+
+    return words
 
 
 def _progress(done: int | None, repeats: int) -> None:

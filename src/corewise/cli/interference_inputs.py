@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -126,7 +127,11 @@ def _node(decoder: Decoder, name: str, place: Place, config: InterferenceConfigu
     return MeasuredNode(
         name,
         {column: value for column, value in stated if value is not None},
-        dict(_labels(decoder, fields["labels"])),
+        {
+            str(key.path[-1]): text
+            for key, value in decoder.entries(fields["labels"])
+            if (text := decoder.text(value)) is not None
+        },
         tuple(_placed(decoder, each, config) for each in placed),
     )
 
@@ -142,13 +147,6 @@ def _value(decoder: Decoder, place: Place, column: str) -> float | None:
     return None
 
 
-def _labels(decoder: Decoder, place: Place) -> Iterable[tuple[str, str]]:
-    for key, value in decoder.entries(place):
-        text = decoder.text(value)
-        if text is not None:
-            yield str(key.path[-1]), text
-
-
 def _placed(decoder: Decoder, place: Place, config: InterferenceConfiguration) -> Placed:
     fields = strict_fields(decoder, place, ("profile", "age"))
     profile = decoder.text(fields["profile"])
@@ -159,6 +157,16 @@ def _placed(decoder: Decoder, place: Place, config: InterferenceConfiguration) -
         decoder.tell(fields["profile"], f"{shown(profile)} is not a profile of the configuration{near}")
     age = number(decoder, fields["age"], 0, _OLDEST)
     return Placed(profile or "", float(age or 0))
+
+
+class _GivenTwice(Exception):  # noqa: N818 - a fault of the text
+    """A key that an object has twice: which of its values is meant is unknown."""
+
+
+def _once(keys: Iterable[str]) -> None:
+    for key, times in Counter(keys).items():
+        if times > 1:
+            raise _GivenTwice(key)
 
 
 class _Loader(PlainLoader):
@@ -211,35 +219,19 @@ def parse_pod(text: str, file: str) -> ExplainedPod:
 
 
 def _document(text: str, file: str) -> Any:
+    """Return plain values: a Pod is not corewise's own, and may use more of YAML than configuration does."""
     try:
-        return _parsed(text, file)
+        if text.lstrip().startswith("{"):
+            with suppress(ValueError, RecursionError):  # then it is YAML in braces, or too deep
+                return json.loads(text, object_pairs_hook=_object)
+        return load_document(text, _Loader, DEEPEST)
     except _GivenTwice as error:
         raise Failure(f"{file}: the key {error} is given twice", hint=_HINT) from None
-    except ValueError as error:
-        raise Failure(f"{file} is not YAML: {' '.join(str(error).split())}", hint=_HINT) from None
-
-
-def _parsed(text: str, file: str) -> Any:
-    if text.lstrip().startswith("{"):
-        with suppress(ValueError, RecursionError):
-            return json.loads(text, object_pairs_hook=_object)
-    try:
-        return load_document(text, _Loader, DEEPEST)
     except LimitError as error:
         line, column = Positions(text).at(error.offset)
         raise Failure(f"{file}: line {line}, column {column}: {error.problem}", hint=_HINT) from None
-
-
-class _GivenTwice(Exception):  # noqa: N818 - a fault of the text
-    """A key that an object has twice: which of its values is meant is unknown."""
-
-
-def _once(keys: Iterable[str]) -> None:
-    seen: set[str] = set()
-    for key in keys:
-        if key in seen:
-            raise _GivenTwice(key)
-        seen.add(key)
+    except ValueError as error:
+        raise Failure(f"{file} is not YAML: {' '.join(str(error).split())}", hint=_HINT) from None
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
