@@ -20,10 +20,13 @@ from typing import Any
 from kubedouble.admission_matching import ADMISSION_GROUP, Attributes, Matching, described, is_exempt
 from kubedouble.errors import StatusError
 from kubedouble.expressions import (
+    BOOLEAN,
+    TEXT,
     CompilationError,
     EvaluationError,
     Expression,
-    compile_expression,
+    Inputs,
+    Scope,
 )
 from kubedouble.store import Object, Reader, resource_versions
 
@@ -42,11 +45,11 @@ class _Validation:
     message_expression: Expression | None
     reason: str
 
-    def explain(self, values: Mapping[str, Any]) -> str:
+    def explain(self, inputs: Inputs) -> str:
         """Return what to tell the client when the expression is false."""
         if self.message_expression:
             try:
-                text = self.message_expression.evaluate(values)
+                text = self.message_expression.evaluate(inputs)
             except EvaluationError:
                 text = None
             said = text.strip() if isinstance(text, str) else ""
@@ -77,7 +80,7 @@ class _Program:
     """The expressions of a policy, compiled."""
 
     conditions: tuple[Expression, ...]
-    variables: tuple[tuple[str, Expression], ...]
+    variables: Mapping[str, Expression]
     validations: tuple[_Validation, ...]
 
     @classmethod
@@ -89,23 +92,24 @@ class _Program:
         """
         if spec.get("paramKind"):
             raise CompilationError("the local API server evaluates no policies with parameters")
-        return cls(
-            tuple(compile_expression(each["expression"]) for each in spec.get("matchConditions") or ()),
-            tuple(
-                (each["name"], compile_expression(each["expression"])) for each in spec.get("variables") or ()
-            ),
-            tuple(
-                _Validation(
-                    compile_expression(each["expression"]),
-                    each.get("message") or "",
-                    compile_expression(text) if (text := each.get("messageExpression")) else None,
-                    each.get("reason") or "Invalid",
-                )
-                for each in spec.get("validations") or ()
-            ),
+        scope = Scope()
+        conditions = tuple(
+            scope.compile(each["expression"], BOOLEAN) for each in spec.get("matchConditions") or ()
         )
+        for each in spec.get("variables") or ():
+            scope.declare(each["name"], each["expression"])
+        validations = tuple(
+            _Validation(
+                scope.compile(each["expression"], BOOLEAN),
+                each.get("message") or "",
+                scope.compile(text, TEXT) if (text := each.get("messageExpression")) else None,
+                each.get("reason") or "Invalid",
+            )
+            for each in spec.get("validations") or ()
+        )
+        return cls(conditions, scope.variables, validations)
 
-    def concerns(self, values: Mapping[str, Any]) -> bool:
+    def concerns(self, inputs: Inputs) -> bool:
         """Whether every matchCondition is true; one that is false decides, whatever the others are.
 
         Raises:
@@ -114,23 +118,13 @@ class _Program:
         failures = []
         for condition in self.conditions:
             try:
-                if condition.evaluate(values) is not True:
+                if condition.evaluate(inputs) is not True:
                     return False
             except EvaluationError as failure:
                 failures.append(failure)
         if failures:
             raise failures[0]
         return True
-
-    def with_variables(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the input with the variables. One that has no value is absent."""
-        variables: dict[str, Any] = {}
-        for name, expression in self.variables:
-            try:
-                variables[name] = expression.evaluate({**values, "variables": variables})
-            except EvaluationError:
-                continue
-        return {**values, "variables": variables}
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,18 +170,18 @@ class Policy:
                     yield _Denial(binding.name, message, reason, binding.actions)
 
     def _against(self, program: _Program, values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+        inputs = Inputs(values, program.variables)
         try:
-            if not program.concerns(values):
+            if not program.concerns(inputs):
                 return
         except EvaluationError as failure:
             if not self.ignores_failure:
                 yield str(failure), "Invalid"
             return
-        values = program.with_variables(values)
         for validation in program.validations:
             try:
-                if validation.expression.evaluate(values) is not True:
-                    yield validation.explain(values), validation.reason
+                if validation.expression.evaluate(inputs) is not True:
+                    yield validation.explain(inputs), validation.reason
             except EvaluationError as failure:
                 if not self.ignores_failure:
                     yield str(failure), "Invalid"

@@ -1,28 +1,56 @@
-"""The expressions of admission policies, in the Common Expression Language (CEL).
+"""The expressions of admission policies and webhooks, in the Common Expression Language (CEL).
 
-The language is that of the library ``cel-expr-python``, with its string functions and optional values, as
-kube-apiserver has them. Kubernetes' own functions (``authorizer``, ``quantity()``, ``url()`` and the like)
-are missing: a policy that uses one is refused as one that does not compile. Types are checked as far as a
-literal has one, since every variable is dynamic. Without the library nothing compiles.
+The language is that of the library ``cel-expr-python``. What kube-apiserver 1.36 does not have is refused, so
+that an expression which compiles here compiles there: the library's functions of newer versions, messages
+other than ``JSONPatch``, and lists and maps whose literals mix types. As there, ``object`` and ``oldObject``
+are dynamic, ``request`` and ``namespaceObject`` have their types, a variable has the type of its expression,
+and ``JSONPatch`` and ``jsonpatch.escapeKey`` exist in mutations alone.
 
-Source: https://kubernetes.io/docs/reference/using-api/cel/
+Some of what kube-apiserver has is missing here, and refused as well: ``authorizer``, ``params``, ``Object``,
+``url()``, ``ip()``, ``cidr()``, ``semver()``, ``format``, functions of lists (``sum()`` and the like), sets
+of anything but texts, two-variable comprehensions, comparison of numbers of two types, ``==`` of quantities
+(``compareTo`` compares them), a variable that is an optional value, and the budget of costs.
+
+An expression is compiled where its types are known and evaluated where every input is dynamic, since inputs
+are JSON. Without the library nothing compiles.
+
+Source: https://kubernetes.io/docs/reference/using-api/cel/, k8s.io/apiserver/pkg/cel/environment/base.go,
+pkg/admission/plugin/cel/{compile,composition}.go, plugin/policy/mutating/patch/json_patch.go.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from google.protobuf import json_format, message
+
+from kubedouble.expression_types import (
+    NAMESPACE,
+    PATCH,
+    QUANTITY,
+    REQUEST,
+    kubernetes_types,
+    read_compiled,
+)
+
 try:
     from cel_expr_python import cel
     from cel_expr_python.ext import ext_optional, ext_strings
+
+    from kubedouble.expression_functions import functions
 except ImportError:  # an installation that evaluates no policies
     cel = None
 
-VARIABLES = ("object", "oldObject", "request", "namespaceObject", "variables")
 MISSING_LIBRARY = "expressions need the Python package cel-expr-python: pip install cel-expr-python"
+BOOLEAN, TEXT, PATCHES = "bool", "string", f"list({PATCH})"
+
+_RESULTS = {BOOLEAN: "BOOL", TEXT: "STRING", PATCHES: f"LIST<{PATCH}>"}
+_NEWER = frozenset({"reverse", "first", "last"})
+_CHECKED_LITERALS = {"timestamp": "timestamp({})", "duration": "duration({})", "matches": "''.matches({})"}
+_NOT_JSON = "__number"
 
 
 class CompilationError(Exception):
@@ -33,23 +61,85 @@ class EvaluationError(Exception):
     """The expression has no value for this input; the message says why."""
 
 
+class Inputs:
+    """What expressions are evaluated on: the objects and the request of one write, and variables.
+
+    A variable is evaluated before the first expression that names it. One that fails is absent, so that it
+    matters only where its value is needed: ``true || variables.failed`` is true.
+    """
+
+    def __init__(self, values: Mapping[str, Any], variables: Mapping[str, Expression] | None = None) -> None:
+        self._values = dict(values)
+        self._variables = variables or {}
+        self._failures: dict[str, EvaluationError] = {}
+        self._activation: Any = None
+
+    def activation(self, variables: frozenset[str]) -> Any:
+        """Return the inputs as the library takes them, with some of the variables."""
+        for name in variables - self._values.keys() - self._failures.keys():
+            try:
+                self._values[name] = self._variables[name].evaluate(self)
+            except EvaluationError as failure:
+                self._failures[name] = failure
+            else:
+                self._activation = None
+        if self._activation is None:
+            self._activation = _evaluator().Activation(self._values)
+        return self._activation
+
+    def failure(self, text: str, error: str) -> EvaluationError:
+        """Return why an expression has no value: for a variable that failed, why that one has none."""
+        for name, failure in self._failures.items():
+            if f'"{name}"' in error:
+                return failure
+        return EvaluationError(f"expression '{text}' resulted in error: {error}")
+
+
 @dataclass(frozen=True, slots=True)
 class Expression:
     """A compiled expression."""
 
     text: str
+    type: Any
+    variables: frozenset[str]
     _compiled: Any
 
-    def evaluate(self, values: Mapping[str, Any]) -> Any:
-        """Return the value for this input, as JSON has it.
+    def evaluate(self, inputs: Inputs | Mapping[str, Any]) -> Any:
+        """Return the value for these inputs, as JSON has it; patches as a list of operations.
 
         Raises:
             EvaluationError: if there is none, such as for a field that is absent.
         """
-        result = self._compiled.eval(data={name: values.get(name) for name in VARIABLES})
+        if not isinstance(inputs, Inputs):
+            inputs = Inputs(inputs)
+        result = self._compiled.eval(inputs.activation(self.variables))
         if result.type() == cel.Type.ERROR:
-            raise EvaluationError(f"expression '{self.text}' resulted in error: {result.value()}")
-        return result.plain_value()
+            raise inputs.failure(self.text, result.value())
+        value = result.plain_value()
+        return [_operation(each) for each in value] if self.type.name() == _RESULTS[PATCHES] else value
+
+
+def _operation(patch: Any) -> dict[str, Any]:
+    """Return one operation of a JSON patch."""
+    operation: dict[str, Any] = {"op": patch.op, "path": patch.path}
+    if source := getattr(patch, "from"):
+        operation["from"] = source
+    if patch.HasField("value"):
+        operation["value"] = _json(json_format.MessageToDict(patch.value))
+    return operation
+
+
+def _json(value: Any) -> Any:
+    """Return a value of a patch with its whole numbers as integers."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, list):
+        return [_json(each) for each in value]
+    if isinstance(value, dict):
+        if _NOT_JSON in value:
+            raise EvaluationError("a quantity is no JSON value: use a text or a number")
+        return {key: _json(each) for key, each in value.items()}
+    return value
 
 
 def is_available() -> bool:
@@ -57,21 +147,149 @@ def is_available() -> bool:
     return cel is not None
 
 
-def compile_expression(text: str) -> Expression:
-    """Compile one expression.
+class Scope:
+    """The expressions of one policy or webhook: compiles them, and remembers its variables."""
+
+    def __init__(self) -> None:
+        self.variables: dict[str, Expression] = {}
+
+    def declare(self, name: str, text: str) -> None:
+        """Compile a variable, which later expressions may use.
+
+        Raises:
+            CompilationError: as for :meth:`compile`, and if the library cannot pass on such a value.
+        """
+        expression = self.compile(text)
+        if expression.type.name().startswith("optional_type"):
+            raise CompilationError("a variable of the local API server is no optional value: use orValue()")
+        self.variables[f"variables.{name}"] = expression
+
+    def compile(self, text: str, result: str | None = None, *, with_variables: bool = True) -> Expression:
+        """Compile one expression whose value must be of that type: BOOLEAN, TEXT, PATCHES.
+
+        Raises:
+            CompilationError: if it is malformed, names what does not exist, or is of another type.
+        """
+        if cel is None:
+            raise CompilationError(MISSING_LIBRARY)
+        types = {name: each.type for name, each in self.variables.items()} if with_variables else {}
+        try:
+            compiled = _compiler(tuple(types.items()), of_patches=result == PATCHES).compile(text)
+        except RuntimeError as error:
+            raise CompilationError(f"compilation failed: {error}") from error
+        if result and compiled.return_type().name() != _RESULTS[result]:
+            raise CompilationError(
+                f"must evaluate to {result} but got {compiled.return_type().name().lower()}"
+            )
+        serialized = compiled.serialize()
+        names = _check(read_compiled(serialized), of_patches=result == PATCHES)
+        used = frozenset(name for name in types if name in names)
+        return Expression(text.strip(), compiled.return_type(), used, _evaluator().deserialize(serialized))
+
+
+def compile_expression(text: str, result: str | None = None) -> Expression:
+    """Compile one expression that uses no variables.
 
     Raises:
-        CompilationError: if it is malformed, or names what does not exist.
+        CompilationError: as for :meth:`Scope.compile`.
     """
-    if cel is None:
-        raise CompilationError(MISSING_LIBRARY)
-    try:
-        return Expression(text.strip(), _environment().compile(text))
-    except RuntimeError as error:
-        raise CompilationError(f"compilation failed: {error}") from error
+    return Scope().compile(text, result)
+
+
+def _compiler(variables: tuple[tuple[str, Any], ...], *, of_patches: bool) -> Any:
+    types = {"object": cel.Type.DYN, "oldObject": cel.Type.DYN}
+    typed = {"request": cel.Type(REQUEST), "namespaceObject": cel.Type(NAMESPACE)}
+    return cel.NewEnv(
+        kubernetes_types(),
+        variables={**types, **typed, **dict(variables)},
+        extensions=_extensions(of_patches=of_patches),
+    )
 
 
 @cache
-def _environment() -> Any:
-    types = dict.fromkeys(VARIABLES, cel.Type.DYN)
-    return cel.NewEnv(variables=types, extensions=[ext_strings.ExtStrings(), ext_optional.ExtOptional()])
+def _evaluator() -> Any:
+    names = ("object", "oldObject", "request", "namespaceObject")
+    return cel.NewEnv(
+        kubernetes_types(),
+        variables=dict.fromkeys(names, cel.Type.DYN),
+        extensions=_extensions(of_patches=True),
+    )
+
+
+def _extensions(*, of_patches: bool) -> list[Any]:
+    return [ext_strings.ExtStrings(), ext_optional.ExtOptional(), functions(of_patches=of_patches)]
+
+
+def _check(compiled: Any, *, of_patches: bool) -> set[str]:
+    """Refuse what Kubernetes would refuse though the library does not; return the names that are used."""
+    names = set()
+    for node in _nodes(compiled.expr):
+        if node.HasField("ident_expr"):
+            names.add(node.ident_expr.name)
+        if node.HasField("call_expr"):
+            _check_call(node.call_expr, compiled.types)
+        if node.HasField("list_expr"):
+            _check_alike(node.list_expr.elements, compiled.types)
+        if node.HasField("struct_expr"):
+            struct = node.struct_expr
+            if struct.message_name and not (of_patches and struct.message_name == PATCH):
+                raise CompilationError(f"compilation failed: undeclared reference to '{struct.message_name}'")
+            if not struct.message_name:
+                _check_alike([entry.map_key for entry in struct.entries], compiled.types)
+                _check_alike([entry.value for entry in struct.entries], compiled.types)
+    return names
+
+
+def _nodes(expr: message.Message) -> Iterator[Any]:
+    """Yield every node of a syntax tree."""
+    if expr.DESCRIPTOR.name == "Expr":
+        yield expr
+    for field, value in expr.ListFields():
+        if field.message_type:
+            for each in value if field.is_repeated else [value]:
+                yield from _nodes(each)
+
+
+def _check_call(call: Any, types: Mapping[int, Any]) -> None:
+    if call.function in _NEWER:
+        raise CompilationError(f"compilation failed: undeclared reference to '{call.function}'")
+    if call.function in {"_==_", "_!=_", "@in"} and any(
+        types[each.id].message_type == QUANTITY for each in call.args if each.id in types
+    ):
+        raise CompilationError("the local API server compares quantities by compareTo() only")
+    if form := _CHECKED_LITERALS.get(call.function):
+        for each in call.args:
+            if each.const_expr.HasField("string_value"):
+                _check_literal(form, call.function, each.const_expr.string_value)
+
+
+def _check_literal(form: str, function: str, text: str) -> None:
+    """Refuse a literal that the function does not take."""
+    literal = cel.NewEnv(variables={"text": cel.Type.STRING}).compile(form.format("text"))
+    result = literal.eval(data={"text": text})
+    if result.type() == cel.Type.ERROR:
+        raise CompilationError(f"compilation failed: invalid {function} argument: {result.value()}")
+
+
+def _check_alike(elements: Any, types: Mapping[int, Any]) -> None:
+    """Refuse elements of two types; one that is dynamic goes with any."""
+    known = None
+    for element in elements:
+        each = types.get(element.id)
+        if each is None or each.HasField("dyn") or each.HasField("null"):
+            continue
+        if known is not None and not _is_like(each, known):
+            raise CompilationError("compilation failed: a list or map literal mixes types: use dyn()")
+        known = each
+
+
+def _is_like(one: Any, other: Any) -> bool:
+    """Whether two types are the same where neither is dynamic."""
+    if one.HasField("dyn") or other.HasField("dyn"):
+        return True
+    if one.HasField("list_type") and other.HasField("list_type"):
+        return _is_like(one.list_type.elem_type, other.list_type.elem_type)
+    if one.HasField("map_type") and other.HasField("map_type"):
+        keys = _is_like(one.map_type.key_type, other.map_type.key_type)
+        return keys and _is_like(one.map_type.value_type, other.map_type.value_type)
+    return bool(one == other)

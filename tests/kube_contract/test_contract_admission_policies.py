@@ -91,7 +91,10 @@ async def test_the_reason_decides_the_code(
     [
         ({"expression": " false "}, "failed expression: false"),
         ({"expression": "false", "messageExpression": "'named ' + object.metadata.name"}, "named one"),
-        ({"expression": "false", "messageExpression": "object.data.absent", "message": "plain"}, "plain"),
+        (
+            {"expression": "false", "messageExpression": "'x' + object.data.absent", "message": "plain"},
+            "plain",
+        ),
         ({"expression": "false", "messageExpression": "'  '", "message": "plain"}, "plain"),
         ({"expression": "false", "messageExpression": "'a\\nb'", "message": "plain"}, "plain"),
     ],

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kubedouble.errors import StatusError
-from kubedouble.schema.decoding import Undecodable, canonical_time, parse_quantity
+from kubedouble.quantities import parse_quantity
+from kubedouble.schema.decoding import Undecodable, canonical_time
 from kubedouble.schema.kinds import builtin_schema
 from kubedouble.schema.normalization import normalize
 from kubedouble.schema.structure import Schema

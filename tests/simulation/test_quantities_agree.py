@@ -4,7 +4,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from corewise.quantities import Quantity, QuantityError
-from kubedouble.schema.decoding import parse_quantity
+from kubedouble.quantities import parse_quantity
 
 SUFFIXES = ["", *"numkMGTPE", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei", "e3", "E-3", "e64", "ki", "."]
 numbers = st.from_regex(r"[+-]?[0-9]{0,20}(\.[0-9]{0,12})?", fullmatch=True)

@@ -6,15 +6,8 @@ that Go leaves out, and fills in static defaults and structs that are always pre
 object as in ``base``, the stored object, was decoded before and is skipped. Errors have the words of the Go
 decoder.
 
-A quantity is a decimal number with a suffix: decimal SI (``n u m "" k M G T P E``), binary SI (``Ki`` to
-``Ei``) or a decimal exponent (``e3``). Amounts are exact integers of 1e-9 (nano), the finest step the API
-has; finer input is rounded up in magnitude. A magnitude in binary SI is capped to 2**63-1. The canonical form
-has no fraction and the largest suffix of its family that keeps it so; a binary amount below 1024 or with a
-fraction is printed in decimal SI. Refused though apimachinery takes it: a text without any digit (there ``m``
-is 0), and an exponent beyond 63.
-
 Source: encoding/json, sigs.k8s.io/json, k8s.io/kubernetes/pkg/apis/*/v1/{types,defaults}.go,
-k8s.io/apimachinery/pkg/{api/resource/quantity,apis/meta/v1/time,apis/meta/v1/micro_time}.go.
+k8s.io/apimachinery/pkg/apis/meta/v1/{time,micro_time}.go.
 """
 
 from __future__ import annotations
@@ -28,62 +21,8 @@ from functools import lru_cache
 from operator import is_
 from typing import Any
 
+from kubedouble.quantities import parse_quantity
 from kubedouble.schema.structure import Field, Schema, Shape
-
-NANO = 10**9
-_GRAMMAR = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?(.*)", re.DOTALL)
-_EXPONENT = re.compile(r"[eE][+-]?[0-9]{1,9}")
-_DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
-_DECIMAL_SUFFIX = {power: suffix for suffix, power in _DECIMAL.items()}
-_BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
-_LARGEST_BINARY = 2**63 - 1
-_LARGEST_EXPONENT = 63
-_LONGEST = 64
-
-
-@lru_cache(maxsize=8192)
-def parse_quantity(text: str) -> tuple[int, str]:
-    """Return the amount in units of 1e-9, and its canonical text.
-
-    Raises:
-        ValueError: if the text is no quantity.
-    """
-    match = _GRAMMAR.fullmatch(text) if len(text) <= _LONGEST else None
-    if match is None or not (match[2] or match[3]):
-        raise ValueError(text)
-    sign, whole, fraction, suffix = match.groups(default="")
-    binary, exponent = suffix in _BINARY, _EXPONENT.fullmatch(suffix) is not None
-    power = 0 if binary else int(suffix[1:]) if exponent else _DECIMAL.get(suffix)
-    if power is None or abs(power) > _LARGEST_EXPONENT:
-        raise ValueError(text)
-    digits = int(whole + fraction) << _BINARY.get(suffix, 0)
-    power += 9 - len(fraction)
-    nano = digits * 10**power if power >= 0 else -(-digits // 10**-power)
-    if binary:
-        nano = min(nano, _LARGEST_BINARY * NANO)
-    binary = binary and nano >= 1024 * NANO and nano % NANO == 0
-    canonical = _binary_text(nano // NANO) if binary else _decimal_text(nano, exponent=exponent)
-    return (-nano, "-" + canonical) if sign == "-" and nano else (nano, canonical)
-
-
-def _binary_text(units: int) -> str:
-    for suffix, power in reversed(_BINARY.items()):
-        if units % (1 << power) == 0:
-            return f"{units >> power}{suffix}"
-    return str(units)
-
-
-def _decimal_text(nano: int, *, exponent: bool) -> str:
-    if nano == 0:
-        return "0"
-    power = -9
-    while nano % 1000 == 0:
-        nano //= 1000
-        power += 3
-    if exponent or power > _DECIMAL["E"]:
-        return f"{nano}e{power}" if power else str(nano)
-    return f"{nano}{_DECIMAL_SUFFIX[power]}"
-
 
 _QUANTITY_FORM = "^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$"
 _TIME_LAYOUT = "2006-01-02T15:04:05Z07:00"

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from kubedouble.errors import Faults
-from kubedouble.schema.decoding import NANO, parse_quantity
+from kubedouble.quantities import NANO, parse_quantity
 from kubedouble.schema.structure import Schema, Shape
 
 Object = Mapping[str, Any]

@@ -7,12 +7,13 @@ pkg/apiserver/schema/validation.go.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
 from kubedouble.errors import Faults
-from kubedouble.expressions import CompilationError, compile_expression, is_available
+from kubedouble.expressions import BOOLEAN, TEXT, CompilationError, Scope, is_available
 from kubedouble.schema.rules import Object, dns_label, port, subdomain
 
 _GROUP = "rbac.authorization.k8s.io"
@@ -191,25 +192,42 @@ def policy(faults: Faults, obj: Object, _: Object | None) -> None:
         if "\n" in validation.get("message", "").strip():
             why = "message must not contain line breaks"
             faults.invalid(f"spec.validations[{at}].message", validation["message"], why)
-    for field, text in _expressions(spec):
-        _compiles(faults, field, text)
+    scope = Scope()
+    _conditions(faults, "spec", spec, scope)
+    _variables(faults, spec, scope)
+    for at, validation in enumerate(spec.get("validations") or ()):
+        field = f"spec.validations[{at}]"
+        text = validation.get("expression", "")
+        _compiles(faults, f"{field}.expression", text, partial(scope.compile, text, BOOLEAN))
+        if text := validation.get("messageExpression"):
+            _compiles(faults, f"{field}.messageExpression", text, partial(scope.compile, text, TEXT))
 
 
-def _expressions(spec: Object) -> Iterator[tuple[str, str]]:
-    """Yield every expression with its field."""
-    for name in ("matchConditions", "variables", "validations"):
-        for at, each in enumerate(spec.get(name) or ()):
-            yield f"spec.{name}[{at}].expression", each.get("expression", "")
-            if text := each.get("messageExpression"):
-                yield f"spec.{name}[{at}].messageExpression", text
+def _conditions(faults: Faults, field: str, spec: Object, scope: Scope) -> None:
+    """Note what is wrong with the matchConditions of a policy or a webhook."""
+    for at, each in enumerate(spec.get("matchConditions") or ()):
+        text = each.get("expression", "")
+        path = f"{field}.matchConditions[{at}].expression"
+        _compiles(faults, path, text, partial(scope.compile, text, BOOLEAN))
 
 
-def _compiles(faults: Faults, field: str, text: str) -> None:
+def _variables(faults: Faults, spec: Object, scope: Scope) -> None:
+    for at, each in enumerate(spec.get("variables") or ()):
+        text = each.get("expression", "")
+        _compiles(
+            faults,
+            f"spec.variables[{at}].expression",
+            text,
+            partial(scope.declare, each.get("name", ""), text),
+        )
+
+
+def _compiles(faults: Faults, field: str, text: str, compiling: Callable[[], Any]) -> None:
     if not text.strip():
         faults.required(field, "expression is not specified")
     elif is_available():
         try:
-            compile_expression(text)
+            compiling()
         except CompilationError as error:
             faults.invalid(field, text, str(error))
 

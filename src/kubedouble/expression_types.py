@@ -1,0 +1,193 @@
+"""Message types of Kubernetes' expressions, and of a compiled expression itself.
+
+``request`` and ``namespaceObject`` have types, so that a field which they do not have is noticed when an
+expression is compiled; their values are JSON all the same. A quantity is a message because the library knows
+no other types but its own.
+
+Source: k8s.io/apiserver/pkg/admission/plugin/cel/compile.go (BuildRequestType, BuildNamespaceType),
+pkg/cel/mutation/jsonpatch.go; github.com/cel-expr/cel-spec, proto/cel/expr/{checked,syntax}.proto.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from google.protobuf import (
+    any_pb2,
+    descriptor_pb2,
+    descriptor_pool,
+    message_factory,
+    struct_pb2,
+    timestamp_pb2,
+)
+
+QUANTITY = "kubernetes.Quantity"
+PATCH = "JSONPatch"
+REQUEST = "kubernetes.AdmissionRequest"
+NAMESPACE = "kubernetes.Namespace"
+
+_VALUE = "google.protobuf.Value"
+_LISTS = "{google.protobuf.ListValue}"
+_TIME = "google.protobuf.Timestamp"
+_KIND, _RESOURCE = "kubernetes.GroupVersionKind", "kubernetes.GroupVersionResource"
+
+_MESSAGES: Mapping[str, Mapping[str, str]] = {
+    PATCH: {"op": "string", "path": "string", "from": "string", "value": _VALUE},
+    QUANTITY: {"__number": "string", "__power": "int", "__decimal": "bool"},
+    _KIND: dict.fromkeys(("group", "version", "kind"), "string"),
+    _RESOURCE: dict.fromkeys(("group", "version", "resource"), "string"),
+    "kubernetes.UserInfo": {"username": "string", "uid": "string", "groups": "[string]", "extra": _LISTS},
+    REQUEST: {
+        **dict.fromkeys(("subResource", "requestSubResource", "name", "namespace", "operation"), "string"),
+        "kind": _KIND,
+        "requestKind": _KIND,
+        "resource": _RESOURCE,
+        "requestResource": _RESOURCE,
+        "userInfo": "kubernetes.UserInfo",
+        "dryRun": "bool",
+        "options": _VALUE,
+    },
+    "kubernetes.NamespaceMetadata": {
+        **dict.fromkeys(("name", "generateName", "namespace", "UID", "resourceVersion"), "string"),
+        "labels": "{string}",
+        "annotations": "{string}",
+        "finalizers": "[string]",
+        "creationTimestamp": _TIME,
+        "deletionTimestamp": _TIME,
+        "deletionGracePeriodSeconds": "int",
+        "generation": "int",
+    },
+    "kubernetes.NamespaceSpec": {"finalizers": "[string]"},
+    "kubernetes.NamespaceCondition": {
+        **dict.fromkeys(("status", "type", "message", "reason"), "string"),
+        "lastTransitionTime": _TIME,
+    },
+    "kubernetes.NamespaceStatus": {"conditions": "[kubernetes.NamespaceCondition]", "phase": "string"},
+    NAMESPACE: {
+        "metadata": "kubernetes.NamespaceMetadata",
+        "spec": "kubernetes.NamespaceSpec",
+        "status": "kubernetes.NamespaceStatus",
+    },
+}
+
+_SYNTAX: Mapping[str, Mapping[str, str]] = {
+    "cel.CheckedExpr": {"types 3": "<int cel.Type>", "expr 4": "cel.Expr"},
+    "cel.Type": {
+        "dyn 1": "cel.Nothing",
+        "null 2": "int",
+        "primitive 3": "int",
+        "wrapper 4": "int",
+        "well_known 5": "int",
+        "list_type 6": "cel.ListType",
+        "map_type 7": "cel.MapType",
+        "message_type 9": "string",
+        "type_param 10": "string",
+        "type 11": "cel.Type",
+        "abstract_type 14": "cel.AbstractType",
+    },
+    "cel.Nothing": {},
+    "cel.ListType": {"elem_type 1": "cel.Type"},
+    "cel.MapType": {"key_type 1": "cel.Type", "value_type 2": "cel.Type"},
+    "cel.AbstractType": {"name 1": "string", "parameter_types 2": "[cel.Type]"},
+    "cel.Expr": {
+        "id 2": "int",
+        "const_expr 3": "cel.Constant",
+        "ident_expr 4": "cel.Ident",
+        "select_expr 5": "cel.Select",
+        "call_expr 6": "cel.Call",
+        "list_expr 7": "cel.CreateList",
+        "struct_expr 8": "cel.CreateStruct",
+        "comprehension_expr 9": "cel.Comprehension",
+    },
+    "cel.Constant": {"string_value 6": "string"},
+    "cel.Ident": {"name 1": "string"},
+    "cel.Select": {"operand 1": "cel.Expr", "field 2": "string", "test_only 3": "bool"},
+    "cel.Call": {"target 1": "cel.Expr", "function 2": "string", "args 3": "[cel.Expr]"},
+    "cel.CreateList": {"elements 1": "[cel.Expr]"},
+    "cel.CreateStruct": {"message_name 1": "string", "entries 2": "[cel.Entry]"},
+    "cel.Entry": {"map_key 3": "cel.Expr", "value 4": "cel.Expr"},
+    "cel.Comprehension": {
+        "iter_range 2": "cel.Expr",
+        "accu_init 4": "cel.Expr",
+        "loop_condition 5": "cel.Expr",
+        "loop_step 6": "cel.Expr",
+        "result 7": "cel.Expr",
+    },
+}
+"""The parts of a compiled expression that are looked at, with their field numbers."""
+
+_Field = descriptor_pb2.FieldDescriptorProto
+_SCALARS = {"string": _Field.TYPE_STRING, "int": _Field.TYPE_INT64, "bool": _Field.TYPE_BOOL}
+
+
+@cache
+def kubernetes_types() -> Any:
+    """Return the descriptor pool with the types that expressions name."""
+    return _pool("proto3", _MESSAGES)
+
+
+@cache
+def message_class(name: str) -> Any:
+    """Return the class of one of Kubernetes' messages."""
+    return message_factory.GetMessageClass(kubernetes_types().FindMessageTypeByName(name))
+
+
+@cache
+def _checked_class() -> Any:
+    return message_factory.GetMessageClass(_pool("proto2", _SYNTAX).FindMessageTypeByName("cel.CheckedExpr"))
+
+
+def read_compiled(serialized: bytes) -> Any:
+    """Return a compiled expression as a message: its syntax tree, and the type of each node by the id."""
+    packed = any_pb2.Any.FromString(serialized)
+    return _checked_class().FromString(packed.value)
+
+
+def _pool(syntax: str, messages: Mapping[str, Mapping[str, str]]) -> Any:
+    pool = descriptor_pool.DescriptorPool()
+    known = [module.DESCRIPTOR for module in (struct_pb2, timestamp_pb2)]
+    for each in known:
+        copied = descriptor_pb2.FileDescriptorProto()
+        each.CopyToProto(copied)
+        pool.Add(copied)
+    for package in {name.rpartition(".")[0] for name in messages}:
+        file = descriptor_pb2.FileDescriptorProto(
+            name=f"{package or 'root'}.proto", package=package, syntax=syntax,
+            dependency=[each.name for each in known],
+        )  # fmt: skip
+        for name, fields in messages.items():
+            if name.rpartition(".")[0] == package:
+                _add_message(file, name, fields)
+        pool.Add(file)
+    return pool
+
+
+def _add_message(file: Any, name: str, fields: Mapping[str, str]) -> None:
+    """Add a message; ``[t]`` is a list, ``{t}`` a map with texts as keys, ``<k t>`` with keys of type k."""
+    message = file.message_type.add(name=name.rpartition(".")[2])
+    for at, (field, form) in enumerate(fields.items(), 1):
+        label, number = [*field.split(), str(at)][:2]
+        if form[0] not in "{<":
+            _add_field(message, label, int(number), form)
+            continue
+        key, _, value = form[1:-1].rpartition(" ")
+        entry = message.nested_type.add(name=f"{label.title()}Entry")
+        entry.options.map_entry = True
+        _add_field(entry, "key", 1, key or "string")
+        _add_field(entry, "value", 2, value)
+        _add_field(message, label, int(number), f"[{name}.{entry.name}]")
+
+
+def _add_field(message: Any, name: str, number: int, form: str) -> None:
+    repeated, form = form.startswith("["), form.strip("[]")
+    scalar = _SCALARS.get(form)
+    message.field.add(
+        name=name,
+        json_name=name,
+        number=number,
+        label=_Field.LABEL_REPEATED if repeated else _Field.LABEL_OPTIONAL,
+        type=scalar or _Field.TYPE_MESSAGE,
+        type_name=None if scalar else f".{form}",
+    )
