@@ -26,7 +26,7 @@ from corewise.config.interference.metrics import METRICS as METRICS_OF_INTERFERE
 from corewise.config.interference.metrics import USABLE_SHARE, Metric
 from corewise.service.doors import DOORS, MIB
 from corewise.vocabulary.metrics import METRICS, NODE_MEMORY_BANDWIDTH_CAPACITY
-from corewise.vocabulary.names import TABLE, Kind
+from corewise.vocabulary.names import TABLE, NameKind
 from corewise.vocabulary.reasons import Reason
 
 WIDTH = 100
@@ -50,7 +50,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 
 
-def names(kinds: set[Kind]) -> str:
+def names(kinds: set[NameKind]) -> str:
     """Return the table of the names of some kinds."""
     rows = [
         (f"`{row.name}`", row.kind.value, row.on, row.value, row.written_by, row.meaning)
@@ -113,9 +113,9 @@ def exit_codes() -> str:
 def reference() -> str:
     """Return the page of all names."""
     sections = [
-        ("Labels and annotations", names({Kind.LABEL, Kind.ANNOTATION})),
-        ("Configuration", names({Kind.CONFIG_KEY})),
-        ("Resources", names({Kind.RESOURCE})),
+        ("Labels and annotations", names({NameKind.LABEL, NameKind.ANNOTATION})),
+        ("Configuration", names({NameKind.CONFIG_KEY})),
+        ("Resources", names({NameKind.RESOURCE})),
         ("Reason codes: warnings", reasons(warning=True)),
         ("Reason codes: all others", reasons(warning=False)),
         ("Metrics", metrics()),

@@ -16,7 +16,7 @@ from corewise.agent.calibration import Crew
 from corewise.cli import calibrate, corewise
 from corewise.cli.errors import ExitCode, Failure
 from corewise.kernel.usage import ProcessTime
-from corewise.normalization.calibration import Calibration, Score
+from corewise.normalization.calibration import Calibration, CalibrationScore
 from corewise.normalization.mix import Done
 from corewise.topology import CPUSet
 
@@ -45,7 +45,7 @@ def quiet_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def result(model: str, score: int) -> Calibration:
-    of_all = Score(8, score, score, score, score, 10)
+    of_all = CalibrationScore(8, score, score, score, score, 10)
     return Calibration(
         cpu_model=model,
         hyper_thread_enabled=True,

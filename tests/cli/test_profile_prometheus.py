@@ -16,7 +16,7 @@ from corewise.cli import corewise
 from corewise.cli.profile_history import exported_label, pod_of
 from corewise.config.interference.metrics import Metric
 from corewise.config.interference.reading import parse_interference
-from corewise.interference.history import History, PodRecord, Series
+from corewise.interference.history import History, PodRecord, TimeSeries
 from interference.simulated_history import HOURS, STEP, USE, Planted, planted_history
 from prometheus_binary import PROMTOOL, PrometheusServer, needs_prometheus, needs_promtool, running
 
@@ -51,19 +51,19 @@ def shifted(history: History, by: float) -> History:
     )
 
 
-def _later(series: Series, by: float) -> Series:
-    return Series(series.times + by, series.values)
+def _later(series: TimeSeries, by: float) -> TimeSeries:
+    return TimeSeries(series.times + by, series.values)
 
 
-def gauge(name: str, labels: str, series: Series, every: int = 2) -> Iterator[str]:
+def gauge(name: str, labels: str, series: TimeSeries, every: int = 2) -> Iterator[str]:
     for at, value in zip(series.times[::every].tolist(), series.values[::every].tolist(), strict=True):
         yield f"{name}{{{labels}}} {value!r} {at:.3f}"
 
 
-def counter(name: str, labels: str, series: Series, factor: float = 1.0) -> Iterator[str]:
+def counter(name: str, labels: str, series: TimeSeries, factor: float = 1.0) -> Iterator[str]:
     """Samples of a counter that grows by the values."""
     total = np.concatenate([[0.0], np.cumsum(series.values * STEP * factor)[:-1]])
-    yield from gauge(name, labels, Series(series.times, total))
+    yield from gauge(name, labels, TimeSeries(series.times, total))
 
 
 def openmetrics(history: History) -> Iterator[str]:
@@ -81,7 +81,7 @@ def openmetrics(history: History) -> Iterator[str]:
         put(gauge("corewise_node_llc_occupancy_bytes", own, node[Metric.LLC_OCCUPANCY]))
         latency = node[Metric.MEMORY_LATENCY]
         put(gauge("corewise_node_memory_latency_seconds", f'{own},numa_node="0"', latency))
-        cpus = Series(latency.times, np.full_like(latency.times, CPUS))
+        cpus = TimeSeries(latency.times, np.full_like(latency.times, CPUS))
         put(gauge("corewise_node_cpus_online", own, cpus))
     for pod in history.pods:
         put(_of_pod(pod))

@@ -13,7 +13,7 @@ from aiohttp import web
 
 from corewise.prometheus.client import (
     PIECE,
-    AnswerError,
+    NotPrometheusError,
     PrometheusClient,
     PrometheusError,
     QueryError,
@@ -111,10 +111,10 @@ async def test_nan_and_infinity_are_values_and_histograms_are_none() -> None:
         (lambda: said(400, "bad_data", "parse error: unexpected end of input"), QueryError),
         (
             lambda: web.json_response({"status": "success", "data": {"resultType": "vector", "result": []}}),
-            AnswerError,
+            NotPrometheusError,
         ),
-        (lambda: matrix(({}, [(0.0, "many")])), AnswerError),
-        (lambda: web.Response(text="<html>"), AnswerError),
+        (lambda: matrix(({}, [(0.0, "many")])), NotPrometheusError),
+        (lambda: web.Response(text="<html>"), NotPrometheusError),
     ],
 )
 async def test_what_is_no_answer_is_an_error_of_its_kind(

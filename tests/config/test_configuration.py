@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from corewise.config.configuration import (
     NO_AMPLIFICATION,
     NO_NORMALIZATION,
+    AmplifiableResource,
     NormalizationConfig,
     Parsed,
     RatioField,
-    Resource,
     Severity,
     node_config_conflicts,
     parse_amplification,
@@ -103,10 +103,10 @@ def test_amplification_merges_by_resource_and_counts_only_if_enabled() -> None:
     ).value
     assert config is not None
     cluster, _ = config.strategy_for({})
-    assert cluster.originals == {Resource.CPU: Ratio(150), Resource.MEMORY: Ratio(120)}
+    assert cluster.originals == {AmplifiableResource.CPU: Ratio(150), AmplifiableResource.MEMORY: Ratio(120)}
     assert cluster.amplifies_capacity
     first, _ = config.strategy_for({"a": "1"})
-    assert first.originals == {Resource.CPU: Ratio(200), Resource.MEMORY: Ratio(120)}
+    assert first.originals == {AmplifiableResource.CPU: Ratio(200), AmplifiableResource.MEMORY: Ratio(120)}
     assert not first.amplifies_capacity
     second, _ = config.strategy_for({"a": "2"})
     assert second.originals == {}

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corewise.config.interference.metrics import RANKED, Metric
-from corewise.interference.analysis import Scale
-from corewise.interference.history import CPI, OWN_PART, History, PodRecord, Series
+from corewise.interference.analysis import MetricRange
+from corewise.interference.history import CPI, OWN_PART, History, PodRecord, TimeSeries
 
 Numbers = NDArray[np.float64]
 Affinities = Mapping[Metric, int]
@@ -61,7 +61,7 @@ def planted_history(planted: Planted) -> History:
     random = np.random.default_rng(planted.seed)
     nodes = {f"n{number}": _node(random, planted.flat) for number in range(planted.nodes)}
     scales = {
-        str(metric): Scale.of(np.concatenate([node[metric].values for node in nodes.values()]))
+        str(metric): MetricRange.of(np.concatenate([node[metric].values for node in nodes.values()]))
         for metric in RANGES
     }
     pods = [
@@ -72,7 +72,7 @@ def planted_history(planted: Planted) -> History:
     return History(0.0, HOURS * 3600, nodes, pods)
 
 
-def _node(random: np.random.Generator, flat: frozenset[Metric]) -> dict[str, Series]:
+def _node(random: np.random.Generator, flat: frozenset[Metric]) -> dict[str, TimeSeries]:
     times = np.arange(0, HOURS * 3600, STEP)
     levels = random.random((len(RANGES), int(HOURS * 3600 / LEVEL)))
     node = {}
@@ -81,15 +81,15 @@ def _node(random: np.random.Generator, flat: frozenset[Metric]) -> dict[str, Ser
         values = (low + (high - low) * exact) * random.normal(
             1.0, 0.002 if metric in flat else 0.01, len(times)
         )
-        node[str(metric)] = Series(times, values)
+        node[str(metric)] = TimeSeries(times, values)
     return node
 
 
 def _pod(
     random: np.random.Generator,
     planted: Planted,
-    nodes: Mapping[str, Mapping[str, Series]],
-    scales: Mapping[str, Scale],
+    nodes: Mapping[str, Mapping[str, TimeSeries]],
+    scales: Mapping[str, MetricRange],
     kind: str,
     number: int,
 ) -> PodRecord:
@@ -104,12 +104,12 @@ def _pod(
     if planted.cpi:
         times = np.arange(start, start + BASE, STEP)
         pace = slower[steps][: len(times)]
-        use[CPI] = Series(times, CPI_BASE * pace)
+        use[CPI] = TimeSeries(times, CPI_BASE * pace)
     return PodRecord(f"default/{kind}-{number}", kind, name, began, end, use)
 
 
 def _slowness(
-    planted: Planted, node: Mapping[str, Series], scales: Mapping[str, Scale], kind: str
+    planted: Planted, node: Mapping[str, TimeSeries], scales: Mapping[str, MetricRange], kind: str
 ) -> Numbers:
     """Return how much longer work of a type takes on a node, step by step."""
     slower = np.ones(len(node[Metric.CPU].times))
@@ -126,10 +126,10 @@ def _time_until(work: float, slower: Numbers) -> float:
     return float(np.interp(work, done, STEP * np.arange(len(done))))
 
 
-def _use(random: np.random.Generator, start: float, end: float) -> dict[str, Series]:
+def _use(random: np.random.Generator, start: float, end: float) -> dict[str, TimeSeries]:
     times = np.arange(start, end, STEP)
     warm = np.where(times < start + WARM_UP, 0.3, 1.0)
     return {
-        what: Series(times, amount * warm * random.normal(1.0, 0.05, len(times)))
+        what: TimeSeries(times, amount * warm * random.normal(1.0, 0.05, len(times)))
         for what, amount in USE.items()
     }

@@ -11,13 +11,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corewise.config.interference.metrics import Metric
-from corewise.interference.analysis import FEWEST, Confidence, Finding, Pace, Scale, affinities, analyse
+from corewise.interference.analysis import (
+    FEWEST,
+    Confidence,
+    MetricRange,
+    Pace,
+    TypeFinding,
+    affinities,
+    analyse,
+)
 from corewise.interference.history import (
     History,
     PodRecord,
     Run,
-    Series,
     Slicing,
+    TimeSeries,
     runs_by_cpi,
     runs_by_duration,
 )
@@ -37,11 +45,11 @@ SENSITIVE = {
 }
 
 
-def found(planted: Planted) -> dict[str, Finding]:
+def found(planted: Planted) -> dict[str, TypeFinding]:
     return {each.type: each for each in analyse(planted_history(planted), DEFAULT)}
 
 
-def errors(finding: Finding, planted: Mapping[Metric, int]) -> Mapping[str, int]:
+def errors(finding: TypeFinding, planted: Mapping[Metric, int]) -> Mapping[str, int]:
     return {metric: abs(finding.affinity[metric].value - planted[metric]) for metric in planted}
 
 
@@ -107,7 +115,7 @@ def test_a_type_is_refused_where_no_pressure_ever_varied() -> None:
 def test_a_type_that_ran_on_one_quiet_node_is_refused_though_others_varied() -> None:
     history = planted_history(Planted({"sort": SENSITIVE}))
     quiet = {
-        name: Series(each.times, np.full_like(each.values, each.values.mean()))
+        name: TimeSeries(each.times, np.full_like(each.values, each.values.mean()))
         for name, each in history.nodes["n0"].items()
     }
     alone = replace(
@@ -164,8 +172,8 @@ def test_metrics_that_move_as_one_share_their_effect() -> None:
     assert one.inseparable_from == (Metric.MEMORY_LATENCY,)
 
 
-def _like(series: Series, factor: float) -> Series:
-    return Series(series.times, series.values * factor)
+def _like(series: TimeSeries, factor: float) -> TimeSeries:
+    return TimeSeries(series.times, series.values * factor)
 
 
 def test_the_speed_of_nodes_is_taken_out_of_durations() -> None:
@@ -215,8 +223,8 @@ def test_a_metric_that_few_nodes_have_is_not_asked() -> None:
 
 def test_a_pods_own_bandwidth_is_no_pressure_on_it() -> None:
     times = np.arange(0.0, 3600.0, 60.0)
-    own = Series(times, np.full_like(times, 4e9))
-    nodes = {"n1": {"memorybandwidth": Series(times, np.full_like(times, 10e9))}}
+    own = TimeSeries(times, np.full_like(times, 4e9))
+    nodes = {"n1": {"memorybandwidth": TimeSeries(times, np.full_like(times, 10e9))}}
     pod = PodRecord("default/a", "a", "n1", 0.0, 3600.0, {"memoryBandwidth": own})
     (run,) = runs_by_duration(History(0.0, 3600.0, nodes, [pod]), [pod])
     assert run.pressure == {"memorybandwidth": pytest.approx(6e9)}
@@ -229,7 +237,7 @@ def test_a_job_that_began_before_the_history_is_no_run_since_its_pressure_is_not
 
 def test_episodes_begin_after_the_warm_up_and_are_whole() -> None:
     times = np.arange(0.0, 10_000.0, 60.0)
-    pod = PodRecord("default/a", "a", "n1", 0.0, None, {"cpi": Series(times, np.ones_like(times))})
+    pod = PodRecord("default/a", "a", "n1", 0.0, None, {"cpi": TimeSeries(times, np.ones_like(times))})
     runs = runs_by_cpi(History(0.0, 7800.0, {"n1": {}}, [pod]), [pod], Slicing(600.0, 3600.0))
     assert [run.pace for run in runs] == [1.0, 1.0]
 
@@ -244,7 +252,7 @@ def test_whatever_the_runs_affinities_are_whole_numbers_from_0_to_100(
 ) -> None:
     default = {"memorybandwidth": 50, "cpu": 0}
     runs = [Run("p", "n", pace, dict(zip(default, pressure, strict=True))) for pace, pressure in samples]
-    scales = {metric: Scale.of(np.array([run.pressure[metric] for run in runs])) for metric in default}
+    scales = {metric: MetricRange.of(np.array([run.pressure[metric] for run in runs])) for metric in default}
     for each in affinities(runs, scales, default).values():
         assert 0 <= each.value <= 100
         assert np.isfinite([each.effect, each.correlation, each.spread]).all()
@@ -252,7 +260,7 @@ def test_whatever_the_runs_affinities_are_whole_numbers_from_0_to_100(
 
 @given(st.lists(st.tuples(st.floats(), st.floats()), max_size=50), st.booleans())
 def test_values_that_cannot_be_are_missing(points: list[tuple[float, float]], zero_is_missing: bool) -> None:
-    series = Series.of(points, zero_is_missing=zero_is_missing)
+    series = TimeSeries.of(points, zero_is_missing=zero_is_missing)
     assert np.isfinite(series.values).all()
     assert (series.values >= 0).all()
     assert not zero_is_missing or (series.values > 0).all()

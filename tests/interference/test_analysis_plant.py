@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from corewise.config.interference.metrics import Metric
-from corewise.interference.analysis import Finding, analyse
-from corewise.interference.history import History, PodRecord, Series
+from corewise.interference.analysis import TypeFinding, analyse
+from corewise.interference.history import History, PodRecord, TimeSeries
 from corewise.simulation.contention import Contention, Memory, MemoryUse, contend
 from interference.simulated_history import DEFAULT
 
@@ -53,7 +53,7 @@ def history() -> tuple[History, Mapping[str, float]]:
     return History(0.0, HOURS * 3600.0, nodes, pods), costs
 
 
-def _series(level: list[Contention], random: np.random.Generator) -> dict[str, Series]:
+def _series(level: list[Contention], random: np.random.Generator) -> dict[str, TimeSeries]:
     times = np.arange(0, HOURS * 3600, STEP)
     here = [level[int(at // 7200)] for at in times]
     columns = {
@@ -64,23 +64,23 @@ def _series(level: list[Contention], random: np.random.Generator) -> dict[str, S
         Metric.CPU: [len(each.stretch) * 4 / CPUS for each in here],
     }
     return {
-        str(metric): Series(times, np.array(values) * random.normal(1.0, 0.01, len(times)))
+        str(metric): TimeSeries(times, np.array(values) * random.normal(1.0, 0.01, len(times)))
         for metric, values in columns.items()
     }
 
 
 @pytest.fixture(scope="module")
-def found() -> tuple[dict[str, Finding], Mapping[str, float]]:
+def found() -> tuple[dict[str, TypeFinding], Mapping[str, float]]:
     seen, costs = history()
     return {each.type: each for each in analyse(seen, DEFAULT)}, costs
 
 
-def measured(finding: Finding) -> dict[str, float]:
+def measured(finding: TypeFinding) -> dict[str, float]:
     return {metric: each.effect for metric, each in finding.affinity.items() if not each.why_default}
 
 
 def test_what_slows_work_down_is_found_as_a_whole_though_metrics_move_together(
-    found: tuple[dict[str, Finding], Mapping[str, float]],
+    found: tuple[dict[str, TypeFinding], Mapping[str, float]],
 ) -> None:
     findings, costs = found
     assert costs["graph"] > 0.3
@@ -88,7 +88,7 @@ def test_what_slows_work_down_is_found_as_a_whole_though_metrics_move_together(
 
 
 def test_a_type_that_memory_hardly_matters_to_is_found_to_be_one(
-    found: tuple[dict[str, Finding], Mapping[str, float]],
+    found: tuple[dict[str, TypeFinding], Mapping[str, float]],
 ) -> None:
     findings, costs = found
     assert costs["pricing"] < 0.1

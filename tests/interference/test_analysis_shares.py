@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corewise.interference.analysis import analyse
-from corewise.interference.history import History, PodRecord, Series, bandwidth_shares
+from corewise.interference.history import History, PodRecord, TimeSeries, bandwidth_shares
 from interference.simulated_history import DEFAULT
 
 STEP, HOURS, NODES = 300.0, 48, 8
@@ -41,12 +41,12 @@ def _node(
     times: np.ndarray[tuple[int], np.dtype[np.float64]],
     pods: list[PodRecord],
     noise: float,
-) -> Mapping[str, Series]:
+) -> Mapping[str, TimeSeries]:
     used = np.full_like(times, random.uniform(2e9, 10e9)) + random.normal(0, noise, len(times))
     for pod in pods:
         running = np.minimum(times, pod.until or np.inf) - np.maximum(times - WINDOW, pod.start)
         used += USE[pod.type] * np.clip(running, 0, WINDOW) / WINDOW
-    return {"memorybandwidth": Series(times, np.maximum(used, 1.0))}
+    return {"memorybandwidth": TimeSeries(times, np.maximum(used, 1.0))}
 
 
 @given(st.integers(0, 1000))
@@ -67,7 +67,7 @@ def test_it_stands_in_the_profile_as_an_estimate() -> None:
 
 def test_what_was_counted_by_pod_is_not_estimated() -> None:
     seen = history()
-    counted = {"memoryBandwidth": Series(np.array([seen.pods[0].start + 600.0]), np.array([3e9]))}
+    counted = {"memoryBandwidth": TimeSeries(np.array([seen.pods[0].start + 600.0]), np.array([3e9]))}
     pods = [replace(pod, use=counted if pod.type == "scan" else {}) for pod in seen.pods]
     by_type = {each.type: each for each in analyse(replace(seen, pods=pods), DEFAULT)}
     assert not by_type["scan"].use["memoryBandwidth"].estimated

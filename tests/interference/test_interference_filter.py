@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.config.interference.model import InterferenceConfiguration, Profile, Requirement
+from corewise.config.interference.model import FilterRequirement, InterferenceConfiguration, Profile
 from corewise.interference.filtering import filter_nodes
 from interference.nodes import GB, pressure, seen, weights
 
@@ -89,6 +89,6 @@ def test_equality_does_not_pass_whatever_the_amounts(
 ) -> None:
     needed = factor * profile
     measured = pressure(1, memorybandwidth_capacity=[float(capacity)], memorybandwidth_used=[float(used)])
-    filtered = filter_nodes(seen(measured), Requirement(needed, Fraction(0)), missing_passes=False)
+    filtered = filter_nodes(seen(measured), FilterRequirement(needed, Fraction(0)), missing_passes=False)
     expected = profile == 0 or (used > 0 and float(capacity - used) > float(needed))
     assert filtered.passes.tolist() == [expected]

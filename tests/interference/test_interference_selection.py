@@ -8,7 +8,13 @@ import numpy as np
 
 from corewise.config.interference.model import InterferenceConfiguration, Profile
 from corewise.config.interference.reading import parse_interference
-from corewise.interference.filtering import Conflict, PodRequests, Selected, select_profile, unplaceable
+from corewise.interference.filtering import (
+    PodRequests,
+    ProfileConflict,
+    Selected,
+    select_profile,
+    unplaceable,
+)
 
 TEXT = """\
 interference:
@@ -45,7 +51,7 @@ def test_a_profile_is_chosen_by_the_type_label_or_by_its_selector() -> None:
 
 def test_two_profiles_that_match_one_pod_are_a_conflict_that_names_both() -> None:
     conflict = select_profile({"app": "stream", "tier": "batch"}, PodRequests(), config())
-    assert isinstance(conflict, Conflict)
+    assert isinstance(conflict, ProfileConflict)
     assert str(conflict).startswith("profiles stream (line 5) and batch (line 8) match the same pod")
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from corewise.kernel.machine import cache_size, mem_total, read_machine
 from corewise.kernel.usage import busy_share, cpu_times, stolen_share
 from corewise.quantities import Bytes
-from corewise.topology import Cache, CPUSet, Host
+from corewise.topology import CPUSet, Host, LastLevelCache
 from kernel import machine_trees
 from kernel.machine_trees import CPUS, NODES, Tree
 
@@ -34,7 +34,7 @@ def test_two_sockets_with_hyper_threads(tmp_path: Path) -> None:
     halves = {0: "0-3,8-11", 1: "4-7,12-15"}
     assert printed(shape.sockets) == printed(shape.numa_nodes) == printed(shape.caches) == halves
     assert printed(shape.cores) == {core: f"{core},{core + 8}" for core in range(8)}
-    assert host.caches[0] == Cache(level=3, size=Bytes(36608 * KIBI))
+    assert host.caches[0] == LastLevelCache(level=3, size=Bytes(36608 * KIBI))
     assert not host.offline
     assert not host.kinds
 
@@ -81,7 +81,7 @@ def test_big_and_little_cores_are_told_apart_by_capacity(tmp_path: Path) -> None
     }
     assert printed(host.topology.sockets) == {0: "0-5"}
     assert printed(host.topology.caches) == {0: "0-3", 1: "4-5"}
-    assert host.caches[1] == Cache(level=2, size=Bytes(1024 * KIBI))
+    assert host.caches[1] == LastLevelCache(level=2, size=Bytes(1024 * KIBI))
     assert host.kind(5) == "capacity 1024"
 
 

@@ -13,8 +13,8 @@ from corewise.config.configuration import parse_normalization
 from corewise.config.node_configs import RatioField
 from corewise.normalization.calibration import (
     Calibration,
+    CalibrationScore,
     IncomparableError,
-    Score,
     decoded,
     geometric_mean,
     rate,
@@ -28,13 +28,13 @@ from corewise.quantities import ONE, Ratio
 def result(
     model: str, score: int, *, threads: bool = True, turbo: bool = True, cpus: int = 8, python: str = "3.13.1"
 ) -> Calibration:
-    of_all = Score(cpus, score, score, score, score, 10)
+    of_all = CalibrationScore(cpus, score, score, score, score, 10)
     return Calibration(
         cpu_model=model,
         hyper_thread_enabled=threads,
         turbo_enabled=turbo,
         online_cpus=8,
-        single_thread=Score(1, score * 2, score, score, score, 10),
+        single_thread=CalibrationScore(1, score * 2, score, score, score, 10),
         all_cpus=of_all,
         repeats=5,
         python=python,

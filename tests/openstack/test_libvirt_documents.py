@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from corewise.openstack.errors import LibvirtXMLError
 from corewise.openstack.libvirt_xml import CPUTuning, read_domain, read_host, tuned
 from corewise.quantities import Bytes
-from corewise.topology import LARGEST_CPU, Cache, CPUSet, NumaMemory
+from corewise.topology import LARGEST_CPU, CPUSet, LastLevelCache, NumaMemory
 
 GIB = 2**30
 
@@ -104,7 +104,7 @@ def test_a_host_has_the_cores_nodes_sockets_and_caches_of_its_capabilities() -> 
     assert [str(cpus) for cpus in topology.numa_nodes.values()] == ["0-3", "4-7"]
     assert [str(cpus) for cpus in topology.sockets.values()] == ["0-3", "4-7"]
     assert [str(cpus) for cpus in topology.caches.values()] == ["0-3", "4-7"]
-    assert read_host(machine()).caches == {node: Cache(3, Bytes(32 * 2**20)) for node in (0, 1)}
+    assert read_host(machine()).caches == {node: LastLevelCache(3, Bytes(32 * 2**20)) for node in (0, 1)}
 
 
 def test_memory_and_hugepages_of_each_node_are_read() -> None:

@@ -23,9 +23,9 @@ from corewise.vocabulary.placement import (
     MEMORY_MB,
     PCPU,
     VCPU,
-    Amount,
     Consumer,
     Inventory,
+    InventoryUse,
 )
 from placement_world import guest, host, offering, pinned_guest
 
@@ -133,7 +133,7 @@ def test_candidates_are_those_that_can_give_it(placement: PlacementClient) -> No
     found = placement.candidates("limit=1000&resources=PCPU:8")
     assert sorted(each for given in found.candidates for each in given) == sorted([fast.uuid, slow.uuid])
     assert found.candidates[0][next(iter(found.candidates[0]))] == {PCPU: 8}
-    assert found.providers[fast.uuid].resources[VCPU] == Amount(capacity=32, used=0)
+    assert found.providers[fast.uuid].resources[VCPU] == InventoryUse(capacity=32, used=0)
     assert found.providers[fast.uuid].traits == {HYPER_THREADING_TRAIT}
     without = placement.candidates("limit=1000&required=!HW_CPU_HYPERTHREADING&resources=PCPU:8")
     assert set(without.providers) == {slow.uuid}

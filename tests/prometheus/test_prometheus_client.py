@@ -21,21 +21,21 @@ from aiohttp import web
 
 from corewise.prometheus import client as module
 from corewise.prometheus.client import (
-    AddressError,
-    Answer,
-    AnswerError,
     DeniedError,
+    NotPrometheusError,
     OverloadedError,
     PrometheusClient,
     PrometheusError,
     QueryError,
+    QueryResult,
     Sample,
+    ServerURLError,
     UnreachableError,
 )
 from prometheus.fake_prometheus import Answers, fake_prometheus, said, vector
 
 
-async def ask(answer: Answers, **options: float) -> Answer:
+async def ask(answer: Answers, **options: float) -> QueryResult:
     async with fake_prometheus(answer) as server, PrometheusClient(server.url, **options) as client:
         return await client.query("up")
 
@@ -62,7 +62,7 @@ async def test_nan_is_a_value_and_a_histogram_is_none() -> None:
 
 async def test_a_scalar_is_one_sample_without_labels() -> None:
     body = '{"status":"success","data":{"resultType":"scalar","result":[7,"2"]}}'
-    assert await ask(page(200, body)) == Answer(7, (Sample({}, 2.0),))
+    assert await ask(page(200, body)) == QueryResult(7, (Sample({}, 2.0),))
 
 
 def result(kind: str, value: str) -> str:
@@ -81,14 +81,18 @@ def result(kind: str, value: str) -> str:
         (page(401, "who are you"), DeniedError, "HTTP 401: who are you"),
         (page(429), OverloadedError, "HTTP 429"),
         (page(502, "<html>bad gateway"), OverloadedError, "HTTP 502"),
-        (page(302, location="http://x/"), AnswerError, "HTTP 302"),
-        (page(404, "404 page not found"), AnswerError, "404 page not found"),
-        (page(200, "<html>"), AnswerError, "HTTP 200"),
+        (page(302, location="http://x/"), NotPrometheusError, "HTTP 302"),
+        (page(404, "404 page not found"), NotPrometheusError, "404 page not found"),
+        (page(200, "<html>"), NotPrometheusError, "HTTP 200"),
         (page(200, '{"status":"success"}'), QueryError, "no series"),
-        (page(200, result("vector", '[{"metric":{},"value":[1,"much"]}]')), AnswerError, "not a number"),
-        (page(200, result("vector", '[{"metric":7}]')), AnswerError, "not an answer from Prometheus"),
-        (page(200, '{"status":"success","data":' + "[" * 100_000), AnswerError, "HTTP 200"),
-        (page(200, '{"status":"success","infos":' + '{"a":' * 100_000), AnswerError, "HTTP 200"),
+        (
+            page(200, result("vector", '[{"metric":{},"value":[1,"much"]}]')),
+            NotPrometheusError,
+            "not a number",
+        ),
+        (page(200, result("vector", '[{"metric":7}]')), NotPrometheusError, "not an answer from Prometheus"),
+        (page(200, '{"status":"success","data":' + "[" * 100_000), NotPrometheusError, "HTTP 200"),
+        (page(200, '{"status":"success","infos":' + '{"a":' * 100_000), NotPrometheusError, "HTTP 200"),
         (page(503, '{"status":"error","infos":' + "[" * 100_000), OverloadedError, "HTTP 503"),
     ],
 )
@@ -104,7 +108,7 @@ async def test_what_is_no_answer_is_told_by_kind(
 
 async def test_an_answer_that_is_too_long_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LARGEST_ANSWER", 1 << 20)
-    with pytest.raises(AnswerError, match="longer than 1 MiB"):
+    with pytest.raises(NotPrometheusError, match="longer than 1 MiB"):
         await ask(page(200, " " * (1 << 21)))
 
 
@@ -130,7 +134,7 @@ async def test_silence_and_a_closed_port_are_unreachable() -> None:
 
 
 async def test_a_path_before_the_api_is_kept() -> None:
-    with pytest.raises(AddressError):
+    with pytest.raises(ServerURLError):
         PrometheusClient("prometheus:9090")
     assert PrometheusClient("https://host/prom").label == "https://host/prom/"
     assert PrometheusClient("http://user:word@host:1").label == "http://host:1/"

@@ -15,7 +15,7 @@ from corewise.config.interference.metrics import Metric, Preset
 from corewise.config.interference.model import InterferenceConfiguration
 from corewise.config.interference.reading import parse_interference
 from corewise.interference.pressure import ZERO_IS_MISSING
-from corewise.prometheus.client import Answer, Sample
+from corewise.prometheus.client import QueryResult, Sample
 from corewise.scheduler.observing.readings import NodeIdentity, NodeNames, Reading, State, read
 from corewise.scheduler.observing.sources import Source, sources
 
@@ -30,8 +30,8 @@ def configured(section: str) -> InterferenceConfiguration:
     return parsed.value
 
 
-def answer(*pairs: tuple[str, float], at: float = 500.0) -> Answer:
-    return Answer(at, tuple(Sample({"node": name}, value) for name, value in pairs))
+def answer(*pairs: tuple[str, float], at: float = 500.0) -> QueryResult:
+    return QueryResult(at, tuple(Sample({"node": name}, value) for name, value in pairs))
 
 
 @pytest.mark.parametrize("preset", list(Preset))

@@ -28,7 +28,7 @@ from statistics import median_high
 
 from corewise.agent.calibration_worker import READY, Command
 from corewise.kernel.machine import MachineReading
-from corewise.normalization.calibration import Calibration, Score, rate, scored
+from corewise.normalization.calibration import Calibration, CalibrationScore, rate, scored
 from corewise.normalization.mix import KERNELS, MEMORY_PER_WORKER, Done
 from corewise.topology import CPUSet, Topology
 
@@ -144,7 +144,7 @@ def _repeated(measured: Mapping[str, Situation], run: Run, duration: int) -> Rep
     return Repeat(rates, sum(lost) // max(1, len(lost)))
 
 
-def _score(key: str, situation: Situation, kept: Sequence[Repeat]) -> Score:
+def _score(key: str, situation: Situation, kept: Sequence[Repeat]) -> CalibrationScore:
     return scored(len(situation.cpus), [repeat.rates[key] for repeat in kept])
 
 

@@ -36,7 +36,7 @@ from corewise.kernel.usage import (
     read_processes,
     stolen_share,
 )
-from corewise.normalization.calibration import Calibration, IncomparableError, Score, ratio_model
+from corewise.normalization.calibration import Calibration, CalibrationScore, IncomparableError, ratio_model
 from corewise.normalization.calibration import decoded as decoded_results
 from corewise.topology import CPUSet
 from corewise.vocabulary.names import CONFIG_NAME, NORMALIZATION_KEY
@@ -176,7 +176,7 @@ def _table(result: Calibration) -> str:
     rows = [("one CPU", result.single_thread), ("all CPUs", result.all_cpus)]
     if result.core_threads is not None:
         rows.append(("threads of one core", result.core_threads))
-    columns: list[Column[tuple[str, Score]]] = [
+    columns: list[Column[tuple[str, CalibrationScore]]] = [
         Column("BUSY", lambda row: row[0]),
         Column("CPUS", lambda row: str(row[1].cpus), right=True),
         Column("SCORE", lambda row: _points(row[1].score), right=True),

@@ -30,9 +30,9 @@ from corewise.config.interference.model import InterferenceConfiguration
 from corewise.config.interference.reading import unplaceable_message
 from corewise.config.json_text import path_text
 from corewise.interference.filtering import (
-    Conflict,
-    Filtered,
+    FilterVerdicts,
     Inequality,
+    ProfileConflict,
     Selected,
     filter_nodes,
     select_profile,
@@ -76,7 +76,7 @@ def interference_command(config_file: Path, metrics_file: Path, pod_file: Path, 
         raise Failure("\n".join(f"{metrics_file}: {problem}" for problem in parsed.errors), hint=hint)
     pod = parse_pod(text_of(pod_file), str(pod_file))
     decision = decide(pod, parsed.value, config)
-    if isinstance(decision, Conflict):
+    if isinstance(decision, ProfileConflict):
         raise Failure(f"{config_file}: {decision}", hint=f"it is pod {pod.name} in {pod_file}")
     for each in unplaceable(config, decision.outlook.pressure.memorybandwidth_capacity):
         where = path_text(("interference", "profiles", each.name))
@@ -98,7 +98,7 @@ class Decision:
     nodes: Sequence[MeasuredNode]
     selected: Selected
     outlook: Outlook
-    filtered: Filtered
+    filtered: FilterVerdicts
     passes: Flags
     ranked: Ranked
 
@@ -125,10 +125,10 @@ class Decision:
 
 def decide(
     pod: ExplainedPod, nodes: Sequence[MeasuredNode], config: InterferenceConfiguration
-) -> Decision | Conflict:
+) -> Decision | ProfileConflict:
     """Return the decision; a Conflict if two profiles match the pod."""
     selected = select_profile(pod.labels, pod.requests, config)
-    if isinstance(selected, Conflict):
+    if isinstance(selected, ProfileConflict):
         return selected
     seen = outlook(_pressure(nodes, config), _weights(nodes, config), config)
     requirement = config.requirement(selected.profile)

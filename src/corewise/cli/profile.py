@@ -34,11 +34,11 @@ from corewise.config.interference.model import DEFAULT, InterferenceConfiguratio
 from corewise.interference.analysis import (
     AMOUNTS,
     BANDWIDTH,
-    Affinity,
+    AffinityEstimate,
     Confidence,
-    Finding,
     Pace,
-    Use,
+    TypeFinding,
+    TypeUse,
     analyse,
 )
 from corewise.interference.history import Slicing
@@ -136,7 +136,7 @@ def command(
         raise click.exceptions.Exit(ExitCode.VERDICT)
 
 
-def profile_text(findings: Sequence[Finding], form: Form, *, source: str, p95: bool) -> str:
+def profile_text(findings: Sequence[TypeFinding], form: Form, *, source: str, p95: bool) -> str:
     """Return all findings in one form. ``p95``: profiles are to be 95th percentiles, not means."""
     if form is Form.YAML:
         return yaml_text(findings, source=source, p95=p95)
@@ -148,7 +148,7 @@ def profile_text(findings: Sequence[Finding], form: Form, *, source: str, p95: b
     return "\n".join(filter(None, (used, weighs)))
 
 
-def remarks(findings: Sequence[Finding]) -> Iterator[str]:
+def remarks(findings: Sequence[TypeFinding]) -> Iterator[str]:
     """Yield what has to be said of the findings."""
     for each in findings:
         if each.refusal is not None:
@@ -171,7 +171,7 @@ def remarks(findings: Sequence[Finding]) -> Iterator[str]:
                 yield f"{each.type}: {metric} moved together with {others}; they share their effect evenly"
 
 
-def yaml_text(findings: Sequence[Finding], *, source: str, p95: bool) -> str:
+def yaml_text(findings: Sequence[TypeFinding], *, source: str, p95: bool) -> str:
     """Return the section ``interference`` with a profile for each type that was not refused."""
     kind = "95th percentiles" if p95 else "means"
     lines = [f"# Written by corewise profile from {source}. Profiles are {kind}.", "interference:"]
@@ -187,7 +187,7 @@ def yaml_text(findings: Sequence[Finding], *, source: str, p95: bool) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _entry(finding: Finding, *, p95: bool) -> Iterator[str]:
+def _entry(finding: TypeFinding, *, p95: bool) -> Iterator[str]:
     runs = count(finding.runs, "run" if finding.pace is Pace.DURATION else "episode")
     yield f"    {_key(finding.type)}:  # {runs} by {finding.pace} on {count(finding.nodes, 'node')}"
     amounts = {what: _amount(what, use.p95 if p95 else use.mean) for what, use in finding.use.items()}
@@ -210,7 +210,7 @@ def _key(name: str) -> str:
     return yaml.safe_dump(name, width=10_000).splitlines()[0]
 
 
-def _remark(affinity: Affinity, confidence: Confidence) -> str:
+def _remark(affinity: AffinityEstimate, confidence: Confidence) -> str:
     if affinity.why_default:
         return f"the default: {affinity.why_default}"
     return f"±{affinity.spread:.0f}, confidence {confidence}"
@@ -229,8 +229,8 @@ def _amount(what: str, value: float) -> str:
             return f"{round(value / _KIBI)}KiB"
 
 
-def _use_listing(findings: Sequence[Finding]) -> Listing[Finding]:
-    columns: list[Column[Finding]] = [
+def _use_listing(findings: Sequence[TypeFinding]) -> Listing[TypeFinding]:
+    columns: list[Column[TypeFinding]] = [
         Column("TYPE", lambda each: each.type),
         Column("PODS", lambda each: str(each.pods), right=True),
         Column("RUNS", lambda each: str(each.runs), right=True),
@@ -241,20 +241,20 @@ def _use_listing(findings: Sequence[Finding]) -> Listing[Finding]:
     return Listing(columns, findings, (), name=lambda each: each.type)
 
 
-def _use_column(what: str) -> Column[Finding]:
+def _use_column(what: str) -> Column[TypeFinding]:
     title = {"memoryBandwidth": "BANDWIDTH"}.get(what, what.upper())
     return Column(f"{title} MEAN (P95)", lambda each: _shown_use(what, each.use.get(what)), right=True)
 
 
-def _shown_use(what: str, use: Use | None) -> str:
+def _shown_use(what: str, use: TypeUse | None) -> str:
     if use is None:
         return "-"
     return f"{_amount(what, use.mean)} ({'estimated' if use.estimated else _amount(what, use.p95)})"
 
 
-def _affinity_listing(findings: Sequence[Finding]) -> Listing[tuple[Finding, str]]:
+def _affinity_listing(findings: Sequence[TypeFinding]) -> Listing[tuple[TypeFinding, str]]:
     rows = [(each, metric) for each in findings for metric in each.affinity]
-    columns: tuple[Column[tuple[Finding, str]], ...] = (
+    columns: tuple[Column[tuple[TypeFinding, str]], ...] = (
         Column("TYPE", lambda row: row[0].type),
         Column("METRIC", lambda row: row[1]),
         Column("AFFINITY", lambda row: str(_of(row).value), right=True),
@@ -267,19 +267,19 @@ def _affinity_listing(findings: Sequence[Finding]) -> Listing[tuple[Finding, str
     return Listing(columns, rows, (), name=lambda row: f"{row[0].type}/{row[1]}")
 
 
-def _of(row: tuple[Finding, str]) -> Affinity:
+def _of(row: tuple[TypeFinding, str]) -> AffinityEstimate:
     return row[0].affinity[row[1]]
 
 
-def _measured(row: tuple[Finding, str], text: str) -> str:
+def _measured(row: tuple[TypeFinding, str], text: str) -> str:
     return "-" if _of(row).why_default else text
 
 
-def _confidence(row: tuple[Finding, str]) -> str:
+def _confidence(row: tuple[TypeFinding, str]) -> str:
     return "none (default)" if _of(row).why_default else str(row[0].confidence(row[1]))
 
 
-def _record(finding: Finding) -> Mapping[str, Any]:
+def _record(finding: TypeFinding) -> Mapping[str, Any]:
     refusal = finding.refusal
     return {
         "type": finding.type,

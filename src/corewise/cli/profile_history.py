@@ -42,7 +42,7 @@ from corewise.cli.files import decoded
 from corewise.config.interference.metrics import RANKED, Metric
 from corewise.config.interference.model import InterferenceConfiguration
 from corewise.interference.analysis import AMOUNTS
-from corewise.interference.history import CPI, NEVER_ZERO, History, PodRecord, Series
+from corewise.interference.history import CPI, NEVER_ZERO, History, PodRecord, TimeSeries
 from corewise.prometheus.client import PrometheusClient, RangeSeries, Sample, query_range
 from corewise.scheduler.observing.readings import NodeIdentity, NodeNames
 from corewise.scheduler.observing.sources import Source, sources
@@ -118,7 +118,7 @@ def write_history(file: Path, history: History) -> None:
         raise Failure(message, exit_code=ExitCode.OUTPUT) from None
 
 
-def _points(series: Series) -> Points:
+def _points(series: TimeSeries) -> Points:
     return list(zip(series.times.tolist(), series.values.tolist(), strict=True))
 
 
@@ -154,10 +154,10 @@ def _history(file: Path, read: _History) -> History:
     )
 
 
-def series_of(points: Mapping[str, Points]) -> dict[str, Series]:
+def series_of(points: Mapping[str, Points]) -> dict[str, TimeSeries]:
     """Return series of points, without the values that cannot be."""
     return {
-        str(name): Series.of(each, zero_is_missing=name in NEVER_ZERO)
+        str(name): TimeSeries.of(each, zero_is_missing=name in NEVER_ZERO)
         for name, each in points.items()
         if each
     }
@@ -171,7 +171,7 @@ async def node_series(
     start: float,
     end: float,
     step: float,
-) -> dict[str, Mapping[str, Series]]:
+) -> dict[str, Mapping[str, TimeSeries]]:
     """Return the series of each node by metric; ambiguous ones are left out.
 
     Raises:

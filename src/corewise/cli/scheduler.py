@@ -23,7 +23,7 @@ from corewise.cli.options import (
     run_program,
 )
 from corewise.kube.config import load_config
-from corewise.prometheus.client import AddressError, checked_url
+from corewise.prometheus.client import ServerURLError, checked_url
 from corewise.scheduler.configuration import (
     DEFAULTS,
     SchedulerConfiguration,
@@ -135,7 +135,7 @@ def _checked(options: dict[str, Any], configuration: SchedulerConfiguration) -> 
     if options["prometheus"]:
         try:
             checked_url(options["prometheus"])
-        except AddressError as error:
+        except ServerURLError as error:
             raise click.BadParameter(f"{error}; {error.hint}", param_hint="--prometheus") from error
     return options
 

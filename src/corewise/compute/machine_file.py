@@ -13,7 +13,16 @@ from typing import Any
 from corewise.config.decoding import Decoder, Fields, Parsed, Place
 from corewise.config.json_text import Items, read_json
 from corewise.quantities import Bytes
-from corewise.topology import LARGEST_CPU, Cache, CPUSet, CPUSetError, Host, NumaMemory, Thread, Topology
+from corewise.topology import (
+    LARGEST_CPU,
+    CPUSet,
+    CPUSetError,
+    Host,
+    LastLevelCache,
+    NumaMemory,
+    Thread,
+    Topology,
+)
 
 _KEYS = (
     "cpuModel",
@@ -180,10 +189,10 @@ class _Machine:
         places = self._decoder.items(self._fields["caches"])
         return [self._decoder.fields(place, _CACHE_KEYS) for place in places]
 
-    def _cache(self, fields: Fields) -> tuple[int, Cache] | None:
+    def _cache(self, fields: Fields) -> tuple[int, LastLevelCache] | None:
         number, level = self._number(fields["cache"]), self._number(fields["level"])
         size = self._bytes(fields["sizeBytes"])
-        return None if number is None or level is None else (number, Cache(level, size))
+        return None if number is None or level is None else (number, LastLevelCache(level, size))
 
     def _kinds(self) -> MappingProxyType[str, CPUSet]:
         entries = self._decoder.entries(self._fields["coreKinds"])

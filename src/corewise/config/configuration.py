@@ -28,6 +28,7 @@ from corewise.config.node_configs import (
     NO_AMPLIFICATION,
     NO_NORMALIZATION,
     SMALLEST_RATIO,
+    AmplifiableResource,
     AmplificationConfig,
     AmplificationStrategy,
     Configuration,
@@ -36,7 +37,6 @@ from corewise.config.node_configs import (
     NormalizationConfig,
     NormalizationStrategy,
     RatioField,
-    Resource,
     S,
     read_node_configs,
 )
@@ -50,6 +50,7 @@ __all__ = [
     "NO_AMPLIFICATION",
     "NO_NORMALIZATION",
     "SMALLEST_RATIO",
+    "AmplifiableResource",
     "AmplificationConfig",
     "AmplificationStrategy",
     "Configuration",
@@ -60,7 +61,6 @@ __all__ = [
     "Parsed",
     "Problem",
     "RatioField",
-    "Resource",
     "Severity",
     "node_config_conflicts",
     "parse_amplification",
@@ -141,8 +141,8 @@ def _normalization_ratio(decoder: Decoder, place: Place) -> Ratio | None:
 
 
 def _amplification_strategy(decoder: Decoder, fields: Fields, largest: Ratio) -> AmplificationStrategy:
-    ratios: dict[Resource, Ratio] = {}
-    known = tuple(Resource)
+    ratios: dict[AmplifiableResource, Ratio] = {}
+    known = tuple(AmplifiableResource)
     for key, place in decoder.entries(fields["resourceAmplificationRatio"]):
         name = str(key.path[-1])
         if name not in known:
@@ -150,7 +150,7 @@ def _amplification_strategy(decoder: Decoder, fields: Fields, largest: Ratio) ->
             continue
         ratio = decoder.ratio(place, SMALLEST_RATIO, largest, "a node is never made smaller")
         if ratio is not None:
-            ratios[Resource(name)] = ratio
+            ratios[AmplifiableResource(name)] = ratio
     return AmplificationStrategy(
         enable=decoder.flag(fields["enable"]),
         ratios=MappingProxyType(ratios),

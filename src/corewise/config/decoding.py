@@ -19,7 +19,7 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import Generic, TypeVar
 
-from corewise.config.json_text import BROKEN, Items, Located, Members, Path, Reading, Value, path_text
+from corewise.config.json_text import BROKEN, Items, Located, Members, Path, TextReading, Value, path_text
 from corewise.quantities import WHOLE, Ratio, Share
 
 T = TypeVar("T")
@@ -86,7 +86,7 @@ class Place:
 class Decoder:
     """Typed access to a reading; collects problems."""
 
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: TextReading) -> None:
         self._positions = reading.positions
         self.is_complete = reading.complete
         self.problems = [
@@ -165,7 +165,7 @@ class Decoder:
 
     def ratio(self, place: Place, smallest: Ratio, largest: Ratio, hint: str = "") -> Ratio | None:
         """Read a JSON number with at most two decimal places in ``smallest``..``largest``."""
-        form = Form(f"{smallest}..{largest}", 2, two_places, hint)
+        form = NumberForm(f"{smallest}..{largest}", 2, two_places, hint)
         hundredths = self._number(place, Decimal(str(smallest)), Decimal(str(largest)), form)
         return None if hundredths is None else Ratio(hundredths)
 
@@ -173,16 +173,16 @@ class Decoder:
         self, place: Place, smallest: Share, largest: Share = WHOLE, *, places: int = 4, hint: str = ""
     ) -> Share | None:
         """Read a JSON number with at most ``places`` decimal places in ``smallest``..``largest``."""
-        form = Form(f"{smallest}..{largest}", places, lambda text: str(Share.parse(text)), hint)
+        form = NumberForm(f"{smallest}..{largest}", places, lambda text: str(Share.parse(text)), hint)
         steps = self._number(place, Decimal(str(smallest)), Decimal(str(largest)), form)
         return None if steps is None else Share(steps * 10 ** (4 - places))
 
     def whole(self, place: Place, smallest: int, largest: int, hint: str = "") -> int | None:
         """Read a whole JSON number in ``smallest``..``largest``."""
-        form = Form(f"{smallest}..{largest}", 0, lambda text: str(int(text)), hint)
+        form = NumberForm(f"{smallest}..{largest}", 0, lambda text: str(int(text)), hint)
         return self._number(place, Decimal(smallest), Decimal(largest), form)
 
-    def _number(self, place: Place, low: Decimal, high: Decimal, form: Form) -> int | None:
+    def _number(self, place: Place, low: Decimal, high: Decimal, form: NumberForm) -> int | None:
         """Return the number in units of its last decimal place."""
         if place.is_empty:
             return None
@@ -215,7 +215,7 @@ class Fields:
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class NumberForm:
     """What numbers are allowed at a place: the range in words, decimal places, how one is printed."""
 
     allowed: str
@@ -259,7 +259,7 @@ def shown(value: Value) -> str:
             return str(value)[:_LONGEST_SHOWN]
 
 
-def not_a_number(value: Value, form: Form) -> str:
+def not_a_number(value: Value, form: NumberForm) -> str:
     """Say what to write instead of a value that is no number; the range is to follow."""
     if not isinstance(value, str):
         return f"must be a number, not {shown(value)}: write one"

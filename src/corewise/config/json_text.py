@@ -74,7 +74,7 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class TextReading:
     """What a text says. ``root`` is None if it says nothing; with faults it holds what could be read.
 
     ``complete`` is false if the rest of the text was given up.
@@ -126,11 +126,11 @@ _INSTEAD = {"True": "true", "TRUE": "true", "False": "false", "FALSE": "false", 
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 
-def read_json(text: str) -> Reading:
+def read_json(text: str) -> TextReading:
     """Read one JSON value."""
     reader = _Reader(text)
     root = reader.document()
-    return Reading(root, tuple(reader.faults), not reader.given_up, reader.positions)
+    return TextReading(root, tuple(reader.faults), not reader.given_up, reader.positions)
 
 
 class _Reader:

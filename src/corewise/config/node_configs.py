@@ -34,7 +34,7 @@ LARGEST_AMPLIFICATION_RATIO = Ratio(1000)
 """The default: the manager's option can set another."""
 
 
-class Resource(StrEnum):
+class AmplifiableResource(StrEnum):
     """The resources that can be amplified. Of all others kubelet reads back what is stored."""
 
     CPU = "cpu"
@@ -101,7 +101,7 @@ class AmplificationStrategy:
     """The original ratios, which normalization then multiplies."""
 
     enable: bool | None = None
-    ratios: Mapping[Resource, Ratio] = field(default_factory=_empty)
+    ratios: Mapping[AmplifiableResource, Ratio] = field(default_factory=_empty)
     amplify_capacity: bool | None = None
 
     def over(self, cluster: AmplificationStrategy) -> AmplificationStrategy:
@@ -113,7 +113,7 @@ class AmplificationStrategy:
         )
 
     @property
-    def originals(self) -> Mapping[Resource, Ratio]:
+    def originals(self) -> Mapping[AmplifiableResource, Ratio]:
         """The ratios that are applied: none unless enabled."""
         return self.ratios if self.enable else MappingProxyType({})
 

@@ -33,7 +33,7 @@ from corewise.config.json_text import (
     Members,
     Path,
     Positions,
-    Reading,
+    TextReading,
     Value,
     path_text,
 )
@@ -67,7 +67,7 @@ class LimitError(NotYAMLError):
     """The text may be YAML, and is refused: too large, too deep, or larger than its text tells."""
 
 
-def read_yaml(text: str) -> Reading:
+def read_yaml(text: str) -> TextReading:
     """Read one YAML document; an empty one is an empty value."""
     positions = Positions(text)
     try:
@@ -75,10 +75,10 @@ def read_yaml(text: str) -> Reading:
             document = yaml.compose(text, Loader=_SAFE)
     except NotYAMLError as error:
         fault = Fault(*positions.at(error.offset), "", error.problem)
-        return Reading(None, (fault,), complete=False, positions=positions)
+        return TextReading(None, (fault,), complete=False, positions=positions)
     converter = _Converter(positions)
     root = Located(None, 0) if document is None else converter.convert(document, ())
-    return Reading(root, tuple(converter.faults), complete=True, positions=positions)
+    return TextReading(root, tuple(converter.faults), complete=True, positions=positions)
 
 
 def read_texts(text: str, scalars: dict[int, yaml.ScalarNode]) -> Iterator[Located]:

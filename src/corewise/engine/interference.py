@@ -37,9 +37,9 @@ from corewise.engine.interference_account import (
 )
 from corewise.engine.table import Measures
 from corewise.interference.filtering import (
-    Conflict,
-    Filtered,
+    FilterVerdicts,
     PodRequests,
+    ProfileConflict,
     Selected,
     filter_nodes,
     select_profile,
@@ -79,7 +79,7 @@ class Interference:
         self._ages = configuration.maximum_ages
         self._kept: _Kept | None = None
         self._alone: _Kept | None = None
-        self._selected: tuple[PodFacts, Selected | Conflict] | None = None
+        self._selected: tuple[PodFacts, Selected | ProfileConflict] | None = None
 
     def estimates(self) -> Estimates:
         """Return what is known without measuring of pods and nodes, by the configuration."""
@@ -91,7 +91,7 @@ class Interference:
         selected = self.select(pod)
         return selected.profile if isinstance(selected, Selected) else None
 
-    def select(self, pod: PodFacts) -> Selected | Conflict:
+    def select(self, pod: PodFacts) -> Selected | ProfileConflict:
         """Return the profile and affinities of a pod."""
         last = self._selected
         if last is None or last[0] is not pod:
@@ -104,7 +104,7 @@ class Interference:
         if pod.daemon:
             return None
         selected = self.select(pod)
-        if isinstance(selected, Conflict):
+        if isinstance(selected, ProfileConflict):
             return everywhere(snapshot.size, Cause(Reason.PROFILE_CONFLICT, str(selected), unresolvable=True))
         requirement = self.configuration.requirement(selected.profile)
         if not requirement.memory_bandwidth and not requirement.memory:
@@ -118,7 +118,7 @@ class Interference:
     def score(self, pod: PodFacts, snapshot: ClusterSnapshot, feasible: Flags) -> Column:
         """Return 0 to 100 for every node; 0 everywhere for a pod without affinity to any metric."""
         selected = self.select(pod)
-        if isinstance(selected, Conflict) or not any(selected.affinity.values()):
+        if isinstance(selected, ProfileConflict) or not any(selected.affinity.values()):
             return snapshot.nowhere()
         return score_nodes(self.nodes(snapshot), selected.affinity, self.configuration, feasible).normalized
 
@@ -131,7 +131,7 @@ class Interference:
     ) -> InterferenceAccount | None:
         """Return the explanation of a decision; it is computed only when somebody asks."""
         selected = self.select(pod)
-        if isinstance(selected, Conflict):
+        if isinstance(selected, ProfileConflict):
             return None
         return InterferenceAccount(
             selected,
@@ -206,7 +206,7 @@ def _made(pressure: Pressure, weights: Weights, configuration: InterferenceConfi
     return made
 
 
-def _refusals(said: Filtered) -> list[tuple[Flags, Cause]]:
+def _refusals(said: FilterVerdicts) -> list[tuple[Flags, Cause]]:
     found = []
     for each, short, unknown in (
         (said.bandwidth, SHORT_OF_BANDWIDTH, UNKNOWN_BANDWIDTH),
@@ -217,7 +217,7 @@ def _refusals(said: Filtered) -> list[tuple[Flags, Cause]]:
     return found
 
 
-def _inputs(said: Filtered, nodes: Outlook) -> Mapping[str, Any]:
+def _inputs(said: FilterVerdicts, nodes: Outlook) -> Mapping[str, Any]:
     """Return both sides of both inequalities, and what the left ones are made of."""
     return {
         "needed_bandwidth": int(said.bandwidth.right),

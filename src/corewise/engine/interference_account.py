@@ -16,7 +16,7 @@ from corewise.config.interference.metrics import RANKED, Metric
 from corewise.config.interference.model import InterferenceConfiguration
 from corewise.engine.framework import Cause, Inputs
 from corewise.engine.table import Measures
-from corewise.interference.filtering import Filtered, Selected, filter_nodes
+from corewise.interference.filtering import FilterVerdicts, Selected, filter_nodes
 from corewise.interference.outlook import Outlook
 from corewise.interference.score import Ranked, node_record, plain, rank_nodes
 from corewise.vocabulary.reasons import Reason
@@ -50,7 +50,7 @@ class InterferenceAccount:
         self._now = now
         self._is_exempt = exempt
         self._ranked: Ranked | None = None
-        self._both: Filtered | None = None
+        self._both: FilterVerdicts | None = None
 
     def detached(self) -> InterferenceAccount:
         """Return itself: nothing that it was made from changes."""
@@ -89,7 +89,7 @@ class InterferenceAccount:
                 f"{record['raw']:g} of {best} by profile {record['profile']}: {record['normalized']} of 100",
             )
 
-    def _inequalities(self) -> Filtered:
+    def _inequalities(self) -> FilterVerdicts:
         if self._both is None:
             requirement = self._configuration.requirement(self._selected.profile)
             passes = self._configuration.missing_passes

@@ -94,7 +94,7 @@ class Confidence(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class TypeUse:
     """What pods of a type used of something. ``spread`` is the standard deviation of the pods' own means.
 
     Where nobody counted by pod, it is ``estimated`` from what nodes used: ``p95`` is the mean then, and
@@ -109,7 +109,7 @@ class Use:
 
 
 @dataclass(frozen=True, slots=True)
-class Affinity:
+class AffinityEstimate:
     """What was found about a metric. ``spread`` is half of the 95 % interval of ``value``, in points.
 
     ``why_default`` says why nothing was measured and ``value`` is the default; empty if it was measured.
@@ -125,7 +125,7 @@ class Affinity:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class TypeRefusal:
     """Why a type has no affinities."""
 
     reason: Reason
@@ -133,7 +133,7 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class TypeFinding:
     """What was found about a type. ``odd`` runs are left out; ``affinity`` is empty where it is refused."""
 
     type: str
@@ -142,9 +142,9 @@ class Finding:
     runs: int
     odd: int
     nodes: int
-    use: Mapping[str, Use]
-    affinity: Mapping[str, Affinity] = field(default_factory=dict)
-    refusal: Refusal | None = None
+    use: Mapping[str, TypeUse]
+    affinity: Mapping[str, AffinityEstimate] = field(default_factory=dict)
+    refusal: TypeRefusal | None = None
 
     def confidence(self, metric: str) -> Confidence:
         """Return how much the affinity to a metric is to be trusted."""
@@ -157,14 +157,14 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
+class MetricRange:
     """The cluster's range of a metric: its 5th and 95th percentile over nodes and times."""
 
     low: float
     high: float
 
     @classmethod
-    def of(cls, values: Numbers) -> Scale:
+    def of(cls, values: Numbers) -> MetricRange:
         low, high = np.percentile(values, (5, 95)) if len(values) else (0.0, 0.0)
         return cls(float(low), float(high))
 
@@ -180,7 +180,7 @@ class Scale:
 
 def analyse(
     history: History, default: Mapping[str, int], slicing: Slicing | None = None
-) -> tuple[Finding, ...]:
+) -> tuple[TypeFinding, ...]:
     """Return what the history says about each type, by name. ``default``: the affinity to every metric."""
     slicing, history = slicing or Slicing(), history.comparable()
     scales = {metric: _scale(history, metric) for metric in default}
@@ -193,39 +193,42 @@ def analyse(
         use = {what: used for what in AMOUNTS if (used := _use(pods, what, slicing)) is not None}
         if BANDWIDTH not in use and kind in shares:
             share = shares[kind]
-            use = {BANDWIDTH: Use(share.value, share.value, share.spread, len(pods), estimated=True), **use}
+            use = {
+                BANDWIDTH: TypeUse(share.value, share.value, share.spread, len(pods), estimated=True),
+                **use,
+            }
         found.append(_finding(history, kind, pods, use, scales=scales, default=default, slicing=slicing))
     return tuple(found)
 
 
-def _scale(history: History, metric: str) -> Scale:
+def _scale(history: History, metric: str) -> MetricRange:
     series = [
         each[metric].values / history.reference(node, metric)
         for node, each in history.nodes.items()
         if metric in each
     ]
-    return Scale.of(np.concatenate(series) if series else np.empty(0))
+    return MetricRange.of(np.concatenate(series) if series else np.empty(0))
 
 
-def _use(pods: Sequence[PodRecord], what: str, slicing: Slicing) -> Use | None:
+def _use(pods: Sequence[PodRecord], what: str, slicing: Slicing) -> TypeUse | None:
     by_pod: list[Numbers] = [values for pod in pods if len(values := use_after_warm_up(pod, what, slicing))]
     if not by_pod:
         return None
     every = np.concatenate(by_pod)
     spread = float(np.std([values.mean() for values in by_pod]))
-    return Use(float(every.mean()), float(np.percentile(every, 95)), spread, len(by_pod))
+    return TypeUse(float(every.mean()), float(np.percentile(every, 95)), spread, len(by_pod))
 
 
 def _finding(
     history: History,
     kind: str,
     pods: Sequence[PodRecord],
-    use: Mapping[str, Use],
+    use: Mapping[str, TypeUse],
     *,
-    scales: Mapping[str, Scale],
+    scales: Mapping[str, MetricRange],
     default: Mapping[str, int],
     slicing: Slicing,
-) -> Finding:
+) -> TypeFinding:
     """Choose what times the runs, fit the affinities, and refuse what they cannot say."""
     every, pace = runs_by_cpi(history, pods, slicing), Pace.CPI
     if len(every) < FEWEST:
@@ -235,7 +238,7 @@ def _finding(
     runs = usual_runs(every)
     found = affinities(runs, scales, default) if len(runs) >= FEWEST else {}
     refusal = _refusal(pace, every, runs, found)
-    return Finding(
+    return TypeFinding(
         type=kind,
         pods=len(pods),
         pace=pace if every else None,
@@ -255,23 +258,23 @@ def usual_runs(runs: Sequence[Run]) -> list[Run]:
 
 
 def _refusal(
-    pace: Pace, every: Sequence[Run], runs: Sequence[Run], found: Mapping[str, Affinity]
-) -> Refusal | None:
+    pace: Pace, every: Sequence[Run], runs: Sequence[Run], found: Mapping[str, AffinityEstimate]
+) -> TypeRefusal | None:
     if not every:
         text = "no pod of it finished as a Job's pod does, and none had its cycles per instruction counted"
-        return Refusal(Reason.TOO_FEW_RUNS, text)
+        return TypeRefusal(Reason.TOO_FEW_RUNS, text)
     if len(runs) < FEWEST:
         kind = "runs" if pace is Pace.DURATION else "episodes"
-        return Refusal(Reason.TOO_FEW_RUNS, f"{len(runs)} {kind} by {pace}; at least {FEWEST} are needed")
+        return TypeRefusal(Reason.TOO_FEW_RUNS, f"{len(runs)} {kind} by {pace}; at least {FEWEST} are needed")
     if all(each.why_default for each in found.values()):
         why = "; ".join(f"{metric}: {each.why_default}" for metric, each in found.items())
-        return Refusal(Reason.PRESSURE_NEVER_VARIED, why)
+        return TypeRefusal(Reason.PRESSURE_NEVER_VARIED, why)
     return None
 
 
 def affinities(
-    runs: Sequence[Run], scales: Mapping[str, Scale], default: Mapping[str, int]
-) -> dict[str, Affinity]:
+    runs: Sequence[Run], scales: Mapping[str, MetricRange], default: Mapping[str, int]
+) -> dict[str, AffinityEstimate]:
     """Return what these runs of one type say about every metric of ``default``.
 
     A metric that most runs lack is left out; of the others, runs that lack one are. Fewer than ``FEWEST``
@@ -279,7 +282,7 @@ def affinities(
     """
     common = [metric for metric in default if 2 * sum(metric in run.pressure for run in runs) > len(runs)]
     complete = [run for run in runs if all(metric in run.pressure for metric in common)]
-    found: dict[str, Affinity] = {}
+    found: dict[str, AffinityEstimate] = {}
     columns: dict[str, Numbers] = {}
     for metric, usual in default.items():
         scale, seen, why = scales[metric], 0.0, ""
@@ -297,15 +300,15 @@ def affinities(
                 columns[metric] = column
             else:
                 why = f"its pods saw {seen:.0%} of the cluster's range"
-        found[metric] = Affinity(usual, seen=seen, why_default=why)
+        found[metric] = AffinityEstimate(usual, seen=seen, why_default=why)
     if columns:
         found |= _measured(np.array([run.pace for run in complete]), columns, found)
     return found
 
 
 def _measured(
-    paces: Numbers, columns: Mapping[str, Numbers], default: Mapping[str, Affinity]
-) -> dict[str, Affinity]:
+    paces: Numbers, columns: Mapping[str, Numbers], default: Mapping[str, AffinityEstimate]
+) -> dict[str, AffinityEstimate]:
     """Return the default affinities of these columns' metrics with what was measured in their place."""
     groups = _inseparable(columns)
     pressures = np.column_stack([np.mean([columns[metric] for metric in group], axis=0) for group in groups])

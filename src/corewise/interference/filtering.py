@@ -23,11 +23,11 @@ import numpy as np
 
 from corewise.config.interference.model import (
     DEFAULT,
-    Affinity,
+    AffinityPoints,
     DefaultProfile,
+    FilterRequirement,
     InterferenceConfiguration,
     Profile,
-    Requirement,
 )
 from corewise.interference.outlook import Outlook
 from corewise.interference.pressure import Flags, Values
@@ -49,11 +49,11 @@ class Selected:
 
     name: str
     profile: Profile
-    affinity: Affinity
+    affinity: AffinityPoints
 
 
 @dataclass(frozen=True, slots=True)
-class Conflict:
+class ProfileConflict:
     """Profiles that match one pod."""
 
     names: tuple[str, ...]
@@ -66,7 +66,7 @@ class Conflict:
 
 def select_profile(
     labels: Mapping[str, str], requests: PodRequests, config: InterferenceConfiguration
-) -> Selected | Conflict:
+) -> Selected | ProfileConflict:
     """Return the profile of a pod with these labels and requests."""
     kind = labels.get(config.type_label)
     matching = [
@@ -77,7 +77,7 @@ def select_profile(
     if not matching:
         return Selected(DEFAULT, _default_profile(config.default, requests), config.default.affinity)
     if len(matching) > 1:
-        return Conflict(tuple(each.name for each in matching), tuple(each.line for each in matching))
+        return ProfileConflict(tuple(each.name for each in matching), tuple(each.line for each in matching))
     return Selected(matching[0].name, matching[0].profile, matching[0].affinity)
 
 
@@ -109,7 +109,7 @@ class Inequality:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Filtered:
+class FilterVerdicts:
     """The two verdicts about every node."""
 
     bandwidth: Inequality
@@ -121,7 +121,7 @@ class Filtered:
         return passing
 
 
-def filter_nodes(nodes: Outlook, requirement: Requirement, *, missing_passes: bool) -> Filtered:
+def filter_nodes(nodes: Outlook, requirement: FilterRequirement, *, missing_passes: bool) -> FilterVerdicts:
     """Return which nodes have the room that a profile requires."""
 
     def inequality(left: Values, right: float) -> Inequality:
@@ -134,7 +134,7 @@ def filter_nodes(nodes: Outlook, requirement: Requirement, *, missing_passes: bo
                 passes |= missing
         return Inequality(left, right, missing, passes)
 
-    return Filtered(
+    return FilterVerdicts(
         bandwidth=inequality(nodes.free_bandwidth, float(requirement.memory_bandwidth)),
         memory=inequality(nodes.free_memory, float(requirement.memory)),
     )

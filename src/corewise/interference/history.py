@@ -49,14 +49,14 @@ _RIDGE = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class TimeSeries:
     """Values over time, in order, without those that are missing."""
 
     times: Numbers
     values: Numbers
 
     @classmethod
-    def of(cls, points: Sequence[tuple[float, float]], *, zero_is_missing: bool = False) -> Series:
+    def of(cls, points: Sequence[tuple[float, float]], *, zero_is_missing: bool = False) -> TimeSeries:
         """Return the valid points in the order of time."""
         pairs = np.array(points, dtype=np.float64).reshape(-1, 2)
         values = pairs[:, 1]
@@ -94,7 +94,7 @@ class PodRecord:
     node: str
     start: float
     end: float | None
-    use: Mapping[str, Series] = field(default_factory=dict)
+    use: Mapping[str, TimeSeries] = field(default_factory=dict)
     gone: float | None = None
 
     @property
@@ -112,7 +112,7 @@ class History:
 
     start: float
     end: float
-    nodes: Mapping[str, Mapping[str, Series]]
+    nodes: Mapping[str, Mapping[str, TimeSeries]]
     pods: Sequence[PodRecord]
     speed: Mapping[str, float] = field(default_factory=dict)
     against: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
@@ -205,14 +205,14 @@ def use_after_warm_up(pod: PodRecord, what: str, slicing: Slicing) -> Numbers:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class BandwidthShare:
     """Bytes per second of one pod, and half of their 95 % interval."""
 
     value: float
     spread: float
 
 
-def bandwidth_shares(history: History, window: float) -> dict[str, Share]:
+def bandwidth_shares(history: History, window: float) -> dict[str, BandwidthShare]:
     """Return the bandwidth of one pod of each type where it can be estimated; values average ``window`` s."""
     types = sorted({pod.type for pod in history.pods})
     by_node: dict[str, list[PodRecord]] = {}
@@ -228,14 +228,14 @@ def bandwidth_shares(history: History, window: float) -> dict[str, Share]:
     design = np.concatenate([counts for counts, _ in parts])
     uses, errors = least_squares(np.concatenate([used for _, used in parts]), design)
     found = {
-        kind: Share(float(use), NORMAL_95 * float(error))
+        kind: BandwidthShare(float(use), NORMAL_95 * float(error))
         for kind, use, error in zip(types, uses, errors, strict=True)
     }
     return {kind: share for kind, share in found.items() if 0 < share.spread <= SURE * share.value}
 
 
 def _less_background(
-    series: Series, pods: Sequence[PodRecord], types: Sequence[str], window: float
+    series: TimeSeries, pods: Sequence[PodRecord], types: Sequence[str], window: float
 ) -> tuple[Numbers, Numbers]:
     """Return how many pods of each type ran, and what the node used, both less their means on the node."""
     taken: list[int] = []

@@ -27,12 +27,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corewise.config.interference.metrics import RANKED, Metric
-from corewise.config.interference.model import LINEAR_BEST, Affinity, InterferenceConfiguration
-from corewise.interference.filtering import Filtered, Inequality
+from corewise.config.interference.model import LINEAR_BEST, AffinityPoints, InterferenceConfiguration
+from corewise.interference.filtering import FilterVerdicts, Inequality
 from corewise.interference.outlook import Outlook
 from corewise.interference.pressure import Flags, Values
 
-Positions: TypeAlias = NDArray[np.int64]
+RankPositions: TypeAlias = NDArray[np.int64]
 """1 is best; 0 is not ranked."""
 
 _SLACK = 1 + 1e-9
@@ -40,7 +40,7 @@ _LONGEST_PEELED = 16
 """With more points than this, sorting once is faster than looking for the best again and again."""
 
 
-def positions(best_high: Values, tolerance: float) -> Positions:
+def positions(best_high: Values, tolerance: float) -> RankPositions:
     """Return the position of every node that has a value; more is better."""
     best_first = np.argsort(-best_high)[: np.count_nonzero(~np.isnan(best_high))]
     found = np.zeros(len(best_high), dtype=np.int64)
@@ -73,7 +73,7 @@ def award(best_high: Values, tolerance: float, points: tuple[float, ...] | None)
     return worth(found, points)
 
 
-def worth(found: Positions, points: tuple[float, ...] | None) -> Values:
+def worth(found: RankPositions, points: tuple[float, ...] | None) -> Values:
     """Return the points that positions are worth."""
     if points is None:
         ranked = int((found > 0).sum())
@@ -115,13 +115,13 @@ class Scores:
 class Ranked:
     """A score with all positions and points that made it."""
 
-    positions: Mapping[Metric, Positions]
+    positions: Mapping[Metric, RankPositions]
     points: Mapping[Metric, Values]
     scores: Scores
 
 
 def score_nodes(
-    nodes: Outlook, affinity: Affinity, config: InterferenceConfiguration, among: Flags
+    nodes: Outlook, affinity: AffinityPoints, config: InterferenceConfiguration, among: Flags
 ) -> Scores:
     """Return the scores of the nodes ``among``; metrics of affinity 0 are not looked at."""
     points = {
@@ -136,7 +136,9 @@ def score_nodes(
     return _scores(nodes, affinity, config, points, among)
 
 
-def rank_nodes(nodes: Outlook, affinity: Affinity, config: InterferenceConfiguration, among: Flags) -> Ranked:
+def rank_nodes(
+    nodes: Outlook, affinity: AffinityPoints, config: InterferenceConfiguration, among: Flags
+) -> Ranked:
     """Return the same scores with every metric's positions and points."""
     found = {
         metric: positions(
@@ -150,7 +152,7 @@ def rank_nodes(nodes: Outlook, affinity: Affinity, config: InterferenceConfigura
 
 def _scores(
     nodes: Outlook,
-    affinity: Affinity,
+    affinity: AffinityPoints,
     config: InterferenceConfiguration,
     points: Mapping[Metric, Values],
     among: Flags,
@@ -170,7 +172,7 @@ _MILLI = 1000
 
 
 def node_record(
-    nodes: Outlook, filtered: Filtered, ranked: Ranked, row: int, *, scored: bool
+    nodes: Outlook, filtered: FilterVerdicts, ranked: Ranked, row: int, *, scored: bool
 ) -> dict[str, Any]:
     """Return both sides of the filter and what they are made of, values, positions, points and scores."""
     pressure, weights = nodes.pressure, nodes.weights

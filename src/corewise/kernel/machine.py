@@ -29,7 +29,7 @@ from corewise.kernel.errors import KernelError
 from corewise.kernel.host_files import HostFiles
 from corewise.kernel.usage import MEMINFO
 from corewise.quantities import Bytes
-from corewise.topology import Cache, CPUSet, Host, NumaMemory, Thread, Topology
+from corewise.topology import CPUSet, Host, LastLevelCache, NumaMemory, Thread, Topology
 
 CPUS = "sys/devices/system/cpu"
 NODES = "sys/devices/system/node"
@@ -196,7 +196,7 @@ def cache_size(text: str) -> Bytes:
 
 def _caches(
     found: list[_FoundCache], online: CPUSet, sockets: Mapping[int, int], numa: Mapping[int, int]
-) -> tuple[dict[int, int], Mapping[int, Cache]]:
+) -> tuple[dict[int, int], Mapping[int, LastLevelCache]]:
     """Return the cache of each CPU, and what is known about the caches."""
     ids = [cache.id for cache in found if cache.id is not None and cache.id >= 0]
     numbers = ids if len(set(ids)) == len(found) else list(range(len(found)))
@@ -207,7 +207,7 @@ def _caches(
     )
     for number, cpus in enumerate(unknown, start=max(numbers, default=-1) + 1):
         cache_of |= dict.fromkeys(cpus, number)
-    known = {number: Cache(c.level, c.size) for number, c in zip(numbers, found, strict=True)}
+    known = {number: LastLevelCache(c.level, c.size) for number, c in zip(numbers, found, strict=True)}
     return cache_of, MappingProxyType(known)
 
 

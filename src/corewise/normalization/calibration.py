@@ -25,13 +25,13 @@ from corewise.config.node_configs import LARGEST_NORMALIZATION_RATIO, ModelRatio
 from corewise.normalization.mix import KERNELS, VERSION, Done, Work
 from corewise.quantities import Ratio
 
-Format: TypeAlias = Literal["corewise.io/calibration/v1"]
-FORMAT: Format = "corewise.io/calibration/v1"
+CalibrationFormat: TypeAlias = Literal["corewise.io/calibration/v1"]
+FORMAT: CalibrationFormat = "corewise.io/calibration/v1"
 _RATE_UNIT = 1000 * 10**9
 _TEN_THOUSAND = 10_000
 
 
-class Score(msgspec.Struct, frozen=True, rename="camel"):
+class CalibrationScore(msgspec.Struct, frozen=True, rename="camel"):
     """How fast one CPU is while a set of CPUs is busy: the median of several runs.
 
     ``spread`` is the width of the middle half of the runs' scores over their median, in basis points.
@@ -48,7 +48,7 @@ class Score(msgspec.Struct, frozen=True, rename="camel"):
 class Calibration(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """The result of one machine. ``core_threads`` is absent where no core has two threads."""
 
-    format: Format = FORMAT
+    format: CalibrationFormat = FORMAT
     mix: int = VERSION
     cpu_model: str
     vendor_id: str = msgspec.field(default="", name="vendorID")
@@ -56,9 +56,9 @@ class Calibration(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     turbo_enabled: bool
     online_cpus: int = msgspec.field(name="onlineCPUs")
     cores_alike: bool = True
-    single_thread: Score
-    all_cpus: Score = msgspec.field(name="allCPUs")
-    core_threads: Score | None = None
+    single_thread: CalibrationScore
+    all_cpus: CalibrationScore = msgspec.field(name="allCPUs")
+    core_threads: CalibrationScore | None = None
     repeats: int
     python: str
     zlib: str
@@ -86,7 +86,7 @@ def rate(done: Iterable[Done]) -> int:
     return sum(rates) // len(rates)
 
 
-def scored(cpus: int, runs: Sequence[Mapping[str, int]]) -> Score:
+def scored(cpus: int, runs: Sequence[Mapping[str, int]]) -> CalibrationScore:
     """Return the score of several runs; each maps kernels to rates."""
     scores = [geometric_mean(list(run.values())) for run in runs]
     middle = median_low(scores)
@@ -97,7 +97,7 @@ def scored(cpus: int, runs: Sequence[Mapping[str, int]]) -> Score:
         for work in Work
     }
     spread = _middle_half(scores) * _TEN_THOUSAND // max(1, middle)
-    return Score(cpus, middle, parts[Work.INTEGER], parts[Work.FLOAT], parts[Work.MEMORY], spread)
+    return CalibrationScore(cpus, middle, parts[Work.INTEGER], parts[Work.FLOAT], parts[Work.MEMORY], spread)
 
 
 def _middle_half(scores: Sequence[int]) -> int:
@@ -118,7 +118,7 @@ def geometric_mean(numbers: Sequence[int]) -> int:
     return low
 
 
-Setting = tuple[str, RatioField]
+ModelSetting = tuple[str, RatioField]
 UNKNOWN_MODEL = "unknown"
 """What the agent reports of a CPU whose model it cannot read."""
 
@@ -149,7 +149,7 @@ def ratio_model(results: Sequence[Calibration]) -> RatioModel:
         IncomparableError: if the results are not of one mix, one is of an unknown model, or one is too fast.
     """
     _check(results)
-    scores: dict[Setting, list[int]] = {}
+    scores: dict[ModelSetting, list[int]] = {}
     for each in results:
         scores.setdefault(_setting(each), []).append(each.all_cpus.score)
     medians = {setting: Fraction(median(map(Fraction, found))) for setting, found in scores.items()}
@@ -161,7 +161,7 @@ def ratio_model(results: Sequence[Calibration]) -> RatioModel:
     return RatioModel(MappingProxyType(models), tuple(warnings))
 
 
-def _setting(result: Calibration) -> Setting:
+def _setting(result: Calibration) -> ModelSetting:
     field = RatioField.of(hyper_threading=result.hyper_thread_enabled, turbo=result.turbo_enabled)
     return result.cpu_model, field
 
@@ -192,7 +192,7 @@ def _check(results: Sequence[Calibration]) -> None:
             raise IncomparableError(f'the result of "{each.cpu_model}" has no score')
 
 
-def _conflicts(scores: Mapping[Setting, Sequence[int]], slowest: Fraction) -> Iterator[str]:
+def _conflicts(scores: Mapping[ModelSetting, Sequence[int]], slowest: Fraction) -> Iterator[str]:
     for (model, field), found in sorted(scores.items()):
         ratios = [_rounded(Fraction(score) / slowest) for score in (min(found), max(found))]
         if ratios[0] != ratios[1]:

@@ -30,7 +30,7 @@ from corewise.config.configuration import (
 )
 from corewise.config.facts import CPUFacts, FactsProblem
 from corewise.quantities import ONE, Ratio
-from corewise.vocabulary.names import NORMALIZATION_ENABLED, Kind
+from corewise.vocabulary.names import NORMALIZATION_ENABLED, NameKind
 from corewise.vocabulary.reasons import Reason
 
 _TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
@@ -50,18 +50,18 @@ class RatioNode(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Stated:
+class UserText:
     """A label or annotation by which a user decides about one node.
 
     ``problem`` says what is wrong with its text; empty if nothing is.
     """
 
     name: str
-    kind: Kind
+    kind: NameKind
     problem: Callable[[str], str]
 
     def text(self, node: RatioNode) -> str | None:
-        return (node.labels if self.kind is Kind.LABEL else node.annotations).get(self.name)
+        return (node.labels if self.kind is NameKind.LABEL else node.annotations).get(self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ def _label_problem(text: str) -> str:
     return f'{label} is not a bool string: write "true" or "false", or remove the label'
 
 
-STATED: tuple[Stated, ...] = (Stated(NORMALIZATION_ENABLED, Kind.LABEL, _label_problem),)
+STATED: tuple[UserText, ...] = (UserText(NORMALIZATION_ENABLED, NameKind.LABEL, _label_problem),)
 
 
 def _looked_up(

@@ -28,7 +28,16 @@ from xml.etree import ElementTree as ET
 
 from corewise.openstack.errors import LibvirtXMLError
 from corewise.quantities import Bytes
-from corewise.topology import LARGEST_CPU, Cache, CPUSet, CPUSetError, Host, NumaMemory, Thread, Topology
+from corewise.topology import (
+    LARGEST_CPU,
+    CPUSet,
+    CPUSetError,
+    Host,
+    LastLevelCache,
+    NumaMemory,
+    Thread,
+    Topology,
+)
 
 _UNITS = {
     "b": 1,
@@ -195,15 +204,15 @@ def _numbered(online: list[_CPU], key: Callable[[_CPU], object]) -> dict[int, in
     return {each.cpu: numbers.setdefault(key(each), len(numbers)) for each in online}
 
 
-def _caches(host: ET.Element, online: list[_CPU]) -> tuple[dict[int, int], Mapping[int, Cache]]:
+def _caches(host: ET.Element, online: list[_CPU]) -> tuple[dict[int, int], Mapping[int, LastLevelCache]]:
     banks = host.findall("cache/bank")
     level = max((_number(bank, "level") for bank in banks), default=0)
     cache_of: dict[int, int] = {}
-    caches: dict[int, Cache] = {}
+    caches: dict[int, LastLevelCache] = {}
     for bank in banks:
         if _number(bank, "level") == level:
             known = _number(bank, "id")
-            caches[known] = Cache(level, _size(bank, _number(bank, "size")))
+            caches[known] = LastLevelCache(level, _size(bank, _number(bank, "size")))
             cache_of |= dict.fromkeys(_cpus(_attribute(bank, "cpus"), "<bank cpus>"), known)
     first = max(caches, default=-1) + 1
     unknown = [each for each in online if each.cpu not in cache_of]

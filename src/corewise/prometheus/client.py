@@ -7,16 +7,16 @@
 - Samples that are histograms are left out: they are no number.
 - A server returns at most 11,000 values a series, so a long range is asked for piece by piece.
 
-Times are the server's: ``Answer.at`` is when it evaluated the query, by its own clock. What can go wrong, so
-that aiohttp never leaks::
+Times are the server's: ``QueryResult.at`` is when it evaluated the query, by its own clock. What can go
+wrong, so that aiohttp never leaks::
 
     PrometheusError          message, hint, retryable
-    ├── AddressError         the URL cannot be used
+    ├── ServerURLError       the URL cannot be used
     ├── UnreachableError     no answer: refused, cut, timed out                    (retryable)
     ├── QueryError           400, 422: the server says what is wrong with the query
     ├── DeniedError          401, 403
     ├── OverloadedError      429, 5xx: it may answer later                          (retryable)
-    └── AnswerError          an answer that is not what the API promises
+    └── NotPrometheusError   an answer that is not what the API promises
 
 Source: https://prometheus.io/docs/prometheus/latest/querying/api/
 """
@@ -42,7 +42,7 @@ class PrometheusError(OperationalError):
     """Base of all errors of the client."""
 
 
-class AddressError(PrometheusError):
+class ServerURLError(PrometheusError):
     """The URL cannot be used."""
 
     exit_code = ExitCode.USAGE
@@ -76,7 +76,7 @@ class OverloadedError(PrometheusError):
     retryable = True
 
 
-class AnswerError(PrometheusError):
+class NotPrometheusError(PrometheusError):
     """Something answered that is no Prometheus server, or a proxy before one."""
 
     default_hint = "check that the URL leads to Prometheus itself, with the right path"
@@ -101,7 +101,7 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class QueryResult:
     """What a query returned. ``at``: Unix seconds of the server; ``warnings``: what the server adds."""
 
     at: float
@@ -181,7 +181,7 @@ class PrometheusClient:
             await self._session.close()
             self._session = None
 
-    async def query(self, promql: str) -> Answer:
+    async def query(self, promql: str) -> QueryResult:
         """Evaluate an expression now; a scalar comes as one series without labels.
 
         Raises:
@@ -234,9 +234,9 @@ def checked_url(url: str) -> str:
         parts = urlsplit(url)
         usable = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0
     except ValueError as error:
-        raise AddressError(f"the URL cannot be read: {error}") from error
+        raise ServerURLError(f"the URL cannot be read: {error}") from error
     if not usable or parts.query or parts.fragment:
-        raise AddressError(f"{without_secrets(url)!r} is not the address of a Prometheus server")
+        raise ServerURLError(f"{without_secrets(url)!r} is not the address of a Prometheus server")
     return url if url.endswith("/") else url + "/"
 
 
@@ -261,7 +261,7 @@ async def _limited(response: aiohttp.ClientResponse) -> bytes:
         size += len(chunk)
         if size > LARGEST_ANSWER:
             hint = "aggregate the query to one series a node"
-            raise AnswerError(f"the answer is longer than {LARGEST_ANSWER >> 20} MiB", hint=hint)
+            raise NotPrometheusError(f"the answer is longer than {LARGEST_ANSWER >> 20} MiB", hint=hint)
         chunks.append(chunk)
     return b"".join(chunks)
 
@@ -281,7 +281,7 @@ def _refused(url: str, status: int, body: bytes) -> PrometheusError:
         return DeniedError(message)
     if status == _TOO_MANY_REQUESTS or status >= _SERVER_ERROR:
         return OverloadedError(message)
-    return AnswerError(f"{message}: this is not an answer from Prometheus")
+    return NotPrometheusError(f"{message}: this is not an answer from Prometheus")
 
 
 def _failed(url: str, status: int, answer: Body) -> PrometheusError:
@@ -294,7 +294,7 @@ def _failed(url: str, status: int, answer: Body) -> PrometheusError:
     return QueryError(message)
 
 
-def _answer(body: Body) -> Answer:
+def _answer(body: Body) -> QueryResult:
     match body.data:
         case _Vector():
             found = [(each.metric, *each.value) for each in body.data.result if each.value is not None]
@@ -308,8 +308,8 @@ def _answer(body: Body) -> Answer:
     try:
         samples = tuple(Sample(labels, float(text)) for labels, _, text in found)
     except ValueError as error:
-        raise AnswerError(f"a value is not a number: {error}") from error
-    return Answer(max((at for _, at, _ in found), default=0.0), samples, body.warnings)
+        raise NotPrometheusError(f"a value is not a number: {error}") from error
+    return QueryResult(max((at for _, at, _ in found), default=0.0), samples, body.warnings)
 
 
 PIECE = 500
@@ -350,11 +350,11 @@ async def query_range(
 async def _piece(client: PrometheusClient, form: Mapping[str, str]) -> list[RangeSeries]:
     body = await client.ask("api/v1/query_range", form)
     if not isinstance(body.data, Matrix):
-        raise AnswerError("the answer to a range query has no ranges")
+        raise NotPrometheusError("the answer to a range query has no ranges")
     try:
         return [
             RangeSeries(each.metric, tuple((at, float(text)) for at, text in each.values))
             for each in body.data.result
         ]
     except ValueError as error:
-        raise AnswerError(f"a value is not a number: {error}") from error
+        raise NotPrometheusError(f"a value is not a number: {error}") from error

@@ -22,7 +22,7 @@ CONTENT_TYPE = CONTENT_TYPE_LATEST
 # A second series beside every counter, with its creation time, would say nothing that restarts don't.
 disable_created_metrics()  # type: ignore[no-untyped-call]  # the library leaves it untyped
 
-Series = Mapping[tuple[str, ...], float]
+SeriesValues = Mapping[tuple[str, ...], float]
 
 
 class Exposition:
@@ -51,7 +51,7 @@ class Exposition:
         """Set one series of a gauge, or of a counter that is tallied elsewhere."""
         self._stated.series[metric][labels] = value
 
-    def replace(self, metric: ExportedMetric, series: Series) -> None:
+    def replace(self, metric: ExportedMetric, series: SeriesValues) -> None:
         """Set all series of a gauge or tallied counter at once; those not named vanish."""
         self._stated.series[metric] = dict(series)
 

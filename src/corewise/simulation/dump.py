@@ -42,7 +42,7 @@ from corewise.vocabulary.names import (
     NORMALIZATION_RATIO,
     RAW_ALLOCATABLE,
     RAW_CAPACITY,
-    Kind,
+    NameKind,
 )
 
 HOW_TO = "make it with: kubectl get nodes,pods -A -o json"
@@ -221,7 +221,7 @@ _KEPT_ANNOTATIONS = ("koordinator.sh/", "corewise.io/")
 _USER_ANNOTATIONS = (
     ALLOW_UNSAFE_CHANGE,
     MEMORY_BANDWIDTH,
-    *(each.name for each in STATED if each.kind is Kind.ANNOTATION),
+    *(each.name for each in STATED if each.kind is NameKind.ANNOTATION),
 )
 FINISHED = frozenset({"Succeeded", "Failed"})
 _SHOWN = 5

@@ -26,7 +26,7 @@ from corewise.vocabulary.names import (
     OVERSUBSCRIPTION,
     OVERSUBSCRIPTION_KEY,
     SUPPRESSION_KEY,
-    Kind,
+    NameKind,
 )
 
 _PARSERS = (
@@ -36,7 +36,7 @@ _PARSERS = (
     (SUPPRESSION_KEY, parse_suppression),
 )
 
-SWITCHES = frozenset({OVERSUBSCRIPTION, *(each.name for each in STATED if each.kind is Kind.LABEL)})
+SWITCHES = frozenset({OVERSUBSCRIPTION, *(each.name for each in STATED if each.kind is NameKind.LABEL)})
 """Labels of nodes that mean something to corewise alone; they are not there before it is turned on."""
 
 

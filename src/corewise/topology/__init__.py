@@ -4,14 +4,14 @@ A CPU is a hardware thread, named by the number that the kernel gives it.
 """
 
 from corewise.topology.cpuset import LARGEST_CPU, CPUSet, CPUSetError, NoCPULeftError
-from corewise.topology.machine import Cache, Host, NumaMemory, Thread, Topology
+from corewise.topology.machine import Host, LastLevelCache, NumaMemory, Thread, Topology
 
 __all__ = [
     "LARGEST_CPU",
     "CPUSet",
     "CPUSetError",
-    "Cache",
     "Host",
+    "LastLevelCache",
     "NoCPULeftError",
     "NumaMemory",
     "Thread",

@@ -121,7 +121,7 @@ class NumaMemory:
 
 
 @dataclass(frozen=True, slots=True)
-class Cache:
+class LastLevelCache:
     """A last-level cache. ``size`` is None where the kernel does not state it."""
 
     level: int
@@ -142,7 +142,7 @@ class Host:
     offline: Mapping[int, int | None] = field(default_factory=_none)
     memory: Mapping[int, NumaMemory] = field(default_factory=_none)
     memory_total: Bytes | None = None
-    caches: Mapping[int, Cache] = field(default_factory=_none)
+    caches: Mapping[int, LastLevelCache] = field(default_factory=_none)
     kinds: Mapping[str, CPUSet] = field(default_factory=_none)
 
     @property

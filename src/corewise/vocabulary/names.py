@@ -73,7 +73,7 @@ def recorded_applied(field: str, resource: str) -> str:
     return f"node.corewise.io/applied-{field}-{resource}"
 
 
-class Kind(Enum):
+class NameKind(Enum):
     """What a name is the name of."""
 
     LABEL = "label"
@@ -87,7 +87,7 @@ class Name:
     """One row of the reference: where a name stands, its value's form, who writes it, what it means."""
 
     name: str
-    kind: Kind
+    kind: NameKind
     on: str
     value: str
     written_by: str
@@ -102,7 +102,7 @@ _CONFIG_MAP = f"ConfigMap {CONFIG_NAME}"
 TABLE: tuple[Name, ...] = (
     Name(
         NORMALIZATION_ENABLED,
-        Kind.LABEL,
+        NameKind.LABEL,
         _NODE,
         "bool string: `true`, `false`, and what else Go's ParseBool takes",
         "user",
@@ -110,7 +110,7 @@ TABLE: tuple[Name, ...] = (
     ),
     Name(
         NORMALIZATION_RATIO,
-        Kind.ANNOTATION,
+        NameKind.ANNOTATION,
         _NODE,
         'decimal with two places, `"1.20"`, 1.00 to 5.00',
         "manager",
@@ -118,7 +118,7 @@ TABLE: tuple[Name, ...] = (
     ),
     Name(
         AMPLIFICATION_RATIO,
-        Kind.ANNOTATION,
+        NameKind.ANNOTATION,
         _NODE,
         'JSON, `{"cpu":1.50,"memory":1.20}`, at least 1.00',
         "manager; user",
@@ -127,7 +127,7 @@ TABLE: tuple[Name, ...] = (
     ),
     Name(
         AMPLIFICATION_ORIGINAL,
-        Kind.ANNOTATION,
+        NameKind.ANNOTATION,
         _NODE,
         'JSON, `{"cpu":1.50}` or `{}`',
         "manager; user",
@@ -136,7 +136,7 @@ TABLE: tuple[Name, ...] = (
     ),
     Name(
         RAW_CAPACITY,
-        Kind.ANNOTATION,
+        NameKind.ANNOTATION,
         _NODE,
         'JSON ResourceList, `{"cpu":"48","memory":"196608Mi"}`',
         "webhook",
@@ -144,7 +144,7 @@ TABLE: tuple[Name, ...] = (
     ),
     Name(
         RAW_ALLOCATABLE,
-        Kind.ANNOTATION,
+        NameKind.ANNOTATION,
         _NODE,
         'JSON ResourceList, `{"cpu":"47","memory":"192512Mi"}`',
         "webhook",
@@ -152,7 +152,7 @@ TABLE: tuple[Name, ...] = (
     ),
     Name(
         AMPLIFIED,
-        Kind.ANNOTATION,
+        NameKind.ANNOTATION,
         _NODE,
         'JSON, `{"ratio":{...},"capacity":{...},"allocatable":{...}}`',
         "webhook",
@@ -162,7 +162,7 @@ TABLE: tuple[Name, ...] = (
     *(
         Name(
             recorded_raw(field, resource),
-            Kind.ANNOTATION,
+            NameKind.ANNOTATION,
             _NODE,
             f"quantity, `{example}`",
             "policy; webhook",
@@ -174,7 +174,7 @@ TABLE: tuple[Name, ...] = (
     *(
         Name(
             recorded_applied(field, resource),
-            Kind.ANNOTATION,
+            NameKind.ANNOTATION,
             _NODE,
             f"quantity, `{example}`",
             "policy; webhook",
@@ -185,7 +185,7 @@ TABLE: tuple[Name, ...] = (
     ),
     Name(
         RECORD_GENERATION,
-        Kind.ANNOTATION,
+        NameKind.ANNOTATION,
         _NODE,
         "whole number",
         "policy; webhook",
@@ -194,7 +194,7 @@ TABLE: tuple[Name, ...] = (
     ),
     Name(
         AMPLIFY_CAPACITY,
-        Kind.ANNOTATION,
+        NameKind.ANNOTATION,
         _NODE,
         '`"false"`, or absent',
         "manager",
@@ -202,7 +202,7 @@ TABLE: tuple[Name, ...] = (
     ),
     Name(
         OWNED_CPUS,
-        Kind.ANNOTATION,
+        NameKind.ANNOTATION,
         _NODE,
         'JSON, `{"<pod uid>":{"pod":"ns/name","cpus":"0-3"}}`',
         "scheduler",
@@ -210,7 +210,7 @@ TABLE: tuple[Name, ...] = (
     ),
     Name(
         OWNED_MILLI_CPU,
-        Kind.ANNOTATION,
+        NameKind.ANNOTATION,
         _NODE,
         '`"4000"`',
         "scheduler",
@@ -218,7 +218,7 @@ TABLE: tuple[Name, ...] = (
     ),
     Name(
         ALLOW_UNSAFE_CHANGE,
-        Kind.ANNOTATION,
+        NameKind.ANNOTATION,
         _NODE,
         '`"true"`',
         "user",
@@ -226,7 +226,7 @@ TABLE: tuple[Name, ...] = (
     ),
     Name(
         OVERSUBSCRIPTION,
-        Kind.LABEL,
+        NameKind.LABEL,
         _NODE,
         "`true` or `false`",
         "user",
@@ -235,7 +235,7 @@ TABLE: tuple[Name, ...] = (
     ),
     Name(
         OFFLINE_REPORT,
-        Kind.ANNOTATION,
+        NameKind.ANNOTATION,
         _NODE,
         'JSON, `{"time":"...","state":"fresh","offeredMilli":12000,...}`',
         "agent",
@@ -244,7 +244,7 @@ TABLE: tuple[Name, ...] = (
     ),
     Name(
         NUMA_POLICY,
-        Kind.LABEL,
+        NameKind.LABEL,
         _NODE,
         "`None`, `BestEffort`, `Restricted` or `SingleNUMANode`",
         "user",
@@ -252,7 +252,7 @@ TABLE: tuple[Name, ...] = (
     ),
     Name(
         MEMORY_BANDWIDTH,
-        Kind.ANNOTATION,
+        NameKind.ANNOTATION,
         _NODE,
         'amount with its unit, `"107GB/s"`',
         "user",
@@ -261,7 +261,7 @@ TABLE: tuple[Name, ...] = (
     ),
     Name(
         CPU_BASIC_INFO,
-        Kind.ANNOTATION,
+        NameKind.ANNOTATION,
         _TOPOLOGY,
         'JSON, `{"cpuModel":"...","hyperThreadEnabled":true,"turboEnabled":true,"catL3CbmMask":"...",'
         '"vendorID":"..."}`',
@@ -270,7 +270,7 @@ TABLE: tuple[Name, ...] = (
     ),
     Name(
         MACHINE_RAW_CAPACITY,
-        Kind.ANNOTATION,
+        NameKind.ANNOTATION,
         _TOPOLOGY,
         'JSON ResourceList and boot, `{"cpu":"48","memory":"196608Mi","bootID":"..."}`',
         "agent",
@@ -279,7 +279,7 @@ TABLE: tuple[Name, ...] = (
     ),
     Name(
         CPU_RATIO_APPLIED,
-        Kind.ANNOTATION,
+        NameKind.ANNOTATION,
         _TOPOLOGY,
         'decimal with two places, `"1.50"`',
         "agent",
@@ -287,7 +287,7 @@ TABLE: tuple[Name, ...] = (
     ),
     Name(
         CPU_TOPOLOGY,
-        Kind.ANNOTATION,
+        NameKind.ANNOTATION,
         _TOPOLOGY,
         'JSON, `{"detail":[{"id":0,"core":0,"socket":0,"node":0},...]}`',
         "agent",
@@ -295,7 +295,7 @@ TABLE: tuple[Name, ...] = (
     ),
     Name(
         CPU_MANAGER_POLICY,
-        Kind.ANNOTATION,
+        NameKind.ANNOTATION,
         _TOPOLOGY,
         'JSON, `{"policy":"static","options":{...},"reservedCPUs":"0-1"}`',
         "agent",
@@ -304,7 +304,7 @@ TABLE: tuple[Name, ...] = (
     ),
     Name(
         POD_CPUS,
-        Kind.ANNOTATION,
+        NameKind.ANNOTATION,
         _TOPOLOGY,
         'JSON, `[{"namespace":"...","name":"...","uid":"...","cpuset":"0-3","managedByKubelet":true},...]`',
         "agent",
@@ -313,7 +313,7 @@ TABLE: tuple[Name, ...] = (
     ),
     Name(
         QOS_CLASS,
-        Kind.LABEL,
+        NameKind.LABEL,
         _POD,
         "`LSE`, `LSR`, `LS`, `BE` or `SYSTEM`",
         "user",
@@ -321,7 +321,7 @@ TABLE: tuple[Name, ...] = (
     ),
     Name(
         RESOURCE_STATUS,
-        Kind.ANNOTATION,
+        NameKind.ANNOTATION,
         _POD,
         'JSON, `{"cpuset":"0-3","numaNodeResources":[{"node":0,"resources":{"cpu":"4"}}]}`',
         "binding gate",
@@ -329,7 +329,7 @@ TABLE: tuple[Name, ...] = (
     ),
     Name(
         RESOURCE_SPEC,
-        Kind.ANNOTATION,
+        NameKind.ANNOTATION,
         _POD,
         'JSON, `{"preferredCPUBindPolicy":"FullPCPUs","preferredCPUExclusivePolicy":"PCPULevel"}`',
         "user",
@@ -338,7 +338,7 @@ TABLE: tuple[Name, ...] = (
     ),
     Name(
         NUMA_SPEC,
-        Kind.ANNOTATION,
+        NameKind.ANNOTATION,
         _POD,
         'JSON, `{"numaTopologyPolicy":"SingleNUMANode"}`',
         "user",
@@ -346,7 +346,7 @@ TABLE: tuple[Name, ...] = (
     ),
     Name(
         STATIC_POD,
-        Kind.ANNOTATION,
+        NameKind.ANNOTATION,
         _POD,
         "UID: 32 hexadecimal digits",
         "kubelet",
@@ -355,7 +355,7 @@ TABLE: tuple[Name, ...] = (
     ),
     Name(
         STATIC_POD_HASH,
-        Kind.ANNOTATION,
+        NameKind.ANNOTATION,
         _POD,
         f"as `{STATIC_POD}`",
         "kubelet",
@@ -363,7 +363,7 @@ TABLE: tuple[Name, ...] = (
     ),
     Name(
         STATIC_POD_SOURCE,
-        Kind.ANNOTATION,
+        NameKind.ANNOTATION,
         _POD,
         "`file`, `http` or `api`",
         "kubelet",
@@ -371,7 +371,7 @@ TABLE: tuple[Name, ...] = (
     ),
     Name(
         SIMULATED_LOAD,
-        Kind.ANNOTATION,
+        NameKind.ANNOTATION,
         _POD,
         "see the local cluster",
         "user",
@@ -379,7 +379,7 @@ TABLE: tuple[Name, ...] = (
     ),
     Name(
         SIMULATED_MEMORY_USE,
-        Kind.ANNOTATION,
+        NameKind.ANNOTATION,
         _POD,
         "`bandwidth=3600M,llc=64Mi,cacheSensitivity=0.4,memoryBound=0.2`",
         "user",
@@ -387,7 +387,7 @@ TABLE: tuple[Name, ...] = (
     ),
     Name(
         NORMALIZATION_KEY,
-        Kind.CONFIG_KEY,
+        NameKind.CONFIG_KEY,
         _CONFIG_MAP,
         "JSON: `enable`, `ratioModel`, `defaultRatio`, `nodeConfigs`",
         "user",
@@ -395,7 +395,7 @@ TABLE: tuple[Name, ...] = (
     ),
     Name(
         AMPLIFICATION_KEY,
-        Kind.CONFIG_KEY,
+        NameKind.CONFIG_KEY,
         _CONFIG_MAP,
         "JSON: `enable`, `resourceAmplificationRatio`, `amplifyCapacity`, `nodeConfigs`",
         "user",
@@ -403,7 +403,7 @@ TABLE: tuple[Name, ...] = (
     ),
     Name(
         OVERSUBSCRIPTION_KEY,
-        Kind.CONFIG_KEY,
+        NameKind.CONFIG_KEY,
         _CONFIG_MAP,
         "JSON: `ratio`, `intervalSeconds`, `nodeConfigs`",
         "user",
@@ -412,7 +412,7 @@ TABLE: tuple[Name, ...] = (
     ),
     Name(
         SUPPRESSION_KEY,
-        Kind.CONFIG_KEY,
+        NameKind.CONFIG_KEY,
         _CONFIG_MAP,
         "JSON: `enabled`, `mode`, `adjustStep`, `fastSuppress`, `onAgentStop`, `highThreshold`, "
         "`lowThreshold`, `recoverThreshold`, `adjustQuotaStep`, `adjustPodNum`, `nodeConfigs`",
@@ -422,7 +422,7 @@ TABLE: tuple[Name, ...] = (
     ),
     Name(
         BATCH_CPU,
-        Kind.RESOURCE,
+        NameKind.RESOURCE,
         "Node, Pod",
         "milli-CPU, whole number",
         "agent on Nodes; user on Pods",
@@ -430,7 +430,7 @@ TABLE: tuple[Name, ...] = (
     ),
     Name(
         OWNED_CPUS_RESOURCE,
-        Kind.RESOURCE,
+        NameKind.RESOURCE,
         "Pod",
         "whole number of CPUs",
         "policy; webhook",
@@ -438,7 +438,7 @@ TABLE: tuple[Name, ...] = (
     ),
     Name(
         BATCH_MEMORY,
-        Kind.RESOURCE,
+        NameKind.RESOURCE,
         "Node, Pod",
         "bytes",
         "agent on Nodes; user on Pods",

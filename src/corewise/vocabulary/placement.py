@@ -80,7 +80,7 @@ class ProviderUse:
     consumers: tuple[Consumer, ...]
 
 
-class Amount(msgspec.Struct, frozen=True, gc=False):
+class InventoryUse(msgspec.Struct, frozen=True, gc=False):
     """Of one class of a provider: what all consumers together may hold, and what they do hold."""
 
     capacity: int
@@ -90,7 +90,7 @@ class Amount(msgspec.Struct, frozen=True, gc=False):
 class ProviderSummary(msgspec.Struct, frozen=True, gc=False):
     """A provider as the answer to a query tells of it."""
 
-    resources: dict[str, Amount]
+    resources: dict[str, InventoryUse]
     traits: frozenset[str] = frozenset()
 
 

@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import TypeVar
 
 from corewise.config.decoding import Decoder, Fields, Place, Severity, did_you_mean, shown
-from corewise.config.json_text import Located, Positions, Reading
+from corewise.config.json_text import Located, Positions, TextReading
 from corewise.quantities import Quantity, QuantityError
 
 E = TypeVar("E", bound=StrEnum)
@@ -80,7 +80,7 @@ class Unit:
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
+class UnitScale:
     """The units of one kind of amount, and the range that is allowed, in base units."""
 
     units: Mapping[str, Fraction]
@@ -90,14 +90,14 @@ class Scale:
     allowed: str
 
 
-BANDWIDTH = Scale(
+BANDWIDTH = UnitScale(
     units=MappingProxyType({f"{name}/s": factor for name, factor in _BYTES.items()}),
     example="5GB/s",
     low=Fraction(0),
     high=Fraction(100 * 10**12),
     allowed="0..100TB/s",
 )
-BYTES = Scale(
+BYTES = UnitScale(
     units=MappingProxyType(_BYTES),
     example="0.2GB or 4MiB",
     low=Fraction(0),
@@ -107,7 +107,7 @@ BYTES = Scale(
 LATENCY_UNITS: Mapping[str, Fraction] = MappingProxyType(
     {"ns": Fraction(1, 10**9), "us": Fraction(1, 10**6), "ms": Fraction(1, 1000), "s": Fraction(1)}
 )
-PERCENT = Scale(
+PERCENT = UnitScale(
     units=MappingProxyType({"%": Fraction(1, 100)}),
     example="1%",
     low=Fraction(0),
@@ -117,12 +117,12 @@ PERCENT = Scale(
 _TIME = {"ms": Fraction(1, 1000), "s": Fraction(1), "m": Fraction(60), "h": Fraction(3600)}
 
 
-def duration(low: int, high: int, allowed: str) -> Scale:
+def duration(low: int, high: int, allowed: str) -> UnitScale:
     """Return the scale of a duration between two numbers of seconds."""
-    return Scale(MappingProxyType(_TIME), "30s or 5m", Fraction(low), Fraction(high), allowed)
+    return UnitScale(MappingProxyType(_TIME), "30s or 5m", Fraction(low), Fraction(high), allowed)
 
 
-def amount(decoder: Decoder, place: Place, scale: Scale) -> Fraction | None:
+def amount(decoder: Decoder, place: Place, scale: UnitScale) -> Fraction | None:
     """Read an amount in base units; None if the place is empty or wrong."""
     if place.is_empty:
         return None
@@ -144,7 +144,7 @@ def amount(decoder: Decoder, place: Place, scale: Scale) -> Fraction | None:
     return _checked(decoder, place, scale, Fraction(f"{sign}{number}") * factor)
 
 
-def whole_amount(decoder: Decoder, place: Place, scale: Scale) -> int | None:
+def whole_amount(decoder: Decoder, place: Place, scale: UnitScale) -> int | None:
     """Read an amount in whole base units; a part of one is rounded up."""
     value = amount(decoder, place, scale)
     return None if value is None else math.ceil(value)
@@ -179,7 +179,7 @@ def unit_of(decoder: Decoder, place: Place, units: Mapping[str, Fraction]) -> Un
     return Unit(name, float(units[name]))
 
 
-def _no_amount(place: Place, scale: Scale) -> str:
+def _no_amount(place: Place, scale: UnitScale) -> str:
     if isinstance(place.value, Decimal):
         return f"{shown(place.value)} has no unit: write {scale.example}"
     if isinstance(place.value, str) and _AMOUNT.fullmatch(place.value):
@@ -187,7 +187,7 @@ def _no_amount(place: Place, scale: Scale) -> str:
     return f"must be a number with its unit such as {scale.example}, not {shown(place.value)}"
 
 
-def _checked(decoder: Decoder, place: Place, scale: Scale, value: Fraction) -> Fraction | None:
+def _checked(decoder: Decoder, place: Place, scale: UnitScale, value: Fraction) -> Fraction | None:
     if scale.low <= value <= scale.high:
         return value
     decoder.tell(place, f"{shown(place.value)} is outside {scale.allowed}")
@@ -196,7 +196,7 @@ def _checked(decoder: Decoder, place: Place, scale: Scale, value: Fraction) -> F
 
 def parse_bandwidth(text: str) -> int | str:
     """Return bytes/s, or what is wrong with the text."""
-    decoder = Decoder(Reading(Located(text.strip(), 0), (), complete=True, positions=Positions(text)))
+    decoder = Decoder(TextReading(Located(text.strip(), 0), (), complete=True, positions=Positions(text)))
     amount = whole_amount(decoder, decoder.root, BANDWIDTH)
     if decoder.problems:
         return decoder.problems[0].message

@@ -102,7 +102,7 @@ class Template:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ValueKind:
     """What a value is: its base unit, the units in which a series may come, and how it is printed."""
 
     base: str
@@ -138,7 +138,7 @@ class MetricSpec:
     true``, and ``relative`` says what the quotient is.
     """
 
-    kind: Kind
+    kind: ValueKind
     largest: float
     plausible: tuple[float, float, str]
     queries: Mapping[Preset, Template]
@@ -192,16 +192,16 @@ def _with_node_exporter(query: Template, **others: Template) -> Mapping[Preset, 
 
 
 _ONE = Fraction(1)
-_BANDWIDTH = Kind("bytes/s", BANDWIDTH.units, lambda value: bytes_text(value, "/s"))
-_SECONDS = Kind("seconds", LATENCY_UNITS, lambda value: f"{value * 1e9:.4g} ns")
-_BYTES = Kind("bytes", BYTES.units, bytes_text)
-_MPKI = Kind(
+_BANDWIDTH = ValueKind("bytes/s", BANDWIDTH.units, lambda value: bytes_text(value, "/s"))
+_SECONDS = ValueKind("seconds", LATENCY_UNITS, lambda value: f"{value * 1e9:.4g} ns")
+_BYTES = ValueKind("bytes", BYTES.units, bytes_text)
+_MPKI = ValueKind(
     "misses per 1000 instructions",
     {"mpki": _ONE, "misses/instruction": Fraction(1000)},
     lambda value: f"{value:.4g} MPKI",
 )
-_RATIO = Kind("a ratio, 0..1", {"ratio": _ONE, "%": Fraction(1, 100)}, lambda value: f"{value:.1%}")
-_CORES = Kind("CPUs", {"cores": _ONE, "milli": Fraction(1, 1000)}, lambda value: f"{value:.4g}")
+_RATIO = ValueKind("a ratio, 0..1", {"ratio": _ONE, "%": Fraction(1, 100)}, lambda value: f"{value:.1%}")
+_CORES = ValueKind("CPUs", {"cores": _ONE, "milli": Fraction(1, 1000)}, lambda value: f"{value:.4g}")
 
 _LOWEST = Ranking(Order.ASCENDING)
 _CAPACITY = metrics.NODE_MEMORY_BANDWIDTH_CAPACITY.name

@@ -38,11 +38,11 @@ class LatencyModel(StrEnum):
     CURVE = "curve"
 
 
-Affinity: TypeAlias = Mapping[Metric, int]
+AffinityPoints: TypeAlias = Mapping[Metric, int]
 """How heavily each metric weighs on a type of workload; every metric has its value."""
 
 
-def equal_affinity(value: int = 50) -> Affinity:
+def equal_affinity(value: int = 50) -> AffinityPoints:
     """Return the same affinity to every metric."""
     return MappingProxyType(dict.fromkeys(RANKED, value))
 
@@ -63,7 +63,7 @@ class WorkloadProfile:
 
     name: str
     profile: Profile
-    affinity: Affinity
+    affinity: AffinityPoints
     selector: LabelSelector | None = None
     line: int = 0
     column: int = 0
@@ -81,12 +81,12 @@ class DefaultProfile:
     memory: int | None = None
     cpu: int | None = None
     llc: int = 0
-    affinity: Affinity = field(default_factory=equal_affinity)
+    affinity: AffinityPoints = field(default_factory=equal_affinity)
     line: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Requirement:
+class FilterRequirement:
     """What must be free of a node, and a little more: overprovisioning x profile, exactly."""
 
     memory_bandwidth: Fraction
@@ -180,10 +180,10 @@ class InterferenceConfiguration:
         """The maximum ages by column of a pressure."""
         return {metric.column: self.maximum_age(metric) for metric in Metric}
 
-    def requirement(self, profile: Profile) -> Requirement:
+    def requirement(self, profile: Profile) -> FilterRequirement:
         """Return what the filter demands for a profile."""
         factor = self.overprovisioning
-        return Requirement(factor * profile.memory_bandwidth, factor * profile.memory)
+        return FilterRequirement(factor * profile.memory_bandwidth, factor * profile.memory)
 
     def stated_bandwidths(self) -> Iterator[tuple[str, int, Fraction]]:
         """Yield each profile that states its bandwidth: name, line, and what the filter demands for it."""

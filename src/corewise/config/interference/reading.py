@@ -47,7 +47,7 @@ from corewise.config.interference.metrics import (
 )
 from corewise.config.interference.model import (
     DEFAULT,
-    Affinity,
+    AffinityPoints,
     CapacityRule,
     CounterweightSettings,
     Decay,
@@ -131,7 +131,7 @@ def _profile(decoder: Decoder, place: Place) -> Profile:
     )
 
 
-def _affinity(decoder: Decoder, place: Place) -> Affinity:
+def _affinity(decoder: Decoder, place: Place) -> AffinityPoints:
     fields = strict_fields(decoder, place, RANKED)
     missing = [metric.value for metric in RANKED if fields[metric].value is None]
     if missing:

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from corewise.config.interference.metrics import Metric
 from corewise.engine import Measured
 from corewise.engine.table import Measures
-from corewise.prometheus.client import Answer, PrometheusClient, PrometheusError, QueryError, Sample
+from corewise.prometheus.client import PrometheusClient, PrometheusError, QueryError, QueryResult, Sample
 from corewise.scheduler.observing.sources import Source
 
 HOST_NAME = "kubernetes.io/hostname"
@@ -141,7 +141,7 @@ class Reading:
 
 
 def read(
-    source: Source, nodes: NodeNames, values: Answer, last_samples: Answer | None, now: float
+    source: Source, nodes: NodeNames, values: QueryResult, last_samples: QueryResult | None, now: float
 ) -> Reading:
     """Read an answer that came at ``now``. ``last_samples``: when each node was last sampled, if known."""
     size = len(nodes)
@@ -176,7 +176,9 @@ def _sound(source: Source, values: Measures) -> NDArray[np.bool_]:
     return sound
 
 
-def _ages(source: Source, nodes: NodeNames, values: Answer, last_samples: Answer | None) -> Measures:
+def _ages(
+    source: Source, nodes: NodeNames, values: QueryResult, last_samples: QueryResult | None
+) -> Measures:
     """Return how old each node's value was when the query was evaluated.
 
     Where the last sample was not found, though there is a value, it is as old as values can be that count.
@@ -189,7 +191,7 @@ def _ages(source: Source, nodes: NodeNames, values: Answer, last_samples: Answer
     return ages
 
 
-def _placed(source: Source, nodes: NodeNames, answer: Answer) -> Iterator[tuple[int, float]]:
+def _placed(source: Source, nodes: NodeNames, answer: QueryResult) -> Iterator[tuple[int, float]]:
     for sample in answer.samples:
         place = nodes.place(sample.labels.get(source.node_label, ""))
         if place is not None and np.isfinite(sample.value):
@@ -257,7 +259,7 @@ async def observe(
     return Observation(now(), nodes.names, asked, readings, failures)
 
 
-async def _answers(client: PrometheusClient, source: Source) -> tuple[Answer, Answer | None]:
+async def _answers(client: PrometheusClient, source: Source) -> tuple[QueryResult, QueryResult | None]:
     """Ask for the values, and for the times of the last samples, without which values are new."""
     values = await client.query(source.query)
     if not source.last_samples or not values.samples:
