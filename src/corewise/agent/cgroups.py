@@ -81,15 +81,15 @@ class Found:
 
     def held(self, cgroup: str) -> WriteQuota | None:
         """Return how normalization bounds a cgroup, be it since before a restart; None if it does not."""
-        hold = self.writer.held.get(cgroup)
-        bound = hold.bounds.get(QuotaOwner.NORMALIZATION) if hold else None
-        if hold is None or bound is None:
+        claim = self.writer.held.get(cgroup)
+        bound = claim.bounds.get(QuotaOwner.NORMALIZATION) if claim else None
+        if claim is None or bound is None:
             return None
-        return hold.causes.get(QuotaOwner.NORMALIZATION) or WriteQuota(
+        return claim.causes.get(QuotaOwner.NORMALIZATION) or WriteQuota(
             cgroup=cgroup,
             owner=QuotaOwner.NORMALIZATION,
             quota=bound.quota,
-            base=hold.base.quota_over(bound.period),
+            base=claim.base.quota_over(bound.period),
             period=bound.period,
             reason=Reason.QUOTA_NORMALIZED,
             why="held since before the restart",
@@ -108,10 +108,10 @@ class Found:
 
         Of an end that was cut short nothing is left but a cgroup that is held and that nobody bounds.
         """
-        return any(owner in hold.bounds or not hold.bounds for hold in self.writer.held.values())
+        return any(owner in claim.bounds or not claim.bounds for claim in self.writer.held.values())
 
     def bounded_by(self, owner: QuotaOwner) -> frozenset[str]:
-        return frozenset(cgroup for cgroup, hold in self.writer.held.items() if owner in hold.bounds)
+        return frozenset(cgroup for cgroup, claim in self.writer.held.items() if owner in claim.bounds)
 
 
 class NodeCgroups:
@@ -164,8 +164,8 @@ class NodeCgroups:
             self._kernel_files.close()
 
 
-def restore(root: Path, state_dir: Path, *, tell: Callable[[str], object] = _log.warning) -> WriteReport:
-    """Put everything back that the journal in ``state_dir`` holds; ``tell`` of damage to the journal.
+def restore(root: Path, state_dir: Path, *, warn: Callable[[str], object] = _log.warning) -> WriteReport:
+    """Put everything back that the journal in ``state_dir`` holds; ``warn`` gets what is damaged in it.
 
     Raises:
         KernelError: if the journal is held or cannot be used, or there are no cgroups.
@@ -175,7 +175,7 @@ def restore(root: Path, state_dir: Path, *, tell: Callable[[str], object] = _log
         Journal.open(state_dir, boot=read_boot_id(root), now=time.time) as journal,
     ):
         if damaged := journal.damage():
-            tell(damage_text(damaged))
+            warn(damage_text(damaged))
         report = QuotaWriter(files, journal, now=time.time).restore()
         report.add(SettingWriter(files, journal, now=time.time).restore())
         return report

@@ -48,7 +48,7 @@ class BatchCgroup:
     memory_limit: int | None
 
     @property
-    def whose(self) -> str:
+    def label(self) -> str:
         return f"pod {self.pod}" + (f" container {self.container}" if self.container else "")
 
     def quota(self, period: Microseconds, ratio: Ratio) -> Microseconds:
@@ -62,7 +62,7 @@ class BatchCgroup:
             base=None,
             period=period,
             reason=Reason.BATCH_LIMIT_APPLIED,
-            why=f"{self.whose}: batch-cpu limit {self.cpu_limit} / {ratio}",
+            why=f"{self.label}: batch-cpu limit {self.cpu_limit} / {ratio}",
         )
 
     def settings(self, version: Version) -> Iterator[WriteSetting]:
@@ -79,7 +79,7 @@ class BatchCgroup:
                 value=str(value),
                 base=base,
                 reason=Reason.BATCH_LIMIT_APPLIED,
-                why=f"{self.whose}: {why}",
+                why=f"{self.label}: {why}",
             )
 
 

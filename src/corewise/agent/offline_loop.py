@@ -132,12 +132,12 @@ def _shown(amounts: Mapping[str, str]) -> Amounts | None:
         return None
 
 
-NAME, TELLING = "oversubscription", "offers"
+NAME, PUBLISHING = "oversubscription", "offers"
 FIRST_PAUSE = 1.0
 """Seconds between the first look and the next one."""
 SHORTEST_PAUSE = 0.1
 _LONG_SILENCE = 6
-_LONGEST_TELLING = 600.0
+_LONGEST_PUBLISHING = 600.0
 """Seconds: a write is tried several times, with a pause in between."""
 _CONFIG_WITHIN = 5.0
 """Seconds that the ConfigMap is waited for before the rest begins without it."""
@@ -167,7 +167,7 @@ class OfflineLoop:
         self._metrics = metrics
         self._clock = clock
         self._write = write
-        self._due, self._to_tell = asyncio.Event(), asyncio.Event()
+        self._due, self._to_publish = asyncio.Event(), asyncio.Event()
         self._latest: tuple[Tick, float] = Tick(), 0.0
         self._labels: object = None
         self._read: object = _UNREAD
@@ -205,21 +205,21 @@ class OfflineLoop:
                 async with asyncio.timeout(max(0.0, tick_at - self._clock.monotonic())):
                     await self._due.wait()
 
-    async def tell(self, heartbeats: Heartbeats) -> None:
-        """Tell the API server what came of the latest round, until cancelled.
+    async def publish(self, heartbeats: Heartbeats) -> None:
+        """Write to the Node what came of the latest round, until cancelled.
 
-        A loop of its own: an API server that does not answer must not keep offline pods unsqueezed.
+        A loop of its own: an API server that does not answer must not delay suppression.
         """
         while True:
-            heartbeats.beat(TELLING, _LONGEST_TELLING)
+            heartbeats.beat(PUBLISHING, _LONGEST_PUBLISHING)
             with suppress(TimeoutError):
-                async with asyncio.timeout(_LONGEST_TELLING / _LONG_SILENCE):
-                    await self._to_tell.wait()
-            self._to_tell.clear()
+                async with asyncio.timeout(_LONGEST_PUBLISHING / _LONG_SILENCE):
+                    await self._to_publish.wait()
+            self._to_publish.clear()
             await self._publish(*self._latest)
 
     async def once(self) -> bool:
-        """Take one sample of a second, act and tell; return whether all went well."""
+        """Take one sample of a second, act, and write to the Node; return whether all went well."""
         try:
             await self._watched.listed(config=True)
         except KubeError as error:
@@ -248,7 +248,7 @@ class OfflineLoop:
         self._warn()
         if sample or tick.on is False:
             self._latest = tick, now
-            self._to_tell.set()
+            self._to_publish.set()
         return tick
 
     def stop(self) -> None:

@@ -68,9 +68,9 @@ def _base(found: Found, cgroup: str, pod_cgroup: str) -> str | None:
     if not found.is_v1 or cgroup == pod_cgroup:
         return None
     file = setting_file(found.files.version, Setting.CPUSET)
-    hold, above = (found.settings.held.get(SettingFile(each, file)) for each in (cgroup, pod_cgroup))
-    if hold is not None and hold.owner:
-        return hold.base if hold.stated else None
+    claim, above = (found.settings.held.get(SettingFile(each, file)) for each in (cgroup, pod_cgroup))
+    if claim is not None and claim.owner:
+        return claim.base if claim.stated else None
     return above.base if above is not None else None
 
 
@@ -105,7 +105,7 @@ class CPUSetReconciler:
             if claims:
                 result.problems[error.path] = str(error)
             return result
-        try:
+        with result.noting_errors():
             if not manager.is_known:
                 if claims or _is_at_work(found):
                     text = "CPU sets stay as they are: it is not known whether kubelet keeps them itself"
@@ -120,8 +120,6 @@ class CPUSetReconciler:
             wanted = list(cpu_sets(division, pods, found, result.problems)) if division.owners else []
             if wanted or _is_at_work(found):
                 result.add(found.settings.reconcile(SettingOwner.PINNING, wanted))
-        except KernelError as error:
-            result.problems[error.path] = str(error)
         return result
 
     def _divide(
@@ -172,10 +170,10 @@ def _recorded(claims: Iterable[QuotaPod], found: Found, node_cpus: NodeCPUs) -> 
             continue
         with suppress(UnsafeName, ValueError):
             cgroup = found.names.pod(pod.uid, QOSClass(pod.status.qos_class))
-            hold = found.settings.held.get(
+            claim = found.settings.held.get(
                 SettingFile(cgroup, setting_file(found.files.version, Setting.CPUSET))
             )
-            recorded = (hold.reason, hold.value) if hold is not None else None
+            recorded = (claim.reason, claim.value) if claim is not None else None
             if recorded == (Reason.CPUS_OWNED, list_of(cpus & node_cpus.online)):
                 held[pod.uid] = cpus
     return held
@@ -183,7 +181,7 @@ def _recorded(claims: Iterable[QuotaPod], found: Found, node_cpus: NodeCPUs) -> 
 
 def _is_at_work(found: Found) -> bool:
     """Whether something is set for pinning, or on its way back."""
-    return any(hold.owner in {SettingOwner.PINNING, ""} for hold in found.settings.held.values())
+    return any(claim.owner in {SettingOwner.PINNING, ""} for claim in found.settings.held.values())
 
 
 def _left_to_kubelet(claims: Collection[QuotaPod], manager: CPUManager) -> dict[str, str]:

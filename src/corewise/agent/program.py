@@ -182,7 +182,7 @@ class Agent:
         yield "quotas", self._keep_quotas
         yield "topology", self._keep_topology
         yield "oversubscription", lambda: self.offline.run(self.program.heartbeats)
-        yield "offers", lambda: self.offline.tell(self.program.heartbeats)
+        yield "offers", lambda: self.offline.publish(self.program.heartbeats)
         yield "events", self.offline.events.run
         yield "interference", lambda: self.interference.run(self.program.heartbeats)
         socket = self.options.nri_socket

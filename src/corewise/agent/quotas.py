@@ -193,7 +193,7 @@ def undivided(target: Target, period: Microseconds, why: str) -> WriteQuota:
 def _action(
     target: Target, period: Microseconds, quota: Microseconds | None, reason: Reason, why: str
 ) -> WriteQuota:
-    whose = f"pod {target.pod}" + (f" container {target.container}" if target.container else "")
+    label = f"pod {target.pod}" + (f" container {target.container}" if target.container else "")
     return WriteQuota(
         cgroup=target.cgroup,
         owner=QuotaOwner.NORMALIZATION,
@@ -201,7 +201,7 @@ def _action(
         base=target.quota(period, ONE),
         period=period,
         reason=reason,
-        why=f"{whose}: {why}",
+        why=f"{label}: {why}",
     )
 
 
@@ -275,7 +275,7 @@ class QuotaReconciler:
         """Bring every cgroup to its quota. Nothing raises but bugs."""
         result = Cycle()
         self._cgroups.close_vanished()
-        try:
+        with result.noting_errors():
             found = self._cgroups.find()
             plan, specs = QuotaPlan(found, ratio, self._periods, result.problems), {}
             for pod in pods:
@@ -294,20 +294,15 @@ class QuotaReconciler:
                     result.problems[pod.name] = f"pod {pod.name} is left alone: {error}"
             self._specs, self._periods = specs, plan.periods
             result.bound = len(plan.bound)
-            self._carry_out(plan, result)
-        except KernelError as error:
-            result.problems[error.path] = str(error)
+            if plan.back:
+                result.add(found.writer.apply(plan.back))
+            report = found.writer.reconcile(QuotaOwner.NORMALIZATION, plan.bound)
+            result.add(report)
+            foreign = {
+                cgroup: period for cgroup, period in report.foreign_periods.items() if cgroup in plan.periods
+            }
+            if foreign:
+                plan.periods.update(foreign)
+                actions = [plan.divided(plan.targets[cgroup], period) for cgroup, period in foreign.items()]
+                result.add(found.writer.apply(actions))
         return result
-
-    @staticmethod
-    def _carry_out(plan: QuotaPlan, result: Cycle) -> None:
-        writer = plan.found.writer
-        if plan.back:
-            result.add(writer.apply(plan.back))
-        report = writer.reconcile(QuotaOwner.NORMALIZATION, plan.bound)
-        result.add(report)
-        foreign = {cgroup: each for cgroup, each in report.foreign_periods.items() if cgroup in plan.periods}
-        if foreign:
-            plan.periods.update(foreign)
-            actions = [plan.divided(plan.targets[cgroup], period) for cgroup, period in foreign.items()]
-            result.add(writer.apply(actions))

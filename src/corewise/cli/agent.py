@@ -150,7 +150,7 @@ def restore_command(root: Path, state_dir: Path | None) -> None:
 
     No API server is needed. The agent must not run: it would write again. A second call does nothing.
     """
-    report = restore(root, state_dir or root / STATE_DIR, tell=say)
+    report = restore(root, state_dir or root / STATE_DIR, warn=say)
     for written in report.written:
         old, new = (text or "(empty)" for text in (written.old, written.new))
         click.echo(f"{written.cgroup} {written.file} {old} -> {new}")
