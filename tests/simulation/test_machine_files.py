@@ -16,7 +16,7 @@ from corewise.kernel.machine import read_machine
 from corewise.quantities import Bytes, Ratio
 from corewise.simulation.machine_files import MachineFiles
 from corewise.simulation.machines import CATALOGUE, CPUModel, Machine
-from corewise.simulation.node_cgroups import make_cgroups, read_share, remove_cgroups
+from corewise.simulation.node_cgroups import container_cgroup, make_cgroups, read_quota, remove_cgroups
 from corewise.simulation.pods import manifest
 from simulation.simulated_machine import SimulatedMachine
 
@@ -106,10 +106,10 @@ def test_a_pods_cgroups_come_with_kubelets_quotas_and_go_with_the_pod(tmp_path: 
     body = manifest("web", cpu_milli=1500, memory=1 << 30, node="n1")
     web = simulated.start(body)
     (name,) = (each.name for each in web.spec.containers)
-    assert read_share(simulated.root, web, name) == 1.5
+    assert read_quota(simulated.root, container_cgroup(web, name)) == 1.5
     simulated.normalize(Ratio(150))
-    assert read_share(simulated.root, web, name) == 1.0
+    assert read_quota(simulated.root, container_cgroup(web, name)) == 1.0
     make_cgroups(simulated.root, web)
-    assert read_share(simulated.root, web, name) == 1.5
+    assert read_quota(simulated.root, container_cgroup(web, name)) == 1.5
     remove_cgroups(simulated.root, web)
-    assert read_share(simulated.root, web, name) is None
+    assert read_quota(simulated.root, container_cgroup(web, name)) is None

@@ -59,7 +59,7 @@ def tree_of(machine: SimulatedMachine, *pods: BoundPod) -> NodeTree:
 
 
 def cgroup(tree: NodeTree, path: str) -> Cgroup:
-    return tree.tree.cgroups[tree.of(path)]
+    return tree.tree.cgroups[tree.tree.index[path]]
 
 
 def put(machine: SimulatedMachine, path: str, file: str, text: str) -> None:

@@ -44,7 +44,7 @@ from corewise.simulation.kubelet_status import (
 from corewise.simulation.machine_files import MachineFiles
 from corewise.simulation.machines import Machine
 from corewise.simulation.node_cgroups import make_cgroups, remove_cgroups, running_containers
-from corewise.simulation.pods import batch_milli, memory_of
+from corewise.simulation.pods import amount_of
 from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY
 
 _WORKERS = 16
@@ -60,8 +60,7 @@ def need_of(pod: BoundPod) -> Need:
     return {
         "cpu": pod_request(demand, "cpu").milli,
         "memory": pod_request(demand, "memory").units,
-        BATCH_CPU: sum(map(batch_milli, containers)),
-        BATCH_MEMORY: sum(memory_of(each, BATCH_MEMORY) for each in containers),
+        **{name: sum(amount_of(each, name) for each in containers) for name in (BATCH_CPU, BATCH_MEMORY)},
     }
 
 

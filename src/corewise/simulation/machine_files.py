@@ -46,7 +46,14 @@ from pathlib import Path
 
 from corewise.kernel.cpu_facts import part_name
 from corewise.simulation.machines import KIBI, CPUModel, Machine
-from corewise.simulation.node_cgroups import BEST_EFFORT, MOUNT, WORKING_SET, NodeTree, make_best_effort_slice
+from corewise.simulation.node_cgroups import (
+    BEST_EFFORT,
+    MOUNT,
+    WORKING_SET,
+    NodeTree,
+    make_best_effort_slice,
+    write_files,
+)
 from corewise.simulation.plant import Moment
 
 _ARM, _PARTS = 0x41, range(0xC00, 0xE00)
@@ -218,8 +225,8 @@ class NodeCounters:
             throttled = self._throttled[path]
             text = f"usage_usec {round(usage * _MICRO)}\nthrottled_usec {round(throttled * _MICRO)}"
             if (cgroups / path).is_dir():
-                _put(cgroups / path / "cpu.stat", text)
-        _put(self._root / "proc/stat", self._stat())
+                write_files(cgroups / path, {"cpu.stat": text})
+        write_files(self._root / "proc", {"stat": self._stat()})
         self._write_memory(tree)
 
     def _stat(self) -> str:
@@ -237,10 +244,9 @@ class NodeCounters:
         free = total - used - cache
         lines = {"MemTotal": total, "MemFree": free, "MemAvailable": free + cache, "Inactive(file)": cache}
         meminfo = [f"{name}: {size // KIBI} kB" for name, size in lines.items()]
-        _put(self._root / "proc/meminfo", "\n".join(meminfo))
-        best_effort = self._root / MOUNT / BEST_EFFORT
-        _put(best_effort / "memory.current", str(offline + theirs))
-        _put(best_effort / "memory.stat", f"inactive_file {theirs}")
+        write_files(self._root / "proc", {"meminfo": "\n".join(meminfo)})
+        memory = {"memory.current": str(offline + theirs), "memory.stat": f"inactive_file {theirs}"}
+        write_files(self._root / MOUNT / BEST_EFFORT, memory)
 
 
 def own_proc(root: Path) -> None:
@@ -259,7 +265,3 @@ def own_proc(root: Path) -> None:
 def working_set(requests: Sequence[int]) -> int:
     """Return the bytes in use of what containers request."""
     return sum(requests) * WORKING_SET // 100
-
-
-def _put(path: Path, text: str) -> None:
-    path.write_text(f"{text}\n", encoding="ascii")

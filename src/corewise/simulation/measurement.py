@@ -52,9 +52,8 @@ from corewise.simulation.fair_share import water_fill
 from corewise.simulation.kubelets import SimulatedNode
 from corewise.simulation.load import Load
 from corewise.simulation.machines import Machine
-from corewise.simulation.node_cgroups import cpu_of, is_offline, read_share, running_containers
+from corewise.simulation.node_cgroups import cpu_of, describe, is_offline, read_quota
 from corewise.simulation.node_simulation import Account
-from corewise.simulation.pods import load_of, phase_of
 from corewise.vocabulary.errors import UNREADABLE
 from corewise.vocabulary.names import (
     AMPLIFICATION_RATIO,
@@ -309,23 +308,22 @@ def view_node(
 
 
 def workloads_of(pod: BoundPod, root: Path) -> list[Workload]:
-    """Return a pod's containers as the plant runs them, bounded as their cgroups say."""
-    name, labels, annotations = pod.metadata.name, pod.metadata.labels, pod.metadata.annotations
-    offline = labels.get(QOS_CLASS) == "BE"
-    shares = sharing_of(labels.get(QOS_CLASS, ""), pod.metadata.uid, pod.status.qos_class, NO_POLICY)
+    """Return an online pod's containers as the plant runs them, bounded as their cgroups say."""
+    (running,) = describe(root, [pod])
+    qos_class = pod.metadata.labels.get(QOS_CLASS, "")
+    shares = sharing_of(qos_class, pod.metadata.uid, pod.status.qos_class, NO_POLICY) is Sharing.SHARE
     found = []
-    for container in running_containers(pod):
-        quota = read_share(root, pod, container.name)
-        requests, limits = container.resources.requests, container.resources.limits
-        requested = (cpu_of(requests if "cpu" in requests else limits) or 0) / 1000
+    for container in running.containers:
+        quota = read_quota(root, container.path)
+        weight = OFFLINE_WEIGHT if qos_class == "BE" else max(OFFLINE_WEIGHT, container.requested * 1024)
         found.append(
             Workload(
-                requested=requested,
-                weight=OFFLINE_WEIGHT if offline else max(OFFLINE_WEIGHT, requested * 1024),
+                requested=container.requested,
+                weight=weight,
                 quota=math.inf if quota is None else quota,
-                load=load_of(annotations, limited=quota is not None),
-                phase=phase_of(name),
-                counts=quota is not None and requested > 0 and shares is Sharing.SHARE,
+                load=container.load,
+                phase=running.phase,
+                counts=quota is not None and container.requested > 0 and shares,
             )
         )
     return found

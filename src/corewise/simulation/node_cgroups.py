@@ -37,7 +37,7 @@ from corewise.quantities import ONE, AmplifiedMilli, Microseconds, offered
 from corewise.simulation.contention import MemoryUse
 from corewise.simulation.fair_share import Cgroup, Tree
 from corewise.simulation.load import Load
-from corewise.simulation.pods import batch_milli, load_of, memory_of, memory_use_of, phase_of
+from corewise.simulation.pods import amount_of, load_of, memory_use_of, phase_of
 from corewise.suppression.batch_limits import weight
 from corewise.vocabulary.cpu_annotations import stated_cpus
 from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY, RESOURCE_STATUS
@@ -76,27 +76,52 @@ def running_containers(pod: BoundPod) -> Iterator[BoundContainer]:
 
 def make_cgroups(root: Path, pod: BoundPod) -> None:
     """Make the cgroups of a pod that begins to run, with kubelet's quotas; whatever was there is replaced."""
-    mount, own = root / MOUNT, pod_cgroup(pod)
-    shutil.rmtree(mount / own, ignore_errors=True)
+    own = root / MOUNT / pod_cgroup(pod)
+    shutil.rmtree(own, ignore_errors=True)
     if is_offline(pod):
-        _make_offline(root, pod)
+        make_best_effort_slice(root)
+        files = _offline_files(pod)
     else:
-        _make_online(mount, pod)
-    for directory in (mount / own, *(mount / own).glob("*/")):
+        files = {cgroup: {"cpu.max": f"{quota} {PERIOD}"} for cgroup, quota in _kubelet_quotas(pod)}
+    for cgroup, content in files.items():
+        write_files(root / MOUNT / cgroup, content)
+    for directory in (own, *own.glob("*/")):
         if directory.is_dir():
-            (directory / "cpuset.cpus").write_text("\n", encoding="ascii")
+            write_files(directory, {"cpuset.cpus": ""})
 
 
-def _make_online(mount: Path, pod: BoundPod) -> None:
-    quota = pod_quota(_limits(pod), period=PERIOD, ratio=ONE)
+def _kubelet_quotas(pod: BoundPod) -> Iterator[tuple[str, Microseconds]]:
+    """Yield the cgroups of an online pod that kubelet bounds."""
+    limits = PodLimits(
+        containers=tuple(map(_limit, pod.spec.containers)),
+        init_containers=tuple(map(_limit, pod.spec.init_containers)),
+        pod_level=cpu_of(pod.spec.resources.limits),
+        overhead=cpu_of(pod.spec.overhead) or AmplifiedMilli(0),
+    )
+    quota = pod_quota(limits, period=PERIOD, ratio=ONE)
     if quota is not None:
-        _make(mount / pod_cgroup(pod), quota)
-    level = cpu_of(pod.spec.resources.limits)
+        yield pod_cgroup(pod), quota
     for each in running_containers(pod):
         limit = cpu_of(each.resources.limits)
-        quota = container_quota(limit, period=PERIOD, ratio=ONE, pod_level=level)
+        quota = container_quota(limit, period=PERIOD, ratio=ONE, pod_level=limits.pod_level)
         if quota is not None:
-            _make(mount / container_cgroup(pod, each.name), quota)
+            yield container_cgroup(pod, each.name), quota
+
+
+def _limit(container: BoundContainer) -> ContainerLimit:
+    return ContainerLimit(cpu_of(container.resources.limits), sidecar=container.restart_policy == "Always")
+
+
+def _offline_files(pod: BoundPod) -> dict[str, dict[str, str]]:
+    sizes = {
+        container_cgroup(pod, each.name): amount_of(each, BATCH_MEMORY) * WORKING_SET // 100
+        for each in running_containers(pod)
+    }
+    sizes = {pod_cgroup(pod): sum(sizes.values()), **sizes}
+    return {
+        cgroup: {**_UNBOUNDED, "memory.current": str(size), "memory.max": "max"}
+        for cgroup, size in sizes.items()
+    }
 
 
 def is_offline(pod: BoundPod) -> bool:
@@ -111,22 +136,11 @@ def make_best_effort_slice(root: Path) -> None:
     """Give the slice of the best-effort pods its files, unless it has them."""
     directory = root / MOUNT / BEST_EFFORT
     if not (directory / "cpu.max").exists():
-        _write_files(directory, {**_UNBOUNDED, **_COUNTED, "memory.current": "0"})
+        write_files(directory, {**_UNBOUNDED, **_COUNTED, "memory.current": "0"})
 
 
-def _make_offline(root: Path, pod: BoundPod) -> None:
-    make_best_effort_slice(root)
-    sizes = {
-        each.name: memory_of(each, BATCH_MEMORY) * WORKING_SET // 100 for each in running_containers(pod)
-    }
-    used = {pod_cgroup(pod): sum(sizes.values())}
-    used |= {container_cgroup(pod, name): size for name, size in sizes.items()}
-    for cgroup, size in used.items():
-        files = {**_UNBOUNDED, "memory.current": str(size), "memory.max": "max"}
-        _write_files(root / MOUNT / cgroup, files)
-
-
-def _write_files(directory: Path, files: Mapping[str, str]) -> None:
+def write_files(directory: Path, files: Mapping[str, str]) -> None:
+    """Write files of one directory, each as one line or more."""
     directory.mkdir(parents=True, exist_ok=True)
     for name, content in files.items():
         (directory / name).write_text(f"{content}\n", encoding="ascii")
@@ -137,31 +151,18 @@ def remove_cgroups(root: Path, pod: BoundPod) -> None:
     shutil.rmtree(root / MOUNT / pod_cgroup(pod), ignore_errors=True)
 
 
-def read_share(root: Path, pod: BoundPod, container: str) -> float | None:
-    """Return how many CPUs a container may use at most, as its cgroup says; None is unlimited."""
-    return read_quota(root, container_cgroup(pod, container))
-
-
 def read_quota(root: Path, cgroup: str) -> float | None:
     """Return how many CPUs a cgroup may use at most; None is unlimited, or no such cgroup."""
-    text = _read(root, cgroup, "cpu.max")
-    if text is None:
-        return None
-    quota, period = text.split()
-    return None if quota == "max" else int(quota) / int(period)
+    quota, *period = _read(root, cgroup, "cpu.max") or ("max",)
+    return None if quota == "max" else int(quota) / int(period[0])
 
 
-def read_weight(root: Path, cgroup: str) -> int | None:
-    """Return the weight that stands in a cgroup; None if there is none."""
-    text = _read(root, cgroup, "cpu.weight")
-    return None if text is None else int(text)
-
-
-def _read(root: Path, cgroup: str, file: str) -> str | None:
+def _read(root: Path, cgroup: str, file: str) -> list[str]:
+    """Return the words of a file; none if there is no such cgroup."""
     try:
-        return _path(root, cgroup, file).read_text(encoding="ascii")
+        return _path(root, cgroup, file).read_text(encoding="ascii").split()
     except FileNotFoundError:
-        return None
+        return []
 
 
 @lru_cache(maxsize=_MOST_PATHS)
@@ -176,36 +177,16 @@ def cpu_of(amounts: Mapping[str, str]) -> AmplifiedMilli | None:
     return AmplifiedMilli(amount.milli) if amount else None
 
 
-def _make(directory: Path, quota: Microseconds) -> None:
-    directory.mkdir(parents=True)
-    (directory / "cpu.max").write_text(f"{quota} {PERIOD}\n", encoding="ascii")
-
-
 def pod_cgroup(pod: BoundPod) -> str:
     """Return a pod's cgroup, below the mount and without a slash in front."""
-    return _NAMES.pod(pod.metadata.uid, _qos(pod))[1:]
+    return _NAMES.pod(pod.metadata.uid, QOSClass(pod.status.qos_class))[1:]
 
 
 def container_cgroup(pod: BoundPod, container: str) -> str:
     """Return a container's cgroup, below the mount and without a slash in front."""
-    return _NAMES.container(pod.metadata.uid, _qos(pod), container_id(pod, container))[1:]
-
-
-def _qos(pod: BoundPod) -> QOSClass:
-    return QOSClass(pod.status.qos_class)
-
-
-def _limits(pod: BoundPod) -> PodLimits:
-    return PodLimits(
-        containers=tuple(map(_limit, pod.spec.containers)),
-        init_containers=tuple(map(_limit, pod.spec.init_containers)),
-        pod_level=cpu_of(pod.spec.resources.limits),
-        overhead=cpu_of(pod.spec.overhead) or AmplifiedMilli(0),
-    )
-
-
-def _limit(container: BoundContainer) -> ContainerLimit:
-    return ContainerLimit(cpu_of(container.resources.limits), sidecar=container.restart_policy == "Always")
+    return _NAMES.container(pod.metadata.uid, QOSClass(pod.status.qos_class), container_id(pod, container))[
+        1:
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,14 +259,38 @@ class NodeTree:
         """How those of its leaves use memory of which it is known."""
         return {task.leaf: use for task in self.tasks if (use := task.container.memory_use) is not None}
 
-    def of(self, cgroup: str) -> int:
-        """Return the index of a cgroup in the tree."""
-        return self.tree.index[cgroup]
-
 
 def describe(root: Path, pods: Iterable[BoundPod]) -> tuple[RunningPod, ...]:
     """Describe the pods that run on a machine, in an order that is always the same."""
     return tuple(_describe(root, pod) for pod in sorted(pods, key=lambda pod: pod.metadata.uid))
+
+
+def _describe(root: Path, pod: BoundPod) -> RunningPod:
+    meta, offline = pod.metadata, is_offline(pod)
+    containers = []
+    for each in running_containers(pod):
+        path = container_cgroup(pod, each.name)
+        requests, limits = each.resources.requests, each.resources.limits
+        request = cpu_of(requests if "cpu" in requests else limits) or 0
+        containers.append(
+            RunningContainer(
+                path=path,
+                name=f"{meta.namespace}/{meta.name}/{each.name}",
+                request=request,
+                requested=(amount_of(each, BATCH_CPU) if offline else request) / 1000,
+                load=load_of(meta.annotations, limited=offline or read_quota(root, path) is not None),
+                memory=amount_of(each, BATCH_MEMORY if offline else "memory"),
+                memory_use=memory_use_of(meta.annotations),
+            )
+        )
+    return RunningPod(
+        path=pod_cgroup(pod),
+        qos=QOSClass(pod.status.qos_class),
+        offline=offline,
+        phase=phase_of(meta.name),
+        owned=stated_cpus(meta.annotations.get(RESOURCE_STATUS)).cpus,
+        containers=tuple(containers),
+    )
 
 
 def read_tree(root: Path, pods: Sequence[RunningPod], cpus: int) -> NodeTree:
@@ -294,77 +299,32 @@ def read_tree(root: Path, pods: Sequence[RunningPod], cpus: int) -> NodeTree:
     rest = (frozenset(range(cpus)) - taken if taken else None) or None
     by_class: dict[QOSClass, list[Cgroup]] = {qos: [] for qos in QOSClass}
     for pod in pods:
-        by_class[pod.qos].append(_pod(root, pod, pod.owned or rest))
-    requests = sum(pod.request for pod in pods if pod.qos is QOSClass.BURSTABLE)
+        containers = [_cgroup(root, each.path, each.request) for each in pod.containers]
+        by_class[pod.qos].append(_cgroup(root, pod.path, pod.request, containers, pod.owned or rest))
+    burstable = sum(pod.request for pod in pods if pod.qos is QOSClass.BURSTABLE)
     slices = (
-        _slice(root, BURSTABLE, weight(requests), by_class[QOSClass.BURSTABLE]),
-        _slice(root, BEST_EFFORT, weight(0), by_class[QOSClass.BEST_EFFORT]),
+        _cgroup(root, BURSTABLE, burstable, by_class[QOSClass.BURSTABLE]),
+        _cgroup(root, BEST_EFFORT, 0, by_class[QOSClass.BEST_EFFORT]),
     )
     tree = Tree(Cgroup(KUBEPODS, children=(*by_class[QOSClass.GUARANTEED], *slices)), cpus)
     tasks = (Task(tree.index[each.path], each, pod) for pod in pods for each in pod.containers)
     return NodeTree(tree, tuple(tasks), tuple(pod.path for pod in pods if pod.owned))
 
 
-def cpus_owned(pod: BoundPod) -> frozenset[int]:
-    """Return the CPUs that the binding gate has given to a pod alone."""
-    return stated_cpus(pod.metadata.annotations.get(RESOURCE_STATUS)).cpus
-
-
-def _slice(root: Path, path: str, default: int, children: Sequence[Cgroup]) -> Cgroup:
-    return Cgroup(path, _weight(root, path, default), _quota(root, path), None, tuple(children))
-
-
-def _pod(root: Path, pod: RunningPod, cpus: frozenset[int] | None) -> Cgroup:
-    path = pod.path
-    containers = tuple(_container(root, each) for each in pod.containers)
-    return Cgroup(path, _weight(root, path, weight(pod.request)), _quota(root, path), cpus, containers)
-
-
-def _container(root: Path, container: RunningContainer) -> Cgroup:
-    path = container.path
-    return Cgroup(path, _weight(root, path, weight(container.request)), _quota(root, path))
-
-
-def _weight(root: Path, path: str, default: int) -> float:
-    found = read_weight(root, path) if path.startswith(BEST_EFFORT) else None
-    return float(default if found is None else found)
-
-
-def _quota(root: Path, path: str) -> float:
-    found = read_quota(root, path)
-    return math.inf if found is None else found
-
-
-def _describe(root: Path, pod: BoundPod) -> RunningPod:
-    offline = is_offline(pod)
-    containers = (_describe_container(root, pod, each, offline=offline) for each in running_containers(pod))
-    return RunningPod(
-        path=pod_cgroup(pod),
-        qos=QOSClass(pod.status.qos_class),
-        offline=offline,
-        phase=phase_of(pod.metadata.name),
-        owned=cpus_owned(pod),
-        containers=tuple(containers),
+def _cgroup(
+    root: Path,
+    path: str,
+    request: int,
+    children: Sequence[Cgroup] = (),
+    cpus: frozenset[int] | None = None,
+) -> Cgroup:
+    """Return a cgroup; below the best-effort slice it has the weight that is written there."""
+    quota = read_quota(root, path)
+    written = _read(root, path, "cpu.weight") if path.startswith(BEST_EFFORT) else []
+    return Cgroup(
+        path,
+        float(int(written[0]) if written else weight(request)),
+        math.inf if quota is None else quota,
+        cpus,
+        tuple(children),
     )
-
-
-def _describe_container(
-    root: Path, pod: BoundPod, container: BoundContainer, *, offline: bool
-) -> RunningContainer:
-    path, request = container_cgroup(pod, container.name), _request(container)
-    limited = offline or read_quota(root, path) is not None
-    return RunningContainer(
-        path=path,
-        name=f"{pod.metadata.namespace}/{pod.metadata.name}/{container.name}",
-        request=request,
-        requested=(batch_milli(container) if offline else request) / 1000,
-        load=load_of(pod.metadata.annotations, limited=limited),
-        memory=memory_of(container, BATCH_MEMORY if offline else "memory"),
-        memory_use=memory_use_of(pod.metadata.annotations),
-    )
-
-
-def _request(container: BoundContainer) -> int:
-    """Return the milli-CPU that kubelet counts for a container: its limit, if it requests nothing else."""
-    requests, limits = container.resources.requests, container.resources.limits
-    return cpu_of(requests if "cpu" in requests else limits) or 0

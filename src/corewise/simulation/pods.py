@@ -96,18 +96,9 @@ def phase_of(name: str) -> float:
     return zlib.crc32(name.encode()) / 2**32
 
 
-def batch_milli(container: BoundContainer) -> int:
-    """Return the batch CPU of a container in milli-CPU: its request, or else its limit."""
+def amount_of(container: BoundContainer, resource: str) -> int:
+    """Return what a container requests of a resource, in its unit, or else its limit."""
     amounts = {**container.resources.limits, **container.resources.requests}
-    try:
-        return Quantity.parse(amounts.get(BATCH_CPU, "0")).units
-    except QuantityError:
-        return 0
-
-
-def memory_of(container: BoundContainer, resource: str) -> int:
-    """Return the bytes that a container requests, or else its limit."""
-    amounts: Mapping[str, str] = {**container.resources.limits, **container.resources.requests}
     try:
         return Quantity.parse(amounts.get(resource, "0")).units
     except QuantityError:
