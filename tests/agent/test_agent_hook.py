@@ -14,7 +14,7 @@ from corewise.agent.objects import QuotaPod
 from corewise.agent.runtime import RuntimeHook
 from corewise.kernel.cgroups.layout import Version
 from corewise.kernel.writing.journal import MemoryLog
-from corewise.nri.messages import Adjustment, Container, CPUResources, LifecycleEvent, PodSandbox
+from corewise.nri.messages import ContainerAdjustment, CPUResources, LifecycleEvent, NRIContainer, PodSandbox
 from corewise.prometheus.exposition import Exposition
 from corewise.quantities import Microseconds
 from corewise.vocabulary.metrics import METRICS, NRI_DIVIDED
@@ -49,11 +49,11 @@ def asked(quota: int | None) -> CPUResources:
 
 async def test_a_container_is_created_and_updated_with_the_divided_quota(hooked: Hooked) -> None:
     hooked.local.see(RATIO)
-    created = Container("c", "s", "a", cpu=asked(100_000))
-    assert await hooked.hook.on_create(SANDBOX, created) == Adjustment(Microseconds(66_667))
-    running = Container("c", "s", "a", cpu=asked(66_667))
+    created = NRIContainer("c", "s", "a", cpu=asked(100_000))
+    assert await hooked.hook.on_create(SANDBOX, created) == ContainerAdjustment(Microseconds(66_667))
+    running = NRIContainer("c", "s", "a", cpu=asked(66_667))
     update = await hooked.hook.on_update(SANDBOX, running, asked(200_000))
-    assert update == Adjustment(Microseconds(133_334))
+    assert update == ContainerAdjustment(Microseconds(133_334))
     assert hooked.metrics.value(NRI_DIVIDED, "CREATE_CONTAINER") == 1
     assert hooked.metrics.value(NRI_DIVIDED, "UPDATE_CONTAINER") == 1
 
@@ -61,12 +61,12 @@ async def test_a_container_is_created_and_updated_with_the_divided_quota(hooked:
 @pytest.mark.parametrize("quota", [None, -1, 0])
 async def test_an_update_of_something_else_leaves_the_quota_alone(hooked: Hooked, quota: int | None) -> None:
     hooked.local.see(RATIO)
-    running = Container("c", "s", "a", cpu=asked(66_667))
+    running = NRIContainer("c", "s", "a", cpu=asked(66_667))
     assert await hooked.hook.on_update(SANDBOX, running, asked(quota)) is None
 
 
 async def test_nothing_is_divided_before_the_ratio_is_known_or_without_one(hooked: Hooked) -> None:
-    created = Container("c", "s", "a", cpu=asked(100_000))
+    created = NRIContainer("c", "s", "a", cpu=asked(100_000))
     assert await hooked.hook.on_create(SANDBOX, created) is None
     hooked.local.see({NORMALIZATION_RATIO: "1.00"})
     assert await hooked.hook.on_create(SANDBOX, created) is None
@@ -79,8 +79,8 @@ async def test_a_pod_that_owns_cpus_keeps_its_quota(tmp_path: Path, version: Ver
     node = PinNode(tmp_path, version)
     node.ratio(150)
     hook = RuntimeHook(node.local, list, Exposition(METRICS), lambda: None)
-    created = Container("c", "s", "a", cpu=asked(100_000))
-    divided = Adjustment(Microseconds(66_667))
+    created = NRIContainer("c", "s", "a", cpu=asked(100_000))
+    divided = ContainerAdjustment(Microseconds(66_667))
     for name, status, undecided, decided in (
         ("owner", claim("0-3"), None, None),
         ("rival", claim("3-5"), None, divided),
@@ -103,7 +103,7 @@ async def test_a_pod_that_owns_cpus_keeps_its_quota(tmp_path: Path, version: Ver
 
 async def test_the_smallest_quota_is_not_divided_further(hooked: Hooked) -> None:
     hooked.local.see(RATIO)
-    assert await hooked.hook.on_create(SANDBOX, Container("c", "s", "a", cpu=asked(1000))) is None
+    assert await hooked.hook.on_create(SANDBOX, NRIContainer("c", "s", "a", cpu=asked(1000))) is None
 
 
 async def test_a_runtime_that_connects_learns_the_quotas_of_what_runs(hooked: Hooked) -> None:
@@ -112,18 +112,18 @@ async def test_a_runtime_that_connects_learns_the_quotas_of_what_runs(hooked: Ho
     hooked.local.see(RATIO)
     hooked.local.cycle(hooked.pods)
     plain_id = container_id("web", "a").partition("://")[2]
-    undivided = Container(plain_id, "s", "a", cpu=asked(100_000))
-    stranger = Container("other", "s", "b", cpu=asked(100_000))
+    undivided = NRIContainer(plain_id, "s", "a", cpu=asked(100_000))
+    stranger = NRIContainer("other", "s", "b", cpu=asked(100_000))
     (update,) = await hooked.hook.on_synchronize([SANDBOX], [undivided, stranger])
     assert (update.container_id, update.quota) == (plain_id, 66_667)
-    divided = Container(plain_id, "s", "a", cpu=asked(66_667))
+    divided = NRIContainer(plain_id, "s", "a", cpu=asked(66_667))
     assert not await hooked.hook.on_synchronize([SANDBOX], [divided])
 
 
 async def test_what_begins_wakes_the_reconciler(hooked: Hooked) -> None:
     await hooked.hook.on_run_pod_sandbox(SANDBOX)
-    await hooked.hook.on_event(LifecycleEvent.POST_START_CONTAINER, SANDBOX, Container("c"))
-    await hooked.hook.on_event(LifecycleEvent.REMOVE_CONTAINER, SANDBOX, Container("c"))
+    await hooked.hook.on_event(LifecycleEvent.POST_START_CONTAINER, SANDBOX, NRIContainer("c"))
+    await hooked.hook.on_event(LifecycleEvent.REMOVE_CONTAINER, SANDBOX, NRIContainer("c"))
     assert hooked.woken == 2
 
 

@@ -20,7 +20,14 @@ from hypothesis import strategies as st
 
 from corewise.agent.interference.collector import MemoryTraffic
 from corewise.kernel.host_files import Absent, HostFiles
-from corewise.kernel.perf import INSTRUCTIONS, LAST_LEVEL_READ_MISSES, Group, MissCounters, MissTotals, Wanted
+from corewise.kernel.perf import (
+    INSTRUCTIONS,
+    LAST_LEVEL_READ_MISSES,
+    CounterGroup,
+    MissCounters,
+    MissTotals,
+    WantedEvents,
+)
 from corewise.vocabulary.reasons import Reason
 from kernel import machine_trees
 from kernel.controller_trees import SKYLAKE, controllers
@@ -135,7 +142,7 @@ def test_mpki_of_a_group_that_took_turns_is_that_of_the_time_it_ran(
 ) -> None:
     """Both values are scaled alike, so their ratio is off by what rounding takes, and by nothing else."""
     perf = FakePerf()
-    group = Group(perf, Wanted(0, (INSTRUCTIONS, LAST_LEVEL_READ_MISSES)))
+    group = CounterGroup(perf, WantedEvents(0, (INSTRUCTIONS, LAST_LEVEL_READ_MISSES)))
     perf.run(0, instructions, missed, enabled=running + more, running=running)
     grown = group.grown()
     assert grown is not None

@@ -27,7 +27,7 @@ from corewise.kernel.cgroups.layout import Version
 from corewise.kernel.writing.journal import MemoryLog
 from corewise.prometheus.exposition import Exposition
 from corewise.quantities import ONE
-from corewise.suppression.offer import Amounts
+from corewise.suppression.offer import OfflineAmounts
 from corewise.vocabulary import metrics
 from corewise.vocabulary.metrics import AGENT, exported_by
 from corewise.vocabulary.names import (
@@ -208,7 +208,7 @@ def test_nobody_limits_the_memory_of_another_pod(tmp_path: Path, version: Versio
     local.see({}, NODE_UID)
     controller = OfflineController(local, tmp_path)
     controller.configure(OversubscriptionSettings(), None)
-    controller.observe({OVERSUBSCRIPTION: "true"}, Amounts(16_000, 60 * GIB), ONE)
+    controller.observe({OVERSUBSCRIPTION: "true"}, OfflineAmounts(16_000, 60 * GIB), ONE)
     evil = batch_container("a", limit=10, memory=4096)
     attack = mirror("attack", as_kubelet_writes(uid), (CONTROLLER,), evil, qos="BestEffort")
     static = mirror("static", as_kubelet_writes(STATIC_UID), qos="BestEffort")

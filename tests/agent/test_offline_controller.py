@@ -22,13 +22,13 @@ from corewise.kernel.cgroups.layout import Version
 from corewise.kernel.cgroups.resources import read_bandwidth, read_weight
 from corewise.kernel.writing.journal import Journal, Log, MemoryLog
 from corewise.quantities import Seconds, Share
-from corewise.suppression.offer import Amounts
+from corewise.suppression.offer import OfflineAmounts
 from corewise.vocabulary.names import NORMALIZATION_RATIO, OVERSUBSCRIPTION, QOS_CLASS, RESOURCE_STATUS
 from corewise.vocabulary.offline_report import OfferState
 from corewise.vocabulary.reasons import Reason
 
 CPUS = 16
-ALLOCATABLE = Amounts(CPUS * 1000, 60 * GIB)
+ALLOCATABLE = OfflineAmounts(CPUS * 1000, 60 * GIB)
 STEPPED = SuppressionSettings()
 PER_POD = SuppressionSettings(mode=SuppressionMode.PER_POD_QUOTA)
 OFF = SuppressionSettings(enabled=False)

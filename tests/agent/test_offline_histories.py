@@ -34,7 +34,7 @@ from corewise.kernel.writing.entries import Entry
 from corewise.kernel.writing.journal import MemoryLog
 from corewise.quantities import Microseconds, Ratio, Share
 from corewise.suppression.batch_limits import quota
-from corewise.suppression.offer import Amounts, Usage
+from corewise.suppression.offer import OfflineAmounts, Usage
 from corewise.vocabulary.names import OVERSUBSCRIPTION
 from kernel.cgroup_trees import FRESH, PERIOD, KernelRules, StoredCgroups
 from tally import fault, step
@@ -253,7 +253,7 @@ class History:
 
     def _prepare(self) -> None:
         self.controller.configure(OversubscriptionSettings(), self.suppression)
-        self.controller.observe(self.labels, Amounts(CPUS, 0), self.ratio)
+        self.controller.observe(self.labels, OfflineAmounts(CPUS, 0), self.ratio)
 
     def _tick(self) -> None:
         self.now += 10

@@ -13,7 +13,7 @@ from corewise.agent.offline_loop import Publication, Publisher
 from corewise.agent.offline_settings import ColocationConfiguration, raw_allocatable
 from corewise.kube.objects import ConfigMap
 from corewise.quantities import Ratio, Share
-from corewise.suppression.offer import Amounts, Computed, Offer
+from corewise.suppression.offer import Computed, Offer, OfflineAmounts
 from corewise.vocabulary.names import (
     AMPLIFICATION_RATIO,
     BATCH_CPU,
@@ -154,15 +154,15 @@ def stated(cpu: str, memory: str, **annotations: str) -> AgentNode:
 @pytest.mark.parametrize(
     ("shown", "raw"),
     [
-        (stated("15900m", "32Gi"), Amounts(15_900, 32 * GIB)),
+        (stated("15900m", "32Gi"), OfflineAmounts(15_900, 32 * GIB)),
         (
             stated("24", "32Gi", **{RAW_ALLOCATABLE: '{"cpu":"16"}', AMPLIFICATION_RATIO: '{"cpu":1.5}'}),
-            Amounts(16_000, 32 * GIB),
+            OfflineAmounts(16_000, 32 * GIB),
         ),
         (node(), None),
     ],
 )
-def test_the_physical_allocatable_amounts_count(shown: AgentNode, raw: Amounts | None) -> None:
+def test_the_physical_allocatable_amounts_count(shown: AgentNode, raw: OfflineAmounts | None) -> None:
     assert raw_allocatable(shown) == raw
 
 

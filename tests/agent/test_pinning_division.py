@@ -28,7 +28,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.pinning_node import claim, pin_pod
-from corewise.agent.claims import Division, NodeCPUs, divide
+from corewise.agent.claims import CPUDivision, NodeCPUs, divide
 from corewise.agent.objects import QuotaPod
 from corewise.topology import CPUSet
 from corewise.vocabulary.names import QOS_CLASS, RESOURCE_STATUS
@@ -46,7 +46,7 @@ def claims(*cpus: str) -> list[QuotaPod]:
     ]
 
 
-def shown(division: Division) -> dict[str, str]:
+def shown(division: CPUDivision) -> dict[str, str]:
     return {owner.pod.metadata.name: str(owner.online) for owner in division.owners.values()}
 
 

@@ -27,7 +27,7 @@ from functools import cache
 from typing import Final, TypeAlias
 
 from corewise.amplification import (
-    Amounts,
+    NodeAmounts,
     Repair,
     ReportedMachine,
     StatusAssessment,
@@ -99,14 +99,14 @@ def quantity(resource: str, amount: int) -> Quantity:
     )
 
 
-def amounts(cells: Cells) -> Amounts:
+def amounts(cells: Cells) -> NodeAmounts:
     lists: dict[Field, dict[str, Quantity]] = {"capacity": {}, "allocatable": {}}
     for (field, resource), amount in zip(CELLS, cells, strict=True):
         lists[field][resource] = quantity(resource, amount)
-    return Amounts(lists["capacity"], lists["allocatable"])
+    return NodeAmounts(lists["capacity"], lists["allocatable"])
 
 
-def cells_of(stated: Amounts) -> Cells:
+def cells_of(stated: NodeAmounts) -> Cells:
     return tuple(_count(resource, stated.of(field)[resource]) for field, resource in CELLS)
 
 

@@ -37,9 +37,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corewise.amplification import (
-    Amounts,
     ContainerDemand,
     Misfit,
+    NodeAmounts,
     NodeDemand,
     PodDemand,
     allows_unsafe_change,
@@ -233,9 +233,9 @@ def test_a_change_is_checked_by_the_raw_amounts_of_the_record() -> None:
     raw, applied = {"cpu": Quantity.parse("8")}, {"cpu": Quantity.parse("16")}
     before = {
         names.AMPLIFICATION_RATIO: '{"cpu":2.00}',
-        names.AMPLIFIED: print_record({"cpu": Ratio(200)}, Amounts(applied, applied)),
+        names.AMPLIFIED: print_record({"cpu": Ratio(200)}, NodeAmounts(applied, applied)),
     }
-    status = Amounts(applied, {**applied, "memory": Quantity.parse("1Gi")})
+    status = NodeAmounts(applied, {**applied, "memory": Quantity.parse("1Gi")})
     demand = NodeDemand({"cpu": 10_000, "memory": 0})
     removed = {name: text for name, text in before.items() if name != names.AMPLIFICATION_RATIO}
 

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corewise.amplification import (
-    Amounts,
+    NodeAmounts,
     Record,
     UnusableRecord,
     amplified,
@@ -115,8 +115,8 @@ def test_amounts_of_which_any_cannot_be_read_are_none(text: str | None) -> None:
 def test_a_record_reads_back_and_gives_the_raw_amounts_even_without_their_annotations(
     ratio: Ratio, capacity: Quantity, allocatable: Quantity, memory: Quantity
 ) -> None:
-    raw = Amounts({"cpu": capacity, "memory": memory}, {"cpu": allocatable})
-    applied = Amounts(
+    raw = NodeAmounts({"cpu": capacity, "memory": memory}, {"cpu": allocatable})
+    applied = NodeAmounts(
         {name: amplified(name, amount, ratio) for name, amount in raw.capacity.items()},
         {name: amplified(name, amount, ratio) for name, amount in raw.allocatable.items()},
     )

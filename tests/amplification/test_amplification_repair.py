@@ -29,7 +29,7 @@ from __future__ import annotations
 import pytest
 
 from corewise.amplification import (
-    Amounts,
+    NodeAmounts,
     ReportedMachine,
     StatusAssessment,
     StatusObservation,
@@ -45,9 +45,9 @@ TWICE = {names.AMPLIFICATION_RATIO: '{"cpu":2.00}'}
 KNOWLEDGE = (names.AMPLIFIED, names.RAW_CAPACITY, names.RAW_ALLOCATABLE)
 
 
-def cpus(capacity: str, allocatable: str) -> Amounts:
+def cpus(capacity: str, allocatable: str) -> NodeAmounts:
     memory = {"memory": Quantity.parse("32Gi")}
-    return Amounts(
+    return NodeAmounts(
         {"cpu": Quantity.parse(capacity), **memory}, {"cpu": Quantity.parse(allocatable), **memory}
     )
 
@@ -55,7 +55,7 @@ def cpus(capacity: str, allocatable: str) -> Amounts:
 RAW, APPLIED = cpus("8", "7"), cpus("16", "14")
 RECORD = {
     names.AMPLIFIED: print_record(
-        {"cpu": Ratio(200)}, Amounts({"cpu": Quantity.parse("16")}, {"cpu": Quantity.parse("14")})
+        {"cpu": Ratio(200)}, NodeAmounts({"cpu": Quantity.parse("16")}, {"cpu": Quantity.parse("14")})
     ),
     names.RAW_CAPACITY: '{"cpu":"8"}',
     names.RAW_ALLOCATABLE: '{"cpu":"7"}',
@@ -67,7 +67,7 @@ def machine(count: str, *, same_boot: bool = True, newer: bool = True) -> Report
 
 
 def look(
-    amounts: Amounts,
+    amounts: NodeAmounts,
     notes: dict[str, str],
     *,
     report: ReportedMachine | None = None,
@@ -80,7 +80,7 @@ def look(
     return assess(seen, amplify_capacity=amplify_capacity)
 
 
-def summary(found: StatusAssessment) -> tuple[StatusState, bool, Amounts | None]:
+def summary(found: StatusAssessment) -> tuple[StatusState, bool, NodeAmounts | None]:
     return found.state, found.touch, found.repair.raw if found.repair else None
 
 
@@ -131,7 +131,7 @@ def test_a_status_beyond_the_machine_without_a_record_is_never_touched() -> None
 
 
 @pytest.mark.parametrize("status", [RAW, cpus("16", "7"), cpus("64", "64")])
-def test_a_status_that_is_not_as_recorded_is_repaired_after_30_seconds(status: Amounts) -> None:
+def test_a_status_that_is_not_as_recorded_is_repaired_after_30_seconds(status: NodeAmounts) -> None:
     assert summary(look(status, TWICE | RECORD, seconds=30)) == (StatusState.PENDING, False, None)
     assert summary(look(status, TWICE | RECORD, seconds=31)) == (StatusState.REPAIR, False, RAW)
 
@@ -152,7 +152,7 @@ def test_a_machine_that_grew_to_what_it_was_amplified_to_is_repaired_at_once() -
 
 
 def test_allocatable_that_the_kubelet_has_stated_since_is_kept() -> None:
-    applied = Amounts({"cpu": Quantity.parse("16")}, {"cpu": Quantity.parse("31")})
+    applied = NodeAmounts({"cpu": Quantity.parse("16")}, {"cpu": Quantity.parse("31")})
     notes = TWICE | {names.AMPLIFIED: print_record({"cpu": Ratio(200)}, applied)}
     found = look(cpus("16", "31"), notes, report=machine("16"))
     assert summary(found)[2] == cpus("16", "15500m")
@@ -245,4 +245,4 @@ def test_a_bad_entry_of_a_refused_resource_does_not_hold_up_repair() -> None:
 
 
 def test_a_node_without_amounts_is_settled() -> None:
-    assert look(Amounts({}, {}), TWICE, seconds=99).state is StatusState.SETTLED
+    assert look(NodeAmounts({}, {}), TWICE, seconds=99).state is StatusState.SETTLED

@@ -37,7 +37,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corewise.amplification import (
-    Amounts,
+    NodeAmounts,
     StatusVerdict,
     StatusWrite,
     decide_status,
@@ -51,9 +51,9 @@ from corewise.vocabulary.reasons import Reason
 TWICE = {names.AMPLIFICATION_RATIO: '{"cpu":2.00}'}
 
 
-def cpus(capacity: str, allocatable: str | None = None, memory: str = "32Gi") -> Amounts:
+def cpus(capacity: str, allocatable: str | None = None, memory: str = "32Gi") -> NodeAmounts:
     rest = {"memory": Quantity.parse(memory), "pods": Quantity.parse("110")}
-    return Amounts(
+    return NodeAmounts(
         {"cpu": Quantity.parse(capacity), **rest}, {"cpu": Quantity.parse(allocatable or capacity), **rest}
     )
 
@@ -62,24 +62,24 @@ def recorded(ratio: str = "2.00", raw: str = "8", applied: str = "16") -> dict[s
     raw_amounts = {"cpu": Quantity.parse(raw)}
     amounts = {"cpu": Quantity.parse(applied)}
     return {
-        names.AMPLIFIED: print_record({"cpu": Ratio.parse(ratio)}, Amounts(amounts, amounts)),
+        names.AMPLIFIED: print_record({"cpu": Ratio.parse(ratio)}, NodeAmounts(amounts, amounts)),
         names.RAW_CAPACITY: print_amounts(raw_amounts),
         names.RAW_ALLOCATABLE: print_amounts(raw_amounts),
     }
 
 
 def decide(
-    new: Amounts,
-    old: Amounts,
+    new: NodeAmounts,
+    old: NodeAmounts,
     annotations: Mapping[str, str],
     *,
     kubelet: bool = False,
     amplify_capacity: bool = True,
-) -> tuple[Amounts, dict[str, str], StatusVerdict]:
+) -> tuple[NodeAmounts, dict[str, str], StatusVerdict]:
     """Return the stored amounts and annotations, and the verdict."""
     write = StatusWrite(new, old, annotations, by_kubelet=kubelet)
     verdict = decide_status(write, amplify_capacity=amplify_capacity)
-    stored = Amounts(
+    stored = NodeAmounts(
         {name: amount for name, amount in {**new.capacity, **verdict.capacity}.items() if amount},
         {name: amount for name, amount in {**new.allocatable, **verdict.allocatable}.items() if amount},
     )
@@ -225,7 +225,7 @@ def test_a_kubelet_that_states_every_amplified_amount_anew_starts_a_new_record(t
 @pytest.mark.parametrize(
     ("new", "kubelet"), [(cpus("8", "16"), True), (cpus("8"), False), (cpus("64"), False)]
 )
-def test_otherwise_amounts_in_doubt_keep_what_is_stored(new: Amounts, kubelet: bool) -> None:
+def test_otherwise_amounts_in_doubt_keep_what_is_stored(new: NodeAmounts, kubelet: bool) -> None:
     damaged = TWICE | recorded() | {names.AMPLIFIED: "{"}
     stored, notes, verdict = decide(new, cpus("16"), damaged, kubelet=kubelet)
     assert (stored, notes) == (cpus("16"), damaged)
@@ -284,13 +284,13 @@ def test_memory_is_floored_to_bytes_in_the_suffix_family_of_the_raw_amount() -> 
 
 
 def test_an_amount_that_the_kubelet_takes_away_is_taken_away() -> None:
-    new = Amounts({}, {})
+    new = NodeAmounts({}, {})
     stored, notes, _ = decide(new, cpus("16"), TWICE | recorded(), kubelet=True)
-    assert (stored, notes) == (Amounts({}, {}), TWICE)
+    assert (stored, notes) == (NodeAmounts({}, {}), TWICE)
 
 
 def test_an_amount_that_somebody_else_takes_away_comes_back() -> None:
-    stored, notes, _ = decide(Amounts({}, {}), cpus("16"), TWICE | recorded())
+    stored, notes, _ = decide(NodeAmounts({}, {}), cpus("16"), TWICE | recorded())
     assert stored.capacity == {"cpu": Quantity.parse("16")}
     assert notes == TWICE | recorded()
 
@@ -314,7 +314,7 @@ annotation_texts = st.one_of(
 )
 quantities = st.integers(0, 2**64).map(Quantity)
 amounts = st.builds(
-    Amounts,
+    NodeAmounts,
     *[st.dictionaries(st.sampled_from(["cpu", "memory", "pods"]), quantities)] * 2,
 )
 
@@ -327,7 +327,7 @@ amounts = st.builds(
     amplify_capacity=st.booleans(),
 )
 def test_no_write_and_no_annotation_is_too_odd_to_decide(
-    new: Amounts, old: Amounts, notes: dict[str, str], kubelet: bool, amplify_capacity: bool
+    new: NodeAmounts, old: NodeAmounts, notes: dict[str, str], kubelet: bool, amplify_capacity: bool
 ) -> None:
     write = StatusWrite(new, old, notes, by_kubelet=kubelet)
     verdict = decide_status(write, amplify_capacity=amplify_capacity)

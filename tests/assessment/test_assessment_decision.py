@@ -31,7 +31,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from corewise.actions import EmitEvent, NodeAction, PatchNode, RepairNodeStatus, TouchNodeStatus
-from corewise.amplification import Amounts, NodeDemand, StatusState
+from corewise.amplification import NodeAmounts, NodeDemand, StatusState
 from corewise.assessment.cluster import UNKNOWN, ClusterContext, read_configuration
 from corewise.assessment.decision import NodeAssessment, StatusHistory, assess
 from corewise.assessment.nodes import NodeView, quantities
@@ -93,7 +93,7 @@ def view(
         resource_version="7",
         labels=labels or {},
         annotations=annotations or {},
-        amounts=Amounts(amounts, amounts),
+        amounts=NodeAmounts(amounts, amounts),
         boot_id="b1",
         topology=topology,
         demand=lambda: NodeDemand({"cpu": requested, "memory": 0}),

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from api_process import local_api_server
 from cli.offline_world import CALM, NOW, REPORT, STEPPING, aged, changed, labelled
-from corewise.agent.offline_controller import Measured, report_of
+from corewise.agent.offline_controller import SampleHistory, report_of
 from corewise.cli import corewise
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.offline_reports import node_report
@@ -35,7 +35,7 @@ from corewise.kube.client import Client
 from corewise.kube.config import load_config
 from corewise.kube.resources import CONFIG_MAPS, NAMESPACES, NODES, PODS
 from corewise.quantities import Ratio, Share
-from corewise.suppression.offer import Amounts, OfferHistory, Pinned, Usage, compute
+from corewise.suppression.offer import OfferHistory, OfflineAmounts, Pinned, Usage, compute
 from corewise.vocabulary.names import (
     CONFIG_NAME,
     CONFIG_NAMESPACE,
@@ -181,9 +181,9 @@ def test_the_formulas_numbers_give_the_offer(
     allocatable: int, node: int, offline: int, pinned: int, percent: int
 ) -> None:
     usage = Usage(node, offline, (Pinned(pinned, 0),), 0, 0)
-    amounts, settings = Amounts(allocatable, 0), OversubscriptionSettings(ratio=Share(percent * 100))
+    amounts, settings = OfflineAmounts(allocatable, 0), OversubscriptionSettings(ratio=Share(percent * 100))
     computed = compute(usage, amounts, settings.ratio)
-    measured = Measured()
+    measured = SampleHistory()
     measured.add(0.0, usage, computed)
     report = report_of(
         measured,

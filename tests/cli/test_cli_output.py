@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from corewise.cli import output
 from corewise.cli.errors import ExitCode
-from corewise.cli.output import Column, Form, Listing, Severity
+from corewise.cli.output import CellSeverity, Column, Form, Listing
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ COLUMNS: list[Column[Row]] = [
     Column("NAME", lambda r: r.name),
     Column("CPU", lambda r: output.cpus(r.cpu), right=True),
     Column("UID", lambda r: "u-" + r.name, wide=True),
-    Column("STATE", lambda r: r.state, severity=lambda r: Severity.ERROR if r.state else None),
+    Column("STATE", lambda r: r.state, severity=lambda r: CellSeverity.ERROR if r.state else None),
 ]
 
 

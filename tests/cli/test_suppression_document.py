@@ -21,13 +21,13 @@ from corewise.config.colocation import (
     parse_suppression,
 )
 from corewise.quantities import Ratio, Share, amplify
-from corewise.suppression.offer import Amounts, OfferHistory, Pinned, Usage, compute
+from corewise.suppression.offer import OfferHistory, OfflineAmounts, Pinned, Usage, compute
 from corewise.suppression.quotas import adjust
 from corewise.vocabulary.offline_report import OfflineReport
 from corewise.vocabulary.reasons import Reason
 
 PAGE = (Path(__file__).parents[2] / "docs" / "suppression.md").read_text()
-ALLOCATABLE = Amounts(16_000, 64 * 2**30)
+ALLOCATABLE = OfflineAmounts(16_000, 64 * 2**30)
 PERIOD = 100_000
 
 

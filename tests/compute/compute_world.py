@@ -11,7 +11,7 @@ from uuid import UUID
 
 from corewise.compute.hosts import ComputeHost, Hosts, read_hosts
 from corewise.compute.placement import PlacementOffers
-from corewise.compute.scheduling import Scheduler, Wanted
+from corewise.compute.scheduling import GuestScheduler, WantedGuest
 from corewise.compute.verdicts import Scores
 from corewise.openstack.placement_client import PlacementClient
 from corewise.openstack.placement_writes import Patience
@@ -96,9 +96,9 @@ class World:
         """Have the files read anew."""
         self._read = None
 
-    def scheduler(self, client: PlacementClient | None = None) -> Scheduler:
+    def scheduler(self, client: PlacementClient | None = None) -> GuestScheduler:
         offers = PlacementOffers(client or self.client, patience=IMPATIENT)
-        return Scheduler(offers, self.hosts, scores=self.scores)
+        return GuestScheduler(offers, self.hosts, scores=self.scores)
 
     def held(self, name: str) -> Mapping[str, int]:
         """What all guests hold of a host, as Placement has it; without what nobody holds."""
@@ -119,8 +119,8 @@ def request(
     return made
 
 
-def wanted(number: int, asked: GuestRequest, *, pack: bool = False) -> Wanted:
-    return Wanted(guest(number), asked, "f", pack)
+def wanted(number: int, asked: GuestRequest, *, pack: bool = False) -> WantedGuest:
+    return WantedGuest(guest(number), asked, "f", pack)
 
 
 def guest(number: int) -> str:

@@ -7,13 +7,13 @@ from typing import cast
 
 from corewise.openstack.errors import (
     ConcurrentUpdate,
-    Forbidden,
     PlacementDown,
     PlacementError,
-    Unauthorized,
+    PlacementForbidden,
+    PlacementUnauthorized,
 )
 from corewise.openstack.placement_client import PlacementClient
-from corewise.openstack.placement_http import Transport
+from corewise.openstack.placement_http import PlacementTransport
 from placement_world import client_of_placement
 
 Fault = Callable[[str, str], PlacementError | None]
@@ -45,7 +45,7 @@ class Faulty:
         return answer
 
     def client(self) -> PlacementClient:
-        return PlacementClient(cast("Transport", self))
+        return PlacementClient(cast("PlacementTransport", self))
 
     @property
     def writes(self) -> list[str]:
@@ -58,11 +58,11 @@ def down(_method: str, _path: str) -> PlacementError:
 
 
 def unauthorized(method: str, path: str) -> PlacementError:
-    return Unauthorized("the token is not valid", status=401, request=f"{method} {path}")
+    return PlacementUnauthorized("the token is not valid", status=401, request=f"{method} {path}")
 
 
 def forbidden(method: str, path: str) -> PlacementError:
-    return Forbidden("not allowed", status=403, request=f"{method} {path}")
+    return PlacementForbidden("not allowed", status=403, request=f"{method} {path}")
 
 
 def storm(method: str, path: str) -> PlacementError | None:

@@ -11,9 +11,15 @@ from compute.faults import Fault, Faulty, down, forbidden, on_writes, storm, una
 from corewise.compute.errors import GuestExists
 from corewise.compute.ledger import GuestState
 from corewise.compute.placement import PlacementOffers
-from corewise.compute.scheduling import Scheduler
+from corewise.compute.scheduling import GuestScheduler
 from corewise.compute.verdicts import NoValidHost, Placed
-from corewise.openstack.errors import ConflictStorm, Forbidden, PlacementDown, PlacementError, Unauthorized
+from corewise.openstack.errors import (
+    ConflictStorm,
+    PlacementDown,
+    PlacementError,
+    PlacementForbidden,
+    PlacementUnauthorized,
+)
 from corewise.openstack.placement_writes import Patience
 from corewise.vocabulary.placement import PCPU
 from placement_world import client_of_placement
@@ -23,13 +29,13 @@ DEDICATED = {"hw:cpu_policy": "dedicated"}
 HOST = "n1"
 
 
-def through(world: World, transport: Faulty) -> Scheduler:
+def through(world: World, transport: Faulty) -> GuestScheduler:
     return world.scheduler(transport.client())
 
 
 @pytest.mark.parametrize(
     ("fault", "error"),
-    [(unauthorized, Unauthorized), (forbidden, Forbidden), (storm, ConflictStorm)],
+    [(unauthorized, PlacementUnauthorized), (forbidden, PlacementForbidden), (storm, ConflictStorm)],
 )
 def test_a_claim_that_is_refused_leaves_ledger_and_placement_as_they_were(
     world: World, fault: Fault, error: type[PlacementError]
@@ -115,7 +121,7 @@ def test_eight_schedulers_at_once_lose_nothing_and_give_no_cpu_twice(world: Worl
     def place_three(first: int) -> None:
         patient = Patience(attempts=50, sleep=lambda _seconds: None)
         offers = PlacementOffers(client_of_placement(), patience=patient)
-        scheduler = Scheduler(offers, hosts)
+        scheduler = GuestScheduler(offers, hosts)
         outcomes.extend(scheduler.schedule(wanted(number, asked)) for number in range(first, first + 3))
 
     threads = [threading.Thread(target=place_three, args=(1 + 3 * index,)) for index in range(8)]

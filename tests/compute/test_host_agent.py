@@ -16,7 +16,7 @@ from corewise.compute.hosts import OptionsUnusable
 from corewise.compute.options import ComputeOptions
 from corewise.compute.placement import PlacementOffers
 from corewise.compute.program import HostAgent, Passed, run_pass
-from corewise.compute.scheduling import Scheduler
+from corewise.compute.scheduling import GuestScheduler
 from corewise.compute.verdicts import Placed
 from corewise.openstack.errors import ConflictStorm, NovaConfError
 from corewise.vocabulary import metrics
@@ -144,14 +144,14 @@ def test_schedulers_find_the_hosts_files_and_place_guests_by_them(scene: Scene) 
     run_pass(replace(scene.options, standalone=True, disk_gb=10), scene.client)
     hosts = hosts_in(scene.hosts)
     assert str(hosts.known[HOST].settings.dedicated) == "2-17"
-    scheduler = Scheduler(PlacementOffers(scene.client), hosts)
+    scheduler = GuestScheduler(PlacementOffers(scene.client), hosts)
     assert isinstance(scheduler.schedule(wanted(1, request(8, {"hw:cpu_policy": "dedicated"}))), Placed)
     assert scene.totals() == {PCPU: 16, VCPU: 30, MEMORY_MB: 65536, "DISK_GB": 10}
 
 
 def test_options_that_do_not_suit_the_guests_keep_the_agent_from_starting(scene: Scene) -> None:
     run_pass(replace(scene.options, standalone=True), scene.client)
-    Scheduler(PlacementOffers(scene.client), hosts_in(scene.hosts)).schedule(
+    GuestScheduler(PlacementOffers(scene.client), hosts_in(scene.hosts)).schedule(
         wanted(1, request(8, {"hw:cpu_policy": "dedicated"}))
     )
     scene.configure({"cpu_shared_set": "0-47"})

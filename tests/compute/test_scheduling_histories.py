@@ -15,7 +15,7 @@ from corewise.compute.hosts import ComputeHost, Hosts, settings_of
 from corewise.compute.ledger import MemoryLedger
 from corewise.compute.machine_file import parse_machine
 from corewise.compute.offers import LocalOffers, inventories
-from corewise.compute.scheduling import Scheduler
+from corewise.compute.scheduling import GuestScheduler
 from corewise.compute.verdicts import Placed, weighed
 from corewise.topology import Host
 from corewise.tracking import Compat, HostOptions, HostSettings
@@ -50,7 +50,7 @@ class Cloud(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.hosts = hosts()
-        self.scheduler = Scheduler(LocalOffers(self.hosts), self.hosts)
+        self.scheduler = GuestScheduler(LocalOffers(self.hosts), self.hosts)
         self.number = 0
 
     @rule(target=guests, vcpus=st.integers(1, 8), policy=POLICIES, emulator=EMULATOR, pack=st.booleans())

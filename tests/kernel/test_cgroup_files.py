@@ -30,9 +30,9 @@ from corewise.kernel.errors import (
     Malformed,
     Missing,
     ReadOnly,
-    Refused,
     Unreadable,
     UnsafeName,
+    ValueRefused,
     Vanished,
     reading_error,
     writing_error,
@@ -310,8 +310,8 @@ READING = {
     errno.EBUSY: Busy,
 }
 WRITING = {
-    errno.EINVAL: Refused,
-    errno.ERANGE: Refused,
+    errno.EINVAL: ValueRefused,
+    errno.ERANGE: ValueRefused,
     errno.EROFS: ReadOnly,
     errno.EACCES: ReadOnly,
     errno.EPERM: ReadOnly,

@@ -18,14 +18,14 @@ from corewise.kernel.host_files import Absent, HostFiles
 from corewise.kernel.perf import (
     INSTRUCTIONS,
     LAST_LEVEL_READ_MISSES,
-    Group,
+    CounterGroup,
     GroupReading,
     Groups,
     KernelPerf,
     MissCounters,
     MissTotals,
     PerfEvent,
-    Wanted,
+    WantedEvents,
     growth,
     open_groups,
     reading_size,
@@ -97,8 +97,8 @@ def test_a_counter_that_wrapped_or_began_anew_is_a_reset_and_growth_is_never_neg
     assert grown is None or grown[0] >= 0
 
 
-def group(perf: FakePerf) -> Group:
-    return Group(perf, Wanted(0, (INSTRUCTIONS, LAST_LEVEL_READ_MISSES)))
+def group(perf: FakePerf) -> CounterGroup:
+    return CounterGroup(perf, WantedEvents(0, (INSTRUCTIONS, LAST_LEVEL_READ_MISSES)))
 
 
 def test_a_group_that_did_not_run_tells_nothing_and_everything_the_next_time() -> None:
@@ -129,7 +129,7 @@ def test_a_group_that_cannot_be_opened_whole_leaves_nothing_open() -> None:
     assert not perf.open_counters
 
 
-WANTED = {cpu: Wanted(cpu, (INSTRUCTIONS, LAST_LEVEL_READ_MISSES)) for cpu in range(4)}
+WANTED = {cpu: WantedEvents(cpu, (INSTRUCTIONS, LAST_LEVEL_READ_MISSES)) for cpu in range(4)}
 
 
 @pytest.mark.parametrize(
@@ -229,7 +229,7 @@ def test_the_kernel_of_this_machine_counts_a_group_of_software_events() -> None:
     kernel = KernelPerf()
     events = (PerfEvent(SOFTWARE, CPU_CLOCK), PerfEvent(SOFTWARE, CONTEXT_SWITCHES))
     try:
-        counting = Group(kernel, Wanted(0, events))
+        counting = CounterGroup(kernel, WantedEvents(0, events))
     except OSError as error:
         pytest.skip(f"this kernel does not let software events be counted: {error}")
     try:

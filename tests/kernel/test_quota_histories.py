@@ -19,7 +19,7 @@ from corewise.actions import QuotaOwner, WriteQuota
 from corewise.kernel.cgroups.files import ancestors
 from corewise.kernel.cgroups.layout import Version
 from corewise.kernel.cgroups.resources import burst_file, quota_file, quota_text, read_bandwidth
-from corewise.kernel.errors import Refused
+from corewise.kernel.errors import ValueRefused
 from corewise.kernel.writing.entries import Opened
 from corewise.kernel.writing.journal import MemoryLog
 from corewise.kernel.writing.journaled_writer import Point, WriteReport
@@ -157,7 +157,7 @@ class History:
     def drift(self, cgroup: str, quota: int | None) -> None:
         try:
             self.rules.write(cgroup, quota_file(self.version), self.text(quota))
-        except Refused:
+        except ValueRefused:
             self.rules.refused.clear()
 
     def die(self, points: int) -> None:

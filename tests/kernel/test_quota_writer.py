@@ -13,7 +13,15 @@ import pytest
 from corewise.actions import QuotaOwner, WriteQuota
 from corewise.kernel.cgroups.layout import Version
 from corewise.kernel.cgroups.resources import quota_file, quota_text, read_bandwidth
-from corewise.kernel.errors import Busy, KernelError, Malformed, ReadOnly, Refused, Unreadable, UnsafeName
+from corewise.kernel.errors import (
+    Busy,
+    KernelError,
+    Malformed,
+    ReadOnly,
+    Unreadable,
+    UnsafeName,
+    ValueRefused,
+)
 from corewise.kernel.writing.entries import Failed, Held, Released, Wrote
 from corewise.kernel.writing.journal import MemoryLog
 from corewise.kernel.writing.journaled_writer import Point, WriteReport, go_on
@@ -415,7 +423,7 @@ def test_a_child_that_cannot_shrink_holds_its_parent_open_until_it_can() -> None
     node.kubelet()
     node.stored.faults[ONE, "write"] = errno.EBUSY
     report = node.normalize(300)
-    assert isinstance(report.failed[POD], Refused)
+    assert isinstance(report.failed[POD], ValueRefused)
     assert node.quotas(POD, ONE, TWO) == [200_000, 100_000, 33_334]
     node.stored.faults.clear()
     node.normalize(300)

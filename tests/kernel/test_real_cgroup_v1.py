@@ -25,7 +25,7 @@ from corewise.actions import QuotaOwner, WriteQuota
 from corewise.kernel.cgroups.files import CgroupFiles, Files
 from corewise.kernel.cgroups.layout import Driver, Layout, QOSClass, Version, find_layout, find_pod_cgroups
 from corewise.kernel.cgroups.resources import read_bandwidth, read_burst, read_usage
-from corewise.kernel.errors import LayoutUnknown, Refused, Vanished
+from corewise.kernel.errors import LayoutUnknown, ValueRefused, Vanished
 from corewise.kernel.writing.journal import Journal, MemoryLog
 from corewise.kernel.writing.journaled_writer import Hook, Point
 from corewise.kernel.writing.quota_writer import QuotaWriter
@@ -238,7 +238,7 @@ def test_the_rules_of_the_fake_are_those_of_the_kernel(
 def taken(files: Files, cgroup: str, file: str, value: int) -> bool:
     try:
         files.write(cgroup, file, str(value))
-    except Refused:
+    except ValueRefused:
         return False
     return True
 

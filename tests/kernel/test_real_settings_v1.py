@@ -21,7 +21,7 @@ from corewise.actions import Setting, SettingOwner, WriteSetting
 from corewise.kernel.cgroups.files import CgroupFiles, Files, ancestors
 from corewise.kernel.cgroups.layout import CONTROLLERS, Layout, Version, find_layout
 from corewise.kernel.cgroups.resources import read_cpuset, read_memory_usage, read_working_set
-from corewise.kernel.errors import Busy, LayoutUnknown, Refused
+from corewise.kernel.errors import Busy, LayoutUnknown, ValueRefused
 from corewise.kernel.writing.journal import Journal, MemoryLog
 from corewise.kernel.writing.journaled_writer import Hook, Point
 from corewise.kernel.writing.setting_claims import setting_file
@@ -127,7 +127,7 @@ def test_a_pod_moves_from_one_cpu_to_another_and_back_with_a_container_that_nobo
 def test_what_is_beyond_the_parent_is_told(tree: Tree, two: tuple[str, str]) -> None:
     first, second = two
     report = tree.writer(MemoryLog()).reconcile(PINNING, pinned(tree, first, second))
-    assert isinstance(report.failed[f"{tree.one}/cpuset.cpus"], Refused)
+    assert isinstance(report.failed[f"{tree.one}/cpuset.cpus"], ValueRefused)
 
 
 def test_a_weight_and_a_memory_limit_are_set_and_put_back(tree: Tree) -> None:
@@ -239,6 +239,6 @@ def taken(files: Files, cgroup: str, cpus: str) -> type[Exception] | None:
     """Return what a write says."""
     try:
         files.write(cgroup, "cpuset.cpus", cpus)
-    except (Refused, Busy) as error:
+    except (ValueRefused, Busy) as error:
         return type(error)
     return None

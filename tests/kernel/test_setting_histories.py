@@ -20,7 +20,7 @@ from corewise.actions import QuotaOwner, Setting, SettingOwner, WriteSetting
 from corewise.kernel.cgroups.files import ancestors
 from corewise.kernel.cgroups.layout import Version
 from corewise.kernel.cgroups.resources import read_bandwidth, read_cpuset
-from corewise.kernel.errors import Busy, Refused
+from corewise.kernel.errors import Busy, ValueRefused
 from corewise.kernel.writing.entries import Opened
 from corewise.kernel.writing.journal import MemoryLog
 from corewise.kernel.writing.journaled_writer import Point
@@ -155,7 +155,7 @@ class History:
 
     def foreign(self, cgroup: str, file: str, text: str) -> None:
         if self.stored.exists(cgroup):
-            with suppress(Refused, Busy):
+            with suppress(ValueRefused, Busy):
                 self.rules.write(cgroup, file, text)
                 self.theirs[cgroup, file] = text
 

@@ -11,7 +11,7 @@ import pytest
 
 from corewise.actions import Setting, WriteSetting
 from corewise.kernel.cgroups.layout import Version
-from corewise.kernel.errors import Busy, Refused
+from corewise.kernel.errors import Busy, ValueRefused
 from corewise.kernel.writing.entries import Wrote
 from corewise.kernel.writing.journaled_writer import WriteReport
 from corewise.vocabulary.reasons import Reason
@@ -113,7 +113,7 @@ def test_a_container_that_is_let_go_stays_within_its_pod_until_that_is_let_go_to
 def test_what_is_wanted_beyond_the_parent_is_told_and_not_made_less(node: Node) -> None:
     report = pin(node, pod="0-3", one="3-4", two="1")
     problem = report.failed[f"{ONE}/cpuset.cpus"]
-    assert isinstance(problem, Refused)
+    assert isinstance(problem, ValueRefused)
     assert "3-4 is not within 0-3" in str(problem)
     assert node.shown(CPUS, TWO) == ["1"]
     assert pin(node, pod="0-4", one="3-4", two="1").failed == {}

@@ -12,7 +12,7 @@ import pytest
 
 from corewise.actions import QuotaOwner, Setting, WriteSetting
 from corewise.kernel.cgroups.layout import Version
-from corewise.kernel.errors import Busy, Malformed, Missing, Refused
+from corewise.kernel.errors import Busy, Malformed, Missing, ValueRefused
 from corewise.kernel.writing.entries import Damaged, Failed, Held, HeldSetting, Released, Wrote
 from corewise.kernel.writing.journaled_writer import Point, go_on
 from corewise.kernel.writing.quota_writer import QuotaWriter
@@ -190,7 +190,7 @@ def test_a_value_that_the_kernel_refuses_is_told_and_nothing_is_left_behind(node
     if node.version is Version.V1:
         assert node.shown(WEIGHT, ONE) == ["2"]
         return
-    assert isinstance(report.failed[f"{ONE}/cpu.weight"], Refused)
+    assert isinstance(report.failed[f"{ONE}/cpu.weight"], ValueRefused)
     assert node.batch().failed == {}
     assert (node.shown(WEIGHT, ONE), dict(node.writer.held)) == (base, {})
 
@@ -201,7 +201,7 @@ def test_a_memory_limit_below_what_is_in_use_waits_until_less_is(node: Node) -> 
     before = node.shown(MEMORY, ONE)
     report = node.batch(setting(ONE, MEMORY, str(64 * MEBI)), setting(ONE, WEIGHT, "50"))
     problem = report.failed[f"{ONE}/{node.file(MEMORY)}"]
-    assert isinstance(problem, Refused)
+    assert isinstance(problem, ValueRefused)
     assert f"{64 * MEBI} bytes is below the {65 * MEBI} in use" in str(problem)
     assert (node.shown(MEMORY, ONE), node.shown(WEIGHT, ONE)) == (before, ["50"])
     assert node.rules.refused == []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from corewise.assessment.cluster import interfering_webhook
-from corewise.kube.resources import RuleWithOperations, Webhook, WebhookConfiguration
+from corewise.kube.resources import ConfiguredWebhook, RuleWithOperations, WebhookConfiguration
 from corewise.manager.webhooks import mutating_configuration, validating_configuration
 from corewise.service.options import ServiceAddress
 from corewise.service.webhooks import client_config, includes
@@ -34,7 +34,7 @@ def test_an_object_with_more_members_includes_what_is_wanted() -> None:
 def test_only_koordinators_webhook_on_node_status_is_in_the_way() -> None:
     def configuration(name: str, resource: str, group: str = "") -> WebhookConfiguration:
         rule = RuleWithOperations(("UPDATE",), (group,), ("v1",), (resource,))
-        return WebhookConfiguration(webhooks=(Webhook(name=name, rules=(rule,)),))
+        return WebhookConfiguration(webhooks=(ConfiguredWebhook(name=name, rules=(rule,)),))
 
     assert interfering_webhook([configuration("mnode-status.koordinator.sh", "nodes/status")])
     assert interfering_webhook([configuration("all.koordinator.sh", "*/*", "*")])

@@ -16,15 +16,15 @@ from collections.abc import Sequence
 
 from corewise.normalization.quota import divided_quota
 from corewise.nri.messages import (
-    Adjustment,
-    Container,
+    ContainerAdjustment,
     ContainerUpdate,
     CPUResources,
     LifecycleEvent,
+    NRIContainer,
     PodSandbox,
     RequestOutcome,
 )
-from corewise.nri.plugin import Plugin, PluginOptions
+from corewise.nri.plugin import NRIPlugin, PluginOptions
 from corewise.quantities import Microseconds, Ratio
 
 
@@ -40,7 +40,7 @@ class DividingHandler:
         self._slow = slow
 
     async def on_synchronize(
-        self, pods: Sequence[PodSandbox], containers: Sequence[Container]
+        self, pods: Sequence[PodSandbox], containers: Sequence[NRIContainer]
     ) -> Sequence[ContainerUpdate]:
         say("synchronize", len(pods), *sorted(container.name for container in containers))
         return [
@@ -52,23 +52,23 @@ class DividingHandler:
     async def on_run_pod_sandbox(self, pod: PodSandbox) -> None:
         say("run", pod.uid, pod.cgroup_parent)
 
-    async def on_create(self, pod: PodSandbox, container: Container) -> Adjustment | None:
+    async def on_create(self, pod: PodSandbox, container: NRIContainer) -> ContainerAdjustment | None:
         say("create", pod.uid, container.name, container.cpu.quota)
         return await self._divided(container.cpu)
 
     async def on_update(
-        self, pod: PodSandbox, container: Container, requested: CPUResources
-    ) -> Adjustment | None:
+        self, pod: PodSandbox, container: NRIContainer, requested: CPUResources
+    ) -> ContainerAdjustment | None:
         say("update", pod.uid, container.name, requested.quota)
         return await self._divided(requested)
 
-    async def on_event(self, event: LifecycleEvent, pod: PodSandbox, container: Container | None) -> None:
+    async def on_event(self, event: LifecycleEvent, pod: PodSandbox, container: NRIContainer | None) -> None:
         say(event.name, pod.uid, *([container.name] if container else []))
 
-    async def _divided(self, requested: CPUResources) -> Adjustment | None:
+    async def _divided(self, requested: CPUResources) -> ContainerAdjustment | None:
         if self._slow:
             await asyncio.sleep(3600)
-        return Adjustment(divided_quota(requested.quota, self._ratio)) if requested.quota else None
+        return ContainerAdjustment(divided_quota(requested.quota, self._ratio)) if requested.quota else None
 
 
 class Saying:
@@ -84,7 +84,7 @@ class Saying:
 
 async def main(socket: str, hundredths: str, *flags: str) -> None:
     handler = DividingHandler(Ratio(int(hundredths)), slow="slow" in flags)
-    plugin = Plugin(handler, PluginOptions(socket=socket), observer=Saying())
+    plugin = NRIPlugin(handler, PluginOptions(socket=socket), observer=Saying())
     running = asyncio.create_task(plugin.run())
     reader = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(

@@ -16,15 +16,15 @@ from corewise.nri import codec
 from corewise.nri.codec import MESSAGES
 from corewise.nri.connection import RUNTIME_SERVICE
 from corewise.nri.messages import (
-    Adjustment,
-    Container,
+    ContainerAdjustment,
     ContainerUpdate,
     CPUResources,
     LifecycleEvent,
+    NRIContainer,
     PodSandbox,
     RequestOutcome,
 )
-from corewise.nri.plugin import PLUGIN_SERVICE, Plugin, PluginOptions
+from corewise.nri.plugin import PLUGIN_SERVICE, NRIPlugin, PluginOptions
 
 PLUGIN, RUNTIME = 1, 2
 REQUEST, RESPONSE = 1, 2
@@ -190,13 +190,13 @@ class ScriptedHandler:
     def __init__(self) -> None:
         self.seen: list[tuple[Any, ...]] = []
         self.updates: list[ContainerUpdate] = []
-        self.decide: Callable[[CPUResources], Awaitable[Adjustment | None]] = self.nothing
+        self.decide: Callable[[CPUResources], Awaitable[ContainerAdjustment | None]] = self.nothing
 
-    async def nothing(self, _requested: CPUResources) -> Adjustment | None:
+    async def nothing(self, _requested: CPUResources) -> ContainerAdjustment | None:
         return None
 
     async def on_synchronize(
-        self, pods: Sequence[PodSandbox], containers: Sequence[Container]
+        self, pods: Sequence[PodSandbox], containers: Sequence[NRIContainer]
     ) -> Sequence[ContainerUpdate]:
         self.seen.append(("synchronize", [p.uid for p in pods], [c.id for c in containers]))
         return self.updates
@@ -204,17 +204,17 @@ class ScriptedHandler:
     async def on_run_pod_sandbox(self, pod: PodSandbox) -> None:
         self.seen.append(("run", pod.uid))
 
-    async def on_create(self, pod: PodSandbox, container: Container) -> Adjustment | None:
+    async def on_create(self, pod: PodSandbox, container: NRIContainer) -> ContainerAdjustment | None:
         self.seen.append(("create", pod.uid, container.id))
         return await self.decide(container.cpu)
 
     async def on_update(
-        self, pod: PodSandbox, container: Container, requested: CPUResources
-    ) -> Adjustment | None:
+        self, pod: PodSandbox, container: NRIContainer, requested: CPUResources
+    ) -> ContainerAdjustment | None:
         self.seen.append(("update", pod.uid, container.id))
         return await self.decide(requested)
 
-    async def on_event(self, event: LifecycleEvent, pod: PodSandbox, container: Container | None) -> None:
+    async def on_event(self, event: LifecycleEvent, pod: PodSandbox, container: NRIContainer | None) -> None:
         self.seen.append((event.name, pod.uid, container.id if container else None))
 
 
@@ -240,7 +240,7 @@ class Scene:
         self.handler = ScriptedHandler()
         self.observer = Noting()
         options = PluginOptions(socket=str(self.runtime.socket))
-        self.plugin = Plugin(self.handler, options, observer=self.observer)
+        self.plugin = NRIPlugin(self.handler, options, observer=self.observer)
 
     @asynccontextmanager
     async def plugged(self) -> AsyncIterator[None]:

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.nri.connection import LARGEST_PAYLOAD, Decoder, Kind, Message, Stream, encode
+from corewise.nri.connection import LARGEST_PAYLOAD, Message, NRIMessageType, Stream, TrunkDecoder, encode
 from corewise.nri.errors import ProtocolViolation, TooLarge
 from nri.fake_runtime import GO_BUFFER, PLUGIN, REQUEST, RESPONSE, RUNTIME, frame, ttrpc
 
 calls = st.integers(0, 2**31 - 1).map(lambda n: 2 * n + 1)
 payloads = st.one_of(st.binary(max_size=40), st.integers(GO_BUFFER - 40, 3 * GO_BUFFER).map(bytes))
 incoming = st.one_of(
-    st.builds(Message, st.just(Stream.PLUGIN), calls, st.just(Kind.REQUEST), payloads),
-    st.builds(Message, st.just(Stream.RUNTIME), calls, st.just(Kind.RESPONSE), payloads),
+    st.builds(Message, st.just(Stream.PLUGIN), calls, st.just(NRIMessageType.REQUEST), payloads),
+    st.builds(Message, st.just(Stream.RUNTIME), calls, st.just(NRIMessageType.RESPONSE), payloads),
 )
 
 
@@ -28,7 +28,7 @@ def test_messages_come_back_whatever_pieces_their_bytes_arrive_in(
 ) -> None:
     trunk = b"".join(map(encode, messages))
     cuts = sorted(data.draw(st.lists(st.integers(0, len(trunk)), max_size=8)))
-    decoder = Decoder()
+    decoder = TrunkDecoder()
     received = [
         message
         for start, end in pairwise([0, *cuts, len(trunk)])
@@ -45,7 +45,7 @@ def test_messages_may_be_cut_into_frames_anywhere_and_the_streams_mixed(
     streams = dict.fromkeys(Stream, b"")
     for message in messages:
         streams[message.stream] += ttrpc(message.call, message.kind, message.payload)
-    decoder = Decoder()
+    decoder = TrunkDecoder()
     received: list[Message] = []
     while any(streams.values()):
         stream = data.draw(st.sampled_from([stream for stream in Stream if streams[stream]]))
@@ -60,13 +60,13 @@ def test_messages_may_be_cut_into_frames_anywhere_and_the_streams_mixed(
 @given(st.binary(max_size=300))
 def test_any_bytes_are_messages_or_a_violation_or_incomplete(data: bytes) -> None:
     with suppress(ProtocolViolation):
-        list(Decoder().feed(data))
+        list(TrunkDecoder().feed(data))
 
 
 @given(st.sampled_from([PLUGIN, RUNTIME]), st.binary(max_size=60))
 def test_any_bytes_within_a_frame_are_messages_or_a_violation_or_incomplete(stream: int, data: bytes) -> None:
     with suppress(ProtocolViolation):
-        list(Decoder().feed(frame(stream, data)))
+        list(TrunkDecoder().feed(frame(stream, data)))
 
 
 @pytest.mark.parametrize(
@@ -84,31 +84,31 @@ def test_any_bytes_within_a_frame_are_messages_or_a_violation_or_incomplete(stre
 )
 def test_a_wrong_header_is_named(data: bytes, said: str) -> None:
     with pytest.raises(ProtocolViolation, match=said):
-        list(Decoder().feed(data))
+        list(TrunkDecoder().feed(data))
 
 
 def test_a_length_beyond_the_limit_is_refused_before_its_bytes_come() -> None:
-    decoder = Decoder()
+    decoder = TrunkDecoder()
     with pytest.raises(ProtocolViolation):
         list(decoder.feed(struct.pack(">II", PLUGIN, 0xFFFFFFFF)))
     assert decoder.pending == 8
 
 
 def test_a_stream_that_nobody_knows_is_ignored() -> None:
-    known = Message(Stream.PLUGIN, 1, Kind.REQUEST, b"x")
-    assert list(Decoder().feed(frame(3, b"whatever") + frame(0, b"") + encode(known))) == [known]
+    known = Message(Stream.PLUGIN, 1, NRIMessageType.REQUEST, b"x")
+    assert list(TrunkDecoder().feed(frame(3, b"whatever") + frame(0, b"") + encode(known))) == [known]
 
 
 def test_the_largest_message_gets_through_and_one_byte_more_is_not_sent() -> None:
-    largest = Message(Stream.PLUGIN, 1, Kind.REQUEST, bytes(LARGEST_PAYLOAD))
-    assert list(Decoder().feed(encode(largest))) == [largest]
+    largest = Message(Stream.PLUGIN, 1, NRIMessageType.REQUEST, bytes(LARGEST_PAYLOAD))
+    assert list(TrunkDecoder().feed(encode(largest))) == [largest]
     with pytest.raises(TooLarge, match="4194305"):
-        encode(Message(Stream.PLUGIN, 1, Kind.REQUEST, bytes(LARGEST_PAYLOAD + 1)))
+        encode(Message(Stream.PLUGIN, 1, NRIMessageType.REQUEST, bytes(LARGEST_PAYLOAD + 1)))
 
 
 @given(st.integers(0, 5 * GO_BUFFER))
 def test_a_message_is_cut_so_that_gos_reader_has_space_for_each_frame(size: int) -> None:
-    trunk = encode(Message(Stream.PLUGIN, 1, Kind.RESPONSE, bytes(size)))
+    trunk = encode(Message(Stream.PLUGIN, 1, NRIMessageType.RESPONSE, bytes(size)))
     left = 0
     while trunk:
         _, length = struct.unpack(">II", trunk[:8])

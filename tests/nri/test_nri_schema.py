@@ -8,10 +8,10 @@ from corewise.nri import codec
 from corewise.nri.codec import MESSAGES
 from corewise.nri.errors import ProtocolViolation
 from corewise.nri.messages import (
-    Adjustment,
-    Container,
+    ContainerAdjustment,
     ContainerUpdate,
     CPUResources,
+    NRIContainer,
     PodSandbox,
 )
 from corewise.quantities import Microseconds
@@ -68,7 +68,7 @@ def test_a_pod_and_a_container_are_read() -> None:
     assert codec.pod(asked.pod) == PodSandbox(
         "sandbox", "web-0", "uid", "shop", {"app": "web"}, {"note": "x"}, "/kubepods/poduid"
     )
-    assert codec.container(asked.container) == Container(
+    assert codec.container(asked.container) == NRIContainer(
         "id",
         "sandbox",
         "web",
@@ -107,10 +107,10 @@ def test_envelopes_are_read_and_written() -> None:
 
 def test_answers_are_written() -> None:
     quota = part(2, part(2, part(2, number(1, 83_334))))
-    adjustment = codec.adjustment(Adjustment(Microseconds(83_334)))
+    adjustment = codec.adjustment(ContainerAdjustment(Microseconds(83_334)))
     assert codec.encode("CreateContainerResponse", adjust=adjustment) == part(1, part(6, quota))
     both = part(2, part(2, part(2, number(1, -1)) + part(3, number(1, 50_000))))
-    adjustment = codec.adjustment(Adjustment(Microseconds(-1), Microseconds(50_000)))
+    adjustment = codec.adjustment(ContainerAdjustment(Microseconds(-1), Microseconds(50_000)))
     assert codec.encode("CreateContainerResponse", adjust=adjustment) == part(1, part(6, both))
     resources = part(2, part(2, part(2, number(1, 83_334))))
     update = part(1, part(1, "id") + part(2, part(1, resources[2:])) + number(3, 1))
@@ -126,7 +126,7 @@ def test_answers_are_written() -> None:
 def test_what_is_missing_is_empty() -> None:
     asked = codec.decode("UpdateContainerRequest", b"")
     assert codec.pod(asked.pod) == PodSandbox("")
-    assert codec.container(asked.container) == Container("")
+    assert codec.container(asked.container) == NRIContainer("")
     assert codec.cpu(asked.linux_resources) == CPUResources()
 
 

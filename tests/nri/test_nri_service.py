@@ -11,7 +11,13 @@ from typing import Any
 import pytest
 
 from corewise.nri import codec
-from corewise.nri.messages import Adjustment, ContainerUpdate, CPUResources, LifecycleEvent, RequestOutcome
+from corewise.nri.messages import (
+    ContainerAdjustment,
+    ContainerUpdate,
+    CPUResources,
+    LifecycleEvent,
+    RequestOutcome,
+)
 from corewise.quantities import Microseconds
 from nri.fake_runtime import RuntimeSide, Scene, container, pod, resources
 from virtual_time import run_virtual
@@ -20,27 +26,27 @@ EVERY_RELEASE = (1 << 11) - 1
 """The events of NRI 0.6, whose runtime refuses a plugin that subscribes to any other."""
 
 
-async def halve(requested: CPUResources) -> Adjustment | None:
-    return Adjustment(Microseconds(requested.quota // 2)) if requested.quota else None
+async def halve(requested: CPUResources) -> ContainerAdjustment | None:
+    return ContainerAdjustment(Microseconds(requested.quota // 2)) if requested.quota else None
 
 
-async def never(_requested: CPUResources) -> Adjustment | None:
+async def never(_requested: CPUResources) -> ContainerAdjustment | None:
     await asyncio.sleep(3600)
     raise AssertionError("nobody waits that long")
 
 
-async def stubborn(requested: CPUResources) -> Adjustment | None:
+async def stubborn(requested: CPUResources) -> ContainerAdjustment | None:
     try:
         return await never(requested)
     except asyncio.CancelledError:
         return await never(requested)
 
 
-async def broken(_requested: CPUResources) -> Adjustment | None:
+async def broken(_requested: CPUResources) -> ContainerAdjustment | None:
     raise ZeroDivisionError("a bug")
 
 
-async def gives_up(_requested: CPUResources) -> Adjustment | None:
+async def gives_up(_requested: CPUResources) -> ContainerAdjustment | None:
     raise asyncio.CancelledError
 
 
@@ -164,7 +170,7 @@ def test_an_update_is_answered_for_the_container_it_is_about(scene: Scene) -> No
 def test_zeros_of_kubelet_are_numbers_that_were_not_stated(scene: Scene) -> None:
     seen: list[CPUResources] = []
 
-    async def note(requested: CPUResources) -> Adjustment | None:
+    async def note(requested: CPUResources) -> ContainerAdjustment | None:
         seen.append(requested)
         return None
 
@@ -184,7 +190,7 @@ def test_zeros_of_kubelet_are_numbers_that_were_not_stated(scene: Scene) -> None
 @pytest.mark.parametrize("decide", [never, stubborn])
 def test_a_slow_handler_is_not_waited_for(
     scene: Scene,
-    decide: Callable[[CPUResources], Awaitable[Adjustment | None]],
+    decide: Callable[[CPUResources], Awaitable[ContainerAdjustment | None]],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     scene.handler.decide = decide
@@ -225,7 +231,7 @@ def test_requests_that_wait_for_their_turn_are_answered_in_their_own_time(scene:
 
 @pytest.mark.parametrize("decide", [broken, gives_up])
 def test_a_handler_that_raises_costs_one_answer(
-    scene: Scene, decide: Callable[[CPUResources], Awaitable[Adjustment | None]]
+    scene: Scene, decide: Callable[[CPUResources], Awaitable[ContainerAdjustment | None]]
 ) -> None:
     scene.handler.decide = decide
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from corewise.openstack.embedded import served, start
-from corewise.openstack.errors import CredentialsError, PlacementDown, Unauthorized
+from corewise.openstack.errors import CredentialsError, PlacementDown, PlacementUnauthorized
 from corewise.openstack.nova_conf import read_nova_conf
 from corewise.openstack.placement_access import cloud_client, nova_conf_client, quietly
 from corewise.openstack.placement_client import PlacementClient
@@ -106,7 +106,7 @@ def test_nova_conf_leads_there_too(placement: PlacementClient, auth_url: str, tm
 
 def test_a_wrong_password_is_unauthorized_and_names_keystone(auth_url: str, tmp_path: Path) -> None:
     conf = read_nova_conf([nova_conf(tmp_path, credentials(auth_url, "wrong"))])
-    with pytest.raises(Unauthorized, match="Keystone"):
+    with pytest.raises(PlacementUnauthorized, match="Keystone"):
         nova_conf_client(conf).providers()
 
 

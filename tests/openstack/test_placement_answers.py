@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.openstack.errors import AnswerError, ConflictStorm
+from corewise.openstack.errors import ConflictStorm, UnexpectedAnswer
 from corewise.openstack.placement_client import (
     PlacementClient,
     consumer_body,
@@ -19,7 +19,7 @@ from corewise.openstack.placement_client import (
     inventories_body,
     version_for,
 )
-from corewise.openstack.placement_http import NEWEST, Transport
+from corewise.openstack.placement_http import NEWEST, PlacementTransport
 from corewise.vocabulary.placement import PCPU, Consumer, Inventory
 
 CALLS: tuple[Callable[[PlacementClient], object], ...] = (
@@ -58,7 +58,7 @@ JSON = st.recursive(
 )
 
 
-class _Answers(Transport):
+class _Answers(PlacementTransport):
     """A Placement with an answer for each path, whose microversion is ours."""
 
     def __init__(self, answer: Callable[[str], bytes]) -> None:
@@ -81,7 +81,7 @@ def test_an_answer_is_read_or_is_an_error_of_ours(
 ) -> None:
     try:
         call(PlacementClient(_Answers(lambda _path: body)))
-    except (AnswerError, ConflictStorm) as error:
+    except (UnexpectedAnswer, ConflictStorm) as error:
         assert str(error)  # noqa: PT017 - reading it is as good
 
 

@@ -8,12 +8,12 @@ from uuid import uuid4
 import pytest
 
 from corewise.openstack.errors import (
-    BadRequest,
     ConcurrentUpdate,
-    Conflict,
     DoesNotFit,
     InventoryInUse,
-    NotFound,
+    PlacementBadRequest,
+    PlacementConflict,
+    PlacementNotFound,
     UnknownTraits,
 )
 from corewise.openstack.placement_client import PlacementClient
@@ -70,7 +70,7 @@ def test_an_old_generation_is_a_concurrent_update(placement: PlacementClient) ->
 
 def test_a_name_that_is_taken_is_a_conflict(placement: PlacementClient) -> None:
     placement.create_provider("n1")
-    with pytest.raises(Conflict, match="n1"):
+    with pytest.raises(PlacementConflict, match="n1"):
         placement.create_provider("n1")
 
 
@@ -84,7 +84,7 @@ def test_an_inventory_that_somebody_holds_cannot_be_taken_away(placement: Placem
 
 
 def test_what_is_not_there_is_not_found(placement: PlacementClient) -> None:
-    with pytest.raises(NotFound):
+    with pytest.raises(PlacementNotFound):
         placement.provider(str(uuid4()))
 
 
@@ -120,7 +120,7 @@ def test_more_than_is_left_does_not_fit_and_changes_nothing(placement: Placement
 @pytest.mark.parametrize("amount", [0, -1, 2**31, 2**63, 2**70])
 def test_amounts_that_make_no_sense_are_refused_with_words(placement: PlacementClient, amount: int) -> None:
     provider = host(placement, PCPU=4)
-    with pytest.raises((BadRequest, DoesNotFit)) as caught:
+    with pytest.raises((PlacementBadRequest, DoesNotFit)) as caught:
         placement.put_consumer(pinned_guest(provider, amount))
     assert caught.value.detail
     assert placement.usages(provider.uuid) == {PCPU: 0}
@@ -159,7 +159,7 @@ def test_all_unknown_traits_of_a_write_are_named(placement: PlacementClient) -> 
 
 
 def test_a_query_that_makes_no_sense_is_a_bad_request(placement: PlacementClient) -> None:
-    with pytest.raises(BadRequest, match="allocation_candidates"):
+    with pytest.raises(PlacementBadRequest, match="allocation_candidates"):
         placement.candidates("resources=PCPU:many")
 
 

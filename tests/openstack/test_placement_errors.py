@@ -13,13 +13,13 @@ from keystoneauth1.token_endpoint import Token
 
 from corewise.openstack.embedded import served, start
 from corewise.openstack.errors import (
-    AnswerError,
     AnswerRefusing,
-    Forbidden,
     PlacementDown,
     PlacementError,
-    ServerError,
-    Unauthorized,
+    PlacementForbidden,
+    PlacementServerError,
+    PlacementUnauthorized,
+    UnexpectedAnswer,
     VersionTooOld,
 )
 from corewise.openstack.placement_access import UncheckedAdmin, adapter_client, endpoint_client
@@ -52,14 +52,14 @@ def with_token(endpoint: str, token: str) -> PlacementClient:
 def test_without_a_token_placement_says_unauthorized() -> None:
     with served(start()) as endpoint:
         client = adapter_client(session.Session(), endpoint)
-        with pytest.raises(Unauthorized) as caught:
+        with pytest.raises(PlacementUnauthorized) as caught:
             client.providers()
     assert "renew" in caught.value.hint
 
 
 def test_a_user_without_the_role_is_forbidden(placement: PlacementClient) -> None:
     host(placement, PCPU=4)
-    with served(start()) as endpoint, pytest.raises(Forbidden) as caught:
+    with served(start()) as endpoint, pytest.raises(PlacementForbidden) as caught:
         with_token(endpoint, "somebody").providers()
     assert "role" in caught.value.hint
 
@@ -107,7 +107,7 @@ def test_a_placement_that_takes_a_connection_and_says_nothing_is_down() -> None:
 
 def test_another_service_at_the_endpoint_is_not_taken_for_placement() -> None:
     other = running_server(answering(200, b"<html>hello</html>"))
-    with other as endpoint, pytest.raises(AnswerError) as caught:
+    with other as endpoint, pytest.raises(UnexpectedAnswer) as caught:
         endpoint_client(endpoint).providers()
     assert "root" in caught.value.hint
 
@@ -135,10 +135,10 @@ def test_every_answer_that_says_no_is_an_error_with_words(status: int, body: byt
     assert str(error)
     if isinstance(error, AnswerRefusing):
         assert error.status == status
-        assert isinstance(error, ServerError) == (status >= 500)
+        assert isinstance(error, PlacementServerError) == (status >= 500)
 
 
 @given(st.binary(max_size=200))
 def test_a_root_that_is_not_placements_is_an_error_with_words(body: bytes) -> None:
-    with pytest.raises(AnswerError):
+    with pytest.raises(UnexpectedAnswer):
         negotiate(body)

@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from corewise.actions import WriteInventories, WriteTraits
-from corewise.openstack.errors import Conflict, ConflictStorm, UnknownTraits
+from corewise.openstack.errors import ConflictStorm, PlacementConflict, UnknownTraits
 from corewise.openstack.placement_client import PlacementClient
 from corewise.openstack.placement_writes import (
     ATTEMPTS,
@@ -146,7 +146,7 @@ def test_a_claim_of_a_guest_that_holds_something_else_is_a_conflict(placement: P
     wanted = pinned_guest(provider, 3)
     claim(placement, wanted)
     waits, patience = impatient()
-    with pytest.raises(Conflict, match="something else"):
+    with pytest.raises(PlacementConflict, match="something else"):
         claim(placement, guest({provider.uuid: {PCPU: 2}}, wanted.uuid), patience)
     assert waits == []
     assert placement.usages(provider.uuid) == {PCPU: 3}

@@ -22,7 +22,7 @@ from corewise.config.colocation import OversubscriptionSettings, SuppressionMode
 from corewise.kernel.host_files import read_boot_id
 from corewise.kernel.writing.journal import Journal
 from corewise.quantities import ONE, Seconds
-from corewise.suppression.offer import Amounts
+from corewise.suppression.offer import OfflineAmounts
 from corewise.vocabulary.names import OVERSUBSCRIPTION
 from real_load.kubelet_tree import KubeletTree
 from tools.suppression_proof.holders import Held
@@ -67,7 +67,7 @@ class Agent:
         local = LocalNode("n1", root, self.cgroups)
         self.controller = OfflineController(local, root, samples=samples(root, self.cgroups))
         self.set(suppression)
-        self._allocatable = Amounts(milli, _MEMORY)
+        self._allocatable = OfflineAmounts(milli, _MEMORY)
         self.label("true")
         self.ticks: list[Tick] = []
         self.before_tick: Callable[[], None] = _nothing

@@ -13,7 +13,7 @@ import pytest
 from corewise.engine import Cluster, Placement, PodFacts
 from corewise.kube.errors import APIError
 from corewise.scheduler.installation import GATE
-from corewise.service.webhooks import Outcome
+from corewise.service.webhooks import ReviewOutcome
 from corewise.vocabulary.metrics import LOOP_RESTARTS, WEBHOOK_REQUESTS
 from manager.world import eventually
 from scheduler.program_world import PLAIN_PODS, SchedulerWorld, pod_document
@@ -56,7 +56,7 @@ async def test_a_pod_that_crashes_the_view_makes_the_scheduler_unready_until_it_
         await eventually(stale)
         await world.add_pod("unchecked", cpu="1", qos="LSR")
         await world.bind("unchecked", "n1")
-        assert scheduler.metrics.value(WEBHOOK_REQUESTS, GATE, Outcome.UNAVAILABLE) == 1
+        assert scheduler.metrics.value(WEBHOOK_REQUESTS, GATE, ReviewOutcome.UNAVAILABLE) == 1
         assert await world.cpus("unchecked") is None
         await world.add_pod("next", cpu="2", qos="LSR")
         poison = False

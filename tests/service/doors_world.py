@@ -16,7 +16,7 @@ from aiohttp import web
 from corewise.kube.certificates import Authority
 from corewise.prometheus.exposition import Exposition
 from corewise.service.certificates import ServingContext
-from corewise.service.doors import WEBHOOKS, Cause, Door, Listener, Route, read_body
+from corewise.service.doors import WEBHOOKS, Door, Listener, RefusalCause, Route, read_body
 from corewise.service.options import Address
 from corewise.vocabulary.metrics import HTTP_REFUSED, METRICS
 
@@ -128,6 +128,6 @@ async def until(holds: Callable[[], bool]) -> None:
         await asyncio.sleep(0.01)
 
 
-async def refused(metrics: Exposition, door: Door, cause: Cause, times: int = 1) -> None:
+async def refused(metrics: Exposition, door: Door, cause: RefusalCause, times: int = 1) -> None:
     """Wait until that many refusals of one cause are counted."""
     await until(lambda: metrics.value(HTTP_REFUSED, door.name, cause) >= times)

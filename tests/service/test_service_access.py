@@ -26,7 +26,7 @@ from corewise.kube.client import Client
 from corewise.kube.config import load_config
 from corewise.kube.resources import Resource
 from corewise.prometheus.exposition import Exposition
-from corewise.service.doors import HEALTH, Cause, RefusedError
+from corewise.service.doors import HEALTH, RefusalCause, RefusedError
 from corewise.service.health import REMEMBERED_SECONDS, REMEMBERED_TOKENS, HealthServer, TokenAccess
 from corewise.service.options import Address
 from corewise.vocabulary.metrics import HTTP_REFUSED, METRICS
@@ -147,7 +147,7 @@ async def test_without_the_permission_to_review_the_answer_names_the_role(tmp_pa
     async with scene(tmp_path, "system:serviceaccount:default:poor") as found:
         with pytest.raises(RefusedError, match="system:auth-delegator") as refusal:
             await found.access.require(found.token(), "/metrics")
-        assert (refusal.value.status, refusal.value.cause) == (503, Cause.UNAVAILABLE)
+        assert (refusal.value.status, refusal.value.cause) == (503, RefusalCause.UNAVAILABLE)
 
 
 @pytest.mark.parametrize(

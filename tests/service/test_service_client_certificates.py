@@ -13,7 +13,7 @@ from corewise.kube.certificates import Authority, CertificateError
 from corewise.kube.clock import SYSTEM_CLOCK
 from corewise.prometheus.exposition import Exposition
 from corewise.service.certificates import CertificateKeeper, FileCertificates, ServingContext
-from corewise.service.doors import Cause, Listener, Route, certified
+from corewise.service.doors import Listener, RefusalCause, Route, certified
 from corewise.service.program import Heartbeats
 from corewise.vocabulary.metrics import METRICS
 from service.doors_world import AUTHORITY, SMALL, calling, opened, refused, serving, size, trusting
@@ -49,7 +49,7 @@ async def test_without_a_certificate_of_the_authorities_there_is_no_connection(t
         assert await accepted(listener, showing(tmp_path, CALLERS))
         for times, stranger in enumerate((trusting(), showing(tmp_path, OTHERS)), 1):
             assert not await accepted(listener, stranger)
-            await refused(metrics, SMALL, Cause.HANDSHAKE, times)
+            await refused(metrics, SMALL, RefusalCause.HANDSHAKE, times)
 
 
 async def test_beside_routes_that_take_tokens_the_guard_demands_the_certificate(tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ async def test_beside_routes_that_take_tokens_the_guard_demands_the_certificate(
             await caller.say(request)
             status, text = await caller.answer()
             assert (status, "client certificate" in text) == (401, True)
-        await refused(metrics, SMALL, Cause.UNAUTHENTICATED)
+        await refused(metrics, SMALL, RefusalCause.UNAUTHENTICATED)
         async with calling(listener, ssl=showing(tmp_path, CALLERS)) as caller:
             await caller.say(request)
             assert await caller.answer() == (200, "3")

@@ -23,7 +23,7 @@ import pytest
 from aiohttp import web
 
 from corewise.prometheus.exposition import Exposition
-from corewise.service.doors import DOORS, Cause, Door, Listener, RefusedError, Route
+from corewise.service.doors import DOORS, Door, Listener, RefusalCause, RefusedError, Route
 from corewise.service.options import Address, OptionsError
 from corewise.vocabulary.metrics import HTTP_CONNECTIONS, HTTP_REFUSED, METRICS
 from service.doors_world import (
@@ -62,7 +62,7 @@ async def test_a_body_in_chunks_counts_as_it_arrives(metrics: Exposition) -> Non
         for _ in range(LIMIT // 4096 + 1):
             await caller.say(b"1000\r\n" + bytes(4096) + b"\r\n")
         assert await caller.answer() == (413, f"the body is larger than {LIMIT} bytes\n")
-        await refused(metrics, SMALL, Cause.BODY_SIZE)
+        await refused(metrics, SMALL, RefusalCause.BODY_SIZE)
         await caller.closed()
         assert listener.held == 0
 
@@ -71,7 +71,7 @@ async def test_a_body_that_is_announced_too_large_is_refused_before_it_is_read(m
     async with opened(metrics=metrics) as listener, calling(listener) as caller:
         await caller.post(b"", length=1 << 40)
         assert (await caller.answer())[0] == 413
-        await refused(metrics, SMALL, Cause.BODY_SIZE)
+        await refused(metrics, SMALL, RefusalCause.BODY_SIZE)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ async def test_a_body_with_a_content_encoding_is_refused(metrics: Exposition, en
     async with opened(metrics=metrics) as listener, calling(listener) as caller:
         await caller.post(bomb, headers=f"Content-Encoding: {encoding}\r\n")
         assert await caller.answer() == (415, "send the body as it is, without Content-Encoding\n")
-        await refused(metrics, SMALL, Cause.ENCODING)
+        await refused(metrics, SMALL, RefusalCause.ENCODING)
 
 
 async def test_all_bodies_together_have_a_limit_too(metrics: Exposition) -> None:
@@ -96,7 +96,7 @@ async def test_all_bodies_together_have_a_limit_too(metrics: Exposition) -> None
         await until(lambda: listener.held == LIMIT - 10)
         await second.post(bytes(100))
         assert (await second.answer())[0] == 503
-        await refused(metrics, door, Cause.ALL_BODIES)
+        await refused(metrics, door, RefusalCause.ALL_BODIES)
         await first.say(bytes(10))
         assert await first.answer() == (200, str(LIMIT))
         assert listener.held == 0
@@ -109,7 +109,7 @@ async def test_a_body_that_trickles_gives_its_connection_back(metrics: Expositio
         assert await caller.answer() == (408, "the body did not arrive within 0.4 s\n")
         await caller.closed()
         await trickle
-        await refused(metrics, SMALL, Cause.BODY)
+        await refused(metrics, SMALL, RefusalCause.BODY)
         assert listener.held == 0
 
 
@@ -119,7 +119,7 @@ async def test_headers_that_trickle_give_their_connection_back(metrics: Expositi
         trickle = asyncio.create_task(dripping(caller.say))
         await caller.closed()
         await trickle
-        await refused(metrics, SMALL, Cause.HEADERS)
+        await refused(metrics, SMALL, RefusalCause.HEADERS)
 
 
 @pytest.mark.parametrize("sent", ["no HTTP\r\n\r\n", f"GET / HTTP/1.1\r\nX-A: {'a' * 10_000}\r\n\r\n"])
@@ -130,7 +130,7 @@ async def test_what_is_not_http_is_refused_and_does_not_fill_the_log(
         await caller.say(sent)
         assert (await caller.answer())[0] == 400
         await caller.closed()
-        await refused(metrics, SMALL, Cause.HEADERS)
+        await refused(metrics, SMALL, RefusalCause.HEADERS)
     assert not [each for each in caplog.records if each.levelname == "ERROR"]
 
 
@@ -143,13 +143,13 @@ async def test_headers_of_a_second_request_have_the_same_deadline(metrics: Expos
         trickle = asyncio.create_task(dripping(caller.say))
         await caller.closed()
         await trickle
-        await refused(metrics, door, Cause.HEADERS)
+        await refused(metrics, door, RefusalCause.HEADERS)
 
 
 async def test_a_connection_that_says_nothing_is_closed(metrics: Exposition) -> None:
     async with opened(metrics=metrics) as listener, calling(listener) as caller:
         await caller.closed()
-        await refused(metrics, SMALL, Cause.HEADERS)
+        await refused(metrics, SMALL, RefusalCause.HEADERS)
 
 
 @pytest.mark.parametrize("secure", [False, True])
@@ -161,13 +161,13 @@ async def test_an_idle_connection_is_closed_and_that_is_no_refusal(metrics: Expo
             await caller.post(b"x")
             assert (await caller.answer())[0] == 200
             await caller.closed()
-            assert not any(metrics.value(HTTP_REFUSED, SMALL.name, cause) for cause in Cause)
+            assert not any(metrics.value(HTTP_REFUSED, SMALL.name, cause) for cause in RefusalCause)
 
 
 async def test_an_answer_that_nobody_reads_is_given_up(metrics: Exposition) -> None:
     async with opened(metrics=metrics) as listener, calling(listener, limit=1024) as caller:
         await caller.say("GET /huge HTTP/1.1\r\nHost: h\r\n\r\n")
-        await refused(metrics, SMALL, Cause.ANSWER)
+        await refused(metrics, SMALL, RefusalCause.ANSWER)
         await gone(metrics)
 
 
@@ -175,7 +175,7 @@ async def test_a_handshake_that_does_not_come_is_given_up(metrics: Exposition) -
     tls = serving().context
     async with opened(metrics=metrics, tls=lambda: tls) as listener, calling(listener) as caller:
         await caller.closed()
-        await refused(metrics, SMALL, Cause.HANDSHAKE)
+        await refused(metrics, SMALL, RefusalCause.HANDSHAKE)
         await gone(metrics)
 
 
@@ -189,7 +189,7 @@ async def test_connections_over_the_cap_are_closed_as_they_are_accepted(metrics:
                 await stack.enter_async_context(calling(listener))
             async with calling(listener) as surplus:
                 await surplus.closed()
-            await refused(metrics, door, Cause.CONNECTIONS)
+            await refused(metrics, door, RefusalCause.CONNECTIONS)
             assert metrics.value(HTTP_CONNECTIONS, door.name) == door.connections
         await gone(metrics)
         async with calling(listener, ssl=trusting()) as caller:
@@ -211,7 +211,7 @@ async def test_a_caller_that_goes_away_within_its_body_leaves_nothing(
 
 async def test_the_caller_is_checked_before_its_body_is_read(metrics: Exposition) -> None:
     async def nobody(_request: web.BaseRequest) -> None:
-        raise RefusedError(401, Cause.UNAUTHENTICATED, "nobody may")
+        raise RefusedError(401, RefusalCause.UNAUTHENTICATED, "nobody may")
 
     async with (
         opened(SMALL, Route("POST", "/closed", never, nobody), metrics=metrics) as listener,
@@ -219,7 +219,7 @@ async def test_the_caller_is_checked_before_its_body_is_read(metrics: Exposition
     ):
         await caller.say("POST /closed HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\n")
         assert await caller.answer() == (401, "nobody may\n")
-        await refused(metrics, SMALL, Cause.UNAUTHENTICATED)
+        await refused(metrics, SMALL, RefusalCause.UNAUTHENTICATED)
 
 
 async def test_a_bug_in_a_handler_is_500_and_the_door_goes_on(caplog: pytest.LogCaptureFixture) -> None:

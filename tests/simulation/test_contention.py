@@ -20,7 +20,7 @@ from corewise.simulation.contention import (
     growth,
 )
 from corewise.simulation.fair_share import Cgroup, Tree
-from corewise.simulation.plant import Moment, Threads, moment, moment_with_memory
+from corewise.simulation.plant import Moment, ThreadSpeeds, moment, moment_with_memory
 from corewise.simulation.pods import parse_memory_use, print_memory_use
 
 MIB = 2**20
@@ -132,7 +132,7 @@ def test_who_does_nothing_has_no_cache() -> None:
 
 # In the plant: time, speed and stretch agree.
 
-THREADS = Threads(lone=2.0, both=1.25)
+THREADS = ThreadSpeeds(lone=2.0, both=1.25)
 TREE = Tree(Cgroup("root", children=(Cgroup("a", quota=4.0), Cgroup("b"), Cgroup("c"))), 16)
 A, B, C = (TREE.index[path] for path in "abc")
 

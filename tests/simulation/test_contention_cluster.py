@@ -17,7 +17,7 @@ from corewise.simulation.cluster import LocalCluster, local_cluster
 from corewise.simulation.kubelets import Periods
 from corewise.simulation.load import Load
 from corewise.simulation.machines import CATALOGUE, Machine
-from corewise.simulation.measurement import Snapshot
+from corewise.simulation.measurement import ClusterMeasurement
 from corewise.simulation.node_memory import BACKGROUND, MemoryState, measured, memory_state, summary
 from corewise.simulation.node_simulation import NodeSimulation
 from corewise.simulation.plan import InputError, check_config
@@ -222,7 +222,7 @@ def given(utilization: float, **slowdowns: list[float]) -> MemoryState:
 
 
 def report(off: Mapping[str, MemoryState] | None, on: Mapping[str, MemoryState]) -> RunReport:
-    nothing = Snapshot(())
+    nothing = ClusterMeasurement(())
     return RunReport(
         "scenario four",
         (),

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.simulation.fair_share import Cgroup, Division, Tree, divide, water_fill
+from corewise.simulation.fair_share import Cgroup, FairShares, Tree, divide, water_fill
 
 amounts = st.floats(min_value=0, max_value=1000)
 weights = st.floats(min_value=0.01, max_value=10_000)
@@ -77,7 +77,7 @@ def times(root: Cgroup, cpus: int, **wants: float) -> dict[str, float]:
     return by_path(tree, divided(tree, wants).time)
 
 
-def divided(tree: Tree, wants: Mapping[str, float]) -> Division:
+def divided(tree: Tree, wants: Mapping[str, float]) -> FairShares:
     return divide(tree, {tree.index[path]: want for path, want in wants.items()})
 
 

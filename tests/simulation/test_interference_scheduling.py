@@ -26,7 +26,7 @@ from corewise.kube.clock import SYSTEM_CLOCK
 from corewise.scheduler.configuration import parse_configuration
 from corewise.simulation.control_plane import running
 from corewise.simulation.local_scheduler import LocalScheduler
-from corewise.simulation.planner import Outcome, plan
+from corewise.simulation.planner import PlanOutcome, plan
 from corewise.simulation.planner_inputs import plan_from_dump
 from corewise.vocabulary.names import MEMORY_BANDWIDTH
 from corewise.vocabulary.reasons import Reason
@@ -94,7 +94,7 @@ def dump(tmp_path: Path) -> Path:
     return path
 
 
-def outcome(dump: Path, interference: InterferenceConfiguration | None) -> Outcome:
+def outcome(dump: Path, interference: InterferenceConfiguration | None) -> PlanOutcome:
     nothing = ClusterConfiguration(NO_NORMALIZATION, NO_AMPLIFICATION)
     return plan(plan_from_dump(dump), nothing, Allocation.MOST, interference)
 

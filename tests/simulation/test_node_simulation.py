@@ -18,7 +18,7 @@ from corewise.simulation.load import Load, Shape
 from corewise.simulation.machine_files import MachineFiles
 from corewise.simulation.machines import CATALOGUE, Machine
 from corewise.simulation.node_cgroups import BEST_EFFORT, MOUNT
-from corewise.simulation.node_simulation import Account, NodeSimulation
+from corewise.simulation.node_simulation import NodeSimulation, PodTotals
 from corewise.simulation.pods import manifest
 from simulation.simulated_machine import SimulatedMachine
 
@@ -160,7 +160,7 @@ def test_a_machine_without_pods_idles(tmp_path: Path) -> None:
     simulation = node.simulation()
     simulation.advance(30)
     assert node.busy == 0
-    assert simulation.account == Account(seconds=30.0, cpus=CPUS)
+    assert simulation.account == PodTotals(seconds=30.0, cpus=CPUS)
 
 
 def test_pods_that_come_and_go_are_counted_while_they_are_there(node: Node) -> None:

@@ -23,7 +23,7 @@ from corewise.assessment.cluster import ClusterConfiguration
 from corewise.config.configuration import parse_amplification, parse_normalization
 from corewise.engine.amplified_cpu import Allocation
 from corewise.simulation.plan import InputError
-from corewise.simulation.planner import Outcome, compare, plan
+from corewise.simulation.planner import PlanOutcome, compare, plan
 from corewise.simulation.planner_inputs import PlanInput, arrangement, plan_from_dump, plan_from_openb
 from corewise.vocabulary.reasons import Reason
 
@@ -57,7 +57,7 @@ def amplified(ratio: str) -> ClusterConfiguration:
 
 def placed(
     given: PlanInput, policy: ClusterConfiguration, allocation: Allocation = Allocation.LEAST
-) -> Outcome:
+) -> PlanOutcome:
     return plan(given, policy, allocation)
 
 

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from corewise.simulation.fair_share import Cgroup, Tree
 from corewise.simulation.machines import CATALOGUE
-from corewise.simulation.plant import Moment, Threads, moment
+from corewise.simulation.plant import Moment, ThreadSpeeds, moment
 
-THREADS = Threads(lone=2.0, both=1.25)
-FLAT = Threads(lone=1.5, both=1.5)
+THREADS = ThreadSpeeds(lone=2.0, both=1.25)
+FLAT = ThreadSpeeds(lone=1.5, both=1.5)
 CPUS = 16
 
 
@@ -22,12 +22,12 @@ def machine(*, web_quota: float = math.inf, be_quota: float = math.inf, be_weigh
     return Tree(Cgroup("root", children=(Cgroup("web", 493, web_quota), be)), CPUS)
 
 
-def compute(tree: Tree, web: float, batch: float, threads: Threads = THREADS) -> float:
+def compute(tree: Tree, web: float, batch: float, threads: ThreadSpeeds = THREADS) -> float:
     """What web does in compute."""
     return at(tree, web, batch, threads).compute[tree.index["web"]]
 
 
-def at(tree: Tree, web: float, batch: float, threads: Threads = THREADS) -> Moment:
+def at(tree: Tree, web: float, batch: float, threads: ThreadSpeeds = THREADS) -> Moment:
     return moment(tree, {tree.index["web"]: web, tree.index["batch"]: batch}, threads)
 
 
@@ -115,7 +115,7 @@ def test_a_pod_on_cpus_of_its_own_keeps_their_speed() -> None:
 def test_the_times_and_the_speed_of_a_step_agree_with_each_other(
     web: float, batch: float, web_quota: float, be_quota: float, both: float
 ) -> None:
-    threads = Threads(1.0, both)
+    threads = ThreadSpeeds(1.0, both)
     tree = machine(web_quota=web_quota, be_quota=be_quota)
     seen = at(tree, web, batch, threads)
     speed = threads.speed(seen.busy / CPUS)

@@ -17,9 +17,9 @@ from corewise.quantities import ONE, Bytes, Ratio
 from corewise.simulation.kubelets import SimulatedNode
 from corewise.simulation.machines import CATALOGUE, Machine
 from corewise.simulation.measurement import (
+    ClusterMeasurement,
     Colocation,
-    NodeView,
-    Snapshot,
+    NodeMeasurement,
     Verdict,
     Workload,
     by_node,
@@ -29,7 +29,7 @@ from corewise.simulation.measurement import (
     view_node,
     workloads_of,
 )
-from corewise.simulation.node_simulation import Account
+from corewise.simulation.node_simulation import PodTotals
 from corewise.simulation.pods import manifest
 from corewise.simulation.report import Measurement, Rest, RunReport, document
 from corewise.vocabulary.names import (
@@ -58,7 +58,7 @@ def pod(name: str = "web", **more: Any) -> dict[str, Any]:
     return manifest(name, cpu_milli=2000, memory=1 << 30, node="n1", **more)
 
 
-Viewer = Callable[..., NodeView]
+Viewer = Callable[..., NodeMeasurement]
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def view(tmp_path: Path) -> Viewer:
     """Returns a function that shows a node with one pod, under a ratio."""
     count = itertools.count()
 
-    def show(of: SimulatedNode, ratio: Ratio = ONE, machine: Machine = MACHINE) -> NodeView:
+    def show(of: SimulatedNode, ratio: Ratio = ONE, machine: Machine = MACHINE) -> NodeMeasurement:
         simulated = SimulatedMachine(tmp_path / str(next(count)), machine)
         web = simulated.start(pod())
         simulated.normalize(ratio)
@@ -93,7 +93,9 @@ AMPLIFIED = {
 
 def test_a_node_is_shown_with_facts_ratio_raw_and_amplified_cpu_and_compute(view: Viewer) -> None:
     off, on = view(node()), view(node(cpu="16", **AMPLIFIED), ratio=Ratio(200))
-    report = RunReport("a test", (), Measurement(Snapshot((off,))), Measurement(Snapshot((on,))))
+    report = RunReport(
+        "a test", (), Measurement(ClusterMeasurement((off,))), Measurement(ClusterMeasurement((on,)))
+    )
     assert document(report)["nodes"] == [
         {
             "name": "n1",
@@ -121,7 +123,7 @@ def test_a_node_is_shown_with_facts_ratio_raw_and_amplified_cpu_and_compute(view
 
 
 def test_the_whole_cluster_is_summed_up(view: Viewer) -> None:
-    snapshot = Snapshot((view(node()),))
+    snapshot = ClusterMeasurement((view(node()),))
     rest = Rest(12.34, status_patches=7, node_writes=2, publications=2)
     memory = {"apiServer": Bytes(1), "manager": None}
     report = RunReport(
@@ -165,7 +167,7 @@ BESIDE_ON = replace(BESIDE_OFF, offline=2.0, offered=2.5, refused=6.0, slowdowns
 
 
 def test_what_pods_got_beside_each_other_is_shown_by_node_and_for_all(view: Viewer) -> None:
-    snapshot = Snapshot((view(node()),))
+    snapshot = ClusterMeasurement((view(node()),))
     report = RunReport(
         "a test",
         (),
@@ -191,7 +193,7 @@ def test_what_pods_got_beside_each_other_is_shown_by_node_and_for_all(view: View
 
 
 def test_beside_offline_pods_with_corewise_on_from_the_start_off_is_null(view: Viewer) -> None:
-    on = Measurement(Snapshot((view(node()),)), colocation={"n1": BESIDE_ON})
+    on = Measurement(ClusterMeasurement((view(node()),)), colocation={"n1": BESIDE_ON})
     report = RunReport("a test", (), None, on)
     whole = document(report)
     assert whole["colocation"]["off"] is None
@@ -200,7 +202,7 @@ def test_beside_offline_pods_with_corewise_on_from_the_start_off_is_null(view: V
 
 
 def test_where_nobody_works_nothing_is_slowed() -> None:
-    idle = of_account(Account(seconds=10.0, cpus=8), ())
+    idle = of_account(PodTotals(seconds=10.0, cpus=8), ())
     assert (idle.mean_slowdown, idle.worst_slowdown, idle.stretch, idle.offered) == (None, None, None, None)
     assert (idle.utilization, total(())) == (0.0, None)
 
@@ -216,7 +218,7 @@ def test_offline_pods_are_no_part_of_what_a_requested_cpu_is_worth(tmp_path: Pat
 
 
 def test_without_a_measurement_with_corewise_off_its_numbers_are_null(view: Viewer) -> None:
-    whole = document(RunReport("a test", (), None, Measurement(Snapshot((view(node()),)))))
+    whole = document(RunReport("a test", (), None, Measurement(ClusterMeasurement((view(node()),)))))
     assert whole["spread"]["off"] is None
     assert whole["schedulableCPUMilli"]["off"] is None
     assert whole["nodes"][0]["computePerRequestedCPU"]["off"] is None
@@ -224,7 +226,9 @@ def test_without_a_measurement_with_corewise_off_its_numbers_are_null(view: View
 
 def test_what_a_machine_of_unknown_speed_delivers_is_null(view: Viewer) -> None:
     unknown = Machine("n1", None, 8, Bytes(32 << 30))
-    whole = document(RunReport("a test", (), None, Measurement(Snapshot((view(node(), machine=unknown),)))))
+    whole = document(
+        RunReport("a test", (), None, Measurement(ClusterMeasurement((view(node(), machine=unknown),))))
+    )
     assert whole["nodes"][0]["computePerRequestedCPU"]["on"] is None
     assert "cpuModel" not in whole["nodes"][0]["cpuFacts"]
     assert whole["spread"]["on"] is None
@@ -233,12 +237,12 @@ def test_what_a_machine_of_unknown_speed_delivers_is_null(view: Viewer) -> None:
 def test_a_verdict_is_shown_with_its_reason() -> None:
     verdict = Verdict("UnknownCPUModel", "no entry")
     seen = view_node(node(), MACHINE, [], root=Path("/"), topology=None, verdict=verdict)
-    (shown,) = document(RunReport("a test", (), None, Measurement(Snapshot((seen,)))))["nodes"]
+    (shown,) = document(RunReport("a test", (), None, Measurement(ClusterMeasurement((seen,)))))["nodes"]
     assert shown["verdict"] == {"reason": "UnknownCPUModel", "message": "no entry"}
 
 
 def test_a_run_with_nodes_left_over_is_not_sound() -> None:
-    report = RunReport("a test", (), None, Measurement(Snapshot(())), unsettled=("n1",))
+    report = RunReport("a test", (), None, Measurement(ClusterMeasurement(())), unsettled=("n1",))
     assert document(report)["sound"] is False
     assert document(report)["unsettledNodes"] == ["n1"]
 

@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corewise.quantities import WHOLE, Share
-from corewise.suppression.offer import LONGEST, Amounts, OfferHistory, Usage, compute
+from corewise.suppression.offer import LONGEST, OfferHistory, OfflineAmounts, Usage, compute
 from corewise.suppression.quotas import adjust
 
 PERIOD = 100_000
@@ -51,7 +51,7 @@ def loop(
         limit = CPUS if quota is None else quota * 1000 // PERIOD
         offline = min(limit, CPUS - load)
         usage = look(Usage(load + offline, offline, (), 0, 0))
-        history = history.with_sample(now, compute(usage, Amounts(CPUS, 0), ratio))
+        history = history.with_sample(now, compute(usage, OfflineAmounts(CPUS, 0), ratio))
         latest = history.offer(now).latest
         target = latest.cpu_milli if latest and not smoothed else history.offer(now).cpu_milli
         quota = adjust(

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corewise.quantities import Share
-from corewise.suppression.offer import Amounts, Computed, Pinned, Usage, compute
+from corewise.suppression.offer import Computed, OfflineAmounts, Pinned, Usage, compute
 from corewise.vocabulary.reasons import Reason
 
 GIB = 1 << 30
-NODE = Amounts(16_000, 64 * GIB)
+NODE = OfflineAmounts(16_000, 64 * GIB)
 SIXTY = Share.parse("0.60")
 
 
@@ -70,7 +70,7 @@ def test_memory_is_offered_alike_from_working_sets(
     node: int, offline: int, offered: int, online: int
 ) -> None:
     used = usage(0, memory=node * GIB, offline_memory=offline * GIB)
-    computed = compute(used, Amounts(1000, 100 * GIB), SIXTY)
+    computed = compute(used, OfflineAmounts(1000, 100 * GIB), SIXTY)
     assert computed.memory == offered * GIB
     assert computed.online_memory == online * GIB
 
@@ -79,12 +79,12 @@ milli = st.integers(0, 200_000)
 shares = st.integers(0, 10_000).map(Share)
 pinned = st.lists(st.builds(Pinned, milli, milli), max_size=3).map(tuple)
 usages = st.builds(Usage, milli, milli, pinned, milli, milli)
-amounts = st.builds(Amounts, milli, milli)
+amounts = st.builds(OfflineAmounts, milli, milli)
 
 
 @given(usages, amounts, shares)
 def test_an_offer_is_never_negative_nor_more_than_there_is(
-    used: Usage, allocatable: Amounts, ratio: Share
+    used: Usage, allocatable: OfflineAmounts, ratio: Share
 ) -> None:
     computed = compute(used, allocatable, ratio)
     assert 0 <= computed.cpu_milli <= ratio.of(allocatable.cpu_milli)
@@ -93,7 +93,7 @@ def test_an_offer_is_never_negative_nor_more_than_there_is(
 
 @given(usages, amounts, shares, milli)
 def test_the_offer_does_not_depend_on_what_offline_pods_use(
-    used: Usage, allocatable: Amounts, ratio: Share, offline: int
+    used: Usage, allocatable: OfflineAmounts, ratio: Share, offline: int
 ) -> None:
     alone = replace(used, offline_milli=0, offline_memory=0)
     beside = replace(
@@ -108,7 +108,7 @@ def test_the_offer_does_not_depend_on_what_offline_pods_use(
 
 @given(usages, amounts, shares, milli)
 def test_more_online_work_never_raises_the_offer(
-    used: Usage, allocatable: Amounts, ratio: Share, more: int
+    used: Usage, allocatable: OfflineAmounts, ratio: Share, more: int
 ) -> None:
     busier = replace(used, node_milli=used.node_milli + more, node_memory=used.node_memory + more)
     before, after = compute(used, allocatable, ratio), compute(busier, allocatable, ratio)

@@ -9,7 +9,7 @@ import pytest
 
 from corewise.actions import WriteInventories, WriteTraits
 from corewise.topology import CPUSet
-from corewise.tracking import Compat, HostFacts, HostOptions, Offer, check_options, next_write, offer
+from corewise.tracking import Compat, HostFacts, HostOffer, HostOptions, check_options, next_write, offer
 from corewise.vocabulary.placement import Inventory, Provider
 from tracking.hosts import DOCUMENT, facts, facts_of, topology
 
@@ -24,7 +24,7 @@ def offered(
     compat: Compat = Compat.SPEC,
     provider: Provider | None = None,
     host: HostFacts | None = None,
-) -> Offer:
+) -> HostOffer:
     host = host or facts()
     settings = check_options(HostOptions(**options), host, (), compat).settings
     assert settings is not None

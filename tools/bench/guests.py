@@ -19,7 +19,7 @@ from uuid import UUID
 from corewise.compute.hosts import ComputeHost, Hosts, settings_of
 from corewise.compute.ledger import LedgerFile
 from corewise.compute.offers import Candidate, Stage
-from corewise.compute.scheduling import Scheduler, Wanted
+from corewise.compute.scheduling import GuestScheduler, WantedGuest
 from corewise.compute.verdicts import NoValidHost
 from corewise.topology import Host, Thread, Topology
 from corewise.tracking import Compat, Flavor, HostOptions, PlacementQuery, RequestRefusal, translate
@@ -64,17 +64,17 @@ async def measure(counts: tuple[int, ...]) -> list[Row]:
 def _measure(count: int) -> Row:
     with tempfile.TemporaryDirectory() as directory:
         hosts = _hosts(Path(directory), count)
-        scheduler = Scheduler(_AtOnce(list(hosts.known)), hosts)
+        scheduler = GuestScheduler(_AtOnce(list(hosts.known)), hosts)
         seconds = [_schedule(scheduler, number) for number in range(1 + _GUESTS)][1:]
     result = ", ".join(f"{quantile(seconds, part) * 1000:.1f} ms" for part in (0.5, 0.9))
     return Row("filter, weigh, choose, record, p50, p90", f"{count} hosts", result)
 
 
-def _schedule(scheduler: Scheduler, number: int) -> float:
+def _schedule(scheduler: GuestScheduler, number: int) -> float:
     request = translate(_FLAVOR)
     if isinstance(request, RequestRefusal):
         raise SystemExit(f"the flavor is refused: {request.message}")
-    wanted = Wanted(str(UUID(int=number)), request)
+    wanted = WantedGuest(str(UUID(int=number)), request)
     begun = time.process_time()
     outcome = scheduler.schedule(wanted)
     if isinstance(outcome, NoValidHost):

@@ -24,7 +24,7 @@ from corewise.kernel.writing.journal import MemoryLog
 from corewise.quantities import ONE, Share
 from corewise.simulation.machines import Machine
 from corewise.simulation.node_cgroups import BEST_EFFORT, MOUNT, PERIOD, read_quota
-from corewise.suppression.offer import Amounts, OfferHistory, compute
+from corewise.suppression.offer import OfferHistory, OfflineAmounts, compute
 from corewise.suppression.quotas import adjust
 from corewise.vocabulary.names import OVERSUBSCRIPTION
 
@@ -72,7 +72,7 @@ class Agent:
         self.controller = OfflineController(LocalNode(machine.name, root, cgroups), root)
         self.controller.configure(oversubscription, suppression)
         self.controller.observe(
-            {OVERSUBSCRIPTION: "true"}, Amounts(machine.allocatable_milli, machine.memory), ONE
+            {OVERSUBSCRIPTION: "true"}, OfflineAmounts(machine.allocatable_milli, machine.memory), ONE
         )
 
     def look(self, now: float) -> Held:
@@ -110,7 +110,7 @@ class CountingOffline:
     def __init__(self, root: Path, machine: Machine, *, gently: bool) -> None:
         self._root, self._gently = root, gently
         self._sampler = Sampler(root, NodeCgroups(root, "/", MemoryLog(), now=lambda: 0.0))
-        self._allocatable = Amounts(machine.allocatable_milli, machine.memory)
+        self._allocatable = OfflineAmounts(machine.allocatable_milli, machine.memory)
         self._history = OfferHistory()
         self._quota: int | None = None
 

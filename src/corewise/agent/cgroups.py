@@ -67,7 +67,7 @@ class Cycle:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class CgroupSetup:
     """The files, how pods' cgroups are named in them, and who writes quotas and settings."""
 
     files: Files
@@ -132,9 +132,9 @@ class NodeCgroups:
         self._now = now
         self._wrap = wrap
         self._kernel_files: CgroupFiles | None = None
-        self._found: Found | None = None
+        self._found: CgroupSetup | None = None
 
-    def find(self) -> Found:
+    def find(self) -> CgroupSetup:
         """Return the cgroups.
 
         Raises:
@@ -146,11 +146,11 @@ class NodeCgroups:
             names = find_pod_cgroups(self._kernel_files, self._cgroup_root)
             files = self._wrap(self._kernel_files)
             quotas = QuotaWriter(files, self._log, now=self._now)
-            self._found = Found(files, names, quotas, SettingWriter(files, self._log, now=self._now))
+            self._found = CgroupSetup(files, names, quotas, SettingWriter(files, self._log, now=self._now))
         return self._found
 
     @property
-    def found(self) -> Found | None:
+    def found(self) -> CgroupSetup | None:
         return self._found
 
     def close_vanished(self) -> None:

@@ -58,7 +58,7 @@ class Owner:
 
 
 @dataclass(frozen=True, slots=True)
-class Division:
+class CPUDivision:
     """The owners by UID, the UIDs of pods whose claim is refused, and what is ``shared``.
 
     ``problems`` are sentences by pod.
@@ -106,7 +106,7 @@ def divide(
     node_cpus: NodeCPUs,
     held: Mapping[str, CPUSet] = _NOBODY,
     rules: QoSRules = DEFAULT_RULES,
-) -> Division:
+) -> CPUDivision:
     """Divide a node's CPUs among its pods. ``held``: who has owned which until now, by UID."""
     # How CPUs are arranged is the binding gate's concern: here each is a core of its own.
     flat = Topology(tuple(Thread(cpu, cpu, 0, 0, 0) for cpu in node_cpus.online))
@@ -139,7 +139,7 @@ def divide(
             f"({Reason.SHARED_POOL_EMPTY})"
         )
     refused = frozenset(pod.uid for pod, _ in claims if pod.uid not in owners)
-    return Division(owners, ledger.shared, problems, refused)
+    return CPUDivision(owners, ledger.shared, problems, refused)
 
 
 def _refusal(pod: QuotaPod, cpus: CPUSet, ledger: Ledger, owners: Mapping[str, Owner], *, owned: bool) -> str:
@@ -165,7 +165,7 @@ class _PodCPUs(msgspec.Struct, omit_defaults=True):
     managed_by_kubelet: bool = msgspec.field(name="managedByKubelet", default=False)
 
 
-def print_ledger(division: Division, pods: Iterable[QuotaPod], manager: CPUManager) -> str:
+def print_ledger(division: CPUDivision, pods: Iterable[QuotaPod], manager: CPUManager) -> str:
     """Write the annotation."""
     rows = [(owner.pod, owner.cpus, False) for owner in division.owners.values()]
     rows += [

@@ -36,17 +36,17 @@ from corewise.vocabulary.qos import DEFAULT_RULES, QoSRules
 
 
 @dataclass(frozen=True, slots=True)
-class RatioReading:
+class RatioInUse:
     """The ratio in use; ``problem`` says why it is not the one annotated."""
 
     ratio: Ratio
     problem: str = ""
 
 
-NOT_NORMALIZED = RatioReading(ONE)
+NOT_NORMALIZED = RatioInUse(ONE)
 
 
-def read_ratio(annotations: Mapping[str, str], before: RatioReading) -> RatioReading:
+def read_ratio(annotations: Mapping[str, str], before: RatioInUse) -> RatioInUse:
     """Return the reading that follows the one before."""
     text = annotations.get(NORMALIZATION_RATIO)
     if text is None:
@@ -57,9 +57,9 @@ def read_ratio(annotations: Mapping[str, str], before: RatioReading) -> RatioRea
         problem = str(error)
     else:
         if ONE <= ratio <= LARGEST_NORMALIZATION_RATIO:
-            return RatioReading(ratio)
+            return RatioInUse(ratio)
         problem = f"{ratio} is outside {ONE}..{LARGEST_NORMALIZATION_RATIO}"
-    return RatioReading(before.ratio, f"annotation {NORMALIZATION_RATIO}: {problem}; {before.ratio} stays")
+    return RatioInUse(before.ratio, f"annotation {NORMALIZATION_RATIO}: {problem}; {before.ratio} stays")
 
 
 log = logging.getLogger(__name__)

@@ -73,7 +73,7 @@ class ContainerStatus(Struct, frozen=True):
         return bool(self.container_id) and self.state.running is not None
 
 
-class PodCondition(Struct, frozen=True):
+class TimedCondition(Struct, frozen=True):
     """core/v1 PodCondition, without reasons. ``since`` is when the status was last another."""
 
     type: str
@@ -105,7 +105,7 @@ class QuotaPodStatus(Struct, frozen=True):
     qos_class: str = ""
     resize: str = ""
     observed_generation: int = 0
-    conditions: tuple[PodCondition, ...] = ()
+    conditions: tuple[TimedCondition, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()
     ephemeral_container_statuses: tuple[ContainerStatus, ...] = ()

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
 
-from corewise.agent.cgroups import Cycle, Found
+from corewise.agent.cgroups import CgroupSetup, Cycle
 from corewise.agent.local_node import LocalNode
 from corewise.agent.objects import QuotaPod
 from corewise.agent.offline_limits import BatchLimits
@@ -29,7 +29,7 @@ from corewise.config.colocation import OversubscriptionSettings, SuppressionSett
 from corewise.kernel.errors import KernelError
 from corewise.kube.clock import rfc3339
 from corewise.quantities import ONE, Ratio
-from corewise.suppression.offer import Amounts, Computed, Offer, OfferHistory, Usage, compute
+from corewise.suppression.offer import Computed, Offer, OfferHistory, OfflineAmounts, Usage, compute
 from corewise.vocabulary.offline_report import LONGEST_CURVE, MemoryReport, OfflineReport, SuppressionReport
 from corewise.vocabulary.reasons import Reason
 
@@ -38,7 +38,7 @@ _NOTHING_COMPUTED = Computed(0, 0, 0, 0, 0, Reason.OFFER_WITHDRAWN)
 
 
 @dataclass(slots=True)
-class Measured:
+class SampleHistory:
     """The last samples of a node. ``wall``: when the last one was taken, in seconds since 1970."""
 
     wall: float = 0.0
@@ -53,12 +53,12 @@ class Measured:
 
 
 def report_of(
-    measured: Measured,
+    measured: SampleHistory,
     offer: Offer,
     suppression: SuppressionReport | None,
     *,
     settings: OversubscriptionSettings,
-    allocatable: Amounts,
+    allocatable: OfflineAmounts,
     normalization: Ratio,
     native: int,
     offline: int,
@@ -126,9 +126,9 @@ class OfflineController:
         self._table = PodTable(local.rules)
         self._limits = BatchLimits()
         self._history = OfferHistory()
-        self._measured = Measured()
+        self._measured = SampleHistory()
         self._switch = Switch()
-        self._allocatable: Amounts | None = None
+        self._allocatable: OfflineAmounts | None = None
         self._ratio = ONE
         self._oversubscription: OversubscriptionSettings | None = None
         self.suppression: SuppressionSettings | None = None
@@ -155,7 +155,9 @@ class OfflineController:
         """Take the settings that apply; None is unknown."""
         self._oversubscription, self.suppression = oversubscription, suppression
 
-    def observe(self, labels: Mapping[str, str], allocatable: Amounts | None, normalization: Ratio) -> None:
+    def observe(
+        self, labels: Mapping[str, str], allocatable: OfflineAmounts | None, normalization: Ratio
+    ) -> None:
         """Take the Node: its labels, its raw allocatable amounts (None: not stated yet), and its ratio."""
         self._switch = read_switch(labels, self._switch)
         self._allocatable, self._ratio, self.on = allocatable, normalization, self._switch.on
@@ -219,7 +221,7 @@ class OfflineController:
             self._log_problems(result)
         return result
 
-    def _settle(self, pods: Collection[QuotaPod], result: Tick) -> Found | None:
+    def _settle(self, pods: Collection[QuotaPod], result: Tick) -> CgroupSetup | None:
         try:
             found = self._local.cgroups.find()
         except KernelError as error:
@@ -236,14 +238,19 @@ class OfflineController:
             self._release(found, result)
         return found
 
-    def _release(self, found: Found, result: Tick) -> None:
+    def _release(self, found: CgroupSetup, result: Tick) -> None:
         if self.on is False:
             self._samples.forget()
-            self._history, self._measured, self.utilization = OfferHistory(), Measured(), None
+            self._history, self._measured, self.utilization = OfferHistory(), SampleHistory(), None
         result.merge(self.suppressor.release(found))
 
     def _sample(
-        self, now: float, wall: float, settings: OversubscriptionSettings, allocatable: Amounts, result: Tick
+        self,
+        now: float,
+        wall: float,
+        settings: OversubscriptionSettings,
+        allocatable: OfflineAmounts,
+        result: Tick,
     ) -> Fraction | None:
         """Take a sample into the history; return the node's utilization, if there is one."""
         usage = self._samples.sample(now, self.pods.pinned)

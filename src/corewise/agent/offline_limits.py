@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from corewise.actions import QuotaOwner, Setting, SettingOwner, WriteQuota, WriteSetting
-from corewise.agent.cgroups import Cycle, Found
+from corewise.agent.cgroups import CgroupSetup, Cycle
 from corewise.agent.offline_pods import OfflinePod
 from corewise.agent.suppressor import LimitedPod
 from corewise.kernel.cgroups.layout import Version
@@ -107,7 +107,7 @@ class BatchLimits:
         self._calls = 0
         self.limited: tuple[LimitedPod, ...] = ()
 
-    def reconcile(self, found: Found, pods: Iterable[OfflinePod], ratio: Ratio) -> Cycle:
+    def reconcile(self, found: CgroupSetup, pods: Iterable[OfflinePod], ratio: Ratio) -> Cycle:
         """Bring every offline pod to its limits and weights; ``limited`` is empty if the journal fails."""
         result, wanted = Cycle(), (ratio, tuple(pods))
         self._calls += 1
@@ -136,7 +136,7 @@ class BatchLimits:
         return result
 
     def _write_quotas(
-        self, found: Found, limits: Mapping[str, BatchCgroup], ratio: Ratio, result: Cycle
+        self, found: CgroupSetup, limits: Mapping[str, BatchCgroup], ratio: Ratio, result: Cycle
     ) -> None:
         read = ((cgroup, self._meet(found, cgroup, result)) for cgroup in limits)
         self._met = {cgroup: bandwidth for cgroup, bandwidth in read if bandwidth is not None}
@@ -152,7 +152,7 @@ class BatchLimits:
             again = [limits[cgroup].bound(period, ratio) for cgroup, period in foreign.items()]
             result.add(found.writer.apply(again))
 
-    def _meet(self, found: Found, cgroup: str, result: Cycle) -> Bandwidth | None:
+    def _meet(self, found: CgroupSetup, cgroup: str, result: Cycle) -> Bandwidth | None:
         """Return the period, and beside it the quota that a cgroup nobody accounts for is met with."""
         known = self._met.get(cgroup)
         if known is not None:

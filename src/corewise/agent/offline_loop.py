@@ -38,7 +38,7 @@ from corewise.kube.resources import NODES
 from corewise.prometheus.exposition import Exposition
 from corewise.quantities import Quantity, QuantityError, Ratio
 from corewise.service.program import Heartbeats
-from corewise.suppression.offer import Amounts, due, published_form
+from corewise.suppression.offer import OfflineAmounts, due, published_form
 from corewise.vocabulary import metrics
 from corewise.vocabulary.metrics import OVERSUBSCRIPTION_WRITES
 from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY, OFFLINE_REPORT
@@ -53,7 +53,7 @@ _SEEN_WITHIN = 5.0
 class Publication:
     """A patch of nodes/status. ``amounts`` is None where everything is removed."""
 
-    amounts: Amounts | None
+    amounts: OfflineAmounts | None
     report: OfflineReport | None
 
     @property
@@ -81,7 +81,7 @@ class Publisher:
         self._written_at: float | None = None
 
     @property
-    def published(self) -> Amounts | None:
+    def published(self) -> OfflineAmounts | None:
         """What was written last; None if nothing was, or if it was removed."""
         return self._last.amounts
 
@@ -125,9 +125,9 @@ def _states(report: OfflineReport | None) -> tuple[str, ...]:
     return (report.state if report else "", *((suppression.mode, suppression.task) if suppression else ()))
 
 
-def _shown(amounts: Mapping[str, str]) -> Amounts | None:
+def _shown(amounts: Mapping[str, str]) -> OfflineAmounts | None:
     try:
-        return Amounts(*(Quantity.parse(amounts[name]).units for name in (BATCH_CPU, BATCH_MEMORY)))
+        return OfflineAmounts(*(Quantity.parse(amounts[name]).units for name in (BATCH_CPU, BATCH_MEMORY)))
     except (KeyError, QuantityError):
         return None
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from corewise.agent.objects import AgentNode
-from corewise.amplification import Amounts as NodeAmounts
+from corewise.amplification import NodeAmounts
 from corewise.amplification.amounts import CPU, MEMORY
 from corewise.amplification.annotations import raw_amounts
 from corewise.config.colocation import (
@@ -38,7 +38,7 @@ from corewise.config.decoding import Parsed, Severity
 from corewise.config.node_configs import Configuration
 from corewise.kube.objects import ConfigMap
 from corewise.quantities import offered_amounts
-from corewise.suppression.offer import Amounts
+from corewise.suppression.offer import OfflineAmounts
 from corewise.vocabulary.names import OVERSUBSCRIPTION, OVERSUBSCRIPTION_KEY, SUPPRESSION_KEY
 
 KEYS = (OVERSUBSCRIPTION_KEY, SUPPRESSION_KEY)
@@ -116,10 +116,10 @@ def read_switch(labels: Mapping[str, str], before: Switch) -> Switch:
     return Switch(before.on, f'label {OVERSUBSCRIPTION}: "{text}" is neither true nor false; {stays} stays')
 
 
-def raw_allocatable(node: AgentNode) -> Amounts | None:
+def raw_allocatable(node: AgentNode) -> OfflineAmounts | None:
     """Return the physical allocatable amounts; None if the Node does not state both yet."""
     stated = NodeAmounts(offered_amounts(node.status.capacity), offered_amounts(node.status.allocatable))
     raw = raw_amounts(stated, node.metadata.annotations).allocatable
     if CPU not in raw or MEMORY not in raw:
         return None
-    return Amounts(max(0, raw[CPU].milli), max(0, raw[MEMORY].units))
+    return OfflineAmounts(max(0, raw[CPU].milli), max(0, raw[MEMORY].units))

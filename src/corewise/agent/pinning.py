@@ -21,8 +21,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from corewise.actions import Setting, SettingOwner, WriteSetting
-from corewise.agent.cgroups import Cycle, Found, NodeCgroups
-from corewise.agent.claims import Division, NodeCPUs, claimants, claimed, divide, print_ledger
+from corewise.agent.cgroups import CgroupSetup, Cycle, NodeCgroups
+from corewise.agent.claims import CPUDivision, NodeCPUs, claimants, claimed, divide, print_ledger
 from corewise.agent.kubelet import CPUManager, reserved_cpus_file
 from corewise.agent.objects import QuotaPod
 from corewise.kernel.cgroups.layout import QOSClass
@@ -37,7 +37,7 @@ from corewise.vocabulary.reasons import Reason
 
 
 def cpu_sets(
-    division: Division, pods: Iterable[QuotaPod], found: Found, problems: dict[str, str]
+    division: CPUDivision, pods: Iterable[QuotaPod], found: CgroupSetup, problems: dict[str, str]
 ) -> Iterator[WriteSetting]:
     """Yield what is to be set, for the cgroups that are there. What goes wrong is added to ``problems``."""
     for pod in pods:
@@ -63,7 +63,7 @@ def cpu_sets(
             yield WriteSetting(each, Setting.CPUSET, SettingOwner.PINNING, value, base, reason, why)
 
 
-def _base(found: Found, cgroup: str, pod_cgroup: str) -> str | None:
+def _base(found: CgroupSetup, cgroup: str, pod_cgroup: str) -> str | None:
     """Return what a cgroup gets back one day; None is what was found there."""
     if not found.is_v1 or cgroup == pod_cgroup:
         return None
@@ -87,7 +87,7 @@ class CPUSetReconciler:
         self._cgroups = cgroups
         self._root = root
         self._kubelet = reserved_cpus_file(root)
-        self.division = Division()
+        self.division = CPUDivision()
         self.report = ""
 
     @property
@@ -123,21 +123,21 @@ class CPUSetReconciler:
         return result
 
     def _divide(
-        self, claims: Collection[QuotaPod], found: Found, manager: CPUManager, result: Cycle
-    ) -> Division | None:
+        self, claims: Collection[QuotaPod], found: CgroupSetup, manager: CPUManager, result: Cycle
+    ) -> CPUDivision | None:
         """Return who owns what; None if that is not known, since the node does not tell its CPUs."""
         if not claims:
-            return Division()
+            return CPUDivision()
         if manager.writes_cpu_sets:
             refused = frozenset(pod.uid for pod in claims)
-            return Division(problems=_left_to_kubelet(claims, manager), refused=refused)
+            return CPUDivision(problems=_left_to_kubelet(claims, manager), refused=refused)
         node_cpus = self._node_cpus(found, result)
         if node_cpus is None:
             return None
         held = _recorded(claims, found, node_cpus) if self._held is None else self._held
         return divide(claims, node_cpus, held, self._rules)
 
-    def _node_cpus(self, found: Found, result: Cycle) -> NodeCPUs | None:
+    def _node_cpus(self, found: CgroupSetup, result: Cycle) -> NodeCPUs | None:
         files = HostFiles(self._root)
         online, offline = read_cpus(files)
         result.problems.update({problem.path: str(problem) for problem in files.problems})
@@ -151,7 +151,7 @@ class CPUSetReconciler:
         return NodeCPUs(usable, offline, reserved)
 
 
-def _usable(found: Found, online: CPUSet) -> CPUSet:
+def _usable(found: CgroupSetup, online: CPUSet) -> CPUSet:
     """Return the CPUs online that kubelet's own cgroup has; all that are online if it does not tell."""
     read = read_cpuset if found.is_v1 else read_effective_cpuset
     try:
@@ -161,7 +161,7 @@ def _usable(found: Found, online: CPUSet) -> CPUSet:
     return cpus & online if cpus else online
 
 
-def _recorded(claims: Iterable[QuotaPod], found: Found, node_cpus: NodeCPUs) -> Mapping[str, CPUSet]:
+def _recorded(claims: Iterable[QuotaPod], found: CgroupSetup, node_cpus: NodeCPUs) -> Mapping[str, CPUSet]:
     """Return what pods owned when the last agent ended: their claims, where the journal has those CPUs."""
     held = {}
     for pod in claims:
@@ -179,7 +179,7 @@ def _recorded(claims: Iterable[QuotaPod], found: Found, node_cpus: NodeCPUs) -> 
     return held
 
 
-def _is_at_work(found: Found) -> bool:
+def _is_at_work(found: CgroupSetup) -> bool:
     """Whether something is set for pinning, or on its way back."""
     return any(claim.owner in {SettingOwner.PINNING, ""} for claim in found.settings.held.values())
 

@@ -40,7 +40,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from corewise.actions import QuotaOwner, WriteQuota
-from corewise.agent.cgroups import Cycle, Found, NodeCgroups
+from corewise.agent.cgroups import CgroupSetup, Cycle, NodeCgroups
 from corewise.agent.kubelet import CPUManager
 from corewise.agent.objects import QuotaContainer, QuotaPod, QuotaPodSpec
 from corewise.kernel.cgroups.layout import PodCgroups, QOSClass
@@ -216,7 +216,7 @@ class QuotaPlan:
     ``known`` are the periods of cgroups that the last cycle knew, ``periods`` those that this one knows.
     """
 
-    found: Found
+    found: CgroupSetup
     ratio: Ratio
     known: Mapping[str, Microseconds]
     problems: dict[str, str]

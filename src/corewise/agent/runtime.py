@@ -26,11 +26,11 @@ from corewise.agent.local_node import LocalNode
 from corewise.agent.objects import PodMeta, QuotaPod
 from corewise.normalization.quota import divided_quota
 from corewise.nri.messages import (
-    Adjustment,
-    Container,
+    ContainerAdjustment,
     ContainerUpdate,
     CPUResources,
     LifecycleEvent,
+    NRIContainer,
     PodSandbox,
     RequestOutcome,
 )
@@ -62,7 +62,7 @@ class RuntimeHook:
         self._wake = wake
 
     async def on_synchronize(
-        self, pods: Sequence[PodSandbox], containers: Sequence[Container]
+        self, pods: Sequence[PodSandbox], containers: Sequence[NRIContainer]
     ) -> Sequence[ContainerUpdate]:
         """Return the divided quotas of those containers whose runtime knows another."""
         self._wake()
@@ -83,20 +83,22 @@ class RuntimeHook:
         self._local.receive(_as_reported(pod), self._pods())
         self._wake()
 
-    async def on_create(self, pod: PodSandbox, container: Container) -> Adjustment | None:
+    async def on_create(self, pod: PodSandbox, container: NRIContainer) -> ContainerAdjustment | None:
         return self._answer(LifecycleEvent.CREATE_CONTAINER, pod, container.cpu)
 
     async def on_update(
-        self, pod: PodSandbox, container: Container, requested: CPUResources
-    ) -> Adjustment | None:
+        self, pod: PodSandbox, container: NRIContainer, requested: CPUResources
+    ) -> ContainerAdjustment | None:
         return self._answer(LifecycleEvent.UPDATE_CONTAINER, pod, requested)
 
-    async def on_event(self, event: LifecycleEvent, pod: PodSandbox, container: Container | None) -> None:
+    async def on_event(self, event: LifecycleEvent, pod: PodSandbox, container: NRIContainer | None) -> None:
         """Have the reconciler look at what has just been created, started or updated."""
         if event in _TELLING:
             self._wake()
 
-    def _answer(self, event: LifecycleEvent, pod: PodSandbox, requested: CPUResources) -> Adjustment | None:
+    def _answer(
+        self, event: LifecycleEvent, pod: PodSandbox, requested: CPUResources
+    ) -> ContainerAdjustment | None:
         base = requested.quota
         quota = None
         if base is not None and base > 0 and self._local.divides(_as_reported(pod)):
@@ -104,7 +106,7 @@ class RuntimeHook:
         if quota is None or quota == base:
             return None
         self._metrics.count(NRI_DIVIDED, event.name)
-        return Adjustment(quota)
+        return ContainerAdjustment(quota)
 
 
 def _as_reported(pod: PodSandbox) -> QuotaPod:
@@ -135,7 +137,7 @@ class CountingObserver:
 
 async def serve_runtime(socket: Path, hook: RuntimeHook, metrics: Exposition) -> Never:
     """Be the plugin of the runtime that listens on a socket, until cancelled."""
-    from corewise.nri.plugin import Plugin, PluginOptions  # noqa: PLC0415 - protobuf only where it is needed
+    from corewise.nri.plugin import NRIPlugin, PluginOptions  # noqa: PLC0415 - protobuf only where it is needed
 
-    plugin = Plugin(hook, PluginOptions(socket=str(socket)), observer=CountingObserver(metrics))
+    plugin = NRIPlugin(hook, PluginOptions(socket=str(socket)), observer=CountingObserver(metrics))
     await plugin.run()

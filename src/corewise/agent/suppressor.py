@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from corewise.actions import QuotaOwner, WriteQuota
-from corewise.agent.cgroups import Cycle, Found
+from corewise.agent.cgroups import CgroupSetup, Cycle
 from corewise.config.colocation import SuppressionMode, SuppressionSettings
 from corewise.kernel.cgroups.layout import QOSClass
 from corewise.kernel.cgroups.resources import SMALLEST_QUOTA, Bandwidth, read_bandwidth
@@ -87,7 +87,7 @@ class Suppressor:
 
     def adjust(
         self,
-        found: Found,
+        found: CgroupSetup,
         settings: SuppressionSettings,
         *,
         offer: Offer,
@@ -122,7 +122,7 @@ class Suppressor:
         """Take quotas that were met, and that nobody accounts for, for our own from before."""
         self._adopted.update({pod.cgroup: pod.met for pod in pods if pod.met is not None})
 
-    def release(self, found: Found) -> Cycle:
+    def release(self, found: CgroupSetup) -> Cycle:
         self._forget_slice()
         self._forget_pods()
         self._bounds = {}
@@ -135,7 +135,7 @@ class Suppressor:
             log.info("suppression ends: what it bounded is given back", extra=fields(node=self._node))
         return result
 
-    def record_repairs(self, found: Found, written: Iterable[Written], drifted: Iterable[str]) -> None:
+    def record_repairs(self, found: CgroupSetup, written: Iterable[Written], drifted: Iterable[str]) -> None:
         """Count what somebody else's round has put right of ours: the writer mends every owner's bounds.
 
         Nobody but suppression bounds the BestEffort cgroup, so every write there has mended it.
@@ -169,7 +169,7 @@ class Suppressor:
 
     def _adjust_slice(
         self,
-        found: Found,
+        found: CgroupSetup,
         settings: SuppressionSettings,
         target_milli: int,
         allocatable_milli: int,
@@ -228,7 +228,7 @@ class Suppressor:
         )
 
     def _write_slice(
-        self, found: Found, cgroup: str, present: Bandwidth, adjustment: Adjustment, result: Cycle
+        self, found: CgroupSetup, cgroup: str, present: Bandwidth, adjustment: Adjustment, result: Cycle
     ) -> Bandwidth:
         """Bring the BestEffort cgroup to its quota; return what it has then."""
         last, period = self._bounds.get(cgroup), present.period
@@ -244,7 +244,7 @@ class Suppressor:
 
     def _adjust_pods(
         self,
-        found: Found,
+        found: CgroupSetup,
         settings: SuppressionSettings,
         utilization: Fraction,
         limited: Iterable[LimitedPod],
@@ -284,7 +284,7 @@ class Suppressor:
             repaired=self.repaired,
         )
 
-    def _pod_quota(self, found: Found, pod: LimitedPod) -> PodQuota:
+    def _pod_quota(self, found: CgroupSetup, pod: LimitedPod) -> PodQuota:
         """Return what a pod has: what this owner bounds it to, else its limit."""
         claim = found.writer.held.get(pod.cgroup)
         bound = claim.bounds.get(QuotaOwner.SUPPRESSION) if claim else None

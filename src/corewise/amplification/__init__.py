@@ -15,8 +15,8 @@ Amounts are Quantity, ratios are Ratio, annotations are text; ages and the time 
 from corewise.amplification.amounts import (
     AMPLIFIABLE,
     MAXIMUM,
-    Amounts,
     Finding,
+    NodeAmounts,
     Ratios,
     ResourceList,
     amplified,
@@ -69,12 +69,12 @@ from corewise.amplification.status import (
 __all__ = [
     "AMPLIFIABLE",
     "MAXIMUM",
-    "Amounts",
     "Column",
     "ContainerDemand",
     "Finding",
     "Flags",
     "Misfit",
+    "NodeAmounts",
     "NodeDemand",
     "PodDemand",
     "RatioReading",

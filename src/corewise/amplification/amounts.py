@@ -42,7 +42,7 @@ _LARGEST_NANO: Final = (2**63 - 1) * 10**9
 
 
 @dataclass(frozen=True, slots=True)
-class Amounts:
+class NodeAmounts:
     """Capacity and allocatable of a node. Other resources than cpu and memory may be there, unused."""
 
     capacity: ResourceList

@@ -32,9 +32,9 @@ from corewise.amplification.amounts import (
     AMPLIFIABLE,
     FIELDS,
     MAXIMUM,
-    Amounts,
     Field,
     Finding,
+    NodeAmounts,
     Ratios,
     ResourceList,
     amplified,
@@ -81,8 +81,8 @@ class Record:
     """
 
     ratios: Ratios
-    applied: Amounts
-    raw: Amounts
+    applied: NodeAmounts
+    raw: NodeAmounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class UnusableRecord:
 
     finding: Finding
     ratios: Ratios
-    applied: Amounts
+    applied: NodeAmounts
 
 
 class _RecordText(msgspec.Struct, frozen=True):
@@ -201,7 +201,7 @@ def _read_record(text: str, *raw_texts: str | None) -> Record | UnusableRecord:
     allocatable = _amounts(stated.allocatable) if stated else None
     if not ratios or capacity is None or allocatable is None or ratios.keys() != {*capacity, *allocatable}:
         return _unusable(f"annotation {names.AMPLIFIED} is no record of corewise's: {text[:_SHOWN]!r}")
-    return _with_raw(ratios, Amounts(capacity, allocatable), dict(zip(FIELDS, raw_texts, strict=True)))
+    return _with_raw(ratios, NodeAmounts(capacity, allocatable), dict(zip(FIELDS, raw_texts, strict=True)))
 
 
 def _recorded_ratios(stated: Mapping[str, Decimal]) -> Ratios | None:
@@ -211,7 +211,7 @@ def _recorded_ratios(stated: Mapping[str, Decimal]) -> Ratios | None:
 
 
 def _with_raw(
-    ratios: Ratios, applied: Amounts, raw_texts: Mapping[Field, str | None]
+    ratios: Ratios, applied: NodeAmounts, raw_texts: Mapping[Field, str | None]
 ) -> Record | UnusableRecord:
     raw: dict[Field, dict[str, Quantity]] = {"capacity": {}, "allocatable": {}}
     for field in FIELDS:
@@ -226,15 +226,17 @@ def _with_raw(
                 )
                 return _unusable(message, ratios, applied)
             raw[field][resource] = origin
-    return Record(ratios, applied, Amounts(raw["capacity"], raw["allocatable"]))
+    return Record(ratios, applied, NodeAmounts(raw["capacity"], raw["allocatable"]))
 
 
-def _unusable(message: str, ratios: Ratios | None = None, applied: Amounts | None = None) -> UnusableRecord:
+def _unusable(
+    message: str, ratios: Ratios | None = None, applied: NodeAmounts | None = None
+) -> UnusableRecord:
     finding = Finding(Reason.RECORD_UNUSABLE, message)
-    return UnusableRecord(finding, ratios or {}, applied or Amounts({}, {}))
+    return UnusableRecord(finding, ratios or {}, applied or NodeAmounts({}, {}))
 
 
-def print_record(ratios: Ratios, applied: Amounts) -> str:
+def print_record(ratios: Ratios, applied: NodeAmounts) -> str:
     """Print a record."""
     parts = {
         "ratio": print_ratios(ratios),
@@ -299,11 +301,11 @@ class Stated:
         """Whether an unusable record says at least which amounts it is about."""
         return self.broken is not None and bool(self.broken.ratios)
 
-    def known_raw(self, amounts: Amounts) -> Amounts:
+    def known_raw(self, amounts: NodeAmounts) -> NodeAmounts:
         """Return the raw cpu and memory behind the amounts in status, as far as the annotations tell."""
-        return Amounts(*(self._known_raw(amounts, field) for field in FIELDS))
+        return NodeAmounts(*(self._known_raw(amounts, field) for field in FIELDS))
 
-    def _known_raw(self, amounts: Amounts, field: Field) -> ResourceList:
+    def _known_raw(self, amounts: NodeAmounts, field: Field) -> ResourceList:
         stated = {name: amount for name, amount in amounts.of(field).items() if name in AMPLIFIABLE}
         recorded = self.record.raw.of(field) if self.record else {}
         return {
@@ -345,6 +347,6 @@ def effective_ratios(annotations: Mapping[str, str], *, maximum: Ratio = MAXIMUM
     return {resource: ratio for resource, ratio in known.items() if ratio != ONE}
 
 
-def raw_amounts(amounts: Amounts, annotations: Mapping[str, str]) -> Amounts:
+def raw_amounts(amounts: NodeAmounts, annotations: Mapping[str, str]) -> NodeAmounts:
     """Return the raw cpu and memory behind the amounts in status, as far as the annotations tell."""
     return read_node(annotations).known_raw(amounts)

@@ -42,9 +42,9 @@ from corewise.amplification.amounts import (
     AMPLIFIABLE,
     FIELDS,
     MAXIMUM,
-    Amounts,
     Field,
     Finding,
+    NodeAmounts,
     Ratios,
     ResourceList,
     amplified,
@@ -82,7 +82,7 @@ class StatusObservation:
     record has been as it is, or absent. ``ratio_written``: the manager has just written the ratio annotation.
     """
 
-    amounts: Amounts
+    amounts: NodeAmounts
     annotations: Mapping[str, str]
     machine: ReportedMachine | None
     mismatch_seconds: int
@@ -103,7 +103,7 @@ class StatusState(Enum):
 class Repair:
     """One patch of nodes/status: raw amounts of cpu and memory, and the annotations to drop with it."""
 
-    raw: Amounts
+    raw: NodeAmounts
     drop_annotations: tuple[str, ...]
 
 
@@ -119,7 +119,7 @@ class StatusAssessment:
     """
 
     state: StatusState
-    raw: Amounts
+    raw: NodeAmounts
     ratios: Ratios
     touch: bool = False
     unproven: frozenset[str] = frozenset()
@@ -238,7 +238,7 @@ def _machine_amount(seen: StatusObservation, resource: str) -> Quantity | None:
 
 
 def _repaired(
-    seen: StatusObservation, pending: StatusAssessment, raw: Amounts, reason: Reason
+    seen: StatusObservation, pending: StatusAssessment, raw: NodeAmounts, reason: Reason
 ) -> StatusAssessment:
     return replace(
         pending,
@@ -249,7 +249,7 @@ def _repaired(
     )
 
 
-def _grown(seen: StatusObservation, stated: Stated) -> Amounts | None:
+def _grown(seen: StatusObservation, stated: Stated) -> NodeAmounts | None:
     """Return the raw amounts of a machine whose new capacity is just what the old one was amplified to.
 
     Allocatable keeps the recorded reservation, machine - (raw capacity - raw allocatable), unless it is more
@@ -267,7 +267,7 @@ def _grown(seen: StatusObservation, stated: Stated) -> Amounts | None:
             capacity[resource] = now
             if reserved >= 0:
                 allocatable[resource] = replace(allocatable[resource], nano=now.nano - reserved)
-    return Amounts(capacity, allocatable) if capacity != raw.capacity else None
+    return NodeAmounts(capacity, allocatable) if capacity != raw.capacity else None
 
 
 def _in_doubt(
@@ -296,7 +296,7 @@ def _in_doubt(
     if not doubtful and seen.mismatch_seconds <= PATIENCE:
         # Nothing seems to be amplified. Were it otherwise, kubelet would state other amounts in this time.
         return replace(pending, finding=doubt)
-    repaired = _repaired(seen, pending, Amounts(raw["capacity"], raw["allocatable"]), doubt.reason)
+    repaired = _repaired(seen, pending, NodeAmounts(raw["capacity"], raw["allocatable"]), doubt.reason)
     return replace(repaired, finding=doubt)
 
 

@@ -46,9 +46,9 @@ from corewise.amplification.amounts import (
     AMPLIFIABLE,
     FIELDS,
     MAXIMUM,
-    Amounts,
     Field,
     Finding,
+    NodeAmounts,
     Ratios,
     ResourceList,
     amplified,
@@ -68,8 +68,8 @@ class StatusWrite:
     ``annotations`` are those of the object. ``by_kubelet``: the writer is the node's own kubelet.
     """
 
-    new: Amounts
-    old: Amounts
+    new: NodeAmounts
+    old: NodeAmounts
     annotations: Mapping[str, str]
     by_kubelet: bool
 
@@ -239,7 +239,7 @@ def _annotations(
     present: Mapping[str, str], stated: Stated, rows: Mapping[str, _Row]
 ) -> dict[str, str | None]:
     """Return what to change so that record and raw annotations say what the rows say."""
-    applied = Amounts(*(_column(rows, field, "applied") for field in FIELDS))
+    applied = NodeAmounts(*(_column(rows, field, "applied") for field in FIELDS))
     named = {*applied.capacity, *applied.allocatable}
     ratios: Ratios = {resource: row.ratio for resource, row in rows.items() if resource in named}
     record = stated.record

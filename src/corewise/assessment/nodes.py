@@ -13,8 +13,8 @@ from functools import lru_cache
 import msgspec
 
 from corewise.amplification import (
-    Amounts,
     ContainerDemand,
+    NodeAmounts,
     NodeDemand,
     PodDemand,
     ReportedMachine,
@@ -157,7 +157,7 @@ class NodeView:
     resource_version: str
     labels: Mapping[str, str]
     annotations: Annotations
-    amounts: Amounts
+    amounts: NodeAmounts
     boot_id: str
     topology: Annotations | None
     demand: Callable[[], NodeDemand]
@@ -197,7 +197,7 @@ def view_of(
         resource_version=meta.resource_version,
         labels=meta.labels,
         annotations=meta.annotations,
-        amounts=Amounts(quantities(node.status.capacity), quantities(node.status.allocatable)),
+        amounts=NodeAmounts(quantities(node.status.capacity), quantities(node.status.allocatable)),
         boot_id=node.status.node_info.boot_id,
         topology=topology,
         demand=lambda: demand_of_node(pods(), topology),

@@ -14,7 +14,7 @@ from corewise.agent.options import STATE_DIR
 from corewise.cli import output
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.options import seconds
-from corewise.cli.output import Column, Form, Listing, Severity, say
+from corewise.cli.output import CellSeverity, Column, Form, Listing, say
 from corewise.kernel.writing.entries import (
     Damaged,
     Entry,
@@ -63,8 +63,8 @@ def _why(entry: Entry) -> str:
             return why
 
 
-def _severity(entry: Entry) -> Severity | None:
-    return Severity.ERROR if isinstance(entry, Failed) else None
+def _severity(entry: Entry) -> CellSeverity | None:
+    return CellSeverity.ERROR if isinstance(entry, Failed) else None
 
 
 _COLUMNS: tuple[Column[Entry], ...] = (

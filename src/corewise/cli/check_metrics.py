@@ -13,7 +13,7 @@ from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.files import FILE, text_of
 from corewise.cli.interference_inputs import read_interference
 from corewise.cli.options import connection_options
-from corewise.cli.output import Column, Form, Listing, Severity, colour_wanted, option, render, say
+from corewise.cli.output import CellSeverity, Column, Form, Listing, colour_wanted, option, render, say
 from corewise.config.interference.metrics import Preset
 from corewise.config.interference.model import InterferenceConfiguration, MetricsSettings
 from corewise.engine.objects import SCHEDULABLE_NODES
@@ -141,10 +141,10 @@ def _listing(found: list[Diagnosis], nodes: int) -> Listing[Diagnosis]:
     )
 
 
-def _severity(each: Diagnosis) -> Severity | None:
+def _severity(each: Diagnosis) -> CellSeverity | None:
     if not each.states[State.FRESH]:
-        return Severity.ERROR
-    return Severity.WARNING if each.to_fix else None
+        return CellSeverity.ERROR
+    return CellSeverity.WARNING if each.to_fix else None
 
 
 def _value(each: Diagnosis, place: int) -> str:

@@ -31,7 +31,7 @@ from corewise.compute.errors import FileUnusable
 from corewise.compute.guest_files import parse_flavor, parse_image
 from corewise.compute.hosts import Hosts, tuning_of
 from corewise.compute.offers import LocalOffers, Offers
-from corewise.compute.scheduling import Scheduler, Wanted, pin
+from corewise.compute.scheduling import GuestScheduler, WantedGuest, pin
 from corewise.compute.verdicts import NoValidHost, Placed
 from corewise.openstack.libvirt_xml import tuned
 from corewise.pinning import GuestPins, Refusal
@@ -197,9 +197,9 @@ def schedule_command(
     """
     read, request = _guest_request(flavor, image, given.compat)
     hosts = given.hosts()
-    wanted = Wanted(_guest(guest, placement), request, read.name, pack)
+    wanted = WantedGuest(_guest(guest, placement), request, read.name, pack)
     offers = _offers(placement, given, hosts, project, user)
-    outcome = Scheduler(offers, hosts, scores=_scores(scores)).schedule(wanted)
+    outcome = GuestScheduler(offers, hosts, scores=_scores(scores)).schedule(wanted)
     if isinstance(outcome, NoValidHost):
         if form is not Form.TABLE:
             click.echo(output.document_text(_refusal_document(outcome), form), nl=False)
@@ -224,7 +224,7 @@ def delete_command(guest: str, given: GivenHosts, placement: PlacementChoice) ->
     Repeat a delete that broke off to finish it. Exit code 4 if the guest is unknown.
     """
     hosts = given.hosts()
-    host = Scheduler(_offers(placement, given, hosts), hosts).delete(guest)
+    host = GuestScheduler(_offers(placement, given, hosts), hosts).delete(guest)
     click.echo(f"guest {guest} released what it held" + (f" on host {host}" if host else ""))
 
 

@@ -31,7 +31,7 @@ from corewise.compute.ledger import LedgerFile, MemoryLedger
 from corewise.compute.machine_file import parse_machine
 from corewise.config.decoding import Parsed
 from corewise.kernel.machine import read_machine
-from corewise.openstack.errors import CredentialsError, NotFound
+from corewise.openstack.errors import CredentialsError, PlacementNotFound
 from corewise.topology import Host
 from corewise.tracking import (
     Checked,
@@ -384,5 +384,5 @@ def provider_of(client: PlacementClient, name: str) -> Provider:
     if found is None:
         hint = "name the host with --host, or make its provider: corewise compute run --once"
         message = f"Placement has no resource provider {name}"
-        raise NotFound(message, status=404, request="GET /resource_providers", hint=hint)
+        raise PlacementNotFound(message, status=404, request="GET /resource_providers", hint=hint)
     return found

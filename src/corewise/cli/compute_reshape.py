@@ -25,7 +25,7 @@ from corewise.cli.output import Column, Form, Listing, count, say
 from corewise.compute.guest_files import parse_guests, parse_provider
 from corewise.compute.hosts import ComputeHost
 from corewise.compute.offering import Offering, note_moves, planned
-from corewise.tracking import HostedGuest, Move, ReshapePlan
+from corewise.tracking import GuestMove, HostedGuest, ReshapePlan
 from corewise.vocabulary.placement import PCPU, VCPU, Inventory, ProviderUse
 
 
@@ -46,7 +46,7 @@ _TOTALS: tuple[Column[_Total], ...] = (
     Column("TOTAL AFTER", lambda row: str(row.after), right=True),
     Column("HELD AFTER", lambda row: str(row.held_after), right=True),
 )
-_MOVES: tuple[Column[Move], ...] = (
+_MOVES: tuple[Column[GuestMove], ...] = (
     Column("GUEST", lambda move: move.guest.label),
     Column("PINNED TO", lambda move: str(move.guest.pinned)),
     Column("THREADS", lambda move: move.guest.thread_policy or "-"),

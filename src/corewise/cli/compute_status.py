@@ -13,7 +13,7 @@ from corewise.cli import output
 from corewise.cli.compute_options import GivenHosts, given_hosts
 from corewise.cli.output import Column, Form, Listing, count, say
 from corewise.cli.topology_drawing import drawing
-from corewise.compute.hosts import ComputeHost, CPUUse, Use, cpu_uses
+from corewise.compute.hosts import ComputeHost, CPUUse, UseKind, cpu_uses
 from corewise.compute.ledger import GuestState
 from corewise.topology import CPUSet
 
@@ -21,7 +21,7 @@ SVG = "svg"
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class UseRow:
     """CPUs of one host and NUMA node with the same use."""
 
     host: str
@@ -32,7 +32,7 @@ class Row:
     guest_cpus: str
 
 
-_COLUMNS: tuple[Column[Row], ...] = (
+_COLUMNS: tuple[Column[UseRow], ...] = (
     Column("HOST", lambda row: row.host),
     Column("NUMA", lambda row: output.number(row.node), right=True),
     Column("CPUS", lambda row: str(row.cpus)),
@@ -73,7 +73,7 @@ def status_table(hosts: list[ComputeHost], *, wide: bool = False) -> str:
     return output.render(Listing(_COLUMNS, rows, (), lambda row: row.host), Form.TABLE)
 
 
-def _rows(host: ComputeHost, *, wide: bool) -> Iterator[Row]:
+def _rows(host: ComputeHost, *, wide: bool) -> Iterator[UseRow]:
     groups: dict[tuple[Any, ...], list[CPUUse]] = {}
     for each in cpu_uses(host):
         key = (each.node, each.use, each.guest, each.cpu if wide else None)
@@ -81,7 +81,7 @@ def _rows(host: ComputeHost, *, wide: bool) -> Iterator[Row]:
     for (node, use, guest, _), members in groups.items():
         guest_cpus = CPUSet.of(each.guest_cpu for each in members if each.guest_cpu is not None)
         cpus = CPUSet.of(each.cpu for each in members)
-        yield Row(host.name, node, use.value, cpus, guest, str(guest_cpus))
+        yield UseRow(host.name, node, use.value, cpus, guest, str(guest_cpus))
 
 
 def status_record(host: ComputeHost) -> dict[str, Any]:
@@ -126,7 +126,7 @@ def _drawn(host: ComputeHost) -> str:
     for each in cpu_uses(host):
         kinds.setdefault(each.guest or each.use.value, set()).add(each.cpu)
     # What nobody holds first, then guests as they came: the drawing gives kinds their colours in this order.
-    order = [use.value for use in Use]
+    order = [use.value for use in UseKind]
     ranked = sorted(kinds, key=lambda kind: order.index(kind) if kind in order else len(order))
     drawn = replace(host.machine, kinds=MappingProxyType({kind: CPUSet.of(kinds[kind]) for kind in ranked}))
     used = sum(len(guest.pins.held) for guest in host.guests().values())

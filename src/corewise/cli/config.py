@@ -49,7 +49,7 @@ class _Dump(msgspec.Struct):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class ConfigFinding:
     """One problem at its place in the file; ``key`` is empty for problems of the file itself."""
 
     key: str
@@ -84,10 +84,10 @@ def check(file: str, key: str | None, nodes: str | None, largest_amplification: 
     """
     contents = _contents(file, key)
     labels = _nodes(nodes) if nodes else []
-    findings = [Finding("", problem) for problem in contents.problems]
+    findings = [ConfigFinding("", problem) for problem in contents.problems]
     for text in contents.keys:
         problems = _problems(text, labels, largest_amplification)
-        findings += [Finding(text.key, text.in_file(each, contents.positions)) for each in problems]
+        findings += [ConfigFinding(text.key, text.in_file(each, contents.positions)) for each in problems]
     findings.sort(key=lambda each: (each.problem.line, each.problem.column))
     _print(file, contents, findings, form)
     if any(each.problem.severity is Severity.ERROR for each in findings):
@@ -130,7 +130,7 @@ def _problems(text: KeyText, nodes: NodeLabels, largest: Ratio) -> list[Problem]
     return [*parsed.problems, *conflicts]
 
 
-def _print(file: str, contents: Contents, findings: list[Finding], form: Form) -> None:
+def _print(file: str, contents: Contents, findings: list[ConfigFinding], form: Form) -> None:
     name = "<stdin>" if file == "-" else file
     errors = sum(each.problem.severity is Severity.ERROR for each in findings)
     warnings = len(findings) - errors
@@ -154,7 +154,7 @@ def _print(file: str, contents: Contents, findings: list[Finding], form: Form) -
     output.say(f"{Path(name).name}: {checked}: {found if findings else 'no problems'}")
 
 
-def _record(finding: Finding) -> Mapping[str, Any]:
+def _record(finding: ConfigFinding) -> Mapping[str, Any]:
     problem = finding.problem
     return {
         "severity": problem.severity.value,

@@ -24,7 +24,7 @@ from corewise.cli.interference_inputs import (
     parse_pod,
     read_interference,
 )
-from corewise.cli.output import Column, Form, Listing, Severity
+from corewise.cli.output import CellSeverity, Column, Form, Listing
 from corewise.config.interference.metrics import RANKED, Metric
 from corewise.config.interference.model import InterferenceConfiguration
 from corewise.config.interference.reading import unplaceable_message
@@ -90,7 +90,7 @@ def interference_command(config_file: Path, metrics_file: Path, pod_file: Path, 
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Decision:
+class InterferenceDecision:
     """The decision about every node, with everything that led to it."""
 
     pod: ExplainedPod
@@ -125,7 +125,7 @@ class Decision:
 
 def decide(
     pod: ExplainedPod, nodes: Sequence[MeasuredNode], config: InterferenceConfiguration
-) -> Decision | ProfileConflict:
+) -> InterferenceDecision | ProfileConflict:
     """Return the decision; a Conflict if two profiles match the pod."""
     selected = select_profile(pod.labels, pod.requests, config)
     if isinstance(selected, ProfileConflict):
@@ -135,7 +135,7 @@ def decide(
     filtered = filter_nodes(seen, requirement, missing_passes=config.missing_passes)
     passes = np.ones(len(nodes), dtype=np.bool_) if pod.exempt else filtered.passes
     ranked = rank_nodes(seen, selected.affinity, config, passes)
-    return Decision(pod, config, nodes, selected, seen, filtered, passes, ranked)
+    return InterferenceDecision(pod, config, nodes, selected, seen, filtered, passes, ranked)
 
 
 def _pressure(nodes: Sequence[MeasuredNode], config: InterferenceConfiguration) -> Pressure:
@@ -156,7 +156,7 @@ def _weights(nodes: Sequence[MeasuredNode], config: InterferenceConfiguration) -
     return placed.at(0.0, len(nodes))
 
 
-def record_of(decision: Decision) -> dict[str, Any]:
+def record_of(decision: InterferenceDecision) -> dict[str, Any]:
     """Return the whole decision as a document; amounts are in base units, null is missing."""
     config, selected = decision.config, decision.selected
     points = "linear" if config.points is None else [plain(each) for each in config.points]
@@ -195,7 +195,7 @@ def record_of(decision: Decision) -> dict[str, Any]:
     }
 
 
-def missing_of(decision: Decision, row: int) -> dict[str, str]:
+def missing_of(decision: InterferenceDecision, row: int) -> dict[str, str]:
     """Return which values of a node are missing, and why; not those that few nodes state."""
     missing = decision.nodes[row].missing()
     if not np.isnan(decision.outlook.pressure.memorybandwidth_capacity[row]):
@@ -203,7 +203,7 @@ def missing_of(decision: Decision, row: int) -> dict[str, str]:
     return {name: why for name, why in missing.items() if name not in _OPTIONAL or why != "not given"}
 
 
-def heading_of(decision: Decision) -> str:
+def heading_of(decision: InterferenceDecision) -> str:
     """Return what is decided about, in lines before the table."""
     affinity = decision.selected.affinity
     exempt = "; of a DaemonSet, so not filtered" if decision.pod.exempt else ""
@@ -216,7 +216,7 @@ def heading_of(decision: Decision) -> str:
     )
 
 
-def _needs(decision: Decision) -> str:
+def _needs(decision: InterferenceDecision) -> str:
     """Return what the filter asks for; of what the profile needs nothing of, it does not ask."""
     profile, filtered = decision.selected.profile, decision.filtered
     asked = [
@@ -234,7 +234,7 @@ def _needs(decision: Decision) -> str:
     return f"needs more than {needed} free ({float(decision.config.overprovisioning):g} x {used})"
 
 
-def listing_of(decision: Decision) -> Listing[int]:
+def listing_of(decision: InterferenceDecision) -> Listing[int]:
     """Return the table; a position stands with its points in brackets."""
 
     def scored(row: int, value: float) -> str:
@@ -246,7 +246,7 @@ def listing_of(decision: Decision) -> Listing[int]:
         Column(
             "FILTER",
             lambda row: ",".join(decision.reasons(row)) or "passes",
-            severity=lambda row: None if decision.passes[row] else Severity.WARNING,
+            severity=lambda row: None if decision.passes[row] else CellSeverity.WARNING,
         ),
         _side("GB/s FREE > NEEDED", decision.filtered.bandwidth),
         _side("GB FREE > NEEDED", decision.filtered.memory),
@@ -271,7 +271,7 @@ def _side(title: str, inequality: Inequality) -> Column[int]:
     return Column(title, text, right=True)
 
 
-def _position(decision: Decision, metric: Metric) -> Column[int]:
+def _position(decision: InterferenceDecision, metric: Metric) -> Column[int]:
     def text(row: int) -> str:
         position = int(decision.ranked.positions[metric][row])
         return f"{position} ({decision.ranked.points[metric][row]:.4g})" if position else "-"
@@ -279,7 +279,7 @@ def _position(decision: Decision, metric: Metric) -> Column[int]:
     return Column(metric.spec.title, text, right=True)
 
 
-def _value(decision: Decision, metric: Metric) -> Column[int]:
+def _value(decision: InterferenceDecision, metric: Metric) -> Column[int]:
     relative = metric in decision.outlook.relative
 
     def text(row: int) -> str:

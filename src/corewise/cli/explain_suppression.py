@@ -35,7 +35,7 @@ from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY, CONFIG_NAME, OVER
 _ENDED = frozenset({"Succeeded", "Failed"})
 
 
-Found = tuple[ManagedNode, Mapping[str, str] | None, Iterable[BoundPod] | None]
+SuppressionInputs = tuple[ManagedNode, Mapping[str, str] | None, Iterable[BoundPod] | None]
 """The node, the data of the ConfigMap and the node's pods; None is what may not be read."""
 
 
@@ -73,7 +73,7 @@ def suppression_command(
     explain_suppression(_subject(node, data, pods)).show(form, missing)
 
 
-async def _read(cluster: ClusterConfig, name: str, config_namespace: str) -> Found:
+async def _read(cluster: ClusterConfig, name: str, config_namespace: str) -> SuppressionInputs:
     async with Client(cluster) as client:
         try:
             node = await client.get(MANAGED_NODES, name)
@@ -102,7 +102,7 @@ def _no_node(name: str, hint: str) -> Failure:
     return Failure(f"there is no node {name}", hint=hint, exit_code=ExitCode.NOT_FOUND)
 
 
-def _read_file(file: Path, name: str, config_namespace: str) -> Found:
+def _read_file(file: Path, name: str, config_namespace: str) -> SuppressionInputs:
     hint = "make it with: kubectl get nodes,pods,configmaps -A -o json"
     nodes, maps, pods = decoded(file, _objects, "what kubectl prints", hint)
     node = next((each for each in nodes if each.metadata.name == name), None)

@@ -67,7 +67,7 @@ def read_interference(file: Path) -> InterferenceConfiguration:
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class RecentPod:
     """A pod placed recently: the name of its profile, and how many seconds ago."""
 
     profile: str
@@ -81,7 +81,7 @@ class MeasuredNode:
     name: str
     values: Mapping[str, float]
     labels: Mapping[str, str] = field(default_factory=dict)
-    placed: tuple[Placed, ...] = ()
+    placed: tuple[RecentPod, ...] = ()
 
     def missing(self) -> dict[str, str]:
         """Return which columns are missing, and why."""
@@ -147,7 +147,7 @@ def _value(decoder: Decoder, place: Place, column: str) -> float | None:
     return None
 
 
-def _placed(decoder: Decoder, place: Place, config: InterferenceConfiguration) -> Placed:
+def _placed(decoder: Decoder, place: Place, config: InterferenceConfiguration) -> RecentPod:
     fields = strict_fields(decoder, place, ("profile", "age"))
     profile = decoder.text(fields["profile"])
     if profile is None:
@@ -156,7 +156,7 @@ def _placed(decoder: Decoder, place: Place, config: InterferenceConfiguration) -
         near = did_you_mean(profile, config.profiles)
         decoder.tell(fields["profile"], f"{shown(profile)} is not a profile of the configuration{near}")
     age = number(decoder, fields["age"], 0, _OLDEST)
-    return Placed(profile or "", float(age or 0))
+    return RecentPod(profile or "", float(age or 0))
 
 
 class _GivenTwice(Exception):  # noqa: N818 - a fault of the text

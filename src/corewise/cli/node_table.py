@@ -28,7 +28,7 @@ from corewise.cli.node_listing import (
     state_of,
 )
 from corewise.cli.offline_reports import node_report
-from corewise.cli.output import Column, Form, Listing, Severity
+from corewise.cli.output import CellSeverity, Column, Form, Listing
 from corewise.config.facts import CPUFacts
 from corewise.kube.client import Client
 from corewise.kube.clock import SYSTEM_CLOCK
@@ -70,7 +70,7 @@ def hidden(listed: ListedNode) -> bool:
     )
 
 
-def _remarks(listed: ListedCluster, rows: list[Row]) -> Iterable[str]:
+def _remarks(listed: ListedCluster, rows: list[NodeRow]) -> Iterable[str]:
     """Say what the table does not show: hidden rows, problems, and what could not be read."""
     if not listed.nodes:
         yield "No nodes found."
@@ -84,7 +84,7 @@ def _remarks(listed: ListedCluster, rows: list[Row]) -> Iterable[str]:
     yield from listed.missing
 
 
-def _problems(rows: list[Row]) -> Iterable[str]:
+def _problems(rows: list[NodeRow]) -> Iterable[str]:
     """One line per reason, with the first nodes of each."""
     named: dict[str, list[str]] = defaultdict(list)
     for row in rows:
@@ -112,7 +112,7 @@ class Facts(msgspec.Struct, frozen=True, rename="camel"):
     amplification_ratio: str | None = None
 
 
-class Amounts(msgspec.Struct, frozen=True, kw_only=True):
+class SummedAmounts(msgspec.Struct, frozen=True, kw_only=True):
     """Amounts that add up over nodes, of allocatable unless named; None is unknown."""
 
     raw_capacity: int | None = msgspec.field(name="rawCapacityCPUMilli")
@@ -130,13 +130,13 @@ class Amounts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class NodeRow:
     """One row: a node, or the sum of all. ``model`` is what the column shows."""
 
     name: str
     model: str
     facts: Facts
-    amounts: Amounts
+    amounts: SummedAmounts
     state: NodeState
 
     @property
@@ -151,7 +151,7 @@ class Row:
         }
 
 
-def row_of(listed: ListedNode, now: datetime, *, pods_known: bool = True) -> Row:
+def row_of(listed: ListedNode, now: datetime, *, pods_known: bool = True) -> NodeRow:
     """Return a node's row. ``now`` tells how old the report on its offline pods is."""
     assessment = listed.assessment
     node, raw = assessment.node, assessment.status.raw
@@ -162,7 +162,7 @@ def row_of(listed: ListedNode, now: datetime, *, pods_known: bool = True) -> Row
     raw_cpu, schedulable = _milli(raw.allocatable), _milli(node.amounts.allocatable)
     requested = requests.get("cpu", 0) if pods_known else None
     states = (state_of(assessment), offline_state_of(offline))
-    return Row(
+    return NodeRow(
         name=node.name,
         model=facts.model if facts else "-",
         facts=Facts(
@@ -172,7 +172,7 @@ def row_of(listed: ListedNode, now: datetime, *, pods_known: bool = True) -> Row
             None if normalization is None else str(normalization),
             str(assessment.effective.get("cpu", ONE)),
         ),
-        amounts=Amounts(
+        amounts=SummedAmounts(
             raw_capacity=_milli(raw.capacity),
             capacity=_milli(node.amounts.capacity),
             raw=raw_cpu,
@@ -190,17 +190,17 @@ def row_of(listed: ListedNode, now: datetime, *, pods_known: bool = True) -> Row
     )
 
 
-def total_of(rows: list[Row]) -> Row:
+def total_of(rows: list[NodeRow]) -> NodeRow:
     """Return the row that adds up all others."""
 
     def add(amount: str) -> int | None:
         known = [each for each in (getattr(row.amounts, amount) for row in rows) if each is not None]
         return sum(known) if known else None
 
-    amounts = {name: add(name) for name in Amounts.__struct_fields__}
+    amounts = {name: add(name) for name in SummedAmounts.__struct_fields__}
     amounts["free"] = _free(amounts["schedulable"], amounts["requested"])
     models = output.count(len({row.facts.cpu_model for row in rows} - {None}), "model")
-    return Row(TOTAL, models, Facts(), Amounts(**amounts), NodeState(""))
+    return NodeRow(TOTAL, models, Facts(), SummedAmounts(**amounts), NodeState(""))
 
 
 def _free(schedulable: int | None, requested: int | None) -> int | None:
@@ -222,29 +222,29 @@ def _annotated(text: str | None) -> Ratio | None:
         return None
 
 
-def listing_of(rows: list[Row]) -> Listing[Row]:
+def listing_of(rows: list[NodeRow]) -> Listing[NodeRow]:
     """Return the rows in every form, led by their sum."""
     total, records = total_of(rows), [row.record for row in rows]
     sums = msgspec.to_builtins(total.amounts)
     return Listing(COLUMNS, rows, records, lambda row: f"node/{row.name}", sums, [total] if rows else [])
 
 
-def _flag(flag: Callable[[Facts], bool | None]) -> Callable[[Row], str]:
+def _flag(flag: Callable[[Facts], bool | None]) -> Callable[[NodeRow], str]:
     words = {None: "-", True: "on", False: "off"}
     return lambda row: "" if row.name == TOTAL else words[flag(row.facts)]
 
 
-def _ratio(ratio: Callable[[Facts], str | None]) -> Callable[[Row], str]:
+def _ratio(ratio: Callable[[Facts], str | None]) -> Callable[[NodeRow], str]:
     return lambda row: "" if row.name == TOTAL else ratio(row.facts) or "-"
 
 
 def _shown(
-    text: Callable[[int | None], str], amount: Callable[[Amounts], int | None]
-) -> Callable[[Row], str]:
+    text: Callable[[int | None], str], amount: Callable[[SummedAmounts], int | None]
+) -> Callable[[NodeRow], str]:
     return lambda row: text(amount(row.amounts))
 
 
-def _requested(row: Row) -> str:
+def _requested(row: NodeRow) -> str:
     amounts = row.amounts
     return output.cpus(amounts.requested) + output.percent(amounts.requested or 0, amounts.schedulable or 0)
 
@@ -253,7 +253,7 @@ def _plain(number: int | None) -> str:
     return "-" if number is None else str(number)
 
 
-COLUMNS: list[Column[Row]] = [
+COLUMNS: list[Column[NodeRow]] = [
     Column("NODE", lambda row: row.name),
     Column("MODEL", lambda row: row.model),
     Column("HT", _flag(lambda facts: facts.hyper_threading), wide=True),
@@ -282,6 +282,6 @@ COLUMNS: list[Column[Row]] = [
     Column(
         "STATE",
         lambda row: row.state.text,
-        severity=lambda row: Severity.ERROR if row.state.problem else None,
+        severity=lambda row: CellSeverity.ERROR if row.state.problem else None,
     ),
 ]

@@ -39,7 +39,7 @@ class Form(StrEnum):
 _FORMS = frozenset(map(str, Form))
 
 
-class Severity(StrEnum):
+class CellSeverity(StrEnum):
     """Severity of a cell; the value is its colour."""
 
     WARNING = "yellow"
@@ -54,7 +54,7 @@ class Column(Generic[T]):
     text: Callable[[T], str]
     right: bool = False
     wide: bool = False
-    severity: Callable[[T], Severity | None] = lambda _: None
+    severity: Callable[[T], CellSeverity | None] = lambda _: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +211,7 @@ def _line(
     columns: Sequence[Column[T]],
     texts: Sequence[str],
     widths: Sequence[int],
-    severities: Sequence[Severity | None] | None = None,
+    severities: Sequence[CellSeverity | None] | None = None,
 ) -> str:
     parts = []
     for index, (column, text, width) in enumerate(zip(columns, texts, widths, strict=True)):

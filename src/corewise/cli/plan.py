@@ -29,7 +29,7 @@ from corewise.cli.output import (
 )
 from corewise.engine import Allocation
 from corewise.scheduler.plugins import load_plugins
-from corewise.simulation.planner import Comparison, Outcome, compare, plan
+from corewise.simulation.planner import Comparison, PlanOutcome, compare, plan
 from corewise.simulation.planner_inputs import PlanInput, plan_from_dump, plan_from_openb
 
 _NONE = "none"
@@ -43,7 +43,7 @@ class _Planned:
     """An outcome, what its configuration is called, and how long it took."""
 
     name: str
-    outcome: Outcome
+    outcome: PlanOutcome
     seconds: float
 
     @property
@@ -156,7 +156,7 @@ def _print_tables(given: PlanInput, planned: Sequence[_Planned], difference: Com
 
 
 _Row = tuple[str, Sequence[str]]
-_PACKING: tuple[tuple[str, Callable[[Outcome], str]], ...] = (
+_PACKING: tuple[tuple[str, Callable[[PlanOutcome], str]], ...] = (
     ("nodes used", lambda each: f"{each.nodes_used} of {each.nodes}"),
     ("raw CPUs", lambda each: cpus(each.raw)),
     ("schedulable CPUs", lambda each: cpus(each.schedulable)),
@@ -176,7 +176,7 @@ def _cell(place: int) -> Callable[[_Row], str]:
     return lambda row: row[1][place]
 
 
-def _rows(outcomes: Sequence[Outcome]) -> Iterable[_Row]:
+def _rows(outcomes: Sequence[PlanOutcome]) -> Iterable[_Row]:
     yield "pods scheduled", [str(len(each.placed)) for each in outcomes]
     yield "pods unscheduled", [str(len(each.unplaced)) for each in outcomes]
     for reason in dict.fromkeys(reason for each in outcomes for reason in each.by_reason):

@@ -18,10 +18,10 @@ from corewise.cli.files import FILE
 from corewise.cli.interference_inputs import read_interference
 from corewise.cli.options import seconds
 from corewise.cli.output import (
+    CellSeverity,
     Column,
     Form,
     Listing,
-    Severity,
     colour_wanted,
     count,
     document_text,
@@ -29,7 +29,7 @@ from corewise.cli.output import (
     render,
     say,
 )
-from corewise.cli.profile_history import Asked, ask, read_history, write_history
+from corewise.cli.profile_history import HistoryOptions, ask, read_history, write_history
 from corewise.config.interference.model import DEFAULT, InterferenceConfiguration
 from corewise.interference.analysis import (
     AMOUNTS,
@@ -47,7 +47,7 @@ from corewise.vocabulary.selectors import label_value_fault
 
 _SLICING = Slicing()
 _GIGA, _MEBI, _KIBI, _MILLI = 10**9, 1 << 20, 1 << 10, 1000
-_SEVERITY = {Confidence.LOW: Severity.WARNING}
+_SEVERITY = {Confidence.LOW: CellSeverity.WARNING}
 
 
 @click.command()
@@ -119,7 +119,7 @@ def command(
         seen = read_history(history)
     else:
         try:
-            seen = asyncio.run(ask(url or "", settings, Asked(span, step)))
+            seen = asyncio.run(ask(url or "", settings, HistoryOptions(span, step)))
         except PrometheusError as error:
             raise Failure(error.message, hint=error.hint, exit_code=ExitCode.CONNECTION) from error
     if save_history:

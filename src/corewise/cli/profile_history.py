@@ -231,7 +231,7 @@ Key = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class HistoryOptions:
     """How far to look back, and how close values are, in seconds."""
 
     span: float
@@ -250,7 +250,7 @@ class _Known:
     gone: float | None
 
 
-async def ask(url: str, settings: InterferenceConfiguration, asked: Asked) -> History:
+async def ask(url: str, settings: InterferenceConfiguration, asked: HistoryOptions) -> History:
     """Ask for everything, until now.
 
     Raises:
@@ -296,7 +296,7 @@ def exported_label(key: str) -> str:
     return "label_" + _HUMP.sub(r"\1_\2", _OTHER.sub("_", key)).lower()
 
 
-async def _pods(client: PrometheusClient, type_label: str, asked: Asked) -> dict[Key, _Known]:
+async def _pods(client: PrometheusClient, type_label: str, asked: HistoryOptions) -> dict[Key, _Known]:
     """Return the pods that have a type and a node, by namespace and name."""
     label, over = exported_label(type_label), f"[{asked.span:.0f}s]"
     types = await client.query(f'last_over_time(kube_pod_labels{{{label}!=""}}{over})')

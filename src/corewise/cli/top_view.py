@@ -16,7 +16,7 @@ import msgspec
 
 from corewise.cli import output
 from corewise.cli.offline_reports import NodeReport, age_text, node_report, offer_problem, suppression_state
-from corewise.cli.output import Column, Form, Listing, Severity, count, some
+from corewise.cli.output import CellSeverity, Column, Form, Listing, count, some
 from corewise.kube.objects import PartialObject
 from corewise.kube.resources import NODES
 from corewise.vocabulary.names import CONFIG_NAME, OVERSUBSCRIPTION, SUPPRESSION_KEY
@@ -67,13 +67,13 @@ class Details(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TopRow:
     """One row. ``severity`` is that of its state."""
 
     name: str
     sums: Sums
     details: Details
-    severity: Severity | None = None
+    severity: CellSeverity | None = None
 
     @property
     def record(self) -> dict[str, Any]:
@@ -81,7 +81,7 @@ class Row:
         return {"name": self.name, **msgspec.to_builtins(self.sums), **msgspec.to_builtins(self.details)}
 
 
-def row_of(node: NodeReport) -> Row | None:
+def row_of(node: NodeReport) -> TopRow | None:
     """Return a node's row; None without a report."""
     report = node.report
     if report is None:
@@ -116,10 +116,10 @@ def row_of(node: NodeReport) -> Row | None:
         online_history=list(report.online),
         offline_history=list(report.offline),
     )
-    return Row(node.name, sums, details, Severity.WARNING if problem else None)
+    return TopRow(node.name, sums, details, CellSeverity.WARNING if problem else None)
 
 
-def total_of(rows: Sequence[Row]) -> Row:
+def total_of(rows: Sequence[TopRow]) -> TopRow:
     """Return the row that adds up all others; its age is that of the oldest data."""
 
     def add(amount: str) -> int | None:
@@ -134,7 +134,7 @@ def total_of(rows: Sequence[Row]) -> Row:
         online_history=_added(row.details.online_history for row in rows),
         offline_history=_added(row.details.offline_history for row in rows),
     )
-    return Row(TOTAL, Sums(**amounts), details)
+    return TopRow(TOTAL, Sums(**amounts), details)
 
 
 def _added(histories: Iterable[Sequence[int]]) -> list[int]:
@@ -143,7 +143,7 @@ def _added(histories: Iterable[Sequence[int]]) -> list[int]:
     return [sum(samples) for samples in zip_longest(*newest_first, fillvalue=0)][::-1]
 
 
-SORTS: dict[str, Callable[[Row], Any]] = {
+SORTS: dict[str, Callable[[TopRow], Any]] = {
     "name": lambda row: row.name,
     "online": lambda row: (-row.sums.online, row.name),
     "offline": lambda row: (-row.sums.offline, row.name),
@@ -155,23 +155,23 @@ SORTS: dict[str, Callable[[Row], Any]] = {
 """What ``--sort`` may be: names ascend, figures descend."""
 
 
-def columns(bars: str) -> list[Column[Row]]:
+def columns(bars: str) -> list[Column[TopRow]]:
     """Return the columns; ``bars`` are the characters of sparklines."""
 
-    def part(amount: Callable[[Sums], int]) -> Callable[[Row], str]:
+    def part(amount: Callable[[Sums], int]) -> Callable[[TopRow], str]:
         return lambda row: (
             output.measured(amount(row.sums)) + output.percent(amount(row.sums), row.sums.allocatable)
         )
 
-    def history(samples: Callable[[Details], Sequence[int]]) -> Callable[[Row], str]:
+    def history(samples: Callable[[Details], Sequence[int]]) -> Callable[[TopRow], str]:
         return lambda row: sparkline(samples(row.details), row.sums.allocatable, _HISTORY_WIDTH, bars)
 
-    def age(row: Row) -> str:
+    def age(row: TopRow) -> str:
         stale = " STALE" if row.details.stale else ""
         return "" if row.name == TOTAL else age_text(row.details.age_seconds) + stale
 
-    def staleness(row: Row) -> Severity | None:
-        return Severity.ERROR if row.details.stale and row.name != TOTAL else None
+    def staleness(row: TopRow) -> CellSeverity | None:
+        return CellSeverity.ERROR if row.details.stale and row.name != TOTAL else None
 
     return [
         Column("NODE", lambda row: row.name),
@@ -212,7 +212,7 @@ class TopView:
         metas = sorted((node.metadata for node in nodes), key=lambda meta: meta.name)
         return [node_report(meta.name, meta.labels, meta.annotations, now) for meta in metas]
 
-    def listing(self, reports: Sequence[NodeReport]) -> Listing[Row]:
+    def listing(self, reports: Sequence[NodeReport]) -> Listing[TopRow]:
         """Return the table of those that report."""
         rows = sorted(filter(None, map(row_of, reports)), key=SORTS[self.sort])
         total, records = total_of(rows), [row.record for row in rows]

@@ -29,7 +29,7 @@ NAME = "openstack"
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class ClassUse:
     """One class of the upgraded host: (total, held) before and after."""
 
     name: str
@@ -58,7 +58,7 @@ _GUESTS: tuple[Column[GuestReport], ...] = (
     Column("HOST", lambda row: "-" if isinstance(row.outcome, NoValidHost) else row.outcome.host),
     Column("CPUS", _where),
 )
-_HELD: tuple[Column[Held], ...] = (
+_HELD: tuple[Column[ClassUse], ...] = (
     Column("CLASS", lambda row: row.name),
     Column("TOTAL BEFORE", lambda row: str(row.before[0]) if row.before else "-", right=True),
     Column("HELD BEFORE", lambda row: str(row.before[1]) if row.before else "-", right=True),
@@ -123,7 +123,7 @@ def _rendered(report: CloudReport, form: Form) -> str:
         return output.document_text(_document(report), form)
     refused = [each.outcome.message for each in report.guests if isinstance(each.outcome, NoValidHost)]
     upgrade = report.upgrade
-    rows = [Held(name, upgrade.before.get(name), upgrade.after.get(name)) for name in (VCPU, PCPU)]
+    rows = [ClassUse(name, upgrade.before.get(name), upgrade.after.get(name)) for name in (VCPU, PCPU)]
     parts = [
         "What the hosts offer\n",
         output.render(Listing(_HOSTS, report.hosts, (), lambda row: row.name), form),

@@ -14,10 +14,10 @@ from typing import Any, Generic, TypeVar
 
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.output import (
+    CellSeverity,
     Column,
     Form,
     Listing,
-    Severity,
     colour_wanted,
     count,
     cpus,
@@ -27,7 +27,7 @@ from corewise.cli.output import (
     say,
 )
 from corewise.simulation.agents import SPEED_UP, WINDOW
-from corewise.simulation.measurement import Colocation, NodeView, Snapshot, total
+from corewise.simulation.measurement import ClusterMeasurement, Colocation, NodeMeasurement, total
 from corewise.simulation.node_memory import CROWDED, MemoryState, MemorySummary, mean, summary
 from corewise.simulation.plan import Plan
 from corewise.simulation.report import Rest, RunReport, document
@@ -51,7 +51,7 @@ def _both(
     _kind: type[T],
     heading: str,
     value: Callable[[T], str],
-    severity: Callable[[T], Severity | None] = lambda _: None,
+    severity: Callable[[T], CellSeverity | None] = lambda _: None,
 ) -> tuple[Column[Pair[T]], Column[Pair[T]]]:
     """Return the columns ``HEADING OFF`` and ``ON``."""
     return (
@@ -109,7 +109,7 @@ def memory_listing(report: RunReport) -> Listing[Pair[MemoryState]]:
             MemoryState,
             "USED",
             lambda of: f"{of.utilization:.0%}",
-            lambda of: Severity.WARNING if of.is_crowded else None,
+            lambda of: CellSeverity.WARNING if of.is_crowded else None,
         ),
         *_both(MemoryState, "LATENCY", lambda of: f"{of.latency * _GIGA:.0f}ns"),
         *_both(MemoryState, "SLOWDOWN", lambda of: _percent(summary([of]).mean_slowdown)),
@@ -148,7 +148,7 @@ class Teller:
         self._kubeconfig = kubeconfig
         self._open_ended = open_ended
         self._live = sys.stderr.isatty()
-        self._off: Snapshot | None = None
+        self._off: ClusterMeasurement | None = None
         self._colocated = False
         self.reportable = False
         """Whether enough has been measured for a report."""
@@ -170,7 +170,7 @@ class Teller:
     def loaded(self, pods: int, seconds: float) -> None:
         self._line(f"loaded, {count(pods, 'pod')} in place after {seconds:.1f} s")
 
-    def measured(self, snapshot: Snapshot, *, on: bool) -> None:
+    def measured(self, snapshot: ClusterMeasurement, *, on: bool) -> None:
         before = self._off.schedulable if self._off else None
         more = f" ({snapshot.schedulable / before - 1:+.0%})" if on and before else ""
         self._line(
@@ -215,7 +215,7 @@ class Teller:
             print(text, flush=True)
 
 
-def _range(snapshot: Snapshot) -> str:
+def _range(snapshot: ClusterMeasurement) -> str:
     values = snapshot.per_requested
     if not values or snapshot.spread is None:
         return "compute per requested CPU not measurable (no CPUShare pod with a limit ran into it)"
@@ -245,8 +245,8 @@ def print_report(report: RunReport, form: Form) -> None:
         print(line)
 
 
-def _listing(rows: list[NodeView], off: dict[str, NodeView]) -> Listing[NodeView]:
-    columns: tuple[Column[NodeView], ...] = (
+def _listing(rows: list[NodeMeasurement], off: dict[str, NodeMeasurement]) -> Listing[NodeMeasurement]:
+    columns: tuple[Column[NodeMeasurement], ...] = (
         Column("NODE", lambda node: node.name),
         Column("CPU MODEL", lambda node: _fact(node, "cpuModel")),
         Column("HT", lambda node: _switch(node, "hyperThreadEnabled")),
@@ -260,23 +260,23 @@ def _listing(rows: list[NodeView], off: dict[str, NodeView]) -> Listing[NodeView
         Column(
             "VERDICT",
             lambda node: node.verdict.reason if node.verdict else "",
-            severity=lambda node: Severity.WARNING if node.verdict else None,
+            severity=lambda node: CellSeverity.WARNING if node.verdict else None,
         ),
     )
     return Listing(columns, rows, (), name=lambda node: f"node/{node.name}")
 
 
-def _fact(node: NodeView, key: str) -> str:
+def _fact(node: NodeMeasurement, key: str) -> str:
     return str(node.facts.get(key, "-")) if node.facts else "-"
 
 
-def _switch(node: NodeView, key: str) -> str:
+def _switch(node: NodeMeasurement, key: str) -> str:
     if not node.facts:
         return "-"
     return "on" if node.facts.get(key) else "off"
 
 
-def _compute(node: NodeView | None) -> str:
+def _compute(node: NodeMeasurement | None) -> str:
     value = node.delivered.per_requested if node and node.delivered else None
     return "-" if value is None else f"{value:.2f}"
 

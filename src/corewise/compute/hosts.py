@@ -29,7 +29,7 @@ from corewise.openstack.errors import NovaConfError
 from corewise.openstack.libvirt_xml import CPUTuning
 from corewise.pinning import GuestLedger, GuestPins, HostCell, host_cells
 from corewise.topology import CPUSet, Host
-from corewise.tracking import Compat, HostFacts, HostOptions, HostSettings, Offer, check_options, offer
+from corewise.tracking import Compat, HostFacts, HostOffer, HostOptions, HostSettings, check_options, offer
 from corewise.vocabulary.guests import EmulatorThreads, GuestCPUs
 from corewise.vocabulary.reasons import Reason
 
@@ -46,7 +46,7 @@ class ComputeHost:
     ledger: LedgerStore
 
     @cached_property
-    def offer(self) -> Offer:
+    def offer(self) -> HostOffer:
         """What it offers to Placement, guests or not."""
         return offer(self.settings, HostFacts.of(self.machine))
 
@@ -190,7 +190,7 @@ def settings_of(name: str, options: HostOptions, machine: Host, compat: Compat) 
     return checked.settings
 
 
-class Use(StrEnum):
+class UseKind(StrEnum):
     """How a CPU is used."""
 
     FREE = "dedicated, free"
@@ -208,7 +208,7 @@ class CPUUse:
 
     cpu: int
     node: int | None
-    use: Use
+    use: UseKind
     guest: str = ""
     guest_cpu: int | None = None
 
@@ -224,25 +224,25 @@ def cpu_uses(host: ComputeHost) -> Iterator[CPUUse]:
         yield CPUUse(cpu, node, use, guest, guest_cpu)
 
 
-def _held(host: ComputeHost) -> Iterator[tuple[int, tuple[Use, str, int | None]]]:
+def _held(host: ComputeHost) -> Iterator[tuple[int, tuple[UseKind, str, int | None]]]:
     """Yield what guests hold, later guests first, so that the first guest overrides them."""
     for uuid, guest in reversed(list(host.guests().items())):
         pins = guest.pins
         for cpu in pins.withheld:
-            yield cpu, (Use.WITHHELD, uuid, None)
+            yield cpu, (UseKind.WITHHELD, uuid, None)
         if pins.emulator is not None:
-            yield pins.emulator, (Use.EMULATOR, uuid, None)
+            yield pins.emulator, (UseKind.EMULATOR, uuid, None)
         for cell in pins.cells:
             for own, cpu in cell.pins.items():
-                yield cpu, (Use.PINNED, uuid, own)
+                yield cpu, (UseKind.PINNED, uuid, own)
 
 
-def _idle(cpu: int, host: ComputeHost) -> Use:
+def _idle(cpu: int, host: ComputeHost) -> UseKind:
     """Return the use of a CPU that no guest holds; on a legacy host it may be both shared and pinned."""
     settings = host.settings
     if cpu in settings.pinnable:
-        return Use.BOTH if cpu in settings.shared else Use.FREE
-    return Use.SHARED if cpu in settings.shared else Use.HOST
+        return UseKind.BOTH if cpu in settings.shared else UseKind.FREE
+    return UseKind.SHARED if cpu in settings.shared else UseKind.HOST
 
 
 def tuning_of(guest: GuestCPUs, pins: GuestPins, host: ComputeHost) -> CPUTuning:

@@ -20,8 +20,8 @@ from corewise.tracking import (
     Compat,
     HostedGuest,
     HostFacts,
+    HostOffer,
     HostSettings,
-    Offer,
     ReshapePlan,
     ReshapeRefusal,
     next_write,
@@ -51,7 +51,7 @@ class Offering:
     guests: tuple[HostedGuest, ...] = ()
     others: Mapping[str, Inventory] = field(default_factory=lambda: MappingProxyType({}))
 
-    def offer(self, provider: Provider) -> Offer:
+    def offer(self, provider: Provider) -> HostOffer:
         """Return what it offers, given its provider in Placement."""
         offered = offer(self.settings, HostFacts.of(self.machine), provider)
         return replace(offered, inventories=MappingProxyType({**offered.inventories, **self.others}))

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Protocol
 
 from corewise.compute.hosts import ComputeHost, Hosts
-from corewise.tracking import Group, PlacementQuery
+from corewise.tracking import PlacementQuery, RequestGroup
 from corewise.vocabulary.placement import MEMORY_MB, PCPU, VCPU, Inventory
 
 _CPU_CLASSES = frozenset({VCPU, PCPU})
@@ -92,12 +92,12 @@ def narrowed(query: PlacementQuery) -> Iterator[tuple[str, PlacementQuery]]:
 
 
 def _part(query: PlacementQuery, classes: set[str], *, traits: bool) -> PlacementQuery:
-    groups: dict[str, Group] = {}
+    groups: dict[str, RequestGroup] = {}
     for suffix, group in query.groups.items():
         resources = {name: amount for name, amount in group.resources.items() if name in classes}
         if not resources and suffix:
             continue
-        part = Group(resources, group.required, group.forbidden) if traits else Group(resources)
+        part = RequestGroup(resources, group.required, group.forbidden) if traits else RequestGroup(resources)
         groups[suffix] = part
     return replace(query, groups=MappingProxyType(groups), limit=None)
 

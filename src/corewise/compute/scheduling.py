@@ -38,7 +38,7 @@ from corewise.compute.verdicts import (
     eliminated_by_query,
     weighed,
 )
-from corewise.openstack.errors import AnswerError, OpenStackError, PlacementDown, ServerError
+from corewise.openstack.errors import OpenStackError, PlacementDown, PlacementServerError, UnexpectedAnswer
 from corewise.pinning import GuestLedger, GuestPins, Refusal, place
 from corewise.tracking import GuestRequest
 from corewise.vocabulary.placement import VCPU
@@ -93,7 +93,7 @@ def pin(
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedGuest:
     """A guest to be placed. ``pack``: on the fullest host and NUMA nodes, not the emptiest."""
 
     guest: str
@@ -103,11 +103,11 @@ class Wanted:
 
 
 _Refused = tuple[Candidate, Refusal]
-_UNCERTAIN = (PlacementDown, AnswerError, ServerError)
+_UNCERTAIN = (PlacementDown, UnexpectedAnswer, PlacementServerError)
 """After these errors nobody knows whether Placement carried out the request."""
 
 
-class Scheduler:
+class GuestScheduler:
     """Places guests on hosts. For one thread at a time; several may work on the same hosts and Placement."""
 
     def __init__(self, offers: Offers, hosts: Hosts, *, scores: Scores | None = None) -> None:
@@ -118,7 +118,7 @@ class Scheduler:
         """Of each host: its guests when they were last read, and the ledger folded from them."""
         self._damaged: dict[str, LedgerUnusable] = {}
 
-    def schedule(self, wanted: Wanted) -> Placed | NoValidHost:
+    def schedule(self, wanted: WantedGuest) -> Placed | NoValidHost:
         """Find a host for a guest, claim it and pin the guest.
 
         Raises:
@@ -206,7 +206,7 @@ class Scheduler:
             known = self._ledgers[host.name] = guests, host.ledger_with(guests)
         return known[1]
 
-    def _refusal(self, candidate: Candidate, wanted: Wanted) -> Refusal | None:
+    def _refusal(self, candidate: Candidate, wanted: WantedGuest) -> Refusal | None:
         """Say why a host cannot take a guest, if it cannot."""
         host = self._hosts.known[candidate.host]
         chosen = _chosen(host, self._ledger(host), wanted)
@@ -216,7 +216,7 @@ class Scheduler:
             chosen = _chosen(host, self._ledger(host), wanted)
         return chosen if isinstance(chosen, Refusal) else None
 
-    def _weighed(self, offers: Mapping[str, Candidate], wanted: Wanted) -> Sequence[Weighed]:
+    def _weighed(self, offers: Mapping[str, Candidate], wanted: WantedGuest) -> Sequence[Weighed]:
         """Order hosts: for guests with dedicated CPUs by those that are free, else by VCPU left."""
         if wanted.request.cpus.host_cpus:
             ledgers = {host: self._ledgers[host][1] for host in offers}
@@ -234,7 +234,7 @@ class Scheduler:
         eliminated += eliminated_by_fit(legacy, by_fallback=True)
         return NoValidHost(hosts, tuple(eliminated), tuple(refusal.message for _, refusal in refused))
 
-    def _take(self, candidate: Candidate, wanted: Wanted) -> GuestRecord | Refusal:
+    def _take(self, candidate: Candidate, wanted: WantedGuest) -> GuestRecord | Refusal:
         """Choose, enter, claim, and enter as held; or leave everything as it was, and say why."""
         host = self._hosts.known[candidate.host]
         with host.ledger.changing() as change:
@@ -280,7 +280,7 @@ class Scheduler:
         return guest in host.guests() or self._offers.exists(guest)
 
 
-def _chosen(host: ComputeHost, ledger: GuestLedger, wanted: Wanted) -> GuestPins | Refusal:
+def _chosen(host: ComputeHost, ledger: GuestLedger, wanted: WantedGuest) -> GuestPins | Refusal:
     """Choose the guest's CPUs of a host: the same function filters and claims."""
     if ledger.conflicts:
         return Refusal(Reason.CPUS_PROMISED_TWICE, f"host {host.name}: {ledger.conflicts[0].message}")

@@ -6,7 +6,15 @@ from collections.abc import Mapping
 
 import msgspec
 
-from corewise.kube.objects import EMPTY, NO_META, NO_RESOURCES, ObjectMeta, ResourceRequirements, Struct, Zone
+from corewise.kube.objects import (
+    EMPTY,
+    NO_META,
+    NO_RESOURCES,
+    ObjectMeta,
+    ResourceRequirements,
+    Struct,
+    TopologyZone,
+)
 from corewise.kube.resources import NODE_RESOURCE_TOPOLOGIES, NODES, PODS, Resource
 
 
@@ -52,7 +60,7 @@ class Topology(Struct, frozen=True):
 
     metadata: ObjectMeta = NO_META
     topology_policies: tuple[str, ...] | None = ()
-    zones: tuple[Zone, ...] | None = ()
+    zones: tuple[TopologyZone, ...] | None = ()
 
 
 class PlacedContainer(Struct, frozen=True):

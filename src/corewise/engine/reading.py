@@ -24,8 +24,8 @@ import msgspec
 
 from corewise.amplification import (
     MAXIMUM,
-    Amounts,
     ContainerDemand,
+    NodeAmounts,
     PodDemand,
     Record,
     is_cpuset_by_class,
@@ -240,7 +240,7 @@ def _zones(node: SchedulableNode, topology: Topology) -> tuple[Zone, ...]:
     if applied < ONE:
         return ()
     zones = sorted(_stated_zones(topology, applied), key=lambda zone: zone.number)
-    amounts = Amounts(offered_amounts(node.status.capacity), offered_amounts(node.status.allocatable))
+    amounts = NodeAmounts(offered_amounts(node.status.capacity), offered_amounts(node.status.allocatable))
     raw = raw_amounts(amounts, node.metadata.annotations)
     if CPU not in raw.allocatable or CPU not in raw.capacity:
         return ()

@@ -71,7 +71,7 @@ class Busy(KernelError):
     """Not now; the same may succeed later."""
 
 
-class Refused(KernelError):
+class ValueRefused(KernelError):
     """The value breaks one of the kernel's rules: a quota below 1000 us, more than the parent has."""
 
 
@@ -104,10 +104,10 @@ _WRITING: dict[int, type[KernelError]] = {
     errno.EROFS: ReadOnly,
     errno.EACCES: ReadOnly,
     errno.EPERM: ReadOnly,
-    errno.EINVAL: Refused,
-    errno.ERANGE: Refused,
+    errno.EINVAL: ValueRefused,
+    errno.ERANGE: ValueRefused,
 }
-_TAKING: dict[int, type[KernelError]] = {**_WRITING, errno.EACCES: Refused, errno.ENOSPC: Refused}
+_TAKING: dict[int, type[KernelError]] = {**_WRITING, errno.EACCES: ValueRefused, errno.ENOSPC: ValueRefused}
 
 
 def reading_error(path: str, error: OSError) -> KernelError:

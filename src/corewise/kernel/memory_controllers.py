@@ -23,7 +23,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from corewise.kernel.host_files import Absent, HostFiles
-from corewise.kernel.perf import Groups, Perf, PerfEvent, Wanted, open_groups
+from corewise.kernel.perf import Groups, Perf, PerfEvent, WantedEvents, open_groups
 from corewise.vocabulary.reasons import Reason
 
 _FIELD = re.compile(
@@ -153,7 +153,7 @@ def has_controllers(files: HostFiles) -> bool:
     return any(_UNIT.fullmatch(name) for name in files.entries(UNITS))
 
 
-def _channels(files: HostFiles) -> Iterator[tuple[Channel, Wanted]]:
+def _channels(files: HostFiles) -> Iterator[tuple[Channel, WantedEvents]]:
     """Yield every unit with CAS counts, on each of its CPUs.
 
     Raises:
@@ -163,7 +163,7 @@ def _channels(files: HostFiles) -> Iterator[tuple[Channel, Wanted]]:
         events = tuple(_events(files, unit)) if _UNIT.fullmatch(unit) else ()
         if events:
             for cpu in files.cpus(f"{UNITS}/{unit}/cpumask") or ():
-                yield (unit, cpu), Wanted(cpu, events)
+                yield (unit, cpu), WantedEvents(cpu, events)
 
 
 def _events(files: HostFiles, unit: str) -> Iterator[PerfEvent]:

@@ -180,17 +180,17 @@ K = TypeVar("K", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedEvents:
     """Events to be counted together on one CPU."""
 
     cpu: int
     events: tuple[PerfEvent, ...]
 
 
-class Group:
+class CounterGroup:
     """One group that counts."""
 
-    def __init__(self, perf: Perf, wanted: Wanted) -> None:
+    def __init__(self, perf: Perf, wanted: WantedEvents) -> None:
         """Begin to count.
 
         Raises:
@@ -235,7 +235,7 @@ class Group:
             return None
 
 
-class Groups(dict[K, Group]):
+class Groups(dict[K, CounterGroup]):
     """Groups that count, by key."""
 
     def grown(self) -> dict[K, tuple[int, ...]]:
@@ -247,7 +247,7 @@ class Groups(dict[K, Group]):
             group.close()
 
 
-def open_groups(perf: Perf, wanted: Mapping[K, Wanted], what: str) -> Groups[K] | Absent:
+def open_groups(perf: Perf, wanted: Mapping[K, WantedEvents], what: str) -> Groups[K] | Absent:
     """Begin to count all that is wanted.
 
     A group that its CPU does not know is left out (an efficiency core, one going offline), unless all are.
@@ -257,7 +257,7 @@ def open_groups(perf: Perf, wanted: Mapping[K, Wanted], what: str) -> Groups[K] 
     missing: OSError | None = None
     for key, each in wanted.items():
         try:
-            groups[key] = Group(perf, each)
+            groups[key] = CounterGroup(perf, each)
         except OSError as error:
             if error.errno not in MISSING:
                 groups.close()
@@ -318,7 +318,7 @@ class MissCounters:
     def _open(self, online: CPUSet) -> Absent | None:
         first: Absent | None = None
         for level, misses in self._levels():
-            wanted = {cpu: Wanted(cpu, (INSTRUCTIONS, misses)) for cpu in online}
+            wanted = {cpu: WantedEvents(cpu, (INSTRUCTIONS, misses)) for cpu in online}
             opened = open_groups(self._perf, wanted, _WHAT)
             if isinstance(opened, Groups):
                 self._cpus, self._groups, self._level = online, opened, level

@@ -29,7 +29,7 @@ from typing import Any, Generic, TypeVar
 
 from corewise.kube.client import PAGE_SIZE, Client
 from corewise.kube.clock import SYSTEM_CLOCK, Clock
-from corewise.kube.decoding import Bookmark, EventType, Listing, Undecodable, WatchEvent
+from corewise.kube.decoding import Bookmark, DecodedList, EventType, Undecodable, WatchEvent
 from corewise.kube.errors import Gone, KubeError, LineTooLongError, NotFound
 from corewise.kube.objects import KubeObject
 from corewise.kube.resources import Resource
@@ -207,7 +207,7 @@ class Cache(Generic[T]):
                 self._version = event.resource_version or self._version
                 self._report(event)
 
-    def _replace(self, listing: Listing[T]) -> None:
+    def _replace(self, listing: DecodedList[T]) -> None:
         fresh = {self._key_of(item): item for item in listing.items}
         broken = {self._key(bad.namespace, bad.name) for bad in listing.undecodable}
         for key in self._items.keys() - fresh.keys() - broken:

@@ -22,7 +22,7 @@ from corewise.kube.clock import SYSTEM_CLOCK, Clock
 from corewise.kube.config import ClusterConfig, UserConfig
 from corewise.kube.decoding import (
     Bookmark,
-    Listing,
+    DecodedList,
     Page,
     Undecodable,
     WatchEvent,
@@ -115,7 +115,7 @@ class Client:
         label_selector: str = "",
         field_selector: str = "",
         page_size: int = PAGE_SIZE,
-    ) -> Listing[T]:
+    ) -> DecodedList[T]:
         """All objects, fetched in pages.
 
         A continue token that expires on the way (410) starts the list anew, in one page: that cannot expire.
@@ -128,7 +128,7 @@ class Client:
 
     async def _list_pages(
         self, resource: Resource[T], namespace: str, chosen: Mapping[str, str], page_size: int
-    ) -> Listing[T]:
+    ) -> DecodedList[T]:
         params = dict(chosen)
         if page_size:
             params["limit"] = str(page_size)
@@ -141,7 +141,7 @@ class Client:
             items += page.items
             broken += page.undecodable
             if not page.continue_token:
-                return Listing(tuple(items), page.resource_version, tuple(broken))
+                return DecodedList(tuple(items), page.resource_version, tuple(broken))
             params["continue"] = page.continue_token
 
     async def create(

@@ -57,7 +57,7 @@ class Undecodable:
 
 
 @dataclass(frozen=True, slots=True)
-class Listing(Generic[T]):
+class DecodedList(Generic[T]):
     """A list: its objects, the version to watch from, and what could not be decoded."""
 
     items: tuple[T, ...]

@@ -240,7 +240,7 @@ class ZoneResource(Struct, frozen=True):
     available: str | int
 
 
-class Zone(Struct, frozen=True):
+class TopologyZone(Struct, frozen=True):
     """topology.node.k8s.io/v1alpha1 Zone: one NUMA node."""
 
     name: str
@@ -252,7 +252,7 @@ class NodeResourceTopology(Struct, frozen=True):
     """topology.node.k8s.io/v1alpha1 NodeResourceTopology: cluster-scoped, named as its node."""
 
     metadata: ObjectMeta = NO_META
-    zones: tuple[Zone, ...] = ()
+    zones: tuple[TopologyZone, ...] = ()
 
 
 class LeaseSpec(Struct, frozen=True):

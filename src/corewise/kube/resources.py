@@ -55,7 +55,7 @@ class RuleWithOperations(Struct, frozen=True):
     scope: str = "*"
 
 
-class Webhook(Struct, frozen=True):
+class ConfiguredWebhook(Struct, frozen=True):
     """One webhook of a configuration."""
 
     name: str
@@ -68,7 +68,7 @@ class WebhookConfiguration(Struct, frozen=True):
     """A MutatingWebhookConfiguration or a ValidatingWebhookConfiguration."""
 
     metadata: ObjectMeta = NO_META
-    webhooks: tuple[Webhook, ...] = ()
+    webhooks: tuple[ConfiguredWebhook, ...] = ()
 
 
 T = TypeVar("T")

@@ -20,7 +20,7 @@ from typing import Any
 
 import msgspec
 
-from corewise.amplification import Amounts, StatusVerdict, StatusWrite, decide_status, keeps_stored_times
+from corewise.amplification import NodeAmounts, StatusVerdict, StatusWrite, decide_status, keeps_stored_times
 from corewise.assessment.cluster import ClusterContext
 from corewise.assessment.decision import amplifies_capacity
 from corewise.assessment.nodes import MANAGED_NODES, ManagedNode, quantities
@@ -92,8 +92,8 @@ class NodeStatusWebhook:
         return allowed(request, patch=_patch(new, verdict) + times, warnings=warnings)
 
 
-def _amounts(node: ManagedNode) -> Amounts:
-    return Amounts(quantities(node.status.capacity), quantities(node.status.allocatable))
+def _amounts(node: ManagedNode) -> NodeAmounts:
+    return NodeAmounts(quantities(node.status.capacity), quantities(node.status.allocatable))
 
 
 def _patch(node: ManagedNode, verdict: StatusVerdict) -> list[Operation]:

@@ -24,10 +24,10 @@ from google.protobuf.message import DecodeError
 
 from corewise.nri.errors import ProtocolViolation
 from corewise.nri.messages import (
-    Adjustment,
-    Container,
+    ContainerAdjustment,
     ContainerUpdate,
     CPUResources,
+    NRIContainer,
     PodSandbox,
 )
 from corewise.quantities import Microseconds
@@ -170,9 +170,9 @@ def pod(message: Any) -> PodSandbox:
     )
 
 
-def container(message: Any) -> Container:
-    """Return the container that a ``Container`` message states."""
-    return Container(
+def container(message: Any) -> NRIContainer:
+    """Return the container that a ``NRIContainer`` message states."""
+    return NRIContainer(
         id=message.id,
         pod_sandbox_id=message.pod_sandbox_id,
         name=message.name,
@@ -191,7 +191,7 @@ def cpu(resources: Any) -> CPUResources:
     )
 
 
-def adjustment(wanted: Adjustment | None) -> Any:
+def adjustment(wanted: ContainerAdjustment | None) -> Any:
     """Return a ``ContainerAdjustment`` message, or None for no change."""
     if wanted is None:
         return None

@@ -52,7 +52,7 @@ class Stream(IntEnum):
     RUNTIME = 2
 
 
-class Kind(IntEnum):
+class NRIMessageType(IntEnum):
     """The types of messages that calls without streaming use."""
 
     REQUEST = 1
@@ -65,7 +65,7 @@ class Message:
 
     stream: Stream
     call: int
-    kind: Kind
+    kind: NRIMessageType
     payload: bytes
 
 
@@ -90,7 +90,7 @@ def _frame(stream: Stream, payload: bytes) -> bytes:
 
 
 @dataclass(slots=True)
-class Decoder:
+class TrunkDecoder:
     """Takes the trunk's bytes in pieces of any size and returns the messages they complete.
 
     It holds at most one incomplete frame, and one incomplete message for each stream. After it has raised it
@@ -138,7 +138,7 @@ def _messages(stream: Stream, buffer: bytearray) -> Iterator[Message]:
         length, call, kind, _flags = _MESSAGE.unpack_from(buffer)
         if length > LARGEST_PAYLOAD:
             raise ProtocolViolation(f"a message of {length} bytes exceeds the limit of {LARGEST_PAYLOAD}")
-        expected = Kind.REQUEST if stream is Stream.PLUGIN else Kind.RESPONSE
+        expected = NRIMessageType.REQUEST if stream is Stream.PLUGIN else NRIMessageType.RESPONSE
         if kind != expected:
             raise ProtocolViolation(f"a message of type {kind} on stream {stream}, where {expected} is due")
         if call % 2 == 0:
@@ -164,7 +164,7 @@ _NANO = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class NRIRequest:
     """A call of the runtime. ``allowed`` seconds after ``arrived`` it gives up; 0 if it did not say."""
 
     service: str
@@ -190,12 +190,12 @@ class Connection:
         self,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
-        answer: Callable[[Request], Awaitable[Reply]],
+        answer: Callable[[NRIRequest], Awaitable[Reply]],
     ) -> None:
         self._reader = reader
         self._writer = writer
         self._answer = answer
-        self._requests: asyncio.Queue[tuple[int, Request]] = asyncio.Queue(_BACKLOG)
+        self._requests: asyncio.Queue[tuple[int, NRIRequest]] = asyncio.Queue(_BACKLOG)
         self._calls: dict[int, asyncio.Future[bytes]] = {}
         self._last_call = -1
         self._last_request = 0
@@ -245,7 +245,7 @@ class Connection:
         answer = self._calls[number] = asyncio.get_running_loop().create_future()
         try:
             async with asyncio.timeout(patience):
-                await self._send(Message(Stream.RUNTIME, number, Kind.REQUEST, request))
+                await self._send(Message(Stream.RUNTIME, number, NRIMessageType.REQUEST, request))
                 response = codec.decode("Response", await answer)
         except TimeoutError as error:
             raise NoAnswer(f"the runtime did not answer {method} within {patience:g} s") from error
@@ -257,7 +257,7 @@ class Connection:
         return result
 
     async def _read_all(self) -> Never:
-        decoder = Decoder()
+        decoder = TrunkDecoder()
         while True:
             try:
                 data = await self._reader.read(_CHUNK)
@@ -266,7 +266,7 @@ class Connection:
             if not data:
                 break
             for message in decoder.feed(data):
-                if message.kind is Kind.RESPONSE:
+                if message.kind is NRIMessageType.RESPONSE:
                     self._take_response(message)
                 else:
                     self._take_request(message)
@@ -290,7 +290,7 @@ class Connection:
         self._last_request = message.call
         envelope = codec.decode("Request", message.payload)
         now = asyncio.get_running_loop().time()
-        request = Request(
+        request = NRIRequest(
             service=envelope.service,
             method=envelope.method,
             payload=envelope.payload,
@@ -308,7 +308,7 @@ class Connection:
             reply = await self._answer(request)
             status: dict[str, Any] = {"code": reply.code, "message": reply.message}
             response = codec.encode("Response", status=status, payload=reply.payload)
-            await self._send(Message(Stream.PLUGIN, number, Kind.RESPONSE, response))
+            await self._send(Message(Stream.PLUGIN, number, NRIMessageType.RESPONSE, response))
 
     async def _send(self, message: Message) -> None:
         try:

@@ -72,7 +72,7 @@ class PodSandbox:
 
 
 @dataclass(frozen=True, slots=True)
-class Container:
+class NRIContainer:
     """A container of the pod ``pod_sandbox_id``.
 
     ``cpu`` is what kubelet asks for while the container is being created, and what the runtime has last set,
@@ -87,7 +87,7 @@ class Container:
 
 
 @dataclass(frozen=True, slots=True)
-class Adjustment:
+class ContainerAdjustment:
     """The quota that a container being created or updated shall have; -1 is unlimited.
 
     Without a ``period`` the container keeps the one that kubelet asks for.
@@ -114,25 +114,25 @@ class Handler(Protocol):
     """Calls come one after the other for one connection, in the order in which the runtime made them."""
 
     async def on_synchronize(
-        self, pods: Sequence[PodSandbox], containers: Sequence[Container]
+        self, pods: Sequence[PodSandbox], containers: Sequence[NRIContainer]
     ) -> Sequence[ContainerUpdate]:
         """Take note of what runs already, at every new connection; return what must change."""
 
     async def on_run_pod_sandbox(self, pod: PodSandbox) -> None:
         """Prepare for the pod's containers: its cgroup exists, they do not yet."""
 
-    async def on_create(self, pod: PodSandbox, container: Container) -> Adjustment | None:
+    async def on_create(self, pod: PodSandbox, container: NRIContainer) -> ContainerAdjustment | None:
         """Return the quota to create the container with; None leaves kubelet's."""
 
     async def on_update(
-        self, pod: PodSandbox, container: Container, requested: CPUResources
-    ) -> Adjustment | None:
+        self, pod: PodSandbox, container: NRIContainer, requested: CPUResources
+    ) -> ContainerAdjustment | None:
         """Return the quota to update the container to; None leaves what kubelet requested.
 
         ``requested`` is kubelet's, undivided; a quota of None in it is not to be changed.
         """
 
-    async def on_event(self, event: LifecycleEvent, pod: PodSandbox, container: Container | None) -> None:
+    async def on_event(self, event: LifecycleEvent, pod: PodSandbox, container: NRIContainer | None) -> None:
         """Take note of any other event; ``container`` is None for those of pods."""
 
 

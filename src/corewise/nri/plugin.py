@@ -28,13 +28,13 @@ from types import MappingProxyType
 from typing import Any, Never, TypeVar
 
 from corewise.nri import codec
-from corewise.nri.connection import Connection, Reply, Request
+from corewise.nri.connection import Connection, NRIRequest, Reply
 from corewise.nri.errors import ConnectionLost, NRIError, Unreachable
 from corewise.nri.messages import (
-    Container,
     ContainerUpdate,
     Handler,
     LifecycleEvent,
+    NRIContainer,
     PluginObserver,
     PodSandbox,
     RequestOutcome,
@@ -75,10 +75,10 @@ class Service:
         self._observer = observer
         self._patience = patience
         self._pods: list[PodSandbox] = []
-        self._containers: list[Container] = []
+        self._containers: list[NRIContainer] = []
         self._runtime = "the runtime"
         self.synchronized = False
-        self._methods: Mapping[str, Callable[[Request], Awaitable[Reply]]] = {
+        self._methods: Mapping[str, Callable[[NRIRequest], Awaitable[Reply]]] = {
             "Configure": self._configure,
             "Synchronize": self._synchronize,
             "CreateContainer": self._create,
@@ -87,7 +87,7 @@ class Service:
             "Shutdown": self._shut_down,
         } | dict.fromkeys(_EVENT_METHODS, self._named_event)
 
-    async def answer(self, request: Request) -> Reply:
+    async def answer(self, request: NRIRequest) -> Reply:
         """Answer one request.
 
         Raises:
@@ -102,14 +102,14 @@ class Service:
         self._observer.request("other", RequestOutcome.UNKNOWN)
         return Reply(code=_UNIMPLEMENTED, message=f"method {request.method} of {request.service} is unknown")
 
-    async def _configure(self, request: Request) -> Reply:
+    async def _configure(self, request: NRIRequest) -> Reply:
         asked = codec.decode("ConfigureRequest", request.payload)
         self._runtime = f"{asked.runtime_name} {asked.runtime_version}".strip() or self._runtime
         events = sum(1 << (event - 1) for event in SUBSCRIPTION)
         self._observer.request(request.method, RequestOutcome.ANSWERED)
         return Reply(codec.encode("ConfigureResponse", events=events))
 
-    async def _synchronize(self, request: Request) -> Reply:
+    async def _synchronize(self, request: NRIRequest) -> Reply:
         """Take note of pods and containers, which may come in several requests; decide after the last."""
         asked = codec.decode("SynchronizeRequest", request.payload)
         self._pods += map(codec.pod, asked.pods)
@@ -126,13 +126,13 @@ class Service:
         _log.info("registered with %s, which has %d pods and %d containers", *found)
         return Reply(codec.encode("SynchronizeResponse", update=codec.updates(wanted or ())))
 
-    async def _create(self, request: Request) -> Reply:
+    async def _create(self, request: NRIRequest) -> Reply:
         asked = codec.decode("EventRequest", request.payload)
         created = self._handler.on_create(codec.pod(asked.pod), codec.container(asked.container))
         wanted = await self._decided(request, created)
         return Reply(codec.encode("CreateContainerResponse", adjust=codec.adjustment(wanted)))
 
-    async def _update(self, request: Request) -> Reply:
+    async def _update(self, request: NRIRequest) -> Reply:
         asked = codec.decode("UpdateContainerRequest", request.payload)
         container = codec.container(asked.container)
         updated = self._handler.on_update(codec.pod(asked.pod), container, codec.cpu(asked.linux_resources))
@@ -142,15 +142,15 @@ class Service:
         update = ContainerUpdate(container.id, wanted.quota, wanted.period, ignore_failure=False)
         return Reply(codec.encode("UpdateContainerResponse", update=codec.updates([update])))
 
-    async def _state_change(self, request: Request) -> Reply:
+    async def _state_change(self, request: NRIRequest) -> Reply:
         asked = codec.decode("StateChangeEvent", request.payload)
         return await self._event(request, LifecycleEvent(asked.event), asked)
 
-    async def _named_event(self, request: Request) -> Reply:
+    async def _named_event(self, request: NRIRequest) -> Reply:
         asked = codec.decode("EventRequest", request.payload)
         return await self._event(request, _EVENT_METHODS[request.method], asked)
 
-    async def _event(self, request: Request, event: LifecycleEvent, asked: Any) -> Reply:
+    async def _event(self, request: NRIRequest, event: LifecycleEvent, asked: Any) -> Reply:
         """Let the handler take note; there is nothing to answer."""
         pod = codec.pod(asked.pod)
         if event is LifecycleEvent.RUN_POD_SANDBOX:
@@ -160,12 +160,14 @@ class Service:
             await self._decided(request, self._handler.on_event(event, pod, container))
         return Reply()
 
-    async def _shut_down(self, request: Request) -> Reply:
+    async def _shut_down(self, request: NRIRequest) -> Reply:
         _log.info("%s shuts down", self._runtime)
         self._observer.request(request.method, RequestOutcome.ANSWERED)
         return Reply()
 
-    async def _decided(self, request: Request, decision: Coroutine[Any, Any, _Decision]) -> _Decision | None:
+    async def _decided(
+        self, request: NRIRequest, decision: Coroutine[Any, Any, _Decision]
+    ) -> _Decision | None:
         """Return the handler's decision, or None if it fails or takes too long.
 
         This is the handler's supervisor: a bug in it is logged with its traceback and costs one answer.
@@ -210,7 +212,7 @@ class PluginOptions:
     patience: float = 1.0
 
 
-class Plugin:
+class NRIPlugin:
     """One plugin of one runtime. ``run`` it once, in a task."""
 
     def __init__(

@@ -105,7 +105,7 @@ class PlacementDown(PlacementError):
     default_hint = "is Placement up, and its endpoint right? try: openstack resource provider list"
 
 
-class AnswerError(PlacementError):
+class UnexpectedAnswer(PlacementError):
     """An answer that is not what the API promises."""
 
     default_hint = "is the endpoint really Placement's? its root answers with a list of versions"
@@ -140,11 +140,11 @@ class AnswerRefusing(PlacementError):
         self.code = code
 
 
-class BadRequest(AnswerRefusing):
+class PlacementBadRequest(AnswerRefusing):
     """400: the request makes no sense to Placement."""
 
 
-class UnknownTraits(BadRequest):
+class UnknownTraits(PlacementBadRequest):
     """400: traits that Placement does not know."""
 
     reason = Reason.TRAIT_UNKNOWN
@@ -163,7 +163,7 @@ class UnknownTraits(BadRequest):
         self.traits = traits
 
 
-class Unauthorized(AnswerRefusing):
+class PlacementUnauthorized(AnswerRefusing):
     """401: the credentials are not accepted."""
 
     reason = Reason.PLACEMENT_UNAUTHORIZED
@@ -171,7 +171,7 @@ class Unauthorized(AnswerRefusing):
     default_hint = "the password or token is wrong or expired: renew it, or name another cloud"
 
 
-class Forbidden(AnswerRefusing):
+class PlacementForbidden(AnswerRefusing):
     """403: known, but not allowed."""
 
     reason = Reason.PLACEMENT_FORBIDDEN
@@ -179,35 +179,35 @@ class Forbidden(AnswerRefusing):
     default_hint = "the user needs the role admin (and service, for a reshape) in the project of the services"
 
 
-class NotFound(AnswerRefusing):
+class PlacementNotFound(AnswerRefusing):
     """404: no such provider, trait or class."""
 
     reason = Reason.PLACEMENT_NOT_FOUND
     exit_code = ExitCode.NOT_FOUND
 
 
-class Conflict(AnswerRefusing):
+class PlacementConflict(AnswerRefusing):
     """409."""
 
 
-class ConcurrentUpdate(Conflict):
+class ConcurrentUpdate(PlacementConflict):
     """409: the provider or consumer has changed since it was read."""
 
     reason = Reason.PLACEMENT_CONFLICT
     exit_code = ExitCode.CONFLICT
 
 
-class InventoryInUse(Conflict):
+class InventoryInUse(PlacementConflict):
     """409: an inventory is to be removed that a consumer holds something of."""
 
     default_hint = "move or delete the guests that hold it first, or move their allocations (reshape)"
 
 
-class DoesNotFit(Conflict):
+class DoesNotFit(PlacementConflict):
     """409: the provider has less left than the request needs."""
 
 
-class ServerError(AnswerRefusing):
+class PlacementServerError(AnswerRefusing):
     """5xx."""
 
     reason = Reason.PLACEMENT_DOWN

@@ -31,7 +31,7 @@ except ImportError as error:
     raise ExtraMissing("openstack", "keystoneauth1") from error
 
 from corewise.openstack.placement_client import PlacementClient
-from corewise.openstack.placement_http import SERVICE_TYPE, Transport
+from corewise.openstack.placement_http import SERVICE_TYPE, PlacementTransport
 
 if TYPE_CHECKING:
     from corewise.openstack.nova_conf import NovaConf
@@ -86,7 +86,7 @@ def endpoint_client(endpoint: str) -> PlacementClient:
 def adapter_client(over: session.Session, endpoint: str | None, **chosen: Any) -> PlacementClient:
     """Return a client over a session; without an endpoint, Keystone's catalog has it."""
     found = adapter.Adapter(over, service_type=SERVICE_TYPE, endpoint_override=endpoint, **chosen)
-    return PlacementClient(Transport(found))
+    return PlacementClient(PlacementTransport(found))
 
 
 def cloud_client(cloud: str | None = None) -> PlacementClient:
@@ -138,4 +138,4 @@ def nova_conf_client(conf: NovaConf) -> PlacementClient:
         )
     except (refusals.ClientException, ValueError) as error:
         raise CredentialsError(f"{where}: [{_GROUP}]: {error}") from error
-    return PlacementClient(Transport(found))
+    return PlacementClient(PlacementTransport(found))

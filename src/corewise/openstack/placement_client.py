@@ -21,8 +21,8 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from corewise.actions import Reshape
-from corewise.openstack.errors import AnswerError, ConflictStorm, NotFound
-from corewise.openstack.placement_http import Transport
+from corewise.openstack.errors import ConflictStorm, PlacementNotFound, UnexpectedAnswer
+from corewise.openstack.placement_http import PlacementTransport
 from corewise.vocabulary.errors import UNREADABLE
 from corewise.vocabulary.placement import (
     Candidates,
@@ -115,7 +115,7 @@ class _CandidateList(msgspec.Struct):
 class PlacementClient:
     """Placement over a transport; cheap, and for one thread at a time."""
 
-    def __init__(self, transport: Transport) -> None:
+    def __init__(self, transport: PlacementTransport) -> None:
         self.transport = transport
 
     def providers(self, name: str | None = None) -> tuple[ProviderName, ...]:
@@ -245,7 +245,7 @@ class PlacementClient:
         """Release all that a consumer holds; False if it holds nothing."""
         try:
             self.transport.send("DELETE", f"/allocations/{quote(uuid, safe='')}")
-        except NotFound:
+        except PlacementNotFound:
             return False
         return True
 
@@ -301,7 +301,7 @@ def decoded(body: bytes, of: type[T]) -> T:
     try:
         return msgspec.json.decode(body, type=of)
     except UNREADABLE as error:
-        raise AnswerError(f"Placement's answer is not what its API promises: {error}") from error
+        raise UnexpectedAnswer(f"Placement's answer is not what its API promises: {error}") from error
 
 
 def _plain(value: object) -> object:

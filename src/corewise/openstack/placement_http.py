@@ -13,21 +13,21 @@ from typing import Any, NoReturn
 import msgspec
 
 from corewise.openstack.errors import (
-    AnswerError,
     AnswerRefusing,
-    BadRequest,
     ConcurrentUpdate,
-    Conflict,
     CredentialsError,
     DoesNotFit,
     ExtraMissing,
-    Forbidden,
     InventoryInUse,
-    NotFound,
+    PlacementBadRequest,
+    PlacementConflict,
     PlacementDown,
     PlacementError,
-    ServerError,
-    Unauthorized,
+    PlacementForbidden,
+    PlacementNotFound,
+    PlacementServerError,
+    PlacementUnauthorized,
+    UnexpectedAnswer,
     UnknownTraits,
     VersionTooOld,
 )
@@ -80,7 +80,7 @@ _PROBLEMS = msgspec.json.Decoder(_Problems)
 _VERSIONS = msgspec.json.Decoder(_Versions)
 
 
-class Transport:
+class PlacementTransport:
     """One Placement, as one user. ``sent`` counts the requests, the one for the versions among them."""
 
     def __init__(self, endpoint: adapter.Adapter) -> None:
@@ -131,7 +131,7 @@ def negotiate(root: bytes) -> tuple[int, int]:
         offered = _VERSIONS.decode(root).versions[0]
         oldest, newest = _parsed(offered.min_version), _parsed(offered.max_version)
     except (*UNREADABLE, IndexError, ValueError) as error:
-        raise AnswerError(f"GET /: no list of versions: {error}") from error
+        raise UnexpectedAnswer(f"GET /: no list of versions: {error}") from error
     if newest < OLDEST or oldest > NEWEST:
         raise VersionTooOld(
             f"Placement knows microversions {offered.min_version} to {offered.max_version}, and "
@@ -155,9 +155,9 @@ def _raise_unanswered(error: refusals.ClientException, request: str) -> NoReturn
     """Raise what a failure on the way to an answer means: the network, Keystone, or the credentials."""
     match error:
         case refusals.Unauthorized():
-            raise Unauthorized(f"Keystone: {error}", status=401, request=request) from error
+            raise PlacementUnauthorized(f"Keystone: {error}", status=401, request=request) from error
         case refusals.Forbidden():
-            raise Forbidden(f"Keystone: {error}", status=403, request=request) from error
+            raise PlacementForbidden(f"Keystone: {error}", status=403, request=request) from error
         case refusals.ConnectionError() | refusals.HttpServerError() | refusals.DiscoveryFailure():
             raise PlacementDown(f"{request}: {_network_words(error)}") from error
         case refusals.HttpError():
@@ -198,7 +198,12 @@ def _class_for(status: int, problem: _Problem) -> type[AnswerRefusing]:
             return ConcurrentUpdate
         if problem.code == _IN_USE:
             return InventoryInUse
-        return DoesNotFit if _DOES_NOT_FIT in problem.detail else Conflict
+        return DoesNotFit if _DOES_NOT_FIT in problem.detail else PlacementConflict
     if status >= 500:
-        return ServerError
-    return {400: BadRequest, 401: Unauthorized, 403: Forbidden, 404: NotFound}.get(status, AnswerRefusing)
+        return PlacementServerError
+    return {
+        400: PlacementBadRequest,
+        401: PlacementUnauthorized,
+        403: PlacementForbidden,
+        404: PlacementNotFound,
+    }.get(status, AnswerRefusing)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from corewise.actions import Reshape, WriteInventories, WriteTraits
-from corewise.openstack.errors import ConcurrentUpdate, Conflict, ConflictStorm, DoesNotFit
+from corewise.openstack.errors import ConcurrentUpdate, ConflictStorm, DoesNotFit, PlacementConflict
 from corewise.openstack.placement_client import PlacementClient
 from corewise.vocabulary.placement import Consumer, Provider, ProviderUse
 
@@ -64,7 +64,7 @@ def ensure_provider(client: PlacementClient, name: str, uuid: str | None = None)
         return found
     try:
         return client.create_provider(name, uuid)
-    except Conflict:
+    except PlacementConflict:
         found = client.find_provider(name)
         if found is None:
             raise
@@ -141,7 +141,7 @@ def claim(client: PlacementClient, wanted: Consumer, patience: Patience = PATIEN
             if there is None or there.generation == wanted.generation:
                 raise
             if there.allocations != wanted.allocations:
-                raise Conflict(
+                raise PlacementConflict(
                     f"the consumer holds something else already: {conflict.detail}",
                     status=conflict.status,
                     request=conflict.request,

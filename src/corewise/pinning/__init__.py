@@ -18,7 +18,7 @@ from corewise.pinning.guest_ledger import CellPins, GuestLedger, GuestPins, Host
 from corewise.pinning.guest_placement import place
 from corewise.pinning.ledger import (
     Claim,
-    Conflict,
+    ClaimConflict,
     CoreUse,
     Exclusivity,
     FreeCores,
@@ -31,7 +31,7 @@ from corewise.pinning.ledger import (
 __all__ = [
     "CellPins",
     "Claim",
-    "Conflict",
+    "ClaimConflict",
     "CoreUse",
     "Exclusivity",
     "FreeCores",

@@ -60,7 +60,7 @@ _KEYS: dict[Level, Callable[[Thread], tuple[int, ...]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class PieceGroup:
     """Pieces that lie near each other."""
 
     key: tuple[int, ...]
@@ -76,14 +76,14 @@ class Group:
         return _exactly(self.pieces, count)
 
 
-def split(pieces: Iterable[Piece], level: Level) -> list[Group]:
+def split(pieces: Iterable[Piece], level: Level) -> list[PieceGroup]:
     """Return the groups of a level; the order of the pieces stays."""
 
     def key(piece: Piece) -> tuple[int, ...]:
         return _KEYS[level](piece[0])
 
     ordered = sorted(pieces, key=key)
-    return [Group(name, tuple(members)) for name, members in groupby(ordered, key=key)]
+    return [PieceGroup(name, tuple(members)) for name, members in groupby(ordered, key=key)]
 
 
 def gather(pieces: Sequence[Piece], count: int, level: Level) -> tuple[Piece, ...] | None:

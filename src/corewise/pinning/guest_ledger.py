@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
 
-from corewise.pinning.ledger import Conflict, Refusal
+from corewise.pinning.ledger import ClaimConflict, Refusal
 from corewise.topology import CPUSet, Host
 from corewise.vocabulary.reasons import Reason
 
@@ -233,7 +233,7 @@ class GuestLedger:
         return MappingProxyType(holders)
 
     @cached_property
-    def conflicts(self) -> tuple[Conflict, ...]:
+    def conflicts(self) -> tuple[ClaimConflict, ...]:
         """CPUs that several guests claim: each later guest, and the first that holds them."""
         found = []
         for guest, pins in self.guests.items():
@@ -241,7 +241,7 @@ class GuestLedger:
             for cpu in cpus_of(pins.held_mask):
                 if self.holder[cpu] != guest:
                     rivals.setdefault(self.holder[cpu], set()).add(cpu)
-            found += [Conflict(guest, CPUSet.of(cpus), rival) for rival, cpus in rivals.items()]
+            found += [ClaimConflict(guest, CPUSet.of(cpus), rival) for rival, cpus in rivals.items()]
         return tuple(found)
 
     def _with(self, guest: str, pins: GuestPins, taken: int) -> GuestLedger:

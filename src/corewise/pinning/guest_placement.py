@@ -105,7 +105,7 @@ def _ordered(ledger: GuestLedger, guest: GuestCPUs, *, pack: bool) -> list[HostC
     return sorted(ledger.cells, key=key)
 
 
-def _fit(ledger: GuestLedger, cell: HostCell, need: _Need, guest: GuestCPUs) -> Threads | None:
+def _fit(ledger: GuestLedger, cell: HostCell, need: _Need, guest: GuestCPUs) -> ThreadPick | None:
     dedicated, floating, memory, emulator = need
     if cell.memory_mb is not None and memory > cell.memory_mb - ledger.memory_used[cell.number]:
         return None
@@ -118,10 +118,10 @@ def _fit(ledger: GuestLedger, cell: HostCell, need: _Need, guest: GuestCPUs) -> 
 
 def _assigned(
     ledger: GuestLedger, guest: GuestCPUs, needs: list[_Need], cells: list[HostCell]
-) -> list[tuple[HostCell, Threads]] | None:
-    known: dict[tuple[_Need, int], Threads | None] = {}
+) -> list[tuple[HostCell, ThreadPick]] | None:
+    known: dict[tuple[_Need, int], ThreadPick | None] = {}
 
-    def threads(node: int, place: int) -> Threads | None:
+    def threads(node: int, place: int) -> ThreadPick | None:
         """Choose once for all guest nodes that need the same."""
         pair = (needs[node], place)
         if pair not in known:
@@ -135,7 +135,7 @@ def _assigned(
     return [(cell, chosen) for cell, chosen in pairs if chosen is not None]
 
 
-def _joined(guest: GuestCPUs, chosen: list[tuple[HostCell, Threads]]) -> GuestPins:
+def _joined(guest: GuestCPUs, chosen: list[tuple[HostCell, ThreadPick]]) -> GuestPins:
     withheld = 0
     emulator = None
     cells = []
@@ -233,7 +233,7 @@ class _Matching:
         self.place_of[node], self._node_at[place] = place, node
 
 
-class Threads(NamedTuple):
+class ThreadPick(NamedTuple):
     """What a guest gets of a NUMA node: CPUs core by core, the emulator's, and a mask of those withheld."""
 
     cpus: list[int]
@@ -243,13 +243,13 @@ class Threads(NamedTuple):
 
 def _choose_threads(
     cell: HostCell, taken: int, count: int, policy: ThreadPolicy | None, *, emulator: bool
-) -> Threads | None:
+) -> ThreadPick | None:
     """Choose ``count`` CPUs, and one for the emulator; None if there are too few. ``taken`` is a mask."""
     available = cell.dedicated_mask & ~taken
     if available.bit_count() < count + emulator:
         return None
     choose = _CHOICES.get(policy, _preferred)
-    chosen: _Chosen | None = choose(cell, available, count) if count else (Threads([]), 0)
+    chosen: _Chosen | None = choose(cell, available, count) if count else (ThreadPick([]), 0)
     if chosen is None or not emulator:
         return chosen and chosen[0]
     threads, used = chosen
@@ -257,7 +257,7 @@ def _choose_threads(
     return threads._replace(emulator=_lonely(cell, left)) if left else None
 
 
-_Chosen = tuple[Threads, int]
+_Chosen = tuple[ThreadPick, int]
 """Threads, and the mask of them and of those withheld."""
 
 
@@ -285,7 +285,7 @@ def _dealt(cell: HostCell, available: int, count: int, threads: int) -> _Chosen 
     used = 0
     for core in cores:
         used |= _take(core, min(threads, count - len(cpus)), cpus)
-    return Threads(cpus), used
+    return ThreadPick(cpus), used
 
 
 def _take(core: int, count: int, cpus: list[int]) -> int:
@@ -304,7 +304,7 @@ def _all_in_turn(cell: HostCell, available: int, count: int) -> _Chosen:
     for core in cell.core_masks:
         free = core & available
         used |= _take(free, min(free.bit_count(), count - len(cpus)), cpus)
-    return Threads(cpus), used
+    return ThreadPick(cpus), used
 
 
 def _required(cell: HostCell, available: int, count: int) -> _Chosen | None:
@@ -333,7 +333,7 @@ def _required(cell: HostCell, available: int, count: int) -> _Chosen | None:
     used = 0
     for free, give in zip(frees, gives, strict=False):
         used |= _take(free, give, cpus)
-    return Threads(cpus), used
+    return ThreadPick(cpus), used
 
 
 def _settle_last(gives: list[int], frees: list[int], count: int) -> None:
@@ -363,7 +363,7 @@ def _isolated(cell: HostCell, available: int, count: int) -> _Chosen | None:
     for core in cores:
         withheld |= core ^ _take(core, 1, cpus)
         used |= core
-    return Threads(cpus, withheld=withheld), used
+    return ThreadPick(cpus, withheld=withheld), used
 
 
 def _lonely(cell: HostCell, left: int) -> int:

@@ -97,7 +97,7 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
-class Conflict:
+class ClaimConflict:
     """CPUs that a workload claims and does not hold. ``holder`` is "" where the machine has no such CPU."""
 
     owner: str
@@ -226,22 +226,22 @@ class Ledger:
         )
 
     @cached_property
-    def conflicts(self) -> tuple[Conflict, ...]:
+    def conflicts(self) -> tuple[ClaimConflict, ...]:
         """What is claimed and not held, in the order of the claims."""
         return tuple(conflict for owner in self.claims for conflict in self._conflicts_of(owner))
 
-    def _conflicts_of(self, owner: str) -> Iterable[Conflict]:
+    def _conflicts_of(self, owner: str) -> Iterable[ClaimConflict]:
         wanted = self.claims[owner].cpus
         unknown = wanted - self.topology.cpus - self.offline
         if unknown:
-            yield Conflict(owner, unknown)
+            yield ClaimConflict(owner, unknown)
         rivals: dict[str, set[int]] = {}
         for cpu in wanted - unknown:
             holder = self.holder[cpu]
             if holder != owner:
                 rivals.setdefault(holder, set()).add(cpu)
         for rival, cpus in rivals.items():
-            yield Conflict(owner, CPUSet.of(cpus), rival)
+            yield ClaimConflict(owner, CPUSet.of(cpus), rival)
 
     def exclusive_cpus(self, exclusive: Exclusivity) -> CPUSet:
         """Return the CPUs of the claims that wish this exclusivity."""

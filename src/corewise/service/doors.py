@@ -97,7 +97,7 @@ HEALTH = Door(
 DOORS: tuple[Door, ...] = (WEBHOOKS, EXTENDER, HEALTH)
 
 
-class Cause(StrEnum):
+class RefusalCause(StrEnum):
     """Why a connection or a request was refused, as the metric has it."""
 
     CONNECTIONS = "connections"
@@ -116,7 +116,7 @@ class Cause(StrEnum):
 class RefusedError(Exception):
     """A request that is not answered; the message tells the caller why."""
 
-    def __init__(self, status: int, cause: Cause, message: str) -> None:
+    def __init__(self, status: int, cause: RefusalCause, message: str) -> None:
         super().__init__(message)
         self.status = status
         self.cause = cause
@@ -140,7 +140,9 @@ async def certified(request: web.BaseRequest) -> None:
     transport = request.transport
     if transport is None or not transport.get_extra_info("peercert"):
         raise RefusedError(
-            401, Cause.UNAUTHENTICATED, "show a client certificate signed by an authority of --client-ca"
+            401,
+            RefusalCause.UNAUTHENTICATED,
+            "show a client certificate signed by an authority of --client-ca",
         )
 
 
@@ -243,7 +245,7 @@ class Listener:
             for conversation in self._conversations:
                 conversation.cancel()
 
-    def refuse(self, cause: Cause) -> None:
+    def refuse(self, cause: RefusalCause) -> None:
         self._metrics.count(HTTP_REFUSED, self.door.name, cause)
 
     async def _accept(self, listening: socket.socket, server: web.Server) -> None:
@@ -251,7 +253,7 @@ class Listener:
         async for accepted in connections(listening, self.door.name):
             if len(self._conversations) >= self.door.connections:
                 accepted.close()
-                self.refuse(Cause.CONNECTIONS)
+                self.refuse(RefusalCause.CONNECTIONS)
                 continue
             conversation = loop.create_task(self._converse(accepted, server))
             self._conversations.add(conversation)
@@ -278,7 +280,7 @@ class Listener:
                     ssl_shutdown_timeout=_LINGER,
                 )
         except OSError:
-            self.refuse(Cause.HANDSHAKE)
+            self.refuse(RefusalCause.HANDSHAKE)
             return
         await connection.lost
 
@@ -294,7 +296,7 @@ class Listener:
                     await response.prepare(request)
                     await response.write_eof()
             except TimeoutError:
-                self.refuse(Cause.ANSWER)
+                self.refuse(RefusalCause.ANSWER)
                 connection.abort()
             except ConnectionError:
                 connection.abort()
@@ -316,7 +318,7 @@ class Listener:
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         encodings = request.headers.getall("Content-Encoding", [])
         if any(each.strip().lower() != "identity" for each in encodings):
-            raise RefusedError(415, Cause.ENCODING, "send the body as it is, without Content-Encoding")
+            raise RefusedError(415, RefusalCause.ENCODING, "send the body as it is, without Content-Encoding")
         methods = self._routes.get(request.path)
         if methods is None:
             return web.Response(status=404, text="404: Not Found\n")
@@ -374,7 +376,7 @@ class _Connection(web.RequestHandler):
         """Answer and count what is not HTTP; aiohttp would log a traceback of it, however many come."""
         if status >= 500:
             return super().handle_error(request, status, exc, message)
-        self._listener.refuse(Cause.HEADERS)
+        self._listener.refuse(RefusalCause.HEADERS)
         response = web.Response(status=status, text="the request is not HTTP, or its headers are too large\n")
         response.force_close()
         return response
@@ -399,7 +401,9 @@ class _Connection(web.RequestHandler):
 
     async def body(self, request: web.BaseRequest) -> bytes:
         door = self._listener.door
-        too_large = RefusedError(413, Cause.BODY_SIZE, f"the body is larger than {door.max_body} bytes")
+        too_large = RefusedError(
+            413, RefusalCause.BODY_SIZE, f"the body is larger than {door.max_body} bytes"
+        )
         if (request.content_length or 0) > door.max_body:
             raise too_large
         if request.headers.get("Expect", "").lower() == "100-continue":
@@ -415,15 +419,15 @@ class _Connection(web.RequestHandler):
                     body += chunk
         except TimeoutError as error:
             why = f"the body did not arrive within {door.body_timeout:g} s"
-            raise RefusedError(408, Cause.BODY, why) from error
+            raise RefusedError(408, RefusalCause.BODY, why) from error
         except (ConnectionError, web.RequestPayloadError, web.PayloadAccessError) as error:
-            raise RefusedError(400, Cause.BODY, "the body breaks off") from error
+            raise RefusedError(400, RefusalCause.BODY, "the body breaks off") from error
         return bytes(body)
 
     def _hold(self, size: int) -> None:
         listener = self._listener
         if listener.held + size > listener.door.all_bodies:
-            raise RefusedError(503, Cause.ALL_BODIES, "too many large requests at a time: try again")
+            raise RefusedError(503, RefusalCause.ALL_BODIES, "too many large requests at a time: try again")
         listener.held += size
         self._held += size
 
@@ -439,7 +443,7 @@ class _Connection(web.RequestHandler):
     def _expire(self) -> None:
         self._timer = None
         if not self._resting:
-            self._listener.refuse(Cause.HEADERS)
+            self._listener.refuse(RefusalCause.HEADERS)
         self.abort()
 
 

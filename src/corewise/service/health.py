@@ -30,7 +30,7 @@ from corewise.kube.clock import Clock
 from corewise.kube.errors import Forbidden, KubeError
 from corewise.kube.resources import Resource
 from corewise.prometheus.exposition import CONTENT_TYPE, Exposition
-from corewise.service.doors import HEALTH, Cause, Guard, Listener, RefusedError, Route, anyone
+from corewise.service.doors import HEALTH, Guard, Listener, RefusalCause, RefusedError, Route, anyone
 from corewise.service.options import Address
 
 REMEMBERED_SECONDS = 10.0
@@ -93,7 +93,7 @@ class TokenAccess:
             token = token.strip()
             if scheme.lower() != "bearer" or not token or len(token) > _LONGEST_TOKEN:
                 why = f"{path} needs a token: send Authorization: Bearer TOKEN (kubectl create token)"
-                raise RefusedError(401, Cause.UNAUTHENTICATED, why)
+                raise RefusedError(401, RefusalCause.UNAUTHENTICATED, why)
             await self.require(token, path)
 
         return check
@@ -124,7 +124,9 @@ class TokenAccess:
         try:
             asked = await self._client.create(_TOKEN_REVIEWS, {"spec": {"token": token}})
             if not asked.status.authenticated:
-                return RefusedError(401, Cause.UNAUTHENTICATED, "the API server does not accept this token")
+                return RefusedError(
+                    401, RefusalCause.UNAUTHENTICATED, "the API server does not accept this token"
+                )
             user = asked.status.user
             spec = {
                 "user": user.username,
@@ -136,13 +138,15 @@ class TokenAccess:
             answer = await self._client.create(_ACCESS_REVIEWS, {"spec": spec})
         except Forbidden as error:
             why = f"tokens cannot be reviewed: bind the ClusterRole system:auth-delegator: {error}"
-            raise RefusedError(503, Cause.UNAVAILABLE, why) from error
+            raise RefusedError(503, RefusalCause.UNAVAILABLE, why) from error
         except KubeError as error:
-            raise RefusedError(503, Cause.UNAVAILABLE, f"tokens cannot be reviewed now: {error}") from error
+            raise RefusedError(
+                503, RefusalCause.UNAVAILABLE, f"tokens cannot be reviewed now: {error}"
+            ) from error
         if answer.status.allowed:
             return None
         why = f"{user.username} may not get {path}: bind it to a ClusterRole with this nonResourceURL"
-        return RefusedError(403, Cause.FORBIDDEN, why)
+        return RefusedError(403, RefusalCause.FORBIDDEN, why)
 
 
 _METRICS = "/metrics"

@@ -63,7 +63,7 @@ _LOOK_EVERY = 10.0
 _TIMEOUT_SECONDS = 5
 
 
-class Outcome(StrEnum):
+class ReviewOutcome(StrEnum):
     """How a review ended, as the metric has it."""
 
     ALLOWED = "allowed"
@@ -83,7 +83,7 @@ class Answer:
     """The body of the answer, and what it counts as."""
 
     body: bytes
-    outcome: Outcome
+    outcome: ReviewOutcome
 
 
 Review: TypeAlias = Callable[[AdmissionRequest], Coroutine[None, None, Answer]]
@@ -95,13 +95,13 @@ def allowed(
     request: AdmissionRequest, *, patch: Sequence[Operation] = (), warnings: Iterable[str] = ()
 ) -> Answer:
     """Return "yes", perhaps with changes."""
-    outcome = Outcome.CHANGED if patch else Outcome.ALLOWED
+    outcome = ReviewOutcome.CHANGED if patch else ReviewOutcome.ALLOWED
     return Answer(allow(request, patch=patch, warnings=warnings), outcome)
 
 
 def refused(request: AdmissionRequest, message: str, *, code: int, reason: str) -> Answer:
     """Return "no", and why."""
-    return Answer(deny(request, message, code=code, reason=reason), Outcome.REFUSED)
+    return Answer(deny(request, message, code=code, reason=reason), ReviewOutcome.REFUSED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,20 +144,20 @@ class WebhookServer(Listener):
 def _handler(webhook: Webhook, metrics: Exposition) -> Handler:
     async def handle(http: web.BaseRequest) -> web.Response:
         started = time.perf_counter()
-        outcome = Outcome.BUG
+        outcome = ReviewOutcome.BUG
         try:
             body = await read_body(http)
             answer = await webhook.review(decode_review(body))
             outcome = answer.outcome
             return web.Response(body=answer.body, content_type="application/json")
         except UnavailableError as error:
-            outcome = Outcome.UNAVAILABLE
+            outcome = ReviewOutcome.UNAVAILABLE
             return web.Response(status=503, text=f"{error}\n")
         except DecodeError as error:
-            outcome = Outcome.MALFORMED
+            outcome = ReviewOutcome.MALFORMED
             return web.Response(status=400, text=f"{error}\n")
         except RefusedError:
-            outcome = Outcome.MALFORMED
+            outcome = ReviewOutcome.MALFORMED
             raise
         finally:
             metrics.count(WEBHOOK_REQUESTS, webhook.name, outcome)

@@ -49,7 +49,7 @@ from corewise.simulation.kubelets import (
 )
 from corewise.simulation.local_scheduler import LocalScheduler
 from corewise.simulation.machine_files import MachineFiles
-from corewise.simulation.measurement import Snapshot, Verdict, by_node, is_settled, view_node
+from corewise.simulation.measurement import ClusterMeasurement, Verdict, by_node, is_settled, view_node
 from corewise.simulation.node_memory import MemoryWatch
 from corewise.simulation.plan import Plan
 from corewise.vocabulary.names import CONFIG_NAME, CONFIG_NAMESPACE
@@ -268,7 +268,7 @@ class LocalCluster:
     def _bound_pods(self) -> list[BoundPod]:
         return [pod for pod in self.pods if pod.spec.node_name in self.machines]
 
-    async def snapshot(self) -> Snapshot:
+    async def snapshot(self) -> ClusterMeasurement:
         """Look at all nodes, and let the plant say what they deliver under the quotas in their cgroups."""
         await self.agents_done()
         listing = await self.client.list(NODE_RESOURCE_TOPOLOGIES)
@@ -288,7 +288,7 @@ class LocalCluster:
             )
             views.append(view)
             await asyncio.sleep(0)  # thousands of nodes take a while, and heartbeats go on
-        return Snapshot(tuple(views))
+        return ClusterMeasurement(tuple(views))
 
     async def _until(self, done: Callable[[], bool]) -> None:
         """Wait for something that follows from the caches, which tell nobody when."""

@@ -63,7 +63,7 @@ class Metadata(_Struct, frozen=True):
     annotations: Texts = {}
 
 
-class NodeStatus(_Struct, frozen=True):
+class DumpedNodeStatus(_Struct, frozen=True):
     """What the node offers."""
 
     capacity: Amounts = {}
@@ -74,7 +74,7 @@ class DumpedNode(_Struct, frozen=True):
     """core/v1 Node."""
 
     metadata: Metadata
-    status: NodeStatus = NodeStatus()
+    status: DumpedNodeStatus = DumpedNodeStatus()
 
 
 class DumpedContainer(_Struct, frozen=True):
@@ -96,7 +96,7 @@ class DumpedPodSpec(_Struct, frozen=True):
     resources: dict[str, Any] | None = None
 
 
-class PodStatus(_Struct, frozen=True):
+class DumpedPodStatus(_Struct, frozen=True):
     """core/v1 PodStatus."""
 
     phase: str = ""
@@ -107,7 +107,7 @@ class DumpedPod(_Struct, frozen=True):
 
     metadata: Metadata
     spec: DumpedPodSpec
-    status: PodStatus = PodStatus()
+    status: DumpedPodStatus = DumpedPodStatus()
 
 
 class DumpedRecord(_Struct, frozen=True):

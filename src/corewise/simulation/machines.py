@@ -29,7 +29,7 @@ from typing import Any
 
 from corewise.quantities import Bytes, RawMilli
 from corewise.simulation.contention import Memory
-from corewise.simulation.plant import Threads
+from corewise.simulation.plant import ThreadSpeeds
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +51,11 @@ class CPUModel:
         gain = self.turbo_gain if turbo else 1.0
         return self.core_speed * gain * (self.thread_share if hyper_threading else 1.0)
 
-    def threads(self, *, hyper_threading: bool, turbo: bool) -> Threads | None:
+    def threads(self, *, hyper_threading: bool, turbo: bool) -> ThreadSpeeds | None:
         """Return how fast its threads are, with idle and with busy siblings; None where nobody knows."""
         nominal = self.speed(hyper_threading=hyper_threading, turbo=turbo)
         lone = self.speed(hyper_threading=False, turbo=turbo)
-        return None if nominal is None or lone is None else Threads(lone, nominal)
+        return None if nominal is None or lone is None else ThreadSpeeds(lone, nominal)
 
 
 def _intel(name: str, core_speed: float, turbo_gain: float, thread_share: float, l3_mask: str) -> CPUModel:
@@ -129,7 +129,7 @@ class Machine:
         return self.model.speed(hyper_threading=self.hyper_threading, turbo=self.turbo)
 
     @property
-    def threads(self) -> Threads | None:
+    def threads(self) -> ThreadSpeeds | None:
         """How fast its hardware threads are, with idle and with busy siblings; None if nobody knows."""
         if self.model is None:
             return None

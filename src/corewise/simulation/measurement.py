@@ -53,7 +53,7 @@ from corewise.simulation.kubelets import SimulatedNode
 from corewise.simulation.load import Load
 from corewise.simulation.machines import Machine
 from corewise.simulation.node_cgroups import cpu_of, describe, is_offline, read_quota
-from corewise.simulation.node_simulation import Account
+from corewise.simulation.node_simulation import PodTotals
 from corewise.vocabulary.errors import UNREADABLE
 from corewise.vocabulary.names import (
     AMPLIFICATION_RATIO,
@@ -158,7 +158,7 @@ class Colocation:
         return (self.online + self.offline) / self.cpus if self.cpus else 0.0
 
 
-def of_account(account: Account, offers: Sequence[int]) -> Colocation:
+def of_account(account: PodTotals, offers: Sequence[int]) -> Colocation:
     """Return what an account comes to. ``offers`` are those made in its time, in milli-CPU."""
     seconds = account.seconds or 1.0
     return Colocation(
@@ -207,7 +207,7 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeView:
+class NodeMeasurement:
     """One node at one moment. CPU in milli-CPU."""
 
     name: str
@@ -225,10 +225,10 @@ class NodeView:
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class ClusterMeasurement:
     """All nodes at one moment."""
 
-    nodes: tuple[NodeView, ...]
+    nodes: tuple[NodeMeasurement, ...]
 
     @property
     def per_requested(self) -> list[float]:
@@ -282,14 +282,14 @@ def view_node(
     root: Path,
     topology: NodeResourceTopology | None,
     verdict: Verdict | None = None,
-) -> NodeView:
+) -> NodeMeasurement:
     """Look at one node. ``root`` is where its files are: the quotas are those in its cgroups."""
     annotations = node.metadata.annotations
     stated = read_ratios(annotations.get(AMPLIFICATION_RATIO), annotation=AMPLIFICATION_RATIO)
     capacity = cpu_of(node.status.get("capacity", {})) or 0
     schedulable = cpu_of(node.status.get("allocatable", {})) or 0
     workloads = [workload for pod in pods if not is_offline(pod) for workload in workloads_of(pod, root)]
-    return NodeView(
+    return NodeMeasurement(
         name=node.metadata.name,
         facts=_facts(topology),
         normalization_ratio=annotations.get(NORMALIZATION_RATIO),

@@ -222,7 +222,7 @@ class RunningPod:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class ContainerTask:
     """A running container in a tree."""
 
     leaf: int
@@ -251,7 +251,7 @@ class NodeTree:
     """A machine's tree, and who runs in it. ``owners`` are the cgroups of the pods that own CPUs."""
 
     tree: Tree
-    tasks: tuple[Task, ...]
+    tasks: tuple[ContainerTask, ...]
     owners: tuple[str, ...]
 
     @property
@@ -307,7 +307,7 @@ def read_tree(root: Path, pods: Sequence[RunningPod], cpus: int) -> NodeTree:
         _cgroup(root, BEST_EFFORT, 0, by_class[QOSClass.BEST_EFFORT]),
     )
     tree = Tree(Cgroup(KUBEPODS, children=(*by_class[QOSClass.GUARANTEED], *slices)), cpus)
-    tasks = (Task(tree.index[each.path], each, pod) for pod in pods for each in pod.containers)
+    tasks = (ContainerTask(tree.index[each.path], each, pod) for pod in pods for each in pod.containers)
     return NodeTree(tree, tuple(tasks), tuple(pod.path for pod in pods if pod.owned))
 
 

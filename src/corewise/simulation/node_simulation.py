@@ -24,19 +24,19 @@ from pathlib import Path
 from corewise.assessment.nodes import BoundPod
 from corewise.simulation.machine_files import NodeCounters
 from corewise.simulation.machines import Machine
-from corewise.simulation.node_cgroups import BEST_EFFORT, NodeTree, Task, describe, read_tree
-from corewise.simulation.plant import Moment, Threads, moment, moment_with_memory
+from corewise.simulation.node_cgroups import BEST_EFFORT, ContainerTask, NodeTree, describe, read_tree
+from corewise.simulation.plant import Moment, ThreadSpeeds, moment, moment_with_memory
 
 STEP = 5.0
 INTERVAL = 10.0
 """Seconds between two looks of the agent, as it has them by default."""
 
-UNKNOWN_SPEED = Threads(1.0, 1.0)
+UNKNOWN_SPEED = ThreadSpeeds(1.0, 1.0)
 """Of a machine whose CPU nobody knows: it is taken for a baseline CPU."""
 
 
 @dataclass(slots=True)
-class Account:
+class PodTotals:
     """What pods got over a time. CPU in CPU seconds, work in baseline CPU seconds, both by container."""
 
     seconds: float = 0.0
@@ -90,7 +90,7 @@ class NodeSimulation:
     ) -> None:
         self.machine = machine
         self.now = start
-        self.account = Account(cpus=machine.cpus)
+        self.account = PodTotals(cpus=machine.cpus)
         self.accounting = True
         self._root = root
         self._agent = agent
@@ -113,7 +113,7 @@ class NodeSimulation:
 
     def begin_account(self) -> None:
         """Begin to count anew."""
-        self.account = Account(cpus=self.machine.cpus)
+        self.account = PodTotals(cpus=self.machine.cpus)
 
     def advance(self, seconds: float) -> None:
         """Let so many seconds pass."""
@@ -167,7 +167,7 @@ class NodeSimulation:
                 self._enter_online(seconds, task, beside, alone)
         account.throttled += self._throttled(beside) * seconds
 
-    def _enter_online(self, seconds: float, task: Task, beside: Moment, alone: Moment) -> None:
+    def _enter_online(self, seconds: float, task: ContainerTask, beside: Moment, alone: Moment) -> None:
         account, name = self.account, task.name
         account.online += beside.time[task.leaf] * seconds
         account.online_alone += alone.time[task.leaf] * seconds

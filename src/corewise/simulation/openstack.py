@@ -23,7 +23,7 @@ from corewise.compute.hosts import OPTIONS, ComputeHost, Hosts, read_hosts
 from corewise.compute.options import ComputeOptions
 from corewise.compute.placement import PlacementOffers
 from corewise.compute.program import Passed, run_pass
-from corewise.compute.scheduling import Scheduler, Wanted
+from corewise.compute.scheduling import GuestScheduler, WantedGuest
 from corewise.compute.verdicts import NoValidHost, Placed
 from corewise.openstack.placement_client import PlacementClient
 from corewise.quantities import Bytes
@@ -186,15 +186,15 @@ class Cloud:
 
     def place(self, guests: Sequence[SceneGuest]) -> list[GuestReport]:
         """Schedule guests, one after the other."""
-        scheduler = Scheduler(PlacementOffers(self._client), self.hosts)
+        scheduler = GuestScheduler(PlacementOffers(self._client), self.hosts)
         return [self._placed(scheduler, guest) for guest in guests]
 
     @staticmethod
-    def _placed(scheduler: Scheduler, guest: SceneGuest) -> GuestReport:
+    def _placed(scheduler: GuestScheduler, guest: SceneGuest) -> GuestReport:
         request = translate(guest.flavor)
         if isinstance(request, RequestRefusal):
             raise TypeError(f"a flavor of the scene makes no request: {request.message}")
-        wanted = Wanted(str(UUID(int=guest.number)), request, guest.flavor.name)
+        wanted = WantedGuest(str(UUID(int=guest.number)), request, guest.flavor.name)
         return GuestReport(guest, str(request.query), scheduler.schedule(wanted))
 
     def upgrade(self) -> UpgradeReport:

@@ -117,7 +117,7 @@ class Unplaced:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class PlanOutcome:
     """Where every pod went, and what that makes of the nodes. Amounts are milli-CPU.
 
     ``schedulable`` is amplified, ``requested`` counts what CPUSet pods own amplified, ``promised`` is the
@@ -151,7 +151,7 @@ def plan(
     allocation: Allocation,
     interference: InterferenceConfiguration | None = None,
     plugins: Sequence[Plugin] = (),
-) -> Outcome:
+) -> PlanOutcome:
     """Place all pods under a configuration, by their profiles too if there are any."""
     nodes = configured(given.nodes, configuration)
     cluster = Cluster()
@@ -202,7 +202,7 @@ def _with_offer(node: ConfiguredNode, cluster: Cluster, share: int) -> Mapping[s
 
 def _outcome(
     given: PlanInput, nodes: Sequence[ConfiguredNode], cluster: Cluster, unplaced: Mapping[str, Unplaced]
-) -> Outcome:
+) -> PlanOutcome:
     snapshot = cluster.snapshot()
     rows = np.array([snapshot.index[node.facts.name] for node in nodes], dtype=np.intp)
     raw = np.array([node.raw_milli for node in nodes], dtype=np.int64)
@@ -213,7 +213,7 @@ def _outcome(
     percent = promised * _HUNDRED // np.maximum(raw, 1)
     worst = int(percent.argmax()) if len(nodes) else 0
     homes = ((pod.key, cluster.node_of(pod.key)) for pod in given.pods)
-    return Outcome(
+    return PlanOutcome(
         placed={key: name for key, name in homes if name is not None},
         unplaced=unplaced,
         ratios={node.facts.name: str(node.facts.ratio or ONE) for node in nodes},
@@ -244,7 +244,7 @@ class Comparison:
         return bool(self.gained or self.lost or self.moved or self.ratios_changed)
 
 
-def compare(first: Outcome, second: Outcome) -> Comparison:
+def compare(first: PlanOutcome, second: PlanOutcome) -> Comparison:
     """Compare where pods went and which ratios nodes had."""
     both = first.placed.keys() & second.placed.keys()
     return Comparison(

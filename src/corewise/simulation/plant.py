@@ -55,7 +55,7 @@ _CLOSE = 1e-7
 
 
 @dataclass(frozen=True, slots=True)
-class Threads:
+class ThreadSpeeds:
     """The speed of a machine's hardware threads, in baseline CPUs: with an idle and with a busy sibling."""
 
     lone: float
@@ -87,7 +87,7 @@ class Moment:
         return self.time[0]
 
 
-def moment(tree: Tree, demand: Mapping[int, float], threads: Threads) -> Moment:
+def moment(tree: Tree, demand: Mapping[int, float], threads: ThreadSpeeds) -> Moment:
     """Return what everybody gets. ``demand`` is in baseline CPUs, by the index of the leaf."""
     left, speeds = dict(demand), dict.fromkeys(demand, threads.lone)
     time = compute = [0.0] * len(tree.cgroups)
@@ -104,7 +104,7 @@ def moment(tree: Tree, demand: Mapping[int, float], threads: Threads) -> Moment:
 def moment_with_memory(
     tree: Tree,
     demand: Mapping[int, float],
-    threads: Threads,
+    threads: ThreadSpeeds,
     memory: Memory,
     uses: Mapping[int, MemoryUse],
 ) -> Moment:
@@ -134,7 +134,7 @@ def _shrunk(tree: Tree, compute: Sequence[float], by: Stretches) -> list[float]:
 
 
 def _settled(
-    tree: Tree, pool: Pool, demand: Mapping[int, float], used: Sequence[float], threads: Threads
+    tree: Tree, pool: Pool, demand: Mapping[int, float], used: Sequence[float], threads: ThreadSpeeds
 ) -> list[float]:
     """Return the times in a pool with which the speed agrees that they were worked out with.
 

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from corewise.quantities import Bytes
 from corewise.simulation.agents import WINDOW
-from corewise.simulation.measurement import Colocation, NodeView, Snapshot, total
+from corewise.simulation.measurement import ClusterMeasurement, Colocation, NodeMeasurement, total
 from corewise.simulation.node_memory import MemoryState, mean, summary
 
 T = TypeVar("T")
@@ -36,7 +36,7 @@ class Rest:
 class Measurement:
     """What was measured with corewise off, or with it on."""
 
-    snapshot: Snapshot
+    snapshot: ClusterMeasurement
     colocation: Mapping[str, Colocation] = field(default_factory=dict)
     """By node, for the nodes that have offline pods."""
     memory: Mapping[str, MemoryState] = field(default_factory=dict)
@@ -110,7 +110,7 @@ def _pair(off: T | None, on: T, show: Callable[[T], Any]) -> dict[str, Any]:
     return {"off": None if off is None else show(off), "on": show(on)}
 
 
-def _node(report: RunReport, off: NodeView | None, on: NodeView) -> dict[str, Any]:
+def _node(report: RunReport, off: NodeMeasurement | None, on: NodeMeasurement) -> dict[str, Any]:
     name, before = on.name, report.off
     beside, memory = report.on.colocation.get(name), report.on.memory.get(name)
     return {

@@ -22,7 +22,7 @@ from corewise.simulation import control_plane
 from corewise.simulation.cluster import LocalCluster, local_cluster
 from corewise.simulation.control_plane import ClusterError, resident_memory, running
 from corewise.simulation.kubelets import Periods
-from corewise.simulation.measurement import Colocation, Snapshot
+from corewise.simulation.measurement import ClusterMeasurement, Colocation
 from corewise.simulation.node_memory import MemoryState, MemorySummary, summary
 from corewise.simulation.plan import Plan
 from corewise.simulation.report import Measurement, Rest, RunReport
@@ -37,7 +37,7 @@ _FIRST_ROUND = 1.1
 """Of a status period: by then every kubelet has had its turn."""
 
 
-class Listener(Protocol):
+class RunListener(Protocol):
     """Who is told how a run goes."""
 
     def progress(self, text: str) -> None:
@@ -49,7 +49,7 @@ class Listener(Protocol):
     def loaded(self, pods: int, seconds: float) -> None:
         """Nodes and pods are there."""
 
-    def measured(self, snapshot: Snapshot, *, on: bool) -> None:
+    def measured(self, snapshot: ClusterMeasurement, *, on: bool) -> None:
         """A measurement has been made."""
 
     def colocated(self, of: Mapping[str, Colocation], *, on: bool) -> None:
@@ -92,7 +92,7 @@ class _Clock:
         self.marks[name] = self() - before
 
 
-async def run(options: RunOptions, listener: Listener, stop: asyncio.Event) -> RunReport:
+async def run(options: RunOptions, listener: RunListener, stop: asyncio.Event) -> RunReport:
     """Run the cluster until its time is over or ``stop`` is set, and report.
 
     Raises:
@@ -124,7 +124,7 @@ def _no_room(folder: Path, error: BaseException) -> ClusterError:
     return ClusterError(f"cannot write to {folder}: {error}; see that there is room, and start it again")
 
 
-async def _run(options: RunOptions, listener: Listener, stop: asyncio.Event) -> RunReport:
+async def _run(options: RunOptions, listener: RunListener, stop: asyncio.Event) -> RunReport:
     clock = _Clock()
     listener.started(options.plan)
     listener.progress("starting the API server, then nodes and pods")
@@ -140,7 +140,7 @@ class _Run:
     """A run whose cluster is up."""
 
     options: RunOptions
-    listener: Listener
+    listener: RunListener
     stop: asyncio.Event
     clock: _Clock
     cluster: LocalCluster

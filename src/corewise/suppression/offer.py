@@ -62,7 +62,7 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
-class Amounts:
+class OfflineAmounts:
     """CPU in milli-CPU and memory in bytes."""
 
     cpu_milli: int
@@ -81,7 +81,7 @@ class Computed:
     limited_by: Reason
 
 
-def compute(usage: Usage, allocatable: Amounts, ratio: Share) -> Computed:
+def compute(usage: Usage, allocatable: OfflineAmounts, ratio: Share) -> Computed:
     """Return what the usage of one interval leaves for offline pods; all amounts physical."""
     online = max(0, usage.node_milli - usage.offline_milli)
     pinned = sum(max(0, each.requested_milli - each.used_milli) for each in usage.pinned)
@@ -190,14 +190,18 @@ REPEATED_AFTER = 60
 _PARTS = 10
 
 
-def published_form(offer: Offer, normalization: Ratio) -> Amounts:
+def published_form(offer: Offer, normalization: Ratio) -> OfflineAmounts:
     """Return the amounts of ``kubernetes.io/batch-cpu`` and ``kubernetes.io/batch-memory``."""
-    return Amounts(amplify(offer.cpu_milli, normalization), offer.memory)
+    return OfflineAmounts(amplify(offer.cpu_milli, normalization), offer.memory)
 
 
 def due(
-    published: Amounts | None, published_at: float | None, offer: Offer, normalization: Ratio, now: float
-) -> Amounts | None:
+    published: OfflineAmounts | None,
+    published_at: float | None,
+    offer: Offer,
+    normalization: Ratio,
+    now: float,
+) -> OfflineAmounts | None:
     """Return what is to be published, or None if what is published may stay.
 
     ``published`` is None where nothing is. ``published_at`` and ``now`` are monotonic seconds.

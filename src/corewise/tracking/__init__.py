@@ -14,7 +14,7 @@ Everything is a value, and nothing here knows Placement's HTTP, libvirt or a fil
 """
 
 from corewise.tracking.flavor import NO_IMAGE, Flavor, Image, RequestRefusal, RequestWarning
-from corewise.tracking.inventory import Offer, next_write, offer
+from corewise.tracking.inventory import HostOffer, next_write, offer
 from corewise.tracking.options import (
     Checked,
     Compat,
@@ -25,8 +25,8 @@ from corewise.tracking.options import (
     OptionProblem,
     check_options,
 )
-from corewise.tracking.request import DEFAULT_LIMIT, Group, GuestRequest, PlacementQuery, translate
-from corewise.tracking.reshape import Move, ReshapePlan, ReshapeRefusal, ReshapeWarning, plan_reshape
+from corewise.tracking.request import DEFAULT_LIMIT, GuestRequest, PlacementQuery, RequestGroup, translate
+from corewise.tracking.reshape import GuestMove, ReshapePlan, ReshapeRefusal, ReshapeWarning, plan_reshape
 
 __all__ = [
     "DEFAULT_LIMIT",
@@ -34,17 +34,17 @@ __all__ = [
     "Checked",
     "Compat",
     "Flavor",
-    "Group",
+    "GuestMove",
     "GuestRequest",
     "HostFacts",
+    "HostOffer",
     "HostOptions",
     "HostSettings",
     "HostedGuest",
     "Image",
-    "Move",
-    "Offer",
     "OptionProblem",
     "PlacementQuery",
+    "RequestGroup",
     "RequestRefusal",
     "RequestWarning",
     "ReshapePlan",

@@ -1,7 +1,7 @@
 """Flavors and images as users write them, and the CPUs of a guest that they describe.
 
-A refusal travels as :class:`Refused` within this package; :func:`corewise.tracking.translate` returns it as
-the value :class:`RequestRefusal`. Flavors write ``hw:cpu_policy`` where images write ``hw_cpu_policy``.
+A refusal travels as :class:`FlavorRefused` within this package; :func:`corewise.tracking.translate` returns
+it as the value :class:`RequestRefusal`. Flavors write ``hw:cpu_policy`` where images write ``hw_cpu_policy``.
 
 CPU policy, flavor against image:
 
@@ -122,7 +122,7 @@ class RequestWarning:
     message: str
 
 
-class Refused(Exception):  # noqa: N818 - a verdict on its way to the caller, no error
+class FlavorRefused(Exception):  # noqa: N818 - a verdict on its way to the caller, no error
     """Carries a refusal up to the caller of this package."""
 
     def __init__(self, reason: Reason, message: str) -> None:
@@ -131,7 +131,7 @@ class Refused(Exception):  # noqa: N818 - a verdict on its way to the caller, no
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class StatedValue:
     """One value as it was written, and where: "flavor extra spec hw:cpu_policy"."""
 
     where: str
@@ -141,26 +141,26 @@ class Written:
         return f"{self.where} = {shown(self.value)}"
 
 
-def in_flavor(flavor: Flavor, key: str) -> Written | None:
+def in_flavor(flavor: Flavor, key: str) -> StatedValue | None:
     """Return ``hw:<key>`` of a flavor; an empty value counts as none."""
     value = flavor.extra_specs.get(f"hw:{key}", "").strip()
-    return Written(f"flavor extra spec hw:{key}", value) if value else None
+    return StatedValue(f"flavor extra spec hw:{key}", value) if value else None
 
 
-def in_image(image: Image, key: str) -> Written | None:
+def in_image(image: Image, key: str) -> StatedValue | None:
     """Return ``hw_<key>`` of an image; an empty value counts as none."""
     value = image.properties.get(f"hw_{key}", "").strip()
-    return Written(f"image property hw_{key}", value) if value else None
+    return StatedValue(f"image property hw_{key}", value) if value else None
 
 
-def choice(written: Written | None, choices: type[E], reason: Reason) -> E | None:
+def choice(written: StatedValue | None, choices: type[E], reason: Reason) -> E | None:
     """Read one of the values of an enum."""
     if written is None:
         return None
     known = [each.value for each in choices]
     if written.value not in known:
         hint = did_you_mean(written.value, known) or f": write {', '.join(known[:-1])} or {known[-1]}"
-        raise Refused(reason, f"{written} means nothing{hint}")
+        raise FlavorRefused(reason, f"{written} means nothing{hint}")
     return choices(written.value)
 
 
@@ -173,12 +173,12 @@ def check_flavor(flavor: Flavor) -> None:
     """Refuse a flavor that no guest can be made of."""
     if not 1 <= flavor.vcpus <= MOST_VCPUS:
         message = f"flavor {flavor.name} has vcpus {flavor.vcpus}, which is not from 1 to {MOST_VCPUS}"
-        raise Refused(Reason.FLAVOR_INVALID, message)
+        raise FlavorRefused(Reason.FLAVOR_INVALID, message)
     for name in ("ram", "disk", "ephemeral", "swap"):
         amount = getattr(flavor, name)
         if not 0 <= amount <= LARGEST_AMOUNT:
             message = f"flavor {flavor.name} has {name} {amount}, which is not from 0 to {LARGEST_AMOUNT}"
-            raise Refused(Reason.FLAVOR_INVALID, message)
+            raise FlavorRefused(Reason.FLAVOR_INVALID, message)
 
 
 @dataclass(slots=True)
@@ -235,7 +235,7 @@ def read_policies(flavor: Flavor, image: Image, explicit: Explicit) -> Policies:
     trait = explicit.trait(HYPER_THREADING_TRAIT)
     if threads is not None and trait is not None:
         message = f"thread policy {threads} and trait {HYPER_THREADING_TRAIT}={trait}: keep one of them"
-        raise Refused(Reason.THREAD_POLICY_WITH_TRAIT, message)
+        raise FlavorRefused(Reason.THREAD_POLICY_WITH_TRAIT, message)
     emulator = choice(
         in_flavor(flavor, "emulator_threads_policy"), EmulatorThreads, Reason.EMULATOR_POLICY_UNKNOWN
     )
@@ -255,7 +255,9 @@ def _cpu_policy(flavor: Flavor, image: Image) -> CPUPolicy | None:
     ours = choice(in_the_flavor, CPUPolicy, Reason.CPU_POLICY_UNKNOWN)
     theirs = choice(in_the_image, CPUPolicy, Reason.CPU_POLICY_UNKNOWN)
     if ours is not None and theirs in _REFUSED_IMAGES[ours]:
-        raise Refused(Reason.CPU_POLICY_CONFLICT, f"{in_the_image}, which {in_the_flavor} does not allow")
+        raise FlavorRefused(
+            Reason.CPU_POLICY_CONFLICT, f"{in_the_image}, which {in_the_flavor} does not allow"
+        )
     return ours or theirs
 
 
@@ -267,10 +269,10 @@ def _with_resources(stated: CPUPolicy | None, explicit: Explicit) -> CPUPolicy:
             if amount or (name in _CLASSES[stated] and explicit.names(name)):
                 request = f"an explicit request for {amount} {name}"
                 message = f"CPU policy {stated} and {request}: keep one of them"
-                raise Refused(Reason.CPU_POLICY_WITH_RESOURCES, message)
+                raise FlavorRefused(Reason.CPU_POLICY_WITH_RESOURCES, message)
     if vcpus and pcpus:
         message = f"{vcpus} VCPU and {pcpus} PCPU cannot be requested explicitly in the same request"
-        raise Refused(Reason.MIXED_CPU_RESOURCES, message)
+        raise FlavorRefused(Reason.MIXED_CPU_RESOURCES, message)
     return stated or (CPUPolicy.DEDICATED if pcpus else CPUPolicy.SHARED)
 
 
@@ -279,7 +281,9 @@ def _thread_policy(flavor: Flavor, image: Image) -> ThreadPolicy | None:
     ours = choice(in_the_flavor, ThreadPolicy, Reason.THREAD_POLICY_UNKNOWN)
     theirs = choice(in_the_image, ThreadPolicy, Reason.THREAD_POLICY_UNKNOWN)
     if ours in {ThreadPolicy.ISOLATE, ThreadPolicy.REQUIRE} and theirs not in {None, ours}:
-        raise Refused(Reason.THREAD_POLICY_CONFLICT, f"{in_the_image}, which contradicts {in_the_flavor}")
+        raise FlavorRefused(
+            Reason.THREAD_POLICY_CONFLICT, f"{in_the_image}, which contradicts {in_the_flavor}"
+        )
     return ours or theirs
 
 
@@ -288,13 +292,13 @@ def _refuse_without_pinning(
 ) -> None:
     if threads is not None:
         message = f"thread policy {threads} needs dedicated CPUs, and the guest has none"
-        raise Refused(Reason.THREAD_POLICY_WITHOUT_PINNING, message)
+        raise FlavorRefused(Reason.THREAD_POLICY_WITHOUT_PINNING, message)
     if trait is not None:
         message = f"trait {HYPER_THREADING_TRAIT}={trait} needs dedicated CPUs, and the guest has none"
-        raise Refused(Reason.TRAIT_WITHOUT_PINNING, message)
+        raise FlavorRefused(Reason.TRAIT_WITHOUT_PINNING, message)
     if emulator is EmulatorThreads.ISOLATE:
         message = "hw:emulator_threads_policy=isolate needs a dedicated CPU, and the guest has none"
-        raise Refused(Reason.EMULATOR_POLICY_WITHOUT_PINNING, message)
+        raise FlavorRefused(Reason.EMULATOR_POLICY_WITHOUT_PINNING, message)
 
 
 def dedicated_cpus(flavor: Flavor, policy: CPUPolicy, realtime: CPUSet) -> CPUSet:
@@ -303,38 +307,38 @@ def dedicated_cpus(flavor: Flavor, policy: CPUPolicy, realtime: CPUSet) -> CPUSe
     if policy is not CPUPolicy.MIXED:
         if mask is not None:
             message = f"{mask} counts only with hw:cpu_policy=mixed, and the policy is {policy}"
-            raise Refused(Reason.DEDICATED_MASK_WITHOUT_MIXED, message)
+            raise FlavorRefused(Reason.DEDICATED_MASK_WITHOUT_MIXED, message)
         return flavor.cpus if policy is CPUPolicy.DEDICATED else _NO_CPUS
     if mask is not None and realtime:
         message = f"{mask} and a realtime mask both name the dedicated CPUs; keep one of them"
-        raise Refused(Reason.MIXED_WITH_TWO_MASKS, message)
+        raise FlavorRefused(Reason.MIXED_WITH_TWO_MASKS, message)
     if mask is not None:
         return _dedicated(flavor, mask)
     if not realtime:
         message = "hw:cpu_policy=mixed needs hw:cpu_dedicated_mask, or hw:cpu_realtime with a mask"
-        raise Refused(Reason.MIXED_WITHOUT_MASK, message)
+        raise FlavorRefused(Reason.MIXED_WITHOUT_MASK, message)
     if realtime == flavor.cpus:
         message = "the realtime mask of a mixed guest must leave a CPU out, which is shared"
-        raise Refused(Reason.REALTIME_MASK_INVALID, message)
+        raise FlavorRefused(Reason.REALTIME_MASK_INVALID, message)
     return realtime
 
 
-def _dedicated(flavor: Flavor, mask: Written) -> CPUSet:
+def _dedicated(flavor: Flavor, mask: StatedValue) -> CPUSet:
     try:
         cpus = _parse(flavor, mask.value)
     except NoCPULeftError as error:
-        raise Refused(Reason.DEDICATED_MASK_EMPTY, f"{mask} leaves no dedicated CPU") from error
+        raise FlavorRefused(Reason.DEDICATED_MASK_EMPTY, f"{mask} leaves no dedicated CPU") from error
     except CPUSetError as error:
-        raise Refused(Reason.DEDICATED_MASK_MALFORMED, f"{mask}: {error}") from error
+        raise FlavorRefused(Reason.DEDICATED_MASK_MALFORMED, f"{mask}: {error}") from error
     leaves_none_out = cpus == flavor.cpus
     outside = (CPUSet.parse(mask.value.replace("^", "")) if leaves_none_out else cpus) - flavor.cpus
     if outside:
         message = f"{mask} names guest CPUs {outside}; flavor {flavor.name} has CPUs {flavor.cpus}"
-        raise Refused(Reason.DEDICATED_MASK_OUTSIDE, message)
+        raise FlavorRefused(Reason.DEDICATED_MASK_OUTSIDE, message)
     if not cpus:
-        raise Refused(Reason.DEDICATED_MASK_EMPTY, f"{mask} leaves no dedicated CPU")
+        raise FlavorRefused(Reason.DEDICATED_MASK_EMPTY, f"{mask} leaves no dedicated CPU")
     if leaves_none_out:
-        raise Refused(Reason.DEDICATED_MASK_FULL, f"{mask} leaves no shared CPU")
+        raise FlavorRefused(Reason.DEDICATED_MASK_FULL, f"{mask} leaves no shared CPU")
     return cpus
 
 
@@ -347,17 +351,17 @@ def realtime_cpus(flavor: Flavor, image: Image, emulator: EmulatorThreads | None
     try:
         cpus = flavor.cpus if mask is None else _parse(flavor, mask.value)
     except CPUSetError as error:
-        raise Refused(Reason.REALTIME_MASK_INVALID, f"{mask}: {error}") from error
+        raise FlavorRefused(Reason.REALTIME_MASK_INVALID, f"{mask}: {error}") from error
     outside = cpus - flavor.cpus
     if outside or not cpus:
         message = f"{mask} names guest CPUs {cpus}; flavor {flavor.name} has CPUs {flavor.cpus}"
-        raise Refused(Reason.REALTIME_MASK_INVALID, message)
+        raise FlavorRefused(Reason.REALTIME_MASK_INVALID, message)
     if cpus == flavor.cpus and emulator is None:
         message = (
             f"{mask or wish} leaves no ordinary CPU for the emulator's threads: leave one out with "
             "hw:cpu_realtime_mask, or set hw:emulator_threads_policy"
         )
-        raise Refused(Reason.REALTIME_MASK_INVALID, message)
+        raise FlavorRefused(Reason.REALTIME_MASK_INVALID, message)
     return cpus
 
 
@@ -383,11 +387,11 @@ def guest_nodes(flavor: Flavor, image: Image, policy: CPUPolicy, dedicated: CPUS
     return tuple(GuestNode(own, own & dedicated, amount) for own, amount in zip(cpus, memory, strict=True))
 
 
-def _invalid(message: str) -> Refused:
-    return Refused(Reason.GUEST_NUMA_INVALID, message)
+def _invalid(message: str) -> FlavorRefused:
+    return FlavorRefused(Reason.GUEST_NUMA_INVALID, message)
 
 
-def _one_of(flavor: Flavor, image: Image, key: str) -> Written | None:
+def _one_of(flavor: Flavor, image: Image, key: str) -> StatedValue | None:
     ours, theirs = in_flavor(flavor, key), in_image(image, key)
     if ours is not None and theirs is not None:
         raise _invalid(f"{ours}: the image must not state it too ({theirs})")
@@ -395,7 +399,7 @@ def _one_of(flavor: Flavor, image: Image, key: str) -> Written | None:
 
 
 def _listed(
-    flavor: Flavor, image: Image, key: str, count: int, read: Callable[[Written], T]
+    flavor: Flavor, image: Image, key: str, count: int, read: Callable[[StatedValue], T]
 ) -> list[T] | None:
     """Read ``key.0`` to ``key.<count - 1>``; None if there are none of them."""
     written = [_one_of(flavor, image, f"{key}.{node}") for node in range(count)]
@@ -408,14 +412,14 @@ def _listed(
     return [read(each) for each in present] or None
 
 
-def _whole(written: Written) -> int:
+def _whole(written: StatedValue) -> int:
     text = written.value
     if text.isascii() and text.isdigit() and len(text) <= _DIGITS:
         return int(text)
     raise _invalid(f"{written} is not a whole number")
 
 
-def _cpu_set(written: Written) -> CPUSet:
+def _cpu_set(written: StatedValue) -> CPUSet:
     try:
         return CPUSet.parse(written.value)
     except CPUSetError as error:

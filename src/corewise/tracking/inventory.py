@@ -26,7 +26,7 @@ _ONCE = Decimal("1.0")
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class HostOffer:
     """What the host offers of the CPU classes; a class without CPUs is not in ``inventories``."""
 
     inventories: Mapping[str, Inventory]
@@ -46,14 +46,14 @@ class Offer:
         return (provider.traits - {HYPER_THREADING_TRAIT}) | self.traits
 
 
-def offer(settings: HostSettings, facts: HostFacts, provider: Provider | None = None) -> Offer:
+def offer(settings: HostSettings, facts: HostFacts, provider: Provider | None = None) -> HostOffer:
     """Return what the host offers; ``provider`` is what Placement has of it so far, None of a new host."""
     current: Mapping[str, Inventory] = provider.inventories if provider else {}
     offered: dict[str, Inventory] = {}
     for name, cpus in ((VCPU, settings.shared), (PCPU, settings.dedicated)):
         if cpus:
             offered[name] = _inventory(name, len(cpus), settings, current.get(name))
-    return Offer(MappingProxyType(offered), facts.hyper_threading)
+    return HostOffer(MappingProxyType(offered), facts.hyper_threading)
 
 
 def _inventory(name: str, total: int, settings: HostSettings, current: Inventory | None) -> Inventory:
@@ -74,7 +74,7 @@ def _ratio(settings: HostSettings, current: Inventory | None) -> Decimal:
     return settings.initial_ratio if current is None else current.allocation_ratio
 
 
-def next_write(provider: Provider, offered: Offer) -> WriteInventories | WriteTraits | None:
+def next_write(provider: Provider, offered: HostOffer) -> WriteInventories | WriteTraits | None:
     """Return the next thing to write, None if Placement has it all.
 
     Each write gives the provider a new generation, so there is one at a time: ask again with the provider as

@@ -44,11 +44,11 @@ from corewise.tracking.flavor import (
     Draft,
     Explicit,
     Flavor,
+    FlavorRefused,
     Image,
-    Refused,
     RequestRefusal,
     RequestWarning,
-    Written,
+    StatedValue,
     check_flavor,
     dedicated_cpus,
     guest_nodes,
@@ -95,7 +95,7 @@ STANDARD_CLASSES = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class RequestGroup:
     """Resources and traits that are requested together."""
 
     resources: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
@@ -119,7 +119,7 @@ class Group:
 class PlacementQuery:
     """A query for allocation candidates: the groups by their suffixes; the unnamed one is ``""``."""
 
-    groups: Mapping[str, Group]
+    groups: Mapping[str, RequestGroup]
     group_policy: str | None = None
     limit: int | None = DEFAULT_LIMIT
 
@@ -170,7 +170,7 @@ def translate(
     """Return the query, or why there is none."""
     try:
         return _translated(flavor, image, compat, limit)
-    except Refused as refused:
+    except FlavorRefused as refused:
         return refused.refusal
 
 
@@ -182,7 +182,7 @@ def _translated(flavor: Flavor, image: Image, compat: Compat, limit: int | None)
     realtime = realtime_cpus(flavor, image, policies.emulator)
     dedicated = dedicated_cpus(flavor, policies.cpu, realtime)
     if realtime and not dedicated:
-        raise Refused(
+        raise FlavorRefused(
             Reason.REALTIME_WITHOUT_PINNING, "hw:cpu_realtime needs dedicated CPUs, and there are none"
         )
     nodes = guest_nodes(flavor, image, policies.cpu, dedicated)
@@ -193,11 +193,11 @@ def _translated(flavor: Flavor, image: Image, compat: Compat, limit: int | None)
     if pcpus and pcpus != flavor.vcpus + isolated:
         more = " and 1 for isolated emulator threads" if isolated else ""
         message = f"{pcpus} PCPU are requested, and flavor {flavor.name} has {flavor.vcpus} vcpus{more}"
-        raise Refused(Reason.PCPU_COUNT_MISMATCH, message)
+        raise FlavorRefused(Reason.PCPU_COUNT_MISMATCH, message)
     others = {MEMORY_MB: flavor.ram, DISK_GB: flavor.disk_gb}
     cpus = {VCPU: flavor.vcpus - len(dedicated), PCPU: len(dedicated) + isolated if dedicated else 0}
     trait = frozenset({HYPER_THREADING_TRAIT}) if policies.threads_from_policy else frozenset()
-    traits = Group(
+    traits = RequestGroup(
         required=trait if policies.threads is ThreadPolicy.REQUIRE else frozenset(),
         forbidden=trait if policies.threads is ThreadPolicy.ISOLATE else frozenset(),
     )
@@ -208,7 +208,7 @@ def _translated(flavor: Flavor, image: Image, compat: Compat, limit: int | None)
     fallback = None
     if may_be_legacy and not explicit.names(VCPU):
         # A legacy host counts pinned guests as VCPU and has no trait for its threads.
-        fallback = _query(flavor, explicit, {VCPU: flavor.vcpus, **others}, Group(), limit)
+        fallback = _query(flavor, explicit, {VCPU: flavor.vcpus, **others}, RequestGroup(), limit)
     return GuestRequest(
         query=query,
         cpus=GuestCPUs(
@@ -226,10 +226,10 @@ def _translated(flavor: Flavor, image: Image, compat: Compat, limit: int | None)
 
 
 def _query(
-    flavor: Flavor, explicit: Explicit, defaults: Mapping[str, int], traits: Group, limit: int | None
+    flavor: Flavor, explicit: Explicit, defaults: Mapping[str, int], traits: RequestGroup, limit: int | None
 ) -> PlacementQuery:
     """Return what the flavor states, with the defaults of the classes that it does not name."""
-    groups: dict[str, Group] = {}
+    groups: dict[str, RequestGroup] = {}
     for suffix in sorted({UNNAMED, *explicit.groups}):
         stated = explicit.group(suffix)
         amounts, required, forbidden = stated.resources, stated.required, stated.forbidden
@@ -237,7 +237,7 @@ def _query(
             amounts = amounts | {name: each for name, each in defaults.items() if not explicit.names(name)}
             required, forbidden = required | traits.required, forbidden | traits.forbidden
         resources = {name: amounts[name] for name in sorted(amounts) if amounts[name]}
-        group = Group(MappingProxyType(resources), frozenset(required), frozenset(forbidden))
+        group = RequestGroup(MappingProxyType(resources), frozenset(required), frozenset(forbidden))
         if group.resources or group.traits:
             groups[suffix] = group
     several = sum(suffix != UNNAMED for suffix in groups) > 1
@@ -246,12 +246,12 @@ def _query(
 
     if not query.resources.keys() & {VCPU, PCPU}:
         message = f"flavor {flavor.name} takes VCPU and PCPU out of the request, and a guest needs CPUs"
-        raise Refused(Reason.NO_CPU_REQUESTED, message)
+        raise FlavorRefused(Reason.NO_CPU_REQUESTED, message)
     for suffix, group in groups.items():
         if not group.resources:
             name = f"group {suffix}" if suffix else "the unnamed group"
             message = f"{name} names traits ({', '.join(sorted(group.traits))}) and no resources"
-            raise Refused(Reason.GROUP_WITHOUT_RESOURCES, message)
+            raise FlavorRefused(Reason.GROUP_WITHOUT_RESOURCES, message)
     return query
 
 
@@ -272,7 +272,7 @@ def _read_groups(flavor: Flavor, image: Image) -> Explicit:
     policy = flavor.extra_specs.get("group_policy")
     if policy is not None and policy not in _GROUP_POLICIES:
         message = f"flavor extra spec group_policy = {shown(policy)} means nothing; write none or isolate"
-        raise Refused(Reason.GROUP_POLICY_INVALID, message)
+        raise FlavorRefused(Reason.GROUP_POLICY_INVALID, message)
     explicit = Explicit(group_policy=policy)
     _read(explicit, flavor.extra_specs, "flavor extra spec")
     unnamed_traits = {key: value for key, value in image.properties.items() if key.startswith("trait:")}
@@ -280,7 +280,7 @@ def _read_groups(flavor: Flavor, image: Image) -> Explicit:
     for resource_class in ("VCPU", "PCPU"):
         if explicit.amount(resource_class) > LARGEST_AMOUNT:
             message = f"all groups together ask for more than {LARGEST_AMOUNT} {resource_class}"
-            raise Refused(Reason.RESOURCE_AMOUNT_INVALID, message)
+            raise FlavorRefused(Reason.RESOURCE_AMOUNT_INVALID, message)
     return explicit
 
 
@@ -290,7 +290,7 @@ def _read(explicit: Explicit, pairs: Mapping[str, str], kind: str) -> None:
         if match is None:
             continue
         what, suffix, name = match[1], match[2] or UNNAMED, match[3]
-        written = Written(f"{kind} {shown(key)}", pairs[key])
+        written = StatedValue(f"{kind} {shown(key)}", pairs[key])
         if what == "trait":
             _read_trait(explicit.group(suffix), name, written)
         elif name in STANDARD_CLASSES or _CUSTOM_CLASS.fullmatch(name):
@@ -301,23 +301,23 @@ def _read(explicit: Explicit, pairs: Mapping[str, str], kind: str) -> None:
             explicit.warnings.append(RequestWarning(Reason.RESOURCE_CLASS_UNKNOWN, message))
 
 
-def _read_trait(group: Draft, name: str, written: Written) -> None:
+def _read_trait(group: Draft, name: str, written: StatedValue) -> None:
     if not _TRAIT.fullmatch(name):
-        raise Refused(Reason.TRAIT_INVALID, f"{written}: {shown(name)!r} cannot be the name of a trait")
+        raise FlavorRefused(Reason.TRAIT_INVALID, f"{written}: {shown(name)!r} cannot be the name of a trait")
     if written.value not in {"required", "forbidden"}:
-        raise Refused(Reason.TRAIT_INVALID, f"{written} means nothing; write required or forbidden")
+        raise FlavorRefused(Reason.TRAIT_INVALID, f"{written} means nothing; write required or forbidden")
     wanted, other, opposite = group.required, group.forbidden, "forbidden"
     if written.value == "forbidden":
         wanted, other, opposite = other, wanted, "required"
     if name in other:
-        raise Refused(Reason.TRAIT_CONFLICT, f"{written}, but elsewhere the trait is {opposite}")
+        raise FlavorRefused(Reason.TRAIT_CONFLICT, f"{written}, but elsewhere the trait is {opposite}")
     wanted.add(name)
 
 
-def _amount(written: Written) -> int:
+def _amount(written: StatedValue) -> int:
     """Read an amount of a resource: a whole number that Placement can store."""
     text = written.value.strip()
     if text.isascii() and text.isdigit() and int(text[:11]) <= LARGEST_AMOUNT:
         return int(text)
     message = f"{written} is not a whole number from 0 to {LARGEST_AMOUNT}"
-    raise Refused(Reason.RESOURCE_AMOUNT_INVALID, message)
+    raise FlavorRefused(Reason.RESOURCE_AMOUNT_INVALID, message)

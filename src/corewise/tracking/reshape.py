@@ -19,7 +19,7 @@ from types import MappingProxyType
 
 from corewise.actions import Reshape
 from corewise.topology import CPUSet, Topology
-from corewise.tracking.inventory import Offer
+from corewise.tracking.inventory import HostOffer
 from corewise.tracking.options import Compat, HostedGuest, HostSettings
 from corewise.vocabulary.guests import ThreadPolicy
 from corewise.vocabulary.placement import PCPU, VCPU, Consumer, Inventory, ProviderUse
@@ -29,7 +29,7 @@ _MOST_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class GuestMove:
     """What one guest holds of the host's provider, before and after."""
 
     guest: HostedGuest
@@ -51,7 +51,7 @@ class ReshapePlan:
 
     before: Mapping[str, Inventory]
     after: Mapping[str, Inventory]
-    moves: tuple[Move, ...]
+    moves: tuple[GuestMove, ...]
     action: Reshape
     warnings: tuple[ReshapeWarning, ...] = ()
 
@@ -68,7 +68,7 @@ def plan_reshape(  # noqa: PLR0917 - six facts, of which none follows from anoth
     use: ProviderUse,
     guests: Sequence[HostedGuest],
     settings: HostSettings,
-    offered: Offer,
+    offered: HostOffer,
     topology: Topology,
     compat: Compat = Compat.SPEC,
 ) -> ReshapePlan | ReshapeRefusal | None:
@@ -80,13 +80,13 @@ def plan_reshape(  # noqa: PLR0917 - six facts, of which none follows from anoth
         return None
     by_uuid = {guest.uuid: guest for guest in guests if guest.pinned}
     provider = use.provider
-    moves: dict[str, Move] = {}
+    moves: dict[str, GuestMove] = {}
     for consumer in use.consumers:
         held = consumer.allocations.get(provider.uuid, {})
         guest = by_uuid.get(consumer.uuid)
         if guest is not None and held.get(VCPU) and not held.get(PCPU):
             pcpus = _pcpus(guest, settings.dedicated, topology, compat)
-            moves[consumer.uuid] = Move(guest, held, _moved(held, guest, pcpus))
+            moves[consumer.uuid] = GuestMove(guest, held, _moved(held, guest, pcpus))
     if not moves:
         return None
     after = offered.inventories_of(provider)
@@ -120,7 +120,10 @@ def _moved(held: Mapping[str, int], guest: HostedGuest, pcpus: int) -> Mapping[s
 
 
 def _exceeds(
-    after: Mapping[str, Inventory], consumers: Iterable[Consumer], provider: str, moves: Mapping[str, Move]
+    after: Mapping[str, Inventory],
+    consumers: Iterable[Consumer],
+    provider: str,
+    moves: Mapping[str, GuestMove],
 ) -> ReshapeRefusal | None:
     used = sum(
         (moves[each.uuid].after if each.uuid in moves else each.allocations.get(provider, {})).get(PCPU, 0)
@@ -134,7 +137,7 @@ def _exceeds(
 
 
 def _left_out(
-    after: Mapping[str, Inventory], use: ProviderUse, moves: Mapping[str, Move]
+    after: Mapping[str, Inventory], use: ProviderUse, moves: Mapping[str, GuestMove]
 ) -> ReshapeRefusal | None:
     """Refuse to take VCPU away from guests that share CPUs, which Placement does not allow either."""
     if VCPU in after:
@@ -151,7 +154,7 @@ def _left_out(
     return ReshapeRefusal(Reason.GUEST_NEEDS_SHARED_CPUS, message)
 
 
-def _action(use: ProviderUse, after: Mapping[str, Inventory], moves: Mapping[str, Move]) -> Reshape:
+def _action(use: ProviderUse, after: Mapping[str, Inventory], moves: Mapping[str, GuestMove]) -> Reshape:
     provider = use.provider
     consumers = tuple(
         replace(
@@ -165,7 +168,7 @@ def _action(use: ProviderUse, after: Mapping[str, Inventory], moves: Mapping[str
     return Reshape((replace(provider, inventories=after),), consumers, Reason.GUESTS_RESHAPED, why)
 
 
-def _unexpected(moves: Iterable[Move]) -> Iterable[ReshapeWarning]:
+def _unexpected(moves: Iterable[GuestMove]) -> Iterable[ReshapeWarning]:
     for move in moves:
         expected = len(move.guest.pinned) + move.guest.shared
         if move.before[VCPU] != expected:

@@ -32,8 +32,8 @@ from corewise.kernel.errors import (
     KernelError,
     Malformed,
     Missing,
-    Refused,
     UnsafeName,
+    ValueRefused,
     reading_error,
     writing_error,
 )
@@ -122,7 +122,7 @@ class CgroupFiles:
         """
         try:
             self._write(cgroup, file, text)
-        except Refused as error:
+        except ValueRefused as error:
             if text or error.code != errno.ENOSPC or self._version is not Version.V2:
                 raise
             self._write(cgroup, file, self.read(next(ancestors(cgroup)), f"{file}.effective"))

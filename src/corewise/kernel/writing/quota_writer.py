@@ -52,7 +52,7 @@ from corewise.kernel.cgroups.resources import (
     read_bandwidth,
     read_burst,
 )
-from corewise.kernel.errors import KernelError, Missing, Refused
+from corewise.kernel.errors import KernelError, Missing, ValueRefused
 from corewise.kernel.writing.journal import Log
 from corewise.kernel.writing.journaled_writer import (
     ROUNDS,
@@ -245,7 +245,7 @@ class QuotaWriter:
         for step in steps:
             try:
                 self._take(step, report)
-            except Refused as error:
+            except ValueRefused as error:
                 report.refused += 1
                 refused[step.cgroup] = error
             except Missing:

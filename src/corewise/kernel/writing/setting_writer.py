@@ -34,7 +34,7 @@ from corewise.actions import Setting, SettingOwner, WriteSetting
 from corewise.kernel.cgroups.files import Files, ancestors, is_within
 from corewise.kernel.cgroups.layout import Version
 from corewise.kernel.cgroups.resources import read_memory_usage
-from corewise.kernel.errors import Busy, KernelError, Malformed, Missing, Refused
+from corewise.kernel.errors import Busy, KernelError, Malformed, Missing, ValueRefused
 from corewise.kernel.writing.journal import Log
 from corewise.kernel.writing.journaled_writer import (
     ROUNDS,
@@ -135,7 +135,7 @@ class SettingWriter:
                 refused[place] = error
                 continue
             if claim.owner not in {"", action.owner}:
-                refused[place] = Refused(str(place), f"{claim.owner} sets this; {action.owner} cannot")
+                refused[place] = ValueRefused(str(place), f"{claim.owner} sets this; {action.owner} cannot")
                 continue
             claim.set_by(action, value, base)
             self._claims[place] = claim
@@ -184,7 +184,7 @@ class SettingWriter:
         aims, beyond = aims_of(present, self._claims, around)
         for place, limit in beyond.items():
             message = f"{self._claims[place].wanted} is not within {limit}, which its parent has"
-            report.failed[str(place)] = Refused(str(place), message)
+            report.failed[str(place)] = ValueRefused(str(place), message)
         return aims
 
     def _with_parents(self, present: Mapping[str, CPUSet], file: str) -> dict[str, CPUSet]:
@@ -210,7 +210,7 @@ class SettingWriter:
                 continue
             try:
                 self._take(step, report, drifted=step.place in drifted)
-            except (Refused, Busy) as error:
+            except (ValueRefused, Busy) as error:
                 report.refused += 1
                 refused[step.place] = error
             except KernelError as error:
@@ -222,7 +222,7 @@ class SettingWriter:
         in_use = self._in_use_beyond(step)
         if in_use is not None:
             message = f"a limit of {step.after} bytes is below the {in_use} in use; tried again later"
-            report.failed[str(place)] = Refused(str(place), message)
+            report.failed[str(place)] = ValueRefused(str(place), message)
             return
         cause = cause_of(claim, step, drifted=drifted)
         writing = Writing(place.file, step.before, step.after)
