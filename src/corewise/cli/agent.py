@@ -19,6 +19,7 @@ from corewise.cli.options import (
     METRICS_LISTEN,
     QOS_NAMESPACES,
     connection_options,
+    duration,
     run_program,
     seconds,
 )
@@ -71,19 +72,15 @@ _STATE = click.option(
 @click.option(
     "--no-nri", is_flag=True, help="Do not use the runtime's NRI; divide quotas once containers run."
 )
-@click.option(
+@duration(
     "--interval",
     default=f"{INTERVAL:.0f}s",
-    show_default=True,
-    metavar="TIME",
     callback=_interval,
     help="How often to check quotas; a change is handled at once.",
 )
-@click.option(
+@duration(
     "--latency-interval",
     default=f"{LATENCY_INTERVAL:.0f}s",
-    show_default=True,
-    metavar="TIME",
     callback=_interval,
     help="How often to probe the latency of memory, for some milliseconds of one CPU.",
 )

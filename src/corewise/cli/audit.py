@@ -13,7 +13,7 @@ import msgspec
 from corewise.agent.options import STATE_DIR
 from corewise.cli import output
 from corewise.cli.errors import ExitCode, Failure
-from corewise.cli.options import seconds
+from corewise.cli.options import duration
 from corewise.cli.output import CellSeverity, Column, Form, Listing, say
 from corewise.kernel.writing.entries import (
     Damaged,
@@ -92,7 +92,7 @@ _COLUMNS: tuple[Column[Entry], ...] = (
     type=click.Path(path_type=Path, file_okay=False),
     help=f"Directory of the journal.  [default: {STATE_DIR} below the root]",
 )
-@click.option("--since", metavar="TIME", callback=seconds, help="Only the last 10m, 1h, …")
+@duration("--since", help="Only the last 10m, 1h, …")
 @click.option("--cgroup", default="", metavar="TEXT", help="Only cgroups whose path has this: a pod's UID.")
 @click.option(
     "--reason",

@@ -24,7 +24,7 @@ from corewise.agent.calibration import (
 from corewise.cli import output
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.files import decoded
-from corewise.cli.output import Column, Form, Listing
+from corewise.cli.output import Column, Form
 from corewise.kernel.host_files import HostFiles
 from corewise.kernel.machine import read_machine
 from corewise.kernel.usage import (
@@ -185,7 +185,7 @@ def _table(result: Calibration) -> str:
         Column("MEMORY", lambda row: _points(row[1].memory), right=True),
         Column("SPREAD", lambda row: percent(row[1].spread), right=True),
     ]
-    return output.render(Listing(columns, rows, (), lambda row: row[0]), Form.TABLE)
+    return output.table(columns, rows)
 
 
 def _points(score: int) -> str:

@@ -26,7 +26,7 @@ from corewise.cli.compute_options import (
 from corewise.cli.errors import ExitCode
 from corewise.cli.files import FILE
 from corewise.cli.options import together
-from corewise.cli.output import Column, Form, Listing, count, say
+from corewise.cli.output import Column, Form, count, say
 from corewise.compute.errors import FileUnusable
 from corewise.compute.guest_files import parse_flavor, parse_image
 from corewise.compute.hosts import Hosts, tuning_of
@@ -414,8 +414,7 @@ def pins_text(pins: GuestPins) -> str:
 def _pins_table(pins: GuestPins, host: Host) -> str:
     """Return a line for each host CPU that a guest owns, below an empty line; "" if it owns none."""
     rows = list(_rows(pins, host))
-    table = Listing(_COLUMNS, rows, (), lambda row: str(row[1]))
-    return f"\n{output.render(table, Form.TABLE)}" if rows else ""
+    return f"\n{output.table(_COLUMNS, rows)}" if rows else ""
 
 
 def _rows(pins: GuestPins, host: Host) -> Iterator[_Row]:

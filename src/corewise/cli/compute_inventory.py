@@ -20,7 +20,7 @@ from corewise.cli.compute_options import (
     placement_options,
     provider_of,
 )
-from corewise.cli.output import Column, Form, Listing
+from corewise.cli.output import Column, Form
 from corewise.tracking.inventory import offer
 from corewise.tracking.options import Compat, HostFacts
 from corewise.vocabulary.placement import Inventory, Provider
@@ -75,8 +75,7 @@ def command(
         click.echo(output.document_text(document, form), nl=False)
         return
     if inventories:
-        rows = sorted(inventories.items())
-        click.echo(output.render(Listing(_COLUMNS, rows, (), lambda row: row[0]), form), nl=False)
+        click.echo(output.table(_COLUMNS, sorted(inventories.items())), nl=False)
     else:
         click.echo("no CPUs are offered")
     click.echo(f"\nTraits: {', '.join(sorted(traits)) or 'none'}")

@@ -21,7 +21,7 @@ from corewise.cli.compute_options import (
     usable,
 )
 from corewise.cli.files import FILE
-from corewise.cli.output import Column, Form, Listing, count, say
+from corewise.cli.output import Column, Form, count, say
 from corewise.compute.guest_files import parse_guests, parse_provider
 from corewise.compute.hosts import ComputeHost
 from corewise.compute.offering import Offering, note_moves, planned
@@ -134,8 +134,8 @@ def _rendered(
         return output.document_text(_document(host, use, plan, dry_run=dry_run), form)
     if plan is None:
         return f"host {host.name}: nothing to move\n"
-    totals = output.render(Listing(_TOTALS, _totals(use, plan), (), lambda row: row.name), form)
-    moves = output.render(Listing(_MOVES, plan.moves, (), lambda move: move.guest.uuid), form)
+    totals = output.table(_TOTALS, _totals(use, plan))
+    moves = output.table(_MOVES, plan.moves)
     verb = "would move" if dry_run else "moved"
     return f"host {host.name}: {count(len(plan.moves), 'guest')} {verb}\n\n{totals}\n{moves}"
 

@@ -23,7 +23,7 @@ from corewise.cli.compute_options import (
     placement_options,
     warning_records,
 )
-from corewise.cli.options import LOG_OPTIONS, METRICS_LISTEN, run_program, seconds
+from corewise.cli.options import LOG_OPTIONS, METRICS_LISTEN, duration, run_program
 from corewise.cli.output import Form, count, say
 from corewise.compute.options import INTERVAL, ComputeOptions
 from corewise.service.logs import LogFormat, configure
@@ -51,12 +51,9 @@ if TYPE_CHECKING:
 @click.option(
     "--disk-gb", type=click.IntRange(0, 2**31 - 1), default=0, help="DISK_GB to report with --standalone."
 )
-@click.option(
+@duration(
     "--interval",
     default=f"{INTERVAL:.0f}s",
-    show_default=True,
-    metavar="TIME",
-    callback=seconds,
     help="Time between two passes.",
 )
 @METRICS_LISTEN

@@ -11,7 +11,7 @@ import click
 
 from corewise.cli import output
 from corewise.cli.compute_options import GivenHosts, given_hosts
-from corewise.cli.output import Column, Form, Listing, count, say
+from corewise.cli.output import Column, Form, count, say
 from corewise.cli.topology_drawing import drawing
 from corewise.compute.hosts import ComputeHost, CPUUse, UseKind, cpu_uses
 from corewise.compute.ledger import GuestState
@@ -70,7 +70,7 @@ def command(given: GivenHosts, form: str) -> None:
 def status_table(hosts: list[ComputeHost], *, wide: bool = False) -> str:
     """Return who holds which CPU of some hosts: a line for CPUs with the same use, or for each."""
     rows = [row for host in hosts for row in _rows(host, wide=wide)]
-    return output.render(Listing(_COLUMNS, rows, (), lambda row: row.host), Form.TABLE)
+    return output.table(_COLUMNS, rows)
 
 
 def _rows(host: ComputeHost, *, wide: bool) -> Iterator[UseRow]:

@@ -24,7 +24,7 @@ from corewise.cli.interference_inputs import (
     parse_pod,
     read_interference,
 )
-from corewise.cli.output import CellSeverity, Column, Form, Listing
+from corewise.cli.output import CellSeverity, Column, Form
 from corewise.config.interference.metrics import RANKED, Metric
 from corewise.config.interference.model import InterferenceConfiguration
 from corewise.config.interference.reading import unplaceable_message
@@ -86,7 +86,7 @@ def interference_command(config_file: Path, metrics_file: Path, pod_file: Path, 
         click.echo(output.document_text(record_of(decision), form), nl=False)
     else:
         click.echo(heading_of(decision))
-        click.echo(output.render(listing_of(decision), form, colour=output.colour_wanted()), nl=False)
+        click.echo(table_of(decision, wide=form is Form.WIDE), nl=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -234,7 +234,7 @@ def _needs(decision: InterferenceDecision) -> str:
     return f"needs more than {needed} free ({float(decision.config.overprovisioning):g} x {used})"
 
 
-def listing_of(decision: InterferenceDecision) -> Listing[int]:
+def table_of(decision: InterferenceDecision, *, wide: bool) -> str:
     """Return the table; a position stands with its points in brackets."""
 
     def scored(row: int, value: float) -> str:
@@ -257,7 +257,7 @@ def listing_of(decision: InterferenceDecision) -> Listing[int]:
         Column("MISSING", lambda row: ", ".join(missing_of(decision, row)), wide=True),
     ]
     rows = range(len(decision.nodes))
-    return Listing(columns, rows, (), name=lambda row: decision.nodes[row].name)
+    return output.table(columns, rows, wide=wide, colour=output.colour_wanted())
 
 
 def _side(title: str, inequality: Inequality) -> Column[int]:

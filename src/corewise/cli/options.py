@@ -147,3 +147,10 @@ def seconds(context: click.Context, parameter: click.Parameter, value: str | Non
     if match is None or float(match[1]) == 0:
         raise click.BadParameter(f"{value!r} is not a duration: write 60s, 5m, 1h or 7d", context, parameter)
     return float(match[1]) * _UNITS[match[2]]
+
+
+def duration(*names: str, **settings: Any) -> Decorator:
+    """Return an option that is a duration; the command gets seconds."""
+    return click.option(
+        *names, metavar="TIME", **{"callback": seconds, "show_default": "default" in settings, **settings}
+    )

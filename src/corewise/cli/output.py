@@ -103,8 +103,22 @@ def render(listing: Listing[T], form: Form, *, colour: bool = False) -> str:
         return _csv(listing.records)
     if form is Form.NAME:
         return "".join(f"{listing.name(row)}\n" for row in listing.rows)
-    columns = [c for c in listing.columns if form is Form.WIDE or not c.wide]
-    return _table(columns, [*listing.lead, *listing.rows], colour=colour)
+    return table(listing.columns, [*listing.lead, *listing.rows], wide=form is Form.WIDE, colour=colour)
+
+
+def table(
+    columns: Sequence[Column[T]], rows: Sequence[T], *, wide: bool = False, colour: bool = False
+) -> str:
+    """Return rows as a table, ending in a newline."""
+    columns = [column for column in columns if wide or not column.wide]
+    cells = [[column.text(row) for column in columns] for row in rows]
+    titles = [column.title for column in columns]
+    widths = [max(map(len, texts)) for texts in zip(titles, *cells, strict=True)]
+    lines = [_line(columns, titles, widths)]
+    for row, texts in zip(rows, cells, strict=True):
+        severities = [column.severity(row) if colour else None for column in columns]
+        lines.append(_line(columns, texts, widths, severities))
+    return "".join(f"{line}\n" for line in lines)
 
 
 def document_text(document: Any, form: Form) -> str:
@@ -194,17 +208,6 @@ def _flatten(record: Record, prefix: str = "") -> dict[str, Any]:
         else:
             flat[prefix + key] = str(value).lower() if isinstance(value, bool) else value
     return flat
-
-
-def _table(columns: Sequence[Column[T]], rows: Sequence[T], *, colour: bool) -> str:
-    cells = [[column.text(row) for column in columns] for row in rows]
-    titles = [column.title for column in columns]
-    widths = [max(map(len, texts)) for texts in zip(titles, *cells, strict=True)]
-    lines = [_line(columns, titles, widths)]
-    for row, texts in zip(rows, cells, strict=True):
-        severities = [column.severity(row) if colour else None for column in columns]
-        lines.append(_line(columns, texts, widths, severities))
-    return "".join(f"{line}\n" for line in lines)
 
 
 def _line(

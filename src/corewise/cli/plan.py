@@ -18,14 +18,13 @@ from corewise.cli.interference_inputs import read_interference
 from corewise.cli.output import (
     Column,
     Form,
-    Listing,
     count,
     cpus,
     document_text,
     option,
     percent,
-    render,
     say,
+    table,
 )
 from corewise.engine import Allocation
 from corewise.scheduler.plugins import load_plugins
@@ -143,7 +142,7 @@ def _print_tables(given: PlanInput, planned: Sequence[_Planned], difference: Com
     columns: list[Column[_Row]] = [Column("", lambda row: row[0])]
     columns += [Column(each.name, _cell(place), right=True) for place, each in enumerate(planned)]
     rows = list(_rows([each.outcome for each in planned]))
-    print(render(Listing(columns, rows, (), name=lambda row: row[0]), Form.TABLE), end="")
+    print(table(columns, rows), end="")
     if difference is not None and not difference.differs:
         print("\nno difference")
     elif difference is not None:

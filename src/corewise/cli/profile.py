@@ -6,7 +6,7 @@ Printed as tables, as a document, or as the YAML section that the scheduler read
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,18 +16,17 @@ import yaml
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.files import FILE
 from corewise.cli.interference_inputs import read_interference
-from corewise.cli.options import seconds
+from corewise.cli.options import duration
 from corewise.cli.output import (
     CellSeverity,
     Column,
     Form,
-    Listing,
     colour_wanted,
     count,
     document_text,
     option,
-    render,
     say,
+    table,
 )
 from corewise.cli.profile_history import HistoryOptions, ask, read_history, write_history
 from corewise.config.interference.model import DEFAULT, InterferenceConfiguration
@@ -38,7 +37,6 @@ from corewise.interference.analysis import (
     Confidence,
     Pace,
     TypeFinding,
-    TypeUse,
     analyse,
 )
 from corewise.interference.history import Slicing
@@ -56,37 +54,25 @@ _SEVERITY = {Confidence.LOW: CellSeverity.WARNING}
 @click.option(
     "--config", type=FILE, help="The scheduler's configuration: type label, metrics, default profile."
 )
-@click.option(
+@duration(
     "--range",
     "span",
-    metavar="TIME",
     default="7d",
-    show_default=True,
-    callback=seconds,
     help="How far to look back.",
 )
-@click.option(
+@duration(
     "--step",
-    metavar="TIME",
     default="5m",
-    show_default=True,
-    callback=seconds,
     help="Time between two values.",
 )
-@click.option(
+@duration(
     "--warm-up",
-    metavar="TIME",
     default=f"{_SLICING.warm_up / 60:g}m",
-    show_default=True,
-    callback=seconds,
     help="Time at the start of a pod that is left out.",
 )
-@click.option(
+@duration(
     "--episode",
-    metavar="TIME",
     default=f"{_SLICING.episode / 60:g}m",
-    show_default=True,
-    callback=seconds,
     help="Length of a sample of a pod whose cycles per instruction are counted.",
 )
 @click.option("--p95", is_flag=True, help="Write 95th percentiles of what pods used instead of means.")
@@ -142,10 +128,15 @@ def profile_text(findings: Sequence[TypeFinding], form: Form, *, source: str, p9
         return yaml_text(findings, source=source, p95=p95)
     if form is Form.JSON:
         return document_text({"source": source, "types": [_record(each) for each in findings]}, form)
-    used = render(_use_listing(findings), Form.TABLE)
     found = [each for each in findings if each.refusal is None]
-    weighs = render(_affinity_listing(found), Form.TABLE, colour=colour_wanted()) if found else ""
-    return "\n".join(filter(None, (used, weighs)))
+    rows = [
+        (each.type, metric, affinity, each.confidence(metric))
+        for each in found
+        for metric, affinity in each.affinity.items()
+    ]
+    tables = [_use_table(findings)]
+    tables += [table(_AFFINITY_COLUMNS, rows, colour=colour_wanted())] if found else []
+    return "\n".join(tables)
 
 
 def remarks(findings: Sequence[TypeFinding]) -> Iterator[str]:
@@ -229,7 +220,7 @@ def _amount(what: str, value: float) -> str:
             return f"{round(value / _KIBI)}KiB"
 
 
-def _use_listing(findings: Sequence[TypeFinding]) -> Listing[TypeFinding]:
+def _use_table(findings: Sequence[TypeFinding]) -> str:
     columns: list[Column[TypeFinding]] = [
         Column("TYPE", lambda each: each.type),
         Column("PODS", lambda each: str(each.pods), right=True),
@@ -238,45 +229,41 @@ def _use_listing(findings: Sequence[TypeFinding]) -> Listing[TypeFinding]:
         Column("BY", lambda each: str(each.pace or "-")),
         *(_use_column(what) for what in AMOUNTS),
     ]
-    return Listing(columns, findings, (), name=lambda each: each.type)
+    return table(columns, findings)
 
 
 def _use_column(what: str) -> Column[TypeFinding]:
-    title = {"memoryBandwidth": "BANDWIDTH"}.get(what, what.upper())
-    return Column(f"{title} MEAN (P95)", lambda each: _shown_use(what, each.use.get(what)), right=True)
+    def text(finding: TypeFinding) -> str:
+        use = finding.use.get(what)
+        if use is None:
+            return "-"
+        return f"{_amount(what, use.mean)} ({'estimated' if use.estimated else _amount(what, use.p95)})"
+
+    return Column(f"{'BANDWIDTH' if what == BANDWIDTH else what.upper()} MEAN (P95)", text, right=True)
 
 
-def _shown_use(what: str, use: TypeUse | None) -> str:
-    if use is None:
-        return "-"
-    return f"{_amount(what, use.mean)} ({'estimated' if use.estimated else _amount(what, use.p95)})"
+_Row = tuple[str, str, AffinityEstimate, Confidence]
+"""A type's affinity for a metric."""
 
 
-def _affinity_listing(findings: Sequence[TypeFinding]) -> Listing[tuple[TypeFinding, str]]:
-    rows = [(each, metric) for each in findings for metric in each.affinity]
-    columns: tuple[Column[tuple[TypeFinding, str]], ...] = (
-        Column("TYPE", lambda row: row[0].type),
-        Column("METRIC", lambda row: row[1]),
-        Column("AFFINITY", lambda row: str(_of(row).value), right=True),
-        Column("SPREAD", lambda row: _measured(row, f"±{_of(row).spread:.0f}"), right=True),
-        Column("EFFECT", lambda row: _measured(row, f"{_of(row).effect:+.0%}"), right=True),
-        Column("RANK CORRELATION", lambda row: _measured(row, f"{_of(row).correlation:.2f}"), right=True),
-        Column("RANGE SEEN", lambda row: f"{_of(row).seen:.0%}", right=True),
-        Column("CONFIDENCE", _confidence, severity=lambda row: _SEVERITY.get(row[0].confidence(row[1]))),
-    )
-    return Listing(columns, rows, (), name=lambda row: f"{row[0].type}/{row[1]}")
+def _measured(text: Callable[[AffinityEstimate], str]) -> Callable[[_Row], str]:
+    return lambda row: "-" if row[2].why_default else text(row[2])
 
 
-def _of(row: tuple[TypeFinding, str]) -> AffinityEstimate:
-    return row[0].affinity[row[1]]
-
-
-def _measured(row: tuple[TypeFinding, str], text: str) -> str:
-    return "-" if _of(row).why_default else text
-
-
-def _confidence(row: tuple[TypeFinding, str]) -> str:
-    return "none (default)" if _of(row).why_default else str(row[0].confidence(row[1]))
+_AFFINITY_COLUMNS: tuple[Column[_Row], ...] = (
+    Column("TYPE", lambda row: row[0]),
+    Column("METRIC", lambda row: row[1]),
+    Column("AFFINITY", lambda row: str(row[2].value), right=True),
+    Column("SPREAD", _measured(lambda of: f"±{of.spread:.0f}"), right=True),
+    Column("EFFECT", _measured(lambda of: f"{of.effect:+.0%}"), right=True),
+    Column("RANK CORRELATION", _measured(lambda of: f"{of.correlation:.2f}"), right=True),
+    Column("RANGE SEEN", lambda row: f"{row[2].seen:.0%}", right=True),
+    Column(
+        "CONFIDENCE",
+        lambda row: "none (default)" if row[2].why_default else str(row[3]),
+        severity=lambda row: _SEVERITY.get(row[3]),
+    ),
+)
 
 
 def _record(finding: TypeFinding) -> Mapping[str, Any]:

@@ -16,7 +16,7 @@ import click
 
 from corewise.cli import output
 from corewise.cli.errors import ExitCode, Failure
-from corewise.cli.output import Column, Form, Listing, count, gibibytes
+from corewise.cli.output import Column, Form, count, gibibytes
 from corewise.cli.topology_drawing import CachePart, cache_size, drawing, nodes_elsewhere, sockets_of
 from corewise.compute.machine_file import machine_document
 from corewise.kernel.cpu_facts import UNKNOWN, ObservedCPU
@@ -142,7 +142,7 @@ def _table(host: Host, form: Form) -> str:
     empty |= {"KIND"} if not host.kinds else set()
     columns = [each for each in _columns(per_core=form is Form.WIDE) if each.title not in empty]
     rows = list(_core_rows(host) if form is Form.WIDE else _cache_rows(host))
-    return output.render(Listing(columns, rows, (), lambda row: str(row.core)), form)
+    return output.table(columns, rows)
 
 
 def _columns(*, per_core: bool) -> list[Column[_Row]]:

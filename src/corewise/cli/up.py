@@ -14,7 +14,7 @@ import click
 
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.files import FILE
-from corewise.cli.options import seconds
+from corewise.cli.options import duration
 from corewise.cli.output import Form, option
 from corewise.cli.up_report import Teller, print_report, refuse_unsound
 from corewise.kube.errors import KubeError
@@ -51,11 +51,9 @@ OPENSTACK = "openstack"
 @click.option(
     "--from-openb", "openb", type=(FILE, FILE), help="Nodes and pods of the Alibaba openb trace (CSV)."
 )
-@click.option(
+@duration(
     "--for",
     "duration",
-    metavar="TIME",
-    callback=seconds,
     help="How long to run, such as 60s.  [default: until Ctrl-C]",
 )
 @click.option("--kubeconfig-out", type=FILE, help="Write the cluster's kubeconfig to this file.")

@@ -18,7 +18,7 @@ from corewise.cli.compute_guests import pins_record, pins_text
 from corewise.cli.compute_inventory import ratio_text
 from corewise.cli.compute_status import status_record, status_table
 from corewise.cli.errors import Failure
-from corewise.cli.output import Column, Form, Listing, say
+from corewise.cli.output import Column, Form, say
 from corewise.compute.verdicts import NoValidHost
 from corewise.vocabulary.placement import PCPU, VCPU, Inventory
 
@@ -126,12 +126,12 @@ def _rendered(report: CloudReport, form: Form) -> str:
     rows = [ClassUse(name, upgrade.before.get(name), upgrade.after.get(name)) for name in (VCPU, PCPU)]
     parts = [
         "What the hosts offer\n",
-        output.render(Listing(_HOSTS, report.hosts, (), lambda row: row.name), form),
+        output.table(_HOSTS, report.hosts),
         "\nWhere the guests went\n",
-        output.render(Listing(_GUESTS, report.guests, (), lambda row: str(row.guest.number)), form),
+        output.table(_GUESTS, report.guests),
         "".join(f"NoValidHost: {message}\n" for message in refused),
         f"\nHost old is upgraded: {upgrade.moved} pinned guests moved, in one request\n",
-        output.render(Listing(_HELD, rows, (), lambda row: row.name), form),
+        output.table(_HELD, rows),
         f"A second pass of its agent wrote {upgrade.writes_of_second_pass or 'nothing'}.\n",
         "\nWho holds which CPU\n",
         status_table(list(report.before)),
