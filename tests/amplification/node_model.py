@@ -42,13 +42,13 @@ from corewise.amplification import (
     read_ratios,
     read_record,
 )
-from corewise.amplification.amounts import Field
+from corewise.amplification.amounts import StatusField
 from corewise.amplification.annotations import RAW_ANNOTATIONS, Record, read_amounts, read_node
 from corewise.quantities import ONE, Quantity, Ratio, amplify
 from corewise.vocabulary import names
 from corewise.vocabulary.reasons import Reason
 
-CELLS: Final[tuple[tuple[Field, str], ...]] = (
+CELLS: Final[tuple[tuple[StatusField, str], ...]] = (
     ("capacity", "cpu"),
     ("capacity", "memory"),
     ("allocatable", "cpu"),
@@ -100,7 +100,7 @@ def quantity(resource: str, amount: int) -> Quantity:
 
 
 def amounts(cells: Cells) -> NodeAmounts:
-    lists: dict[Field, dict[str, Quantity]] = {"capacity": {}, "allocatable": {}}
+    lists: dict[StatusField, dict[str, Quantity]] = {"capacity": {}, "allocatable": {}}
     for (field, resource), amount in zip(CELLS, cells, strict=True):
         lists[field][resource] = quantity(resource, amount)
     return NodeAmounts(lists["capacity"], lists["allocatable"])
@@ -153,7 +153,7 @@ def _is_settled_by(stated: Cells, final: Cells, cell: int, notes: Mapping[str, s
 def _admitted(world: World, new: Cells, *, by_kubelet: bool) -> tuple[Cells, dict[str, str]]:
     write = StatusWrite(amounts(new), amounts(world.status), world.notes, by_kubelet)
     verdict = decide_status(write, amplify_capacity=world.amplify_capacity)
-    changes: Mapping[Field, Mapping[str, Quantity | None]] = {
+    changes: Mapping[StatusField, Mapping[str, Quantity | None]] = {
         "capacity": verdict.capacity,
         "allocatable": verdict.allocatable,
     }

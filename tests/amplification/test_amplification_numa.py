@@ -26,7 +26,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corewise.amplification.occupancy import (
-    Column,
+    IntColumn,
     ZoneAmounts,
     admitted,
     affinity,
@@ -47,7 +47,7 @@ def zones(resource: Plain) -> ZoneAmounts:
     return ZoneAmounts(column(allocatable), column(free), np.array([needed], dtype=np.int64))
 
 
-def column(amounts: Sequence[int]) -> Column:
+def column(amounts: Sequence[int]) -> IntColumn:
     return np.array([amounts], dtype=np.int64).T
 
 
@@ -158,7 +158,7 @@ def test_many_nodes_at_once_are_decided_as_each_alone(batch: list[list[Plain]], 
     assert [members(int(mask)) for mask in affinity(policy, [padded])] == alone
 
 
-def with_zones(rows: Column, count: int) -> Column:
+def with_zones(rows: IntColumn, count: int) -> IntColumn:
     return np.pad(rows, ((0, count - len(rows)), (0, 0)))
 
 

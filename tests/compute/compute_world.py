@@ -12,7 +12,7 @@ from uuid import UUID
 from corewise.compute.hosts import ComputeHost, Hosts, read_hosts
 from corewise.compute.placement import PlacementOffers
 from corewise.compute.scheduling import GuestScheduler, WantedGuest
-from corewise.compute.verdicts import Scores
+from corewise.compute.verdicts import HostScores
 from corewise.openstack.placement_client import PlacementClient
 from corewise.openstack.placement_writes import Patience
 from corewise.tracking import Compat, Flavor, GuestRequest, Image, RequestRefusal, translate
@@ -77,7 +77,7 @@ class World:
         self.client = client
         self.providers: dict[str, str] = {}
         self.compat = Compat.SPEC
-        self.scores: Scores | None = None
+        self.scores: HostScores | None = None
         self._read: tuple[tuple[int, Compat], Hosts] | None = None
 
     def host(self, name: str, options: Mapping[str, str] = DOCUMENT, **shape: int) -> None:

@@ -17,6 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from corewise.amplification import occupied
 from corewise.engine import (
+    BlockingTaint,
     ChosenNode,
     Cluster,
     ClusterSnapshot,
@@ -28,7 +29,6 @@ from corewise.engine import (
     Placement,
     PodFacts,
     Refused,
-    Taint,
 )
 from corewise.quantities import ONE, Ratio, amplify
 from corewise.topology import CPUSet
@@ -88,9 +88,9 @@ NAMES = ["n0", "n1", "n2"]
 ratios = st.integers(100, 300).map(lambda hundredths: str(Ratio(hundredths)))
 policies = st.sampled_from(NumaPolicy)
 labels = st.dictionaries(st.sampled_from(["zone", "disk"]), st.sampled_from(["a", "b", "7"]))
-taints = st.lists(st.sampled_from([Taint("gpu", "NoSchedule", "x"), Taint("slow", "PreferNoSchedule")])).map(
-    tuple
-)
+taints = st.lists(
+    st.sampled_from([BlockingTaint("gpu", "NoSchedule", "x"), BlockingTaint("slow", "PreferNoSchedule")])
+).map(tuple)
 nodes = st.one_of(
     st.builds(
         node,

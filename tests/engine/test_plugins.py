@@ -19,10 +19,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from corewise.amplification import Column, Flags
+from corewise.amplification import BoolColumn, IntColumn
 from corewise.engine import (
     Allocation,
     AllocationScore,
+    BlockingTaint,
     Cluster,
     ClusterSnapshot,
     Constraints,
@@ -33,7 +34,6 @@ from corewise.engine import (
     Placement,
     PodFacts,
     ResourceFit,
-    Taint,
     Toleration,
 )
 from corewise.engine.kube_plugins import PREFERS_NOT
@@ -42,7 +42,7 @@ from corewise.vocabulary.cpu_annotations import NumaPolicy
 from corewise.vocabulary.reasons import Reason
 from engine.scenes import GIB, bind, cluster_of, cpuset, decide, node, numa_node, share
 
-GPU = Taint("gpu", "NoSchedule", "a100")
+GPU = BlockingTaint("gpu", "NoSchedule", "a100")
 
 
 def suits(constraints: Constraints, **facts: Any) -> bool:
@@ -67,9 +67,9 @@ def test_a_taint_keeps_away_who_does_not_tolerate_it(toleration: Toleration, tol
 
 
 def test_every_taint_must_be_tolerated_but_preferences_need_not() -> None:
-    both = (GPU, Taint("x", "NoExecute"))
+    both = (GPU, BlockingTaint("x", "NoExecute"))
     assert not suits(Constraints(tolerations=(Toleration("gpu", "Exists"),)), taints=both)
-    assert suits(Constraints(), taints=(Taint("slow", "PreferNoSchedule"),))
+    assert suits(Constraints(), taints=(BlockingTaint("slow", "PreferNoSchedule"),))
 
 
 def test_a_cordoned_node_takes_only_pods_that_tolerate_that() -> None:
@@ -235,11 +235,11 @@ def test_where_zones_state_no_memory_the_nodes_counts_beside_their_cpu() -> None
 
 def preferring(*terms: tuple[int, NodeRequirement], tolerations: tuple[Toleration, ...] = ()) -> list[int]:
     """Return the scores of three nodes: in zone a, in zone b and slow, and nowhere and slow."""
-    slow = Taint("slow", PREFERS_NOT, "very")
+    slow = BlockingTaint("slow", PREFERS_NOT, "very")
     cluster = cluster_of(
         node("a", 8, labels={"zone": "a"}, taints=(GPU,)),
         node("b", 8, labels={"zone": "b"}, taints=(slow,)),
-        node("c", 8, taints=(slow, Taint("slower", PREFERS_NOT))),
+        node("c", 8, taints=(slow, BlockingTaint("slower", PREFERS_NOT))),
     )
     preferred = tuple((weight, (term,)) for weight, term in terms)
     pod = share("p", 1, constraints=Constraints(preferred=preferred, tolerations=tolerations))
@@ -264,7 +264,7 @@ def test_scores_are_weighed_see_the_feasible_nodes_and_of_equal_nodes_the_first_
         name = "Named"
         weight = 10
 
-        def score(self, pod: PodFacts, snapshot: ClusterSnapshot, feasible: Flags) -> Column:
+        def score(self, pod: PodFacts, snapshot: ClusterSnapshot, feasible: BoolColumn) -> IntColumn:
             many = int(feasible.sum())
             return np.array([many if name == "b" else 0 for name in snapshot.names], dtype=np.int64)
 

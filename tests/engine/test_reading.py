@@ -27,7 +27,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corewise.engine import NodeFacts, NodeRequirement, PodFacts, Toleration, Zone
-from corewise.engine.objects import PlacedPod, SchedulableNode, Topology
+from corewise.engine.objects import PlacedPod, ReportedTopology, SchedulableNode
 from corewise.engine.reading import NodeReading, holds_resources, placement, pod_facts, read_node_facts
 from corewise.quantities import LARGEST_AMOUNT, ONE, Ratio
 from corewise.topology import CPUSet
@@ -241,7 +241,7 @@ def read(
         "spec": spec,
         "status": {"capacity": amounts, "allocatable": amounts},
     }
-    stated = None if topology is None else msgspec.convert(topology, Topology)
+    stated = None if topology is None else msgspec.convert(topology, ReportedTopology)
     return read_node_facts(msgspec.convert(node, SchedulableNode), stated)
 
 

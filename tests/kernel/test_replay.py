@@ -24,8 +24,8 @@ from corewise.kernel.writing.entries import (
     Failed,
     Held,
     HeldSetting,
+    JournalLine,
     Kept,
-    Line,
     Opened,
     Released,
     Wrote,
@@ -41,7 +41,7 @@ def wrote(file: str, old: str, new: str) -> Wrote:
     return Wrote(2.0, "/a", file, old, new, "QuotaNormalized", "")
 
 
-def held(*entries: Line) -> list[Kept]:
+def held(*entries: JournalLine) -> list[Kept]:
     return list(still_held([OPENED, *entries]))
 
 
@@ -112,6 +112,6 @@ def test_after_a_damaged_line_nothing_is_known_of_what_was_written_until_the_nex
 
 def test_a_line_that_was_cut_off_announced_nothing_that_happened() -> None:
     cut = Damaged(Path("journal"), 7, "cut off", cut_off=True)
-    entries: list[Line] = [WEIGHT, wrote("cpu.weight", "100", "50"), cut]
+    entries: list[JournalLine] = [WEIGHT, wrote("cpu.weight", "100", "50"), cut]
     assert held(*entries) == held(*entries[:2])
     assert held(*entries, WEIGHT) == held(*entries[:2], WEIGHT)

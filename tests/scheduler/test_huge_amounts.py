@@ -19,7 +19,7 @@ from corewise.assessment.nodes import BoundPod, demand_of_node
 from corewise.config.configuration import parse_amplification, parse_normalization
 from corewise.engine import Cluster, Placement
 from corewise.engine.amplified_cpu import Allocation
-from corewise.engine.objects import PlacedPod, SchedulableNode, Topology
+from corewise.engine.objects import PlacedPod, ReportedTopology, SchedulableNode
 from corewise.engine.reading import placement, pod_facts, read_node_facts
 from corewise.kube.errors import APIError
 from corewise.quantities import LARGEST_AMOUNT, LARGEST_MILLI, bounded, largest, requested
@@ -144,7 +144,7 @@ def test_no_amount_of_a_node_or_its_zones_is_an_error(cpu: str, memory: str, zon
         {"name": name, "capacity": zone, "allocatable": zone, "available": zone} for name in ("cpu", "memory")
     ]
     zones = [{"name": f"node-{number}", "type": "Node", "resources": resources} for number in range(2)]
-    reading = read_node_facts(read, msgspec.convert({"zones": zones}, Topology))
+    reading = read_node_facts(read, msgspec.convert({"zones": zones}, ReportedTopology))
     cluster = cluster_of(reading.facts)
     put(cluster, document("p", cpu, memory))
     decide(cluster, share("s", 1, memory=1))

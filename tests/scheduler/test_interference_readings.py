@@ -42,7 +42,7 @@ def test_a_presets_queries_are_complete_and_name_node_and_window(preset: Preset)
             assert "by (host)" in query
         assert source.samples.partition("{")[0] in source.query
         assert "[120s" in source.query or "rate" not in source.query
-        assert source.origin == f"interference.metrics.{source.series} (preset {preset})"
+        assert source.origin == f"interference.metrics.{source.metric} (preset {preset})"
 
 
 def test_mpki_is_a_ratio_of_rates_never_an_average_of_ratios() -> None:
@@ -54,7 +54,7 @@ def test_mpki_is_a_ratio_of_rates_never_an_average_of_ratios() -> None:
 
 def test_what_is_written_takes_the_place_of_the_presets_query() -> None:
     own = "memorybandwidth: {query: 'sum by ($node) (x[$window])', unit: MiB/s, maximumAge: 30s}"
-    asked = {each.series: each for each in sources(configured(f"metrics: {{preset: pcm, {own}}}"))}
+    asked = {each.metric: each for each in sources(configured(f"metrics: {{preset: pcm, {own}}}"))}
     written = asked[Metric.MEMORY_BANDWIDTH]
     assert written.query == "sum by (node) (x[300s])"
     assert (written.factor, written.maximum_age, written.last_samples) == (2**20, 30.0, "")
@@ -64,7 +64,7 @@ def test_what_is_written_takes_the_place_of_the_presets_query() -> None:
 
 def test_what_no_decision_reads_is_not_asked() -> None:
     def asked(section: str) -> set[Metric]:
-        return {each.series for each in sources(configured(section))}
+        return {each.metric for each in sources(configured(section))}
 
     plain = asked("window: 60s")
     assert asked("relative: true") - plain == {Metric.LLC_CAPACITY, Metric.MEMORY_LATENCY_IDLE}
@@ -111,10 +111,10 @@ def test_each_node_has_its_value_in_base_units_and_its_samples_age() -> None:
 
 @pytest.mark.parametrize("series", list(Metric))
 def test_zero_is_missing_where_exporters_print_it_for_what_they_cannot_do(series: Metric) -> None:
-    source = replace(SOURCE, series=series)
+    source = replace(SOURCE, metric=series)
     reading = read(source, NODES, answer(("n1", 0.0), ("n2", 2.0**64 - 1), ("n3", 1.0)), None, NOW)
-    assert np.isnan(reading.values).tolist() == [source.series.column in ZERO_IS_MISSING, True, False]
-    assert reading.invalid.tolist() == [source.series.column in ZERO_IS_MISSING, True, False]
+    assert np.isnan(reading.values).tolist() == [source.metric.column in ZERO_IS_MISSING, True, False]
+    assert reading.invalid.tolist() == [source.metric.column in ZERO_IS_MISSING, True, False]
 
 
 anything = st.floats(allow_nan=True, allow_infinity=True) | st.sampled_from([0.0, 1.0, -1.0])

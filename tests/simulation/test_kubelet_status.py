@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from corewise.quantities import Bytes, RawMilli
 from corewise.simulation.kubelet_status import (
-    Status,
+    StatusPatch,
     admit,
     compute_status,
     has_changed,
@@ -36,11 +36,13 @@ THEN, NOW = "2026-01-01T00:00:00Z", "2026-01-01T00:00:10Z"
 KINDS = ("MemoryPressure", "DiskPressure", "PIDPressure")
 
 
-def status(cached: Status | None = None, *, now: str = THEN, pressure: tuple[str, ...] = ()) -> Status:
+def status(
+    cached: StatusPatch | None = None, *, now: str = THEN, pressure: tuple[str, ...] = ()
+) -> StatusPatch:
     return compute_status(cached or {}, MACHINE, address="10.0.0.1", now=now, pressure=pressure)
 
 
-def condition(of: Status, kind: str) -> dict[str, Any]:
+def condition(of: StatusPatch, kind: str) -> dict[str, Any]:
     return next(each for each in of["conditions"] if each["type"] == kind)
 
 
@@ -136,7 +138,7 @@ statuses = st.fixed_dictionaries(
 
 @given(statuses, st.sampled_from([(), ("DiskPressure",)]))
 def test_the_api_server_makes_of_the_patch_what_the_kubelet_wanted(
-    cached: Status, pressure: tuple[str, ...]
+    cached: StatusPatch, pressure: tuple[str, ...]
 ) -> None:
     wanted = status(cached, now=NOW, pressure=pressure)
     patch = {"status": strategic_difference(cached, wanted)}
@@ -146,7 +148,7 @@ def test_the_api_server_makes_of_the_patch_what_the_kubelet_wanted(
 
 
 @given(statuses)
-def test_no_difference_makes_no_patch(cached: Status) -> None:
+def test_no_difference_makes_no_patch(cached: StatusPatch) -> None:
     assert strategic_difference(cached, cached) == {}
 
 

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from functools import partial
 
 from corewise.engine import (
+    BlockingTaint,
     ChosenNode,
     Cluster,
     ClusterSnapshot,
@@ -22,7 +23,6 @@ from corewise.engine import (
     NodeFacts,
     Placement,
     PodFacts,
-    Taint,
     assemble,
 )
 from corewise.engine.framework import Filter, Score
@@ -53,7 +53,7 @@ def node(index: int) -> NodeFacts:
         name=f"node-{index:05d}",
         allocatable={"cpu": cpus * 10 * ratio, "memory": cpus * 4 * _GIBI, "pods": 110},
         labels={"kubernetes.io/hostname": f"node-{index:05d}", "zone": f"zone-{index % 3}"},
-        taints=(Taint("dedicated", "NoSchedule", "batch"),) if index % 10 == 0 else (),
+        taints=(BlockingTaint("dedicated", "NoSchedule", "batch"),) if index % 10 == 0 else (),
         ratio=Ratio(ratio),
         topology=arrangement(cpus, 2, 2, 2),
     )

@@ -14,7 +14,7 @@ import msgspec
 from corewise.assessment.nodes import ManagedNode
 from corewise.cli.config_file import configuration_of
 from corewise.engine import Allocation
-from corewise.engine.objects import SchedulableNode, Topology
+from corewise.engine.objects import ReportedTopology, SchedulableNode
 from corewise.simulation.planner import plan
 from corewise.simulation.planner_inputs import PlanInput, PlannedNode, arrangement
 from corewise.vocabulary.names import AMPLIFICATION_KEY
@@ -71,6 +71,6 @@ def _node(index: int) -> PlannedNode:
     return PlannedNode(
         managed=msgspec.convert(node, ManagedNode),
         schedulable=msgspec.convert(node, SchedulableNode),
-        topology=Topology(),
+        topology=ReportedTopology(),
         assumed=arrangement(cpus, 2, 2, 2),
     )

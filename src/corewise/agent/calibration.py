@@ -37,7 +37,7 @@ LARGEST_LOST = 300
 LARGEST_SPREAD = 500
 """Basis points: CPU time of others before measuring, CPU time lost while measuring, spread of the repeats."""
 
-Run = Callable[[str, CPUSet, int], Mapping[int, Done]]
+KernelRunner = Callable[[str, CPUSet, int], Mapping[int, Done]]
 """Runs a kernel on CPUs for a number of nanoseconds: :meth:`corewise.agent.calibration.Crew.run`."""
 
 
@@ -103,7 +103,7 @@ def check_memory(available: int | None, workers: int) -> None:
 def measure(
     machine: MachineReading,
     topology: Topology,
-    run: Run,
+    run: KernelRunner,
     plan: MeasurementPlan,
     progress: Callable[[int], None],
 ) -> Calibration:
@@ -133,7 +133,7 @@ class Repeat:
     lost: int
 
 
-def _repeated(measured: Mapping[str, Situation], run: Run, duration: int) -> Repeat:
+def _repeated(measured: Mapping[str, Situation], run: KernelRunner, duration: int) -> Repeat:
     rates: dict[str, dict[str, int]] = {}
     lost: list[int] = []
     for key, situation in measured.items():

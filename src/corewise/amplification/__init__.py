@@ -48,7 +48,7 @@ from corewise.amplification.demand import (
     pod_request,
     pod_requests,
 )
-from corewise.amplification.occupancy import Column, Flags, amplified_up, fits, occupied
+from corewise.amplification.occupancy import BoolColumn, IntColumn, amplified_up, fits, occupied
 from corewise.amplification.ratio import RatioSource, RatioVerdict, decide_ratio
 from corewise.amplification.repair import (
     Repair,
@@ -69,10 +69,10 @@ from corewise.amplification.status import (
 __all__ = [
     "AMPLIFIABLE",
     "MAXIMUM",
-    "Column",
+    "BoolColumn",
     "ContainerDemand",
     "Finding",
-    "Flags",
+    "IntColumn",
     "Misfit",
     "NodeAmounts",
     "NodeDemand",

@@ -27,8 +27,8 @@ AMPLIFIABLE: Final = (CPU, MEMORY)
 MAXIMUM: Final = Ratio(1000)
 """The largest amplification ratio, unless the caller is configured otherwise."""
 
-Field: TypeAlias = Literal["capacity", "allocatable"]
-FIELDS: Final[tuple[Field, Field]] = ("capacity", "allocatable")
+StatusField: TypeAlias = Literal["capacity", "allocatable"]
+FIELDS: Final[tuple[StatusField, StatusField]] = ("capacity", "allocatable")
 
 ResourceList: TypeAlias = Mapping[str, Quantity]
 Ratios: TypeAlias = Mapping[str, Ratio]
@@ -48,7 +48,7 @@ class NodeAmounts:
     capacity: ResourceList
     allocatable: ResourceList
 
-    def of(self, field: Field) -> ResourceList:
+    def of(self, field: StatusField) -> ResourceList:
         """Return one of the two lists."""
         return self.capacity if field == "capacity" else self.allocatable
 

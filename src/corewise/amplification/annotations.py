@@ -32,11 +32,11 @@ from corewise.amplification.amounts import (
     AMPLIFIABLE,
     FIELDS,
     MAXIMUM,
-    Field,
     Finding,
     NodeAmounts,
     Ratios,
     ResourceList,
+    StatusField,
     amplified,
     raw_from,
 )
@@ -44,7 +44,7 @@ from corewise.quantities import ONE, Quantity, QuantityError, Ratio
 from corewise.vocabulary import names
 from corewise.vocabulary.reasons import Reason
 
-RAW_ANNOTATIONS: Final[Mapping[Field, str]] = MappingProxyType(
+RAW_ANNOTATIONS: Final[Mapping[StatusField, str]] = MappingProxyType(
     {"capacity": names.RAW_CAPACITY, "allocatable": names.RAW_ALLOCATABLE}
 )
 _SHOWN: Final = 80
@@ -211,9 +211,9 @@ def _recorded_ratios(stated: Mapping[str, Decimal]) -> Ratios | None:
 
 
 def _with_raw(
-    ratios: Ratios, applied: NodeAmounts, raw_texts: Mapping[Field, str | None]
+    ratios: Ratios, applied: NodeAmounts, raw_texts: Mapping[StatusField, str | None]
 ) -> Record | UnusableRecord:
-    raw: dict[Field, dict[str, Quantity]] = {"capacity": {}, "allocatable": {}}
+    raw: dict[StatusField, dict[str, Quantity]] = {"capacity": {}, "allocatable": {}}
     for field in FIELDS:
         stated = read_amounts(raw_texts[field]) or {}
         for resource, amount in applied.of(field).items():
@@ -272,10 +272,10 @@ class Stated:
 
     ratios: RatioReading
     record: Record | None
-    raw: Mapping[Field, ResourceList]
+    raw: Mapping[StatusField, ResourceList]
     doubt: Finding | None = None
     broken: UnusableRecord | None = None
-    unreadable: frozenset[Field] = frozenset()
+    unreadable: frozenset[StatusField] = frozenset()
 
     def ratio(self, resource: str) -> Ratio | None:
         """Return the effective ratio: the annotation's, the record's if that is bad, else None: unknown."""
@@ -283,7 +283,7 @@ class Stated:
             return self.ratios.ratios.get(resource, ONE)
         return self.record.ratios.get(resource) if self.record else None
 
-    def is_doubtful(self, field: Field, resource: str, *, amplify_capacity: bool) -> bool:
+    def is_doubtful(self, field: StatusField, resource: str, *, amplify_capacity: bool) -> bool:
         """Whether, given doubt, this amount in status may be an amplified one."""
         recorded = self.broken.applied.of(field) if self.broken else {}
         if self.broken is not None and (resource in self.raw[field] or resource in recorded):
@@ -305,7 +305,7 @@ class Stated:
         """Return the raw cpu and memory behind the amounts in status, as far as the annotations tell."""
         return NodeAmounts(*(self._known_raw(amounts, field) for field in FIELDS))
 
-    def _known_raw(self, amounts: NodeAmounts, field: Field) -> ResourceList:
+    def _known_raw(self, amounts: NodeAmounts, field: StatusField) -> ResourceList:
         stated = {name: amount for name, amount in amounts.of(field).items() if name in AMPLIFIABLE}
         recorded = self.record.raw.of(field) if self.record else {}
         return {
@@ -319,7 +319,7 @@ def read_node(annotations: Mapping[str, str], *, maximum: Ratio = MAXIMUM) -> St
         annotations.get(names.AMPLIFICATION_RATIO), annotation=names.AMPLIFICATION_RATIO, maximum=maximum
     )
     record = read_record(annotations)
-    raw: Mapping[Field, ResourceList] = {
+    raw: Mapping[StatusField, ResourceList] = {
         field: read_amounts(annotations.get(name)) or {} for field, name in RAW_ANNOTATIONS.items()
     }
     if isinstance(record, UnusableRecord):

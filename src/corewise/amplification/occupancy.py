@@ -45,18 +45,18 @@ from numpy.typing import NDArray
 from corewise.quantities import ONE
 from corewise.vocabulary.cpu_annotations import NumaPolicy
 
-Column: TypeAlias = NDArray[np.int64]
+IntColumn: TypeAlias = NDArray[np.int64]
 """One amount for each of many nodes."""
 
-Flags: TypeAlias = NDArray[np.bool_]
+BoolColumn: TypeAlias = NDArray[np.bool_]
 _HUNDRED = ONE.hundredths
 
 
 @overload
 def amplified_up(milli: int, hundredths: int) -> int: ...
 @overload
-def amplified_up(milli: int | Column, hundredths: Column) -> Column: ...
-def amplified_up(milli: int | Column, hundredths: int | Column) -> int | Column:
+def amplified_up(milli: int | IntColumn, hundredths: IntColumn) -> IntColumn: ...
+def amplified_up(milli: int | IntColumn, hundredths: int | IntColumn) -> int | IntColumn:
     """Return ceil(milli x ratio)."""
     return -(-milli * hundredths // _HUNDRED)
 
@@ -64,13 +64,17 @@ def amplified_up(milli: int | Column, hundredths: int | Column) -> int | Column:
 @overload
 def occupied(requested: int, owned: int, hundredths: int) -> int: ...
 @overload
-def occupied(requested: int | Column, owned: int | Column, hundredths: Column) -> Column: ...
-def occupied(requested: int | Column, owned: int | Column, hundredths: int | Column) -> int | Column:
+def occupied(requested: int | IntColumn, owned: int | IntColumn, hundredths: IntColumn) -> IntColumn: ...
+def occupied(
+    requested: int | IntColumn, owned: int | IntColumn, hundredths: int | IntColumn
+) -> int | IntColumn:
     """Return how much amplified CPU requests take, of which ``owned`` are for CPUs that are owned."""
     return _occupied(requested, owned, hundredths)
 
 
-def _occupied(requested: int | Column, owned: int | Column, hundredths: int | Column) -> int | Column:
+def _occupied(
+    requested: int | IntColumn, owned: int | IntColumn, hundredths: int | IntColumn
+) -> int | IntColumn:
     more = -(-owned * hundredths // _HUNDRED) - owned
     return requested + more * (requested >= owned)
 
@@ -78,8 +82,10 @@ def _occupied(requested: int | Column, owned: int | Column, hundredths: int | Co
 @overload
 def fits(request: int, owned: int, room: int, hundredths: int) -> bool: ...
 @overload
-def fits(request: int, owned: int | Column, room: Column, hundredths: Column) -> Flags: ...
-def fits(request: int, owned: int | Column, room: int | Column, hundredths: int | Column) -> bool | Flags:
+def fits(request: int, owned: int | IntColumn, room: IntColumn, hundredths: IntColumn) -> BoolColumn: ...
+def fits(
+    request: int, owned: int | IntColumn, room: int | IntColumn, hundredths: int | IntColumn
+) -> bool | BoolColumn:
     """Whether a pod fits into ``room``, which is allocatable less what is occupied."""
     needed = _occupied(request, owned, hundredths)
     return (needed <= room) | (request == 0)
@@ -93,19 +99,19 @@ MOST_ZONES = 16
 class ZoneAmounts:
     """One resource: rows are zones, columns are nodes; ``needed`` is what the pod needs on each node."""
 
-    allocatable: Column
-    free: Column
-    needed: Column
+    allocatable: IntColumn
+    free: IntColumn
+    needed: IntColumn
 
 
-def admitted(policy: NumaPolicy, resources: Sequence[ZoneAmounts], nodes: int) -> Flags:
+def admitted(policy: NumaPolicy, resources: Sequence[ZoneAmounts], nodes: int) -> BoolColumn:
     """Say which nodes the policy admits the pod on. ``resources``: those that the pod requests at all."""
     if not resources or policy not in {NumaPolicy.RESTRICTED, NumaPolicy.SINGLE_NUMA_NODE}:
         return np.ones(nodes, dtype=np.bool_)
     return affinity(policy, resources) > 0
 
 
-def affinity(policy: NumaPolicy, resources: Sequence[ZoneAmounts]) -> Column:
+def affinity(policy: NumaPolicy, resources: Sequence[ZoneAmounts]) -> IntColumn:
     """Return the set of zones where the pod goes on each node; 0 where the policy has none.
 
     BestEffort takes the smallest set with room, preferred or not. None has no affinity.
@@ -122,15 +128,15 @@ def affinity(policy: NumaPolicy, resources: Sequence[ZoneAmounts]) -> Column:
     return np.where(preferred > 0, preferred, _first_with_room(resources, None))
 
 
-def _smallest_size(resource: ZoneAmounts) -> Column:
+def _smallest_size(resource: ZoneAmounts) -> IntColumn:
     """Return how many zones the pod would need on each empty node; if it never fits, one too many."""
     largest_first = -np.sort(-resource.allocatable, axis=0)
-    short: Flags = np.cumsum(largest_first, axis=0) < resource.needed
-    sizes: Column = short.sum(axis=0) + 1
+    short: BoolColumn = np.cumsum(largest_first, axis=0) < resource.needed
+    sizes: IntColumn = short.sum(axis=0) + 1
     return sizes
 
 
-def _first_with_room(resources: Sequence[ZoneAmounts], sizes: Column | None) -> Column:
+def _first_with_room(resources: Sequence[ZoneAmounts], sizes: IntColumn | None) -> IntColumn:
     """Return the first set with room for all resources, small sets first; of exactly ``sizes`` if given."""
     found = np.zeros_like(resources[0].needed)
     wanted = None if sizes is None else frozenset(sizes.tolist())

@@ -42,11 +42,11 @@ from corewise.amplification.amounts import (
     AMPLIFIABLE,
     FIELDS,
     MAXIMUM,
-    Field,
     Finding,
     NodeAmounts,
     Ratios,
     ResourceList,
+    StatusField,
     amplified,
     raw_from,
 )
@@ -163,7 +163,7 @@ def assess(
 
 def _cells(
     seen: StatusObservation, stated: Stated, *, amplify_capacity: bool
-) -> Mapping[tuple[Field, str], _Relation]:
+) -> Mapping[tuple[StatusField, str], _Relation]:
     return {
         (field, resource): _cell(
             seen, stated, field, resource, amplified_field=amplify_capacity or field == "allocatable"
@@ -174,7 +174,7 @@ def _cells(
 
 
 def _cell(
-    seen: StatusObservation, stated: Stated, field: Field, resource: str, *, amplified_field: bool
+    seen: StatusObservation, stated: Stated, field: StatusField, resource: str, *, amplified_field: bool
 ) -> _Relation:
     amount, ratio = seen.amounts.of(field).get(resource), stated.ratio(resource)
     if ratio is None:
@@ -196,7 +196,7 @@ def _cell(
 
 
 def _unproven(
-    seen: StatusObservation, stated: Stated, cells: Mapping[tuple[Field, str], _Relation]
+    seen: StatusObservation, stated: Stated, cells: Mapping[tuple[StatusField, str], _Relation]
 ) -> frozenset[str]:
     if stated.doubt is not None:
         return frozenset()  # The webhook leaves amounts in doubt as they are.
@@ -210,7 +210,7 @@ def _unproven(
 
 
 def _mismatched(
-    seen: StatusObservation, pending: StatusAssessment, cells: Mapping[tuple[Field, str], _Relation]
+    seen: StatusObservation, pending: StatusAssessment, cells: Mapping[tuple[StatusField, str], _Relation]
 ) -> StatusAssessment:
     lost = next((each for each in sorted(pending.unproven) if _exceeds_machine(seen, each)), None)
     if lost is not None:
@@ -279,7 +279,7 @@ def _in_doubt(
     amplify_capacity: bool,
 ) -> StatusAssessment:
     """Repair with what raw amounts are left, or wait for kubelet."""
-    raw: dict[Field, dict[str, Quantity]] = {"capacity": {}, "allocatable": {}}
+    raw: dict[StatusField, dict[str, Quantity]] = {"capacity": {}, "allocatable": {}}
     doubtful = False
     for field in FIELDS:
         for resource in pending.raw.of(field):
@@ -300,7 +300,7 @@ def _in_doubt(
     return replace(repaired, finding=doubt)
 
 
-def _recovered(seen: StatusObservation, stated: Stated, field: Field, resource: str) -> Quantity | None:
+def _recovered(seen: StatusObservation, stated: Stated, field: StatusField, resource: str) -> Quantity | None:
     """Return a raw amount although the record cannot be used."""
     amount, noted = seen.amounts.of(field)[resource], stated.raw[field].get(resource)
     broken = stated.broken
@@ -317,7 +317,7 @@ def _recovered(seen: StatusObservation, stated: Stated, field: Field, resource: 
     return noted
 
 
-def _unknown(seen: StatusObservation, doubt: Finding, field: Field, resource: str) -> Finding:
+def _unknown(seen: StatusObservation, doubt: Finding, field: StatusField, resource: str) -> Finding:
     message = (
         f"{doubt.message}; the raw {field} {resource} is known from nowhere else, so nothing is repaired "
         f"until kubelet states it. If it does not within a minute, remove {', '.join(_dropped(seen))}"

@@ -46,11 +46,11 @@ from corewise.amplification.amounts import (
     AMPLIFIABLE,
     FIELDS,
     MAXIMUM,
-    Field,
     Finding,
     NodeAmounts,
     Ratios,
     ResourceList,
+    StatusField,
     amplified,
 )
 from corewise.amplification.annotations import RAW_ANNOTATIONS, Stated, print_amounts, print_record, read_node
@@ -106,7 +106,7 @@ class _Cell:
 class _Row:
     """One resource: its two amounts, and the ratio for the record."""
 
-    cells: Mapping[Field, _Cell]
+    cells: Mapping[StatusField, _Cell]
     ratio: Ratio
     findings: tuple[Finding, ...] = ()
 
@@ -146,7 +146,7 @@ def decide_status(
     return _verdict(write, final, _annotations(write.annotations, stated, rows), tuple(findings))
 
 
-def _states_anew(write: StatusWrite, doubtful: Collection[tuple[Field, str]]) -> bool:
+def _states_anew(write: StatusWrite, doubtful: Collection[tuple[StatusField, str]]) -> bool:
     """Whether the kubelet states every amount in doubt anew."""
     return (
         write.by_kubelet
@@ -160,7 +160,7 @@ def _decide(write: StatusWrite, stated: Stated, resource: str, *, amplify_capaci
     left = [field for field in FIELDS if _is_left(write, stated, field, resource)]
     if ratio is None or left:
         return _keep(write, stated, resource, left)
-    cells: dict[Field, _Cell] = {}
+    cells: dict[StatusField, _Cell] = {}
     for field in FIELDS:
         raw = _raw(write, stated, field, resource)
         factor = ratio if field == "allocatable" or amplify_capacity else ONE
@@ -172,13 +172,13 @@ def _decide(write: StatusWrite, stated: Stated, resource: str, *, amplify_capaci
     return _Row(cells, ratio)
 
 
-def _is_left(write: StatusWrite, stated: Stated, field: Field, resource: str) -> bool:
+def _is_left(write: StatusWrite, stated: Stated, field: StatusField, resource: str) -> bool:
     """Rule 3: somebody else's amount on a recorded one, which tells nothing about raw."""
     applied = stated.record.applied.of(field).get(resource) if stated.record else None
     return not write.by_kubelet and applied is not None and write.new.of(field).get(resource) != applied
 
 
-def _raw(write: StatusWrite, stated: Stated, field: Field, resource: str) -> Quantity | None:
+def _raw(write: StatusWrite, stated: Stated, field: StatusField, resource: str) -> Quantity | None:
     """Rules 1, 2 and 4: the raw amount of a resource that rule 3 does not leave."""
     new = write.new.of(field).get(resource)
     record = stated.record
@@ -188,10 +188,10 @@ def _raw(write: StatusWrite, stated: Stated, field: Field, resource: str) -> Qua
     return stated.raw[field].get(resource, new) if unchanged else new
 
 
-def _keep(write: StatusWrite, stated: Stated, resource: str, left: Iterable[Field]) -> _Row:
+def _keep(write: StatusWrite, stated: Stated, resource: str, left: Iterable[StatusField]) -> _Row:
     """Keep what is known of a resource; its amounts are as sent, and as stored where rule 3 leaves them."""
     record = stated.record
-    cells: dict[Field, _Cell] = {}
+    cells: dict[StatusField, _Cell] = {}
     findings: list[Finding] = []
     for field in FIELDS:
         new, old = write.new.of(field).get(resource), write.old.of(field).get(resource)
@@ -205,19 +205,19 @@ def _keep(write: StatusWrite, stated: Stated, resource: str, left: Iterable[Fiel
     return _Row(cells, ratio, tuple(findings))
 
 
-def _undone(field: Field, resource: str, new: Quantity | None, old: Quantity | None) -> Finding:
+def _undone(field: StatusField, resource: str, new: Quantity | None, old: Quantity | None) -> Finding:
     message = f"{field} {resource} stays {old}, not {new}: the amounts of an amplified node are its kubelet's"
     return Finding(Reason.STATUS_CHANGE_UNDONE, message, resource)
 
 
 def _verdict(
     write: StatusWrite,
-    final: Mapping[tuple[Field, str], Quantity | None],
+    final: Mapping[tuple[StatusField, str], Quantity | None],
     annotations: Mapping[str, str | None],
     findings: tuple[Finding, ...],
 ) -> StatusVerdict:
     """Return the changes that make the ``final`` amounts of the written ones."""
-    changes: dict[Field, dict[str, Quantity | None]] = {field: {} for field in FIELDS}
+    changes: dict[StatusField, dict[str, Quantity | None]] = {field: {} for field in FIELDS}
     for (field, resource), amount in final.items():
         if amount != write.new.of(field).get(resource):
             changes[field][resource] = amount
@@ -253,7 +253,7 @@ def _annotations(
     return {name: text for name, text in aims.items() if text != present.get(name)}
 
 
-def _column(rows: Mapping[str, _Row], field: Field, what: Literal["raw", "applied"]) -> ResourceList:
+def _column(rows: Mapping[str, _Row], field: StatusField, what: Literal["raw", "applied"]) -> ResourceList:
     amounts = {name: getattr(row.cells[field], what) for name, row in rows.items()}
     return {name: amount for name, amount in amounts.items() if amount is not None}
 

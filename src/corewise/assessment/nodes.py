@@ -27,6 +27,7 @@ from corewise.kube.objects import (
     EMPTY,
     NO_META,
     NO_RESOURCES,
+    NodeSpec,
     ObjectMeta,
     ResourceRequirements,
     Struct,
@@ -58,25 +59,11 @@ class ManagedNodeStatus(Struct, frozen=True):
     node_info: NodeSystemInfo = NodeSystemInfo()
 
 
-class Taint(Struct, frozen=True):
-    """core/v1 Taint."""
-
-    key: str
-    effect: str
-
-
-class ManagedNodeSpec(Struct, frozen=True):
-    """core/v1 NodeSpec: what keeps pods away."""
-
-    unschedulable: bool = False
-    taints: tuple[Taint, ...] = ()
-
-
 class ManagedNode(Struct, frozen=True):
     """core/v1 Node."""
 
     metadata: ObjectMeta = NO_META
-    spec: ManagedNodeSpec = ManagedNodeSpec()
+    spec: NodeSpec = NodeSpec()
     status: ManagedNodeStatus = ManagedNodeStatus()
 
 

@@ -65,7 +65,7 @@ def metrics_command(
     click.echo(render(_listing(found, nodes), form, colour=colour_wanted()), nl=False)
     for each in found:
         for line in each.to_fix:
-            say(f"{each.source.series}: {line}")
+            say(f"{each.source.metric}: {line}")
     if any(each.to_fix for each in found):
         raise click.exceptions.Exit(ExitCode.VERDICT)
 
@@ -124,7 +124,7 @@ def _cluster(kubeconfig: str | None, context: str | None) -> ClusterConfig:
 def _listing(found: list[Diagnosis], nodes: int) -> Listing[Diagnosis]:
     return Listing(
         columns=(
-            Column("METRIC", lambda each: each.source.series.value),
+            Column("METRIC", lambda each: each.source.metric.value),
             Column("SERIES", lambda each: str(each.returned), right=True),
             Column("NODES", lambda each: f"{each.matched} of {nodes}", right=True),
             Column("USABLE", lambda each: str(each.states[State.FRESH]), right=True, severity=_severity),
@@ -137,7 +137,7 @@ def _listing(found: list[Diagnosis], nodes: int) -> Listing[Diagnosis]:
         ),
         rows=found,
         records=[_record(each, nodes) for each in found],
-        name=lambda each: each.source.series.value,
+        name=lambda each: each.source.metric.value,
     )
 
 
@@ -148,13 +148,13 @@ def _severity(each: Diagnosis) -> CellSeverity | None:
 
 
 def _value(each: Diagnosis, place: int) -> str:
-    return "-" if each.spread is None else each.source.series.spec.kind.text(each.spread[place])
+    return "-" if each.spread is None else each.source.metric.spec.kind.text(each.spread[place])
 
 
 def _record(each: Diagnosis, nodes: int) -> dict[str, Any]:
     least, median, most = each.spread or (None, None, None)
     return {
-        "metric": each.source.series.value,
+        "metric": each.source.metric.value,
         "series": each.returned,
         "nodes": nodes,
         "matched": each.matched,

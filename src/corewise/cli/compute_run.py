@@ -31,7 +31,7 @@ from corewise.service.options import Address
 from corewise.tracking import Compat
 
 if TYPE_CHECKING:
-    from corewise.compute.offering import Write
+    from corewise.compute.offering import PlacementWrite
     from corewise.compute.program import Passed
 
 
@@ -197,7 +197,7 @@ def _document(passed: Passed, options: ComputeOptions) -> dict[str, Any]:
     }
 
 
-def _change(write: Write) -> dict[str, Any]:
+def _change(write: PlacementWrite) -> dict[str, Any]:
     change: dict[str, Any] = {"reason": write.reason, "why": write.why}
     match write:
         case WriteInventories():

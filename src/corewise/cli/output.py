@@ -21,7 +21,7 @@ import msgspec
 import yaml
 
 T = TypeVar("T")
-Record = Mapping[str, Any]
+OutputRecord = Mapping[str, Any]
 _MANY = 10
 
 
@@ -67,9 +67,9 @@ class Listing(Generic[T]):
 
     columns: Sequence[Column[T]]
     rows: Sequence[T]
-    records: Sequence[Record]
+    records: Sequence[OutputRecord]
     name: Callable[[T], str]
-    totals: Record | None = None
+    totals: OutputRecord | None = None
     lead: Sequence[T] = ()
 
 
@@ -187,7 +187,7 @@ def gibibytes(amount: int | None) -> str:
     return f"{tenths // 10}.{tenths % 10}"
 
 
-def _csv(records: Sequence[Record]) -> str:
+def _csv(records: Sequence[OutputRecord]) -> str:
     flat = [_flatten(record) for record in records]
     fields = list(dict.fromkeys(key for record in flat for key in record))
     out = io.StringIO()
@@ -198,7 +198,7 @@ def _csv(records: Sequence[Record]) -> str:
     return out.getvalue()
 
 
-def _flatten(record: Record, prefix: str = "") -> dict[str, Any]:
+def _flatten(record: OutputRecord, prefix: str = "") -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for key, value in record.items():
         if isinstance(value, Mapping):

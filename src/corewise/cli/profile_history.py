@@ -181,7 +181,7 @@ async def node_series(
     for source in _asked(settings):
         answer = await query_range(client, source.query, start=start, end=end, step=step)
         for name, points in _by_node(source, nodes, answer).items():
-            found[name][str(source.series)] = points
+            found[name][str(source.metric)] = points
     return {name: series_of(points) for name, points in found.items()}
 
 
@@ -196,7 +196,7 @@ async def node_measures(
     found: dict[str, dict[str, float]] = {name: {} for name in nodes.names}
     measured = {metric.spec.reference: metric for metric in RANKED}
     for source in sources(settings) if settings.relative else ():
-        metric = measured.get(source.series)
+        metric = measured.get(source.metric)
         answer = await client.query(source.query) if metric else None
         for sample in answer.samples if answer else ():
             place = nodes.place(sample.labels.get(source.node_label, ""))
@@ -206,7 +206,7 @@ async def node_measures(
 
 
 def _asked(settings: InterferenceConfiguration) -> list[Source]:
-    return [source for source in sources(settings) if source.series in RANKED]
+    return [source for source in sources(settings) if source.metric in RANKED]
 
 
 def _by_node(source: Source, nodes: NodeNames, answer: tuple[RangeSeries, ...]) -> dict[str, Points]:

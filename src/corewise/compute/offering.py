@@ -30,7 +30,7 @@ from corewise.tracking import (
 )
 from corewise.vocabulary.placement import Inventory, Provider, ProviderUse
 
-Write = Reshape | WriteInventories | WriteTraits
+PlacementWrite = Reshape | WriteInventories | WriteTraits
 
 
 class ReshapeImpossible(ComputeError):  # noqa: N818 - named after what it is
@@ -76,9 +76,9 @@ def planned(host: Offering, use: ProviderUse, compat: Compat) -> ReshapePlan | N
     return plan
 
 
-def rehearsed(host: Offering, provider: Provider) -> Sequence[Write]:
+def rehearsed(host: Offering, provider: Provider) -> Sequence[PlacementWrite]:
     """Return all writes that a provider would need."""
-    written: list[Write] = []
+    written: list[PlacementWrite] = []
     while (write := next_write(provider, host.offer(provider))) is not None:
         written.append(write)
         match write:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from corewise.actions import Reshape
-from corewise.compute.offering import Offering, Write, planned, rehearsed, reshape_due
+from corewise.compute.offering import Offering, PlacementWrite, planned, rehearsed, reshape_due
 from corewise.compute.offers import Candidate, Stage, narrowed
 from corewise.openstack.placement_client import PlacementClient
 from corewise.openstack.placement_writes import (
@@ -40,7 +40,7 @@ class Reporter:
         self._settled: dict[str, tuple[HostSettings, tuple[HostedGuest, ...]]] = {}
         """Each host when nothing was left to move: asking again would cost a request per guest."""
 
-    def report(self, host: Offering) -> Sequence[Write]:
+    def report(self, host: Offering) -> Sequence[PlacementWrite]:
         """Write what differs, and return what was written.
 
         Raises:
@@ -73,7 +73,7 @@ class Reporter:
         self._settled[host.name] = state
         return made[0] if done is not None else None
 
-    def rehearse(self, host: Offering) -> Sequence[Write]:
+    def rehearse(self, host: Offering) -> Sequence[PlacementWrite]:
         """Return what ``report`` would write now; nothing is written."""
         provider = self._client.find_provider(host.name)
         if provider is None:

@@ -17,7 +17,7 @@ import corewise
 from corewise.actions import Reshape, WriteInventories, WriteTraits
 from corewise.compute.errors import ComputeError
 from corewise.compute.host_state import HostReader, HostState
-from corewise.compute.offering import Write, rehearsed
+from corewise.compute.offering import PlacementWrite, rehearsed
 from corewise.compute.options import ComputeOptions
 from corewise.compute.placement import PlacementOffers, Reporter
 from corewise.kube.clock import SYSTEM_CLOCK, Clock
@@ -46,7 +46,7 @@ class Passed:
     """What one pass saw and wrote."""
 
     state: HostState
-    writes: Sequence[Write]
+    writes: Sequence[PlacementWrite]
 
 
 Blocking = Callable[[Callable[[], Passed]], Awaitable[Passed]]

@@ -30,9 +30,9 @@ from corewise.compute.hosts import ComputeHost, Hosts
 from corewise.compute.ledger import Change, GuestRecord, Guests, GuestState, record_of
 from corewise.compute.offers import Candidate, Offers
 from corewise.compute.verdicts import (
+    HostScores,
     NoValidHost,
     Placed,
-    Scores,
     Weighed,
     eliminated_by_fit,
     eliminated_by_query,
@@ -110,7 +110,7 @@ _UNCERTAIN = (PlacementDown, UnexpectedAnswer, PlacementServerError)
 class GuestScheduler:
     """Places guests on hosts. For one thread at a time; several may work on the same hosts and Placement."""
 
-    def __init__(self, offers: Offers, hosts: Hosts, *, scores: Scores | None = None) -> None:
+    def __init__(self, offers: Offers, hosts: Hosts, *, scores: HostScores | None = None) -> None:
         self._offers = offers
         self._hosts = hosts
         self._scores = scores

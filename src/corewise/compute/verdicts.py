@@ -16,7 +16,7 @@ from corewise.compute.offers import Stage
 from corewise.pinning import Refusal
 from corewise.vocabulary.reasons import Reason
 
-Scores = Mapping[str, int]
+HostScores = Mapping[str, int]
 """Host -> 0 to 100: 100 is the least interference."""
 
 _WHOLE = 100
@@ -38,7 +38,7 @@ class Weighed:
         return f"{self.milli // _MILLI}.{self.milli % _MILLI // 100}"
 
 
-def weighed(free: Mapping[str, int], scores: Scores | None, *, pack: bool = False) -> Sequence[Weighed]:
+def weighed(free: Mapping[str, int], scores: HostScores | None, *, pack: bool = False) -> Sequence[Weighed]:
     """Order hosts by score; ``free`` maps each to its free CPUs."""
     most = max(free.values(), default=0)
     found = []

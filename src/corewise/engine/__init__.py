@@ -12,12 +12,12 @@ from corewise.engine.assembly import assemble
 from corewise.engine.cluster import Cluster, Estimates, Measured
 from corewise.engine.columns import ClusterSnapshot
 from corewise.engine.facts import (
+    BlockingTaint,
     Constraints,
     NodeFacts,
     NodeRequirement,
     Placement,
     PodFacts,
-    Taint,
     Toleration,
     Zone,
 )
@@ -42,6 +42,7 @@ __all__ = [
     "Allocation",
     "AllocationScore",
     "AmplifiedCPU",
+    "BlockingTaint",
     "CPUPlacement",
     "Cause",
     "ChosenNode",
@@ -62,7 +63,6 @@ __all__ = [
     "PodFacts",
     "Refused",
     "ResourceFit",
-    "Taint",
     "Toleration",
     "Unschedulable",
     "Verdicts",

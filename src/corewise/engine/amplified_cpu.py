@@ -40,7 +40,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from corewise.amplification import Column, Flags, amplified_up, occupied
+from corewise.amplification import BoolColumn, IntColumn, amplified_up, occupied
 from corewise.amplification.occupancy import ZoneAmounts, admitted, affinity, distributed, members
 from corewise.engine.cluster import EXCLUSIVITY
 from corewise.engine.columns import NUMA_POLICIES, ClusterSnapshot, Indices
@@ -54,7 +54,7 @@ from corewise.vocabulary.reasons import Reason
 
 _MILLI: Final = 1000
 _NONE: Final = 0
-_Refusals = list[tuple[Flags, Cause]]
+_Refusals = list[tuple[BoolColumn, Cause]]
 
 
 def cpu_text(milli: int) -> str:
@@ -120,7 +120,7 @@ class AmplifiedCPU:
         if pod.cpu:
             refusals.append((needed > snapshot.cpu_room, _SHORT))
         refusals += _not_aligned(pod, owned, snapshot)
-        inputs: dict[str, Column | int] = {
+        inputs: dict[str, IntColumn | int] = {
             "request": pod.cpu,
             "owned": owned,
             "needed": needed,
@@ -132,14 +132,14 @@ class AmplifiedCPU:
         return verdicts(snapshot.size, refusals, inputs)
 
 
-def owned_on(pod: PodFacts, snapshot: ClusterSnapshot) -> int | Column:
+def owned_on(pod: PodFacts, snapshot: ClusterSnapshot) -> int | IntColumn:
     """Return how many milli-CPU of its request the pod owns on each node."""
     if pod.owned_by_class or not pod.owned_if_static or not snapshot.static_cpu_manager.any():
         return pod.owned_by_class
     return np.where(snapshot.static_cpu_manager, pod.owned_if_static, 0)
 
 
-def needed_on(pod: PodFacts, owned: int | Column, snapshot: ClusterSnapshot) -> int | Column:
+def needed_on(pod: PodFacts, owned: int | IntColumn, snapshot: ClusterSnapshot) -> int | IntColumn:
     """Return how many amplified milli-CPU the pod takes of each node; one number where it owns nothing."""
     return pod.cpu if isinstance(owned, int) and not owned else occupied(pod.cpu, owned, snapshot.ratio)
 
@@ -151,7 +151,7 @@ def policy_on(pod: PodFacts, snapshot: ClusterSnapshot, row: int) -> NumaPolicy:
 
 
 def zone_amounts(
-    pod: PodFacts, owned: int | Column, snapshot: ClusterSnapshot, rows: Indices
+    pod: PodFacts, owned: int | IntColumn, snapshot: ClusterSnapshot, rows: Indices
 ) -> list[ZoneAmounts]:
     """Return what the pod needs of the NUMA nodes of some nodes, cpu first; its own CPUs are amplified.
 
@@ -159,7 +159,7 @@ def zone_amounts(
     """
     amounts: list[ZoneAmounts] = []
     if pod.cpu:
-        own: Column = np.broadcast_to(_at(owned, rows), rows.shape)
+        own: IntColumn = np.broadcast_to(_at(owned, rows), rows.shape)
         needed = occupied(pod.cpu, own, snapshot.ratio[rows])
         cpu = ZoneAmounts(snapshot.zone_cpu[:, rows], snapshot.zone_cpu_room[:, rows], needed)
         amounts.append(cpu)
@@ -174,7 +174,7 @@ def zone_amounts(
     return amounts
 
 
-def _where(holds: Flags, amounts: ZoneAmounts, others: ZoneAmounts) -> ZoneAmounts:
+def _where(holds: BoolColumn, amounts: ZoneAmounts, others: ZoneAmounts) -> ZoneAmounts:
     """Return amounts on the nodes where something holds, others on the rest."""
     return ZoneAmounts(
         np.where(holds, amounts.allocatable, others.allocatable),
@@ -183,7 +183,7 @@ def _where(holds: Flags, amounts: ZoneAmounts, others: ZoneAmounts) -> ZoneAmoun
     )
 
 
-def grantable(pod: PodFacts, snapshot: ClusterSnapshot, rows: Indices) -> Column:
+def grantable(pod: PodFacts, snapshot: ClusterSnapshot, rows: Indices) -> IntColumn:
     """Return how many CPUs of each zone of some nodes the pod can own: the filter and the choice go by this.
 
     They are free, in the shape that the pod or the node requires, and each takes its ratio of the zone's
@@ -210,7 +210,7 @@ def zones_for(pod: PodFacts, snapshot: ClusterSnapshot, row: int) -> int:
     return int(affinity(policy, amounts)[0]) if amounts else 0
 
 
-def _without_cpus(pod: PodFacts, owned: int | Column, snapshot: ClusterSnapshot) -> _Refusals:
+def _without_cpus(pod: PodFacts, owned: int | IntColumn, snapshot: ClusterSnapshot) -> _Refusals:
     owns = np.broadcast_to(np.asarray(owned) > 0, snapshot.present.shape)
     refusals: _Refusals = [
         (owns & ~snapshot.ratio_known, _BAD_RATIO),
@@ -238,7 +238,7 @@ def _in_the_wrong_shape(pod: PodFacts, count: int, snapshot: ClusterSnapshot) ->
     ]
 
 
-def _not_aligned(pod: PodFacts, owned: int | Column, snapshot: ClusterSnapshot) -> _Refusals:
+def _not_aligned(pod: PodFacts, owned: int | IntColumn, snapshot: ClusterSnapshot) -> _Refusals:
     own = NUMA_POLICIES.index(pod.numa_policy) if pod.numa_policy else _NONE
     if own == _NONE and not snapshot.numa_policy.any():
         return []
@@ -261,8 +261,8 @@ def _not_aligned(pod: PodFacts, owned: int | Column, snapshot: ClusterSnapshot) 
 
 
 def _zones_of(
-    pod: PodFacts, owned: int | Column, snapshot: ClusterSnapshot, among: Flags
-) -> Iterator[tuple[Indices, Column]]:
+    pod: PodFacts, owned: int | IntColumn, snapshot: ClusterSnapshot, among: BoolColumn
+) -> Iterator[tuple[Indices, IntColumn]]:
     """Yield rows of nodes whose NUMA policy gives the pod an affinity, and 1 for each zone of it, else 0."""
     policies = snapshot.numa_policy
     if pod.numa_policy:
@@ -275,13 +275,13 @@ def _zones_of(
         yield rows[masks > 0], masks[masks > 0] >> places & 1
 
 
-def _summed(zones: Column, rows: Indices, inside: Column) -> Column:
+def _summed(zones: IntColumn, rows: Indices, inside: IntColumn) -> IntColumn:
     """Return a zone column's sum over the zones that count, for some nodes."""
-    total: Column = (zones[:, rows] * inside).sum(axis=0)
+    total: IntColumn = (zones[:, rows] * inside).sum(axis=0)
     return total
 
 
-def _at(amount: int | Column, rows: Indices) -> int | Column:
+def _at(amount: int | IntColumn, rows: Indices) -> int | IntColumn:
     return amount[rows] if isinstance(amount, np.ndarray) else amount
 
 
@@ -303,7 +303,7 @@ class AllocationScore:
     def name(self) -> str:
         return self.allocation.value
 
-    def score(self, pod: PodFacts, snapshot: ClusterSnapshot, feasible: Flags) -> Column:
+    def score(self, pod: PodFacts, snapshot: ClusterSnapshot, feasible: BoolColumn) -> IntColumn:
         """Return 0 to 100 for every node."""
         owned, memory = owned_on(pod, snapshot), pod.requests.get(MEMORY, 0)
         needed = needed_on(pod, owned, snapshot)
@@ -325,7 +325,9 @@ class AllocationScore:
         share = self._share(cpu_left, cpu_of, divisors[0]) + self._share(memory_left, memory_of, divisors[1])
         return (share * 0.5).astype(np.int64)
 
-    def _share(self, left: Column, allocatable: Column, divisor: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _share(
+        self, left: IntColumn, allocatable: IntColumn, divisor: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
         """Return the share that is left, or taken, in whole hundredths."""
         counted = left if self.allocation is Allocation.LEAST else allocatable - left
         share: NDArray[np.float64] = np.multiply(counted, BEST_SCORE, dtype=np.float64)

@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corewise.amplification import Column, Flags, occupied
-from corewise.engine.facts import CPU, MEMORY, PODS, NodeAccount, NodeFacts, Taint, ZoneAccount
+from corewise.amplification import BoolColumn, IntColumn, occupied
+from corewise.engine.facts import CPU, MEMORY, PODS, BlockingTaint, NodeAccount, NodeFacts, ZoneAccount
 from corewise.engine.table import ABSENT, LabelColumn, Measures, Table
 from corewise.interference.outlook import Counterweights, Weights
 from corewise.pinning import FreeCores, Ledger
@@ -62,50 +62,50 @@ class ClusterSnapshot:
     static_version: int
     names: tuple[str, ...] | list[str]
     index: Mapping[str, int]
-    present: Flags
-    unschedulable: Flags
-    taint_set: Column
-    taint_sets: list[tuple[Taint, ...]]
+    present: BoolColumn
+    unschedulable: BoolColumn
+    taint_set: IntColumn
+    taint_sets: list[tuple[BlockingTaint, ...]]
     labels: Mapping[str, LabelColumn]
 
-    allocatable: Mapping[str, Column]
-    free: Mapping[str, Column]
+    allocatable: Mapping[str, IntColumn]
+    free: Mapping[str, IntColumn]
     divisors: Mapping[str, NDArray[np.float64]]
     """Allocatable cpu and memory to divide by: at least 1."""
 
-    ratio: Column
+    ratio: IntColumn
     """In hundredths; 100 where the annotation cannot be read."""
-    ratio_known: Flags
-    requested_cpu: Column
-    owned_cpu: Column
-    cpu_room: Column
-    static_cpu_manager: Flags
+    ratio_known: BoolColumn
+    requested_cpu: IntColumn
+    owned_cpu: IntColumn
+    cpu_room: IntColumn
+    static_cpu_manager: BoolColumn
 
-    topology_known: Flags
-    free_cpus: Column
+    topology_known: BoolColumn
+    free_cpus: IntColumn
     """CPUs without an owner; with unknown topology, by the node's raw amount."""
-    free_whole_cpus: Column
+    free_whole_cpus: IntColumn
     """Those of them in cores without any owned thread."""
-    free_cores: Column
+    free_cores: IntColumn
     """Cores with a free thread."""
-    core_size: Column
+    core_size: IntColumn
     """Of how many CPUs whole cores have a multiple."""
-    full_cores_only: Flags
+    full_cores_only: BoolColumn
 
-    numa_policy: Column
-    zones_known: Flags
-    zone_cpu: Column
-    zone_cpu_room: Column
-    zone_cpus: Column
+    numa_policy: IntColumn
+    zones_known: BoolColumn
+    zone_cpu: IntColumn
+    zone_cpu_room: IntColumn
+    zone_cpus: IntColumn
     """CPUs of each NUMA node; below, its free ones, counted as for the node."""
-    zone_free_cpus: Column
-    zone_free_whole_cpus: Column
-    zone_free_cores: Column
-    zone_core_size: Column
-    zone_memory: Column
-    zone_memory_free: Column
+    zone_free_cpus: IntColumn
+    zone_free_whole_cpus: IntColumn
+    zone_free_cores: IntColumn
+    zone_core_size: IntColumn
+    zone_memory: IntColumn
+    zone_memory_free: IntColumn
 
-    stated_bandwidth: Column
+    stated_bandwidth: IntColumn
     """Bytes/s that memory can move, by annotation or configuration; 0 where it is not stated."""
     measured: Mapping[str, Measures]
     """What was measured, by column of :class:`corewise.interference.Pressure`; NaN is missing."""
@@ -119,7 +119,7 @@ class ClusterSnapshot:
         """How many rows there are, empty ones among them."""
         return len(self.present)
 
-    def nowhere(self) -> Column:
+    def nowhere(self) -> IntColumn:
         """Return a column of zeros."""
         return np.zeros(self.size, dtype=np.int64)
 
@@ -179,8 +179,8 @@ class NodeColumns:
         self._names: list[str] = []
         self._resources: set[str] = {CPU, MEMORY, PODS}
         self._labels: dict[str, LabelColumn] = {}
-        self._taint_sets: list[tuple[Taint, ...]] = [()]
-        self._taint_numbers: dict[tuple[Taint, ...], int] = {(): 0}
+        self._taint_sets: list[tuple[BlockingTaint, ...]] = [()]
+        self._taint_numbers: dict[tuple[BlockingTaint, ...], int] = {(): 0}
         self._static_version = 0
         self._divisor_version = 0
         self._series: tuple[str, ...] = ()

@@ -36,7 +36,7 @@ def _nothing() -> Mapping[Any, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Taint:
+class BlockingTaint:
     """A taint; only the effects NoSchedule and NoExecute keep pods away."""
 
     key: str
@@ -70,7 +70,7 @@ class NodeFacts:
     name: str
     allocatable: Mapping[str, int] = field(default_factory=_nothing)
     labels: Mapping[str, str] = field(default_factory=_nothing)
-    taints: tuple[Taint, ...] = ()
+    taints: tuple[BlockingTaint, ...] = ()
     unschedulable: bool = False
     ratio: Ratio | None = ONE
     static_cpu_manager: bool = False

@@ -30,7 +30,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from corewise.amplification import Column, Flags
+from corewise.amplification import BoolColumn, IntColumn
 from corewise.engine.cluster import Cluster
 from corewise.engine.columns import ClusterSnapshot
 from corewise.engine.facts import NodeFacts, Placement, PodFacts
@@ -52,7 +52,7 @@ _MOST_TRIED = 100
 """Nodes that are tried for one pod. One that passes the filters hardly ever refuses at the last moment."""
 
 
-def _no_columns() -> Mapping[str, Column | Measures | int]:
+def _no_columns() -> Mapping[str, IntColumn | Measures | int]:
     return MappingProxyType({})
 
 
@@ -76,11 +76,11 @@ class Verdicts:
 
     codes: Codes
     causes: tuple[Cause, ...]
-    inputs: Mapping[str, Column | Measures | int] = field(default_factory=_no_columns)
+    inputs: Mapping[str, IntColumn | Measures | int] = field(default_factory=_no_columns)
 
     @property
-    def passes(self) -> Flags:
-        passing: Flags = self.codes == 0
+    def passes(self) -> BoolColumn:
+        passing: BoolColumn = self.codes == 0
         return passing
 
     def cause(self, row: int) -> Cause | None:
@@ -107,8 +107,8 @@ class Verdicts:
 
 def verdicts(
     size: int,
-    refusals: Sequence[tuple[Flags, Cause]],
-    inputs: Mapping[str, Column | Measures | int] | None = None,
+    refusals: Sequence[tuple[BoolColumn, Cause]],
+    inputs: Mapping[str, IntColumn | Measures | int] | None = None,
 ) -> Verdicts | None:
     """Put refusals together: the first that applies to a node counts. None if no node is refused."""
     applying = [(number, refused) for number, (refused, _) in enumerate(refusals, start=1) if refused.any()]
@@ -172,7 +172,7 @@ class Score(Plugin, Protocol):
     @property
     def weight(self) -> int: ...
 
-    def score(self, pod: PodFacts, snapshot: ClusterSnapshot, feasible: Flags) -> Column:
+    def score(self, pod: PodFacts, snapshot: ClusterSnapshot, feasible: BoolColumn) -> IntColumn:
         """Return 0 to 100 for every node; values of nodes that are not feasible are ignored."""
 
 
@@ -201,7 +201,7 @@ class Account(Protocol):
 class Accounts(Plugin, Protocol):
     """Has something to say about decisions."""
 
-    def account(self, pod: PodFacts, snapshot: ClusterSnapshot, feasible: Flags) -> Account | None:
+    def account(self, pod: PodFacts, snapshot: ClusterSnapshot, feasible: BoolColumn) -> Account | None:
         """Return what there is to say; it costs nothing until somebody asks."""
 
 
@@ -224,11 +224,11 @@ class Decision:
 
     pod: PodFacts
     names: Sequence[str]
-    asked: Flags
+    asked: BoolColumn
     verdicts: Mapping[str, Verdicts]
-    feasible: Flags
-    scores: Mapping[str, Column]
-    total: Column
+    feasible: BoolColumn
+    scores: Mapping[str, IntColumn]
+    total: IntColumn
     row: int
     accounts: Mapping[str, Account] = field(default_factory=dict)
 
@@ -295,7 +295,7 @@ class Engine:
             tuple(each for each in plugins if isinstance(each, Accounts)),
         )
 
-    def decide(self, pod: PodFacts, snapshot: ClusterSnapshot, among: Flags | None = None) -> Decision:
+    def decide(self, pod: PodFacts, snapshot: ClusterSnapshot, among: BoolColumn | None = None) -> Decision:
         """Decide where a pod goes. ``among``: the nodes in question, all if None."""
         asked = snapshot.present if among is None else snapshot.present & among
         found: dict[str, Verdicts] = {}
@@ -310,7 +310,7 @@ class Engine:
         for each in found.values():
             feasible &= each.passes
 
-        scores: dict[str, Column] = {}
+        scores: dict[str, IntColumn] = {}
         total, row = snapshot.nowhere(), NOWHERE
         if feasible.any():
             for scoring in self.scores:

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from corewise.amplification import Column, Flags
+from corewise.amplification import BoolColumn, IntColumn
 from corewise.config.interference.model import InterferenceConfiguration, Profile
 from corewise.engine.cluster import Estimates
 from corewise.engine.columns import ClusterSnapshot
@@ -115,7 +115,7 @@ class Interference:
             return None
         return verdicts(snapshot.size, _refusals(said), _inputs(said, nodes))
 
-    def score(self, pod: PodFacts, snapshot: ClusterSnapshot, feasible: Flags) -> Column:
+    def score(self, pod: PodFacts, snapshot: ClusterSnapshot, feasible: BoolColumn) -> IntColumn:
         """Return 0 to 100 for every node; 0 everywhere for a pod without affinity to any metric."""
         selected = self.select(pod)
         if isinstance(selected, ProfileConflict) or not any(selected.affinity.values()):
@@ -127,7 +127,7 @@ class Interference:
         return replace(placement, since=self._now())
 
     def account(
-        self, pod: PodFacts, snapshot: ClusterSnapshot, feasible: Flags
+        self, pod: PodFacts, snapshot: ClusterSnapshot, feasible: BoolColumn
     ) -> InterferenceAccount | None:
         """Return the explanation of a decision; it is computed only when somebody asks."""
         selected = self.select(pod)
@@ -206,7 +206,7 @@ def _made(pressure: Pressure, weights: Weights, configuration: InterferenceConfi
     return made
 
 
-def _refusals(said: FilterVerdicts) -> list[tuple[Flags, Cause]]:
+def _refusals(said: FilterVerdicts) -> list[tuple[BoolColumn, Cause]]:
     found = []
     for each, short, unknown in (
         (said.bandwidth, SHORT_OF_BANDWIDTH, UNKNOWN_BANDWIDTH),

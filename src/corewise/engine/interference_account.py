@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from corewise.amplification import Flags
+from corewise.amplification import BoolColumn
 from corewise.config.interference.amounts import bytes_text
 from corewise.config.interference.metrics import RANKED, Metric
 from corewise.config.interference.model import InterferenceConfiguration
@@ -36,7 +36,7 @@ class InterferenceAccount:
         selected: Selected,
         configuration: InterferenceConfiguration,
         nodes: Outlook,
-        among: Flags,
+        among: BoolColumn,
         *,
         sampled: Mapping[str, Measures],
         now: float,

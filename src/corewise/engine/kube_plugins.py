@@ -25,9 +25,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from corewise.amplification import Column, Flags
+from corewise.amplification import BoolColumn, IntColumn
 from corewise.engine.columns import ClusterSnapshot
-from corewise.engine.facts import CPU, MEMORY, PODS, Constraints, PodFacts, Taint, Toleration
+from corewise.engine.facts import CPU, MEMORY, PODS, BlockingTaint, Constraints, PodFacts, Toleration
 from corewise.engine.framework import BEST_SCORE, Cause, Inputs, Verdicts, verdicts
 from corewise.engine.table import Selection
 from corewise.quantities import Quantity
@@ -35,7 +35,7 @@ from corewise.quantities.quantity import NANO, Format
 from corewise.vocabulary.names import BATCH_CPU
 from corewise.vocabulary.reasons import Reason
 
-CORDON = Taint("node.kubernetes.io/unschedulable", "NoSchedule")
+CORDON = BlockingTaint("node.kubernetes.io/unschedulable", "NoSchedule")
 PREFERS_NOT = "PreferNoSchedule"
 _AFFINITY_WEIGHT, _TAINTS_WEIGHT = 2, 3
 _MOST_REMEMBERED = 1024
@@ -73,7 +73,7 @@ class NodeConstraints:
 
 
 def _allowed(constraints: Constraints, snapshot: ClusterSnapshot) -> Verdicts | None:
-    refusals: list[tuple[Flags, Cause]] = []
+    refusals: list[tuple[BoolColumn, Cause]] = []
     if constraints.node_name:
         other = np.ones(snapshot.size, dtype=np.bool_)
         row = snapshot.index.get(constraints.node_name)
@@ -91,15 +91,17 @@ def _allowed(constraints: Constraints, snapshot: ClusterSnapshot) -> Verdicts | 
     return verdicts(snapshot.size, refusals)
 
 
-def _tainted(tolerations: tuple[Toleration, ...], snapshot: ClusterSnapshot) -> list[tuple[Flags, Cause]]:
+def _tainted(
+    tolerations: tuple[Toleration, ...], snapshot: ClusterSnapshot
+) -> list[tuple[BoolColumn, Cause]]:
     """Return for each taint the nodes where it is the first one that is not tolerated."""
-    sets: dict[Taint, list[int]] = {}
+    sets: dict[BlockingTaint, list[int]] = {}
     for number, taints in enumerate(snapshot.taint_sets):
         repelling = (taint for taint in taints if taint.repels)
         first = next((taint for taint in repelling if not _tolerated(taint, tolerations)), None)
         if first is not None:
             sets.setdefault(first, []).append(number)
-    refusals: list[tuple[Flags, Cause]] = []
+    refusals: list[tuple[BoolColumn, Cause]] = []
     rest: list[int] = []
     for taint, numbers in sets.items():
         if len(refusals) == _MOST_TAINTS:
@@ -111,7 +113,7 @@ def _tainted(tolerations: tuple[Toleration, ...], snapshot: ClusterSnapshot) -> 
     return [*refusals, (np.isin(snapshot.taint_set, rest), _OTHER_TAINT)] if rest else refusals
 
 
-def _tolerated(taint: Taint, tolerations: Iterable[Toleration]) -> bool:
+def _tolerated(taint: BlockingTaint, tolerations: Iterable[Toleration]) -> bool:
     return any(each.tolerates(taint.key, taint.value, taint.effect) for each in tolerations)
 
 
@@ -124,7 +126,7 @@ class ResourceFit:
     def filter(self, pod: PodFacts, snapshot: ClusterSnapshot) -> Verdicts | None:
         """Refuse nodes that have too little left of any resource, or too many pods."""
         refusals = [(snapshot.free[PODS] < 1, _TOO_MANY_PODS)]
-        inputs: dict[str, Column | int] = {PODS: snapshot.free[PODS]}
+        inputs: dict[str, IntColumn | int] = {PODS: snapshot.free[PODS]}
         for resource, request in pod.requests.items():
             free = snapshot.free.get(resource)
             short = np.ones(snapshot.size, dtype=np.bool_) if free is None else free < request
@@ -154,19 +156,19 @@ class NodePreferences:
     name: str = "NodePreferences"
     weight: int = _AFFINITY_WEIGHT + _TAINTS_WEIGHT
 
-    def score(self, pod: PodFacts, snapshot: ClusterSnapshot, feasible: Flags) -> Column:
+    def score(self, pod: PodFacts, snapshot: ClusterSnapshot, feasible: BoolColumn) -> IntColumn:
         """Return 0 to 100 for every node."""
         affinity, taints = _matching(pod, snapshot), _untolerated(pod, snapshot)
         most, worst = (int(column[feasible].max(initial=0)) for column in (affinity, taints))
         liked = affinity * BEST_SCORE // max(1, most)
         left = BEST_SCORE - taints * BEST_SCORE // max(1, worst)
-        score: Column = np.clip(
+        score: IntColumn = np.clip(
             (_AFFINITY_WEIGHT * liked + _TAINTS_WEIGHT * left) // self.weight, 0, BEST_SCORE
         )
         return score
 
 
-def _matching(pod: PodFacts, snapshot: ClusterSnapshot) -> Column:
+def _matching(pod: PodFacts, snapshot: ClusterSnapshot) -> IntColumn:
     """Return the weights of the preferred terms that match each node."""
     sums = snapshot.nowhere()
     nodes = Selection(snapshot.labels, snapshot.index, snapshot.size)
@@ -176,7 +178,7 @@ def _matching(pod: PodFacts, snapshot: ClusterSnapshot) -> Column:
     return sums
 
 
-def _untolerated(pod: PodFacts, snapshot: ClusterSnapshot) -> Column:
+def _untolerated(pod: PodFacts, snapshot: ClusterSnapshot) -> IntColumn:
     """Return how many taints of each node would rather not have the pod."""
     tolerations = pod.constraints.tolerations
     counts = [
@@ -193,11 +195,11 @@ class BatchShare:
     name: str = "BatchShare"
     weight: int = 1
 
-    def score(self, pod: PodFacts, snapshot: ClusterSnapshot, feasible: Flags) -> Column:
+    def score(self, pod: PodFacts, snapshot: ClusterSnapshot, feasible: BoolColumn) -> IntColumn:
         """Return 0 to 100 for every node; 0 everywhere for pods that request no batch CPU."""
         free = snapshot.free.get(BATCH_CPU)
         if free is None or BATCH_CPU not in pod.requests:
             return snapshot.nowhere()
         offered = np.maximum(snapshot.allocatable[BATCH_CPU], 1)
-        share: Column = np.clip(np.maximum(free, 0) * BEST_SCORE // offered, 0, BEST_SCORE)
+        share: IntColumn = np.clip(np.maximum(free, 0) * BEST_SCORE // offered, 0, BEST_SCORE)
         return share

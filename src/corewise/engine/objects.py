@@ -55,7 +55,7 @@ class SchedulableNode(Struct, frozen=True):
     status: SchedulableNodeStatus = SchedulableNodeStatus()
 
 
-class Topology(Struct, frozen=True):
+class ReportedTopology(Struct, frozen=True):
     """topology.node.k8s.io/v1alpha1 NodeResourceTopology."""
 
     metadata: ObjectMeta = NO_META
@@ -187,4 +187,4 @@ class PlacedPod(Struct, frozen=True):
 
 SCHEDULABLE_NODES: Resource[SchedulableNode] = NODES.typed(SchedulableNode)
 PLACED_PODS: Resource[PlacedPod] = PODS.typed(PlacedPod)
-TOPOLOGIES: Resource[Topology] = NODE_RESOURCE_TOPOLOGIES.typed(Topology)
+TOPOLOGIES: Resource[ReportedTopology] = NODE_RESOURCE_TOPOLOGIES.typed(ReportedTopology)

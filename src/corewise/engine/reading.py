@@ -39,12 +39,12 @@ from corewise.config.interference.amounts import parse_bandwidth
 from corewise.engine.facts import (
     CPU,
     MEMORY,
+    BlockingTaint,
     Constraints,
     NodeFacts,
     NodeRequirement,
     Placement,
     PodFacts,
-    Taint,
     Term,
     Toleration,
     Zone,
@@ -53,10 +53,10 @@ from corewise.engine.objects import (
     GrantedResources,
     PlacedContainer,
     PlacedPod,
+    ReportedTopology,
     SchedulableNode,
     SelectorRequirement,
     SelectorTerm,
-    Topology,
 )
 from corewise.quantities import (
     ONE,
@@ -70,8 +70,7 @@ from corewise.quantities import (
     offered_amounts,
     requested_amounts,
 )
-from corewise.topology import CPUSet, CPUSetError
-from corewise.topology import Topology as Arrangement
+from corewise.topology import CPUSet, CPUSetError, Topology
 from corewise.vocabulary.cpu_annotations import (
     DEFAULT_BINDING,
     CPUBinding,
@@ -121,7 +120,7 @@ _CPU_MANAGER = msgspec.json.Decoder(_CPUManager)
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class ReadProblem:
     """What is wrong with something that an object states, and does not keep it from being counted."""
 
     reason: Reason
@@ -133,11 +132,11 @@ class NodeReading:
     """What the engine reads of a node, and what could not be used."""
 
     facts: NodeFacts
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[ReadProblem, ...] = ()
 
 
 def read_node_facts(
-    node: SchedulableNode, topology: Topology | None, *, maximum: Ratio = MAXIMUM
+    node: SchedulableNode, topology: ReportedTopology | None, *, maximum: Ratio = MAXIMUM
 ) -> NodeReading:
     """Read a node; ``topology`` is its NodeResourceTopology, None if it has none."""
     labels, annotations = node.metadata.labels, node.metadata.annotations
@@ -145,7 +144,7 @@ def read_node_facts(
     manager, reserved = _cpu_manager(stated.get(CPU_MANAGER_POLICY, "{}"))
     offered = offered_amounts(node.status.allocatable)
     findings = [
-        Finding(
+        ReadProblem(
             Reason.AMOUNT_TOO_LARGE,
             f"{node.metadata.name}: allocatable of {name} is {amount}: it counts as {largest(name)}",
         )
@@ -156,7 +155,7 @@ def read_node_facts(
         name=node.metadata.name,
         allocatable={name: amount_of(name, each) for name, each in offered.items()},
         labels=labels,
-        taints=tuple(Taint(each.key, each.effect, each.value) for each in node.spec.taints or ()),
+        taints=tuple(BlockingTaint(each.key, each.effect, each.value) for each in node.spec.taints or ()),
         unschedulable=node.spec.unschedulable,
         ratio=_ratio(annotations, maximum),
         static_cpu_manager=manager.policy == "static",
@@ -170,11 +169,11 @@ def read_node_facts(
     return NodeReading(facts, tuple(findings))
 
 
-def _memory_bandwidth(name: str, text: str | None, findings: list[Finding]) -> int | None:
+def _memory_bandwidth(name: str, text: str | None, findings: list[ReadProblem]) -> int | None:
     stated = None if text is None else parse_bandwidth(text)
     if isinstance(stated, str):
         message = f"{name}: annotation {MEMORY_BANDWIDTH} cannot be read: {stated}"
-        findings.append(Finding(Reason.MEMORY_BANDWIDTH_INVALID, message))
+        findings.append(ReadProblem(Reason.MEMORY_BANDWIDTH_INVALID, message))
         return None
     return stated
 
@@ -202,36 +201,38 @@ def _cpu_manager(text: str) -> tuple[_CPUManager, CPUSet]:
         return manager, CPUSet()
 
 
-def _numa_policy(labels: Mapping[str, str], topology: Topology | None, findings: list[Finding]) -> NumaPolicy:
+def _numa_policy(
+    labels: Mapping[str, str], topology: ReportedTopology | None, findings: list[ReadProblem]
+) -> NumaPolicy:
     word = labels.get(NUMA_POLICY, "")
     if word:
         policy = numa_policy(word)
         if policy is None:
             message = f"label {NUMA_POLICY}: {word!r} is no NUMA topology policy; it counts as None"
-            findings.append(Finding(Reason.NUMA_POLICY_UNKNOWN, message))
+            findings.append(ReadProblem(Reason.NUMA_POLICY_UNKNOWN, message))
         return policy or NumaPolicy.NONE
     policies = topology.topology_policies if topology else None
     return _NRT_POLICIES.get(_LEVELS.sub("", policies[0]), NumaPolicy.NONE) if policies else NumaPolicy.NONE
 
 
-def _arrangement(node: str, text: str | None, findings: list[Finding]) -> Arrangement | None:
+def _arrangement(node: str, text: str | None, findings: list[ReadProblem]) -> Topology | None:
     if text is None:
         return None
     arrangement = _parsed_topology(text)
-    if not isinstance(arrangement, Arrangement):
+    if not isinstance(arrangement, Topology):
         message = f"{node}: annotation {CPU_TOPOLOGY} cannot be read: {arrangement}"
-        findings.append(Finding(Reason.CPU_TOPOLOGY_INVALID, message))
+        findings.append(ReadProblem(Reason.CPU_TOPOLOGY_INVALID, message))
         return None
     return arrangement
 
 
 @lru_cache(maxsize=1024)
-def _parsed_topology(text: str) -> Arrangement | str:
+def _parsed_topology(text: str) -> Topology | str:
     """Read the arrangement of CPUs once for all nodes of the same kind."""
     return parse_cpu_topology(text)
 
 
-def _zones(node: SchedulableNode, topology: Topology) -> tuple[Zone, ...]:
+def _zones(node: SchedulableNode, topology: ReportedTopology) -> tuple[Zone, ...]:
     """Return the NUMA nodes, or none if they are not those of this node."""
     try:
         applied = Ratio.parse(topology.metadata.annotations.get(CPU_RATIO_APPLIED, str(ONE)))
@@ -250,7 +251,7 @@ def _zones(node: SchedulableNode, topology: Topology) -> tuple[Zone, ...]:
     return tuple(zones) if match and unique else ()
 
 
-def _stated_zones(topology: Topology, applied: Ratio) -> Iterator[Zone]:
+def _stated_zones(topology: ReportedTopology, applied: Ratio) -> Iterator[Zone]:
     for zone in topology.zones or ():
         name = _ZONE.fullmatch(zone.name)
         if name is None or zone.type != "Node":
@@ -301,7 +302,7 @@ def pod_facts(pod: PlacedPod, rules: QoSRules = DEFAULT_RULES) -> PodFacts:
     )
 
 
-def placement(pod: PlacedPod, rules: QoSRules = DEFAULT_RULES) -> tuple[Placement, Finding | None]:
+def placement(pod: PlacedPod, rules: QoSRules = DEFAULT_RULES) -> tuple[Placement, ReadProblem | None]:
     """Return where a bound pod is; what its resource-status says, if it can be read and believed."""
     status = parse_resource_status(pod.metadata.annotations.get(RESOURCE_STATUS))
     if not isinstance(status, ResourceStatus):
@@ -314,7 +315,9 @@ def placement(pod: PlacedPod, rules: QoSRules = DEFAULT_RULES) -> tuple[Placemen
     doubted = rules.claim_problem(pod.metadata.labels, _namespace(pod), status.cpus, request)
     if doubted:
         where = Placement(pod.spec.node_name, zones=zones, since=scheduled_at(pod))
-        return where, Finding(doubted.reason, f"{key_of(pod)} claims CPUs {status.cpus}: {doubted.message}")
+        return where, ReadProblem(
+            doubted.reason, f"{key_of(pod)} claims CPUs {status.cpus}: {doubted.message}"
+        )
     where = Placement(pod.spec.node_name, status.cpus, zones, scheduled_at(pod))
     return where, _problem(pod, status.problem)
 
@@ -330,9 +333,9 @@ def scheduled_at(pod: PlacedPod) -> float | None:
     return None
 
 
-def _problem(pod: PlacedPod, what: str) -> Finding | None:
+def _problem(pod: PlacedPod, what: str) -> ReadProblem | None:
     message = f"{key_of(pod)}: annotation {RESOURCE_STATUS} cannot be read: {what}"
-    return Finding(Reason.RESOURCE_STATUS_INVALID, message) if what else None
+    return ReadProblem(Reason.RESOURCE_STATUS_INVALID, message) if what else None
 
 
 def amount_of(resource: str, quantity: Quantity) -> int:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corewise.amplification import Column, Flags
+from corewise.amplification import BoolColumn, IntColumn
 from corewise.engine.facts import NodeRequirement, Term
 
 Measures = NDArray[np.float64]
@@ -57,11 +57,11 @@ class Table:
             array[..., row] = _EMPTY[array.dtype.kind]
         self._unused.append(row)
 
-    def numbers(self, name: str) -> Column:
+    def numbers(self, name: str) -> IntColumn:
         """Return a column of numbers, made if there is none of that name."""
         return self._column(name, np.int64)
 
-    def flags(self, name: str) -> Flags:
+    def flags(self, name: str) -> BoolColumn:
         """Return a column of flags, made if there is none of that name."""
         return self._column(name, np.bool_)
 
@@ -69,7 +69,7 @@ class Table:
         """Return a column of measures, made if there is none of that name."""
         return self._column(name, np.float64)
 
-    def block(self, name: str, rows: int = 0) -> Column:
+    def block(self, name: str, rows: int = 0) -> IntColumn:
         """Return a block of at least ``rows`` columns of numbers."""
         block = self._arrays.get(name)
         if block is None or len(block) < rows:
@@ -112,7 +112,7 @@ class Table:
 class LabelColumn:
     """The values of one key; ``rows`` has ABSENT for nodes without it, and none for the newest ones."""
 
-    rows: Column
+    rows: IntColumn
     numbers: dict[str, int] = field(default_factory=dict)
 
     def put(self, row: int, value: str | None) -> None:
@@ -122,7 +122,7 @@ class LabelColumn:
             self.rows = np.pad(self.rows, (0, more), constant_values=ABSENT)
         self.rows[row] = ABSENT if value is None else self.numbers.setdefault(value, len(self.numbers))
 
-    def of(self, size: int) -> Column:
+    def of(self, size: int) -> IntColumn:
         """Return the rows of the first ``size`` nodes."""
         short = size - len(self.rows)
         return np.pad(self.rows, (0, short), constant_values=ABSENT) if short > 0 else self.rows[:size]
@@ -131,12 +131,12 @@ class LabelColumn:
         """Return the column of one node; its row there is 0."""
         return LabelColumn(self.rows[row : row + 1], self.numbers)
 
-    def one_of(self, values: tuple[str, ...], size: int) -> Flags:
+    def one_of(self, values: tuple[str, ...], size: int) -> BoolColumn:
         """Return the nodes with one of these values."""
         numbers = [self.numbers[value] for value in values if value in self.numbers]
         return np.isin(self.of(size), numbers)
 
-    def compared(self, operator: str, bound: int, size: int) -> Flags:
+    def compared(self, operator: str, bound: int, size: int) -> BoolColumn:
         """Return the nodes whose value is a whole number greater (Gt) or less (Lt) than ``bound``."""
         values = [(int(text), number) for text, number in self.numbers.items() if _INTEGER.fullmatch(text)]
         holds = [number for value, number in values if (value > bound if operator == "Gt" else value < bound)]
@@ -151,14 +151,14 @@ class Selection:
     index: Mapping[str, int]
     size: int
 
-    def all_of(self, requirements: tuple[NodeRequirement, ...]) -> Flags:
+    def all_of(self, requirements: tuple[NodeRequirement, ...]) -> BoolColumn:
         """Return the nodes for which every requirement holds."""
         chosen = np.ones(self.size, dtype=np.bool_)
         for requirement in requirements:
             chosen &= self._holds(requirement)
         return chosen
 
-    def any_of(self, terms: tuple[Term, ...]) -> Flags:
+    def any_of(self, terms: tuple[Term, ...]) -> BoolColumn:
         """Return the nodes that at least one term matches."""
         chosen = np.zeros(self.size, dtype=np.bool_)
         for term in terms:
@@ -166,7 +166,7 @@ class Selection:
                 chosen |= self.all_of(term)
         return chosen
 
-    def _holds(self, requirement: NodeRequirement) -> Flags:
+    def _holds(self, requirement: NodeRequirement) -> BoolColumn:
         if requirement.field:
             named = self._named(requirement.values)
             return ~named if requirement.operator == "NotIn" else named
@@ -184,13 +184,13 @@ class Selection:
             case _:
                 return self._compared(requirement, column)
 
-    def _compared(self, requirement: NodeRequirement, column: LabelColumn | None) -> Flags:
+    def _compared(self, requirement: NodeRequirement, column: LabelColumn | None) -> BoolColumn:
         bound = requirement.values[0] if len(requirement.values) == 1 else ""
         if column is None or not _INTEGER.fullmatch(bound):
             return np.zeros(self.size, dtype=np.bool_)
         return column.compared(requirement.operator, int(bound), self.size)
 
-    def _named(self, names: tuple[str, ...]) -> Flags:
+    def _named(self, names: tuple[str, ...]) -> BoolColumn:
         named = np.zeros(self.size, dtype=np.bool_)
         named[[self.index[name] for name in names if name in self.index]] = True
         return named

@@ -43,7 +43,7 @@ from corewise.vocabulary.names import (
 )
 from corewise.vocabulary.reasons import Reason
 
-Usage = Callable[[str], Awaitable[int | None]]
+ReadUsage = Callable[[str], Awaitable[int | None]]
 _RATIO_MAPS = (AMPLIFICATION_RATIO, AMPLIFICATION_ORIGINAL)
 _REVIEWED = (*_RATIO_MAPS, NORMALIZATION_RATIO, *(each.name for each in STATED))
 
@@ -59,7 +59,7 @@ class NodeWebhook:
     context: Callable[[], ClusterContext]
     view: Callable[[ManagedNode], NodeView]
     ready: Callable[[], bool]
-    usage: Usage
+    usage: ReadUsage
 
     async def review(self, request: AdmissionRequest) -> Answer:
         """Answer one review.

@@ -3,11 +3,11 @@
 Messages have only the fields that are used. A number that the runtime did not state is None, never 0, since
 NRI distinguishes the two: a quota of None means "as it is", and of -1 "unlimited".
 
-A program decides by a :class:`Handler`, and gets metrics and health by a :class:`PluginObserver`. The runtime
-waits for each answer, and a pod's start with it. The plugin does not wait for a handler that is late or
-raises: it answers "no change" in its place, counts it, and the reconciler does the work later. A handler runs
-in the plugin's event loop and must not block it. It must not call ``Plugin.update_containers`` and wait for
-that, since the runtime serves no plugin while it waits for one.
+A program decides by a :class:`NRIHandler`, and gets metrics and health by a :class:`PluginObserver`. The
+runtime waits for each answer, and a pod's start with it. The plugin does not wait for a handler that is late
+or raises: it answers "no change" in its place, counts it, and the reconciler does the work later. A handler
+runs in the plugin's event loop and must not block it. It must not call ``NRIPlugin.update_containers`` and
+wait for that, since the runtime serves no plugin while it waits for one.
 
 Source: github.com/containerd/nri, pkg/api/api.proto (package nri.pkg.api.v1alpha1).
 """
@@ -110,7 +110,7 @@ class ContainerUpdate:
     ignore_failure: bool = True
 
 
-class Handler(Protocol):
+class NRIHandler(Protocol):
     """Calls come one after the other for one connection, in the order in which the runtime made them."""
 
     async def on_synchronize(

@@ -32,9 +32,9 @@ from corewise.nri.connection import Connection, NRIRequest, Reply
 from corewise.nri.errors import ConnectionLost, NRIError, Unreachable
 from corewise.nri.messages import (
     ContainerUpdate,
-    Handler,
     LifecycleEvent,
     NRIContainer,
+    NRIHandler,
     PluginObserver,
     PodSandbox,
     RequestOutcome,
@@ -70,7 +70,7 @@ _log = logging.getLogger(__name__)
 class Service:
     """Answers the requests of one connection."""
 
-    def __init__(self, handler: Handler, observer: PluginObserver, *, patience: float) -> None:
+    def __init__(self, handler: NRIHandler, observer: PluginObserver, *, patience: float) -> None:
         self._handler = handler
         self._observer = observer
         self._patience = patience
@@ -217,7 +217,7 @@ class NRIPlugin:
 
     def __init__(
         self,
-        handler: Handler,
+        handler: NRIHandler,
         options: PluginOptions,
         *,
         observer: PluginObserver,

@@ -35,7 +35,7 @@ import msgspec
 import numpy as np
 from aiohttp import web
 
-from corewise.amplification import Column, Flags
+from corewise.amplification import BoolColumn, IntColumn
 from corewise.engine import ClusterSnapshot, Decision, Engine
 from corewise.engine.objects import PlacedPod
 from corewise.engine.reading import key_of, pod_facts
@@ -175,14 +175,14 @@ class LastFilterResult:
     """
 
     names: Sequence[str] = ()
-    rows: Column = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    rows: IntColumn = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     version: int = -1
 
-    def keep(self, names: Sequence[str], rows: Column, snapshot: ClusterSnapshot) -> None:
+    def keep(self, names: Sequence[str], rows: IntColumn, snapshot: ClusterSnapshot) -> None:
         """Keep names and rows, which hold until a node comes or goes."""
         self.names, self.rows, self.version = names, rows, snapshot.static_version
 
-    def rows_of(self, names: Sequence[str], snapshot: ClusterSnapshot) -> Column:
+    def rows_of(self, names: Sequence[str], snapshot: ClusterSnapshot) -> IntColumn:
         """Return the rows of nodes by their names."""
         if self.version == snapshot.static_version and self.names == names:
             return self.rows
@@ -203,7 +203,7 @@ class Extender:
     def filter(self, arguments: Arguments) -> Filtered:
         """Say which nodes suit the pod."""
         decision, rows = self._decide(arguments)
-        suits: Flags = np.append(decision.feasible, np.False_)[rows]
+        suits: BoolColumn = np.append(decision.feasible, np.False_)[rows]
         left = list(compress(arguments.names, suits))
         self.last_result.keep(left, rows[suits], self.state.cluster.snapshot())
         failed, unresolvable = _refusals(decision, rows, arguments.names, suits)
@@ -223,22 +223,22 @@ class Extender:
         It is the decision that ``filter`` has made and remembered, made again for fewer nodes.
         """
         decision, rows = self._decide(arguments)
-        suits: Flags = np.append(decision.feasible, np.False_)[rows]
-        totals: Column = np.append(decision.total, 0)[rows]
+        suits: BoolColumn = np.append(decision.feasible, np.False_)[rows]
+        totals: IntColumn = np.append(decision.total, 0)[rows]
         return spread(totals, suits, arguments.names, key_of(arguments.pod))
 
-    def _decide(self, arguments: Arguments) -> tuple[Decision, Column]:
+    def _decide(self, arguments: Arguments) -> tuple[Decision, IntColumn]:
         """Decide among the nodes in question; the rows are those of the nodes as they were sent."""
         facts = pod_facts(arguments.pod, self.state.rules)
         with self.state.reservations.without(arguments.pod.metadata.uid):
             snapshot = self.state.cluster.snapshot()
             rows = self.last_result.rows_of(arguments.names, snapshot)
-            asked: Flags = np.zeros(snapshot.size + 1, dtype=np.bool_)
+            asked: BoolColumn = np.zeros(snapshot.size + 1, dtype=np.bool_)
             asked[rows] = True
             return self.engine().decide(facts, snapshot, asked[:_NOWHERE]), rows
 
 
-def spread(totals: Column, suits: Flags, names: Sequence[str], pod: str) -> list[int]:
+def spread(totals: IntColumn, suits: BoolColumn, names: Sequence[str], pod: str) -> list[int]:
     """Spread the engine's scores of nodes over 0 to 10; ``pod`` is its name.
 
     One node, the best, has 10. Others as good as it have 9: which of them is the best depends on the names of
@@ -265,7 +265,7 @@ def spread(totals: Column, suits: Flags, names: Sequence[str], pod: str) -> list
 
 
 def _refusals(
-    decision: Decision, rows: Column, names: Sequence[str], suits: Flags
+    decision: Decision, rows: IntColumn, names: Sequence[str], suits: BoolColumn
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Return the texts of nodes that eviction could free, and of those where it could not."""
     failed: dict[str, str] = {}

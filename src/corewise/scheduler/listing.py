@@ -14,8 +14,8 @@ from corewise.engine.objects import (
     SCHEDULABLE_NODES,
     TOPOLOGIES,
     PlacedPod,
+    ReportedTopology,
     SchedulableNode,
-    Topology,
 )
 from corewise.engine.reading import holds_resources, key_of, placement, pod_facts, read_node_facts
 from corewise.kube.client import Client
@@ -82,7 +82,7 @@ async def list_pod(
     return ListedPod(pod_facts(pod), where, decision, findings, tuple(missing))
 
 
-async def _topologies(client: Client, missing: list[str]) -> Iterable[Topology]:
+async def _topologies(client: Client, missing: list[str]) -> Iterable[ReportedTopology]:
     try:
         return await client.list(TOPOLOGIES)
     except NotFound:
@@ -107,8 +107,8 @@ async def _measure(
     failing: dict[str, list[str]] = {}
     for series, error in observation.failures.items():
         failing.setdefault(error.message, []).append(series)
-    answered = [each for each in observation.sources if each.series not in observation.failures]
-    wrong = (complaint(each, observation.readings[each.series]) for each in answered)
+    answered = [each for each in observation.sources if each.metric not in observation.failures]
+    wrong = (complaint(each, observation.readings[each.metric]) for each in answered)
     return [*(f"{', '.join(series)}: {message}" for message, series in failing.items()), *filter(None, wrong)]
 
 

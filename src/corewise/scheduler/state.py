@@ -25,10 +25,17 @@ from corewise.engine.objects import (
     SCHEDULABLE_NODES,
     TOPOLOGIES,
     PlacedPod,
+    ReportedTopology,
     SchedulableNode,
-    Topology,
 )
-from corewise.engine.reading import Finding, holds_resources, key_of, placement, pod_facts, read_node_facts
+from corewise.engine.reading import (
+    ReadProblem,
+    holds_resources,
+    key_of,
+    placement,
+    pod_facts,
+    read_node_facts,
+)
 from corewise.kube.cache import Cache, Caches
 from corewise.kube.client import Client
 from corewise.kube.clock import Clock
@@ -133,7 +140,7 @@ class ClusterState:
         self._on_pod = on_pod
         self._on_room = on_room
         self._uids: dict[str, str] = {}
-        self._told: dict[str, tuple[Finding, ...]] = {}
+        self._told: dict[str, tuple[ReadProblem, ...]] = {}
         self.cluster = Cluster()
         self.reservations = Reservations(self.cluster)
         self.nodes = Cache(client, SCHEDULABLE_NODES, on_change=self._node_changed, clock=clock)
@@ -222,7 +229,7 @@ class ClusterState:
         problem = facts.problem
         if problem is not None and problem.reason is Reason.AMOUNT_TOO_LARGE:
             message = f"{facts.key}: {problem.message}; it fills node {where.node}"
-            findings.append(Finding(problem.reason, message))
+            findings.append(ReadProblem(problem.reason, message))
         self._tell(facts.key, findings)
 
     def _pod_changed(self, old: PlacedPod | None, new: PlacedPod | None) -> None:
@@ -261,7 +268,7 @@ class ClusterState:
             self.cluster.remove_node(old.metadata.name)
             self._told.pop(old.metadata.name, None)
 
-    def _topology_changed(self, old: Topology | None, new: Topology | None) -> None:
+    def _topology_changed(self, old: ReportedTopology | None, new: ReportedTopology | None) -> None:
         changed = new or old
         node = self.nodes.get(changed.metadata.name) if changed else None
         if node is not None:
@@ -275,7 +282,7 @@ class ClusterState:
             self._on_room()
         self._tell(node.metadata.name, reading.findings)
 
-    def _tell(self, name: str, findings: Iterable[Finding]) -> None:
+    def _tell(self, name: str, findings: Iterable[ReadProblem]) -> None:
         """Log what is wrong with an object, once as long as it stays so."""
         found = tuple(findings)
         if found == self._told.get(name, ()):

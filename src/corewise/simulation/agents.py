@@ -280,7 +280,7 @@ WARM_UP = 120.0
 SPEED_UP = 10.0
 MOST = 100
 _PERIOD = 1.0
-Pods = Mapping[str, Sequence[BoundPod]]
+PodsByNode = Mapping[str, Sequence[BoundPod]]
 
 
 @dataclass(slots=True)
@@ -300,7 +300,7 @@ class LivingNodes:
         machines: Mapping[str, Machine],
         files: MachineFiles,
         agents: AgentFleet,
-        pods: Callable[[], Pods],
+        pods: Callable[[], PodsByNode],
     ) -> None:
         self._machines = machines
         self._files = files
@@ -347,7 +347,7 @@ class LivingNodes:
         await self._advance(living, SPEED_UP * _PERIOD)
         await self._agents.publish(name)
 
-    def _chosen(self, pods: Pods) -> list[str]:
+    def _chosen(self, pods: PodsByNode) -> list[str]:
         """Return the nodes to simulate; one that was once is until the end, to see what it gives back."""
         wanted = [
             name

@@ -61,7 +61,7 @@ _CLOSE = 1e-6
 _LEAST_TRAFFIC = 1.0
 _LEAST_BOUND = 0.01
 
-Work = Mapping[int, float]
+WorkByContainer = Mapping[int, float]
 Stretches = Mapping[int, float]
 
 
@@ -141,7 +141,7 @@ def growth(used: float) -> float:
 
 
 def contend(
-    memory: Memory, uses: Mapping[int, MemoryUse], work_of: Callable[[Stretches], Work]
+    memory: Memory, uses: Mapping[int, MemoryUse], work_of: Callable[[Stretches], WorkByContainer]
 ) -> Contention:
     """Return the state in which users and memory agree.
 
@@ -166,7 +166,7 @@ def contend(
     return crossing(excess, 0.0, -math.log(1 - MOST_USED), _CLOSE)
 
 
-def cache_shares(memory: Memory, uses: Mapping[int, MemoryUse], work: Work) -> dict[int, float]:
+def cache_shares(memory: Memory, uses: Mapping[int, MemoryUse], work: WorkByContainer) -> dict[int, float]:
     """Return how much of the cache each user has; who does no work has none."""
     users = [user for user in uses if work[user] > 0]
     wants = [uses[user].llc for user in users]

@@ -298,7 +298,7 @@ async def _appears(child: Child, file: Path) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Manager:
+class LocalManager:
     """The manager's process, and the address by which the API server calls its webhooks."""
 
     child: Child
@@ -306,7 +306,7 @@ class Manager:
 
 
 @asynccontextmanager
-async def manager(folder: Folder, manifests: list[Manifest]) -> AsyncIterator[Manager]:
+async def manager(folder: Folder, manifests: list[Manifest]) -> AsyncIterator[LocalManager]:
     """Run the manager as the ServiceAccount that the manifests have for it."""
     user, groups = account_identity(*manager_account(manifests))
     acting_as(folder.kubeconfig, user, groups, folder.manager_kubeconfig)
@@ -323,7 +323,7 @@ async def manager(folder: Folder, manifests: list[Manifest]) -> AsyncIterator[Ma
     ]
     log = folder.log("manager")
     async with child_process("the manager", "corewise.cli.tether", arguments, log) as child:
-        yield Manager(child, url)
+        yield LocalManager(child, url)
 
 
 def copy_private(source: Path, target: Path) -> None:

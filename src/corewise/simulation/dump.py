@@ -47,7 +47,7 @@ from corewise.vocabulary.names import (
 
 HOW_TO = "make it with: kubectl get nodes,pods -A -o json"
 Texts = dict[str, str]
-Amounts = dict[str, str | int]
+AmountTexts = dict[str, str | int]
 
 
 class _Struct(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
@@ -66,8 +66,8 @@ class Metadata(_Struct, frozen=True):
 class DumpedNodeStatus(_Struct, frozen=True):
     """What the node offers."""
 
-    capacity: Amounts = {}
-    allocatable: Amounts = {}
+    capacity: AmountTexts = {}
+    allocatable: AmountTexts = {}
 
 
 class DumpedNode(_Struct, frozen=True):
@@ -92,7 +92,7 @@ class DumpedPodSpec(_Struct, frozen=True):
     containers: Annotated[tuple[DumpedContainer, ...], msgspec.Meta(min_length=1)]
     node_name: str = ""
     init_containers: tuple[DumpedContainer, ...] | None = None
-    overhead: Amounts | None = None
+    overhead: AmountTexts | None = None
     resources: dict[str, Any] | None = None
 
 
@@ -137,7 +137,7 @@ class Item(Generic[D]):
     def error(self, message: str) -> InputError:
         return InputError(f"{self.path}: items[{self.index}] ({self.kind} {self.name}): {message}")
 
-    def quantity(self, amounts: Amounts, field: str, resource: str) -> Quantity:
+    def quantity(self, amounts: AmountTexts, field: str, resource: str) -> Quantity:
         """Read one amount of a resource list.
 
         Raises:
@@ -310,13 +310,13 @@ def _machine(node: Item[DumpedNode], choice: CPUChoice | None) -> Machine:
     )
 
 
-def _raw(node: Item[DumpedNode], annotation: str, in_status: Amounts) -> Amounts:
+def _raw(node: Item[DumpedNode], annotation: str, in_status: AmountTexts) -> AmountTexts:
     """Return the node's raw amounts: what its raw annotation says, else its status."""
     text = node.object.metadata.annotations.get(annotation)
     if text is None:
         return in_status
     try:
-        return in_status | msgspec.json.decode(text, type=Amounts)
+        return in_status | msgspec.json.decode(text, type=AmountTexts)
     except UNREADABLE as error:
         raise node.error(
             f"annotation {annotation}: not a JSON resource list: {unreadable_text(error)}"

@@ -23,7 +23,7 @@ from corewise.simulation.plan import Plan, PodGroup
 from corewise.simulation.pods import copies_to_fill, of_group
 from corewise.vocabulary.names import BATCH_CPU
 
-Amounts = tuple[int, ...]
+FillAmounts = tuple[int, ...]
 
 
 class Filling:
@@ -60,7 +60,7 @@ class Filling:
         yield from ((group, index) for index in range(first, copies))
 
 
-def place(pods: Iterable[Amounts], rooms: Mapping[str, Amounts]) -> dict[int, str]:
+def place(pods: Iterable[FillAmounts], rooms: Mapping[str, FillAmounts]) -> dict[int, str]:
     """Place pods one after the other; return rooms by pod index. Pods that fit nowhere are absent."""
     names, free = list(rooms), list(rooms.values())
     heap = [(0.0 if amounts[0] else 1.0, index) for index, amounts in enumerate(free)]

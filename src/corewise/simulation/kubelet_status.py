@@ -28,7 +28,7 @@ from corewise.quantities import Quantity, QuantityError
 from corewise.simulation.machines import Machine
 from corewise.simulation.node_cgroups import container_id
 
-Status = dict[str, Any]
+StatusPatch = dict[str, Any]
 _HEALTHY = (
     ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
     ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
@@ -55,7 +55,7 @@ def compute_status(
     now: str,
     pressure: Sequence[str] = (),
     boot_id: str = "simulated",
-) -> Status:
+) -> StatusPatch:
     """Return the status the kubelet wants, from what it has cached and what it sees of the machine.
 
     ``pressure`` names the conditions (MemoryPressure …) that hold. ``now`` is RFC 3339, ``boot_id`` what the

@@ -33,7 +33,7 @@ from corewise.kube.resources import LEASES, NODES, PODS, Resource
 from corewise.simulation.kubelet_status import (
     Need,
     Rejection,
-    Status,
+    StatusPatch,
     admit,
     compute_status,
     has_changed,
@@ -183,7 +183,7 @@ LEASE_NAMESPACE = "kube-node-lease"
 LEASE_SECONDS = 40
 _JITTER = 0.04
 _FIRST_LEASE = 2.0
-_NO_STATUS: Status = {}
+_NO_STATUS: StatusPatch = {}
 
 
 class SimulatedNode(Struct, frozen=True):
@@ -273,7 +273,7 @@ class Kubelet:
             self.counters.status_patches_stored += 1
         return True
 
-    def _status(self, cached: Status, now: str) -> Status:
+    def _status(self, cached: StatusPatch, now: str) -> StatusPatch:
         return compute_status(
             cached,
             self.machine,

@@ -31,15 +31,14 @@ import msgspec
 from corewise.assessment.nodes import ManagedNode
 from corewise.engine import Constraints, NodeRequirement, PodFacts
 from corewise.engine.facts import CPU
-from corewise.engine.objects import PlacedPod, SchedulableNode, Topology
+from corewise.engine.objects import PlacedPod, ReportedTopology, SchedulableNode
 from corewise.engine.reading import pod_facts
 from corewise.quantities import offered_amounts
 from corewise.simulation.dump import FINISHED, HOW_TO, objects_of, read_items
 from corewise.simulation.machines import Machine
 from corewise.simulation.openb import MEBI, TraceRow, model_note, read_machines, trace_rows
 from corewise.simulation.plan import InputError
-from corewise.topology import Thread
-from corewise.topology import Topology as Arrangement
+from corewise.topology import Thread, Topology
 from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY, CONFIG_NAME, CPU_BASIC_INFO, CPU_TOPOLOGY
 from corewise.vocabulary.qos import ANY_NAMESPACE
 
@@ -61,8 +60,8 @@ class PlannedNode:
 
     managed: ManagedNode
     schedulable: SchedulableNode
-    topology: Topology
-    assumed: Arrangement
+    topology: ReportedTopology
+    assumed: Topology
 
     @property
     def name(self) -> str:
@@ -86,13 +85,13 @@ class PlanInput:
 
 
 @lru_cache(maxsize=1024)
-def arrangement(cpus: int, threads: int, numa_nodes: int, sockets: int) -> Arrangement:
+def arrangement(cpus: int, threads: int, numa_nodes: int, sockets: int) -> Topology:
     """Return an arrangement of so many CPUs; cores are spread evenly over NUMA nodes, these over sockets.
 
     Where CPUs do not divide by the threads of a core, the last cores have fewer.
     """
     cores = -(-cpus // threads)
-    return Arrangement(tuple(_thread(cpu, cpu % cores, cores, numa_nodes, sockets) for cpu in range(cpus)))
+    return Topology(tuple(_thread(cpu, cpu % cores, cores, numa_nodes, sockets) for cpu in range(cpus)))
 
 
 def _thread(cpu: int, core: int, cores: int, numa_nodes: int, sockets: int) -> Thread:
@@ -107,12 +106,14 @@ def plan_from_dump(path: Path) -> PlanInput:
         InputError: naming file, item and field of the first thing that is wrong.
     """
     items = read_items(path)
-    stated = objects_of(path, items, "NodeResourceTopology", Topology, strict=False)
+    stated = objects_of(path, items, "NodeResourceTopology", ReportedTopology, strict=False)
     topologies = {each.metadata.name: each for each in stated.values()}
     managed = objects_of(path, items, "Node", ManagedNode, strict=False)
     schedulable = objects_of(path, items, "Node", SchedulableNode, strict=False)
     nodes = tuple(
-        PlannedNode(managed[index], node, topologies.get(node.metadata.name, Topology()), _assumed(node))
+        PlannedNode(
+            managed[index], node, topologies.get(node.metadata.name, ReportedTopology()), _assumed(node)
+        )
         for index, node in schedulable.items()
     )
     if not nodes:
@@ -132,7 +133,7 @@ def plan_from_dump(path: Path) -> PlanInput:
     )
 
 
-def _assumed(node: SchedulableNode) -> Arrangement:
+def _assumed(node: SchedulableNode) -> Topology:
     capacity = offered_amounts(node.status.capacity).get(CPU)
     cpus = min(_MOST_CPUS, max(1, -(-capacity.milli // _MILLI))) if capacity else 1
     return arrangement(cpus, 1 if cpus % 2 else 2, 1, 1)
@@ -185,7 +186,9 @@ def _node(machine: Machine, gpus: int, model: str) -> PlannedNode:
     return PlannedNode(
         managed=msgspec.convert(node, ManagedNode),
         schedulable=msgspec.convert(node, SchedulableNode),
-        topology=msgspec.convert({"metadata": {"name": machine.name, "annotations": facts}}, Topology),
+        topology=msgspec.convert(
+            {"metadata": {"name": machine.name, "annotations": facts}}, ReportedTopology
+        ),
         assumed=arrangement(
             machine.cpus, 2 if machine.hyper_threading else 1, len(machine.numa_nodes()), machine.sockets
         ),

@@ -28,7 +28,7 @@ T = TypeVar("T")
 FROM_MODULES = "dimm"
 _NANO = 1e9
 
-Reading: TypeAlias = tuple[Mapping[tuple[str, ...], float], ...] | Absent
+CollectedSeries: TypeAlias = tuple[Mapping[tuple[str, ...], float], ...] | Absent
 """Of each metric that the agent exports for one of the table, in its order: values by labels; or why none."""
 
 OTHER_KERNEL = Absent(Reason.OTHER_KERNEL, "the files below --root have another boot ID than this kernel")
@@ -119,7 +119,7 @@ class Collector:
         self._misses = None if perf is None else MissCounters(perf, self._files)
         self._capacity: int | Absent | None = None
 
-    def look(self, latency: Mapping[int, float] | Absent) -> dict[Metric, Reading]:
+    def look(self, latency: Mapping[int, float] | Absent) -> dict[Metric, CollectedSeries]:
         """Return what is known now of each metric that is measured; the latency is probed by another."""
         self._files.problems.clear()
         if not isinstance(self._capacity, int):  # the memory channels' driver may be loaded later
@@ -149,11 +149,11 @@ class Collector:
     def _cache(self) -> int | Absent:
         return read_cache_size(self._files)
 
-    def _read_occupancy(self) -> Reading:
+    def _read_occupancy(self) -> CollectedSeries:
         counts = read_counts(self._files, MonitoringEvent.OCCUPANCY)
         return counts if isinstance(counts, Absent) else _reading(sum(counts.values()))
 
-    def _read_misses(self) -> Reading:
+    def _read_misses(self) -> CollectedSeries:
         misses = OTHER_KERNEL if self._misses is None else self._misses.look()
         if isinstance(misses, Absent):
             return misses
@@ -167,7 +167,7 @@ class Collector:
         return Absent(Reason.HOST_FILE_UNREADABLE, "; ".join(problems) or f"{path} does not tell it")
 
 
-def _reading(value: int | Absent, *labels: str) -> Reading:
+def _reading(value: int | Absent, *labels: str) -> CollectedSeries:
     return value if isinstance(value, Absent) else ({labels: float(value)},)
 
 

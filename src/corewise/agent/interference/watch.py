@@ -9,7 +9,7 @@ import logging
 from collections.abc import Mapping
 from pathlib import Path
 
-from corewise.agent.interference.collector import OTHER_KERNEL, Collector, Reading, is_own_kernel
+from corewise.agent.interference.collector import OTHER_KERNEL, CollectedSeries, Collector, is_own_kernel
 from corewise.agent.interference.latency import LatencyProbe, ProbeThread
 from corewise.config.interference.metrics import Metric
 from corewise.kernel.host_files import Absent, HostFiles
@@ -53,7 +53,7 @@ class InterferenceWatch:
         if not isinstance(self._probe, Absent):
             await self._probe.run(heartbeats)
 
-    def look(self) -> dict[Metric, Reading]:
+    def look(self) -> dict[Metric, CollectedSeries]:
         latency = self._probe if isinstance(self._probe, Absent) else self._probe.latest()
         readings = self._collector.look(latency)
         self._log({metric: each for metric, each in readings.items() if isinstance(each, Absent)})
@@ -93,7 +93,7 @@ def _level(absent: Absent) -> int:
     return logging.DEBUG if absent.reason in _PASSING else logging.INFO
 
 
-def publish(readings: Mapping[Metric, Reading], node: str, exposition: Exposition) -> None:
+def publish(readings: Mapping[Metric, CollectedSeries], node: str, exposition: Exposition) -> None:
     """Set everything that a node exports. What is not known has no series."""
     supported: dict[tuple[str, ...], float] = {}
     for metric, reading in readings.items():

@@ -133,10 +133,10 @@ class Damaged:
     cut_off: bool = False
 
 
-Line: TypeAlias = Entry | Damaged
+JournalLine: TypeAlias = Entry | Damaged
 
 
-def still_held(entries: Iterable[Line]) -> Iterator[Kept]:
+def still_held(entries: Iterable[JournalLine]) -> Iterator[Kept]:
     """Yield what is held at the end, as one entry each, its ``wrote`` filled in."""
     replay = _Replay()
     for entry in entries:
@@ -155,7 +155,7 @@ class _Replay:
         self._unsure: set[tuple[str, str]] = set()
         self._last: Wrote | None = None
 
-    def take(self, entry: Line) -> None:
+    def take(self, entry: JournalLine) -> None:
         if self._last is not None and not isinstance(entry, Opened | Failed | Damaged):
             self._write(self._last, certain=True)
         self._last = entry if isinstance(entry, Wrote) else None

@@ -28,7 +28,7 @@ from typing import Protocol, Self
 import msgspec
 
 from corewise.kernel.errors import JournalError, JournalHeld
-from corewise.kernel.writing.entries import Damaged, Entry, Line, Opened, still_held
+from corewise.kernel.writing.entries import Damaged, Entry, JournalLine, Opened, still_held
 
 LIMIT = 4 << 20
 """Bytes in a file of the journal; two are kept. A change of ratio on 330 cgroups takes about 200 KB."""
@@ -50,7 +50,7 @@ class Log(Protocol):
     @property
     def full(self) -> bool: ...
 
-    def entries(self) -> Iterable[Line]: ...
+    def entries(self) -> Iterable[JournalLine]: ...
 
     def append(self, entries: Iterable[Entry]) -> None: ...
 
@@ -98,7 +98,7 @@ class Journal:
         """Whether it is time to begin a new file."""
         return self._size >= self._limit
 
-    def entries(self) -> Iterator[Line]:
+    def entries(self) -> Iterator[JournalLine]:
         """Yield the lines of the present file, oldest first. The last ``Opened`` is this process's."""
         return read_file(self._directory / JOURNAL)
 
@@ -190,7 +190,7 @@ class MemoryLog:
         self._entries = [*opened[-1:], *still_held(self._entries)]
 
 
-def read_file(path: Path) -> Iterator[Line]:
+def read_file(path: Path) -> Iterator[JournalLine]:
     """Yield the lines of one file of a journal, without empty ones; an absent file has none.
 
     Raises:
@@ -207,7 +207,7 @@ def read_file(path: Path) -> Iterator[Line]:
         raise _journal_error(path, error) from error
 
 
-def read_history(directory: Path) -> Iterator[Line]:
+def read_history(directory: Path) -> Iterator[JournalLine]:
     """Yield all that a journal still has, oldest first; no lock is needed.
 
     Raises:
@@ -231,7 +231,7 @@ def damage_text(damaged: Sequence[Damaged]) -> str:
     return f"{len(damaged)} lines of the journal cannot be read and are skipped; the first is {where}"
 
 
-def _decoded(path: Path, number: int, line: bytes) -> Line:
+def _decoded(path: Path, number: int, line: bytes) -> JournalLine:
     try:
         return _DECODER.decode(line.removesuffix(b"\n"))
     except UnicodeDecodeError:

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from corewise.actions import WriteQuota
 from corewise.kernel.cgroups.files import ancestors, depth
 from corewise.kernel.cgroups.resources import SMALLEST_QUOTA, Bandwidth
-from corewise.kernel.writing.entries import Amount, Held, Line, still_held
+from corewise.kernel.writing.entries import Amount, Held, JournalLine, still_held
 from corewise.kernel.writing.journaled_writer import Writing
 from corewise.quantities import Microseconds
 
@@ -128,7 +128,7 @@ class QuotaClaims(dict[str, QuotaClaim]):
     """All claims, by cgroup: the writer's memory, rebuilt from its journal."""
 
     @classmethod
-    def of(cls, entries: Iterable[Line]) -> QuotaClaims:
+    def of(cls, entries: Iterable[JournalLine]) -> QuotaClaims:
         held = (each for each in still_held(entries) if isinstance(each, Held))
         return cls({each.cgroup: _claim_of(each) for each in held})
 

@@ -31,7 +31,7 @@ from typing import NamedTuple
 from corewise.actions import Setting, WriteSetting
 from corewise.kernel.cgroups.layout import Version
 from corewise.kernel.cgroups.resources import limit_file, weight_file
-from corewise.kernel.writing.entries import HeldSetting, Line, still_held
+from corewise.kernel.writing.entries import HeldSetting, JournalLine, still_held
 from corewise.kernel.writing.journaled_writer import Writing
 from corewise.topology import CPUSet
 
@@ -187,7 +187,7 @@ class SettingClaims(dict[SettingFile, SettingClaim]):
     """All claims, by cgroup and file: the writer's memory, rebuilt from its journal."""
 
     @classmethod
-    def of(cls, entries: Iterable[Line]) -> SettingClaims:
+    def of(cls, entries: Iterable[JournalLine]) -> SettingClaims:
         held = (each for each in still_held(entries) if isinstance(each, HeldSetting))
         return cls({SettingFile(each.cgroup, each.file): _claim_of(each) for each in held})
 

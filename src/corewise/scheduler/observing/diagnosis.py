@@ -48,8 +48,8 @@ async def diagnose(
 async def _diagnosis(
     client: PrometheusClient, observation: Observation, source: Source, nodes: NodeNames, now: float
 ) -> Diagnosis:
-    reading = observation.readings[source.series]
-    failure = observation.failures.get(source.series)
+    reading = observation.readings[source.metric]
+    failure = observation.failures.get(source.metric)
     states = reading.states(now, source.maximum_age)
     if failure is not None:
         problems = [f"{failure.message} ({source.origin}): {failure.hint}"]
@@ -80,7 +80,7 @@ async def _absent(
     named = _named(nodes, absent)
     yield f"{_nodes_have(int(absent.sum()))} no series ({named}): is the exporter running there?"
     try:
-        said = await client.query(f'{NODE_METRIC_SUPPORTED.name}{{metric="{source.series}"}} == 0')
+        said = await client.query(f'{NODE_METRIC_SUPPORTED.name}{{metric="{source.metric}"}} == 0')
     except PrometheusError:
         return
     reasons = Counter(
@@ -153,7 +153,7 @@ def _unmatched(source: Source, nodes: NodeNames, labels: list[Mapping[str, str]]
 
 
 def _implausible(source: Source, reading: Reading) -> Iterator[str]:
-    low, high, text = source.series.spec.plausible
+    low, high, text = source.metric.spec.plausible
     outside = ~np.isnan(reading.values) & ((reading.values < low) | (reading.values > high))
     number = int(outside.sum())
     if number:

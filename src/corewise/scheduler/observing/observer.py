@@ -104,7 +104,7 @@ class Observer:
             {(series, state): count for series, counts in states.items() for state, count in counts.items()},
         )
         ages = {
-            (each.series.value,): latest.readings[each.series].oldest(now, each.maximum_age)
+            (each.metric.value,): latest.readings[each.metric].oldest(now, each.maximum_age)
             for each in latest.sources
         }
         self._metrics.replace(
@@ -130,23 +130,23 @@ class Observer:
     def _count(self, found: Observation, seconds: float) -> None:
         self._metrics.observe(metrics.INTERFERENCE_REFRESH_SECONDS, seconds)
         for each in found.sources:
-            failure = found.failures.get(each.series)
-            self._metrics.count(metrics.INTERFERENCE_QUERIES, each.series, _FAILED if failure else _OK)
-            self._log(each, failure, found.readings[each.series])
+            failure = found.failures.get(each.metric)
+            self._metrics.count(metrics.INTERFERENCE_QUERIES, each.metric, _FAILED if failure else _OK)
+            self._log(each, failure, found.readings[each.metric])
         if len(found.failures) < len(found.sources):
             self._metrics.set(metrics.INTERFERENCE_LAST_REFRESH, found.at)
 
     def _log(self, source: Source, failure: PrometheusError | None, reading: Reading) -> None:
         """Log what is wrong with a series, once as long as it stays so."""
         wrong = f"{failure}" if failure else complaint(source, reading)
-        if wrong == self._logged.get(source.series, ""):
+        if wrong == self._logged.get(source.metric, ""):
             return
-        self._logged[source.series] = wrong
+        self._logged[source.metric] = wrong
         if wrong:
             hint = failure.hint if failure else "see: corewise check metrics"
-            log.warning(wrong, extra=fields(series=source.series, at=source.origin, hint=hint))
+            log.warning(wrong, extra=fields(series=source.metric, at=source.origin, hint=hint))
         else:
-            log.info("the series is there again", extra=fields(series=source.series))
+            log.info("the series is there again", extra=fields(series=source.metric))
 
 
 Curves = tuple[Measures, Measures]

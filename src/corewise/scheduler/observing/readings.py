@@ -171,8 +171,8 @@ def read(
 
 def _sound(source: Source, values: Measures) -> NDArray[np.bool_]:
     """Return which values can be."""
-    low = values > 0 if source.series.spec.zero_is_missing else values >= 0
-    sound: NDArray[np.bool_] = low & (values <= source.series.spec.largest)
+    low = values > 0 if source.metric.spec.zero_is_missing else values >= 0
+    sound: NDArray[np.bool_] = low & (values <= source.metric.spec.largest)
     return sound
 
 
@@ -214,18 +214,18 @@ class Observation:
     def measured(self) -> Measured:
         """Return it as the engine takes it."""
         columns = {
-            each.series.column: (reading.values, reading.sampled)
+            each.metric.column: (reading.values, reading.sampled)
             for each in self.sources
-            if (reading := self.readings.get(each.series)) is not None
+            if (reading := self.readings.get(each.metric)) is not None
         }
         return Measured(self.names, columns)
 
     def states(self, now: float) -> Mapping[Metric, Mapping[State, int]]:
         """Return for each series how many nodes have a usable value, and why others have none."""
         return {
-            each.series: self.readings[each.series].states(now, each.maximum_age)
+            each.metric: self.readings[each.metric].states(now, each.maximum_age)
             for each in self.sources
-            if each.series in self.readings
+            if each.metric in self.readings
         }
 
 
@@ -252,10 +252,10 @@ async def observe(
     failures: dict[Metric, PrometheusError] = {}
     for source, answer in zip(asked, answers, strict=True):
         if isinstance(answer, PrometheusError):
-            failures[source.series] = answer
-            readings[source.series] = _kept(source, nodes, before)
+            failures[source.metric] = answer
+            readings[source.metric] = _kept(source, nodes, before)
         else:
-            readings[source.series] = answer
+            readings[source.metric] = answer
     return Observation(now(), nodes.names, asked, readings, failures)
 
 
@@ -268,7 +268,7 @@ async def _answers(client: PrometheusClient, source: Source) -> tuple[QueryResul
 
 
 def _kept(source: Source, nodes: NodeNames, before: Observation | None) -> Reading:
-    reading = before.readings.get(source.series) if before else None
+    reading = before.readings.get(source.metric) if before else None
     if before is None or reading is None or source not in before.sources:
         return Reading.nothing(len(nodes))
     if before.names == nodes.names:
@@ -288,7 +288,7 @@ async def vet(
     found = await observe(client, asked, nodes, now)
     wrong = []
     for each in asked:
-        failure, reading = found.failures.get(each.series), found.readings[each.series]
+        failure, reading = found.failures.get(each.metric), found.readings[each.metric]
         if isinstance(failure, QueryError):
             wrong.append(f"{each.origin}: {failure.message}")
         elif reading.returned and len(nodes) and (text := complaint(each, reading)):
@@ -299,12 +299,12 @@ async def vet(
 def complaint(source: Source, reading: Reading) -> str:
     """Say what is wrong with an answer as a whole, if anything is; not which nodes have no value."""
     if not reading.returned:
-        return f"{source.series}: the query returns no series"
+        return f"{source.metric}: the query returns no series"
     if reading.unmatched == reading.returned:
         what = f'no series has a node of this cluster in its label "{source.node_label}"'
-        return f"{source.series}: {what}: {dict(reading.examples[0])}"
+        return f"{source.metric}: {what}: {dict(reading.examples[0])}"
     several = int(reading.ambiguous.sum())
     if several:
         what = f"several series of one node, on {several} nodes"
-        return f"{source.series}: {what}: aggregate by ({source.node_label})"
+        return f"{source.metric}: {what}: aggregate by ({source.node_label})"
     return ""

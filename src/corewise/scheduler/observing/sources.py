@@ -26,7 +26,7 @@ class Source:
     or where another may be written in its place.
     """
 
-    series: Metric
+    metric: Metric
     query: str
     node_label: str
     maximum_age: float
@@ -56,7 +56,7 @@ def _source(metric: Metric, configuration: InterferenceConfiguration) -> Source 
     field = f"interference.metrics.{metric}"
     label = own.node_label or settings.node_label or NODE_LABEL
     return Source(
-        series=metric,
+        metric=metric,
         query=_filled(template.query, configuration.window, label),
         node_label=label,
         maximum_age=configuration.maximum_age(metric),
