@@ -57,9 +57,9 @@ _EXISTING_FOLDER = click.Path(path_type=Path, exists=True, file_okay=False)
 _MOST_SHOWN = 8
 
 
-def failure(reason: Reason, message: str, *, hint: str = "", code: ExitCode = ExitCode.BAD_INPUT) -> Failure:
+def failure(reason: Reason, message: str, *, code: ExitCode = ExitCode.BAD_INPUT) -> Failure:
     """Return the end of a command: ``<reason code>: <message>``."""
-    return Failure(f"{reason}: {message}", hint=hint or reason.fix, exit_code=code)
+    return Failure(f"{reason}: {message}", hint=reason.fix, exit_code=code)
 
 
 COMPAT = click.option(

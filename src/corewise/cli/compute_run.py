@@ -27,8 +27,6 @@ from corewise.cli.options import LOG_OPTIONS, METRICS_LISTEN, duration, run_prog
 from corewise.cli.output import Form, count, say
 from corewise.compute.options import INTERVAL, ComputeOptions
 from corewise.service.logs import LogFormat, configure
-from corewise.service.options import Address
-from corewise.tracking import Compat
 
 if TYPE_CHECKING:
     from corewise.compute.offering import PlacementWrite
@@ -69,24 +67,14 @@ if TYPE_CHECKING:
 @output.option((Form.TABLE, Form.JSON, Form.YAML))
 @LOG_OPTIONS
 def command(
-    topology: Path | None,
-    root: Path | None,
-    config: tuple[Path, ...],
-    compat: Compat,
     name: str | None,
-    state_dir: Path | None,
-    libvirt: str | None,
-    standalone: bool,
-    disk_gb: int,
-    interval: float,
-    metrics_listen: Address | None,
+    root: Path | None,
     placement_port: int,
-    once: bool,
-    dry_run: bool,
     placement: PlacementChoice,
     form: Form,
     log_format: str,
     verbose: bool,
+    **given: Any,
 ) -> None:
     """Report what this host offers to Placement: inventories of VCPU and PCPU, and the hyperthreading trait.
 
@@ -96,38 +84,24 @@ def command(
 
     Runs until SIGTERM or SIGINT, which change nothing.
     """
-    if dry_run and not once:
+    if given["dry_run"] and not given["once"]:
         raise click.UsageError("--dry-run goes with --once")
-    if libvirt and state_dir is None:
+    if given["libvirt"] and given["state_dir"] is None:
         raise click.UsageError("--libvirt needs --state-dir, where the ledger is kept")
-    if topology and root:
+    if given["topology"] and root:
         raise click.UsageError("--topology and --root exclude each other: both say what the host is")
-    if form is not Form.TABLE and not once:
+    if form is not Form.TABLE and not given["once"]:
         raise click.UsageError("-o goes with --once")
     if not placement.is_given:
-        placement = _default(placement, state_dir, config, needed=not dry_run)
+        placement = _default(placement, given["config"], given["state_dir"], needed=not given["dry_run"])
     configure(LogFormat(log_format), verbose=verbose)
-    conf = nova_conf(config)
-    options = ComputeOptions(
-        name=host_name(name, conf),
-        config=config,
-        root=root or Path("/"),
-        topology=topology,
-        compat=compat,
-        interval=interval,
-        state_dir=state_dir,
-        libvirt=libvirt,
-        standalone=standalone,
-        disk_gb=disk_gb,
-        metrics_listen=metrics_listen,
-        once=once,
-        dry_run=dry_run,
-    )
+    host = host_name(name, nova_conf(given["config"]))
+    options = ComputeOptions(name=host, root=root or Path("/"), **given)
     _run(options, placement, form, placement_port)
 
 
 def _default(
-    given: PlacementChoice, state_dir: Path | None, config: tuple[Path, ...], *, needed: bool
+    given: PlacementChoice, config: tuple[Path, ...], state_dir: Path | None, *, needed: bool
 ) -> PlacementChoice:
     """Return the Placement that nova.conf names; else one of the host's own, in its directory."""
     if any(_names_placement(file) for file in config):

@@ -85,8 +85,7 @@ def pod_command(
     interference = None if config_file is None else read_interference(config_file)
     listed = asyncio.run(_read_pod(load_config(kubeconfig, context), name, interference, prometheus))
     if node and node not in listed.decision.names:
-        hint = "list the nodes with: corewise nodes"
-        raise Failure(f"there is no node {node}", hint=hint, exit_code=ExitCode.NOT_FOUND)
+        raise Failure.no_node(node)
     explain_pod(listed, node).show(form, listed.missing)
 
 
@@ -112,8 +111,7 @@ async def _read(
                 list_cluster(client, config_namespace, name=name), _events(client, name)
             )
         except NotFound as error:
-            hint = "list the nodes with: corewise nodes"
-            raise Failure(f"there is no node {name}", hint=hint, exit_code=ExitCode.NOT_FOUND) from error
+            raise Failure.no_node(name) from error
 
 
 async def _events(client: Client, name: str) -> tuple[Event, ...]:

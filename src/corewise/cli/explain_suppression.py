@@ -16,7 +16,7 @@ import msgspec
 
 from corewise.assessment.nodes import BOUND_PODS, MANAGED_NODES, BoundPod, ManagedNode, running_on
 from corewise.cli import output
-from corewise.cli.errors import ExitCode, Failure
+from corewise.cli.errors import Failure
 from corewise.cli.files import FILE, decoded
 from corewise.cli.offline_reports import node_report
 from corewise.cli.options import cluster_options
@@ -78,7 +78,7 @@ async def _read(cluster: ClusterConfig, name: str, config_namespace: str) -> Sup
         try:
             node = await client.get(MANAGED_NODES, name)
         except NotFound as error:
-            raise _no_node(name, "list the nodes with: corewise nodes") from error
+            raise Failure.no_node(name) from error
         return node, *await asyncio.gather(_config(client, config_namespace), _pods(client, name))
 
 
@@ -98,16 +98,14 @@ async def _pods(client: Client, node: str) -> Iterable[BoundPod] | None:
         return None
 
 
-def _no_node(name: str, hint: str) -> Failure:
-    return Failure(f"there is no node {name}", hint=hint, exit_code=ExitCode.NOT_FOUND)
-
-
 def _read_file(file: Path, name: str, config_namespace: str) -> SuppressionInputs:
     hint = "make it with: kubectl get nodes,pods,configmaps -A -o json"
     nodes, maps, pods = decoded(file, _objects, "what kubectl prints", hint)
     node = next((each for each in nodes if each.metadata.name == name), None)
     if node is None:
-        raise _no_node(name, f"{file} has: {output.some([each.metadata.name for each in nodes]) or 'none'}")
+        raise Failure.no_node(
+            name, f"{file} has: {output.some([each.metadata.name for each in nodes]) or 'none'}"
+        )
     config = (
         each.data
         for each in maps

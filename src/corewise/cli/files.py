@@ -51,3 +51,15 @@ def decoded(file: Path | str, decode: Callable[[bytes], T], expected: str, hint:
         return decode(bytes_of(file))
     except UNREADABLE as error:
         raise Failure(f"{file} is not {expected}: {unreadable_text(error)}", hint=hint) from None
+
+
+def make_folder(folder: Path) -> None:
+    """Make a directory that only this user may enter, unless there is one.
+
+    Raises:
+        Failure: if it cannot be made.
+    """
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise Failure(f"cannot keep state in {folder}: {error.strerror}") from error

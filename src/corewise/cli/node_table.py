@@ -249,10 +249,6 @@ def _requested(row: NodeRow) -> str:
     return output.cpus(amounts.requested) + output.percent(amounts.requested or 0, amounts.schedulable or 0)
 
 
-def _plain(number: int | None) -> str:
-    return "-" if number is None else str(number)
-
-
 COLUMNS: list[Column[NodeRow]] = [
     Column("NODE", lambda row: row.name),
     Column("MODEL", lambda row: row.model),
@@ -266,7 +262,7 @@ COLUMNS: list[Column[NodeRow]] = [
     Column("REQUESTED", _requested, right=True),
     Column("FREE", _shown(output.cpus, lambda of: of.free), right=True),
     Column("OFFLINE OFFERED", _shown(output.measured, lambda of: of.offline_offered), right=True),
-    Column("NATIVE BE", _shown(_plain, lambda of: of.native_best_effort), right=True, wide=True),
+    Column("NATIVE BE", _shown(output.number, lambda of: of.native_best_effort), right=True, wide=True),
     Column("RAW CAPACITY", _shown(output.cpus, lambda of: of.raw_capacity), right=True, wide=True),
     Column("CAPACITY", _shown(output.cpus, lambda of: of.capacity), right=True, wide=True),
     Column("RAW MEM GiB", _shown(output.gibibytes, lambda of: of.raw_memory), right=True, wide=True),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from corewise.vocabulary.names import OFFLINE_REPORT, OVERSUBSCRIPTION
-from corewise.vocabulary.offline_report import OfferState, OfflineReport, SuppressionReport, decode
+from corewise.vocabulary.offline_report import OfferState, OfflineReport, decode
 from corewise.vocabulary.reasons import Reason
 
 _PUBLISHED_WITHIN = 60
@@ -83,14 +83,11 @@ def suppression_state(report: OfflineReport) -> str:
         return ""
     if suppression.task:
         return suppression.task
-    if suppression.reason in _SQUEEZING or _is_used_up(report, suppression):
+    quota = suppression.quota_milli
+    used_up = bool(quota) and report.offline_milli * 100 >= (quota or 0) * _BITES
+    if suppression.reason in _SQUEEZING or used_up:
         return SUPPRESSING
     return RECOVERING if suppression.reason == Reason.SUPPRESSION_STEPPED_UP else ""
-
-
-def _is_used_up(report: OfflineReport, suppression: SuppressionReport) -> bool:
-    quota = suppression.quota_milli
-    return bool(quota) and report.offline_milli * 100 >= (quota or 0) * _BITES
 
 
 def offer_problem(report: OfflineReport) -> str:

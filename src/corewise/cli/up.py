@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 
 from corewise.cli.errors import ExitCode, Failure
-from corewise.cli.files import FILE
+from corewise.cli.files import FILE, make_folder
 from corewise.cli.options import duration
 from corewise.cli.output import Form, option
 from corewise.cli.up_report import Teller, print_report, refuse_unsound
@@ -122,10 +122,7 @@ def _folder(state: Path | None) -> Iterator[Folder]:
         with tempfile.TemporaryDirectory(prefix="corewise-", dir=_scratch()) as path:
             yield Folder(Path(path))
         return
-    try:
-        state.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise Failure(f"cannot keep state in {state}: {error.strerror}") from error
+    make_folder(state)
     yield Folder(state, state=state / "objects")
 
 

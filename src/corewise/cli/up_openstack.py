@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-import signal
 import tempfile
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,8 +17,10 @@ from corewise.cli.compute_guests import pins_record, pins_text
 from corewise.cli.compute_inventory import ratio_text
 from corewise.cli.compute_status import status_record, status_table
 from corewise.cli.errors import Failure
+from corewise.cli.files import make_folder
 from corewise.cli.output import Column, Form, say
 from corewise.compute.verdicts import NoValidHost
+from corewise.service.program import on_stop_signals
 from corewise.vocabulary.placement import PCPU, VCPU, Inventory
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def run_scenario(state: Path | None, duration: float | None, form: Form) -> None
                 f"  corewise compute schedule --flavor FLAVOR.json --hosts {report.folder} "
                 f"--placement-url {endpoint}"
             )
-            _wait(duration)
+            asyncio.run(_wait(duration))
 
 
 @contextlib.contextmanager
@@ -96,26 +97,17 @@ def _folder(state: Path | None) -> Iterator[Path]:
         with tempfile.TemporaryDirectory(prefix="corewise-") as path:
             yield Path(path)
         return
-    try:
-        state.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise Failure(f"cannot keep state in {state}: {error.strerror}") from error
+    make_folder(state)
     if (state / "hosts").exists():
         raise Failure(f"{state} has a cloud already", hint="name another directory, or remove this one")
     yield state
 
 
-def _wait(duration: float | None) -> None:
-    """Wait until the time is over, or for Ctrl-C."""
-    stop = threading.Event()
-    before = {
-        number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGINT, signal.SIGTERM)
-    }
-    try:
-        stop.wait(duration)
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+async def _wait(duration: float | None) -> None:
+    stopped = asyncio.Event()
+    on_stop_signals(stopped.set)
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(stopped.wait(), duration)
 
 
 def _rendered(report: CloudReport, form: Form) -> str:
