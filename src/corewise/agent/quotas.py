@@ -115,18 +115,16 @@ class Target:
         """
         if self.container:
             return container_quota(self.limit, period=period, ratio=ratio, pod_level=self.limits.pod_level)
-        quota = pod_quota(self.limits, period=period, ratio=ratio)
-        base = pod_quota(self.limits, period=period, ratio=ONE)
+        limits = self.limits
+        quota = pod_quota(limits, period=period, ratio=ratio)
+        base = pod_quota(limits, period=period, ratio=ONE)
         if quota is None or base is None or not above_bases:
             return quota
-        return min(base, max([quota, *self._bases(period)]))
-
-    def _bases(self, period: Microseconds) -> Iterator[Microseconds]:
-        level = self.limits.pod_level
-        for each in (*self.limits.containers, *self.limits.init_containers):
-            base = container_quota(each.limit, period=period, ratio=ONE, pod_level=level)
-            if base is not None:
-                yield base
+        bases = (
+            container_quota(each.limit, period=period, ratio=ONE, pod_level=limits.pod_level)
+            for each in (*limits.containers, *limits.init_containers)
+        )
+        return min(base, max([quota, *(each for each in bases if each is not None)]))
 
 
 def targets_of(pod: QuotaPod, spec: QuotaPodSpec, cgroups: PodCgroups) -> Iterator[Target]:
@@ -137,7 +135,12 @@ def targets_of(pod: QuotaPod, spec: QuotaPodSpec, cgroups: PodCgroups) -> Iterat
         ValueError: if the QoS class is none, or an amount of CPU is more than any machine has.
     """
     qos = QOSClass(pod.status.qos_class)
-    limits = _limits(spec)
+    limits = PodLimits(
+        containers=tuple(map(_limit, spec.containers)),
+        init_containers=tuple(map(_limit, spec.init_containers)),
+        pod_level=_cpu(spec.resources.limits),
+        overhead=_cpu(spec.overhead) or AmplifiedMilli(0),
+    )
     yield Target(cgroups.pod(pod.uid, qos), pod.name, "", limits)
     by_name = {container.name: _cpu(container.resources.limits) for container in spec.all_containers}
     for status in pod.status.all_containers:
@@ -153,15 +156,6 @@ def container_cgroups(pod: QuotaPod, cgroups: PodCgroups) -> Iterator[tuple[str,
             with suppress(UnsafeName, ValueError):
                 qos = QOSClass(pod.status.qos_class)
                 yield status.container_id, cgroups.container(pod.uid, qos, status.container_id)
-
-
-def _limits(spec: QuotaPodSpec) -> PodLimits:
-    return PodLimits(
-        containers=tuple(map(_limit, spec.containers)),
-        init_containers=tuple(map(_limit, spec.init_containers)),
-        pod_level=_cpu(spec.resources.limits),
-        overhead=_cpu(spec.overhead) or AmplifiedMilli(0),
-    )
 
 
 def _limit(container: QuotaContainer) -> ContainerLimit:

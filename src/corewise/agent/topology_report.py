@@ -248,7 +248,7 @@ def _merged_zones(report: TopologyReport, existing: Iterable[JSON]) -> list[JSON
     wanted = _wanted_zones(report)
     after: list[JSON] = []
     for zone in before:
-        if not _is_own(zone):
+        if zone.get("type") != ZONE_TYPE or not _OWN_ZONE.fullmatch(str(zone.get("name"))):
             after.append(zone)
             continue
         resources = _merged_resources(zone.get("resources") or [], wanted.pop(zone["name"], []))
@@ -256,10 +256,6 @@ def _merged_zones(report: TopologyReport, existing: Iterable[JSON]) -> list[JSON
             after.append({**zone, "resources": resources})
     after += [{"name": name, "type": ZONE_TYPE, "resources": own} for name, own in wanted.items()]
     return None if after == before else after
-
-
-def _is_own(zone: JSON) -> bool:
-    return zone.get("type") == ZONE_TYPE and bool(_OWN_ZONE.fullmatch(str(zone.get("name"))))
 
 
 def _merged_resources(existing: list[JSON], own: list[JSON]) -> list[JSON]:

@@ -19,7 +19,7 @@ Source: the kernel's Documentation/ABI/testing/sysfs-devices-system-cpu and -nod
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -75,13 +75,16 @@ def read_machine(root: str | Path = "/") -> MachineReading:
 def read_arrangement(files: HostFiles) -> Host:
     """Read everything about the CPUs, and nothing about memory. Problems are noted in ``files``."""
     online = _online(files)
-    cores = _numbered(_groups(online, lambda cpu: _siblings(files, cpu)))
+    groups = _groups(online, lambda cpu: _siblings(files, cpu))
+    cores = {cpu: number for number, group in enumerate(groups) for cpu in group}
     sockets = _sockets(files, online, cores)
     numa = _numa_nodes(files, online)
     found = _found_caches(files, online)
     cache_of, caches = _caches(found, online, sockets, numa)
     threads = (Thread(cpu, cores[cpu], cache_of[cpu], numa[cpu], sockets[cpu]) for cpu in online)
-    offline = {cpu: _numa_of_offline(files, cpu) for cpu in _present(files) - online}
+    # An offline CPU is linked to its NUMA node; lists of CPUs have only those online.
+    linked = {cpu: files.numbered(f"{CPUS}/cpu{cpu}", "node") for cpu in _present(files) - online}
+    offline = {cpu: nodes[0] if nodes else None for cpu, nodes in linked.items()}
     return Host(
         topology=Topology(tuple(threads)),
         offline=MappingProxyType(offline),
@@ -121,10 +124,6 @@ def _groups(cpus: CPUSet, members: Callable[[int], CPUSet]) -> list[CPUSet]:
     return groups
 
 
-def _numbered(groups: Iterable[CPUSet]) -> dict[int, int]:
-    return {cpu: number for number, group in enumerate(groups) for cpu in group}
-
-
 def _siblings(files: HostFiles, cpu: int) -> CPUSet:
     directory = f"{CPUS}/cpu{cpu}/topology"
     newer = files.cpus(f"{directory}/core_cpus_list")
@@ -148,12 +147,6 @@ def _numa_nodes(files: HostFiles, online: CPUSet) -> dict[int, int]:
         cpus = files.cpus(f"{NODES}/node{node}/cpulist") or CPUSet()
         numa |= dict.fromkeys(cpus & online, node)
     return numa
-
-
-def _numa_of_offline(files: HostFiles, cpu: int) -> int | None:
-    """Return the node that an offline CPU is linked to: lists of CPUs have only those online."""
-    linked = files.numbered(f"{CPUS}/cpu{cpu}", "node")
-    return linked[0] if linked else None
 
 
 def _found_caches(files: HostFiles, online: CPUSet) -> list[_FoundCache]:
@@ -227,11 +220,14 @@ def _kinds(files: HostFiles, online: CPUSet) -> Mapping[str, CPUSet]:
 
 def _numa_memory(files: HostFiles) -> Mapping[int, NumaMemory]:
     """Return the memory of each NUMA node whose account can be read."""
-    memory = {node: _node_memory(files, f"{NODES}/node{node}") for node in files.numbered(NODES, "node")}
-    if not memory:
-        total = files.parsed(MEMINFO, mem_total)
-        memory = {0: None if total is None else NumaMemory(total, _hugepages(files, _HUGEPAGES))}
-    return MappingProxyType({node: known for node, known in memory.items() if known is not None})
+    nodes = {node: f"{NODES}/node{node}" for node in files.numbered(NODES, "node")}
+    places = {node: (f"{where}/meminfo", f"{where}/hugepages") for node, where in nodes.items()}
+    memory = {}
+    for node, (meminfo, hugepages) in (places or {0: (MEMINFO, _HUGEPAGES)}).items():
+        total = files.parsed(meminfo, mem_total)
+        if total is not None:
+            memory[node] = NumaMemory(total, _hugepages(files, hugepages))
+    return MappingProxyType(memory)
 
 
 def mem_total(meminfo: str) -> Bytes:
@@ -244,11 +240,6 @@ def mem_total(meminfo: str) -> Bytes:
     if match is None:
         raise ValueError("has no line MemTotal")
     return Bytes(int(match[1]) * _KIBI)
-
-
-def _node_memory(files: HostFiles, directory: str) -> NumaMemory | None:
-    total = files.parsed(f"{directory}/meminfo", mem_total)
-    return None if total is None else NumaMemory(total, _hugepages(files, f"{directory}/hugepages"))
 
 
 def _hugepages(files: HostFiles, directory: str) -> Bytes:

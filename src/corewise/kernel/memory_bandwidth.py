@@ -49,7 +49,7 @@ def memory_modules(table: bytes) -> tuple[MemoryModule, ...]:
     return tuple(
         MemoryModule(_transfers(structure), _width(structure))
         for structure in _structures(table)
-        if structure[0] == _MEMORY_DEVICE and _word(structure, _SIZE) not in {None, 0}
+        if structure[0] == _MEMORY_DEVICE and _number(structure, _SIZE) not in {None, 0}
     )
 
 
@@ -68,7 +68,7 @@ def _structures(table: bytes) -> Iterator[bytes]:
 def _transfers(structure: bytes) -> int | None:
     """Return the speed that the module runs at, else the one that it could: transfers a second."""
     for place, extended in ((_CONFIGURED, _EXTENDED_CONFIGURED), (_SPEED, _EXTENDED_SPEED)):
-        mega = _word(structure, place)
+        mega = _number(structure, place)
         if mega == _EXTENDED:
             mega = _number(structure, extended, 4)
         if mega is not None and mega not in _UNKNOWN:
@@ -77,15 +77,11 @@ def _transfers(structure: bytes) -> int | None:
 
 
 def _width(structure: bytes) -> int | None:
-    bits = _word(structure, _DATA_WIDTH)
+    bits = _number(structure, _DATA_WIDTH)
     return None if bits is None or bits in _UNKNOWN else bits // _BYTE or None
 
 
-def _word(structure: bytes, place: int) -> int | None:
-    return _number(structure, place, 2)
-
-
-def _number(structure: bytes, place: int, size: int) -> int | None:
+def _number(structure: bytes, place: int, size: int = 2) -> int | None:
     """Return a number of the formatted part; None where an older firmware ends before it."""
     content = structure[place : place + size]
     return int.from_bytes(content, "little") if len(content) == size else None

@@ -91,7 +91,7 @@ def numa_cpus(files: HostFiles) -> Mapping[int, CPUSet]:
     return {node: cpus for node, cpus in found.items() if cpus}
 
 
-def probe(chase: Chase, cpus: CPUSet, rounds: int = ROUNDS) -> Latency:
+def probe(chase: Chase, cpus: CPUSet) -> Latency:
     """Probe from these CPUs. Takes some milliseconds; belongs into a thread of its own.
 
     Raises:
@@ -99,7 +99,7 @@ def probe(chase: Chase, cpus: CPUSet, rounds: int = ROUNDS) -> Latency:
     """
     with bound_to(cpus):
         began = time.thread_time()
-        times = chase.run(rounds + 1)[1:]
+        times = chase.run(ROUNDS + 1)[1:]
         cost = time.thread_time() - began
     return Latency(tuple(each / chase.lines / _NANO for each in times), cost)
 

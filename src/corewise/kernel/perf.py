@@ -28,7 +28,7 @@ import os
 import platform
 import re
 import struct
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
@@ -317,7 +317,10 @@ class MissCounters:
 
     def _open(self, online: CPUSet) -> Absent | None:
         first: Absent | None = None
-        for level, misses in self._levels():
+        levels = [(LAST_LEVEL, LAST_LEVEL_READ_MISSES)]
+        if _ZEN.search(self._files.text(_CPUINFO) or ""):
+            levels.append((SECOND_LEVEL, CACHE_MISSES))
+        for level, misses in levels:
             wanted = {cpu: WantedEvents(cpu, (INSTRUCTIONS, misses)) for cpu in online}
             opened = open_groups(self._perf, wanted, _WHAT)
             if isinstance(opened, Groups):
@@ -327,8 +330,3 @@ class MissCounters:
             if opened.reason is not Reason.PERF_EVENT_MISSING:
                 break
         return first
-
-    def _levels(self) -> Iterator[tuple[str, PerfEvent]]:
-        yield LAST_LEVEL, LAST_LEVEL_READ_MISSES
-        if _ZEN.search(self._files.text(_CPUINFO) or ""):
-            yield SECOND_LEVEL, CACHE_MISSES

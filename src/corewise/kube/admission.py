@@ -211,8 +211,6 @@ def deny(
     *,
     code: int = 403,
     reason: str = "",
-    warnings: Iterable[str] = (),
-    audit_annotations: Mapping[str, str] = EMPTY,
 ) -> bytes:
     """The answer "no"; ``message`` reaches the user, ``code`` and ``reason`` the client program."""
     return _encode(
@@ -220,8 +218,6 @@ def deny(
             uid=request.uid,
             allowed=False,
             status=_AnswerStatus(code=code, message=message, reason=reason),
-            warnings=_cleaned(warnings),
-            audit_annotations=audit_annotations or EMPTY,
         )
     )
 

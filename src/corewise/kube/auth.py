@@ -73,29 +73,21 @@ class StoredCredentials:
         self._read_at = float("-inf")
 
     async def identity(self) -> Identity:
-        now = self._clock.monotonic()
+        user, now = self._user, self._clock.monotonic()
+        from_files = bool(user.token_file or user.certificate_file or user.key_file)
         if self._identity is None:
-            self._identity = self._read()
+            self._identity, self._read_at = self._read(), now
+        elif from_files and now - self._read_at >= REREAD_AFTER:
             self._read_at = now
-        elif self._from_files and now - self._read_at >= REREAD_AFTER:
-            self._read_at = now
-            self._identity = self._reread(self._identity)
+            try:
+                self._identity = self._read()
+            except ConfigError as error:
+                _log.warning("%s; the last good credentials are kept", error)
         return self._identity
 
     def refused(self, identity: Identity) -> None:
         if identity == self._identity:
             self._read_at = float("-inf")
-
-    @property
-    def _from_files(self) -> bool:
-        return bool(self._user.token_file or self._user.certificate_file or self._user.key_file)
-
-    def _reread(self, last: Identity) -> Identity:
-        try:
-            return self._read()
-        except ConfigError as error:
-            _log.warning("%s; the last good credentials are kept", error)
-            return last
 
     def _read(self) -> Identity:
         user = self._user

@@ -280,18 +280,13 @@ class Client:
                 method,
                 path,
                 params=params or {},
-                body=_encode(body),
+                body=body if body is None or isinstance(body, bytes) else msgspec.json.encode(body),
                 content_type=content_type,
                 headers=self._headers,
                 repeatable=method in {"GET", "PUT", "DELETE"} if repeatable is None else repeatable,
                 timeout=timeout,
             )
         )
-
-
-def _encode(body: object) -> bytes | None:
-    """A body as JSON; bytes are JSON already, None is no body."""
-    return body if body is None or isinstance(body, bytes) else msgspec.json.encode(body)
 
 
 def _with_kind(resource: Resource[Any], body: object) -> object:

@@ -188,6 +188,7 @@ _BY_CODE: dict[int, type[APIError]] = {
     422: Invalid,
     429: TooManyRequests,
 }
+_BY_REASON: dict[str, type[APIError]] = {"AlreadyExists": AlreadyExists, "Expired": Gone}
 _STATUS = msgspec.json.Decoder(Status)
 _TOO_LONG = 10**9
 """Seconds; who states more, states nothing."""
@@ -199,7 +200,9 @@ def api_error(code: int, body: bytes, *, request: str = "", retry_after: float |
     asked = status.details.retry_after_seconds if status.details else 0
     if retry_after is None and 0 < asked < _TOO_LONG:
         retry_after = float(asked)
-    return _class_for(status)(status, request=request, retry_after=retry_after)
+    kind = ServerError if status.code >= 500 else _BY_CODE.get(status.code, APIError)
+    kind = _BY_REASON.get(status.reason, kind)
+    return kind(status, request=request, retry_after=retry_after)
 
 
 def _status_of(code: int, body: bytes) -> Status:
@@ -211,11 +214,3 @@ def _status_of(code: int, body: bytes) -> Status:
         return msgspec.structs.replace(status, code=code or status.code)
     text = " ".join(body[: 4 * _TEXT_LIMIT].decode("utf-8", "replace").split())[:_TEXT_LIMIT]
     return Status(kind="Status", status="Failure", message=f"HTTP {code}: {text}".rstrip(": "), code=code)
-
-
-def _class_for(status: Status) -> type[APIError]:
-    if status.reason == "AlreadyExists":
-        return AlreadyExists
-    if status.reason == "Expired":
-        return Gone
-    return ServerError if status.code >= 500 else _BY_CODE.get(status.code, APIError)

@@ -83,7 +83,7 @@ class EventRecorder:
 
     def emit(self, regarding: ObjectReference, reason: str, message: str, *, warning: bool) -> None:
         """Say ``message`` about an object, unless the same reason was given less than 15 minutes ago."""
-        message = _shortened(message)
+        message = message if len(message) <= _MESSAGE_LIMIT else message[: _MESSAGE_LIMIT - 1] + "…"
         key = (regarding.kind, regarding.namespace, regarding.name, regarding.uid, reason)
         now = self._clock.monotonic()
         said = self._said.get(key)
@@ -99,10 +99,7 @@ class EventRecorder:
         except asyncio.QueueFull:
             self.dropped += 1
             return
-        self._remember(key, fresh)
-
-    def _remember(self, key: tuple[str, str, str, str, str], said: _Said) -> None:
-        self._said[key] = said
+        self._said[key] = fresh
         self._said.move_to_end(key)
         if len(self._said) > REMEMBERED:
             self._said.popitem(last=False)
@@ -135,18 +132,12 @@ class EventRecorder:
     async def _write(self, job: _Job) -> Event:
         known = job.said.event
         if known is not None:
+            meta = known.metadata
+            body = {"count": known.count + job.count, "lastTimestamp": rfc3339(self._clock.now())}
             try:
-                return await self._count_up(known, job)
+                return await self._client.patch(EVENTS, meta.name, body, namespace=meta.namespace)
             except NotFound:
-                _log.debug("event %s has expired, a new one is written", known.metadata.name)
-        return await self._create(job)
-
-    async def _count_up(self, known: Event, job: _Job) -> Event:
-        body = {"count": known.count + job.count, "lastTimestamp": rfc3339(self._clock.now())}
-        meta = known.metadata
-        return await self._client.patch(EVENTS, meta.name, body, namespace=meta.namespace)
-
-    async def _create(self, job: _Job) -> Event:
+                _log.debug("event %s has expired, a new one is written", meta.name)
         moment = self._clock.now()
         namespace = job.regarding.namespace or "default"
         nanoseconds = int(moment.timestamp() * 1_000_000) * 1000
@@ -164,7 +155,3 @@ class EventRecorder:
             reporting_instance=self._instance,
         )
         return await self._client.create(EVENTS, event, namespace)
-
-
-def _shortened(message: str) -> str:
-    return message if len(message) <= _MESSAGE_LIMIT else message[: _MESSAGE_LIMIT - 1] + "…"

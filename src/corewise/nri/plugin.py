@@ -221,12 +221,11 @@ class NRIPlugin:
         options: PluginOptions,
         *,
         observer: PluginObserver,
-        rng: random.Random | None = None,
     ) -> None:
         self._handler = handler
         self._options = options
         self._observer = observer
-        self._rng = rng or random.Random()  # noqa: S311 - spreads retries in time, guards nothing
+        self._rng = random.Random()  # noqa: S311 - spreads retries in time, guards nothing
         self._connection: Connection | None = None
         self._logged = ""
 

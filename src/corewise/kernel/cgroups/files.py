@@ -200,18 +200,12 @@ class CgroupFiles:
                 return os.open(file, flags, dir_fd=kept)
             os.close(self._directories.pop(key))
         try:
-            directory = self._directory(key)
+            directory = self._directories[key] = _walk(*key)
         except FileNotFoundError as error:
             raise OSError(errno.ENOENT if kept is None else errno.ENODEV, "") from error
+        if len(self._directories) > MOST_DIRECTORIES:
+            os.close(self._directories.pop(next(iter(self._directories))))
         return os.open(file, flags, dir_fd=directory)
-
-    def _directory(self, key: tuple[Path, str]) -> int:
-        directory = self._directories.get(key)
-        if directory is None:
-            directory = self._directories[key] = _walk(*key)
-            if len(self._directories) > MOST_DIRECTORIES:
-                os.close(self._directories.pop(next(iter(self._directories))))
-        return directory
 
     def _mount(self, cgroup: str, file: str) -> Path:
         controller = file.partition(".")[0] or "cpu"
@@ -227,7 +221,9 @@ class CgroupFiles:
 
 
 def _walk(mount: Path, cgroup: str) -> int:
-    parts = _parts(cgroup)
+    parts = cgroup.strip("/").split("/") if cgroup.strip("/") else []
+    if not cgroup.startswith("/") or "\0" in cgroup or any(part in {"", ".", ".."} for part in parts):
+        raise UnsafeName(repr(cgroup[:200]), "not a path from the root of a cgroup hierarchy")
     directory = os.open(mount, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     for part in parts:
         parent = directory
@@ -236,13 +232,6 @@ def _walk(mount: Path, cgroup: str) -> int:
         finally:
             os.close(parent)
     return directory
-
-
-def _parts(cgroup: str) -> list[str]:
-    parts = cgroup.strip("/").split("/") if cgroup.strip("/") else []
-    if not cgroup.startswith("/") or "\0" in cgroup or any(part in {"", ".", ".."} for part in parts):
-        raise UnsafeName(repr(cgroup[:200]), "not a path from the root of a cgroup hierarchy")
-    return parts
 
 
 def _close_all(directories: dict[tuple[Path, str], int]) -> None:

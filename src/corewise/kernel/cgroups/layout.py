@@ -83,7 +83,8 @@ def find_layout(root: Path = Path("/")) -> Layout:
         LayoutUnknown: if no mounted hierarchy has the cpu controller.
     """
     for mounts in (*_listed(root), list(_shaped(root))):
-        layout = _layout([mount for mount in mounts if _inside(mount.directory, root)])
+        inside = [each for each in mounts if each.directory.resolve().is_relative_to(root.resolve())]
+        layout = _layout(inside)
         if layout is not None:
             return layout
     raise LayoutUnknown(
@@ -150,10 +151,6 @@ def _unified(directory: Path) -> Iterator[_Mount]:
     except (OSError, ValueError):
         return
     yield _Mount(directory, frozenset(controllers), unified=True)
-
-
-def _inside(directory: Path, root: Path) -> bool:
-    return directory.resolve().is_relative_to(root.resolve())
 
 
 _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}")
