@@ -6,14 +6,17 @@ import dataclasses
 import os
 import ssl
 import sys
+from base64 import b64decode
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 
 from click.testing import CliRunner
 
 from corewise.cli import main
 from corewise.cli.profile_history import write_history
+from golden.cluster import Cluster, until
 from interference.simulated_history import RANGES, Planted, planted_history
 from kernel import machine_trees
 
@@ -52,6 +55,23 @@ def working_in(directory: Path) -> Iterator[None]:
         yield
     finally:
         os.chdir(before)
+
+
+def with_client_certificate(cluster: Cluster) -> ssl.SSLContext:
+    """Return what kube-scheduler calls the extender with, once the scheduler has made it."""
+    path = "/api/v1/namespaces/koordinator-system/secrets/corewise-scheduler-client"
+
+    def made() -> dict[str, str]:
+        found: dict[str, str] = cluster.call("GET", path)[1].get("data") or {}
+        return found
+
+    data = until(made, "no client certificate")
+    context = unverified()
+    with NamedTemporaryFile() as file:
+        file.write(b64decode(data["tls.crt"]) + b64decode(data["tls.key"]))
+        file.flush()
+        context.load_cert_chain(file.name)
+    return context
 
 
 def unverified() -> ssl.SSLContext:

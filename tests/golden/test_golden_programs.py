@@ -157,9 +157,11 @@ def test_the_scheduler_answers_binds_and_explains(tmp_path: Path) -> None:
             headers = {"Authorization": f"Bearer {cluster.token('koordinator-system', 'reader')}"}
             base = hook["webhooks"][0]["clientConfig"]["url"].rpartition("/")[0]
 
+            shown_to_it = doors.with_client_certificate(cluster)
+
             def call(verb: str, body: object = None) -> dict[str, Any]:
                 method = "GET" if body is None else "POST"
-                status, answer = fetch(f"{base}/{verb}", doors.unverified(), method, body, headers)
+                status, answer = fetch(f"{base}/{verb}", shown_to_it, method, body, headers)
                 return {"status": status, "answer": answer}
 
             def bind(name: str, to: str) -> str:

@@ -3,23 +3,38 @@
 from __future__ import annotations
 
 import json
+import ssl
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 import aiohttp
 
 from corewise.kube.client import Client, PatchType
 from corewise.kube.config import ClusterConfig
-from corewise.kube.resources import EVENTS, MUTATING_WEBHOOKS, NODE_RESOURCE_TOPOLOGIES, NODES, PODS
-from corewise.scheduler.installation import CONFIGURATION_NAME
+from corewise.kube.resources import (
+    EVENTS,
+    MUTATING_WEBHOOKS,
+    NODE_RESOURCE_TOPOLOGIES,
+    NODES,
+    PODS,
+    SECRETS,
+)
+from corewise.scheduler.installation import CLIENT_SECRET_NAME, CONFIGURATION_NAME
 from corewise.scheduler.options import SchedulerOptions
 from corewise.scheduler.program import Scheduler, run_scheduler
 from corewise.service.certificates import Lifetimes
 from corewise.vocabulary.cpu_annotations import print_cpu_topology
-from corewise.vocabulary.names import AMPLIFICATION_RATIO, CPU_TOPOLOGY, QOS_CLASS, RESOURCE_STATUS
+from corewise.vocabulary.names import (
+    AMPLIFICATION_RATIO,
+    CONFIG_NAMESPACE,
+    CPU_TOPOLOGY,
+    QOS_CLASS,
+    RESOURCE_STATUS,
+)
 from engine.scenes import arrangement
 from kubedouble import LocalAPIServer
 from kubedouble.authentication import User
@@ -151,17 +166,41 @@ class SchedulerWorld:
         return found[0]
 
 
+async def shown_by(client: Client, namespace: str = CONFIG_NAMESPACE) -> ssl.SSLContext:
+    """What kube-scheduler needs: the client certificate and the authorities, out of their Secret."""
+
+    data: dict[str, bytes] = {}
+
+    async def there() -> bool:
+        data.update((await client.get(SECRETS, CLIENT_SECRET_NAME, namespace)).data)
+        return True
+
+    await eventually(there)
+    context = ssl.create_default_context(cadata=data["ca.crt"].decode())
+    context.check_hostname = False
+    with NamedTemporaryFile() as file:
+        file.write(data["tls.crt"] + data["tls.key"])
+        file.flush()
+        context.load_cert_chain(file.name)
+    return context
+
+
 @asynccontextmanager
-async def caller(scheduler: Scheduler) -> AsyncIterator[Any]:
+async def caller(scheduler: Scheduler, *, certified: bool = True) -> AsyncIterator[Any]:
     """What calls the extender as kube-scheduler does: returns the status and the decoded answer."""
     base = f"https://{scheduler.service.address}"
     async with aiohttp.ClientSession() as session:
+        context = await shown_by(scheduler.client) if certified else False
 
         async def call(verb: str, body: Any = None) -> tuple[int, Any]:
             data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
             method = "GET" if data is None else "POST"
             async with session.request(
-                method, f"{base}/{verb}", data=data, ssl=False, headers={"Authorization": f"Bearer {READER}"}
+                method,
+                f"{base}/{verb}",
+                data=data,
+                ssl=context,
+                headers={"Authorization": f"Bearer {READER}"},
             ) as response:
                 return response.status, json.loads(await response.read())
 

@@ -14,7 +14,7 @@ import yaml
 from corewise.cli.scheduler import command
 from corewise.kube.config import load_config
 from corewise.kube.errors import APIError
-from corewise.scheduler.installation import CONFIGURATION_NAME, SECRET_NAME, SERVICE_URL
+from corewise.scheduler.installation import CLIENT_SECRET_NAME, CONFIGURATION_NAME, SECRET_NAME, SERVICE_URL
 from corewise.scheduler.program import COMPONENT
 from corewise.scheduler.state import RESERVED_FOR
 from corewise.service.certificates import Lifetimes
@@ -84,7 +84,7 @@ def test_roles_name_the_objects_of_the_scheduler_and_bind_to_its_account_alone()
         for rule in document.get("rules", ())
         for name in rule.get("resourceNames", ())
     }
-    assert named == {COMPONENT, SECRET_NAME, CONFIGURATION_NAME}
+    assert named == {COMPONENT, SECRET_NAME, CLIENT_SECRET_NAME, CONFIGURATION_NAME}
     account = {"kind": "ServiceAccount", "name": COMPONENT, "namespace": "koordinator-system"}
     bindings = [each for each in documents("rbac.yaml") if each["kind"].endswith("Binding")]
     assert [each["subjects"] for each in bindings] == [[account], [account]]

@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
 from cryptography import x509
-from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
@@ -166,6 +166,15 @@ def check_pair(certificate_pem: str, key_pem: str) -> None:
     """
     if _load_key(key_pem).public_key() != load(certificate_pem).public_key():
         raise CertificateError("the private key does not belong to the certificate")
+
+
+def is_issued_by(pem: str, authority_pem: str) -> bool:
+    """Whether an authority has signed a certificate."""
+    try:
+        load(pem).verify_directly_issued_by(load(authority_pem))
+    except (ValueError, TypeError, InvalidSignature):
+        return False
+    return True
 
 
 def hosts_of(pem: str) -> frozenset[str]:

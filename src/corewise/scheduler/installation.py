@@ -13,6 +13,7 @@ from corewise.vocabulary.names import CONFIG_NAMESPACE
 
 CONFIGURATION_NAME = "corewise-binding-gate"
 SECRET_NAME = "corewise-scheduler-certificates"  # noqa: S105 - the name of a Secret is none
+CLIENT_SECRET_NAME = "corewise-scheduler-client"  # noqa: S105
 GATE = "binding-gate"
 GATE_PATH = "/gate-binding"
 FILTER, PRIORITIZE, EXPLAIN = "filter", "prioritize", "explain"

@@ -28,6 +28,7 @@ from corewise.scheduler.decisions import Decisions
 from corewise.scheduler.extender import Extender, ExtenderRoutes
 from corewise.scheduler.gate import Gate
 from corewise.scheduler.installation import (
+    CLIENT_SECRET_NAME,
     CONFIGURATION_NAME,
     EXPLAIN,
     GATE,
@@ -38,7 +39,7 @@ from corewise.scheduler.installation import (
 from corewise.scheduler.options import SchedulerOptions
 from corewise.scheduler.state import ClusterState
 from corewise.service.certificates import Lifetimes
-from corewise.service.doors import EXTENDER, anyone, certified
+from corewise.service.doors import EXTENDER, Certified
 from corewise.service.health import TokenAccess
 from corewise.service.logs import fields
 from corewise.service.program import Loop, Program
@@ -50,6 +51,8 @@ from corewise.vocabulary.reasons import Reason
 log = logging.getLogger(__name__)
 
 COMPONENT = "corewise-scheduler"
+LIFETIMES = Lifetimes(settle=Lifetimes().client)
+"""kube-scheduler's copy of the authorities is as old as its client certificate may be."""
 SETTLE = 1.0
 """Seconds a new leader waits, so that bindings which the last one admitted are done when it lists."""
 _LOOK_EVERY = 5.0
@@ -105,7 +108,7 @@ class Scheduler:
         self.options = options
         self.program = Program(SCHEDULER, clock, stopping)
         self.metrics = self.program.metrics
-        self._client = client
+        self.client = client
         self._clock = clock
         self._terms = terms
         self._synced = synced
@@ -176,7 +179,7 @@ class Scheduler:
     async def _lead_or_follow(self) -> None:
         await self.state.synced()
         self._synced()
-        await self.program.elect(self._lead, self._client, self.options, lease=COMPONENT, terms=self._terms)
+        await self.program.elect(self._lead, self.client, self.options, lease=COMPONENT, terms=self._terms)
 
     async def _lead(self) -> None:
         """Answer, and do what only the leader does, until cancelled."""
@@ -228,11 +231,11 @@ class Scheduler:
             self.decisions,
             self.problems,
             self.metrics,
-            caller=certified if self.options.client_ca else anyone,
+            caller=self._callers(),
             reader=self.access.guard(f"/{EXPLAIN}"),
         )
         return WebhookService(
-            self._client,
+            self.client,
             EXTENDER.with_body(self.options.max_extender_body),
             self.options.listen,
             self.options.webhooks,
@@ -242,8 +245,17 @@ class Scheduler:
             secret=(self.options.config_namespace, SECRET_NAME),
             installed_bundle=lambda: installed_bundle(self.configurations, CONFIGURATION_NAME),
             program=self.program,
-            lifetimes=lifetimes,
+            lifetimes=lifetimes or LIFETIMES,
             routes=routes.routes(),
+            client_secret=CLIENT_SECRET_NAME,
+        )
+
+    def _callers(self) -> Certified:
+        """Return who may call the extender: whoever shows a client certificate that TLS has verified."""
+        return Certified(
+            "show a client certificate: `corewise scheduler config --write-certificates DIR` writes one, "
+            "unless --client-ca names other authorities",
+            lambda expiry: self.metrics.set(metrics.CLIENT_CERTIFICATE_EXPIRY, expiry),
         )
 
     def _on_unschedulable(self, pod: PlacedPod, message: str) -> None:

@@ -1,4 +1,4 @@
-"""The certificate the webhooks are served with: from files, or of our own authority in a Secret.
+"""The certificate that is served: from files, or of our own authority in a Secret; and one for callers.
 
 A new certificate, and new authorities of callers' certificates, make a new TLS context: handshakes from then
 on get it, connections that are open go on, nothing is dropped. What cannot be used never replaces what can.
@@ -13,6 +13,11 @@ so a replica never serves what the webhook configurations do not trust:
 
 A serving certificate is renewed when a third of its life is left, or when it does not name the hosts it
 should.
+
+**For callers** that somebody configures by hand (kube-scheduler, which calls the extender), the same
+authority signs a client certificate, kept with the bundle in a Secret of its own and renewed by the same
+rule. Somebody copies both to the caller, and the copy may be as old as a client certificate lives: there, an
+authority's successor is trusted that long before it signs (``Lifetimes.settle``).
 """
 
 from __future__ import annotations
@@ -23,6 +28,7 @@ import ssl
 import tempfile
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -49,6 +55,7 @@ _RETRY = 2.0
 _BEAT_LIMIT = 120.0
 SETTLE = timedelta(seconds=60)
 AUTHORITY_NAME = "corewise webhook authority"
+CLIENT_NAME = "corewise-extender-client"
 
 _BUNDLE = "ca.crt"
 _AUTHORITY = ("authority.crt", "authority.key")
@@ -58,10 +65,15 @@ _SERVING = ("tls.crt", "tls.key")
 
 @dataclass(frozen=True, slots=True)
 class Lifetimes:
-    """How long certificates are valid."""
+    """How long certificates are valid.
+
+    ``settle``: how long an authority's successor is trusted before it signs.
+    """
 
     authority: timedelta = timedelta(days=3650)
     serving: timedelta = timedelta(days=90)
+    client: timedelta = timedelta(days=365)
+    settle: timedelta = SETTLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +129,7 @@ def renewed(
         successor = Authority.create(AUTHORITY_NAME, now=now, lifetime=lifetimes.authority).key_pair
         trusted = certificates.bundle(stored.bundle, successor.certificate_pem)
         stored = replace(stored, successor=successor, bundle=certificates.without_expired(trusted, now=now))
-    if stored.successor and _settled(stored.successor, installed_bundle, now):
+    if stored.successor and _settled(stored.successor, installed_bundle, now, lifetimes.settle):
         stored = replace(stored, authority=stored.successor, successor=None)
         return replace(stored, serving=_issue(stored.authority, hosts, now, lifetimes))
     if _serving_due(stored, hosts, now, lifetimes):
@@ -146,11 +158,25 @@ def _third_left(pair: KeyPair, now: datetime, lifetime: timedelta) -> bool:
     return pair.not_after - now < lifetime / 3
 
 
-def _settled(successor: KeyPair, installed_bundle: str, now: datetime) -> bool:
+def _settled(successor: KeyPair, installed_bundle: str, now: datetime, settle: timedelta) -> bool:
     known = certificates.bundle(installed_bundle, successor.certificate_pem) == certificates.bundle(
         installed_bundle
     )
-    return known and certificates.made_at(successor.certificate_pem) + SETTLE <= now
+    return known and certificates.made_at(successor.certificate_pem) + settle <= now
+
+
+def renewed_client(
+    stored: KeyPair | None, authority: KeyPair, *, now: datetime, lifetimes: Lifetimes
+) -> KeyPair:
+    """Return the client certificate that should be stored now; the very same value if nothing is due."""
+    if stored and certificates.is_issued_by(stored.certificate_pem, authority.certificate_pem):
+        lifetime = min(lifetimes.client, stored.lifetime)
+        if not _third_left(stored, now, lifetime):
+            return stored
+    signer = Authority.from_pem(authority.certificate_pem, authority.key_pem)
+    return signer.issue_client(
+        CLIENT_NAME, now=now, lifetime=min(lifetimes.client, authority.not_after - now)
+    )
 
 
 def _pair(data: Mapping[str, bytes], keys: tuple[str, str]) -> KeyPair | None:
@@ -248,6 +274,47 @@ class FileCertificates:
             raise CertificateError(f"cannot read the certificate files: {error}") from error
 
 
+class _Stored:
+    """One Secret, written only as it was read, or where there is none."""
+
+    def __init__(self, client: Client, namespace: str, name: str) -> None:
+        self._client = client
+        self._namespace = namespace
+        self._name = name
+        self._read: Secret | None = None
+
+    async def data(self) -> Mapping[str, bytes]:
+        """Read the Secret's data; there is none in one that does not exist."""
+        try:
+            self._read = await self._client.get(SECRETS, self._name, self._namespace)
+        except NotFound:
+            self._read = None
+        return self._read.data if self._read else {}
+
+    def unusable(self, error: CertificateError) -> None:
+        """Log that what was read is made anew, unless nothing was there."""
+        if self._read is not None:
+            log.warning("Secret is unusable and made anew", extra=fields(secret=self._name, error=error))
+
+    async def write(self, texts: Mapping[str, str | None]) -> None:
+        """Write keys, or remove those that are None.
+
+        Raises:
+            Conflict: if somebody has written it since it was read.
+        """
+        data = {
+            key: None if text is None else b64encode(text.encode()).decode() for key, text in texts.items()
+        }
+        if self._read is None:
+            present = {key: value for key, value in data.items() if value is not None}
+            metadata = {"name": self._name, "namespace": self._namespace}
+            await self._client.create(SECRETS, {"metadata": metadata, "data": present}, self._namespace)
+        else:
+            version = {"resourceVersion": self._read.metadata.resource_version}
+            patch = {"metadata": version, "data": data}
+            await self._client.patch(SECRETS, self._name, patch, namespace=self._namespace)
+
+
 class SharedCertificates:
     """Our own authority, kept in a Secret that all replicas share and any of them renews."""
 
@@ -262,14 +329,13 @@ class SharedCertificates:
         clock: Clock,
         lifetimes: Lifetimes | None = None,
     ) -> None:
-        self._client = client
-        self._namespace = namespace
-        self._name = name
+        self._secret = _Stored(client, namespace, name)
         self._hosts = hosts
         self._installed_bundle = installed_bundle
         self._clock = clock
         self._lifetimes = lifetimes or Lifetimes()
         self.bundle = ""
+        self.authority: KeyPair | None = None
 
     async def current(self) -> KeyPair:
         """Return the shared certificate, after renewing what is due; who writes second reads again."""
@@ -278,15 +344,15 @@ class SharedCertificates:
                 stored = await self._agreed()
             except Conflict:
                 continue
-            self.bundle = stored.bundle
+            self.bundle, self.authority = stored.bundle, stored.authority
             return stored.serving
 
     async def _agreed(self) -> Certificates:
         try:
-            secret = await self._client.get(SECRETS, self._name, self._namespace)
-        except NotFound:
-            secret = None
-        stored = self._usable(secret)
+            stored = certificates_in(await self._secret.data())
+        except CertificateError as error:
+            self._secret.unusable(error)
+            stored = None
         due = renewed(
             stored,
             hosts=self._hosts,
@@ -295,33 +361,50 @@ class SharedCertificates:
             lifetimes=self._lifetimes,
         )
         if due is not stored:
-            await self._store(secret, due)
+            await self._secret.write(secret_data(due))
             log.info("certificates renewed", extra=fields(serving_expires=due.serving.not_after))
         return due
 
-    def _usable(self, secret: Secret | None) -> Certificates | None:
-        if secret is None:
-            return None
-        try:
-            return certificates_in(secret.data)
-        except CertificateError as error:
-            log.warning("Secret is unusable and made anew", extra=fields(secret=self._name, error=error))
-            return None
 
-    async def _store(self, secret: Secret | None, due: Certificates) -> None:
-        """Write the Secret; it must be as it was read, or not be there if it was not."""
-        texts = secret_data(due)
-        data = {
-            key: None if text is None else b64encode(text.encode()).decode() for key, text in texts.items()
-        }
-        if secret is None:
-            present = {key: value for key, value in data.items() if value is not None}
-            metadata = {"name": self._name, "namespace": self._namespace}
-            await self._client.create(SECRETS, {"metadata": metadata, "data": present}, self._namespace)
-        else:
-            version = {"resourceVersion": secret.metadata.resource_version}
-            patch = {"metadata": version, "data": data}
-            await self._client.patch(SECRETS, self._name, patch, namespace=self._namespace)
+class ClientCertificate:
+    """The client certificate of callers, in a Secret of its own: ``tls.crt``, ``tls.key``, ``ca.crt``."""
+
+    def __init__(
+        self,
+        client: Client,
+        namespace: str,
+        name: str,
+        source: SharedCertificates,
+        *,
+        clock: Clock,
+        lifetimes: Lifetimes | None = None,
+    ) -> None:
+        self._secret = _Stored(client, namespace, name)
+        self._clock = clock
+        self._lifetimes = lifetimes or Lifetimes()
+        self.source = source
+
+    async def look(self) -> None:
+        """Renew what is due, once there is an authority; what another replica has written meanwhile stays.
+
+        Raises:
+            KubeError: if the Secret cannot be read or written.
+        """
+        if self.source.authority is None:
+            return
+        data = await self._secret.data()
+        try:
+            stored = _pair(data, _SERVING)
+        except CertificateError as error:
+            self._secret.unusable(error)
+            stored = None
+        due = renewed_client(stored, self.source.authority, now=self._clock.now(), lifetimes=self._lifetimes)
+        if due is stored and _text(data, _BUNDLE) == self.source.bundle:
+            return
+        texts = {_SERVING[0]: due.certificate_pem, _SERVING[1]: due.key_pem, _BUNDLE: self.source.bundle}
+        with suppress(Conflict):
+            await self._secret.write(texts)
+            log.info("client certificate renewed", extra=fields(expires=due.not_after))
 
 
 CertificateSource: TypeAlias = FileCertificates | SharedCertificates
@@ -351,7 +434,7 @@ def certificate_source(
 
 
 class CertificateKeeper:
-    """Keeps the serving context current."""
+    """Keeps the serving context current, and the certificate of ``clients`` if callers need one of ours."""
 
     def __init__(
         self,
@@ -359,10 +442,12 @@ class CertificateKeeper:
         serving: ServingContext,
         client_ca: str = "",
         *,
+        clients: ClientCertificate | None = None,
         metrics: Exposition,
         heartbeats: Heartbeats,
         clock: Clock,
     ) -> None:
+        self._clients = clients
         self._source = source
         self._serving = serving
         self._client_ca = Path(client_ca) if client_ca else None
@@ -386,14 +471,23 @@ class CertificateKeeper:
         except (CertificateError, KubeError) as error:
             self._tell(f"the serving certificate cannot be renewed: {error}")
         else:
-            self._tell(self._serving.problem(self._clock.now()))
+            self._tell(self._serving.problem(self._clock.now()) or await self._look_after_clients())
         if self._serving.expires:
             self._metrics.set(CERTIFICATE_EXPIRY, self._serving.expires.timestamp())
+
+    async def _look_after_clients(self) -> str:
+        """Renew the certificate of callers; return why that fails, if it does."""
+        try:
+            if self._clients:
+                await self._clients.look()
+        except KubeError as error:
+            return f"the client certificate cannot be renewed: {error}"
+        return ""
 
     def _authorities(self) -> str:
         """Return the authorities of callers' certificates; an empty file is no file."""
         if self._client_ca is None:
-            return ""
+            return self._clients.source.bundle if self._clients else ""
         try:
             text = self._client_ca.read_text("ascii")
         except (OSError, UnicodeDecodeError) as error:

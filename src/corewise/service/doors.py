@@ -10,6 +10,7 @@
 - The caller is authenticated before its body is read.
 
 What is refused is counted in ``corewise_http_refused_total`` by door and cause, and answered in a sentence.
+Callers that are not authenticated are logged too, at most one a minute.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ MIB = 1024 * 1024
 _BACKLOG = 128
 _ACCEPT_PAUSE = 1.0
 _M_MMAP_THRESHOLD = -3
+_LINE_EVERY = 60.0
+_NOT_CERTIFIED = frozenset({"CERTIFICATE_VERIFY_FAILED", "PEER_DID_NOT_RETURN_A_CERTIFICATE"})
 _LINGER = 1.0
 """Seconds during which the rest of a refused body is read and dropped, so that the client sees the answer."""
 
@@ -81,8 +84,10 @@ EXTENDER = Door(
     name="extender",
     programs="scheduler",
     option="`--listen`, HTTPS",
-    serves="`/filter`, `/prioritize`, reviews of bindings; `/explain`",
-    authentication="with `--client-ca`, a client certificate; `/explain`: a token, reviewed",
+    serves="`/filter`, `/prioritize`, `/preempt`, `/bind`, `/explain`; before Kubernetes 1.36, reviews of "
+    "pods",
+    authentication="a client certificate; `/explain`: a token, reviewed; reviews: a client certificate with "
+    "`--client-ca`",
     connections=256,
     handshake_timeout=10.0,
 ).with_body(8 * MIB)
@@ -131,19 +136,31 @@ async def anyone(_request: web.BaseRequest) -> None:
     """Let every caller in."""
 
 
-async def certified(request: web.BaseRequest) -> None:
-    """Let callers in that showed a client certificate; TLS has verified it.
+@dataclass(frozen=True, slots=True)
+class Certified:
+    """Lets callers in that showed a client certificate; TLS has verified it.
 
-    Raises:
-        RefusedError: if there is none.
+    ``refusal`` tells the others what to do. ``on_expiry`` is called with the Unix time at which the caller's
+    certificate expires.
     """
-    transport = request.transport
-    if transport is None or not transport.get_extra_info("peercert"):
-        raise RefusedError(
-            401,
-            RefusalCause.UNAUTHENTICATED,
-            "show a client certificate signed by an authority of --client-ca",
-        )
+
+    refusal: str = "show a client certificate signed by an authority of --client-ca"
+    on_expiry: Callable[[float], None] = lambda _: None
+
+    async def __call__(self, request: web.BaseRequest) -> None:
+        """Check the caller.
+
+        Raises:
+            RefusedError: if it showed no certificate.
+        """
+        transport = request.transport
+        shown = transport.get_extra_info("peercert") if transport else None
+        if not shown:
+            raise RefusedError(401, RefusalCause.UNAUTHENTICATED, self.refusal)
+        self.on_expiry(ssl.cert_time_to_seconds(shown["notAfter"]))
+
+
+certified = Certified()
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +236,8 @@ class Listener:
         self._grace = grace
         self._conversations: set[asyncio.Task[None]] = set()
         self._server: web.Server | None = None
+        self._strangers = 0
+        self._next_line = 0.0
 
     async def run(self) -> None:
         """Serve until cancelled.
@@ -248,6 +267,17 @@ class Listener:
     def refuse(self, cause: RefusalCause) -> None:
         self._metrics.count(HTTP_REFUSED, self.door.name, cause)
 
+    def _log_stranger(self, peer: object, why: object) -> None:
+        """Log a caller that is not authenticated, unless another one was logged within the last minute."""
+        now = asyncio.get_running_loop().time()
+        self._strangers += 1
+        if now < self._next_line:
+            return
+        others = self._strangers - 1
+        more = f" ({others} more since the last such line)" if others else ""
+        log.warning("%s: refused %s: %s%s", self.door.name, peer, why, more)
+        self._strangers, self._next_line = 0, now + _LINE_EVERY
+
     async def _accept(self, listening: socket.socket, server: web.Server) -> None:
         loop = asyncio.get_running_loop()
         async for accepted in connections(listening, self.door.name):
@@ -267,8 +297,9 @@ class Listener:
     async def _converse(self, accepted: socket.socket, server: web.Server) -> None:
         """Serve one connection until it is closed."""
         loop = asyncio.get_running_loop()
-        connection = _Connection(self, server)
+        connection, peer = _Connection(self, server), ""
         try:
+            peer = str(accepted.getpeername()[0])
             if self._tls is None:
                 await loop.connect_accepted_socket(lambda: connection, accepted)
             else:
@@ -279,8 +310,12 @@ class Listener:
                     ssl_handshake_timeout=self.door.handshake_timeout,
                     ssl_shutdown_timeout=_LINGER,
                 )
-        except OSError:
+        except OSError as error:
             self.refuse(RefusalCause.HANDSHAKE)
+            if isinstance(error, ssl.SSLError) and error.reason in _NOT_CERTIFIED:
+                self._log_stranger(
+                    peer, f"client certificate: {getattr(error, 'verify_message', error.reason)}"
+                )
             return
         await connection.lost
 
@@ -309,6 +344,8 @@ class Listener:
             return await self._handle(request)
         except RefusedError as refused:
             self.refuse(refused.cause)
+            if refused.cause is RefusalCause.UNAUTHENTICATED:
+                self._log_stranger(request.remote, f"{request.method} {request.path}: {refused}")
             response = web.Response(status=refused.status, text=f"{refused}\n")
             if refused.status == 401:
                 response.headers["WWW-Authenticate"] = "Bearer"

@@ -35,6 +35,7 @@ from corewise.kube.resources import Resource, WebhookConfiguration
 from corewise.prometheus.exposition import Exposition
 from corewise.service.certificates import (
     CertificateKeeper,
+    ClientCertificate,
     Lifetimes,
     ServingContext,
     SharedCertificates,
@@ -52,7 +53,7 @@ from corewise.service.doors import (
     read_body,
 )
 from corewise.service.logs import fields
-from corewise.service.options import Address, ServiceAddress, WebhookOptions
+from corewise.service.options import Address, OptionsError, ServiceAddress, WebhookOptions
 from corewise.service.program import Loop, Program
 from corewise.vocabulary.metrics import WEBHOOK_REQUESTS, WEBHOOK_SECONDS
 
@@ -296,6 +297,8 @@ class WebhookService:
     """All parts. ``secret`` is the namespace and name of the Secret that holds our own certificates.
 
     ``installed_bundle`` says which authorities the installed configuration trusts.
+    ``client_secret``: callers of routes need a client certificate: one of ``--client-ca``, or, without that
+    option, the one that is then kept in this Secret.
     ``routes`` are served beside the webhooks, each with its own guard.
     """
 
@@ -314,6 +317,7 @@ class WebhookService:
         program: Program,
         lifetimes: Lifetimes | None = None,
         routes: Iterable[Route] = (),
+        client_secret: str = "",
     ) -> None:
         self._options = options
         self._clock = clock = program.clock
@@ -333,10 +337,21 @@ class WebhookService:
         self._source = certificate_source(
             options, client, secret, installed_bundle, clock=clock, lifetimes=lifetimes
         )
+        clients: ClientCertificate | None = None
+        if client_secret and not options.client_ca:
+            if not isinstance(self._source, SharedCertificates):
+                raise OptionsError(
+                    "callers need a client certificate: name its authority with --client-ca; or leave "
+                    "--tls-cert out, and --manage-webhooks makes one"
+                )
+            clients = ClientCertificate(
+                client, secret[0], client_secret, self._source, clock=clock, lifetimes=lifetimes
+            )
         self._keeper = CertificateKeeper(
             self._source,
             self._serving,
             options.client_ca,
+            clients=clients,
             metrics=program.metrics,
             heartbeats=program.heartbeats,
             clock=clock,

@@ -380,6 +380,11 @@ SUPPRESSION_PODS = gauge(
 )
 
 # The scheduler: extender, binding gate, CPUs claimed twice.
+CLIENT_CERTIFICATE_EXPIRY = gauge(
+    SCHEDULER,
+    "corewise_extender_client_certificate_expiry_timestamp_seconds",
+    "When the client certificate of the last caller of the extender, kube-scheduler, expires.",
+)
 EXTENDER_REQUESTS = counter(
     SCHEDULER,
     "corewise_extender_requests_total",
