@@ -15,6 +15,7 @@ import logging
 import ssl
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
@@ -181,7 +182,7 @@ async def test_with_client_ca_its_certificates_count_and_none_is_made(
 
 
 async def test_serving_files_need_an_authority_of_callers(world: SchedulerWorld, tmp_path: Path) -> None:
-    files = {"tls_cert": str(tmp_path / "tls.crt"), "tls_key": str(tmp_path / "tls.key")}
+    files: dict[str, Any] = {"tls_cert": str(tmp_path / "tls.crt"), "tls_key": str(tmp_path / "tls.key")}
     with pytest.raises(OptionsError, match="--client-ca"):
         async with world.scheduler(wait=False, **files):
             pass
