@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.simulation.fair_share import Cgroup, FairShares, Tree, divide, water_fill
+from corewise.simulation.fair_share import Cgroup, Tree, water_fill
+from corewise.simulation.plant import Moment, ThreadSpeeds, moment
 
 amounts = st.floats(min_value=0, max_value=1000)
 weights = st.floats(min_value=0.01, max_value=10_000)
@@ -77,8 +78,8 @@ def times(root: Cgroup, cpus: int, **wants: float) -> dict[str, float]:
     return by_path(tree, divided(tree, wants).time)
 
 
-def divided(tree: Tree, wants: Mapping[str, float]) -> FairShares:
-    return divide(tree, {tree.index[path]: want for path, want in wants.items()})
+def divided(tree: Tree, wants: Mapping[str, float]) -> Moment:
+    return moment(tree, {tree.index[path]: want for path, want in wants.items()}, ThreadSpeeds(1.0, 1.0))
 
 
 def by_path(tree: Tree, values: object) -> dict[str, float]:
@@ -177,7 +178,7 @@ def test_no_cgroup_has_more_than_its_quota_or_its_children_want_and_none_less_th
     forest: tuple[Tree, dict[int, float]],
 ) -> None:
     tree, wants = forest
-    time = divide(tree, wants).time
+    time = moment(tree, wants, ThreadSpeeds(1.0, 1.0)).time
     for index, cgroup in enumerate(tree.cgroups):
         assert -SLACK <= time[index] <= cgroup.quota + SLACK
         below = tree.children[index]
@@ -193,7 +194,7 @@ def test_no_cpu_idles_that_a_leaf_below_every_quota_still_wants(
     forest: tuple[Tree, dict[int, float]],
 ) -> None:
     tree, wants = forest
-    time = divide(tree, wants).time
+    time = moment(tree, wants, ThreadSpeeds(1.0, 1.0)).time
     hungry = {
         leaf for leaf in tree.leaves if time[leaf] < wants[leaf] - SLACK and not bounded(tree, time, leaf)
     }

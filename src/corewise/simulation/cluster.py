@@ -127,7 +127,11 @@ class LocalCluster:
             self.memory.turn_on(self.scheduler, parse_configuration(self.plan.scheduler))
         await self._nodes.synced.wait()
         await self.kubelets.register()
-        await self._label_nodes()
+        await self._all(  # labels of the plan, which a kubelet may not set all by itself
+            self._patch_node(name, {"labels": dict(machine.labels)})
+            for name, machine in self.machines.items()
+            if machine.labels
+        )
         await self._until(lambda: self.agents.reported >= len(self.machines))
         await self._until(lambda: len(self.scheduler.state.topologies.items) >= len(self.machines))
         for namespace in sorted({pod["metadata"]["namespace"] for pod in self.plan.pods} - {"default"}):
@@ -142,13 +146,6 @@ class LocalCluster:
         except NotFound:
             return False
         return True
-
-    async def _label_nodes(self) -> None:
-        """Set the labels of the plan, which a kubelet may not set all by itself."""
-        labelled = [machine for machine in self.plan.machines if machine.labels]
-        await self._all(
-            self._patch_node(machine.name, {"labels": dict(machine.labels)}) for machine in labelled
-        )
 
     async def _patch_node(self, name: str, metadata: dict[str, Any]) -> None:
         await self.client.patch(NODES, name, {"metadata": metadata})
@@ -223,13 +220,12 @@ class LocalCluster:
 
     async def webhook_installed(self, url: str) -> None:
         """Wait until the API server calls the manager's webhooks at this address."""
-        while not await self._calls(url):  # noqa: ASYNC110 - the API server tells nobody
+        while True:  # the API server tells nobody
+            listing = await self.client.list(MUTATING_WEBHOOKS)
+            hooks = [hook for configuration in listing.items for hook in configuration.webhooks]
+            if any((hook.client_config.url or "").startswith(url) for hook in hooks):
+                return
             await asyncio.sleep(_POLL)
-
-    async def _calls(self, url: str) -> bool:
-        listing = await self.client.list(MUTATING_WEBHOOKS)
-        hooks = (hook for configuration in listing.items for hook in configuration.webhooks)
-        return any((hook.client_config.url or "").startswith(url) for hook in hooks)
 
     async def settle(self, *, timeout: float) -> list[str]:  # noqa: ASYNC109 - the nodes left are the answer
         """Wait until the manager has brought every node to its ratios, or said why not.
@@ -241,16 +237,13 @@ class LocalCluster:
         pending = list(self.machines)
         while pending and now() < deadline:
             await asyncio.sleep(_POLL)
-            pending = [name for name in pending if not self._is_settled(name)]
+            nodes = {name: self._nodes.get(name) for name in pending}
+            pending = [name for name, node in nodes.items() if node is None or not is_settled(node)]
             if pending and now() - asked >= _VERDICT_POLL:
                 asked = now()
                 verdicts = await self._verdicts()
                 pending = [name for name in pending if name not in verdicts]
         return pending
-
-    def _is_settled(self, name: str) -> bool:
-        node = self._nodes.get(name)
-        return node is not None and is_settled(node)
 
     async def _verdicts(self) -> dict[str, Verdict]:
         """Return what Warning Events say about the nodes, the last one of each."""

@@ -120,23 +120,6 @@ class Tree:
         yield from (Pool(sizes[users], users) for users in sorted(sizes, key=len))
 
 
-@dataclass(frozen=True, slots=True)
-class FairShares:
-    """CPUs by index of the cgroup: what it has, and what its quota refused it."""
-
-    time: Sequence[float]
-    refused: Sequence[float]
-
-
-def divide(tree: Tree, wants: Mapping[int, float]) -> FairShares:
-    """Divide the machine's CPUs. ``wants`` says how many CPUs each leaf could use, by its index."""
-    time = [0.0] * len(tree.cgroups)
-    for pool in tree.pools:
-        left = {leaf: max(0.0, wants.get(leaf, 0.0) - time[leaf]) for leaf in pool.leaves}
-        time = added(time, divide_pool(tree, pool, left, time))
-    return FairShares(time, refused(tree, wants, time))
-
-
 def added(one: Sequence[float], other: Sequence[float]) -> list[float]:
     """Return the sum of two lists, element by element."""
     return [a + b for a, b in zip(one, other, strict=True)]

@@ -107,20 +107,14 @@ def memory_state(machine: Machine, root: Path, pods: Sequence[BoundPod], label: 
         return None
     tree = read_tree(root, describe(root, pods), machine.cpus)
     moments = []
-    for now in _points(tree):
+    constant = all(task.container.load.is_constant for task in tree.tasks)
+    for now in SAMPLED_SECONDS[:1] if constant else SAMPLED_SECONDS:
         demand = {task.leaf: task.demand(now) for task in tree.tasks}
         moments.append(moment_with_memory(tree.tree, demand, threads, memory, tree.memory_uses))
-    types = {_key(pod): pod.metadata.labels.get(label, "") for pod in pods}
+    types = {
+        f"{pod.metadata.namespace}/{pod.metadata.name}": pod.metadata.labels.get(label, "") for pod in pods
+    }
     return _state(machine, tree, moments, types)
-
-
-def _key(pod: BoundPod) -> str:
-    return f"{pod.metadata.namespace}/{pod.metadata.name}"
-
-
-def _points(tree: NodeTree) -> Sequence[float]:
-    constant = all(task.container.load.is_constant for task in tree.tasks)
-    return SAMPLED_SECONDS[:1] if constant else SAMPLED_SECONDS
 
 
 def _state(

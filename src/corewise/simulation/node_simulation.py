@@ -24,7 +24,7 @@ from pathlib import Path
 from corewise.assessment.nodes import BoundPod
 from corewise.simulation.machine_files import NodeCounters
 from corewise.simulation.machines import Machine
-from corewise.simulation.node_cgroups import BEST_EFFORT, ContainerTask, NodeTree, describe, read_tree
+from corewise.simulation.node_cgroups import BEST_EFFORT, NodeTree, describe, read_tree
 from corewise.simulation.plant import Moment, ThreadSpeeds, moment, moment_with_memory
 
 STEP = 5.0
@@ -41,9 +41,7 @@ class PodTotals:
 
     seconds: float = 0.0
     cpus: int = 0
-    busy: float = 0.0
     offline: float = 0.0
-    offline_work: float = 0.0
     throttled: float = 0.0
     """CPU seconds that offline pods wanted and quotas refused them."""
 
@@ -158,27 +156,17 @@ class NodeSimulation:
     def _enter(self, seconds: float, taken: Step) -> None:
         account, beside, alone = self.account, taken.beside, taken.alone
         account.seconds += seconds
-        account.busy += beside.busy * seconds
         for task in self.tree.tasks:
             if task.offline:
                 account.offline += beside.time[task.leaf] * seconds
-                account.offline_work += beside.compute[task.leaf] * seconds
             elif not task.best_effort:
-                self._enter_online(seconds, task, beside, alone)
-        account.throttled += self._throttled(beside) * seconds
-
-    def _enter_online(self, seconds: float, task: ContainerTask, beside: Moment, alone: Moment) -> None:
-        account, name = self.account, task.name
-        account.online += beside.time[task.leaf] * seconds
-        account.online_alone += alone.time[task.leaf] * seconds
-        account.work[name] = account.work.get(name, 0.0) + beside.compute[task.leaf] * seconds
-        account.work_alone[name] = account.work_alone.get(name, 0.0) + alone.compute[task.leaf] * seconds
-
-    def _throttled(self, beside: Moment) -> float:
-        """Return the CPUs that quotas kept from best-effort pods, at whichever level."""
-        cgroups = self.tree.tree.cgroups
-        return sum(
+                leaf, name = task.leaf, task.name
+                account.online += beside.time[leaf] * seconds
+                account.online_alone += alone.time[leaf] * seconds
+                account.work[name] = account.work.get(name, 0.0) + beside.compute[leaf] * seconds
+                account.work_alone[name] = account.work_alone.get(name, 0.0) + alone.compute[leaf] * seconds
+        account.throttled += seconds * sum(
             refused
-            for cgroup, refused in zip(cgroups, beside.refused, strict=True)
+            for cgroup, refused in zip(self.tree.tree.cgroups, beside.refused, strict=True)
             if refused and cgroup.path.startswith(BEST_EFFORT)
         )

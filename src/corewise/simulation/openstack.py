@@ -187,21 +187,22 @@ class Cloud:
     def place(self, guests: Sequence[SceneGuest]) -> list[GuestReport]:
         """Schedule guests, one after the other."""
         scheduler = GuestScheduler(PlacementOffers(self._client), self.hosts)
-        return [self._placed(scheduler, guest) for guest in guests]
-
-    @staticmethod
-    def _placed(scheduler: GuestScheduler, guest: SceneGuest) -> GuestReport:
-        request = translate(guest.flavor)
-        if isinstance(request, RequestRefusal):
-            raise TypeError(f"a flavor of the scene makes no request: {request.message}")
-        wanted = WantedGuest(str(UUID(int=guest.number)), request, guest.flavor.name)
-        return GuestReport(guest, str(request.query), scheduler.schedule(wanted))
+        placed = []
+        for guest in guests:
+            request = translate(guest.flavor)
+            if isinstance(request, RequestRefusal):
+                raise TypeError(f"a flavor of the scene makes no request: {request.message}")
+            wanted = WantedGuest(str(UUID(int=guest.number)), request, guest.flavor.name)
+            placed.append(GuestReport(guest, str(request.query), scheduler.schedule(wanted)))
+        return placed
 
     def upgrade(self) -> UpgradeReport:
         """Name the dedicated CPUs of the old host: those that its guests hold. The rest is shared."""
         host = self.hosts.known[OLD]
         before = self._held(OLD)
-        nova_conf = _upgraded(host)
+        held = host.machine.topology.cpus - host.ledger_with(host.guests()).free
+        shared = host.machine.topology.cpus - held
+        nova_conf = f"[compute]\ncpu_dedicated_set = {held}\ncpu_shared_set = {shared}\n"
         moved = self.report(OLD, nova_conf)
         again = self.report(OLD, nova_conf)
         guests = sum(len(write.consumers) for write in moved.writes if hasattr(write, "consumers"))
@@ -217,13 +218,6 @@ class Cloud:
             for each in (VCPU, PCPU)
             if each in provider.inventories
         }
-
-
-def _upgraded(host: ComputeHost) -> str:
-    ledger = host.ledger_with(host.guests())
-    held = host.machine.topology.cpus - ledger.free
-    shared = host.machine.topology.cpus - held
-    return f"[compute]\ncpu_dedicated_set = {held}\ncpu_shared_set = {shared}\n"
 
 
 @dataclass(frozen=True)
