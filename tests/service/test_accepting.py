@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from corewise.service.doors import connections
+from corewise.service.sockets import connections
 from kubedouble import serve
 
 
@@ -48,7 +48,7 @@ async def test_it_pauses_between_attempts_and_logs_the_first(
         async for each in connections(listening, "health"):
             arrived.set_result(each)
 
-    monkeypatch.setattr("corewise.service.doors.asyncio.sleep", pause)
+    monkeypatch.setattr("corewise.service.sockets.asyncio.sleep", pause)
     with (
         caplog.at_level(logging.WARNING),
         socket.create_server(("127.0.0.1", 0)) as listening,

@@ -118,26 +118,16 @@ class Elector:
 
     async def _acquire(self) -> float:
         """Wait until the Lease is ours; the time at which that was asked for."""
-        waited_for = ""
+        me, lease, logged = self._identity, f"{self._namespace}/{self._name}", ""
         while True:
             asked = self._clock.monotonic()
             if await self._try():
-                _log.info("%s leads: it holds lease %s/%s", self._identity, self._namespace, self._name)
+                _log.info("%s leads: it holds lease %s", me, lease)
                 return asked
-            waited_for = self._say_who_leads(waited_for)
+            if self.leader not in {logged, "", me}:
+                _log.info("%s waits: %s leads, it holds lease %s", me, self.leader, lease)
+            logged = self.leader or logged
             await self._clock.sleep(self._terms.retry_period * self._rng.uniform(1.0, 1 + _JITTER))
-
-    def _say_who_leads(self, said: str) -> str:
-        """Say once for each leader that this replica waits; return who leads."""
-        if self.leader not in {said, "", self._identity}:
-            _log.info(
-                "%s waits: %s leads, it holds lease %s/%s",
-                self._identity,
-                self.leader,
-                self._namespace,
-                self._name,
-            )
-        return self.leader or said
 
     async def _lead(self, work: Callable[[], Coroutine[None, None, None]], renewed: float) -> bool:
         """Work and renew side by side; True when the work is done, False when the lead is lost."""
@@ -172,12 +162,12 @@ class Elector:
     async def _try(self) -> bool:
         """Take or renew the Lease, if it may be ours."""
         try:
-            return await self._renewed_blindly() or await self._taken()
+            return await self._renew_unread() or await self._take()
         except KubeError as error:
             _log.warning("lease %s/%s: %s", self._namespace, self._name, error.log_text)
             return False
 
-    async def _renewed_blindly(self) -> bool:
+    async def _renew_unread(self) -> bool:
         """The usual case: nobody has touched our Lease since we wrote it, and there is no need to read it."""
         seen = self._observed
         if seen is None or seen.holder != self._identity or not seen.valid(self._clock.monotonic()):
@@ -188,11 +178,14 @@ class Elector:
             return False
         return True
 
-    async def _taken(self) -> bool:
+    async def _take(self) -> bool:
         try:
             lease = await self._client.get(LEASES, self._name, self._namespace)
         except NotFound:
-            await self._create()
+            now = rfc3339_micro(self._clock.now())
+            spec = self._spec(acquire_time=now, renew_time=now, transitions=0)
+            new = Lease(metadata=ObjectMeta(name=self._name, namespace=self._namespace), spec=spec)
+            self._observe(await self._client.create(LEASES, new, self._namespace))
             return True
         self._observe(lease)
         seen = self._observed
@@ -200,12 +193,6 @@ class Elector:
             return False
         await self._write(lease)
         return True
-
-    async def _create(self) -> None:
-        now = rfc3339_micro(self._clock.now())
-        spec = self._spec(acquire_time=now, renew_time=now, transitions=0)
-        lease = Lease(metadata=ObjectMeta(name=self._name, namespace=self._namespace), spec=spec)
-        self._observe(await self._client.create(LEASES, lease, self._namespace))
 
     async def _write(self, lease: Lease) -> None:
         now = rfc3339_micro(self._clock.now())

@@ -18,10 +18,9 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import logging
-import os
 import socket
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -29,14 +28,13 @@ from enum import StrEnum
 from aiohttp import web
 
 from corewise.prometheus.exposition import Exposition
-from corewise.service.options import Address, OptionsError
+from corewise.service.options import Address
+from corewise.service.sockets import bind, connections
 from corewise.vocabulary.metrics import HTTP_CONNECTIONS, HTTP_REFUSED
 
 log = logging.getLogger(__name__)
 
 MIB = 1024 * 1024
-_BACKLOG = 128
-_ACCEPT_PAUSE = 1.0
 _M_MMAP_THRESHOLD = -3
 _LINE_EVERY = 60.0
 _NOT_CERTIFIED = frozenset({"CERTIFICATE_VERIFY_FAILED", "PEER_DID_NOT_RETURN_A_CERTIFICATE"})
@@ -179,31 +177,7 @@ async def read_body(request: web.BaseRequest) -> bytes:
     Raises:
         RefusedError: if the body is too large, comes too slowly, or breaks off.
     """
-    connection = request.protocol
-    if not isinstance(connection, _Connection):
-        raise TypeError("the request was not served by a Listener")
-    return await connection.body(request)
-
-
-async def connections(listening: socket.socket, name: str) -> AsyncIterator[socket.socket]:
-    """Yield connections as they are accepted.
-
-    Where that fails (no file descriptor is left), it pauses before each new attempt, and logs that once.
-    asyncio's own server tries as often as its backlog is long, logs each time, and schedules as many retries.
-    """
-    loop = asyncio.get_running_loop()
-    failing = False
-    while True:
-        try:
-            accepted, _ = await loop.sock_accept(listening)
-        except OSError as error:
-            if not failing:
-                log.warning("%s: cannot accept connections: %s", name, error)
-            failing = True
-            await asyncio.sleep(_ACCEPT_PAUSE)
-            continue
-        failing = False
-        yield accepted
+    return await _connection_of(request).body(request)
 
 
 class Listener:
@@ -320,9 +294,7 @@ class Listener:
         await connection.lost
 
     async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:
-        connection = request.protocol
-        if not isinstance(connection, _Connection):
-            raise TypeError("the server makes connections of another class")
+        connection = _connection_of(request)
         connection.busy()
         try:
             response = await self._answer(request)
@@ -366,6 +338,12 @@ class Listener:
             )
         await route.guard(request)
         return await route.handler(request)
+
+
+def _connection_of(request: web.BaseRequest) -> _Connection:
+    if not isinstance(request.protocol, _Connection):
+        raise TypeError("the request was not served by a Listener")
+    return request.protocol
 
 
 class _Connection(web.RequestHandler):
@@ -493,41 +471,3 @@ def _keep_large_blocks_apart() -> None:
     """
     with suppress(AttributeError):  # another C library has no mallopt
         ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, 128 * 1024)
-
-
-def bind(address: Address) -> list[socket.socket]:
-    """Return listening sockets, one for each address that the host stands for.
-
-    Raises:
-        OptionsError: if none can be opened.
-    """
-    port, bound = address.port, list[socket.socket]()
-    problem = "no such host"
-    try:
-        found = socket.getaddrinfo(
-            address.host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )
-        for family, where in dict.fromkeys((each[0], each[4]) for each in found):
-            try:
-                opened = socket.create_server((where[0], port, *where[2:]), family=family, backlog=_BACKLOG)
-            except OSError as error:
-                # Without IPv6 on the machine, the wildcard address stands for IPv4 alone.
-                problem = _why(error)
-                if family == socket.AF_INET6 and not address.host:
-                    continue
-                raise
-            opened.setblocking(False)
-            bound.append(opened)
-            port = opened.getsockname()[1]
-    except OSError as error:
-        for each in bound:
-            each.close()
-        raise OptionsError(f"cannot listen on {address}: {_why(error)}") from error
-    if not bound:
-        raise OptionsError(f"cannot listen on {address}: {problem}")
-    return bound
-
-
-def _why(error: OSError) -> str:
-    known = error.errno is not None and not isinstance(error, socket.gaierror)
-    return (os.strerror(error.errno or 0) if known else str(error.strerror or error)).lower()
