@@ -13,11 +13,14 @@ import pytest
 from click.testing import CliRunner
 
 from corewise.cli import corewise
-from corewise.cli.profile_history import exported_label, pod_of
+from corewise.cli.profile_history import HistoryOptions, ask, exported_label, pod_of
 from corewise.config.interference.metrics import Metric
+from corewise.config.interference.model import InterferenceConfiguration
 from corewise.config.interference.reading import parse_interference
 from corewise.interference.history import History, PodRecord, TimeSeries
+from corewise.vocabulary.metrics import NODE_NORMALIZATION_RATIO
 from interference.simulated_history import HOURS, STEP, USE, Planted, planted_history
+from prometheus.fake_prometheus import fake_prometheus
 from prometheus_binary import PROMTOOL, PrometheusServer, needs_prometheus, needs_promtool, running
 
 PLANTED = {
@@ -148,6 +151,51 @@ def test_a_label_that_is_not_exported_leaves_no_pods(server: PrometheusServer, t
     config.write_text("interference: {typeLabel: example.com/kind}\n")
     result = CliRunner().invoke(corewise, ["profile", "--prometheus", server.url, "--config", str(config)])
     assert "no pods of any type" in str(result.exception)
+
+
+async def test_a_pods_end_and_when_it_was_gone_are_told_apart() -> None:
+    now = time.time()
+    seen = {"done": now, "killed": now, "vanished": now - 7200, "running": now, "untyped": now}
+
+    def of(pod: str, **more: str) -> dict[str, str]:
+        return {"namespace": "default", "pod": pod, **more}
+
+    answers: dict[str, list[tuple[Mapping[str, str], float]]] = {
+        "last_over_time(kube_pod_labels": [
+            (of(pod, label_app="sort"), 1) for pod in seen if pod != "untyped"
+        ],
+        "last_over_time(kube_pod_info": [(of(pod, node="n1", host_ip="10.0.0.1"), 1) for pod in seen],
+        "last_over_time(kube_pod_start_time": [(of(pod), now - 9000) for pod in seen],
+        "last_over_time(kube_pod_completion_time": [(of("done"), now - 60), (of("killed"), now - 90)],
+        "max_over_time(timestamp(kube_pod_info": [(of(pod), at) for pod, at in seen.items()],
+        "max_over_time(kube_pod_status_phase": [(of("done"), 1)],
+        "sum by (namespace, pod) (rate(container_cpu_usage": [(of("done"), 2.5), (of("untyped"), 1.0)],
+        f"max by (node) ({NODE_NORMALIZATION_RATIO.name})": [({"node": "n1"}, 1.5)],
+        "cpu_busy": [({"node": "n1"}, 0.25), ({"node": "n2"}, 0.5)],
+    }
+
+    def answer(query: str) -> list[tuple[Mapping[str, str], float]]:
+        return next((found for part, found in answers.items() if part in query), [])
+
+    async with fake_prometheus(answer) as server:
+        found = await ask(server.url, InterferenceConfiguration(), HistoryOptions(span=86_400, step=300))
+    pods = {pod.name.removeprefix("default/"): pod for pod in found.pods}
+    assert list(pods) == ["done", "killed", "running", "vanished"], "one without a type is left out"
+    assert {pod.node for pod in found.pods} == {"n1"}
+    ends = {name: pod.end for name, pod in pods.items()}
+    assert ends == {"done": pytest.approx(now - 60), "killed": None, "running": None, "vanished": None}
+    gone = {name: pod.gone for name, pod in pods.items()}
+    assert gone == {
+        "done": pytest.approx(now - 60),
+        "killed": pytest.approx(now - 90),
+        "running": None,
+        "vanished": pytest.approx(now - 7200),
+    }
+    assert pods["done"].use["cpu"].values.tolist() == [2.5]
+    assert pods["killed"].use == {}
+    assert found.speed == {"n1": 1.5}
+    assert found.nodes.keys() == {"n1"}, "nodes without pods of a type are not in it"
+    assert found.nodes["n1"]["cpu"].values.tolist() == [0.25]
 
 
 def test_a_series_is_about_the_pod_that_it_tells_of_and_not_about_the_exporters() -> None:

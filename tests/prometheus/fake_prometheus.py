@@ -35,6 +35,17 @@ class FakePrometheus:
         found = self.answer(str(form["query"]))
         return vector(found) if isinstance(found, list) else found
 
+    async def query_range(self, request: web.Request) -> web.StreamResponse:
+        """Answer with each value once, at the end of the range."""
+        form = await request.post()
+        self.asked.append(str(form["query"]))
+        found = self.answer(str(form["query"]))
+        if not isinstance(found, list):
+            return found
+        at = float(str(form["end"]))
+        result = [{"metric": dict(labels), "values": [[at, str(value)]]} for labels, value in found]
+        return web.json_response({"status": "success", "data": {"resultType": "matrix", "result": result}})
+
 
 @asynccontextmanager
 async def fake_prometheus(answer: Answers) -> AsyncIterator[FakePrometheus]:
@@ -42,6 +53,7 @@ async def fake_prometheus(answer: Answers) -> AsyncIterator[FakePrometheus]:
     fake = FakePrometheus(answer)
     application = web.Application()
     application.router.add_post("/api/v1/query", fake.query)
+    application.router.add_post("/api/v1/query_range", fake.query_range)
     runner = web.AppRunner(application)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)

@@ -265,14 +265,12 @@ def _document(request: GuestRequest, found: dict[str, int] | None) -> dict[str, 
 
 
 def _fallback_when(request: GuestRequest) -> str | None:
-    """Return when the fallback is sent."""
     if request.fallback is None:
         return None
     return "always" if request.fallback_always else "nothing found"
 
 
 def _guest_record(cpus: GuestCPUs) -> dict[str, Any]:
-    """Return what a guest is promised, for programs."""
     return {
         "vcpus": cpus.vcpus,
         "cpuPolicy": cpus.policy,

@@ -199,7 +199,6 @@ def _some(pods: Sequence[str]) -> str:
 
 
 def _record(given: PlanInput, planned: Sequence[_Planned], difference: Comparison | None) -> dict[str, Any]:
-    """Return the results for programs."""
     record: dict[str, Any] = {
         "source": given.source,
         "nodes": len(given.nodes),

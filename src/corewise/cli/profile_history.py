@@ -43,7 +43,7 @@ from corewise.config.interference.metrics import RANKED, Metric
 from corewise.config.interference.model import InterferenceConfiguration
 from corewise.interference.analysis import AMOUNTS
 from corewise.interference.history import CPI, NEVER_ZERO, History, PodRecord, TimeSeries
-from corewise.prometheus.client import PrometheusClient, RangeSeries, Sample, query_range
+from corewise.prometheus.client import PrometheusClient, RangeSeries, query_range
 from corewise.scheduler.observing.readings import NodeIdentity, NodeNames
 from corewise.scheduler.observing.sources import Source, sources
 from corewise.vocabulary.metrics import NODE_NORMALIZATION_RATIO
@@ -178,7 +178,7 @@ async def node_series(
         PrometheusError: if there is no answer.
     """
     found: dict[str, dict[str, Points]] = {name: {} for name in nodes.names}
-    for source in _asked(settings):
+    for source in (each for each in sources(settings) if each.metric in RANKED):
         answer = await query_range(client, source.query, start=start, end=end, step=step)
         for name, points in _by_node(source, nodes, answer).items():
             found[name][str(source.metric)] = points
@@ -203,10 +203,6 @@ async def node_measures(
             if place is not None and sample.value > 0:
                 found[nodes.names[place]][str(metric)] = sample.value * source.factor
     return found
-
-
-def _asked(settings: InterferenceConfiguration) -> list[Source]:
-    return [source for source in sources(settings) if source.metric in RANKED]
 
 
 def _by_node(source: Source, nodes: NodeNames, answer: tuple[RangeSeries, ...]) -> dict[str, Points]:
@@ -263,9 +259,9 @@ async def ask(url: str, settings: InterferenceConfiguration, asked: HistoryOptio
         use: dict[Key, dict[str, Points]] = {key: {} for key in known}
         for what, promql in use_queries(settings.window).items():
             answer = await query_range(client, promql, start=start, end=end, step=asked.step)
-            for key, points in _by_pod(answer):
-                if key in use:
-                    use[key][what] = points
+            for each in answer:
+                if (key := pod_of(each.labels)) in use:
+                    use[key][what] = list(each.points)
         names = _names(known.values())
         against = await node_measures(client, settings, names)
         nodes = await node_series(client, settings, names, start=start, end=end, step=asked.step)
@@ -299,25 +295,28 @@ def exported_label(key: str) -> str:
 async def _pods(client: PrometheusClient, type_label: str, asked: HistoryOptions) -> dict[Key, _Known]:
     """Return the pods that have a type and a node, by namespace and name."""
     label, over = exported_label(type_label), f"[{asked.span:.0f}s]"
+
+    async def values(promql: str) -> dict[Key, float]:
+        return {pod_of(each.labels): each.value for each in (await client.query(promql)).samples}
+
     types = await client.query(f'last_over_time(kube_pod_labels{{{label}!=""}}{over})')
     homes = await client.query(f'last_over_time(kube_pod_info{{node!=""}}{over})')
-    starts = await client.query(f"last_over_time(kube_pod_start_time{over})")
-    ends = await client.query(f"last_over_time(kube_pod_completion_time{over})")
     last = await client.query(
         f'max_over_time(timestamp(kube_pod_info{{node!=""}}){over[:-1]}:{asked.step:.0f}s])'
     )
-    done = await client.query(f'max_over_time(kube_pod_status_phase{{phase="Succeeded"}}{over}) == 1')
-    nodes = {_key(each): (each.labels["node"], each.labels.get("host_ip", "")) for each in homes.samples}
-    started = {_key(each): each.value for each in starts.samples}
-    succeeded = {_key(each) for each in done.samples}
-    stopped = {_key(each): each.value for each in ends.samples}
+    started = await values(f"last_over_time(kube_pod_start_time{over})")
+    stopped = await values(f"last_over_time(kube_pod_completion_time{over})")
+    succeeded = await values(f'max_over_time(kube_pod_status_phase{{phase="Succeeded"}}{over}) == 1')
     ended = {key: at for key, at in stopped.items() if key in succeeded}
     unseen = last.at - 2 * asked.step
-    stopped = {_key(each): each.value for each in last.samples if each.value < unseen} | stopped
+    stopped = {pod_of(each.labels): each.value for each in last.samples if each.value < unseen} | stopped
+    nodes = {
+        pod_of(each.labels): (each.labels["node"], each.labels.get("host_ip", "")) for each in homes.samples
+    }
     return {
         key: _Known(each.labels[label], *nodes[key], started[key], ended.get(key), stopped.get(key))
         for each in types.samples
-        if (key := _key(each)) in nodes and key in started
+        if (key := pod_of(each.labels)) in nodes and key in started
     }
 
 
@@ -332,14 +331,6 @@ def pod_of(labels: Mapping[str, str]) -> Key:
     """Return which pod a series is about, also where the scrape puts the exporter's own pod first."""
     namespace, pod = (labels.get(f"exported_{name}", labels.get(name, "")) for name in ("namespace", "pod"))
     return namespace, pod
-
-
-def _key(sample: Sample | RangeSeries) -> Key:
-    return pod_of(sample.labels)
-
-
-def _by_pod(answer: Iterable[RangeSeries]) -> Iterable[tuple[Key, Points]]:
-    return ((_key(each), list(each.points)) for each in answer)
 
 
 def _record(key: Key, pod: _Known, use: Mapping[str, Points]) -> PodRecord:

@@ -119,7 +119,7 @@ def explain_suppression(subject: Subject) -> Explanation:
                 "ageSeconds": subject.node.age,
                 "stale": subject.node.stale,
             },
-            [*_sample(subject.node, report), *_usage(report)] if report else [],
+            list(_usage(subject.node, report)) if report else [],
         ),
         Part({"formula": formula(report) if report else None}, list(_offer(report)) if report else []),
         _published(subject),
@@ -197,7 +197,7 @@ def _mode(settings: SuppressionSettings) -> str:
     )
 
 
-def _sample(node: NodeReport, report: OfflineReport) -> Iterable[Line]:
+def _usage(node: NodeReport, report: OfflineReport) -> Iterable[Line]:
     missing = f"; {report.missing} missed in a row" if report.missing else ""
     old = "; older than it should be: is the agent running?" if node.stale else ""
     yield Line(
@@ -206,13 +206,11 @@ def _sample(node: NodeReport, report: OfflineReport) -> Iterable[Line]:
         f"{report.state}{missing}{old}",
     )
 
-
-def _usage(report: OfflineReport) -> Iterable[Line]:
-    node, offline, online = map(cpus, (report.node_milli, report.offline_milli, report.online_milli))
+    total, offline, online = map(cpus, (report.node_milli, report.offline_milli, report.online_milli))
     yield Line("allocatable", f"{cpus(report.allocatable_milli)} CPU, raw")
-    yield Line("node", f"{node} CPU used, by everything")
+    yield Line("node", f"{total} CPU used, by everything")
     yield Line("offline", f"{offline} CPU of that by the BestEffort slice")
-    yield Line("online", f"{node} - {offline} = {online} CPU, daemons of the system too")
+    yield Line("online", f"{total} - {offline} = {online} CPU, daemons of the system too")
     if report.pinned_milli:
         yield Line("CPUSet pods", f"{cpus(report.pinned_milli)} CPU owned and not used: cannot be lent")
 

@@ -137,7 +137,6 @@ class _Row:
 
 
 def _table(host: Host, form: Form) -> str:
-    """Return the table; the wide one has a line for each core."""
     empty = {"OFFLINE"} if not host.offline else set()
     empty |= {"KIND"} if not host.kinds else set()
     columns = [each for each in _columns(per_core=form is Form.WIDE) if each.title not in empty]

@@ -39,7 +39,6 @@ class ClassUse:
 
 
 def _where(row: GuestReport) -> str:
-    """Return where a guest lies, in a few words."""
     if isinstance(row.outcome, NoValidHost):
         return "no valid host"
     how = " (by the fallback, as VCPU)" if row.outcome.by_fallback else ""
