@@ -20,7 +20,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -62,17 +61,13 @@ class _State(msgspec.Struct, rename="camel"):
 _DECODER = msgspec.json.Decoder(_State)
 
 
-def _no_cpus() -> Mapping[str, CPUSet]:
-    return MappingProxyType({})
-
-
 @dataclass(frozen=True, slots=True)
 class CPUManager:
     """The active policy ("" if unknown), the UIDs of the pods that own CPUs by it, and which they own."""
 
     policy: str
     pinned: frozenset[str] = frozenset()
-    exclusive: Mapping[str, CPUSet] = field(default_factory=_no_cpus)
+    exclusive: Mapping[str, CPUSet] = field(default_factory=dict)
 
     @property
     def is_known(self) -> bool:
@@ -103,7 +98,7 @@ def parse_state(text: bytes) -> CPUManager:
             for uid, containers in (state.entries or {}).items()
         }
         exclusive = {uid: cpus for uid, cpus in owned.items() if cpus}
-        return CPUManager(STATIC, frozenset(exclusive), MappingProxyType(exclusive))
+        return CPUManager(STATIC, frozenset(exclusive), exclusive)
     except (*UNREADABLE, CPUSetError) as error:
         raise ValueError(str(error)) from error
 

@@ -107,7 +107,13 @@ class LocalNode:
         stated = read_ratios(annotations.get(AMPLIFICATION_RATIO), annotation=AMPLIFICATION_RATIO)
         if not stated.is_bad("cpu"):
             self.amplification = stated.ratios.get("cpu", ONE)
-        self._compare_ratios()
+        # A node that divides without offering more gives its pods less than they ask for.
+        less = self.amplification < self.ratio
+        problem = (
+            f"normalized by {self.ratio} but amplified by {self.amplification} only: its pods get less time, "
+            "and no more of them fit"
+        )
+        self.problem_log.update("amplification", {"amplification": problem} if less else {})
         if self.ratio != before[0].ratio or not self.is_seen:
             log.info("normalization ratio %s is applied", self.ratio, extra=fields(node=self.name))
         changed = (self._reading, self.amplification) != before or not self.is_seen
@@ -224,12 +230,3 @@ class LocalNode:
                 "wrote CPU sets",
                 extra=fields(node=self.name, owned=owned, shared=shared, writes=len(pins.written)),
             )
-
-    def _compare_ratios(self) -> None:
-        """Report a node that divides without offering more: its pods get less than they ask for."""
-        problem = (
-            f"normalized by {self.ratio} but amplified by {self.amplification} only: its pods get less time, "
-            "and no more of them fit"
-        )
-        less = self.amplification < self.ratio
-        self.problem_log.update("amplification", {"amplification": problem} if less else {})

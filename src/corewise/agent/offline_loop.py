@@ -121,8 +121,10 @@ async def write_publication(client: Client, node: str, publication: Publication)
 
 
 def _states(report: OfflineReport | None) -> tuple[str, ...]:
-    suppression = report.suppression if report else None
-    return (report.state if report else "", *((suppression.mode, suppression.task) if suppression else ()))
+    if report is None:
+        return ()
+    suppression = report.suppression
+    return (report.state, suppression.mode, suppression.task) if suppression else (report.state,)
 
 
 def _shown(amounts: Mapping[str, str]) -> OfflineAmounts | None:

@@ -240,21 +240,18 @@ class Agent:
         problems: dict[str, str] = {}
         with self._timed("topology"):
             try:
-                await self._report_on(node)
+                if self.options.dry_run:
+                    change = await self.reporter.change(node, self.watched.pods)
+                    if change != self._printed:
+                        print_change(node.metadata.name, change, self._write)
+                    self._printed = change
+                elif await self.reporter.check(node, self.watched.pods) is not None:
+                    self.metrics.count(metrics.TOPOLOGY_WRITES, "ok")
             except KubeError as error:
                 self.metrics.count(metrics.TOPOLOGY_WRITES, result_of(error))
                 problems["report"] = str(error)
         self.local.problem_log.update("NodeResourceTopology", problems)
         return not problems
-
-    async def _report_on(self, node: AgentNode) -> None:
-        if self.options.dry_run:
-            change = await self.reporter.change(node, self.watched.pods)
-            if change != self._printed:
-                print_change(node.metadata.name, change, self._write)
-            self._printed = change
-        elif await self.reporter.check(node, self.watched.pods) is not None:
-            self.metrics.count(metrics.TOPOLOGY_WRITES, "ok")
 
     @contextmanager
     def _timed(self, loop: str) -> Iterator[None]:

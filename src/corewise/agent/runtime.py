@@ -37,7 +37,7 @@ from corewise.nri.messages import (
 from corewise.prometheus.exposition import Exposition
 from corewise.vocabulary.metrics import NRI_CONNECTED, NRI_DIVIDED, NRI_REQUESTS
 
-_TELLING = frozenset(
+_WAKING = frozenset(
     {
         LifecycleEvent.POST_CREATE_CONTAINER,
         LifecycleEvent.POST_START_CONTAINER,
@@ -93,7 +93,7 @@ class RuntimeHook:
 
     async def on_event(self, event: LifecycleEvent, pod: PodSandbox, container: NRIContainer | None) -> None:
         """Have the reconciler look at what has just been created, started or updated."""
-        if event in _TELLING:
+        if event in _WAKING:
             self._wake()
 
     def _answer(
