@@ -15,7 +15,7 @@ from typing import Any
 
 import click
 
-from kubedouble.server import ListenError, serve
+from kubedouble.server import NEW_IN_1_36, ListenError, serve
 from kubedouble.state import StateError
 
 
@@ -31,10 +31,16 @@ from kubedouble.state import StateError
 )
 @click.option("--state", type=click.Path(file_okay=False), help="Directory that keeps the objects.")
 @click.option("--name", default="kubedouble", show_default=True, help="Cluster name in kubeconfigs.")
-def main(listen: str, kubeconfig_out: str, state: str | None, name: str) -> None:
+@click.option(
+    "--without",
+    multiple=True,
+    type=click.Choice(NEW_IN_1_36),
+    help="Resource not to serve, as Kubernetes before 1.36; repeat it for more.",
+)
+def main(listen: str, kubeconfig_out: str, state: str | None, name: str, without: tuple[str, ...]) -> None:
     """Run the API server of a local cluster until stdin closes."""
     try:
-        asyncio.run(_run(listen, kubeconfig_out, state, name))
+        asyncio.run(_run(listen, kubeconfig_out, state, name, without))
     except StateError as error:
         click.echo(f"Error: {error}", err=True)
         sys.exit(error.exit_code)
@@ -42,8 +48,10 @@ def main(listen: str, kubeconfig_out: str, state: str | None, name: str) -> None
         raise click.ClickException(str(error)) from error
 
 
-async def _run(listen: str, kubeconfig_out: str, state: str | None, name: str) -> None:
-    async with serve(listen=listen, state_dir=state, name=name) as server:
+async def _run(
+    listen: str, kubeconfig_out: str, state: str | None, name: str, without: tuple[str, ...]
+) -> None:
+    async with serve(listen=listen, state_dir=state, name=name, without=without) as server:
         try:
             server.write_kubeconfig(kubeconfig_out)
         except OSError as error:

@@ -28,7 +28,14 @@ MUTATING = "mutatingwebhookconfigurations"
 VALIDATING = "validatingwebhookconfigurations"
 
 _EXEMPT = frozenset(
-    {MUTATING, VALIDATING, "validatingadmissionpolicies", "validatingadmissionpolicybindings"}
+    {
+        MUTATING,
+        VALIDATING,
+        "mutatingadmissionpolicies",
+        "mutatingadmissionpolicybindings",
+        "validatingadmissionpolicies",
+        "validatingadmissionpolicybindings",
+    }
 )
 
 

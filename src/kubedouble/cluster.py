@@ -8,12 +8,13 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from kubedouble.admission import Admission, check_namespace
-from kubedouble.admission_matching import Attributes
+from kubedouble.admission_matching import ADMISSION_GROUP, Attributes
 from kubedouble.authentication import Authenticator
 from kubedouble.authorization import AccessReviews, Authorizer
 from kubedouble.definitions import Schemas
 from kubedouble.errors import not_found
 from kubedouble.forms import to_core
+from kubedouble.mutating_policies import POLICIES
 from kubedouble.openapi import OpenAPI
 from kubedouble.requests import Call
 from kubedouble.resources import Registry, ResourceInfo
@@ -64,7 +65,8 @@ class Cluster:
         self.reviews = AccessReviews(self.authorizer, self.authenticator)
         self.schemas = Schemas(self)
         self.openapi = OpenAPI(lambda: registry, self.schemas.of)
-        self.admission = Admission(self, normalize=self._normalized)
+        served = registry.find(ADMISSION_GROUP, "v1", POLICIES) is not None
+        self.admission = Admission(self, normalize=self._normalized, mutating_policies=served)
         self.bookmark_seconds = 60.0
         self.watches: set[Closable] = set()
 
@@ -122,12 +124,16 @@ class Cluster:
         attributes = self._attributes(call, operation, obj or old or {})
         return tuple(await self.admission.validate(attributes, obj, old))
 
-    def _normalized(self, attributes: Attributes, obj: Object, before: Object) -> Object:
-        """Bring what a webhook made of an object into canonical form."""
+    def _normalized(
+        self, attributes: Attributes, obj: dict[str, Any], before: dict[str, Any], *, strict: bool = False
+    ) -> dict[str, Any]:
+        """Bring what admission made of an object into canonical form."""
         resource = self.registry.find(attributes.group, attributes.version, attributes.resource)
         if resource is None or attributes.kind != resource.kind:
             return obj
-        return normalize(obj, self.schemas.of(self.stored_as(resource)), base=before)[0]
+        validation = "Strict" if strict else "Warn"
+        schema = self.schemas.of(self.stored_as(resource))
+        return normalize(obj, schema, base=before, field_validation=validation)[0]
 
     def _attributes(self, call: Call, operation: str, obj: Object) -> Attributes:
         resource, subresource = call.resource, call.info.subresource

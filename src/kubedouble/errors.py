@@ -111,6 +111,12 @@ def denied(group: str, resource: str, name: str, why: str, **details: Any) -> St
     )
 
 
+def internal_error(message: str) -> StatusError:
+    """Say that the server itself, or what it asks, is at fault."""
+    details = {"causes": [{"message": message}]}
+    return StatusError(500, "InternalError", f"Internal error occurred: {message}", details)
+
+
 def invalid(resource: ResourceInfo, name: str, causes: Iterable[Mapping[str, str]]) -> StatusError:
     """Refuse an object whose fields are wrong; each cause names the field."""
     causes = list(causes)

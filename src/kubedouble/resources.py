@@ -10,7 +10,7 @@ cluster.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -136,6 +136,10 @@ BUILT_IN: tuple[ResourceInfo, ...] = (
     _kind(_RBAC, "clusterrolebindings", "ClusterRoleBinding", namespaced=False, create_on_update=True),
     _kind(_ADMISSION, "mutatingwebhookconfigurations", "MutatingWebhookConfiguration", **_WEBHOOKS),
     _kind(_ADMISSION, "validatingwebhookconfigurations", "ValidatingWebhookConfiguration", **_WEBHOOKS),
+    _kind(_ADMISSION, "mutatingadmissionpolicies", "MutatingAdmissionPolicy",
+          **{**_WEBHOOKS, "generation": ("spec",)}),
+    _kind(_ADMISSION, "mutatingadmissionpolicybindings", "MutatingAdmissionPolicyBinding",
+          **{**_WEBHOOKS, "generation": ("spec",)}),
     _kind(_ADMISSION, "validatingadmissionpolicies", "ValidatingAdmissionPolicy", subresources=("status",),
           **{**_WEBHOOKS, "generation": ("spec",)}),
     _kind(_ADMISSION, "validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding",
@@ -161,8 +165,9 @@ BUILT_IN: tuple[ResourceInfo, ...] = (
 class Registry:
     """What is served now: the built-in kinds, and the custom ones that definitions brought."""
 
-    def __init__(self, built_in: Iterable[ResourceInfo] = BUILT_IN) -> None:
-        self._built_in = tuple(built_in)
+    def __init__(self, built_in: Iterable[ResourceInfo] = BUILT_IN, *, without: Collection[str] = ()) -> None:
+        """``without`` names resources that are left out, as a server of an older version does."""
+        self._built_in = tuple(each for each in built_in if each.plural not in without)
         self._by_path = {(each.group, each.version, each.plural): each for each in self._built_in}
         self._custom: dict[str, tuple[ResourceInfo, ...]] = {}
 

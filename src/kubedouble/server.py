@@ -17,7 +17,7 @@ import os
 import socket
 import ssl
 import tempfile
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -37,6 +37,8 @@ from kubedouble.state import StateDirectory, StateError
 from kubedouble.store import Store
 
 ADMINISTRATORS = ("system:masters",)
+NEW_IN_1_36 = ("mutatingadmissionpolicies", "mutatingadmissionpolicybindings")
+"""Resources that Kubernetes serves by default from 1.36 on."""
 _SHUTDOWN_SECONDS = 1.0
 _ACCEPT_PAUSE = 1.0
 _BACKLOG = 128
@@ -102,10 +104,12 @@ async def serve(
     state_dir: str | Path | None = None,
     authorize: bool = True,
     name: str = "kubedouble",
+    without: Collection[str] = (),
 ) -> AsyncIterator[LocalAPIServer]:
     """Run a server until the block ends.
 
     ``name`` is the cluster's in kubeconfigs, and the build's in the version: ``v1.33.0+kubedouble``.
+    ``without`` names resources that are not served, such as those of :data:`NEW_IN_1_36`.
 
     Raises:
         StateError: if the state directory cannot be used.
@@ -116,15 +120,17 @@ async def serve(
         state = StateDirectory(state_dir, on_failure=failure.set_result) if state_dir else None
         if state:
             stack.callback(state.close)
-        cluster = _cluster(state, name, authorize=authorize)
+        cluster = _cluster(state, name, authorize=authorize, without=without)
         now = cluster.clock()
         authority = state.authority(name, now) if state else Authority.create(name, now=now)
         async with _housekeeping(cluster), _listening(cluster, authority, listen) as address:
             yield LocalAPIServer(name, f"https://{address}", authority, cluster, failure)
 
 
-def _cluster(state: StateDirectory | None, name: str, *, authorize: bool) -> Cluster:
-    store, registry = Store(), Registry()
+def _cluster(
+    state: StateDirectory | None, name: str, *, authorize: bool, without: Collection[str]
+) -> Cluster:
+    store, registry = Store(), Registry(without=without)
     if state:
         state.load(store)
     serve_definitions(store, registry, utc_now)

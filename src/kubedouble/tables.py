@@ -168,15 +168,15 @@ def _binding(obj: Object, _: datetime) -> list[Any]:
 
 
 def _policy(obj: Object, _: datetime) -> list[Any]:
-    """Return the cells of a ValidatingAdmissionPolicy."""
+    """Return the cells of an admission policy of either kind."""
     spec = _at(obj, "spec")
     kind = _at(spec, "paramKind")
     param = f"{kind.get('apiVersion')}/{kind.get('kind')}" if kind else "<unset>"
-    return [len(spec.get("validations") or ()), param]
+    return [len(spec.get("validations") or spec.get("mutations") or ()), param]
 
 
 def _policy_binding(obj: Object, _: datetime) -> list[Any]:
-    """Return the cells of a ValidatingAdmissionPolicyBinding."""
+    """Return the cells of a binding of an admission policy of either kind."""
     spec = _at(obj, "spec")
     param = _at(spec, "paramRef")
     named = f"{param.get('namespace', '*')}/{param.get('name', '')}" if param else "<unset>"
@@ -253,6 +253,8 @@ _TABLES: Mapping[str, tuple[str, Cells]] = {
     "clusterrolebindings": _BINDING,
     "mutatingwebhookconfigurations": _WEBHOOKS,
     "validatingwebhookconfigurations": _WEBHOOKS,
+    "mutatingadmissionpolicies": ("Name Mutations ParamKind Age", _policy),
+    "mutatingadmissionpolicybindings": ("Name PolicyName ParamRef Age", _policy_binding),
     "validatingadmissionpolicies": ("Name Validations ParamKind Age", _policy),
     "validatingadmissionpolicybindings": ("Name PolicyName ParamRef Age", _policy_binding),
     "networkpolicies": (

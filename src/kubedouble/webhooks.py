@@ -11,8 +11,8 @@ What a failure means:
 - a patch that cannot be decoded: a failure like the first; one that does not apply: always 500;
 - a dry run and a webhook with side effects: always 400, before it is called.
 
-matchConditions of webhooks are not evaluated: a webhook that has some fails by its failurePolicy, as one
-whose conditions cannot be evaluated does in Kubernetes.
+A webhook whose matchConditions are not all true is not called. One of them that cannot be evaluated, where
+none is false, refuses the write with 403, or leaves the webhook out, by failurePolicy.
 
 Source: https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/,
 k8s.io/apiserver/pkg/admission/plugin/webhook/{request/admissionreview,mutating/dispatcher,
@@ -23,18 +23,20 @@ from __future__ import annotations
 
 import binascii
 from base64 import b64decode
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 from uuid import uuid4
 
 import msgspec
 
 from kubedouble.admission_matching import ADMISSION_GROUP, Attributes, Matching, described, is_exempt
-from kubedouble.errors import UNREADABLE, StatusError
+from kubedouble.admission_policies import Conditions, inputs
+from kubedouble.errors import UNREADABLE, StatusError, internal_error
+from kubedouble.expressions import EvaluationError
 from kubedouble.patching import json_patch
-from kubedouble.store import Reader, resource_versions
+from kubedouble.store import Object, Reader, resource_versions
 from kubedouble.webhook_calls import Caller, CallFailedError, Endpoint
 
 
@@ -46,7 +48,7 @@ class Hook:
     name: str
     endpoint: Endpoint
     matching: Matching
-    conditions: tuple[str, ...]
+    conditions: Conditions
     ignores_failure: bool
     has_side_effects: bool
     reinvoked: bool
@@ -60,12 +62,29 @@ class Hook:
             name=webhook["name"],
             endpoint=Endpoint.of(webhook["clientConfig"]),
             matching=Matching.of_webhook(webhook),
-            conditions=tuple(condition["name"] for condition in webhook.get("matchConditions") or ()),
+            conditions=Conditions.of(webhook.get("matchConditions")),
             ignores_failure=webhook.get("failurePolicy") == "Ignore",
             has_side_effects=webhook.get("sideEffects") not in {"None", "NoneOnDryRun"},
             reinvoked=webhook.get("reinvocationPolicy") == "IfNeeded",
             timeout_seconds=webhook.get("timeoutSeconds") or 10,
         )
+
+    def concerns(
+        self, attributes: Attributes, obj: Object | None, old: Object | None, reader: Reader
+    ) -> bool:
+        """Whether the webhook is to be called for a write.
+
+        Raises:
+            StatusError: 403 if its conditions have no value, and its failurePolicy is Fail.
+        """
+        if not self.matching.concerns(attributes, obj, old, reader):
+            return False
+        try:
+            return self.conditions.hold(inputs(attributes, obj, old, reader))
+        except EvaluationError as failure:
+            if self.ignores_failure:
+                return False
+            raise attributes.forbidden(str(failure)) from failure
 
 
 class Hooks:
@@ -196,11 +215,17 @@ def _patch_problem(response: _Response) -> str | None:
     return None
 
 
-Normalize = Callable[[Attributes, dict[str, Any], dict[str, Any]], dict[str, Any]]
-"""Brings an object that a webhook has patched into the stored form: defaults, canonical quantities.
+class Normalize(Protocol):
+    """Brings an object that admission has patched into the stored form: defaults, canonical quantities."""
 
-The last argument is the object before the patch: what is the very same in both needs no second look.
-"""
+    def __call__(
+        self, attributes: Attributes, obj: dict[str, Any], before: dict[str, Any], *, strict: bool = False
+    ) -> dict[str, Any]:
+        """Return the stored form. What is the very same object in ``before`` needs no second look.
+
+        Raises:
+            StatusError: if a value is of the wrong type, or a field is unknown and ``strict`` is set.
+        """
 
 
 class Dispatcher:
@@ -224,8 +249,6 @@ class Dispatcher:
         except (CallFailedError, InvalidAnswerError) as problem:
             _fail(hook, problem)
             return obj, ()
-        if answer is None:
-            return obj, ()
         return self._patched(hook, attributes, obj, operations), answer.warnings
 
     async def ask_to_approve(
@@ -237,14 +260,11 @@ class Dispatcher:
         except (CallFailedError, InvalidAnswerError) as problem:
             _fail(hook, problem)
             return ()
-        return answer.warnings if answer else ()
+        return answer.warnings
 
     async def _ask(
         self, hook: Hook, attributes: Attributes, obj: Encoded, old: Encoded, *, mutating: bool
-    ) -> Answer | None:
-        if hook.conditions:
-            _fail_for_conditions(hook, attributes)
-            return None
+    ) -> Answer:
         if attributes.dry_run and hook.has_side_effects:
             message = f'admission webhook "{hook.name}" does not support dry run'
             raise StatusError(400, "BadRequest", message)
@@ -261,16 +281,16 @@ class Dispatcher:
             return obj
         if obj.value is None:
             why = "which is not supported for this operation"
-            raise _internal(f'admission webhook "{hook.name}" attempted to modify the object, {why}')
+            raise internal_error(f'admission webhook "{hook.name}" attempted to modify the object, {why}')
         try:
             result = self._normalize(attributes, json_patch(obj.value, operations), obj.value)
         except StatusError as problem:
-            raise _internal(problem.message) from problem
+            raise internal_error(problem.message) from problem
         return obj if result == obj.value else Encoded(result)
 
 
-def _operations(answer: Answer | None) -> list[Any]:
-    if answer is None or not answer.patch:
+def _operations(answer: Answer) -> list[Any]:
+    if not answer.patch:
         return []
     try:
         return msgspec.json.decode(answer.patch, type=list[Any])
@@ -278,24 +298,10 @@ def _operations(answer: Answer | None) -> list[Any]:
         raise InvalidAnswerError(f"received undecodable patch in webhook response: {problem}") from problem
 
 
-def _fail_for_conditions(hook: Hook, attributes: Attributes) -> None:
-    if not hook.ignores_failure:
-        names = ", ".join(hook.conditions)
-        raise attributes.forbidden(
-            f'match conditions ({names}) of webhook "{hook.name}" cannot be evaluated: '
-            "the local API server does not evaluate CEL; use rules and selectors instead"
-        )
-
-
 def _fail(hook: Hook, problem: Exception) -> None:
     """Refuse the write because the webhook failed, unless its failurePolicy is Ignore."""
     if not hook.ignores_failure:
-        raise _internal(f'failed calling webhook "{hook.name}": {problem}') from problem
-
-
-def _internal(message: str) -> StatusError:
-    details = {"causes": [{"message": message}]}
-    return StatusError(500, "InternalError", f"Internal error occurred: {message}", details)
+        raise internal_error(f'failed calling webhook "{hook.name}": {problem}') from problem
 
 
 def _denied(hook: Hook, answer: Answer) -> StatusError:

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from admission_world import ADMIN, Objects, named, write
 from kube_contract.webhook_server import WebhookServer, annotate, deny, patch, webhook_server
+from kubedouble import expressions
 from kubedouble.admission import Admission
 from kubedouble.admission_matching import Attributes
 from kubedouble.authentication import User
@@ -195,20 +196,27 @@ async def test_a_service_is_found_where_it_is_mapped_to(webhook: WebhookServer) 
     assert webhook.requests == []
 
 
-async def test_match_conditions_are_refused_by_name(webhook: WebhookServer) -> None:
-    conditions = [{"name": "not-kubelets", "expression": "true"}]
+@pytest.mark.parametrize("problem", ["object.absent == 1", "1 +"])
+async def test_match_conditions_without_a_value_fail_by_the_failure_policy(
+    webhook: WebhookServer, problem: str
+) -> None:
+    conditions = [{"name": "yes", "expression": "true"}, {"name": "none", "expression": problem}]
     objects = Objects(**{CONFIGURATIONS: [configuration(webhook, matchConditions=conditions)]})
-    message = await refusal(UPDATE, AN_OBJECT, AN_OBJECT, objects)
-    assert 'match conditions (not-kubelets) of webhook "hook.example.com" cannot be evaluated' in message
-
-
-async def test_match_conditions_of_a_webhook_that_may_fail_leave_it_out(webhook: WebhookServer) -> None:
-    conditions = [{"name": "c", "expression": "true"}]
+    assert "is forbidden: " in await refusal(UPDATE, AN_OBJECT, AN_OBJECT, objects)
     hook = configuration(webhook, matchConditions=conditions, failurePolicy="Ignore")
     admission = Admission(Objects(**{CONFIGURATIONS: [hook]}))
     result, warnings = await admission.mutate(UPDATE, AN_OBJECT, AN_OBJECT)
     await admission.close()
     assert (result, warnings, webhook.requests) == (AN_OBJECT, [], [])
+
+
+async def test_without_the_library_match_conditions_fail(
+    webhook: WebhookServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(expressions, "cel", None)
+    conditions = [{"name": "yes", "expression": "true"}]
+    objects = Objects(**{CONFIGURATIONS: [configuration(webhook, matchConditions=conditions)]})
+    assert "pip install cel-expr-python" in await refusal(UPDATE, AN_OBJECT, AN_OBJECT, objects)
 
 
 async def test_a_webhook_with_side_effects_refuses_dry_runs(webhook: WebhookServer) -> None:

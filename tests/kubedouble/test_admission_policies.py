@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from admission_world import ADMIN, Objects, named, write
-from kubedouble import expressions
-from kubedouble.admission_policies import BINDINGS, POLICIES, Policies
+from kube_contract.api import connect
+from kubedouble import expressions, serve
+from kubedouble.admission import Admission
 from kubedouble.errors import StatusError
 from kubedouble.schema.kinds import builtin_schema
 from kubedouble.schema.validation import problems
+from kubedouble.server import NEW_IN_1_36
+from kubedouble.validating_policies import BINDINGS, POLICIES, ValidatingPolicies
 
 GROUP = "admissionregistration.k8s.io"
 PODS = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "resources": ["pods"]}
@@ -41,7 +45,7 @@ def outcome(objects: Objects, name: str = "web", obj: Any = None, **more: Any) -
     """Return what a creation of a pod is refused with, or nothing."""
     attributes = write(ADMIN, more.pop("operation", "CREATE"), "pods", name, namespace="team")
     try:
-        Policies(objects).validate(attributes, obj or named(name), None)
+        ValidatingPolicies(objects).validate(attributes, obj or named(name), None)
     except StatusError as refusal:
         return refusal.message.rpartition("denied request: ")[2]
     return ""
@@ -101,7 +105,7 @@ def test_policies_decide_in_the_order_of_their_names_and_count_only_when_bound()
 
 def test_a_change_of_a_policy_or_binding_counts_from_the_next_write() -> None:
     objects = world(refusing(), bindings=[])
-    policies = Policies(objects)
+    policies = ValidatingPolicies(objects)
     attributes = write(ADMIN, "CREATE", "pods", "web", namespace="team")
     assert policies.validate(attributes, named("web"), None) == []
     objects.objects[BINDINGS] = [bound()]
@@ -115,7 +119,7 @@ def test_a_change_of_a_policy_or_binding_counts_from_the_next_write() -> None:
 def test_no_policy_keeps_anyone_from_removing_a_policy() -> None:
     everything = {**PODS, "apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*"]}
     objects = world(refusing(matchConstraints={"resourceRules": [everything]}), bindings=[bound()])
-    policies = Policies(objects)
+    policies = ValidatingPolicies(objects)
     for resource in (POLICIES, BINDINGS, "validatingwebhookconfigurations"):
         attributes = write(ADMIN, "DELETE", resource, "no", group=GROUP)
         assert policies.validate(attributes, None, named("no")) == []
@@ -142,3 +146,86 @@ def test_deep_objects_and_large_texts_are_judged_like_others() -> None:
     rule = [{"expression": "size(object.deep.a.a.a) == 1", "message": "shallow"}]
     objects = world(refusing(validations=rule), bindings=[bound()])
     assert outcome(objects, obj={**named("web"), "deep": deep}) == ""
+
+
+MUTATING = {
+    "matchConstraints": {"resourceRules": [PODS]},
+    "failurePolicy": "Fail",
+    "reinvocationPolicy": "Never",
+}
+APPLY = {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": "Object{}"}}
+
+
+def labels(text: str) -> dict[str, Any]:
+    """A mutation that sets the labels."""
+    patch = f"[JSONPatch{{op: 'add', path: '/metadata/labels', value: {text}}}]"
+    return {"patchType": "JSONPatch", "jsonPatch": {"expression": patch}}
+
+
+async def mutated(*policies: dict[str, Any], bindings: list[dict[str, Any]]) -> Any:
+    """Return what admission makes of a new pod."""
+    objects = Objects(
+        mutatingadmissionpolicies=list(policies),
+        mutatingadmissionpolicybindings=bindings,
+        namespaces=[named("team")],
+    )
+    attributes = write(ADMIN, "CREATE", "pods", "web", namespace="team")
+    admission = Admission(objects)
+    try:
+        return (await admission.mutate(attributes, named("web"), None))[0]
+    finally:
+        await admission.close()
+
+
+async def test_mutating_policies_are_invoked_by_name_once_for_each_binding() -> None:
+    one = labels("{'by': (has(object.metadata.labels) ? object.metadata.labels.by : '') + 'a'}")
+    two = labels("{'by': object.metadata.labels.by + 'b'}")
+    policies = [
+        named("b", spec={**MUTATING, "mutations": [two]}),
+        named("a", spec={**MUTATING, "mutations": [one]}),
+    ]
+    bindings = [
+        named("1", spec={"policyName": "a"}),
+        named("2", spec={"policyName": "b"}),
+        named("3", spec={"policyName": "a"}),
+    ]
+    assert (await mutated(*policies, bindings=bindings))["metadata"]["labels"] == {"by": "aab"}
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ({"mutations": [APPLY]}, "evaluates no mutations of patchType ApplyConfiguration"),
+        (
+            {"mutations": [labels("{}")], "paramKind": {"apiVersion": "v1", "kind": "ConfigMap"}},
+            "evaluates no policies with parameters",
+        ),
+        ({"mutations": [labels("{'a': ")]}, "compilation failed"),
+    ],
+)
+async def test_a_mutating_policy_that_cannot_be_evaluated_here_fails_by_its_failure_policy(
+    spec: dict[str, Any], said: str
+) -> None:
+    bindings = [named("1", spec={"policyName": "a"})]
+    with pytest.raises(StatusError, match=said) as refused:
+        await mutated(named("a", spec={**MUTATING, **spec}), bindings=bindings)
+    assert refused.value.code == 403
+    ignoring = named("a", spec={**MUTATING, **spec, "failurePolicy": "Ignore"})
+    assert await mutated(ignoring, bindings=bindings) == named("web")
+
+
+async def test_stored_mutating_policies_do_nothing_where_the_kind_is_not_served(tmp_path: Path) -> None:
+    spec = {**MUTATING, "matchConstraints": {"resourceRules": [{**PODS, "resources": ["configmaps"]}]}}
+    policy = {"metadata": {"name": "a"}, "spec": {**spec, "mutations": [labels("{'by': 'a'}")]}}
+    binding = {"metadata": {"name": "a"}, "spec": {"policyName": "a"}}
+    group, maps = "/apis/admissionregistration.k8s.io/v1", "/api/v1/namespaces/default/configmaps"
+    for without, found in (((), {"by": "a"}), (NEW_IN_1_36, None)):
+        async with serve(state_dir=tmp_path / "state", without=without) as server:
+            server.write_kubeconfig(tmp_path / "kubeconfig")
+            async with connect(tmp_path / "kubeconfig") as api:
+                for kind, body in (("policies", policy), ("policybindings", binding)):
+                    path = f"{group}/mutatingadmission{kind}"
+                    reply = await api.request("POST", path, body)
+                    assert reply.code == (404 if without else 201)
+                made = await api.create(maps, {"metadata": {"generateName": "m-"}})
+                assert made["metadata"].get("labels") == found

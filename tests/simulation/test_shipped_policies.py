@@ -21,9 +21,9 @@ from admission_world import Objects, named, write
 from corewise.vocabulary.names import QOS_CLASS, RESOURCE_STATUS
 from corewise.vocabulary.qos import DEFAULT_NAMESPACES
 from kubedouble.admission import Admission
-from kubedouble.admission_policies import BINDINGS, POLICIES
 from kubedouble.authentication import User, service_account
 from kubedouble.errors import StatusError
+from kubedouble.validating_policies import BINDINGS, POLICIES
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 FOLDER = DEPLOY / "policies"

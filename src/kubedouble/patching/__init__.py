@@ -6,11 +6,12 @@ which is what makes a status patch of a large object cheap.
 """
 
 from kubedouble.patching.apply import apply, untyped
-from kubedouble.patching.json_patch import json_equal, json_patch, merge_patch
+from kubedouble.patching.json_patch import PatchTestError, json_equal, json_patch, merge_patch
 from kubedouble.patching.ownership import track_update
 from kubedouble.patching.strategic_merge import strategic_merge_patch
 
 __all__ = [
+    "PatchTestError",
     "apply",
     "json_equal",
     "json_patch",

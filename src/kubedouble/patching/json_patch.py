@@ -24,21 +24,32 @@ _WITH_SOURCE = frozenset({"move", "copy"})
 _OPERATIONS = _WITH_VALUE | _WITH_SOURCE | {"remove"}
 
 
+class PatchTestError(StatusError):
+    """What a ``test`` operation expects is not so."""
+
+
 class _OperationError(Exception):
     """An operation does not fit the document."""
+
+
+class _TestError(_OperationError):
+    """The place of a ``test`` is there, with another value or none."""
 
 
 def json_patch(document: dict[str, Any], operations: Any) -> dict[str, Any]:
     """Return the document with the operations done in order; the document itself stays as it is.
 
     Raises:
-        StatusError: 400 if the patch is no list of operations, 413 if there are too many, 422 if one fails.
+        StatusError: 400 if the patch is no list of operations, 413 if there are too many, 422 if one fails
+            (PatchTestError for a ``test``).
     """
     _check_form(operations)
     editor = _Editor(document)
     for operation in operations:
         try:
             editor.run(operation)
+        except _TestError:
+            raise PatchTestError(422, "Invalid", _REJECTED) from None
         except _OperationError:
             raise StatusError(422, "Invalid", _REJECTED) from None
     if not isinstance(editor.root, dict):
@@ -98,15 +109,11 @@ class _Editor:
         return value
 
     def test(self, path: list[str], expected: Any) -> None:
-        try:
-            actual = self.get(path)
-        except _OperationError:
-            # An absent field equals null, for the server's library.
-            if expected is None:
-                return
-            raise
+        parent = self.get(path[:-1])
+        absent = isinstance(parent, dict) and path and path[-1] not in parent
+        actual = None if absent else self.get(path)  # an absent field equals null, for the server's library
         if not json_equal(actual, expected):
-            raise _OperationError("test failed")
+            raise _TestError("test failed")
 
     def add(self, path: list[str], value: Any) -> None:
         if not path:

@@ -266,6 +266,22 @@ ValidatingWebhook
   namespaceSelector LabelSelector ={}; objectSelector LabelSelector ={};
   sideEffects!? string(None|NoneOnDryRun|Some|Unknown); timeoutSeconds? int32 =10;
   admissionReviewVersions! [string]; matchConditions [MatchCondition] map=name
+MutatingAdmissionPolicy kind
+  metadata+ ObjectMeta; spec+ MutatingAdmissionPolicySpec
+MutatingAdmissionPolicySpec
+  paramKind ParamKind; matchConstraints MatchResources; variables [Variable]; mutations [Mutation];
+  failurePolicy? string(Fail|Ignore) =Fail; matchConditions [MatchCondition] map=name;
+  reinvocationPolicy string
+Mutation
+  patchType! string; applyConfiguration ApplyConfiguration; jsonPatch JSONPatch
+ApplyConfiguration
+  expression string
+JSONPatch
+  expression string
+MutatingAdmissionPolicyBinding kind
+  metadata+ ObjectMeta; spec+ MutatingAdmissionPolicyBindingSpec
+MutatingAdmissionPolicyBindingSpec
+  policyName string; paramRef ParamRef; matchResources MatchResources
 ValidatingAdmissionPolicy kind
   metadata+ ObjectMeta; spec+ ValidatingAdmissionPolicySpec; status+ ValidatingAdmissionPolicyStatus
 ValidatingAdmissionPolicySpec

@@ -173,6 +173,8 @@ MutatingWebhook.rules: Requests that the webhook is called for.
 MutatingWebhook.failurePolicy: Whether a request fails or goes on when the webhook cannot be asked.
 MutatingWebhook.timeoutSeconds: How long an answer is waited for.
 WebhookClientConfig: Where a webhook is reached, and whose certificate it shows.
+MutatingAdmissionPolicy: Expressions that may change objects before they are stored.
+MutatingAdmissionPolicyBinding: Applies a policy to all objects it matches, or to some.
 ValidatingAdmissionPolicy: Expressions that may refuse objects before they are stored.
 ValidatingAdmissionPolicyBinding: Applies a policy to all objects it matches, or to some.
 NetworkPolicy: Which connections the pods of a namespace accept and make.

@@ -61,7 +61,9 @@ _CHECKS: Mapping[str, Callable[[Faults, Object, Object | None], None]] = {
     "api.rbac.v1.ClusterRoleBinding": extensions.role_binding,
     f"{_ADMISSION}.MutatingWebhookConfiguration": extensions.webhooks,
     f"{_ADMISSION}.ValidatingWebhookConfiguration": extensions.webhooks,
-    f"{_ADMISSION}.ValidatingAdmissionPolicy": extensions.policy,
-    f"{_ADMISSION}.ValidatingAdmissionPolicyBinding": extensions.policy_binding,
+    f"{_ADMISSION}.MutatingAdmissionPolicy": extensions.mutating_policy,
+    f"{_ADMISSION}.MutatingAdmissionPolicyBinding": extensions.mutating_policy_binding,
+    f"{_ADMISSION}.ValidatingAdmissionPolicy": extensions.validating_policy,
+    f"{_ADMISSION}.ValidatingAdmissionPolicyBinding": extensions.validating_policy_binding,
     "apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition": extensions.definition,
 }

@@ -7,13 +7,14 @@ pkg/apiserver/schema/validation.go.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
 from kubedouble.errors import Faults
-from kubedouble.expressions import BOOLEAN, TEXT, CompilationError, Scope, is_available
+from kubedouble.expressions import BOOLEAN, PATCHES, TEXT, CompilationError, Scope, is_available
 from kubedouble.schema.rules import Object, dns_label, port, subdomain
 
 _GROUP = "rbac.authorization.k8s.io"
@@ -120,6 +121,7 @@ def _webhook(faults: Faults, field: str, webhook: Object) -> None:
         )
     for at, each in enumerate(webhook.get("rules") or ()):
         rule(faults, f"{field}.rules[{at}]", each)
+    _conditions(faults, field, webhook, Scope())
     _client(faults, f"{field}.clientConfig", webhook.get("clientConfig") or {})
 
 
@@ -165,6 +167,7 @@ def _url(faults: Faults, field: str, url: str) -> None:
         faults.invalid(field, parts.query, "query parameters are not permitted in the URL")
 
 
+_IDENTIFIER = re.compile(r"[_a-zA-Z][_a-zA-Z0-9]*")
 _ACTIONS = ("Audit", "Deny", "Warn")
 _REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge", "Unauthorized")
 _BOTH = (
@@ -173,9 +176,65 @@ _BOTH = (
 )
 
 
-def policy(faults: Faults, obj: Object, _: Object | None) -> None:
+def validating_policy(faults: Faults, obj: Object, _: Object | None) -> None:
     """Note what is wrong with a ValidatingAdmissionPolicy."""
     spec = obj.get("spec") or {}
+    scope = _policy(faults, spec)
+    if not spec.get("validations") and not spec.get("auditAnnotations"):
+        for name in ("validations", "auditAnnotations"):
+            faults.required(f"spec.{name}", "validations or auditAnnotations must contain at least one item")
+    for at, validation in enumerate(spec.get("validations") or ()):
+        field = f"spec.validations[{at}]"
+        if validation.get("reason", "Invalid") not in _REASONS:
+            faults.unsupported(f"{field}.reason", validation["reason"], _REASONS)
+        if "\n" in validation.get("message", "").strip():
+            why = "message must not contain line breaks"
+            faults.invalid(f"{field}.message", validation["message"], why)
+        text = validation.get("expression", "")
+        _compiles(faults, f"{field}.expression", text, partial(scope.compile, text, BOOLEAN))
+        if text := validation.get("messageExpression"):
+            _compiles(faults, f"{field}.messageExpression", text, partial(scope.compile, text, TEXT))
+
+
+_PATCH_TYPES = {"ApplyConfiguration": "applyConfiguration", "JSONPatch": "jsonPatch"}
+_REINVOCATIONS = ("IfNeeded", "Never")
+
+
+def mutating_policy(faults: Faults, obj: Object, _: Object | None) -> None:
+    """Note what is wrong with a MutatingAdmissionPolicy; an ApplyConfiguration is not compiled here."""
+    spec = obj.get("spec") or {}
+    scope = _policy(faults, spec)
+    reinvocation = spec.get("reinvocationPolicy")
+    if not reinvocation:
+        faults.required("spec.reinvocationPolicy")
+    elif reinvocation not in _REINVOCATIONS:
+        faults.unsupported("spec.reinvocationPolicy", reinvocation, _REINVOCATIONS)
+    if not spec.get("mutations"):
+        faults.required("spec.mutations", "mutations must contain at least one item")
+    for at, mutation in enumerate(spec.get("mutations") or ()):
+        _mutation(faults, f"spec.mutations[{at}]", mutation, scope)
+
+
+def _mutation(faults: Faults, field: str, mutation: Object, scope: Scope) -> None:
+    kind = mutation.get("patchType")
+    if not kind:
+        faults.required(f"{field}.patchType")
+    elif kind not in _PATCH_TYPES:
+        faults.unsupported(f"{field}.patchType", kind, tuple(_PATCH_TYPES))
+    for name, member in _PATCH_TYPES.items():
+        if name == kind and member not in mutation:
+            faults.required(f"{field}.{member}", f"must be specified when patchType is {name}")
+        elif name != kind and kind in _PATCH_TYPES and member in mutation:
+            why = f"must not be specified when patchType is {kind}"
+            faults.invalid(f"{field}.{member}", mutation[member], why)
+        elif name == kind:
+            text = mutation[member].get("expression", "")
+            compiling = partial(scope.compile, text, PATCHES) if kind == "JSONPatch" else lambda: None
+            _compiles(faults, f"{field}.{member}.expression", text, compiling)
+
+
+def _policy(faults: Faults, spec: Object) -> Scope:
+    """Note what is wrong with what policies of both kinds have; return their variables."""
     constraints = spec.get("matchConstraints")
     if constraints is None:
         faults.required("spec.matchConstraints")
@@ -183,24 +242,17 @@ def policy(faults: Faults, obj: Object, _: Object | None) -> None:
         _match(faults, "spec.matchConstraints", constraints)
         if not constraints.get("resourceRules"):
             faults.required("spec.matchConstraints.resourceRules")
-    if not spec.get("validations") and not spec.get("auditAnnotations"):
-        for name in ("validations", "auditAnnotations"):
-            faults.required(f"spec.{name}", "validations or auditAnnotations must contain at least one item")
-    for at, validation in enumerate(spec.get("validations") or ()):
-        if validation.get("reason", "Invalid") not in _REASONS:
-            faults.unsupported(f"spec.validations[{at}].reason", validation["reason"], _REASONS)
-        if "\n" in validation.get("message", "").strip():
-            why = "message must not contain line breaks"
-            faults.invalid(f"spec.validations[{at}].message", validation["message"], why)
     scope = Scope()
     _conditions(faults, "spec", spec, scope)
-    _variables(faults, spec, scope)
-    for at, validation in enumerate(spec.get("validations") or ()):
-        field = f"spec.validations[{at}]"
-        text = validation.get("expression", "")
-        _compiles(faults, f"{field}.expression", text, partial(scope.compile, text, BOOLEAN))
-        if text := validation.get("messageExpression"):
-            _compiles(faults, f"{field}.messageExpression", text, partial(scope.compile, text, TEXT))
+    for at, each in enumerate(spec.get("variables") or ()):
+        field, name, text = f"spec.variables[{at}]", each.get("name", ""), each.get("expression", "")
+        if not name:
+            faults.required(f"{field}.name", "name is not specified")
+        elif not _IDENTIFIER.fullmatch(name):
+            faults.invalid(f"{field}.name", name, "name is not a valid CEL identifier")
+        else:
+            _compiles(faults, f"{field}.expression", text, partial(scope.declare, name, text))
+    return scope
 
 
 def _conditions(faults: Faults, field: str, spec: Object, scope: Scope) -> None:
@@ -209,17 +261,6 @@ def _conditions(faults: Faults, field: str, spec: Object, scope: Scope) -> None:
         text = each.get("expression", "")
         path = f"{field}.matchConditions[{at}].expression"
         _compiles(faults, path, text, partial(scope.compile, text, BOOLEAN))
-
-
-def _variables(faults: Faults, spec: Object, scope: Scope) -> None:
-    for at, each in enumerate(spec.get("variables") or ()):
-        text = each.get("expression", "")
-        _compiles(
-            faults,
-            f"spec.variables[{at}].expression",
-            text,
-            partial(scope.declare, each.get("name", ""), text),
-        )
 
 
 def _compiles(faults: Faults, field: str, text: str, compiling: Callable[[], Any]) -> None:
@@ -232,12 +273,18 @@ def _compiles(faults: Faults, field: str, text: str, compiling: Callable[[], Any
             faults.invalid(field, text, str(error))
 
 
-def policy_binding(faults: Faults, obj: Object, _: Object | None) -> None:
-    """Note what is wrong with a ValidatingAdmissionPolicyBinding."""
+def mutating_policy_binding(faults: Faults, obj: Object, _: Object | None) -> None:
+    """Note what is wrong with a MutatingAdmissionPolicyBinding."""
     spec = obj.get("spec") or {}
     if not spec.get("policyName"):
         faults.required("spec.policyName")
     _match(faults, "spec.matchResources", spec.get("matchResources") or {})
+
+
+def validating_policy_binding(faults: Faults, obj: Object, old: Object | None) -> None:
+    """Note what is wrong with a ValidatingAdmissionPolicyBinding."""
+    mutating_policy_binding(faults, obj, old)
+    spec = obj.get("spec") or {}
     actions = spec.get("validationActions") or []
     for at, action in enumerate(actions):
         if action not in _ACTIONS:
