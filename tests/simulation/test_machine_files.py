@@ -79,7 +79,7 @@ def test_every_cpu_has_its_core_and_numa_node(
     assert sorted(thread.cpu for thread in topology.threads) == list(range(cpus))
     assert len({thread.core for thread in topology.threads}) == -(-cpus // (2 if threads else 1))
     assert host.memory_total == MEMORY
-    assert len(host.memory) == len(machine.numa_nodes())
+    assert len(host.memory) == machine.numa_nodes
 
 
 def test_machines_of_one_shape_share_their_files(tmp_path: Path) -> None:

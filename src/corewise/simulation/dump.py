@@ -23,7 +23,7 @@ from typing import Annotated, Any, Generic, TypeVar
 
 import msgspec
 
-from corewise.config.facts import CPUFacts, parse_cpu_basic_info
+from corewise.config.facts import CPUFacts, FactsProblem, parse_cpu_basic_info
 from corewise.normalization.decision import STATED
 from corewise.quantities import Bytes, Quantity, QuantityError, RawMilli
 from corewise.simulation.machines import CPUModel, Machine
@@ -240,8 +240,11 @@ def load_dump(
     items, known = read_items(path), tuple(table)
     nodes = _items_of(path, items, "Node", DumpedNode)
     pods = _items_of(path, items, "Pod", DumpedPod)
+    topologies = _items_of(path, items, "NodeResourceTopology", DumpedRecord)
     facts = {
-        item.name: _facts_of(item) for item in _items_of(path, items, "NodeResourceTopology", DumpedRecord)
+        item.name: parse_cpu_basic_info(text)
+        for item in topologies
+        if (text := item.object.metadata.annotations.get(CPU_BASIC_INFO)) is not None
     }
     maps = _items_of(path, items, "ConfigMap", DumpedRecord)
     if not nodes:
@@ -263,19 +266,13 @@ def load_dump(
     )
 
 
-def _facts_of(topology: Item[DumpedRecord]) -> CPUFacts | None:
-    text = topology.object.metadata.annotations.get(CPU_BASIC_INFO)
-    facts = parse_cpu_basic_info(text) if text is not None else None
-    return facts if isinstance(facts, CPUFacts) else None
-
-
 def _choice(
-    facts: CPUFacts | None,
+    facts: CPUFacts | FactsProblem | None,
     labels: Mapping[str, str],
     table: tuple[CPUChoice, ...],
     models: Mapping[str, CPUModel],
 ) -> CPUChoice | None:
-    if facts is not None:
+    if isinstance(facts, CPUFacts):
         unknown = CPUModel(facts.model, facts.vendor, "amd64", None, l3_mask=facts.l3_mask)
         return CPUChoice(models.get(facts.model, unknown), facts.hyper_threading, facts.turbo)
     for choice in table:

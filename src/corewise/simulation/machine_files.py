@@ -42,6 +42,7 @@ import shutil
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from corewise.kernel.cpu_facts import part_name
@@ -161,16 +162,16 @@ def _numa_node(number: int, place: _Place) -> Iterator[tuple[str, object]]:
 
 
 def _places(machine: Machine) -> list[_Place]:
-    numa = machine.numa_nodes()
+    numa_nodes = machine.numa_nodes
+    memory = machine.memory // numa_nodes // KIBI * KIBI
     threads = 2 if machine.hyper_threading else 1
     cores = -(-machine.cpus // threads)
     members = [tuple(cpu for cpu in range(core, machine.cpus, cores)) for core in range(cores)]
-    places, first = [], 0
-    for number, (_, memory) in enumerate(numa):
-        last = cores * (number + 1) // len(numa)
-        places.append(_Place(number * machine.sockets // len(numa), tuple(members[first:last]), memory))
-        first = last
-    return places
+    bounds = [cores * number // numa_nodes for number in range(numa_nodes + 1)]
+    return [
+        _Place(number * machine.sockets // numa_nodes, tuple(members[first:last]), memory)
+        for number, (first, last) in enumerate(pairwise(bounds))
+    ]
 
 
 def _cpuinfo(model: CPUModel) -> str:

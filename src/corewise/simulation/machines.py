@@ -189,9 +189,7 @@ class Machine:
         }
         return facts | ({"catL3CbmMask": self.model.l3_mask} if self.model.l3_mask else {})
 
-    def numa_nodes(self) -> list[tuple[int, int]]:
-        """Return (CPUs, bytes of memory) of each NUMA node; what does not divide goes to the first ones."""
-        count = max(1, min(self.cpus, self.sockets * self.numa_per_socket))
-        cpus, more_cpus = divmod(self.cpus, count)
-        memory = self.memory // count // KIBI * KIBI
-        return [(cpus + (i < more_cpus), memory) for i in range(count)]
+    @property
+    def numa_nodes(self) -> int:
+        """How many NUMA nodes it has."""
+        return max(1, min(self.cpus, self.sockets * self.numa_per_socket))

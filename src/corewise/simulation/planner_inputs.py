@@ -190,7 +190,7 @@ def _node(machine: Machine, gpus: int, model: str) -> PlannedNode:
             {"metadata": {"name": machine.name, "annotations": facts}}, ReportedTopology
         ),
         assumed=arrangement(
-            machine.cpus, 2 if machine.hyper_threading else 1, len(machine.numa_nodes()), machine.sockets
+            machine.cpus, 2 if machine.hyper_threading else 1, machine.numa_nodes, machine.sockets
         ),
     )
 

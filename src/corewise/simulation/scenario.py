@@ -54,9 +54,6 @@ class NodeGroup:
     template: Machine
     count: int
 
-    def machine(self, index: int) -> Machine:
-        return replace(self.template, name=f"{self.template.name}-{index}")
-
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
@@ -78,26 +75,24 @@ class Scenario:
         numbers = dict.fromkeys((group.template.name for group in turn), 0)
         machines: list[Machine] = []
         for index in range(count):
-            group = turn[index % len(turn)]
-            machines.append(group.machine(numbers[group.template.name]))
-            numbers[group.template.name] += 1
+            template = turn[index % len(turn)].template
+            machines.append(replace(template, name=f"{template.name}-{numbers[template.name]}"))
+            numbers[template.name] += 1
         return Plan(
             f"scenario {self.name}",
-            tuple(replace(machine, labels=_without(machine.labels)) for machine in machines),
+            tuple(
+                replace(machine, labels={k: v for k, v in machine.labels.items() if k not in SWITCHES})
+                for machine in machines
+            ),
             self.config,
             groups=self.pods,
-            when_on={m.name: NodeMetadata(_switches(m.labels)) for m in machines if _switches(m.labels)},
+            when_on={
+                machine.name: NodeMetadata(switches)
+                for machine in machines
+                if (switches := {k: v for k, v in machine.labels.items() if k in SWITCHES})
+            },
             scheduler=self.scheduler,
         )
-
-
-def _switches(labels: Mapping[str, str]) -> dict[str, str]:
-    """Return the labels that turn something of corewise on: they come with its configuration."""
-    return {key: value for key, value in labels.items() if key in SWITCHES}
-
-
-def _without(labels: Mapping[str, str]) -> dict[str, str]:
-    return {key: value for key, value in labels.items() if key not in SWITCHES}
 
 
 def load_scenario(name_or_path: str) -> Scenario:
