@@ -139,10 +139,14 @@ def _check_bindable(call: Call, pod: Stored, binding: Object) -> None:
     where = replace(call.resource, plural="pods/binding")
     if wanted.get("uid") and wanted["uid"] != metadata["uid"]:
         raise precondition_failed(where, call.name, "UID", wanted["uid"], metadata["uid"])
+    if (version := wanted.get("resourceVersion")) and version != str(pod.version):
+        raise precondition_failed(where, call.name, "ResourceVersion", version, str(pod.version))
     if metadata.get("deletionTimestamp"):
         raise conflict(where, call.name, f"pod {call.name} is being deleted, cannot be assigned to a host")
     if node := pod.object["spec"].get("nodeName"):
         raise conflict(where, call.name, f'pod {call.name} is already assigned to node "{node}"')
+    if pod.object["spec"].get("schedulingGates"):
+        raise conflict(where, call.name, f"pod {call.name} has non-empty .spec.schedulingGates")
 
 
 def _bound(pod: Object, binding: Object, node: str, now: str) -> Object:

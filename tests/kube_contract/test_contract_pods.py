@@ -46,6 +46,43 @@ async def test_annotations_of_the_binding_are_copied_to_the_pod(api: Api, pod: s
     assert (await api.get(pod))["metadata"]["annotations"]["example.com/cpuset"] == "0-3"
 
 
+@pytest.mark.parametrize("named", [("uid",), ("resourceVersion",), ("uid", "resourceVersion")])
+async def test_uid_and_version_of_a_binding_are_preconditions_on_the_pod(
+    api: Api, pod: str, node: str, named: tuple[str, ...]
+) -> None:
+    first = (await api.get(pod))["metadata"]
+    stale = {"uid": "00000000-0000-0000-0000-000000000000", "resourceVersion": first["resourceVersion"]}
+    changed = await api.patch(pod, {"metadata": {"annotations": {"example.com/fence": "1"}}})
+    wrong = binding(pod, node, **{name: stale[name] for name in named})
+    (await api.request("POST", f"{pod}/binding", wrong)).refused(409, "Conflict")
+    unbound = await api.get(pod)
+    assert unbound == changed
+    right = binding(pod, node, **{name: changed["metadata"][name] for name in named})
+    await api.create(
+        f"{pod}/binding", {**right, "metadata": {**right["metadata"], "annotations": {"a": "b"}}}
+    )
+    bound = await api.get(pod)
+    assert bound["spec"]["nodeName"] == node
+    assert bound["metadata"]["annotations"] == {"example.com/fence": "1", "a": "b"}
+    assert bound["metadata"]["uid"] == first["uid"]
+
+
+async def test_a_binding_that_is_refused_leaves_no_annotation(api: Api, pod: str, node: str) -> None:
+    wrong = binding(pod, node, annotations={"example.com/cpuset": "0-3"}, resourceVersion="1")
+    (await api.request("POST", f"{pod}/binding", wrong)).refused(409, "Conflict")
+    assert "annotations" not in (await api.get(pod))["metadata"]
+
+
+async def test_a_pod_that_waits_for_a_gate_cannot_be_bound(
+    api: Api, make: Make, namespace: str, pod_body: Object, node: str
+) -> None:
+    pods = f"/api/v1/namespaces/{namespace}/pods"
+    gated = {**pod_body, "spec": {**pod_body["spec"], "schedulingGates": [{"name": "example.com/wait"}]}}
+    path = f"{pods}/{(await make(pods, gated))['metadata']['name']}"
+    reply = await api.request("POST", f"{path}/binding", binding(path, node))
+    assert "schedulingGates" in reply.refused(409, "Conflict")["message"]
+
+
 async def test_binding_twice_conflicts(api: Api, pod: str, node: str) -> None:
     await api.create(f"{pod}/binding", binding(pod, node))
     status = (await api.request("POST", f"{pod}/binding", binding(pod, node))).refused(409, "Conflict")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
-from kube_contract.api import STRATEGIC_PATCH, Api, Object
+from kube_contract.api import MERGE_PATCH, STRATEGIC_PATCH, Api, Object
 from kube_contract.conftest import Make
 
 NODES = "/api/v1/nodes"
@@ -39,6 +41,38 @@ async def test_a_status_write_may_change_annotations(api: Api, node: str) -> Non
         f"{NODES}/{node}/status", {"metadata": {"annotations": {"example.com/by-status": "yes"}}}
     )
     assert changed["metadata"]["annotations"]["example.com/by-status"] == "yes"
+
+
+async def test_a_status_patch_that_states_a_version_is_a_compare_and_swap(api: Api, node: str) -> None:
+    """One of two writers that have read the same state wins; the other's annotations are not stored."""
+    path = f"{NODES}/{node}"
+    read = (await api.get(path))["metadata"]["resourceVersion"]
+
+    def swap(owner: str, version: str) -> Object:
+        return {"metadata": {"resourceVersion": version, "annotations": {"example.com/owner": owner}}}
+
+    first = await api.patch(f"{path}/status", swap("a", read))
+    assert first["metadata"]["annotations"]["example.com/owner"] == "a"
+    reply = await api.request("PATCH", f"{path}/status", swap("b", read), content_type=MERGE_PATCH)
+    reply.refused(409, "Conflict")
+    assert await api.get(path) == first
+    second = await api.patch(f"{path}/status", swap("b", first["metadata"]["resourceVersion"]))
+    assert second["metadata"]["annotations"]["example.com/owner"] == "b"
+    again = await api.patch(f"{path}/status", swap("b", second["metadata"]["resourceVersion"]))
+    assert again["metadata"]["resourceVersion"] == second["metadata"]["resourceVersion"]
+
+
+async def test_of_many_swaps_at_once_exactly_one_wins(api: Api, node: str) -> None:
+    path = f"{NODES}/{node}"
+    read = (await api.get(path))["metadata"]["resourceVersion"]
+    bodies = [
+        {"metadata": {"resourceVersion": read, "annotations": {"example.com/owner": str(at)}}}
+        for at in range(8)
+    ]
+    replies = await asyncio.gather(
+        *(api.request("PATCH", f"{path}/status", body, content_type=MERGE_PATCH) for body in bodies)
+    )
+    assert sorted(reply.code for reply in replies) == [200] + [409] * 7
 
 
 async def test_status_is_read_through_the_subresource_too(api: Api, node: str) -> None:
