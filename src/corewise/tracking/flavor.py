@@ -240,7 +240,15 @@ def read_policies(flavor: Flavor, image: Image, explicit: Explicit) -> Policies:
         in_flavor(flavor, "emulator_threads_policy"), EmulatorThreads, Reason.EMULATOR_POLICY_UNKNOWN
     )
     if cpu is CPUPolicy.SHARED:
-        _refuse_without_pinning(threads, trait, emulator)
+        if threads is not None:
+            message = f"thread policy {threads} needs dedicated CPUs, and the guest has none"
+            raise FlavorRefused(Reason.THREAD_POLICY_WITHOUT_PINNING, message)
+        if trait is not None:
+            message = f"trait {HYPER_THREADING_TRAIT}={trait} needs dedicated CPUs, and the guest has none"
+            raise FlavorRefused(Reason.TRAIT_WITHOUT_PINNING, message)
+        if emulator is EmulatorThreads.ISOLATE:
+            message = "hw:emulator_threads_policy=isolate needs a dedicated CPU, and the guest has none"
+            raise FlavorRefused(Reason.EMULATOR_POLICY_WITHOUT_PINNING, message)
     return Policies(
         cpu=cpu,
         threads=threads or (_OF_TRAIT[trait] if trait else None),
@@ -285,20 +293,6 @@ def _thread_policy(flavor: Flavor, image: Image) -> ThreadPolicy | None:
             Reason.THREAD_POLICY_CONFLICT, f"{in_the_image}, which contradicts {in_the_flavor}"
         )
     return ours or theirs
-
-
-def _refuse_without_pinning(
-    threads: ThreadPolicy | None, trait: str | None, emulator: EmulatorThreads | None
-) -> None:
-    if threads is not None:
-        message = f"thread policy {threads} needs dedicated CPUs, and the guest has none"
-        raise FlavorRefused(Reason.THREAD_POLICY_WITHOUT_PINNING, message)
-    if trait is not None:
-        message = f"trait {HYPER_THREADING_TRAIT}={trait} needs dedicated CPUs, and the guest has none"
-        raise FlavorRefused(Reason.TRAIT_WITHOUT_PINNING, message)
-    if emulator is EmulatorThreads.ISOLATE:
-        message = "hw:emulator_threads_policy=isolate needs a dedicated CPU, and the guest has none"
-        raise FlavorRefused(Reason.EMULATOR_POLICY_WITHOUT_PINNING, message)
 
 
 def dedicated_cpus(flavor: Flavor, policy: CPUPolicy, realtime: CPUSet) -> CPUSet:

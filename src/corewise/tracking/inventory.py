@@ -57,21 +57,15 @@ def offer(settings: HostSettings, facts: HostFacts, provider: Provider | None = 
 
 
 def _inventory(name: str, total: int, settings: HostSettings, current: Inventory | None) -> Inventory:
+    ratio, reserved = _ONCE, 0
     if name == VCPU and settings.legacy:
         reserved = settings.reserved
-    else:
-        reserved = current.reserved if current is not None and current.total == total else 0
-    if name == PCPU:
-        return Inventory(total=total, max_unit=total, reserved=reserved, allocation_ratio=_ONCE)
-    return Inventory(
-        total=total, max_unit=total, reserved=reserved, allocation_ratio=_ratio(settings, current)
-    )
-
-
-def _ratio(settings: HostSettings, current: Inventory | None) -> Decimal:
-    if settings.ratio is not None:
-        return settings.ratio
-    return settings.initial_ratio if current is None else current.allocation_ratio
+    elif current is not None and current.total == total:
+        reserved = current.reserved
+    if name == VCPU:
+        kept = settings.initial_ratio if current is None else current.allocation_ratio
+        ratio = kept if settings.ratio is None else settings.ratio
+    return Inventory(total=total, max_unit=total, reserved=reserved, allocation_ratio=ratio)
 
 
 def next_write(provider: Provider, offered: HostOffer) -> WriteInventories | WriteTraits | None:
@@ -99,9 +93,9 @@ def next_write(provider: Provider, offered: HostOffer) -> WriteInventories | Wri
 
 def _described(inventories: Mapping[str, Inventory]) -> str:
     """Return ``VCPU 30 x 8.0, PCPU 16 x 1.0``."""
-    known = [(name, inventories[name]) for name in CPU_CLASSES if name in inventories]
     texts = [
         f"{name} {each.total}{f' - {each.reserved}' if each.reserved else ''} x {each.allocation_ratio}"
-        for name, each in known
+        for name in CPU_CLASSES
+        if (each := inventories.get(name)) is not None
     ]
     return ", ".join(texts) or "neither VCPU nor PCPU"

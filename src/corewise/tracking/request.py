@@ -294,7 +294,11 @@ def _read(explicit: Explicit, pairs: Mapping[str, str], kind: str) -> None:
         if what == "trait":
             _read_trait(explicit.group(suffix), name, written)
         elif name in STANDARD_CLASSES or _CUSTOM_CLASS.fullmatch(name):
-            explicit.group(suffix).resources[name] = _amount(written)
+            text = written.value.strip()
+            if not (text.isascii() and text.isdigit() and int(text[:11]) <= LARGEST_AMOUNT):
+                message = f"{written} is not a whole number from 0 to {LARGEST_AMOUNT}"
+                raise FlavorRefused(Reason.RESOURCE_AMOUNT_INVALID, message)
+            explicit.group(suffix).resources[name] = int(text)
         else:
             hint = did_you_mean(name, STANDARD_CLASSES)
             message = f"{written}: it is not requested, since there is no such resource class{hint}"
@@ -312,12 +316,3 @@ def _read_trait(group: Draft, name: str, written: StatedValue) -> None:
     if name in other:
         raise FlavorRefused(Reason.TRAIT_CONFLICT, f"{written}, but elsewhere the trait is {opposite}")
     wanted.add(name)
-
-
-def _amount(written: StatedValue) -> int:
-    """Read an amount of a resource: a whole number that Placement can store."""
-    text = written.value.strip()
-    if text.isascii() and text.isdigit() and int(text[:11]) <= LARGEST_AMOUNT:
-        return int(text)
-    message = f"{written} is not a whole number from 0 to {LARGEST_AMOUNT}"
-    raise FlavorRefused(Reason.RESOURCE_AMOUNT_INVALID, message)

@@ -22,7 +22,7 @@ from corewise.topology import CPUSet, Topology
 from corewise.tracking.inventory import HostOffer
 from corewise.tracking.options import Compat, HostedGuest, HostSettings
 from corewise.vocabulary.guests import ThreadPolicy
-from corewise.vocabulary.placement import PCPU, VCPU, Consumer, Inventory, ProviderUse
+from corewise.vocabulary.placement import PCPU, VCPU, Inventory, ProviderUse
 from corewise.vocabulary.reasons import Reason
 
 _MOST_NAMED = 5
@@ -90,7 +90,7 @@ def plan_reshape(  # noqa: PLR0917 - six facts, of which none follows from anoth
     if not moves:
         return None
     after = offered.inventories_of(provider)
-    refusal = _exceeds(after, use.consumers, provider.uuid, moves) or _left_out(after, use, moves)
+    refusal = _refusal(use, after, moves)
     if refusal is not None:
         return refusal
     return ReshapePlan(
@@ -119,34 +119,19 @@ def _moved(held: Mapping[str, int], guest: HostedGuest, pcpus: int) -> Mapping[s
     return MappingProxyType({name: after[name] for name in sorted(after) if after[name]})
 
 
-def _exceeds(
-    after: Mapping[str, Inventory],
-    consumers: Iterable[Consumer],
-    provider: str,
-    moves: Mapping[str, GuestMove],
+def _refusal(
+    use: ProviderUse, after: Mapping[str, Inventory], moves: Mapping[str, GuestMove]
 ) -> ReshapeRefusal | None:
-    used = sum(
-        (moves[each.uuid].after if each.uuid in moves else each.allocations.get(provider, {})).get(PCPU, 0)
-        for each in consumers
-    )
-    capacity = after[PCPU].capacity if PCPU in after else 0
-    if used <= capacity:
-        return None
-    message = f"the pinned guests of the host need {used} PCPU, and it would offer {capacity}"
-    return ReshapeRefusal(Reason.RESHAPE_EXCEEDS_INVENTORY, message)
-
-
-def _left_out(
-    after: Mapping[str, Inventory], use: ProviderUse, moves: Mapping[str, GuestMove]
-) -> ReshapeRefusal | None:
-    """Refuse to take VCPU away from guests that share CPUs, which Placement does not allow either."""
-    if VCPU in after:
-        return None
-    uuid = use.provider.uuid
-    held = {each.uuid: each.allocations.get(uuid, {}) for each in use.consumers}
+    """Say what does not fit: too many PCPU, or VCPU that guests keep and the host no longer offers."""
+    held = {each.uuid: each.allocations.get(use.provider.uuid, {}) for each in use.consumers}
     held |= {guest: move.after for guest, move in moves.items()}
+    used = sum(amounts.get(PCPU, 0) for amounts in held.values())
+    capacity = after[PCPU].capacity if PCPU in after else 0
+    if used > capacity:
+        message = f"the pinned guests of the host need {used} PCPU, and it would offer {capacity}"
+        return ReshapeRefusal(Reason.RESHAPE_EXCEEDS_INVENTORY, message)
     keeping = sorted(guest for guest, amounts in held.items() if amounts.get(VCPU))
-    if not keeping:
+    if VCPU in after or not keeping:
         return None
     more = f" and {len(keeping) - _MOST_NAMED} more" if len(keeping) > _MOST_NAMED else ""
     named = ", ".join(keeping[:_MOST_NAMED]) + more
