@@ -113,7 +113,7 @@ def test_the_configuration_on_the_page_is_accepted() -> None:
     assert offer.value
     assert quota.value
     (entry,) = quota.value.node_configs
-    assert entry.strategy.over(quota.value.cluster).in_force.fast
+    assert entry.strategy.fast
 
 
 def test_reason_codes_on_the_page_are_those_of_the_code() -> None:

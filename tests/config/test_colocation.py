@@ -30,13 +30,13 @@ def told(parsed: Parsed[Any]) -> list[str]:
 def suppression(text: str, labels: dict[str, str] | None = None) -> SuppressionSettings:
     config = parse_suppression(text).value
     assert config is not None
-    return config.strategy_for(labels or {})[0].in_force
+    return config.strategy_for(labels or {})[0]
 
 
 def test_without_keys_the_offer_has_its_defaults_and_nothing_is_suppressed() -> None:
-    offered = NO_OVERSUBSCRIPTION.strategy_for({})[0].in_force
+    offered = NO_OVERSUBSCRIPTION.strategy_for({})[0]
     assert offered == OversubscriptionSettings(Share.parse("0.60"), Seconds(10))
-    assert not NO_SUPPRESSION.strategy_for({})[0].in_force.enabled
+    assert not NO_SUPPRESSION.strategy_for({})[0].enabled
 
 
 def test_an_empty_key_suppresses_with_every_default_of_the_design() -> None:
@@ -73,7 +73,7 @@ def test_every_value_can_be_written() -> None:
     )
     config = parse_oversubscription('{"ratio": 0, "intervalSeconds": 60}').value
     assert config is not None
-    assert config.cluster.in_force == OversubscriptionSettings(Share(0), Seconds(60))
+    assert config.cluster == OversubscriptionSettings(Share(0), Seconds(60))
 
 
 def test_a_node_inherits_what_its_entry_does_not_say() -> None:
@@ -89,7 +89,7 @@ def test_a_node_inherits_what_its_entry_does_not_say() -> None:
     ).value
     assert config is not None
     strategy, source = config.strategy_for({})
-    assert strategy.in_force == OversubscriptionSettings(Share(8000), Seconds(5))
+    assert strategy == OversubscriptionSettings(Share(8000), Seconds(5))
     assert source == "nodeConfigs[0] over the cluster strategy"
 
 
@@ -274,5 +274,5 @@ def test_any_text_is_settings_that_hold_together_or_has_errors(text: str) -> Non
 
 
 def all_settings(config: Configuration[Any]) -> list[SuppressionSettings]:
-    entries = [entry.strategy.over(config.cluster).in_force for entry in config.node_configs]
-    return [config.cluster.in_force, *entries]
+    entries = [entry.strategy for entry in config.node_configs]
+    return [config.cluster, *entries]

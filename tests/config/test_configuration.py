@@ -14,13 +14,12 @@ from corewise.config.configuration import (
     NO_NORMALIZATION,
     AmplifiableResource,
     NormalizationConfig,
-    Parsed,
     RatioField,
-    Severity,
     node_config_conflicts,
     parse_amplification,
     parse_normalization,
 )
+from corewise.config.decoding import Parsed, Severity
 from corewise.quantities import Ratio
 
 NORMALIZATION = """{

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.config.configuration import parse_normalization
-from corewise.config.node_configs import RatioField
+from corewise.config.configuration import RatioField, parse_normalization
 from corewise.normalization.calibration import (
     Calibration,
     CalibrationScore,

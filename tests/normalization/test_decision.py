@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from corewise.config.configuration import (
     NO_NORMALIZATION,
-    Configuration,
     NormalizationConfig,
     NormalizationStrategy,
     RatioField,
     parse_normalization,
 )
 from corewise.config.facts import CPUFacts, FactsProblem, parse_cpu_basic_info
+from corewise.config.node_configs import Configuration
 from corewise.normalization.decision import NormalizationVerdict, decide, nearest_model
 from corewise.quantities import ONE, Ratio
 from corewise.vocabulary.names import NORMALIZATION_ENABLED

@@ -27,10 +27,8 @@ from corewise.config.colocation import (
     NO_SUPPRESSION,
     OversubscriptionConfig,
     OversubscriptionSettings,
-    OversubscriptionStrategy,
     SuppressionConfig,
     SuppressionSettings,
-    SuppressionStrategy,
     parse_oversubscription,
     parse_suppression,
 )
@@ -43,7 +41,7 @@ from corewise.vocabulary.names import OVERSUBSCRIPTION, OVERSUBSCRIPTION_KEY, SU
 
 KEYS = (OVERSUBSCRIPTION_KEY, SUPPRESSION_KEY)
 _SHOWN = 3
-S = TypeVar("S", OversubscriptionStrategy, SuppressionStrategy)
+S = TypeVar("S", OversubscriptionSettings, SuppressionSettings)
 
 
 class ColocationConfiguration:
@@ -88,12 +86,12 @@ class ColocationConfiguration:
     def oversubscription(self, labels: Mapping[str, str]) -> OversubscriptionSettings | None:
         """Return what applies to a node with these labels; None if that is not known."""
         good = self._oversubscription
-        return good.strategy_for(labels)[0].in_force if good else None
+        return good.strategy_for(labels)[0] if good else None
 
     def suppression(self, labels: Mapping[str, str]) -> SuppressionSettings | None:
         """Return what applies to a node with these labels; None if that is not known."""
         good = self._suppression
-        return good.strategy_for(labels)[0].in_force if good else None
+        return good.strategy_for(labels)[0] if good else None
 
 
 _TEXTS = {"true": True, "false": False}

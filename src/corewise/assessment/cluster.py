@@ -29,15 +29,13 @@ from corewise.config.configuration import (
     NO_AMPLIFICATION,
     NO_NORMALIZATION,
     AmplificationConfig,
-    Configuration,
     NormalizationConfig,
-    Parsed,
-    Problem,
-    Severity,
     node_config_conflicts,
     parse_amplification,
     parse_normalization,
 )
+from corewise.config.decoding import Parsed, Problem, Severity
+from corewise.config.node_configs import Configuration
 from corewise.kube.objects import ConfigMap
 from corewise.kube.resources import WebhookConfiguration
 from corewise.quantities import Ratio

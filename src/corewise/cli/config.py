@@ -20,14 +20,12 @@ from corewise.cli.output import Form
 from corewise.config.colocation import parse_oversubscription, parse_suppression
 from corewise.config.configuration import (
     LARGEST_AMPLIFICATION_RATIO,
-    Configuration,
-    Parsed,
-    Problem,
-    Severity,
     node_config_conflicts,
     parse_amplification,
     parse_normalization,
 )
+from corewise.config.decoding import Parsed, Problem, Severity
+from corewise.config.node_configs import Configuration
 from corewise.quantities import Ratio
 from corewise.vocabulary import names
 

@@ -27,7 +27,7 @@ from corewise.cli.errors import Failure
 from corewise.cli.files import text_of
 from corewise.cli.output import say
 from corewise.config.decoding import Decoder, Parsed, Place, did_you_mean, shown
-from corewise.config.interference.amounts import number, strict_fields
+from corewise.config.interference.amounts import number
 from corewise.config.interference.metrics import METRICS
 from corewise.config.interference.model import InterferenceConfiguration
 from corewise.config.interference.reading import INTERFERENCE, parse_interference
@@ -108,7 +108,7 @@ def why_missing(column: str, value: float | None) -> str:
 
 def parse_nodes(text: str, config: InterferenceConfiguration) -> Parsed[list[MeasuredNode]]:
     """Read the file; profiles of ``placed`` pods are those of the configuration."""
-    decoder = Decoder(read_json(_STRING_OR_CONSTANT.sub(_quoted, text)))
+    decoder = Decoder(read_json(_STRING_OR_CONSTANT.sub(_quoted, text)), strict=True)
     entries = decoder.entries(decoder.root)
     return decoder.finish([_node(decoder, str(key.path[-1]), place, config) for key, place in entries])
 
@@ -121,7 +121,7 @@ def _quoted(match: re.Match[str]) -> str:
 def _node(decoder: Decoder, name: str, place: Place, config: InterferenceConfiguration) -> MeasuredNode:
     if place.value is None:
         decoder.tell(place, "must be an object of values, not null")
-    fields = strict_fields(decoder, place, (*COLUMNS, "labels", "placed"))
+    fields = decoder.fields(place, (*COLUMNS, "labels", "placed"))
     stated = ((column, _value(decoder, fields[column], column)) for column in COLUMNS)
     placed = decoder.items(fields["placed"])
     return MeasuredNode(
@@ -148,7 +148,7 @@ def _value(decoder: Decoder, place: Place, column: str) -> float | None:
 
 
 def _placed(decoder: Decoder, place: Place, config: InterferenceConfiguration) -> RecentPod:
-    fields = strict_fields(decoder, place, ("profile", "age"))
+    fields = decoder.fields(place, ("profile", "age"))
     profile = decoder.text(fields["profile"])
     if profile is None:
         decoder.tell(fields["profile"], "the name of a profile is missing")

@@ -29,20 +29,19 @@ from corewise.config.colocation import (
     NO_OVERSUBSCRIPTION,
     NO_SUPPRESSION,
     OversubscriptionSettings,
-    OversubscriptionStrategy,
     SuppressionMode,
     SuppressionSettings,
-    SuppressionStrategy,
     parse_oversubscription,
     parse_suppression,
 )
-from corewise.config.configuration import Configuration, Parsed
+from corewise.config.decoding import Parsed
+from corewise.config.node_configs import Configuration
 from corewise.vocabulary.names import BATCH_CPU, OVERSUBSCRIPTION, OVERSUBSCRIPTION_KEY, SUPPRESSION_KEY
 from corewise.vocabulary.offline_report import OfferState, OfflineReport, SuppressionReport
 from corewise.vocabulary.reasons import Reason
 
 T = TypeVar("T")
-S = TypeVar("S", OversubscriptionStrategy, SuppressionStrategy)
+S = TypeVar("S", OversubscriptionSettings, SuppressionSettings)
 _STATES = {SUPPRESSING: "squeezed", RECOVERING: "recovering", "": "not squeezed"}
 _MOVING = frozenset({Reason.SUPPRESSION_STEPPED_DOWN, Reason.SUPPRESSION_STEPPED_UP})
 
@@ -369,10 +368,9 @@ def _configured(
         return Configured(None, "unknown: the ConfigMap could not be read")
     text = data.get(key, "")
     if not text.strip():
-        return Configured(absent.cluster.in_force, f"defaults: there is no key {key}")
+        return Configured(absent.cluster, f"defaults: there is no key {key}")
     config = parse(text).value
     if config is None:
         source = f"key {key} has errors; the agent keeps the last good one (corewise config check)"
         return Configured(None, source, invalid=True)
-    strategy, source = config.strategy_for(labels)
-    return Configured(strategy.in_force, source)
+    return Configured(*config.strategy_for(labels))

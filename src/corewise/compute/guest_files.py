@@ -23,7 +23,7 @@ from typing import Annotated
 import msgspec
 
 from corewise.compute.errors import FileUnusable
-from corewise.config.decoding import Decoder, Parsed, Place, Severity, did_you_mean
+from corewise.config.decoding import Decoder, Parsed, Place, did_you_mean
 from corewise.config.json_text import Members, read_json
 from corewise.topology import CPUSet, CPUSetError
 from corewise.tracking import HostedGuest
@@ -85,7 +85,7 @@ def parse_image(text: str) -> Parsed[Image]:
             decoder.tell(key, 'properties belong in "properties"; here they are ignored')
     if fields["properties"].value is None and not decoder.problems:
         message = 'has no "properties", so it requests nothing'
-        decoder.tell(decoder.root, message, Severity.WARNING)
+        decoder.warn(decoder.root, message)
     return decoder.finish(Image(_texts(decoder, fields["properties"])))
 
 

@@ -19,12 +19,12 @@ Source: design/suppression.md; the names are those of the seed's ``cpuSuppressio
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-from corewise.config.decoding import Decoder, Fields, Parsed, Severity
+from corewise.config.decoding import Decoder, Fields, Parsed, Severity, either
 from corewise.config.json_text import read_json
 from corewise.config.node_configs import Configuration, read_node_configs
 from corewise.quantities import NOTHING, Seconds, Share
@@ -79,53 +79,13 @@ class SuppressionSettings:
     pods_a_cycle: int = 5
 
 
-@dataclass(frozen=True, slots=True)
-class OversubscriptionStrategy:
-    """What is written in one place; None is absent. ``interval`` is in seconds."""
+OversubscriptionConfig: TypeAlias = Configuration[OversubscriptionSettings]
+SuppressionConfig: TypeAlias = Configuration[SuppressionSettings]
 
-    ratio: Share | None = None
-    interval: int | None = None
-
-    def over(self, cluster: OversubscriptionStrategy) -> OversubscriptionStrategy:
-        return replace(cluster, **_given(self))
-
-    @property
-    def in_force(self) -> OversubscriptionSettings:
-        """The settings, with the default of what is absent."""
-        return OversubscriptionSettings(**_given(self))
-
-
-@dataclass(frozen=True, slots=True)
-class SuppressionStrategy:
-    """What is written in one place; None is absent."""
-
-    enabled: bool | None = None
-    mode: SuppressionMode | None = None
-    adjust_step: Share | None = None
-    fast: bool | None = None
-    restore_on_stop: bool | None = None
-    high: Share | None = None
-    low: Share | None = None
-    recover: Share | None = None
-    quota_step: Share | None = None
-    pods_a_cycle: int | None = None
-
-    def over(self, cluster: SuppressionStrategy) -> SuppressionStrategy:
-        return replace(cluster, **_given(self))
-
-    @property
-    def in_force(self) -> SuppressionSettings:
-        """The settings, with the default of what is absent."""
-        return SuppressionSettings(**_given(self))
-
-
-OversubscriptionConfig: TypeAlias = Configuration[OversubscriptionStrategy]
-SuppressionConfig: TypeAlias = Configuration[SuppressionStrategy]
-
-NO_OVERSUBSCRIPTION: OversubscriptionConfig = Configuration(OversubscriptionStrategy())
+NO_OVERSUBSCRIPTION: OversubscriptionConfig = Configuration(OversubscriptionSettings())
 """What applies where the key is absent: the defaults. Whether a node offers at all, its label says."""
 
-NO_SUPPRESSION: SuppressionConfig = Configuration(SuppressionStrategy(enabled=False))
+NO_SUPPRESSION: SuppressionConfig = Configuration(SuppressionSettings(enabled=False))
 """What applies where the key is absent: offline pods are not held back."""
 
 OVERSUBSCRIPTION_MEMBERS = ("ratio", "intervalSeconds")
@@ -143,53 +103,61 @@ _NO_STEP = "without a step nothing is ever adjusted"
 def parse_oversubscription(text: str) -> Parsed[OversubscriptionConfig]:
     """Read the value of the key ``oversubscription-config``."""
     decoder = Decoder(read_json(text))
-    return decoder.finish(read_node_configs(decoder, OVERSUBSCRIPTION_MEMBERS, _oversubscription))
+    default = OversubscriptionSettings()
+    return decoder.finish(read_node_configs(decoder, OVERSUBSCRIPTION_MEMBERS, default, _oversubscription))
 
 
 def parse_suppression(text: str) -> Parsed[SuppressionConfig]:
     """Read the value of the key ``cpu-suppression-config``."""
     decoder = Decoder(read_json(text))
-    read: list[tuple[Fields, SuppressionStrategy]] = []
+    read: list[tuple[Fields, SuppressionSettings]] = []
 
-    def strategy(decoder: Decoder, places: Fields) -> SuppressionStrategy:
-        found = _suppression(decoder, places)
+    def settings(decoder: Decoder, places: Fields, inherited: SuppressionSettings) -> SuppressionSettings:
+        found = _suppression(decoder, places, inherited)
         read.append((places, found))
         return found
 
-    config = read_node_configs(decoder, (*SUPPRESSION_MEMBERS, _AROUND), strategy)
+    config = read_node_configs(decoder, (*SUPPRESSION_MEMBERS, _AROUND), SuppressionSettings(), settings)
     if all(each.severity is Severity.WARNING for each in decoder.problems):
         for places, found in read:
-            _check_thresholds(decoder, places, found.over(config.cluster).in_force)
+            _check_thresholds(decoder, places, found)
     return decoder.finish(config)
 
 
-def _given(strategy: OversubscriptionStrategy | SuppressionStrategy) -> dict[str, Any]:
-    values = {field.name: getattr(strategy, field.name) for field in fields(strategy)}
-    return {name: value for name, value in values.items() if value is not None}
-
-
-def _oversubscription(decoder: Decoder, places: Fields) -> OversubscriptionStrategy:
-    return OversubscriptionStrategy(
-        ratio=decoder.share(places["ratio"], NOTHING, places=2),
-        interval=decoder.whole(places["intervalSeconds"], 1, LONGEST_INTERVAL),
+def _oversubscription(
+    decoder: Decoder, places: Fields, inherited: OversubscriptionSettings
+) -> OversubscriptionSettings:
+    interval = decoder.whole(places["intervalSeconds"], 1, LONGEST_INTERVAL)
+    return OversubscriptionSettings(
+        ratio=either(decoder.share(places["ratio"], NOTHING, places=2), inherited.ratio),
+        interval=inherited.interval if interval is None else Seconds(interval),
     )
 
 
-def _suppression(decoder: Decoder, places: Fields) -> SuppressionStrategy:
+def _suppression(decoder: Decoder, places: Fields, inherited: SuppressionSettings) -> SuppressionSettings:
     if not places[_AROUND].is_empty:
         decoder.tell(places[_AROUND], "write what is in it in its place: this key is about nothing else")
+
+    def step(name: str, inherited: Share) -> Share:
+        return either(decoder.share(places[name], SMALLEST_STEP, hint=_NO_STEP), inherited)
+
+    def threshold(name: str, inherited: Share) -> Share:
+        return either(decoder.share(places[name], NOTHING), inherited)
+
     stop = decoder.choice(places["onAgentStop"], OnAgentStop)
-    return SuppressionStrategy(
-        enabled=decoder.flag(places["enabled"]),
-        mode=decoder.choice(places["mode"], SuppressionMode),
-        adjust_step=decoder.share(places["adjustStep"], SMALLEST_STEP, hint=_NO_STEP),
-        fast=decoder.flag(places["fastSuppress"]),
-        restore_on_stop=None if stop is None else stop is OnAgentStop.RESTORE,
-        high=decoder.share(places["highThreshold"], NOTHING),
-        low=decoder.share(places["lowThreshold"], NOTHING),
-        recover=decoder.share(places["recoverThreshold"], NOTHING),
-        quota_step=decoder.share(places["adjustQuotaStep"], SMALLEST_STEP, hint=_NO_STEP),
-        pods_a_cycle=decoder.whole(places["adjustPodNum"], 1, MOST_PODS_A_CYCLE),
+    return SuppressionSettings(
+        enabled=either(decoder.flag(places["enabled"]), inherited.enabled),
+        mode=either(decoder.choice(places["mode"], SuppressionMode), inherited.mode),
+        adjust_step=step("adjustStep", inherited.adjust_step),
+        fast=either(decoder.flag(places["fastSuppress"]), inherited.fast),
+        restore_on_stop=inherited.restore_on_stop if stop is None else stop is OnAgentStop.RESTORE,
+        high=threshold("highThreshold", inherited.high),
+        low=threshold("lowThreshold", inherited.low),
+        recover=threshold("recoverThreshold", inherited.recover),
+        quota_step=step("adjustQuotaStep", inherited.quota_step),
+        pods_a_cycle=either(
+            decoder.whole(places["adjustPodNum"], 1, MOST_PODS_A_CYCLE), inherited.pods_a_cycle
+        ),
     )
 
 
@@ -206,4 +174,4 @@ def _check_thresholds(decoder: Decoder, places: Fields, settings: SuppressionSet
         decoder.tell(places[culprit], f"the thresholds must rise; those that apply here are {order}")
     elif settings.recover == NOTHING and "recoverThreshold" in written:
         message = "0.00: no utilization is below it, so no pod's quota is ever raised again"
-        decoder.tell(places["recoverThreshold"], message, Severity.WARNING)
+        decoder.warn(places["recoverThreshold"], message)

@@ -18,54 +18,79 @@ A null is an absent key. The structs are those of Koordinator, and ``defaultRati
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import partial
 from types import MappingProxyType
+from typing import TypeAlias
 
-from corewise.config.decoding import Decoder, Fields, Parsed, Place, Problem, Severity, did_you_mean
+from corewise.config.decoding import Decoder, Fields, Parsed, Place, Problem, Severity, did_you_mean, either
 from corewise.config.json_text import read_json
-from corewise.config.node_configs import (
-    LARGEST_AMPLIFICATION_RATIO,
-    LARGEST_NORMALIZATION_RATIO,
-    NO_AMPLIFICATION,
-    NO_NORMALIZATION,
-    SMALLEST_RATIO,
-    AmplifiableResource,
-    AmplificationConfig,
-    AmplificationStrategy,
-    Configuration,
-    ModelRatios,
-    NodeConfig,
-    NormalizationConfig,
-    NormalizationStrategy,
-    RatioField,
-    S,
-    read_node_configs,
-)
-from corewise.quantities import Ratio
+from corewise.config.node_configs import Configuration, S, read_node_configs
+from corewise.quantities import ONE, Ratio
 
-__all__ = [
-    "AMPLIFICATION_MEMBERS",
-    "LARGEST_AMPLIFICATION_RATIO",
-    "LARGEST_NORMALIZATION_RATIO",
-    "NORMALIZATION_MEMBERS",
-    "NO_AMPLIFICATION",
-    "NO_NORMALIZATION",
-    "SMALLEST_RATIO",
-    "AmplifiableResource",
-    "AmplificationConfig",
-    "AmplificationStrategy",
-    "Configuration",
-    "ModelRatios",
-    "NodeConfig",
-    "NormalizationConfig",
-    "NormalizationStrategy",
-    "Parsed",
-    "Problem",
-    "RatioField",
-    "Severity",
-    "node_config_conflicts",
-    "parse_amplification",
-    "parse_normalization",
-]
+SMALLEST_RATIO = ONE
+LARGEST_NORMALIZATION_RATIO = Ratio(500)
+LARGEST_AMPLIFICATION_RATIO = Ratio(1000)
+"""The default: the manager's option can set another."""
+
+
+class AmplifiableResource(StrEnum):
+    """The resources that can be amplified. Of all others kubelet reads back what is stored."""
+
+    CPU = "cpu"
+    MEMORY = "memory"
+
+
+class RatioField(StrEnum):
+    """The ratios of one CPU model, by what is switched on; the values are the keys users write."""
+
+    BASE = "baseRatio"
+    HYPER_THREADING = "hyperThreadEnabledRatio"
+    TURBO = "turboEnabledRatio"
+    HYPER_THREADING_TURBO = "hyperThreadTurboEnabledRatio"
+
+    @classmethod
+    def of(cls, *, hyper_threading: bool, turbo: bool) -> RatioField:
+        """Return the field that holds the ratio of a CPU with these settings."""
+        if hyper_threading:
+            return cls.HYPER_THREADING_TURBO if turbo else cls.HYPER_THREADING
+        return cls.TURBO if turbo else cls.BASE
+
+
+ModelRatios: TypeAlias = Mapping[RatioField, Ratio]
+
+
+@dataclass(frozen=True, slots=True)
+class NormalizationStrategy:
+    """Which CPUs are how much faster than the baseline."""
+
+    enable: bool | None = None
+    ratio_model: Mapping[str, ModelRatios] = field(default_factory=dict)
+    default_ratio: Ratio | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AmplificationStrategy:
+    """The original ratios, which normalization then multiplies."""
+
+    enable: bool = False
+    ratios: Mapping[AmplifiableResource, Ratio] = field(default_factory=dict)
+    amplifies_capacity: bool = True
+
+    @property
+    def originals(self) -> Mapping[AmplifiableResource, Ratio]:
+        """The ratios that are applied: none unless enabled."""
+        return self.ratios if self.enable else {}
+
+
+NormalizationConfig: TypeAlias = Configuration[NormalizationStrategy]
+AmplificationConfig: TypeAlias = Configuration[AmplificationStrategy]
+
+NO_NORMALIZATION: NormalizationConfig = Configuration(NormalizationStrategy())
+"""What applies where the key is absent: nothing but labels enables anything, and no model is known."""
+
+NO_AMPLIFICATION: AmplificationConfig = Configuration(AmplificationStrategy())
 
 NORMALIZATION_MEMBERS = ("enable", "ratioModel", "defaultRatio")
 AMPLIFICATION_MEMBERS = ("enable", "resourceAmplificationRatio", "amplifyCapacity")
@@ -75,7 +100,9 @@ _BASELINE = "the slowest CPU model is the baseline, with ratio 1.00"
 def parse_normalization(text: str) -> Parsed[NormalizationConfig]:
     """Read the value of the key ``cpu-normalization-config``."""
     decoder = Decoder(read_json(text))
-    return decoder.finish(read_node_configs(decoder, NORMALIZATION_MEMBERS, _normalization_strategy))
+    return decoder.finish(
+        read_node_configs(decoder, NORMALIZATION_MEMBERS, NormalizationStrategy(), _normalization_strategy)
+    )
 
 
 def parse_amplification(
@@ -84,10 +111,8 @@ def parse_amplification(
     """Read the value of the key ``resource-amplification-config``."""
     decoder = Decoder(read_json(text))
 
-    def strategy(decoder: Decoder, fields: Fields) -> AmplificationStrategy:
-        return _amplification_strategy(decoder, fields, largest)
-
-    return decoder.finish(read_node_configs(decoder, AMPLIFICATION_MEMBERS, strategy))
+    read = partial(_amplification_strategy, largest=largest)
+    return decoder.finish(read_node_configs(decoder, AMPLIFICATION_MEMBERS, AmplificationStrategy(), read))
 
 
 def node_config_conflicts(
@@ -118,15 +143,17 @@ def _conflict(config: Configuration[S], first: int, other: int, names: list[str]
     )
 
 
-def _normalization_strategy(decoder: Decoder, fields: Fields) -> NormalizationStrategy:
+def _normalization_strategy(
+    decoder: Decoder, fields: Fields, inherited: NormalizationStrategy
+) -> NormalizationStrategy:
     models = {
         str(model.path[-1]): _model_ratios(decoder, ratios)
         for model, ratios in decoder.entries(fields["ratioModel"])
     }
     return NormalizationStrategy(
-        enable=decoder.flag(fields["enable"]),
-        ratio_model=MappingProxyType(models),
-        default_ratio=_normalization_ratio(decoder, fields["defaultRatio"]),
+        enable=either(decoder.flag(fields["enable"]), inherited.enable),
+        ratio_model=MappingProxyType({**inherited.ratio_model, **models}),
+        default_ratio=either(_normalization_ratio(decoder, fields["defaultRatio"]), inherited.default_ratio),
     )
 
 
@@ -140,8 +167,10 @@ def _normalization_ratio(decoder: Decoder, place: Place) -> Ratio | None:
     return decoder.ratio(place, SMALLEST_RATIO, LARGEST_NORMALIZATION_RATIO, _BASELINE)
 
 
-def _amplification_strategy(decoder: Decoder, fields: Fields, largest: Ratio) -> AmplificationStrategy:
-    ratios: dict[AmplifiableResource, Ratio] = {}
+def _amplification_strategy(
+    decoder: Decoder, fields: Fields, inherited: AmplificationStrategy, largest: Ratio
+) -> AmplificationStrategy:
+    ratios = dict(inherited.ratios)
     known = tuple(AmplifiableResource)
     for key, place in decoder.entries(fields["resourceAmplificationRatio"]):
         name = str(key.path[-1])
@@ -152,7 +181,7 @@ def _amplification_strategy(decoder: Decoder, fields: Fields, largest: Ratio) ->
         if ratio is not None:
             ratios[AmplifiableResource(name)] = ratio
     return AmplificationStrategy(
-        enable=decoder.flag(fields["enable"]),
+        enable=either(decoder.flag(fields["enable"]), inherited.enable),
         ratios=MappingProxyType(ratios),
-        amplify_capacity=decoder.flag(fields["amplifyCapacity"]),
+        amplifies_capacity=either(decoder.flag(fields["amplifyCapacity"]), inherited.amplifies_capacity),
     )

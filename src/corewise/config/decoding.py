@@ -3,7 +3,8 @@
 A Decoder walks the tree that :func:`corewise.config.json_text.read_json` or
 :func:`corewise.config.yaml_text.read_yaml` has read. Each of its methods takes a Place and returns the value
 there, or None if the place is empty (absent or null) or wrong; what is wrong is then in ``problems``. Unknown
-keys are warnings, since configuration outlives programs; everything else is an error.
+keys are warnings, since configuration outlives programs; in a ``strict`` text they are errors, so that a
+typing mistake is not taken for the default. Everything else is an error.
 
 A number is exact: 0.6 in steps of 0.01 is 60. One with more decimal places than are counted is not rounded;
 the problem names the nearest that is allowed.
@@ -86,7 +87,8 @@ class Place:
 class Decoder:
     """Typed access to a reading; collects problems."""
 
-    def __init__(self, reading: TextReading) -> None:
+    def __init__(self, reading: TextReading, *, strict: bool = False) -> None:
+        self._strict = strict
         self._positions = reading.positions
         self.is_complete = reading.complete
         self.problems = [
@@ -108,6 +110,9 @@ class Decoder:
         line, column = self.position(place)
         self.problems.append(Problem(severity, line, column, path_text(place.path), message))
 
+    def warn(self, place: Place, message: str) -> None:
+        self.tell(place, message, Severity.WARNING)
+
     def entries(self, place: Place) -> list[tuple[Place, Place]]:
         """Return the key and the value of each member of an object."""
         if place.is_empty:
@@ -122,15 +127,20 @@ class Decoder:
         ]
 
     def fields(self, place: Place, known: Iterable[str]) -> Fields:
-        """Return the known members of an object; warn about each of the others."""
+        """Return the known members of an object; report each of the others."""
         names = list(known)
         found: dict[str, Place] = {}
         for key, value in self.entries(place):
-            name = key.path[-1]
+            name = str(key.path[-1])
+            near = did_you_mean(name, names)
             if name in names:
-                found[str(name)] = value
+                found[name] = value
+            elif self._strict:
+                self.tell(
+                    key, f"unknown key{near}" if near else f"unknown key: known here are {', '.join(names)}"
+                )
             else:
-                self.tell(key, f"unknown key{did_you_mean(str(name), names)}", Severity.WARNING)
+                self.warn(key, f"unknown key{near}")
         return Fields(place, found)
 
     def items(self, place: Place) -> list[Place]:
@@ -230,6 +240,11 @@ class NumberForm:
     @property
     def wanted(self) -> str:
         return f"write one with at most {self.described}" if self.places else "write a whole one"
+
+
+def either(stated: T | None, default: T) -> T:
+    """Return a value that was read, or the default where the place was empty or wrong."""
+    return default if stated is None else stated
 
 
 def two_places(text: str) -> str:

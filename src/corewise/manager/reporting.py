@@ -11,7 +11,7 @@ from corewise.actions import EmitEvent
 from corewise.amplification.amounts import CPU, ResourceList
 from corewise.assessment.cluster import KEYS, ConfigurationReading, conflicts
 from corewise.assessment.decision import NodeAssessment
-from corewise.config.configuration import Problem
+from corewise.config.decoding import Problem
 from corewise.kube.objects import ConfigMap, ObjectMeta
 from corewise.prometheus.exposition import Exposition
 from corewise.quantities import Ratio, RatioError

@@ -15,7 +15,7 @@ from corewise.assessment.cluster import (
     conflicts,
     read_configuration,
 )
-from corewise.config.configuration import Severity
+from corewise.config.decoding import Severity
 from corewise.kube.admission import AdmissionRequest, OperationType
 from corewise.kube.client import Client
 from corewise.kube.clock import Clock

@@ -21,7 +21,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from corewise.config.node_configs import LARGEST_NORMALIZATION_RATIO, ModelRatios, RatioField
+from corewise.config.configuration import LARGEST_NORMALIZATION_RATIO, ModelRatios, RatioField
 from corewise.normalization.mix import KERNELS, VERSION, Done, Work
 from corewise.quantities import Ratio
 

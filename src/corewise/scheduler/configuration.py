@@ -24,10 +24,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from corewise.config.decoding import Decoder, Parsed, Problem
-from corewise.config.interference.amounts import strict_fields
+from corewise.config.decoding import Decoder, Parsed, either
 from corewise.config.interference.model import InterferenceConfiguration
-from corewise.config.interference.reading import INTERFERENCE, parse_interference
+from corewise.config.interference.reading import INTERFERENCE, read_interference
 from corewise.config.yaml_text import read_yaml
 from corewise.engine import Allocation
 from corewise.kube.clock import Clock
@@ -78,27 +77,16 @@ def parse_configuration(text: str) -> SchedulerConfiguration:
 
 def read_configuration(text: str) -> Parsed[SchedulerConfiguration]:
     """Read the file's text, with every problem told."""
-    decoder = Decoder(read_yaml(text))
-    fields = strict_fields(decoder, decoder.root, (_SCORING, _REMEMBERED, INTERFERENCE))
-    scoring = decoder.choice(fields[_SCORING], _Scoring)
-    remembered = decoder.whole(fields[_REMEMBERED], 0, _MOST_REMEMBERED)
-    own = decoder.finish(None)
-    interference = parse_interference(text)
-    problems = _in_order(own.problems, interference.problems)
-    if own.errors or interference.errors:
-        return Parsed(None, problems)
+    decoder = Decoder(read_yaml(text), strict=True)
+    root = decoder.fields(decoder.root, (_SCORING, _REMEMBERED, INTERFERENCE))
+    scoring = decoder.choice(root[_SCORING], _Scoring)
+    remembered = decoder.whole(root[_REMEMBERED], 0, _MOST_REMEMBERED)
     configuration = SchedulerConfiguration(
         scoring=Allocation(scoring.value) if scoring else DEFAULTS.scoring,
-        remembered_decisions=DEFAULTS.remembered_decisions if remembered is None else remembered,
-        interference=interference.value,
+        remembered_decisions=either(remembered, DEFAULTS.remembered_decisions),
+        interference=read_interference(decoder, root),
     )
-    return Parsed(configuration, problems)
-
-
-def _in_order(*several: tuple[Problem, ...]) -> tuple[Problem, ...]:
-    """Return the problems in the order of the text, each once."""
-    found = dict.fromkeys(problem for problems in several for problem in problems)
-    return tuple(sorted(found, key=lambda each: (each.line, each.column)))
+    return decoder.finish(configuration)
 
 
 LOOK_EVERY = 5.0

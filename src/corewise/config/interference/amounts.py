@@ -1,41 +1,22 @@
-"""Amounts with their units, read exactly: ``5GB/s``, ``4MiB``, ``95ns``, ``1%``, ``5m``; and strict objects.
+"""Amounts with their units, read exactly: ``5GB/s``, ``4MiB``, ``95ns``, ``1%``, ``5m``.
 
 A unit is part of an amount and never guessed: a number without one is an error, except 0. ``G`` is 10^9 and
-``Gi`` 2^30, as everywhere in Kubernetes; ``B`` is bytes. Parts of a byte are rounded up: 0.2GiB is rounded up
-as Kubernetes does. An unknown key is an error, so that a typing mistake is not taken for the default.
+``Gi`` 2^30, as everywhere in Kubernetes; ``B`` is bytes. Parts of a byte are rounded up, as Kubernetes does.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from enum import StrEnum
 from fractions import Fraction
 from types import MappingProxyType
-from typing import TypeVar
 
-from corewise.config.decoding import Decoder, Fields, Place, Severity, did_you_mean, shown
+from corewise.config.decoding import Decoder, Place, did_you_mean, shown
 from corewise.config.json_text import Located, Positions, TextReading
 from corewise.quantities import Quantity, QuantityError
-
-E = TypeVar("E", bound=StrEnum)
-
-
-def strict_fields(decoder: Decoder, place: Place, known: Iterable[str]) -> Fields:
-    """Return the known members of an object; report each of the others as an error."""
-    names = list(known)
-    found: dict[str, Place] = {}
-    for key, value in decoder.entries(place):
-        name = str(key.path[-1])
-        if name in names:
-            found[name] = value
-        else:
-            near = did_you_mean(name, names) or f": known here are {', '.join(names)}"
-            decoder.tell(key, f"unknown key{near}")
-    return Fields(place, found)
 
 
 def number(decoder: Decoder, place: Place, low: int, high: int) -> Decimal | None:
@@ -49,17 +30,6 @@ def number(decoder: Decoder, place: Place, low: int, high: int) -> Decimal | Non
         decoder.tell(place, f"{shown(place.value)} is outside {low}..{high}")
         return None
     return place.value
-
-
-def word(decoder: Decoder, place: Place, choices: type[E], default: E) -> E:
-    """Read one of the values of an enum."""
-    found = decoder.choice(place, choices)
-    return default if found is None else found
-
-
-def warn(decoder: Decoder, place: Place, message: str) -> None:
-    """Tell a problem that leaves the text usable."""
-    decoder.tell(place, message, Severity.WARNING)
 
 
 _AMOUNT = re.compile(r"([+-]?)([0-9]{1,18}(?:\.[0-9]{1,18})?) ?([^0-9.+\-\s]\S{0,15})?")
@@ -148,6 +118,12 @@ def whole_amount(decoder: Decoder, place: Place, scale: UnitScale) -> int | None
     """Read an amount in whole base units; a part of one is rounded up."""
     value = amount(decoder, place, scale)
     return None if value is None else math.ceil(value)
+
+
+def float_amount(decoder: Decoder, place: Place, scale: UnitScale) -> float | None:
+    """Read an amount that need not be exact: a time, a tolerance."""
+    value = amount(decoder, place, scale)
+    return None if value is None else float(value)
 
 
 def milli_cpus(decoder: Decoder, place: Place) -> int | None:

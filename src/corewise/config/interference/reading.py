@@ -14,28 +14,24 @@ what is written for a series replaces it; without a preset only the series that 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from decimal import Decimal
 from enum import StrEnum
 from fractions import Fraction
 from itertools import pairwise
 from types import MappingProxyType
 
-from corewise.config.decoding import Decoder, Fields, Parsed, Place, shown
+from corewise.config.decoding import Decoder, Fields, Parsed, Place, either, shown
 from corewise.config.interference.amounts import (
     BANDWIDTH,
     BYTES,
     PERCENT,
-    amount,
     duration,
+    float_amount,
     milli_cpus,
     number,
-    strict_fields,
     unit_of,
-    warn,
     whole_amount,
-    word,
 )
 from corewise.config.interference.metrics import (
     DEFAULT_RANKINGS,
@@ -70,15 +66,7 @@ _PER_CORE = "memoryBandwidthPerCore"
 _IMPACT = "0 is no impact on the run time, 100 a very heavy one"
 
 
-@dataclass(frozen=True, slots=True)
-class Profiles:
-    """The profiles of the section."""
-
-    default: DefaultProfile
-    named: Mapping[str, WorkloadProfile]
-
-
-def read_profiles(decoder: Decoder, place: Place) -> Profiles:
+def _profiles(decoder: Decoder, place: Place) -> tuple[DefaultProfile, Mapping[str, WorkloadProfile]]:
     """Read all entries; the one named ``default`` is of another form."""
     default = DefaultProfile()
     named: dict[str, WorkloadProfile] = {}
@@ -88,7 +76,7 @@ def read_profiles(decoder: Decoder, place: Place) -> Profiles:
             default = _default(decoder, key, value)
         else:
             named[name] = _workload(decoder, name, key, value)
-    return Profiles(default, MappingProxyType(named))
+    return default, MappingProxyType(named)
 
 
 def _workload(decoder: Decoder, name: str, key: Place, place: Place) -> WorkloadProfile:
@@ -97,7 +85,7 @@ def _workload(decoder: Decoder, name: str, key: Place, place: Place) -> Workload
         decoder.tell(key, f"no pod can have this as the value of its type label: {fault}")
     if place.value is None:
         decoder.tell(key, "is empty: write profile and affinity")
-    fields = strict_fields(decoder, place, ("profile", "affinity", "selector"))
+    fields = decoder.fields(place, ("profile", "affinity", "selector"))
     line, column = decoder.position(key)
     return WorkloadProfile(
         name=name,
@@ -113,16 +101,16 @@ def _selector(decoder: Decoder, place: Place) -> LabelSelector | None:
     if place.value is None:
         return None
     before = len(decoder.problems)
-    selector = read_label_selector(decoder, place, strict_fields)
+    selector = read_label_selector(decoder, place)
     if not selector.requirements and len(decoder.problems) == before:
-        warn(decoder, place, "selects every pod, so pods of all other types are in conflict with it")
+        decoder.warn(place, "selects every pod, so pods of all other types are in conflict with it")
     return selector
 
 
 def _profile(decoder: Decoder, place: Place) -> Profile:
     if place.value is None:
-        warn(decoder, place, "no profile: pods of this type are not filtered, and weigh nothing once placed")
-    fields = strict_fields(decoder, place, _AMOUNTS)
+        decoder.warn(place, "no profile: pods of this type are not filtered, and weigh nothing once placed")
+    fields = decoder.fields(place, _AMOUNTS)
     return Profile(
         memory_bandwidth=whole_amount(decoder, fields["memoryBandwidth"], BANDWIDTH) or 0,
         memory=whole_amount(decoder, fields["memory"], BYTES) or 0,
@@ -132,18 +120,19 @@ def _profile(decoder: Decoder, place: Place) -> Profile:
 
 
 def _affinity(decoder: Decoder, place: Place) -> AffinityPoints:
-    fields = strict_fields(decoder, place, RANKED)
+    fields = decoder.fields(place, RANKED)
     missing = [metric.value for metric in RANKED if fields[metric].value is None]
     if missing:
-        warn(decoder, place, f"{', '.join(missing)} missing: counts as 0, no impact")
+        decoder.warn(place, f"{', '.join(missing)} missing: counts as 0, no impact")
     values = {metric: decoder.whole(fields[metric], 0, 100, _IMPACT) or 0 for metric in RANKED}
     return MappingProxyType(values)
 
 
 def _default(decoder: Decoder, key: Place, place: Place) -> DefaultProfile:
-    fields = strict_fields(decoder, place, ("profile", "affinity"))
-    amounts = strict_fields(decoder, fields["profile"], (*_AMOUNTS, _PER_CORE))
-    _not_both(decoder, amounts)
+    fields = decoder.fields(place, ("profile", "affinity"))
+    amounts = decoder.fields(fields["profile"], (*_AMOUNTS, _PER_CORE))
+    if amounts["memoryBandwidth"].value is not None and amounts[_PER_CORE].value is not None:
+        decoder.tell(amounts[_PER_CORE], "excludes memoryBandwidth: write one of the two")
     affinity = fields["affinity"]
     return DefaultProfile(
         bandwidth_per_core=whole_amount(decoder, amounts[_PER_CORE], BANDWIDTH) or 0,
@@ -156,11 +145,6 @@ def _default(decoder: Decoder, key: Place, place: Place) -> DefaultProfile:
     )
 
 
-def _not_both(decoder: Decoder, amounts: Fields) -> None:
-    if amounts["memoryBandwidth"].value is not None and amounts[_PER_CORE].value is not None:
-        decoder.tell(amounts[_PER_CORE], "excludes memoryBandwidth: write one of the two")
-
-
 _AGE = duration(1, 24 * 3600, "1s..24h")
 _OF_ALL = ("preset", "nodeLabel", "maximumAge")
 _OF_A_SERIES = ("query", "nodeLabel", "unit", "maximumAge")
@@ -171,24 +155,23 @@ def read_metrics(decoder: Decoder, place: Place) -> MetricsSettings:
     """Read the whole of ``metrics``; where nothing is written, it is the preset of corewise's own agent."""
     if place.value is None:
         return MetricsSettings()
-    fields = strict_fields(decoder, place, (*_OF_ALL, *Metric))
+    fields = decoder.fields(place, (*_OF_ALL, *Metric))
     preset = decoder.choice(fields["preset"], Preset)
     written = [each for each in Metric if fields[each].value is not None]
-    inside = {each: _fields(decoder, each, fields[each]) for each in written}
+    inside = {
+        each: decoder.fields(fields[each], _OF_A_METRIC if each in RANKED else _OF_A_SERIES)
+        for each in written
+    }
     if fields["preset"].value is None:
         _need_queries(decoder, place, inside)
     rankings = {each: _ranking(decoder, inside.get(each), each) for each in RANKED}
     return MetricsSettings(
         preset=preset,
         node_label=decoder.text(fields["nodeLabel"]),
-        maximum_age=_age(decoder, fields["maximumAge"]),
+        maximum_age=float_amount(decoder, fields["maximumAge"], _AGE),
         series=MappingProxyType({each: _series(decoder, each, found) for each, found in inside.items()}),
         rankings=MappingProxyType(rankings),
     )
-
-
-def _fields(decoder: Decoder, series: Metric, place: Place) -> Fields:
-    return strict_fields(decoder, place, _OF_A_METRIC if series in RANKED else _OF_A_SERIES)
 
 
 def _need_queries(decoder: Decoder, place: Place, inside: Mapping[Metric, Fields]) -> None:
@@ -208,29 +191,23 @@ def _series(decoder: Decoder, series: Metric, fields: Fields) -> SeriesSettings:
         query=query,
         node_label=decoder.text(fields["nodeLabel"]),
         unit=unit_of(decoder, fields["unit"], series.spec.kind.units),
-        maximum_age=_age(decoder, fields["maximumAge"]),
+        maximum_age=float_amount(decoder, fields["maximumAge"], _AGE),
         line=decoder.position(fields.owner)[0],
     )
-
-
-def _age(decoder: Decoder, place: Place) -> float | None:
-    seconds = amount(decoder, place, _AGE)
-    return None if seconds is None else float(seconds)
 
 
 def _ranking(decoder: Decoder, fields: Fields | None, metric: Metric) -> Ranking:
     default = DEFAULT_RANKINGS[metric]
     if fields is None:
         return default
-    tolerance = amount(decoder, fields["tolerance"], PERCENT)
     return Ranking(
-        order=word(decoder, fields["order"], Order, default.order),
-        tolerance=default.tolerance if tolerance is None else float(tolerance),
+        order=either(decoder.choice(fields["order"], Order), default.order),
+        tolerance=either(float_amount(decoder, fields["tolerance"], PERCENT), default.tolerance),
     )
 
 
 INTERFERENCE = "interference"
-BESIDE = ("scoring", "rememberedDecisions")
+_BESIDE = ("scoring", "rememberedDecisions")
 """The other keys of the scheduler's file, which others read."""
 
 _KEYS = (
@@ -255,47 +232,43 @@ class _MissingScore(StrEnum):
     ZERO = "zero"
 
 
-def parse_interference(
-    text: str, beside: Collection[str] = BESIDE
-) -> Parsed[InterferenceConfiguration | None]:
-    """Read the section of a YAML or JSON file. ``beside``: the other keys the file may have.
+def parse_interference(text: str) -> Parsed[InterferenceConfiguration | None]:
+    """Read the section of a YAML or JSON file, and nothing else of it.
 
     The value is None without errors if the file has no such section: nothing is configured.
     """
-    decoder = Decoder(read_yaml(text))
-    root = strict_fields(decoder, decoder.root, (INTERFERENCE, *beside))
+    decoder = Decoder(read_yaml(text), strict=True)
+    root = decoder.fields(decoder.root, (INTERFERENCE, *_BESIDE))
+    return decoder.finish(read_interference(decoder, root))
+
+
+def read_interference(decoder: Decoder, root: Fields) -> InterferenceConfiguration | None:
+    """Read the section; None if the file has none."""
     if INTERFERENCE not in root.found:
-        return decoder.finish(None)
-    return decoder.finish(_section(decoder, root[INTERFERENCE]))
-
-
-def _section(decoder: Decoder, place: Place) -> InterferenceConfiguration:
-    fields = strict_fields(decoder, place, _KEYS)
-    profiles = read_profiles(decoder, fields["profiles"])
-    window = _seconds(amount(decoder, fields["window"], _WINDOW), _DEFAULTS.window)
-    missing = strict_fields(decoder, fields["missing"], ("filter", "score"))
-    word(decoder, missing["score"], _MissingScore, _MissingScore.ZERO)
+        return None
+    place = root[INTERFERENCE]
+    fields = decoder.fields(place, _KEYS)
+    default, profiles = _profiles(decoder, fields["profiles"])
+    window = either(float_amount(decoder, fields["window"], _WINDOW), _DEFAULTS.window)
+    missing = decoder.fields(fields["missing"], ("filter", "score"))
+    decoder.choice(missing["score"], _MissingScore)
     relative = decoder.flag(fields["relative"])
     config = InterferenceConfiguration(
         overprovisioning=_overprovisioning(decoder, fields["overprovisioning"]),
         points=_points(decoder, fields["points"]),
         window=window,
         counterweight=_counterweight(decoder, fields["counterweight"], window),
-        missing_passes=word(decoder, missing["filter"], _OnMissing, _OnMissing.PASS) is _OnMissing.PASS,
+        missing_passes=decoder.choice(missing["filter"], _OnMissing) is not _OnMissing.FAIL,
         type_label=_type_label(decoder, fields["typeLabel"]),
         metrics=read_metrics(decoder, fields["metrics"]),
         capacity=_capacity(decoder, fields["capacity"]),
-        default=profiles.default,
-        profiles=profiles.named,
+        default=default,
+        profiles=profiles,
         relative=bool(relative),
-        latency_model=word(decoder, fields["latencyModel"], LatencyModel, _DEFAULTS.latency_model),
+        latency_model=either(decoder.choice(fields["latencyModel"], LatencyModel), _DEFAULTS.latency_model),
     )
     _say_unplaceable(decoder, fields["profiles"], config)
     return config
-
-
-def _seconds(value: Fraction | None, default: float) -> float:
-    return default if value is None else float(value)
 
 
 def _overprovisioning(decoder: Decoder, place: Place) -> Fraction:
@@ -333,21 +306,20 @@ def _check_points(decoder: Decoder, place: Place, items: list[Place], values: li
         if worse > better:
             decoder.tell(item, f"{worse} is more than {better} before it: points must not increase")
     if values and not any(values):
-        warn(decoder, place, "all points are 0, so every node scores 0")
+        decoder.warn(place, "all points are 0, so every node scores 0")
 
 
 def _counterweight(decoder: Decoder, place: Place, window: float) -> CounterweightSettings:
-    fields = strict_fields(decoder, place, ("expiry", "decay"))
+    fields = decoder.fields(place, ("expiry", "decay"))
     default = _DEFAULTS.counterweight
-    expiry = _seconds(amount(decoder, fields["expiry"], _EXPIRY), default.expiry)
+    expiry = either(float_amount(decoder, fields["expiry"], _EXPIRY), default.expiry)
     if expiry < window:
         at = fields["expiry"] if fields["expiry"].value is not None else place
-        warn(
-            decoder,
+        decoder.warn(
             at,
             f"expires after {expiry:g} s, before the window of {window:g} s shows the pod in full",
         )
-    return CounterweightSettings(expiry, word(decoder, fields["decay"], Decay, default.decay))
+    return CounterweightSettings(expiry, either(decoder.choice(fields["decay"], Decay), default.decay))
 
 
 def _type_label(decoder: Decoder, place: Place) -> str:
@@ -359,12 +331,12 @@ def _type_label(decoder: Decoder, place: Place) -> str:
 
 
 def _capacity(decoder: Decoder, place: Place) -> tuple[CapacityRule, ...]:
-    fields = strict_fields(decoder, place, ("memoryBandwidth",))
+    fields = decoder.fields(place, ("memoryBandwidth",))
     return tuple(_rule(decoder, item) for item in decoder.items(fields["memoryBandwidth"]))
 
 
 def _rule(decoder: Decoder, place: Place) -> CapacityRule:
-    fields = strict_fields(decoder, place, ("selector", "value"))
+    fields = decoder.fields(place, ("selector", "value"))
     value = whole_amount(decoder, fields["value"], BANDWIDTH)
     for name in ("selector", "value"):
         if fields[name].value is None:
@@ -372,7 +344,7 @@ def _rule(decoder: Decoder, place: Place) -> CapacityRule:
             decoder.tell(fields[name], f"is missing{hint}")
     if value == 0:
         decoder.tell(fields["value"], "0 is not a capacity: leave out the rule if it is unknown")
-    selector = read_label_selector(decoder, fields["selector"], strict_fields)
+    selector = read_label_selector(decoder, fields["selector"])
     return CapacityRule(selector, value or 0, decoder.position(place)[0])
 
 
@@ -385,8 +357,7 @@ def _say_unplaceable(decoder: Decoder, place: Place, config: InterferenceConfigu
     for key, _ in decoder.entries(place):
         demand = needed.get(str(key.path[-1]), Fraction(0))
         if demand >= largest > 0:
-            warn(
-                decoder,
+            decoder.warn(
                 key,
                 unplaceable_message(float(demand), largest, "no node that a capacity rule selects"),
             )
