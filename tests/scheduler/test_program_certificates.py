@@ -13,13 +13,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
+import stat
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
+import yaml
+from click.testing import CliRunner, Result
 
+from corewise.cli import corewise
+from corewise.cli.errors import Failure
 from corewise.kube.certificates import Authority, KeyPair, is_issued_by
 from corewise.kube.errors import NotFound
 from corewise.kube.resources import SECRETS
@@ -192,3 +197,51 @@ async def test_kube_schedulers_call_with_the_certificate_is_answered(world: Sche
     async with world.scheduler() as scheduler, caller(scheduler) as call:
         status, answer = await call("filter", {"Pod": pod_document("p"), "NodeNames": ["n1"]})
         assert (status, answer["NodeNames"]) == (200, ["n1"])
+
+
+async def test_the_command_writes_what_kube_scheduler_needs_and_renews_it(
+    world: SchedulerWorld, tmp_path: Path
+) -> None:
+    kubeconfig = tmp_path / "administrator"
+    world.server.write_kubeconfig(kubeconfig)
+    folder = tmp_path / "made" / "certificates"
+
+    async def written() -> Result:
+        command = [
+            "scheduler",
+            "config",
+            "--kubeconfig",
+            str(kubeconfig),
+            "--write-certificates",
+            str(folder),
+        ]
+        return await asyncio.to_thread(CliRunner().invoke, corewise, command)
+
+    missing = await written()
+    assert isinstance(missing.exception, Failure)
+    assert "Secret koordinator-system/corewise-scheduler-client holds no client certificate" in str(
+        missing.exception
+    )
+    assert not folder.exists()
+    async with world.scheduler() as scheduler:
+        await shown_by(world.client)
+        answer = await written()
+        assert answer.exit_code == 0, answer.output
+        (extender,) = yaml.safe_load(answer.stdout)["extenders"]
+        files = extender["tlsConfig"]
+        assert [Path(files[each]) for each in ("caFile", "certFile", "keyFile")] == [
+            folder / "ca.crt",
+            folder / "client.crt",
+            folder / "client.key",
+        ]
+        assert {stat.S_IMODE(each.stat().st_mode) for each in folder.iterdir()} == {0o600}
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+        assert len(list(folder.iterdir())) == 3
+        assert "run this again between these days" in answer.stderr
+        context = ssl.create_default_context(cafile=files["caFile"])
+        context.load_cert_chain(files["certFile"], files["keyFile"])
+        assert await asked(scheduler, context) == 200
+
+        assert "restart kube-scheduler" not in (await written()).stderr
+        (folder / "ca.crt").write_text("another")
+        assert "restart kube-scheduler, which reads it only when it starts" in (await written()).stderr

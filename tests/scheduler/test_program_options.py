@@ -37,11 +37,18 @@ def test_the_stanza_is_what_a_stock_kube_scheduler_reads() -> None:
                 "filterVerb": "filter",
                 "prioritizeVerb": "prioritize",
                 "weight": 1,
+                "preemptVerb": "preempt",
+                "bindVerb": "bind",
                 "nodeCacheCapable": True,
-                "ignorable": True,
-                "httpTimeout": "1s",
+                "ignorable": False,
+                "httpTimeout": "2s",
                 "enableHTTPS": True,
-                "tlsConfig": {"caFile": "/etc/ca.crt"},
+                "tlsConfig": {
+                    "caFile": "/etc/ca.crt",
+                    "certFile": "/etc/kubernetes/corewise/client.crt",
+                    "keyFile": "/etc/kubernetes/corewise/client.key",
+                },
+                "managedResources": [{"name": "corewise.io/owned-cpus", "ignoredByScheduler": True}],
             }
         ],
     }
@@ -51,20 +58,25 @@ def test_where_names_of_services_are_not_known_the_certificate_is_checked_by_nam
     name = "corewise-scheduler.koordinator-system.svc"
     answer = invoke("config", "--url", "https://10.96.0.7:443", "--ca-file", "/ca", "--server-name", name)
     (extender,) = yaml.safe_load(answer.stdout)["extenders"]
-    assert extender["tlsConfig"] == {"caFile": "/ca", "serverName": name}
+    assert (extender["tlsConfig"]["caFile"], extender["tlsConfig"]["serverName"]) == ("/ca", name)
     assert "--server-name" not in answer.stdout
     assert "--server-name" in scheduler_configuration(tls={"caFile": "/ca"})
     assert "clientConnection.kubeconfig" in answer.stdout
 
 
-def test_without_an_authority_the_stanza_says_that_nobody_is_checked() -> None:
-    text = scheduler_configuration()
-    assert "does not check who answers" in text
-    (extender,) = yaml.safe_load(text)["extenders"]
-    assert extender["urlPrefix"] == "https://corewise-scheduler.koordinator-system.svc:443"
-    assert "tlsConfig" not in extender
-    (plain,) = yaml.safe_load(scheduler_configuration("http://proxy:80"))["extenders"]
-    assert plain["enableHTTPS"] is False
+def test_for_all_pods_the_verbs_are_the_same_and_the_price_is_stated() -> None:
+    texts = {pods: invoke("config", "--pods", pods).stdout for pods in ("owned", "all")}
+    (owned,), (every,) = (yaml.safe_load(texts[pods])["extenders"] for pods in ("owned", "all"))
+    assert owned.pop("managedResources")
+    assert owned == every
+    assert "these pods wait; others are scheduled as ever" in " ".join(texts["owned"].split("\n# "))
+    assert "NO POD IS SCHEDULED" in " ".join(texts["all"].split("\n# "))
+
+
+def test_the_weight_is_explained_where_it_is_printed_and_in_the_help() -> None:
+    for text in (invoke("config").stdout, invoke("config", "--help").stdout):
+        words = " ".join(text.replace("#", " ").split())
+        assert "weight: an extender's score of 0 to 10 counts as 0 to 100 x weight" in words
 
 
 @pytest.mark.parametrize(
@@ -75,7 +87,9 @@ def test_without_an_authority_the_stanza_says_that_nobody_is_checked() -> None:
         (["--listen", ":0", "--tls-cert", "x"], "go together"),
         (["--listen", ":0", "--webhook-url", "http://x"], "must begin with https://"),
         (["--listen", ":0", "--webhook-service", "x"], "is not a Service"),
-        (["config", "--url", "corewise:443"], "must begin with https:// or http://"),
+        (["config", "--url", "corewise:443"], "must begin with https://"),
+        (["config", "--url", "http://corewise"], "the extender demands a client certificate"),
+        (["config", "--cert-file", "x"], "go together"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(arguments: list[str], wrong: str) -> None:

@@ -1,7 +1,8 @@
-"""Files that commands read. One that cannot be used ends the command with a message that names it."""
+"""Files that commands read and write. One that cannot be used ends the command; the message names it."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -53,6 +54,22 @@ def decoded(file: Path | str, decode: Callable[[bytes], T], expected: str, hint:
         raise Failure(f"{file} is not {expected}: {unreadable_text(error)}", hint=hint) from None
 
 
+def write_private(file: Path, content: bytes) -> None:
+    """Write a file that only this user may read, in one step: nobody ever reads half of it.
+
+    Raises:
+        Failure: if it cannot be written.
+    """
+    made = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        with os.fdopen(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as stream:
+            stream.write(content)
+        made.replace(file)
+    except OSError as error:
+        made.unlink(missing_ok=True)
+        raise Failure(f"{file} cannot be written: {error.strerror}") from error
+
+
 def make_folder(folder: Path) -> None:
     """Make a directory that only this user may enter, unless there is one.
 
@@ -62,4 +79,4 @@ def make_folder(folder: Path) -> None:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise Failure(f"cannot keep state in {folder}: {error.strerror}") from error
+        raise Failure(f"{folder} cannot be made: {error.strerror}") from error

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 
 from corewise.cli.errors import ExitCode, Failure
+from corewise.cli.files import make_folder, write_private
 from corewise.cli.options import (
     ADDRESS,
     LOG_OPTIONS,
@@ -22,7 +24,11 @@ from corewise.cli.options import (
     cluster_options,
     run_program,
 )
-from corewise.kube.config import load_config
+from corewise.kube.certificates import made_at, not_after
+from corewise.kube.client import Client
+from corewise.kube.config import ClusterConfig, load_config
+from corewise.kube.errors import NotFound
+from corewise.kube.resources import SECRETS
 from corewise.prometheus.client import ServerURLError, checked_url
 from corewise.scheduler.configuration import (
     DEFAULTS,
@@ -30,7 +36,17 @@ from corewise.scheduler.configuration import (
     SchedulerConfigurationError,
     parse_configuration,
 )
-from corewise.scheduler.installation import SERVICE_URL, scheduler_configuration
+from corewise.scheduler.installation import (
+    CA_FILE,
+    CERT_FILE,
+    CERTIFICATES,
+    CLIENT_SECRET_NAME,
+    KEY_FILE,
+    SERVICE_URL,
+    WEIGHT,
+    Pods,
+    scheduler_configuration,
+)
 from corewise.scheduler.options import SchedulerOptions
 from corewise.scheduler.program import run_scheduler
 from corewise.service.logs import LogFormat, configure
@@ -82,22 +98,108 @@ def command(called: click.Context, /, **options: Any) -> None:
         _serve(**options)
 
 
-@command.command("config")
+@command.command("config", epilog=f"weight: {WEIGHT}")
 @click.option(
     "--url", default=SERVICE_URL, show_default=True, help="Where kube-scheduler reaches the extender."
 )
+@click.option(
+    "--pods",
+    type=click.Choice([each.value for each in Pods]),
+    default=Pods.OWNED.value,
+    show_default=True,
+    help="owned: kube-scheduler calls corewise for pods that own CPUs; while it is away, these wait. "
+    "all: for every pod, which interference and other pods' NUMA policies need; while it is away, no pod is "
+    "scheduled.",
+)
+@click.option(
+    "--write-certificates",
+    "folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Write client.crt, client.key and ca.crt there, read from the cluster; do it again to renew them.",
+)
 @click.option("--ca-file", default="", help="CA file, on kube-scheduler's host, to verify the extender with.")
-@click.option("--cert-file", default="", help="Client certificate file, on that host; see --client-ca.")
+@click.option("--cert-file", default="", help="Client certificate file, on that host.")
 @click.option("--key-file", default="", help="File of its private key, on that host.")
 @click.option("--server-name", default="", help="Server name to verify, if --url has an address.")
-def config_command(url: str, ca_file: str, cert_file: str, key_file: str, server_name: str) -> None:
-    """Print the KubeSchedulerConfiguration that makes kube-scheduler call the extender."""
-    if not url.startswith(("https://", "http://")):
-        raise click.BadParameter("must begin with https:// or http://", param_hint="--url")
+@cluster_options
+def config_command(
+    *,
+    url: str,
+    pods: str,
+    folder: Path | None,
+    ca_file: str,
+    cert_file: str,
+    key_file: str,
+    server_name: str,
+    **cluster: Any,
+) -> None:
+    """Print the KubeSchedulerConfiguration that makes kube-scheduler call the extender.
+
+    The files are expected in /etc/kubernetes/corewise, or where --write-certificates writes them, unless
+    options say where they are on kube-scheduler's host. Only --write-certificates asks the cluster.
+    """
+    if not url.startswith("https://"):
+        message = "must begin with https://: the extender demands a client certificate"
+        raise click.BadParameter(message, param_hint="--url")
     if bool(cert_file) != bool(key_file):
         raise click.UsageError("--cert-file and --key-file go together")
-    tls = {"caFile": ca_file, "certFile": cert_file, "keyFile": key_file, "serverName": server_name}
-    click.echo(scheduler_configuration(url, tls), nl=False)
+    where = str(folder.absolute()) if folder else CERTIFICATES
+    if folder:
+        _write_certificates(folder, **cluster)
+    tls = {
+        "caFile": ca_file or f"{where}/{CA_FILE}",
+        "certFile": cert_file or f"{where}/{CERT_FILE}",
+        "keyFile": key_file or f"{where}/{KEY_FILE}",
+        "serverName": server_name,
+    }
+    click.echo(scheduler_configuration(url, tls, Pods(pods)), nl=False)
+
+
+def _write_certificates(
+    folder: Path, *, kubeconfig: str | None, context: str | None, config_namespace: str
+) -> None:
+    """Write the client certificate, its key and the authorities, and say for how long they will do."""
+    data = asyncio.run(_client_secret(load_config(kubeconfig, context), config_namespace))
+    texts = {CERT_FILE: data["tls.crt"], KEY_FILE: data["tls.key"], CA_FILE: data["ca.crt"]}
+    make_folder(folder)
+    authorities = folder / CA_FILE
+    trusted = authorities.read_bytes() if authorities.is_file() else b""
+    for name, content in texts.items():
+        write_private(folder / name, content)
+    certificate = data["tls.crt"].decode()
+    expires = not_after(certificate)
+    due = expires - (expires - made_at(certificate)) / 3
+    click.echo(
+        f"wrote {', '.join(texts)} to {folder}: valid until {expires:%Y-%m-%d}. The scheduler makes a new "
+        f"certificate on {due:%Y-%m-%d}: run this again between these days. kube-scheduler shows it at its "
+        "next connection, without a restart.",
+        err=True,
+    )
+    if trusted and trusted != data["ca.crt"]:
+        click.echo(
+            f"{CA_FILE} has changed: restart kube-scheduler, which reads it only when it starts.", err=True
+        )
+
+
+async def _client_secret(cluster: ClusterConfig, namespace: str) -> Mapping[str, bytes]:
+    """Return what the Secret of the client certificate holds.
+
+    Raises:
+        Failure: if there is none, or it is incomplete.
+    """
+    where = f"Secret {namespace}/{CLIENT_SECRET_NAME}"
+    async with Client(cluster) as client:
+        try:
+            data = (await client.get(SECRETS, CLIENT_SECRET_NAME, namespace)).data
+        except NotFound:
+            data = {}
+    if not all(data.get(key) for key in ("tls.crt", "tls.key", "ca.crt")):
+        hint = (
+            "`corewise scheduler --manage-webhooks` makes it within seconds, unless it runs with --client-ca"
+        )
+        raise Failure(f"{where} holds no client certificate", hint=hint, exit_code=ExitCode.NOT_FOUND)
+    return data
 
 
 def _serve(
