@@ -89,6 +89,7 @@ CASES = [
         "",
         """
         scheduler config
+        scheduler config --pods all
         scheduler config --url https://10.0.0.1:443 --ca-file /etc/ca.pem --server-name corewise-scheduler
         scheduler config --url nowhere
         """,
