@@ -7,7 +7,7 @@ memory limit is the batch-memory limit, in a container and, where every containe
 
 What comes back is what kubelet gives everything in its BestEffort class, whatever is found: no quota, the
 least weight and no memory limit. So the way back is known without a journal, too. The period of a cgroup is
-read when it is met for the first time; one that is not there has ended, or has not begun.
+read when it is seen for the first time; one that is not there has ended, or has not begun.
 
 Source: kubelet's pkg/kubelet/cm/helpers_linux.go (ResourceConfigForPod) for pods,
 pkg/kubelet/kuberuntime/kuberuntime_container_linux.go (calculateLinuxResources) for containers.
@@ -102,7 +102,7 @@ class BatchLimits:
     """
 
     def __init__(self) -> None:
-        self._met: dict[str, Bandwidth] = {}
+        self._seen: dict[str, Bandwidth] = {}
         self._applied: tuple[Ratio, tuple[OfflinePod, ...]] | None = None
         self._calls = 0
         self.limited: tuple[LimitedPod, ...] = ()
@@ -112,15 +112,15 @@ class BatchLimits:
         result, wanted = Cycle(), (ratio, tuple(pods))
         self._calls += 1
         held = found.writer.held
-        if wanted == self._applied and self._calls < AGAIN_AFTER and all(each in held for each in self._met):
-            self.limited = tuple(replace(pod, met=None) for pod in self.limited)
+        if wanted == self._applied and self._calls < AGAIN_AFTER and all(each in held for each in self._seen):
+            self.limited = tuple(replace(pod, unclaimed=None) for pod in self.limited)
             return result
         self._applied, self._calls, self.limited = None, 0, ()
         cgroups = [each for pod in wanted[1] for each in batch_cgroups(pod)]
         limits = {each.cgroup: each for each in cgroups if each.cpu_limit}
         with result.noting_errors():
             self._write_quotas(found, limits, ratio, result)
-            is_complete = len(self._met) == len(limits)
+            is_complete = len(self._seen) == len(limits)
             settings = [setting for each in cgroups for setting in each.settings(found.files.version)]
             if settings or found.settings.held:
                 report = found.settings.reconcile(SettingOwner.BATCH, settings)
@@ -129,8 +129,8 @@ class BatchLimits:
             if is_complete and not result.problems:
                 self._applied = wanted
             self.limited = tuple(
-                LimitedPod(limit.pod, cgroup, limit.quota(met.period, ratio), met.period, met.quota)
-                for cgroup, met in self._met.items()
+                LimitedPod(limit.pod, cgroup, limit.quota(seen.period, ratio), seen.period, seen.quota)
+                for cgroup, seen in self._seen.items()
                 if not (limit := limits[cgroup]).container
             )
         return result
@@ -138,30 +138,32 @@ class BatchLimits:
     def _write_quotas(
         self, found: CgroupSetup, limits: Mapping[str, BatchCgroup], ratio: Ratio, result: Cycle
     ) -> None:
-        read = ((cgroup, self._meet(found, cgroup, result)) for cgroup in limits)
-        self._met = {cgroup: bandwidth for cgroup, bandwidth in read if bandwidth is not None}
-        wanted = [limits[cgroup].bound(met.period, ratio) for cgroup, met in self._met.items()]
+        read = ((cgroup, self._read(found, cgroup, result)) for cgroup in limits)
+        self._seen = {cgroup: seen for cgroup, seen in read if seen is not None}
+        wanted = [limits[cgroup].bound(seen.period, ratio) for cgroup, seen in self._seen.items()]
         if not wanted and not found.concerns(QuotaOwner.BATCH_LIMIT):
             return
         report = found.writer.reconcile(QuotaOwner.BATCH_LIMIT, wanted)
         result.add(report)
-        foreign = {cgroup: period for cgroup, period in report.foreign_periods.items() if cgroup in self._met}
+        foreign = {
+            cgroup: period for cgroup, period in report.foreign_periods.items() if cgroup in self._seen
+        }
         if foreign:
             for cgroup, period in foreign.items():
-                self._met[cgroup] = replace(self._met[cgroup], period=period)
+                self._seen[cgroup] = replace(self._seen[cgroup], period=period)
             again = [limits[cgroup].bound(period, ratio) for cgroup, period in foreign.items()]
             result.add(found.writer.apply(again))
 
-    def _meet(self, found: CgroupSetup, cgroup: str, result: Cycle) -> Bandwidth | None:
-        """Return the period, and beside it the quota that a cgroup nobody accounts for is met with."""
-        known = self._met.get(cgroup)
+    def _read(self, found: CgroupSetup, cgroup: str, result: Cycle) -> Bandwidth | None:
+        """Return the period, and beside it the quota of a cgroup that is new and that nobody accounts for."""
+        known = self._seen.get(cgroup)
         if known is not None:
             return replace(known, quota=None)
         try:
-            met = read_bandwidth(found.files, cgroup)
+            seen = read_bandwidth(found.files, cgroup)
         except Missing:
             return None
         except KernelError as error:
             result.problems[cgroup] = str(error)
             return None
-        return replace(met, quota=None) if cgroup in found.writer.held else met
+        return replace(seen, quota=None) if cgroup in found.writer.held else seen

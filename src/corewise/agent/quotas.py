@@ -19,7 +19,7 @@ has not seen the latest spec yet, that is the one before (:func:`spec_in_force`)
 - held, but what it should have is uncertain (a resize waits, kubelet's state cannot be read): stays as is;
 - everything else is not touched, and mostly not even read.
 
-A cgroup that is met for the first time and is unlimited although its pod has a limit is left alone: kubelet
+A cgroup that is seen for the first time and is unlimited although its pod has a limit is left alone: kubelet
 does not enforce limits here (``--cpu-cfs-quota=false``), or a runtime is about to. A cgroup that is not
 there is no error: its container has ended, or has not begun. The period of a held cgroup is known; that of
 any other is read once. If it has changed, the writer reports it, and the quota is computed again in the same
@@ -228,7 +228,7 @@ class QuotaPlan:
         divides = sharing is Sharing.SHARE and self.ratio > ONE
         if not held and (not divides or target.is_unlimited):
             return
-        period = self.known.get(target.cgroup) or (held.period if held else self._met(target))
+        period = self.known.get(target.cgroup) or (held.period if held else self._read_period(target))
         if period is None:
             return
         self.targets[target.cgroup], self.periods[target.cgroup] = target, period
@@ -244,8 +244,8 @@ class QuotaPlan:
     def divided(self, target: Target, period: Microseconds) -> WriteQuota:
         return divided(target, period, self.ratio, above_bases=self.found.is_v1)
 
-    def _met(self, target: Target) -> Microseconds | None:
-        """Return the period of a cgroup that is met now, if it is there and has a quota."""
+    def _read_period(self, target: Target) -> Microseconds | None:
+        """Return the period of a cgroup that is new, if it is there and has a quota."""
         try:
             bandwidth = read_bandwidth(self.found.files, target.cgroup)
         except Missing:

@@ -48,14 +48,14 @@ _MILLI = 1000
 class LimitedPod:
     """An offline pod with a limit. ``limit`` is its batch-cpu limit as a quota: physical, per period.
 
-    ``met``: a quota that the cgroup was just met with, and that nobody accounts for.
+    ``unclaimed``: a quota that was just found in the cgroup, and that nobody accounts for.
     """
 
     name: str
     cgroup: str
     limit: Microseconds
     period: Microseconds
-    met: Microseconds | None = None
+    unclaimed: Microseconds | None = None
 
 
 class Suppressor:
@@ -119,8 +119,8 @@ class Suppressor:
         return result
 
     def adopt(self, pods: Iterable[LimitedPod]) -> None:
-        """Take quotas that were met, and that nobody accounts for, for our own from before."""
-        self._adopted.update({pod.cgroup: pod.met for pod in pods if pod.met is not None})
+        """Take quotas that nobody accounts for as our own from before."""
+        self._adopted |= {pod.cgroup: pod.unclaimed for pod in pods if pod.unclaimed is not None}
 
     def release(self, found: CgroupSetup) -> Cycle:
         self._forget_slice()
