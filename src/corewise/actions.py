@@ -185,6 +185,3 @@ class Reshape:
     consumers: tuple[Consumer, ...]
     reason: Reason
     why: str
-
-
-PlacementAction: TypeAlias = WriteInventories | WriteTraits | Reshape

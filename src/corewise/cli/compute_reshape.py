@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
@@ -28,24 +28,9 @@ from corewise.compute.offering import Offering, note_moves, planned
 from corewise.tracking import GuestMove, HostedGuest, ReshapePlan
 from corewise.vocabulary.placement import PCPU, VCPU, Inventory, ProviderUse
 
+ClassUses = Mapping[str, tuple[int, int]]
+"""Resource class -> the provider's total, and how much of it is held."""
 
-class _Total(NamedTuple):
-    """One resource class of the provider: its total and how much of it is held, before and after."""
-
-    name: str
-    before: int
-    held_before: int
-    after: int
-    held_after: int
-
-
-_TOTALS: tuple[Column[_Total], ...] = (
-    Column("CLASS", lambda row: row.name),
-    Column("TOTAL BEFORE", lambda row: str(row.before), right=True),
-    Column("HELD BEFORE", lambda row: str(row.held_before), right=True),
-    Column("TOTAL AFTER", lambda row: str(row.after), right=True),
-    Column("HELD AFTER", lambda row: str(row.held_after), right=True),
-)
 _MOVES: tuple[Column[GuestMove], ...] = (
     Column("GUEST", lambda move: move.guest.label),
     Column("PINNED TO", lambda move: str(move.guest.pinned)),
@@ -134,28 +119,43 @@ def _rendered(
         return output.document_text(_document(host, use, plan, dry_run=dry_run), form)
     if plan is None:
         return f"host {host.name}: nothing to move\n"
-    totals = output.table(_TOTALS, _totals(use, plan))
+    totals = held_table(*_held(use, plan))
     moves = output.table(_MOVES, plan.moves)
     verb = "would move" if dry_run else "moved"
     return f"host {host.name}: {count(len(plan.moves), 'guest')} {verb}\n\n{totals}\n{moves}"
 
 
-def _totals(use: ProviderUse, plan: ReshapePlan) -> list[_Total]:
-    held: Counter[str] = Counter()
+def held_table(before: ClassUses, after: ClassUses) -> str:
+    """Return what a provider has of VCPU and PCPU before and after a reshape."""
+
+    def amount(held: ClassUses, place: int) -> Callable[[str], str]:
+        return lambda name: str(held[name][place]) if name in held else "-"
+
+    columns: tuple[Column[str], ...] = (
+        Column("CLASS", str),
+        Column("TOTAL BEFORE", amount(before, 0), right=True),
+        Column("HELD BEFORE", amount(before, 1), right=True),
+        Column("TOTAL AFTER", amount(after, 0), right=True),
+        Column("HELD AFTER", amount(after, 1), right=True),
+    )
+    return output.table(columns, (VCPU, PCPU))
+
+
+def _held(use: ProviderUse, plan: ReshapePlan) -> tuple[ClassUses, ClassUses]:
+    before: Counter[str] = Counter()
     for consumer in use.consumers:
-        held.update(consumer.allocations.get(use.provider.uuid, {}))
-    after = Counter(held)
+        before.update(consumer.allocations.get(use.provider.uuid, {}))
+    after = Counter(before)
     for move in plan.moves:
         after.subtract(move.before)
         after.update(move.after)
 
-    def total(inventories: Mapping[str, Inventory], name: str) -> int:
-        return inventories[name].total if name in inventories else 0
+    def totals(inventories: Mapping[str, Inventory], held: Counter[str]) -> ClassUses:
+        return {
+            name: (inventories[name].total if name in inventories else 0, held[name]) for name in (VCPU, PCPU)
+        }
 
-    return [
-        _Total(name, total(plan.before, name), held[name], total(plan.after, name), after[name])
-        for name in (VCPU, PCPU)
-    ]
+    return totals(plan.before, before), totals(plan.after, after)
 
 
 def _document(

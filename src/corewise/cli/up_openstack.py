@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ import click
 from corewise.cli import output
 from corewise.cli.compute_guests import pins_record, pins_text
 from corewise.cli.compute_inventory import ratio_text
+from corewise.cli.compute_reshape import held_table
 from corewise.cli.compute_status import status_record, status_table
 from corewise.cli.errors import Failure
 from corewise.cli.files import make_folder
@@ -27,15 +27,6 @@ if TYPE_CHECKING:
     from corewise.simulation.openstack import CloudReport, GuestReport, HostReport
 
 NAME = "openstack"
-
-
-@dataclass(frozen=True, slots=True)
-class ClassUse:
-    """One class of the upgraded host: (total, held) before and after."""
-
-    name: str
-    before: tuple[int, int] | None
-    after: tuple[int, int] | None
 
 
 def _where(row: GuestReport) -> str:
@@ -57,13 +48,6 @@ _GUESTS: tuple[Column[GuestReport], ...] = (
     Column("ASKS BY", lambda row: row.guest.form),
     Column("HOST", lambda row: "-" if isinstance(row.outcome, NoValidHost) else row.outcome.host),
     Column("CPUS", _where),
-)
-_HELD: tuple[Column[ClassUse], ...] = (
-    Column("CLASS", lambda row: row.name),
-    Column("TOTAL BEFORE", lambda row: str(row.before[0]) if row.before else "-", right=True),
-    Column("HELD BEFORE", lambda row: str(row.before[1]) if row.before else "-", right=True),
-    Column("TOTAL AFTER", lambda row: str(row.after[0]) if row.after else "-", right=True),
-    Column("HELD AFTER", lambda row: str(row.after[1]) if row.after else "-", right=True),
 )
 
 
@@ -114,7 +98,6 @@ def _rendered(report: CloudReport, form: Form) -> str:
         return output.document_text(_document(report), form)
     refused = [each.outcome.message for each in report.guests if isinstance(each.outcome, NoValidHost)]
     upgrade = report.upgrade
-    rows = [ClassUse(name, upgrade.before.get(name), upgrade.after.get(name)) for name in (VCPU, PCPU)]
     parts = [
         "What the hosts offer\n",
         output.table(_HOSTS, report.hosts),
@@ -122,7 +105,7 @@ def _rendered(report: CloudReport, form: Form) -> str:
         output.table(_GUESTS, report.guests),
         "".join(f"NoValidHost: {message}\n" for message in refused),
         f"\nHost old is upgraded: {upgrade.moved} pinned guests moved, in one request\n",
-        output.table(_HELD, rows),
+        held_table(upgrade.before, upgrade.after),
         f"A second pass of its agent wrote {upgrade.writes_of_second_pass or 'nothing'}.\n",
         "\nWho holds which CPU\n",
         status_table(list(report.before)),
