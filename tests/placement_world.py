@@ -26,7 +26,7 @@ def emptied(client: PlacementClient) -> PlacementClient:
     for named in client.providers():
         for consumer in client.use(named.uuid).consumers:
             client.delete_consumer(consumer.uuid)
-        client.delete_provider(named.uuid)
+        client.transport.send("DELETE", f"/resource_providers/{named.uuid}")
     return client
 
 

@@ -13,7 +13,6 @@ from corewise.openstack.errors import ConflictStorm, PlacementConflict, UnknownT
 from corewise.openstack.placement_client import PlacementClient
 from corewise.openstack.placement_writes import (
     ATTEMPTS,
-    NotClaimed,
     Patience,
     ProviderWrite,
     claim,
@@ -155,8 +154,8 @@ def test_a_claim_of_a_guest_that_holds_something_else_is_a_conflict(placement: P
 def test_a_claim_that_does_not_fit_is_a_verdict(placement: PlacementClient) -> None:
     provider = host(placement, PCPU=4)
     outcome = claim(placement, pinned_guest(provider, 5))
-    assert isinstance(outcome, NotClaimed)
-    assert "PCPU" in outcome.detail
+    assert outcome is not None
+    assert "PCPU" in outcome
 
 
 def test_eight_clients_claim_at_once_and_nothing_is_lost_or_given_twice(placement: PlacementClient) -> None:

@@ -145,7 +145,7 @@ def _free(found: Candidates, provider: str) -> int:
 def _claim(client: PlacementClient, allocations: Mapping[str, Mapping[str, int]]) -> None:
     refused = claim(client, Consumer(str(uuid4()), None, "bench", "bench", allocations), _PATIENCE)
     if refused is not None:
-        raise SystemExit(f"a claim was refused: {refused.detail}")
+        raise SystemExit(f"a claim was refused: {refused}")
 
 
 def _claiming(placement: EmbeddedPlacement, count: int) -> Row:

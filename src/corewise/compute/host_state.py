@@ -116,7 +116,7 @@ def _cells(domain: Domain, machine: Host) -> Iterable[CellRecord]:
         yield CellRecord(node, pins, cell.memory // _MIB)
 
 
-_RESERVED_MEMORY_MB = 512
+_RESERVED_MEMORY_MB = "512"
 """Nova's default."""
 
 
@@ -244,15 +244,11 @@ def _standalone(machine: Host, conf: NovaConf | None, disk_gb: int) -> dict[str,
     """Return the memory and disk of a host whose Nova reports neither; neither is overcommitted."""
     others: dict[str, Inventory] = {}
     if machine.memory_total is not None:
+        text = (conf.get("DEFAULT", "reserved_host_memory_mb") if conf else None) or _RESERVED_MEMORY_MB
+        if not (text.isascii() and text.isdigit()):
+            raise FileUnusable(f"[DEFAULT] reserved_host_memory_mb = {text}: it is not a whole number of MiB")
         total = machine.memory_total // _MIB
-        others[MEMORY_MB] = Inventory(total, total, min(_reserved_memory(conf), total))
+        others[MEMORY_MB] = Inventory(total, total, min(int(text), total))
     if disk_gb:
         others[DISK_GB] = Inventory(disk_gb, disk_gb)
     return others
-
-
-def _reserved_memory(conf: NovaConf | None) -> int:
-    text = (conf.get("DEFAULT", "reserved_host_memory_mb") if conf else None) or str(_RESERVED_MEMORY_MB)
-    if not (text.isascii() and text.isdigit()):
-        raise FileUnusable(f"[DEFAULT] reserved_host_memory_mb = {text}: it is not a whole number of MiB")
-    return int(text)

@@ -99,20 +99,40 @@ class _Machine:
         self._fields = decoder.fields(decoder.root, _KEYS)
 
     def host(self) -> Host:
+        decoder, stated = self._decoder, self._fields
         threads = self._threads()
         online = CPUSet.of(thread.cpu for thread in threads)
-        self._agree(self._fields["onlineCPUs"], online, "the threads are those of CPUs")
-        nodes = [self._node(place) for place in self._decoder.items(self._fields["numaNodes"])]
-        for number, fields in nodes:
+        self._agree(stated["onlineCPUs"], online, "the threads are those of CPUs")
+        offline: dict[int, int | None] = dict.fromkeys(self._cpus(stated["offlineCPUs"]) or ())
+        memory: dict[int, NumaMemory] = {}
+        for place in decoder.items(stated["numaNodes"]):
+            node = decoder.fields(place, _NODE_KEYS)
+            number = self._number(node["numaNode"])
+            number = -1 if number is None else number
             own = CPUSet.of(thread.cpu for thread in threads if thread.numa_node == number)
-            self._agree(fields["onlineCPUs"], own, f"the threads of NUMA node {number} are those of CPUs")
+            self._agree(node["onlineCPUs"], own, f"the threads of NUMA node {number} are those of CPUs")
+            offline |= dict.fromkeys(self._cpus(node["offlineCPUs"]) or (), number)
+            total, hugepages = self._bytes(node["memoryBytes"]), self._bytes(node["hugepagesBytes"])
+            if total is not None:
+                memory[number] = NumaMemory(total, hugepages or Bytes(0))
+        both = online & CPUSet.of(offline)
+        if both:
+            decoder.tell(stated["offlineCPUs"], f"CPUs {both} are online and offline at once")
+        caches: dict[int, LastLevelCache] = {}
+        for place in decoder.items(stated["caches"]):
+            cache = decoder.fields(place, _CACHE_KEYS)
+            known, level = self._number(cache["cache"]), self._number(cache["level"])
+            size = self._bytes(cache["sizeBytes"])
+            if known is not None and level is not None:
+                caches[known] = LastLevelCache(level, size)
+        kinds = decoder.entries(stated["coreKinds"])
         return Host(
             topology=Topology(tuple(threads)),
-            offline=self._offline(online, nodes),
-            memory=MappingProxyType(dict(filter(None, (self._memory(*each) for each in nodes)))),
-            memory_total=self._bytes(self._fields["memoryBytes"]),
-            caches=MappingProxyType(dict(filter(None, map(self._cache, self._caches())))),
-            kinds=self._kinds(),
+            offline=MappingProxyType({cpu: offline[cpu] for cpu in sorted(offline)}),
+            memory=MappingProxyType(memory),
+            memory_total=self._bytes(stated["memoryBytes"]),
+            caches=MappingProxyType(caches),
+            kinds=MappingProxyType({str(key.value): self._cpus(cpus) or CPUSet() for key, cpus in kinds}),
         )
 
     def _threads(self) -> list[Thread]:
@@ -165,38 +185,6 @@ class _Machine:
                 cache = unknown.setdefault(where, number + 1 + len(unknown))
             threads.append(Thread(thread.cpu, thread.core, cache, thread.numa_node, thread.socket))
         return threads
-
-    def _node(self, place: Place) -> tuple[int, Fields]:
-        fields = self._decoder.fields(place, _NODE_KEYS)
-        number = self._number(fields["numaNode"])
-        return (-1 if number is None else number), fields
-
-    def _memory(self, node: int, fields: Fields) -> tuple[int, NumaMemory] | None:
-        total = self._bytes(fields["memoryBytes"])
-        hugepages = self._bytes(fields["hugepagesBytes"]) or Bytes(0)
-        return None if total is None else (node, NumaMemory(total, hugepages))
-
-    def _offline(self, online: CPUSet, nodes: list[tuple[int, Fields]]) -> MappingProxyType[int, int | None]:
-        known: dict[int, int | None] = dict.fromkeys(self._cpus(self._fields["offlineCPUs"]) or ())
-        for number, fields in nodes:
-            known |= dict.fromkeys(self._cpus(fields["offlineCPUs"]) or (), number)
-        both = online & CPUSet.of(known)
-        if both:
-            self._decoder.tell(self._fields["offlineCPUs"], f"CPUs {both} are online and offline at once")
-        return MappingProxyType({cpu: known[cpu] for cpu in sorted(known)})
-
-    def _caches(self) -> list[Fields]:
-        places = self._decoder.items(self._fields["caches"])
-        return [self._decoder.fields(place, _CACHE_KEYS) for place in places]
-
-    def _cache(self, fields: Fields) -> tuple[int, LastLevelCache] | None:
-        number, level = self._number(fields["cache"]), self._number(fields["level"])
-        size = self._bytes(fields["sizeBytes"])
-        return None if number is None or level is None else (number, LastLevelCache(level, size))
-
-    def _kinds(self) -> MappingProxyType[str, CPUSet]:
-        entries = self._decoder.entries(self._fields["coreKinds"])
-        return MappingProxyType({str(key.value): self._cpus(value) or CPUSet() for key, value in entries})
 
     def _agree(self, place: Place, cpus: CPUSet, what: str) -> None:
         stated = self._cpus(place)

@@ -9,7 +9,7 @@ decided anew.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from corewise.actions import Reshape
@@ -25,7 +25,7 @@ from corewise.openstack.placement_writes import (
     reshape,
 )
 from corewise.tracking import Compat, HostedGuest, HostSettings, PlacementQuery, ReshapePlan, next_write
-from corewise.vocabulary.placement import PCPU, VCPU, Candidates, Consumer, Provider, ProviderUse
+from corewise.vocabulary.placement import PCPU, VCPU, Consumer, Provider, ProviderUse
 
 
 class Reporter:
@@ -109,14 +109,22 @@ class PlacementOffers:
 
     def candidates(self, query: PlacementQuery) -> Sequence[Candidate]:
         found = self._client.candidates(str(query))
-        self._know(found)
-        each = (self._candidate(allocations, found) for allocations in found.candidates)
-        return [candidate for candidate in each if candidate is not None]
+        if found.providers.keys() - self._names.keys():
+            self._names = {each.uuid: each.name for each in self._client.providers()}
+        candidates = []
+        for allocations in found.candidates:
+            # The host is the provider that gives the CPUs; it may have gone meanwhile.
+            giving = (uuid for uuid, amounts in allocations.items() if {VCPU, PCPU} & amounts.keys())
+            host = next(giving, "")
+            if host in self._names:
+                resources = found.providers[host].resources
+                free = {name: amount.capacity - amount.used for name, amount in resources.items()}
+                candidates.append(Candidate(self._names[host], allocations, host, free))
+        return candidates
 
     def claim(self, guest: str, candidate: Candidate) -> str | None:
         wanted = Consumer(guest, None, self._project, self._user, candidate.allocations)
-        refused = claim(self._client, wanted, self._patience)
-        return None if refused is None else refused.detail
+        return claim(self._client, wanted, self._patience)
 
     def release(self, guest: str) -> bool:
         return self._client.delete_consumer(guest)
@@ -136,17 +144,3 @@ class PlacementOffers:
             if not hosts:
                 break
         return len(self._client.providers()), left
-
-    def _know(self, found: Candidates) -> None:
-        """Learn the names of providers that were not there before."""
-        if found.providers.keys() - self._names.keys():
-            self._names = {each.uuid: each.name for each in self._client.providers()}
-
-    def _candidate(self, allocations: Mapping[str, Mapping[str, int]], found: Candidates) -> Candidate | None:
-        """Return a candidate, known by the provider that gives its CPUs; None if that has gone meanwhile."""
-        host = next((uuid for uuid, amounts in allocations.items() if {VCPU, PCPU} & amounts.keys()), None)
-        if host is None or host not in self._names:
-            return None
-        resources = found.providers[host].resources
-        free = {name: amount.capacity - amount.used for name, amount in resources.items()}
-        return Candidate(self._names[host], allocations, host, free)

@@ -13,7 +13,6 @@ Source: the API reference of Placement, microversions 1.30 to 1.39.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
@@ -44,22 +43,16 @@ _UNKNOWN_TYPE = "unknown"
 """What Placement answers for a consumer that never got a type."""
 
 
-@dataclass(frozen=True, slots=True)
-class ProviderName:
+class ProviderName(msgspec.Struct, frozen=True):
     """A provider in a list: enough to find it, without its inventories."""
 
-    uuid: str
-    name: str
-
-
-class _ProviderLine(msgspec.Struct):
     uuid: str
     name: str
     generation: int
 
 
 class _ProviderList(msgspec.Struct):
-    resource_providers: list[_ProviderLine]
+    resource_providers: list[ProviderName]
 
 
 class _InventoryBody(msgspec.Struct):
@@ -122,8 +115,7 @@ class PlacementClient:
         """Return all providers, or the one with a name, by name."""
         query = "?" + urlencode({"name": name}) if name is not None else ""
         listed = self._get(f"/resource_providers{query}", _ProviderList).resource_providers
-        named = (ProviderName(each.uuid, each.name) for each in listed)
-        return tuple(sorted(named, key=lambda each: each.name))
+        return tuple(sorted(listed, key=lambda each: each.name))
 
     def provider(self, uuid: str) -> Provider:
         """Return a provider with its inventories and traits, all of one generation.
@@ -134,7 +126,7 @@ class PlacementClient:
         """
 
         def read() -> Provider | None:
-            line = self._get(_path(uuid), _ProviderLine)
+            line = self._get(_path(uuid), ProviderName)
             offered = self._get(_path(uuid, "inventories"), _InventoryList)
             traits = self._get(_path(uuid, "traits"), _TraitList)
             generations = {each.resource_provider_generation for each in (offered, traits)}
@@ -156,12 +148,8 @@ class PlacementClient:
             Conflict: if the name or the uuid is taken.
         """
         body = {"name": name} if uuid is None else {"name": name, "uuid": uuid}
-        line = decoded(self.transport.send("POST", "/resource_providers", encoded(body)), _ProviderLine)
+        line = decoded(self.transport.send("POST", "/resource_providers", encoded(body)), ProviderName)
         return Provider(line.uuid, line.name, line.generation)
-
-    def delete_provider(self, uuid: str) -> None:
-        """Delete a provider; ``Conflict`` while a consumer holds something of it."""
-        self.transport.send("DELETE", _path(uuid))
 
     def put_inventories(self, uuid: str, generation: int, wanted: Mapping[str, Inventory]) -> int:
         """Replace all inventories of a provider, and return its new generation.

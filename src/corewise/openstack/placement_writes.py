@@ -33,14 +33,6 @@ DecideReshape = Callable[[ProviderUse], Reshape | None]
 
 
 @dataclass(frozen=True, slots=True)
-class NotClaimed:
-    """A claim that Placement refused because somebody else was faster; ``detail`` is its message."""
-
-    consumer: str
-    detail: str
-
-
-@dataclass(frozen=True, slots=True)
 class Patience:
     """How often to retry after a conflict, and how to wait; tests pass their own ``sleep``."""
 
@@ -120,8 +112,10 @@ def reshape(
     return again(attempt, f"provider {uuid}", patience)
 
 
-def claim(client: PlacementClient, wanted: Consumer, patience: Patience = PATIENCE) -> NotClaimed | None:
+def claim(client: PlacementClient, wanted: Consumer, patience: Patience = PATIENCE) -> str | None:
     """Give a consumer what it wants, all or nothing; None if it has it now.
+
+    Otherwise somebody else was faster, and Placement's message is returned.
 
     ``wanted.generation`` is None for a new consumer. If the consumer holds exactly this already, the claim
     succeeded: the answer to an earlier try may have been lost.
@@ -131,11 +125,11 @@ def claim(client: PlacementClient, wanted: Consumer, patience: Patience = PATIEN
         PlacementError: what else Placement refuses; a ConflictStorm if others write all the time.
     """
 
-    def attempt() -> NotClaimed | None:
+    def attempt() -> str | None:
         try:
             client.put_consumer(wanted)
         except DoesNotFit as refused:
-            return NotClaimed(wanted.uuid, refused.detail)
+            return refused.detail
         except ConcurrentUpdate as conflict:
             there = client.consumer(wanted.uuid)
             if there is None or there.generation == wanted.generation:
