@@ -7,7 +7,7 @@ from collections.abc import Callable
 from corewise.actions import Setting, SettingOwner, WriteSetting
 from corewise.kernel.cgroups.layout import Version
 from corewise.kernel.writing.journal import MemoryLog
-from corewise.kernel.writing.journaled_writer import Point, WriteReport, go_on
+from corewise.kernel.writing.journaled_writer import Point, WriteReport, no_fault
 from corewise.kernel.writing.setting_claims import setting_file
 from corewise.kernel.writing.setting_writer import SettingWriter
 from kernel.cgroup_trees import KernelRules, StoredCgroups
@@ -26,7 +26,7 @@ class Node:
         self.stored = StoredCgroups(version, [ONE, TWO])
         self.rules = KernelRules(self.stored)
         self.log = MemoryLog()
-        self.before_each: Callable[[Point, str], None] = go_on
+        self.before_each: Callable[[Point, str], None] = no_fault
         self.writer = self.restarted()
 
     def restarted(self) -> SettingWriter:

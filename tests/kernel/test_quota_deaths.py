@@ -17,7 +17,7 @@ from corewise.kernel.cgroups.files import CgroupFiles, Files
 from corewise.kernel.cgroups.layout import Version, find_layout
 from corewise.kernel.cgroups.resources import read_bandwidth, read_burst
 from corewise.kernel.writing.journal import Journal
-from corewise.kernel.writing.journaled_writer import Hook, go_on
+from corewise.kernel.writing.journaled_writer import Hook, no_fault
 from corewise.kernel.writing.quota_writer import QuotaWriter
 from corewise.quantities import Microseconds
 from kernel.cgroup_trees import (
@@ -61,12 +61,12 @@ class Life:
         self.journal = directory / "journal"
         self.limit = limit
 
-    def update(self, ratio: int, at: Hook = go_on) -> None:
+    def update(self, ratio: int, at: Hook = no_fault) -> None:
         with Journal.open(self.journal, boot="b", now=lambda: 0.0, limit=self.limit) as log:
             writer = QuotaWriter(self.files, log, now=lambda: 0.0, at=at)
             writer.reconcile(QuotaOwner.NORMALIZATION, wanted(ratio))
 
-    def restore(self, at: Hook = go_on) -> None:
+    def restore(self, at: Hook = no_fault) -> None:
         with Journal.open(self.journal, boot="b", now=lambda: 0.0, limit=self.limit) as log:
             writer = QuotaWriter(self.files, log, now=lambda: 0.0, at=at)
             assert not writer.restore().failed

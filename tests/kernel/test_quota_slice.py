@@ -26,7 +26,7 @@ from corewise.kernel.cgroups.resources import Bandwidth, quota_file, read_bandwi
 from corewise.kernel.errors import Malformed
 from corewise.kernel.writing.entries import Opened
 from corewise.kernel.writing.journal import Journal, MemoryLog
-from corewise.kernel.writing.journaled_writer import Hook, WriteReport, go_on
+from corewise.kernel.writing.journaled_writer import Hook, WriteReport, no_fault
 from corewise.kernel.writing.quota_writer import QuotaWriter
 from corewise.quantities import Microseconds
 from kernel.cgroup_trees import (
@@ -209,7 +209,7 @@ class Life:
             write_quota(self.files, cgroup, Microseconds(quota))
         self.journal = directory / "journal"
 
-    def suppress(self, quota: int | None, at: Hook = go_on) -> None:
+    def suppress(self, quota: int | None, at: Hook = no_fault) -> None:
         with Journal.open(self.journal, boot="b", now=lambda: 0.0) as log:
             writer = QuotaWriter(self.files, log, now=lambda: 0.0, at=at)
             wanted = [] if quota is None else suppressed(quota)

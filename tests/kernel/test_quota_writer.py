@@ -24,7 +24,7 @@ from corewise.kernel.errors import (
 )
 from corewise.kernel.writing.entries import Failed, Held, Released, Wrote
 from corewise.kernel.writing.journal import MemoryLog
-from corewise.kernel.writing.journaled_writer import Point, WriteReport, go_on
+from corewise.kernel.writing.journaled_writer import Point, WriteReport, no_fault
 from corewise.kernel.writing.quota_writer import QuotaWriter
 from corewise.quantities import Microseconds
 from corewise.vocabulary.reasons import Reason
@@ -49,7 +49,7 @@ class Node:
         self.stored = StoredCgroups(version, [ONE, TWO, OFFLINE_ONE])
         self.rules = KernelRules(self.stored)
         self.log = MemoryLog()
-        self.before_each: Callable[[Point, str], None] = go_on
+        self.before_each: Callable[[Point, str], None] = no_fault
         self.writer = self.restarted()
 
     def restarted(self) -> QuotaWriter:

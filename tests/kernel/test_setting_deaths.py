@@ -16,7 +16,7 @@ from corewise.actions import Setting, SettingOwner, WriteSetting
 from corewise.kernel.cgroups.files import CgroupFiles
 from corewise.kernel.cgroups.layout import Version, find_layout
 from corewise.kernel.writing.journal import Journal
-from corewise.kernel.writing.journaled_writer import Hook, go_on
+from corewise.kernel.writing.journaled_writer import Hook, no_fault
 from corewise.kernel.writing.quota_writer import QuotaWriter
 from corewise.kernel.writing.setting_claims import setting_file
 from corewise.kernel.writing.setting_writer import SettingWriter
@@ -66,12 +66,12 @@ class Life:
         sets = [self.files.read(cgroup, "cpuset.cpus") for cgroup in (POD, ONE, TWO)]
         return [*sets, self.files.read(ONE, setting_file(self.files.version, Setting.CPU_WEIGHT))]
 
-    def bring(self, plan: str, at: Hook = go_on) -> None:
+    def bring(self, plan: str, at: Hook = no_fault) -> None:
         with self.opened() as log:
             writer = SettingWriter(self.files, log, now=lambda: 0.0, at=at)
             assert not writer.reconcile(SettingOwner.BATCH, wanted(plan)).failed
 
-    def restore(self, at: Hook = go_on) -> None:
+    def restore(self, at: Hook = no_fault) -> None:
         with self.opened() as log:
             writer = SettingWriter(self.files, log, now=lambda: 0.0, at=at)
             assert not writer.restore().failed

@@ -14,7 +14,7 @@ from corewise.actions import QuotaOwner, Setting, WriteSetting
 from corewise.kernel.cgroups.layout import Version
 from corewise.kernel.errors import Busy, Malformed, Missing, ValueRefused
 from corewise.kernel.writing.entries import Damaged, Failed, Held, HeldSetting, Released, Wrote
-from corewise.kernel.writing.journaled_writer import Point, go_on
+from corewise.kernel.writing.journaled_writer import Point, no_fault
 from corewise.kernel.writing.quota_writer import QuotaWriter
 from corewise.kernel.writing.setting_claims import SettingFile
 from corewise.vocabulary.reasons import Reason
@@ -84,7 +84,7 @@ def test_what_comes_back_and_each_write_is_entered_before_it_happens(node: Node)
         (held, Wrote(12.0, ONE, file, base, "50", "BatchLimitApplied", "batch-cpu 500")),
         [base],
     ]
-    node.before_each = go_on
+    node.before_each = no_fault
     node.batch()
     assert tuple(node.log.entries())[-1] == Released(12.0, ONE, file)
 

@@ -213,7 +213,7 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test(recorder: EventRecorder, _: EventServer) -> None:
         for number in range(10):
             recorder.emit(ObjectReference(kind="Node", name=f"n{number}"), "R", "m", warning=True)
-        assert len(recorder._said) == 3
+        assert len(recorder._last) == 3
 
     recorded(test)
 

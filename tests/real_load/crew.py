@@ -74,7 +74,7 @@ class Crew:
         """Stop some of them for a while."""
         self._signal(workers, signal.SIGSTOP)
 
-    def go_on(self, workers: Iterable[Worker]) -> None:
+    def no_fault(self, workers: Iterable[Worker]) -> None:
         """Let them go on."""
         self._signal(workers, signal.SIGCONT)
 

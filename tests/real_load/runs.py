@@ -94,7 +94,7 @@ class Node:
             self._follow(crew, online, WARM_UP, began, holder)
             for number in range(2 * pairs):
                 runs = number % 4 in {0, 3}
-                (crew.go_on if runs else crew.hold)(offline)
+                (crew.no_fault if runs else crew.hold)(offline)
                 start = began + WARM_UP + 2 * number
                 rows[runs].append(self._follow(crew, online, 2, start, holder)[1])
         return [Turn(*pair) for pair in zip(rows[True], rows[False], strict=True)]

@@ -102,7 +102,7 @@ def _kind_of(pod: QuotaPod, names: PodCgroups) -> _Kind:
             tuple(map(_batch_container, pod.spec.containers)),
             tuple(map(_batch_container, pod.spec.init_containers)),
         )
-        warnings = tuple(_doubts(pod, spec))
+        warnings = tuple(_tiny_amounts(pod, spec))
         problems = {f"{pod.name}: {each.message}": f"pod {pod.name}: {each.message}" for each in warnings}
         if best_effort:
             stated = {container.name for container in pod.spec.all_containers}
@@ -146,8 +146,8 @@ def _amount(amounts: Mapping[str, str], resource: str) -> int | None:
     return amount.units
 
 
-def _doubts(pod: QuotaPod, spec: BatchPod) -> Iterator[EmitEvent]:
-    """Yield what is probably meant otherwise."""
+def _tiny_amounts(pod: QuotaPod, spec: BatchPod) -> Iterator[EmitEvent]:
+    """Yield a warning for each amount that was probably meant as CPUs, not as milli-CPU."""
     meta, reason = pod.metadata, Reason.BATCH_AMOUNT_TINY
     for container in (*spec.containers, *spec.init_containers):
         if container.is_tiny:

@@ -201,16 +201,16 @@ class Agent:
         while True:
             self._quotas_due.clear()
             self._cycle()
-            await self._rest("quotas", self._quotas_due, self.options.interval, SHORTEST_PAUSE)
+            await self._wait_for("quotas", self._quotas_due, self.options.interval, SHORTEST_PAUSE)
 
     async def _keep_topology(self) -> None:
         await self.watched.synced()
         while True:
             self._topology_due.clear()
             await self._report()
-            await self._rest("topology", self._topology_due, TOPOLOGY_INTERVAL)
+            await self._wait_for("topology", self._topology_due, TOPOLOGY_INTERVAL)
 
-    async def _rest(self, name: str, due: asyncio.Event, interval: float, less: float = 0.0) -> None:
+    async def _wait_for(self, name: str, due: asyncio.Event, interval: float, less: float = 0.0) -> None:
         """Wait until something is due, at least the shortest pause and at most the interval."""
         self.program.heartbeats.beat(name, interval * _LONG_SILENCE)
         await self._clock.sleep(SHORTEST_PAUSE)

@@ -1,10 +1,9 @@
-"""What the node and its best-effort pods have used between two looks at the kernel's counters.
+"""What the node and its best-effort pods have used between two readings of the kernel's counters.
 
-A sample is a difference of counters over monotonic time, so it needs a look before. What cannot be believed
-is *missed*, with the reason, and never zero: a counter that ran backwards, more CPU time than the CPUs have,
-a clock that stood still or went back, a file that cannot be read. The look of a missed sample is the
-beginning of the next one, unless nothing could be read; a beginning older than ``LONGEST`` seconds is no
-beginning any more.
+A sample is a difference of counters over monotonic time, so it needs an earlier reading. What cannot be
+believed is *missed*, with the reason, and never zero: a counter that ran backwards, more CPU time than the
+CPUs have, a clock that stood still or went back, a file that cannot be read. The next sample starts at the
+reading of a missed one, unless nothing could be read; a reading older than ``LONGEST`` seconds starts none.
 
 Usage is physical: milli-CPU as the kernel counts CPUs, and bytes of working set (without inactive file
 pages). A best-effort cgroup that is not there uses nothing. One that is there and cannot be read is a miss;
@@ -67,7 +66,7 @@ class Missed:
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
+class _Counters:
     """Counters at one moment, in nanoseconds, and memory in bytes."""
 
     at: float
@@ -95,30 +94,30 @@ class Sampler:
     def __init__(self, root: Path, cgroups: NodeCgroups) -> None:
         self._root = root
         self._cgroups = cgroups
-        self._before: _Look | None = None
+        self._before: _Counters | None = None
 
     @property
     def cpus(self) -> int:
-        """How many CPUs were online at the last look; 0 if there was none."""
+        """How many CPUs were online at the last reading; 0 if there was none."""
         return self._before.node.cpus if self._before else 0
 
     def forget(self) -> None:
-        """Begin anew: the time up to the next look is nobody's concern."""
+        """Begin anew: the next reading is the first."""
         self._before = None
 
     def sample(self, now: float, pinned: Iterable[PinnedPod] = ()) -> Usage | Missed:
-        """Return the usage since the last look. ``now`` is monotonic, in seconds."""
+        """Return the usage since the last reading. ``now`` is monotonic, in seconds."""
         owners = tuple(pinned)
         try:
-            look = self._look(now, owners)
+            after = self._read(now, owners)
         except KernelError as error:
             return Missed(Miss.UNREADABLE, str(error))
-        before, self._before = self._before, look
+        before, self._before = self._before, after
         if before is None:
             return Missed(Miss.FIRST, "this was the first look: a sample needs two")
-        return _doubt(before, look) or _usage(before, look, owners)
+        return _implausible(before, after) or _usage(before, after, owners)
 
-    def _look(self, now: float, pinned: Iterable[PinnedPod]) -> _Look:
+    def _read(self, now: float, pinned: Iterable[PinnedPod]) -> _Counters:
         found = self._cgroups.find()
         offline = found.names.qos(QOSClass.BEST_EFFORT)
         has_offline = found.files.exists(offline)
@@ -127,7 +126,7 @@ class Sampler:
         if node is None or memory is None:
             missing = Malformed(str(self._root / "proc"), "stat or meminfo is missing")
             raise next(iter(host.problems), missing)
-        return _Look(
+        return _Counters(
             at=now,
             node=node,
             offline=read_usage(found.files, offline) if has_offline else 0,
@@ -153,38 +152,38 @@ def _memory(files: Files, cgroup: str) -> int:
         return 0
 
 
-def _doubt(before: _Look, look: _Look) -> Missed | None:
+def _implausible(before: _Counters, after: _Counters) -> Missed | None:
     """Say why a difference cannot be believed, if it cannot."""
-    elapsed = look.at - before.at
+    elapsed = after.at - before.at
     if elapsed <= 0:
-        return Missed(Miss.CLOCK, f"the clock went from {before.at:.3f} to {look.at:.3f} s")
+        return Missed(Miss.CLOCK, f"the clock went from {before.at:.3f} to {after.at:.3f} s")
     if elapsed > LONGEST:
         return Missed(
             Miss.STALE, f"the last look was {elapsed:.0f} s ago: no sample spans more than {LONGEST:.0f} s"
         )
-    most = look.node.cpus * (int(elapsed * _NANO) * _TOLERANCE // 100 + _TICKS)
-    deltas = {"the node": look.node.busy - before.node.busy, "offline pods": look.offline - before.offline}
+    most = after.node.cpus * (int(elapsed * _NANO) * _TOLERANCE // 100 + _TICKS)
+    deltas = {"the node": after.node.busy - before.node.busy, "offline pods": after.offline - before.offline}
     for whose, delta in deltas.items():
         if delta < 0:
             return Missed(Miss.BACKWARDS, f"the CPU time of {whose} ran backwards by {-delta / _NANO:.3f} s")
         if delta > most:
             grew = f"the CPU time of {whose} grew by {delta / _NANO:.3f} s in {elapsed:.3f} s"
-            return Missed(Miss.ABSURD, f"{grew}, on {look.node.cpus} CPUs")
+            return Missed(Miss.ABSURD, f"{grew}, on {after.node.cpus} CPUs")
     return None
 
 
-def _usage(before: _Look, look: _Look, pinned: Iterable[PinnedPod]) -> Usage:
-    elapsed = int((look.at - before.at) * _NANO)
-    node = min((look.node.busy - before.node.busy) * _MILLI // elapsed, look.node.cpus * _MILLI)
+def _usage(before: _Counters, after: _Counters, pinned: Iterable[PinnedPod]) -> Usage:
+    elapsed = int((after.at - before.at) * _NANO)
+    node = min((after.node.busy - before.node.busy) * _MILLI // elapsed, after.node.cpus * _MILLI)
     return Usage(
         node_milli=node,
-        offline_milli=min((look.offline - before.offline) * _MILLI // elapsed, node),
+        offline_milli=min((after.offline - before.offline) * _MILLI // elapsed, node),
         pinned=tuple(
-            Pinned(pod.requested, max(0, look.pinned[pod.key] - before.pinned[pod.key]) * _MILLI // elapsed)
-            if pod.key in before.pinned and pod.key in look.pinned
+            Pinned(pod.requested, max(0, after.pinned[pod.key] - before.pinned[pod.key]) * _MILLI // elapsed)
+            if pod.key in before.pinned and pod.key in after.pinned
             else Pinned(pod.requested, 0)
             for pod in pinned
         ),
-        node_memory=look.node_memory,
-        offline_memory=min(look.offline_memory, look.node_memory),
+        node_memory=after.node_memory,
+        offline_memory=min(after.offline_memory, after.node_memory),
     )

@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class _Said:
+class _LastEvent:
     """What was last written about an object and a reason, and how often it was said since."""
 
     message: str
@@ -55,7 +55,7 @@ class _Job:
     message: str
     warning: bool
     count: int
-    said: _Said
+    last: _LastEvent
 
 
 class EventRecorder:
@@ -75,7 +75,7 @@ class EventRecorder:
         self._instance = instance
         self._clock = clock
         self._queue: asyncio.Queue[_Job] = asyncio.Queue(queue_length)
-        self._said: OrderedDict[tuple[str, str, str, str, str], _Said] = OrderedDict()
+        self._last: OrderedDict[tuple[str, str, str, str, str], _LastEvent] = OrderedDict()
         self.written = 0
         self.held_back = 0
         self.dropped = 0
@@ -86,29 +86,29 @@ class EventRecorder:
         message = message if len(message) <= _MESSAGE_LIMIT else message[: _MESSAGE_LIMIT - 1] + "…"
         key = (regarding.kind, regarding.namespace, regarding.name, regarding.uid, reason)
         now = self._clock.monotonic()
-        said = self._said.get(key)
-        if said is not None and now - said.written_at < QUIET_SECONDS:
-            said.held_back += 1
+        last = self._last.get(key)
+        if last is not None and now - last.written_at < QUIET_SECONDS:
+            last.held_back += 1
             self.held_back += 1
             return
-        count = said.held_back + 1 if said else 1
-        event = said.event if said and said.message == message else None
-        fresh = _Said(message, now, event)
+        count = last.held_back + 1 if last else 1
+        event = last.event if last and last.message == message else None
+        fresh = _LastEvent(message, now, event)
         try:
             self._queue.put_nowait(_Job(regarding, reason, message, warning, count if event else 1, fresh))
         except asyncio.QueueFull:
             self.dropped += 1
             return
-        self._said[key] = fresh
-        self._said.move_to_end(key)
-        if len(self._said) > REMEMBERED:
-            self._said.popitem(last=False)
+        self._last[key] = fresh
+        self._last.move_to_end(key)
+        if len(self._last) > REMEMBERED:
+            self._last.popitem(last=False)
 
     async def run(self) -> None:
         while True:
             job = await self._queue.get()
             try:
-                job.said.event = await self._write(job)
+                job.last.event = await self._write(job)
                 self.written += 1
                 self._refused = 0
             except KubeError as error:
@@ -120,7 +120,7 @@ class EventRecorder:
         self.dropped += 1
         self._refused += 1
         if error.retryable:
-            job.said.written_at = float("-inf")
+            job.last.written_at = float("-inf")
         # One missing permission would otherwise fill the log with as many lines as there are nodes.
         level = logging.WARNING if self._refused == 1 else logging.DEBUG
         _log.log(level, "event %s about %s is lost: %s", job.reason, job.regarding.name, error)
@@ -130,7 +130,7 @@ class EventRecorder:
         await self._queue.join()
 
     async def _write(self, job: _Job) -> Event:
-        known = job.said.event
+        known = job.last.event
         if known is not None:
             meta = known.metadata
             body = {"count": known.count + job.count, "lastTimestamp": rfc3339(self._clock.now())}

@@ -208,7 +208,7 @@ class Listener:
         self._metrics = metrics
         self._tls = tls
         self._grace = grace
-        self._conversations: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
         self._server: web.Server | None = None
         self._strangers = 0
         self._next_line = 0.0
@@ -235,8 +235,8 @@ class Listener:
                 each.close()
             server.pre_shutdown()
             await server.shutdown(self._grace)
-            for conversation in self._conversations:
-                conversation.cancel()
+            for task in self._tasks:
+                task.cancel()
 
     def refuse(self, cause: RefusalCause) -> None:
         self._metrics.count(HTTP_REFUSED, self.door.name, cause)
@@ -255,20 +255,20 @@ class Listener:
     async def _accept(self, listening: socket.socket, server: web.Server) -> None:
         loop = asyncio.get_running_loop()
         async for accepted in connections(listening, self.door.name):
-            if len(self._conversations) >= self.door.connections:
+            if len(self._tasks) >= self.door.connections:
                 accepted.close()
                 self.refuse(RefusalCause.CONNECTIONS)
                 continue
-            conversation = loop.create_task(self._converse(accepted, server))
-            self._conversations.add(conversation)
-            conversation.add_done_callback(self._ended)
-            self._metrics.set(HTTP_CONNECTIONS, len(self._conversations), self.door.name)
+            task = loop.create_task(self._serve_connection(accepted, server))
+            self._tasks.add(task)
+            task.add_done_callback(self._on_closed)
+            self._metrics.set(HTTP_CONNECTIONS, len(self._tasks), self.door.name)
 
-    def _ended(self, conversation: asyncio.Task[None]) -> None:
-        self._conversations.discard(conversation)
-        self._metrics.set(HTTP_CONNECTIONS, len(self._conversations), self.door.name)
+    def _on_closed(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._metrics.set(HTTP_CONNECTIONS, len(self._tasks), self.door.name)
 
-    async def _converse(self, accepted: socket.socket, server: web.Server) -> None:
+    async def _serve_connection(self, accepted: socket.socket, server: web.Server) -> None:
         """Serve one connection until it is closed."""
         loop = asyncio.get_running_loop()
         connection, peer = _Connection(self, server), ""
@@ -309,7 +309,7 @@ class Listener:
                 connection.abort()
             return response
         finally:
-            connection.rest()
+            connection.idle()
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         try:
@@ -362,7 +362,7 @@ class _Connection(web.RequestHandler):
         self.lost: asyncio.Future[None] = loop.create_future()
         self._listener = listener
         self._timer: asyncio.TimerHandle | None = None
-        self._resting = False
+        self._is_idle = False
         self._held = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -370,8 +370,8 @@ class _Connection(web.RequestHandler):
         self._wait(self._listener.door.header_timeout)
 
     def data_received(self, data: bytes) -> None:
-        if self._resting and data:
-            self._resting = False
+        if self._is_idle and data:
+            self._is_idle = False
             self._wait(self._listener.door.header_timeout)
         super().data_received(data)
 
@@ -398,15 +398,15 @@ class _Connection(web.RequestHandler):
 
     def busy(self) -> None:
         """Expect no more bytes: the headers of a request have arrived."""
-        self._resting = False
+        self._is_idle = False
         self._stop_waiting()
 
-    def rest(self) -> None:
+    def idle(self) -> None:
         """Release the body, and wait for the next request."""
         self._listener.held -= self._held
         self._held = 0
         if not self.lost.done():
-            self._resting = True
+            self._is_idle = True
             self._wait(self._listener.door.idle_timeout)
 
     def abort(self) -> None:
@@ -457,7 +457,7 @@ class _Connection(web.RequestHandler):
 
     def _expire(self) -> None:
         self._timer = None
-        if not self._resting:
+        if not self._is_idle:
             self._listener.refuse(RefusalCause.HEADERS)
         self.abort()
 

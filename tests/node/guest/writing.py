@@ -15,7 +15,7 @@ from corewise.actions import QuotaOwner
 from corewise.kernel.cgroups.files import CgroupFiles
 from corewise.kernel.cgroups.layout import CONTROLLERS, Layout, Version
 from corewise.kernel.writing.journal import Journal, MemoryLog
-from corewise.kernel.writing.journaled_writer import Point, go_on
+from corewise.kernel.writing.journaled_writer import Point, no_fault
 from corewise.kernel.writing.journaled_writer import WriteReport as Written
 from corewise.kernel.writing.quota_writer import QuotaWriter
 from kernel.cgroup_trees import killed_child
@@ -140,7 +140,7 @@ def answer(file: Path, text: str) -> str:
 
 @contextmanager
 def writing(
-    tree: Tree, files: CgroupFiles, at: Callable[[Point, str], None] = go_on
+    tree: Tree, files: CgroupFiles, at: Callable[[Point, str], None] = no_fault
 ) -> Iterator[QuotaWriter]:
     """A writer with the journal of its tree, as a process of its own would have it."""
     directory = STATE / tree.name.replace(" ", "-")

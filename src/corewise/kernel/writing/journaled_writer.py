@@ -93,7 +93,7 @@ class Point(StrEnum):
 Hook = Callable[[Point, str], None]
 
 
-def go_on(_point: Point, _cgroup: str) -> None:
+def no_fault(_point: Point, _cgroup: str) -> None:
     """Let no fault strike."""
 
 

@@ -71,12 +71,12 @@ class QuotaClaim:
         """Whether somebody wants something else than the base."""
         return any(bound.quota != self.base.quota_over(bound.period) for bound in self.bounds.values())
 
-    def let_go(self, owner: str) -> None:
+    def release(self, owner: str) -> None:
         if self.bounds.pop(owner, None) is not None:
             self.changed = True
         self.causes.pop(owner, None)
 
-    def restored(self) -> None:
+    def release_all(self) -> None:
         self.changed = self.changed or bool(self.bounds) or self.found
         self.bounds.clear()
         self.causes.clear()
@@ -136,11 +136,11 @@ class QuotaClaims(dict[str, QuotaClaim]):
         base = Bandwidth(action.base, action.period)
         self.setdefault(action.cgroup, QuotaClaim(base)).bound_by(action)
 
-    def let_go(self, owner: str, *, but: Container[str]) -> None:
+    def release(self, owner: str, *, but: Container[str]) -> None:
         """Drop what an owner wants of all cgroups but these."""
         for cgroup, claim in self.items():
             if cgroup not in but:
-                claim.let_go(owner)
+                claim.release(owner)
 
     def due(self, written: Iterable[str]) -> dict[str, QuotaClaim]:
         """Return what is to be entered: what has changed of these cgroups, and of those entered before.

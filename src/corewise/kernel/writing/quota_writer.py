@@ -61,7 +61,7 @@ from corewise.kernel.writing.journaled_writer import (
     Point,
     WriteReport,
     Writing,
-    go_on,
+    no_fault,
 )
 from corewise.kernel.writing.quota_claims import QuotaClaim, QuotaClaims, QuotaStep, in_order, within_parents
 from corewise.quantities import Microseconds
@@ -80,7 +80,7 @@ class QuotaWriter:
         log: Log,
         *,
         now: Callable[[], float],
-        at: Hook = go_on,
+        at: Hook = no_fault,
     ) -> None:
         self._files = files
         self._journaled = JournaledWriter(files, log, now, at)
@@ -121,7 +121,7 @@ class QuotaWriter:
         with self._journaled.turn:
             named = {each.cgroup: each for each in actions if not is_within(each.cgroup, self.untouched)}
             kept = {cgroup for cgroup in self._claims if is_within(cgroup, self.untouched)}
-            self._claims.let_go(owner, but=named.keys() | kept)
+            self._claims.release(owner, but=named.keys() | kept)
             for action in named.values():
                 self._claims.bound(action)
             return self._settle(self._claims.keys() - kept)
@@ -148,7 +148,7 @@ class QuotaWriter:
         """Put every base back and forget it, whoever changed the cgroup last. A second call does nothing."""
         with self._journaled.turn:
             for claim in self._claims.values():
-                claim.restored()
+                claim.release_all()
             return self._settle(set(self._claims))
 
     def _settle(self, scope: set[str]) -> WriteReport:
@@ -160,7 +160,7 @@ class QuotaWriter:
             refused = self._write(self._steps(present, aims, report), report)
             if not refused:
                 break
-            scope |= self._found_below(refused)
+            scope |= self._find_below(refused)
         report.failed.update(refused)
         self._release(aims, report)
         # From now on another value in the file is drift again, also where kubelet has changed the base.
@@ -269,7 +269,7 @@ class QuotaWriter:
         if drifted:
             report.drifted.append(step.cgroup)
 
-    def _found_below(self, refused: Iterable[str]) -> set[str]:
+    def _find_below(self, refused: Iterable[str]) -> set[str]:
         """Find the bounded cgroups that nobody named below those that the kernel refused to change (v1)."""
         if self._files.version is Version.V2:
             return set()

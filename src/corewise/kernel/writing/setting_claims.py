@@ -153,11 +153,11 @@ class SettingClaim:
             self.reason, self.changed = action.reason, True
         self.cause = action
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         self.changed = self.changed or bool(self.owner)
         self.owner, self.value, self.cause, self.reason = "", None, None, ""
 
-    def foreign(self, file: str, text: str) -> bool:
+    def is_foreign(self, file: str, text: str) -> bool:
         """Whether somebody else wrote what the file shows."""
         found = () if self.stated or self.base is None or self.unsure else (self.base,)
         ours = self.wrote.get(file, found)
@@ -165,7 +165,7 @@ class SettingClaim:
 
     def read(self, file: str, text: str) -> None:
         """Take note of what the file shows: it may be the base."""
-        if not self.stated and (self.base is None or self.foreign(file, text)):
+        if not self.stated and (self.base is None or self.is_foreign(file, text)):
             self.changed = self.changed or self.base != text
             self.base = text
 
@@ -191,11 +191,11 @@ class SettingClaims(dict[SettingFile, SettingClaim]):
         held = (each for each in still_held(entries) if isinstance(each, HeldSetting))
         return cls({SettingFile(each.cgroup, each.file): _claim_of(each) for each in held})
 
-    def let_go(self, owner: str, *, but: Container[SettingFile]) -> None:
+    def release(self, owner: str, *, but: Container[SettingFile]) -> None:
         """Drop what an owner wants of everything but these."""
         for place, claim in self.items():
             if claim.owner == owner and place not in but:
-                claim.let_go()
+                claim.release()
 
     def due(self, written: Container[SettingFile]) -> dict[SettingFile, SettingClaim]:
         """Return what is to be entered: what has changed of these, and of what was entered before.

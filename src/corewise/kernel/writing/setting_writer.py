@@ -43,7 +43,7 @@ from corewise.kernel.writing.journaled_writer import (
     Point,
     WriteReport,
     Writing,
-    go_on,
+    no_fault,
 )
 from corewise.kernel.writing.setting_claims import (
     LISTS,
@@ -65,7 +65,7 @@ class SettingWriter:
     Nothing raises but JournalError: what goes wrong with one file stands in the report.
     """
 
-    def __init__(self, files: Files, log: Log, *, now: Callable[[], float], at: Hook = go_on) -> None:
+    def __init__(self, files: Files, log: Log, *, now: Callable[[], float], at: Hook = no_fault) -> None:
         self._files = files
         self._journaled = JournaledWriter(files, log, now, at)
         self._at = at
@@ -95,7 +95,7 @@ class SettingWriter:
         with self._journaled.turn:
             named = self._named(actions)
             kept = {place for place in self._claims if is_within(place.cgroup, self.untouched)}
-            self._claims.let_go(owner, but=named.keys() | kept)
+            self._claims.release(owner, but=named.keys() | kept)
             refused = self._take_over(named)
             return self._settle(self._claims.keys() - kept, refused)
 
@@ -113,7 +113,7 @@ class SettingWriter:
         """Put every base back and forget it. A second call does nothing."""
         with self._journaled.turn:
             for claim in self._claims.values():
-                claim.let_go()
+                claim.release()
             return self._settle(set(self._claims), {})
 
     def _named(self, actions: Iterable[WriteSetting]) -> dict[SettingFile, WriteSetting]:
@@ -152,7 +152,7 @@ class SettingWriter:
             not_taken = self._write(steps_of(present, aims, self._nested), drifted, report)
             if not not_taken:
                 break
-            scope |= self._found_below(not_taken, aims)
+            scope |= self._find_below(not_taken, aims)
         report.failed.update({str(place): error for place, error in not_taken.items()})
         self._release(aims, report)
         report.failed.update({str(place): error for place, error in refused.items()})
@@ -169,10 +169,10 @@ class SettingWriter:
             try:
                 present[place] = text = self._text(place)
             except KernelError as error:
-                self._could_not(place, error, report)
+                self._note_failure(place, error, report)
                 continue
             claim = self._claims[place]
-            if claim.value is not None and claim.foreign(place.file, text):
+            if claim.value is not None and claim.is_foreign(place.file, text):
                 drifted.add(place)
             claim.read(place.file, text)
         self._at(Point.READ, "")
@@ -214,7 +214,7 @@ class SettingWriter:
                 report.refused += 1
                 refused[step.place] = error
             except KernelError as error:
-                self._could_not(step.place, error, report)
+                self._note_failure(step.place, error, report)
         return refused
 
     def _take(self, step: SettingStep, report: WriteReport, *, drifted: bool) -> None:
@@ -240,7 +240,7 @@ class SettingWriter:
         usage = read_memory_usage(self._files, step.place.cgroup)
         return usage if usage > limit else None
 
-    def _found_below(
+    def _find_below(
         self, refused: Iterable[SettingFile], aims: Mapping[SettingFile, str]
     ) -> set[SettingFile]:
         """Find the sets that nobody named below those that the kernel refused to narrow (v1)."""
@@ -260,7 +260,7 @@ class SettingWriter:
                         found.add(child)
         return found
 
-    def _could_not(self, place: SettingFile, error: KernelError, report: WriteReport) -> None:
+    def _note_failure(self, place: SettingFile, error: KernelError, report: WriteReport) -> None:
         """Note a failure; if it is that the cgroup is gone, so is what was held of it."""
         if not isinstance(error, Missing) or self._files.exists(place.cgroup):
             report.failed[str(place)] = error
