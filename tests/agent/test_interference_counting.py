@@ -43,90 +43,90 @@ def reason(answer: object) -> Reason:
 def test_traffic_by_resctrl_is_what_moved_since_the_first_look(tmp_path: Path) -> None:
     tree = two_sockets(tmp_path)
     traffic = MemoryTraffic(HostFiles(tmp_path), None)
-    assert traffic.look() == 0
+    assert traffic.read() == 0
     tree.count("", 0, mbm_total_bytes=1500).count("batch", 1, mbm_total_bytes=10)
-    assert traffic.look() == 506
+    assert traffic.read() == 506
 
 
 def test_a_value_that_is_missing_once_is_caught_up_with(tmp_path: Path) -> None:
     tree = two_sockets(tmp_path)
     traffic = MemoryTraffic(HostFiles(tmp_path), None)
-    traffic.look()
+    traffic.read()
     tree.count("", 0, mbm_total_bytes="Unavailable").count("", 1, mbm_total_bytes=300)
-    assert reason(traffic.look()) is Reason.RESCTRL_NO_VALUE
+    assert reason(traffic.read()) is Reason.RESCTRL_NO_VALUE
     tree.count("", 0, mbm_total_bytes=2000)
-    assert traffic.look() == 1100
+    assert traffic.read() == 1100
 
 
 def test_groups_that_come_go_and_are_made_again_are_no_traffic_by_themselves(tmp_path: Path) -> None:
     tree = two_sockets(tmp_path)
     traffic = MemoryTraffic(HostFiles(tmp_path), None)
-    traffic.look()
+    traffic.read()
     tree.group("new").count("new", 0, mbm_total_bytes=10**15)
-    assert traffic.look() == 0
+    assert traffic.read() == 0
     tree.remove("new").remove("batch").group("batch").count("batch", 0, mbm_total_bytes=1)
-    assert traffic.look() == 0
+    assert traffic.read() == 0
     tree.count("batch", 0, mbm_total_bytes=12)
-    assert traffic.look() == 11
+    assert traffic.read() == 11
 
 
 def test_where_resctrl_does_not_monitor_memory_controllers_are_counted(tmp_path: Path) -> None:
     perf = FakePerf()
     controllers(tmp_path, SKYLAKE, channels=1)
     traffic = MemoryTraffic(HostFiles(tmp_path), perf)
-    traffic.look()
+    traffic.read()
     for cpu in (0, 4):
         perf.run(cpu, 10, 5)
-    assert traffic.look() == 2 * 15 * 64
+    assert traffic.read() == 2 * 15 * 64
     perf.run(0, 10, 5)
-    assert reason(traffic.look()) is Reason.UNCORE_NO_VALUE
+    assert reason(traffic.read()) is Reason.UNCORE_NO_VALUE
     perf.run(0, 0, 0)
     perf.run(4, 1, 0)
-    assert traffic.look() == (2 * 15 + 15 + 1) * 64
+    assert traffic.read() == (2 * 15 + 15 + 1) * 64
 
 
 def test_only_one_source_counts_at_a_time_and_the_total_goes_on(tmp_path: Path) -> None:
     perf = FakePerf()
     controllers(tmp_path, SKYLAKE, channels=1)
     traffic = MemoryTraffic(HostFiles(tmp_path), perf)
-    traffic.look()
+    traffic.read()
     perf.run(0, 10, 0)
     perf.run(4, 0, 0)
-    assert traffic.look() == 640
+    assert traffic.read() == 640
     tree = ResctrlTree(tmp_path).count("", 0, mbm_total_bytes=10**9)
-    assert traffic.look() == 640
+    assert traffic.read() == 640
     assert not perf.open_counters
     tree.count("", 0, mbm_total_bytes=10**9 + 7)
-    assert traffic.look() == 647
+    assert traffic.read() == 647
     shutil.rmtree(tree.mount)
-    assert isinstance(traffic.look(), Absent)
+    assert isinstance(traffic.read(), Absent)
     for cpu in (0, 4):
         perf.run(cpu, 1, 0)
-    assert traffic.look() == 647 + 128
+    assert traffic.read() == 647 + 128
 
 
 def test_why_there_is_no_traffic_is_what_can_be_mended(tmp_path: Path) -> None:
     perf = FakePerf()
-    assert reason(MemoryTraffic(HostFiles(tmp_path), perf).look()) is Reason.RESCTRL_UNSUPPORTED
+    assert reason(MemoryTraffic(HostFiles(tmp_path), perf).read()) is Reason.RESCTRL_UNSUPPORTED
     controllers(tmp_path, SKYLAKE)
     perf.refuse[None] = errno.EACCES
-    absent = MemoryTraffic(HostFiles(tmp_path), perf).look()
+    absent = MemoryTraffic(HostFiles(tmp_path), perf).read()
     assert reason(absent) is Reason.PERF_NOT_PERMITTED
     assert "there is no sys/fs/resctrl" in str(absent)
-    assert reason(MemoryTraffic(HostFiles(tmp_path), None).look()) is Reason.RESCTRL_UNSUPPORTED
+    assert reason(MemoryTraffic(HostFiles(tmp_path), None).read()) is Reason.RESCTRL_UNSUPPORTED
 
 
 def test_misses_and_instructions_add_up_and_a_look_without_a_value_loses_nothing(tmp_path: Path) -> None:
     machine_trees.intel(tmp_path)
     perf = FakePerf()
     misses = MissCounters(perf, HostFiles(tmp_path))
-    assert reason(misses.look()) is Reason.PERF_NO_VALUE
+    assert reason(misses.read()) is Reason.PERF_NO_VALUE
     perf.run(3, 1000, 7)
-    assert misses.look() == MissTotals(1000, 7, "LL")
+    assert misses.read() == MissTotals(1000, 7, "LL")
     perf.run(3, 1000, 7, running=0)
-    assert reason(misses.look()) is Reason.PERF_NO_VALUE
+    assert reason(misses.read()) is Reason.PERF_NO_VALUE
     perf.run(3, 0, 0, enabled=0, running=1000)
-    assert misses.look() == MissTotals(2000, 14, "LL")
+    assert misses.read() == MissTotals(2000, 14, "LL")
     misses.close()
     assert not perf.open_counters
 
@@ -150,4 +150,4 @@ def test_mpki_of_a_group_that_took_turns_is_that_of_the_time_it_ran(
 
 
 def test_a_machine_whose_cpus_are_unknown_counts_nothing(tmp_path: Path) -> None:
-    assert reason(MissCounters(FakePerf(), HostFiles(tmp_path)).look()) is Reason.PERF_EVENT_MISSING
+    assert reason(MissCounters(FakePerf(), HostFiles(tmp_path)).read()) is Reason.PERF_EVENT_MISSING

@@ -54,7 +54,7 @@ def text(exposition: Exposition) -> dict[str, float]:
 
 def exported(collector: Collector, latency: dict[int, float] | Absent) -> dict[str, float]:
     exposition = Exposition(exported_by(AGENT))
-    publish(collector.look(latency), "n1", exposition)
+    publish(collector.read(latency), "n1", exposition)
     return text(exposition)
 
 
@@ -66,7 +66,7 @@ def measured() -> list[Metric]:
 def test_a_machine_that_has_it_all_exports_every_metric_with_its_nodes_name(tmp_path: Path) -> None:
     root, perf = everything(tmp_path), FakePerf()
     collector = Collector(root, perf)
-    collector.look(LATENCY)
+    collector.read(LATENCY)
     two_sockets(root).count("", 0, mbm_total_bytes=5000)
     perf.run(0, 2000, 40)
     n1 = 'node="n1"'
@@ -115,7 +115,7 @@ def test_a_series_vanishes_while_its_value_is_missing_and_comes_back(tmp_path: P
     series = 'corewise_node_memory_traffic_bytes_total{node="n1"}'
     for said, there in ((1000, True), ("Unavailable", False), (1000, True)):
         two_sockets(root).count("", 0, mbm_total_bytes=said)
-        publish(collector.look(LATENCY), "n1", exposition)
+        publish(collector.read(LATENCY), "n1", exposition)
         assert (series in text(exposition)) is there
 
 
@@ -153,21 +153,21 @@ def test_what_is_missing_is_logged_once_and_again_when_it_is_there(
     exposition = Exposition(exported_by(AGENT))
     watch = InterferenceWatch("n1", tmp_path, latency_interval=30.0, metrics=exposition, clock=VirtualClock())
     with caplog.at_level("INFO", logger="corewise"):
-        watch.look()
+        watch.read()
         first = len(caplog.messages)
-        watch.look()
+        watch.read()
         assert (first, len(caplog.messages)) == (len(measured()), len(measured()))
         assert "memorybandwidth is not measured: there is no sys/fs/resctrl" in caplog.messages
         two_sockets(tmp_path)
-        watch.look()
+        watch.read()
         assert "memorybandwidth is measured" in caplog.messages[first:]
         before = len(caplog.messages)
         two_sockets(tmp_path).count("", 0, mbm_total_bytes="Unavailable")
-        bandwidth = watch.look()[Metric.MEMORY_BANDWIDTH]
+        bandwidth = watch.read()[Metric.MEMORY_BANDWIDTH]
         assert isinstance(bandwidth, Absent)
         assert bandwidth.reason is Reason.RESCTRL_NO_VALUE
         two_sockets(tmp_path)
-        watch.look()
+        watch.read()
     assert len(caplog.messages) == before
 
 

@@ -82,7 +82,7 @@ def test_a_value_fills_its_bits_from_the_lowest_on(bits: set[int], value: int) -
 
 def opened(root: Path, perf: FakePerf) -> MemoryControllers:
     counting = MemoryControllers(perf, HostFiles(root))
-    first = counting.look()
+    first = counting.read()
     assert isinstance(first, ControllerTraffic)
     assert first.moved == 0
     return counting
@@ -115,7 +115,7 @@ def test_each_access_is_64_bytes_scaled_by_the_time_that_was_counted(tmp_path: P
     perf.run(0, 1, 2, unit=21)
     perf.run(4, 30, 20, unit=20, enabled=2000, running=1000)
     perf.run(4, 0, 0, unit=21)
-    assert counting.look() == ControllerTraffic((110 + 3 + 2 * 50) * 64, ())
+    assert counting.read() == ControllerTraffic((110 + 3 + 2 * 50) * 64, ())
 
 
 def test_a_channel_that_did_not_count_is_named_and_its_share_comes_later(tmp_path: Path) -> None:
@@ -124,10 +124,10 @@ def test_a_channel_that_did_not_count_is_named_and_its_share_comes_later(tmp_pat
     counting = opened(tmp_path, perf)
     perf.run(0, 5, 5)
     perf.run(4, 3, 4, enabled=1000, running=0)
-    assert counting.look() == ControllerTraffic(10 * 64, (("uncore_imc_0", 4),))
+    assert counting.read() == ControllerTraffic(10 * 64, (("uncore_imc_0", 4),))
     perf.run(0, 0, 0)
     perf.run(4, 0, 0, enabled=1000, running=2000)
-    assert counting.look() == ControllerTraffic(7 * 64, ())
+    assert counting.read() == ControllerTraffic(7 * 64, ())
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_a_description_that_cannot_be_understood_is_told_with_its_unit(
     tmp_path: Path, path: str, content: str
 ) -> None:
     controllers(tmp_path, SKYLAKE).put(f"{UNITS}/uncore_imc_1/{path}", content)
-    absent = MemoryControllers(FakePerf(), HostFiles(tmp_path)).look()
+    absent = MemoryControllers(FakePerf(), HostFiles(tmp_path)).read()
     assert isinstance(absent, Absent)
     assert absent.reason is Reason.PERF_EVENT_MISSING
     assert "uncore_imc_1" in absent.why
@@ -152,13 +152,13 @@ def test_half_of_the_channels_is_no_answer(tmp_path: Path) -> None:
     perf = FakePerf()
     controllers(tmp_path, SKYLAKE)
     perf.refuse[4] = errno.ENODEV
-    assert isinstance(MemoryControllers(perf, HostFiles(tmp_path)).look(), Absent)
+    assert isinstance(MemoryControllers(perf, HostFiles(tmp_path)).read(), Absent)
     assert not perf.open_counters
 
 
 def test_units_without_column_accesses_are_no_memory_controllers(tmp_path: Path) -> None:
     unit(Tree(tmp_path), "uncore_imc", 9, {"data_reads": "event=0x01"})
-    absent = MemoryControllers(FakePerf(), HostFiles(tmp_path)).look()
+    absent = MemoryControllers(FakePerf(), HostFiles(tmp_path)).read()
     assert isinstance(absent, Absent)
     assert absent.reason is Reason.PERF_EVENT_MISSING
 

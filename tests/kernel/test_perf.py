@@ -171,7 +171,7 @@ def perf() -> FakePerf:
 
 def counters(perf: FakePerf, root: Path) -> MissCounters:
     counting = MissCounters(perf, HostFiles(root))
-    assert counting.look() == Absent(Reason.PERF_NO_VALUE, "the counters ran on no CPU since the last look")
+    assert counting.read() == Absent(Reason.PERF_NO_VALUE, "the counters ran on no CPU since the last look")
     return counting
 
 
@@ -182,8 +182,8 @@ def test_instructions_and_misses_are_summed_up_over_the_cpus_that_counted(
     counting = counters(perf, tmp_path)
     for cpu in range(15):
         perf.run(cpu, 1000, 10, enabled=300, running=100)
-    assert counting.look() == MissTotals(45_000, 450, "LL")
-    assert isinstance(counting.look(), Absent)
+    assert counting.read() == MissTotals(45_000, 450, "LL")
+    assert isinstance(counting.read(), Absent)
 
 
 def test_on_zen_misses_of_the_second_level_are_told_as_what_they_are(perf: FakePerf, tmp_path: Path) -> None:
@@ -191,7 +191,7 @@ def test_on_zen_misses_of_the_second_level_are_told_as_what_they_are(perf: FakeP
     perf.refuse[LAST_LEVEL_READ_MISSES] = errno.ENOENT
     counting = counters(perf, tmp_path)
     perf.run(5, 1000, 10)
-    assert counting.look() == MissTotals(1000, 10, "L2")
+    assert counting.read() == MissTotals(1000, 10, "L2")
 
 
 def test_elsewhere_a_general_event_of_unknown_meaning_is_not_taken_for_the_last_level(
@@ -199,7 +199,7 @@ def test_elsewhere_a_general_event_of_unknown_meaning_is_not_taken_for_the_last_
 ) -> None:
     machine_trees.neoverse(tmp_path)
     perf.refuse[LAST_LEVEL_READ_MISSES] = errno.ENOENT
-    absent = MissCounters(perf, HostFiles(tmp_path)).look()
+    absent = MissCounters(perf, HostFiles(tmp_path)).read()
     assert isinstance(absent, Absent)
     assert absent.reason is Reason.PERF_EVENT_MISSING
 
@@ -208,10 +208,10 @@ def test_cpus_that_come_and_go_are_followed(perf: FakePerf, tmp_path: Path) -> N
     machine_trees.intel(tmp_path)
     counting = counters(perf, tmp_path)
     (tmp_path / "sys/devices/system/cpu/online").write_text("0-7\n")
-    assert isinstance(counting.look(), Absent)
+    assert isinstance(counting.read(), Absent)
     assert {counter.cpu for counter in perf.open_counters.values()} == set(range(8))
     perf.run(7, 5, 1)
-    assert counting.look() == MissTotals(5, 1, "LL")
+    assert counting.read() == MissTotals(5, 1, "LL")
     counting.close()
     assert not perf.open_counters
 
@@ -222,7 +222,7 @@ def test_a_cpu_that_has_just_gone_offline_tells_nothing(perf: FakePerf, tmp_path
     perf.run(0, 5, 1)
     perf.run(1, 7, 1)
     perf.dead.add(1)
-    assert counting.look() == MissTotals(5, 1, "LL")
+    assert counting.read() == MissTotals(5, 1, "LL")
 
 
 def test_the_kernel_of_this_machine_counts_a_group_of_software_events() -> None:
@@ -245,8 +245,8 @@ def test_the_kernel_of_this_machine_counts_a_group_of_software_events() -> None:
 
 def test_this_machines_answer_about_cache_misses_is_a_figure_or_a_reason() -> None:
     counting = MissCounters(KernelPerf(), HostFiles())
-    counting.look()
-    answer = counting.look()
+    counting.read()
+    answer = counting.read()
     counting.close()
     if isinstance(answer, Absent):
         assert answer.reason in {Reason.PERF_EVENT_MISSING, Reason.PERF_NOT_PERMITTED, Reason.PERF_NO_VALUE}

@@ -73,7 +73,7 @@ def _agents(machines: Machines, folder: Path) -> Iterator[Target]:
     collector, exposition = Collector(Path("/"), None), Exposition(exported_by(AGENT))
 
     def here() -> str:
-        publish(collector.look({0: 9e-8}), THIS_MACHINE, exposition)
+        publish(collector.read({0: 9e-8}), THIS_MACHINE, exposition)
         return exposition.text().decode()
 
     machines.pages["/agent/here"] = here

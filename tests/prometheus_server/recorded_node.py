@@ -48,7 +48,7 @@ class RecordedNode:
                 int(self._truth.misses * (now - self._last)),
             )
             self._last = now
-            publish(self._collector.look(LATENCY), self._node, self._exposition)
+            publish(self._collector.read(LATENCY), self._node, self._exposition)
             return self._exposition.text().decode()
 
     def _write(self, seconds: float) -> None:

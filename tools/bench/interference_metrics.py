@@ -103,10 +103,10 @@ def _looks() -> list[Row]:
     """What a look at all counters takes, which each scrape of the agent does."""
     collector = Collector(Path("/"), KernelPerf())
     latency = {0: 1e-7}
-    collector.look(latency)
+    collector.read(latency)
     began = time.process_time()
     for _ in range(LOOKS):
-        collector.look(latency)
+        collector.read(latency)
     took = (time.process_time() - began) / LOOKS
     collector.close()
     return [
@@ -117,13 +117,13 @@ def _looks() -> list[Row]:
 def _answers() -> list[Row]:
     """What this machine says to each source: a value, or why there is none."""
     collector = Collector(Path("/"), KernelPerf())
-    collector.look({})
-    readings = collector.look({})
+    collector.read({})
+    readings = collector.read({})
     controllers = MemoryControllers(KernelPerf(), HostFiles())
     answers = {
         "resctrl: mbm_total_bytes": readings[Metric.MEMORY_BANDWIDTH],
         "resctrl: llc_occupancy": readings[Metric.LLC_OCCUPANCY],
-        "memory controllers: CAS counts": controllers.look(),
+        "memory controllers: CAS counts": controllers.read(),
         "perf: instructions and cache misses": readings[Metric.LLC_MPKI],
         "memory modules: theoretical bandwidth": readings[Metric.MEMORY_BANDWIDTH_CAPACITY],
         "last-level caches: size": readings[Metric.LLC_CAPACITY],

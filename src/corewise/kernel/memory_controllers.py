@@ -103,22 +103,22 @@ Channel = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class ControllerTraffic:
-    """Bytes since the last look. ``behind``: channels that did not count; their share comes later."""
+    """Bytes since the last reading. ``behind``: channels that did not count; their share comes later."""
 
     moved: int
     behind: tuple[Channel, ...]
 
 
 class MemoryControllers:
-    """The controllers of one machine: opened at the first look."""
+    """The controllers of one machine: opened at the first reading."""
 
     def __init__(self, perf: Perf, files: HostFiles) -> None:
         self._perf = perf
         self._files = files
         self._groups: Groups[Channel] | None = None
 
-    def look(self) -> ControllerTraffic | Absent:
-        """Return the traffic since the last look, or since the counters were opened."""
+    def read(self) -> ControllerTraffic | Absent:
+        """Return the traffic since the last reading, or since the counters were opened."""
         if self._groups is None:
             opened = self._open()
             if isinstance(opened, Absent):

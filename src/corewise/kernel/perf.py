@@ -276,7 +276,7 @@ LAST_LEVEL, SECOND_LEVEL = "LL", "L2"
 
 @dataclass(frozen=True, slots=True)
 class MissTotals:
-    """What all CPUs have counted since the first look; ``level``: which cache was missed."""
+    """What all CPUs have counted since the first reading; ``level``: which cache was missed."""
 
     instructions: int
     misses: int
@@ -284,7 +284,7 @@ class MissTotals:
 
 
 class MissCounters:
-    """The groups of one machine: opened at the first look, and anew when other CPUs are online."""
+    """The groups of one machine: opened at the first reading, and anew when other CPUs are online."""
 
     def __init__(self, perf: Perf, files: HostFiles) -> None:
         self._perf = perf
@@ -294,8 +294,8 @@ class MissCounters:
         self._level = ""
         self._instructions = self._misses = 0
 
-    def look(self) -> MissTotals | Absent:
-        """Return the totals; Absent at the first look, and where nothing was counted since the last one."""
+    def read(self) -> MissTotals | Absent:
+        """Return the totals; Absent at the first reading, and where nothing was counted since the last."""
         online, _ = read_cpus(self._files)
         if self._groups is None or online != self._cpus:
             self.close()

@@ -70,7 +70,7 @@ class MemoryTraffic:
         self._controllers = None if perf is None else MemoryControllers(perf, files)
         self._at_controllers = 0
 
-    def look(self) -> int | Absent:
+    def read(self) -> int | Absent:
         """Return the total, or why it is not known now."""
         counts = read_counts(self._files, MonitoringEvent.TRAFFIC)
         if not isinstance(counts, Absent):
@@ -94,7 +94,7 @@ class MemoryTraffic:
         """Return the total by the controllers; where there are none, why resctrl has none either."""
         if self._controllers is None or not has_controllers(self._files):
             return no_resctrl
-        traffic = self._controllers.look()
+        traffic = self._controllers.read()
         if isinstance(traffic, Absent):
             return Absent(traffic.reason, f"{traffic.why}; {no_resctrl.why}")
         self._at_controllers += traffic.moved
@@ -119,14 +119,14 @@ class Collector:
         self._misses = None if perf is None else MissCounters(perf, self._files)
         self._capacity: int | Absent | None = None
 
-    def look(self, latency: Mapping[int, float] | Absent) -> dict[Metric, CollectedSeries]:
+    def read(self, latency: Mapping[int, float] | Absent) -> dict[Metric, CollectedSeries]:
         """Return what is known now of each metric that is measured; the latency is probed by another."""
         self._files.problems.clear()
         if not isinstance(self._capacity, int):  # the memory channels' driver may be loaded later
             self._capacity = read_peak_bandwidth(self._files)
         cpu = self._read(STAT, read_busy_time)
         return {
-            Metric.MEMORY_BANDWIDTH: _reading(self._traffic.look()),
+            Metric.MEMORY_BANDWIDTH: _reading(self._traffic.read()),
             Metric.MEMORY_BANDWIDTH_CAPACITY: _reading(self._capacity, FROM_MODULES),
             Metric.MEMORY_LATENCY: (
                 latency
@@ -154,7 +154,7 @@ class Collector:
         return counts if isinstance(counts, Absent) else _reading(sum(counts.values()))
 
     def _read_misses(self) -> CollectedSeries:
-        misses = OTHER_KERNEL if self._misses is None else self._misses.look()
+        misses = OTHER_KERNEL if self._misses is None else self._misses.read()
         if isinstance(misses, Absent):
             return misses
         return {(): float(misses.instructions)}, {(misses.level,): float(misses.misses)}

@@ -49,18 +49,18 @@ class InterferenceWatch:
 
     async def run(self, heartbeats: Heartbeats) -> None:
         """Begin to count, and probe until cancelled, if there is anything to probe with."""
-        self.look()
+        self.read()
         if not isinstance(self._probe, Absent):
             await self._probe.run(heartbeats)
 
-    def look(self) -> dict[Metric, CollectedSeries]:
+    def read(self) -> dict[Metric, CollectedSeries]:
         latency = self._probe if isinstance(self._probe, Absent) else self._probe.latest()
-        readings = self._collector.look(latency)
+        readings = self._collector.read(latency)
         self._log({metric: each for metric, each in readings.items() if isinstance(each, Absent)})
         return readings
 
     def publish(self) -> None:
-        publish(self.look(), self._node, self._metrics)
+        publish(self.read(), self._node, self._metrics)
 
     def close(self) -> None:
         self._collector.close()
