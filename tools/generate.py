@@ -177,7 +177,7 @@ def dashboard() -> str:
                 "gridPos": {"x": 0, "y": below, "w": 8, "h": 8},
             }
             panels.append(shown)
-        query = panel.by_part or promql(panel.query, "$__rate_interval")
+        query = panel.by_part or promql(spec.panel_query, "$__rate_interval")
         for exported in spec.exports:
             query = re.sub(rf"\b{exported.name}\b", f'{exported.name}{{node=~"$node"}}', query)
         shown["description"] = panel.description
@@ -194,18 +194,18 @@ def promql(query: str, window: str) -> str:
 def rules() -> str:
     """Return the recording rules."""
     lines = [NOTICE_OF_RULES]
-    capacity, used = NODE_MEMORY_BANDWIDTH_CAPACITY.name, Metric.MEMORY_BANDWIDTH.spec.panel
+    capacity = NODE_MEMORY_BANDWIDTH_CAPACITY.name
     for metric, spec in METRICS_OF_INTERFERENCE.items():
         if spec.panel is None:
             continue
-        expression = promql(spec.panel.query, "5m").replace(" / ", "\n            / on (node) ")
+        expression = promql(spec.panel_query, "5m").replace(" / ", "\n            / on (node) ")
         block = f"|\n          {expression}" if "\n" in expression else expression
         lines.append(f"      - record: {spec.panel.record}\n        expr: {block}\n")
-        if metric is Metric.MEMORY_BANDWIDTH and used is not None:
+        if metric is Metric.MEMORY_BANDWIDTH:
             lines.append(
                 "      # Of what can be used: seven tenths of the theoretical peak, as scheduling counts.\n"
                 "      - record: node:corewise_memory_bandwidth_utilization:ratio_rate5m\n"
-                f"        expr: |\n          {promql(used.query, '5m')}\n"
+                f"        expr: |\n          {promql(spec.panel_query, '5m')}\n"
                 f"            / on (node) (max by (node) ({capacity}) * {USABLE_SHARE})\n"
             )
     return "\n".join(lines)

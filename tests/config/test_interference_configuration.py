@@ -82,10 +82,8 @@ def test_a_file_without_the_section_configures_nothing() -> None:
         assert not parsed.problems
 
 
-def test_a_requirement_is_exact() -> None:
-    config = good(inside("overprovisioning: 1.1"))
-    needed = config.requirement(Profile(memory_bandwidth=5 * 10**9, memory=3))
-    assert (needed.memory_bandwidth, needed.memory) == (Fraction(55 * 10**8), Fraction(33, 10))
+def test_overprovisioning_is_exact() -> None:
+    assert good(inside("overprovisioning: 1.1")).overprovisioning * 3 == Fraction(33, 10)
 
 
 @pytest.mark.parametrize(

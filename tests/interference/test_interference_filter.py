@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.config.interference.model import FilterRequirement, InterferenceConfiguration, Profile
+from corewise.config.interference.model import InterferenceConfiguration, Profile
 from corewise.interference.filtering import filter_nodes
 from interference.nodes import GB, pressure, seen, weights
 
 STREAM = Profile(memory_bandwidth=5 * GB, memory=2 * 10**8)
 CONFIG = InterferenceConfiguration()
+STRICT = InterferenceConfiguration(missing_passes=False)
 
 
 def test_the_documents_stream_needs_more_than_10_gbs_and_more_than_400_mb() -> None:
@@ -24,7 +26,7 @@ def test_the_documents_stream_needs_more_than_10_gbs_and_more_than_400_mb() -> N
         memorybandwidth_used=[19 * GB, 20 * GB, 19 * GB, 20 * GB - 1],
         memory_available=[1 * GB, 1 * GB, 4 * 10**8, 4 * 10**8 + 1],
     )
-    filtered = filter_nodes(seen(measured), CONFIG.requirement(STREAM), missing_passes=True)
+    filtered = filter_nodes(seen(measured), STREAM, CONFIG)
     assert (filtered.bandwidth.right, filtered.memory.right) == (10e9, 4e8)
     assert filtered.bandwidth.left.tolist() == [11e9, 10e9, 11e9, 10e9 + 1]
     assert filtered.bandwidth.passes.tolist() == [True, False, True, True]
@@ -37,7 +39,7 @@ def test_counterweights_take_from_both_sides_that_are_measured_but_not_from_what
         2, memorybandwidth_capacity=[40e9] * 2, memorybandwidth_used=[20e9] * 2, memory_available=[1e9] * 2
     )
     placed = weights(2, memory_bandwidth=[0.0, 10e9], memory=[0.0, 0.6e9])
-    filtered = filter_nodes(seen(measured, placed), CONFIG.requirement(STREAM), missing_passes=True)
+    filtered = filter_nodes(seen(measured, placed), STREAM, CONFIG)
     assert filtered.bandwidth.left.tolist() == [20e9, 10e9]
     assert filtered.memory.left.tolist() == [1e9, 0.4e9]
     assert filtered.passes.tolist() == [True, False]
@@ -53,27 +55,27 @@ def test_what_cannot_be_is_missing_and_passes_as_configured(bad: float, missing_
         memorybandwidth_used=[bad, 1e9],
         memory_available=[1e9, 1e9],
     )
-    filtered = filter_nodes(seen(measured), CONFIG.requirement(STREAM), missing_passes=missing_passes)
+    filtered = filter_nodes(seen(measured), STREAM, replace(CONFIG, missing_passes=missing_passes))
     assert filtered.bandwidth.missing.tolist() == [True, False]
     assert filtered.passes.tolist() == [missing_passes, True]
 
 
 def test_memory_available_of_0_is_a_full_node_and_not_missing() -> None:
     measured = pressure(1, memory_available=[0.0])
-    filtered = filter_nodes(seen(measured), CONFIG.requirement(Profile(memory=1)), missing_passes=True)
+    filtered = filter_nodes(seen(measured), Profile(memory=1), CONFIG)
     assert not filtered.memory.missing.any()
     assert not filtered.passes.any()
 
 
 def test_an_unknown_capacity_is_missing() -> None:
     measured = pressure(1, memorybandwidth_used=[5e9], memory_available=[1e9])
-    filtered = filter_nodes(seen(measured), CONFIG.requirement(STREAM), missing_passes=False)
+    filtered = filter_nodes(seen(measured), STREAM, STRICT)
     assert filtered.bandwidth.missing.all()
     assert not filtered.passes.any()
 
 
 def test_a_dimension_that_needs_nothing_is_not_asked() -> None:
-    filtered = filter_nodes(seen(pressure(2)), CONFIG.requirement(Profile(cpu=1000)), missing_passes=False)
+    filtered = filter_nodes(seen(pressure(2)), Profile(cpu=1000), STRICT)
     assert not filtered.bandwidth.asked
     assert filtered.passes.all()
 
@@ -89,6 +91,7 @@ def test_equality_does_not_pass_whatever_the_amounts(
 ) -> None:
     needed = factor * profile
     measured = pressure(1, memorybandwidth_capacity=[float(capacity)], memorybandwidth_used=[float(used)])
-    filtered = filter_nodes(seen(measured), FilterRequirement(needed, Fraction(0)), missing_passes=False)
+    config = replace(STRICT, overprovisioning=factor)
+    filtered = filter_nodes(seen(measured), Profile(memory_bandwidth=profile), config)
     expected = profile == 0 or (used > 0 and float(capacity - used) > float(needed))
     assert filtered.passes.tolist() == [expected]

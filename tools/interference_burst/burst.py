@@ -7,7 +7,7 @@ The ways differ in what of it is used; filter, ranking, score and counterweights
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -124,8 +124,8 @@ class _Scheduler:
         weights, none = self._placed.at(now, NODES), Weights.none(NODES)
         filtering = outlook(pressure, weights if self._way.in_filter else none, self._config)
         scoring = outlook(pressure, weights if self._way.in_score else none, self._config)
-        requirement = self._config.requirement(self.workload.profile)
-        passes = filter_nodes(filtering, requirement, missing_passes=True).passes
+        config = replace(self._config, missing_passes=True)
+        passes = filter_nodes(filtering, self.workload.profile, config).passes
         if not passes.any():
             return None
         raw = np.where(passes, score_nodes(scoring, self.workload.affinity, self._config, passes).raw, -1.0)

@@ -131,8 +131,7 @@ def decide(
     if isinstance(selected, ProfileConflict):
         return selected
     seen = outlook(_pressure(nodes, config), _weights(nodes, config), config)
-    requirement = config.requirement(selected.profile)
-    filtered = filter_nodes(seen, requirement, missing_passes=config.missing_passes)
+    filtered = filter_nodes(seen, selected.profile, config)
     passes = np.ones(len(nodes), dtype=np.bool_) if pod.exempt else filtered.passes
     ranked = rank_nodes(seen, selected.affinity, config, passes)
     return InterferenceDecision(pod, config, nodes, selected, seen, filtered, passes, ranked)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Any
 
-from corewise.config.json_text import Located, Members, read_json
+from corewise.config.json_text import Members, read_json
 from corewise.vocabulary.names import CPU_BASIC_INFO
 from corewise.vocabulary.reasons import Reason
 
@@ -42,41 +43,31 @@ def parse_cpu_basic_info(text: str) -> CPUFacts | FactsProblem:
     members = reading.root.value if reading.root else None
     if not isinstance(members, Members):
         return _malformed("it is not a JSON object")
-    fields = {member.key: member.value for member in members}
-    wrong = _wrong_types(fields)
-    if wrong:
-        return _malformed(wrong)
-    model = _text(fields, "cpuModel")
-    if not model.strip():
+    stated: dict[str, Any] = {}
+    for member in members:
+        name, kind, expected = _MEMBERS.get(member.key, ("", object, ""))
+        value = member.value.value
+        if not name or value is None:
+            continue
+        if not isinstance(value, kind):
+            return _malformed(f"{member.key} must be {expected}, not {_shown(value)}")
+        stated[name] = value
+    if not stated.get("model", "").strip():
         return FactsProblem(Reason.CPU_FACTS_MISSING, f"annotation {CPU_BASIC_INFO} states no cpuModel")
-    return CPUFacts(
-        model=model,
-        hyper_threading=_flag(fields, "hyperThreadEnabled"),
-        turbo=_flag(fields, "turboEnabled"),
-        l3_mask=_text(fields, "catL3CbmMask"),
-        vendor=_text(fields, "vendorID"),
-    )
+    return CPUFacts(**stated)
 
 
 def _malformed(what: str) -> FactsProblem:
     return FactsProblem(Reason.CPU_FACTS_MALFORMED, f"annotation {CPU_BASIC_INFO}: {what}")
 
 
-_TYPES: dict[str, tuple[type, str]] = {
-    "cpuModel": (str, "a string"),
-    "hyperThreadEnabled": (bool, "true or false"),
-    "turboEnabled": (bool, "true or false"),
-    "catL3CbmMask": (str, "a string"),
-    "vendorID": (str, "a string"),
+_MEMBERS = {
+    "cpuModel": ("model", str, "a string"),
+    "hyperThreadEnabled": ("hyper_threading", bool, "true or false"),
+    "turboEnabled": ("turbo", bool, "true or false"),
+    "catL3CbmMask": ("l3_mask", str, "a string"),
+    "vendorID": ("vendor", str, "a string"),
 }
-
-
-def _wrong_types(fields: dict[str, Located]) -> str:
-    for key, (kind, expected) in _TYPES.items():
-        value = fields[key].value if key in fields else None
-        if value is not None and not isinstance(value, kind):
-            return f"{key} must be {expected}, not {_shown(value)}"
-    return ""
 
 
 def _shown(value: object) -> str:
@@ -89,12 +80,3 @@ def _shown(value: object) -> str:
             return str(value)[:40]
         case _:
             return "a list or an object"
-
-
-def _text(fields: dict[str, Located], key: str) -> str:
-    value = fields[key].value if key in fields else None
-    return value if isinstance(value, str) else ""
-
-
-def _flag(fields: dict[str, Located], key: str) -> bool:
-    return key in fields and fields[key].value is True

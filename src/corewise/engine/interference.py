@@ -106,11 +106,11 @@ class Interference:
         selected = self.select(pod)
         if isinstance(selected, ProfileConflict):
             return everywhere(snapshot.size, Cause(Reason.PROFILE_CONFLICT, str(selected), unresolvable=True))
-        requirement = self.configuration.requirement(selected.profile)
-        if not requirement.memory_bandwidth and not requirement.memory:
+        profile = selected.profile
+        if not profile.memory_bandwidth and not profile.memory:
             return None
         nodes = self.nodes(snapshot)
-        said = filter_nodes(nodes, requirement, missing_passes=self.configuration.missing_passes)
+        said = filter_nodes(nodes, profile, self.configuration)
         if said.passes.all():
             return None
         return verdicts(snapshot.size, _refusals(said), _inputs(said, nodes))

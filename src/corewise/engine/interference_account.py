@@ -91,9 +91,7 @@ class InterferenceAccount:
 
     def _inequalities(self) -> FilterVerdicts:
         if self._both is None:
-            requirement = self._configuration.requirement(self._selected.profile)
-            passes = self._configuration.missing_passes
-            self._both = filter_nodes(self._nodes, requirement, missing_passes=passes)
+            self._both = filter_nodes(self._nodes, self._selected.profile, self._configuration)
         return self._both
 
     def _ranking(self) -> Ranked:

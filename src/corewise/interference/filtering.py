@@ -25,7 +25,6 @@ from corewise.config.interference.model import (
     DEFAULT,
     AffinityPoints,
     DefaultProfile,
-    FilterRequirement,
     InterferenceConfiguration,
     Profile,
 )
@@ -121,22 +120,23 @@ class FilterVerdicts:
         return passing
 
 
-def filter_nodes(nodes: Outlook, requirement: FilterRequirement, *, missing_passes: bool) -> FilterVerdicts:
+def filter_nodes(nodes: Outlook, profile: Profile, config: InterferenceConfiguration) -> FilterVerdicts:
     """Return which nodes have the room that a profile requires."""
 
-    def inequality(left: Values, right: float) -> Inequality:
+    def inequality(left: Values, amount: int) -> Inequality:
         missing = np.isnan(left)
+        right = float(config.overprovisioning * amount)
         if right <= 0:
             passes = np.ones(len(left), dtype=np.bool_)
         else:
             passes = left > right
-            if missing_passes:
+            if config.missing_passes:
                 passes |= missing
         return Inequality(left, right, missing, passes)
 
     return FilterVerdicts(
-        bandwidth=inequality(nodes.free_bandwidth, float(requirement.memory_bandwidth)),
-        memory=inequality(nodes.free_memory, float(requirement.memory)),
+        bandwidth=inequality(nodes.free_bandwidth, profile.memory_bandwidth),
+        memory=inequality(nodes.free_memory, profile.memory),
     )
 
 

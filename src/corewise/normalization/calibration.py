@@ -96,14 +96,10 @@ def scored(cpus: int, runs: Sequence[Mapping[str, int]]) -> CalibrationScore:
         )
         for work in Work
     }
-    spread = _middle_half(scores) * _TEN_THOUSAND // max(1, middle)
-    return CalibrationScore(cpus, middle, parts[Work.INTEGER], parts[Work.FLOAT], parts[Work.MEMORY], spread)
-
-
-def _middle_half(scores: Sequence[int]) -> int:
-    """Return how far apart the scores are without the outer quarters: one bad run of five is no matter."""
+    # Without the outer quarters: one bad run of five is no matter.
     ordered, outer = sorted(scores), len(scores) // 4
-    return ordered[-1 - outer] - ordered[outer]
+    spread = (ordered[-1 - outer] - ordered[outer]) * _TEN_THOUSAND // max(1, middle)
+    return CalibrationScore(cpus, middle, parts[Work.INTEGER], parts[Work.FLOAT], parts[Work.MEMORY], spread)
 
 
 def geometric_mean(numbers: Sequence[int]) -> int:
@@ -151,32 +147,25 @@ def ratio_model(results: Sequence[Calibration]) -> RatioModel:
     _check(results)
     scores: dict[ModelSetting, list[int]] = {}
     for each in results:
-        scores.setdefault(_setting(each), []).append(each.all_cpus.score)
+        field = RatioField.of(hyper_threading=each.hyper_thread_enabled, turbo=each.turbo_enabled)
+        scores.setdefault((each.cpu_model, field), []).append(each.all_cpus.score)
     medians = {setting: Fraction(median(map(Fraction, found))) for setting, found in scores.items()}
     slowest = min(medians.values())
     models: dict[str, dict[RatioField, Ratio]] = {}
     for (model, field), score in sorted(medians.items()):
-        models.setdefault(model, {})[field] = _bounded(model, _rounded(score / slowest))
+        ratio = _rounded(score / slowest)
+        if ratio > LARGEST_NORMALIZATION_RATIO:
+            raise IncomparableError(
+                f'"{model}" is {ratio} times as fast as the slowest, and no ratio may be above '
+                f"{LARGEST_NORMALIZATION_RATIO}: leave the slowest out, or check its result"
+            )
+        models.setdefault(model, {})[field] = ratio
     warnings = [*_conflicts(scores, slowest), *_remarks(results)]
     return RatioModel(MappingProxyType(models), tuple(warnings))
 
 
-def _setting(result: Calibration) -> ModelSetting:
-    field = RatioField.of(hyper_threading=result.hyper_thread_enabled, turbo=result.turbo_enabled)
-    return result.cpu_model, field
-
-
 def _rounded(ratio: Fraction) -> Ratio:
     return Ratio(round(ratio * 100))
-
-
-def _bounded(model: str, ratio: Ratio) -> Ratio:
-    if ratio > LARGEST_NORMALIZATION_RATIO:
-        raise IncomparableError(
-            f'"{model}" is {ratio} times as fast as the slowest, and no ratio may be above '
-            f"{LARGEST_NORMALIZATION_RATIO}: leave the slowest out, or check its result"
-        )
-    return ratio
 
 
 def _check(results: Sequence[Calibration]) -> None:

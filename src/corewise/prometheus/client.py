@@ -159,7 +159,7 @@ class PrometheusClient:
         """``url``: where the server is, with the path that it is served under.
 
         Raises:
-            AddressError: if no query can be sent there.
+            ServerURLError: if no query can be sent there.
         """
         self._url = checked_url(url)
         self.label = without_secrets(self._url)
@@ -228,7 +228,7 @@ def checked_url(url: str) -> str:
     """Return a server's URL, ending in a slash.
 
     Raises:
-        AddressError: if it is none.
+        ServerURLError: if it is none.
     """
     try:
         parts = urlsplit(url)

@@ -114,14 +114,15 @@ class ValueKind:
 class Panel:
     """How a metric that the agent exports is shown: a Grafana panel, and a recording rule of five minutes.
 
-    ``query`` is over all nodes, with ``$window``; ``by_part`` shows more in the panel than one series a node.
+    ``query`` is over all nodes, with ``$window``: that of corewise's own preset if empty. ``by_part`` shows
+    more in the panel than one series a node.
     """
 
     title: str
     description: str
     unit: str
     record: str
-    query: str
+    query: str = ""
     by_part: str = ""
     legend: str = "{{node}}"
 
@@ -150,6 +151,11 @@ class MetricSpec:
     suffix: str = ""
     reference: Metric | None = None
     relative: str = ""
+
+    @property
+    def panel_query(self) -> str:
+        """The query of its panel and its recording rule."""
+        return (self.panel.query if self.panel else "") or self.queries[Preset.COREWISE].query
 
     def text(self, value: float, *, relative: bool = False) -> str:
         """Return a value by which nodes are ranked, as people read it."""
@@ -232,7 +238,6 @@ METRICS: Mapping[Metric, MetricSpec] = MappingProxyType(
                 description="Bytes moved between CPUs and memory, reads and writes.",
                 unit="Bps",
                 record="node:corewise_memory_bandwidth_bytes_per_second:rate5m",
-                query=_rate(metrics.NODE_MEMORY_TRAFFIC.name).query,
             ),
             exports=(metrics.NODE_MEMORY_TRAFFIC,),
             queries={
@@ -262,7 +267,6 @@ METRICS: Mapping[Metric, MetricSpec] = MappingProxyType(
                 ),
                 unit="s",
                 record="node:corewise_memory_latency_seconds:avg5m",
-                query=f"avg by ($node) (avg_over_time({_LATENCY}[$window]))",
                 by_part=f"max by (node, numa_node) ({_LATENCY})",
                 legend="{{node}} NUMA {{numa_node}}",
             ),
@@ -309,12 +313,8 @@ METRICS: Mapping[Metric, MetricSpec] = MappingProxyType(
                 ),
                 unit="none",
                 record="node:corewise_llc_mpki:ratio_rate5m",
-                query=_mpki(metrics.NODE_LLC_MISSES.name, metrics.NODE_INSTRUCTIONS.name).query,
             ),
-            exports=(
-                metrics.NODE_INSTRUCTIONS,
-                metrics.NODE_LLC_MISSES,
-            ),
+            exports=(metrics.NODE_INSTRUCTIONS, metrics.NODE_LLC_MISSES),
             queries={
                 Preset.COREWISE: _mpki(metrics.NODE_LLC_MISSES.name, metrics.NODE_INSTRUCTIONS.name),
                 Preset.PCM: _mpki(f"L3_Cache_Misses{_PCM_CORES}", f"Instructions_Retired_Any{_PCM_CORES}"),
@@ -337,12 +337,8 @@ METRICS: Mapping[Metric, MetricSpec] = MappingProxyType(
                 description="CPU time used over the CPUs online, raw.",
                 unit="percentunit",
                 record="node:corewise_cpu_utilization:ratio_rate5m",
-                query=f"{_rate(_BUSY).query} / max by ($node) ({_ONLINE})",
             ),
-            exports=(
-                metrics.NODE_CPU_BUSY,
-                metrics.NODE_CPUS_ONLINE,
-            ),
+            exports=(metrics.NODE_CPU_BUSY, metrics.NODE_CPUS_ONLINE),
             queries=_with_node_exporter(
                 Template(
                     f'1 - sum by ($node) (rate({_CPU_SECONDS}{{mode=~"idle|iowait"}}[$window]))'

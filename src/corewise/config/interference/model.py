@@ -86,14 +86,6 @@ class DefaultProfile:
 
 
 @dataclass(frozen=True, slots=True)
-class FilterRequirement:
-    """What must be free of a node, and a little more: overprovisioning x profile, exactly."""
-
-    memory_bandwidth: Fraction
-    memory: Fraction
-
-
-@dataclass(frozen=True, slots=True)
 class CounterweightSettings:
     """How long a pod counts as not yet measured, in seconds, and how its weight goes until then."""
 
@@ -121,10 +113,6 @@ class SeriesSettings:
     line: int = 0
 
 
-def _no_series() -> Mapping[Metric, SeriesSettings]:
-    return MappingProxyType({})
-
-
 @dataclass(frozen=True, slots=True)
 class MetricsSettings:
     """Where values come from: a preset, what is written over it, and how each metric is ranked.
@@ -135,12 +123,8 @@ class MetricsSettings:
     preset: Preset | None = Preset.COREWISE
     node_label: str | None = None
     maximum_age: float | None = None
-    series: Mapping[Metric, SeriesSettings] = field(default_factory=_no_series)
+    series: Mapping[Metric, SeriesSettings] = field(default_factory=dict)
     rankings: Mapping[Metric, Ranking] = field(default_factory=lambda: DEFAULT_RANKINGS)
-
-
-def _no_profiles() -> Mapping[str, WorkloadProfile]:
-    return MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +143,7 @@ class InterferenceConfiguration:
     metrics: MetricsSettings = field(default_factory=MetricsSettings)
     capacity: tuple[CapacityRule, ...] = ()
     default: DefaultProfile = DefaultProfile()
-    profiles: Mapping[str, WorkloadProfile] = field(default_factory=_no_profiles)
+    profiles: Mapping[str, WorkloadProfile] = field(default_factory=dict)
     relative: bool = False
     latency_model: LatencyModel = LatencyModel.MEASURED
 
@@ -180,15 +164,11 @@ class InterferenceConfiguration:
         """The maximum ages by column of a pressure."""
         return {metric.column: self.maximum_age(metric) for metric in Metric}
 
-    def requirement(self, profile: Profile) -> FilterRequirement:
-        """Return what the filter demands for a profile."""
-        factor = self.overprovisioning
-        return FilterRequirement(factor * profile.memory_bandwidth, factor * profile.memory)
-
     def stated_bandwidths(self) -> Iterator[tuple[str, int, Fraction]]:
         """Yield each profile that states its bandwidth: name, line, and what the filter demands for it."""
         for workload in self.profiles.values():
-            yield workload.name, workload.line, self.requirement(workload.profile).memory_bandwidth
+            needed = self.overprovisioning * workload.profile.memory_bandwidth
+            yield workload.name, workload.line, needed
         if self.default.memory_bandwidth is not None:
             yield DEFAULT, self.default.line, self.overprovisioning * self.default.memory_bandwidth
 
