@@ -314,6 +314,28 @@ def test_any_text_can_be_looked_through(text: str) -> None:
         assert len(key.places) == len(key.text) + 1
 
 
+@pytest.mark.parametrize(
+    ("member", "key"),
+    [
+        ("ratioModel", NORMALIZATION_KEY),
+        ("defaultRatio", NORMALIZATION_KEY),
+        ("resourceAmplificationRatio", AMPLIFICATION_KEY),
+        ("amplifyCapacity", AMPLIFICATION_KEY),
+        ("ratio", OVERSUBSCRIPTION_KEY),
+        ("enabled", SUPPRESSION_KEY),
+        ("highThreshold", SUPPRESSION_KEY),
+    ],
+)
+def test_a_member_that_only_one_key_has_says_which_key_it_is(member: str, key: str) -> None:
+    for text in (f'{{"{member}": null}}', f'{{"nodeConfigs": [{{"{member}": null}}]}}'):
+        assert [found.key for found in read_contents(text, None).keys] == [key]
+
+
+def test_a_member_that_two_keys_have_leaves_it_open() -> None:
+    with pytest.raises(UndecidedKeyError):
+        read_contents('{"enable": true}', None)
+
+
 def test_a_document_that_contains_itself_is_looked_through() -> None:
     contents = read_contents(
         "&a {kind: ConfigMap, items: [*a], data: &d {cpu-normalization-config: *d}}", None

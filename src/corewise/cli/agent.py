@@ -13,6 +13,7 @@ from corewise.agent.cgroups import restore
 from corewise.agent.options import INTERVAL, LATENCY_INTERVAL, NRI_SOCKET, STATE_DIR, AgentOptions
 from corewise.agent.program import run_agent
 from corewise.cli.errors import ExitCode, Failure
+from corewise.cli.files import EXISTING_FOLDER, FOLDER
 from corewise.cli.options import (
     LOG_OPTIONS,
     METRICS_AUTH,
@@ -28,7 +29,6 @@ from corewise.kube.config import load_config
 from corewise.service.logs import LogFormat, configure
 from corewise.vocabulary.qos import QoSRules
 
-_FOLDER = click.Path(path_type=Path, file_okay=False)
 _SHORTEST_INTERVAL = 1.0
 
 
@@ -41,14 +41,14 @@ def _interval(context: click.Context, parameter: click.Parameter, value: str) ->
 
 _ROOT = click.option(
     "--root",
-    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    type=EXISTING_FOLDER,
     default="/",
     show_default=True,
     help="Where the host's /proc, /sys and /var are found.",
 )
 _STATE = click.option(
     "--state-dir",
-    type=_FOLDER,
+    type=FOLDER,
     help=f"Directory of the journal of writes.  [default: {STATE_DIR} below the root]",
 )
 

@@ -13,6 +13,7 @@ import msgspec
 from corewise.agent.options import STATE_DIR
 from corewise.cli import output
 from corewise.cli.errors import ExitCode, Failure
+from corewise.cli.files import EXISTING_FOLDER, FOLDER
 from corewise.cli.options import duration
 from corewise.cli.output import CellSeverity, Column, Form, Listing, say
 from corewise.kernel.writing.entries import (
@@ -82,14 +83,14 @@ _COLUMNS: tuple[Column[Entry], ...] = (
 @click.command()
 @click.option(
     "--root",
-    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    type=EXISTING_FOLDER,
     default="/",
     show_default=True,
     help="Where the host's /var is found.",
 )
 @click.option(
     "--state-dir",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=FOLDER,
     help=f"Directory of the journal.  [default: {STATE_DIR} below the root]",
 )
 @duration("--since", help="Only the last 10m, 1h, …")

@@ -19,7 +19,7 @@ import click
 
 from corewise.cli import files
 from corewise.cli.errors import ExitCode, Failure
-from corewise.cli.files import FILE
+from corewise.cli.files import EXISTING_FOLDER, FILE
 from corewise.cli.options import Decorated, Decorator, together
 from corewise.cli.output import say
 from corewise.compute.errors import (
@@ -52,8 +52,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-FOLDER = click.Path(path_type=Path, file_okay=False)
-_EXISTING_FOLDER = click.Path(path_type=Path, exists=True, file_okay=False)
 _MOST_SHOWN = 8
 
 
@@ -91,14 +89,14 @@ _TOPOLOGY = click.option(
 )
 _ROOT = click.option(
     "--root",
-    type=_EXISTING_FOLDER,
+    type=EXISTING_FOLDER,
     metavar="DIR",
     help="The host, read from DIR/proc and DIR/sys.  [default: this machine]",
 )
 _HOSTS = click.option(
     "--hosts",
     "folder",
-    type=_EXISTING_FOLDER,
+    type=EXISTING_FOLDER,
     metavar="DIR",
     help="Many hosts: DIR/NAME has topology.json, nova.conf and ledger.json of each.",
 )

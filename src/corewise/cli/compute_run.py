@@ -14,7 +14,6 @@ from corewise.actions import Reshape, WriteInventories, WriteTraits
 from corewise.cli import output
 from corewise.cli.compute_inventory import inventory_records
 from corewise.cli.compute_options import (
-    FOLDER,
     HOST,
     PlacementChoice,
     host_name,
@@ -23,6 +22,7 @@ from corewise.cli.compute_options import (
     placement_options,
     warning_records,
 )
+from corewise.cli.files import FOLDER
 from corewise.cli.options import LOG_OPTIONS, METRICS_LISTEN, duration, run_program
 from corewise.cli.output import Form, count, say
 from corewise.compute.options import INTERVAL, ComputeOptions

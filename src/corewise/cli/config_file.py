@@ -7,8 +7,10 @@ all of it good: it fails with the first error.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 import yaml
 
@@ -42,7 +44,8 @@ _MEMBERS = {
     SUPPRESSION_KEY: SUPPRESSION_MEMBERS,
 }
 KEYS = tuple(_MEMBERS)
-_SHARED = set(NORMALIZATION_MEMBERS) & set(AMPLIFICATION_MEMBERS)
+_COUNTS = Counter(chain.from_iterable(_MEMBERS.values()))
+_SHARED = frozenset(member for member, keys in _COUNTS.items() if keys > 1)
 """Members that do not say which key a text is of."""
 _OBJECT_KEYS = {"apiVersion", "kind", "metadata", "data"}
 

@@ -173,39 +173,36 @@ def _gibibytes(amount: int | None) -> str:
 
 
 def _cache_rows(host: Host) -> Iterator[_Row]:
-    for socket in sockets_of(host):
-        for node in socket.nodes:
-            for index, cache in enumerate(node.caches):
-                first = node.first and index == 0
-                yield _Row(
-                    socket.number,
-                    node.number,
-                    *_known(host, cache),
-                    cores=len(cache.cores),
-                    kind=", ".join(dict.fromkeys(core.kind for core in cache.cores)),
-                    cpus=cache.cpus,
-                    offline=host.offline_of(node.number) if first else _NO_CPUS,
-                    memory=host.memory.get(node.number) if first else None,
-                )
+    for place, cache, first in _places(host):
+        node = place[1]
+        yield _Row(
+            *place,
+            cores=len(cache.cores),
+            kind=", ".join(dict.fromkeys(core.kind for core in cache.cores)),
+            cpus=cache.cpus,
+            offline=host.offline_of(node) if first else _NO_CPUS,
+            memory=host.memory.get(node) if first else None,
+        )
     yield from _without_cpus(host)
 
 
 def _core_rows(host: Host) -> Iterator[_Row]:
-    for socket in sockets_of(host):
-        for node in socket.nodes:
-            offline = host.offline_of(node.number) if node.first else _NO_CPUS
-            for cache in node.caches:
-                place = (socket.number, node.number, *_known(host, cache))
-                for core in cache.cores:
-                    yield _Row(*place, core=core.number, kind=core.kind, cpus=core.cpus, offline=offline)
-                    offline = _NO_CPUS
+    for place, cache, first in _places(host):
+        offline = host.offline_of(place[1]) if first else _NO_CPUS
+        for core in cache.cores:
+            yield _Row(*place, core=core.number, kind=core.kind, cpus=core.cpus, offline=offline)
+            offline = _NO_CPUS
     yield from _without_cpus(host)
 
 
-def _known(host: Host, cache: CachePart) -> tuple[int | None, int | None]:
-    """Return number and size of a cache, if the kernel reports it."""
-    known = host.caches.get(cache.number)
-    return (cache.number, known.size) if known else (None, None)
+def _places(host: Host) -> Iterator[tuple[tuple[int, int, int | None, int | None], CachePart, bool]]:
+    """Yield each cache after its socket, NUMA node, number and size; True for the first of its NUMA node."""
+    for socket in sockets_of(host):
+        for node in socket.nodes:
+            for index, cache in enumerate(node.caches):
+                known = host.caches.get(cache.number)
+                number, size = (cache.number, known.size) if known else (None, None)
+                yield (socket.number, node.number, number, size), cache, node.first and index == 0
 
 
 def _without_cpus(host: Host) -> Iterator[_Row]:

@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 
 from corewise.cli.errors import ExitCode, Failure
-from corewise.cli.files import FILE, make_folder
+from corewise.cli.files import FILE, FOLDER, make_folder
 from corewise.cli.options import duration
 from corewise.cli.output import Form, option
 from corewise.cli.up_report import Teller, print_report, refuse_unsound
@@ -59,7 +59,7 @@ OPENSTACK = "openstack"
 @click.option("--kubeconfig-out", type=FILE, help="Write the cluster's kubeconfig to this file.")
 @click.option(
     "--state",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=FOLDER,
     help="Keep the cluster's objects, kubeconfig and logs in this directory, and go on from what is there.",
 )
 @option((Form.TABLE, Form.JSON))
