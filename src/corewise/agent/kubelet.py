@@ -119,6 +119,7 @@ class KubeletFile(Generic[T]):
         """Return what the file says, or said when it could last be read."""
         try:
             status = self._path.stat()
+            # kubelet replaces the file: the inode tells two writes within one tick of the clock apart.
             seen = (status.st_ino, status.st_mtime_ns, status.st_size)
             if seen != self._seen:
                 self._content = self._parse(self._path.read_bytes())

@@ -190,6 +190,7 @@ class LocalNode:
     def receive(self, newcomer: QuotaPod, pods: Collection[QuotaPod]) -> None:
         """Bring a pod that the runtime has started to its CPUs, also before the API shows it."""
         if self.is_seen:
+            # The runtime does not know the QoS class; the place of the pod's cgroup shows it.
             status = QuotaPodStatus(qos_class=self._class_of(newcomer.uid))
             self._started[newcomer.uid] = msgspec.structs.replace(newcomer, status=status)
             known = self._with_started(self.certain_pods(pods).pods, pods)

@@ -233,6 +233,7 @@ class Suppressor:
         """Bring the BestEffort cgroup to its quota; return what it has then."""
         last, period = self._bounds.get(cgroup), present.period
         bound = self._bound(cgroup, adjustment.quota, period, adjustment.reason, adjustment.why)
+        # The usual tick: nothing to write, and nothing to enter in the journal.
         if bound is last and present.quota == bound.quota and cgroup in found.writer.held:
             return present
         self._bounds = {cgroup: bound}

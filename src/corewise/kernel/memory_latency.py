@@ -99,7 +99,7 @@ def probe(chase: Chase, cpus: CPUSet) -> Latency:
     """
     with bound_to(cpus):
         began = time.thread_time()
-        times = chase.run(ROUNDS + 1)[1:]
+        times = chase.run(ROUNDS + 1)[1:]  # the first round also pays for page faults and cold code
         cost = time.thread_time() - began
     return Latency(tuple(each / chase.lines / _NANO for each in times), cost)
 

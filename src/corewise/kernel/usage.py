@@ -86,6 +86,7 @@ def cpu_times(stat: str) -> Mapping[int, CPUTime]:
     """
     times = {}
     for match in _CPU.finditer(stat):
+        # What follows is guest time, which user and nice have already.
         ticks = [int(each) for each in match[2].split()][:_COUNTED]
         times[int(match[1])] = CPUTime(
             sum(ticks) - sum(ticks[index] for index in _IDLE if index < len(ticks)),

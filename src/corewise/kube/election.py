@@ -218,6 +218,7 @@ class Elector:
 
     def _observe(self, lease: Lease) -> None:
         before = self._observed
+        # A Lease ages from the moment at which this very record was first seen.
         same = before is not None and before.lease.spec == lease.spec
         self._observed = _Observed(lease, before.since if before and same else self._clock.monotonic())
         if self._on_new_leader and self.leader and (before is None or before.holder != self.leader):

@@ -78,6 +78,7 @@ def encode(message: Message) -> bytes:
     if len(message.payload) > LARGEST_PAYLOAD:
         raise TooLarge(f"a message of {len(message.payload)} bytes exceeds the limit of {LARGEST_PAYLOAD}")
     header = _MESSAGE.pack(len(message.payload), message.call, message.kind, 0)
+    # A larger frame would not fit the runtime's buffer, and end the connection.
     head = _READ_BUFFER - len(header)
     frames = _frame(message.stream, header + message.payload[:head])
     if rest := message.payload[head:]:

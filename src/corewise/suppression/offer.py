@@ -180,7 +180,7 @@ class OfferHistory:
 
 
 def _smoothed(samples: list[int]) -> int:
-    weights = 2 ** len(samples) - 1
+    weights = 2 ** len(samples) - 1  # 1 + 2 + 4 + …
     return sum(value << i for i, value in enumerate(samples)) // weights if weights else 0
 
 

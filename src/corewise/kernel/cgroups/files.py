@@ -198,10 +198,12 @@ class CgroupFiles:
         if kept is not None:
             with suppress(FileNotFoundError):
                 return os.open(file, flags, dir_fd=kept)
+            # Gone; but a cgroup of the same name may have been made since.
             os.close(self._directories.pop(key))
         try:
             directory = self._directories[key] = _walk(*key)
         except FileNotFoundError as error:
+            # ENODEV, as the kernel says of a file that was open: the cgroup was here, and has vanished.
             raise OSError(errno.ENOENT if kept is None else errno.ENODEV, "") from error
         if len(self._directories) > MOST_DIRECTORIES:
             os.close(self._directories.pop(next(iter(self._directories))))

@@ -96,6 +96,7 @@ def _layout(mounts: list[_Mount]) -> Layout | None:
     unified = next((mount for mount in mounts if mount.unified), None)
     if unified is not None and "cpu" in unified.controllers:
         return Layout(Version.V2, dict.fromkeys(CONTROLLERS, unified.directory))
+    # Reversed, so that of several mounts with a controller the first one counts.
     found = {
         controller: mount.directory
         for controller in CONTROLLERS

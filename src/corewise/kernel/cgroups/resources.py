@@ -118,7 +118,7 @@ def read_burst(files: Files, cgroup: str) -> Microseconds | None:
         return Microseconds(_read_number(files, cgroup, file))
     except Vanished:
         raise
-    except Missing:
+    except Missing:  # the cgroup is there: this kernel has no burst
         return None
 
 

@@ -195,6 +195,7 @@ class _Replay:
 
     def _write(self, entry: Wrote, *, certain: bool) -> None:
         setting, quota = (entry.cgroup, entry.file), (entry.cgroup, "")
+        # A file that is not a held setting is one of the quota's: cpu.max, cpu.max.burst …
         wrote = self._wrote.get(setting, self._wrote.get(quota))
         if wrote is not None:
             wrote[entry.file] = (entry.new if certain else entry.old), entry.new

@@ -119,7 +119,7 @@ class Journal:
         except OSError as error:
             raise _journal_error(self._directory / JOURNAL, error) from error
         if written < len(lines):
-            with suppress(OSError):
+            with suppress(OSError):  # so that the next entry starts on a line of its own
                 os.write(self._descriptor, b"\n")
             raise _journal_error(self._directory / JOURNAL, OSError(errno.ENOSPC, "only a part was written"))
 
@@ -133,6 +133,7 @@ class Journal:
         held = still_held(self.entries())
         lines = b"".join(_ENCODER.encode(entry) + b"\n" for entry in [self._header(), *held])
         try:
+            # A link, then a rename: a complete file has the name ``journal`` at every moment.
             following.write_bytes(lines)
             former.unlink(missing_ok=True)
             former.hardlink_to(journal)

@@ -105,12 +105,14 @@ class QuotaClaim:
         quota, base = bandwidth.quota, self.base.quota_over(bandwidth.period)
         if quota is None or not burst:
             return burst
+        # The kernel refuses a burst above the quota.
         return Microseconds(min(burst * quota // base if base else burst, quota))
 
     def adopt_burst(self, burst: Microseconds, beside: Bandwidth) -> None:
         """Take a burst found beside a quota as one that was set for it, if that is a bound and not more."""
         quota, base = beside.quota, self.base.quota_over(beside.period)
         if base and quota and quota < base:
+            # Rounded up, so that ``burst_beside`` gives for this quota the burst that was found.
             burst = Microseconds(-(-burst * base // quota))
         self.base_burst = burst
         self.changed = True
