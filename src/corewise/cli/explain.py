@@ -1,24 +1,29 @@
-"""``corewise explain``: why something is as it is, and what to do about it."""
+"""``corewise explain``: why something is as it is, and what to do about it.
+
+Of a node, its ratios; of a pod, where it is, or why it is nowhere, node by node.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 
 import click
+import numpy as np
 
 from corewise.cli import output
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.explain_interference import interference_command
 from corewise.cli.explain_suppression import suppression_command
+from corewise.cli.explanation import Explanation, Line, Part
 from corewise.cli.files import FILE
 from corewise.cli.interference_inputs import read_interference
 from corewise.cli.node_explanation import explain_node
 from corewise.cli.node_listing import ListedCluster, list_cluster
 from corewise.cli.options import cluster_options, connection_options
-from corewise.cli.output import Form
-from corewise.cli.pod_explanation import explain_pod
+from corewise.cli.output import Form, cpus
 from corewise.config.interference.model import InterferenceConfiguration
 from corewise.kube.client import Client
 from corewise.kube.config import ClusterConfig, load_config
@@ -26,10 +31,12 @@ from corewise.kube.errors import Forbidden, NotFound
 from corewise.kube.objects import Event
 from corewise.kube.resources import EVENTS
 from corewise.prometheus.client import PrometheusClient
+from corewise.scheduler.decisions import decision_record, node_records
 from corewise.scheduler.listing import ListedPod, list_pod
 from corewise.vocabulary.names import MANAGER_COMPONENT
 
 _SHOWN_EVENTS = 5
+_SHOWN_NODES = 20
 
 
 @click.group()
@@ -49,9 +56,33 @@ def node_command(
     kubeconfig: str | None, context: str | None, config_namespace: str, name: str, form: Form
 ) -> None:
     """Say which rule gives node NAME its ratios, from which CPU facts, what is missing, and what to fix."""
-    cluster, events = asyncio.run(_read(load_config(kubeconfig, context), name, config_namespace))
+    cluster, events = asyncio.run(_read_node(load_config(kubeconfig, context), name, config_namespace))
     explained = explain_node(cluster.nodes[0].assessment, events, pods_known=cluster.pods_known)
     explained.show(form, cluster.missing)
+
+
+async def _read_node(
+    cluster: ClusterConfig, name: str, config_namespace: str
+) -> tuple[ListedCluster, tuple[Event, ...]]:
+    async with Client(cluster) as client:
+        try:
+            return await asyncio.gather(
+                list_cluster(client, config_namespace, name=name), _events(client, name)
+            )
+        except NotFound as error:
+            raise Failure.no_node(name) from error
+
+
+async def _events(client: Client, name: str) -> tuple[Event, ...]:
+    """Return the manager's Events about the node, the latest first; none if the user may not read them."""
+    try:
+        listed = await client.list(
+            EVENTS, "default", field_selector=f"involvedObject.kind=Node,involvedObject.name={name}"
+        )
+    except Forbidden:
+        return ()
+    own = [event for event in listed if event.source.component == MANAGER_COMPONENT]
+    return tuple(sorted(own, key=lambda event: event.last_timestamp or "", reverse=True)[:_SHOWN_EVENTS])
 
 
 @command.command("pod")
@@ -102,25 +133,69 @@ async def _read_pod(
             raise Failure(f"there is no pod {where}", exit_code=ExitCode.NOT_FOUND) from error
 
 
-async def _read(
-    cluster: ClusterConfig, name: str, config_namespace: str
-) -> tuple[ListedCluster, tuple[Event, ...]]:
-    async with Client(cluster) as client:
-        try:
-            return await asyncio.gather(
-                list_cluster(client, config_namespace, name=name), _events(client, name)
-            )
-        except NotFound as error:
-            raise Failure.no_node(name) from error
+def explain_pod(listed: ListedPod, node: str) -> Explanation:
+    """Explain where a pod is and why; the text names one node alone if ``node`` does, the record all."""
+    where = listed.placement
+    heading = "not bound"
+    if where is not None:
+        heading = f"on node {where.node}" + (f" with CPUs {where.cpus}" if where.cpus else "")
+    record = {
+        **decision_record(listed.decision),
+        "node": where.node if where else None,
+        "cpus": str(where.cpus) if where else "",
+        "requests": dict(listed.facts.requests),
+        "findings": list(listed.findings),
+        "nodes": list(node_records(listed.decision, node)),
+    }
+    return Explanation(f"{listed.facts.key}: {heading}", [Part(record, list(_lines(listed, node)))])
 
 
-async def _events(client: Client, name: str) -> tuple[Event, ...]:
-    """Return the manager's Events about the node, the latest first; none if the user may not read them."""
-    try:
-        listed = await client.list(
-            EVENTS, "default", field_selector=f"involvedObject.kind=Node,involvedObject.name={name}"
+def _lines(listed: ListedPod, node: str) -> Iterator[Line]:
+    yield Line("requests", _requests(listed))
+    for finding in listed.findings:
+        yield Line("problem", finding)
+    if listed.facts.problem is not None:
+        yield Line("nodes", "no node suits it as it is, however much is free")
+        return
+    if listed.placement is not None:
+        yield Line("if not bound", "the nodes would be as follows, without what the pod takes itself")
+    decision = listed.decision
+    causes = ", ".join(f"{each.nodes} {each.cause.summary}" for each in decision.causes())
+    suiting = f"{int(decision.feasible.sum())} of {int(decision.asked.sum())} suit it"
+    yield Line("nodes", f"{suiting}; not the others: {causes}" if causes else suiting)
+    yield from _node_lines(listed, node)
+
+
+def _requests(listed: ListedPod) -> str:
+    facts = listed.facts
+    if facts.problem is not None:
+        return f"{cpus(facts.cpu)} CPUs"
+    if facts.owned_by_class:
+        how = f"{facts.binding.policy}, {'required' if facts.binding.required else 'preferred'}"
+        return f"{cpus(facts.cpu)} CPUs of its own ({how})"
+    if facts.owned_if_static:
+        shared = f"{cpus(facts.cpu)} CPUs; {cpus(facts.owned_if_static)} of its own"
+        return f"{shared} on nodes with a static CPU manager"
+    return f"{cpus(facts.cpu)} CPUs, shared"
+
+
+def _node_lines(listed: ListedPod, wanted: str) -> Iterable[Line]:
+    decision = listed.decision
+    rows = sorted(np.flatnonzero(decision.asked).tolist(), key=lambda row: decision.names[row])
+    rows = [row for row in rows if wanted in {"", decision.names[row]}]
+    for row in rows[:_SHOWN_NODES]:
+        yield Line(decision.names[row], _verdict(listed, row))
+        if wanted:
+            for account in decision.accounts.values():
+                yield from (Line(heading, text) for heading, text in account.lines(row))
+    if len(rows) > _SHOWN_NODES:
+        yield Line(
+            "", f"{len(rows) - _SHOWN_NODES} more nodes: name one with --node, or see all with -o json"
         )
-    except Forbidden:
-        return ()
-    own = [event for event in listed if event.source.component == MANAGER_COMPONENT]
-    return tuple(sorted(own, key=lambda event: event.last_timestamp or "", reverse=True)[:_SHOWN_EVENTS])
+
+
+def _verdict(listed: ListedPod, row: int) -> str:
+    decision = listed.decision
+    if decision.feasible[row]:
+        return f"suits it, score {int(decision.total[row])}"
+    return "; ".join(f"{each.plugin}: {each.message} ({each.reason})" for each in decision.refusals(row))
