@@ -23,7 +23,13 @@ from corewise.quantities import ONE, Bytes, Ratio
 from corewise.simulation import control_plane as bootstrap
 from corewise.simulation.cluster import LocalCluster
 from corewise.simulation.control_plane import running
-from corewise.simulation.kubelets import LEASE_NAMESPACE, SIMULATED_NODES, Periods, PodKeeper, SimulatedNode
+from corewise.simulation.kubelets import (
+    LEASE_NAMESPACE,
+    SIMULATED_NODES,
+    Periods,
+    PodReconciler,
+    SimulatedNode,
+)
 from corewise.simulation.machines import CATALOGUE, Machine
 from corewise.simulation.plan import Plan
 from corewise.simulation.pods import manifest
@@ -197,7 +203,7 @@ async def test_a_kubelet_admits_by_a_node_that_has_grown_before_its_watch_has_sa
             spec=spec,
             status=BoundPodStatus(qos_class="Burstable"),
         )
-        keeper = PodKeeper(
+        reconciler = PodReconciler(
             cluster.kubelets,
             cached_node=lambda _: small,
             cached_pods={("default", "large"): large},
@@ -205,8 +211,8 @@ async def test_a_kubelet_admits_by_a_node_that_has_grown_before_its_watch_has_sa
             clock=SYSTEM_CLOCK,
             on_start=lambda _: None,
         )
-        keeper.changed(None, large)
-        async with running(keeper.run):
+        reconciler.changed(None, large)
+        async with running(reconciler.run):
             await until(lambda: cluster.kubelets.counters.pods_started)
         assert cluster.kubelets.counters.pods_rejected == 0
 

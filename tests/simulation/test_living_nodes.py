@@ -73,13 +73,13 @@ async def test_offline_pods_have_all_the_rest_without_agents_and_what_is_offered
     tmp_path: Path,
 ) -> None:
     async with cluster(tmp_path) as made:
-        off = await made.living.measure(on=False)
+        off = await made.simulations.measure(on=False)
         assert off.keys() == {"labelled-0", "plain-0"}, "both have offline pods"
         assert all(round(each.utilization, 3) == 1.0 and each.offered is None for each in off.values())
         assert quota(made, "labelled-0") is None
         await made.turn_on()
         await made.agents_done()
-        on = await made.living.measure(on=True)
+        on = await made.simulations.measure(on=True)
         labelled, plain = on["labelled-0"], on["plain-0"]
         assert labelled.offered is not None
         assert round(labelled.offline, 2) == round(labelled.offered, 2)
@@ -98,7 +98,7 @@ async def test_while_the_cluster_is_up_time_goes_on_and_a_label_that_goes_gives_
     async with cluster(tmp_path) as made:
         await made.turn_on()
         await made.agents_done()
-        async with running(made.living.run):
+        async with running(made.simulations.run):
             await until(lambda: BATCH_CPU in named(made, "labelled-0").status["allocatable"])
             await until(lambda: quota(made, "labelled-0") is not None)
             label = {"metadata": {"labels": {OVERSUBSCRIPTION: None}}}
@@ -117,7 +117,7 @@ async def test_another_option_in_the_configuration_takes_over_while_the_cluster_
     async with cluster(tmp_path) as made:
         await made.turn_on()
         await made.agents_done()
-        async with running(made.living.run):
+        async with running(made.simulations.run):
             await until(lambda: mode() == SuppressionMode.BESTEFFORT_QUOTA)
             await until(lambda: quota(made, "labelled-0") is not None)
             data = {SUPPRESSION_KEY: '{"mode": "per-pod-quota"}'}
@@ -129,7 +129,7 @@ async def test_another_option_in_the_configuration_takes_over_while_the_cluster_
 async def test_a_node_that_is_labelled_while_the_cluster_is_up_begins_to_offer(tmp_path: Path) -> None:
     async with cluster(tmp_path) as made:
         await made.turn_on()
-        async with running(made.living.run):
+        async with running(made.simulations.run):
             label = {"metadata": {"labels": {OVERSUBSCRIPTION: "true"}}}
             await made.client.patch(SIMULATED_NODES, "plain-0", label)
             await until(lambda: BATCH_CPU in named(made, "plain-0").status["allocatable"])
@@ -145,7 +145,7 @@ async def test_an_offline_pod_of_a_user_is_scheduled_by_what_is_offered_and_the_
         assert made.scheduler.pending == 0, "nobody offers batch CPU yet, and the pods of the groups run"
         await made.turn_on()
         await made.agents_done()
-        async with running(made.living.run):
+        async with running(made.simulations.run):
             await until(lambda: BATCH_CPU in named(made, "labelled-0").status["allocatable"])
             for name, milli in (("small", 1), ("large", 400_000)):
                 pod = manifest(name, cpu_milli=milli, memory=0, offline=True)

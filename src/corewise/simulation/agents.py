@@ -15,7 +15,7 @@ Only nodes that have offline pods, or offer CPU to them, are simulated in time.
 Measured is a window of ``WINDOW`` seconds of simulated time that begins at 0, with corewise off and on
 alike. Before it, with corewise on, ``WARM_UP`` seconds pass in which the agents look and quotas come to
 where they belong. After it time goes on as long as the cluster is up, ``SPEED_UP`` times as fast as real
-time (slower where there are too many nodes for that), and the agents tell the API what they find.
+time (slower where there are too many nodes for that), and the agents publish what they find.
 
 No more than ``MOST`` nodes are simulated, chosen evenly over all of them.
 """
@@ -66,7 +66,7 @@ _POLL = 0.1
 _quiet = logging.getLogger(f"{__name__}.nodes")
 _quiet.addHandler(logging.NullHandler())
 _quiet.propagate = False
-"""What an agent would log about its own node; thousands of them would drown what the run has to say."""
+"""Gets what an agent logs about its own node; thousands of agents would drown the run's own messages."""
 
 
 @dataclass(slots=True)
@@ -83,13 +83,13 @@ class SimulatedAgent:
 
     @property
     def is_normalizing(self) -> bool:
-        """Whether a change of its pods can be of any consequence now."""
+        """Whether a change of its pods can matter now."""
         found = self.local.cgroups.found
         return self.local.ratio != ONE or bool(found and found.writer.held)
 
 
 class AgentFleet:
-    """The agents of all machines. ``fleet`` lends its turns at the API and its failure counter."""
+    """The agents of all machines. ``fleet`` bounds their requests to the API and counts failures."""
 
     def __init__(
         self, client: Client, roots: Mapping[str, Path], fleet: KubeletFleet, *, clock: Clock
@@ -138,7 +138,7 @@ class AgentFleet:
 
     @property
     def is_idle(self) -> bool:
-        """Whether the quotas follow from everything that was seen."""
+        """Whether the quotas follow from all that the agents have seen."""
         return not self._unanswered
 
     def ratio(self, node: str) -> Ratio:
@@ -146,12 +146,12 @@ class AgentFleet:
         return self._agents[node].local.ratio
 
     def offers(self, node: str) -> bool:
-        """Whether the Node's label asks for offers to offline pods, as far as the agent has seen."""
+        """Whether the Node's label, as the agent has seen it, turns on offers to offline pods."""
         seen = self._nodes.get(node)
         return seen is not None and seen.metadata.labels.get(OVERSUBSCRIPTION) == "true"
 
     def look(self, node: str, now: float) -> Tick:
-        """Have a node's agent look after its offline pods, at a time of the simulation."""
+        """Run a node's agent for its offline pods once, at this time of the simulation."""
         seen, agent = self._nodes.get(node), self._agents[node]
         if seen is None or not agent.local.is_seen:
             return Tick()
@@ -167,7 +167,7 @@ class AgentFleet:
         return self._agents[node].controller.interval
 
     async def publish(self, node: str) -> None:
-        """Write to the Node what came of the last look, if it is time."""
+        """Write the result of the last look to the Node, if it is due."""
         seen, agent = self._nodes.get(node), self._agents[node]
         if seen is None:
             return
@@ -181,14 +181,14 @@ class AgentFleet:
     async def have_seen(
         self, nodes: Iterable[KubeObject], pods: Iterable[KubeObject], configs: Iterable[KubeObject] = ()
     ) -> None:
-        """Wait until these have been seen in these versions or later ones: versions count upwards."""
+        """Wait until the agents have seen these objects, in these versions or later ones."""
         for cache, objects in ((self._nodes, nodes), (self._pods, pods), (self._configs, configs)):
             for each in objects:
                 while not is_in(cache, each):
                     await self._clock.sleep(_POLL)
 
     async def run(self) -> None:
-        """Keep every node until cancelled."""
+        """Run all agents until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._nodes.run())
             tasks.create_task(self._pods.run())
@@ -226,20 +226,20 @@ class AgentFleet:
             self.look_at(pod.spec.node_name)
 
     def look_at(self, node: str) -> None:
-        """Have a node looked at soon, if it is normalized: its pods or their cgroups have changed."""
+        """Queue a node whose pods or cgroups have changed, if it is normalized."""
         if self._agents[node].is_normalizing:
             self._unanswered.add(node)
             self._quotas.add(node)
 
     async def _now_and_then(self) -> None:
-        """Have every node looked at once in a period, evenly spread."""
+        """Queue every node once in a period, evenly spread."""
         while True:
             for name in self._agents:
                 self._quotas.add(name)
                 await self._clock.sleep(PERIOD / len(self._agents))
 
     async def _keep_quotas(self) -> None:
-        """Bring one node after the other to its quotas; each takes a millisecond or so."""
+        """Write the quotas of one node after the other; each takes about a millisecond."""
         await self._nodes.synced.wait()
         await self._pods.synced.wait()
         while True:
@@ -254,7 +254,7 @@ class AgentFleet:
             await asyncio.sleep(0)
 
     async def _report(self) -> None:
-        """Report machines, a few at a time."""
+        """Report machines; several of these loops run side by side."""
         await self._pods.synced.wait()
         while True:
             name = await self._reports.take()
@@ -267,7 +267,7 @@ class AgentFleet:
             self._reports.done(name)
 
     def _read(self, root: Path) -> MachineReading:
-        """Read a machine, or return what one of the same shape has shown."""
+        """Read a machine, once for each shape."""
         shape = (root / "sys/devices").resolve()
         reading = self._machines.get(shape)
         if reading is None:
@@ -284,16 +284,16 @@ PodsByNode = Mapping[str, Sequence[BoundPod]]
 
 
 @dataclass(slots=True)
-class _Living:
-    """One node; ``offers`` are those its agent made, in milli-CPU."""
+class _RunningSimulation:
+    """The simulation of one node. ``offers``: what its agent has offered, in milli-CPU."""
 
     simulation: NodeSimulation
     pods: frozenset[tuple[str, str]]
     offers: list[int] = field(default_factory=list)
 
 
-class LivingNodes:
-    """Their simulations. ``pods`` returns the running pods of each node."""
+class NodeSimulations:
+    """The nodes that are simulated in time. ``pods`` returns the running pods of each node."""
 
     def __init__(
         self,
@@ -306,29 +306,29 @@ class LivingNodes:
         self._files = files
         self._agents = agents
         self._pods = pods
-        self._living: dict[str, _Living] = {}
+        self._running: dict[str, _RunningSimulation] = {}
         self.left_out = 0
         """How many nodes with offline pods are not simulated."""
 
     async def measure(self, *, on: bool) -> Mapping[str, Colocation]:
-        """Run the window on each node, with or without its agent; return what everybody got."""
+        """Run the window on each node, with or without its agent; return what pods got."""
         pods, found = self._pods(), {}
         for name in self._chosen(pods):
-            living = self._begin(name, pods.get(name, ()), on=on)
+            running = self._begin(name, pods.get(name, ()), on=on)
             if on:
-                await self._advance(living, WARM_UP)
-            living.offers.clear()
-            living.simulation.accounting = True
-            await self._advance(living, WINDOW)
-            living.simulation.accounting = False
-            found[name] = of_account(living.simulation.account, living.offers)
+                await self._advance(running, WARM_UP)
+            running.offers.clear()
+            running.simulation.accounting = True
+            await self._advance(running, WINDOW)
+            running.simulation.accounting = False
+            found[name] = of_account(running.simulation.account, running.offers)
             if on:
-                self._living[name] = living
+                self._running[name] = running
                 await self._agents.publish(name)
         return found
 
     async def run(self) -> None:
-        """Let time go on until cancelled."""
+        """Simulate until cancelled."""
         now = asyncio.get_running_loop().time
         while True:
             began, pods = now(), self._pods()
@@ -337,29 +337,29 @@ class LivingNodes:
             await asyncio.sleep(max(0.0, began + _PERIOD - now()))
 
     async def _go_on(self, name: str, pods: Sequence[BoundPod]) -> None:
-        living = self._living.get(name)
-        if living is None:
-            living = self._living[name] = self._begin(name, pods, on=True)
-        elif living.pods != _identities(pods):
-            living.simulation.place(pods)
-            living.pods = _identities(pods)
-        living.offers.clear()
-        await self._advance(living, SPEED_UP * _PERIOD)
+        running = self._running.get(name)
+        if running is None:
+            running = self._running[name] = self._begin(name, pods, on=True)
+        elif running.pods != _identities(pods):
+            running.simulation.place(pods)
+            running.pods = _identities(pods)
+        running.offers.clear()
+        await self._advance(running, SPEED_UP * _PERIOD)
         await self._agents.publish(name)
 
     def _chosen(self, pods: PodsByNode) -> list[str]:
-        """Return the nodes to simulate; one that was once is until the end, to see what it gives back."""
+        """Return the nodes to simulate. A node stays once it is chosen, to show what it gives back."""
         wanted = [
             name
             for name in self._machines
-            if name in self._living or self._agents.offers(name) or any(map(is_offline, pods.get(name, ())))
+            if name in self._running or self._agents.offers(name) or any(map(is_offline, pods.get(name, ())))
         ]
         stride = -(-len(wanted) // MOST) or 1
         chosen = wanted[::stride]
         self.left_out = len(wanted) - len(chosen)
         return chosen
 
-    def _begin(self, name: str, pods: Sequence[BoundPod], *, on: bool) -> _Living:
+    def _begin(self, name: str, pods: Sequence[BoundPod], *, on: bool) -> _RunningSimulation:
         offers: list[int] = []
 
         def look(now: float) -> None:
@@ -376,14 +376,14 @@ class LivingNodes:
             start=-WARM_UP if on else 0.0,
         )
         simulation.accounting = False
-        return _Living(simulation, _identities(pods), offers)
+        return _RunningSimulation(simulation, _identities(pods), offers)
 
     @staticmethod
-    async def _advance(living: _Living, seconds: float) -> None:
-        """Let time pass by and by: heartbeats go on."""
-        end = living.simulation.now + seconds
-        while living.simulation.now < end:
-            living.simulation.advance(min(SPEED_UP, end - living.simulation.now))
+    async def _advance(running: _RunningSimulation, seconds: float) -> None:
+        """Advance in small steps, so that heartbeats go on."""
+        end = running.simulation.now + seconds
+        while running.simulation.now < end:
+            running.simulation.advance(min(SPEED_UP, end - running.simulation.now))
             await asyncio.sleep(0)
 
 

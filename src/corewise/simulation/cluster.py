@@ -36,14 +36,14 @@ from corewise.kube.resources import (
 )
 from corewise.scheduler.configuration import parse_configuration
 from corewise.simulation import control_plane
-from corewise.simulation.agents import AgentFleet, LivingNodes
+from corewise.simulation.agents import AgentFleet, NodeSimulations
 from corewise.simulation.control_plane import Child, running
-from corewise.simulation.filling import Filling
+from corewise.simulation.filling import GroupPods
 from corewise.simulation.kubelets import (
     SIMULATED_NODES,
     KubeletFleet,
     Periods,
-    PodKeeper,
+    PodReconciler,
     SimulatedNode,
     is_finished,
 )
@@ -61,7 +61,7 @@ _WAVES = 8
 
 
 class LocalCluster:
-    """What one can do with a running cluster. Made by :func:`local_cluster`."""
+    """A running cluster; :func:`local_cluster` makes it."""
 
     def __init__(self, plan: Plan, client: Client, folder: Path, periods: Periods) -> None:
         self.plan = plan
@@ -86,7 +86,7 @@ class LocalCluster:
             control_plane.AGENT_NAMESPACE, control_plane.AGENT_NAME
         )
         self.agents = AgentFleet(client.as_user(agent, groups), roots, self.kubelets, clock=SYSTEM_CLOCK)
-        self._keeper = PodKeeper(
+        self._reconciler = PodReconciler(
             self.kubelets,
             cached_node=self._nodes.get,
             cached_pods=cast("Mapping[object, BoundPod]", self._pods.items),
@@ -96,16 +96,16 @@ class LocalCluster:
         )
         self.scheduler = LocalScheduler(client, clock=SYSTEM_CLOCK)
         self.memory = MemoryWatch(plan.machines, self.files, self._bound_pods)
-        self._filling = Filling(plan)
+        self._group_pods = GroupPods(plan)
         self._config: tuple[ConfigMap, ...] = ()
-        self.living = LivingNodes(self.machines, self.files, self.agents, lambda: by_node(self.pods))
+        self.simulations = NodeSimulations(self.machines, self.files, self.agents, lambda: by_node(self.pods))
 
     def _node_changed(self, old: SimulatedNode | None, new: SimulatedNode | None) -> None:
         if old is not None and new is not None:
             self.node_writes += 1
 
     def _pod_changed(self, old: BoundPod | None, new: BoundPod | None) -> None:
-        self._keeper.changed(old, new)
+        self._reconciler.changed(old, new)
 
     @property
     def nodes(self) -> list[SimulatedNode]:
@@ -118,11 +118,11 @@ class LocalCluster:
 
     def loops(self) -> list[Callable[[], Coroutine[Any, Any, None]]]:
         """What has to run as long as the cluster does."""
-        kubelets = [self._nodes.run, self._pods.run, self.kubelets.run, self._keeper.run]
+        kubelets = [self._nodes.run, self._pods.run, self.kubelets.run, self._reconciler.run]
         return [*kubelets, self.agents.run, self.scheduler.run, self.memory.run]
 
     async def load(self) -> None:
-        """Bring in nodes and pods, and wait until all of it is in its place."""
+        """Create nodes and pods, and wait until they are in place."""
         if self.was_on:
             self.memory.turn_on(self.scheduler, parse_configuration(self.plan.scheduler))
         await self._nodes.synced.wait()
@@ -140,7 +140,7 @@ class LocalCluster:
         await self.fill()
 
     async def has_config(self) -> bool:
-        """Whether the configuration that turns corewise on is there."""
+        """Whether the ConfigMap that turns corewise on exists."""
         try:
             await self.client.get(CONFIG_MAPS, CONFIG_NAME, CONFIG_NAMESPACE)
         except NotFound:
@@ -158,7 +158,7 @@ class LocalCluster:
         await self._until(lambda: len(self.nodes) >= len(self.machines))
         await self.scheduler.have_seen(self.nodes)
         self.scheduler.try_all()
-        pods = self._filling.due(self.nodes)
+        pods = self._group_pods.due(self.nodes)
         waves = _WAVES if self.plan.scheduler else 1
         for wave in range(waves):
             self.memory.show()
@@ -167,14 +167,14 @@ class LocalCluster:
         return len(pods)
 
     async def rearrange(self) -> None:
-        """Take the online pods of the groups away; with ``fill`` they come again, and are placed anew."""
+        """Delete the online pods of the groups; ``fill`` creates and places them anew."""
         groups = {group.name for group in self.plan.groups if not group.offline}
         pods = self.scheduler.state.pods
         every = (pod.metadata for pod in pods.items.values())
         gone = [(each.namespace, each.name) for each in every if each.labels.get("app") in groups]
         await self._all(self.client.delete(PODS, name, space, grace_period=0) for space, name in gone)
         await self._until(lambda: not any(key in pods.items or key in self._pods.items for key in gone))
-        self._filling = Filling(self.plan)
+        self._group_pods = GroupPods(self.plan)
 
     async def _create_pods(self, pods: Iterable[dict[str, Any]]) -> None:
         """Create pods and wait until each of them runs, was refused by its kubelet, or fits nowhere.
@@ -220,7 +220,7 @@ class LocalCluster:
 
     async def webhook_installed(self, url: str) -> None:
         """Wait until the API server calls the manager's webhooks at this address."""
-        while True:  # the API server tells nobody
+        while True:  # no event says when
             listing = await self.client.list(MUTATING_WEBHOOKS)
             hooks = [hook for configuration in listing.items for hook in configuration.webhooks]
             if any((hook.client_config.url or "").startswith(url) for hook in hooks):
@@ -252,8 +252,8 @@ class LocalCluster:
         return {event.involved_object.name: Verdict(event.reason, event.message) for event in ordered}
 
     async def agents_done(self) -> None:
-        """Wait until the agents have seen what the API holds now, and have acted upon it."""
-        await self._until(lambda: all(map(self._keeper.is_at_rest, self._bound_pods())))
+        """Wait until the agents have seen what the API holds now, and have acted on it."""
+        await self._until(lambda: all(map(self._reconciler.is_at_rest, self._bound_pods())))
         nodes, pods = self.nodes, self._bound_pods()
         await self.agents.have_seen(nodes, pods, self._config)
         await self._until(lambda: self.agents.is_idle)
@@ -262,7 +262,7 @@ class LocalCluster:
         return [pod for pod in self.pods if pod.spec.node_name in self.machines]
 
     async def snapshot(self) -> ClusterMeasurement:
-        """Look at all nodes, and let the plant say what they deliver under the quotas in their cgroups."""
+        """Return all nodes, and what the plant delivers on them under the quotas in their cgroups."""
         await self.agents_done()
         listing = await self.client.list(NODE_RESOURCE_TOPOLOGIES)
         topologies = {topology.metadata.name: topology for topology in listing.items}
@@ -284,7 +284,7 @@ class LocalCluster:
         return ClusterMeasurement(tuple(views))
 
     async def _until(self, done: Callable[[], bool]) -> None:
-        """Wait for something that follows from the caches, which tell nobody when."""
+        """Wait for a condition on the caches; they have no event for it."""
         while not done():  # noqa: ASYNC110 - no single event stands for it
             await asyncio.sleep(_POLL)
 

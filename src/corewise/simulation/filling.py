@@ -1,10 +1,10 @@
-"""The pods that the groups of a plan create, and where those run that nobody scheduled.
+"""The pods that the groups of a plan create, and the nodes of those that no scheduler places.
 
 Online pods are created without a node; the local scheduler places them. A group that fills a share of what
 nodes offer grows when they offer more. Offline pods are scheduled by the batch CPU that nodes offer. With
-corewise off nobody offers any, and a scheduler would place none: so those that are due then are created on
-their node, by the machine's raw CPU and memory, and stay where they are. That makes the comparison: the same
-offline pods on the same nodes, bounded by nothing with corewise off, by offers and quotas with it on.
+corewise off no node offers any, and a scheduler would place none: those that are due then are created on
+their node, by the machine's raw CPU and memory, and stay there. So the same offline pods on the same nodes
+are compared: bounded by nothing with corewise off, by offers and quotas with it on.
 
 Pods that run already, but whose node is unknown (those of a trace, offline pods from before batch CPU was
 offered), go to the machine with the largest free share of CPU that they fit on; ties go to the machine named
@@ -26,7 +26,7 @@ from corewise.vocabulary.names import BATCH_CPU
 FillAmounts = tuple[int, ...]
 
 
-class Filling:
+class GroupPods:
     """The pods of a plan's groups; those that were due once are not due again."""
 
     def __init__(self, plan: Plan) -> None:
@@ -54,7 +54,7 @@ class Filling:
         ]
 
     def _more(self, group: PodGroup, schedulable: int, raw: int) -> Iterator[tuple[PodGroup, int]]:
-        """Yield the pods of a group that there should be and that were not due yet, with their numbers."""
+        """Yield the pods of a group that were not due before, with their numbers."""
         first, copies = self._copies[group.name], copies_to_fill(group, schedulable, raw)
         self._copies[group.name] = max(first, copies)
         yield from ((group, index) for index in range(first, copies))

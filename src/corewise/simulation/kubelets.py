@@ -65,12 +65,12 @@ def need_of(pod: BoundPod) -> Need:
 
 
 def is_finished(pod: BoundPod) -> bool:
-    """Whether a pod has come to its end and holds nothing any more."""
+    """Whether a pod has ended and holds nothing any more."""
     return pod.status.phase in _FINISHED
 
 
-class PodKeeper:
-    """Brings every pod that is bound to a simulated node to where its kubelet would."""
+class PodReconciler:
+    """Does with the pods of simulated nodes what their kubelets would do."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class PodKeeper:
         clock: Clock,
         on_start: Callable[[str], None],
     ) -> None:
-        """``on_start`` hears of each node on which a pod's cgroups have been made."""
+        """``on_start`` is called with the node's name when a pod's cgroups have been made there."""
         self._fleet = fleet
         self._cached_node = cached_node
         self._cached_pods = cached_pods
@@ -94,7 +94,7 @@ class PodKeeper:
         self._admitted: dict[str, dict[str, Need]] = defaultdict(dict)
 
     def changed(self, old: BoundPod | None, new: BoundPod | None) -> None:
-        """Take note of a change of a pod."""
+        """Handle a change of a pod."""
         pod = new or old
         if pod is None or pod.spec.node_name not in self._fleet.kubelets:
             return
@@ -106,7 +106,7 @@ class PodKeeper:
             self._enqueue((pod.metadata.namespace, pod.metadata.name))
 
     def is_at_rest(self, pod: BoundPod) -> bool:
-        """Whether a pod of a simulated node is where it belongs, its cgroups too."""
+        """Whether nothing is left to do for a pod of a simulated node; its cgroups exist too."""
         if pod.metadata.deletion_timestamp is not None:
             return False
         running = pod.status.phase == "Running"
@@ -154,7 +154,7 @@ class PodKeeper:
             )
 
     async def _status_of(self, kubelet: Kubelet, pod: BoundPod) -> dict[str, Any] | None:
-        """Return the status to write, or None for a pod taken over from an earlier run: it runs already."""
+        """Return the status to write; None for a pod of an earlier run, which runs already."""
         now = rfc3339(self._clock.now())
         admitted, need = self._admitted[kubelet.machine.name], need_of(pod)
         if pod.status.phase != "Running" and pod.metadata.uid not in admitted:
@@ -235,7 +235,7 @@ class Kubelet:
     _lease: dict[str, Any] | None = None
 
     async def register(self) -> None:
-        """Create the Node with its first status; one that is there already is taken over."""
+        """Create the Node with its first status, or take over the one that exists."""
         now = rfc3339(self.clock.now())
         status = self._status(_NO_STATUS, now)
         labels = {
@@ -356,7 +356,7 @@ class KubeletFleet:
                 tasks.create_task(self._every(self.periods.lease, renew, within=_FIRST_LEASE))
 
     async def _every(self, period: float, act: Callable[[], Any], *, within: float) -> None:
-        """Do something every period, the first time at a random moment ``within`` so many seconds."""
+        """Call ``act`` every period, the first time at a random moment ``within`` so many seconds."""
         await self._clock.sleep(min(period, within) * self._random.random())
         while True:
             await self.attempt(act)
@@ -377,7 +377,7 @@ class KubeletFleet:
             await act()
 
     async def attempt(self, act: Callable[[], Any]) -> bool:
-        """Do something at the API in its turn; a failure is counted and left to the next period."""
+        """Send requests in turn; count a failure, and leave it to the next period."""
         try:
             await self._in_turn(act)
         except NotFound:

@@ -207,7 +207,7 @@ class NodeCounters:
         make_best_effort_slice(root)
 
     def add(self, seconds: float, tree: NodeTree, moment: Moment) -> None:
-        """Let time pass in which everybody got what ``moment`` says."""
+        """Advance the counters by seconds in which cgroups got what ``moment`` says."""
         self._uptime += seconds
         self._busy += moment.busy * seconds
         for index, cgroup in enumerate(tree.tree.cgroups):

@@ -45,14 +45,14 @@ class CPUModel:
     l3_mask: str = ""
 
     def speed(self, *, hyper_threading: bool, turbo: bool) -> float | None:
-        """Return the compute of one of its CPUs, in baseline CPUs; None where nobody knows it."""
+        """Return the compute of one of its CPUs, in baseline CPUs; None if unknown."""
         if self.core_speed is None:
             return None
         gain = self.turbo_gain if turbo else 1.0
         return self.core_speed * gain * (self.thread_share if hyper_threading else 1.0)
 
     def threads(self, *, hyper_threading: bool, turbo: bool) -> ThreadSpeeds | None:
-        """Return how fast its threads are, with idle and with busy siblings; None where nobody knows."""
+        """Return how fast its threads are, with idle and with busy siblings; None if unknown."""
         nominal = self.speed(hyper_threading=hyper_threading, turbo=turbo)
         lone = self.speed(hyper_threading=False, turbo=turbo)
         return None if nominal is None or lone is None else ThreadSpeeds(lone, nominal)
@@ -117,7 +117,7 @@ class Machine:
     other_resources: Mapping[str, str] = field(default_factory=dict)
     """Resources that corewise does not amplify (GPUs, devices), as they stand in capacity and allocatable."""
     memory_bandwidth: int = 0
-    """Bytes per second that all its memory can move; 0 where nobody knows."""
+    """Bytes per second that all its memory can move; 0 if unknown."""
     llc: Bytes = NO_MEMORY
     """Last-level cache of all its sockets."""
 
@@ -130,14 +130,14 @@ class Machine:
 
     @property
     def threads(self) -> ThreadSpeeds | None:
-        """How fast its hardware threads are, with idle and with busy siblings; None if nobody knows."""
+        """How fast its hardware threads are, with idle and with busy siblings; None if unknown."""
         if self.model is None:
             return None
         return self.model.threads(hyper_threading=self.hyper_threading, turbo=self.turbo)
 
     @property
     def memory_system(self) -> Memory | None:
-        """What containers contend for in memory; None if nobody knows."""
+        """What containers contend for in memory; None if unknown."""
         return Memory(float(self.memory_bandwidth), float(self.llc)) if self.memory_bandwidth else None
 
     @property
@@ -178,7 +178,7 @@ class Machine:
         }
 
     def cpu_facts(self) -> dict[str, Any] | None:
-        """Return the CPU facts as the agent reports them, or None if nobody knows the CPU."""
+        """Return the CPU facts as the agent reports them, or None if the CPU is unknown."""
         if self.model is None:
             return None
         facts: dict[str, Any] = {

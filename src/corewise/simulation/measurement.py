@@ -22,7 +22,7 @@ CPUShare containers that were held back in the step:
 
 The speed is what a request can rely on, whoever else is there. It differs from the plant's
 (:mod:`corewise.simulation.plant`), where a thread is faster while its sibling idles, and the tree of cgroups
-counts: that says what happens at a moment, this what is promised. Offline pods have no part in it.
+counts: that says what happens at a moment, this what is promised. Offline pods do not count.
 
 Online and offline pods beside each other are measured over a window of simulated time. *Slowdown* of an
 online container is the part of its throughput that it lost: 1 - work done beside offline pods / work done
@@ -65,12 +65,12 @@ from corewise.vocabulary.names import (
 )
 
 HELD_BACK = 1e-9
-"""A container whose compute is this much (relative) below its demand was held back."""
+"""A container was held back if its compute is this much (relative) below its demand."""
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """A container over time: what it requests, how it is bounded, and what it is asked to do."""
+    """A container over time: its request, its bounds and its load."""
 
     requested: float
     weight: float
@@ -93,7 +93,7 @@ class Delivered:
 def run(workloads: Sequence[Workload], *, cpus: float, speed: float, seconds: Sequence[float]) -> Delivered:
     """Advance a machine through the given points in time and report what it delivered.
 
-    Where every load is constant all steps are the same, and one of them says it all.
+    Where every load is constant, all steps are the same, and one is enough.
     """
     if all(workload.load.is_constant for workload in workloads):
         seconds = seconds[:1]
@@ -200,7 +200,7 @@ OFFLINE_WEIGHT = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a Warning Event of the manager's says about a node."""
+    """What one of the manager's Warning Events says about a node."""
 
     reason: str
     message: str

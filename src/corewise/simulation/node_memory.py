@@ -34,7 +34,7 @@ from corewise.simulation.plant import Moment, moment_with_memory
 
 INSTRUCTIONS = 2.5e9
 BACKGROUND = 50e6
-"""Bytes/s that an idle machine moves; none moves nothing, and a 0 would mean that nobody measures."""
+"""Bytes/s that an idle machine moves; a 0 would mean that nothing is measured."""
 
 BACKGROUND_LLC = 1 << 20
 CROWDED = 0.8
@@ -98,7 +98,7 @@ def summary(states: Iterable[MemoryState]) -> MemorySummary:
 
 
 def memory_state(machine: Machine, root: Path, pods: Sequence[BoundPod], label: str) -> MemoryState | None:
-    """Return the state of a machine's memory with these pods; None if nobody knows what it can do.
+    """Return the state of a machine's memory with these pods; None if its bandwidth is unknown.
 
     ``label`` is that of pods which names their type.
     """
@@ -145,7 +145,7 @@ def _state(
 
 
 EVERY = 5.0
-"""Seconds between two looks while nothing is asked for."""
+"""Seconds between two updates of what the scheduler sees."""
 
 Pods = Callable[[], Iterable[BoundPod]]
 
@@ -153,7 +153,7 @@ Pods = Callable[[], Iterable[BoundPod]]
 class MemoryWatch:
     """Looks at the machines whose memory is known. ``pods`` returns those that are bound.
 
-    The scheduler is told nothing before ``turn_on`` has applied its configuration.
+    The scheduler gets nothing before ``turn_on`` has applied its configuration.
     """
 
     def __init__(self, machines: Iterable[Machine], files: MachineFiles, pods: Pods) -> None:
@@ -198,7 +198,7 @@ class MemoryWatch:
         active.measure(measured(self.states(), active.now()))
 
     async def run(self) -> None:
-        """Show it again and again, until cancelled."""
+        """Show it every few seconds until cancelled."""
         while True:
             await asyncio.sleep(EVERY)
             self.show()

@@ -1,13 +1,13 @@
 """One simulated machine in virtual time: the plant runs, counters grow, the agent looks at them and acts.
 
     simulation = NodeSimulation(machine, root, pods, agent=controller.tick)
-    simulation.advance(300)           # seconds; nobody waits
+    simulation.advance(300)           # simulated seconds, at once
     simulation.account                # what online and offline pods got
 
 In each step, ``STEP`` seconds, the loads at its beginning hold, and the plant divides the CPUs under the
 quotas and weights that stand in the machine's tree. After each interval the counters are written and the
-agent is called; it reads them, and writes quotas, which the next step obeys. Without an agent nobody bounds
-anything: the kernel's weights alone protect online pods.
+agent is called; it reads them, and writes quotas, which the next step obeys. Without an agent nothing
+bounds offline pods: only the kernel's weights protect online ones.
 
 While ``accounting``, each step also works out what online pods would get at the same load, quotas and
 weights if there were no offline pods: *alone*. From both follows what offline work costs.
@@ -32,7 +32,7 @@ INTERVAL = 10.0
 """Seconds between two looks of the agent, as it has them by default."""
 
 UNKNOWN_SPEED = ThreadSpeeds(1.0, 1.0)
-"""Of a machine whose CPU nobody knows: it is taken for a baseline CPU."""
+"""Of a machine whose CPU is unknown: it counts as a baseline CPU."""
 
 
 @dataclass(slots=True)
@@ -63,9 +63,9 @@ class PodTotals:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step as it was: its beginning in seconds, and what everybody got, with offline pods and without.
+    """One step: its beginning in seconds, and what all containers got, with offline pods and without.
 
-    ``alone`` is the same as ``beside`` where there are no offline pods, or nobody asks.
+    ``alone`` is the same as ``beside`` where there are no offline pods, or nothing is accounted.
     """
 
     at: float
@@ -101,12 +101,12 @@ class NodeSimulation:
         self.counters.write(self.tree)
 
     def place(self, pods: Iterable[BoundPod]) -> None:
-        """Take the pods that run from now on."""
+        """Set the pods that run from now on."""
         self._pods = describe(self._root, pods)
         self.read()
 
     def read(self) -> None:
-        """Read quotas and weights anew, as after somebody has written them."""
+        """Read quotas and weights anew, after they were written."""
         self.tree: NodeTree = read_tree(self._root, self._pods, self.machine.cpus)
 
     def begin_account(self) -> None:
@@ -114,7 +114,7 @@ class NodeSimulation:
         self.account = PodTotals(cpus=self.machine.cpus)
 
     def advance(self, seconds: float) -> None:
-        """Let so many seconds pass."""
+        """Simulate so many seconds."""
         end = self.now + seconds
         while self.now < end:
             self.step(min(STEP, end - self.now, self._next_look - self.now))
@@ -123,7 +123,7 @@ class NodeSimulation:
                 self._next_look += self.interval
 
     def step(self, seconds: float) -> Step:
-        """Let one step pass, and return what it was like."""
+        """Simulate one step, and return it."""
         taken = self.at(self.now)
         self.counters.add(seconds, self.tree, taken.beside)
         if self.accounting:
@@ -132,7 +132,7 @@ class NodeSimulation:
         return taken
 
     def at(self, seconds: float) -> Step:
-        """Return what everybody gets at a time, with the quotas that stand."""
+        """Return what all containers get at a time, under the quotas last read."""
         demand = {task.leaf: task.demand(seconds) for task in self.tree.tasks}
         beside = self._moment(demand)
         online = {task.leaf: demand[task.leaf] for task in self.tree.tasks if not task.offline}

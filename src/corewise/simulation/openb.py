@@ -2,8 +2,7 @@
 
 Columns used: nodes ``sn, cpu_milli, memory_mib, gpu``; pods ``name, cpu_milli, memory_mib, num_gpu,
 gpu_milli, qos, pod_phase, scheduled_time``. The pods whose phase is Running are loaded, those with GPUs
-first, each kind in the order they were scheduled, and placed by :mod:`corewise.simulation.plan`; the
-trace
+first, each kind in the order they were scheduled, and placed by :mod:`corewise.simulation.filling`; the trace
 does not say where they ran.
 
 The trace does not name CPU models either (``model`` is the GPU's). They are assigned by the machine's
@@ -195,7 +194,7 @@ def trace_rows(path: Path, columns: tuple[str, ...]) -> Iterator[TraceRow]:
     """Yield the rows of a file that has these columns.
 
     Raises:
-        InputError: if it has them not, or cannot be read.
+        InputError: if it lacks one, or cannot be read.
     """
     try:
         with path.open(newline="", encoding="utf-8") as file:

@@ -1,11 +1,10 @@
 """The plant: what the containers of a machine get in a moment, and what they cost each other.
 
 CPU time is divided among the tree of cgroups as :mod:`corewise.simulation.fair_share` says: weights and
-quotas
-every level, CPU sets. What a container does with its time depends on the speed of the hardware threads it
-runs on, and with hyper-threading that depends on their siblings. With ``lone`` the speed of a thread whose
-sibling idles (core_speed x turbo_gain of :mod:`corewise.simulation.cpu_models`), ``both`` that of each of two
-busy ones (x thread_share), and ``u`` the busy part of the threads of a pool of CPUs:
+quotas at every level, CPU sets. What a container does with its time depends on the speed of the hardware
+threads it runs on, and with hyper-threading that depends on their siblings. With ``lone`` the speed of a
+thread whose sibling idles (core_speed x turbo_gain of :mod:`corewise.simulation.machines`), ``both`` that of
+each of two busy ones (x thread_share), and ``u`` the busy part of the threads of a pool of CPUs:
 
     speed(u) = lone                                             u <= 1/2
     speed(u) = ((1 - u) x lone + (2 u - 1) x both) / u          u > 1/2
@@ -73,7 +72,7 @@ class ThreadSpeeds:
 class Moment:
     """One step: by the index of a cgroup in its tree, CPUs it has, CPUs its quota refused it, its compute.
 
-    ``contention`` is that for memory, its users the indices of leaves; None where nobody knows.
+    ``contention`` is that for memory, its users the indices of leaves; None if unknown.
     """
 
     time: Sequence[float]
@@ -88,7 +87,7 @@ class Moment:
 
 
 def moment(tree: Tree, demand: Mapping[int, float], threads: ThreadSpeeds) -> Moment:
-    """Return what everybody gets. ``demand`` is in baseline CPUs, by the index of the leaf."""
+    """Return what all cgroups get. ``demand`` is in baseline CPUs, by the index of the leaf."""
     left, speeds = dict(demand), dict.fromkeys(demand, threads.lone)
     time = compute = [0.0] * len(tree.cgroups)
     for pool in tree.pools:
@@ -108,7 +107,7 @@ def moment_with_memory(
     memory: Memory,
     uses: Mapping[int, MemoryUse],
 ) -> Moment:
-    """Return what everybody gets where leaves contend for memory as their ``uses`` say."""
+    """Return what all cgroups get where leaves contend for memory as their ``uses`` say."""
 
     def stretched(by: Stretches) -> Moment:
         longer = {leaf: wanted * by.get(leaf, 1.0) for leaf, wanted in demand.items()}

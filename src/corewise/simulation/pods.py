@@ -3,9 +3,8 @@
 A pod's load stands on the pod, in the annotation ``local.corewise.io/load``: ``SHAPE:LOW-HIGH/SECONDS``,
 for example ``0.5-4/60``, a demand that swings between 0.5 and 4 times the request (in baseline CPUs) once a
 minute, or ``step:0.2-0.7/90`` (:mod:`corewise.simulation.load`). ``1`` alone is a constant. A pod without it
-wants
-four times its request if it has a CPU limit, so that it runs into the limit on every machine, and just its
-request if not. An offline pod's request is its batch CPU, and it wants four times that.
+wants four times its request if it has a CPU limit, so that it runs into the limit on every machine, and just
+its request if not. An offline pod's request is its batch CPU, and it wants four times that.
 
 How each of its containers uses memory (:mod:`corewise.simulation.contention`) stands in the annotation
 ``local.corewise.io/memory-use``: ``bandwidth=3600M,llc=64Mi,cacheSensitivity=0.4,memoryBound=0.2``, of which

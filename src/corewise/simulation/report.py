@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """A stretch of the run in which nobody changed anything, and the node writes in it."""
+    """A part of the run in which nothing changed, and the node writes in it."""
 
     seconds: float
     status_patches: int
@@ -29,7 +29,7 @@ class Rest:
     node_writes: int
     """Writes of nodes that were stored, whoever sent them: what every watcher of nodes gets."""
     publications: int = 0
-    """Those of them in which agents told what nodes offer to offline pods."""
+    """Those of them in which agents published what nodes offer to offline pods."""
 
 
 @dataclass(frozen=True, slots=True)

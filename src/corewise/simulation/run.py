@@ -38,16 +38,16 @@ _FIRST_ROUND = 1.1
 
 
 class RunListener(Protocol):
-    """Who is told how a run goes."""
+    """Gets the progress of a run."""
 
     def progress(self, text: str) -> None:
-        """What is going on right now."""
+        """What happens right now."""
 
     def started(self, plan: Plan) -> None:
         """The run has begun."""
 
     def loaded(self, pods: int, seconds: float) -> None:
-        """Nodes and pods are there."""
+        """Nodes and pods are in place."""
 
     def measured(self, snapshot: ClusterMeasurement, *, on: bool) -> None:
         """A measurement has been made."""
@@ -59,7 +59,7 @@ class RunListener(Protocol):
         """Contention for memory has been measured, with so many pods without a node."""
 
     def at_rest(self) -> None:
-        """Everything is in its place; the cluster runs on."""
+        """All nodes and pods are in place; the cluster runs on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class RunOptions:
     periods: Periods = field(default_factory=Periods)
     settle_seconds: float = _SETTLE_SECONDS
     kubeconfig_out: Path | None = None
-    """Where the administrator's kubeconfig is wanted too."""
+    """Where to write a copy of the administrator's kubeconfig."""
 
 
 @dataclass
@@ -98,7 +98,7 @@ async def run(options: RunOptions, listener: RunListener, stop: asyncio.Event) -
     Raises:
         ClusterError: if a process of the cluster died or did not come up.
         KubeError: if the API refused a part of the plan.
-        BrokenPipeError: if nobody reads any more what the listener prints.
+        BrokenPipeError: if the listener cannot print any more.
     """
     try:
         return await _run(options, listener, stop)
@@ -159,7 +159,7 @@ class _Run:
         memory = self._contention(on=True)
         colocation = await self._colocate(on=True)
         listener.at_rest()
-        async with running(cluster.living.run):
+        async with running(cluster.simulations.run):
             rest = await self._rest_on()
         clock.marks["total"] = clock()
         counters = cluster.kubelets.counters
@@ -170,7 +170,7 @@ class _Run:
             off=off,
             on=Measurement(await cluster.snapshot(), colocation, memory, cluster.scheduler.pending, rest),
             unsettled=tuple(unsettled),
-            nodes_not_simulated=cluster.living.left_out,
+            nodes_not_simulated=cluster.simulations.left_out,
             seconds=clock.marks,
             memory={**resident, "simulation": resident_memory(os.getpid())},
             pods_rejected=counters.pods_rejected,
@@ -208,7 +208,7 @@ class _Run:
         """Measure what online and offline pods get beside each other."""
         self.listener.progress("simulating nodes with offline pods")
         async with self.clock.timed("simulateOn" if on else "simulateOff"):
-            beside = await self.cluster.living.measure(on=on)
+            beside = await self.cluster.simulations.measure(on=on)
         self.listener.colocated(beside, on=on)
         return beside
 
