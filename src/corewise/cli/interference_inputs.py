@@ -120,7 +120,7 @@ def _quoted(match: re.Match[str]) -> str:
 
 def _node(decoder: Decoder, name: str, place: Place, config: InterferenceConfiguration) -> MeasuredNode:
     if place.value is None:
-        decoder.tell(place, "must be an object of values, not null")
+        decoder.error(place, "must be an object of values, not null")
     fields = decoder.fields(place, (*COLUMNS, "labels", "placed"))
     stated = ((column, _value(decoder, fields[column], column)) for column in COLUMNS)
     placed = decoder.items(fields["placed"])
@@ -143,7 +143,7 @@ def _value(decoder: Decoder, place: Place, column: str) -> float | None:
         return float(place.value)
     if isinstance(place.value, str) and place.value in _ODD:
         return _ODD[place.value]
-    decoder.tell(place, f"must be a number ({_BASE_UNITS[column]}) or null, not {shown(place.value)}")
+    decoder.error(place, f"must be a number ({_BASE_UNITS[column]}) or null, not {shown(place.value)}")
     return None
 
 
@@ -151,10 +151,10 @@ def _placed(decoder: Decoder, place: Place, config: InterferenceConfiguration) -
     fields = decoder.fields(place, ("profile", "age"))
     profile = decoder.text(fields["profile"])
     if profile is None:
-        decoder.tell(fields["profile"], "the name of a profile is missing")
+        decoder.error(fields["profile"], "the name of a profile is missing")
     elif profile not in config.profiles:
         near = did_you_mean(profile, config.profiles)
-        decoder.tell(fields["profile"], f"{shown(profile)} is not a profile of the configuration{near}")
+        decoder.error(fields["profile"], f"{shown(profile)} is not a profile of the configuration{near}")
     age = number(decoder, fields["age"], 0, _OLDEST)
     return RecentPod(profile or "", float(age or 0))
 

@@ -56,13 +56,13 @@ def parse_flavor(text: str) -> Parsed[Flavor]:
         if key.value not in _FLAVOR_KEYS and (
             key.value == "properties" or did_you_mean(str(key.value), ["extra_specs"])
         ):
-            decoder.tell(key, 'extra specs belong in "extra_specs"; here they are ignored')
+            decoder.error(key, 'extra specs belong in "extra_specs"; here they are ignored')
     if isinstance(decoder.root.value, Members):
         for name in ("vcpus", "ram"):
             if fields[name].value is None and decoder.is_complete:
-                decoder.tell(fields[name], "is missing")
+                decoder.error(fields[name], "is missing")
     elif not decoder.problems:
-        decoder.tell(decoder.root, "must be an object {...}, not null")
+        decoder.error(decoder.root, "must be an object {...}, not null")
     ephemeral = fields["ephemeral"] if fields["ephemeral"].value is not None else fields[_EPHEMERAL]
     flavor = Flavor(
         name=decoder.text(fields["name"]) or "",
@@ -82,7 +82,7 @@ def parse_image(text: str) -> Parsed[Image]:
     fields = decoder.fields(decoder.root, (*_IMAGE_KEYS, *_OTHER_IMAGE_KEYS))
     for key in _keys(decoder):
         if str(key.value).startswith(("hw_", "trait:")):
-            decoder.tell(key, 'properties belong in "properties"; here they are ignored')
+            decoder.error(key, 'properties belong in "properties"; here they are ignored')
     if fields["properties"].value is None and not decoder.problems:
         message = 'has no "properties", so it requests nothing'
         decoder.warn(decoder.root, message)

@@ -117,7 +117,7 @@ class _Machine:
                 memory[number] = NumaMemory(total, hugepages or Bytes(0))
         both = online & CPUSet.of(offline)
         if both:
-            decoder.tell(stated["offlineCPUs"], f"CPUs {both} are online and offline at once")
+            decoder.error(stated["offlineCPUs"], f"CPUs {both} are online and offline at once")
         caches: dict[int, LastLevelCache] = {}
         for place in decoder.items(stated["caches"]):
             cache = decoder.fields(place, _CACHE_KEYS)
@@ -140,12 +140,12 @@ class _Machine:
         places = self._decoder.items(stated)
         if (stated.is_empty or stated.value == Items()) and not self._decoder.problems:
             hint = "make one with corewise topology -o json"
-            self._decoder.tell(self._decoder.root, f'there are no "threads": {hint}')
+            self._decoder.error(self._decoder.root, f'there are no "threads": {hint}')
         found: dict[int, Thread] = {}
         for place in places:
             thread = self._thread(self._decoder.fields(place, _THREAD_KEYS))
             if thread is not None and thread.cpu in found:
-                self._decoder.tell(place, f"CPU {thread.cpu} is there twice")
+                self._decoder.error(place, f"CPU {thread.cpu} is there twice")
             elif thread is not None:
                 found[thread.cpu] = thread
         self._undivided(found)
@@ -169,7 +169,7 @@ class _Machine:
             where = thread.socket, thread.numa_node
             if places.setdefault(thread.core, where) != where:
                 message = f"core {thread.core} is in two places: cores are numbered across the whole machine"
-                self._decoder.tell(self._fields["threads"], message)
+                self._decoder.error(self._fields["threads"], message)
                 return
 
     @staticmethod
@@ -189,7 +189,7 @@ class _Machine:
     def _agree(self, place: Place, cpus: CPUSet, what: str) -> None:
         stated = self._cpus(place)
         if stated is not None and stated != cpus:
-            self._decoder.tell(place, f"says CPUs {stated or 'none'}, but {what} {cpus or 'none'}")
+            self._decoder.error(place, f"says CPUs {stated or 'none'}, but {what} {cpus or 'none'}")
 
     def _cpus(self, place: Place) -> CPUSet | None:
         text = self._decoder.text(place)
@@ -198,7 +198,7 @@ class _Machine:
         try:
             return CPUSet.parse(text)
         except CPUSetError as error:
-            self._decoder.tell(place, str(error))
+            self._decoder.error(place, str(error))
             return None
 
     def _number(self, place: Place, largest: int = _LARGEST_ID) -> int | None:
@@ -206,7 +206,7 @@ class _Machine:
         if isinstance(value, Decimal) and 0 <= value <= largest and not value % 1:
             return int(value)
         if value is None:
-            self._decoder.tell(place, "is missing")
+            self._decoder.error(place, "is missing")
         return self._decoder.whole(place, 0, largest)
 
     def _bytes(self, place: Place) -> Bytes | None:

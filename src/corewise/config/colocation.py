@@ -136,7 +136,7 @@ def _oversubscription(
 
 def _suppression(decoder: Decoder, places: Fields, inherited: SuppressionSettings) -> SuppressionSettings:
     if not places[_AROUND].is_empty:
-        decoder.tell(places[_AROUND], "write what is in it in its place: this key is about nothing else")
+        decoder.error(places[_AROUND], "write what is in it in its place: this key is about nothing else")
 
     def step(name: str, inherited: Share) -> Share:
         return either(decoder.share(places[name], SMALLEST_STEP, hint=_NO_STEP), inherited)
@@ -171,7 +171,7 @@ def _check_thresholds(decoder: Decoder, places: Fields, settings: SuppressionSet
     if wrong:
         culprit = next((name for name in reversed(wrong[0]) if name in written), written[0])
         order = " < ".join(f"{name} {value}" for name, value in values.items())
-        decoder.tell(places[culprit], f"the thresholds must rise; those that apply here are {order}")
+        decoder.error(places[culprit], f"the thresholds must rise; those that apply here are {order}")
     elif settings.recover == NOTHING and "recoverThreshold" in written:
         message = "0.00: no utilization is below it, so no pod's quota is ever raised again"
         decoder.warn(places["recoverThreshold"], message)

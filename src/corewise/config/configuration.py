@@ -175,7 +175,7 @@ def _amplification_strategy(
     for key, place in decoder.entries(fields["resourceAmplificationRatio"]):
         name = str(key.path[-1])
         if name not in known:
-            decoder.tell(key, f"only cpu and memory can be amplified{did_you_mean(name, known)}")
+            decoder.error(key, f"only cpu and memory can be amplified{did_you_mean(name, known)}")
             continue
         ratio = decoder.ratio(place, SMALLEST_RATIO, largest, "a node is never made smaller")
         if ratio is not None:

@@ -106,19 +106,22 @@ class Decoder:
     def position(self, place: Place) -> tuple[int, int]:
         return self._positions.at(place.offset)
 
-    def tell(self, place: Place, message: str, severity: Severity = Severity.ERROR) -> None:
-        line, column = self.position(place)
-        self.problems.append(Problem(severity, line, column, path_text(place.path), message))
+    def error(self, place: Place, message: str) -> None:
+        self._report(place, message, Severity.ERROR)
 
     def warn(self, place: Place, message: str) -> None:
-        self.tell(place, message, Severity.WARNING)
+        self._report(place, message, Severity.WARNING)
+
+    def _report(self, place: Place, message: str, severity: Severity) -> None:
+        line, column = self.position(place)
+        self.problems.append(Problem(severity, line, column, path_text(place.path), message))
 
     def entries(self, place: Place) -> list[tuple[Place, Place]]:
         """Return the key and the value of each member of an object."""
         if place.is_empty:
             return []
         if not isinstance(place.value, Members):
-            self.tell(place, f"must be an object {{...}}, not {shown(place.value)}")
+            self.error(place, f"must be an object {{...}}, not {shown(place.value)}")
             return []
         return [
             (Place(member.key, (*place.path, member.key), member.offset), Place.of(member.value, path))
@@ -136,7 +139,7 @@ class Decoder:
             if name in names:
                 found[name] = value
             elif self._strict:
-                self.tell(
+                self.error(
                     key, f"unknown key{near}" if near else f"unknown key: known here are {', '.join(names)}"
                 )
             else:
@@ -147,20 +150,20 @@ class Decoder:
         if place.is_empty:
             return []
         if not isinstance(place.value, Items):
-            self.tell(place, f"must be a list [...], not {shown(place.value)}")
+            self.error(place, f"must be a list [...], not {shown(place.value)}")
             return []
         return [Place.of(item, (*place.path, index)) for index, item in enumerate(place.value)]
 
     def text(self, place: Place) -> str | None:
         if place.is_empty or isinstance(place.value, str):
             return place.value if isinstance(place.value, str) else None
-        self.tell(place, f"must be a string in double quotes, not {shown(place.value)}")
+        self.error(place, f"must be a string in double quotes, not {shown(place.value)}")
         return None
 
     def flag(self, place: Place) -> bool | None:
         if place.is_empty or isinstance(place.value, bool):
             return place.value if isinstance(place.value, bool) else None
-        self.tell(place, f"must be true or false, without quotes, not {shown(place.value)}")
+        self.error(place, f"must be true or false, without quotes, not {shown(place.value)}")
         return None
 
     def choice(self, place: Place, choices: type[E]) -> E | None:
@@ -170,7 +173,7 @@ class Decoder:
         if word is None or word in known:
             return None if word is None else choices(word)
         hint = did_you_mean(word, known) or f": write {' or '.join(known)}"
-        self.tell(place, f"{shown(word)} means nothing here{hint}")
+        self.error(place, f"{shown(word)} means nothing here{hint}")
         return None
 
     def ratio(self, place: Place, smallest: Ratio, largest: Ratio, hint: str = "") -> Ratio | None:
@@ -197,17 +200,17 @@ class Decoder:
         if place.is_empty:
             return None
         if not isinstance(place.value, Decimal):
-            self.tell(place, f"{not_a_number(place.value, form)} in {form.allowed}")
+            self.error(place, f"{not_a_number(place.value, form)} in {form.allowed}")
             return None
         if not low <= place.value <= high:
             why = f": {form.hint}" if form.hint and place.value < low else ""
-            self.tell(place, f"{shown(place.value)} is outside {form.allowed}{why}")
+            self.error(place, f"{shown(place.value)} is outside {form.allowed}{why}")
             return None
         steps = steps_of(place.value, form.places)
         if steps.denominator != 1:
             near = form.printed(str(Decimal(round(steps)).scaleb(-form.places)))
             more = f"has more than {form.described}" if form.places else "is not a whole number"
-            self.tell(place, f"{shown(place.value)} {more}: write {near}")
+            self.error(place, f"{shown(place.value)} {more}: write {near}")
             return None
         return int(steps)
 

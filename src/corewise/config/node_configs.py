@@ -125,7 +125,7 @@ def _expression(decoder: Decoder, place: Place) -> Iterable[Requirement]:
         _check_label_key(decoder, fields["key"], key)
     if operator is not None and operator.takes_values != bool(values) and decoder.is_complete:
         needs = "needs at least one value" if operator.takes_values else "takes no values"
-        decoder.tell(fields["values"], f"operator {operator} {needs}")
+        decoder.error(fields["values"], f"operator {operator} {needs}")
     if key is None or operator is None:
         return ()
     return (Requirement(key, operator, frozenset(value for value in values if value is not None)),)
@@ -138,28 +138,28 @@ def _operator(decoder: Decoder, place: Place) -> Operator | None:
     if name in tuple(Operator):
         return Operator(name)
     hint = did_you_mean(name, tuple(Operator)) or f": write {', '.join(Operator)}"
-    decoder.tell(place, f'"{name[:40]}" is not an operator{hint}')
+    decoder.error(place, f'"{name[:40]}" is not an operator{hint}')
     return None
 
 
 def _required(decoder: Decoder, place: Place) -> str | None:
     """Read a string that must be there. Of a text cut short by a fault nothing more is asked."""
     if place.value is None and decoder.is_complete:
-        decoder.tell(place, "is missing")
+        decoder.error(place, "is missing")
     return decoder.text(place)
 
 
 def _check_label_key(decoder: Decoder, place: Place, key: str) -> None:
     fault = label_key_fault(key)
     if fault:
-        decoder.tell(place, f"not a label key: {fault}")
+        decoder.error(place, f"not a label key: {fault}")
 
 
 def _label_value(decoder: Decoder, place: Place) -> str | None:
     if place.value is None and decoder.is_complete:
-        decoder.tell(place, 'must be a string in double quotes, not null: "" is the empty value')
+        decoder.error(place, 'must be a string in double quotes, not null: "" is the empty value')
     value = decoder.text(place)
     fault = label_value_fault(value) if value is not None else None
     if fault:
-        decoder.tell(place, f"not a label value: {fault}")
+        decoder.error(place, f"not a label value: {fault}")
     return value

@@ -139,7 +139,7 @@ def read_scenario(text: str) -> Parsed[Scenario]:
     read = _ScenarioDecoder(read_yaml(text))
     keys = ("name", "description", "nodes", "pods", "config", "cpuFacts", "cpuModels", "scheduler")
     if read.root.value is None:
-        read.tell(read.root, "must be an object (key: value lines), not empty")
+        read.error(read.root, "must be an object (key: value lines), not empty")
     fields = read.fields(read.root, keys)
     models = dict(CATALOGUE) | {
         m.name: m for m in (_model(read, each) for each in read.items(fields["cpuModels"]))
@@ -156,14 +156,14 @@ def read_scenario(text: str) -> Parsed[Scenario]:
         scheduler=read.text(fields["scheduler"]) or "",
     )
     if fields["nodes"].value == Items():
-        read.tell(fields["nodes"], "at least one is needed")
+        read.error(fields["nodes"], "at least one is needed")
     named = {
         "nodes": [each.template.name for each in scenario.nodes],
         "pods": [each.name for each in scenario.pods],
     }
     for key, names in named.items():
         for name in sorted({name for name in names if name and names.count(name) > 1}):
-            read.tell(fields[key], f"the name {name!r} is used twice")
+            read.error(fields[key], f"the name {name!r} is used twice")
     return read.finish(scenario)
 
 
@@ -173,7 +173,7 @@ class _ScenarioDecoder(Decoder):
     def required(self, fields: Fields, name: str) -> Place:
         place = fields[name]
         if place.value is None and isinstance(fields.owner.value, Members):
-            self.tell(place, "is missing")
+            self.error(place, "is missing")
         return place
 
     def word(self, place: Place, known: Collection[str], default: str) -> str:
@@ -181,7 +181,7 @@ class _ScenarioDecoder(Decoder):
         if word is None or word in known:
             return default if word is None else word
         hint = did_you_mean(word, known) or f": write one of {', '.join(filter(None, known))}"
-        self.tell(place, f"{shown(word)} means nothing here{hint}")
+        self.error(place, f"{shown(word)} means nothing here{hint}")
         return default
 
     def object_name(self, place: Place) -> str:
@@ -189,16 +189,16 @@ class _ScenarioDecoder(Decoder):
         name = self.text(place) or ""
         if name and not _NAME.fullmatch(name):
             allowed = "up to 200 of a-z, 0-9 and '-', a letter or digit at its ends"
-            self.tell(place, f"{name!r} is no name: {allowed}")
+            self.error(place, f"{name!r} is no name: {allowed}")
         return name
 
     def number(self, place: Place, low: float, high: float, default: float = 0.0) -> float:
         if place.is_empty:
             return default
         if not isinstance(place.value, Decimal):
-            self.tell(place, f"must be a number from {low:g} to {high:g}, not {shown(place.value)}")
+            self.error(place, f"must be a number from {low:g} to {high:g}, not {shown(place.value)}")
         elif not low <= place.value <= high:
-            self.tell(place, f"{shown(place.value)} is outside {low:g}..{high:g}")
+            self.error(place, f"{shown(place.value)} is outside {low:g}..{high:g}")
         else:
             return float(place.value)
         return default
@@ -206,15 +206,15 @@ class _ScenarioDecoder(Decoder):
     def quantity(self, place: Place, default: str = "0") -> Quantity:
         value = default if place.is_empty else place.value
         if not isinstance(value, str | Decimal):
-            self.tell(place, f"must be a quantity such as 500m, 2 or 16Gi, not {shown(value)}")
+            self.error(place, f"must be a quantity such as 500m, 2 or 16Gi, not {shown(value)}")
             return Quantity(0)
         try:
             quantity = Quantity.parse(str(value))
         except QuantityError as error:
-            self.tell(place, str(error))
+            self.error(place, str(error))
             return Quantity(0)
         if quantity.nano < 0:
-            self.tell(place, "must not be negative")
+            self.error(place, "must not be negative")
         return quantity
 
     def texts(self, place: Place) -> dict[str, str]:
@@ -222,7 +222,7 @@ class _ScenarioDecoder(Decoder):
         texts: dict[str, str] = {}
         for key, value in self.entries(place):
             if value.value is None:
-                self.tell(value, "is missing")
+                self.error(value, "is missing")
             texts[str(key.path[-1])] = self.text(value) or ""
         return texts
 
@@ -284,10 +284,10 @@ def _node_group(read: _ScenarioDecoder, place: Place, models: Mapping[str, CPUMo
 def _pod_group(read: _ScenarioDecoder, place: Place) -> PodGroup:
     fields = read.fields(place, _POD_KEYS)
     if (fields["replicas"].value is None) == (fields["fill"].value is None):
-        read.tell(place, "needs either 'replicas' (how many) or 'fill' (share of the schedulable CPU)")
+        read.error(place, "needs either 'replicas' (how many) or 'fill' (share of the schedulable CPU)")
     cpu = read.quantity(read.required(fields, "cpu")).milli
     if cpu < 1:
-        read.tell(fields["cpu"], "a pod must request some CPU")
+        read.error(fields["cpu"], "a pod must request some CPU")
     load, memory_use = fields["load"], fields["memoryUse"]
     offline = bool(read.flag(fields["offline"]))
     return PodGroup(
@@ -321,6 +321,6 @@ def _load(read: _ScenarioDecoder, place: Place) -> Load:
     low = read.number(read.required(fields, "low"), 0, 1000)
     high = read.number(fields["high"], 0, 1000, low)
     if high < low:
-        read.tell(fields["high"], f"{high:g} is below low ({low:g})")
+        read.error(fields["high"], f"{high:g} is below low ({low:g})")
     shape = read.choice(fields["shape"], Shape) or Shape.WAVE
     return Load(low, high, read.number(fields["periodSeconds"], 1, 86_400, 60.0), shape)

@@ -3,6 +3,8 @@
 0 is success, 1 a verdict that scripts ask for, 2 a wrong call, as click has it. From 3 on the kind of failure
 picks the code: no answer is 3; an HTTP answer is 8 for 401 and 403, 4 for 404, 9 for a conflict with somebody
 else's write (409), 3 for 429 and 5xx, and 6 for every other refusal.
+
+Apart from :mod:`corewise.vocabulary.errors`, since ``corewise --help`` needs the codes and not msgspec.
 """
 
 from __future__ import annotations

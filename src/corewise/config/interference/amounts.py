@@ -24,10 +24,10 @@ def number(decoder: Decoder, place: Place, low: int, high: int) -> Decimal | Non
     if place.is_empty:
         return None
     if not isinstance(place.value, Decimal):
-        decoder.tell(place, f"must be a number in {low}..{high} without quotes, not {shown(place.value)}")
+        decoder.error(place, f"must be a number in {low}..{high} without quotes, not {shown(place.value)}")
         return None
     if not low <= place.value <= high:
-        decoder.tell(place, f"{shown(place.value)} is outside {low}..{high}")
+        decoder.error(place, f"{shown(place.value)} is outside {low}..{high}")
         return None
     return place.value
 
@@ -100,7 +100,7 @@ def amount(decoder: Decoder, place: Place, scale: UnitScale) -> Fraction | None:
         return _checked(decoder, place, scale, Fraction(0))
     match = _AMOUNT.fullmatch(place.value) if isinstance(place.value, str) else None
     if match is None or match[3] is None:
-        decoder.tell(place, _no_amount(place, scale))
+        decoder.error(place, _no_amount(place, scale))
         return None
     sign, number, unit = match.groups()
     factor = scale.units.get(unit)
@@ -109,7 +109,7 @@ def amount(decoder: Decoder, place: Place, scale: UnitScale) -> Fraction | None:
         message = (
             f'{shown(place.value)} has the unit "{unit}"{near} the units here are {", ".join(scale.units)}'
         )
-        decoder.tell(place, message)
+        decoder.error(place, message)
         return None
     return _checked(decoder, place, scale, Fraction(f"{sign}{number}") * factor)
 
@@ -133,10 +133,10 @@ def milli_cpus(decoder: Decoder, place: Place) -> int | None:
     try:
         nano = Quantity.parse(str(place.value)).nano
     except QuantityError:
-        decoder.tell(place, f"must be CPUs such as 1, 0.5 or 500m, not {shown(place.value)}")
+        decoder.error(place, f"must be CPUs such as 1, 0.5 or 500m, not {shown(place.value)}")
         return None
     if nano < 0 or nano > MOST_CPUS * 1000 * _NANO_PER_MILLI or nano % _NANO_PER_MILLI:
-        decoder.tell(place, f"{shown(place.value)} is not in 0..{MOST_CPUS} CPUs, in steps of 1m")
+        decoder.error(place, f"{shown(place.value)} is not in 0..{MOST_CPUS} CPUs, in steps of 1m")
         return None
     return nano // _NANO_PER_MILLI
 
@@ -148,7 +148,7 @@ def unit_of(decoder: Decoder, place: Place, units: Mapping[str, Fraction]) -> Un
         return None
     if name not in units:
         near = did_you_mean(name, units) or ":"
-        decoder.tell(
+        decoder.error(
             place, f"{shown(name)} is not a unit of this series{near} the units are {', '.join(units)}"
         )
         return None
@@ -166,7 +166,7 @@ def _no_amount(place: Place, scale: UnitScale) -> str:
 def _checked(decoder: Decoder, place: Place, scale: UnitScale, value: Fraction) -> Fraction | None:
     if scale.low <= value <= scale.high:
         return value
-    decoder.tell(place, f"{shown(place.value)} is outside {scale.allowed}")
+    decoder.error(place, f"{shown(place.value)} is outside {scale.allowed}")
     return None
 
 

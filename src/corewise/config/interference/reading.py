@@ -82,9 +82,9 @@ def _profiles(decoder: Decoder, place: Place) -> tuple[DefaultProfile, Mapping[s
 def _workload(decoder: Decoder, name: str, key: Place, place: Place) -> WorkloadProfile:
     fault = label_value_fault(name) if name else "it is empty"
     if fault:
-        decoder.tell(key, f"no pod can have this as the value of its type label: {fault}")
+        decoder.error(key, f"no pod can have this as the value of its type label: {fault}")
     if place.value is None:
-        decoder.tell(key, "is empty: write profile and affinity")
+        decoder.error(key, "is empty: write profile and affinity")
     fields = decoder.fields(place, ("profile", "affinity", "selector"))
     line, column = decoder.position(key)
     return WorkloadProfile(
@@ -132,7 +132,7 @@ def _default(decoder: Decoder, key: Place, place: Place) -> DefaultProfile:
     fields = decoder.fields(place, ("profile", "affinity"))
     amounts = decoder.fields(fields["profile"], (*_AMOUNTS, _PER_CORE))
     if amounts["memoryBandwidth"].value is not None and amounts[_PER_CORE].value is not None:
-        decoder.tell(amounts[_PER_CORE], "excludes memoryBandwidth: write one of the two")
+        decoder.error(amounts[_PER_CORE], "excludes memoryBandwidth: write one of the two")
     affinity = fields["affinity"]
     return DefaultProfile(
         bandwidth_per_core=whole_amount(decoder, amounts[_PER_CORE], BANDWIDTH) or 0,
@@ -177,16 +177,16 @@ def read_metrics(decoder: Decoder, place: Place) -> MetricsSettings:
 def _need_queries(decoder: Decoder, place: Place, inside: Mapping[Metric, Fields]) -> None:
     """Without a preset, everything that is asked for has its query."""
     if not inside:
-        decoder.tell(place, f"neither a preset ({', '.join(Preset)}) nor a series with its query")
+        decoder.error(place, f"neither a preset ({', '.join(Preset)}) nor a series with its query")
     for fields in inside.values():
         if fields["query"].value is None:
-            decoder.tell(fields.owner, "has no query, and there is no preset that has one")
+            decoder.error(fields.owner, "has no query, and there is no preset that has one")
 
 
 def _series(decoder: Decoder, series: Metric, fields: Fields) -> SeriesSettings:
     query = decoder.text(fields["query"])
     if query is not None and not query.strip():
-        decoder.tell(fields["query"], "is empty")
+        decoder.error(fields["query"], "is empty")
     return SeriesSettings(
         query=query,
         node_label=decoder.text(fields["nodeLabel"]),
@@ -267,14 +267,14 @@ def read_interference(decoder: Decoder, root: Fields) -> InterferenceConfigurati
         relative=bool(relative),
         latency_model=either(decoder.choice(fields["latencyModel"], LatencyModel), _DEFAULTS.latency_model),
     )
-    _say_unplaceable(decoder, fields["profiles"], config)
+    _warn_unplaceable(decoder, fields["profiles"], config)
     return config
 
 
 def _overprovisioning(decoder: Decoder, place: Place) -> Fraction:
     factor = number(decoder, place, 0, _LARGEST_FACTOR)
     if factor is not None and factor == 0:
-        decoder.tell(place, "0 makes every profile need nothing: write a factor above 0, such as 2")
+        decoder.error(place, "0 makes every profile need nothing: write a factor above 0, such as 2")
     return _DEFAULTS.overprovisioning if factor is None else Fraction(factor)
 
 
@@ -283,7 +283,7 @@ def _points(decoder: Decoder, place: Place) -> tuple[float, ...] | None:
         return _DEFAULTS.points
     if isinstance(place.value, str):
         if place.value != _LINEAR:
-            decoder.tell(
+            decoder.error(
                 place, f'{shown(place.value)} means nothing here: write "linear" or a list [10, 5, 1]'
             )
         return None
@@ -299,12 +299,12 @@ def _points(decoder: Decoder, place: Place) -> tuple[float, ...] | None:
 
 def _check_points(decoder: Decoder, place: Place, items: list[Place], values: list[Decimal]) -> None:
     if not values:
-        decoder.tell(place, "no points: write those of the first positions, such as [10, 5, 1]")
+        decoder.error(place, "no points: write those of the first positions, such as [10, 5, 1]")
     if len(values) > _LONGEST_LIST:
-        decoder.tell(place, f"{len(values)} points are more than {_LONGEST_LIST}: write linear")
+        decoder.error(place, f"{len(values)} points are more than {_LONGEST_LIST}: write linear")
     for item, (better, worse) in zip(items[1:], pairwise(values), strict=False):
         if worse > better:
-            decoder.tell(item, f"{worse} is more than {better} before it: points must not increase")
+            decoder.error(item, f"{worse} is more than {better} before it: points must not increase")
     if values and not any(values):
         decoder.warn(place, "all points are 0, so every node scores 0")
 
@@ -326,7 +326,7 @@ def _type_label(decoder: Decoder, place: Place) -> str:
     key = decoder.text(place)
     fault = None if key is None else label_key_fault(key)
     if fault:
-        decoder.tell(place, f"not a label key: {fault}")
+        decoder.error(place, f"not a label key: {fault}")
     return _DEFAULTS.type_label if key is None else key
 
 
@@ -341,14 +341,14 @@ def _rule(decoder: Decoder, place: Place) -> CapacityRule:
     for name in ("selector", "value"):
         if fields[name].value is None:
             hint = ": {} selects all nodes" if name == "selector" else ": write 107GB/s"
-            decoder.tell(fields[name], f"is missing{hint}")
+            decoder.error(fields[name], f"is missing{hint}")
     if value == 0:
-        decoder.tell(fields["value"], "0 is not a capacity: leave out the rule if it is unknown")
+        decoder.error(fields["value"], "0 is not a capacity: leave out the rule if it is unknown")
     selector = read_label_selector(decoder, fields["selector"])
     return CapacityRule(selector, value or 0, decoder.position(place)[0])
 
 
-def _say_unplaceable(decoder: Decoder, place: Place, config: InterferenceConfiguration) -> None:
+def _warn_unplaceable(decoder: Decoder, place: Place, config: InterferenceConfiguration) -> None:
     """Warn of profiles that need more bandwidth than any capacity rule gives a node."""
     needed = {name: demand for name, _, demand in config.stated_bandwidths()}
     if not config.capacity or not needed:
