@@ -187,7 +187,7 @@ class Agent:
         yield "interference", lambda: self.interference.run(self.program.heartbeats)
         socket = self.options.nri_socket
         if socket is not None and not self.options.dry_run:
-            yield "nri", lambda: serve_runtime(socket, self.hook, self.metrics)
+            yield "nri", lambda: serve_runtime(socket, self.hook)
 
     async def _once(self) -> bool:
         await self.watched.listed()

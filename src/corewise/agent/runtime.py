@@ -47,7 +47,7 @@ _WAKING = frozenset(
 
 
 class RuntimeHook:
-    """The agent's handler of NRI requests. ``wake`` has the reconciler run."""
+    """The agent's handler of NRI requests, and their observer. ``wake`` has the reconciler run."""
 
     def __init__(
         self,
@@ -108,6 +108,12 @@ class RuntimeHook:
         self._metrics.count(NRI_DIVIDED, event.name)
         return ContainerAdjustment(quota)
 
+    def request(self, method: str, outcome: RequestOutcome) -> None:
+        self._metrics.count(NRI_REQUESTS, method, outcome)
+
+    def synchronized(self, *, now: bool) -> None:
+        self._metrics.set(NRI_CONNECTED, int(now))
+
 
 def _as_reported(pod: PodSandbox) -> QuotaPod:
     """Return a pod as far as the runtime knows it."""
@@ -122,22 +128,9 @@ def _as_reported(pod: PodSandbox) -> QuotaPod:
     )
 
 
-class CountingObserver:
-    """Counts the runtime's requests, and says whether it asks us."""
-
-    def __init__(self, metrics: Exposition) -> None:
-        self._metrics = metrics
-
-    def request(self, method: str, outcome: RequestOutcome) -> None:
-        self._metrics.count(NRI_REQUESTS, method, outcome)
-
-    def synchronized(self, *, now: bool) -> None:
-        self._metrics.set(NRI_CONNECTED, int(now))
-
-
-async def serve_runtime(socket: Path, hook: RuntimeHook, metrics: Exposition) -> Never:
+async def serve_runtime(socket: Path, hook: RuntimeHook) -> Never:
     """Be the plugin of the runtime that listens on a socket, until cancelled."""
     from corewise.nri.plugin import NRIPlugin, PluginOptions  # noqa: PLC0415 - protobuf only where it is needed
 
-    plugin = NRIPlugin(hook, PluginOptions(socket=str(socket)), observer=CountingObserver(metrics))
+    plugin = NRIPlugin(hook, PluginOptions(socket=str(socket)), observer=hook)
     await plugin.run()

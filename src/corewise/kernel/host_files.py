@@ -44,23 +44,19 @@ class HostFiles:
 
     def text(self, path: str, *, longest: int = LONGEST_READ) -> str | None:
         """Return a file's content without surrounding white space, its first ``longest`` bytes."""
-        return self._found(path, str, longest)
+        return self.parsed(path, str, longest=longest)
 
     def number(self, path: str) -> int | None:
         """Return the decimal number that a file holds."""
-        return self._found(path, _number)
+        return self.parsed(path, _number)
 
     def flag(self, path: str) -> bool | None:
         """Return whether a file holds 1 rather than 0."""
-        return self._found(path, _flag)
+        return self.parsed(path, _flag)
 
     def cpus(self, path: str) -> CPUSet | None:
         """Return the CPU list that a file holds."""
-        return self._found(path, CPUSet.parse)
-
-    def parsed(self, path: str, parse: Callable[[str], T]) -> T | None:
-        """Return what ``parse`` makes of a file; its ValueError means that the content is wrong."""
-        return self._found(path, parse)
+        return self.parsed(path, CPUSet.parse)
 
     def numbered(self, path: str, prefix: str) -> list[int]:
         """Return N of every entry ``<prefix>N`` of a directory, ascending; none if it does not exist."""
@@ -95,7 +91,8 @@ class HostFiles:
         """Say whether a problem with this file was noted."""
         return any(problem.path == str(self._root / path) for problem in self.problems)
 
-    def _found(self, path: str, parse: Callable[[str], T], longest: int = LONGEST_READ) -> T | None:
+    def parsed(self, path: str, parse: Callable[[str], T], *, longest: int = LONGEST_READ) -> T | None:
+        """Return what ``parse`` makes of a file; its ValueError means that the content is wrong."""
         where = self._root / path
         content = self.content(path, longest=longest)
         if content is None:

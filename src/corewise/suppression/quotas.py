@@ -197,7 +197,7 @@ def cycle(
         return PodQuotaPlan(Task.NONE, (), Reason.UTILIZATION_BETWEEN)
     suppresses = following is Task.SUPPRESSING
     limited = [pod for pod in pods if pod.limit > 0]
-    moved = list((_lowered if suppresses else _raised)(limited, settings))
+    moved = list(_moved(limited, settings, way=-1 if suppresses else 1))
     if not moved:
         return PodQuotaPlan(Task.NONE, (), Reason.NOTHING_ADJUSTABLE)
     changes = tuple(PodQuotaChange(pod.key, quota, _why(pod, quota, utilization)) for pod, quota in moved)
@@ -214,18 +214,16 @@ def _following(task: Task, utilization: Fraction, settings: SuppressionSettings)
     return Task.NONE
 
 
-def _lowered(pods: Sequence[PodQuota], settings: SuppressionSettings) -> Iterator[tuple[PodQuota, int]]:
-    movable = [pod for pod in pods if pod.quota > pod.floor]
-    movable.sort(key=lambda pod: (*(-part for part in pod.rank), pod.key))
+def _moved(
+    pods: Sequence[PodQuota], settings: SuppressionSettings, *, way: int
+) -> Iterator[tuple[PodQuota, int]]:
+    """Yield the pods that are moved, and their new quotas; ``way`` is -1 (down) or 1 (up)."""
+    movable = [pod for pod in pods if (pod.quota > pod.floor if way < 0 else pod.quota < pod.top)]
+    # The least suppressed are lowered first, the most suppressed raised first.
+    movable.sort(key=lambda pod: (*(way * part for part in pod.rank), pod.key))
     for pod in movable[: settings.pods_a_cycle]:
-        yield pod, max(pod.floor, pod.quota - max(1, settings.quota_step.of(pod.limit)))
-
-
-def _raised(pods: Sequence[PodQuota], settings: SuppressionSettings) -> Iterator[tuple[PodQuota, int]]:
-    movable = [pod for pod in pods if pod.quota < pod.top]
-    movable.sort(key=lambda pod: (*pod.rank, pod.key))
-    for pod in movable[: settings.pods_a_cycle]:
-        yield pod, min(pod.top, max(pod.floor, pod.quota + max(1, settings.quota_step.of(pod.limit))))
+        step = max(1, settings.quota_step.of(pod.limit))
+        yield pod, min(pod.top, max(pod.floor, pod.quota + way * step))
 
 
 def _why(pod: PodQuota, quota: int, utilization: Fraction) -> str:
