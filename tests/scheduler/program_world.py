@@ -15,15 +15,9 @@ import aiohttp
 
 from corewise.kube.client import Client, PatchType
 from corewise.kube.config import ClusterConfig
-from corewise.kube.resources import (
-    EVENTS,
-    MUTATING_WEBHOOKS,
-    NODE_RESOURCE_TOPOLOGIES,
-    NODES,
-    PODS,
-    SECRETS,
-)
-from corewise.scheduler.installation import CLIENT_SECRET_NAME, CONFIGURATION_NAME
+from corewise.kube.resources import EVENTS, NODE_RESOURCE_TOPOLOGIES, NODES, PODS, SECRETS
+from corewise.scheduler.binding import Wanted
+from corewise.scheduler.installation import CLIENT_SECRET_NAME
 from corewise.scheduler.options import SchedulerOptions
 from corewise.scheduler.program import Scheduler, run_scheduler
 from corewise.service.certificates import Lifetimes
@@ -35,6 +29,8 @@ from corewise.vocabulary.names import (
     QOS_CLASS,
     RESOURCE_STATUS,
 )
+from corewise.vocabulary.owned_cpus import read_owned_cpus
+from corewise.vocabulary.reasons import Reason
 from engine.scenes import arrangement
 from kubedouble import LocalAPIServer
 from kubedouble.authentication import User
@@ -61,6 +57,14 @@ def pod_document(
     return {"metadata": metadata, "spec": {"containers": [container]}}
 
 
+class NotBoundError(Exception):
+    """A pod was not bound."""
+
+    def __init__(self, reason: Reason, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
 @dataclass
 class SchedulerWorld:
     """The cluster, and what tests do to it."""
@@ -69,6 +73,7 @@ class SchedulerWorld:
     client: Client
     config: ClusterConfig
     clock: MovableClock = field(default_factory=MovableClock)
+    running: list[Scheduler] = field(default_factory=list)
 
     @asynccontextmanager
     async def scheduler(
@@ -87,17 +92,11 @@ class SchedulerWorld:
             run_scheduler, options, self.config, clock=self.clock, terms=QUICK_TERMS, lifetimes=lifetimes
         )
         async with program(Scheduler, start, wait=wait) as scheduler:
-            yield scheduler
-
-    async def installed(self, scheduler: Scheduler) -> None:
-        """Wait until the gate is installed where this scheduler serves it."""
-        port = f":{scheduler.service.address.port}/"
-
-        async def there() -> bool:
-            found = await self.client.get(MUTATING_WEBHOOKS, CONFIGURATION_NAME)
-            return port in (found.webhooks[0].client_config.url or "")
-
-        await eventually(there)
+            self.running.append(scheduler)
+            try:
+                yield scheduler
+            finally:
+                self.running.remove(scheduler)
 
     async def add_node(self, name: str, cpus: int, ratio: str = "1.00", *, stated: bool = True) -> None:
         """Add a node of ``cpus`` physical CPUs; ``stated``: its CPUs are in its NodeResourceTopology."""
@@ -127,22 +126,32 @@ class SchedulerWorld:
     async def add_pod(self, name: str, **form: Any) -> dict[str, Any]:
         return await self.client.create(PLAIN_PODS, pod_document(name, **form), "default")
 
-    async def bind(self, name: str, node: str, *, uid: str = "", dry_run: bool = False) -> None:
-        """Bind a pod as a scheduler does.
+    async def bind(self, name: str, node: str, *, uid: str = "", by: Scheduler | None = None) -> None:
+        """Bind a pod by a scheduler, the last one that was started unless it is given.
 
         Raises:
-            KubeError: if the API server refuses.
+            NotBoundError: if it is not bound.
         """
-        metadata = {"name": name, "namespace": "default", **({"uid": uid} if uid else {})}
+        refused = await (by or self.running[-1]).binder.bind(Wanted("default", name, node, uid))
+        if refused is not None:
+            raise NotBoundError(refused.reason, refused.message)
+
+    async def bind_past(self, name: str, node: str) -> None:
+        """Bind a pod as another scheduler does."""
         body = {
             "apiVersion": "v1",
             "kind": "Binding",
-            "metadata": metadata,
+            "metadata": {"name": name, "namespace": "default"},
             "target": {"apiVersion": "v1", "kind": "Node", "name": node},
         }
-        path = f"/api/v1/namespaces/default/pods/{name}/binding"
-        params = {"dryRun": "All"} if dry_run else {}
-        await self.client.request("POST", path, params=params, body=body)
+        await self.client.request("POST", f"/api/v1/namespaces/default/pods/{name}/binding", body=body)
+
+    async def ledger(self, node: str) -> dict[str, str]:
+        """The CPUs that pods own by a node's ledger, by the pods' names; both annotations agree."""
+        annotations = (await self.client.get(PLAIN_NODES, node))["metadata"].get("annotations") or {}
+        owned = read_owned_cpus(annotations)
+        assert not owned.problem
+        return {owner.name: str(owner.cpus) for owner in owned.owners.values()}
 
     async def pod(self, name: str) -> dict[str, Any]:
         return await self.client.get(PLAIN_PODS, name, "default")

@@ -21,7 +21,6 @@ from corewise.engine import Cluster, Placement
 from corewise.engine.amplified_cpu import Allocation
 from corewise.engine.objects import PlacedPod, ReportedTopology, SchedulableNode
 from corewise.engine.reading import placement, pod_facts, read_node_facts
-from corewise.kube.errors import APIError
 from corewise.quantities import LARGEST_AMOUNT, LARGEST_MILLI, bounded, largest, requested
 from corewise.simulation.planner import plan
 from corewise.simulation.planner_inputs import plan_from_dump
@@ -30,7 +29,7 @@ from corewise.vocabulary.names import RESOURCE_STATUS
 from corewise.vocabulary.reasons import Reason
 from engine.scenes import bind, cluster_of, cpuset, decide, node, numa_node, share
 from manager.world import until
-from scheduler.program_world import PLAIN_PODS, SchedulerWorld, pod_document
+from scheduler.program_world import PLAIN_PODS, NotBoundError, SchedulerWorld, pod_document
 
 HUGE = (
     "9300000000000000",
@@ -195,13 +194,12 @@ def test_bounds_keep_what_machines_have(resource: str, amount: int) -> None:
     )
 
 
-async def test_such_a_pod_never_costs_the_scheduler_its_view_nor_the_gate_its_answer(
+async def test_such_a_pod_never_costs_the_scheduler_its_view_nor_binding_its_answer(
     world: SchedulerWorld,
 ) -> None:
     await world.add_node("n1", 8)
     await world.add_node("n2", 8)
     async with world.scheduler() as scheduler:
-        await world.installed(scheduler)
         bound = pod_document("huge", cpu="9300000000000000", qos="LSR")
         bound["spec"]["nodeName"] = "n1"
         await world.client.create(PLAIN_PODS, bound, "default")
@@ -209,9 +207,9 @@ async def test_such_a_pod_never_costs_the_scheduler_its_view_nor_the_gate_its_an
         for name in ("wanting", "next", "small"):
             cpu = "9300000000000000" if name == "wanting" else "1"
             await world.add_pod(name, cpu=cpu, qos="LSR")
-        with pytest.raises(APIError, match="more than any machine has"):
+        with pytest.raises(NotBoundError, match="more than any machine has"):
             await world.bind("wanting", "n2")
-        with pytest.raises(APIError, match="does not suit the pod"):
+        with pytest.raises(NotBoundError, match="does not suit the pod"):
             await world.bind("next", "n1")
         await world.bind("small", "n2")
         await until(lambda: scheduler.state.cluster.node_of("default/small") == "n2")

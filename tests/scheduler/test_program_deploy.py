@@ -13,17 +13,15 @@ import yaml
 
 from corewise.cli.scheduler import command
 from corewise.kube.config import load_config
-from corewise.kube.errors import APIError
-from corewise.scheduler.installation import CLIENT_SECRET_NAME, CONFIGURATION_NAME, SECRET_NAME, SERVICE_URL
+from corewise.scheduler.installation import CLIENT_SECRET_NAME, FORMER_GATE, SECRET_NAME, SERVICE_URL
 from corewise.scheduler.program import COMPONENT
-from corewise.scheduler.state import RESERVED_FOR
 from corewise.service.certificates import Lifetimes
-from corewise.vocabulary.metrics import GATE_EXPIRED
+from corewise.vocabulary.metrics import LEDGER_LATE
+from corewise.vocabulary.reasons import Reason
 from kubedouble.authentication import service_account
 from kubedouble.rbac import Access, Rule
 from manager.world import eventually, until
-from scheduler.program_world import SchedulerWorld, caller
-from scheduler.test_program_gate import review
+from scheduler.program_world import NotBoundError, SchedulerWorld, caller
 from simulation.test_deploy import Recorder, apply
 
 DEPLOY = Path(__file__).parents[2] / "deploy" / "scheduler"
@@ -84,7 +82,7 @@ def test_roles_name_the_objects_of_the_scheduler_and_bind_to_its_account_alone()
         for rule in document.get("rules", ())
         for name in rule.get("resourceNames", ())
     }
-    assert named == {COMPONENT, SECRET_NAME, CLIENT_SECRET_NAME, CONFIGURATION_NAME}
+    assert named == {COMPONENT, SECRET_NAME, CLIENT_SECRET_NAME, FORMER_GATE}
     account = {"kind": "ServiceAccount", "name": COMPONENT, "namespace": "koordinator-system"}
     bindings = [each for each in documents("rbac.yaml") if each["kind"].endswith("Binding")]
     assert [each["subjects"] for each in bindings] == [[account], [account]]
@@ -119,29 +117,27 @@ async def live(world: SchedulerWorld, recorder: Recorder) -> None:
 
     Time that is skipped may cost it the lease, which it then takes again.
     """
-    lost = await world.add_pod("lost", cpu="2", qos="LSR")
+    await world.add_pod("late", cpu="2", qos="LSR")
     big = await world.add_pod("big", cpu="64")
     async with (
         world.scheduler(leader_elect=True, lifetimes=Lifetimes(serving=timedelta(days=1))) as scheduler,
         caller(scheduler) as call,
     ):
-        await world.installed(scheduler)
         await world.add_pod("p", cpu="2", qos="LSR")
         await world.bind("p", "n1")
-        with pytest.raises(APIError):
+        with pytest.raises(NotBoundError):
             await world.bind("big", "n1")
-        _, answer = await call("gate-binding", review(lost, "n1"))
-        assert answer["response"]["allowed"]
+        await world.bind_past("late", "n1")
         question = {"Pod": big, "NodeNames": ["n1"]}
         await call("filter", question)
         assert (await call("explain"))[0] == 200
         await world.told("NoNodeSuits")
-        world.clock.skip(max(RESERVED_FOR, timedelta(hours=20).total_seconds()))
-        await until(lambda: scheduler.metrics.value(GATE_EXPIRED) == 1)
+        world.clock.skip(timedelta(hours=20).total_seconds())
+        await until(lambda: scheduler.metrics.value(LEDGER_LATE, Reason.OWNED_LATE) == 1)
 
         async def told_again() -> bool:
             await call("filter", question)
-            return scheduler.events.written == 2
+            return scheduler.events.written == 3
 
         await eventually(told_again)
         with suppress(AssertionError):

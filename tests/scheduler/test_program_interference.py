@@ -1,4 +1,4 @@
-"""Interference in the whole scheduler: Prometheus asked, the file read again, counterweights at the gate.
+"""Interference in the whole scheduler: Prometheus asked, the file read again, counterweights of bound pods.
 
 | bad configuration | what is said, with file, line, column and field |
 |---|---|
@@ -26,18 +26,24 @@ import pytest
 from corewise.cli.errors import Failure
 from corewise.config.interference.metrics import Metric
 from corewise.kube.client import PatchType
-from corewise.kube.errors import APIError
 from corewise.scheduler import configuration as configuration_file
 from corewise.scheduler.configuration import parse_configuration
 from corewise.scheduler.observing import observer
 from corewise.scheduler.observing.readings import State
 from corewise.scheduler.program import Scheduler
 from corewise.vocabulary import metrics
-from corewise.vocabulary.metrics import GATE_REFUSALS
+from corewise.vocabulary.metrics import BIND_REFUSALS
 from corewise.vocabulary.reasons import Reason
 from manager.world import eventually, until
 from prometheus.fake_prometheus import Answers, fake_prometheus, said
-from scheduler.program_world import PLAIN_NODES, PLAIN_PODS, SchedulerWorld, caller, pod_document
+from scheduler.program_world import (
+    PLAIN_NODES,
+    PLAIN_PODS,
+    NotBoundError,
+    SchedulerWorld,
+    caller,
+    pod_document,
+)
 from scheduler.test_program_explain import explain
 
 FILE = """\
@@ -148,7 +154,7 @@ async def test_the_extender_filters_and_scores_by_what_prometheus_knows(
         assert node["accounts"]["Interference"]["filter"]["memorybandwidth"]["left"] == 5e9
 
 
-async def test_the_gate_checks_again_and_weighs_what_it_lets_through(
+async def test_binding_checks_again_and_weighs_what_it_binds(
     world: SchedulerWorld, nodes: None, known: Known, tmp_path: Path
 ) -> None:
     """n1 has 20 GB/s free: three pods of 5 GB/s pass (20, 15 and 10.0... free), a fourth does not."""
@@ -156,14 +162,12 @@ async def test_the_gate_checks_again_and_weighs_what_it_lets_through(
     for number in range(4):
         await add_stream(world, f"p{number}")
     async with scheduling(world, known, tmp_path) as scheduler:
-        await world.installed(scheduler)
         for number in range(3):
             await world.bind(f"p{number}", "n1")
-        with pytest.raises(APIError) as refusal:
+        with pytest.raises(NotBoundError) as refusal:
             await world.bind("p3", "n1")
         assert "needs more than 10 GB/s of free memory bandwidth" in str(refusal.value)
-        assert scheduler.metrics.value(GATE_REFUSALS, Reason.MEMORY_BANDWIDTH_INSUFFICIENT) == 1
-        await until(lambda: len(scheduler.state.reservations) == 0)
+        assert scheduler.metrics.value(BIND_REFUSALS, Reason.MEMORY_BANDWIDTH_INSUFFICIENT) == 1
         assert scheduler.state.cluster.expire(scheduler.reloader.active.now()) == 3
         await world.client.delete(PLAIN_PODS, "p0", "default", grace_period=0)
         await until(lambda: scheduler.state.cluster.expire(scheduler.reloader.active.now()) == 2)
@@ -175,7 +179,7 @@ async def test_after_a_restart_pods_weigh_by_the_time_they_were_scheduled(
 ) -> None:
     for name in ("new", "old"):
         await add_stream(world, name)
-        await world.bind(name, "n1")
+        await world.bind_past(name, "n1")
     condition = {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
     await world.client.patch(
         PLAIN_PODS,

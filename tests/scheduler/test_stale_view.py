@@ -1,6 +1,6 @@
 """A scheduler that could not take in a change says so and decides nothing, until it has taken it in.
 
-What the gate does not decide, the API server lets through: its failure policy is Ignore.
+Until then it binds nothing: kube-scheduler tries the pods again.
 """
 
 from __future__ import annotations
@@ -11,12 +11,9 @@ import aiohttp
 import pytest
 
 from corewise.engine import Cluster, Placement, PodFacts
-from corewise.kube.errors import APIError
-from corewise.scheduler.installation import GATE
-from corewise.service.webhooks import ReviewOutcome
-from corewise.vocabulary.metrics import LOOP_RESTARTS, WEBHOOK_REQUESTS
+from corewise.vocabulary.metrics import LOOP_RESTARTS
 from manager.world import eventually
-from scheduler.program_world import PLAIN_PODS, SchedulerWorld, pod_document
+from scheduler.program_world import PLAIN_PODS, NotBoundError, SchedulerWorld, caller, pod_document
 
 STALE = "the view of pods is stale: a change of default/poison could not be taken in (see the log)"
 
@@ -35,7 +32,6 @@ async def test_a_pod_that_crashes_the_view_makes_the_scheduler_unready_until_it_
     monkeypatch.setattr(Cluster, "put_pod", counted)
     await world.add_node("n1", 8)
     async with world.scheduler() as scheduler, aiohttp.ClientSession() as session:
-        await world.installed(scheduler)
         assert scheduler.program.health
         address = scheduler.program.health.address
 
@@ -54,13 +50,13 @@ async def test_a_pod_that_crashes_the_view_makes_the_scheduler_unready_until_it_
         bound["spec"]["nodeName"] = "n1"
         await world.client.create(PLAIN_PODS, bound, "default")
         await eventually(stale)
-        await world.add_pod("unchecked", cpu="1", qos="LSR")
-        await world.bind("unchecked", "n1")
-        assert scheduler.metrics.value(WEBHOOK_REQUESTS, GATE, ReviewOutcome.UNAVAILABLE) == 1
-        assert await world.cpus("unchecked") is None
-        await world.add_pod("next", cpu="2", qos="LSR")
+        pod = await world.add_pod("next", cpu="3", qos="LSR")
+        names = {"PodName": "next", "PodNamespace": "default", "PodUID": pod["metadata"]["uid"]}
+        async with caller(scheduler) as call:
+            status, answer = await call("bind", {**names, "Node": "n1"})
+            assert (status, STALE in answer["Error"]) == (200, True)
         poison = False
         await eventually(current)
         assert scheduler.metrics.value(LOOP_RESTARTS, "caches") >= 1
-        with pytest.raises(APIError, match="does not suit the pod"):
+        with pytest.raises(NotBoundError, match="does not suit the pod"):
             await world.bind("next", "n1")

@@ -1,7 +1,7 @@
 """A third-party plugin, as docs/scheduling.md shows it: installed beside corewise, found by its entry point.
 
 extender         filters and scores
-gate             refuses a binding to a node that the plugin filters
+binding          refuses a node that the plugin filters
 local scheduler  filters and scores
 explain pod      says what the plugin refuses
 wrong packages   an error that names the entry point, before anything is decided
@@ -23,13 +23,19 @@ from corewise.cli.errors import ExitCode, Failure
 from corewise.engine import Allocation, assemble
 from corewise.engine.assembly import BUILT_IN
 from corewise.kube.clock import SYSTEM_CLOCK
-from corewise.kube.errors import KubeError
 from corewise.scheduler.plugins import GROUP, PluginError, load_plugins
 from corewise.simulation.control_plane import running
 from corewise.simulation.local_scheduler import LocalScheduler
 from engine.interference_scenes import Scene
 from manager.world import eventually
-from scheduler.program_world import PLAIN_NODES, PLAIN_PODS, SchedulerWorld, caller, pod_document
+from scheduler.program_world import (
+    PLAIN_NODES,
+    PLAIN_PODS,
+    NotBoundError,
+    SchedulerWorld,
+    caller,
+    pod_document,
+)
 
 DOCUMENT = Path(__file__).parents[2] / "docs/scheduling.md"
 
@@ -78,7 +84,7 @@ def arguments(pod: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.usefixtures("installed", "nodes")
-async def test_the_extender_filters_and_scores_by_it_and_the_gate_refuses(world: SchedulerWorld) -> None:
+async def test_the_extender_filters_and_scores_and_binds_by_it(world: SchedulerWorld) -> None:
     needs, other = await add_pod(world, "needs", ssd=True), await add_pod(world, "other", ssd=False)
     async with world.scheduler() as scheduler, caller(scheduler) as call:
         _, answer = await call("filter", arguments(needs))
@@ -90,8 +96,7 @@ async def test_the_extender_filters_and_scores_by_it_and_the_gate_refuses(world:
         score = {each["Host"]: each["Score"] for each in scores}
         assert score == {"slow": 10, "fast": 0}
 
-        await world.installed(scheduler)
-        with pytest.raises(KubeError, match="node slow does not suit the pod: node has no SSD"):
+        with pytest.raises(NotBoundError, match="node slow does not suit the pod: node has no SSD"):
             await world.bind("needs", "slow")
         await world.bind("needs", "fast")
 

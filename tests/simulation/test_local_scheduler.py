@@ -11,7 +11,9 @@ import pytest
 
 from corewise.engine.objects import PLACED_PODS
 from corewise.kube.clock import SYSTEM_CLOCK
+from corewise.kube.errors import api_error
 from corewise.kube.resources import EVENTS
+from corewise.kube.transport import HTTPTransport, Request
 from corewise.simulation.control_plane import running
 from corewise.simulation.local_scheduler import LocalScheduler
 from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY, RESOURCE_STATUS
@@ -173,15 +175,13 @@ async def test_cpus_that_a_pod_states_itself_are_not_its_own_once_it_is_bound(wo
         assert await world.cpus("bold") == ""
 
 
-async def test_where_the_gate_is_installed_its_word_about_cpus_is_the_last(world: SchedulerWorld) -> None:
+async def test_what_a_pod_owns_is_in_the_nodes_ledger(world: SchedulerWorld) -> None:
     await world.add_node("only", 8)
-    async with world.scheduler() as gate, scheduling(world):
-        await world.installed(gate)
+    async with scheduling(world):
         await world.add_pod("owner", cpu="4", qos="LSR", memory="1Gi")
         await node_of(world, "owner")
         assert await world.cpus("owner") == "0-1,4-5"
-        outcomes = [each.outcome for each in gate.decisions if each.decision.pod.key == "default/owner"]
-        assert outcomes[0] == "admitted to node only with CPUs 0-1,4-5"
+        assert await world.ledger("only") == {"owner": "0-1,4-5"}
 
 
 async def test_pods_of_another_scheduler_gated_ones_and_bound_ones_are_left_alone(
@@ -210,21 +210,26 @@ async def test_pods_of_another_scheduler_gated_ones_and_bound_ones_are_left_alon
         assert await node_of(world, "gated") == "only"
 
 
-async def test_a_binding_that_is_refused_is_told_and_tried_again(world: SchedulerWorld) -> None:
+async def test_a_binding_that_is_refused_is_told_and_tried_again(
+    world: SchedulerWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await world.add_node("only", 8)
-    async with world.scheduler() as gate:
-        await world.installed(gate)
-        async with scheduling(world) as scheduler:
-            await world.add_pod("before", cpu="1")
-            await node_of(world, "before")
-            refusing = scheduler.state.cluster.nodes["only"]
-            gate.state.cluster.remove_node("only")
-            await world.add_pod("late", cpu="1")
-            condition = await condition_of(world, "late")
-            assert condition["reason"] == "Unschedulable"
-            assert "corewise does not know node only yet" in condition["message"]
-            gate.state.cluster.put_node(refusing)
-            assert await node_of(world, "late") == "only"
+    refusing = True
+    send = HTTPTransport.send
+
+    async def sent(transport: HTTPTransport, request: Request) -> bytes:
+        if refusing and request.path.endswith("/pods/late/binding"):
+            raise api_error(403, b'{"kind":"Status","message":"not today","code":403}')
+        return await send(transport, request)
+
+    monkeypatch.setattr(HTTPTransport, "send", sent)
+    async with scheduling(world):
+        await world.add_pod("late", cpu="1")
+        condition = await condition_of(world, "late")
+        assert condition["reason"] == "Unschedulable"
+        assert "not today" in condition["message"]
+        refusing = False
+        assert await node_of(world, "late") == "only"
 
 
 async def test_what_waits_when_the_scheduler_starts_is_scheduled_by_priority_first(
@@ -270,6 +275,5 @@ async def test_hundreds_of_pods_at_once_are_bound_and_no_node_has_too_much(world
         pods = await world.client.list(PLAIN_PODS)
         nodes = [pod["spec"].get("nodeName", "") for pod in pods.items]
         assert sorted(nodes.count(name) for name in set(nodes)) == [10, 25, 25, 25, 25]
-        assert len(scheduler.state.reservations) == 0
         events = await world.client.list(EVENTS)
         assert {event.reason for event in events} <= {"FailedScheduling"}

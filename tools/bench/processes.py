@@ -93,7 +93,7 @@ async def manager(folder: Path, kubeconfig: Path, *options: str) -> AsyncIterato
 
 @asynccontextmanager
 async def scheduler(folder: Path, kubeconfig: Path) -> AsyncIterator[tuple[Process, str]]:
-    """The scheduler, ready, and the address of its extender and gate."""
+    """The scheduler, ready, and the address of its extender."""
     listen, metrics = f"127.0.0.1:{free_port()}", free_port()
     command = (
         *("corewise", "scheduler", "--kubeconfig", str(kubeconfig), "--no-leader-elect", "--manage-webhooks"),

@@ -1,11 +1,13 @@
-"""The scheduler's program, asked as kube-scheduler and the API server ask it, each its own process.
+"""The scheduler's program, asked as kube-scheduler asks it, each its own process.
 
 A pod is one call of /filter and then one of /prioritize, about the nodes that filter has let through, over
 one TLS connection. Names come in another order each time, as kube-scheduler sends them; all 5,000 are sent
-with percentageOfNodesToScore 100, else it samples 500 of as many. And reviews of bindings, 200 at once over
-open connections, each of another pod; the last of them waits for all others. The caller shares the machine
-with the program, and its own time is part of a round trip; the CPU time of the program is not stretched by
-that.
+with percentageOfNodesToScore 100, else it samples 500 of as many. The caller shares the machine with the
+program, and its own time is part of a round trip; the CPU time of the program is not stretched by that.
+
+Bind: pods that own 4 CPUs are bound by /bind to ten nodes in turn, one after the other and 16 at once: the
+pod is read, CPUs are chosen, the ledger is swapped, the Binding is posted. The local API server, which does
+most of that, is part of the round trip. Plain pods are bound without the scheduler, which only watches.
 """
 
 from __future__ import annotations
@@ -23,11 +25,14 @@ from typing import Any
 import aiohttp
 import msgspec
 
-from corewise.kube.client import Client
+from corewise.kube.client import Client, PatchType
 from corewise.kube.config import load_config
 from corewise.kube.errors import NotFound
-from corewise.kube.resources import MUTATING_WEBHOOKS, PODS
-from corewise.scheduler.installation import CONFIGURATION_NAME, FILTER, GATE_PATH, PRIORITIZE
+from corewise.kube.resources import NODE_RESOURCE_TOPOLOGIES, PODS, SECRETS
+from corewise.scheduler.installation import BIND, CLIENT_SECRET_NAME, FILTER, PRIORITIZE
+from corewise.topology import Thread, Topology
+from corewise.vocabulary.cpu_annotations import print_cpu_topology
+from corewise.vocabulary.names import CONFIG_NAMESPACE, CPU_TOPOLOGY, QOS_CLASS
 from tools.bench import fleet, processes
 from tools.bench.ratio_change import populate
 from tools.bench.table import Row, quantile
@@ -35,17 +40,21 @@ from tools.bench.table import Row, quantile
 _CALLS = 500
 _WARM_UP = 20
 _NAMES = (500, 5_000)
-_BINDINGS = 200
-_ROUNDS = 3
-"""Of the gate; the last one counts."""
-_INSTALLED_WITHIN = 30.0
+_BINDINGS = 80
+_AT_ONCE = (1, 16)
+_BIND_NODES = 10
+_CPUS = 64
+_PLAIN_PODS_BOUND = 1000
+_CERTIFICATE_WITHIN = 30.0
+_SETTLED = 2.0
+"""Seconds after the last write in which the scheduler has seen everything."""
 _PATIENCE = 60.0
 _JSON = {"Content-Type": "application/json"}
 _PLAIN_PODS = PODS.typed(dict[str, Any])
 
 
 async def measure(counts: tuple[int, ...]) -> list[Row]:
-    """Round trips of filter, prioritize and gate at each number of nodes."""
+    """Round trips of filter, prioritize and bind at each number of nodes, and what plain pods cost."""
     return [row for count in counts for row in await _measure(count)]
 
 
@@ -57,13 +66,15 @@ async def _measure(count: int) -> list[Row]:
             Client(load_config(str(kubeconfig), None)) as client,
         ):
             await populate(client, count)
-            pods = [await _pod(client, f"pod-{index}") for index in range(_BINDINGS)]
+            await _state_topologies(client)
+            pod = await _pod(client, "asked")
             async with processes.scheduler(folder, kubeconfig) as (process, url):
-                trust = await _trust(client)
+                trust = await _certificate(client, folder)
                 rows = []
                 for asked in sorted({min(each, count) for each in _NAMES}):
-                    rows += await asyncio.to_thread(_extender, (url, trust), process, pods[0], (asked, count))
-                rows.append(await _gate(url, trust, pods, count))
+                    rows += await asyncio.to_thread(_extender, (url, trust), process, pod, (asked, count))
+                rows += [await _binds(client, f"{url}/{BIND}", trust, each, count) for each in _AT_ONCE]
+                rows.append(await _plain_pods(client, process, count))
                 memory = processes.peak_rss_mib(process)
     return [*rows, Row("peak memory of the scheduler", f"{count} nodes", f"{memory:.0f} MiB")]
 
@@ -118,13 +129,50 @@ class _Calls:
         return Row(what, size, f"{_quantiles(self.seconds)}; {cpu:.2f} ms")
 
 
-async def _gate(url: str, trust: ssl.SSLContext, pods: list[dict[str, Any]], count: int) -> Row:
-    connector = aiohttp.TCPConnector(ssl=trust, limit=_BINDINGS)
-    async with aiohttp.ClientSession(connector=connector) as session:
-        reviews = [_review(pod, fleet.node_name(index % 10)) for index, pod in enumerate(pods)]
-        for _ in range(_ROUNDS):
-            times = await asyncio.gather(*(_post(session, url + GATE_PATH, review) for review in reviews))
-    return Row("binding gate p50, p99", f"{_BINDINGS} at once, {count} nodes", _quantiles(times))
+async def _binds(client: Client, url: str, trust: ssl.SSLContext, at_once: int, count: int) -> Row:
+    """Bind pods that own CPUs, and delete them."""
+    pods = [await _pod(client, f"owner-{at_once}-{index}", owned=4) for index in range(_BINDINGS)]
+    waiting = iter(enumerate(pods))
+    times: list[float] = []
+
+    async def work(session: aiohttp.ClientSession) -> None:
+        for index, pod in waiting:
+            meta = pod["metadata"]
+            names = {"PodName": meta["name"], "PodNamespace": meta["namespace"], "PodUID": meta["uid"]}
+            body = {**names, "Node": fleet.node_name(index % _BIND_NODES)}
+            times.append(await _post(session, url, msgspec.json.encode(body)))
+
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trust, limit=at_once)) as session:
+        await asyncio.gather(*(work(session) for _ in range(at_once)))
+    for pod in pods:
+        await client.delete(_PLAIN_PODS, pod["metadata"]["name"], "default", grace_period=0)
+    what = "/bind round trip of an owned pod (choose, swap, bind) p50, p99"
+    return Row(what, f"{at_once} at once, {count} nodes", _quantiles(times))
+
+
+async def _plain_pods(client: Client, process: Process, count: int) -> Row:
+    """Create and bind plain pods without the scheduler, and say what CPU time watching them took."""
+    await asyncio.sleep(_SETTLED)
+    before = processes.cpu_nanoseconds(process)
+    await asyncio.sleep(_SETTLED)
+    idle = processes.cpu_nanoseconds(process) - before
+    gate = asyncio.Semaphore(16)
+
+    async def bound(index: int) -> None:
+        async with gate:
+            name = f"plain-{index}"
+            await _pod(client, name)
+            target = {"kind": "Node", "name": fleet.node_name(index % count)}
+            path = PODS.path(name, namespace="default", subresource="binding")
+            await client.request("POST", path, body={"metadata": {"name": name}, "target": target})
+
+    before, started = processes.cpu_nanoseconds(process), time.perf_counter()
+    await asyncio.gather(*map(bound, range(_PLAIN_PODS_BOUND)))
+    await asyncio.sleep(_SETTLED)
+    idle = int(idle * (time.perf_counter() - started) / _SETTLED)
+    spent = (processes.cpu_nanoseconds(process) - before - idle) / _PLAIN_PODS_BOUND / 1e6
+    what = "CPU of the scheduler per plain pod that is created and bound (watch only)"
+    return Row(what, f"{count} nodes", f"{spent:.3f} ms")
 
 
 def _quantiles(seconds: list[float]) -> str:
@@ -135,46 +183,40 @@ async def _post(session: aiohttp.ClientSession, url: str, body: bytes) -> float:
     start = time.perf_counter()
     async with session.post(url, data=body, headers=_JSON) as answer:
         text = await answer.read()
-        if answer.status != 200 or b'"allowed":false' in text:
+        if answer.status != 200 or msgspec.json.decode(text)["Error"]:
             raise SystemExit(f"{url} answered {answer.status}: {text[:300]!r}")
     return time.perf_counter() - start
 
 
-async def _pod(client: Client, name: str) -> dict[str, Any]:
-    requests = {"cpu": "500m", "memory": "64Mi"}
-    container = {"name": "c", "image": "i", "resources": {"requests": requests}}
-    body = {"metadata": {"name": name}, "spec": {"containers": [container]}}
+async def _pod(client: Client, name: str, *, owned: int = 0) -> dict[str, Any]:
+    amounts = {"cpu": str(owned) if owned else "500m", "memory": "64Mi"}
+    container = {"name": "c", "image": "i", "resources": {"requests": amounts, "limits": amounts}}
+    metadata = {"name": name, "labels": {QOS_CLASS: "LSR"} if owned else {}}
+    body = {"metadata": metadata, "spec": {"containers": [container]}}
     return await client.create(_PLAIN_PODS, body, "default")
 
 
-async def _trust(client: Client) -> ssl.SSLContext:
-    """Return what the API server would trust, once the gate is installed."""
-    async with asyncio.timeout(_INSTALLED_WITHIN):
+async def _state_topologies(client: Client) -> None:
+    """State the CPUs of the nodes that pods with CPUs of their own are bound to."""
+    threads = tuple(Thread(cpu, cpu % (_CPUS // 2), 0, 0, 0) for cpu in range(_CPUS))
+    metadata = {"annotations": {CPU_TOPOLOGY: print_cpu_topology(Topology(threads))}}
+    for index in range(_BIND_NODES):
+        await client.patch(
+            NODE_RESOURCE_TOPOLOGIES, fleet.node_name(index), {"metadata": metadata}, type=PatchType.MERGE
+        )
+
+
+async def _certificate(client: Client, folder: Path) -> ssl.SSLContext:
+    """Return what kube-scheduler shows and trusts, once the scheduler has made it."""
+    async with asyncio.timeout(_CERTIFICATE_WITHIN):
         while True:
             try:
-                found = await client.get(MUTATING_WEBHOOKS, CONFIGURATION_NAME)
+                data = (await client.get(SECRETS, CLIENT_SECRET_NAME, CONFIG_NAMESPACE)).data
             except NotFound:
                 await asyncio.sleep(0.1)
                 continue
-            return ssl.create_default_context(cadata=found.webhooks[0].client_config.ca_bundle.decode())
-
-
-def _review(pod: dict[str, Any], node: str) -> bytes:
-    metadata = {key: pod["metadata"][key] for key in ("name", "namespace", "uid")}
-    binding = {
-        "apiVersion": "v1",
-        "kind": "Binding",
-        "metadata": metadata,
-        "target": {"kind": "Node", "name": node},
-    }
-    request = {
-        "uid": metadata["uid"],
-        "resource": {"group": "", "version": "v1", "resource": "pods"},
-        "subResource": "binding",
-        "name": metadata["name"],
-        "namespace": metadata["namespace"],
-        "operation": "CREATE",
-        "object": binding,
-    }
-    review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
-    return msgspec.json.encode(review)
+            shown = folder / "client.pem"
+            shown.write_bytes(data["tls.crt"] + data["tls.key"])
+            context = ssl.create_default_context(cadata=data["ca.crt"].decode())
+            context.load_cert_chain(shown)
+            return context

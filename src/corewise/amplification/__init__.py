@@ -48,7 +48,15 @@ from corewise.amplification.demand import (
     pod_request,
     pod_requests,
 )
-from corewise.amplification.occupancy import BoolColumn, IntColumn, amplified_up, fits, occupied
+from corewise.amplification.occupancy import (
+    BoolColumn,
+    IntColumn,
+    amplified_up,
+    fits,
+    left,
+    occupied,
+    unfolded,
+)
 from corewise.amplification.ratio import RatioSource, RatioVerdict, decide_ratio
 from corewise.amplification.repair import (
     Repair,
@@ -102,6 +110,7 @@ __all__ = [
     "fits",
     "is_cpuset_by_class",
     "keeps_stored_times",
+    "left",
     "misfits",
     "node_demand",
     "occupied",
@@ -116,4 +125,5 @@ __all__ = [
     "read_amounts",
     "read_ratios",
     "read_record",
+    "unfolded",
 ]

@@ -9,6 +9,16 @@ amounts are milli-CPU, r is the node's CPU amplification ratio:
                    R = sum of requests, A = 1000 x CPUs owned
     fits iff       request = 0, or occupied(request, owned(pod)) <= allocatable - occupied(R, A)
 
+**Folded in.** So that kube-scheduler is right about shared pods by itself, the write that enters an owned CPU
+in a Node's ledger lowers allocatable by what that CPU costs beyond its request:
+
+    fold        = ceil(A x (r - 1))              A of the ledger
+    allocatable = floor(raw x r) - fold          in status
+    left        = allocatable + fold - occupied(R, A)
+
+``unfolded`` adds the fold back where it is in status, and :func:`left` is what scheduler, planner and
+``corewise nodes`` all say is left.
+
 With r = 1.00, or where nothing is owned, that is the scheduler's usual arithmetic. Per NUMA node it is the
 same with the zone's amounts, the pod's own request among them. Owned CPUs are whole, so ceil is exact and
 ``occupied`` of two pods is the sum of both.
@@ -89,6 +99,25 @@ def fits(
     """Whether a pod fits into ``room``, which is allocatable less what is occupied."""
     needed = _occupied(request, owned, hundredths)
     return (needed <= room) | (request == 0)
+
+
+def unfolded(allocatable: int, *, raw: int | None, applied: int | None, owned: int, hundredths: int) -> int:
+    """Return a node's allocatable cpu without the fold of ``owned``, what its ledger owns; all in milli-CPU.
+
+    ``raw`` and ``applied`` are the recorded amounts, None where they are unknown. The fold is added only if
+    it surely is in status: there are writers that know no ledger, and a ratio may be changing. Otherwise the
+    amount in status counts as it is, which promises less.
+    """
+    fold = amplified_up(owned, hundredths) - owned
+    if raw is None or applied != allocatable:
+        return allocatable
+    whole = raw * hundredths // _HUNDRED
+    return whole if max(0, whole - fold) == allocatable else allocatable
+
+
+def left(allocatable: int, requested: int, owned: int, hundredths: int) -> int:
+    """Return how much amplified CPU of a node is left; ``allocatable`` is unfolded."""
+    return allocatable - occupied(requested, owned, hundredths)
 
 
 MOST_ZONES = 16

@@ -4,7 +4,8 @@ AmplifiedCPU, the filter: CPUs that pods own count amplified, on the node and in
 arithmetic is that of :mod:`corewise.amplification.occupancy`. It also refuses
 
 - a pod that owns CPUs, on a node whose ratio cannot be read; to other pods such a node has ratio 1.00;
-- a pod that owns CPUs by its class, on a node that does not state its CPU topology;
+- a pod that owns CPUs by its class, on a node that does not state its CPU topology, or whose ledger of
+  owned CPUs is damaged;
 - a pod that owns more CPUs than are free, or requires them in a shape in which they are not free;
 - a pod with a NUMA policy, on a node that has another one; where only one of the two has a policy, it
   applies;
@@ -81,6 +82,9 @@ _SHORT = Cause(Reason.AMPLIFIED_CPU_INSUFFICIENT, "Insufficient amplified cpu", 
 _NO_CPUS = Cause(Reason.NOT_ENOUGH_CPUS, "not enough free CPUs", message=_short_of_cpus)
 _BAD_RATIO = Cause(
     Reason.AMPLIFICATION_RATIO_INVALID, "the node's amplification ratio cannot be read", unresolvable=True
+)
+_DAMAGED_LEDGER = Cause(
+    Reason.OWNED_CPUS_DAMAGED, "the node's ledger of owned CPUs is damaged", unresolvable=True
 )
 _NO_TOPOLOGY = Cause(
     Reason.CPU_TOPOLOGY_UNKNOWN, "the node does not state its CPU topology", unresolvable=True
@@ -219,7 +223,7 @@ def _without_cpus(pod: PodFacts, owned: int | IntColumn, snapshot: ClusterSnapsh
     if not pod.owned_by_class:
         return refusals
     count = pod.owned_by_class // _MILLI
-    refusals.insert(1, (~snapshot.topology_known, _NO_TOPOLOGY))
+    refusals[1:1] = [(~snapshot.topology_known, _NO_TOPOLOGY), (~snapshot.ledger_intact, _DAMAGED_LEDGER)]
     return refusals + _in_the_wrong_shape(pod, count, snapshot)
 
 

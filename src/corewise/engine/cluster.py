@@ -3,23 +3,29 @@
 Each change refreshes the one row it concerns, so a decision never waits for a rebuild, and the rows are what
 a new cluster with the same nodes and pods would have: what a node's pods take is kept exactly, and order
 matters only for who holds a CPU that two pods claim (ledger). Pods may come before their node.
+
+The Node's ledger of owned CPUs counts with its pods: a pod has the CPUs of its entry, whatever its
+resource-status says besides. The entry of a pod that is not known on that node counts as a pod of its own,
+which requests what it owns: that pod is being bound, or is gone and its entry has not been removed yet.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from corewise.config.interference.model import CounterweightSettings, Profile
 from corewise.engine.columns import NO_ROW, ClusterSnapshot, NodeColumns
-from corewise.engine.facts import NodeAccount, NodeFacts, Placement, PodFacts
+from corewise.engine.facts import CPU, NodeAccount, NodeFacts, Placement, PodFacts
 from corewise.engine.table import Measures
 from corewise.interference.outlook import Counterweights
 from corewise.pinning import Claim, Exclusivity, Ledger
 from corewise.topology import CPUSet, Topology
 from corewise.vocabulary.cpu_annotations import ExclusivePolicy
+from corewise.vocabulary.owned_cpus import NO_OWNERS, Owner, Owners
 
 EXCLUSIVITY = {
     ExclusivePolicy.NONE: Exclusivity.NONE,
@@ -27,6 +33,7 @@ EXCLUSIVITY = {
     ExclusivePolicy.NUMA_NODE_LEVEL: Exclusivity.NUMA_NODE,
 }
 _MOST_REMEMBERED = 1024
+_MILLI = 1000
 _NOT_COUNTED = CounterweightSettings(expiry=0)
 
 
@@ -81,6 +88,10 @@ class Cluster:
         self._ledgers: dict[str, Ledger] = {}
         self._empty_ledgers: dict[tuple[int, CPUSet], Ledger] = {}
         self._node_of: dict[str, str] = {}
+        self._stated: dict[str, Placement] = {}
+        """Where pods are that the ledger gives other CPUs than they were put with."""
+        self._entries: dict[tuple[str, str], str] = {}
+        """The keys of entries that count as pods of their own, by node and uid."""
         self._estimates = Estimates()
 
     @property
@@ -116,6 +127,7 @@ class Cluster:
                 self._weigh(pod, placement)
         resources = {*facts.allocatable, *(before.allocatable if before else ()), *account.requests}
         self._refresh(facts.name, resources)
+        self._follow_entries(facts.name, before.owned.owners if before else NO_OWNERS, facts.owned.owners)
 
     def remove_node(self, name: str) -> None:
         """Forget a node; its pods are still known, in case it comes back before they go."""
@@ -125,8 +137,9 @@ class Cluster:
         self._columns.counterweights.remove_node(self._columns.row(name))
         self._columns.remove(facts)
         self._ledgers.pop(name, None)
-        if not self._accounts[name].pods:
-            del self._accounts[name]
+        self._follow_entries(name, facts.owned.owners, NO_OWNERS)
+        if not self.pods_on(name):
+            self._accounts.pop(name, None)
 
     def put_pod(self, pod: PodFacts, placement: Placement) -> None:
         """Count a pod on its node, as it is and no longer as it was.
@@ -137,23 +150,41 @@ class Cluster:
         before = self.pods_on(self._node_of.get(pod.key, "")).get(pod.key)
         if before is not None and before[1].node == placement.node:
             placement = placement.since_earliest(before[1].since)
-        if before == (pod, placement):
-            return
-        if before is not None and before[1].node != placement.node:
+        if before is not None and (before[0].uid, before[1].node) != (pod.uid, placement.node):
             self.remove_pod(pod.key)
+        self._stated.pop(pod.key, None)
+        owner = self._owner(pod, placement.node)
+        if owner is not None:
+            self._drop_entry(placement.node, pod.uid)
+            self._stated[pod.key] = placement
+            placement = replace(placement, cpus=placement.cpus | owner.cpus)
+        self._put(pod, placement, before[0].requests if before else ())
+
+    def _put(self, pod: PodFacts, placement: Placement, resources: Iterable[str] = ()) -> None:
+        if self.pods_on(placement.node).get(pod.key) == (pod, placement):
+            return
         self._node_of[pod.key] = placement.node
         self._accounts.setdefault(placement.node, NodeAccount()).put(pod, placement)
         ledger = self._ledgers.get(placement.node)
         if ledger is not None:
             self._ledgers[placement.node] = _with_pod(ledger, pod, placement)
         self._weigh(pod, placement)
-        self._refresh(placement.node, {*pod.requests, *(before[0].requests if before else ())})
+        self._refresh(placement.node, {*pod.requests, *resources})
 
     def remove_pod(self, key: str) -> None:
-        """Count a pod no more; nothing happens if it is unknown."""
-        node = self._node_of.pop(key, None)
+        """Count a pod no more; nothing happens if it is unknown. Its entry in the ledger still counts."""
+        node = self._node_of.get(key)
         if node is None:
             return
+        pod, _ = self.pods_on(node)[key]
+        self._take(key)
+        self._stated.pop(key, None)
+        owner = self._owner(pod, node)
+        if owner is not None:
+            self._put_entry(node, pod.uid, owner)
+
+    def _take(self, key: str) -> None:
+        node = self._node_of.pop(key)
         account = self._accounts[node]
         taken = account.take(key)
         self._columns.counterweights.remove(key)
@@ -162,6 +193,51 @@ class Cluster:
         if not account.pods and node not in self._facts:
             del self._accounts[node]
         self._refresh(node, taken[0].requests if taken else ())
+
+    @property
+    def unbound_entries(self) -> int:
+        """How many entries of ledgers are of pods that are not known to be bound there."""
+        return len(self._entries)
+
+    @contextmanager
+    def without_entries(self, uid: str) -> Iterator[None]:
+        """Leave out what ledgers keep for a pod that is not bound, for a decision about that pod itself."""
+        kept = [node for node, each in self._entries if each == uid]
+        for node in kept:
+            self._drop_entry(node, uid)
+        try:
+            yield
+        finally:
+            for node in kept:
+                self._put_entry(node, uid, self._facts[node].owned.owners[uid])
+
+    def _owner(self, pod: PodFacts, node: str) -> Owner | None:
+        facts = self._facts.get(node)
+        return facts.owned.owners.get(pod.uid) if facts and pod.uid else None
+
+    def _follow_entries(self, node: str, before: Owners, after: Owners) -> None:
+        """Count the entries of a node's ledger as they are now."""
+        changed = {uid for uid in {*before, *after} if before.get(uid) != after.get(uid)}
+        if not changed:
+            return
+        pods = {pod.uid: (pod, where) for pod, where in self.pods_on(node).values() if pod.uid in changed}
+        for uid in sorted(changed):
+            self._drop_entry(node, uid)
+            if uid in pods:
+                pod, where = pods[uid]
+                self.put_pod(pod, self._stated.get(pod.key, where))
+            elif uid in after:
+                self._put_entry(node, uid, after[uid])
+
+    def _put_entry(self, node: str, uid: str, owner: Owner) -> None:
+        key, milli = f"{owner.pod} ({uid} on {node})", len(owner.cpus) * _MILLI
+        self._entries[node, uid] = key
+        self._put(PodFacts(key, {CPU: milli}, owned_by_class=milli), Placement(node, owner.cpus))
+
+    def _drop_entry(self, node: str, uid: str) -> None:
+        key = self._entries.pop((node, uid), None)
+        if key is not None:
+            self._take(key)
 
     def estimate(self, estimates: Estimates) -> None:
         """Count pods placed lately, and what nodes' memory can move, in another way from now on."""

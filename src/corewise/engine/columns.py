@@ -7,7 +7,7 @@ made in one go, sees one state. ``copy`` makes one that stays.
 What is derived is written row by row, from exact sums, instead of being computed for each decision:
 
     free[resource]   = allocatable - requests of the pods
-    cpu_room         = allocatable - occupied(R, A)                  milli-CPU, amplified (occupancy.py)
+    cpu_room         = left(allocatable, R, A)                       milli-CPU, amplified (occupancy.py)
     zone_cpu_room    likewise for each NUMA node
 
 Sums are bounded too (:mod:`corewise.quantities.quantity`): a node is full before 64 bits are.
@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corewise.amplification import BoolColumn, IntColumn, occupied
+from corewise.amplification import BoolColumn, IntColumn, left, occupied
 from corewise.engine.facts import CPU, MEMORY, PODS, BlockingTaint, NodeAccount, NodeFacts, ZoneAccount
 from corewise.engine.table import ABSENT, LabelColumn, Measures, Table
 from corewise.interference.outlook import Counterweights, Weights
@@ -81,6 +81,7 @@ class ClusterSnapshot:
     cpu_room: IntColumn
     static_cpu_manager: BoolColumn
 
+    ledger_intact: BoolColumn
     topology_known: BoolColumn
     free_cpus: IntColumn
     """CPUs without an owner; with unknown topology, by the node's raw amount."""
@@ -212,14 +213,13 @@ class NodeColumns:
                 self._resources.add(resource)
                 table.numbers(f"allocatable/{resource}")
             taken = bounded(resource, account.requests[resource])
-            left = table.number(f"allocatable/{resource}", row) - taken
-            table.set_number(f"free/{resource}", row, left)
+            table.set_number(f"free/{resource}", row, table.number(f"allocatable/{resource}", row) - taken)
         ratio = facts.ratio or ONE
         requested, owned = bounded(CPU, account.requests[CPU]), bounded(CPU, account.owned)
         allocatable = bounded(CPU, facts.allocatable.get(CPU, 0))
         table.set_number("requested_cpu", row, requested)
         table.set_number("owned_cpu", row, owned)
-        table.set_number("cpu_room", row, allocatable - occupied(requested, owned, ratio.hundredths))
+        table.set_number("cpu_room", row, left(allocatable, requested, owned, ratio.hundredths))
         self._refresh_cores(row, ledger, deamplified_ceil(allocatable, ratio) - owned)
         for place, zone in enumerate(facts.zones):
             zone_taken = account.zones.get(zone.number, _NO_ZONE)
@@ -315,6 +315,7 @@ class NodeColumns:
         table.flags("ratio_known")[row] = facts.ratio is not None
         table.flags("static_cpu_manager")[row] = facts.static_cpu_manager
         table.flags("full_cores_only")[row] = facts.full_cores_only
+        table.flags("ledger_intact")[row] = not facts.owned.problem
         table.flags("topology_known")[row] = facts.topology is not None
         table.numbers("numa_policy")[row] = NUMA_POLICIES.index(facts.numa_policy)
         table.flags("zones_known")[row] = bool(facts.zones)
@@ -355,6 +356,7 @@ class NodeColumns:
             owned_cpu=numbers("owned_cpu"),
             cpu_room=numbers("cpu_room"),
             static_cpu_manager=flags("static_cpu_manager"),
+            ledger_intact=flags("ledger_intact"),
             topology_known=flags("topology_known"),
             free_cpus=numbers("free_cpus"),
             free_whole_cpus=numbers("free_whole_cpus"),

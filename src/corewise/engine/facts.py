@@ -1,16 +1,18 @@
 """Nodes and pods as the engine reads them: values, whoever made them (API objects, a dump, a trace).
 
 Amounts are whole numbers: milli for ``cpu``, units for everything else. A node's allocatable is as in
-status, so amplified; zones have raw amounts, which the engine amplifies by the node's ratio. A pod owns
-CPUs by its QoS class on every node, or by a kubelet's static CPU manager on the nodes that run one.
+status, so amplified, but for the fold of its owned CPUs (amplification/occupancy.py), which is added back;
+zones have raw amounts, which the engine amplifies by the node's ratio. A pod owns CPUs by its QoS class on
+every node, or by a kubelet's static CPU manager on the nodes that run one.
 
 What the pods of one node take of it are sums, which follow each pod that is put or removed, exactly.
 
-    A = 1000 x (distinct CPUs named by resource-status + whole CPUs that CPUSet pods own without being named)
+    A = 1000 x (distinct named CPUs + whole CPUs that CPUSet pods own without being named)
 
-CPUs are named by number, so a CPU that two pods name counts once. CPUs that are named are owned in the NUMA
-node where they are, if that is known. All other amounts by NUMA node are those stated in resource-status;
-of a pod that owns CPUs there, they count as owned up to what the pod owns.
+CPUs are named by the Node's ledger and by the pods' resource-status, by number, so a CPU that two pods name
+counts once. CPUs that are named are owned in the NUMA node where they are, if that is known. All other
+amounts by NUMA node are those stated in resource-status; of a pod that owns CPUs there, they count as owned
+up to what the pod owns.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from typing import Any
 from corewise.quantities import ONE, Ratio
 from corewise.topology import CPUSet, Topology
 from corewise.vocabulary.cpu_annotations import DEFAULT_BINDING, CPUBinding, NumaPolicy, SpecProblem
+from corewise.vocabulary.owned_cpus import NOTHING_OWNED, OwnedCPUs
 
 CPU = "cpu"
 MEMORY = "memory"
@@ -64,7 +67,7 @@ class NodeFacts:
     ``ratio``: its CPU amplification ratio; None if the annotation cannot be read. ``static_cpu_manager``: its
     kubelet gives whole CPUs to Guaranteed pods. ``zones`` is empty where they are unknown or contradict the
     node. ``topology``: its CPUs online, None where they are unknown; ``reserved`` ones stay free.
-    ``memory_bandwidth``: what somebody states that its memory can move, in bytes/s.
+    ``memory_bandwidth``: what somebody states that its memory can move, in bytes/s. ``owned``: its ledger.
     """
 
     name: str
@@ -80,6 +83,7 @@ class NodeFacts:
     topology: Topology | None = None
     reserved: CPUSet = field(default_factory=CPUSet)
     memory_bandwidth: int | None = None
+    owned: OwnedCPUs = NOTHING_OWNED
 
 
 _EXISTS = "Exists"
@@ -145,6 +149,7 @@ class PodFacts:
 
     ``owned_by_class`` and ``owned_if_static`` are 1000 x the CPUs that it is to own. ``problem``: why it fits
     no node at all. ``daemon``: it belongs to a DaemonSet, so it goes to the node that it was made for.
+    ``uid``: by which ledgers know it; "" for a pod that does not exist yet.
     """
 
     key: str
@@ -157,6 +162,7 @@ class PodFacts:
     problem: SpecProblem | None = None
     labels: Mapping[str, str] = field(default_factory=_nothing)
     daemon: bool = False
+    uid: str = ""
 
     @property
     def cpu(self) -> int:

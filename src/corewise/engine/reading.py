@@ -7,6 +7,8 @@ Nothing that they state raises an error. What cannot be used is a finding, and t
   does not have. One that cannot be read is None.
 - Zones count only if their raw CPUs are at least the node's raw allocatable, and at most its raw capacity.
 - CPUs that kubelet reserves are not given out.
+- A pod's request of corewise.io/owned-cpus says only that kube-scheduler is to ask the extender: no node
+  offers it.
 - Requests of pods are counted as :mod:`corewise.amplification.demand` counts them, which is how
   kube-scheduler and kubelet do. A pod that asks for CPUs of its own and contradicts itself in how, or that
   requests more than any machine has, has a problem, and fits nowhere.
@@ -34,6 +36,7 @@ from corewise.amplification import (
     raw_amounts,
     read_ratios,
     read_record,
+    unfolded,
 )
 from corewise.config.interference.amounts import parse_bandwidth
 from corewise.engine.facts import (
@@ -92,15 +95,21 @@ from corewise.vocabulary.names import (
     MEMORY_BANDWIDTH,
     NUMA_POLICY,
     NUMA_SPEC,
+    OWNED_CPUS_RESOURCE,
+    OWNED_MILLI_CPU,
     RESOURCE_SPEC,
     RESOURCE_STATUS,
+    recorded_applied,
+    recorded_raw,
 )
+from corewise.vocabulary.owned_cpus import read_owned_cpus
 from corewise.vocabulary.qos import DEFAULT_RULES, QoSRules
 from corewise.vocabulary.reasons import Reason
 
 _MILLI = 1000
 _FINISHED = frozenset({"Succeeded", "Failed"})
 _ZONE = re.compile(r"node-([0-9]{1,4})")
+_MILLI_TEXT = re.compile(r"[0-9]{1,9}")
 _NRT_POLICIES = {
     "SingleNUMANode": NumaPolicy.SINGLE_NUMA_NODE,
     "Restricted": NumaPolicy.RESTRICTED,
@@ -142,18 +151,24 @@ def read_node_facts(
     labels, annotations = node.metadata.labels, node.metadata.annotations
     stated: Mapping[str, str] = topology.metadata.annotations if topology else {}
     manager, reserved = _cpu_manager(stated.get(CPU_MANAGER_POLICY, "{}"))
-    offered = offered_amounts(node.status.allocatable)
+    amounts = offered_amounts(node.status.allocatable)
     findings = [
         ReadProblem(
             Reason.AMOUNT_TOO_LARGE,
             f"{node.metadata.name}: allocatable of {name} is {amount}: it counts as {largest(name)}",
         )
-        for name, amount in offered.items()
+        for name, amount in amounts.items()
         if amount > largest(name)
     ]
+    owned = read_owned_cpus(annotations)
+    if owned.problem:
+        findings.append(ReadProblem(Reason.OWNED_CPUS_DAMAGED, f"{node.metadata.name}: {owned.problem}"))
+    allocatable = {name: amount_of(name, each) for name, each in amounts.items()}
+    if CPU in allocatable:
+        allocatable[CPU] = _unfolded(allocatable[CPU], annotations, maximum)
     facts = NodeFacts(
         name=node.metadata.name,
-        allocatable={name: amount_of(name, each) for name, each in offered.items()},
+        allocatable=allocatable,
         labels=labels,
         taints=tuple(BlockingTaint(each.key, each.effect, each.value) for each in node.spec.taints or ()),
         unschedulable=node.spec.unschedulable,
@@ -165,6 +180,7 @@ def read_node_facts(
         topology=_arrangement(node.metadata.name, stated.get(CPU_TOPOLOGY), findings),
         reserved=reserved,
         memory_bandwidth=_memory_bandwidth(node.metadata.name, annotations.get(MEMORY_BANDWIDTH), findings),
+        owned=owned,
     )
     return NodeReading(facts, tuple(findings))
 
@@ -187,6 +203,29 @@ def _ratio(annotations: Mapping[str, str], maximum: Ratio) -> Ratio | None:
     record = read_record(annotations)
     recorded = record.ratios.get(CPU, ONE) if isinstance(record, Record) else ONE
     return max(ONE, recorded, reading.ratios.get(CPU, ONE))
+
+
+def _unfolded(allocatable: int, annotations: Mapping[str, str], maximum: Ratio) -> int:
+    """Return allocatable cpu with what the ledger's CPUs were folded in at, if they are."""
+    reading = read_ratios(
+        annotations.get(AMPLIFICATION_RATIO), annotation=AMPLIFICATION_RATIO, maximum=maximum
+    )
+    owned = annotations.get(OWNED_MILLI_CPU, "")
+    if reading.is_bad(CPU) or not _MILLI_TEXT.fullmatch(owned):
+        return allocatable
+    return unfolded(
+        allocatable,
+        raw=_recorded(annotations.get(recorded_raw("allocatable", CPU))),
+        applied=_recorded(annotations.get(recorded_applied("allocatable", CPU))),
+        owned=int(owned),
+        hundredths=reading.ratios.get(CPU, ONE).hundredths,
+    )
+
+
+def _recorded(text: str | None) -> int | None:
+    """Return a recorded amount of cpu, in milli-CPU; None if there is none that can be read."""
+    amount = None if text is None else offered(text)
+    return None if amount is None else bounded(CPU, amount.milli)
 
 
 def _cpu_manager(text: str) -> tuple[_CPUManager, CPUSet]:
@@ -299,6 +338,7 @@ def pod_facts(pod: PlacedPod, rules: QoSRules = DEFAULT_RULES) -> PodFacts:
         problem=problem,
         labels=pod.metadata.labels,
         daemon=any(each.kind == "DaemonSet" for each in pod.metadata.owner_references),
+        uid=pod.metadata.uid,
     )
 
 
@@ -348,7 +388,7 @@ def _requests(demand: PodDemand) -> dict[str, int]:
     lists += [each.requests for each in (*demand.containers, *demand.init_containers)]
     names = dict.fromkeys(name for each in lists for name in each)
     amounts = {name: amount_of(name, pod_request(demand, name)) for name in names}
-    return {name: amount for name, amount in amounts.items() if amount > 0}
+    return {name: amount for name, amount in amounts.items() if amount > 0 and name != OWNED_CPUS_RESOURCE}
 
 
 def _demand(pod: PlacedPod) -> PodDemand:

@@ -26,7 +26,7 @@ class Asked(StrEnum):
     """Who asked for the decision."""
 
     FILTER = "filter"
-    GATE = "gate"
+    BIND = "bind"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,10 @@
-"""The scheduler extender: POST /filter and /prioritize of k8s.io/kube-scheduler/extender/v1; GET /explain.
+"""The scheduler extender: /filter, /prioritize and /bind of k8s.io/kube-scheduler/extender/v1; GET /explain.
 
 What is served here says which nodes have what a pod needs, and how good they are. kube-scheduler checks
 everything else itself. A node that is not known (yet) suits no pod. A node is refused with the cause alone,
 without numbers: kube-scheduler counts equal texts ("3 Insufficient amplified cpu"); the numbers are in
-``/explain``. What a pod has reserved itself does not count against it: when it is scheduled again, its last
-binding failed.
+``/explain``. What a ledger keeps for a pod does not count against the pod itself: when it is scheduled again,
+its last binding failed. ``/bind`` is in binding.py.
 
 The Go structs have no JSON tags, so every key begins with a capital: ``{"Pod": ..., "Nodes": null,
 "NodeNames": [...]}``; the pod and the nodes within are as the API has them. Go reads keys in any case, and
@@ -41,8 +41,9 @@ from corewise.engine.objects import PlacedPod
 from corewise.engine.reading import key_of, pod_facts
 from corewise.kube.objects import PartialObject
 from corewise.prometheus.exposition import Exposition
+from corewise.scheduler.binding import Binder, Wanted
 from corewise.scheduler.decisions import Asked, Decisions, encode
-from corewise.scheduler.installation import EXPLAIN, FILTER, PRIORITIZE
+from corewise.scheduler.installation import BIND, EXPLAIN, FILTER, PRIORITIZE
 from corewise.scheduler.state import ClusterState
 from corewise.service.doors import Guard, Handler, Route, read_body
 from corewise.vocabulary.errors import UNREADABLE
@@ -72,9 +73,17 @@ class _HostPriority(msgspec.Struct, gc=False):
     score: int = msgspec.field(name="Score")
 
 
+class _BindingArguments(msgspec.Struct):
+    name: str = msgspec.field(default="", name="PodName")
+    namespace: str = msgspec.field(default="", name="PodNamespace")
+    uid: str = msgspec.field(default="", name="PodUID")
+    node: str = msgspec.field(default="", name="Node")
+
+
 _ARGUMENTS = msgspec.json.Decoder(_Arguments)
 _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _KEYS = {key.lower(): key for key in ("Pod", "Nodes", "NodeNames")}
+_BINDING_KEYS = {key.lower(): key for key in ("PodName", "PodNamespace", "PodUID", "Node")}
 _NODE = msgspec.json.Decoder(PartialObject)
 
 
@@ -145,6 +154,22 @@ def encode_filtered(arguments: Arguments, filtered: Filtered) -> bytes:
         FailedNodes=filtered.failed,
         FailedAndUnresolvableNodes=filtered.unresolvable,
     )
+
+
+def decode_binding(body: bytes) -> Wanted:
+    """Read ExtenderBindingArgs.
+
+    Raises:
+        ArgumentsError: if it is none, or leaves anything out.
+    """
+    try:
+        members = {_BINDING_KEYS.get(key.lower(), key): value for key, value in _MEMBERS.decode(body).items()}
+        sent = msgspec.json.decode(msgspec.json.encode(members), type=_BindingArguments)
+    except UNREADABLE as error:
+        raise ArgumentsError(f"no ExtenderBindingArgs: {error}") from error
+    if not (sent.name and sent.namespace and sent.uid and sent.node):
+        raise ArgumentsError("ExtenderBindingArgs need PodName, PodNamespace, PodUID and Node")
+    return Wanted(sent.namespace, sent.name, sent.node, sent.uid)
 
 
 def encode_error(message: str) -> bytes:
@@ -230,7 +255,7 @@ class Extender:
     def _decide(self, arguments: Arguments) -> tuple[Decision, IntColumn]:
         """Decide among the nodes in question; the rows are those of the nodes as they were sent."""
         facts = pod_facts(arguments.pod, self.state.rules)
-        with self.state.reservations.without(arguments.pod.metadata.uid):
+        with self.state.without(arguments.pod):
             snapshot = self.state.cluster.snapshot()
             rows = self.last_result.rows_of(arguments.names, snapshot)
             asked: BoolColumn = np.zeros(snapshot.size + 1, dtype=np.bool_)
@@ -289,6 +314,7 @@ class ExtenderRoutes:
     """
 
     extender: Extender
+    binder: Binder
     decisions: Decisions
     problems: Callable[[], Iterable[str]]
     metrics: Exposition
@@ -305,7 +331,8 @@ class ExtenderRoutes:
             Route("POST", f"/{verb}", self._call(verb, answer, unavailable), self.caller)
             for verb, answer, unavailable in answers
         ]
-        return [*calls, Route("GET", f"/{EXPLAIN}", self._explain, self.reader)]
+        bind = Route("POST", f"/{BIND}", self._bind, self.caller)
+        return [*calls, bind, Route("GET", f"/{EXPLAIN}", self._explain, self.reader)]
 
     def _call(self, verb: str, answer: Callable[[Arguments], bytes], unavailable: int) -> Handler:
         async def handle(http: web.BaseRequest) -> web.Response:
@@ -330,6 +357,26 @@ class ExtenderRoutes:
         if problems:
             return unavailable, "error", encode_error(f"corewise scheduler: {problems}")
         return 200, "answered", answer(sent)
+
+    async def _bind(self, http: web.BaseRequest) -> web.Response:
+        body = await read_body(http)
+        started = time.perf_counter()
+        status, outcome, said = await self._bound(body)
+        self.metrics.count(EXTENDER_REQUESTS, BIND, outcome)
+        self.metrics.observe(EXTENDER_SECONDS, time.perf_counter() - started, BIND)
+        return web.json_response({"Error": said}, status=status)
+
+    async def _bound(self, body: bytes) -> tuple[int, str, str]:
+        """Return the status, the outcome for metrics, and why the pod is not bound."""
+        try:
+            wanted = decode_binding(body)
+        except ArgumentsError as error:
+            return 400, "malformed", f"corewise scheduler: {error}"
+        problems = "; ".join(self.problems())
+        if problems:
+            return 200, "error", f"corewise scheduler: {problems}"
+        refused = await self.binder.bind(wanted)
+        return (200, "answered", "") if refused is None else (200, "refused", refused.message)
 
     async def _explain(self, http: web.BaseRequest) -> web.Response:
         pod, nodes = http.query.get("pod", ""), http.query.get("nodes", "")

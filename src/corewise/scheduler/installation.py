@@ -1,4 +1,4 @@
-"""How others find the scheduler: the API server by a webhook, kube-scheduler by its configuration file."""
+"""How kube-scheduler finds the scheduler: its configuration file."""
 
 from __future__ import annotations
 
@@ -6,21 +6,16 @@ from collections.abc import Mapping
 from enum import StrEnum
 from itertools import chain
 from textwrap import wrap
-from typing import Any
 
 import yaml
 
-from corewise.kube.resources import MUTATING_WEBHOOKS, Resource, WebhookConfiguration
-from corewise.service.webhooks import ClientConfig, rule, webhook
 from corewise.vocabulary.names import CONFIG_NAMESPACE, OWNED_CPUS_RESOURCE
 
-CONFIGURATION_NAME = "corewise-binding-gate"
+FORMER_GATE = "corewise-binding-gate"
+"""The webhook configuration of older versions, which checked bindings at a gate; the leader removes it."""
 SECRET_NAME = "corewise-scheduler-certificates"  # noqa: S105 - the name of a Secret is none
 CLIENT_SECRET_NAME = "corewise-scheduler-client"  # noqa: S105
-GATE = "binding-gate"
-GATE_PATH = "/gate-binding"
 FILTER, PRIORITIZE, PREEMPT, BIND, EXPLAIN = "filter", "prioritize", "preempt", "bind", "explain"
-TIMEOUT_SECONDS = 5
 SERVICE_URL = f"https://corewise-scheduler.{CONFIG_NAMESPACE}.svc:443"
 CERTIFICATES = "/etc/kubernetes/corewise"
 """Where kube-scheduler finds its certificate, unless somebody says otherwise."""
@@ -66,26 +61,6 @@ _CONSEQUENCES = {
         "IS SCHEDULED, since corewise binds all of them."
     ),
 }
-
-
-def configurations(config: ClientConfig) -> list[tuple[Resource[WebhookConfiguration], dict[str, Any]]]:
-    """Return the webhook configurations to install."""
-    return [(MUTATING_WEBHOOKS, gate_configuration(config))]
-
-
-def gate_configuration(config: ClientConfig) -> dict[str, Any]:
-    """Return the MutatingWebhookConfiguration: called for every binding; a dry run has no effect.
-
-    Binding by the resource ``bindings`` is deprecated, and still served.
-    """
-    asked = [rule(each, "CREATE", scope="Namespaced") for each in ("pods/binding", "bindings")]
-    gate = {
-        **webhook("binding-gate.corewise.io", config(GATE_PATH), *asked),
-        "sideEffects": "NoneOnDryRun",
-        "timeoutSeconds": TIMEOUT_SECONDS,
-        "reinvocationPolicy": "Never",
-    }
-    return {"metadata": {"name": CONFIGURATION_NAME}, "webhooks": [gate]}
 
 
 def scheduler_configuration(

@@ -1,9 +1,11 @@
 """The scheduler as one program: everything wired together, one TaskGroup, ended by cancelling it.
 
-On every replica: caches, certificates, health, what steers decisions (the file, Prometheus), and the address
-of extender and gate, which answers that it cannot unless the replica leads. The leader answers, once it has
-counted what was bound before it led; and it keeps the webhook configuration installed, and gives back what
-was reserved and never bound.
+On every replica: caches, certificates, health, what steers decisions (the file, Prometheus), and the
+extender, which answers as soon as the caches are filled, filter, prioritize and bind alike: what two replicas
+bind at once is kept apart by the Nodes' ledgers (binding.py). The leader alone keeps the ledgers in order
+(collector.py), and removes what an older version left in the cluster.
+
+When the program ends, calls in flight are answered first: a binding under way is finished.
 """
 
 from __future__ import annotations
@@ -14,28 +16,20 @@ from collections.abc import Callable, Iterator
 
 from corewise.engine import Engine
 from corewise.engine.objects import PlacedPod
-from corewise.kube.cache import Cache
 from corewise.kube.client import Client
 from corewise.kube.clock import SYSTEM_CLOCK, Clock
 from corewise.kube.config import ClusterConfig
 from corewise.kube.election import DEFAULT_TERMS, Terms
-from corewise.kube.errors import KubeError
+from corewise.kube.errors import KubeError, NotFound
 from corewise.kube.events import EventRecorder
 from corewise.kube.objects import ObjectReference
 from corewise.kube.resources import MUTATING_WEBHOOKS
 from corewise.scheduler.active_config import ConfigReloader
+from corewise.scheduler.binding import Binder
+from corewise.scheduler.collector import Collector
 from corewise.scheduler.decisions import Decisions
 from corewise.scheduler.extender import Extender, ExtenderRoutes
-from corewise.scheduler.gate import Gate
-from corewise.scheduler.installation import (
-    CLIENT_SECRET_NAME,
-    CONFIGURATION_NAME,
-    EXPLAIN,
-    GATE,
-    GATE_PATH,
-    SECRET_NAME,
-    configurations,
-)
+from corewise.scheduler.installation import CLIENT_SECRET_NAME, EXPLAIN, FORMER_GATE, SECRET_NAME
 from corewise.scheduler.options import SchedulerOptions
 from corewise.scheduler.state import ClusterState
 from corewise.service.certificates import Lifetimes
@@ -43,7 +37,7 @@ from corewise.service.doors import EXTENDER, Certified
 from corewise.service.health import TokenAccess
 from corewise.service.logs import fields
 from corewise.service.program import Loop, Program
-from corewise.service.webhooks import Webhook, WebhookService, installed_bundle
+from corewise.service.webhooks import WebhookService
 from corewise.vocabulary import metrics
 from corewise.vocabulary.metrics import EVENTS, SCHEDULER
 from corewise.vocabulary.reasons import Reason
@@ -53,10 +47,8 @@ log = logging.getLogger(__name__)
 COMPONENT = "corewise-scheduler"
 LIFETIMES = Lifetimes(settle=Lifetimes().client)
 """kube-scheduler's copy of the authorities is as old as its client certificate may be."""
-SETTLE = 1.0
-"""Seconds a new leader waits, so that bindings which the last one admitted are done when it lists."""
 _LOOK_EVERY = 5.0
-_LOOP = "reservations"
+_EXPIRY, _LEDGERS = "expiry", "ledgers"
 _BEAT_LIMIT = 120.0
 
 
@@ -123,17 +115,15 @@ class Scheduler:
             clock=clock,
         )
         self.events = EventRecorder(client, component=COMPONENT, instance=options.identity, clock=clock)
-        self.configurations = Cache(
-            client,
-            MUTATING_WEBHOOKS,
-            field_selector=f"metadata.name={CONFIGURATION_NAME}",
-            clock=clock,
+        self.binder = Binder(client, self.state, self._engine, self.decisions, self.metrics)
+        self.collector = Collector(
+            client, self.state, self._engine, events=self.events, exposition=self.metrics, clock=clock
         )
         self.access = TokenAccess(client, clock)
         self.service = self._service(lifetimes)
         self.program.expose(
             options.metrics_listen,
-            ready=self._unready,
+            ready=self.service.problems,
             publish=self._publish,
             caches=self.state.caches,
             access=self.access if options.metrics_auth else None,
@@ -152,19 +142,10 @@ class Scheduler:
 
     def problems(self) -> Iterator[str]:
         """Say why this replica does not answer, if it does not."""
-        yield from self.state.caches.problems()
-        yield from self._following()
-
-    def _following(self) -> Iterator[str]:
-        if not self.state.caches.unlisted and not self.program.leading.is_set():
-            yield "this replica does not lead"
-
-    def _unready(self) -> Iterator[str]:
-        yield from self._following()
-        yield from self.service.problems()
+        return self.state.caches.problems()
 
     def _publish(self) -> None:
-        self.metrics.set(metrics.GATE_RESERVATIONS, len(self.state.reservations))
+        self.collector.publish()
         self.metrics.set(metrics.CPU_CONFLICTS, self.state.conflicts)
         self.reloader.export()
 
@@ -172,8 +153,7 @@ class Scheduler:
         yield "caches", self.state.caches.run
         yield "events", self.events.run
         yield from self.service.loops()
-        if self.options.manage_webhooks:
-            yield "configuration", self.configurations.run
+        yield _EXPIRY, self._expire
         yield from self.reloader.loops()
 
     async def _lead_or_follow(self) -> None:
@@ -182,40 +162,37 @@ class Scheduler:
         await self.program.elect(self._lead, self.client, self.options, lease=COMPONENT, terms=self._terms)
 
     async def _lead(self) -> None:
-        """Answer, and do what only the leader does, until cancelled."""
-        if self.options.elects_leader:
-            await self._take_over()
-        loops: list[Loop] = [(_LOOP, self._settle)]
-        if self.service.installer:
-            loops.append(("installation", self.service.installer.run))
+        """Do what only the leader does, until cancelled."""
+        loops: list[Loop] = [(_LEDGERS, self._keep_ledgers), ("former-gate", self._remove_gate)]
         with self.program.leads():
-            log.info("extender and gate answer", extra=fields(nodes=len(self.state.nodes.items)))
+            log.info("this replica leads", extra=fields(nodes=len(self.state.nodes.items)))
             try:
                 await self.program.supervise(loops)
             finally:
-                self.program.heartbeats.stop(_LOOP)
+                self.program.heartbeats.stop(_LEDGERS)
 
-    async def _take_over(self) -> None:
-        """Count what the last leader admitted: what is bound by now, seen or not."""
-        await self._clock.sleep(SETTLE)
+    async def _keep_ledgers(self) -> None:
+        """Keep the Nodes' ledgers in order, until cancelled."""
+        while True:
+            self.program.heartbeats.beat(_LEDGERS, _BEAT_LIMIT)
+            await self.collector.look()
+            await self._clock.sleep(_LOOK_EVERY)
+
+    async def _remove_gate(self) -> None:
+        """Remove the webhook configuration of the binding gate, which an older version may have left."""
         while True:
             try:
-                await self.state.catch_up()
-            except KubeError as error:
-                log.warning(
-                    "the pods cannot be listed, so nothing is answered yet", extra=fields(error=error)
-                )
-                await self._clock.sleep(SETTLE)
-            else:
+                await self.client.delete(MUTATING_WEBHOOKS, FORMER_GATE)
+            except NotFound:
                 return
+            except KubeError as error:
+                log.warning("the webhook configuration of an older version stays", extra=fields(error=error))
+                await self._clock.sleep(_BEAT_LIMIT)
 
-    async def _settle(self) -> None:
-        """Give back what was reserved and never bound, until cancelled."""
+    async def _expire(self) -> None:
+        """Forget counterweights that weigh nothing any more, until cancelled."""
         while True:
-            self.program.heartbeats.beat(_LOOP, _BEAT_LIMIT)
-            freed = await self.state.settle()
-            if freed:
-                self.metrics.count(metrics.GATE_EXPIRED, by=freed)
+            self.program.heartbeats.beat(_EXPIRY, _BEAT_LIMIT)
             self.reloader.expire()
             await self._clock.sleep(_LOOK_EVERY)
 
@@ -224,10 +201,10 @@ class Scheduler:
 
     def _service(self, lifetimes: Lifetimes | None) -> WebhookService:
         engine = self._engine
-        gate = Gate(self.state, engine, self.decisions, self.problems, self.metrics, self._clock)
         extender = Extender(self.state, engine, self.decisions, self._on_unschedulable)
         routes = ExtenderRoutes(
             extender,
+            self.binder,
             self.decisions,
             self.problems,
             self.metrics,
@@ -239,11 +216,11 @@ class Scheduler:
             EXTENDER.with_body(self.options.max_extender_body),
             self.options.listen,
             self.options.webhooks,
-            [Webhook(GATE, GATE_PATH, gate.review)],
-            configurations=configurations,
+            [],
+            configurations=lambda _: [],
             field_manager=COMPONENT,
             secret=(self.options.config_namespace, SECRET_NAME),
-            installed_bundle=lambda: installed_bundle(self.configurations, CONFIGURATION_NAME),
+            installed_bundle=lambda: self.service.bundle,
             program=self.program,
             lifetimes=lifetimes or LIFETIMES,
             routes=routes.routes(),

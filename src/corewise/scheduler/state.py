@@ -5,11 +5,10 @@ NodeResourceTopology may not be installed: then no node states its CPUs. What th
 counts, with one exception: a bound pod never becomes unbound, so an older state of it, from a watch that
 lags behind a list, takes nothing back.
 
-Reservations are what the gate has given to pods that are not seen bound yet. A reservation counts in the
-cluster like a bound pod, under a name of its own. It ends when the pod is seen bound (and then counts as
-itself), when the pod is gone, or when it has expired and the API server says that the pod is not bound. One
-binding of a pod may still be under way when another begins, to the same node or to another: each pair of
-pod and node has its own reservation, so neither takes what the other may yet get.
+A write of this program may be answered before the watch shows it: what the API server answered counts until
+the watch has caught up. So does a pod from the decision where it goes until it is seen bound, unless its
+binding fails: it is *assumed* there, as kube-scheduler does it. Nothing exact rests on that, which is the
+ledger's (binding.py); it keeps decisions of the same moment from getting in each other's way.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 
 from corewise.engine import Cluster, Placement, PodFacts
 from corewise.engine.objects import (
@@ -39,87 +37,19 @@ from corewise.engine.reading import (
 from corewise.kube.cache import Cache, Caches
 from corewise.kube.client import Client
 from corewise.kube.clock import Clock
-from corewise.kube.errors import KubeError, NotFound
+from corewise.kube.errors import NotFound
 from corewise.service.logs import fields
+from corewise.vocabulary.owned_cpus import NO_OWNERS, Owners, print_owned_cpus
 from corewise.vocabulary.qos import DEFAULT_RULES, QoSRules
 from corewise.vocabulary.reasons import Reason
 
 log = logging.getLogger(__name__)
 
 UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
-RESERVED_FOR = 90.0
-"""Seconds: longer than an API server works on a request (60), after which no binding can happen."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reservation:
-    """A pod, by its uid, that was admitted to a node; ``until`` is monotonic."""
-
-    uid: str
-    namespace: str
-    name: str
-    facts: PodFacts
-    placement: Placement
-    until: float
-
-
-class Reservations:
-    """All reservations, and their counting in the cluster."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
-        self._of: dict[str, dict[str, Reservation]] = {}
-
-    def __len__(self) -> int:
-        return sum(map(len, self._of.values()))
-
-    def of(self, uid: str, node: str) -> Reservation | None:
-        """Return what a pod has on a node."""
-        return self._of.get(uid, {}).get(node)
-
-    def hold(self, reservation: Reservation) -> None:
-        """Count a reservation, in the place of the pod's earlier one on the same node."""
-        facts = replace(
-            reservation.facts,
-            key=f"{reservation.facts.key} ({reservation.uid} on {reservation.placement.node})",
-        )
-        held = replace(reservation, facts=facts)
-        self._of.setdefault(reservation.uid, {})[reservation.placement.node] = held
-        self._cluster.put_pod(facts, held.placement)
-
-    def drop(self, uid: str) -> None:
-        """Count nothing of a pod any more: it is bound, or gone."""
-        for each in list(self._of.get(uid, {}).values()):
-            self.release(each)
-
-    def release(self, reservation: Reservation) -> None:
-        """Count one reservation no more, unless it has been renewed."""
-        held = self._of.get(reservation.uid, {})
-        if held.get(reservation.placement.node) is reservation:
-            self._cluster.remove_pod(reservation.facts.key)
-            del held[reservation.placement.node]
-            if not held:
-                del self._of[reservation.uid]
-
-    def expired(self, now: float) -> list[Reservation]:
-        """Return those that have expired."""
-        return [each for held in self._of.values() for each in held.values() if each.until <= now]
-
-    @contextmanager
-    def without(self, uid: str) -> Iterator[None]:
-        """Leave out of the cluster what a pod has, for a decision about that pod itself."""
-        own = list(self._of.get(uid, {}).values())
-        for each in own:
-            self._cluster.remove_pod(each.facts.key)
-        try:
-            yield
-        finally:
-            for each in own:
-                self._cluster.put_pod(each.facts, each.placement)
 
 
 class ClusterState:
-    """The caches, the engine's cluster that follows them, and the gate's reservations in it.
+    """The caches, and the engine's cluster that follows them.
 
     ``on_pod`` is called after every change of a pod has been counted; ``on_room`` when pods may fit where
     they did not: a node has changed, or a pod has given back what it held.
@@ -140,9 +70,12 @@ class ClusterState:
         self._on_pod = on_pod
         self._on_room = on_room
         self._uids: dict[str, str] = {}
+        self._assumed: dict[str, tuple[PodFacts, Placement]] = {}
+        self._answered: dict[str, SchedulableNode] = {}
+        self.owning: set[str] = set()
+        """The keys of bound pods that own CPUs, by their class or where kubelet gives them some."""
         self._told: dict[str, tuple[ReadProblem, ...]] = {}
         self.cluster = Cluster()
-        self.reservations = Reservations(self.cluster)
         self.nodes = Cache(client, SCHEDULABLE_NODES, on_change=self._node_changed, clock=clock)
         self.topologies = Cache(client, TOPOLOGIES, on_change=self._topology_changed, clock=clock)
         self.pods = Cache(
@@ -167,63 +100,94 @@ class ClusterState:
         """Wait until everything has been listed."""
         await self.caches.listed(self._clock)
 
-    async def catch_up(self) -> None:
-        """Count every pod that is bound by now, though its watch event may still be under way.
+    def node(self, name: str) -> SchedulableNode | None:
+        """Return a node in the newest state that is known of it."""
+        return self._answered.get(name) or self.nodes.get(name)
+
+    def owners(self, node: str) -> Owners:
+        """Return the ledger of a node, in the newest state that is known of it."""
+        facts = self.cluster.nodes.get(node)
+        return facts.owned.owners if facts else NO_OWNERS
+
+    async def read_node(self, name: str) -> SchedulableNode | None:
+        """Ask the API server for a node, and count it as it is; None if there is none.
 
         Raises:
             KubeError: if the API server does not tell.
         """
-        for pod in await self._client.list(PLACED_PODS, field_selector=UNFINISHED):
-            self.count(pod)
+        try:
+            self.take_node(await self._client.get(SCHEDULABLE_NODES, name))
+        except NotFound:
+            return None
+        return self.node(name)
 
-    async def pod(self, namespace: str, name: str, uid: str) -> PlacedPod:
-        """Return a pod, asking the API server only for one that is not in the cache; any uid if "".
+    async def write_ledger(self, node: SchedulableNode, owners: Owners) -> None:
+        """Write the ledger of a node, which must not have changed since it was read.
 
         Raises:
-            KubeError: if there is none, or the API server does not tell.
+            Conflict: if it has.
+            KubeError: if the API server does not do it, or does not tell.
         """
-        known = self.pods.get(name, namespace)
-        if known is not None and uid in {"", known.metadata.uid}:
-            return known
-        return await self._client.get(PLACED_PODS, name, namespace)
+        meta = node.metadata
+        body = {
+            "metadata": {
+                "uid": meta.uid,
+                "resourceVersion": meta.resource_version,
+                "annotations": print_owned_cpus(owners),
+            }
+        }
+        self.take_node(await self._client.patch(SCHEDULABLE_NODES, meta.name, body, subresource="status"))
 
-    def reserve(self, pod: PlacedPod, facts: PodFacts, placement: Placement) -> None:
+    def take_node(self, node: SchedulableNode) -> None:
+        """Count a node as the API server has answered it, until the watch shows this state or a later one."""
+        known = self.node(node.metadata.name)
+        if known is None or not _is_older(node, known):
+            self._answered[node.metadata.name] = node
+            self._put_node(node)
+
+    def assume(self, facts: PodFacts, placement: Placement) -> None:
         """Count a pod where it is going to be bound."""
-        meta, until = pod.metadata, self._clock.monotonic() + RESERVED_FOR
-        self.reservations.hold(Reservation(meta.uid, meta.namespace, meta.name, facts, placement, until))
+        self._assumed[facts.uid] = facts, placement
+        self._uids[facts.key] = facts.uid
+        self.cluster.put_pod(facts, placement)
 
-    async def settle(self) -> int:
-        """Give back what was reserved for bindings that did not happen; return how many there were."""
-        freed = 0
-        for each in self.reservations.expired(self._clock.monotonic()):
-            try:
-                pod = await self._client.get(PLACED_PODS, each.name, each.namespace)
-            except NotFound:
-                pod = None
-            except KubeError as error:
-                log.warning(
-                    "a reservation stays: the pod cannot be read",
-                    extra=fields(pod=each.facts.key, error=error),
-                )
-                continue
-            if pod is not None and pod.metadata.uid == each.uid and pod.spec.node_name:
-                self.count(pod)
-            else:
-                freed += 1
-                self.reservations.release(each)
-        return freed
+    def keep_assumed(self, pod: PlacedPod) -> None:
+        """Count an assumed pod until the watch shows it bound, or gone: so the watch must know of it."""
+        known = self.pods.get(pod.metadata.name, pod.metadata.namespace)
+        if known is not None and known.metadata.uid == pod.metadata.uid:
+            self._assumed.pop(pod.metadata.uid, None)
+
+    def forget(self, uid: str) -> None:
+        """Count a pod no more that was assumed somewhere; nothing happens to one that is bound."""
+        assumed = self._assumed.pop(uid, None)
+        if assumed is not None and self._uids.get(assumed[0].key) == uid:
+            del self._uids[assumed[0].key]
+            self.cluster.remove_pod(assumed[0].key)
+            self._has_room()
+
+    @contextmanager
+    def without(self, pod: PlacedPod) -> Iterator[None]:
+        """Leave out what is assumed of a pod and what ledgers keep for it, for a decision about it."""
+        uid = pod.metadata.uid
+        assumed = self._assumed.get(uid)
+        if assumed is not None:
+            self.cluster.remove_pod(assumed[0].key)
+        try:
+            with self.cluster.without_entries(uid):
+                yield
+        finally:
+            if assumed is not None:
+                self.cluster.put_pod(*assumed)
 
     def count(self, pod: PlacedPod) -> None:
         """Count a pod if it is bound."""
         if not holds_resources(pod):
             return
         where, finding = placement(pod, self.rules)
-        held = self.reservations.of(pod.metadata.uid, where.node)
-        if held is not None and held.placement.since is not None:
-            where = replace(where, since=held.placement.since)
-        self.reservations.drop(pod.metadata.uid)
+        self._assumed.pop(pod.metadata.uid, None)
         facts = pod_facts(pod, self.rules)
         self._uids[facts.key] = pod.metadata.uid
+        (self.owning.add if facts.owned_by_class or facts.owned_if_static else self.owning.discard)(facts.key)
         self.cluster.put_pod(facts, where)
         findings = [finding] if finding else []
         problem = facts.problem
@@ -250,10 +214,11 @@ class ClusterState:
 
     def _gone(self, pod: PlacedPod) -> None:
         key = key_of(pod)
-        self.reservations.drop(pod.metadata.uid)
+        self._assumed.pop(pod.metadata.uid, None)
         if self._uids.get(key) == pod.metadata.uid:
             del self._uids[key]
             self._told.pop(key, None)
+            self.owning.discard(key)
             self.cluster.remove_pod(key)
             self._has_room()
 
@@ -262,15 +227,18 @@ class ClusterState:
             self._on_room()
 
     def _node_changed(self, old: SchedulableNode | None, new: SchedulableNode | None) -> None:
-        if new is not None:
+        answered = self._answered.get(new.metadata.name) if new else None
+        if new is not None and (answered is None or not _is_older(new, answered)):
+            self._answered.pop(new.metadata.name, None)
             self._put_node(new)
-        elif old is not None:
+        elif new is None and old is not None:
+            self._answered.pop(old.metadata.name, None)
             self.cluster.remove_node(old.metadata.name)
             self._told.pop(old.metadata.name, None)
 
     def _topology_changed(self, old: ReportedTopology | None, new: ReportedTopology | None) -> None:
         changed = new or old
-        node = self.nodes.get(changed.metadata.name) if changed else None
+        node = self.node(changed.metadata.name) if changed else None
         if node is not None:
             self._put_node(node)
 
@@ -290,6 +258,14 @@ class ClusterState:
         self._told[name] = found
         for each in found:
             log.warning(each.message, extra=fields(reason=each.reason.value))
+
+
+def _is_older(node: SchedulableNode, than: SchedulableNode) -> bool:
+    """Whether a state of a node is older than another one of the same node: versions are growing numbers."""
+    versions = node.metadata.resource_version, than.metadata.resource_version
+    if node.metadata.uid != than.metadata.uid or not all(map(str.isdecimal, versions)):
+        return False
+    return int(versions[0]) < int(versions[1])
 
 
 def _same(old: PlacedPod, new: PlacedPod) -> bool:

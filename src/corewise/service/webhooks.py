@@ -378,6 +378,11 @@ class WebhookService:
         return self._server.listening.is_set()
 
     @property
+    def bundle(self) -> str:
+        """The authorities whose certificates are served; "" for files, and while they are not known yet."""
+        return self._bundle() or ""
+
+    @property
     def expires(self) -> datetime | None:
         return self._serving.expires
 

@@ -3,16 +3,15 @@ scores.
 
 It follows the API, chooses a node for each pod, binds the pod, or says on the pod why not. Pods without a
 node whose schedulerName is ``default-scheduler`` are scheduled, like in a real cluster. One decision is
-made after the other, without waiting in between; each counts at once as a reservation, so that the next
+made after the other, without waiting in between; each pod is at once assumed on its node, so that the next
 decision sees it, while bindings are under way, ``_CONCURRENCY`` at most.
 
 - An online pod goes to the node with the best score by allocation, preferences and, if it is configured,
   interference. An offline pod goes where the largest share of the batch CPU is left.
-- A pod that owns CPUs gets them with the Binding, in the annotation resource-status. Where the gate of
-  ``corewise scheduler`` is installed, it sets that annotation again, and its choice is final.
+- A pod is bound as ``corewise scheduler`` binds it (scheduler/binding.py): what it owns is entered in the
+  Node's ledger first.
 - A pod that fits nowhere gets the condition PodScheduled False, with the reason Unschedulable and a text that
   counts nodes by cause, and an Event FailedScheduling. So does one whose binding is refused.
-- When a binding gets no clear answer, what it reserved stays until the pod is seen bound, or known not to be.
 
 ``active`` takes another configuration, with interference for instance, and what was measured of the nodes.
 There is no preemption.
@@ -25,30 +24,32 @@ from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 from typing import Any
 
-from corewise.engine import Placement, assemble, place
+from corewise.engine import Engine, Placement, assemble, place
 from corewise.engine.objects import PlacedPod
 from corewise.engine.reading import pod_facts
 from corewise.kube.cache import Cache
 from corewise.kube.client import Client, PatchType
 from corewise.kube.clock import Clock, rfc3339
-from corewise.kube.errors import KubeError, NotFound
+from corewise.kube.errors import KubeError
 from corewise.kube.events import EventRecorder
 from corewise.kube.objects import KubeObject, ObjectReference
 from corewise.kube.resources import PODS
+from corewise.prometheus.exposition import Exposition
 from corewise.scheduler.active_config import ActiveConfig
+from corewise.scheduler.binding import Binder, Wanted
 from corewise.scheduler.configuration import DEFAULTS
-from corewise.scheduler.gate import stated_status
+from corewise.scheduler.decisions import Decisions
 from corewise.scheduler.plugins import load_plugins
 from corewise.scheduler.state import ClusterState
 from corewise.simulation.scheduling_queue import SchedulingQueue
-from corewise.vocabulary.cpu_annotations import print_resource_status
-from corewise.vocabulary.names import RESOURCE_STATUS
+from corewise.vocabulary.metrics import SCHEDULER, exported_by
 from corewise.vocabulary.qos import ANY_NAMESPACE
+from corewise.vocabulary.reasons import Reason
 
 NAME = "default-scheduler"
 _CONCURRENCY = 32
 _POLL = 0.05
-_SETTLE_EVERY = 5.0
+_EXPIRE_EVERY = 5.0
 Key = tuple[str, str]
 
 
@@ -64,6 +65,8 @@ class LocalScheduler:
         self._events = EventRecorder(client, component=NAME, instance=NAME, clock=clock)
         assembled = partial(assemble, plugins=load_plugins(), kube_checks=True, kube_scores=True)
         self.active = ActiveConfig(self.state.cluster, clock, DEFAULTS, assembled)
+        metrics = Exposition(exported_by(SCHEDULER))
+        self._binder = Binder(client, self.state, self._engine, Decisions(0, clock), metrics)
         self._queue = SchedulingQueue()
         self._pods: dict[str, PlacedPod] = {}
         self._said: dict[str, str] = {}
@@ -116,7 +119,7 @@ class LocalScheduler:
         async with asyncio.TaskGroup() as group:
             group.create_task(self.state.caches.run())
             group.create_task(self._events.run())
-            group.create_task(self._settle())
+            group.create_task(self._expire())
             await self.state.synced()
             self._running = True
             for pod in sorted(self.state.pods.items.values(), key=_age):
@@ -171,45 +174,30 @@ class LocalScheduler:
 
     def _decide(self, pod: PlacedPod, group: asyncio.TaskGroup) -> None:
         """Choose a node and reserve what the pod gets there; then carry it out in a slot, beside others."""
-        uid, facts = pod.metadata.uid, pod_facts(pod, ANY_NAMESPACE)
-        with self.state.reservations.without(uid):
+        facts = pod_facts(pod, ANY_NAMESPACE)
+        with self.state.without(pod):
             answer = place(self.active.engine, self.state.cluster, facts)
         if isinstance(answer, Placement):
-            self.state.reserve(pod, facts, answer)
-            group.create_task(self._bind(pod, answer))
+            self.state.assume(facts, answer)
+            group.create_task(self._bind(pod, answer.node))
         else:
-            self._queue.refused(uid)
+            self._queue.refused(pod.metadata.uid)
             group.create_task(self._refuse(pod, answer.message))
 
-    async def _bind(self, pod: PlacedPod, placement: Placement) -> None:
-        uid = pod.metadata.uid
+    async def _bind(self, pod: PlacedPod, node: str) -> None:
+        meta = pod.metadata
         try:
-            await self._send(pod, placement)
-        except KubeError as error:
-            held = self.state.reservations.of(uid, placement.node)
-            if held is not None and not error.retryable:
-                self.state.reservations.release(held)
-            self._queue.failed(uid)
-            self._awake.set()
-            if not isinstance(error, NotFound):
-                await self._report(pod, str(error))
+            refused = await self._binder.bind(Wanted(meta.namespace, meta.name, node, meta.uid))
+            if refused is not None:
+                self._queue.failed(meta.uid)
+                self._awake.set()
+                if refused.reason is not Reason.POD_CHANGED:
+                    await self._report(pod, refused.message)
         finally:
             self._slots.release()
 
-    async def _send(self, pod: PlacedPod, placement: Placement) -> None:
-        meta = pod.metadata
-        metadata: dict[str, Any] = {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid}
-        status = stated_status(placement)
-        if status.cpus or status.zones or RESOURCE_STATUS in meta.annotations:
-            metadata["annotations"] = {RESOURCE_STATUS: print_resource_status(status)}
-        binding = {
-            "apiVersion": "v1",
-            "kind": "Binding",
-            "metadata": metadata,
-            "target": {"apiVersion": "v1", "kind": "Node", "name": placement.node},
-        }
-        path = PODS.path(meta.name, namespace=meta.namespace, subresource="binding")
-        await self._client.request("POST", path, body=binding)
+    def _engine(self) -> Engine:
+        return self.active.engine
 
     async def _refuse(self, pod: PlacedPod, message: str) -> None:
         try:
@@ -244,13 +232,11 @@ class LocalScheduler:
         except KubeError:
             self._said.pop(meta.uid, None)
 
-    async def _settle(self) -> None:
-        """Give back what was reserved for bindings that did not happen; forget what weighs nothing now."""
+    async def _expire(self) -> None:
+        """Forget what weighs nothing any more."""
         while True:
-            await self._clock.sleep(_SETTLE_EVERY)
+            await self._clock.sleep(_EXPIRE_EVERY)
             self.state.cluster.expire(self.active.now())
-            if await self.state.settle():
-                self._room_changed()
 
 
 def is_in(cache: Cache[Any], of: KubeObject) -> bool:

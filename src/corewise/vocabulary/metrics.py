@@ -379,7 +379,7 @@ SUPPRESSION_PODS = gauge(
     AGENT, "corewise_suppression_suppressed_pods", "Offline pods whose own quota is below their limit."
 )
 
-# The scheduler: extender, binding gate, CPUs claimed twice.
+# The scheduler: extender, binding, ledgers of owned CPUs, CPUs claimed twice.
 CLIENT_CERTIFICATE_EXPIRY = gauge(
     SCHEDULER,
     "corewise_extender_client_certificate_expiry_timestamp_seconds",
@@ -388,7 +388,8 @@ CLIENT_CERTIFICATE_EXPIRY = gauge(
 EXTENDER_REQUESTS = counter(
     SCHEDULER,
     "corewise_extender_requests_total",
-    "Calls of kube-scheduler, by verb (filter, prioritize) and outcome (answered, error, malformed).",
+    "Calls of kube-scheduler, by verb (filter, prioritize, bind) and outcome (answered, refused, error, "
+    "malformed).",
     "verb",
     "outcome",
 )
@@ -399,17 +400,33 @@ EXTENDER_SECONDS = histogram(
     (0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.25, 1.0),
     "verb",
 )
-GATE_REFUSALS = counter(
-    SCHEDULER, "corewise_gate_refusals_total", "Bindings refused, by reason code.", "reason"
+BIND_REFUSALS = counter(
+    SCHEDULER, "corewise_bind_refusals_total", "Pods that were not bound, by reason code.", "reason"
 )
-GATE_RESERVATIONS = gauge(
-    SCHEDULER, "corewise_gate_reservations", "Bindings let through whose pods have not been seen bound yet."
-)
-GATE_EXPIRED = counter(
+BIND_CONFLICTS = counter(
     SCHEDULER,
-    "corewise_gate_reservations_expired_total",
-    "Bindings let through whose pods were not bound: what was reserved for them is free again.",
+    "corewise_bind_conflicts_total",
+    "Writes of a Node's ledger of owned CPUs that were repeated, because the Node had changed.",
 )
+LEDGER_ENTRIES = gauge(
+    SCHEDULER,
+    "corewise_ledger_entries",
+    "Pods in the Nodes' ledgers of owned CPUs, by whether they are bound.",
+    "bound",
+)
+LEDGER_REMOVED = counter(
+    SCHEDULER,
+    "corewise_ledger_removed_total",
+    "Entries removed from ledgers, by cause: the pod is gone, or was not bound in time (expired).",
+    "cause",
+)
+LEDGER_LATE = counter(
+    SCHEDULER,
+    "corewise_ledger_late_total",
+    "Pods that own CPUs and were bound by others, by reason code: entered late, or why they cannot be.",
+    "reason",
+)
+LEDGER_REPAIRS = counter(SCHEDULER, "corewise_ledger_repairs_total", "Damaged ledgers that were repaired.")
 CPU_CONFLICTS = gauge(
     SCHEDULER,
     "corewise_cpu_claim_conflicts",

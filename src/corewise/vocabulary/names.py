@@ -41,6 +41,7 @@ QOS_CLASS = "koordinator.sh/qosClass"
 RESOURCE_STATUS = "scheduling.koordinator.sh/resource-status"
 RESOURCE_SPEC = "scheduling.koordinator.sh/resource-spec"
 NUMA_SPEC = "scheduling.koordinator.sh/numa-topology-spec"
+CLAIM_EXPIRED = "scheduling.corewise.io/claim-expired"
 STATIC_POD = "kubernetes.io/config.mirror"
 STATIC_POD_HASH = "kubernetes.io/config.hash"
 STATIC_POD_SOURCE = "kubernetes.io/config.source"
@@ -204,9 +205,10 @@ TABLE: tuple[Name, ...] = (
         OWNED_CPUS,
         NameKind.ANNOTATION,
         _NODE,
-        'JSON, `{"<pod uid>":{"pod":"ns/name","cpus":"0-3"}}`',
+        'JSON, `{"<pod uid>":{"pod":"ns/name","cpus":"0-3","bind":"5f0c9a1e"}}`',
         "scheduler",
-        "The ledger: which pod owns which CPUs of the node. Written by compare and swap.",
+        "The ledger: which pod owns which CPUs of the node. Written by compare and swap. `bind` names the "
+        "attempt to bind the pod that wrote the entry last.",
     ),
     Name(
         OWNED_MILLI_CPU,
@@ -308,7 +310,7 @@ TABLE: tuple[Name, ...] = (
         _TOPOLOGY,
         'JSON, `[{"namespace":"...","name":"...","uid":"...","cpuset":"0-3","managedByKubelet":true},...]`',
         "agent",
-        "Who owns which CPUs of the node: by the binding gate, or, `managedByKubelet`, by kubelet's static "
+        "Who owns which CPUs of the node: by the scheduler, or, `managedByKubelet`, by kubelet's static "
         "policy. Absent until a pod owns some; `[]` once none does.",
     ),
     Name(
@@ -324,8 +326,17 @@ TABLE: tuple[Name, ...] = (
         NameKind.ANNOTATION,
         _POD,
         'JSON, `{"cpuset":"0-3","numaNodeResources":[{"node":0,"resources":{"cpu":"4"}}]}`',
-        "binding gate",
+        "scheduler",
         "The CPUs a CPUSet pod owns; on a node with a NUMA topology policy, the pod's requests by NUMA node.",
+    ),
+    Name(
+        CLAIM_EXPIRED,
+        NameKind.ANNOTATION,
+        _POD,
+        'time, `"2026-01-31T12:00:00Z"`',
+        "scheduler",
+        "When the CPUs that a Node's ledger kept for the pod were given back: it was not bound in time. The "
+        "write makes every Binding fail that an earlier attempt may still send.",
     ),
     Name(
         RESOURCE_SPEC,

@@ -455,7 +455,7 @@ class Reason(StrEnum):
     )
     CLAIM_WITHOUT_CLASS = _warning(
         "ClaimWithoutClass",
-        "The pod claims CPUs and is neither LSR nor LSE: the binding gate did not give them. The claim has "
+        "The pod claims CPUs and is neither LSR nor LSE: the scheduler did not give them. The claim has "
         "no effect.",
         "Remove the annotation scheduling.koordinator.sh/resource-status, and find out who wrote it.",
     )
@@ -603,8 +603,43 @@ class Reason(StrEnum):
     )
     CPUS_TOO_SCATTERED = _info(
         "CPUsTooScattered",
-        "The node has the CPUs that the pod needs, but their list is too long for the pod's annotation.",
+        "The node has the CPUs that the pod needs, but their list is too long for the annotation of the pod "
+        "or of the node.",
         "Request fewer CPUs, or require FullPCPUs.",
+    )
+    OWNED_CPUS_DAMAGED = _warning(
+        "OwnedCPUsDamaged",
+        "The ledger of owned CPUs on the node cannot be read, gives a CPU to two pods, or contradicts "
+        "owned-milli-cpu. Pods that own CPUs are not bound to the node until it is repaired.",
+        "Run the scheduler: its leader repairs the ledger from what is readable and from the bound pods.",
+    )
+    OWNED_CPUS_REPAIRED = _warning(
+        "OwnedCPUsRepaired",
+        "The scheduler has written a damaged ledger of owned CPUs anew, from what was readable of it and "
+        "from the pods bound to the node.",
+        "Find out who else writes node.corewise.io/owned-cpus.",
+    )
+    NODE_CHANGING = _info(
+        "NodeChanging",
+        "Others kept changing the Node while CPUs were being entered in its ledger; the pod is tried again.",
+    )
+    OWNED_LATE = _warning(
+        "OwnedLate",
+        "The pod owns CPUs and was bound without the scheduler: it was entered in the node's ledger, and got "
+        "its CPUs, after that.",
+        "Bind pods that own CPUs by a kube-scheduler that has the extender.",
+    )
+    CLAIM_EXPIRED = _info(
+        "ClaimExpired",
+        "The node's ledger kept CPUs for the pod, which was not bound in time. The CPUs are free again.",
+    )
+    BINDING_FAILED = _info(
+        "BindingFailed",
+        "The API server refused the Binding, or did not answer in time; the pod is tried again.",
+    )
+    POD_CHANGED = _info(
+        "PodChanged",
+        "The pod was deleted, bound elsewhere, or kept changing while it was being bound.",
     )
     CPU_TOPOLOGY_UNKNOWN = _info(
         "CPUTopologyUnknown",

@@ -1,0 +1,307 @@
+"""Binding: a pod's CPUs are entered in its Node's ledger by compare and swap, then the pod is bound.
+
+Any replica binds, any number of them at once, and nothing in memory matters: the Node's resourceVersion
+decides who was first. An attempt
+
+1. reads the pod: its version is V;
+2. chooses CPUs by the Node as it is known, and writes the entry with the Node's version, under a name of its
+   own: 409 means that the Node has changed, and it is read and chosen again;
+3. posts the Binding with the pod's uid and V, and with what was chosen in the annotation resource-status,
+   which the API server copies to the pod. 409 means that the pod has changed: the attempt begins again.
+
+What makes this exact:
+
+- A Binding at V is sent only after an entry was written that is newer than V. Whoever removes an entry of
+  an unbound pod changes the pod first, so V is no longer its version (collector.py).
+- A pod's entry keeps its CPUs while it exists: an earlier Binding, whose answer was lost, may still arrive.
+- An attempt takes its entry back when its Binding was refused, and only if it made the entry: an entry that
+  was there may belong to a Binding that is under way. Where no answer came, the entry stays. The collector
+  removes what was never bound.
+
+A pod that owns nothing is bound by a plain Binding; on a node with a NUMA topology policy, with its requests
+by NUMA node. It counts on its node from the decision on, so that bindings under way see each other.
+
+Refusals are written for the pod's owner: kube-scheduler shows them in the pod's condition and Event.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from secrets import token_hex
+from typing import Any, Final
+from weakref import WeakValueDictionary
+
+from corewise.engine import ChosenNode, Engine, Placement, PodFacts, Refused
+from corewise.engine.facts import CPU
+from corewise.engine.objects import PLACED_PODS, PlacedPod
+from corewise.engine.reading import key_of, pod_facts
+from corewise.kube.client import Client
+from corewise.kube.errors import Conflict, KubeError, NotFound
+from corewise.kube.resources import PODS
+from corewise.prometheus.exposition import Exposition
+from corewise.quantities import Quantity
+from corewise.scheduler.decisions import Asked, Decisions
+from corewise.scheduler.state import ClusterState
+from corewise.service.logs import fields
+from corewise.vocabulary.cpu_annotations import LONGEST_STATUS, ResourceStatus, print_resource_status
+from corewise.vocabulary.metrics import BIND_CONFLICTS, BIND_REFUSALS
+from corewise.vocabulary.names import OWNED_CPUS, RESOURCE_STATUS
+from corewise.vocabulary.owned_cpus import LONGEST_LEDGER, Owner, Owners, print_owned_cpus
+from corewise.vocabulary.reasons import Reason
+
+log = logging.getLogger(__name__)
+
+DEADLINE: Final = 4.0
+"""Seconds for one call: less than kube-scheduler waits for an extender (5 unless it is told otherwise)."""
+SWAPS: Final = 10
+"""How often one write of a ledger is tried."""
+_ATTEMPTS: Final = 4
+_MILLI: Final = 1000
+_AGAIN: Final = "; the pod will be tried again"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which pod is to be bound to which node; any uid if it is ""."""
+
+    namespace: str
+    name: str
+    node: str
+    uid: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Claim:
+    """What a pod gets; ``attempt`` names its entry in the ledger, if this call alone has made that entry."""
+
+    placement: Placement
+    attempt: str = ""
+
+
+class Binder:
+    """Binds pods. ``engine`` returns the engine that is in use now."""
+
+    def __init__(
+        self,
+        client: Client,
+        state: ClusterState,
+        engine: Callable[[], Engine],
+        decisions: Decisions,
+        metrics: Exposition,
+    ) -> None:
+        self._client = client
+        self._state = state
+        self._engine = engine
+        self._decisions = decisions
+        self._metrics = metrics
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    async def bind(self, wanted: Wanted) -> Refused | None:
+        """Bind a pod; return why it is not bound, None if it is."""
+        try:
+            async with asyncio.timeout(DEADLINE):
+                refused = await self._bind(wanted)
+        except TimeoutError:
+            message = f"the pod was not bound within {DEADLINE:.0f} s{_AGAIN}"
+            refused = Refused("", Reason.BINDING_FAILED, message)
+        except KubeError as error:
+            refused = Refused("", Reason.BINDING_FAILED, f"{error}{_AGAIN}")
+        if refused is not None:
+            self._metrics.count(BIND_REFUSALS, refused.reason)
+        return refused
+
+    async def _bind(self, wanted: Wanted) -> Refused | None:
+        pod, attempt, uid = self._known(wanted), "", ""
+        try:
+            for _ in range(_ATTEMPTS):
+                found = pod or await self._read(wanted)
+                if not isinstance(found, PlacedPod):
+                    return await self._given_up(wanted.node, uid, attempt, found)
+                pod, uid = None, found.metadata.uid
+                claim = await self._claim(found, wanted.node, attempt)
+                if isinstance(claim, Refused):
+                    return await self._given_up(wanted.node, uid, attempt, claim)
+                attempt = claim.attempt
+                try:
+                    await self._post(found, claim.placement)
+                except (Conflict, NotFound):
+                    continue
+                except KubeError as error:
+                    if error.retryable:
+                        raise
+                    refused = Refused("", Reason.BINDING_FAILED, f"{error}{_AGAIN}")
+                    return await self._given_up(wanted.node, uid, attempt, refused)
+                self._state.keep_assumed(found)
+                return None
+        finally:
+            self._state.forget(uid)
+        refused = Refused("", Reason.POD_CHANGED, f"the pod kept changing while it was being bound{_AGAIN}")
+        return await self._given_up(wanted.node, uid, attempt, refused)
+
+    def _known(self, wanted: Wanted) -> PlacedPod | None:
+        """Return the pod from the cache if that will do: what owns nothing needs no exact version."""
+        pod = self._state.pods.get(wanted.name, wanted.namespace)
+        if pod is None or pod.spec.node_name or wanted.uid not in {"", pod.metadata.uid}:
+            return None
+        return None if pod_facts(pod, self._state.rules).owned_by_class else pod
+
+    async def _read(self, wanted: Wanted) -> PlacedPod | Refused | None:
+        """Return the pod as the API server has it; None if it is bound to the wanted node already."""
+        where = f"pod {wanted.namespace}/{wanted.name}"
+        try:
+            pod = await self._client.get(PLACED_PODS, wanted.name, wanted.namespace)
+        except NotFound:
+            return Refused("", Reason.POD_CHANGED, f"{where} does not exist any more")
+        if wanted.uid not in {"", pod.metadata.uid}:
+            return Refused("", Reason.POD_CHANGED, f"{where} was deleted, and another has its name")
+        if pod.spec.node_name:
+            if pod.spec.node_name == wanted.node:
+                return None
+            return Refused("", Reason.POD_CHANGED, f"{where} is bound to node {pod.spec.node_name} already")
+        if pod.metadata.deletion_timestamp:
+            return Refused("", Reason.POD_CHANGED, f"{where} is being deleted")
+        return pod
+
+    async def _claim(self, pod: PlacedPod, node: str, attempt: str) -> _Claim | Refused:
+        """Choose what the pod gets, and enter what it owns in the ledger; ``attempt``: the one before."""
+        facts = pod_facts(pod, self._state.rules)
+        if not facts.owned_by_class:
+            answer = self._decide(pod, facts, node, None)
+            return _Claim(answer) if isinstance(answer, Placement) else answer
+        # One after the other, so that attempts of this replica do not make each other's writes fail.
+        async with self._locks.setdefault(node, asyncio.Lock()):
+            for again in range(SWAPS):
+                known = await self._state.read_node(node) if again else self._state.node(node)
+                owners = self._state.owners(node)
+                before = owners.get(pod.metadata.uid)
+                answer = self._decide(pod, facts, node, before)
+                if isinstance(answer, Refused) or known is None:
+                    return answer if isinstance(answer, Refused) else _unknown(node)
+                entry = Owner(facts.key, answer.cpus, token_hex(4))
+                try:
+                    await self._state.write_ledger(known, {**owners, pod.metadata.uid: entry})
+                except Conflict:
+                    self._metrics.count(BIND_CONFLICTS)
+                    continue
+                except NotFound:
+                    return _unknown(node)
+                alone = before is None or (bool(attempt) and before.bind == attempt)
+                return _Claim(answer, entry.bind if alone else "")
+        message = f"node {node} kept changing while CPUs were entered in its ledger{_AGAIN}"
+        return Refused("", Reason.NODE_CHANGING, message)
+
+    def _decide(
+        self, pod: PlacedPod, facts: PodFacts, name: str, before: Owner | None
+    ) -> Placement | Refused:
+        """Choose what the pod gets on the node, and count it there. Nothing is awaited here.
+
+        ``before``: its entry in the node's ledger, whose CPUs it keeps.
+        """
+        cluster = self._state.cluster
+        node = cluster.nodes.get(name)
+        if node is None:
+            return _unknown(name)
+        with self._state.without(pod):
+            every = cluster.snapshot()
+            snapshot = every.only(every.index[name])
+            engine = self._engine()
+            decision = engine.decide(facts, snapshot)
+            ledger = cluster.ledger(name)
+            if ledger and before and len(before.cpus) * _MILLI == facts.owned_by_class:
+                ledger = replace(ledger, reserved=ledger.topology.cpus - before.cpus)
+            chosen = ChosenNode(node, snapshot.index[name], ledger, snapshot)
+            answer = next(decision.refusals(chosen.row), None) or engine.reserve(facts, chosen)
+        if isinstance(answer, Placement):
+            answer = _too_long(answer, pod, self._state.owners(name)) or answer
+        if isinstance(answer, Placement):
+            self._state.assume(facts, answer)
+        else:
+            answer = replace(answer, message=f"node {name} does not suit the pod: {answer.message}{_AGAIN}")
+        self._decisions.remember(Asked.BIND, decision, self._state.ages, _outcome(answer))
+        return answer
+
+    async def _post(self, pod: PlacedPod, placement: Placement) -> None:
+        meta, status = pod.metadata, stated_status(placement)
+        metadata: dict[str, Any] = {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid}
+        if placement.cpus:
+            metadata["resourceVersion"] = meta.resource_version
+        if status.cpus or status.zones or RESOURCE_STATUS in meta.annotations:
+            metadata["annotations"] = {RESOURCE_STATUS: print_resource_status(status)}
+        body = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": metadata,
+            "target": {"apiVersion": "v1", "kind": "Node", "name": placement.node},
+        }
+        path = PODS.path(meta.name, namespace=meta.namespace, subresource="binding")
+        await self._client.request("POST", path, body=body, repeatable=True)
+
+    async def _given_up(self, node: str, uid: str, attempt: str, answer: Refused | None) -> Refused | None:
+        """Take back the entry that this call alone has made, unless the pod is bound there."""
+        if not attempt or answer is None:
+            return answer
+        try:
+            for _ in range(SWAPS):
+                known = await self._state.read_node(node)
+                owners = self._state.owners(node)
+                if known is None or uid not in owners or owners[uid].bind != attempt:
+                    break
+                try:
+                    await self._state.write_ledger(known, without(owners, uid))
+                except Conflict:
+                    continue
+                break
+        except KubeError as error:
+            log.warning("the ledger keeps an entry that was not bound", extra=fields(node=node, error=error))
+        return answer
+
+
+def _unknown(node: str) -> Refused:
+    return Refused("", Reason.NODE_UNKNOWN, f"corewise does not know node {node} yet{_AGAIN}")
+
+
+def without(owners: Owners, *uids: str) -> Owners:
+    """Return a ledger without some entries."""
+    return {uid: owner for uid, owner in owners.items() if uid not in uids}
+
+
+def _too_long(placement: Placement, pod: PlacedPod, owners: Owners) -> Refused | None:
+    """Refuse a placement whose annotations would be too long to be read."""
+    if not placement.cpus:
+        return None
+    owner = Owner(key_of(pod), placement.cpus, "00000000")
+    texts = (
+        (RESOURCE_STATUS, print_resource_status(stated_status(placement)), LONGEST_STATUS),
+        (OWNED_CPUS, print_owned_cpus({**owners, pod.metadata.uid: owner})[OWNED_CPUS] or "", LONGEST_LEDGER),
+    )
+    for name, text, longest in texts:
+        if len(text) > longest:
+            message = (
+                f"the pod would own {len(placement.cpus)} CPUs so scattered that {name} would have "
+                f"{len(text)} characters, more than {longest}"
+            )
+            return Refused("", Reason.CPUS_TOO_SCATTERED, message)
+    return None
+
+
+def _outcome(answer: Placement | Refused) -> str:
+    if isinstance(answer, Refused):
+        return f"refused, {answer.reason}: {answer.message}"
+    cpus = f" with CPUs {answer.cpus}" if answer.cpus else ""
+    return f"placed on node {answer.node}{cpus}"
+
+
+def stated_status(placement: Placement) -> ResourceStatus:
+    """Return what resource-status says of a placement."""
+    zones = {zone: _quantities(amounts) for zone, amounts in placement.zones.items()}
+    return ResourceStatus(placement.cpus, zones)
+
+
+def _quantities(amounts: Mapping[str, int]) -> dict[str, Quantity]:
+    return {
+        name: Quantity.of_milli(amount) if name == CPU else Quantity.parse(str(amount))
+        for name, amount in amounts.items()
+    }

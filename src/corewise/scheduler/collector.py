@@ -1,0 +1,352 @@
+"""What keeps the Nodes' ledgers of owned CPUs in order; the leader runs it.
+
+**Removing.** An entry goes at once when its pod is gone, has finished, or is bound to another node. An entry
+of a pod that is not bound goes 90 seconds after this leader first saw it. Before that the pod is annotated
+with ``claim-expired``, under the version that was read: so its version changes, and a Binding that a stopped
+replica may still send, under the version that *it* had read, is refused. An attempt that begins after that
+writes the entry anew, under another name, and then the removal finds another Node than it was made for.
+
+**Late entries.** A pod that owns CPUs and was bound by somebody else is entered: with the CPUs that its
+resource-status names, if they are free and as many as it is to own, else with chosen ones; a pod that kubelet
+gives CPUs, with those that the agent reports. Then resource-status says what the ledger says. It is not
+entered if there are no such CPUs, or if allocatable would fall below what the node's pods request: kubelet
+would fail running pods when it restarts. Then an Event on the pod says so.
+
+**Repair.** A damaged ledger is written anew, from what is readable of it and from the pods that are bound: 90
+seconds after it was first seen, when the bindings that were under way have ended.
+
+All of it is computed from the state as it is, at every look; what fails is tried again at the next one.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import msgspec
+
+from corewise.engine import ChosenNode, Engine, NodeFacts, Placement, PodFacts, Refused
+from corewise.engine.amplified_cpu import cpu_text
+from corewise.engine.objects import PLACED_PODS, PlacedPod
+from corewise.engine.reading import holds_resources, key_of, placement, pod_facts
+from corewise.kube.client import Client
+from corewise.kube.clock import Clock, rfc3339
+from corewise.kube.errors import Conflict, KubeError, NotFound
+from corewise.kube.events import EventRecorder
+from corewise.kube.objects import ObjectReference
+from corewise.prometheus.exposition import Exposition
+from corewise.scheduler.binding import SWAPS, stated_status, without
+from corewise.scheduler.state import UNFINISHED, ClusterState
+from corewise.service.logs import fields
+from corewise.topology import CPUSet, CPUSetError
+from corewise.vocabulary import metrics
+from corewise.vocabulary.cpu_annotations import print_resource_status, stated_cpus
+from corewise.vocabulary.errors import UNREADABLE
+from corewise.vocabulary.names import CLAIM_EXPIRED, POD_CPUS, RESOURCE_STATUS
+from corewise.vocabulary.owned_cpus import Owner
+from corewise.vocabulary.reasons import Reason
+
+log = logging.getLogger(__name__)
+
+EXPIRY: Final = 90.0
+"""Seconds: longer than an API server works on a request (60)."""
+_MILLI: Final = 1000
+_GONE: Final = "gone"
+_EXPIRED: Final = "expired"
+
+
+class _ReportedOwner(msgspec.Struct):
+    uid: str = ""
+    cpuset: str = ""
+    managed: bool = msgspec.field(default=False, name="managedByKubelet")
+
+
+_REPORT = msgspec.json.Decoder(list[_ReportedOwner])
+
+
+@dataclass(frozen=True, slots=True)
+class _Late:
+    """A bound pod that owns CPUs, as it counts on its node."""
+
+    pod: PlacedPod
+    facts: PodFacts
+    where: Placement
+
+
+class Collector:
+    """Looks at all ledgers; ``engine`` returns the engine that is in use now."""
+
+    def __init__(
+        self,
+        client: Client,
+        state: ClusterState,
+        engine: Callable[[], Engine],
+        *,
+        events: EventRecorder,
+        exposition: Exposition,
+        clock: Clock,
+    ) -> None:
+        self._client = client
+        self._state = state
+        self._engine = engine
+        self._events = events
+        self._metrics = exposition
+        self._clock = clock
+        self._first_seen: dict[tuple[str, ...], float] = {}
+        self._seen: set[tuple[str, ...]] = set()
+        self._refused: dict[str, Reason] = {}
+
+    def publish(self) -> None:
+        """Set the gauges, as they are now."""
+        cluster = self._state.cluster
+        entries = sum(len(each.owned.owners) for each in cluster.nodes.values())
+        self._metrics.set(metrics.LEDGER_ENTRIES, entries - cluster.unbound_entries, "true")
+        self._metrics.set(metrics.LEDGER_ENTRIES, cluster.unbound_entries, "false")
+
+    async def look(self) -> None:
+        """Put in order what is not."""
+        self._seen = set()
+        nodes = self._state.cluster.nodes
+        for facts in [each for each in nodes.values() if each.owned.owners or each.owned.problem]:
+            try:
+                await (self._repair(facts) if facts.owned.problem else self._tidy(facts))
+            except KubeError as error:
+                log.warning("a ledger stays as it is", extra=fields(node=facts.name, error=error))
+        for key in sorted(self._state.owning):
+            try:
+                await self._follow(key)
+            except KubeError as error:
+                log.warning("a pod is not entered in the ledger", extra=fields(pod=key, error=error))
+        self._first_seen = {key: self._first_seen[key] for key in self._seen}
+
+    def _is_due(self, *key: str) -> bool:
+        """Whether something was first seen long enough ago."""
+        now = self._clock.monotonic()
+        self._seen.add(key)
+        return now - self._first_seen.setdefault(key, now) >= EXPIRY
+
+    async def _tidy(self, facts: NodeFacts) -> None:
+        """Remove the entries of pods that are gone, or have not been bound in time."""
+        removed: dict[str, tuple[Owner, str]] = {}
+        for uid, owner in facts.owned.owners.items():
+            cause = await self._cause(facts.name, uid, owner)
+            if cause:
+                removed[uid] = owner, cause
+        for _ in range(SWAPS if removed else 0):
+            node, owners = self._state.node(facts.name), self._state.owners(facts.name)
+            found = [uid for uid, (owner, _) in removed.items() if owners.get(uid) == owner]
+            if node is None or not found:
+                return
+            try:
+                await self._state.write_ledger(node, without(owners, *found))
+            except Conflict:
+                await self._state.read_node(facts.name)
+                continue
+            for uid in found:
+                self._tell_removed(facts.name, uid, *removed[uid])
+            return
+
+    def _tell_removed(self, node: str, uid: str, owner: Owner, cause: str) -> None:
+        self._metrics.count(metrics.LEDGER_REMOVED, cause)
+        message = f"node {node} keeps CPUs {owner.cpus} for the pod no longer: it was not bound in time"
+        log.info(
+            "entry removed from a ledger",
+            extra=fields(node=node, pod=owner.pod, cpus=str(owner.cpus), cause=cause),
+        )
+        if cause == _EXPIRED:
+            reference = ObjectReference(kind="Pod", namespace=owner.namespace, name=owner.name, uid=uid)
+            self._events.emit(reference, Reason.CLAIM_EXPIRED, message, warning=False)
+
+    async def _cause(self, node: str, uid: str, owner: Owner) -> str:
+        """Return why an entry goes; "" if it stays."""
+        pod = self._state.pods.get(owner.name, owner.namespace)
+        if pod is not None and pod.metadata.uid == uid and pod.spec.node_name == node:
+            return ""
+        try:
+            pod = await self._client.get(PLACED_PODS, owner.name, owner.namespace)
+        except NotFound:
+            return _GONE
+        meta, bound = pod.metadata, pod.spec.node_name
+        if meta.uid != uid or (bound and not (bound == node and holds_resources(pod))):
+            return _GONE
+        return await self._fenced(pod) if not bound and self._is_due(node, uid, owner.bind) else ""
+
+    async def _fenced(self, pod: PlacedPod) -> str:
+        """Make the Bindings fail that earlier attempts may still send; return "" if the pod has changed."""
+        meta = pod.metadata
+        fence = {
+            "metadata": {
+                "uid": meta.uid,
+                "resourceVersion": meta.resource_version,
+                "annotations": {CLAIM_EXPIRED: rfc3339(self._clock.now())},
+            }
+        }
+        try:
+            await self._client.patch(PLACED_PODS, meta.name, fence, namespace=meta.namespace)
+        except NotFound:
+            return _GONE
+        except Conflict:
+            return ""
+        return _EXPIRED
+
+    async def _repair(self, facts: NodeFacts) -> None:
+        """Write a damaged ledger anew."""
+        name = facts.name
+        node = await self._state.read_node(name) if self._is_due(name) else None
+        ledger = self._state.cluster.nodes[name].owned if name in self._state.cluster.nodes else facts.owned
+        if node is None or not ledger.problem:
+            return
+        owners = dict(ledger.owners)
+        taken = CPUSet.of(cpu for owner in owners.values() for cpu in owner.cpus.cpus)
+        for pod in await self._client.list(PLACED_PODS, field_selector=f"spec.nodeName={name},{UNFINISHED}"):
+            where, _ = placement(pod, self._state.rules)
+            if pod.metadata.uid in owners or not where.cpus or where.cpus & taken:
+                continue
+            if pod_facts(pod, self._state.rules).owned_by_class == len(where.cpus) * _MILLI:
+                owners[pod.metadata.uid] = Owner(key_of(pod), where.cpus)
+                taken |= where.cpus
+        try:
+            await self._state.write_ledger(node, owners)
+        except Conflict:
+            return
+        self._metrics.count(metrics.LEDGER_REPAIRS)
+        message = f"{ledger.problem}; it has been written anew, with {len(owners)} pods that own CPUs"
+        log.warning(message, extra=fields(reason=Reason.OWNED_CPUS_REPAIRED, node=name))
+        self._events.emit(
+            ObjectReference(kind="Node", name=name, uid=name),
+            Reason.OWNED_CPUS_REPAIRED,
+            message,
+            warning=True,
+        )
+
+    async def _follow(self, key: str) -> None:
+        """Enter a pod that owns CPUs, if it has not been; have its annotation say what the ledger says."""
+        late = self._late(key)
+        facts = self._state.cluster.nodes.get(late.where.node) if late else None
+        if late is None or facts is None or facts.owned.problem or late.pod.metadata.deletion_timestamp:
+            return
+        uid, by_class = late.facts.uid, bool(late.facts.owned_by_class)
+        owner = facts.owned.owners.get(uid)
+        if by_class and owner is not None:
+            if stated_cpus(late.pod.metadata.annotations.get(RESOURCE_STATUS)) != owner.cpus:
+                await self._annotate(late)
+            return
+        wanted = self._wanted(late, facts)
+        if isinstance(wanted, Refused):
+            self._tell_refused(late, wanted)
+        if not isinstance(wanted, Placement) or (owner is not None and owner.cpus == wanted.cpus):
+            return
+        node = await self._state.read_node(facts.name)
+        owners, wanted = (
+            self._state.owners(facts.name),
+            self._wanted(late, self._state.cluster.nodes[facts.name]),
+        )
+        if node is None or not isinstance(wanted, Placement) or owners.get(uid) != owner:
+            return
+        try:
+            await self._state.write_ledger(node, {**owners, uid: Owner(key, wanted.cpus)})
+        except Conflict:
+            return
+        self._refused.pop(uid, None)
+        if by_class:
+            await self._state_cpus(late.pod, wanted)
+        self._metrics.count(metrics.LEDGER_LATE, Reason.OWNED_LATE)
+        message = f"bound without the scheduler; it owns CPUs {wanted.cpus} of node {facts.name} from now on"
+        self._tell(late.pod, Reason.OWNED_LATE, message)
+
+    def _late(self, key: str) -> _Late | None:
+        """Return a bound pod that owns CPUs, as it counts now."""
+        namespace, _, name = key.partition("/")
+        pod = self._state.pods.get(name, namespace)
+        counted = self._state.cluster.pods_on(self._state.cluster.node_of(key) or "").get(key)
+        if pod is None or counted is None or counted[0].uid != pod.metadata.uid or not holds_resources(pod):
+            return None
+        return _Late(pod, *counted)
+
+    def _wanted(self, late: _Late, facts: NodeFacts) -> Placement | Refused | None:
+        """Return the CPUs that a pod is to own, or why it owns none; None if kubelet has not said so yet."""
+        cluster, key, owned = self._state.cluster, late.facts.key, late.facts.owned_by_class
+        answer: Placement | Refused | None
+        cluster.remove_pod(key)
+        try:
+            with cluster.without_entries(late.facts.uid):
+                ledger = cluster.ledger(facts.name)
+                every = cluster.snapshot()
+                row = every.index[facts.name]
+                if not owned:
+                    answer = self._reported(late, facts)
+                elif ledger and len(late.where.cpus) * _MILLI == owned and late.where.cpus <= ledger.free:
+                    answer = late.where
+                else:
+                    chosen = ChosenNode(facts, 0, ledger, every.only(row))
+                    answer = self._engine().reserve(late.facts, chosen)
+                if isinstance(answer, Placement):
+                    cluster.put_pod(late.facts, answer)
+                    short = -int(cluster.snapshot().cpu_room[row])
+                    answer = _no_room(facts.name, short) if short > 0 else answer
+                    cluster.remove_pod(key)
+        finally:
+            self._state.count(late.pod)
+        return answer
+
+    def _reported(self, late: _Late, facts: NodeFacts) -> Placement | Refused | None:
+        """Return the CPUs that kubelet has given a pod, as the agent reports them."""
+        topology = self._state.topologies.get(facts.name)
+        text = (
+            topology.metadata.annotations.get(POD_CPUS, "") if topology and facts.static_cpu_manager else ""
+        )
+        cpus = _reports(text).get(late.facts.uid, CPUSet())
+        if not cpus:
+            return None
+        others = without(facts.owned.owners, late.facts.uid)
+        taken = CPUSet.of(cpu for owner in others.values() for cpu in (owner.cpus & cpus).cpus)
+        if taken:
+            return Refused("", Reason.CPUS_TAKEN, f"kubelet gave it CPUs {taken}, which other pods own")
+        return replace(late.where, cpus=cpus)
+
+    async def _annotate(self, late: _Late) -> None:
+        """Have a pod's annotation say what the ledger says, if they differ in the API server too."""
+        node = await self._state.read_node(late.where.node)
+        pod = await self._client.get(PLACED_PODS, late.pod.metadata.name, late.pod.metadata.namespace)
+        owner = self._state.owners(late.where.node).get(late.facts.uid)
+        stated = stated_cpus(pod.metadata.annotations.get(RESOURCE_STATUS))
+        if node and owner and pod.metadata.uid == late.facts.uid and stated != owner.cpus:
+            where, _ = placement(pod, self._state.rules)
+            await self._state_cpus(pod, replace(where, cpus=owner.cpus))
+
+    async def _state_cpus(self, pod: PlacedPod, where: Placement) -> None:
+        meta = pod.metadata
+        annotation = print_resource_status(stated_status(where))
+        body: dict[str, Any] = {"metadata": {"uid": meta.uid, "annotations": {RESOURCE_STATUS: annotation}}}
+        await self._client.patch(PLACED_PODS, meta.name, body, namespace=meta.namespace)
+
+    def _tell_refused(self, late: _Late, refused: Refused) -> None:
+        """Say once, as long as it stays so, why a pod does not own the CPUs that it is to own."""
+        uid = late.facts.uid
+        if self._refused.get(uid) is not refused.reason:
+            self._refused[uid] = refused.reason
+            self._metrics.count(metrics.LEDGER_LATE, refused.reason)
+            message = f"bound without the scheduler, and owns no CPUs of node {late.where.node}: "
+            self._tell(late.pod, refused.reason, message + refused.message)
+
+    def _tell(self, pod: PlacedPod, reason: Reason, message: str) -> None:
+        meta = pod.metadata
+        reference = ObjectReference(kind="Pod", namespace=meta.namespace, name=meta.name, uid=meta.uid)
+        self._events.emit(reference, reason, message, warning=True)
+        log.warning(message, extra=fields(reason=reason.value, pod=key_of(pod)))
+
+
+def _no_room(node: str, short: int) -> Refused:
+    message = f"what its CPUs cost is {cpu_text(short)} amplified CPUs more than node {node} has left"
+    return Refused("", Reason.AMPLIFIED_CPU_INSUFFICIENT, message)
+
+
+def _reports(text: str) -> Mapping[str, CPUSet]:
+    """Return the CPUs that kubelet has given to pods, by uid; none where that cannot be read."""
+    try:
+        reported = _REPORT.decode(text or "[]")
+        return {each.uid: CPUSet.parse_claim(each.cpuset) for each in reported if each.managed}
+    except (*UNREADABLE, CPUSetError):
+        return {}

@@ -1,0 +1,127 @@
+"""The ledger on a Node, read and written: which pod owns which CPUs.
+
+    node.corewise.io/owned-cpus       {"<pod uid>": {"pod": "ns/name", "cpus": "0-3", "bind": "5f0c9a1e"}}
+    node.corewise.io/owned-milli-cpu  "4000", 1000 x the CPUs of all entries
+
+Both annotations are written together, by compare and swap on the Node's resourceVersion. ``bind`` names the
+attempt that wrote the entry last: two attempts to bind the same pod never mistake each other's entry for
+their own.
+
+A ledger is damaged if a part of it cannot be read, if two pods own the same CPU, or if the two annotations
+contradict each other. What can still be read counts; nothing is bound by it until it has been repaired.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Final, TypeAlias
+
+import msgspec
+
+from corewise.topology import CPUSet, CPUSetError
+from corewise.vocabulary.errors import UNREADABLE
+from corewise.vocabulary.names import OWNED_CPUS, OWNED_MILLI_CPU
+
+LONGEST_LEDGER: Final = 128 * 1024
+"""Characters; all annotations of an object together may have 256 KiB."""
+_MILLI: Final = 1000
+_REMEMBERED: Final = 8192
+_SHOWN: Final = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """One entry: the pod, as namespace/name, and its CPUs."""
+
+    pod: str
+    cpus: CPUSet
+    bind: str = ""
+
+    @property
+    def namespace(self) -> str:
+        return self.pod.partition("/")[0]
+
+    @property
+    def name(self) -> str:
+        return self.pod.partition("/")[2]
+
+
+Owners: TypeAlias = Mapping[str, Owner]
+"""The entries, by the pod's uid."""
+NO_OWNERS: Final[Owners] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class OwnedCPUs:
+    """A ledger as it was read: what is readable of it, and why it is damaged ("" if it is not)."""
+
+    owners: Owners = field(default_factory=lambda: NO_OWNERS)
+    problem: str = ""
+
+
+NOTHING_OWNED: Final = OwnedCPUs()
+
+
+class _Entry(msgspec.Struct, omit_defaults=True):
+    pod: str
+    cpus: str
+    bind: str = ""
+
+
+_ENTRIES = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_ENTRY = msgspec.json.Decoder(_Entry)
+
+
+def read_owned_cpus(annotations: Mapping[str, str]) -> OwnedCPUs:
+    """Read the ledger of a Node; a Node without one owns nothing."""
+    text, milli = annotations.get(OWNED_CPUS), annotations.get(OWNED_MILLI_CPU)
+    return NOTHING_OWNED if text is None and milli is None else _read(text or "{}", milli or "0")
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _read(text: str, milli: str) -> OwnedCPUs:
+    if len(text) > LONGEST_LEDGER:
+        return OwnedCPUs(problem=f"{OWNED_CPUS} has {len(text)} characters, more than {LONGEST_LEDGER}")
+    try:
+        entries = _ENTRIES.decode(text)
+    except UNREADABLE as error:
+        return OwnedCPUs(problem=f"{OWNED_CPUS} cannot be read: {error}")
+    owners: dict[str, Owner] = {}
+    problem, taken = "", CPUSet()
+    for uid, raw in entries.items():
+        entry = _entry(uid, bytes(raw))
+        if isinstance(entry, Owner) and entry.cpus & taken:
+            entry = f"{OWNED_CPUS} gives CPUs {entry.cpus & taken} to {entry.pod} and to another pod"
+        if isinstance(entry, str):
+            problem = problem or entry
+        else:
+            owners[uid] = entry
+            taken |= entry.cpus
+    if not problem and milli != str(len(taken) * _MILLI):
+        problem = f"{OWNED_MILLI_CPU} is {milli[:_SHOWN]!r}, and {OWNED_CPUS} names {len(taken)} CPUs"
+    return OwnedCPUs(MappingProxyType(owners), problem)
+
+
+def _entry(uid: str, text: bytes) -> Owner | str:
+    """Return an entry, or what is wrong with it."""
+    try:
+        entry = _ENTRY.decode(text)
+        cpus = CPUSet.parse_claim(entry.cpus)
+    except (*UNREADABLE, CPUSetError) as error:
+        return f"{OWNED_CPUS}: the entry of {uid[:_SHOWN]!r} cannot be read: {error}"
+    namespace, _, name = entry.pod.partition("/")
+    if not (uid and namespace and name and cpus):
+        return f"{OWNED_CPUS}: the entry of {uid[:_SHOWN]!r} names no pod, or no CPUs"
+    return Owner(entry.pod, cpus, entry.bind)
+
+
+def print_owned_cpus(owners: Owners) -> dict[str, str | None]:
+    """Return both annotations, for a merge patch; None removes them where nothing is owned."""
+    if not owners:
+        return {OWNED_CPUS: None, OWNED_MILLI_CPU: None}
+    entries = {uid: _Entry(owner.pod, str(owner.cpus), owner.bind) for uid, owner in sorted(owners.items())}
+    owned = sum(len(owner.cpus) for owner in owners.values())
+    return {OWNED_CPUS: msgspec.json.encode(entries).decode(), OWNED_MILLI_CPU: str(owned * _MILLI)}
