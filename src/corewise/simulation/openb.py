@@ -29,9 +29,7 @@ from corewise.simulation.pods import manifest
 
 MEBI = 1 << 20
 _NODE_COLUMNS = ("sn", "cpu_milli", "memory_mib", "gpu")
-_POD_COLUMNS = (
-    "name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "qos", "pod_phase", "scheduled_time",
-)  # fmt: skip
+_POD_COLUMNS = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "qos")
 _E5, _8163, _8269, _8369, _8375, _SPR = (name for name in list(CATALOGUE)[:6])
 _MILAN, _N1, _N2 = "AMD EPYC 7763 64-Core Processor", "Neoverse-N1", "Neoverse-N2"
 MODELS_BY_CPUS: Mapping[int, tuple[str, ...]] = {
@@ -45,16 +43,6 @@ OTHER_SIZES = (_E5, _8163)
 _MOST = 10**12
 
 
-@dataclass(frozen=True, slots=True)
-class _Pod:
-    name: str
-    cpu_milli: int
-    memory: int
-    gpu_milli: int
-    qos: str
-    scheduled: int
-
-
 def load_openb(nodes: Path, pods: Path, config: Mapping[str, str]) -> Plan:
     """Read the two files and place the pods.
 
@@ -62,7 +50,8 @@ def load_openb(nodes: Path, pods: Path, config: Mapping[str, str]) -> Plan:
         InputError: naming file, row and column of the first thing that is wrong.
     """
     machines, gpus = read_machines(nodes)
-    wanted = sorted(_read_pods(pods), key=lambda pod: (pod.gpu_milli == 0, pod.scheduled, pod.name))
+    running = trace_pods(pods, "scheduled_time", "pod_phase", phase="Running", blank=_MOST)
+    wanted = sorted(running, key=lambda pod: (pod.gpu_milli == 0, pod.time, pod.name))
     rooms = {
         machine.name: (
             *(machine.allocatable_milli, machine.memory - machine.reserved_memory, machine.max_pods),
@@ -143,25 +132,6 @@ def _machine(name: str, cpus: int, memory: Bytes, turn: int) -> Machine:
     )
 
 
-def _read_pods(path: Path) -> Iterator[_Pod]:
-    seen: set[str] = set()
-    for row in trace_rows(path, _POD_COLUMNS):
-        if row.text("pod_phase") != "Running":
-            continue
-        name = row.text("name")
-        if name in seen:
-            raise row.error("name", f"pod {name!r} is there twice")
-        seen.add(name)
-        yield _Pod(
-            name=name,
-            cpu_milli=row.integer("cpu_milli", low=0, high=_MOST),
-            memory=row.integer("memory_mib", low=0, high=_MOST) * MEBI,
-            gpu_milli=row.integer("num_gpu", low=0, high=1024) * row.integer("gpu_milli", low=0, high=1000),
-            qos=row.text("qos"),
-            scheduled=row.integer("scheduled_time", low=0, high=_MOST, blank=_MOST),
-        )
-
-
 @dataclass(frozen=True, slots=True)
 class TraceRow:
     """One row of a file, and its place."""
@@ -188,6 +158,48 @@ class TraceRow:
         if not low <= int(text) <= high:
             raise self.error(column, f"{text} is out of range: {low} to {high}")
         return int(text)
+
+
+@dataclass(frozen=True, slots=True)
+class TracePod:
+    """One pod: milli-CPU, bytes, milli-GPU, its time and its row."""
+
+    name: str
+    cpu_milli: int
+    memory: int
+    gpu_milli: int
+    qos: str
+    time: int
+    row: TraceRow
+
+
+def trace_pods(
+    path: Path, time: str, *more: str, phase: str = "", blank: int | None = None
+) -> Iterator[TracePod]:
+    """Yield the pods of a file that has a column ``time`` and these other ones: all, or those in a phase.
+
+    ``blank`` is the time of a pod that has none.
+
+    Raises:
+        InputError: naming row and column of the first thing that is wrong.
+    """
+    seen: set[str] = set()
+    for row in trace_rows(path, (*_POD_COLUMNS, time, *more)):
+        if phase and row.text("pod_phase") != phase:
+            continue
+        name = row.text("name")
+        if name in seen:
+            raise row.error("name", f"pod {name!r} is there twice")
+        seen.add(name)
+        yield TracePod(
+            name=name,
+            cpu_milli=row.integer("cpu_milli", low=0, high=_MOST),
+            memory=row.integer("memory_mib", low=0, high=_MOST) * MEBI,
+            gpu_milli=row.integer("num_gpu", low=0, high=1024) * row.integer("gpu_milli", low=0, high=1000),
+            qos=row.text("qos"),
+            time=row.integer(time, low=0, high=_MOST, blank=blank),
+            row=row,
+        )
 
 
 def trace_rows(path: Path, columns: tuple[str, ...]) -> Iterator[TraceRow]:

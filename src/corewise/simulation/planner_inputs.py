@@ -20,7 +20,7 @@ they have not requested. CPU models are assigned as for a local cluster (:mod:`c
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -36,7 +36,7 @@ from corewise.engine.reading import pod_facts
 from corewise.quantities import offered_amounts
 from corewise.simulation.dump import FINISHED, HOW_TO, objects_of, read_items
 from corewise.simulation.machines import Machine
-from corewise.simulation.openb import MEBI, TraceRow, model_note, read_machines, trace_rows
+from corewise.simulation.openb import TracePod, model_note, read_machines, trace_pods, trace_rows
 from corewise.simulation.plan import InputError
 from corewise.topology import Thread, Topology
 from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY, CONFIG_NAME, CPU_BASIC_INFO, CPU_TOPOLOGY
@@ -45,9 +45,7 @@ from corewise.vocabulary.qos import ANY_NAMESPACE
 OFFERED_SHARE = 60
 GPU = "openb/gpu-milli"
 GPU_MODEL = "openb/gpu-model"
-_COLUMNS = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "gpu_spec", "qos", "creation_time")
 _MOST_CPUS = 4096
-_MOST = 10**12
 _MILLI = 1000
 
 
@@ -157,11 +155,11 @@ def plan_from_openb(nodes: Path, pods: Path) -> PlanInput:
     machines, gpus = read_machines(nodes)
     models = {row.text("sn"): row.values.get("model") or "" for row in trace_rows(nodes, ("sn", "model"))}
     planned = tuple(_node(machine, gpus[machine.name], models[machine.name]) for machine in machines)
-    in_order = sorted(_pods(pods), key=lambda each: each[0])
+    in_order = sorted(trace_pods(pods, "creation_time", "gpu_spec"), key=lambda pod: pod.time)
     return PlanInput(
         source=f"openb trace {nodes.name}, {pods.name}",
         nodes=planned,
-        pods=tuple(pod for _, pod in in_order),
+        pods=tuple(map(_pod, in_order)),
         offered_share=OFFERED_SHARE,
         notes=(
             model_note(machines),
@@ -195,27 +193,14 @@ def _node(machine: Machine, gpus: int, model: str) -> PlannedNode:
     )
 
 
-def _pods(path: Path) -> Iterator[tuple[int, PodFacts]]:
-    seen: set[str] = set()
-    for row in trace_rows(path, _COLUMNS):
-        name = row.text("name")
-        if name in seen:
-            raise row.error("name", f"pod {name!r} is there twice")
-        seen.add(name)
-        yield row.integer("creation_time", low=0, high=_MOST), _pod(name, row)
-
-
-def _pod(name: str, row: TraceRow) -> PodFacts:
-    cpu, qos = row.integer("cpu_milli", low=0, high=_MOST), row.text("qos")
-    memory = row.integer("memory_mib", low=0, high=_MOST) * MEBI
-    gpu = row.integer("num_gpu", low=0, high=1024) * row.integer("gpu_milli", low=0, high=_MILLI)
-    names = (BATCH_CPU, BATCH_MEMORY) if qos == "BE" else ("cpu", "memory")
-    requests = {names[0]: cpu, names[1]: memory, GPU: gpu}
-    specs = tuple(filter(None, (row.values["gpu_spec"] or "").split("|")))
+def _pod(pod: TracePod) -> PodFacts:
+    names = (BATCH_CPU, BATCH_MEMORY) if pod.qos == "BE" else ("cpu", "memory")
+    requests = {names[0]: pod.cpu_milli, names[1]: pod.memory, GPU: pod.gpu_milli}
+    specs = tuple(filter(None, (pod.row.values["gpu_spec"] or "").split("|")))
     selector = (NodeRequirement(GPU_MODEL, "In", specs),) if specs else ()
     return PodFacts(
-        key=f"default/{name}",
+        key=f"default/{pod.name}",
         requests={resource: amount for resource, amount in requests.items() if amount},
-        owned_by_class=cpu if qos == "Guaranteed" and cpu % _MILLI == 0 else 0,
+        owned_by_class=pod.cpu_milli if pod.qos == "Guaranteed" and pod.cpu_milli % _MILLI == 0 else 0,
         constraints=Constraints(selector=selector),
     )
