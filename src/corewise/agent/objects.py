@@ -13,7 +13,15 @@ import msgspec
 
 from corewise.amplification import ContainerDemand, PodDemand, pod_request
 from corewise.amplification.amounts import CPU
-from corewise.kube.objects import EMPTY, NO_META, NO_RESOURCES, ObjectMeta, ResourceRequirements, Struct
+from corewise.kube.objects import (
+    EMPTY,
+    NO_META,
+    NO_RESOURCES,
+    Container,
+    ObjectMeta,
+    ResourceRequirements,
+    Struct,
+)
 from corewise.kube.resources import NODES, PODS, Resource
 from corewise.quantities import Quantity, offered_amounts
 from corewise.vocabulary.names import STATIC_POD, STATIC_POD_HASH, STATIC_POD_SOURCE
@@ -41,14 +49,6 @@ class PodMeta(ObjectMeta, frozen=True):
     """metav1.ObjectMeta; ``generation`` counts the changes of the spec."""
 
     generation: int = 0
-
-
-class QuotaContainer(Struct, frozen=True):
-    """core/v1 Container; ``restart_policy`` is "Always" for a sidecar among the init containers."""
-
-    name: str
-    resources: ResourceRequirements = NO_RESOURCES
-    restart_policy: str = ""
 
 
 class ContainerState(Struct, frozen=True):
@@ -85,14 +85,14 @@ class QuotaPodSpec(Struct, frozen=True):
     """core/v1 PodSpec: everything that a limit follows from."""
 
     node_name: str = ""
-    containers: tuple[QuotaContainer, ...] = ()
-    init_containers: tuple[QuotaContainer, ...] = ()
-    ephemeral_containers: tuple[QuotaContainer, ...] = ()
+    containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] = ()
+    ephemeral_containers: tuple[Container, ...] = ()
     overhead: Mapping[str, str] = EMPTY
     resources: ResourceRequirements = NO_RESOURCES
 
     @property
-    def all_containers(self) -> Iterator[QuotaContainer]:
+    def all_containers(self) -> Iterator[Container]:
         yield from self.containers
         yield from self.init_containers
         yield from self.ephemeral_containers
@@ -200,7 +200,7 @@ class QuotaPod(Struct, frozen=True):
 
 
 def _demands(
-    containers: tuple[QuotaContainer, ...], statuses: tuple[ContainerStatus, ...]
+    containers: tuple[Container, ...], statuses: tuple[ContainerStatus, ...]
 ) -> tuple[ContainerDemand, ...]:
     granted = {each.name: _cpu(each.allocated_resources) for each in statuses}
     return tuple(

@@ -15,10 +15,11 @@ from dataclasses import dataclass, field
 
 from corewise.actions import EmitEvent
 from corewise.agent.kubelet import CPUManager
-from corewise.agent.objects import QuotaContainer, QuotaPod
+from corewise.agent.objects import QuotaPod
 from corewise.agent.sampler import PinnedPod
 from corewise.kernel.cgroups.layout import PodCgroups, QOSClass
 from corewise.kernel.errors import UnsafeName
+from corewise.kube.objects import Container
 from corewise.quantities import QuantityError, largest, requested
 from corewise.suppression.batch_limits import BatchContainer, BatchPod
 from corewise.vocabulary.cpu_annotations import stated_cpus
@@ -122,7 +123,7 @@ def _kind_of(pod: QuotaPod, names: PodCgroups) -> _Kind:
     return _Kind(cgroup, problems=problems, warnings=warnings)
 
 
-def _batch_container(container: QuotaContainer) -> BatchContainer:
+def _batch_container(container: Container) -> BatchContainer:
     requests, limits = container.resources.requests, container.resources.limits
     return BatchContainer(
         name=container.name,

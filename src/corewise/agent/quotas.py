@@ -42,10 +42,11 @@ from enum import Enum
 from corewise.actions import QuotaOwner, WriteQuota
 from corewise.agent.cgroups import CgroupSetup, Cycle, NodeCgroups
 from corewise.agent.kubelet import CPUManager
-from corewise.agent.objects import QuotaContainer, QuotaPod, QuotaPodSpec
+from corewise.agent.objects import QuotaPod, QuotaPodSpec
 from corewise.kernel.cgroups.layout import PodCgroups, QOSClass
 from corewise.kernel.cgroups.resources import read_bandwidth
 from corewise.kernel.errors import KernelError, Missing, UnsafeName
+from corewise.kube.objects import Container
 from corewise.normalization.quota import ContainerLimit, PodLimits, container_quota, pod_quota
 from corewise.quantities import ONE, AmplifiedMilli, Microseconds, QuantityError, Ratio, largest, requested
 from corewise.vocabulary.qos import DEFAULT_RULES, OWNERS_OF_CPUS, QoSRules
@@ -158,7 +159,7 @@ def container_cgroups(pod: QuotaPod, cgroups: PodCgroups) -> Iterator[tuple[str,
                 yield status.container_id, cgroups.container(pod.uid, qos, status.container_id)
 
 
-def _limit(container: QuotaContainer) -> ContainerLimit:
+def _limit(container: Container) -> ContainerLimit:
     return ContainerLimit(_cpu(container.resources.limits), sidecar=container.restart_policy == "Always")
 
 
