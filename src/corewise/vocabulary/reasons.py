@@ -354,7 +354,7 @@ class Reason(StrEnum):
     SLICE_UNREADABLE = _warning(
         "SliceUnreadable",
         "The quota of the cgroup of BestEffort pods cannot be read or written; it stays as it is.",
-        "See what the message names. It is tried again at each interval.",
+        "Check that the agent is root and /sys/fs/cgroup is writable. It tries again at each interval.",
     )
 
     # suppression: a quota for each offline pod
@@ -1120,7 +1120,7 @@ class Reason(StrEnum):
     OPENSTACK_UNUSABLE = _warning(
         "OpenStackUnusable",
         "What is needed to reach OpenStack is missing: a package, credentials, a file of configuration.",
-        "Do what the hint of the message says.",
+        "Install the extra openstack, name a cloud or the endpoint, or correct the file of configuration.",
     )
     LIBVIRT_UNUSABLE = _warning(
         "LibvirtUnusable",
@@ -1155,7 +1155,6 @@ class Reason(StrEnum):
     PLACEMENT_REFUSED = _info(
         "PlacementRefused",
         "Placement refuses what it was asked; nothing was changed.",
-        "Do what its message says.",
     )
     TRAIT_UNKNOWN = _info(
         "TraitUnknown",
