@@ -129,10 +129,10 @@ SUPPRESSION_PROBLEMS = {
         'error line 1, column 18: adjustPodNum: "five" is not a number: write a whole one in 1..1000'
     ],
     '{"mode": "per-pod"}': [
-        'error line 1, column 10: mode: "per-pod" means nothing here: did you mean "per-pod-quota"?'
+        'error line 1, column 10: mode: "per-pod" is not a known value: did you mean "per-pod-quota"?'
     ],
     '{"onAgentStop": "x"}': [
-        'error line 1, column 17: onAgentStop: "x" means nothing here: write hold or restore'
+        'error line 1, column 17: onAgentStop: "x" is not a known value: write hold or restore'
     ],
     '{"enabled": "yes"}': [
         'error line 1, column 13: enabled: must be true or false, without quotes, not "yes"'

@@ -138,7 +138,7 @@ def test_every_error_of_the_file_is_told_with_file_line_column_and_field(tmp_pat
     assert isinstance(answer.exception, Failure)
     places = [line.removeprefix(f"{file}: ") for line in str(answer.exception).splitlines()]
     assert places == [
-        'line 1, column 10: scoring: "Best" means nothing here: write LeastAllocated or MostAllocated',
+        'line 1, column 10: scoring: "Best" is not a known value: write LeastAllocated or MostAllocated',
         "line 3, column 15: interference.points[1]: 10 is more than 5 before it: points must not increase",
         'line 4, column 3: interference.typelabel: unknown key: did you mean "typeLabel"?',
     ]

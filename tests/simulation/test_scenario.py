@@ -139,7 +139,7 @@ def test_all_problems_are_told_at_once_with_their_places(tmp_path: Path) -> None
         load_scenario(str(file))
     text = str(caught.value)
     assert 'line 2, column 1: nodez: unknown key: did you mean "nodes"?' in text
-    assert 'nodes[0].model: "Neoverse-N3" means nothing here: did you mean "Neoverse-N2"?' in text
+    assert 'nodes[0].model: "Neoverse-N3" is not a known value: did you mean "Neoverse-N2"?' in text
     assert "nodes[0].coresPerSocket: 0 is outside 1..1024" in text
     assert "nodes[0].memory: '12Xi' is not a quantity" in text
     assert 'pods[0].fil: unknown key: did you mean "fill"?' in text
@@ -170,7 +170,7 @@ def test_all_problems_are_told_at_once_with_their_places(tmp_path: Path) -> None
             "coresPerSocket: must be a number, not true",
         ),
         (SMALL + SMALL.splitlines()[2] + "\n", "the name 'a' is used twice"),
-        (SMALL + "pods: [{name: p, cpu: 1, replicas: 1, load: {low: .nan}}]", "'.nan' is no plain number"),
+        (SMALL + "pods: [{name: p, cpu: 1, replicas: 1, load: {low: .nan}}]", "'.nan' is not a plain number"),
         (
             SMALL + "pods: [{name: p, cpu: 1, replicas: 1, load: {low: 1e999999999}}]",
             "is outside 0..1000",

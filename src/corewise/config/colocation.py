@@ -162,7 +162,7 @@ def _suppression(decoder: Decoder, places: Fields, inherited: SuppressionSetting
 
 
 def _check_thresholds(decoder: Decoder, places: Fields, settings: SuppressionSettings) -> None:
-    """Tell, at a threshold written here, that those that apply here do not rise; warn of one that is 0."""
+    """Report thresholds that do not rise, at one written here; warn of one that is 0."""
     written = [name for name in _THRESHOLDS if places[name].value is not None]
     if not written:
         return

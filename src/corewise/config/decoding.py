@@ -80,7 +80,7 @@ class Place:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is to be decoded here: absent, null, or already told to be broken."""
+        """Whether nothing is to be decoded here: absent, null, or already reported as broken."""
         return self.value is None or self.value is BROKEN
 
 
@@ -173,7 +173,7 @@ class Decoder:
         if word is None or word in known:
             return None if word is None else choices(word)
         hint = did_you_mean(word, known) or f": write {' or '.join(known)}"
-        self.error(place, f"{shown(word)} means nothing here{hint}")
+        self.error(place, f"{shown(word)} is not a known value{hint}")
         return None
 
     def ratio(self, place: Place, smallest: Ratio, largest: Ratio, hint: str = "") -> Ratio | None:
@@ -278,7 +278,7 @@ def shown(value: Value) -> str:
 
 
 def not_a_number(value: Value, form: NumberForm) -> str:
-    """Say what to write instead of a value that is no number; the range is to follow."""
+    """Say what to write instead of a value that is not a number; the range follows."""
     if not isinstance(value, str):
         return f"must be a number, not {shown(value)}: write one"
     text = value.strip()

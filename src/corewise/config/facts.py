@@ -1,7 +1,7 @@
 """CPU facts: what a node's agent reports about its CPU, read from the NodeResourceTopology annotation.
 
 The text is JSON: ``{"cpuModel","hyperThreadEnabled","turboEnabled","catL3CbmMask","vendorID"}``. Writers
-leave out what is false or unknown, so an absent bool is false. Keys of other writers are passed over.
+leave out what is false or unknown, so an absent bool is false. Keys of other writers are ignored.
 """
 
 from __future__ import annotations

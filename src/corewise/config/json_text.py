@@ -26,7 +26,7 @@ Path: TypeAlias = tuple[str | int, ...]
 
 
 class Broken:
-    """Stands for a value whose text is not JSON; its fault has been told."""
+    """Stands for a value whose text is not JSON; its fault is reported."""
 
 
 BROKEN = Broken()
@@ -164,7 +164,7 @@ class _Reader:
             self.give_up(offset, "too many faults: the rest was not read")
 
     def give_up(self, offset: int, message: str) -> None:
-        """Tell a fault after which the text cannot be understood."""
+        """Report a fault after which the text cannot be understood."""
         if not self.given_up:
             self.faults.append(Fault(*self.positions.at(offset), path_text(tuple(self.path)), message))
         self.given_up = True
@@ -261,7 +261,7 @@ class _Reader:
         self.at += 1
 
     def more(self, opened: int, closing: str, *, first: bool) -> bool:
-        """Tell whether another element follows; step over the comma before it."""
+        """Say whether another element follows; step over the comma before it."""
         character = self.peek()
         if not first and character == ",":
             comma = self.at

@@ -57,14 +57,14 @@ _MERGE = "<<"
 class NotYAMLError(ValueError):
     """The text is not YAML: ``problem`` is at ``offset``. Printed, it says where."""
 
-    def __init__(self, told: str, problem: str, offset: int) -> None:
-        super().__init__(told)
+    def __init__(self, message: str, problem: str, offset: int) -> None:
+        super().__init__(message)
         self.problem = problem
         self.offset = offset
 
 
 class LimitError(NotYAMLError):
-    """The text may be YAML, and is refused: too large, too deep, or larger than its text tells."""
+    """The text may be YAML, and is refused: too large, too deep, or too many values with its aliases."""
 
 
 def read_yaml(text: str) -> TextReading:
@@ -257,7 +257,9 @@ PlainLoader.add_constructor(f"{_STANDARD}timestamp", PlainLoader.construct_scala
 def _not_of_its_tag(node: yaml.Node) -> yaml.YAMLError:
     shown = f"{node.value[:_LONGEST_SHOWN]!r}" if isinstance(node, yaml.ScalarNode) else "this"
     kind = node.tag.removeprefix(_STANDARD)
-    return yaml.constructor.ConstructorError(problem=f"{shown} is no {kind}", problem_mark=node.start_mark)
+    return yaml.constructor.ConstructorError(
+        problem=f"{shown} is not a valid {kind}", problem_mark=node.start_mark
+    )
 
 
 class _Converter:
@@ -326,7 +328,7 @@ class _Converter:
                 return Decimal(text)
         except DecimalException:  # the exponent is beyond what decimal can hold
             pass
-        message = f"{text[:30]!r} is no plain number: write digits with at most one point, such as 1.20"
+        message = f"{text[:30]!r} is not a plain number: write digits with at most one point, such as 1.20"
         self._fault(node, path, f"{message}, or quotes around what is meant as text")
         return BROKEN
 

@@ -247,7 +247,7 @@ def _numa_policy(
     if word:
         policy = numa_policy(word)
         if policy is None:
-            message = f"label {NUMA_POLICY}: {word!r} is no NUMA topology policy; it counts as None"
+            message = f"label {NUMA_POLICY}: {word!r} is not a NUMA topology policy; it counts as None"
             findings.append(ReadProblem(Reason.NUMA_POLICY_UNKNOWN, message))
         return policy or NumaPolicy.NONE
     policies = topology.topology_policies if topology else None

@@ -3,7 +3,7 @@
     findings = analyse(history, affinity)
 
 A type's *use* is the mean over all values of its pods after their warm-up, beside the 95th percentile.
-Bandwidth that nobody counted by pod is estimated (:func:`~corewise.interference.history.bandwidth_shares`).
+Bandwidth that was not counted by pod is estimated (:func:`~corewise.interference.history.bandwidth_shares`).
 Its *affinities* say how much longer its work takes under pressure: by cycles per instruction where enough
 runs have them, else by how long its Jobs took. A type with too few runs, or none whose pressure differed, is
 refused with the reason; it has no affinities, and its use is reported all the same.
@@ -97,7 +97,7 @@ class Confidence(StrEnum):
 class TypeUse:
     """What pods of a type used of something. ``spread`` is the standard deviation of the pods' own means.
 
-    Where nobody counted by pod, it is ``estimated`` from what nodes used: ``p95`` is the mean then, and
+    Where it was not counted by pod, it is ``estimated`` from what nodes used: ``p95`` is the mean then, and
     ``spread`` half of its 95 % interval.
     """
 

@@ -2,7 +2,7 @@
 
 A pod's profile is chosen by the value of its type label, or by a profile's selector; otherwise it has the
 default profile, with memory and CPU from its requests. Two profiles that match one pod are a conflict, which
-is a verdict: nobody can say what the pod uses.
+is a verdict: what the pod uses is unknown.
 
 A node needs more room than overprovisioning x profile, of bandwidth and of memory. Strictly:
 

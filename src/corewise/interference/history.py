@@ -13,7 +13,7 @@ Where every node states a reference (its bandwidth, cache or idle latency), pres
 that unlike nodes compare. Values that cannot be are missing: not finite, negative, and the zeros that
 exporters print for what they do not support.
 
-Bandwidth that nobody counts by pod is estimated from what nodes use (:func:`bandwidth_shares`):
+Bandwidth that is not counted by pod is estimated from what nodes use (:func:`bandwidth_shares`):
 
     used(node, t) = background(node) + sum over types of pods(type, node, t) x use(type)
 

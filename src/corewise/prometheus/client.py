@@ -4,7 +4,7 @@
 - An answer is at most ``LARGEST_ANSWER`` bytes and takes at most ``timeout`` seconds, connecting included.
 - Answers are decoded in a thread, one after the other: those of thousands of series must not block the loop.
 - Redirects are not followed, and no proxy of the environment is used.
-- Samples that are histograms are left out: they are no number.
+- Samples that are histograms are left out: they are not numbers.
 - A server returns at most 11,000 values a series, so a long range is asked for piece by piece.
 
 Times are the server's: ``QueryResult.at`` is when it evaluated the query, by its own clock. What can go
@@ -77,7 +77,7 @@ class OverloadedError(PrometheusError):
 
 
 class NotPrometheusError(PrometheusError):
-    """Something answered that is no Prometheus server, or a proxy before one."""
+    """What answered is neither a Prometheus server nor a proxy of one."""
 
     default_hint = "check that the URL leads to Prometheus itself, with the right path"
 
@@ -247,7 +247,7 @@ def without_secrets(url: str) -> str:
 
 
 def _words(error: Exception) -> str:
-    """Say what went wrong; aiohttp's own words for a refused connection speak of ssl where there is none."""
+    """Say what went wrong; aiohttp mentions ssl for a refused connection even where none is used."""
     certificate = isinstance(error, aiohttp.ClientConnectorCertificateError)
     if isinstance(error, aiohttp.ClientConnectorError) and not certificate:
         return f"cannot connect: {error.os_error.strerror or error.os_error}"

@@ -181,7 +181,7 @@ class _ScenarioDecoder(Decoder):
         if word is None or word in known:
             return default if word is None else word
         hint = did_you_mean(word, known) or f": write one of {', '.join(filter(None, known))}"
-        self.error(place, f"{shown(word)} means nothing here{hint}")
+        self.error(place, f"{shown(word)} is not a known value{hint}")
         return default
 
     def object_name(self, place: Place) -> str:

@@ -132,7 +132,7 @@ class LastLevelCache:
 class Host:
     """A machine.
 
-    ``offline`` maps each offline CPU to its NUMA node, or to None where the kernel does not tell.
+    ``offline`` maps each offline CPU to its NUMA node, or to None where the kernel does not say.
     ``caches`` describes the caches that ``topology`` refers to; a cache without an entry is unknown to the
     kernel, and its CPUs are those of one NUMA node in one socket. ``kinds`` is empty if all cores are alike;
     else it names the CPUs of each kind in the kernel's words (``cpu_core``, ``cpu_atom``, ``capacity 446``).

@@ -21,7 +21,7 @@ it is bounded: LONGEST_STATUS characters, CPUs that a machine can have and each 
 once, amounts within what a machine can have. A text is read once, however many pods state it and however
 often their readers ask.
 
-Unknown keys are passed over: Koordinator has more.
+Unknown keys are ignored: Koordinator has more.
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ def parse_numa_spec(text: str | None) -> NumaPolicy | SpecProblem | None:
 
 
 def numa_policy(word: str) -> NumaPolicy | None:
-    """Return the policy of this name, as Koordinator or kubelet spells it; None if there is no such."""
+    """Return the policy of this name, as Koordinator or kubelet spells it; None for any other name."""
     if word in _KUBELETS_WORDS:
         return _KUBELETS_WORDS[word]
     return NumaPolicy(word) if word in tuple(NumaPolicy) else None
@@ -212,7 +212,7 @@ def _unreadable(annotation: str, error: str) -> SpecProblem:
 
 def _unknown(annotation: str, word: str, what: str, known: type[StrEnum]) -> SpecProblem:
     choices = ", ".join(known)
-    message = f"annotation {annotation}: {word[:_LONGEST_SHOWN]!r} is no {what}; there are {choices}"
+    message = f"annotation {annotation}: {word[:_LONGEST_SHOWN]!r} is not a {what}; the choices are {choices}"
     return SpecProblem(Reason.RESOURCE_SPEC_INVALID, message)
 
 

@@ -71,5 +71,5 @@ class GuestCPUs:
 
     @property
     def host_cpus(self) -> int:
-        """How many host CPUs the guest is to own: with the one of isolated emulator threads."""
+        """How many host CPUs the guest needs for itself, with the one of isolated emulator threads."""
         return self.dedicated + (self.emulator is EmulatorThreads.ISOLATE)

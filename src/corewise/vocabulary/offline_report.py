@@ -1,9 +1,9 @@
 """What a node's agent computed for offline pods last: the annotation ``node.corewise.io/oversubscription``.
 
-It is a report for people and commands; nothing decides by it. CPU is in physical milli-CPU, memory in bytes.
-``offered_milli`` is smoothed over ``samples`` samples, ``raw_offer_milli`` is the last sample's; both are
-before the normalization ratio that the Node's ``kubernetes.io/batch-cpu`` is multiplied by. Keys that this
-version does not know are passed over, and absent ones have their defaults.
+It is a report for people and commands; no decision depends on it. CPU is in physical milli-CPU, memory in
+bytes. ``offered_milli`` is smoothed over ``samples`` samples, ``raw_offer_milli`` is the last sample's; both
+are before the normalization ratio that the Node's ``kubernetes.io/batch-cpu`` is multiplied by. Keys that
+this version does not know are ignored, and absent ones have their defaults.
 """
 
 from __future__ import annotations

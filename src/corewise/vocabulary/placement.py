@@ -88,7 +88,7 @@ class InventoryUse(msgspec.Struct, frozen=True, gc=False):
 
 
 class ProviderSummary(msgspec.Struct, frozen=True, gc=False):
-    """A provider as the answer to a query tells of it."""
+    """A provider as the answer to a query describes it."""
 
     resources: dict[str, InventoryUse]
     traits: frozenset[str] = frozenset()
@@ -98,7 +98,7 @@ class ProviderSummary(msgspec.Struct, frozen=True, gc=False):
 class Candidates:
     """The answer to a query: each candidate is what a consumer would hold, provider -> class -> amount.
 
-    ``providers`` tells of every provider that a candidate names. Candidates stand in Placement's order.
+    ``providers`` describes every provider that a candidate names. Candidates stand in Placement's order.
     """
 
     candidates: tuple[Mapping[str, Mapping[str, int]], ...]

@@ -1,9 +1,9 @@
-"""QoS classes, and which claims of pods to CPUs are believed. Pure.
+"""QoS classes, and which claims of pods to CPUs are accepted. Pure.
 
 The label ``koordinator.sh/qosClass`` and the annotation ``scheduling.koordinator.sh/resource-status`` stand
-on the pod, so its owner can write both. Scheduler and agent believe them by these rules:
+on the pod, so its owner can write both. Scheduler and agent accept them by these rules:
 
-- LSE and SYSTEM count only in namespaces that are allowed them; elsewhere the pod is as one without a class.
+- LSE and SYSTEM count only in namespaces where they are allowed; elsewhere the pod is as one without a class.
 - A claim to CPUs needs class LSR or LSE, and names exactly as many CPUs as the pod requests.
 
 What a node's other claims leave is for the ledger: that no CPU has two owners, and that some stay shared.
@@ -27,7 +27,7 @@ _MILLI = 1000
 
 @dataclass(frozen=True, slots=True)
 class ClaimProblem:
-    """Why a claim is not believed."""
+    """Why a claim is not accepted."""
 
     reason: Reason
     message: str
@@ -55,7 +55,7 @@ class QoSRules:
     def claim_problem(
         self, labels: Mapping[str, str], namespace: str, cpus: CPUSet, request: int | None
     ) -> ClaimProblem | None:
-        """Return why a pod's claim to CPUs is not believed.
+        """Return why a pod's claim to CPUs is not accepted.
 
         ``request`` is the pod's in milli-CPU; None if it is not known yet: then any number of CPUs will do.
         """

@@ -132,7 +132,8 @@ class Reason(StrEnum):
     )
     AMPLIFICATION_ORIGINAL_BELOW_ONE = _warning(
         "AmplificationOriginalBelowOne",
-        "An original amplification ratio is below 1.00; this resource stays as it is, the others go on.",
+        "An original amplification ratio is below 1.00; this resource stays as it is, the others are "
+        "amplified.",
         "Write a ratio of at least 1.00, or remove the entry.",
     )
     NORMALIZATION_UNDECIDED = _warning(

@@ -284,7 +284,7 @@ def _points(decoder: Decoder, place: Place) -> tuple[float, ...] | None:
     if isinstance(place.value, str):
         if place.value != _LINEAR:
             decoder.error(
-                place, f'{shown(place.value)} means nothing here: write "linear" or a list [10, 5, 1]'
+                place, f'{shown(place.value)} is not a known value: write "linear" or a list [10, 5, 1]'
             )
         return None
     items = decoder.items(place)
