@@ -211,5 +211,6 @@ def offered(text: str | int) -> Quantity | None:
 
 def offered_amounts(texts: Mapping[str, str | int] | None) -> dict[str, Quantity]:
     """Read the amounts that a node offers; one that cannot be read is not offered."""
-    stated = ((resource, offered(text)) for resource, text in (texts or {}).items())
-    return {resource: amount for resource, amount in stated if amount is not None}
+    return {
+        resource: amount for resource, text in (texts or {}).items() if (amount := offered(text)) is not None
+    }
