@@ -17,11 +17,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
+import numpy as np
+
 from corewise.config.interference.model import CounterweightSettings, Profile
 from corewise.engine.columns import NO_ROW, ClusterSnapshot, NodeColumns
 from corewise.engine.facts import CPU, NodeAccount, NodeFacts, Placement, PodFacts
 from corewise.engine.table import Measures
-from corewise.interference.outlook import Counterweights
+from corewise.interference.outlook import Counterweights, shares
 from corewise.pinning import Claim, Exclusivity, Ledger
 from corewise.topology import CPUSet, Topology
 from corewise.vocabulary.cpu_annotations import ExclusivePolicy
@@ -261,6 +263,36 @@ class Cluster:
     def snapshot(self) -> ClusterSnapshot:
         """Return the columns as they are; valid until the next change."""
         return self._columns.snapshot()
+
+    def alone(self, name: str) -> Cluster:
+        """Return a cluster of one of the nodes: its pods, and what was measured of it.
+
+        A change of the one does not show in the other. There a pod has its CPUs by itself, so that its entry in
+        the ledger goes with it.
+        """
+        made, every, facts = Cluster(), self.snapshot(), self._facts[name]
+        made.estimate(self._estimates)
+        entries = {uid: key for (node, uid), key in self._entries.items() if node == name}
+        unbound = {uid: owner for uid, owner in facts.owned.owners.items() if uid in entries}
+        made.put_node(replace(facts, owned=replace(facts.owned, owners=unbound)))
+        for pod, placement in self.pods_on(name).values():
+            if pod.key not in entries.values():
+                made.put_pod(pod, placement)
+        here = slice(every.index[name], every.index[name] + 1)
+        columns = {
+            each: (every.measured[each][here], every.measured_at[each][here]) for each in every.measured
+        }
+        made.measure(Measured((name,), columns))
+        return made
+
+    def lasting_use(self, pod: PodFacts, placement: Placement) -> Profile:
+        """Return what measurements of the node show of a pod, by its profile: what is no counterweight."""
+        profile = self._estimates.profile_of(pod) or Profile()
+        if placement.since is None:
+            return profile
+        age = np.array([self._estimates.now() - placement.since])
+        shown = 1.0 - float(shares(age, self._estimates.counterweight)[0])
+        return Profile(round(profile.memory_bandwidth * shown), round(profile.memory * shown))
 
     def _weigh(self, pod: PodFacts, placement: Placement) -> None:
         """Count a pod placed lately by its profile, if its node is known."""

@@ -185,6 +185,45 @@ class PlacedPod(Struct, frozen=True):
     status: PlacedPodStatus = PlacedPodStatus()
 
 
+class LabelRequirement(Struct, frozen=True):
+    """meta/v1 LabelSelectorRequirement."""
+
+    key: str = ""
+    operator: str = ""
+    values: tuple[str, ...] | None = ()
+
+
+class BudgetSelector(Struct, frozen=True):
+    """meta/v1 LabelSelector."""
+
+    match_labels: Mapping[str, str] | None = EMPTY
+    match_expressions: tuple[LabelRequirement, ...] | None = ()
+
+
+class DisruptionBudgetSpec(Struct, frozen=True):
+    """policy/v1 PodDisruptionBudgetSpec: whom it protects."""
+
+    selector: BudgetSelector | None = None
+
+
+class DisruptionBudgetStatus(Struct, frozen=True):
+    """policy/v1 PodDisruptionBudgetStatus: how many of these pods may be evicted now."""
+
+    disruptions_allowed: int = 0
+    disrupted_pods: Mapping[str, str | None] | None = EMPTY
+
+
+class DisruptionBudget(Struct, frozen=True):
+    """policy/v1 PodDisruptionBudget."""
+
+    metadata: ObjectMeta = NO_META
+    spec: DisruptionBudgetSpec = DisruptionBudgetSpec()
+    status: DisruptionBudgetStatus = DisruptionBudgetStatus()
+
+
+DISRUPTION_BUDGETS = Resource(
+    "policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", namespaced=True, type=DisruptionBudget
+)
 SCHEDULABLE_NODES: Resource[SchedulableNode] = NODES.typed(SchedulableNode)
 PLACED_PODS: Resource[PlacedPod] = PODS.typed(PlacedPod)
 TOPOLOGIES: Resource[ReportedTopology] = NODE_RESOURCE_TOPOLOGIES.typed(ReportedTopology)

@@ -39,11 +39,18 @@ from corewise.amplification import BoolColumn, IntColumn
 from corewise.engine import ClusterSnapshot, Decision, Engine
 from corewise.engine.objects import PlacedPod
 from corewise.engine.reading import key_of, pod_facts
+from corewise.kube.errors import KubeError
 from corewise.kube.objects import PartialObject
 from corewise.prometheus.exposition import Exposition
 from corewise.scheduler.binding import Binder, Wanted
 from corewise.scheduler.decisions import Asked, Decisions, encode
-from corewise.scheduler.installation import BIND, EXPLAIN, FILTER, PRIORITIZE
+from corewise.scheduler.installation import BIND, EXPLAIN, FILTER, PREEMPT, PRIORITIZE
+from corewise.scheduler.preemption import (
+    PreemptionArgumentsError,
+    Preemptor,
+    decode_preemption,
+    encode_preempted,
+)
 from corewise.scheduler.state import ClusterState
 from corewise.service.doors import Guard, Handler, Route, read_body
 from corewise.vocabulary.errors import UNREADABLE
@@ -315,6 +322,7 @@ class ExtenderRoutes:
 
     extender: Extender
     binder: Binder
+    preemptor: Preemptor
     decisions: Decisions
     problems: Callable[[], Iterable[str]]
     metrics: Exposition
@@ -331,8 +339,9 @@ class ExtenderRoutes:
             Route("POST", f"/{verb}", self._call(verb, answer, unavailable), self.caller)
             for verb, answer, unavailable in answers
         ]
-        bind = Route("POST", f"/{BIND}", self._bind, self.caller)
-        return [*calls, bind, Route("GET", f"/{EXPLAIN}", self._explain, self.reader)]
+        calls.append(Route("POST", f"/{PREEMPT}", self._preempt, self.caller))
+        calls.append(Route("POST", f"/{BIND}", self._bind, self.caller))
+        return [*calls, Route("GET", f"/{EXPLAIN}", self._explain, self.reader)]
 
     def _call(self, verb: str, answer: Callable[[Arguments], bytes], unavailable: int) -> Handler:
         async def handle(http: web.BaseRequest) -> web.Response:
@@ -377,6 +386,28 @@ class ExtenderRoutes:
             return 200, "error", f"corewise scheduler: {problems}"
         refused = await self.binder.bind(wanted)
         return (200, "answered", "") if refused is None else (200, "refused", refused.message)
+
+    async def _preempt(self, http: web.BaseRequest) -> web.Response:
+        body = await read_body(http)
+        started = time.perf_counter()
+        status, outcome, said = await self._preempted(body)
+        self.metrics.count(EXTENDER_REQUESTS, PREEMPT, outcome)
+        self.metrics.observe(EXTENDER_SECONDS, time.perf_counter() - started, PREEMPT)
+        return web.Response(status=status, body=said, content_type=_JSON)
+
+    async def _preempted(self, body: bytes) -> tuple[int, str, bytes]:
+        """Return the status, the outcome for metrics, and the body."""
+        try:
+            asked = decode_preemption(body)
+        except PreemptionArgumentsError as error:
+            return 400, "malformed", encode_error(f"corewise scheduler: {error}")
+        problems = "; ".join(self.problems())
+        try:
+            if not problems:
+                return 200, "answered", encode_preempted(await self.preemptor.preempt(asked))
+        except KubeError as error:
+            problems = str(error)
+        return 503, "error", encode_error(f"corewise scheduler: {problems}")
 
     async def _explain(self, http: web.BaseRequest) -> web.Response:
         pod, nodes = http.query.get("pod", ""), http.query.get("nodes", "")

@@ -31,6 +31,7 @@ from corewise.scheduler.decisions import Decisions
 from corewise.scheduler.extender import Extender, ExtenderRoutes
 from corewise.scheduler.installation import CLIENT_SECRET_NAME, EXPLAIN, FORMER_GATE, SECRET_NAME
 from corewise.scheduler.options import SchedulerOptions
+from corewise.scheduler.preemption import Preemptor
 from corewise.scheduler.state import ClusterState
 from corewise.service.certificates import Lifetimes
 from corewise.service.doors import EXTENDER, Certified
@@ -205,6 +206,7 @@ class Scheduler:
         routes = ExtenderRoutes(
             extender,
             self.binder,
+            Preemptor(self.client, self.state, engine, self._clock),
             self.decisions,
             self.problems,
             self.metrics,

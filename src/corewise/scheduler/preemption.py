@@ -1,0 +1,184 @@
+"""Preemption: POST /preempt of k8s.io/kube-scheduler/extender/v1.
+
+kube-scheduler asks about the nodes on which its own filters admit the pod once pods of lower priority are
+gone, and names the victims it would take and how many of them violate a PodDisruptionBudget:
+
+    {"Pod": ..., "NodeNameToVictims": null, "NodeNameToMetaVictims": {"n1": {"Pods": [{"UID": "..."}], ...}}}
+
+The answer has the victims by which the engine admits the pod too (engine/preemption.py), in the same form,
+without the nodes where no eviction helps. What kube-scheduler does with it decides its form (source:
+pkg/scheduler/framework/preemption/preemption.go, pkg/scheduler/extender.go):
+
+- victims are by priority, the highest first, since it compares nodes by the first one;
+- a node without victims, or with a pod that it does not know there, fails the whole call: neither is named;
+- it takes over the number of violations. Of its own victims it hands over that number, and not which they
+  are; so the budgets are read from the API server, and violations of all victims are counted by its rule.
+
+It does not ask at all where its own filters see room without any eviction, though only the extender refuses
+the node: there it reports "expected at least one victim pod". docs/scheduling.md says what helps then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+import msgspec
+
+from corewise.engine import Cluster, Engine
+from corewise.engine.objects import DISRUPTION_BUDGETS, DisruptionBudget, PlacedPod
+from corewise.engine.preemption import Victim, cheapest_victims, with_budgets
+from corewise.engine.reading import amount_of, pod_facts, scheduled_at
+from corewise.kube.client import Client
+from corewise.kube.clock import Clock
+from corewise.quantities import offered_amounts
+from corewise.scheduler.state import ClusterState
+from corewise.vocabulary.errors import UNREADABLE
+
+BUDGET = 1.2
+"""Seconds that nodes are looked at: kube-scheduler waits 2. Those with the fewest victims come first."""
+
+
+class PreemptionArgumentsError(ValueError):
+    """What was sent is no ExtenderPreemptionArgs that can be answered; the message says why."""
+
+
+class _Meta(msgspec.Struct):
+    uid: str = ""
+
+
+class _VictimPod(msgspec.Struct):
+    uid: str = msgspec.field(default="", name="UID")
+    metadata: _Meta = msgspec.field(default_factory=_Meta)
+
+
+class _Victims(msgspec.Struct):
+    pods: list[_VictimPod] | None = msgspec.field(default=None, name="Pods")
+    violations: int = msgspec.field(default=0, name="NumPDBViolations")
+
+
+class _Arguments(msgspec.Struct):
+    pod: PlacedPod | None = msgspec.field(default=None, name="Pod")
+    victims: dict[str, _Victims] | None = msgspec.field(default=None, name="NodeNameToVictims")
+    meta_victims: dict[str, _Victims] | None = msgspec.field(default=None, name="NodeNameToMetaVictims")
+
+
+_ARGUMENTS = msgspec.json.Decoder(_Arguments)
+
+
+@dataclass(frozen=True, slots=True)
+class PreemptionArguments:
+    """The pod, and by node the uids of the victims that kube-scheduler proposes."""
+
+    pod: PlacedPod
+    proposed: Mapping[str, frozenset[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Preempted:
+    """The victims on one node, by uid, the most important first; how many of them violate a budget."""
+
+    uids: tuple[str, ...]
+    violations: int
+
+
+def decode_preemption(body: bytes) -> PreemptionArguments:
+    """Read ExtenderPreemptionArgs, with whole victims or with their uids alone.
+
+    Raises:
+        PreemptionArgumentsError: if it is none, or names no pod or no nodes.
+    """
+    try:
+        sent = _ARGUMENTS.decode(body)
+    except UNREADABLE as error:
+        raise PreemptionArgumentsError(f"no ExtenderPreemptionArgs: {error}") from error
+    nodes = sent.meta_victims or sent.victims
+    if sent.pod is None or not sent.pod.metadata.name:
+        raise PreemptionArgumentsError("ExtenderPreemptionArgs without a Pod")
+    if not nodes:
+        raise PreemptionArgumentsError("ExtenderPreemptionArgs name no nodes")
+    uids = {
+        name: frozenset(each.uid or each.metadata.uid for each in victims.pods or ())
+        for name, victims in nodes.items()
+    }
+    return PreemptionArguments(sent.pod, uids)
+
+
+def encode_preempted(nodes: Mapping[str, Preempted]) -> bytes:
+    """Write the ExtenderPreemptionResult."""
+    victims = {
+        name: {"Pods": [{"UID": uid} for uid in each.uids], "NumPDBViolations": each.violations}
+        for name, each in nodes.items()
+    }
+    return msgspec.json.encode({"NodeNameToMetaVictims": victims})
+
+
+@dataclass(frozen=True, slots=True)
+class Preemptor:
+    """Answers the call."""
+
+    client: Client
+    state: ClusterState
+    engine: Callable[[], Engine]
+    clock: Clock
+
+    async def preempt(self, asked: PreemptionArguments) -> dict[str, Preempted]:
+        """Return the victims on the nodes where evicting them makes room for the pod.
+
+        Raises:
+            KubeError: if the PodDisruptionBudgets cannot be read.
+        """
+        until = self.clock.monotonic() + BUDGET
+        budgets = list(await self.client.list(DISRUPTION_BUDGETS))
+        found: dict[str, Preempted] = {}
+        for name in sorted(asked.proposed, key=lambda name: (len(asked.proposed[name]), name)):
+            if self.clock.monotonic() > until:
+                break
+            victims = self._on(name, asked, budgets)
+            if victims:
+                found[name] = victims
+            await asyncio.sleep(0)
+        return found
+
+    def _on(
+        self, name: str, asked: PreemptionArguments, budgets: Sequence[DisruptionBudget]
+    ) -> Preempted | None:
+        """Choose the victims on one node; None where no eviction helps, or none is needed."""
+        node, proposed = self.state.node(name), asked.proposed[name]
+        if node is None or name not in self.state.cluster.nodes:
+            return None
+        with self.state.without(asked.pod):
+            alone = self.state.cluster.alone(name)
+        victims = list(self._victims(name, alone, asked.pod.spec.priority or 0, proposed))
+        if proposed - {each.uid for each in victims}:
+            return None
+        published = {
+            resource: amount_of(resource, amount)
+            for resource, amount in offered_amounts(node.status.allocatable).items()
+        }
+        facts = pod_facts(asked.pod, self.state.rules)
+        guarded = with_budgets(victims, budgets)
+        chosen = cheapest_victims(self.engine(), alone, facts, guarded, published)
+        if not chosen:
+            return None
+        return Preempted(tuple(each.uid for each in chosen), sum(each.guarded for each in chosen))
+
+    def _victims(
+        self, node: str, alone: Cluster, priority: int, proposed: AbstractSet[str]
+    ) -> Iterator[Victim]:
+        """Yield the pods of the node that have a lower priority."""
+        for key, (facts, placement) in alone.pods_on(node).items():
+            namespace, _, name = key.partition("/")
+            pod = self.state.pods.get(name, namespace)
+            if pod is None or pod.spec.node_name != node or (pod.spec.priority or 0) >= priority:
+                continue
+            yield Victim(
+                facts,
+                placement,
+                uid=pod.metadata.uid,
+                priority=pod.spec.priority or 0,
+                started=scheduled_at(pod) or self.clock.now().timestamp(),
+                proposed=pod.metadata.uid in proposed,
+            )

@@ -1,0 +1,233 @@
+"""Which pods make way for one of higher priority: vectors, and a comparison with all sets of victims.
+
+On a node of 16 CPUs at ratio 2.00, which offers 32, a share pod of n takes n and a CPUSet pod of n takes 2n:
+
+on the node (priority)                         asked        victims
+share 8 (0), cpuset 12 (0)                     cpuset 4     the cpuset: the share pod would not do
+share 16 (0), share 4 (0) twice, share 8 (0)   cpuset 4     the last one: one pod instead of two
+share 4 (1), share 4 (1), share 24 (2)         cpuset 4     both of priority 1
+share 16 (0), guarded; share 16 (1)            cpuset 8     the one of priority 1
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import combinations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from corewise.engine import Cluster, Placement, PodFacts, assemble
+from corewise.engine.objects import (
+    BudgetSelector,
+    DisruptionBudget,
+    DisruptionBudgetSpec,
+    DisruptionBudgetStatus,
+    LabelRequirement,
+)
+from corewise.engine.preemption import Victim, cheapest_victims, with_budgets
+from corewise.kube.objects import ObjectMeta
+from corewise.vocabulary.cpu_annotations import BindPolicy, CPUBinding, NumaPolicy
+from engine.scenes import bind, cluster_of, cpuset, node, numa_node, share
+
+ENGINE = assemble()
+PLENTY = {"cpu": 1 << 40, "memory": 1 << 60, "pods": 1000}
+"""What kube-scheduler counts by, where that is not what a test is about."""
+
+
+def on(cluster: Cluster, *pods: PodFacts, at: str = "n") -> list[Victim]:
+    """Put pods on a node; the first ones are the oldest. All have priority 0."""
+    victims = []
+    for number, pod in enumerate(pods):
+        placed = bind(cluster, pod)
+        assert isinstance(placed, Placement), pod
+        assert placed.node == at
+        victims.append(Victim(pod, placed, pod.key, 0, float(number)))
+    return victims
+
+
+def named(found: list[Victim] | None) -> list[str] | None:
+    return None if found is None else [each.pod.key for each in found]
+
+
+def chosen(cluster: Cluster, pod: PodFacts, victims: list[Victim], **published: int) -> list[str] | None:
+    found = cheapest_victims(ENGINE, cluster.alone("n"), pod, victims, {**PLENTY, **published})
+    return named(found)
+
+
+def test_an_owner_gives_back_its_request_times_the_ratio() -> None:
+    cluster = cluster_of(node("n", 16, "2.00"))
+    victims = on(cluster, share("shares", 8), cpuset("owns", 12))
+    assert chosen(cluster, cpuset("p", 4), victims) == ["owns"]
+    assert chosen(cluster, cpuset("p", 16), victims) == ["shares", "owns"]
+    assert chosen(cluster, cpuset("p", 17), victims) is None
+
+
+def test_of_equal_priority_one_large_pod_goes_instead_of_two_and_no_larger_one_than_needed() -> None:
+    cluster = cluster_of(node("n", 16, "2.00"))
+    victims = on(cluster, share("huge", 16), share("a", 4), share("b", 4), share("large", 8))
+    assert chosen(cluster, cpuset("p", 4), victims) == ["large"]
+    assert chosen(cluster, cpuset("p", 8), victims) == ["huge"]
+    assert chosen(cluster, cpuset("p", 2), victims) == ["large"], "where one will do, the youngest"
+
+
+def test_the_lowest_priority_goes_first_however_many_that_are() -> None:
+    cluster = cluster_of(node("n", 16, "2.00"))
+    victims = on(cluster, share("a", 4), share("b", 4), share("c", 24))
+    ranked = [replace(each, priority=priority) for each, priority in zip(victims, (1, 1, 2), strict=True)]
+    assert chosen(cluster, cpuset("p", 4), ranked) == ["a", "b"]
+    assert chosen(cluster, cpuset("p", 5), ranked) == ["c"], "the others would not do, and are not needed"
+
+
+def test_a_guarded_pod_goes_only_if_the_others_will_not_do() -> None:
+    cluster = cluster_of(node("n", 16, "2.00"))
+    victims = on(cluster, share("a", 16), share("b", 16))
+    ranked = [replace(victims[0], guarded=True), replace(victims[1], priority=1)]
+    assert chosen(cluster, cpuset("p", 8), ranked) == ["b"]
+    assert chosen(cluster, cpuset("p", 9), ranked) == ["b", "a"]
+
+
+def test_whole_cores_are_freed_as_the_pod_requires_them() -> None:
+    """Four pods on one thread each of four cores: two that share no core with others free two whole cores."""
+    cluster = cluster_of(node("n", 8))
+    spread = CPUBinding(BindPolicy.SPREAD_BY_PCPUS, required=True)
+    victims = on(cluster, *(cpuset(key, 1, spread) for key in "abcd"), share("s", 0.5))
+    whole = CPUBinding(BindPolicy.FULL_PCPUS, required=True)
+    found = chosen(cluster, cpuset("p", 2, whole), victims)
+    assert found is not None
+    assert len(found) == 1
+    assert len(chosen(cluster, cpuset("p", 4, whole), victims) or ()) == 2
+
+
+def test_room_in_two_zones_is_no_room_under_single_numa_node() -> None:
+    facts = numa_node("n", 8, 2, policy=NumaPolicy.SINGLE_NUMA_NODE)
+    cluster = cluster_of(facts)
+    victims = on(cluster, cpuset("zone-0", 6), cpuset("zone-1", 6), cpuset("also-0", 2))
+    assert chosen(cluster, cpuset("p", 2), victims) == [], "2 CPUs of zone 1 are free"
+    assert chosen(cluster, cpuset("p", 8), victims) == ["zone-1"]
+    only_zero = [each for each in victims if each.pod.key != "zone-1"]
+    assert chosen(cluster, cpuset("p", 8), only_zero) == ["zone-0", "also-0"]
+
+
+def test_a_victim_of_kube_schedulers_comes_back_only_where_room_explains_it() -> None:
+    """kube-scheduler counts an owned CPU once: of 12 published CPUs 8 are requested, and 5 are needed."""
+    cluster = cluster_of(node("n", 8, "1.50"))
+    victims = on(cluster, share("shares", 4), cpuset("owns", 4))
+    pod = cpuset("p", 5)
+    proposed = [replace(victims[0], proposed=True), victims[1]]
+    assert chosen(cluster, pod, proposed, cpu=12_000) == ["owns"], (
+        "its 6 are enough, and 5 for kube-scheduler too"
+    )
+    assert chosen(cluster, pod, proposed) == ["shares", "owns"], (
+        "room was plenty: something else made it a victim"
+    )
+
+
+def test_what_is_handed_in_is_left_as_it_was() -> None:
+    cluster = cluster_of(node("n", 16, "2.00"))
+    victims = on(cluster, share("a", 16), cpuset("b", 8))
+    before = cluster.snapshot().cpu_room.copy()
+    assert chosen(cluster, cpuset("p", 16), victims) == ["a", "b"]
+    assert (cluster.snapshot().cpu_room == before).all()
+    assert set(cluster.pods_on("n")) == {"a", "b"}
+
+
+PODS = st.lists(
+    st.tuples(
+        st.sampled_from(["share", "cpuset"]),
+        st.integers(1, 4),
+        st.integers(0, 2),
+        st.booleans(),
+        st.booleans(),
+    ),
+    min_size=1,
+    max_size=5,
+)
+
+
+@settings(max_examples=60)
+@given(PODS, st.integers(1, 8), st.sampled_from(["1.00", "1.50", "2.00"]), st.sampled_from([1, 2]))
+def test_no_set_is_one_too_many_or_touches_a_higher_priority_than_it_must(
+    pods: list[tuple[str, int, int, bool, bool]], cpus: int, ratio: str, zones: int
+) -> None:
+    """Compared with all sets of victims: those that make room, by the engine on a cluster without them."""
+    policy = NumaPolicy.SINGLE_NUMA_NODE if zones > 1 else NumaPolicy.NONE
+    cluster = cluster_of(numa_node("n", 8 // zones, zones, ratio, policy))
+    victims: list[Victim] = []
+    for number, (kind, count, priority, guarded, _) in enumerate(pods):
+        facts = (cpuset if kind == "cpuset" else share)(f"pod-{number}", count)
+        placed = bind(cluster, facts)
+        if isinstance(placed, Placement):
+            victims.append(Victim(facts, placed, facts.key, priority, float(number), guarded))
+    pod = cpuset("p", cpus)
+
+    def fits_without(gone: set[str]) -> bool:
+        alone = cluster.alone("n")
+        for each in gone:
+            alone.remove_pod(each)
+        return isinstance(bind(alone, pod), Placement)
+
+    every = [
+        {each.uid for each in some}
+        for size in range(len(victims) + 1)
+        for some in combinations(victims, size)
+    ]
+    enough = [some for some in every if fits_without(some)]
+    found = cheapest_victims(ENGINE, cluster.alone("n"), pod, victims, PLENTY)
+    if found is None:
+        assert not enough
+        return
+    uids = {each.uid for each in found}
+    assert uids in enough
+    assert not [some for some in enough if some < uids], "one too many"
+    by_uid = {each.uid: each for each in victims}
+
+    def worst(some: set[str]) -> tuple[int, int]:
+        violations = sum(by_uid[each].guarded for each in some)
+        return violations and 1, max((by_uid[each].priority for each in some), default=-1)
+
+    without = [some for some in enough if not worst(some)[0]]
+    if without:
+        assert worst(uids) == min(map(worst, without)), "violates a budget, or takes a pod of higher priority"
+
+
+def budget(
+    selector: BudgetSelector | None, allowed: int, disrupted: tuple[str, ...] = ()
+) -> DisruptionBudget:
+    return DisruptionBudget(
+        ObjectMeta(name="b", namespace="ns"),
+        DisruptionBudgetSpec(selector),
+        DisruptionBudgetStatus(allowed, dict.fromkeys(disrupted, "2026-01-01T00:00:00Z")),
+    )
+
+
+WEB = BudgetSelector(match_labels={"app": "web"})
+
+
+@pytest.mark.parametrize(
+    ("selector", "allowed", "disrupted", "expected"),
+    [
+        (WEB, 1, (), ["c"]),
+        (WEB, 0, (), ["a", "c"]),
+        (WEB, 0, ("a",), ["c"]),
+        (WEB, 2, (), []),
+        (None, 0, (), []),
+        (BudgetSelector(), 0, (), []),
+        (BudgetSelector(match_expressions=(LabelRequirement("app", "NotIn", ("db",)),)), 0, (), ["a", "c"]),
+        (BudgetSelector(match_expressions=(LabelRequirement("app", "Near"),)), 0, (), []),
+    ],
+)
+def test_violations_are_counted_as_kube_scheduler_counts_them(
+    selector: BudgetSelector | None, allowed: int, disrupted: tuple[str, ...], expected: list[str]
+) -> None:
+    """The older a uses up the budget before c; b has no labels, and d is in another namespace."""
+    labels = {"a": {"app": "web"}, "b": {}, "c": {"app": "web"}}
+    victims = [
+        Victim(share(f"ns/{name}", 1, labels=labels[name]), Placement("n"), name, 0, float(order))
+        for order, name in enumerate("abc")
+    ]
+    victims.append(Victim(share("other/d", 1, labels={"app": "web"}), Placement("n"), "d", 0, 9.0))
+    marked = with_budgets(victims[::-1], [budget(selector, allowed, disrupted)])
+    assert [each.uid for each in marked] == ["a", "b", "c", "d"]
+    assert [each.uid for each in marked if each.guarded] == expected
