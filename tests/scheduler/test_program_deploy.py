@@ -130,6 +130,7 @@ async def live(world: SchedulerWorld, recorder: Recorder) -> None:
         await world.bind_past("late", "n1")
         question = {"Pod": big, "NodeNames": ["n1"]}
         await call("filter", question)
+        await call("preempt", {"Pod": big, "NodeNameToMetaVictims": {"n1": {"Pods": []}}})
         assert (await call("explain"))[0] == 200
         await world.told("NoNodeSuits")
         world.clock.skip(timedelta(hours=20).total_seconds())

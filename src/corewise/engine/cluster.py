@@ -267,8 +267,8 @@ class Cluster:
     def alone(self, name: str) -> Cluster:
         """Return a cluster of one of the nodes: its pods, and what was measured of it.
 
-        A change of the one does not show in the other. There a pod has its CPUs by itself, so that its entry in
-        the ledger goes with it.
+        A change of the one does not show in the other. There a pod has its CPUs by itself: its entry in the
+        ledger goes with it.
         """
         made, every, facts = Cluster(), self.snapshot(), self._facts[name]
         made.estimate(self._estimates)

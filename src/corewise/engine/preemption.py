@@ -133,7 +133,8 @@ def cheapest_victims(
             -min((each.started for each in chosen), default=0.0),
         )
 
-    return sorted(min(found, key=cost), key=lambda each: each.importance)
+    cheapest: list[Victim] = min(found, key=cost)
+    return sorted(cheapest, key=lambda each: each.importance)
 
 
 def _size(pod: PodFacts, node: Cluster) -> int:

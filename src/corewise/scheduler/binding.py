@@ -44,6 +44,7 @@ from corewise.kube.resources import PODS
 from corewise.prometheus.exposition import Exposition
 from corewise.quantities import Quantity
 from corewise.scheduler.decisions import Asked, Decisions
+from corewise.scheduler.installation import HTTP_TIMEOUT
 from corewise.scheduler.state import ClusterState
 from corewise.service.logs import fields
 from corewise.vocabulary.cpu_annotations import LONGEST_STATUS, ResourceStatus, print_resource_status
@@ -54,8 +55,8 @@ from corewise.vocabulary.reasons import Reason
 
 log = logging.getLogger(__name__)
 
-DEADLINE: Final = 4.0
-"""Seconds for one call: less than kube-scheduler waits for an extender (5 unless it is told otherwise)."""
+DEADLINE: Final = 0.9 * HTTP_TIMEOUT
+"""Seconds for one call."""
 SWAPS: Final = 10
 """How often one write of a ledger is tried."""
 _ATTEMPTS: Final = 4
@@ -105,7 +106,7 @@ class Binder:
             async with asyncio.timeout(DEADLINE):
                 refused = await self._bind(wanted)
         except TimeoutError:
-            message = f"the pod was not bound within {DEADLINE:.0f} s{_AGAIN}"
+            message = f"the pod was not bound within {DEADLINE:.1f} s{_AGAIN}"
             refused = Refused("", Reason.BINDING_FAILED, message)
         except KubeError as error:
             refused = Refused("", Reason.BINDING_FAILED, f"{error}{_AGAIN}")

@@ -16,6 +16,8 @@ FORMER_GATE = "corewise-binding-gate"
 SECRET_NAME = "corewise-scheduler-certificates"  # noqa: S105 - the name of a Secret is none
 CLIENT_SECRET_NAME = "corewise-scheduler-client"  # noqa: S105
 FILTER, PRIORITIZE, PREEMPT, BIND, EXPLAIN = "filter", "prioritize", "preempt", "bind", "explain"
+HTTP_TIMEOUT = 2.0
+"""Seconds that kube-scheduler waits for an answer, and schedules nothing else meanwhile, except for bind."""
 SERVICE_URL = f"https://corewise-scheduler.{CONFIG_NAMESPACE}.svc:443"
 CERTIFICATES = "/etc/kubernetes/corewise"
 """Where kube-scheduler finds its certificate, unless somebody says otherwise."""
@@ -84,7 +86,7 @@ def scheduler_configuration(
         "weight": 1,
         "nodeCacheCapable": True,
         "ignorable": False,
-        "httpTimeout": "2s",
+        "httpTimeout": f"{HTTP_TIMEOUT:.0f}s",
         "enableHTTPS": True,
         "tlsConfig": {field: value for field, value in stated.items() if value},
         **({"managedResources": managed} if pods is Pods.OWNED else {}),

@@ -34,11 +34,12 @@ from corewise.engine.reading import amount_of, pod_facts, scheduled_at
 from corewise.kube.client import Client
 from corewise.kube.clock import Clock
 from corewise.quantities import offered_amounts
+from corewise.scheduler.installation import HTTP_TIMEOUT
 from corewise.scheduler.state import ClusterState
 from corewise.vocabulary.errors import UNREADABLE
 
-BUDGET = 1.2
-"""Seconds that nodes are looked at: kube-scheduler waits 2. Those with the fewest victims come first."""
+BUDGET = 0.6 * HTTP_TIMEOUT
+"""Seconds that nodes are looked at, those with the fewest victims first; nodes not reached are left out."""
 
 
 class PreemptionArgumentsError(ValueError):

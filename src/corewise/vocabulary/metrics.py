@@ -388,8 +388,8 @@ CLIENT_CERTIFICATE_EXPIRY = gauge(
 EXTENDER_REQUESTS = counter(
     SCHEDULER,
     "corewise_extender_requests_total",
-    "Calls of kube-scheduler, by verb (filter, prioritize, bind) and outcome (answered, refused, error, "
-    "malformed).",
+    "Calls of kube-scheduler, by verb (filter, prioritize, preempt, bind) and outcome (answered, refused, "
+    "error, malformed).",
     "verb",
     "outcome",
 )
