@@ -7,24 +7,23 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.output import (
     CellSeverity,
     Column,
     Form,
-    Listing,
     colour_wanted,
     count,
     cpus,
     document_text,
     percent,
-    render,
     say,
+    table,
 )
 from corewise.simulation.agents import SPEED_UP, WINDOW
 from corewise.simulation.measurement import ClusterMeasurement, Colocation, NodeMeasurement, total
@@ -65,29 +64,57 @@ def _both(
     )
 
 
-def colocation_listing(report: RunReport) -> Listing[Pair[Colocation]]:
-    """Return online and offline pods side by side: all nodes together, and the first of them."""
-    off = report.off.colocation if report.off else {}
-    pairs = [Pair(name, off.get(name), on) for name, on in report.on.colocation.items()]
-    on = total(report.on.colocation.values())
-    every = [] if on is None else [Pair("*", total(off.values()), on)]
+def _pairs(off: Mapping[str, T], on: Mapping[str, T]) -> list[Pair[T]]:
+    return [Pair(name, off.get(name), each) for name, each in on.items()]
 
-    def slowdown(of: Colocation) -> str:
-        if of.mean_slowdown is None or of.worst_slowdown is None:
-            return "-"
-        return f"{of.mean_slowdown:.1%} ({of.worst_slowdown:.0%})"
 
-    columns: tuple[Column[Pair[Colocation]], ...] = (
-        Column("NODE", lambda pair: pair.name),
-        *_both(Colocation, "ONLINE CPU", lambda of: f"{of.online:.1f}"),
-        *_both(Colocation, "OFFLINE CPU", lambda of: f"{of.offline:.1f}"),
-        Column(
-            "OFFERED", lambda pair: "-" if pair.on.offered is None else f"{pair.on.offered:.1f}", right=True
-        ),
-        *_both(Colocation, "BUSY", lambda of: f"{of.utilization:.0%}"),
-        *_both(Colocation, "ONLINE SLOWDOWN", slowdown),
-    )
-    return Listing(columns, [*every, *pairs[:MOST_ROWS]], (), name=lambda pair: f"node/{pair.name}")
+def _fact(node: NodeMeasurement, key: str) -> str:
+    return str(node.facts.get(key, "-")) if node.facts else "-"
+
+
+def _switch(node: NodeMeasurement, key: str) -> str:
+    if not node.facts:
+        return "-"
+    return "on" if node.facts.get(key) else "off"
+
+
+def _compute(node: NodeMeasurement) -> str:
+    value = node.delivered.per_requested if node.delivered else None
+    return "-" if value is None else f"{value:.2f}"
+
+
+_NODE_COLUMNS: tuple[Column[Pair[NodeMeasurement]], ...] = (
+    Column("NODE", lambda pair: pair.name),
+    Column("CPU MODEL", lambda pair: _fact(pair.on, "cpuModel")),
+    Column("HT", lambda pair: _switch(pair.on, "hyperThreadEnabled")),
+    Column("TURBO", lambda pair: _switch(pair.on, "turboEnabled")),
+    Column("RATIO", lambda pair: pair.on.normalization_ratio or "-", right=True),
+    Column("RAW CPU", lambda pair: cpus(pair.on.raw_allocatable), right=True),
+    Column("SCHEDULABLE", lambda pair: cpus(pair.on.schedulable), right=True),
+    Column("REQUESTED", lambda pair: cpus(pair.on.requested), right=True),
+    *_both(NodeMeasurement, "COMPUTE/CPU", _compute),
+    Column(
+        "VERDICT",
+        lambda pair: pair.on.verdict.reason if pair.on.verdict else "",
+        severity=lambda pair: CellSeverity.WARNING if pair.on.verdict else None,
+    ),
+)
+
+
+def _slowdown(of: Colocation) -> str:
+    if of.mean_slowdown is None or of.worst_slowdown is None:
+        return "-"
+    return f"{of.mean_slowdown:.1%} ({of.worst_slowdown:.0%})"
+
+
+_COLOCATION_COLUMNS: tuple[Column[Pair[Colocation]], ...] = (
+    Column("NODE", lambda pair: pair.name),
+    *_both(Colocation, "ONLINE CPU", lambda of: f"{of.online:.1f}"),
+    *_both(Colocation, "OFFLINE CPU", lambda of: f"{of.offline:.1f}"),
+    Column("OFFERED", lambda pair: "-" if pair.on.offered is None else f"{pair.on.offered:.1f}", right=True),
+    *_both(Colocation, "BUSY", lambda of: f"{of.utilization:.0%}"),
+    *_both(Colocation, "ONLINE SLOWDOWN", _slowdown),
+)
 
 
 def _colocation_notes(report: RunReport) -> Iterator[str]:
@@ -98,23 +125,22 @@ def _colocation_notes(report: RunReport) -> Iterator[str]:
         yield f"{count(report.nodes_not_simulated, 'more node')} with offline pods not simulated"
 
 
-def memory_listing(report: RunReport) -> Listing[Pair[MemoryState]]:
-    """Return memory bandwidth, latency and slowdown of the first nodes."""
-    off = report.off.memory if report.off else {}
-    pairs = [Pair(name, off.get(name), on) for name, on in report.on.memory.items()]
-    columns: tuple[Column[Pair[MemoryState]], ...] = (
-        Column("NODE", lambda pair: pair.name),
-        Column("BANDWIDTH GB/s", lambda pair: f"{pair.on.bandwidth / _GIGA:.0f}", right=True),
-        *_both(
-            MemoryState,
-            "USED",
-            lambda of: f"{of.utilization:.0%}",
-            lambda of: CellSeverity.WARNING if of.is_crowded else None,
-        ),
-        *_both(MemoryState, "LATENCY", lambda of: f"{of.latency * _GIGA:.0f}ns"),
-        *_both(MemoryState, "SLOWDOWN", lambda of: _percent(summary([of]).mean_slowdown)),
-    )
-    return Listing(columns, pairs[:MOST_ROWS], (), name=lambda pair: f"node/{pair.name}")
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{share:.1%}"
+
+
+_MEMORY_COLUMNS: tuple[Column[Pair[MemoryState]], ...] = (
+    Column("NODE", lambda pair: pair.name),
+    Column("BANDWIDTH GB/s", lambda pair: f"{pair.on.bandwidth / _GIGA:.0f}", right=True),
+    *_both(
+        MemoryState,
+        "USED",
+        lambda of: f"{of.utilization:.0%}",
+        lambda of: CellSeverity.WARNING if of.is_crowded else None,
+    ),
+    *_both(MemoryState, "LATENCY", lambda of: f"{of.latency * _GIGA:.0f}ns"),
+    *_both(MemoryState, "SLOWDOWN", lambda of: _percent(summary([of]).mean_slowdown)),
+)
 
 
 def memory_line(of: MemorySummary, pending: int) -> str:
@@ -134,10 +160,6 @@ def memory_notes(report: RunReport) -> Iterator[str]:
     for kind, lost in on.slowdowns.items():
         before = f"{_percent(mean(off.slowdowns.get(kind, ())))} off, " if off else ""
         yield f"  {kind or 'without a type'}: {before}{_percent(mean(lost))} on"
-
-
-def _percent(share: float | None) -> str:
-    return "-" if share is None else f"{share:.1%}"
 
 
 class Teller:
@@ -227,58 +249,29 @@ def print_report(report: RunReport, form: Form) -> None:
     if form is Form.JSON:
         print(document_text(document(report), form), end="")
         return
-    off = {node.name: node for node in report.off.snapshot.nodes} if report.off else {}
-    nodes = report.on.snapshot.nodes
-    listings: tuple[tuple[Listing[Any], int], ...] = (
-        (_listing(list(nodes)[:MOST_ROWS], off), len(nodes)),
-        (colocation_listing(report), len(report.on.colocation)),
-        (memory_listing(report), len(report.on.memory)),
-    )
+    off, on = report.off, report.on
+    nodes_off = {node.name: node for node in off.snapshot.nodes} if off else {}
+    colocation_off = off.colocation if off else {}
+    together = total(on.colocation.values())
+    every = [] if together is None else [Pair("*", total(colocation_off.values()), together)]
     print()
-    for listing, rows in listings:
-        if rows:
-            print(render(listing, form, colour=colour_wanted()), end="")
-            if rows > MOST_ROWS:
-                print(f"{count(rows - MOST_ROWS, 'more node')}: -o json shows all")
-            print()
+    _print_table(_NODE_COLUMNS, _pairs(nodes_off, {node.name: node for node in on.snapshot.nodes}))
+    _print_table(_COLOCATION_COLUMNS, _pairs(colocation_off, on.colocation), every)
+    _print_table(_MEMORY_COLUMNS, _pairs(off.memory if off else {}, on.memory))
     for line in _closing_lines(report):
         print(line)
 
 
-def _listing(rows: list[NodeMeasurement], off: dict[str, NodeMeasurement]) -> Listing[NodeMeasurement]:
-    columns: tuple[Column[NodeMeasurement], ...] = (
-        Column("NODE", lambda node: node.name),
-        Column("CPU MODEL", lambda node: _fact(node, "cpuModel")),
-        Column("HT", lambda node: _switch(node, "hyperThreadEnabled")),
-        Column("TURBO", lambda node: _switch(node, "turboEnabled")),
-        Column("RATIO", lambda node: node.normalization_ratio or "-", right=True),
-        Column("RAW CPU", lambda node: cpus(node.raw_allocatable), right=True),
-        Column("SCHEDULABLE", lambda node: cpus(node.schedulable), right=True),
-        Column("REQUESTED", lambda node: cpus(node.requested), right=True),
-        Column("COMPUTE/CPU OFF", lambda node: _compute(off.get(node.name)), right=True),
-        Column("ON", _compute, right=True),
-        Column(
-            "VERDICT",
-            lambda node: node.verdict.reason if node.verdict else "",
-            severity=lambda node: CellSeverity.WARNING if node.verdict else None,
-        ),
-    )
-    return Listing(columns, rows, (), name=lambda node: f"node/{node.name}")
-
-
-def _fact(node: NodeMeasurement, key: str) -> str:
-    return str(node.facts.get(key, "-")) if node.facts else "-"
-
-
-def _switch(node: NodeMeasurement, key: str) -> str:
-    if not node.facts:
-        return "-"
-    return "on" if node.facts.get(key) else "off"
-
-
-def _compute(node: NodeMeasurement | None) -> str:
-    value = node.delivered.per_requested if node and node.delivered else None
-    return "-" if value is None else f"{value:.2f}"
+def _print_table(
+    columns: Sequence[Column[Pair[T]]], pairs: Sequence[Pair[T]], lead: Sequence[Pair[T]] = ()
+) -> None:
+    """Print the first nodes below ``lead``; nothing if there are none."""
+    if not pairs:
+        return
+    print(table(columns, [*lead, *pairs[:MOST_ROWS]], colour=colour_wanted()), end="")
+    if len(pairs) > MOST_ROWS:
+        print(f"{count(len(pairs) - MOST_ROWS, 'more node')}: -o json shows all")
+    print()
 
 
 def _closing_lines(report: RunReport) -> list[str]:
