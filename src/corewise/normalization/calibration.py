@@ -132,10 +132,13 @@ class RatioModel:
 
     def json(self) -> str:
         """Return the configuration key's text; every ratio has its two decimals."""
-        models = ",\n".join(
-            f"    {json.dumps(name)}: {_members(ratios)}" for name, ratios in self.ratios.items()
-        )
-        return f'{{\n  "ratioModel": {{\n{models}\n  }}\n}}\n'
+        models = [
+            f"    {json.dumps(name)}: {{"
+            + ", ".join(f'"{field}": {ratio}' for field, ratio in ratios.items())
+            + "}"
+            for name, ratios in self.ratios.items()
+        ]
+        return '{\n  "ratioModel": {\n' + ",\n".join(models) + "\n  }\n}\n"
 
 
 def ratio_model(results: Sequence[Calibration]) -> RatioModel:
@@ -209,7 +212,3 @@ def _remarks(results: Sequence[Calibration]) -> Iterator[str]:
             )
         if not each.cores_alike:
             yield f'"{each.cpu_model}": its cores are not all alike, and the ratio is that of their mean'
-
-
-def _members(ratios: ModelRatios) -> str:
-    return "{" + ", ".join(f'"{field}": {ratio}' for field, ratio in ratios.items()) + "}"

@@ -16,7 +16,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
-from typing import TypeVar
 
 from corewise.quantities import Bytes
 from corewise.topology.cpuset import CPUSet
@@ -97,14 +96,7 @@ class Topology:
         return MappingProxyType({group: CPUSet.of(groups[group]) for group in sorted(groups)})
 
 
-K = TypeVar("K")
-V = TypeVar("V")
-
 NO_BYTES = Bytes(0)
-
-
-def _none() -> Mapping[K, V]:
-    return MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,11 +131,11 @@ class Host:
     """
 
     topology: Topology
-    offline: Mapping[int, int | None] = field(default_factory=_none)
-    memory: Mapping[int, NumaMemory] = field(default_factory=_none)
+    offline: Mapping[int, int | None] = field(default_factory=dict)
+    memory: Mapping[int, NumaMemory] = field(default_factory=dict)
     memory_total: Bytes | None = None
-    caches: Mapping[int, LastLevelCache] = field(default_factory=_none)
-    kinds: Mapping[str, CPUSet] = field(default_factory=_none)
+    caches: Mapping[int, LastLevelCache] = field(default_factory=dict)
+    kinds: Mapping[str, CPUSet] = field(default_factory=dict)
 
     @property
     def numa_nodes(self) -> Mapping[int, CPUSet]:

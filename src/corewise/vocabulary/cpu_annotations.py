@@ -221,10 +221,6 @@ _LARGEST_NODE = 1023
 _REMEMBERED = 2048
 
 
-def _nothing() -> Mapping[int, Mapping[str, Quantity]]:
-    return MappingProxyType({})
-
-
 @dataclass(frozen=True, slots=True)
 class ResourceStatus:
     """The CPUs a pod owns, and its amounts by NUMA node; either may be empty.
@@ -233,7 +229,7 @@ class ResourceStatus:
     """
 
     cpus: CPUSet = field(default_factory=CPUSet)
-    zones: Mapping[int, Mapping[str, Quantity]] = field(default_factory=_nothing)
+    zones: Mapping[int, Mapping[str, Quantity]] = field(default_factory=dict)
     problem: str = ""
 
 

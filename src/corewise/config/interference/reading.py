@@ -253,6 +253,7 @@ def read_interference(decoder: Decoder, root: Fields) -> InterferenceConfigurati
     missing = decoder.fields(fields["missing"], ("filter", "score"))
     decoder.choice(missing["score"], _MissingScore)
     relative = decoder.flag(fields["relative"])
+    capacity = decoder.fields(fields["capacity"], ("memoryBandwidth",))
     config = InterferenceConfiguration(
         overprovisioning=_overprovisioning(decoder, fields["overprovisioning"]),
         points=_points(decoder, fields["points"]),
@@ -261,7 +262,7 @@ def read_interference(decoder: Decoder, root: Fields) -> InterferenceConfigurati
         missing_passes=decoder.choice(missing["filter"], _OnMissing) is not _OnMissing.FAIL,
         type_label=_type_label(decoder, fields["typeLabel"]),
         metrics=read_metrics(decoder, fields["metrics"]),
-        capacity=_capacity(decoder, fields["capacity"]),
+        capacity=tuple(_rule(decoder, item) for item in decoder.items(capacity["memoryBandwidth"])),
         default=default,
         profiles=profiles,
         relative=bool(relative),
@@ -328,11 +329,6 @@ def _type_label(decoder: Decoder, place: Place) -> str:
     if fault:
         decoder.error(place, f"not a label key: {fault}")
     return _DEFAULTS.type_label if key is None else key
-
-
-def _capacity(decoder: Decoder, place: Place) -> tuple[CapacityRule, ...]:
-    fields = decoder.fields(place, ("memoryBandwidth",))
-    return tuple(_rule(decoder, item) for item in decoder.items(fields["memoryBandwidth"]))
 
 
 def _rule(decoder: Decoder, place: Place) -> CapacityRule:
