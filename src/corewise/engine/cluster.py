@@ -27,7 +27,7 @@ from corewise.interference.outlook import Counterweights, shares
 from corewise.pinning import Claim, Exclusivity, Ledger
 from corewise.topology import CPUSet, Topology
 from corewise.vocabulary.cpu_annotations import ExclusivePolicy
-from corewise.vocabulary.owned_cpus import NO_OWNERS, Owner, Owners
+from corewise.vocabulary.owned_cpus import NO_OWNERS, CPUOwner, Owners
 
 EXCLUSIVITY = {
     ExclusivePolicy.NONE: Exclusivity.NONE,
@@ -213,7 +213,7 @@ class Cluster:
             for node in kept:
                 self._put_entry(node, uid, self._facts[node].owned.owners[uid])
 
-    def _owner(self, pod: PodFacts, node: str) -> Owner | None:
+    def _owner(self, pod: PodFacts, node: str) -> CPUOwner | None:
         facts = self._facts.get(node)
         return facts.owned.owners.get(pod.uid) if facts and pod.uid else None
 
@@ -231,7 +231,7 @@ class Cluster:
             elif uid in after:
                 self._put_entry(node, uid, after[uid])
 
-    def _put_entry(self, node: str, uid: str, owner: Owner) -> None:
+    def _put_entry(self, node: str, uid: str, owner: CPUOwner) -> None:
         key, milli = f"{owner.pod} ({uid} on {node})", len(owner.cpus) * _MILLI
         self._entries[node, uid] = key
         self._put(PodFacts(key, {CPU: milli}, owned_by_class=milli), Placement(node, owner.cpus))

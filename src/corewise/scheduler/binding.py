@@ -50,7 +50,7 @@ from corewise.service.logs import fields
 from corewise.vocabulary.cpu_annotations import LONGEST_STATUS, ResourceStatus, print_resource_status
 from corewise.vocabulary.metrics import BIND_CONFLICTS, BIND_REFUSALS
 from corewise.vocabulary.names import OWNED_CPUS, RESOURCE_STATUS
-from corewise.vocabulary.owned_cpus import LONGEST_LEDGER, Owner, Owners, print_owned_cpus
+from corewise.vocabulary.owned_cpus import LONGEST_LEDGER, CPUOwner, Owners, print_owned_cpus
 from corewise.vocabulary.reasons import Reason
 
 log = logging.getLogger(__name__)
@@ -181,7 +181,7 @@ class Binder:
                 answer = self._decide(pod, facts, node, before)
                 if isinstance(answer, Refused) or known is None:
                     return answer if isinstance(answer, Refused) else _unknown(node)
-                entry = Owner(facts.key, answer.cpus, token_hex(4))
+                entry = CPUOwner(facts.key, answer.cpus, token_hex(4))
                 try:
                     await self._state.write_ledger(known, {**owners, pod.metadata.uid: entry})
                 except Conflict:
@@ -195,7 +195,7 @@ class Binder:
         return Refused("", Reason.NODE_CHANGING, message)
 
     def _decide(
-        self, pod: PlacedPod, facts: PodFacts, name: str, before: Owner | None
+        self, pod: PlacedPod, facts: PodFacts, name: str, before: CPUOwner | None
     ) -> Placement | Refused:
         """Choose what the pod gets on the node, and count it there. Nothing is awaited here.
 
@@ -273,7 +273,7 @@ def _too_long(placement: Placement, pod: PlacedPod, owners: Owners) -> Refused |
     """Refuse a placement whose annotations would be too long to be read."""
     if not placement.cpus:
         return None
-    owner = Owner(key_of(pod), placement.cpus, "00000000")
+    owner = CPUOwner(key_of(pod), placement.cpus, "00000000")
     texts = (
         (RESOURCE_STATUS, print_resource_status(stated_status(placement)), LONGEST_STATUS),
         (OWNED_CPUS, print_owned_cpus({**owners, pod.metadata.uid: owner})[OWNED_CPUS] or "", LONGEST_LEDGER),

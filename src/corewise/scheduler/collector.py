@@ -45,7 +45,7 @@ from corewise.vocabulary import metrics
 from corewise.vocabulary.cpu_annotations import print_resource_status, stated_cpus
 from corewise.vocabulary.errors import UNREADABLE
 from corewise.vocabulary.names import CLAIM_EXPIRED, POD_CPUS, RESOURCE_STATUS
-from corewise.vocabulary.owned_cpus import Owner
+from corewise.vocabulary.owned_cpus import CPUOwner
 from corewise.vocabulary.reasons import Reason
 
 log = logging.getLogger(__name__)
@@ -75,7 +75,7 @@ class _Late:
     where: Placement
 
 
-class Collector:
+class LedgerCollector:
     """Looks at all ledgers; ``engine`` returns the engine that is in use now."""
 
     def __init__(
@@ -129,7 +129,7 @@ class Collector:
 
     async def _tidy(self, facts: NodeFacts) -> None:
         """Remove the entries of pods that are gone, or have not been bound in time."""
-        removed: dict[str, tuple[Owner, str]] = {}
+        removed: dict[str, tuple[CPUOwner, str]] = {}
         for uid, owner in facts.owned.owners.items():
             cause = await self._cause(facts.name, uid, owner)
             if cause:
@@ -148,7 +148,7 @@ class Collector:
                 self._tell_removed(facts.name, uid, *removed[uid])
             return
 
-    def _tell_removed(self, node: str, uid: str, owner: Owner, cause: str) -> None:
+    def _tell_removed(self, node: str, uid: str, owner: CPUOwner, cause: str) -> None:
         self._metrics.count(metrics.LEDGER_REMOVED, cause)
         message = f"node {node} keeps CPUs {owner.cpus} for the pod no longer: it was not bound in time"
         log.info(
@@ -159,7 +159,7 @@ class Collector:
             reference = ObjectReference(kind="Pod", namespace=owner.namespace, name=owner.name, uid=uid)
             self._events.emit(reference, Reason.CLAIM_EXPIRED, message, warning=False)
 
-    async def _cause(self, node: str, uid: str, owner: Owner) -> str:
+    async def _cause(self, node: str, uid: str, owner: CPUOwner) -> str:
         """Return why an entry goes; "" if it stays."""
         pod = self._state.pods.get(owner.name, owner.namespace)
         if pod is not None and pod.metadata.uid == uid and pod.spec.node_name == node:
@@ -205,7 +205,7 @@ class Collector:
             if pod.metadata.uid in owners or not where.cpus or where.cpus & taken:
                 continue
             if pod_facts(pod, self._state.rules).owned_by_class == len(where.cpus) * _MILLI:
-                owners[pod.metadata.uid] = Owner(key_of(pod), where.cpus)
+                owners[pod.metadata.uid] = CPUOwner(key_of(pod), where.cpus)
                 taken |= where.cpus
         try:
             await self._state.write_ledger(node, owners)
@@ -246,7 +246,7 @@ class Collector:
         if node is None or not isinstance(wanted, Placement) or owners.get(uid) != owner:
             return
         try:
-            await self._state.write_ledger(node, {**owners, uid: Owner(key, wanted.cpus)})
+            await self._state.write_ledger(node, {**owners, uid: CPUOwner(key, wanted.cpus)})
         except Conflict:
             return
         self._refused.pop(uid, None)

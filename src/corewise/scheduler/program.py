@@ -26,7 +26,7 @@ from corewise.kube.objects import ObjectReference
 from corewise.kube.resources import MUTATING_WEBHOOKS
 from corewise.scheduler.active_config import ConfigReloader
 from corewise.scheduler.binding import Binder
-from corewise.scheduler.collector import Collector
+from corewise.scheduler.collector import LedgerCollector
 from corewise.scheduler.decisions import Decisions
 from corewise.scheduler.extender import Extender, ExtenderRoutes
 from corewise.scheduler.installation import CLIENT_SECRET_NAME, EXPLAIN, FORMER_GATE, SECRET_NAME
@@ -117,7 +117,7 @@ class Scheduler:
         )
         self.events = EventRecorder(client, component=COMPONENT, instance=options.identity, clock=clock)
         self.binder = Binder(client, self.state, self._engine, self.decisions, self.metrics)
-        self.collector = Collector(
+        self.collector = LedgerCollector(
             client, self.state, self._engine, events=self.events, exposition=self.metrics, clock=clock
         )
         self.access = TokenAccess(client, clock)

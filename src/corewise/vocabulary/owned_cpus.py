@@ -33,7 +33,7 @@ _SHOWN: Final = 40
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
+class CPUOwner:
     """One entry: the pod, as namespace/name, and its CPUs."""
 
     pod: str
@@ -49,7 +49,7 @@ class Owner:
         return self.pod.partition("/")[2]
 
 
-Owners: TypeAlias = Mapping[str, Owner]
+Owners: TypeAlias = Mapping[str, CPUOwner]
 """The entries, by the pod's uid."""
 NO_OWNERS: Final[Owners] = MappingProxyType({})
 
@@ -89,11 +89,11 @@ def _read(text: str, milli: str) -> OwnedCPUs:
         entries = _ENTRIES.decode(text)
     except UNREADABLE as error:
         return OwnedCPUs(problem=f"{OWNED_CPUS} cannot be read: {error}")
-    owners: dict[str, Owner] = {}
+    owners: dict[str, CPUOwner] = {}
     problem, taken = "", CPUSet()
     for uid, raw in entries.items():
         entry = _entry(uid, bytes(raw))
-        if isinstance(entry, Owner) and entry.cpus & taken:
+        if isinstance(entry, CPUOwner) and entry.cpus & taken:
             entry = f"{OWNED_CPUS} gives CPUs {entry.cpus & taken} to {entry.pod} and to another pod"
         if isinstance(entry, str):
             problem = problem or entry
@@ -105,7 +105,7 @@ def _read(text: str, milli: str) -> OwnedCPUs:
     return OwnedCPUs(MappingProxyType(owners), problem)
 
 
-def _entry(uid: str, text: bytes) -> Owner | str:
+def _entry(uid: str, text: bytes) -> CPUOwner | str:
     """Return an entry, or what is wrong with it."""
     try:
         entry = _ENTRY.decode(text)
@@ -115,7 +115,7 @@ def _entry(uid: str, text: bytes) -> Owner | str:
     namespace, _, name = entry.pod.partition("/")
     if not (uid and namespace and name and cpus):
         return f"{OWNED_CPUS}: the entry of {uid[:_SHOWN]!r} names no pod, or no CPUs"
-    return Owner(entry.pod, cpus, entry.bind)
+    return CPUOwner(entry.pod, cpus, entry.bind)
 
 
 def print_owned_cpus(owners: Owners) -> dict[str, str | None]:
