@@ -60,6 +60,11 @@ class LabelSelector:
     requirements: tuple[Requirement, ...] = ()
     selects_nothing: bool = False
 
+    @classmethod
+    def of_labels(cls, labels: Mapping[str, str]) -> LabelSelector:
+        """Return the selector that ``matchLabels`` means."""
+        return cls(tuple(Requirement(key, Operator.IN, frozenset({value})) for key, value in labels.items()))
+
     def matches(self, labels: Mapping[str, str]) -> bool:
         return not self.selects_nothing and all(each.holds(labels) for each in self.requirements)
 
