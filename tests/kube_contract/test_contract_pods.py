@@ -15,7 +15,7 @@ async def pod(make: Make, namespace: str, pod_body: Object) -> str:
     return f"{pods}/{(await make(pods, pod_body))['metadata']['name']}"
 
 
-def binding(pod: str, node: str, **metadata: Object) -> Object:
+def binding(pod: str, node: str, **metadata: Object | str) -> Object:
     return {
         "apiVersion": "v1",
         "kind": "Binding",
