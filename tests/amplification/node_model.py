@@ -1,7 +1,7 @@
 """A model of one node and of everybody who writes to it, for the tests of histories.
 
 A World is an immutable value: every event is a function from one World to the next, so that histories can be
-enumerated as well as drawn at random. Amounts are whole milli-CPU and bytes.
+enumerated as well as drawn at random. NodeAmounts are whole milli-CPU and bytes.
 
 Who writes:
 - kubelet sends the difference between its view, which may be stale, and what it computes from the machine;
@@ -14,7 +14,7 @@ What must hold after every event, for each amount in status:
 
     amount = floor(base x ratio)       once, never twice
 
-where ratio is 1.00 or applied since all was last at rest, and base is a raw amount that the machine has
+where ratio is 1.00 or was in force since all was last at rest, and base is a raw amount that the machine has
 had since then. Only where somebody else has managed to state an amount (while the webhook was away or the
 node was not amplified, or by removing all that was known of an amplified amount) base may be what they
 stated, until kubelet states that amount."""
@@ -34,31 +34,27 @@ from corewise.amplification import (
     StatusObservation,
     StatusState,
     StatusWrite,
-    UnusableRecord,
     assess,
     decide_ratio,
     decide_status,
     effective_ratios,
     read_ratios,
-    read_record,
 )
 from corewise.amplification.amounts import StatusField
-from corewise.amplification.annotations import RAW_ANNOTATIONS, Record, read_amounts, read_node
+from corewise.amplification.annotations import (
+    CELLS,
+    RECORD,
+    read_node,
+)
 from corewise.quantities import ONE, Quantity, Ratio, amplify
 from corewise.vocabulary import names
 from corewise.vocabulary.reasons import Reason
 
-CELLS: Final[tuple[tuple[StatusField, str], ...]] = (
-    ("capacity", "cpu"),
-    ("capacity", "memory"),
-    ("allocatable", "cpu"),
-    ("allocatable", "memory"),
-)
 Cells: TypeAlias = tuple[int, ...]
 """The four amounts of a node, in the order of CELLS."""
 
 MACHINE: Final[Cells] = (8000, 32_000_000_000, 7910, 31_000_000_007)
-KNOWLEDGE: Final = (names.AMPLIFIED, names.RAW_CAPACITY, names.RAW_ALLOCATABLE)
+KNOWLEDGE: Final = (*RECORD, names.RAW_CAPACITY, names.RAW_ALLOCATABLE)
 REMEMBERED: Final = 4
 LONG: Final = 31
 MINUTES: Final = 4
@@ -74,11 +70,15 @@ class World:
     view: Cells = MACHINE
     past: tuple[Cells, ...] = ()
     annotations: tuple[tuple[str, str], ...] = ()
+    stored_generation: str = ""
     webhook: bool = True
     amplify_capacity: bool = True
+    owned: int = 0
+    folds: frozenset[int] = frozenset({0})
     normalization: Ratio | None = ONE
-    report: tuple[int, int] | None = None
-    report_newer: bool = False
+    report: Cells | None = None
+    report_of_capacity_only: bool = False
+    report_generation: str = ""
     report_same_boot: bool = True
     ratio_written: bool = False
     raws: frozenset[tuple[int, int]] = frozenset(enumerate(MACHINE))
@@ -106,8 +106,12 @@ def amounts(cells: Cells) -> NodeAmounts:
     return NodeAmounts(lists["capacity"], lists["allocatable"])
 
 
-def cells_of(stated: NodeAmounts) -> Cells:
-    return tuple(_count(resource, stated.of(field)[resource]) for field, resource in CELLS)
+def cells_of(stated: NodeAmounts, others: Cells) -> Cells:
+    """Return the amounts stated, and the others where none is."""
+    return tuple(
+        _count(resource, stated.of(field)[resource]) if resource in stated.of(field) else other
+        for (field, resource), other in zip(CELLS, others, strict=True)
+    )
 
 
 def _count(resource: str, amount: Quantity) -> int:
@@ -143,16 +147,14 @@ def write_status(
 
 def _is_settled_by(stated: Cells, final: Cells, cell: int, notes: Mapping[str, str]) -> bool:
     """Whether nothing but the amount that kubelet has just stated is known of a cell."""
-    field, resource = CELLS[cell]
-    record = read_record(notes)
-    if isinstance(record, Record) and resource in record.raw.of(field):
-        return record.raw.of(field)[resource] == quantity(resource, stated[cell])
-    return record is None and RAW_ANNOTATIONS[field] not in notes and final[cell] == stated[cell]
+    known = read_node(notes).known[CELLS[cell]]
+    return stated[cell] == (final[cell] if known.is_nothing else known.raw)
 
 
 def _admitted(world: World, new: Cells, *, by_kubelet: bool) -> tuple[Cells, dict[str, str]]:
-    write = StatusWrite(amounts(new), amounts(world.status), world.notes, by_kubelet)
-    verdict = decide_status(write, amplify_capacity=world.amplify_capacity)
+    generation = world.stored_generation
+    write = StatusWrite(amounts(new), amounts(world.status), world.notes, by_kubelet, generation)
+    verdict = decide_status(write)
     changes: Mapping[StatusField, Mapping[str, Quantity | None]] = {
         "capacity": verdict.capacity,
         "allocatable": verdict.allocatable,
@@ -166,27 +168,22 @@ def _admitted(world: World, new: Cells, *, by_kubelet: bool) -> tuple[Cells, dic
         assert tuple(final) == world.status != new
         assert not verdict.annotations
     notes = edited(world.notes, verdict.annotations)
-    if not verdict.findings:
-        again = StatusWrite(amounts(tuple(final)), amounts(tuple(final)), notes, by_kubelet)
-        settled = decide_status(again, amplify_capacity=world.amplify_capacity)
-        assert not settled.capacity
-        assert not settled.allocatable
-        assert not settled.annotations
+    stored = amounts(tuple(final))
+    # A webhook behind the policy has nothing left to do in this write, and nobody in the next.
+    behind = StatusWrite(stored, amounts(world.status), notes, by_kubelet, generation)
+    assert decide_status(behind).changes_nothing, (write, verdict, decide_status(behind))
+    again = StatusWrite(stored, stored, notes, by_kubelet, notes.get(names.RECORD_GENERATION, ""))
+    assert verdict.findings or decide_status(again).changes_nothing
     return tuple(final), notes
 
 
 def _protected(world: World) -> set[int]:
     """Return the cells that nobody but the kubelet can state, because they are or may be amplified."""
-    record = read_record(world.notes)
-    if isinstance(record, Record):
-        return {i for i in range(len(CELLS)) if _applied(record, i) is not None}
-    if record is None:
-        return set()
     stated = read_node(world.notes)
     return {
         i
-        for i, (field, resource) in enumerate(CELLS)
-        if stated.is_doubtful(field, resource, amplify_capacity=world.amplify_capacity)
+        for i, cell in enumerate(CELLS)
+        if stated.known[cell].raw is not None or (stated.known[cell].broken and stated.factor(cell) != ONE)
     }
 
 
@@ -194,20 +191,13 @@ def _stored(world: World, status: Cells, notes: Mapping[str, str]) -> World:
     past = world.past
     if status != world.status:
         past = (*(each for each in past if each != world.status), world.status)[-REMEMBERED:]
-    rewritten = notes.get(names.AMPLIFIED) != world.notes.get(names.AMPLIFIED)
     return replace(
         world,
         status=status,
         past=past,
         annotations=tuple(sorted(notes.items())),
-        report_newer=world.report_newer and not rewritten,
+        stored_generation=notes.get(names.RECORD_GENERATION, ""),
     )
-
-
-def _applied(record: Record, cell: int) -> int | None:
-    field, resource = CELLS[cell]
-    amount = record.applied.of(field).get(resource)
-    return None if amount is None else _count(resource, amount)
 
 
 def edited(notes: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
@@ -236,16 +226,25 @@ def machine_becomes(world: World, machine: Cells, *, reboot: bool = False) -> Wo
 
 
 def agent_reports(world: World) -> World:
-    changed = (world.machine[0], world.machine[1])
-    return replace(world, report=changed, report_newer=True, report_same_boot=True)
+    """Measure the machine; the record's generation was read before."""
+    return replace(
+        world, report=world.machine, report_generation=world.stored_generation, report_same_boot=True
+    )
 
 
 def other_writes(world: World, new: Cells) -> World:
     return write_status(world, new, foreign=True)
 
 
+def scheduler_binds(world: World, owned: int) -> World:
+    """Enter a pod into the ledger, or remove one, through ``nodes/status``."""
+    world = replace(world, owned=owned, folds=world.folds | {owned})
+    notes = edited(world.notes, {names.OWNED_MILLI_CPU: str(owned)})
+    return write_status(replace(world, annotations=tuple(sorted(notes.items()))), world.status)
+
+
 def annotate(world: World, changes: Mapping[str, str | None]) -> World:
-    """Change annotations through ``nodes``. Ratios in it apply from now on."""
+    """Change annotations through ``nodes``. Ratios in it are in force from now on."""
     world = _stored(world, world.status, edited(world.notes, changes))
     return _blinded(replace(world, ratios=world.ratios | frozenset(effective_ratios(world.notes).items())))
 
@@ -261,18 +260,15 @@ def forge(world: World, changes: Mapping[str, str], claims: Iterable[tuple[int, 
 
 def _blinded(world: World) -> World:
     """Mark amplified amounts of which nothing is known any more: they cannot be told from raw ones."""
-    if names.AMPLIFIED in world.notes:
-        return world
     blind = {i for i in range(len(CELLS)) if (i, world.status[i]) not in world.raws and _is_unnamed(world, i)}
     stated = {(i, world.status[i]) for i in blind}
     return replace(world, foreign=world.foreign | stated, tainted=world.tainted | blind)
 
 
 def _is_unnamed(world: World, cell: int) -> bool:
-    field, resource = CELLS[cell]
-    text = world.notes.get(RAW_ANNOTATIONS[field])
-    named = read_amounts(text)
-    return text is None or (named is not None and resource not in named)
+    stated = read_node(world.notes)
+    known = stated.known[CELLS[cell]]
+    return known.is_nothing or (stated.factor(CELLS[cell]) == ONE and known.raw is known.named is None)
 
 
 def manager_passes(world: World, *, patient: bool = True, old_record: bool = True) -> World:
@@ -281,12 +277,16 @@ def manager_passes(world: World, *, patient: bool = True, old_record: bool = Tru
     ``patient``: a mismatch has lasted long; ``old_record``: the record has been as it is for long.
     """
     verdict = decide_ratio(world.notes, configured={}, normalization=world.normalization)
+    flag = "false" if verdict.ratios and not world.amplify_capacity else None
+    changes = dict(verdict.changes)
+    if world.notes.get(names.AMPLIFY_CAPACITY) != flag:
+        changes[names.AMPLIFY_CAPACITY] = flag
     found = look(world, seconds=LONG * patient, record_seconds=LONG * old_record)
     if found.state is StatusState.SETTLED:
         world = replace(world, ratio_written=False)
-    if found.repair is None and verdict.changes and found.unproven.isdisjoint(verdict.ratios):
+    if found.repair is None and changes and found.unproven.isdisjoint(verdict.ratios):
         written = found.state is StatusState.SETTLED or found.touch
-        return replace(write_ratios(world, verdict.changes), ratio_written=written)
+        return replace(write_ratios(world, changes), ratio_written=written)
     if found.repair is not None:
         return _repaired(world, found, found.repair)
     return write_status(world, world.status) if found.touch else world
@@ -300,8 +300,9 @@ def write_ratios(world: World, changes: Mapping[str, str | None]) -> World:
 
 
 def _repaired(world: World, found: StatusAssessment, repair: Repair) -> World:
-    raw = cells_of(repair.raw)
-    if found.finding is not None and found.finding.reason is Reason.RAW_EQUALS_AMPLIFIED:
+    raw = cells_of(repair.raw, world.status)
+    grown = found.finding is not None and found.finding.reason is Reason.RAW_EQUALS_AMPLIFIED
+    if grown and world.report_of_capacity_only:
         # Allocatable is then an estimate, with the recorded reservation, until kubelet states it.
         assert all(raw[i + 2] <= raw[i] or {i, i + 2} & world.tainted for i in (0, 1))
         world = replace(
@@ -314,11 +315,14 @@ def _repaired(world: World, found: StatusAssessment, repair: Repair) -> World:
 def look(world: World, *, seconds: int = 0, record_seconds: int = 0) -> StatusAssessment:
     machine = None
     if world.report is not None:
-        capacity = {"cpu": quantity("cpu", world.report[0]), "memory": quantity("memory", world.report[1])}
-        machine = ReportedMachine(capacity, world.report_same_boot, world.report_newer)
+        stated = amounts(world.report)
+        allocatable = {} if world.report_of_capacity_only else stated.allocatable
+        machine = ReportedMachine(
+            stated.capacity, allocatable, world.report_same_boot, world.report_generation
+        )
     shown = amounts(world.status)
     seen = StatusObservation(shown, world.notes, machine, seconds, record_seconds, world.ratio_written)
-    return assess(seen, amplify_capacity=world.amplify_capacity)
+    return assess(seen)
 
 
 # --- what must hold --------------------------------------------------------------------------------------
@@ -331,7 +335,9 @@ def check(world: World) -> None:
         if i in world.tainted:
             bases |= {amount for cell, amount in world.foreign if cell == i}
         ratios = {ONE} | {ratio for name, ratio in world.ratios if name == resource}
-        allowed = {amplify(base, ratio) for base in bases for ratio in ratios}
+        allowed = {
+            folded(i, base, ratio, owned) for base in bases for ratio in ratios for owned in world.folds
+        }
         assert world.status[i] in allowed, (CELLS[i], world.status[i], sorted(allowed))
 
 
@@ -354,6 +360,7 @@ def come_to_rest(world: World, *, agent: bool) -> World:
         view=world.status,
         raws=frozenset(enumerate(world.machine)) | _recorded_raws(world),
         ratios=frozenset(effective_ratios(world.notes).items()),
+        folds=frozenset({world.owned}),
         foreign=frozenset(),
         tainted=frozenset(),
     )
@@ -376,28 +383,30 @@ def _corrections(world: World) -> dict[str, str | None]:
 
 def check_rest(world: World, *, agent: bool) -> None:
     """Status, record and raw annotations are exactly what machine and ratio say."""
-    ratios = effective_ratios(world.notes)
-    record = read_record(world.notes)
-    assert not isinstance(record, UnusableRecord)
+    stated = read_node(world.notes)
     assert look(world).state is StatusState.SETTLED
     for i, (field, resource) in enumerate(CELLS):
-        ratio = ratios.get(resource, ONE) if world.amplify_capacity or field == "allocatable" else ONE
-        raw = (read_amounts(world.notes.get(RAW_ANNOTATIONS[field])) or {}).get(resource)
-        applied = record.applied.of(field).get(resource) if record else None
+        known, ratio = stated.known[field, resource], stated.factor((field, resource))
+        assert ratio is not None
         if ratio == ONE:
-            assert (world.status[i], raw, applied) == (world.machine[i], None, None)
+            assert known.is_nothing
+            assert world.status[i] == world.machine[i]
             continue
-        assert raw is not None
-        assert applied == quantity(resource, world.status[i])
-        assert world.status[i] == amplify(_count(resource, raw), ratio)
-        unnoticed = world.machine[i] == world.status[i] and not (agent and field == "capacity")
-        assert unnoticed or raw == quantity(resource, world.machine[i])
+        assert known.raw is not None
+        assert known.named == known.raw
+        assert known.applied == world.status[i] == folded(i, known.raw, ratio, world.owned)
+        seen = agent and (field == "capacity" or not world.report_of_capacity_only)
+        assert known.raw == world.machine[i] or (world.machine[i] == world.status[i] and not seen)
+
+
+def folded(cell: int, raw: int, ratio: Ratio, owned: int) -> int:
+    """Return what is offered of a raw amount while pods own so many milli-CPU."""
+    fold = -(-owned * (ratio.hundredths - 100) // 100) if CELLS[cell] == ("allocatable", "cpu") else 0
+    return max(0, amplify(raw, ratio) - fold)
 
 
 def _recorded_raws(world: World) -> frozenset[tuple[int, int]]:
-    """Raw amounts in use that the machine has no longer: the case that cannot be told (see repair)."""
-    record = read_record(world.notes)
-    if not isinstance(record, Record):
-        return frozenset()
-    found = ((i, record.raw.of(field).get(resource)) for i, (field, resource) in enumerate(CELLS))
-    return frozenset((i, _count(CELLS[i][1], raw)) for i, raw in found if raw is not None)
+    """Raw amounts in force that the machine has no longer: the case that cannot be told (see repair)."""
+    known = read_node(world.notes).known
+    found = ((i, known[cell].raw) for i, cell in enumerate(CELLS))
+    return frozenset((i, raw) for i, raw in found if raw is not None)

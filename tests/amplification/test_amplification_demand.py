@@ -49,12 +49,12 @@ from corewise.amplification import (
     misfits,
     node_demand,
     pod_requests,
-    print_record,
     raw_amounts,
 )
 from corewise.quantities import ONE, Quantity, Ratio
 from corewise.vocabulary import names
 from corewise.vocabulary.reasons import Reason
+from node_records import recorded
 
 
 def container(cpu: str, *, sidecar: bool = False, allocated: str | None = None) -> ContainerDemand:
@@ -233,7 +233,7 @@ def test_a_change_is_checked_by_the_raw_amounts_of_the_record() -> None:
     raw, applied = {"cpu": Quantity.parse("8")}, {"cpu": Quantity.parse("16")}
     before = {
         names.AMPLIFICATION_RATIO: '{"cpu":2.00}',
-        names.AMPLIFIED: print_record({"cpu": Ratio(200)}, NodeAmounts(applied, applied)),
+        **recorded({"cpu": ("8", "16")}),
     }
     status = NodeAmounts(applied, {**applied, "memory": Quantity.parse("1Gi")})
     demand = NodeDemand({"cpu": 10_000, "memory": 0})
@@ -249,6 +249,21 @@ def test_a_change_is_checked_by_the_raw_amounts_of_the_record() -> None:
     unreadable = before | {names.AMPLIFICATION_RATIO: "?"}
     assert check(unreadable) == ()
     assert check(before) == ()
+
+
+@pytest.mark.parametrize(("requested", "safe"), [(1, False), (0, True)])
+def test_an_amount_that_is_not_proven_raw_is_no_proof_that_a_lower_ratio_is_safe(
+    requested: int, safe: bool
+) -> None:
+    found = misfits(
+        old={"cpu": Ratio(200)},
+        new={},
+        raw_allocatable={"cpu": Quantity.parse("7")},
+        demand=NodeDemand({"cpu": requested}),
+        unproven={"cpu"},
+    )
+    assert (found == ()) is safe
+    assert all("may be amplified already" in each.message for each in found)
 
 
 def test_only_the_word_true_allows_an_unsafe_change() -> None:

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from amplification.node_model import (
-    CELLS,
     KNOWLEDGE,
     MACHINE,
     Cells,
@@ -31,9 +30,11 @@ from amplification.node_model import (
     machine_becomes,
     manager_passes,
     other_writes,
+    scheduler_binds,
     write_status,
 )
-from corewise.amplification import print_amounts, print_record
+from corewise.amplification import print_amounts
+from corewise.amplification.annotations import CELLS, RECORD, print_count
 from corewise.quantities import Ratio, amplify
 from corewise.vocabulary import names
 from tally import fault
@@ -53,7 +54,7 @@ RATIO_TEXTS = (
     "null",
     "",
 )
-GARBAGE = ("", "{", "{}", "null", "[]", '{"cpu":"x"}', '{"ratio":{},"capacity":{},"allocatable":{}}', "\x00")
+GARBAGE = ("", "{", "{}", "null", "[]", '{"cpu":"x"}', "-1", "1e99", "\x00")
 RATIOS = tuple(Ratio(hundredths) for hundredths in (137, 200, 161, 153))
 HISTORIES = int(os.environ.get("COREWISE_HISTORIES", "300"))
 
@@ -109,7 +110,7 @@ class NodeHistory(RuleBasedStateMachine):
     @rule()
     def the_agent_is_removed(self) -> None:
         fault("agent removed")
-        self.world = replace(self.world, report=None, report_newer=False)
+        self.world = replace(self.world, report=None)
 
     @rule(back=st.integers(0, 3))
     def another_writer_with_a_stale_view_writes(self, back: int) -> None:
@@ -151,6 +152,14 @@ class NodeHistory(RuleBasedStateMachine):
     def capacity_is_amplified_or_not(self, on: bool) -> None:
         self.world = replace(self.world, amplify_capacity=on)
 
+    @rule(owned=st.sampled_from([0, 1000, 3000]))
+    def the_scheduler_binds(self, owned: int) -> None:
+        self.world = scheduler_binds(self.world, owned)
+
+    @rule()
+    def the_agent_cannot_read_the_configuration_of_kubelet_or_can(self) -> None:
+        self.world = replace(self.world, report_of_capacity_only=not self.world.report_of_capacity_only)
+
     @rule()
     def the_webhook_goes_or_comes(self) -> None:
         if self.world.webhook:
@@ -168,7 +177,7 @@ class NodeHistory(RuleBasedStateMachine):
         fault("annotation removed")
         self.world = annotate(self.world, dict.fromkeys(gone))
 
-    @precondition(lambda self: names.AMPLIFIED in self.world.notes)
+    @precondition(lambda self: any(name in self.world.notes for name in RECORD))
     @rule(capacity=st.booleans(), cells=st.sampled_from(["status", "machine"]))
     def raw_amounts_are_forged(self, capacity: bool, cells: str) -> None:
         fault("annotation forged")
@@ -178,14 +187,17 @@ class NodeHistory(RuleBasedStateMachine):
         claims = [(i, amount) for i, amount in enumerate(claim) if CELLS[i][0] == field]
         self.world = forge(self.world, {name: text}, claims)
 
-    @precondition(lambda self: names.AMPLIFIED in self.world.notes)
+    @precondition(lambda self: any(name in self.world.notes for name in RECORD))
     @rule(ratio=st.sampled_from(RATIOS), raw=st.booleans())
     def the_record_is_forged(self, ratio: Ratio, raw: bool) -> None:
         fault("annotation forged")
         base = self.world.machine if raw else self.world.status
-        applied = amounts(tuple(amplify(amount, ratio) for amount in base))
-        text = print_record({"cpu": ratio, "memory": ratio}, applied)
-        self.world = forge(self.world, {names.AMPLIFIED: text}, enumerate(base))
+        forged: dict[str, str] = {}
+        for (field, resource), amount in zip(CELLS, base, strict=True):
+            forged[names.recorded_raw(field, resource)] = print_count(resource, amount)
+            applied = print_count(resource, amplify(amount, ratio))
+            forged[names.recorded_applied(field, resource)] = applied
+        self.world = forge(self.world, forged, enumerate(base))
 
     @rule(patient=st.booleans(), old_record=st.booleans())
     def the_manager_passes(self, patient: bool, old_record: bool) -> None:
@@ -195,7 +207,8 @@ class NodeHistory(RuleBasedStateMachine):
     def the_node_is_registered_anew(self) -> None:
         world = annotate(self.world, dict.fromkeys(self.world.notes))
         status = world.machine
-        self.world = replace(world, status=status, view=status, foreign=frozenset(), tainted=frozenset())
+        world = replace(world, status=status, view=status, foreign=frozenset(), tainted=frozenset())
+        self.world = replace(world, owned=0, folds=frozenset({0}))
 
     @rule(agent=st.booleans())
     def all_comes_to_rest(self, agent: bool) -> None:

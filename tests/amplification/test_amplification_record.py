@@ -3,12 +3,12 @@
 text                                              reads as
 ------------------------------------------------  ----------------------------------------------------
 {"cpu":1.50,"memory":1.2}                         1.50 and 1.20
-{"cpu":1.3800000000000001} (another program's)    1.38: rounded half-even to hundredths
-{"cpu":0.999}                                     below 1.00, though it would round to it
-{"cpu":10.004}                                    above 10.00, though it would round to it
-{"cpu":"1.5"}, {"cpu":null}, {"cpu":[]}           not a ratio
+{"cpu":1.3800000000000001} (another program's)    1.38: further decimals are cut off
+{"cpu":0.999}                                     below 1.00
+{"cpu":"1.5"}, {"cpu":null}, {"cpu":-1}           not a ratio
 {"nvidia.com/gpu":2}                              refused: only cpu and memory
-"", null, [], {"cpu":1,5}, {"cpu":NaN}            not readable at all
+"", null, [], {"cpu":1,5}, {"cpu":[]}             not readable at all: no flat JSON object
+raw-capacity-cpu without applied-capacity-cpu     a record that contradicts itself
 """
 
 from __future__ import annotations
@@ -18,22 +18,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corewise.amplification import (
-    NodeAmounts,
-    Record,
-    UnusableRecord,
     amplified,
     print_amounts,
     print_ratios,
-    print_record,
     read_amounts,
     read_ratios,
-    read_record,
 )
-from corewise.amplification.amounts import raw_from
+from corewise.amplification.annotations import LONGEST, Known, print_count, read_node
 from corewise.quantities import Quantity, Ratio
 from corewise.vocabulary import names
 from corewise.vocabulary.reasons import Reason
 
+NO_OBJECTS = (
+    *("", "null", "[]", "1", "{" * 500, "\ud800", '{"cpu":1,5}', '{"cpu":[]}', '{"cpu":{}}', "{'cpu':2}"),
+    *('{"cpu":2}x', '{"cpu":2,}', '{"cpu" 2}', '{"c\\u0070u":2}', '{"cpu":2.00' + " " * LONGEST + "}"),
+)
 ratios = st.integers(101, 1000).map(Ratio)
 raw_cpu = st.integers(0, 10**7).map(Quantity.of_milli)
 raw_memory = st.integers(0, 2**45).map(lambda count: Quantity.of_units(count, Quantity.parse("1Ki")))
@@ -51,20 +50,25 @@ def test_good_ratios_are_read_exactly() -> None:
     assert reading('{"cpu":1.3800000000000001}') == ({"cpu": "1.38"}, [], True)
     assert reading(None) == ({}, [], True)
     assert reading("{}") == ({}, [], True)
+    assert reading(' {\n "cpu" : 1.5 ,\t"memory":2 } ') == ({"cpu": "1.50", "memory": "2.00"}, [], True)
+
+
+def test_the_first_entry_of_a_name_counts() -> None:
+    assert reading('{"cpu":1.5,"cpu":2}') == ({"cpu": "1.50"}, [], True)
 
 
 @pytest.mark.parametrize(
     ("entry", "reason"),
     [
         ("0.999", Reason.AMPLIFICATION_ORIGINAL_BELOW_ONE),
-        ("-1", Reason.AMPLIFICATION_ORIGINAL_BELOW_ONE),
-        ("10.004", Reason.AMPLIFICATION_RATIO_OUT_OF_RANGE),
-        ("1e999999999999", Reason.AMPLIFICATION_RATIO_OUT_OF_RANGE),
-        ("1" * 5000, Reason.AMPLIFICATION_RATIO_OUT_OF_RANGE),
+        ("10.01", Reason.AMPLIFICATION_RATIO_OUT_OF_RANGE),
+        ("-1", Reason.AMPLIFICATION_RATIO_INVALID),
+        ("1e2", Reason.AMPLIFICATION_RATIO_INVALID),
+        ("1" * 500, Reason.AMPLIFICATION_RATIO_INVALID),
+        ("NaN", Reason.AMPLIFICATION_RATIO_INVALID),
         ('"1.5"', Reason.AMPLIFICATION_RATIO_INVALID),
         ("null", Reason.AMPLIFICATION_RATIO_INVALID),
         ("true", Reason.AMPLIFICATION_RATIO_INVALID),
-        ("[]", Reason.AMPLIFICATION_RATIO_INVALID),
     ],
 )
 def test_a_bad_entry_is_told_and_the_good_one_counts(entry: str, reason: Reason) -> None:
@@ -76,7 +80,7 @@ def test_resources_other_than_cpu_and_memory_are_refused() -> None:
     assert (good, reasons) == ({"cpu": "1.20"}, [Reason.AMPLIFICATION_RESOURCE_REFUSED])
 
 
-@pytest.mark.parametrize("text", ["", "null", "[]", "1", '{"cpu":1,5}', '{"cpu":NaN}', "{" * 5000, "\ud800"])
+@pytest.mark.parametrize("text", NO_OBJECTS)
 def test_a_text_that_is_no_object_is_not_readable_and_the_finding_names_the_annotation(text: str) -> None:
     found = read_ratios(text, annotation="node.example/ratio")
     assert (found.ratios, found.readable) == ({}, False)
@@ -111,58 +115,88 @@ def test_amounts_of_which_any_cannot_be_read_are_none(text: str | None) -> None:
     assert read_amounts(text) is None
 
 
-@given(ratio=ratios, capacity=raw_cpu, allocatable=raw_cpu, memory=raw_memory)
-def test_a_record_reads_back_and_gives_the_raw_amounts_even_without_their_annotations(
-    ratio: Ratio, capacity: Quantity, allocatable: Quantity, memory: Quantity
-) -> None:
-    raw = NodeAmounts({"cpu": capacity, "memory": memory}, {"cpu": allocatable})
-    applied = NodeAmounts(
-        {name: amplified(name, amount, ratio) for name, amount in raw.capacity.items()},
-        {name: amplified(name, amount, ratio) for name, amount in raw.allocatable.items()},
-    )
-    record = Record({"cpu": ratio, "memory": ratio}, applied, raw)
-    notes = {names.AMPLIFIED: print_record(record.ratios, applied)}
-    assert read_record(notes) == record
-    notes |= {names.RAW_CAPACITY: print_amounts(raw.capacity), names.RAW_ALLOCATABLE: "damaged"}
-    assert read_record(notes) == record
+def known(notes: dict[str, str]) -> Known:
+    return read_node(notes).known["capacity", "cpu"]
+
+
+RAW, APPLIED = names.recorded_raw("capacity", "cpu"), names.recorded_applied("capacity", "cpu")
+
+
+def test_a_record_is_read_in_milli_cpu_and_bytes() -> None:
+    assert known({RAW: "8", APPLIED: "12500m"}) == Known(8000, 12500)
+    notes = {names.recorded_raw("allocatable", "memory"): "1Gi"}
+    notes |= {names.recorded_applied("allocatable", "memory"): "1610612736"}
+    assert read_node(notes).known["allocatable", "memory"] == Known(2**30, 2**30 * 3 // 2)
+
+
+@pytest.mark.parametrize(
+    "notes",
+    [
+        {RAW: "8"},
+        {APPLIED: "8"},
+        {RAW: "8", APPLIED: ""},
+        {RAW: "eight", APPLIED: "16"},
+        {RAW: "-8", APPLIED: "16"},
+        {RAW: "1e400", APPLIED: "16"},
+        {RAW: "16", APPLIED: "8"},
+        {RAW: "10000001", APPLIED: "10000002"},
+    ],
+)
+def test_a_record_that_contradicts_itself_is_broken_and_says_why(notes: dict[str, str]) -> None:
+    found = known(notes)
+    assert (found.raw, found.applied) == (None, None)
+    assert "capacity-cpu" in found.broken
+
+
+def test_allocatable_cpu_may_be_recorded_below_raw_since_owned_cpus_are_taken_off() -> None:
+    notes = {names.recorded_raw("allocatable", "cpu"): "8", names.recorded_applied("allocatable", "cpu"): "6"}
+    assert read_node(notes).known["allocatable", "cpu"] == Known(8000, 6000)
+
+
+@pytest.mark.parametrize("text", [None, "{}", '{"pods":"3"}', '{"nvidia.com/gpu":"8","hugepages-2Mi":0}'])
+def test_a_raw_annotation_that_names_neither_cpu_nor_memory_is_as_good_as_absent(text: str | None) -> None:
+    assert known({} if text is None else {names.RAW_CAPACITY: text}).is_nothing
+
+
+@pytest.mark.parametrize("text", ["", "{", "null", '{"cpu":"x"}', '{"cpu":-1}', '{"cpu":{}}'])
+def test_a_raw_annotation_with_an_amount_that_cannot_be_read_says_so(text: str) -> None:
+    assert known({names.RAW_CAPACITY: text}) == Known(named_badly=True)
+
+
+def test_a_bad_amount_of_one_resource_leaves_the_other_readable() -> None:
+    notes = {names.RAW_CAPACITY: '{"memory":"x","cpu":"8"}'}
+    assert known(notes) == Known(named=8000)
+    assert read_node(notes).known["capacity", "memory"] == Known(named_badly=True)
+
+
+@given(st.integers(0, 10**10 - 1), st.integers(0, 2**52 - 1))
+def test_printed_amounts_read_back(milli: int, units: int) -> None:
+    notes = {RAW: print_count("cpu", milli), APPLIED: print_count("cpu", milli)}
+    assert known(notes) == Known(milli, milli)
+    amount = Quantity.parse(print_count("memory", units))
+    assert amount.units == units
 
 
 @given(ratio=ratios, raw=raw_cpu)
 def test_no_two_raw_amounts_have_the_same_amplified_one(ratio: Ratio, raw: Quantity) -> None:
-    assert raw_from("cpu", amplified("cpu", raw, ratio), ratio) == raw
     next_raw = Quantity.of_milli(raw.milli + 1)
     assert amplified("cpu", raw, ratio) < amplified("cpu", next_raw, ratio)
 
 
-def test_an_amplified_amount_is_never_more_than_raw_times_ratio_even_below_a_milli() -> None:
-    assert amplified("cpu", Quantity.parse("1500u"), Ratio(150)) == Quantity.parse("2m")
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "null",
-        "{}",
-        '{"ratio":{},"capacity":{},"allocatable":{}}',
-        '{"ratio":{"cpu":2.00},"capacity":{},"allocatable":{}}',
-        '{"ratio":{"cpu":2.005},"capacity":{"cpu":"2"},"allocatable":{}}',
-        '{"ratio":{"cpu":1.00},"capacity":{"cpu":"2"},"allocatable":{}}',
-        '{"ratio":{"cpu":1e99999},"capacity":{"cpu":"2"},"allocatable":{}}',
-        '{"ratio":{"cpu":2.00},"capacity":{"cpu":"two"},"allocatable":{}}',
-        '{"ratio":{"cpu":2.00},"capacity":{"cpu":"2","memory":"1"},"allocatable":{}}',
-        '{"ratio":{"cpu":1.50},"capacity":{"cpu":"1m"},"allocatable":{"cpu":"2m"}}',
-    ],
-)
-def test_what_corewise_would_not_have_written_is_no_record(text: str) -> None:
-    assert isinstance(read_record({names.AMPLIFIED: text}), UnusableRecord)
-
-
-def test_without_the_annotation_there_is_no_record() -> None:
-    assert read_record({names.RAW_CAPACITY: '{"cpu":"8"}'}) is None
+@given(ratio=ratios, raw=st.integers(1000, 512_000), owned=st.integers(0, 64))
+def test_the_ratio_that_was_applied_can_be_told_from_the_record(ratio: Ratio, raw: int, owned: int) -> None:
+    owned = min(owned, raw // 1000 - 1) * 1000
+    fold = -(-owned * (ratio.hundredths - 100) // 100)
+    notes = {names.OWNED_MILLI_CPU: str(owned)}
+    notes[names.recorded_raw("allocatable", "cpu")] = print_count("cpu", raw)
+    notes[names.recorded_applied("allocatable", "cpu")] = print_count(
+        "cpu", raw * ratio.hundredths // 100 - fold
+    )
+    assert read_node(notes).recorded_ratio("cpu") in {ratio, Ratio(ratio.hundredths - 1)}
 
 
 @given(text=st.text(), raw=st.text())
 def test_reading_never_raises(text: str, raw: str) -> None:
     read_ratios(text, annotation="a")
-    read_record({names.AMPLIFIED: text, names.RAW_CAPACITY: raw, names.RAW_ALLOCATABLE: raw})
+    notes = {names.RAW_CAPACITY: raw, names.RAW_ALLOCATABLE: raw, names.OWNED_MILLI_CPU: text}
+    read_node({RAW: text, APPLIED: raw, **notes})

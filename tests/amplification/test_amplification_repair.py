@@ -1,27 +1,31 @@
 """What the manager makes of a node's status.
 
-Raw is 8 CPUs (7 allocatable), the ratio 2.00, applied 16 (14), memory 32Gi without a ratio.
+Raw is 8 CPUs (7 allocatable), the ratio 2.00, applied 16 (14), memory 32Gi without a ratio. A report is of
+the same boot and of the record's generation, unless said otherwise.
 
     case                                                     then
     -------------------------------------------------------  ----------------------------------------------
-    status is as recorded, by the effective ratio            settled
+    status is as recorded, by the ratio in force             settled
     no ratio, no record                                      settled
     the ratio is new or changed, status as recorded          pending: touch; repaired after 30 s
     the first ratio, just written                            pending: touch
     the first ratio, not just written, no agent              pending: nothing is proven raw
     ... and there has been no record for 30 s                pending: touch
-    ... and the agent reports the capacity that status has   pending: touch
-    ... and status has more than the machine                 raw unknown: the record was lost
+    ... and the agent reports what status has                pending: touch
+    ... and the agent reports no allocatable                 pending: capacity proves nothing of allocatable
+    ... and status has more than the machine                 repaired at once: the record was lost
     status is not as recorded                                pending; repaired after 30 s
+    ... and the agent reports another machine                repaired with what it reports
     Koordinator's raw annotation is still there              pending: touch; repaired after 30 s
-    the machine, newer and of the same boot, has 16          repaired at once: 16, allocatable 16 - (8 - 7)
+    the machine has 16 (14)                                  repaired at once
+    ... the agent reports no allocatable                     16, allocatable 16 - (8 - 7)
+    ... allocatable alone has become 14                      repaired at once
     ... older than the record, or of another boot            settled
-    the record is damaged, raw annotations are good          repaired at once
-    ... raw capacity is lost, the agent reports              repaired at once
-    ... raw allocatable is lost                              raw unknown
-    ... nothing seems to be amplified                        repaired after 30 s
-    record and raw annotation contradict each other          whom status agrees with, the record first
+    the record contradicts itself                            repaired at once: report, then Koordinator's
+    ... and nothing else is known                            raw unknown
+    ... and the resource has no ratio                        pending: touch, which removes it
     the ratio cannot be read                                 never repaired
+    memory cannot be told                                    cpu is repaired
 """
 
 from __future__ import annotations
@@ -35,14 +39,14 @@ from corewise.amplification import (
     StatusObservation,
     StatusState,
     assess,
-    print_record,
 )
 from corewise.quantities import Quantity, Ratio
 from corewise.vocabulary import names
 from corewise.vocabulary.reasons import Reason
+from node_records import recorded
 
 TWICE = {names.AMPLIFICATION_RATIO: '{"cpu":2.00}'}
-KNOWLEDGE = (names.AMPLIFIED, names.RAW_CAPACITY, names.RAW_ALLOCATABLE)
+RAW_ONLY = {names.AMPLIFY_CAPACITY: "false"}
 
 
 def cpus(capacity: str, allocatable: str) -> NodeAmounts:
@@ -52,32 +56,34 @@ def cpus(capacity: str, allocatable: str) -> NodeAmounts:
     )
 
 
+def only(capacity: str, allocatable: str) -> NodeAmounts:
+    return NodeAmounts({"cpu": Quantity.parse(capacity)}, {"cpu": Quantity.parse(allocatable)})
+
+
 RAW, APPLIED = cpus("8", "7"), cpus("16", "14")
-RECORD = {
-    names.AMPLIFIED: print_record(
-        {"cpu": Ratio(200)}, NodeAmounts({"cpu": Quantity.parse("16")}, {"cpu": Quantity.parse("14")})
-    ),
-    names.RAW_CAPACITY: '{"cpu":"8"}',
-    names.RAW_ALLOCATABLE: '{"cpu":"7"}',
-}
+RECORD = recorded({"cpu": ("8", "16")}, {"cpu": ("7", "14")})
+WITHOUT_GENERATION = {names.RECORD_GENERATION: ""}
 
 
-def machine(count: str, *, same_boot: bool = True, newer: bool = True) -> ReportedMachine:
-    return ReportedMachine({"cpu": Quantity.parse(count), "memory": Quantity.parse("32Gi")}, same_boot, newer)
+def report(
+    capacity: str, allocatable: str | None, *, same_boot: bool = True, generation: str = "1"
+) -> ReportedMachine:
+    memory = {"memory": Quantity.parse("32Gi")}
+    offered = {"cpu": Quantity.parse(allocatable), **memory} if allocatable else {}
+    capacities = {"cpu": Quantity.parse(capacity), **memory}
+    return ReportedMachine(capacities, offered, same_boot, generation)
 
 
 def look(
     amounts: NodeAmounts,
     notes: dict[str, str],
     *,
-    report: ReportedMachine | None = None,
+    machine: ReportedMachine | None = None,
     seconds: int = 0,
     record_seconds: int = 0,
     ratio_written: bool = False,
-    amplify_capacity: bool = True,
 ) -> StatusAssessment:
-    seen = StatusObservation(amounts, notes, report, seconds, record_seconds, ratio_written)
-    return assess(seen, amplify_capacity=amplify_capacity)
+    return assess(StatusObservation(amounts, notes, machine, seconds, record_seconds, ratio_written))
 
 
 def summary(found: StatusAssessment) -> tuple[StatusState, bool, NodeAmounts | None]:
@@ -100,11 +106,17 @@ def test_a_changed_or_removed_ratio_is_touched_and_repaired_only_after_30_second
 ) -> None:
     assert summary(look(APPLIED, ratio | RECORD, seconds=30)) == (StatusState.PENDING, True, None)
     found = look(APPLIED, ratio | RECORD, seconds=31)
-    assert summary(found) == (StatusState.REPAIR, False, RAW)
+    assert summary(found) == (StatusState.REPAIR, False, only("8", "7"))
     assert found.repair is not None
-    assert found.repair.drop_annotations == KNOWLEDGE
+    assert set(found.repair.drop_annotations) == set(RECORD) - {names.RECORD_GENERATION}
     assert found.finding is not None
     assert found.finding.reason is Reason.STATUS_REPAIRED
+
+
+def test_the_generation_outlives_a_repair_so_that_an_older_report_never_looks_newer() -> None:
+    found = look(RAW, TWICE | RECORD, seconds=31)
+    assert found.repair is not None
+    assert names.RECORD_GENERATION not in found.repair.drop_annotations
 
 
 def test_a_first_ratio_is_touched_right_after_it_was_written() -> None:
@@ -113,7 +125,21 @@ def test_a_first_ratio_is_touched_right_after_it_was_written() -> None:
 
 def test_later_only_what_the_agent_confirms_to_be_raw_is_touched() -> None:
     assert summary(look(RAW, TWICE)) == (StatusState.PENDING, False, None)
-    assert summary(look(RAW, TWICE, report=machine("8"), seconds=99)) == (StatusState.PENDING, True, None)
+    confirmed = look(RAW, TWICE, machine=report("8", "7", generation=""), seconds=99)
+    assert summary(confirmed) == (StatusState.PENDING, True, None)
+
+
+@pytest.mark.parametrize("flag", [{}, RAW_ONLY])
+def test_equal_capacity_is_no_proof_that_allocatable_is_raw(flag: dict[str, str]) -> None:
+    half_more = {names.AMPLIFICATION_RATIO: '{"cpu":1.50}'} | flag
+    amounts = cpus("4", "5250m")
+    found = look(amounts, half_more, machine=report("4", None, generation=""), seconds=99)
+    assert (found.unproven, found.touch) == (frozenset({"cpu"}), False)
+
+
+def test_a_report_of_another_generation_or_boot_proves_nothing() -> None:
+    for machine in (report("8", "7"), report("8", "7", generation="", same_boot=False)):
+        assert look(RAW, TWICE, machine=machine).unproven == {"cpu"}
 
 
 def test_what_kubelet_has_let_stand_without_a_record_is_raw() -> None:
@@ -122,18 +148,35 @@ def test_what_kubelet_has_let_stand_without_a_record_is_raw() -> None:
     assert (old.unproven, old.touch) == (frozenset(), True)
 
 
-def test_a_status_beyond_the_machine_without_a_record_is_never_touched() -> None:
-    found = look(APPLIED, TWICE, report=machine("8"), ratio_written=True, seconds=99, record_seconds=99)
+def test_what_is_not_proven_raw_is_not_called_raw() -> None:
+    assert "cpu" not in look(APPLIED, TWICE).raw.allocatable
+
+
+def test_a_status_beyond_the_machine_without_a_record_gets_what_the_agent_reports() -> None:
+    machine = report("8", "7", generation="")
+    found = look(APPLIED, TWICE, machine=machine, ratio_written=True, seconds=99, record_seconds=99)
     assert found.unproven == frozenset({"cpu"})
-    assert summary(found) == (StatusState.RAW_UNKNOWN, False, None)
-    assert found.finding is not None
-    assert found.finding.reason is Reason.RAW_UNKNOWN
+    assert summary(found) == (StatusState.REPAIR, False, only("8", "7"))
+
+
+def test_it_is_never_touched_where_the_agent_cannot_tell_all() -> None:
+    machine = report("8", None, generation="")
+    found = look(APPLIED, TWICE, machine=machine, ratio_written=True, seconds=99, record_seconds=99)
+    assert (found.unproven, found.touch, found.repair) == (frozenset({"cpu"}), False, None)
 
 
 @pytest.mark.parametrize("status", [RAW, cpus("16", "7"), cpus("64", "64")])
 def test_a_status_that_is_not_as_recorded_is_repaired_after_30_seconds(status: NodeAmounts) -> None:
     assert summary(look(status, TWICE | RECORD, seconds=30)) == (StatusState.PENDING, False, None)
-    assert summary(look(status, TWICE | RECORD, seconds=31)) == (StatusState.REPAIR, False, RAW)
+    assert summary(look(status, TWICE | RECORD, seconds=31)) == (StatusState.REPAIR, False, only("8", "7"))
+
+
+def test_a_repair_believes_a_report_that_is_newer_than_the_record() -> None:
+    status, notes = cpus("7", "6400m"), TWICE | recorded({"cpu": ("4", "8")}, {"cpu": ("3500m", "7")})
+    newer = look(status, notes, machine=report("7", "6400m"), seconds=31)
+    assert summary(newer)[2] == only("7", "6400m")
+    older = look(status, notes, machine=report("7", "6400m", generation="0"), seconds=31)
+    assert summary(older)[2] == only("4", "3500m")
 
 
 def test_what_koordinator_left_is_touched() -> None:
@@ -141,90 +184,95 @@ def test_what_koordinator_left_is_touched() -> None:
     found = look(cpus("8", "14"), notes, ratio_written=True)
     assert summary(found) == (StatusState.PENDING, True, None)
     assert found.raw == RAW
-    assert summary(look(cpus("8", "14"), notes, seconds=31))[2] == RAW
+    assert summary(look(cpus("8", "14"), notes, seconds=31))[:2] == (StatusState.PENDING, False)
+    assert summary(look(cpus("8", "14"), notes, seconds=31, record_seconds=31))[2] == only("8", "7")
 
 
-def test_a_machine_that_grew_to_what_it_was_amplified_to_is_repaired_at_once() -> None:
-    found = look(APPLIED, TWICE | RECORD, report=machine("16"))
-    assert summary(found) == (StatusState.REPAIR, False, cpus("16", "15"))
+@pytest.mark.parametrize("notes", [{}, {names.AMPLIFIED: "{}"}])
+def test_a_machine_that_grew_to_what_it_was_amplified_to_is_repaired_at_once(notes: dict[str, str]) -> None:
+    found = look(APPLIED, TWICE | RECORD | notes, machine=report("16", "14"))
+    assert summary(found) == (StatusState.REPAIR, False, only("16", "14"))
     assert found.finding is not None
     assert found.finding.reason is Reason.RAW_EQUALS_AMPLIFIED
 
 
+def test_growth_of_a_machine_whose_allocatable_is_unknown_keeps_the_recorded_reservation() -> None:
+    found = look(APPLIED, TWICE | RECORD, machine=report("16", None))
+    assert summary(found) == (StatusState.REPAIR, False, only("16", "15"))
+
+
+def test_growth_of_allocatable_alone_is_seen() -> None:
+    notes = TWICE | recorded({"cpu": ("16", "32")}, {"cpu": ("7", "14")})
+    found = look(cpus("32", "14"), notes, machine=report("16", "14"))
+    assert summary(found) == (StatusState.REPAIR, False, only("16", "14"))
+
+
+def test_growth_is_seen_where_capacity_is_not_amplified() -> None:
+    notes = TWICE | RAW_ONLY | recorded({}, {"cpu": ("3500m", "7")})
+    found = look(cpus("8", "7"), notes, machine=report("8", "7"))
+    assert summary(found) == (StatusState.REPAIR, False, only("8", "7"))
+
+
 def test_allocatable_that_the_kubelet_has_stated_since_is_kept() -> None:
-    applied = NodeAmounts({"cpu": Quantity.parse("16")}, {"cpu": Quantity.parse("31")})
-    notes = TWICE | {names.AMPLIFIED: print_record({"cpu": Ratio(200)}, applied)}
-    found = look(cpus("16", "31"), notes, report=machine("16"))
-    assert summary(found)[2] == cpus("16", "15500m")
+    notes = TWICE | recorded({"cpu": ("8", "16")}, {"cpu": ("15500m", "31")})
+    found = look(cpus("16", "31"), notes, machine=report("16", None))
+    assert summary(found)[2] == only("16", "15500m")
 
 
 @pytest.mark.parametrize(
-    "report", [machine("16", same_boot=False), machine("16", newer=False), machine("15"), None]
+    "machine",
+    [
+        report("16", "14", same_boot=False),
+        report("16", "14", generation="0"),
+        report("16", "14", generation="2"),
+        report("15", "13"),
+        None,
+    ],
 )
-def test_otherwise_an_applied_amount_is_taken_as_unchanged(report: ReportedMachine | None) -> None:
-    assert look(APPLIED, TWICE | RECORD, report=report, seconds=99).state is StatusState.SETTLED
+def test_otherwise_an_applied_amount_is_taken_as_unchanged(machine: ReportedMachine | None) -> None:
+    assert look(APPLIED, TWICE | RECORD, machine=machine, seconds=99).state is StatusState.SETTLED
 
 
-def test_a_damaged_record_is_repaired_at_once_from_the_raw_annotations() -> None:
-    found = look(APPLIED, TWICE | RECORD | {names.AMPLIFIED: "{"})
-    assert summary(found) == (StatusState.REPAIR, False, RAW)
+def broken(*lost: str) -> dict[str, str]:
+    """Return a record of which one amount is damaged, and annotations are lost."""
+    notes = TWICE | RECORD | {names.recorded_applied("allocatable", "cpu"): "{"}
+    return {key: text for key, text in notes.items() if key not in lost}
+
+
+def test_a_record_that_contradicts_itself_is_repaired_at_once_from_koordinators_annotations() -> None:
+    found = look(APPLIED, broken())
+    assert summary(found) == (StatusState.REPAIR, False, only("8", "7"))
     assert found.finding is not None
     assert found.finding.reason is Reason.RECORD_UNUSABLE
 
 
-def lost(name: str) -> dict[str, str]:
-    notes = TWICE | RECORD | {names.AMPLIFIED: "{"}
-    return {key: text for key, text in notes.items() if key != name}
-
-
-def test_a_lost_raw_capacity_is_taken_from_the_agent() -> None:
-    notes = lost(names.RAW_CAPACITY)
+def test_without_these_the_agent_tells_what_is_raw() -> None:
+    notes = broken(names.RAW_ALLOCATABLE)
     assert summary(look(APPLIED, notes)) == (StatusState.RAW_UNKNOWN, False, None)
-    assert summary(look(APPLIED, notes, report=machine("8"))) == (StatusState.REPAIR, False, RAW)
+    assert summary(look(APPLIED, notes, machine=report("8", "7")))[2] == only("8", "7")
+    assert look(APPLIED, notes, machine=report("8", "7", generation="9")).repair is None
 
 
-def test_where_capacity_is_not_amplified_status_shows_it_raw() -> None:
-    notes = lost(names.RAW_CAPACITY)
-    assert summary(look(cpus("8", "14"), notes, amplify_capacity=False)) == (StatusState.REPAIR, False, RAW)
-
-
-def test_without_raw_allocatable_nothing_is_repaired_until_kubelet_speaks() -> None:
-    found = look(APPLIED, lost(names.RAW_ALLOCATABLE), report=machine("8"), seconds=999)
+def test_where_nobody_knows_the_amount_nothing_is_repaired_until_kubelet_speaks() -> None:
+    found = look(APPLIED, broken(names.RAW_ALLOCATABLE), seconds=999, record_seconds=999)
     assert summary(found) == (StatusState.RAW_UNKNOWN, False, None)
     assert found.finding is not None
-    assert "raw allocatable cpu is known from nowhere else" in found.finding.message
-    assert names.AMPLIFIED in found.finding.message
+    assert found.finding.reason is Reason.RAW_UNKNOWN
+    assert names.recorded_raw("allocatable", "cpu") in found.finding.message
 
 
-def test_a_damaged_record_of_a_node_that_is_not_amplified_is_dropped_after_30_seconds() -> None:
-    notes = {names.AMPLIFIED: "{"}
-    assert summary(look(RAW, notes, seconds=30)) == (StatusState.PENDING, False, None)
-    found = look(RAW, notes, seconds=31)
-    assert summary(found) == (StatusState.REPAIR, False, RAW)
+def test_a_damaged_record_of_a_resource_without_a_ratio_is_touched_away() -> None:
+    found = look(RAW, {names.recorded_raw("capacity", "memory"): "{"})
+    assert summary(found) == (StatusState.PENDING, True, None)
+
+
+def test_one_resource_is_repaired_while_nobody_knows_the_other() -> None:
+    both = {names.AMPLIFICATION_RATIO: '{"cpu":2.00,"memory":2.00}'}
+    notes = both | broken() | {names.recorded_raw("capacity", "memory"): "?"}
+    found = look(APPLIED, notes)
+    assert summary(found) == (StatusState.REPAIR, False, only("8", "7"))
     assert found.repair is not None
-    assert found.repair.drop_annotations == (names.AMPLIFIED,)
-
-
-@pytest.mark.parametrize(
-    ("status", "noted", "raw"),
-    [
-        ("16", "16", "8"),  # the record: somebody wrote the amplified amount down as raw
-        ("8", "16", "8"),  # the record: the webhook was away, kubelet wrote what is raw
-        ("5", "5", "5"),  # the annotation: status is what it says
-        ("6", "5", None),  # neither
-    ],
-)
-def test_of_two_that_contradict_each_other_the_one_that_status_agrees_with_is_believed(
-    status: str, noted: str, raw: str | None
-) -> None:
-    notes = TWICE | RECORD | {names.RAW_CAPACITY: f'{{"cpu":"{noted}"}}'}
-    found = look(cpus(status, "14"), notes, report=machine("99"))
-    assert summary(found)[2] == (None if raw is None else cpus(raw, "7"))
-
-
-def test_a_resource_that_a_readable_record_does_not_name_is_raw_in_status() -> None:
-    notes = TWICE | RECORD | {names.RAW_CAPACITY: '{"cpu":"16","memory":"1Gi"}'}
-    assert summary(look(APPLIED, notes)) == (StatusState.REPAIR, False, RAW)
+    assert not any("memory" in name for name in found.repair.drop_annotations)
 
 
 @pytest.mark.parametrize("text", ["?", '{"cpu":0.5}'])
@@ -234,9 +282,10 @@ def test_nothing_is_repaired_while_the_ratio_cannot_be_read(text: str) -> None:
     assert settled.state is StatusState.SETTLED
     assert settled.finding is not None
     assert settled.finding.reason.startswith("Amplification")
-    for notes in (bad | RECORD, bad | RECORD | {names.AMPLIFIED: "{"}):
-        found = look(RAW, notes, report=machine("16"), seconds=99)
-        assert summary(found) == (StatusState.PENDING, False, None)
+    for notes in (bad | RECORD, broken() | bad):
+        found = look(RAW, notes, machine=report("16", "14"), seconds=99)
+        assert found.repair is None
+        assert not found.touch
 
 
 def test_a_bad_entry_of_a_refused_resource_does_not_hold_up_repair() -> None:
@@ -246,3 +295,14 @@ def test_a_bad_entry_of_a_refused_resource_does_not_hold_up_repair() -> None:
 
 def test_a_node_without_amounts_is_settled() -> None:
     assert look(NodeAmounts({}, {}), TWICE, seconds=99).state is StatusState.SETTLED
+
+
+def test_the_fold_of_owned_cpus_is_no_mismatch() -> None:
+    notes = TWICE | recorded({"cpu": ("8", "16")}, {"cpu": ("7", "12")}) | {names.OWNED_MILLI_CPU: "2000"}
+    found = look(cpus("16", "12"), notes, seconds=99)
+    assert (found.state, found.raw, found.ratios) == (StatusState.SETTLED, RAW, {"cpu": Ratio(200)})
+
+
+def test_the_record_of_an_earlier_version_is_touched_away() -> None:
+    notes = TWICE | RECORD | {names.AMPLIFIED: "{}"}
+    assert summary(look(APPLIED, notes)) == (StatusState.PENDING, True, None)

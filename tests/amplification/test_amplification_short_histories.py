@@ -25,8 +25,10 @@ from amplification.node_model import (
     machine_becomes,
     manager_passes,
     other_writes,
+    scheduler_binds,
     write_status,
 )
+from corewise.amplification.annotations import RECORD
 from corewise.vocabulary import names
 
 Event: TypeAlias = Callable[[World], World]
@@ -55,8 +57,9 @@ EVENTS: Final[dict[str, Event]] = {
     "machine is back": lambda w: machine_becomes(w, MACHINE),
     "outage": lambda w: replace(w, webhook=False),
     "webhook is back": lambda w: replace(w, webhook=True),
-    "record damaged": damages(names.AMPLIFIED),
-    "record removed": sets(AMPLIFIED=None),
+    "record damaged": damages(names.recorded_raw("allocatable", "cpu")),
+    "record removed": lambda w: annotate(w, dict.fromkeys(RECORD)),
+    "two CPUs owned": lambda w: scheduler_binds(w, 2000),
     "raw damaged": damages(names.RAW_ALLOCATABLE),
     "raw removed": sets(RAW_CAPACITY=None, RAW_ALLOCATABLE=None),
     "agent": agent_reports,

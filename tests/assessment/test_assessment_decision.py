@@ -36,30 +36,30 @@ from corewise.assessment.cluster import UNKNOWN, ClusterContext, read_configurat
 from corewise.assessment.decision import NodeAssessment, StatusHistory, assess
 from corewise.assessment.nodes import NodeView, quantities
 from corewise.kube.objects import ConfigMap
+from corewise.quantities import Quantity
 from corewise.vocabulary.names import (
     ALLOW_UNSAFE_CHANGE,
     AMPLIFICATION_KEY,
     AMPLIFICATION_ORIGINAL,
     AMPLIFICATION_RATIO,
-    AMPLIFIED,
     CPU_BASIC_INFO,
+    MACHINE_RAW_ALLOCATABLE,
     MACHINE_RAW_CAPACITY,
     NORMALIZATION_ENABLED,
     NORMALIZATION_KEY,
     NORMALIZATION_RATIO,
-    RAW_ALLOCATABLE,
-    RAW_CAPACITY,
+    RECORD_GENERATION,
+    recorded_applied,
 )
 from corewise.vocabulary.reasons import Reason
+from node_records import recorded
 
-RECORD = '{"ratio":{"cpu":2.00},"capacity":{"cpu":"16"},"allocatable":{"cpu":"16"}}'
+RECORD = recorded({"cpu": ("8", "16")})
 SETTLED = {
     NORMALIZATION_RATIO: "2.00",
     AMPLIFICATION_RATIO: '{"cpu":2.00}',
     AMPLIFICATION_ORIGINAL: "{}",
-    AMPLIFIED: RECORD,
-    RAW_CAPACITY: '{"cpu":"8"}',
-    RAW_ALLOCATABLE: '{"cpu":"8"}',
+    **RECORD,
 }
 
 
@@ -82,10 +82,13 @@ def view(
     model: str | None = "Fast",
     labels: Mapping[str, str] | None = None,
     machine: str = "",
+    allocatable: str = "",
 ) -> NodeView:
     topology = {} if model is None else {CPU_BASIC_INFO: json.dumps({"cpuModel": model})}
     if machine:
         topology[MACHINE_RAW_CAPACITY] = machine
+    if allocatable:
+        topology[MACHINE_RAW_ALLOCATABLE] = allocatable
     amounts = quantities({"cpu": cpu, "memory": "16Gi"})
     return NodeView(
         name="n1",
@@ -131,7 +134,11 @@ CASES = {
     ),
     "user's own ratio, nothing proven raw": Case(view({AMPLIFICATION_RATIO: '{"cpu":1.50}'})),
     "user's own ratio, the agent reports": Case(
-        view({AMPLIFICATION_RATIO: '{"cpu":1.50}'}, machine='{"cpu":"8"}'),
+        view(
+            {AMPLIFICATION_RATIO: '{"cpu":1.50}'},
+            machine='{"cpu":"8","bootID":"b1"}',
+            allocatable='{"cpu":"8"}',
+        ),
         patch={
             NORMALIZATION_RATIO: "2.00",
             AMPLIFICATION_RATIO: '{"cpu":3.00}',
@@ -142,7 +149,7 @@ CASES = {
         view(SETTLED | {NORMALIZATION_RATIO: "1.00"}, cpu="16"), patch={NORMALIZATION_RATIO: "2.00"}
     ),
     "lower ratio on a status to repair": Case(
-        view(SETTLED | {AMPLIFIED: "{"}, cpu="16"),
+        view(SETTLED | {recorded_applied("capacity", "cpu"): "{"}, cpu="16"),
         configured(1.5),
         problems=(Reason.RECORD_UNUSABLE,),
         repaired=True,
@@ -233,7 +240,7 @@ def test_a_wrong_status_is_pending_and_repaired_with_raw_amounts_after_thirty_se
     (repair,) = only(late, RepairNodeStatus)
     assert isinstance(repair, RepairNodeStatus)
     assert str(repair.capacity["cpu"]) == "8"
-    assert set(repair.drop_annotations) == {AMPLIFIED, RAW_CAPACITY, RAW_ALLOCATABLE}
+    assert set(repair.drop_annotations) == RECORD.keys() - {RECORD_GENERATION}
     again = assess(node, configured(), StatusHistory(mismatch=45, since_repair=14))
     assert not only(again, RepairNodeStatus)
     assert again.recheck == 46
@@ -250,7 +257,6 @@ def test_a_pending_status_is_touched_at_growing_intervals() -> None:
 
 
 def test_a_ratio_just_written_takes_effect_without_a_record() -> None:
-    node = view({**SETTLED, AMPLIFIED: ""}, cpu="8")
     fresh = {
         name: SETTLED[name] for name in (NORMALIZATION_RATIO, AMPLIFICATION_RATIO, AMPLIFICATION_ORIGINAL)
     }
@@ -260,16 +266,19 @@ def test_a_ratio_just_written_takes_effect_without_a_record() -> None:
 
 
 def test_the_agents_report_is_read_with_its_boot() -> None:
-    node = view(machine='{"cpu":"8","memory":"16Gi","bootID":"b1"}')
-    machine = node.machine(newer_than_record=True)
+    node = view(
+        machine='{"cpu":"8","memory":"16Gi","bootID":"b1","generation":"7"}',
+        allocatable='{"cpu":"7500m"}',
+    )
+    machine = node.machine
     assert machine
-    assert machine.same_boot
-    assert machine.newer_than_record
-    other = view(machine='{"cpu":"8","bootID":"b0"}').machine(newer_than_record=False)
+    assert (machine.same_boot, machine.generation) == (True, "7")
+    assert machine.allocatable == {"cpu": Quantity.parse("7500m")}
+    other = view(machine='{"cpu":"8","bootID":"b0"}').machine
     assert other
-    assert not other.same_boot
+    assert (other.same_boot, other.generation, other.allocatable) == (False, "", {})
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"cpu":8}', '{"cpu":"eight"}', "{"])
 def test_an_unreadable_report_is_none(text: str) -> None:
-    assert view(machine=text).machine(newer_than_record=False) is None
+    assert view(machine=text).machine is None

@@ -28,18 +28,16 @@ from corewise.kube.resources import CONFIG_MAPS, NAMESPACES, NODE_RESOURCE_TOPOL
 from corewise.vocabulary.names import (
     AMPLIFICATION_ORIGINAL,
     AMPLIFICATION_RATIO,
-    AMPLIFIED,
     CONFIG_NAME,
     CONFIG_NAMESPACE,
     CPU_BASIC_INFO,
     NORMALIZATION_KEY,
     NORMALIZATION_RATIO,
     OFFLINE_REPORT,
-    RAW_ALLOCATABLE,
-    RAW_CAPACITY,
 )
 from corewise.vocabulary.offline_report import OfferState, OfflineReport
 from manager.world import CRD, FAST, SLOW, normalization
+from node_records import recorded
 
 FRESH = aged(REPORT, -3600, datetime.now(UTC))
 AMPLIFIED_ANNOTATIONS = {
@@ -47,9 +45,7 @@ AMPLIFIED_ANNOTATIONS = {
     NORMALIZATION_RATIO: "2.00",
     AMPLIFICATION_RATIO: '{"cpu":2.00}',
     AMPLIFICATION_ORIGINAL: "{}",
-    AMPLIFIED: '{"ratio":{"cpu":2.00},"capacity":{"cpu":"16"},"allocatable":{"cpu":"16"}}',
-    RAW_CAPACITY: '{"cpu":"8"}',
-    RAW_ALLOCATABLE: '{"cpu":"8"}',
+    **recorded({"cpu": ("8", "16")}),
 }
 
 

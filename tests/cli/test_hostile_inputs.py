@@ -113,7 +113,7 @@ def _heartbeat(member: str) -> Callable[[bytes], Any]:
 
     def read(value: bytes) -> Any:
         fields = {"type": b'"Ready"', "lastHeartbeatTime": b'"2025-01-01T00:00:00Z"', "reason": b'"x"'}
-        return stored_times(_node({**fields, member: value}), _node(fields), now=1_735_689_700)
+        return stored_times(_node({**fields, member: value}), _node(fields))
 
     return read
 
@@ -121,7 +121,7 @@ def _heartbeat(member: str) -> Callable[[bytes], Any]:
 def _reported_capacity(text: bytes) -> Any:
     node = msgspec.convert({"metadata": {"name": "n"}}, ManagedNode)
     annotations = {MACHINE_RAW_CAPACITY: text.decode(errors="replace")}
-    return view_of(node, annotations, tuple).machine(newer_than_record=False)
+    return view_of(node, annotations, tuple).machine
 
 
 def _dump_of(annotation: str) -> Callable[[bytes], Any]:

@@ -40,6 +40,7 @@ from corewise.vocabulary.cpu_annotations import (
 )
 from corewise.vocabulary.qos import ANY_NAMESPACE, QoSRules
 from corewise.vocabulary.reasons import Reason
+from node_records import recorded
 from pinning.machines import machine
 
 GIB = 1 << 30
@@ -276,15 +277,10 @@ def test_a_ratio_that_cannot_be_read_is_none(text: str) -> None:
 
 
 def test_while_a_ratio_changes_the_larger_one_counts() -> None:
-    record = json.dumps({"ratio": {"cpu": 2.0}, "capacity": {"cpu": "64"}, "allocatable": {"cpu": "64"}})
-    raw = {
-        "node.koordinator.sh/raw-capacity": '{"cpu":"32"}',
-        "node.koordinator.sh/raw-allocatable": '{"cpu":"32"}',
-    }
-    recorded = {"node.corewise.io/amplified": record, **raw}
-    assert read(annotations=recorded, amplified="64").facts.ratio == Ratio(200)
-    assert read(annotations={**recorded, RATIO: '{"cpu":1.5}'}, amplified="64").facts.ratio == Ratio(200)
-    assert read(annotations={**recorded, RATIO: '{"cpu":2.5}'}, amplified="64").facts.ratio == Ratio(250)
+    record = recorded({"cpu": ("32", "64")})
+    assert read(annotations=record, amplified="64").facts.ratio == Ratio(200)
+    assert read(annotations={**record, RATIO: '{"cpu":1.5}'}, amplified="64").facts.ratio == Ratio(200)
+    assert read(annotations={**record, RATIO: '{"cpu":2.5}'}, amplified="64").facts.ratio == Ratio(250)
     assert read(annotations={RATIO: '{"cpu":1.5,"memory":1.2}'}).facts.ratio == Ratio(150)
 
 
@@ -387,7 +383,7 @@ def test_nothing_that_a_pod_states_is_an_error(annotations: dict[str, str], cpu:
 
 
 @given(
-    st.dictionaries(st.sampled_from([RATIO, "node.corewise.io/amplified"]), texts),
+    st.dictionaries(st.sampled_from([RATIO, *recorded({"cpu": ("", "")})]), texts),
     st.dictionaries(
         st.sampled_from(
             [

@@ -10,7 +10,6 @@ from typing import Any
 from corewise.assessment.cluster import ClusterConfiguration, ClusterContext
 from corewise.assessment.nodes import ManagedNode, NodeView, view_of
 from corewise.config.configuration import NO_AMPLIFICATION, NO_NORMALIZATION
-from corewise.kube.clock import SYSTEM_CLOCK
 from corewise.manager.node_status_webhook import NodeStatusWebhook
 from corewise.manager.node_webhook import NodeWebhook
 from corewise.manager.webhooks import CONFIG_MAP, NODE, NODE_STATUS, ConfigMapWebhook
@@ -31,7 +30,6 @@ def webhooks(metrics: Exposition | None = None, koordinator: str = "") -> Mappin
         kubelet_users=("system:node:",),
         quiet_heartbeats=True,
         metrics=metrics or Exposition(METRICS),
-        clock=SYSTEM_CLOCK,
     )
 
     def view(node: ManagedNode) -> NodeView:

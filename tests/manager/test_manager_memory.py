@@ -8,6 +8,7 @@ from corewise.assessment.decision import assess
 from corewise.manager.reconciler import JUST_NOW, STALE_FOR, NodeMemory
 from corewise.vocabulary.names import (
     AMPLIFICATION_RATIO,
+    recorded_applied,
 )
 from corewise.vocabulary.reasons import Reason
 
@@ -39,9 +40,9 @@ def test_a_ratio_counts_as_just_written_only_on_a_status_that_was_right() -> Non
     assert not wrong.observe(view(), 2.0).ratio_written
 
 
-def test_only_a_report_that_was_seen_to_change_is_newer_than_the_record() -> None:
+def test_the_record_is_as_old_as_its_texts() -> None:
     memory = NodeMemory()
-    assert not memory.observe(view(SETTLED, machine='{"cpu":"8"}'), 0.0).report_newer_than_record
-    assert memory.observe(view(SETTLED, machine='{"cpu":"16"}'), 1.0).report_newer_than_record
-    rewritten = SETTLED | {"node.corewise.io/amplified": "{}"}
-    assert not memory.observe(view(rewritten, machine='{"cpu":"16"}'), 2.0).report_newer_than_record
+    assert memory.observe(view(SETTLED), 0.0).record == 0
+    assert memory.observe(view(SETTLED | {"other": "x"}), 31.0).record == 31
+    rewritten = SETTLED | {recorded_applied("capacity", "cpu"): "24"}
+    assert memory.observe(view(rewritten), 40.0).record == 0

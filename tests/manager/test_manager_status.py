@@ -9,7 +9,7 @@ from corewise.kube.client import PatchType
 from corewise.kube.resources import NODES
 from corewise.manager.program import Manager
 from corewise.vocabulary import metrics
-from corewise.vocabulary.names import AMPLIFICATION_RATIO, AMPLIFIED
+from corewise.vocabulary.names import AMPLIFICATION_RATIO, recorded_raw
 from manager.world import PLAIN_NODES, World, normalization, until
 
 
@@ -108,11 +108,11 @@ async def test_a_damaged_record_is_repaired(world: World) -> None:
     await amplified(world)
     async with world.manager() as manager:
         await world.shows_cpu("fast", "16")
-        await world.annotate("fast", {AMPLIFIED: "damaged"})
+        await world.annotate("fast", {recorded_raw("capacity", "cpu"): "damaged"})
         await until(lambda: manager.metrics.value(metrics.WRITES, "RepairNodeStatus", "ok") >= 1)
         await world.shows_cpu("fast", "16")
-        record = (await world.node("fast"))["metadata"]["annotations"][AMPLIFIED]
-        assert record != "damaged"
+        record = (await world.node("fast"))["metadata"]["annotations"]
+        assert record[recorded_raw("capacity", "cpu")] == "8"
 
 
 async def test_removing_the_ratio_by_hand_brings_it_back_without_doubling(world: World) -> None:

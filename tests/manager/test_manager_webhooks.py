@@ -25,26 +25,21 @@ from corewise.vocabulary.names import (
     AMPLIFICATION_KEY,
     AMPLIFICATION_ORIGINAL,
     AMPLIFICATION_RATIO,
-    AMPLIFIED,
     CONFIG_NAME,
     NORMALIZATION_ENABLED,
     NORMALIZATION_KEY,
     NORMALIZATION_RATIO,
     OVERSUBSCRIPTION_KEY,
-    RAW_ALLOCATABLE,
-    RAW_CAPACITY,
     SUPPRESSION_KEY,
 )
 from manager.reviews import body, node, patch_of, response_of, review, webhooks
+from node_records import recorded
 from service.doors_world import serving
 
-RECORD = '{"ratio":{"cpu":2.00},"capacity":{"cpu":"16"},"allocatable":{"cpu":"16"}}'
 FULL = {
     AMPLIFICATION_RATIO: '{"cpu":2.00}',
     AMPLIFICATION_ORIGINAL: "{}",
-    AMPLIFIED: RECORD,
-    RAW_CAPACITY: '{"cpu":"8"}',
-    RAW_ALLOCATABLE: '{"cpu":"8"}',
+    **recorded({"cpu": ("8", "16")}),
     NORMALIZATION_RATIO: "2.00",
 }
 CONFIG = {
@@ -167,7 +162,11 @@ async def test_raw_amounts_are_amplified_and_heartbeats_put_back() -> None:
     answer = await ask(NODE_STATUS, body(review(NODE_STATUS, new, node(FULL, cpu="16"))))
     assert answer
     changes = {each["path"]: each["value"] for each in patch_of(answer.body)}
-    assert changes == {"/status/capacity/cpu": "16", "/status/allocatable/cpu": "16"}
+    assert changes == {
+        "/status/capacity/cpu": "16",
+        "/status/allocatable/cpu": "16",
+        "/status/conditions/0/lastHeartbeatTime": "2026-01-01T00:00:00Z",
+    }
 
 
 async def test_next_to_koordinators_webhook_status_passes_unchanged() -> None:

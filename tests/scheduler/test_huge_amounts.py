@@ -29,6 +29,7 @@ from corewise.vocabulary.names import RESOURCE_STATUS
 from corewise.vocabulary.reasons import Reason
 from engine.scenes import bind, cluster_of, cpuset, decide, node, numa_node, share
 from manager.world import until
+from node_records import recorded
 from scheduler.program_world import PLAIN_PODS, NotBoundError, SchedulerWorld, pod_document
 
 HUGE = (
@@ -128,10 +129,7 @@ def test_sums_over_many_pods_stay_within_a_column() -> None:
 @given(amounts, amounts, amounts, st.sampled_from(["1.00", "10.00", "999999.99"]))
 def test_no_amount_of_a_node_or_its_zones_is_an_error(cpu: str, memory: str, zone: str, ratio: str) -> None:
     stated = {"cpu": cpu, "memory": memory, "pods": memory, "example.com/gpu": cpu}
-    record = json.dumps(
-        {"ratio": {"cpu": float(ratio)}, "capacity": {"cpu": cpu}, "allocatable": {"cpu": cpu}}
-    )
-    annotations = {} if ratio == "1.00" else {"node.corewise.io/amplified": record}
+    annotations = {} if ratio == "1.00" else recorded({"cpu": ("1m", cpu), "memory": ("1", memory)})
     read = msgspec.convert(
         {
             "metadata": {"name": "n", "annotations": annotations},

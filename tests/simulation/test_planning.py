@@ -26,6 +26,7 @@ from corewise.simulation.plan import InputError
 from corewise.simulation.planner import PlanOutcome, compare, plan
 from corewise.simulation.planner_inputs import PlanInput, arrangement, plan_from_dump, plan_from_openb
 from corewise.vocabulary.reasons import Reason
+from node_records import recorded
 
 NODES = "sn,cpu_milli,memory_mib,gpu,model\nn0,32000,131072,0,\nn1,96000,393216,8,P100\nn2,7000,1024,0,\n"
 PODS = (
@@ -189,13 +190,10 @@ def test_pods_of_a_dump_are_placed_anew_where_they_may_go(tmp_path: Path) -> Non
 
 
 def test_a_node_that_came_amplified_is_planned_from_its_raw_amounts(tmp_path: Path) -> None:
-    record = {"ratio": {"cpu": 2.0}, "capacity": {"cpu": "64"}, "allocatable": {"cpu": "64"}}
     annotations = {
         "node.koordinator.sh/resource-amplification-ratio": '{"cpu":2.00}',
         "node.corewise.io/resource-amplification-ratio-original": "{}",
-        "node.corewise.io/amplified": json.dumps(record),
-        "node.koordinator.sh/raw-capacity": '{"cpu":"32"}',
-        "node.koordinator.sh/raw-allocatable": '{"cpu":"32"}',
+        **recorded({"cpu": ("32", "64")}),
     }
     given = dumped(tmp_path, dumped_node("a", "64", annotations))
     plain = placed(given, configuration())

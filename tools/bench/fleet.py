@@ -11,10 +11,11 @@ import msgspec
 
 from corewise.vocabulary.names import (
     AMPLIFICATION_RATIO,
-    AMPLIFIED,
     CPU_BASIC_INFO,
     RAW_ALLOCATABLE,
     RAW_CAPACITY,
+    recorded_applied,
+    recorded_raw,
 )
 
 MODEL = "Intel(R) Xeon(R) Platinum 8369B CPU @ 2.70GHz"
@@ -120,15 +121,19 @@ def kubelet_review(index: int, now: str) -> bytes:
     """The review of an amplified node's kubelet stating its raw amounts anew, with fresh heartbeats."""
     name = node_name(index)
     stored = node(index)
-    amounts = {key: _AMPLIFIED[key] for key in ("cpu",)}
     raw = {key: _RAW[key] for key in ("cpu",)}
-    record = {"ratio": {"cpu": 1.5}, "capacity": amounts, "allocatable": amounts}
+    record = {
+        name(field, key): amounts[key]
+        for field in ("capacity", "allocatable")
+        for name, amounts in ((recorded_raw, raw), (recorded_applied, _AMPLIFIED))
+        for key in raw
+    }
     stored["metadata"] |= {
         "uid": f"00000000-0000-0000-0000-{index:012d}",
         "resourceVersion": str(1000 + index),
         "annotations": {
             AMPLIFICATION_RATIO: '{"cpu":1.50}',
-            AMPLIFIED: msgspec.json.encode(record).decode(),
+            **record,
             RAW_CAPACITY: msgspec.json.encode(raw).decode(),
             RAW_ALLOCATABLE: msgspec.json.encode(raw).decode(),
         },

@@ -14,13 +14,13 @@ import tempfile
 import time
 from pathlib import Path
 
+from corewise.amplification.annotations import read_node
 from corewise.kube.client import Client
 from corewise.kube.config import load_config
 from corewise.kube.decoding import WatchEvent
 from corewise.kube.objects import Node
 from corewise.kube.resources import CONFIG_MAPS, NODE_RESOURCE_TOPOLOGIES, NODES
 from corewise.vocabulary.names import (
-    AMPLIFIED,
     CONFIG_NAME,
     CONFIG_NAMESPACE,
     NORMALIZATION_KEY,
@@ -111,7 +111,7 @@ def _annotated(node: Node, ratio: str) -> bool:
 
 
 def _amplified(node: Node, ratio: str) -> bool:
-    return f'"ratio":{{"cpu":{ratio}}}' in node.metadata.annotations.get(AMPLIFIED, "").replace(" ", "")
+    return str(read_node(node.metadata.annotations).recorded_ratio("cpu")) == ratio
 
 
 async def _timed_change(client: Client, count: int, ratio: str) -> tuple[float, float]:

@@ -9,7 +9,7 @@ What is decided here, all of it pure:
 - :mod:`occupancy`: whether a pod fits a node, and its NUMA nodes, where CPUSet pods own CPUs;
 - :mod:`annotations`, :mod:`amounts`: what all of them read and write.
 
-Amounts are Quantity, ratios are Ratio, annotations are text; ages and the time are arguments.
+NodeAmounts are Quantity, ratios are Ratio, annotations are text; ages and the time are arguments.
 """
 
 from corewise.amplification.amounts import (
@@ -23,16 +23,12 @@ from corewise.amplification.amounts import (
 )
 from corewise.amplification.annotations import (
     RatioReading,
-    Record,
-    UnusableRecord,
     effective_ratios,
     print_amounts,
     print_ratios,
-    print_record,
     raw_amounts,
     read_amounts,
     read_ratios,
-    read_record,
 )
 from corewise.amplification.demand import (
     ContainerDemand,
@@ -89,7 +85,6 @@ __all__ = [
     "RatioSource",
     "RatioVerdict",
     "Ratios",
-    "Record",
     "Repair",
     "ReportedMachine",
     "ResourceList",
@@ -98,7 +93,6 @@ __all__ = [
     "StatusState",
     "StatusVerdict",
     "StatusWrite",
-    "UnusableRecord",
     "allows_unsafe_change",
     "amplified",
     "amplified_up",
@@ -120,10 +114,8 @@ __all__ = [
     "pod_requests",
     "print_amounts",
     "print_ratios",
-    "print_record",
     "raw_amounts",
     "read_amounts",
     "read_ratios",
-    "read_record",
     "unfolded",
 ]

@@ -2,9 +2,8 @@
 
     amplified = floor(raw x ratio)         exact, in milli-CPU and in bytes
 
-A ratio is at least 1.00, so two raw amounts never have the same amplified one: raw can be computed back from
-an amplified amount and its ratio, exactly. The record of a node can therefore be checked, and stands in for a
-raw annotation that somebody removed.
+The rule of amplification (status.py) counts in whole numbers, milli-CPU and bytes, as the policy in the API
+server does. An amount that is negative, or more than any machine has, is not counted, and never amplified.
 
 Only cpu and memory are amplified. kubelet computes these anew from the machine each time; of extended
 resources, and of storage in some settings, it copies the stored, amplified capacity back into allocatable,
@@ -18,7 +17,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
-from corewise.quantities import ONE, Quantity, Ratio, amplify, deamplified_ceil
+from corewise.quantities import LARGEST_AMOUNT, LARGEST_MILLI, ONE, Quantity, Ratio, amplify
+from corewise.quantities.quantity import Format
 from corewise.vocabulary.reasons import Reason
 
 CPU: Final = "cpu"
@@ -35,10 +35,12 @@ Ratios: TypeAlias = Mapping[str, Ratio]
 """Ratios per resource. A resource that is not in it has ratio 1.00."""
 
 NANO_PER_STEP: Final[Mapping[str, int]] = MappingProxyType({CPU: 10**6, MEMORY: 10**9})
-"""Amounts are counted in whole milli-CPU and whole bytes."""
+"""NodeAmounts are counted in whole milli-CPU and whole bytes."""
 
-_LARGEST_NANO: Final = (2**63 - 1) * 10**9
-"""The API server caps amounts here; an amplified one must not read back as another."""
+_UNCOUNTED: Final[Mapping[str, int]] = MappingProxyType({CPU: LARGEST_MILLI, MEMORY: LARGEST_AMOUNT})
+"""From here on, amounts are not counted: 10^10 milli-CPU and 4 PiB."""
+
+_FORMAT: Final[Mapping[str, Format]] = MappingProxyType({CPU: Format.DECIMAL_SI, MEMORY: Format.BINARY_SI})
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,15 +70,29 @@ def ratio_of(ratios: Ratios, resource: str) -> Ratio:
 
 
 def amplified(resource: str, raw: Quantity, ratio: Ratio) -> Quantity:
-    """Return floor(raw x ratio): of cpu in milli-CPU, of memory in bytes, in the suffix family of ``raw``."""
-    if ratio == ONE:
-        return raw
-    step = NANO_PER_STEP[resource]
-    nano = amplify(raw.nano, ratio) // step * step
-    return Quantity(min(nano, _LARGEST_NANO), raw.format)
+    """Return floor(raw x ratio): of cpu in milli-CPU, of memory in bytes. What is not counted stays."""
+    counted = count(resource, raw)
+    return (
+        raw
+        if ratio == ONE or counted is None
+        else quantity(resource, amplified_count(resource, counted, ratio))
+    )
 
 
-def raw_from(resource: str, applied: Quantity, ratio: Ratio) -> Quantity:
-    """Return the raw amount, in whole milli-CPU or bytes, whose amplified one is ``applied``."""
+def amplified_count(resource: str, raw: int, ratio: Ratio) -> int:
+    """Return floor(raw x ratio), but never what would not be counted."""
+    return min(amplify(raw, ratio), _UNCOUNTED[resource] - 1)
+
+
+def count(resource: str, amount: Quantity | None) -> int | None:
+    """Return an amount in milli-CPU or bytes, to the nearest; None if it is absent or not counted."""
+    if amount is None:
+        return None
     step = NANO_PER_STEP[resource]
-    return Quantity(deamplified_ceil(applied.nano // step, ratio) * step, applied.format)
+    counted = (amount.nano * 2 + step) // (2 * step)
+    return counted if 0 <= amount.nano < _UNCOUNTED[resource] * step else None
+
+
+def quantity(resource: str, counted: int) -> Quantity:
+    """Return the amount of so many milli-CPU or bytes."""
+    return Quantity(counted * NANO_PER_STEP[resource], _FORMAT[resource])

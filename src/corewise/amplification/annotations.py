@@ -1,35 +1,32 @@
-"""The annotations of amplification, read and written: ratio, raw amounts, and record of what was applied.
+"""The annotations of amplification, read and written.
 
     node.koordinator.sh/resource-amplification-ratio   {"cpu":1.50}
-    node.koordinator.sh/raw-capacity, raw-allocatable  {"cpu":"48","memory":"196608Mi"}
-    node.corewise.io/amplified, the record             {"ratio":{"cpu":1.50},
-                                                        "capacity":{"cpu":"72"},"allocatable":{"cpu":"70500m"}}
+    node.corewise.io/raw-capacity-cpu                  48      the record: for each amount in status, the raw
+    node.corewise.io/applied-capacity-cpu              72      one and what was written instead of it
+    node.corewise.io/record-generation                 7       grows whenever the record changes
+    node.corewise.io/amplify-capacity                  false   capacity is not amplified; absent: it is
+    node.corewise.io/owned-milli-cpu                   4000    CPUs that pods own
+    node.koordinator.sh/raw-capacity, raw-allocatable  {"cpu":"48","memory":"192Gi"}: Koordinator's
 
 Anybody may write anything there. Reading never raises: it returns what is good, and findings for what is not.
-Numbers are read as decimals and printed as text; no binary float takes part.
 
-Doubt. A record that cannot be used (damaged, or contradicted by a raw annotation), or without a record a raw
-annotation that cannot be read, leaves open which amounts in status are amplified. The amounts in doubt are
-then those of the resources that the ratio, a raw annotation or the rest of the record names; nothing is
-computed from them until kubelet states them all anew or the manager repairs the node.
-
-Texts that were read are cached: the nodes of a kind share theirs, and each is read again at every assessment
-and at every write of its kubelet.
+The policy in the API server reads the same annotations with regular expressions, for want of a JSON parser.
+So one grammar holds for both: a flat JSON object without escapes, of at most ``LONGEST`` characters; its
+first entry of a name counts. The patterns below mean the same to Python and to RE2.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import Decimal, DecimalException
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Final, TypeVar
-
-import msgspec
+from typing import Final, TypeAlias
 
 from corewise.amplification.amounts import (
     AMPLIFIABLE,
+    CPU,
     FIELDS,
     MAXIMUM,
     Finding,
@@ -37,21 +34,43 @@ from corewise.amplification.amounts import (
     Ratios,
     ResourceList,
     StatusField,
-    amplified,
-    raw_from,
+    count,
+    quantity,
 )
 from corewise.quantities import ONE, Quantity, QuantityError, Ratio
 from corewise.vocabulary import names
 from corewise.vocabulary.reasons import Reason
 
+Cell: TypeAlias = tuple[StatusField, str]
+"""One amount of a node's status: a field and a resource."""
+
+CELLS: Final[tuple[Cell, ...]] = tuple((field, resource) for field in FIELDS for resource in AMPLIFIABLE)
 RAW_ANNOTATIONS: Final[Mapping[StatusField, str]] = MappingProxyType(
     {"capacity": names.RAW_CAPACITY, "allocatable": names.RAW_ALLOCATABLE}
 )
-_SHOWN: Final = 80
-_REMEMBERED: Final = 4096
-_LARGEST_RECORDED: Final = 10**6
+RECORD: Final = tuple(
+    name for cell in CELLS for name in (names.recorded_raw(*cell), names.recorded_applied(*cell))
+)
+"""The annotations that make the record."""
 
-T = TypeVar("T")
+LONGEST: Final = 1000
+AMOUNT: Final = r"[0-9]{1,18}([.][0-9]{1,9})?([numkMGTPE]|[KMGTPE]i|[eE][0-9]{1,2})?"
+NUMBER: Final = r"(0|[1-9][0-9]{0,5})([.][0-9]{1,30})?"
+INTEGER: Final = r"[0-9]{1,15}"
+SPACE: Final = r"[ \t\n\r]*"
+_NAME: Final = r'"[^"\\]*"'
+SCALAR: Final = rf'({_NAME}|[^"\\,:{{}} \t\n\r\[\]]+)'
+_ENTRY: Final = rf"{_NAME}{SPACE}:{SPACE}{SCALAR}{SPACE}"
+FLAT_OBJECT: Final = rf"{SPACE}[{{]{SPACE}({_ENTRY}(,{SPACE}{_ENTRY})*)?[}}]{SPACE}"
+
+_SHOWN: Final = 80
+_LARGEST_RECORDED: Final = Ratio(10**6)
+_REMEMBERED: Final = 4096
+_AMOUNT = re.compile(AMOUNT)
+_NUMBER = re.compile(NUMBER)
+_INTEGER = re.compile(INTEGER)
+_FLAT_OBJECT = re.compile(FLAT_OBJECT)
+_ENTRIES = re.compile(rf'"(?P<name>[^"\\]*)"{SPACE}:{SPACE}(?P<value>{SCALAR})')
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +78,7 @@ class RatioReading:
     """What a ratio annotation says.
 
     ``ratios`` are the good entries, 1.00 among them. ``texts`` are all entries as they stand there, so that
-    one can be kept as it is. ``readable`` is false if the text is no JSON object at all.
+    one can be kept as it is. ``readable`` is false if the text is no flat JSON object at all.
     """
 
     ratios: Ratios
@@ -72,45 +91,16 @@ class RatioReading:
         return not self.readable or (resource in self.texts and resource not in self.ratios)
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
-    """What is known of a node's amounts: what was applied, by which ratio, and the raw amounts behind it.
-
-    For every resource of ``applied`` there is one in ``raw`` and in ``ratios``, and
-    applied = floor(raw x ratio). All ratios are above 1.00.
-    """
-
-    ratios: Ratios
-    applied: NodeAmounts
-    raw: NodeAmounts
-
-
-@dataclass(frozen=True, slots=True)
-class UnusableRecord:
-    """A record that is there but cannot be used; ``ratios`` and ``applied`` are what could still be read."""
-
-    finding: Finding
-    ratios: Ratios
-    applied: NodeAmounts
-
-
-class _RecordText(msgspec.Struct, frozen=True):
-    ratio: dict[str, Decimal]
-    capacity: dict[str, msgspec.Raw]
-    allocatable: dict[str, msgspec.Raw]
-
-
 @lru_cache(maxsize=_REMEMBERED)
 def read_ratios(text: str | None, *, annotation: str, maximum: Ratio = MAXIMUM) -> RatioReading:
-    """Read a ratio annotation; an absent one says nothing and is readable."""
+    """Read a ratio annotation; an absent one says nothing and is readable. Further decimals are cut off."""
     if text is None:
         return RatioReading({}, {}, (), readable=True)
-    raw = _decode(text, dict[str, msgspec.Raw])
-    if raw is None:
+    texts = _entries(text)
+    if texts is None:
         message = f'annotation {annotation} is not a JSON object such as {{"cpu":1.50}}: {text[:_SHOWN]!r}'
         finding = Finding(Reason.AMPLIFICATION_RATIO_INVALID, message)
         return RatioReading({}, {}, (finding,), readable=False)
-    texts = {resource: _text(entry) for resource, entry in raw.items()}
     read = {resource: _read_entry(resource, entry, maximum) for resource, entry in texts.items()}
     findings = tuple(
         _entry_finding(reason, annotation, resource, texts[resource], maximum)
@@ -121,18 +111,26 @@ def read_ratios(text: str | None, *, annotation: str, maximum: Ratio = MAXIMUM) 
     return RatioReading(ratios, texts, findings, readable=True)
 
 
+def _entries(text: str) -> dict[str, str] | None:
+    """Return name -> JSON text of the value; None if the text is no flat JSON object."""
+    if len(text) > LONGEST or not _FLAT_OBJECT.fullmatch(text):
+        return None
+    entries: dict[str, str] = {}
+    for match in _ENTRIES.finditer(text):
+        entries.setdefault(match["name"], match["value"])
+    return entries
+
+
 def _read_entry(resource: str, text: str, maximum: Ratio) -> Ratio | Reason:
     if resource not in AMPLIFIABLE:
         return Reason.AMPLIFICATION_RESOURCE_REFUSED
-    number = None if text.startswith('"') else _decode(text, Decimal)
-    if number is None:
+    if not _NUMBER.fullmatch(text):
         return Reason.AMPLIFICATION_RATIO_INVALID
-    # Compared before rounding: 0.999 is below 1.00 too.
-    if number < 1:
+    whole, _, fraction = text.partition(".")
+    ratio = Ratio(int(whole) * 100 + int((fraction + "00")[:2]))
+    if ratio < ONE:
         return Reason.AMPLIFICATION_ORIGINAL_BELOW_ONE
-    if number > Decimal(str(maximum)):
-        return Reason.AMPLIFICATION_RATIO_OUT_OF_RANGE
-    return Ratio.rounded(number)
+    return Reason.AMPLIFICATION_RATIO_OUT_OF_RANGE if ratio > maximum else ratio
 
 
 def _entry_finding(reason: Reason, annotation: str, resource: str, text: str, maximum: Ratio) -> Finding:
@@ -150,203 +148,171 @@ def print_ratios(ratios: Ratios) -> str:
 
 def print_entries(entries: Mapping[str, str]) -> str:
     """Print a JSON object whose values are JSON texts already."""
-    return "{" + ",".join(f"{_quoted(name)}:{text}" for name, text in sorted(entries.items())) + "}"
+    return "{" + ",".join(f'"{name}":{text}' for name, text in sorted(entries.items())) + "}"
 
 
 @lru_cache(maxsize=_REMEMBERED)
 def read_amounts(text: str | None) -> ResourceList | None:
-    """Read a JSON ResourceList: its cpu and memory. None if it is absent or not one."""
-    raw = None if text is None else _decode(text, dict[str, msgspec.Raw])
-    return None if raw is None else _amounts(raw)
+    """Read a JSON ResourceList: its cpu and memory. None if it is absent, not one, or has a bad amount."""
+    entries = None if text is None else _entries(text)
+    if entries is None:
+        return None
+    amounts: dict[str, Quantity] = {}
+    for name in AMPLIFIABLE:
+        if name in entries:
+            amount = _amount(entries[name].strip('"'))
+            if amount is None or count(name, amount) is None:
+                return None
+            amounts[name] = amount
+    return amounts
 
 
-def _amounts(raw: Mapping[str, msgspec.Raw]) -> ResourceList | None:
-    amounts = {resource: _quantity(_text(raw[resource])) for resource in AMPLIFIABLE if resource in raw}
-    good = {resource: amount for resource, amount in amounts.items() if amount is not None}
-    return good if len(good) == len(amounts) else None
-
-
-def _quantity(text: str) -> Quantity | None:
-    """Read a quantity, a string or a bare number in JSON, as the API does."""
-    stated = _decode(text, str) if text.startswith('"') else text
+@lru_cache(maxsize=_REMEMBERED)
+def _amount(text: str) -> Quantity | None:
     try:
-        amount = Quantity.parse(stated or "")
+        return Quantity.parse(text) if _AMOUNT.fullmatch(text) else None
     except QuantityError:
         return None
-    return amount if amount.nano >= 0 else None
 
 
 def print_amounts(amounts: ResourceList) -> str:
     """Print amounts as a JSON ResourceList."""
-    return print_entries({resource: _quoted(str(amount)) for resource, amount in amounts.items()})
+    return print_entries({resource: f'"{amount}"' for resource, amount in amounts.items()})
 
 
-def read_record(annotations: Mapping[str, str]) -> Record | UnusableRecord | None:
-    """Read the record together with the raw annotations; None if the node has no record.
+def print_count(resource: str, counted: int) -> str:
+    """Print so many milli-CPU or bytes as a quantity."""
+    if resource == CPU:
+        return f"{counted}m" if counted % 1000 else str(counted // 1000)
+    return str(quantity(resource, counted))
 
-    A raw annotation that is absent or unreadable is computed from the record. One that contradicts the record
-    makes it unusable: either of the two may be the forged one.
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the annotations know of one amount, in milli-CPU or bytes.
+
+    ``raw`` and ``applied``: the record, both or neither. ``broken`` says what is wrong with a record that
+    contradicts itself. ``named`` is the amount in Koordinator's raw annotation; ``named_badly``: something
+    stands there that cannot be read.
     """
-    text = annotations.get(names.AMPLIFIED)
-    if text is None:
-        return None
-    return _read_record(text, *(annotations.get(name) for name in RAW_ANNOTATIONS.values()))
+
+    raw: int | None = None
+    applied: int | None = None
+    broken: str = ""
+    named: int | None = None
+    named_badly: bool = False
+
+    @property
+    def is_nothing(self) -> bool:
+        return self == _NOTHING
 
 
-@lru_cache(maxsize=_REMEMBERED)
-def _read_record(text: str, *raw_texts: str | None) -> Record | UnusableRecord:
-    stated = _decode(text, _RecordText)
-    ratios = _recorded_ratios(stated.ratio) if stated else None
-    capacity = _amounts(stated.capacity) if stated else None
-    allocatable = _amounts(stated.allocatable) if stated else None
-    if not ratios or capacity is None or allocatable is None or ratios.keys() != {*capacity, *allocatable}:
-        return _unusable(f"annotation {names.AMPLIFIED} is no record of corewise's: {text[:_SHOWN]!r}")
-    return _with_raw(ratios, NodeAmounts(capacity, allocatable), dict(zip(FIELDS, raw_texts, strict=True)))
-
-
-def _recorded_ratios(stated: Mapping[str, Decimal]) -> Ratios | None:
-    if not all(1 < number < _LARGEST_RECORDED and number * 100 % 1 == 0 for number in stated.values()):
-        return None
-    return {resource: Ratio(int(number * 100)) for resource, number in stated.items()}
-
-
-def _with_raw(
-    ratios: Ratios, applied: NodeAmounts, raw_texts: Mapping[StatusField, str | None]
-) -> Record | UnusableRecord:
-    raw: dict[StatusField, dict[str, Quantity]] = {"capacity": {}, "allocatable": {}}
-    for field in FIELDS:
-        stated = read_amounts(raw_texts[field]) or {}
-        for resource, amount in applied.of(field).items():
-            ratio = ratios[resource]
-            origin = stated[resource] if resource in stated else raw_from(resource, amount, ratio)
-            if amplified(resource, origin, ratio) != amount:
-                message = (
-                    f"annotations {names.AMPLIFIED} and {RAW_ANNOTATIONS[field]} contradict each other: "
-                    f"{resource} {origin} x {ratio} is not {amount}"
-                )
-                return _unusable(message, ratios, applied)
-            raw[field][resource] = origin
-    return Record(ratios, applied, NodeAmounts(raw["capacity"], raw["allocatable"]))
-
-
-def _unusable(
-    message: str, ratios: Ratios | None = None, applied: NodeAmounts | None = None
-) -> UnusableRecord:
-    finding = Finding(Reason.RECORD_UNUSABLE, message)
-    return UnusableRecord(finding, ratios or {}, applied or NodeAmounts({}, {}))
-
-
-def print_record(ratios: Ratios, applied: NodeAmounts) -> str:
-    """Print a record."""
-    parts = {
-        "ratio": print_ratios(ratios),
-        "capacity": print_amounts(applied.capacity),
-        "allocatable": print_amounts(applied.allocatable),
-    }
-    return "{" + ",".join(f'"{name}":{text}' for name, text in parts.items()) + "}"
-
-
-def _decode(text: str, form: type[T]) -> T | None:
-    try:
-        return msgspec.json.decode(text, type=form)
-    except (msgspec.MsgspecError, DecimalException, UnicodeError, RecursionError):
-        return None
-
-
-def _text(raw: msgspec.Raw) -> str:
-    return bytes(raw).decode().strip()
-
-
-def _quoted(text: str) -> str:
-    return msgspec.json.encode(text).decode()
+_NOTHING: Final = Known()
 
 
 @dataclass(frozen=True, slots=True)
 class Stated:
-    """The annotations of a node.
-
-    ``record`` is None without a usable one; ``doubt`` then says whether there is something unusable.
-    ``raw`` are the raw annotations as far as they can be read, ``unreadable`` those that are there and
-    cannot; ``broken`` is the unusable record.
-    """
+    """The annotations of a node."""
 
     ratios: RatioReading
-    record: Record | None
-    raw: Mapping[StatusField, ResourceList]
-    doubt: Finding | None = None
-    broken: UnusableRecord | None = None
-    unreadable: frozenset[StatusField] = frozenset()
+    known: Mapping[Cell, Known]
+    amplify_capacity: bool
+    owned_milli: int
+    generation: str
 
     def ratio(self, resource: str) -> Ratio | None:
-        """Return the effective ratio: the annotation's, the record's if that is bad, else None: unknown."""
-        if not self.ratios.is_bad(resource):
-            return self.ratios.ratios.get(resource, ONE)
-        return self.record.ratios.get(resource) if self.record else None
+        """Return the ratio in force; None if it cannot be read."""
+        return None if self.ratios.is_bad(resource) else self.ratios.ratios.get(resource, ONE)
 
-    def is_doubtful(self, field: StatusField, resource: str, *, amplify_capacity: bool) -> bool:
-        """Whether, given doubt, this amount in status may be an amplified one."""
-        recorded = self.broken.applied.of(field) if self.broken else {}
-        if self.broken is not None and (resource in self.raw[field] or resource in recorded):
-            return True
-        if self.broken is None and field not in self.unreadable:
-            return False  # Rule 4 of the webhook tells what is raw.
-        if self.raw[field] or self.is_record_readable:
-            return False  # What is known of this field names other resources.
-        if field == "capacity" and not amplify_capacity:
-            return False
-        return resource in self.ratios.texts or any(resource in amounts for amounts in self.raw.values())
+    def factor(self, cell: Cell) -> Ratio | None:
+        """Return the ratio by which one amount is to be amplified; None if it cannot be read."""
+        field, resource = cell
+        return self.ratio(resource) if field == "allocatable" or self.amplify_capacity else ONE
 
-    @property
-    def is_record_readable(self) -> bool:
-        """Whether an unusable record says at least which amounts it is about."""
-        return self.broken is not None and bool(self.broken.ratios)
+    def folded(self, cell: Cell, ratio: Ratio) -> int:
+        """Return by how much an amount is lower for the CPUs that pods own: they take more than they request.
 
-    def known_raw(self, amounts: NodeAmounts) -> NodeAmounts:
-        """Return the raw cpu and memory behind the amounts in status, as far as the annotations tell."""
-        return NodeAmounts(*(self._known_raw(amounts, field) for field in FIELDS))
+        ceil(owned x (ratio - 1)) of allocatable cpu, 0 of the others.
+        """
+        if cell != ("allocatable", CPU):
+            return 0
+        return -(-self.owned_milli * (ratio.hundredths - ONE.hundredths) // ONE.hundredths)
 
-    def _known_raw(self, amounts: NodeAmounts, field: StatusField) -> ResourceList:
-        stated = {name: amount for name, amount in amounts.of(field).items() if name in AMPLIFIABLE}
-        recorded = self.record.raw.of(field) if self.record else {}
-        return {
-            name: recorded.get(name, self.raw[field].get(name, amount)) for name, amount in stated.items()
-        }
+    def recorded_ratio(self, resource: str) -> Ratio:
+        """Return the ratio by which the record's amounts are amplified, 1.00 without a record."""
+        for field in FIELDS:
+            known = self.known[field, resource]
+            owned = self.owned_milli if (field, resource) == ("allocatable", CPU) else 0
+            if known.raw is not None and known.applied is not None and known.applied > known.raw > owned:
+                return min(Ratio(-(-(known.applied - owned) * 100 // (known.raw - owned))), _LARGEST_RECORDED)
+        return ONE
 
 
 def read_node(annotations: Mapping[str, str], *, maximum: Ratio = MAXIMUM) -> Stated:
     """Read the annotations of a node."""
-    ratios = read_ratios(
-        annotations.get(names.AMPLIFICATION_RATIO), annotation=names.AMPLIFICATION_RATIO, maximum=maximum
+    owned = annotations.get(names.OWNED_MILLI_CPU, "")
+    return Stated(
+        ratios=read_ratios(
+            annotations.get(names.AMPLIFICATION_RATIO), annotation=names.AMPLIFICATION_RATIO, maximum=maximum
+        ),
+        known={cell: _known(annotations, cell) for cell in CELLS},
+        amplify_capacity=annotations.get(names.AMPLIFY_CAPACITY) != "false",
+        owned_milli=int(owned) if _INTEGER.fullmatch(owned) else 0,
+        generation=annotations.get(names.RECORD_GENERATION, ""),
     )
-    record = read_record(annotations)
-    raw: Mapping[StatusField, ResourceList] = {
-        field: read_amounts(annotations.get(name)) or {} for field, name in RAW_ANNOTATIONS.items()
-    }
-    if isinstance(record, UnusableRecord):
-        return Stated(ratios, None, raw, record.finding, record)
-    unreadable = frozenset(
-        field for field in FIELDS if RAW_ANNOTATIONS[field] in annotations and not raw[field]
-    )
-    if record is None and unreadable:
-        message = (
-            f"the {min(unreadable)} amounts in the raw annotation cannot be read, and there is no record"
+
+
+def _known(annotations: Mapping[str, str], cell: Cell) -> Known:
+    field, resource = cell
+    named, badly = _named(annotations.get(RAW_ANNOTATIONS[field]), resource)
+    notes = [names.recorded_raw(field, resource), names.recorded_applied(field, resource)]
+    texts = [annotations.get(note) for note in notes]
+    raw, applied = (None if text is None else count(resource, _amount(text)) for text in texts)
+    if raw is None or applied is None:
+        shown = ", ".join(
+            f"{note} is {'absent' if text is None else repr(text[:_SHOWN])}"
+            for note, text in zip(notes, texts, strict=True)
         )
-        finding = Finding(Reason.RECORD_UNUSABLE, message)
-        return Stated(ratios, None, raw, finding, unreadable=unreadable)
-    return Stated(ratios, record, raw)
+        return Known(broken="" if texts == [None, None] else shown, named=named, named_badly=badly)
+    if applied < raw and cell != ("allocatable", CPU):
+        shown = f"{notes[1]} {texts[1]} is less than {notes[0]} {texts[0]}"
+        return Known(broken=shown, named=named, named_badly=badly)
+    return Known(raw, applied, "", named, badly)
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _named(text: str | None, resource: str) -> tuple[int | None, bool]:
+    """Return what Koordinator's raw annotation says of a resource, and whether that cannot be read."""
+    if text is None:
+        return None, False
+    entries = _entries(text)
+    if entries is None:
+        return None, True
+    if resource not in entries:
+        return None, False
+    counted = count(resource, _amount(entries[resource].strip('"')))
+    return counted, counted is None
 
 
 def effective_ratios(annotations: Mapping[str, str], *, maximum: Ratio = MAXIMUM) -> Ratios:
-    """Return the effective ratios above 1.00 of a node: a bad entry leaves the record's."""
-    reading = read_ratios(
-        annotations.get(names.AMPLIFICATION_RATIO), annotation=names.AMPLIFICATION_RATIO, maximum=maximum
-    )
-    record = read_record(annotations) if any(reading.is_bad(each) for each in AMPLIFIABLE) else None
-    stated = Stated(reading, record if isinstance(record, Record) else None, {})
-    known = {resource: stated.ratio(resource) or ONE for resource in AMPLIFIABLE}
+    """Return the ratios above 1.00 in force on a node: a bad entry leaves the record's in force."""
+    stated = read_node(annotations, maximum=maximum)
+    known = {resource: stated.ratio(resource) or stated.recorded_ratio(resource) for resource in AMPLIFIABLE}
     return {resource: ratio for resource, ratio in known.items() if ratio != ONE}
 
 
 def raw_amounts(amounts: NodeAmounts, annotations: Mapping[str, str]) -> NodeAmounts:
     """Return the raw cpu and memory behind the amounts in status, as far as the annotations tell."""
-    return read_node(annotations).known_raw(amounts)
+    known = read_node(annotations).known
+    return NodeAmounts(*(_raw_of(field, amounts, known) for field in FIELDS))
+
+
+def _raw_of(field: StatusField, amounts: NodeAmounts, known: Mapping[Cell, Known]) -> ResourceList:
+    stated = {name: amount for name, amount in amounts.of(field).items() if name in AMPLIFIABLE}
+    return {name: known_raw(known[field, name], name) or amount for name, amount in stated.items()}
+
+
+def known_raw(known: Known, resource: str) -> Quantity | None:
+    """Return the raw amount that the annotations know: the record's, else the one Koordinator names."""
+    counted = known.named if known.raw is None else known.raw
+    return None if counted is None else quantity(resource, counted)

@@ -26,7 +26,7 @@ With whole owned CPUs A x ratio is exact, so the smallest safe ratio is
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -39,6 +39,7 @@ from corewise.amplification.amounts import (
     Ratios,
     ResourceList,
     amplified,
+    quantity,
     ratio_of,
 )
 from corewise.amplification.occupancy import occupied
@@ -173,8 +174,8 @@ class Misfit:
     resource: str
     requested: Quantity
     """At the ratio asked for, with owned CPUs amplified."""
-    allocatable: Quantity
-    """After the change."""
+    allocatable: Quantity | None
+    """After the change; None if it is not known which amount is raw."""
     ratio: Ratio
     """That was asked for."""
     smallest_safe: Ratio | None
@@ -184,6 +185,12 @@ class Misfit:
     def message(self) -> str:
         """One sentence with the numbers, for the person who asked for the change."""
         owned = f" (with {self.owned_cpus} CPUs of CPUSet pods amplified)" if self.owned_cpus else ""
+        if self.allocatable is None:
+            return (
+                f"{self.resource}: the node's pods request {self.requested}{owned}; allocatable at ratio "
+                f"{self.ratio} is not known, because the amount in status has no record and may be amplified "
+                "already; try again in 30 seconds, when kubelet has had the time to state the raw one"
+            )
         advice = (
             "no ratio is safe: CPUSet pods own more CPUs than the machine offers"
             if self.smallest_safe is None
@@ -196,22 +203,36 @@ class Misfit:
 
 
 def misfits(
-    *, old: Ratios, new: Ratios, raw_allocatable: ResourceList, demand: NodeDemand
+    *,
+    old: Ratios,
+    new: Ratios,
+    raw_allocatable: ResourceList,
+    demand: NodeDemand,
+    unproven: Collection[str] = (),
 ) -> tuple[Misfit, ...]:
-    """Return what makes a change of ratios unsafe. The override is for the caller to look at."""
+    """Return what makes a change of ratios unsafe. The override is for the caller to look at.
+
+    ``unproven``: resources of which it is not known whether the amount in status is raw.
+    """
+    lowered = [name for name in AMPLIFIABLE if ratio_of(new, name) < ratio_of(old, name)]
     found = [
-        _misfit(resource, ratio_of(new, resource), raw_allocatable[resource], demand)
-        for resource in AMPLIFIABLE
-        if ratio_of(new, resource) < ratio_of(old, resource) and resource in raw_allocatable
+        _misfit(name, ratio_of(new, name), None if name in unproven else raw_allocatable[name], demand)
+        for name in lowered
+        if name in unproven or name in raw_allocatable
     ]
     return tuple(misfit for misfit in found if misfit is not None)
 
 
-def _misfit(resource: str, ratio: Ratio, raw: Quantity, demand: NodeDemand) -> Misfit | None:
+def _misfit(resource: str, ratio: Ratio, raw: Quantity | None, demand: NodeDemand) -> Misfit | None:
     total = demand.requests.get(resource, 0)
     owned = demand.cpuset_milli if resource == CPU and total >= demand.cpuset_milli else 0
+    needed = occupied(total, owned, ratio.hundredths)
+    if raw is None:
+        return (
+            Misfit(resource, quantity(resource, needed), None, ratio, None, owned // 1000) if needed else None
+        )
     step = NANO_PER_STEP[resource]
-    requested = Quantity(occupied(total, owned, ratio.hundredths) * step, raw.format)
+    requested = Quantity(needed * step, raw.format)
     allocatable = amplified(resource, raw, ratio)
     if requested <= allocatable:
         return None

@@ -3,38 +3,36 @@
 Most of what can go wrong corrects itself: a kubelet that reads other amounts than it computes states its own
 within 10 seconds. The manager helps in two ways.
 
-Touch: an empty patch of nodes/status, so that a ratio takes effect before kubelet's next write. It is right
-where record and status agree (rule 1 of the webhook). Without a record it makes what status shows raw, and
-so does any other write of nodes/status with a ratio, such as the manager's own of a new one. So an amount
-that is recorded nowhere must first be *proven* raw:
+Touch: an empty patch of nodes/status, so that a ratio takes effect before kubelet's next write. The rule
+(status.py) takes an amount of which nothing is recorded for raw, and so does any other write of nodes/status
+with a ratio, such as the manager's own of a new one. So such an amount must first be *proven* raw:
 
 - the ratio was just written, on a status that was as it should be;
-- or the agent's report shows the same capacity;
+- or the agent's report states the same amount;
 - or the record, or its absence, is older than 30 s: a kubelet that computes another amount than it reads
   would have stated it since.
 
-A status that states more than the machine has is not raw: its record was lost.
-
 Repair: a single patch of nodes/status with **raw** amounts of cpu and memory, in capacity and allocatable,
-that drops the record and both raw annotations at once, so that the webhook starts afresh (rule 4). Never two
-steps, never amplified amounts. It is made
+that drops their record at once, so that the rule starts afresh. Never two steps, never amplified amounts.
+It is made for a resource
 
-- when status is not what ratio and record say for longer than 30 s;
-- when the record is unusable;
-- when the raw capacity of the machine, of the same boot and newer than the record, equals the amplified
-  capacity in status: the one case that cannot be told from the object, since rule 1 takes it for unchanged.
+- whose status is not what ratio and record say for longer than 30 s;
+- whose record contradicts itself;
+- whose amount in status is more than the machine has, without a record: the record was lost;
+- whose raw amount, by the report, equals the amplified one in status: the one case that neither kubelet nor
+  the rule can see, since there is nothing for kubelet to correct.
 
-Raw amounts come from the record and the raw annotations. Where these are unusable, capacity comes from the
-machine as the agent reports it; where allocatable cannot be known nothing is repaired until kubelet speaks.
-When record and raw annotation contradict each other, the one that status agrees with is believed, the record
-first. While a ratio annotation cannot be read nothing is repaired: the record is what keeps the old ratio in
-force.
+Raw amounts come from the agent's report if it is newer than the record: of the same boot, and made when the
+record had the generation it still has. Else from the record, else from Koordinator's annotations. Where none
+knows an amount, its resource is not repaired until kubelet speaks. A report without allocatable (kubelet's
+configuration could not be read) is completed with the recorded reservation. While the ratio of a resource
+cannot be read, the rule keeps its amounts, and nothing is repaired.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final
 
@@ -47,10 +45,11 @@ from corewise.amplification.amounts import (
     Ratios,
     ResourceList,
     StatusField,
-    amplified,
-    raw_from,
+    count,
+    quantity,
 )
-from corewise.amplification.annotations import Stated, read_node
+from corewise.amplification.annotations import CELLS, RAW_ANNOTATIONS, Cell, Stated, read_node
+from corewise.amplification.status import Decided, StatusWrite, decide_amount, decide_status, doubt_about
 from corewise.quantities import ONE, Quantity, Ratio
 from corewise.vocabulary import names
 from corewise.vocabulary.reasons import Reason
@@ -58,20 +57,19 @@ from corewise.vocabulary.reasons import Reason
 PATIENCE: Final = 30
 """Seconds a mismatch may last before the manager repairs it."""
 
-_DROPPED: Final = (names.AMPLIFIED, names.RAW_CAPACITY, names.RAW_ALLOCATABLE)
-
 
 @dataclass(frozen=True, slots=True)
 class ReportedMachine:
-    """Raw capacity as the agent reports it (NodeResourceTopology, annotation node.corewise.io/raw-capacity).
+    """Raw amounts as the agent reports them in the NodeResourceTopology.
 
     ``same_boot``: the report is of the boot that kubelet reports (Node status.nodeInfo.bootID).
-    ``newer_than_record``: the report changed after the node's record did; False if unknown.
+    ``generation``: of the node's record, read before the machine was measured; empty without a record.
     """
 
     capacity: ResourceList
+    allocatable: ResourceList = field(default_factory=dict)
     same_boot: bool = False
-    newer_than_record: bool = False
+    generation: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +99,7 @@ class StatusState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """One patch of nodes/status: raw amounts of cpu and memory, and the annotations to drop with it."""
+    """One patch of nodes/status: raw amounts, and the annotations to drop with it."""
 
     raw: NodeAmounts
     drop_annotations: tuple[str, ...]
@@ -114,7 +112,7 @@ class StatusAssessment:
     ``raw``: the raw amounts of cpu and memory, as far as they are known.
     ``ratios``: by which the amounts in status are amplified, as the record says.
     ``touch``: an empty status patch would apply the ratio now.
-    ``unproven``: amplified resources whose amounts are recorded nowhere and not proven raw.
+    ``unproven``: resources whose amounts may be amplified though nothing is recorded of them.
     ``finding``: why, unless the node is settled or merely pending.
     """
 
@@ -127,203 +125,206 @@ class StatusAssessment:
     finding: Finding | None = None
 
 
-class _Relation(Enum):
-    """How one amount relates to record and ratio."""
+@dataclass(frozen=True, slots=True)
+class _Amount:
+    """One amount in status, in milli-CPU or bytes, what is known of it, and what a touch would make of it."""
 
-    FINE = "as it should be"
-    DUE = "as recorded, but another ratio applies"
-    UNRECORDED = "to be amplified, and nothing is recorded yet"
-    FOREIGN = "not as recorded"
+    counted: int | None
+    raw: int | None
+    applied: int | None
+    named: int | None
+    reported: int | None
+    touched: Decided
+    doubt: Finding | None
+
+    @property
+    def is_unrecorded(self) -> bool:
+        """Whether it is to be amplified, and nothing is known of it."""
+        return self.touched.recorded is True and self.raw is None and self.named is None
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether it is not as recorded."""
+        return self.raw is not None and self.touched.undecided and self.counted != self.applied
+
+    @property
+    def is_due(self) -> bool:
+        """Whether a touch would change it, or its record."""
+        recorded = (self.touched.raw, self.touched.final) if self.touched.recorded else (None, None)
+        return self.touched.recorded is not None and (
+            self.touched.final != self.counted or recorded != (self.raw, self.applied)
+        )
+
+    @property
+    def has_grown(self) -> bool:
+        """Whether the machine now has what its earlier amount was amplified to."""
+        return self.raw is not None and self.counted == self.applied == self.reported != self.raw
+
+    @property
+    def exceeds_machine(self) -> bool:
+        """Whether it is more than the machine has, so that its record must have been lost."""
+        if self.counted is None or self.reported is None:
+            return False
+        return self.is_unrecorded and self.counted > self.reported
+
+    @property
+    def known_raw(self) -> int | None:
+        """The raw amount, as far as the node tells."""
+        if self.raw is not None or self.named is not None:
+            return self.named if self.raw is None else self.raw
+        return None if self.touched.undecided or self.exceeds_machine else self.counted
 
 
-def assess(
-    seen: StatusObservation, *, amplify_capacity: bool = True, maximum: Ratio = MAXIMUM
-) -> StatusAssessment:
+def assess(seen: StatusObservation, *, maximum: Ratio = MAXIMUM) -> StatusAssessment:
     """Compare status, ratio annotation and record; say what to do."""
     stated = read_node(seen.annotations, maximum=maximum)
-    ratios: Ratios = stated.record.ratios if stated.record else {}
-    cells = _cells(seen, stated, amplify_capacity=amplify_capacity)
-    unproven = _unproven(seen, stated, cells)
-    pending = StatusAssessment(StatusState.PENDING, stated.known_raw(seen.amounts), ratios, unproven=unproven)
-    settled = stated.doubt is None and all(cell is _Relation.FINE for cell in cells.values())
-    unreadable = next((each for each in stated.ratios.findings if each.resource in {"", *AMPLIFIABLE}), None)
-    if unreadable is not None:
-        return replace(
-            pending, state=StatusState.SETTLED if settled else StatusState.PENDING, finding=unreadable
-        )
-    if stated.doubt is not None:
-        return _in_doubt(seen, stated, stated.doubt, pending, amplify_capacity=amplify_capacity)
-    grown = _grown(seen, stated)
-    if grown is not None:
-        return _repaired(seen, pending, grown, Reason.RAW_EQUALS_AMPLIFIED)
-    if settled:
-        return replace(pending, state=StatusState.SETTLED)
-    return _mismatched(seen, pending, cells)
-
-
-def _cells(
-    seen: StatusObservation, stated: Stated, *, amplify_capacity: bool
-) -> Mapping[tuple[StatusField, str], _Relation]:
-    return {
-        (field, resource): _cell(
-            seen, stated, field, resource, amplified_field=amplify_capacity or field == "allocatable"
-        )
-        for field in FIELDS
-        for resource in AMPLIFIABLE
-    }
-
-
-def _cell(
-    seen: StatusObservation, stated: Stated, field: StatusField, resource: str, *, amplified_field: bool
-) -> _Relation:
-    amount, ratio = seen.amounts.of(field).get(resource), stated.ratio(resource)
-    if ratio is None:
-        return _Relation.FINE
-    target = ratio if amplified_field else ONE
-    record = stated.record
-    if record is not None and resource in record.applied.of(field):
-        applied = record.applied.of(field)[resource]
-        if amount != applied:
-            return _Relation.FOREIGN
-        return (
-            _Relation.FINE
-            if amplified(resource, record.raw.of(field)[resource], target) == applied
-            else _Relation.DUE
-        )
-    if resource in stated.raw[field]:
-        return _Relation.DUE
-    return _Relation.FINE if amount is None or target == ONE else _Relation.UNRECORDED
-
-
-def _unproven(
-    seen: StatusObservation, stated: Stated, cells: Mapping[tuple[StatusField, str], _Relation]
-) -> frozenset[str]:
-    if stated.doubt is not None:
-        return frozenset()  # The webhook leaves amounts in doubt as they are.
-    proven = seen.ratio_written or seen.record_seconds > PATIENCE
-    unrecorded = {resource for (_, resource), cell in cells.items() if cell is _Relation.UNRECORDED}
-    return frozenset(
+    write = StatusWrite(
+        seen.amounts, seen.amounts, seen.annotations, by_kubelet=False, old_generation=stated.generation
+    )
+    amounts = {cell: _amount(seen, stated, write, cell) for cell in CELLS}
+    touch = decide_status(write, maximum=maximum)
+    unproven = frozenset(
         resource
-        for resource in unrecorded
-        if _exceeds_machine(seen, resource) or not (proven or _equals_machine(seen, resource))
+        for (_, resource), each in amounts.items()
+        if each.is_unrecorded and not _is_proven(seen, each)
+    )
+    found = StatusAssessment(
+        StatusState.PENDING,
+        _amounts({cell: each.known_raw for cell, each in amounts.items() if cell[1] not in unproven}),
+        {name: ratio for name in AMPLIFIABLE if (ratio := stated.recorded_ratio(name)) != ONE},
+        unproven=unproven,
+        finding=next((each for each in stated.ratios.findings if each.resource in {"", *AMPLIFIABLE}), None),
+    )
+    findings = {name: _fault(seen, stated, name, amounts, patient=name in unproven) for name in AMPLIFIABLE}
+    faults = {name: fault for name, fault in findings.items() if fault}
+    if faults:
+        return _repaired(seen, found, amounts, faults)
+    if touch.changes_nothing and not any(each.is_foreign for each in amounts.values()):
+        return replace(found, state=StatusState.SETTLED)
+    return replace(found, touch=not unproven and not touch.changes_nothing)
+
+
+def _amount(seen: StatusObservation, stated: Stated, write: StatusWrite, cell: Cell) -> _Amount:
+    name, resource = cell
+    machine, known = seen.machine, stated.known[cell]
+    reported: ResourceList = {}
+    if machine is not None and machine.same_boot and machine.generation == stated.generation:
+        reported = machine.capacity if name == "capacity" else machine.allocatable
+    return _Amount(
+        counted=count(resource, seen.amounts.of(name).get(resource)),
+        raw=known.raw,
+        applied=known.applied,
+        named=known.named,
+        reported=count(resource, reported.get(resource)),
+        touched=decide_amount(write, stated, cell),
+        doubt=doubt_about(known, cell),
     )
 
 
-def _mismatched(
-    seen: StatusObservation, pending: StatusAssessment, cells: Mapping[tuple[StatusField, str], _Relation]
-) -> StatusAssessment:
-    lost = next((each for each in sorted(pending.unproven) if _exceeds_machine(seen, each)), None)
-    if lost is not None:
-        message = f"{lost} in status is more than the machine has, and there is no record of an amplification"
-        return replace(
-            pending, state=StatusState.RAW_UNKNOWN, finding=Finding(Reason.RAW_UNKNOWN, message, lost)
+def _is_proven(seen: StatusObservation, amount: _Amount) -> bool:
+    """Whether an amount without a record is raw."""
+    if amount.exceeds_machine:
+        return False
+    waited = seen.ratio_written or seen.record_seconds > PATIENCE
+    return waited or amount.counted in {None, amount.reported}
+
+
+def _fault(
+    seen: StatusObservation, stated: Stated, resource: str, amounts: Mapping[Cell, _Amount], *, patient: bool
+) -> Finding | None:
+    """Say why a resource has to be repaired; None if it has not, or not yet.
+
+    ``patient``: wait for a proof that its amounts are raw, if that is all that is missing.
+    """
+    if stated.ratio(resource) is None:
+        return None
+    own = [amounts[name, resource] for name in FIELDS]
+    doubt = next((each.doubt for each in own if each.doubt and each.touched.undecided), None)
+    if doubt:
+        return doubt
+    if any(each.has_grown for each in own):
+        return Finding(Reason.RAW_EQUALS_AMPLIFIED, Reason.RAW_EQUALS_AMPLIFIED.meaning, resource)
+    if any(each.exceeds_machine for each in own):
+        message = (
+            f"{resource} in status is more than the machine has, and there is no record of an amplification"
         )
-    recorded = any(cell in {_Relation.DUE, _Relation.FOREIGN} for cell in cells.values())
-    if recorded and seen.mismatch_seconds > PATIENCE:
-        return _repaired(seen, pending, pending.raw, Reason.STATUS_REPAIRED)
-    return replace(pending, touch=not pending.unproven and _Relation.FOREIGN not in cells.values())
-
-
-def _exceeds_machine(seen: StatusObservation, resource: str) -> bool:
-    machine, amount = _machine_amount(seen, resource), seen.amounts.capacity.get(resource)
-    return machine is not None and amount is not None and amount > machine
-
-
-def _equals_machine(seen: StatusObservation, resource: str) -> bool:
-    return _machine_amount(seen, resource) == seen.amounts.capacity.get(resource)
-
-
-def _machine_amount(seen: StatusObservation, resource: str) -> Quantity | None:
-    return seen.machine.capacity.get(resource) if seen.machine else None
+        return Finding(Reason.RECORD_UNUSABLE, message, resource)
+    late = (
+        not patient
+        and seen.mismatch_seconds > PATIENCE
+        and any(each.is_foreign or (each.is_due and not each.is_unrecorded) for each in own)
+    )
+    return Finding(Reason.STATUS_REPAIRED, Reason.STATUS_REPAIRED.meaning, resource) if late else None
 
 
 def _repaired(
-    seen: StatusObservation, pending: StatusAssessment, raw: NodeAmounts, reason: Reason
-) -> StatusAssessment:
-    return replace(
-        pending,
-        state=StatusState.REPAIR,
-        raw=raw,
-        repair=Repair(raw, _dropped(seen)),
-        finding=Finding(reason, reason.meaning),
-    )
-
-
-def _grown(seen: StatusObservation, stated: Stated) -> NodeAmounts | None:
-    """Return the raw amounts of a machine whose new capacity is just what the old one was amplified to.
-
-    Allocatable keeps the recorded reservation, machine - (raw capacity - raw allocatable), unless it is more
-    than the old capacity: then kubelet has stated it since the machine grew.
-    """
-    machine, record = seen.machine, stated.record
-    if machine is None or record is None or not (machine.same_boot and machine.newer_than_record):
-        return None
-    raw = stated.known_raw(seen.amounts)
-    capacity, allocatable = dict(raw.capacity), dict(raw.allocatable)
-    for resource, applied in record.applied.capacity.items():
-        now = machine.capacity.get(resource)
-        if now == applied == seen.amounts.capacity.get(resource) and resource in allocatable:
-            reserved = capacity[resource].nano - allocatable[resource].nano
-            capacity[resource] = now
-            if reserved >= 0:
-                allocatable[resource] = replace(allocatable[resource], nano=now.nano - reserved)
-    return NodeAmounts(capacity, allocatable) if capacity != raw.capacity else None
-
-
-def _in_doubt(
     seen: StatusObservation,
-    stated: Stated,
-    doubt: Finding,
-    pending: StatusAssessment,
-    *,
-    amplify_capacity: bool,
+    found: StatusAssessment,
+    amounts: Mapping[Cell, _Amount],
+    faults: Mapping[str, Finding],
 ) -> StatusAssessment:
-    """Repair with what raw amounts are left, or wait for kubelet."""
-    raw: dict[StatusField, dict[str, Quantity]] = {"capacity": {}, "allocatable": {}}
-    doubtful = False
-    for field in FIELDS:
-        for resource in pending.raw.of(field):
-            amount = seen.amounts.of(field)[resource]
-            if stated.is_doubtful(field, resource, amplify_capacity=amplify_capacity):
-                doubtful = True
-                found = _recovered(seen, stated, field, resource)
-                if found is None:
-                    return replace(
-                        pending, state=StatusState.RAW_UNKNOWN, finding=_unknown(seen, doubt, field, resource)
-                    )
-                amount = found
-            raw[field][resource] = amount
-    if not doubtful and seen.mismatch_seconds <= PATIENCE:
-        # Nothing seems to be amplified. Were it otherwise, kubelet would state other amounts in this time.
-        return replace(pending, finding=doubt)
-    repaired = _repaired(seen, pending, NodeAmounts(raw["capacity"], raw["allocatable"]), doubt.reason)
-    return replace(repaired, finding=doubt)
-
-
-def _recovered(seen: StatusObservation, stated: Stated, field: StatusField, resource: str) -> Quantity | None:
-    """Return a raw amount although the record cannot be used."""
-    amount, noted = seen.amounts.of(field)[resource], stated.raw[field].get(resource)
-    broken = stated.broken
-    if broken is not None and stated.is_record_readable:
-        applied = broken.applied.of(field).get(resource)
-        if applied is None:
-            return amount
-        computed = raw_from(resource, applied, broken.ratios[resource])
-        if amount in {applied, computed}:
-            return computed
-        return noted if amount == noted else None
-    if noted is None and field == "capacity" and seen.machine is not None:
-        return seen.machine.capacity.get(resource)
-    return noted
-
-
-def _unknown(seen: StatusObservation, doubt: Finding, field: StatusField, resource: str) -> Finding:
-    message = (
-        f"{doubt.message}; the raw {field} {resource} is known from nowhere else, so nothing is repaired "
-        f"until kubelet states it. If it does not within a minute, remove {', '.join(_dropped(seen))}"
+    """Repair each faulty resource of which all raw amounts are known."""
+    raw = {cell: _raw(cell, amounts) for cell, each in amounts.items() if each.counted is not None}
+    raw |= {
+        cell: each.reported
+        for cell, each in amounts.items()
+        if each.is_unrecorded and cell[1] in found.unproven
+    }
+    unknown = {resource for (_, resource), amount in raw.items() if amount is None}
+    repaired = [resource for resource in faults if resource not in unknown]
+    if not repaired:
+        resource = min(faults)
+        message = (
+            f"{faults[resource].message}; its raw amount is known from nowhere else, so nothing is repaired "
+            "until kubelet states it. If it does not within a minute, remove "
+            + ", ".join((*_record(seen, [resource]), *_named(seen)))
+        )
+        finding = Finding(Reason.RAW_UNKNOWN, message, resource)
+        return replace(found, state=StatusState.RAW_UNKNOWN, finding=finding)
+    stated = _amounts({cell: amount for cell, amount in raw.items() if cell[1] in repaired})
+    kept = [amounts[cell] for cell in CELLS if cell[1] not in repaired]
+    # Koordinator's annotations go too, unless they are all that is known of another resource.
+    named = () if any(each.raw is None and (each.named or each.doubt) for each in kept) else _named(seen)
+    drop = (*_record(seen, repaired), *named)
+    return replace(
+        found,
+        state=StatusState.REPAIR,
+        raw=NodeAmounts(
+            {**found.raw.capacity, **stated.capacity}, {**found.raw.allocatable, **stated.allocatable}
+        ),
+        repair=Repair(stated, drop),
+        finding=next(iter(faults[resource] for resource in repaired)),
     )
-    return Finding(Reason.RAW_UNKNOWN, message, resource)
 
 
-def _dropped(seen: StatusObservation) -> tuple[str, ...]:
-    return tuple(name for name in _DROPPED if name in seen.annotations)
+def _record(seen: StatusObservation, resources: Iterable[str]) -> tuple[str, ...]:
+    """Return the annotations there that record these resources."""
+    recorded = (names.recorded_raw, names.recorded_applied)
+    notes = (name(field, resource) for resource in resources for field in FIELDS for name in recorded)
+    return tuple(note for note in notes if note in seen.annotations)
+
+
+def _named(seen: StatusObservation) -> tuple[str, ...]:
+    """Return Koordinator's annotations that are there, and the record of earlier versions."""
+    return tuple(name for name in (names.AMPLIFIED, *RAW_ANNOTATIONS.values()) if name in seen.annotations)
+
+
+def _raw(cell: Cell, amounts: Mapping[Cell, _Amount]) -> int | None:
+    """Return the raw amount to write, by whom can tell best; None if nobody can."""
+    amount = amounts[cell]
+    if amount.reported is not None:
+        return amount.reported
+    capacity = amounts["capacity", cell[1]]
+    known, of_capacity = amount.known_raw, capacity.known_raw
+    if known is None or of_capacity is None or capacity.reported is None or amount is capacity:
+        return known
+    reserved = of_capacity - known
+    return capacity.reported - reserved if 0 <= reserved <= capacity.reported else known
+
+
+def _amounts(counted: Mapping[Cell, int | None]) -> NodeAmounts:
+    lists: dict[StatusField, dict[str, Quantity]] = {name: {} for name in FIELDS}
+    for (name, resource), amount in counted.items():
+        if amount is not None:
+            lists[name][resource] = quantity(resource, amount)
+    return NodeAmounts(lists["capacity"], lists["allocatable"])

@@ -1,46 +1,55 @@
-"""What the mutating webhook on nodes/status makes of a write: amplified amounts, never twice.
+"""The rule of amplification: what becomes of a write of nodes/status. Raw amounts in, amplified ones out.
 
-For cpu and memory, in capacity and in allocatable, the webhook first finds the raw amount. With new = object,
-old = oldObject, applied = what the record of the **object** says is in status:
+For each amount (cpu and memory, in capacity and in allocatable) the raw amount is found first, by the first
+row that applies. new = object, old = oldObject; record = the object's annotations raw-... and applied-... of
+this amount; "named" = the object's JSON annotation raw-capacity or raw-allocatable names the resource:
 
-====  ==========  ===========  ====================================  =========================================
-rule  record      writer       amounts                               then
-====  ==========  ===========  ====================================  =========================================
-1     has it      anybody      new == applied                        raw as recorded
-2     has it      own kubelet  new != applied                        new is raw
-3     has it      other        new != applied, new == old            left; kubelet or manager corrects it
-3     has it      other        new != applied, new != old            undone to old, with a warning
-4     without it  anybody      new == old, a raw annotation says     that is raw
-4     without it  anybody      otherwise                             new is raw
-====  ==========  ===========  ====================================  =========================================
+=========  =====================================================  ==========================================
+record     the write                                              raw
+=========  =====================================================  ==========================================
+(ratio unreadable, anything known of the amount)                  undecided: the stored amount stays
+there      new == applied, this write has written the record      as recorded: the policy did, before us
+any        own kubelet, new != old                                new, even where it equals applied
+there      new == applied                                         as recorded
+there      own kubelet, new != applied                            new
+there      somebody else, old == applied                          as recorded: undone, with a warning
+there      somebody else                                          undecided: old stays, with a warning
+broken     a ratio                                                undecided: old stays; the manager repairs it
+none       a ratio, new == old, named with an unreadable amount   undecided: old stays; the manager repairs it
+not there  new == old, named                                      as named: Koordinator's, or a lost record
+not there  any other                                              new
+=========  =====================================================  ==========================================
 
-Then status = floor(raw x ratio), and record and raw annotations are written with it. A resource without a
-ratio gets its raw amounts back and leaves the record in that same write: the record outlives the ratio until
-status is raw again, so removing and re-adding a ratio never doubles. The identity of the writer alone does
-not make an amount raw: a kubelet sends the difference to what it has cached, and what it leaves out shows as
-stored.
+Then amount = floor(raw x ratio), of allocatable cpu less ceil(owned x (ratio - 1)) for the CPUs that pods
+own, which take more than they request. The record of the amount, and Koordinator's JSON annotations, are
+written in the same write. With ratio 1.00 the amount is raw and its record leaves in that same write; it
+stays until then, so removing and adding a ratio never amplifies twice. An undecided amount keeps its
+annotations.
 
-Three things keep what they have:
-- a resource with a field that rule 3 leaves keeps its record, in both fields;
-- a resource whose ratio cannot be read keeps the record's ratio, and without a record its amounts;
-- amounts in doubt (see annotations.py) keep the stored ones, unless the kubelet states every one of them
-  anew, which starts a new record.
+The kubelet's identity alone does not make an amount raw: it sends the difference to what it has cached, and
+what it leaves out shows as stored. What it sends differs from what is stored, or is the same.
+
+``record-generation`` grows in every write that changes the record or leaves other amounts than were stored.
+It tells the webhook that the policy has already done the work in this write (both run while a cluster is
+switched over), and the manager whether the agent has measured the machine since. It stays for ever.
+
+The MutatingAdmissionPolicy of :mod:`policy` states the same rule in CEL; a test holds the two together.
 
 **Quiet heartbeats.** A kubelet on an amplified node reads other amounts than it computes, and so patches the
 node's status every 10 seconds instead of every 5 minutes, each time with fresh heartbeat times. Each such
 patch would be stored and sent to every watcher of nodes. Keeping the stored times makes the write one that
 changes nothing. A stored time is kept while it is younger than 4 min 30 s, which is below the 5 minutes that
-kubelet itself promises; node health lives in the node's Lease and does not suffer. Age is counted on the
-later of two clocks, ours and the kubelet's: a clock that lags never makes a time look young, and a stored
-time that is ahead of both is replaced.
+kubelet itself promises; node health lives in the node's Lease and does not suffer. The clock is the newest
+time in the write: a policy has no other. A stored time that is ahead of it is replaced.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
-from typing import Final, Literal
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
 
 from corewise.amplification.amounts import (
     AMPLIFIABLE,
@@ -48,30 +57,49 @@ from corewise.amplification.amounts import (
     MAXIMUM,
     Finding,
     NodeAmounts,
-    Ratios,
-    ResourceList,
     StatusField,
-    amplified,
+    amplified_count,
+    count,
+    quantity,
 )
-from corewise.amplification.annotations import RAW_ANNOTATIONS, Stated, print_amounts, print_record, read_node
+from corewise.amplification.annotations import (
+    CELLS,
+    INTEGER,
+    RAW_ANNOTATIONS,
+    RECORD,
+    Cell,
+    Known,
+    Stated,
+    print_count,
+    print_entries,
+    read_node,
+)
 from corewise.quantities import ONE, Quantity, Ratio
 from corewise.vocabulary import names
 from corewise.vocabulary.reasons import Reason
 
-_CONCERNED: Final = (names.AMPLIFICATION_RATIO, names.AMPLIFIED, names.RAW_CAPACITY, names.RAW_ALLOCATABLE)
+_CONCERNED: Final = (
+    names.AMPLIFICATION_RATIO,
+    *RECORD,
+    *RAW_ANNOTATIONS.values(),
+    names.AMPLIFIED,
+)
+"""A node that has none of these annotations has nothing to do with amplification."""
 
 
 @dataclass(frozen=True, slots=True)
 class StatusWrite:
-    """One write of a node's status, as the API server shows it to the webhook.
+    """One write of a node's status, as the API server shows it to an admission webhook.
 
-    ``annotations`` are those of the object. ``by_kubelet``: the writer is the node's own kubelet.
+    ``annotations`` are those of the object, ``old_generation`` is the record's in oldObject, empty without
+    one. ``by_kubelet``: the writer is the node's own kubelet.
     """
 
     new: NodeAmounts
     old: NodeAmounts
     annotations: Mapping[str, str]
     by_kubelet: bool
+    old_generation: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,206 +117,169 @@ class StatusVerdict:
     findings: tuple[Finding, ...]
     put_back: bool
 
+    @property
+    def changes_nothing(self) -> bool:
+        return not (self.capacity or self.allocatable or self.annotations)
+
 
 UNTOUCHED: Final = StatusVerdict({}, {}, {}, (), put_back=False)
 
 
 @dataclass(frozen=True, slots=True)
-class _Cell:
-    """One amount: what it becomes, and what record and raw annotation say of it afterwards."""
+class Decided:
+    """What becomes of one amount, in milli-CPU or bytes; None: it is absent.
 
-    final: Quantity | None
-    raw: Quantity | None = None
-    applied: Quantity | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """One resource: its two amounts, and the ratio for the record."""
-
-    cells: Mapping[StatusField, _Cell]
-    ratio: Ratio
-    findings: tuple[Finding, ...] = ()
-
-
-def decide_status(
-    write: StatusWrite, *, amplify_capacity: bool = True, maximum: Ratio = MAXIMUM
-) -> StatusVerdict:
-    """Apply the rules above to a write of nodes/status.
-
-    ``amplify_capacity`` false amplifies allocatable alone; capacity is then raw.
+    ``raw`` is None where it is undecided, too. ``recorded`` says whether the amount has a record afterwards;
+    None: its annotations stay as they are, and so does the stored amount if it is ``undecided``.
     """
+
+    final: int | None
+    raw: int | None = None
+    recorded: bool | None = False
+    undecided: bool = False
+
+
+def decide_status(write: StatusWrite, *, maximum: Ratio = MAXIMUM) -> StatusVerdict:
+    """Apply the rule to a write of nodes/status."""
     if not any(name in write.annotations for name in _CONCERNED):
         return UNTOUCHED
     stated = read_node(write.annotations, maximum=maximum)
-    if stated.doubt is not None:
-        doubtful = [
-            (field, resource)
-            for field in FIELDS
-            for resource in AMPLIFIABLE
-            if stated.is_doubtful(field, resource, amplify_capacity=amplify_capacity)
-        ]
-        if not _states_anew(write, doubtful):
-            # The stored amounts of everything in doubt stay; the rest of the write goes through.
-            kept = {(field, name): write.old.of(field).get(name) for field, name in doubtful}
-            return _verdict(write, kept, {}, (stated.doubt,))
-        stated = replace(
-            stated, raw={field: {} for field in FIELDS}, doubt=None, broken=None, unreadable=frozenset()
-        )
-    rows = {
-        resource: _decide(write, stated, resource, amplify_capacity=amplify_capacity)
-        for resource in AMPLIFIABLE
-    }
-    final = {(field, name): row.cells[field].final for field in FIELDS for name, row in rows.items()}
-    refused = Reason.AMPLIFICATION_RESOURCE_REFUSED
-    findings = [each for each in stated.ratios.findings if each.reason is not refused]
-    findings += [finding for row in rows.values() for finding in row.findings]
-    return _verdict(write, final, _annotations(write.annotations, stated, rows), tuple(findings))
-
-
-def _states_anew(write: StatusWrite, doubtful: Collection[tuple[StatusField, str]]) -> bool:
-    """Whether the kubelet states every amount in doubt anew."""
-    return (
-        write.by_kubelet
-        and bool(doubtful)
-        and all(write.new.of(field).get(name) != write.old.of(field).get(name) for field, name in doubtful)
-    )
-
-
-def _decide(write: StatusWrite, stated: Stated, resource: str, *, amplify_capacity: bool) -> _Row:
-    ratio = stated.ratio(resource)
-    left = [field for field in FIELDS if _is_left(write, stated, field, resource)]
-    if ratio is None or left:
-        return _keep(write, stated, resource, left)
-    cells: dict[StatusField, _Cell] = {}
-    for field in FIELDS:
-        raw = _raw(write, stated, field, resource)
-        factor = ratio if field == "allocatable" or amplify_capacity else ONE
-        if raw is None or factor == ONE:
-            cells[field] = _Cell(raw)
-        else:
-            final = amplified(resource, raw, factor)
-            cells[field] = _Cell(final, raw, final)
-    return _Row(cells, ratio)
-
-
-def _is_left(write: StatusWrite, stated: Stated, field: StatusField, resource: str) -> bool:
-    """Rule 3: somebody else's amount on a recorded one, which tells nothing about raw."""
-    applied = stated.record.applied.of(field).get(resource) if stated.record else None
-    return not write.by_kubelet and applied is not None and write.new.of(field).get(resource) != applied
-
-
-def _raw(write: StatusWrite, stated: Stated, field: StatusField, resource: str) -> Quantity | None:
-    """Rules 1, 2 and 4: the raw amount of a resource that rule 3 does not leave."""
-    new = write.new.of(field).get(resource)
-    record = stated.record
-    if record is not None and resource in record.applied.of(field):
-        return record.raw.of(field)[resource] if new == record.applied.of(field)[resource] else new
-    unchanged = new == write.old.of(field).get(resource)
-    return stated.raw[field].get(resource, new) if unchanged else new
-
-
-def _keep(write: StatusWrite, stated: Stated, resource: str, left: Iterable[StatusField]) -> _Row:
-    """Keep what is known of a resource; its amounts are as sent, and as stored where rule 3 leaves them."""
-    record = stated.record
-    cells: dict[StatusField, _Cell] = {}
-    findings: list[Finding] = []
-    for field in FIELDS:
-        new, old = write.new.of(field).get(resource), write.old.of(field).get(resource)
-        raw, applied = stated.raw[field].get(resource), None
-        if record is not None and resource in record.applied.of(field):
-            raw, applied = record.raw.of(field)[resource], record.applied.of(field)[resource]
-        cells[field] = _Cell(old if field in left else new, raw, applied)
-        if field in left and new != old:
-            findings.append(_undone(field, resource, new, old))
-    ratio = record.ratios.get(resource, ONE) if record else ONE
-    return _Row(cells, ratio, tuple(findings))
-
-
-def _undone(field: StatusField, resource: str, new: Quantity | None, old: Quantity | None) -> Finding:
-    message = f"{field} {resource} stays {old}, not {new}: the amounts of an amplified node are its kubelet's"
-    return Finding(Reason.STATUS_CHANGE_UNDONE, message, resource)
-
-
-def _verdict(
-    write: StatusWrite,
-    final: Mapping[tuple[StatusField, str], Quantity | None],
-    annotations: Mapping[str, str | None],
-    findings: tuple[Finding, ...],
-) -> StatusVerdict:
-    """Return the changes that make the ``final`` amounts of the written ones."""
+    decided = {cell: decide_amount(write, stated, cell) for cell in CELLS}
     changes: dict[StatusField, dict[str, Quantity | None]] = {field: {} for field in FIELDS}
-    for (field, resource), amount in final.items():
-        if amount != write.new.of(field).get(resource):
-            changes[field][resource] = amount
-    as_stored = all(
-        changes[field].get(name, write.new.of(field).get(name)) == write.old.of(field).get(name)
-        for field in FIELDS
-        for name in AMPLIFIABLE
-    )
-    return StatusVerdict(
-        changes["capacity"],
-        changes["allocatable"],
-        annotations,
-        findings,
-        put_back=as_stored and any(changes.values()) and not annotations,
-    )
+    for (field, resource), cell in decided.items():
+        new, old = write.new.of(field).get(resource), write.old.of(field).get(resource)
+        if cell.final != count(resource, new):
+            kept = cell.final == count(resource, old)
+            changes[field][resource] = old if kept or cell.final is None else quantity(resource, cell.final)
+    as_stored = all(cell.final == _count(write.old, each) for each, cell in decided.items())
+    annotations = _annotations(write, stated, decided, as_stored=as_stored)
+    put_back = as_stored and any(changes.values()) and not annotations
+    findings = tuple(_findings(write, stated, decided))
+    return StatusVerdict(changes["capacity"], changes["allocatable"], annotations, findings, put_back)
+
+
+def _count(amounts: NodeAmounts, cell: Cell) -> int | None:
+    field, resource = cell
+    return count(resource, amounts.of(field).get(resource))
+
+
+def decide_amount(write: StatusWrite, stated: Stated, cell: Cell) -> Decided:
+    """Decide what becomes of one amount, by the table above."""
+    new, old, known = _count(write.new, cell), _count(write.old, cell), stated.known[cell]
+    factor, recorded = stated.factor(cell), known.raw is not None
+    stated_anew = write.by_kubelet and new != old
+    written_now = stated.generation != write.old_generation
+    if factor is None:
+        return Decided(new) if known.is_nothing else _undecided(old)
+    if recorded and new == known.applied and (written_now or not stated_anew):
+        raw = known.raw
+    elif stated_anew or (recorded and write.by_kubelet):
+        raw = new
+    elif recorded and old == known.applied:
+        raw = known.raw
+    elif recorded or (factor != ONE and (known.broken or (new == old and known.named_badly))):
+        return _undecided(old)
+    else:
+        raw = known.named if new == old and known.named is not None else new
+    if raw is None or factor == ONE:
+        return Decided(raw, raw)
+    amount = amplified_count(cell[1], raw, factor) - stated.folded(cell, factor)
+    return Decided(max(0, amount), raw, recorded=True)
+
+
+def _undecided(old: int | None) -> Decided:
+    return Decided(old, recorded=None, undecided=True)
 
 
 def _annotations(
-    present: Mapping[str, str], stated: Stated, rows: Mapping[str, _Row]
+    write: StatusWrite, stated: Stated, decided: Mapping[Cell, Decided], *, as_stored: bool
 ) -> dict[str, str | None]:
-    """Return what to change so that record and raw annotations say what the rows say."""
-    applied = NodeAmounts(*(_column(rows, field, "applied") for field in FIELDS))
-    named = {*applied.capacity, *applied.allocatable}
-    ratios: Ratios = {resource: row.ratio for resource, row in rows.items() if resource in named}
-    record = stated.record
-    aims: dict[str, str | None] = {}
-    if record is None or (record.ratios, record.applied) != (ratios, applied):
-        aims[names.AMPLIFIED] = print_record(ratios, applied) if named else None
+    """Return what to change so that the annotations say what was decided."""
+    aims: dict[str, str | None] = {names.AMPLIFIED: None}
+    for (field, resource), cell in decided.items():
+        if cell.recorded is None:
+            continue
+        known = stated.known[field, resource]
+        if cell.recorded and (cell.raw, cell.final) == (known.raw, known.applied):
+            continue
+        amounts = (cell.raw, cell.final) if cell.recorded else (None, None)
+        texts = (None if amount is None else print_count(resource, amount) for amount in amounts)
+        notes = (names.recorded_raw(field, resource), names.recorded_applied(field, resource))
+        aims |= dict(zip(notes, texts, strict=True))
+    record_changes = any(write.annotations.get(name) != aims.get(name) for name in aims if name in RECORD)
+    if (record_changes or not as_stored) and stated.generation == write.old_generation:
+        aims[names.RECORD_GENERATION] = _next(stated.generation)
     for field in FIELDS:
-        raw = _column(rows, field, "raw")
-        if raw != stated.raw[field] or not raw:
-            aims[RAW_ANNOTATIONS[field]] = print_amounts(raw) if raw else None
-    return {name: text for name, text in aims.items() if text != present.get(name)}
+        aims |= _named(field, stated, decided)
+    return {name: text for name, text in aims.items() if text != write.annotations.get(name)}
 
 
-def _column(rows: Mapping[str, _Row], field: StatusField, what: Literal["raw", "applied"]) -> ResourceList:
-    amounts = {name: getattr(row.cells[field], what) for name, row in rows.items()}
-    return {name: amount for name, amount in amounts.items() if amount is not None}
+def _next(generation: str) -> str:
+    return str(int(generation) + 1 if re.fullmatch(INTEGER, generation) else 1)
+
+
+def _named(field: StatusField, stated: Stated, decided: Mapping[Cell, Decided]) -> dict[str, str | None]:
+    """Return Koordinator's annotation of the raw amounts; nothing if it may stay as it is."""
+    known = {resource: stated.known[field, resource] for resource in AMPLIFIABLE}
+    kept = {resource for resource in AMPLIFIABLE if decided[field, resource].recorded is None}
+    if any(known[resource].named_badly for resource in kept):
+        return {}
+    raw = {
+        resource: known[resource].named if resource in kept else decided[field, resource].raw
+        for resource in AMPLIFIABLE
+        if resource in kept or decided[field, resource].recorded
+    }
+    stays = all((each.named, each.named_badly) == (raw.get(name), False) for name, each in known.items())
+    entries = {name: f'"{print_count(name, each)}"' for name, each in raw.items() if each is not None}
+    return {} if stays and entries else {RAW_ANNOTATIONS[field]: print_entries(entries) if entries else None}
+
+
+def _findings(write: StatusWrite, stated: Stated, decided: Mapping[Cell, Decided]) -> Iterable[Finding]:
+    refused = Reason.AMPLIFICATION_RESOURCE_REFUSED
+    yield from (each for each in stated.ratios.findings if each.reason is not refused)
+    for (field, resource), cell in decided.items():
+        known = stated.known[field, resource]
+        doubt = doubt_about(known, (field, resource)) if cell.undecided else None
+        if doubt:
+            yield doubt
+        new, old = write.new.of(field).get(resource), write.old.of(field).get(resource)
+        foreign = cell.undecided or (
+            known.raw is not None and _count(write.new, (field, resource)) != known.applied
+        )
+        if foreign and new != old and not write.by_kubelet:
+            message = f"{field} {resource} stays {old}, not {new}: the amplified amounts are the kubelet's"
+            yield Finding(Reason.STATUS_CHANGE_UNDONE, message, resource)
+
+
+def doubt_about(known: Known, cell: Cell) -> Finding | None:
+    """Say why what the annotations know of an amount cannot be used; None if it can, or if it is nothing."""
+    field, resource = cell
+    if known.broken:
+        message = f"the record of {field} {resource} contradicts itself: {known.broken}"
+        return Finding(Reason.RECORD_UNUSABLE, message, resource)
+    if known.raw is None and known.named_badly:
+        message = f"{field} {resource} has no record, and {RAW_ANNOTATIONS[field]} cannot be read"
+        return Finding(Reason.RECORD_UNUSABLE, message, resource)
+    return None
 
 
 LIMIT: Final = 270
 """Seconds for which a stored time may be kept."""
 
-_TIME = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.\d+)?Z", re.ASCII)
-_DAYS_TO_1970: Final = 719468
-_DAYS_PER_ERA: Final = 146097
+TIME: Final = r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z"
+
+_TIME = re.compile(TIME)
 
 
 def parse_time(text: str) -> int | None:
     """Read an API time (``2025-01-31T12:00:00Z``) as seconds since 1970; None if it is not one."""
-    match = _TIME.fullmatch(text)
-    if match is None:
+    try:
+        return int(datetime.fromisoformat(text).timestamp()) if _TIME.fullmatch(text) else None
+    except ValueError:
         return None
-    year, month, day, hour, minute, second = (int(part) for part in match.groups())
-    if not (1 <= month <= 12 and 1 <= day <= 31 and hour < 24 and minute < 60 and second <= 60):
-        return None
-    return ((_days(year, month, day) * 24 + hour) * 60 + minute) * 60 + second
 
 
-def _days(year: int, month: int, day: int) -> int:
-    """Return days since 1970-01-01 in the Gregorian calendar, counted in years that begin in March."""
-    shifted = year - (month <= 2)
-    era, year_of_era = divmod(shifted, 400)
-    day_of_year = (153 * ((month - 3) % 12) + 2) // 5 + day - 1
-    day_of_era = year_of_era * 365 + year_of_era // 4 - year_of_era // 100 + day_of_year
-    return era * _DAYS_PER_ERA + day_of_era - _DAYS_TO_1970
-
-
-def keeps_stored_times(
-    stored: Mapping[str, str], written: Mapping[str, str], *, now: int, limit: int = LIMIT
-) -> bool:
+def keeps_stored_times(stored: Mapping[str, str], written: Mapping[str, str]) -> bool:
     """Whether the stored lastHeartbeatTimes (condition type -> time) may stand for the written ones.
 
     The caller has made sure that the write is by the node's own kubelet, that its amounts were just put back
@@ -296,11 +287,8 @@ def keeps_stored_times(
     """
     refreshed = [kind for kind, time in written.items() if time != stored.get(kind)]
     old = [parse_time(stored.get(kind, "")) for kind in refreshed]
-    fresh = [parse_time(written[kind]) for kind in refreshed]
-    known_old = [time for time in old if time is not None]
-    known_fresh = [time for time in fresh if time is not None]
-    if not refreshed or len(known_old) < len(old) or len(known_fresh) < len(fresh):
+    new = [parse_time(written[kind]) for kind in refreshed]
+    if not refreshed or None in old or None in new:
         return False
-    age = max(now, *known_fresh) - min(known_old)
-    ahead = max(known_old) > max(now, *known_fresh)
-    return age < limit and not ahead
+    times = [time for time in new if time is not None]
+    return all(max(times) - LIMIT < time <= max(times) for time in old if time is not None)

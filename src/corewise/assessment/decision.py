@@ -46,6 +46,7 @@ from corewise.quantities import ONE
 from corewise.vocabulary.names import (
     AMPLIFICATION_KEY,
     AMPLIFICATION_RATIO,
+    AMPLIFY_CAPACITY,
     CONFIG_NAME,
     NORMALIZATION_KEY,
     NORMALIZATION_RATIO,
@@ -75,7 +76,6 @@ class StatusHistory:
     touches: int = 0
     since_repair: int | None = None
     ratio_written: bool = False
-    report_newer_than_record: bool = False
 
 
 NO_HISTORY = StatusHistory()
@@ -126,20 +126,24 @@ def assess(node: NodeView, context: ClusterContext, history: StatusHistory = NO_
         StatusObservation(
             amounts=node.amounts,
             annotations=node.annotations,
-            machine=node.machine(newer_than_record=history.report_newer_than_record),
+            machine=node.machine,
             mismatch_seconds=history.mismatch,
             record_seconds=history.record,
             ratio_written=history.ratio_written,
         ),
-        amplify_capacity=amplifies_capacity(node.labels, context.configuration),
         maximum=context.largest,
     )
     effective = effective_ratios(node.annotations, maximum=context.largest)
     verdict = wanted_ratio(node, normalization, context)
     unsafe: tuple[Misfit, ...] = ()
     if any(lowered(effective, verdict.ratios)):
-        raw = status.raw.allocatable
-        unsafe = misfits(old=effective, new=verdict.ratios, raw_allocatable=raw, demand=node.demand())
+        unsafe = misfits(
+            old=effective,
+            new=verdict.ratios,
+            raw_allocatable=status.raw.allocatable,
+            demand=node.demand(),
+            unproven=status.unproven,
+        )
     allowed = allows_unsafe_change(node.annotations)
     held_back = () if allowed else unsafe
     if held_back:
@@ -158,7 +162,7 @@ def assess(node: NodeView, context: ClusterContext, history: StatusHistory = NO_
     actions: tuple[NodeAction, ...] = ()
     recheck = None
     if not context.koordinator:
-        patch = _annotation_patch(node, normalization, verdict)
+        patch = _annotation_patch(node, normalization, verdict, context.configuration)
         # A patch must amplify nothing twice, and hide nothing from a repair.
         if patch and status.repair is None and status.unproven.isdisjoint(verdict.ratios):
             actions = (patch,)
@@ -257,10 +261,18 @@ def _status_correction(
 
 
 def _annotation_patch(
-    node: NodeView, normalization: NormalizationVerdict, ratio: RatioVerdict
+    node: NodeView,
+    normalization: NormalizationVerdict,
+    ratio: RatioVerdict,
+    configuration: ClusterConfiguration,
 ) -> PatchNode | None:
     """Return the one patch that writes normalization and amplification together, if anything changed."""
     changes = dict(ratio.changes)
+    if configuration.amplification is not None:
+        raw_capacity = ratio.ratios and not amplifies_capacity(node.labels, configuration)
+        flag = "false" if raw_capacity else None
+        if node.annotations.get(AMPLIFY_CAPACITY) != flag:
+            changes[AMPLIFY_CAPACITY] = flag
     if normalization.ratio is not None and not ratio.hold_normalization:
         wanted = str(normalization.ratio)
         if node.annotations.get(NORMALIZATION_RATIO) != wanted:

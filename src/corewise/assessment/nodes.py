@@ -39,6 +39,7 @@ from corewise.vocabulary.errors import UNREADABLE
 from corewise.vocabulary.names import (
     CPU_BASIC_INFO,
     CPU_MANAGER_POLICY,
+    MACHINE_RAW_ALLOCATABLE,
     MACHINE_RAW_CAPACITY,
     RESOURCE_STATUS,
 )
@@ -127,6 +128,7 @@ class _CPUManager(msgspec.Struct):
 _CPU_MANAGER = msgspec.json.Decoder(_CPUManager)
 _REPORT = msgspec.json.Decoder(dict[str, str])
 _BOOT_ID = "bootID"
+_GENERATION = "generation"
 
 
 Annotations = Mapping[str, str]
@@ -156,21 +158,26 @@ class NodeView:
         return None if text is None else _read_facts(text)
 
     @property
-    def reported_capacity(self) -> str:
-        """The text in which the agent reports the machine's raw capacity; empty without one."""
-        return (self.topology or {}).get(MACHINE_RAW_CAPACITY, "")
-
-    def machine(self, *, newer_than_record: bool) -> ReportedMachine | None:
-        """Return the machine as its agent reports it; None without a readable report."""
-        try:
-            report = _REPORT.decode(self.reported_capacity)
-        except UNREADABLE:
-            return None
-        capacity = quantities({key: value for key, value in report.items() if key != _BOOT_ID})
+    def machine(self) -> ReportedMachine | None:
+        """The machine as its agent reports it; None without a readable report."""
+        topology = self.topology or {}
+        report = _report(topology.get(MACHINE_RAW_CAPACITY, ""))
+        capacity = quantities(report)
         if not capacity:
             return None
-        same_boot = bool(self.boot_id) and report.get(_BOOT_ID) == self.boot_id
-        return ReportedMachine(capacity, same_boot=same_boot, newer_than_record=newer_than_record)
+        return ReportedMachine(
+            capacity,
+            quantities(_report(topology.get(MACHINE_RAW_ALLOCATABLE, ""))),
+            same_boot=bool(self.boot_id) and report.get(_BOOT_ID) == self.boot_id,
+            generation=report.get(_GENERATION, ""),
+        )
+
+
+def _report(text: str) -> Mapping[str, str]:
+    try:
+        return _REPORT.decode(text)
+    except UNREADABLE:
+        return {}
 
 
 def view_of(

@@ -29,15 +29,13 @@ from corewise.amplification import (
     ContainerDemand,
     NodeAmounts,
     PodDemand,
-    Record,
     is_cpuset_by_class,
     owned_milli,
     pod_request,
     raw_amounts,
-    read_ratios,
-    read_record,
     unfolded,
 )
+from corewise.amplification.annotations import Stated, read_node
 from corewise.config.interference.amounts import parse_bandwidth
 from corewise.engine.facts import (
     CPU,
@@ -88,7 +86,6 @@ from corewise.vocabulary.cpu_annotations import (
 )
 from corewise.vocabulary.errors import UNREADABLE
 from corewise.vocabulary.names import (
-    AMPLIFICATION_RATIO,
     CPU_MANAGER_POLICY,
     CPU_RATIO_APPLIED,
     CPU_TOPOLOGY,
@@ -96,11 +93,8 @@ from corewise.vocabulary.names import (
     NUMA_POLICY,
     NUMA_SPEC,
     OWNED_CPUS_RESOURCE,
-    OWNED_MILLI_CPU,
     RESOURCE_SPEC,
     RESOURCE_STATUS,
-    recorded_applied,
-    recorded_raw,
 )
 from corewise.vocabulary.owned_cpus import read_owned_cpus
 from corewise.vocabulary.qos import DEFAULT_RULES, QoSRules
@@ -109,7 +103,6 @@ from corewise.vocabulary.reasons import Reason
 _MILLI = 1000
 _FINISHED = frozenset({"Succeeded", "Failed"})
 _ZONE = re.compile(r"node-([0-9]{1,4})")
-_MILLI_TEXT = re.compile(r"[0-9]{1,9}")
 _NRT_POLICIES = {
     "SingleNUMANode": NumaPolicy.SINGLE_NUMA_NODE,
     "Restricted": NumaPolicy.RESTRICTED,
@@ -160,19 +153,20 @@ def read_node_facts(
         for name, amount in amounts.items()
         if amount > largest(name)
     ]
+    recorded = read_node(annotations, maximum=maximum)
     owned = read_owned_cpus(annotations)
     if owned.problem:
         findings.append(ReadProblem(Reason.OWNED_CPUS_DAMAGED, f"{node.metadata.name}: {owned.problem}"))
     allocatable = {name: amount_of(name, each) for name, each in amounts.items()}
     if CPU in allocatable:
-        allocatable[CPU] = _unfolded(allocatable[CPU], annotations, maximum)
+        allocatable[CPU] = _unfolded(allocatable[CPU], recorded)
     facts = NodeFacts(
         name=node.metadata.name,
         allocatable=allocatable,
         labels=labels,
         taints=tuple(BlockingTaint(each.key, each.effect, each.value) for each in node.spec.taints or ()),
         unschedulable=node.spec.unschedulable,
-        ratio=_ratio(annotations, maximum),
+        ratio=_ratio(recorded),
         static_cpu_manager=manager.policy == "static",
         full_cores_only=(manager.options or {}).get("full-pcpus-only") == "true",
         numa_policy=_numa_policy(labels, topology, findings),
@@ -194,38 +188,23 @@ def _memory_bandwidth(name: str, text: str | None, findings: list[ReadProblem]) 
     return stated
 
 
-def _ratio(annotations: Mapping[str, str], maximum: Ratio) -> Ratio | None:
-    reading = read_ratios(
-        annotations.get(AMPLIFICATION_RATIO), annotation=AMPLIFICATION_RATIO, maximum=maximum
-    )
-    if reading.is_bad(CPU):
-        return None
-    record = read_record(annotations)
-    recorded = record.ratios.get(CPU, ONE) if isinstance(record, Record) else ONE
-    return max(ONE, recorded, reading.ratios.get(CPU, ONE))
+def _ratio(stated: Stated) -> Ratio | None:
+    ratio = stated.ratio(CPU)
+    return None if ratio is None else max(ratio, stated.recorded_ratio(CPU))
 
 
-def _unfolded(allocatable: int, annotations: Mapping[str, str], maximum: Ratio) -> int:
+def _unfolded(allocatable: int, stated: Stated) -> int:
     """Return allocatable cpu with what the ledger's CPUs were folded in at, if they are."""
-    reading = read_ratios(
-        annotations.get(AMPLIFICATION_RATIO), annotation=AMPLIFICATION_RATIO, maximum=maximum
-    )
-    owned = annotations.get(OWNED_MILLI_CPU, "")
-    if reading.is_bad(CPU) or not _MILLI_TEXT.fullmatch(owned):
+    known, ratio = stated.known["allocatable", CPU], stated.ratio(CPU)
+    if ratio is None:
         return allocatable
     return unfolded(
         allocatable,
-        raw=_recorded(annotations.get(recorded_raw("allocatable", CPU))),
-        applied=_recorded(annotations.get(recorded_applied("allocatable", CPU))),
-        owned=int(owned),
-        hundredths=reading.ratios.get(CPU, ONE).hundredths,
+        raw=known.raw,
+        applied=known.applied,
+        owned=stated.owned_milli,
+        hundredths=ratio.hundredths,
     )
-
-
-def _recorded(text: str | None) -> int | None:
-    """Return a recorded amount of cpu, in milli-CPU; None if there is none that can be read."""
-    amount = None if text is None else offered(text)
-    return None if amount is None else bounded(CPU, amount.milli)
 
 
 def _cpu_manager(text: str) -> tuple[_CPUManager, CPUSet]:

@@ -22,10 +22,8 @@ import msgspec
 
 from corewise.amplification import NodeAmounts, StatusVerdict, StatusWrite, decide_status, keeps_stored_times
 from corewise.assessment.cluster import ClusterContext
-from corewise.assessment.decision import amplifies_capacity
 from corewise.assessment.nodes import MANAGED_NODES, ManagedNode, quantities
 from corewise.kube.admission import AdmissionRequest, Operation, merge_operations, pointer, replace
-from corewise.kube.clock import Clock
 from corewise.kube.decoding import decode_object
 from corewise.kube.errors import DecodeError
 from corewise.prometheus.exposition import Exposition
@@ -33,6 +31,7 @@ from corewise.quantities import Quantity
 from corewise.service.webhooks import Answer, allowed
 from corewise.vocabulary.errors import UNREADABLE
 from corewise.vocabulary.metrics import CHANGES_UNDONE, HEARTBEATS_QUIETED
+from corewise.vocabulary.names import RECORD_GENERATION
 from corewise.vocabulary.reasons import Reason
 
 _TIME = "lastHeartbeatTime"
@@ -58,7 +57,6 @@ class NodeStatusWebhook:
     kubelet_users: tuple[str, ...]
     quiet_heartbeats: bool
     metrics: Exposition
-    clock: Clock
 
     async def review(self, request: AdmissionRequest) -> Answer:
         """Answer one review.
@@ -75,14 +73,18 @@ class NodeStatusWebhook:
         by_kubelet = bool(name) and any(user in {known, known + name} for known in self.kubelet_users)
 
         verdict = decide_status(
-            StatusWrite(_amounts(new), _amounts(old), new.metadata.annotations, by_kubelet),
-            amplify_capacity=amplifies_capacity(new.metadata.labels, context.configuration),
+            StatusWrite(
+                _amounts(new),
+                _amounts(old),
+                new.metadata.annotations,
+                by_kubelet,
+                old.metadata.annotations.get(RECORD_GENERATION, ""),
+            ),
             maximum=context.largest,
         )
         times: list[Operation] = []
         if self.quiet_heartbeats and by_kubelet and verdict.put_back and _amounts_restored(new, old, verdict):
-            now = int(self.clock.now().timestamp())
-            times = stored_times(request.object, request.old_object, now=now)
+            times = stored_times(request.object, request.old_object)
 
         if times:
             self.metrics.count(HEARTBEATS_QUIETED)
@@ -136,7 +138,7 @@ def _after(written: Mapping[str, str], changes: Mapping[str, Quantity | None]) -
     return {resource: text for resource, text in merged.items() if text is not None}
 
 
-def stored_times(new: msgspec.Raw, old: msgspec.Raw, *, now: int) -> list[Operation]:
+def stored_times(new: msgspec.Raw, old: msgspec.Raw) -> list[Operation]:
     """Return the patch that restores the stored times, so that ``new`` equals ``old``.
 
     Empty if the write must be stored. ``new`` and ``old`` are nodes; the caller has compared their
@@ -146,12 +148,12 @@ def stored_times(new: msgspec.Raw, old: msgspec.Raw, *, now: int) -> list[Operat
         DecodeError: if one of them is not a node.
     """
     try:
-        return _restored_times(_PIECES.decode(new), _PIECES.decode(old), now)
+        return _restored_times(_PIECES.decode(new), _PIECES.decode(old))
     except UNREADABLE as error:
         raise DecodeError(f"the object is not a Node: {error}") from error
 
 
-def _restored_times(new: _Pieces, old: _Pieces, now: int) -> list[Operation]:
+def _restored_times(new: _Pieces, old: _Pieces) -> list[Operation]:
     new.metadata.pop("managedFields", None)
     old.metadata.pop("managedFields", None)
     if not (_same_members(new.metadata, old.metadata) and _same(new.spec, old.spec)):
@@ -165,7 +167,7 @@ def _restored_times(new: _Pieces, old: _Pieces, now: int) -> list[Operation]:
     if not all(_same_members(_without(a, (_TIME,)), _without(b, (_TIME,))) for a, b in pairs):
         return []
     new_times, old_times = _times(written), _times(stored)
-    if not keeps_stored_times(old_times, new_times, now=now):
+    if not keeps_stored_times(old_times, new_times):
         return []
     return [
         replace(pointer("status", "conditions", index, _TIME), old_times[name])

@@ -21,7 +21,16 @@ from urllib.parse import quote
 
 import msgspec
 
-from corewise.amplification import Misfit, Ratios, allows_unsafe_change, busy_raise, misfits, read_ratios
+from corewise.amplification import (
+    Misfit,
+    Ratios,
+    StatusObservation,
+    allows_unsafe_change,
+    busy_raise,
+    misfits,
+    read_ratios,
+)
+from corewise.amplification import assess as assess_status
 from corewise.amplification.amounts import CPU
 from corewise.amplification.annotations import effective_ratios, raw_amounts
 from corewise.assessment.cluster import ClusterContext
@@ -167,9 +176,20 @@ def _unsafe(old: NodeView, new: NodeView, context: ClusterContext) -> tuple[Misf
     targets = [target for target in targets if any(lowered(before, target))]
     if not targets:
         return ()
-    raw = raw_amounts(old.amounts, old.annotations).allocatable
+    status = assess_status(
+        StatusObservation(old.amounts, old.annotations, old.machine, 0), maximum=context.largest
+    )
     demand = old.demand()
-    found = [misfits(old=before, new=target, raw_allocatable=raw, demand=demand) for target in targets]
+    found = [
+        misfits(
+            old=before,
+            new=target,
+            raw_allocatable=status.raw.allocatable,
+            demand=demand,
+            unproven=status.unproven,
+        )
+        for target in targets
+    ]
     return max(found, key=len)
 
 

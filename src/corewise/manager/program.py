@@ -181,7 +181,7 @@ class Manager:
             WEBHOOKS,
             options.listen,
             options,
-            webhooks(self.options, self.snapshot, self._client, self.metrics, self.program.clock),
+            webhooks(self.options, self.snapshot, self._client, self.metrics),
             configurations=lambda config: configurations(config, namespace),
             field_manager=MANAGER_COMPONENT,
             secret=(namespace, SECRET_NAME),

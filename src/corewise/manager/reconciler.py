@@ -11,8 +11,6 @@ What is remembered of a node between two assessments can be lost at a restart wi
 
 - Since when the node's status does not show the ratio; when it was touched and repaired since.
 - For how long its record has been as it is.
-- Whether the agent's report of raw capacity has changed after the node's record did: only what was seen to
-  change counts, so after a restart the answer is no.
 - Which resourceVersion a write was decided on: until the cache shows another, the node is not assessed again,
   so that nothing is written twice.
 """
@@ -26,6 +24,7 @@ from dataclasses import dataclass
 
 from corewise.actions import NodeAction, PatchNode, RepairNodeStatus, TouchNodeStatus
 from corewise.amplification import StatusState
+from corewise.amplification.annotations import RECORD
 from corewise.assessment.decision import NodeAssessment, StatusHistory, assess
 from corewise.assessment.nodes import NodeView
 from corewise.kube.clock import Clock
@@ -36,7 +35,7 @@ from corewise.manager.reporting import event_about_koordinator, events_about
 from corewise.manager.snapshot import Snapshot
 from corewise.service.logs import fields
 from corewise.service.program import Heartbeats
-from corewise.vocabulary.names import AMPLIFICATION_RATIO, AMPLIFIED
+from corewise.vocabulary.names import AMPLIFICATION_RATIO
 
 log = logging.getLogger(__name__)
 
@@ -55,19 +54,14 @@ STALE_FOR = 5.0
 
 @dataclass(slots=True)
 class _Sighting:
-    """A text, when it was first seen as it is, and when it was seen to become so; None if it never was."""
+    """The texts of the record, and when they were first seen as they are."""
 
-    text: str | None = None
+    texts: list[str | None] | None = None
     since: float = 0.0
-    changed: float | None = None
-    seen: bool = False
 
-    def see(self, text: str | None, now: float) -> None:
-        if self.seen and text != self.text:
-            self.changed = now
-        if not self.seen or text != self.text:
-            self.since = now
-        self.text, self.seen = text, True
+    def see(self, texts: list[str | None], now: float) -> None:
+        if texts != self.texts:
+            self.texts, self.since = texts, now
 
 
 class NodeMemory:
@@ -81,7 +75,6 @@ class NodeMemory:
         self._shows_raw = False
         self._ratio_written: float | None = None
         self._record = _Sighting()
-        self._report = _Sighting()
         self._written_on = ""
         self._written = 0.0
         self.failures = 0
@@ -92,8 +85,7 @@ class NodeMemory:
 
     def observe(self, node: NodeView, now: float) -> StatusHistory:
         """Look at the node, and return what has been seen of it over time."""
-        self._record.see(node.annotations.get(AMPLIFIED), now)
-        self._report.see(node.reported_capacity, now)
+        self._record.see([node.annotations.get(name) for name in RECORD], now)
         return StatusHistory(
             mismatch=0 if self._mismatch_since is None else int(now - self._mismatch_since),
             record=int(now - self._record.since),
@@ -101,8 +93,6 @@ class NodeMemory:
             touches=self._touches,
             since_repair=None if self._repaired is None else int(now - self._repaired),
             ratio_written=self._ratio_written is not None and now - self._ratio_written < JUST_NOW,
-            report_newer_than_record=self._report.changed is not None
-            and (self._record.changed is None or self._report.changed > self._record.changed),
         )
 
     def assessed(self, assessment: NodeAssessment, now: float) -> None:

@@ -18,7 +18,6 @@ from corewise.assessment.cluster import (
 from corewise.config.decoding import Severity
 from corewise.kube.admission import AdmissionRequest, OperationType
 from corewise.kube.client import Client
-from corewise.kube.clock import Clock
 from corewise.kube.decoding import decode_object
 from corewise.kube.objects import ConfigMap
 from corewise.kube.resources import (
@@ -47,7 +46,7 @@ PATHS = {NODE_STATUS: "/mutate-node-status", NODE: "/validate-node", CONFIG_MAP:
 
 
 def webhooks(
-    options: ManagerOptions, snapshot: Snapshot, client: Client, metrics: Exposition, clock: Clock
+    options: ManagerOptions, snapshot: Snapshot, client: Client, metrics: Exposition
 ) -> list[Webhook]:
     """Return the webhooks that the options ask for."""
     status = NodeStatusWebhook(
@@ -55,7 +54,6 @@ def webhooks(
         kubelet_users=options.kubelet_users,
         quiet_heartbeats=options.quiet_heartbeats,
         metrics=metrics,
-        clock=clock,
     )
     node = NodeWebhook(
         context=lambda: snapshot.context,

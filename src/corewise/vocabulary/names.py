@@ -31,6 +31,7 @@ MEMORY_BANDWIDTH = "node.corewise.io/memory-bandwidth"
 # NodeResourceTopology
 CPU_BASIC_INFO = "node.koordinator.sh/cpu-basic-info"
 MACHINE_RAW_CAPACITY = "node.corewise.io/raw-capacity"
+MACHINE_RAW_ALLOCATABLE = "node.corewise.io/raw-allocatable"
 CPU_RATIO_APPLIED = "node.koordinator.sh/cpu-amplification-ratio-applied"
 CPU_TOPOLOGY = "node.koordinator.sh/cpu-topology"
 POD_CPUS = "node.koordinator.sh/pod-cpu-allocs"
@@ -155,10 +156,9 @@ TABLE: tuple[Name, ...] = (
         AMPLIFIED,
         NameKind.ANNOTATION,
         _NODE,
-        'JSON, `{"ratio":{...},"capacity":{...},"allocatable":{...}}`',
-        "webhook",
-        "The record: which amounts in status are amplified, and by which ratio. It outlives the ratio until "
-        "status is raw again.",
+        "JSON",
+        "removed",
+        "The record of earlier versions. It is no longer read, and removed in the first write of the status.",
     ),
     *(
         Name(
@@ -274,10 +274,19 @@ TABLE: tuple[Name, ...] = (
         MACHINE_RAW_CAPACITY,
         NameKind.ANNOTATION,
         _TOPOLOGY,
-        'JSON ResourceList and boot, `{"cpu":"48","memory":"196608Mi","bootID":"..."}`',
+        'JSON amounts, boot and generation, `{"cpu":"48","memory":"192Gi","bootID":"...","generation":"7"}`',
         "agent",
-        "The machine's raw CPUs and memory, as kubelet computes them, and the boot in which they were read. "
-        "Without `bootID` the report does not count as one of the current boot.",
+        "The machine's raw CPUs and memory, as kubelet computes them, the boot in which they were read, and "
+        "the Node's `record-generation` before that. Without `bootID` the report does not count as one of the "
+        "current boot, with another generation not as one newer than the record.",
+    ),
+    Name(
+        MACHINE_RAW_ALLOCATABLE,
+        NameKind.ANNOTATION,
+        _TOPOLOGY,
+        'JSON ResourceList, `{"cpu":"47","memory":"192512Mi"}`',
+        "agent",
+        "What kubelet leaves of the raw capacity, by its configuration file. Absent if that cannot be read.",
     ),
     Name(
         CPU_RATIO_APPLIED,
