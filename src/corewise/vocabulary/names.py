@@ -277,8 +277,8 @@ TABLE: tuple[Name, ...] = (
         'JSON amounts, boot and generation, `{"cpu":"48","memory":"192Gi","bootID":"...","generation":"7"}`',
         "agent",
         "The machine's raw CPUs and memory, as kubelet computes them, the boot in which they were read, and "
-        "the Node's `record-generation` before that. Without `bootID` the report does not count as one of the "
-        "current boot, with another generation not as one newer than the record.",
+        "the Node's `record-generation` before that. Without `bootID` the report does not count as one of "
+        "the current boot, with another generation not as one newer than the record.",
     ),
     Name(
         MACHINE_RAW_ALLOCATABLE,
