@@ -1,4 +1,4 @@
-"""Functions that Kubernetes adds to expressions: of quantities, regular expressions, sets and JSON patches.
+"""Functions that Kubernetes adds to expressions: of quantities, lists, regular expressions, sets and patches.
 
 A quantity keeps its number and power of ten as Kubernetes' parser leaves them, since the functions show them:
 ``asInteger`` of ``4000m`` and of ``1.5Gi`` fails, and ``asApproximateFloat`` of ``2.53`` is 253 times 0.01.
@@ -6,8 +6,10 @@ A quantity keeps its number and power of ten as Kubernetes' parser leaves them, 
 The engine of ``find`` is Python's. What RE2 refuses is refused, and so are the few forms that Python reads
 differently.
 
-Source: k8s.io/apiserver/pkg/cel/library/{quantity,regex,jsonpatch}.go, github.com/google/cel-go/ext/sets.go,
-k8s.io/apimachinery/pkg/api/resource/{quantity,amount}.go.
+Of lists only ``sum`` and ``max`` of integers and ``indexOf`` of texts are here.
+
+Source: k8s.io/apiserver/pkg/cel/library/{quantity,lists,regex,jsonpatch}.go,
+github.com/google/cel-go/ext/sets.go, k8s.io/apimachinery/pkg/api/resource/{quantity,amount}.go.
 """
 
 from __future__ import annotations
@@ -125,6 +127,16 @@ def _contains(one: list[str], other: list[str]) -> bool:
     return set(one) >= set(other)
 
 
+def _index_of(texts: list[str], text: str) -> int:
+    return texts.index(text) if text in texts else -1
+
+
+def _largest(numbers: list[int]) -> int:
+    if not numbers:
+        raise ValueError("max called on empty list")
+    return max(numbers)
+
+
 def _escape_key(text: str) -> str:
     return text.replace("~", "~0").replace("/", "~1")
 
@@ -137,6 +149,7 @@ def functions(*, of_patches: bool) -> Any:
         cel.Type.INT,
         cel.Type.BOOL,
     )
+    integers = cel.Type.List(integer)
     quantity = cel.Type(QUANTITY)
     members: list[tuple[str, Any, list[tuple[list[Any], Callable[..., Any]]]]] = [
         ("isGreaterThan", boolean, [([quantity, quantity], lambda one, other: _compare(one, other) > 0)]),
@@ -161,6 +174,9 @@ def functions(*, of_patches: bool) -> Any:
                 ([quantity, integer], lambda one, number: _add(one, _of_integer(number), -1)),
             ],
         ),
+        ("sum", integer, [([integers], sum)]),
+        ("max", integer, [([integers], _largest)]),
+        ("indexOf", integer, [([texts, text], _index_of)]),
         ("find", text, [([text, text], _find)]),
         ("findAll", texts, [([text, text], _find_all), ([text, text, integer], _find_all)]),
     ]

@@ -57,6 +57,8 @@ VALUES = {
         ("namespaceObject.metadata.name == 'ns' && oldObject == null", True),
         ("object.?labels[?'k'].orValue('') == 'v' && !object.?labels.x.hasValue()", True),
         ("[dyn(1), 'a'].size() == 2", True),
+        ("[1, 2, 3].sum() == 6 && [1].filter(n, n > 1).sum() == 0 && [2, 7, 1].max() == 7", True),
+        ("object.list.indexOf('a') == 1 && object.list.indexOf('x') == -1", True),
     ],
 )
 def test_an_expression_has_the_value_that_kubernetes_gives_it(text: str, value: Any) -> None:
@@ -67,6 +69,7 @@ def test_an_expression_has_the_value_that_kubernetes_gives_it(text: str, value: 
     "text",
     [
         "object.absent == 1",
+        "[1].filter(n, n > 1).max() == 0",
         "quantity('three').isInteger()",
         "quantity('4000m').asInteger() == 4",
         "object.cpu.find('(') == ''",

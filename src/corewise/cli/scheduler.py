@@ -48,6 +48,7 @@ from corewise.scheduler.installation import (
     scheduler_configuration,
 )
 from corewise.scheduler.options import SchedulerOptions
+from corewise.scheduler.policy import print_policy
 from corewise.scheduler.program import run_scheduler
 from corewise.service.logs import LogFormat, configure
 from corewise.service.program import DRAIN, freeze_gc
@@ -154,6 +155,17 @@ def config_command(
         "serverName": server_name,
     }
     click.echo(scheduler_configuration(url, tls, Pods(pods)), nl=False)
+
+
+@command.command("policy")
+@QOS_NAMESPACES
+def policy_command(restricted_qos_namespace: tuple[str, ...]) -> None:
+    """Print the policy that adds corewise.io/owned-cpus to new pods that own CPUs.
+
+    With --manage-webhooks the scheduler installs it. It needs Kubernetes 1.36; before that, the scheduler
+    installs a webhook instead.
+    """
+    click.echo(print_policy(QoSRules(frozenset(restricted_qos_namespace))), nl=False)
 
 
 def _write_certificates(

@@ -1,0 +1,204 @@
+"""What makes kube-scheduler call the extender: pods that own CPUs request corewise.io/owned-cpus: N.
+
+kube-scheduler calls an extender with ``managedResources`` only for pods that request one of them. So the
+resource is added to each new pod that is to own CPUs by its class, and to no other pod:
+
+- its label koordinator.sh/qosClass is LSR or LSE, LSE only in the namespaces where that counts
+  (vocabulary/qos.py);
+- it is not bound yet, and states the resource in no container;
+- N is its request of cpu as the engine counts it (amplification/demand.py), in CPUs, rounded up: a pod that
+  requests 2500m must reach the extender too, which says why it fits nowhere. A pod that requests none owns
+  none.
+
+N stands in requests and limits of the first container, as Kubernetes wants it of extended resources, and a
+ResourceQuota of ``requests.corewise.io/owned-cpus`` limits it.
+
+From Kubernetes 1.36 on a MutatingAdmissionPolicy does that in the API server. Before, a webhook of the
+scheduler does, by the same conditions. Both have failurePolicy Fail: a pod that slipped through would own its
+CPUs late, if at all. They concern pods with these labels alone, and what one has added the other finds.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import yaml
+
+from corewise.engine.facts import CPU
+from corewise.engine.objects import PLACED_PODS, PlacedContainer, PlacedPod
+from corewise.engine.reading import pod_facts
+from corewise.kube.admission import AdmissionRequest, Operation, merge_operations
+from corewise.kube.decoding import decode_object
+from corewise.service.webhooks import Answer, allowed, rule, webhook
+from corewise.vocabulary.names import OWNED_CPUS_RESOURCE, QOS_CLASS
+from corewise.vocabulary.qos import OWNERS_OF_CPUS, RESTRICTED_CLASSES, QoSRules
+
+NAME = "corewise-owned-cpus"
+"""Of the policy, its binding, and the webhook configuration."""
+WEBHOOK_PATH = "/add-owned-cpus"
+_RESTRICTED = sorted(OWNERS_OF_CPUS & RESTRICTED_CLASSES)
+_LISTS = ("requests", "limits")
+_MILLI = 1000
+
+_CPU = """int(quantity({0}.?resources.?requests[?"cpu"].orValue("0")).asApproximateFloat() * 1000.0 + 0.5)"""
+_STATES_IT = """{0}.?resources.?requests[?"{1}"].hasValue() || {0}.?resources.?limits[?"{1}"].hasValue()"""
+
+
+def match_conditions(rules: QoSRules) -> list[dict[str, str]]:
+    """Return which of the labelled pods are concerned, as policies and webhooks have it."""
+    states = _STATES_IT.format("c", OWNED_CPUS_RESOURCE)
+    conditions = {
+        "not-bound": "!has(object.spec.nodeName)",
+        "not-stated-by-a-container": f"!object.spec.containers.exists(c,\n{states})",
+        "nor-by-an-init-container": f"!object.spec.?initContainers.orValue([]).exists(c,\n{states})",
+    }
+    if rules.namespaces is not None:
+        namespaces = ", ".join(json.dumps(each) for each in sorted(rules.namespaces))
+        label = f'object.metadata.labels["{QOS_CLASS}"]'
+        conditions["class-is-allowed-here"] = (
+            f"!({label} in {json.dumps(_RESTRICTED)}) ||\nrequest.namespace in [{namespaces}]"
+        )
+    return [{"name": name, "expression": text} for name, text in conditions.items()]
+
+
+def mutating_policy(rules: QoSRules) -> dict[str, Any]:
+    """Return the MutatingAdmissionPolicy."""
+    mutation = {"patchType": "JSONPatch", "jsonPatch": {"expression": _patch()}}
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "MutatingAdmissionPolicy",
+        "metadata": {"name": NAME},
+        "spec": {
+            "failurePolicy": "Fail",
+            "reinvocationPolicy": "IfNeeded",
+            "matchConstraints": {"objectSelector": _selector(), "resourceRules": [_rule()]},
+            "matchConditions": match_conditions(rules),
+            "variables": [{"name": name, "expression": text} for name, text in _variables().items()],
+            "mutations": [mutation],
+        },
+    }
+
+
+def _variables() -> dict[str, str]:
+    """Return what counts a pod's request: line by line ``pod_request`` of amplification/demand.py.
+
+    The API server has rounded requests up to milli-CPU by then, and set those of containers that state limits
+    alone.
+    """
+    milli, sidecar = _CPU.format, '{0}.?restartPolicy.orValue("") == "Always"'.format
+    return {
+        "init": "object.spec.?initContainers.orValue([])",
+        "names": "variables.init.map(i, i.name)",
+        "running": f"object.spec.containers.map(c,\n{milli('c')}).sum()",
+        "sidecars": f"variables.init.filter(s, {sidecar('s')}).map(s,\n{milli('s')}).sum()",
+        "starting": (
+            f"variables.init.map(i,\n{milli('i')} +\nvariables.init.filter(s, {sidecar('s')} &&\n"
+            "variables.names.indexOf(s.name) < variables.names.indexOf(i.name)).map(s,\n"
+            f"{milli('s')}).sum())"
+        ),
+        "summed": "(variables.starting + [variables.running + variables.sidecars]).max()",
+        "total": (
+            f'object.spec.?resources.?requests[?"cpu"].hasValue() ?\n{milli("object.spec")} :\n'
+            "variables.summed"
+        ),
+        "overhead": (
+            'int(quantity(object.spec.?overhead[?"cpu"].orValue("0")).asApproximateFloat() * 1000.0 + 0.5)'
+        ),
+        "cpus": "(variables.total + variables.overhead + 999) / 1000",
+    }
+
+
+def _patch() -> str:
+    """Return the expression of the JSON patch: parents that are missing, then both entries."""
+    here, there = "/spec/containers/0/resources", "object.spec.containers[0]"
+    steps = [(f"has({there}.resources)", here)]
+    steps += [(f"{there}.?resources.?{each}.hasValue()", f"{here}/{each}") for each in _LISTS]
+    parents = [f'({has} ? [] : [JSONPatch{{op: "add", path: "{path}", value: {{}}}}])' for has, path in steps]
+    entries = [
+        f'JSONPatch{{op: "add", path: "{here}/{each}/" + jsonpatch.escapeKey("{OWNED_CPUS_RESOURCE}"),\n'
+        "value: string(variables.cpus)}"
+        for each in _LISTS
+    ]
+    both = ",\n".join(entries)
+    return "variables.cpus == 0 ? [] :\n" + " +\n".join([*parents, f"[{both}]"])
+
+
+def policy_binding() -> dict[str, Any]:
+    """Return the MutatingAdmissionPolicyBinding: for the whole cluster."""
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "MutatingAdmissionPolicyBinding",
+        "metadata": {"name": NAME},
+        "spec": {"policyName": NAME},
+    }
+
+
+def webhook_configuration(config: Callable[[str], dict[str, Any]], rules: QoSRules) -> dict[str, Any]:
+    """Return the MutatingWebhookConfiguration that does the same before Kubernetes 1.36."""
+    asked = {
+        **webhook("owned-cpus.corewise.io", config(WEBHOOK_PATH), rule("pods", "CREATE", scope="Namespaced")),
+        "failurePolicy": "Fail",
+        "objectSelector": _selector(),
+        "matchConditions": match_conditions(rules),
+        "reinvocationPolicy": "IfNeeded",
+    }
+    return {"metadata": {"name": NAME}, "webhooks": [asked]}
+
+
+def _selector() -> dict[str, Any]:
+    owners = {"key": QOS_CLASS, "operator": "In", "values": sorted(OWNERS_OF_CPUS)}
+    return {"matchExpressions": [owners]}
+
+
+def _rule() -> dict[str, Any]:
+    return rule("pods", "CREATE", scope="Namespaced")
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes a text of several lines as such."""
+
+    def represent_scalar(self, tag: str, value: Any, style: str | None = None) -> yaml.ScalarNode:
+        several = isinstance(value, str) and "\n" in value
+        return super().represent_scalar(tag, value, "|" if several else style)
+
+
+def print_policy(rules: QoSRules) -> str:
+    """Return policy and binding as YAML, for those who install them by hand."""
+    documents = [mutating_policy(rules), policy_binding()]
+    return yaml.dump_all(documents, Dumper=_Dumper, sort_keys=False, width=1000)
+
+
+async def add_owned_cpus(request: AdmissionRequest, rules: QoSRules) -> Answer:
+    """Answer a review of a new pod, as the policy changes it.
+
+    Raises:
+        DecodeError: if the object is no pod.
+    """
+    pod = decode_object(PLACED_PODS, request.object, "object")
+    return allowed(request, patch=added(pod, request.object, request.namespace, rules))
+
+
+def added(pod: PlacedPod, document: msgspec.Raw, namespace: str, rules: QoSRules) -> list[Operation]:
+    """Return what gives a new pod the resource; nothing where it is not to have it."""
+    containers = pod.spec.containers or ()
+    if rules.class_of(pod.metadata.labels, namespace) not in OWNERS_OF_CPUS:
+        return []
+    if pod.spec.node_name or any(map(_states_it, (*containers, *(pod.spec.init_containers or ())))):
+        return []
+    cpus = -(-pod_facts(pod, rules).requests.get(CPU, 0) // _MILLI)
+    if not cpus:
+        return []
+    first = msgspec.json.decode(document)["spec"]["containers"][0]
+    both = {OWNED_CPUS_RESOURCE: str(cpus)}
+    operations = merge_operations(first, {"resources": {"requests": both, "limits": both}})
+    return [msgspec.structs.replace(each, path=f"/spec/containers/0{each.path}") for each in operations]
+
+
+def _states_it(container: PlacedContainer) -> bool:
+    resources = container.resources
+    return resources is not None and any(
+        OWNED_CPUS_RESOURCE in (listed or ()) for listed in (resources.requests, resources.limits)
+    )

@@ -1,0 +1,221 @@
+"""Who requests corewise.io/owned-cpus: the policy, evaluated, and the webhook of older servers, say the same.
+
+class            namespace          the pod gets
+LSR              any                its request of cpu, in CPUs, in requests and limits of its first container
+LSE              kube-system        the same
+LSE              others             nothing: the class does not count there
+LS, BE, none     any                nothing: neither policy nor webhook is asked
+LSR, stated      any                what it states
+LSR, bound       any                nothing
+"""
+
+from __future__ import annotations
+
+import json
+from copy import deepcopy
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from admission_world import ADMIN, Objects, named, write
+from corewise.cli import corewise
+from corewise.engine.objects import PlacedPod
+from corewise.scheduler.policy import (
+    added,
+    mutating_policy,
+    policy_binding,
+    print_policy,
+    webhook_configuration,
+)
+from corewise.vocabulary.names import OWNED_CPUS_RESOURCE, QOS_CLASS
+from corewise.vocabulary.qos import DEFAULT_RULES, QoSRules
+from kubedouble.admission import Admission
+from kubedouble.mutating_policies import BINDINGS, POLICIES
+from kubedouble.patching import json_patch
+
+RULES = QoSRules(frozenset({"kube-system", "team's"}))
+
+
+def stored(document: dict[str, Any]) -> dict[str, Any]:
+    return {**document, "metadata": {**document["metadata"], "resourceVersion": "1", "uid": "u"}}
+
+
+def world(rules: QoSRules = RULES) -> Objects:
+    return Objects(
+        **{POLICIES: [stored(mutating_policy(rules))], BINDINGS: [stored(policy_binding())]},
+        namespaces=[named(name) for name in ("default", "kube-system")],
+    )
+
+
+WORLD = world()
+
+
+async def by_policy(
+    pod: dict[str, Any], namespace: str = "default", objects: Objects = WORLD
+) -> dict[str, Any]:
+    admission = Admission(objects)
+    attributes = write(ADMIN, "CREATE", "pods", "p", namespace=namespace)
+    try:
+        changed, _ = await admission.mutate(attributes, deepcopy(pod), None)
+    finally:
+        await admission.close()
+    assert changed is not None
+    return changed
+
+
+def by_webhook(pod: dict[str, Any], namespace: str = "default", rules: QoSRules = RULES) -> dict[str, Any]:
+    """What the API server makes of the pod by the webhook's answer, where it asks the webhook at all."""
+    if pod["metadata"].get("labels", {}).get(QOS_CLASS) not in {"LSR", "LSE"}:
+        return pod
+    text = msgspec.json.encode(pod)
+    operations = added(msgspec.json.decode(text, type=PlacedPod), msgspec.Raw(text), namespace, rules)
+    return json_patch(pod, msgspec.to_builtins(operations))
+
+
+def container(name: str, cpu: str | None = None, **rest: Any) -> dict[str, Any]:
+    resources = {} if cpu is None else {"resources": {"requests": {"cpu": cpu}, "limits": {"cpu": cpu}}}
+    return {"name": name, "image": "i", **resources, **rest}
+
+
+def a_pod(*containers: dict[str, Any], qos: str = "LSR", **spec: Any) -> dict[str, Any]:
+    labels = {QOS_CLASS: qos} if qos else {}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p", "namespace": "default", "labels": labels},
+        "spec": {"containers": list(containers), **spec},
+    }
+
+
+def stated(pod: dict[str, Any]) -> list[str | None]:
+    """What the first container states of the resource, as request and as limit; the others state nothing."""
+    first, *others = [*pod["spec"]["containers"], *pod["spec"].get("initContainers", [])]
+    assert OWNED_CPUS_RESOURCE not in json.dumps(others)
+    resources = first.get("resources", {})
+    return [resources.get(each, {}).get(OWNED_CPUS_RESOURCE) for each in ("requests", "limits")]
+
+
+STEP = {"restartPolicy": "Always"}
+
+
+@pytest.mark.parametrize(
+    ("pod", "cpus"),
+    [
+        (a_pod(container("a", "4")), "4"),
+        (a_pod(container("a", "2"), container("b", "1500m"), container("c", "500m")), "4"),
+        (a_pod(container("a", "2500m")), "3"),
+        (a_pod(container("a"), container("b", "2")), "2"),
+        (a_pod(container("a", "2"), overhead={"cpu": "1", "memory": "1Gi"}), "3"),
+        (a_pod(container("a", "2"), initContainers=[container("i", "8")]), "8"),
+        (a_pod(container("a", "2"), initContainers=[container("s", "3", **STEP)]), "5"),
+        (a_pod(container("a", "2"), initContainers=[container("s", "3", **STEP), container("i", "8")]), "11"),
+        (a_pod(container("a", "2"), initContainers=[container("i", "8"), container("s", "3", **STEP)]), "8"),
+        (a_pod(container("a", "2"), resources={"requests": {"cpu": "6"}}), "6"),
+        (a_pod(container("a", "2"), resources={"requests": {"cpu": "6"}}, overhead={"cpu": "1"}), "7"),
+        (a_pod(container("a")), None),
+        (a_pod(container("a", "4"), nodeName="n1"), None),
+        (a_pod(container("a", "4"), qos="LS"), None),
+        (a_pod(container("a", "4"), qos=""), None),
+    ],
+)
+async def test_a_pod_gets_its_request_in_cpus(pod: dict[str, Any], cpus: str | None) -> None:
+    for changed in (await by_policy(pod), by_webhook(pod)):
+        assert stated(changed) == [cpus, cpus]
+    if cpus is None:
+        assert await by_policy(pod) == pod
+
+
+@pytest.mark.parametrize("namespace", ["default", "kube-system", "team's"])
+async def test_lse_counts_in_its_namespaces_alone(namespace: str) -> None:
+    pod = a_pod(container("a", "4"), qos="LSE")
+    cpus = None if namespace == "default" else "4"
+    objects = Objects(**{**WORLD.objects, "namespaces": [named(namespace)]})
+    assert stated(await by_policy(pod, namespace, objects)) == [cpus, cpus]
+    assert stated(by_webhook(pod, namespace)) == [cpus, cpus]
+
+
+async def test_without_restricted_namespaces_lse_counts_everywhere() -> None:
+    pod, anywhere = a_pod(container("a", "4"), qos="LSE"), QoSRules(None)
+    assert stated(await by_policy(pod, "default", world(anywhere))) == ["4", "4"]
+    assert stated(by_webhook(pod, "default", anywhere)) == ["4", "4"]
+
+
+@pytest.mark.parametrize("place", ["containers", "initContainers"])
+@pytest.mark.parametrize("kind", ["requests", "limits"])
+async def test_what_a_container_states_stays(place: str, kind: str) -> None:
+    pod = a_pod(container("a", "4"), container("b", "4"), initContainers=[container("i", "1")])
+    pod["spec"][place][-1]["resources"][kind][OWNED_CPUS_RESOURCE] = "2"
+    assert await by_policy(pod) == by_webhook(pod) == pod
+
+
+async def test_what_one_has_added_the_other_leaves_alone() -> None:
+    pod = a_pod(container("a", "4"), container("b", "4"))
+    once = await by_policy(pod)
+    assert by_webhook(once) == once
+    assert await by_policy(by_webhook(pod)) == once
+
+
+async def test_other_requests_and_limits_of_the_container_stay() -> None:
+    pod = a_pod(container("a", "4"))
+    pod["spec"]["containers"][0]["resources"]["limits"]["memory"] = "1Gi"
+    changed = (await by_policy(pod))["spec"]["containers"][0]["resources"]
+    assert changed == {
+        "requests": {"cpu": "4", OWNED_CPUS_RESOURCE: "4"},
+        "limits": {"cpu": "4", "memory": "1Gi", OWNED_CPUS_RESOURCE: "4"},
+    }
+
+
+CPU = st.sampled_from(["0", "1m", "250m", "999m", "1", "1001m", "1.5", "2", "4", "64"]) | st.none()
+CONTAINERS = st.lists(CPU, min_size=1, max_size=3)
+INITS = st.lists(st.tuples(CPU, st.booleans()), max_size=4)
+
+
+@given(CONTAINERS, INITS, CPU, CPU, st.sampled_from(["LSR", "LSE", "LS", ""]), st.booleans(), st.booleans())
+async def test_policy_and_webhook_say_the_same(
+    cpus: list[str | None],
+    inits: list[tuple[str | None, bool]],
+    level: str | None,
+    overhead: str | None,
+    qos: str,
+    bound: bool,
+    in_kube_system: bool,
+) -> None:
+    spec: dict[str, Any] = {}
+    if inits:
+        spec["initContainers"] = [
+            container(f"i{number}", cpu, **(STEP if always else {}))
+            for number, (cpu, always) in enumerate(inits)
+        ]
+    if level is not None:
+        spec["resources"] = {"requests": {"cpu": level}}
+    if overhead is not None:
+        spec["overhead"] = {"cpu": overhead}
+    if bound:
+        spec["nodeName"] = "n"
+    pod = a_pod(*(container(f"c{number}", cpu) for number, cpu in enumerate(cpus)), qos=qos, **spec)
+    namespace = "kube-system" if in_kube_system else "default"
+    assert await by_policy(pod, namespace) == by_webhook(pod, namespace)
+
+
+def test_the_webhook_is_asked_about_these_pods_alone_and_fails_closed() -> None:
+    (hook,) = webhook_configuration(lambda path: {"url": f"https://h{path}"}, RULES)["webhooks"]
+    policy = mutating_policy(RULES)["spec"]
+    assert hook["failurePolicy"] == policy["failurePolicy"] == "Fail"
+    assert hook["objectSelector"] == policy["matchConstraints"]["objectSelector"]
+    assert hook["matchConditions"] == policy["matchConditions"]
+    assert hook["rules"] == policy["matchConstraints"]["resourceRules"]
+    assert hook["rules"][0]["operations"] == ["CREATE"]
+
+
+def test_the_command_prints_policy_and_binding() -> None:
+    answer = CliRunner().invoke(corewise, ["scheduler", "policy"])
+    assert answer.exit_code == 0
+    assert list(yaml.safe_load_all(answer.stdout)) == [mutating_policy(DEFAULT_RULES), policy_binding()]
+    assert answer.stdout.endswith(print_policy(DEFAULT_RULES))
+    other = CliRunner().invoke(corewise, ["scheduler", "policy", "--restricted-qos-namespace", "batch"])
+    assert 'request.namespace in ["batch"]' in other.stdout
