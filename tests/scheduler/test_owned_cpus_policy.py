@@ -94,9 +94,9 @@ def a_pod(*containers: dict[str, Any], qos: str = "LSR", **spec: Any) -> dict[st
 
 def stated(pod: dict[str, Any]) -> list[str | None]:
     """What the first container states of the resource, as request and as limit; the others state nothing."""
-    first, *others = [*pod["spec"]["containers"], *pod["spec"].get("initContainers", [])]
-    assert OWNED_CPUS_RESOURCE not in json.dumps(others)
-    resources = first.get("resources", {})
+    every: list[dict[str, Any]] = [*pod["spec"]["containers"], *pod["spec"].get("initContainers", [])]
+    assert OWNED_CPUS_RESOURCE not in json.dumps(every[1:])
+    resources = every[0].get("resources", {})
     return [resources.get(each, {}).get(OWNED_CPUS_RESOURCE) for each in ("requests", "limits")]
 
 
