@@ -29,7 +29,6 @@ from corewise.scheduler.policy import (
     added,
     mutating_policy,
     policy_binding,
-    print_policy,
     webhook_configuration,
 )
 from corewise.vocabulary.names import OWNED_CPUS_RESOURCE, QOS_CLASS
@@ -216,6 +215,6 @@ def test_the_command_prints_policy_and_binding() -> None:
     answer = CliRunner().invoke(corewise, ["scheduler", "policy"])
     assert answer.exit_code == 0
     assert list(yaml.safe_load_all(answer.stdout)) == [mutating_policy(DEFAULT_RULES), policy_binding()]
-    assert answer.stdout.endswith(print_policy(DEFAULT_RULES))
+    assert "expression: |-" in answer.stdout
     other = CliRunner().invoke(corewise, ["scheduler", "policy", "--restricted-qos-namespace", "batch"])
     assert 'request.namespace in ["batch"]' in other.stdout

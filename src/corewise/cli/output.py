@@ -223,3 +223,17 @@ def _line(
         severity = severities[index] if severities else None
         parts.append(click.style(padded, fg=severity.value) if severity else padded)
     return "  ".join(parts).rstrip()
+
+
+class _ManifestDumper(yaml.SafeDumper):
+    """Writes a text of several lines, such as an expression, as a block."""
+
+    def represent_scalar(self, tag: str, value: Any, style: str | None = None) -> yaml.ScalarNode:
+        several = isinstance(value, str) and "\n" in value
+        return super().represent_scalar(tag, value, "|" if several else style)
+
+
+def print_manifests(*documents: Mapping[str, Any]) -> None:
+    """Print objects for ``kubectl apply -f -``."""
+    text = yaml.dump_all(documents, Dumper=_ManifestDumper, sort_keys=False, width=1000)
+    click.echo(text, nl=False)

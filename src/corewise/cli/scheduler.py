@@ -24,6 +24,7 @@ from corewise.cli.options import (
     cluster_options,
     run_program,
 )
+from corewise.cli.output import print_manifests
 from corewise.kube.certificates import made_at, not_after
 from corewise.kube.client import Client
 from corewise.kube.config import ClusterConfig, load_config
@@ -48,7 +49,7 @@ from corewise.scheduler.installation import (
     scheduler_configuration,
 )
 from corewise.scheduler.options import SchedulerOptions
-from corewise.scheduler.policy import print_policy
+from corewise.scheduler.policy import mutating_policy, policy_binding
 from corewise.scheduler.program import run_scheduler
 from corewise.service.logs import LogFormat, configure
 from corewise.service.program import DRAIN, freeze_gc
@@ -165,7 +166,8 @@ def policy_command(restricted_qos_namespace: tuple[str, ...]) -> None:
     With --manage-webhooks the scheduler installs it. It needs Kubernetes 1.36; before that, the scheduler
     installs a webhook instead.
     """
-    click.echo(print_policy(QoSRules(frozenset(restricted_qos_namespace))), nl=False)
+    rules = QoSRules(frozenset(restricted_qos_namespace))
+    print_manifests(mutating_policy(rules), policy_binding())
 
 
 def _write_certificates(

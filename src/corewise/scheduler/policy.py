@@ -25,7 +25,6 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
-import yaml
 
 from corewise.engine.facts import CPU
 from corewise.engine.objects import PLACED_PODS, PlacedContainer, PlacedPod
@@ -155,20 +154,6 @@ def _selector() -> dict[str, Any]:
 
 def _rule() -> dict[str, Any]:
     return rule("pods", "CREATE", scope="Namespaced")
-
-
-class _Dumper(yaml.SafeDumper):
-    """Writes a text of several lines as such."""
-
-    def represent_scalar(self, tag: str, value: Any, style: str | None = None) -> yaml.ScalarNode:
-        several = isinstance(value, str) and "\n" in value
-        return super().represent_scalar(tag, value, "|" if several else style)
-
-
-def print_policy(rules: QoSRules) -> str:
-    """Return policy and binding as YAML, for those who install them by hand."""
-    documents = [mutating_policy(rules), policy_binding()]
-    return yaml.dump_all(documents, Dumper=_Dumper, sort_keys=False, width=1000)
 
 
 async def add_owned_cpus(request: AdmissionRequest, rules: QoSRules) -> Answer:
