@@ -22,6 +22,7 @@ BINDINGS = f"{REGISTRATIONS}/validatingadmissionpolicybindings"
 SHIPPED = Path(__file__).parents[2] / "deploy" / "policies"
 CLAIM = {"scheduling.koordinator.sh/resource-status": '{"cpuset":"0-6"}'}
 AGENT = {"kind": "ServiceAccount", "namespace": "corewise-system", "name": "corewise-agent"}
+SCHEDULER_USER = "system:serviceaccount:koordinator-system:corewise-scheduler"
 AGENT_USER = "system:serviceaccount:corewise-system:corewise-agent"
 
 Put = Callable[..., Awaitable[None]]
@@ -298,7 +299,10 @@ async def test_resource_status_is_nobodys_to_write_but_the_schedulers(
     }
     reply = await api.request("POST", f"{path}/binding", binding)
     assert "is written by corewise only" in reply.refused(403, "Forbidden")["message"]
-    scheduler = api.acting_as("system:kube-scheduler", group)
+    kube_scheduler = api.acting_as("system:kube-scheduler", group)
+    reply = await kube_scheduler.request("POST", f"{path}/binding", binding)
+    assert "is written by corewise only" in reply.refused(403, "Forbidden")["message"]
+    scheduler = api.acting_as(SCHEDULER_USER, group)
     (await scheduler.request("POST", f"{path}/binding", binding)).ok()
     found = await api.get(path)
     assert found["metadata"]["annotations"].items() >= CLAIM.items()

@@ -1,8 +1,7 @@
 """The admission policies under deploy/policies, evaluated: every way to write what only corewise may write.
 
 =====================================  ==========================================================
-who may write resource-status          kube-scheduler (its Binding carries the gate's annotation),
-                                       and corewise's own scheduler; nobody else, in no way
+who may write resource-status          corewise's scheduler, which binds; nobody else, in no way
 where SYSTEM and LSE pods may be       kube-system, as agents and scheduler have it
 what an agent may write                Node and NodeResourceTopology of the node its token names
 =====================================  ==========================================================
@@ -21,6 +20,7 @@ from admission_world import Objects, named, write
 from corewise.vocabulary.names import QOS_CLASS, RESOURCE_STATUS
 from corewise.vocabulary.qos import DEFAULT_NAMESPACES
 from kubedouble.admission import Admission
+from kubedouble.admission_matching import Attributes
 from kubedouble.authentication import User, service_account
 from kubedouble.errors import StatusError
 from kubedouble.validating_policies import BINDINGS, POLICIES
@@ -101,12 +101,14 @@ def test_the_users_in_the_policies_are_accounts_of_the_manifests() -> None:
         if each["kind"] == "ServiceAccount"
     }
     text = "".join(path.read_text() for path in FOLDER.glob("*.yaml"))
-    named_users = {word.strip('",[]') for word in text.split() if "system:serviceaccount:" in word}
+    named_users = {word.strip("'\",[]") for word in text.split() if "system:serviceaccount:" in word}
     assert named_users == {SCHEDULER.name, AGENT.name}
     assert named_users <= accounts
 
 
-@pytest.mark.parametrize("user", [TENANT, ADMIN, KUBELET, CONTROLLER, AGENT], ids=lambda user: user.name)
+@pytest.mark.parametrize(
+    "user", [TENANT, ADMIN, KUBELET, CONTROLLER, AGENT, KUBE_SCHEDULER], ids=lambda user: user.name
+)
 @pytest.mark.parametrize(
     ("operation", "resource", "obj", "old"),
     [
@@ -152,13 +154,20 @@ async def test_nobody_but_corewise_writes_resource_status(
     )
 
 
-@pytest.mark.parametrize("user", [KUBE_SCHEDULER, SCHEDULER], ids=lambda user: user.name)
 @pytest.mark.parametrize("resource", ["pods/binding", "bindings"])
-async def test_what_the_gate_puts_on_the_binding_of_a_known_scheduler_passes(
-    user: User, resource: str
+async def test_the_scheduler_writes_it_on_its_bindings_and_kube_scheduler_binds_without(
+    resource: str,
 ) -> None:
-    attributes = write(user, "CREATE", resource, "web", namespace="team")
-    assert await refusal(attributes, binding(claim=CLAIM)) is None
+    def bind(user: User) -> Attributes:
+        return write(user, "CREATE", resource, "web", namespace="team")
+
+    assert await refusal(bind(SCHEDULER), binding(claim=CLAIM)) is None
+    assert await refusal(bind(KUBE_SCHEDULER), binding()) is None
+
+
+async def test_the_scheduler_writes_it_on_a_pod_that_somebody_else_has_bound() -> None:
+    attributes = write(SCHEDULER, "UPDATE", "pods", "web", namespace="team")
+    assert await refusal(attributes, pod(CLAIM, nodeName="n1"), pod(nodeName="n1")) is None
 
 
 @pytest.mark.parametrize("user", [TENANT, KUBELET, CONTROLLER], ids=lambda user: user.name)
