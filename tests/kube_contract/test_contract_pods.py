@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kube_contract.api import STRATEGIC_PATCH, Api, Object
@@ -15,7 +17,7 @@ async def pod(make: Make, namespace: str, pod_body: Object) -> str:
     return f"{pods}/{(await make(pods, pod_body))['metadata']['name']}"
 
 
-def binding(pod: str, node: str, **metadata: Object | str) -> Object:
+def binding(pod: str, node: str, **metadata: Any) -> Object:
     return {
         "apiVersion": "v1",
         "kind": "Binding",

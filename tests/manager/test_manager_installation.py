@@ -5,8 +5,8 @@ from __future__ import annotations
 from corewise.assessment.cluster import interfering_webhook
 from corewise.kube.resources import ConfiguredWebhook, RuleWithOperations, WebhookConfiguration
 from corewise.manager.webhooks import mutating_configuration, validating_configuration
+from corewise.service.installation import client_config, includes
 from corewise.service.options import ServiceAddress
-from corewise.service.webhooks import client_config, includes
 
 
 def test_the_configurations_ask_for_no_more_than_is_answered() -> None:

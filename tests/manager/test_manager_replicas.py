@@ -16,9 +16,10 @@ import corewise
 from corewise.kube.certificates import Authority, KeyPair, load
 from corewise.kube.objects import KubeObject
 from corewise.kube.resources import LEASES, MUTATING_WEBHOOKS, SECRETS
+from corewise.manager.options import MUTATING_NAME
 from corewise.manager.program import Manager
 from corewise.manager.snapshot import Snapshot
-from corewise.manager.webhooks import MUTATING_NAME, SECRET_NAME
+from corewise.manager.webhooks import SECRET_NAME
 from corewise.service.certificates import Lifetimes, certificates_in
 from corewise.service.logs import LineFormatter, LogFormat
 from corewise.service.options import OptionsError

@@ -5,12 +5,16 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+import pytest
+
 from corewise.kube.client import PatchType
+from corewise.kube.errors import KubeError
 from corewise.kube.resources import NODES
+from corewise.manager.options import FailurePolicy
 from corewise.manager.program import Manager
 from corewise.vocabulary import metrics
 from corewise.vocabulary.names import AMPLIFICATION_RATIO, recorded_raw
-from manager.world import PLAIN_NODES, World, normalization, until
+from manager.world import PLAIN_NODES, SLOW, World, normalization, until
 
 
 async def version(world: World, name: str = "fast") -> str:
@@ -78,9 +82,24 @@ async def test_heartbeats_can_be_left_as_loud_as_they_are(world: World) -> None:
         assert quieted(manager) == 0
 
 
+async def test_while_the_webhook_is_away_no_raw_status_is_stored(world: World) -> None:
+    await amplified(world)
+    await world.add_node("plain", model=SLOW)
+    async with world.manager():
+        await world.shows_cpu("fast", "16")
+    with pytest.raises(KubeError, match="failed calling webhook"):
+        await world.kubelet_writes("fast")
+    assert await world.cpu("fast") == ("16", "16")
+    assert (await world.kubelet_writes("plain"))["status"]["allocatable"]["cpu"] == "8"
+    status = {"status": {"conditions": [{"type": "KernelDeadlock", "status": "False"}]}}
+    await world.client.patch(PLAIN_NODES, "fast", status, type=PatchType.STRATEGIC, subresource="status")
+    async with world.manager():
+        await world.kubelet_gets("fast", "16")
+
+
 async def test_an_outage_of_the_webhook_ends_without_a_double_amplification(world: World) -> None:
     await amplified(world)
-    async with world.manager():
+    async with world.manager(node_status_failure_policy=FailurePolicy.IGNORE):
         await world.shows_cpu("fast", "16")
     await world.kubelet_writes("fast")
     assert await world.cpu("fast") == ("8", "8")
@@ -91,7 +110,7 @@ async def test_an_outage_of_the_webhook_ends_without_a_double_amplification(worl
 
 async def test_a_status_that_stays_wrong_is_repaired_by_the_manager(world: World) -> None:
     await amplified(world)
-    async with world.manager():
+    async with world.manager(node_status_failure_policy=FailurePolicy.IGNORE):
         await world.shows_cpu("fast", "16")
     await world.kubelet_writes("fast")
     async with world.manager() as manager:

@@ -30,9 +30,8 @@ from corewise.kube.resources import (
     VALIDATING_WEBHOOKS,
     Resource,
 )
-from corewise.manager.options import ManagerOptions
+from corewise.manager.options import MUTATING_NAME, VALIDATING_NAME, ManagerOptions
 from corewise.manager.program import Manager, run_manager
-from corewise.manager.webhooks import MUTATING_NAME, VALIDATING_NAME
 from corewise.service.certificates import Lifetimes
 from corewise.service.options import Address
 from corewise.service.program import Program

@@ -17,8 +17,8 @@ from corewise.kube.config import load_config
 from corewise.kube.resources import Resource
 from corewise.manager.webhooks import mutating_configuration, validating_configuration
 from corewise.service.certificates import Lifetimes
+from corewise.service.installation import client_config
 from corewise.service.options import ServiceAddress
-from corewise.service.webhooks import client_config
 from corewise.vocabulary.names import (
     AMPLIFICATION_ORIGINAL,
     AMPLIFICATION_RATIO,

@@ -77,7 +77,7 @@ from corewise.quantities import ONE, Quantity, Ratio
 from corewise.vocabulary import names
 from corewise.vocabulary.reasons import Reason
 
-_CONCERNED: Final = (
+CONCERNED: Final = (
     names.AMPLIFICATION_RATIO,
     *RECORD,
     *RAW_ANNOTATIONS.values(),
@@ -140,7 +140,7 @@ class Decided:
 
 def decide_status(write: StatusWrite, *, maximum: Ratio = MAXIMUM) -> StatusVerdict:
     """Apply the rule to a write of nodes/status."""
-    if not any(name in write.annotations for name in _CONCERNED):
+    if not any(name in write.annotations for name in CONCERNED):
         return UNTOUCHED
     stated = read_node(write.annotations, maximum=maximum)
     decided = {cell: decide_amount(write, stated, cell) for cell in CELLS}

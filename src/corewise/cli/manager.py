@@ -21,7 +21,13 @@ from corewise.cli.options import (
     run_program,
 )
 from corewise.kube.config import load_config
-from corewise.manager.options import KUBELET_USER, LARGEST_AMPLIFICATION, ManagerOptions
+from corewise.manager.options import (
+    KUBELET_USER,
+    LARGEST_AMPLIFICATION,
+    AmplifyBy,
+    FailurePolicy,
+    ManagerOptions,
+)
 from corewise.manager.program import run_manager
 from corewise.quantities import ONE, Ratio
 from corewise.service.logs import LogFormat, configure
@@ -70,6 +76,20 @@ _RATIO: dict[str, Any] = {"metavar": "RATIO", "callback": read(Ratio.parse)}
     help="Largest amplification ratio.",
 )
 @click.option(
+    "--amplify-by",
+    type=click.Choice([each.value for each in AmplifyBy]),
+    default=AmplifyBy.AUTO.value,
+    show_default=True,
+    help="What amplifies nodes: auto is the policy where the API server serves MutatingAdmissionPolicies.",
+)
+@click.option(
+    "--node-status-failure-policy",
+    type=click.Choice([each.value for each in FailurePolicy]),
+    default=FailurePolicy.FAIL.value,
+    show_default=True,
+    help="While the webhook cannot be asked, Fail refuses amplified nodes' status, Ignore lets it be raw.",
+)
+@click.option(
     "--concurrency",
     type=click.IntRange(1, 256),
     default=16,
@@ -106,4 +126,6 @@ def _checked(options: dict[str, Any]) -> dict[str, Any]:
         raise click.BadParameter("must not be empty", param_hint="--kubelet-user")
     if options["largest_amplification"] < ONE:
         raise click.BadParameter(f"must be at least {ONE}", param_hint="--largest-amplification")
-    return options
+    failure_policy = FailurePolicy(options["node_status_failure_policy"])
+    amplify_by = AmplifyBy(options["amplify_by"])
+    return {**options, "amplify_by": amplify_by, "node_status_failure_policy": failure_policy}

@@ -29,10 +29,11 @@ from corewise.kube.decoding import (
     decode_object,
     decode_page,
 )
-from corewise.kube.errors import Gone
+from corewise.kube.errors import DecodeError, Gone, NotFound
 from corewise.kube.resources import Resource
 from corewise.kube.transport import HTTPTransport, Request, Transport
 from corewise.kube.watch import watch_events
+from corewise.vocabulary.errors import UNREADABLE
 
 if TYPE_CHECKING:
     from typing import Self
@@ -53,6 +54,17 @@ class PatchType(Enum):
 
 # Patches that may be sent twice: the second changes nothing more, or conflicts if it names a version.
 _REPEATABLE_PATCHES = frozenset({PatchType.MERGE, PatchType.APPLY})
+
+
+class _DiscoveredResource(msgspec.Struct):
+    name: str
+
+
+class _Discovered(msgspec.Struct):
+    resources: tuple[_DiscoveredResource, ...] = ()
+
+
+_DISCOVERED = msgspec.json.Decoder(_Discovered)
 
 
 class Client:
@@ -143,6 +155,17 @@ class Client:
             if not page.continue_token:
                 return DecodedList(tuple(items), page.resource_version, tuple(broken))
             params["continue"] = page.continue_token
+
+    async def serves(self, resource: Resource[Any]) -> bool:
+        """Say whether the API server has such objects at all, in this version of their group."""
+        group = f"/apis/{resource.group}" if resource.group else "/api"
+        try:
+            found = _DISCOVERED.decode(await self.request("GET", f"{group}/{resource.version}"))
+        except NotFound:
+            return False
+        except UNREADABLE as error:
+            raise DecodeError(f"discovery of {resource.api_version}: {error}") from error
+        return any(each.name == resource.plural for each in found.resources)
 
     async def create(
         self,

@@ -20,6 +20,7 @@ from corewise.kube.objects import (
     Node,
     NodeResourceTopology,
     ObjectMeta,
+    PartialObject,
     Pod,
     Secret,
     Struct,
@@ -144,6 +145,22 @@ MUTATING_WEBHOOKS = Resource(
     "MutatingWebhookConfiguration",
     namespaced=False,
     type=WebhookConfiguration,
+)
+MUTATING_POLICIES = Resource(
+    "admissionregistration.k8s.io",
+    "v1",
+    "mutatingadmissionpolicies",
+    "MutatingAdmissionPolicy",
+    namespaced=False,
+    type=PartialObject,
+)
+MUTATING_POLICY_BINDINGS = Resource(
+    "admissionregistration.k8s.io",
+    "v1",
+    "mutatingadmissionpolicybindings",
+    "MutatingAdmissionPolicyBinding",
+    namespaced=False,
+    type=PartialObject,
 )
 VALIDATING_WEBHOOKS = Resource(
     "admissionregistration.k8s.io",

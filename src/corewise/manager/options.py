@@ -3,13 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from corewise.quantities import Ratio
 from corewise.service.options import Address, ReplicaOptions, WebhookOptions
 from corewise.vocabulary.names import CONFIG_NAME
 
+MUTATING_NAME = "corewise-mutating"
+VALIDATING_NAME = "corewise-validating"
+"""The names of the webhook configurations."""
 KUBELET_USER = "system:node:"
 LARGEST_AMPLIFICATION = Ratio(1000)
+
+
+class AmplifyBy(StrEnum):
+    """What amplifies: what the API server can do best, or what the user says."""
+
+    AUTO = "auto"
+    POLICY = "policy"
+    WEBHOOK = "webhook"
+
+
+class FailurePolicy(StrEnum):
+    """What becomes of a write while the webhook cannot be asked."""
+
+    FAIL = "Fail"
+    IGNORE = "Ignore"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +41,8 @@ class ManagerOptions(ReplicaOptions):
     quiet_heartbeats: bool = True
     kubelet_users: tuple[str, ...] = (KUBELET_USER,)
     largest_amplification: Ratio = LARGEST_AMPLIFICATION
+    amplify_by: AmplifyBy = AmplifyBy.AUTO
+    node_status_failure_policy: FailurePolicy = FailurePolicy.FAIL
     concurrency: int = 16
 
     @property

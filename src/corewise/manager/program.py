@@ -21,14 +21,16 @@ from corewise.kube.config import ClusterConfig
 from corewise.kube.election import DEFAULT_TERMS, Terms
 from corewise.kube.events import EventRecorder
 from corewise.kube.objects import ObjectReference
+from corewise.kube.resources import VALIDATING_WEBHOOKS
 from corewise.manager import reporting as gauges
+from corewise.manager.amplification_path import alternative
 from corewise.manager.executor import APIExecutor, Executor, PrintingExecutor
-from corewise.manager.options import ManagerOptions
+from corewise.manager.options import VALIDATING_NAME, ManagerOptions
 from corewise.manager.queue import WorkQueue
 from corewise.manager.reconciler import CONFIGURATION, Reconciler
 from corewise.manager.reporting import validity
 from corewise.manager.snapshot import Listeners, Snapshot
-from corewise.manager.webhooks import MUTATING_NAME, SECRET_NAME, configurations, webhooks
+from corewise.manager.webhooks import SECRET_NAME, validating_configuration, webhooks
 from corewise.service.certificates import Lifetimes
 from corewise.service.doors import WEBHOOKS
 from corewise.service.health import TokenAccess
@@ -182,10 +184,13 @@ class Manager:
             options.listen,
             options,
             webhooks(self.options, self.snapshot, self._client, self.metrics),
-            configurations=lambda config: configurations(config, namespace),
+            configurations=lambda config: [
+                (VALIDATING_WEBHOOKS, validating_configuration(config, namespace))
+            ],
+            alternative=alternative(self._client, self.options, (), self.snapshot, self.metrics),
             field_manager=MANAGER_COMPONENT,
             secret=(namespace, SECRET_NAME),
-            installed_bundle=lambda: installed_bundle(self.snapshot.webhooks, MUTATING_NAME),
+            installed_bundle=lambda: installed_bundle(self.snapshot.installed, VALIDATING_NAME),
             program=self.program,
             lifetimes=lifetimes,
         )

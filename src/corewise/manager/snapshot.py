@@ -1,4 +1,4 @@
-"""What the manager knows of the cluster: five caches, and the views of nodes made from them.
+"""What the manager knows of the cluster: six caches, and the views of nodes made from them.
 
 Every replica keeps them, since the validating webhooks need them as much as the reconciler does. The resource
 NodeResourceTopology may not be installed: then no node has CPU facts, and everything else works.
@@ -31,8 +31,13 @@ from corewise.kube.cache import Cache, Caches
 from corewise.kube.client import Client
 from corewise.kube.clock import Clock
 from corewise.kube.objects import ConfigMap, KubeObject, PartialObject
-from corewise.kube.resources import CONFIG_MAPS, MUTATING_WEBHOOKS, NODE_RESOURCE_TOPOLOGIES
-from corewise.manager.options import ManagerOptions
+from corewise.kube.resources import (
+    CONFIG_MAPS,
+    MUTATING_WEBHOOKS,
+    NODE_RESOURCE_TOPOLOGIES,
+    VALIDATING_WEBHOOKS,
+)
+from corewise.manager.options import VALIDATING_NAME, ManagerOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +83,12 @@ class Snapshot:
             clock=clock,
         )
         self.webhooks = Cache(client, MUTATING_WEBHOOKS, on_change=self._webhooks_changed, clock=clock)
-        self.caches = Caches(self.nodes, self.topologies, self.pods, self.config_maps, self.webhooks)
+        self.installed = Cache(
+            client, VALIDATING_WEBHOOKS, field_selector=f"metadata.name={VALIDATING_NAME}", clock=clock
+        )
+        self.caches = Caches(
+            self.nodes, self.topologies, self.pods, self.config_maps, self.webhooks, self.installed
+        )
 
     @property
     def context(self) -> ClusterContext:

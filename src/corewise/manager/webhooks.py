@@ -1,14 +1,20 @@
 """The manager's webhooks: where they are served, what is installed for them, and the one on ConfigMaps.
 
-All have failurePolicy Ignore: while no replica answers, the cluster goes on, and the manager corrects later.
+Those that validate have failurePolicy Ignore: while no replica answers, the cluster goes on. The one on
+nodes/status has Fail, unless an option says otherwise: while no replica answers, the API server refuses a
+kubelet's write of raw amounts, and the node keeps its amplified ones. Its matchConditions spare every other
+write: those of nodes that nothing amplifies, and those of others than kubelets that leave amounts and
+annotations as they are.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from corewise.amplification.status import CONCERNED
 from corewise.assessment.cluster import (
     KEYS,
     config_map_text,
@@ -20,23 +26,23 @@ from corewise.kube.admission import AdmissionRequest, OperationType
 from corewise.kube.client import Client
 from corewise.kube.decoding import decode_object
 from corewise.kube.objects import ConfigMap
-from corewise.kube.resources import (
-    CONFIG_MAPS,
-    MUTATING_WEBHOOKS,
-    VALIDATING_WEBHOOKS,
-    Resource,
-    WebhookConfiguration,
-)
+from corewise.kube.resources import CONFIG_MAPS
 from corewise.manager.node_status_webhook import NodeStatusWebhook
 from corewise.manager.node_webhook import NodeWebhook, cpu_usage_milli
-from corewise.manager.options import ManagerOptions
+from corewise.manager.options import (
+    KUBELET_USER,
+    MUTATING_NAME,
+    VALIDATING_NAME,
+    FailurePolicy,
+    ManagerOptions,
+)
 from corewise.manager.snapshot import Snapshot
 from corewise.prometheus.exposition import Exposition
 from corewise.quantities import Ratio
-from corewise.service.webhooks import Answer, ClientConfig, Webhook, allowed, refused, rule, webhook
+from corewise.service.installation import ClientConfig
+from corewise.service.webhooks import Answer, Webhook, allowed, refused, rule, webhook
+from corewise.vocabulary.names import AMPLIFICATION_PROBE
 
-MUTATING_NAME = "corewise-mutating"
-VALIDATING_NAME = "corewise-validating"
 SECRET_NAME = "corewise-webhook-certificates"  # noqa: S105 - the name of a Secret
 
 NODE_STATUS = "node-status"
@@ -68,24 +74,61 @@ def webhooks(
     return [Webhook(name, PATHS[name], review) for name, review in reviews.items()]
 
 
-def configurations(
-    config: ClientConfig, config_namespace: str
-) -> list[tuple[Resource[WebhookConfiguration], dict[str, Any]]]:
-    """Return what to install: the validating configuration, then the mutating one."""
-    return [
-        (VALIDATING_WEBHOOKS, validating_configuration(config, config_namespace)),
-        (MUTATING_WEBHOOKS, mutating_configuration(config)),
-    ]
-
-
-def mutating_configuration(config: ClientConfig) -> dict[str, Any]:
+def mutating_configuration(
+    config: ClientConfig,
+    *,
+    kubelet_users: Iterable[str] = (KUBELET_USER,),
+    failure_policy: FailurePolicy = FailurePolicy.FAIL,
+) -> dict[str, Any]:
     """Return the MutatingWebhookConfiguration."""
     status = webhook(
         "node-status.corewise.io",
         config(PATHS[NODE_STATUS]),
         rule("nodes/status", "UPDATE", scope="Cluster"),
+        failure_policy=failure_policy,
     )
-    return {"metadata": {"name": MUTATING_NAME}, "webhooks": [{**status, "reinvocationPolicy": "Never"}]}
+    conditions = [
+        {"name": name, "expression": text} for name, text in match_conditions(kubelet_users).items()
+    ]
+    status |= {"matchConditions": conditions, "reinvocationPolicy": "Never"}
+    return {"metadata": {"name": MUTATING_NAME}, "webhooks": [status]}
+
+
+def match_conditions(kubelet_users: Iterable[str]) -> dict[str, str]:
+    """Return name -> CEL expression: which writes of nodes/status need the webhook.
+
+    A write that changes nothing at all is let in: by an empty patch the manager has a ratio applied at once.
+    A dry run that carries the probe is left out, so that it shows what the policy does alone.
+    """
+    users = ", ".join(f"{_literal(user)}, {_literal(user)} + object.metadata.name" for user in kubelet_users)
+    changes = [
+        f"{_field('object', field)} != {_field('oldObject', field)}"
+        for field in ("metadata.annotations", "status.capacity", "status.allocatable")
+    ]
+    writes = [
+        f"request.userInfo.username in [{users}]",
+        *changes,
+        f"{_field('object', 'status')} == {_field('oldObject', 'status')}",
+    ]
+    names, probe = ", ".join(map(_literal, CONCERNED)), _literal(AMPLIFICATION_PROBE)
+    annotations = "object.metadata.annotations"
+    return {
+        "amplified": f"has({annotations}) && [{names}].exists(name, name in {annotations})",
+        "states-or-changes-amounts": " || ".join(writes),
+        "no-probe": f"!(request.dryRun && has({annotations}) && {probe} in {annotations})",
+    }
+
+
+def _field(of: str, field: str) -> str:
+    """Return the expression of a map in an object: empty where it is absent."""
+    outer, _, _ = field.rpartition(".")
+    present = f"has({of}.{outer}) && has({of}.{field})" if outer else f"has({of}.{field})"
+    return f"({present} ? {of}.{field} : {{}})"
+
+
+def _literal(text: str) -> str:
+    """Return a text as CEL writes it; JSON's escapes are CEL's too."""
+    return json.dumps(text)
 
 
 def validating_configuration(config: ClientConfig, config_namespace: str) -> dict[str, Any]:

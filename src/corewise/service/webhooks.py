@@ -1,24 +1,18 @@
-"""The webhooks of one program: their HTTPS server, their answers, and their installed configurations.
+"""The webhooks of one program: their HTTPS server and their answers.
 
-Every replica serves them; the leader alone runs ``installer``.
+Every replica serves them; the leader alone runs ``installer`` (see :mod:`.installation`).
 
 Malformed reviews are answered with 400 and a message, those that cannot be answered now with 503. A bug in a
 webhook is answered with 500, logged with its traceback by the server and counted; with failurePolicy Ignore
 the write then goes through as if no webhook was there, and no kubelet is held up. On shutdown, reviews in
 flight are answered first.
-
-The installer checks once in a while whether the configurations still say what they should, and applies them
-(server-side) if not; another manager's fields (labels, annotations) stay. They are applied in the given
-order: whoever finds a new authority trusted in the last one may rely on all.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
-from base64 import b64encode
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -28,10 +22,9 @@ from aiohttp import web
 
 from corewise.kube.admission import AdmissionRequest, Operation, allow, decode_review, deny
 from corewise.kube.cache import Cache
-from corewise.kube.client import Client, PatchType
-from corewise.kube.clock import Clock
-from corewise.kube.errors import DecodeError, KubeError, NotFound
-from corewise.kube.resources import Resource, WebhookConfiguration
+from corewise.kube.client import Client
+from corewise.kube.errors import DecodeError
+from corewise.kube.resources import WebhookConfiguration
 from corewise.prometheus.exposition import Exposition
 from corewise.service.certificates import (
     CertificateKeeper,
@@ -52,15 +45,12 @@ from corewise.service.doors import (
     certified,
     read_body,
 )
-from corewise.service.logs import fields
+from corewise.service.installation import Alternative, Configurations, Installer
 from corewise.service.options import Address, OptionsError, ServiceAddress, WebhookOptions
 from corewise.service.program import Loop, Program
 from corewise.vocabulary.metrics import WEBHOOK_REQUESTS, WEBHOOK_SECONDS
 
-log = logging.getLogger(__name__)
-
 _GRACE = 10.0
-_LOOK_EVERY = 10.0
 _TIMEOUT_SECONDS = 5
 
 
@@ -167,106 +157,15 @@ def _handler(webhook: Webhook, metrics: Exposition) -> Handler:
     return handle
 
 
-ClientConfig: TypeAlias = Callable[[str], dict[str, Any]]
-Configurations: TypeAlias = Callable[
-    [ClientConfig], Sequence[tuple[Resource[WebhookConfiguration], dict[str, Any]]]
-]
-"""What is to be installed, in order, from what makes a clientConfig of a path."""
-
-
-def client_config(base: str | ServiceAddress, bundle: str) -> ClientConfig:
-    """Return what makes a webhook's clientConfig from its path."""
-
-    def of(path: str) -> dict[str, Any]:
-        if isinstance(base, ServiceAddress):
-            service = {"namespace": base.namespace, "name": base.name, "port": base.port, "path": path}
-            where: dict[str, Any] = {"service": service}
-        else:
-            where = {"url": base.rstrip("/") + path}
-        return {**where, "caBundle": b64encode(bundle.encode()).decode()} if bundle else where
-
-    return of
-
-
-class Installer:
-    """Keeps the webhook configurations as they should be. Runs on the leader.
-
-    ``base`` and ``bundle`` are None while they are not known yet. An empty bundle leaves ``caBundle`` to
-    somebody else, such as cert-manager's injector.
-    """
-
-    def __init__(
-        self,
-        client: Client,
-        *,
-        base: Callable[[], str | ServiceAddress | None],
-        bundle: Callable[[], str | None],
-        configurations: Configurations,
-        field_manager: str,
-        clock: Clock,
-        installed: asyncio.Event,
-    ) -> None:
-        self._client = client
-        self._base = base
-        self._bundle = bundle
-        self._configurations = configurations
-        self._field_manager = field_manager
-        self._clock = clock
-        self._installed = installed
-
-    async def run(self) -> None:
-        """Look every ten seconds, until cancelled."""
-        while True:
-            base, bundle = self._base(), self._bundle()
-            if base is not None and bundle is not None:
-                await self.look(base, bundle)
-            await self._clock.sleep(_LOOK_EVERY)
-
-    async def look(self, base: str | ServiceAddress, bundle: str) -> None:
-        """Apply what is not as it should be; an error is logged and tried again at the next look."""
-        config = client_config(base, bundle)
-        try:
-            for resource, wanted in self._configurations(config):
-                await self._ensure(resource, wanted)
-        except KubeError as error:
-            log.warning("webhooks are not installed", extra=fields(error=error, hint=error.hint))
-        else:
-            self._installed.set()
-
-    async def _ensure(self, resource: Resource[WebhookConfiguration], wanted: dict[str, Any]) -> None:
-        name = wanted["metadata"]["name"]
-        plain: Resource[Any] = resource.typed(dict)
-        try:
-            if includes(await self._client.get(plain, name), wanted):
-                return
-        except NotFound:
-            pass
-        await self._client.patch(
-            plain, name, wanted, type=PatchType.APPLY, field_manager=self._field_manager, force=True
-        )
-        log.info("webhooks installed", extra=fields(configuration=name))
-
-
-def includes(actual: object, wanted: object) -> bool:
-    """Say whether an object of the API has everything that is wanted; it may have more members."""
-    if isinstance(wanted, Mapping):
-        return isinstance(actual, Mapping) and all(
-            key in actual and includes(actual[key], value) for key, value in wanted.items()
-        )
-    if isinstance(wanted, list):
-        if not isinstance(actual, list) or len(actual) != len(wanted):
-            return False
-        return all(includes(*both) for both in zip(actual, wanted, strict=True))
-    return actual == wanted
-
-
-def webhook(name: str, config: dict[str, Any], *rules: dict[str, Any]) -> dict[str, Any]:
-    """Return one webhook of a configuration: ignored while nobody answers, without side effects."""
+def webhook(
+    name: str, config: dict[str, Any], *rules: dict[str, Any], failure_policy: str = "Ignore"
+) -> dict[str, Any]:
+    """Return one webhook of a configuration: without side effects, and ignored while nobody answers."""
     return {
         "name": name,
         "clientConfig": config,
         "rules": list(rules),
-        "failurePolicy": "Ignore",
+        "failurePolicy": failure_policy,
         "matchPolicy": "Equivalent",
         "sideEffects": "None",
         "timeoutSeconds": _TIMEOUT_SECONDS,
@@ -311,6 +210,7 @@ class WebhookService:
         webhooks: Iterable[Webhook],
         *,
         configurations: Configurations,
+        alternative: Alternative | None = None,
         field_manager: str,
         secret: tuple[str, str],
         installed_bundle: Callable[[], str],
@@ -364,6 +264,7 @@ class WebhookService:
                 base=self._base,
                 bundle=self._bundle,
                 configurations=configurations,
+                alternative=alternative,
                 field_manager=field_manager,
                 clock=clock,
                 installed=self.installed,

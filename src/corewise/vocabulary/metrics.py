@@ -73,6 +73,12 @@ NODES_HELD_BACK = gauge(
     "corewise_nodes_amplification_held_back",
     "Nodes on which an unsafe decrease of the amplification ratio is due and not carried out yet.",
 )
+AMPLIFICATION_PATH = gauge(
+    MANAGER,
+    "corewise_amplification_path",
+    "1 for what amplifies: the policy in the API server, or the webhook; both during a switch-over.",
+    "path",
+)
 NODE_NORMALIZATION_RATIO = gauge(
     MANAGER, "corewise_node_cpu_normalization_ratio", "Normalization ratio annotated on the node.", "node"
 )

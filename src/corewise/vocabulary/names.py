@@ -19,6 +19,7 @@ RAW_ALLOCATABLE = "node.koordinator.sh/raw-allocatable"
 AMPLIFIED = "node.corewise.io/amplified"
 RECORD_GENERATION = "node.corewise.io/record-generation"
 AMPLIFY_CAPACITY = "node.corewise.io/amplify-capacity"
+AMPLIFICATION_PROBE = "node.corewise.io/amplification-probe"
 OWNED_CPUS = "node.corewise.io/owned-cpus"
 OWNED_MILLI_CPU = "node.corewise.io/owned-milli-cpu"
 AMPLIFICATION_ORIGINAL = "node.corewise.io/resource-amplification-ratio-original"
@@ -192,6 +193,14 @@ TABLE: tuple[Name, ...] = (
         "policy; webhook",
         "Grows with every change of the record. The agent's report states which one it has seen, so that the "
         "manager knows which of the two is newer.",
+    ),
+    Name(
+        AMPLIFICATION_PROBE,
+        NameKind.ANNOTATION,
+        _NODE,
+        "any text",
+        "manager",
+        "Only in dry runs that show the manager whether the policy works: the webhook leaves them alone.",
     ),
     Name(
         AMPLIFY_CAPACITY,

@@ -1,0 +1,93 @@
+"""What amplifies a cluster's nodes: the policy in the API server, or the webhook.
+
+:mod:`corewise.service.installation` installs them, and switches over from one to the other. Whether the
+policy works shows in a dry run: on a node whose allocatable amount is amplified, the manager states the
+recorded raw amount. The rule undoes that, since the manager is no kubelet; without the rule the raw amount
+would be stored. The webhook leaves this dry run alone, by its matchConditions.
+
+Where Koordinator's own webhook amplifies, nothing of ours may: our webhook then allows every write as it is,
+and the policy is removed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from functools import partial
+from itertools import islice
+
+from corewise.amplification.amounts import AMPLIFIABLE
+from corewise.assessment.nodes import MANAGED_NODES, ManagedNode, quantities
+from corewise.kube.client import Client
+from corewise.kube.resources import MUTATING_WEBHOOKS
+from corewise.manager.options import AmplifyBy, ManagerOptions
+from corewise.manager.snapshot import Snapshot
+from corewise.manager.webhooks import mutating_configuration
+from corewise.prometheus.exposition import Exposition
+from corewise.service.installation import Alternative, Objects, Path
+from corewise.vocabulary.metrics import AMPLIFICATION_PATH
+from corewise.vocabulary.names import AMPLIFICATION_PROBE, recorded_applied, recorded_raw
+
+log = logging.getLogger(__name__)
+
+_PROBED = 3
+_FORCED = {AmplifyBy.AUTO: None, AmplifyBy.POLICY: Path.POLICY, AmplifyBy.WEBHOOK: Path.WEBHOOK}
+
+
+def alternative(
+    client: Client, options: ManagerOptions, policies: Objects, snapshot: Snapshot, metrics: Exposition
+) -> Alternative:
+    """Return the policy and the webhook, and how to choose between them."""
+    return Alternative(
+        policies=policies,
+        webhooks=lambda config: [
+            (
+                MUTATING_WEBHOOKS,
+                mutating_configuration(
+                    config,
+                    kubelet_users=options.kubelet_users,
+                    failure_policy=options.node_status_failure_policy,
+                ),
+            )
+        ],
+        forced=_FORCED[options.amplify_by],
+        works=partial(policy_works, client, snapshot),
+        stopped=lambda: bool(snapshot.koordinator),
+        report=lambda paths: metrics.replace(AMPLIFICATION_PATH, {(path.value,): 1.0 for path in paths}),
+    )
+
+
+async def policy_works(client: Client, snapshot: Snapshot) -> bool:
+    """Say whether the policy amplifies, as a few amplified nodes show; True if there is none to show it.
+
+    Raises:
+        KubeError: if the API server cannot be asked.
+    """
+    probes = islice(_probes(snapshot.nodes.items.values()), _PROBED)
+    answers = [await _undoes(client, *probe) for probe in probes]
+    if answers and not any(answers):
+        log.warning("the policy is installed, and does not amplify: the webhook stays")
+    return any(answers) or not answers
+
+
+def _probes(nodes: Iterable[ManagedNode]) -> Iterator[tuple[str, str, str]]:
+    """Yield name, resource and recorded raw amount of nodes whose allocatable is amplified."""
+    for node in nodes:
+        shown, annotations = quantities(node.status.allocatable), node.metadata.annotations
+        raw, applied = (
+            quantities({each: annotations.get(recorded("allocatable", each), "") for each in AMPLIFIABLE})
+            for recorded in (recorded_raw, recorded_applied)
+        )
+        for resource, amount in raw.items():
+            if amount != applied.get(resource) == shown.get(resource):
+                yield node.metadata.name, resource, str(amount)
+                break
+
+
+async def _undoes(client: Client, node: str, resource: str, raw: str) -> bool:
+    body = {
+        "metadata": {"annotations": {AMPLIFICATION_PROBE: "raw"}},
+        "status": {"allocatable": {resource: raw}},
+    }
+    found = await client.patch(MANAGED_NODES, node, body, subresource="status", dry_run=True)
+    return quantities(found.status.allocatable) != quantities({**found.status.allocatable, resource: raw})

@@ -1,0 +1,209 @@
+"""What a program installs in the API server: its webhook configurations, and policies instead of webhooks.
+
+The installer runs on the leader. It checks once in a while whether everything is as it should be, and applies
+it (server-side) if not; another manager's fields (labels, annotations) stay.
+
+**A policy or a webhook.** What a MutatingAdmissionPolicy does in the API server, from Kubernetes 1.36 on, a
+webhook does before. The installer asks by discovery whether the API server serves policies, installs the one,
+and removes the other when that has become superfluous: an API server reads a new policy or webhook some
+moments after it was stored, so both stay for :data:`GRACE` after the last change, and a webhook goes only
+when a policy was seen to work. The two must therefore do no harm together. What is to go is kept up to date
+until it goes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from base64 import b64encode
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, TypeAlias
+
+from corewise.kube.client import Client, PatchType
+from corewise.kube.clock import Clock
+from corewise.kube.errors import KubeError, NotFound
+from corewise.kube.resources import MUTATING_POLICIES, Resource
+from corewise.service.logs import fields
+from corewise.service.options import ServiceAddress
+
+log = logging.getLogger(__name__)
+
+_LOOK_EVERY = 10.0
+GRACE = 30.0
+
+ClientConfig: TypeAlias = Callable[[str], dict[str, Any]]
+Objects: TypeAlias = Sequence[tuple[Resource[Any], dict[str, Any]]]
+"""Objects to install, in this order."""
+Configurations: TypeAlias = Callable[[ClientConfig], Objects]
+"""Webhook configurations to install, from what makes a clientConfig of a path."""
+
+
+def client_config(base: str | ServiceAddress, bundle: str) -> ClientConfig:
+    """Return what makes a webhook's clientConfig from its path."""
+
+    def of(path: str) -> dict[str, Any]:
+        if isinstance(base, ServiceAddress):
+            service = {"namespace": base.namespace, "name": base.name, "port": base.port, "path": path}
+            where: dict[str, Any] = {"service": service}
+        else:
+            where = {"url": base.rstrip("/") + path}
+        return {**where, "caBundle": b64encode(bundle.encode()).decode()} if bundle else where
+
+    return of
+
+
+class Path(StrEnum):
+    """What changes objects: a policy in the API server, or a webhook that it calls."""
+
+    POLICY = "policy"
+    WEBHOOK = "webhook"
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """A policy, and the webhook that does the same.
+
+    ``policies``: each policy before its binding. ``forced``: the path that an option names; None is by what
+    the API server serves. ``works``: whether a policy that is installed was seen to work, also while the
+    webhook is there. ``report`` is told, after every look, which of the two are installed. ``stopped``: while
+    it says so there must be no policy, and one that is there goes at once: a webhook can keep still.
+    """
+
+    policies: Objects
+    webhooks: Configurations
+    forced: Path | None
+    works: Callable[[], Awaitable[bool]]
+    report: Callable[[frozenset[Path]], None]
+    stopped: Callable[[], bool] = lambda: False
+
+
+class Installer:
+    """Keeps what a program has installed as it should be. Runs on the leader.
+
+    ``base`` and ``bundle`` are None while they are not known yet. An empty bundle leaves ``caBundle`` to
+    somebody else, such as cert-manager's injector. ``configurations`` are applied in their order, after the
+    ``alternative``: whoever finds a new authority trusted in the last one may rely on all.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        base: Callable[[], str | ServiceAddress | None],
+        bundle: Callable[[], str | None],
+        configurations: Configurations,
+        alternative: Alternative | None,
+        field_manager: str,
+        clock: Clock,
+        installed: asyncio.Event,
+    ) -> None:
+        self._client = client
+        self._base = base
+        self._bundle = bundle
+        self._configurations = configurations
+        self._alternative = alternative
+        self._field_manager = field_manager
+        self._clock = clock
+        self._installed = installed
+        self._steady: tuple[Path, float] | None = None
+
+    async def run(self) -> None:
+        """Look every ten seconds, until cancelled."""
+        while True:
+            base, bundle = self._base(), self._bundle()
+            if base is not None and bundle is not None:
+                await self._look(client_config(base, bundle))
+            await self._clock.sleep(_LOOK_EVERY)
+
+    async def _look(self, config: ClientConfig) -> None:
+        """Apply what is not as it should be; an error is logged and tried again at the next look."""
+        try:
+            if self._alternative:
+                await self._choose(self._alternative, config)
+            await self._ensure(self._configurations(config))
+        except KubeError as error:
+            log.warning("webhooks or policies are not installed", extra=fields(error=error, hint=error.hint))
+        else:
+            self._installed.set()
+
+    async def _choose(self, alternative: Alternative, config: ClientConfig) -> None:
+        """Install the policy or the webhook, and remove the other when it is superfluous."""
+        served = await self._client.serves(MUTATING_POLICIES)
+        if alternative.forced is Path.POLICY and not served:
+            log.error("the API server serves no MutatingAdmissionPolicies: the webhook is installed instead")
+        stopped = alternative.stopped()
+        by_policy = served and not stopped and bool(alternative.policies)
+        by_policy = by_policy and alternative.forced is not Path.WEBHOOK
+        wanted, other = (Path.POLICY, Path.WEBHOOK) if by_policy else (Path.WEBHOOK, Path.POLICY)
+        objects = {
+            Path.POLICY: alternative.policies if served else (),
+            Path.WEBHOOK: alternative.webhooks(config),
+        }
+        changed = await self._ensure(objects[wanted])
+        superfluous = await self._present(objects[other])
+        changed = await self._ensure(superfluous) or changed
+        now = self._clock.monotonic()
+        if changed or self._steady is None or self._steady[0] is not wanted:
+            self._steady = (wanted, now)
+        settled = stopped or now - self._steady[1] >= GRACE
+        if superfluous and settled and (not by_policy or await alternative.works()):
+            for resource, obj in reversed(superfluous):
+                await self._remove(resource, obj["metadata"]["name"])
+            log.info("switched over", extra=fields(now_by=wanted.value, removed=other.value))
+            superfluous = []
+        alternative.report(frozenset({wanted, other} if superfluous else {wanted}))
+
+    async def _present(self, objects: Objects) -> list[tuple[Resource[Any], dict[str, Any]]]:
+        """Return those of the objects that exist."""
+        return [
+            (resource, wanted)
+            for resource, wanted in objects
+            if await self._find(resource, wanted["metadata"]["name"]) is not None
+        ]
+
+    async def _ensure(self, objects: Objects) -> bool:
+        """Apply the objects that are not as they should be; return whether there were any."""
+        changed = False
+        for resource, wanted in objects:
+            name = wanted["metadata"]["name"]
+            if includes(await self._find(resource, name), wanted):
+                continue
+            await self._client.patch(
+                resource.typed(dict),
+                name,
+                wanted,
+                type=PatchType.APPLY,
+                field_manager=self._field_manager,
+                force=True,
+            )
+            log.info("installed", extra=fields(kind=resource.kind, configuration=name))
+            changed = True
+        return changed
+
+    async def _find(self, resource: Resource[Any], name: str) -> Mapping[str, Any] | None:
+        try:
+            return await self._client.get(resource.typed(dict), name)
+        except NotFound:
+            return None
+
+    async def _remove(self, resource: Resource[Any], name: str) -> None:
+        try:
+            await self._client.delete(resource, name)
+        except NotFound:
+            return
+        log.info("removed", extra=fields(kind=resource.kind, configuration=name))
+
+
+def includes(actual: object, wanted: object) -> bool:
+    """Say whether an object of the API has everything that is wanted; it may have more members."""
+    if isinstance(wanted, Mapping):
+        return isinstance(actual, Mapping) and all(
+            key in actual and includes(actual[key], value) for key, value in wanted.items()
+        )
+    if isinstance(wanted, list):
+        if not isinstance(actual, list) or len(actual) != len(wanted):
+            return False
+        return all(includes(*both) for both in zip(actual, wanted, strict=True))
+    return actual == wanted
