@@ -61,8 +61,14 @@ def test_the_deployment_is_bounded_as_the_restricted_standard_demands() -> None:
     }
 
 
-def test_a_rollout_does_not_wait_for_a_follower_to_become_ready() -> None:
-    assert DEPLOYMENT["spec"]["strategy"] == {"type": "Recreate"}
+def test_a_rollout_takes_no_replica_away_before_another_answers() -> None:
+    assert DEPLOYMENT["spec"]["strategy"] == {
+        "type": "RollingUpdate",
+        "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0},
+    }
+    (budget,) = documents("disruption-budget.yaml")
+    assert budget["spec"]["selector"] == DEPLOYMENT["spec"]["selector"]
+    assert budget["spec"]["minAvailable"] < DEPLOYMENT["spec"]["replicas"]
 
 
 def test_the_service_leads_to_the_deployments_pods_and_is_where_the_stanza_says() -> None:
