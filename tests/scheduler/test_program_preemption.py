@@ -81,6 +81,16 @@ async def test_victims_are_added_until_owned_cpus_fit(world: SchedulerWorld) -> 
         }
 
 
+async def test_where_no_victim_is_proposed_those_that_make_room_are_named(world: SchedulerWorld) -> None:
+    async with filled(world) as (_, call, uids):
+        proposed = asked(ranked("p", 10, cpu="11", qos="LSR"), n1=[])
+        _, answer = await call("preempt", proposed)
+        named = answer["NodeNameToMetaVictims"]["n1"]["Pods"]
+        assert named == [{"UID": uids["shares"]}, {"UID": uids["owns"]}]
+        proposed = asked(ranked("p", 10, cpu="1", qos="LSR"), n1=[])
+        assert (await call("preempt", proposed))[1] == {"NodeNameToMetaVictims": {}}
+
+
 async def test_one_that_is_enough_is_kept_and_the_ledger_frees_its_cpus(world: SchedulerWorld) -> None:
     async with filled(world) as (_, call, uids):
         _, answer = await call("preempt", asked(ranked("p", 10, cpu="8", qos="LSR"), n1=[uids["owns"]]))

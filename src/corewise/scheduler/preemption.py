@@ -14,8 +14,9 @@ pkg/scheduler/framework/preemption/preemption.go, pkg/scheduler/extender.go):
 - it takes over the number of violations. Of its own victims it hands over that number, and not which they
   are; so the budgets are read from the API server, and violations of all victims are counted by its rule.
 
-It does not ask at all where its own filters see room without any eviction, though only the extender refuses
-the node: there it reports "expected at least one victim pod". docs/scheduling.md says what helps then.
+Up to Kubernetes 1.37 it does not ask at all where its own filters see room without any eviction, though only
+the extender refuses the node: there it reports "expected at least one victim pod". docs/scheduling.md says
+what helps then. Later versions name such a node with an empty list of victims.
 """
 
 from __future__ import annotations
