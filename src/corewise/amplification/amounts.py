@@ -37,7 +37,7 @@ Ratios: TypeAlias = Mapping[str, Ratio]
 NANO_PER_STEP: Final[Mapping[str, int]] = MappingProxyType({CPU: 10**6, MEMORY: 10**9})
 """NodeAmounts are counted in whole milli-CPU and whole bytes."""
 
-_UNCOUNTED: Final[Mapping[str, int]] = MappingProxyType({CPU: LARGEST_MILLI, MEMORY: LARGEST_AMOUNT})
+UNCOUNTED: Final[Mapping[str, int]] = MappingProxyType({CPU: LARGEST_MILLI, MEMORY: LARGEST_AMOUNT})
 """From here on, amounts are not counted: 10^10 milli-CPU and 4 PiB."""
 
 _FORMAT: Final[Mapping[str, Format]] = MappingProxyType({CPU: Format.DECIMAL_SI, MEMORY: Format.BINARY_SI})
@@ -81,7 +81,7 @@ def amplified(resource: str, raw: Quantity, ratio: Ratio) -> Quantity:
 
 def amplified_count(resource: str, raw: int, ratio: Ratio) -> int:
     """Return floor(raw x ratio), but never what would not be counted."""
-    return min(amplify(raw, ratio), _UNCOUNTED[resource] - 1)
+    return min(amplify(raw, ratio), UNCOUNTED[resource] - 1)
 
 
 def count(resource: str, amount: Quantity | None) -> int | None:
@@ -90,7 +90,7 @@ def count(resource: str, amount: Quantity | None) -> int | None:
         return None
     step = NANO_PER_STEP[resource]
     counted = (amount.nano * 2 + step) // (2 * step)
-    return counted if 0 <= amount.nano < _UNCOUNTED[resource] * step else None
+    return counted if 0 <= amount.nano < UNCOUNTED[resource] * step else None
 
 
 def quantity(resource: str, counted: int) -> Quantity:

@@ -54,12 +54,12 @@ RECORD: Final = tuple(
 """The annotations that make the record."""
 
 LONGEST: Final = 1000
-AMOUNT: Final = r"[0-9]{1,18}([.][0-9]{1,9})?([numkMGTPE]|[KMGTPE]i|[eE][0-9]{1,2})?"
+AMOUNT: Final = r"[0-9]{1,18}([.][0-9]{1,9})?([KMGTPE]i|[eE][0-9]|[numkMGTPE])?"
 NUMBER: Final = r"(0|[1-9][0-9]{0,5})([.][0-9]{1,30})?"
-INTEGER: Final = r"[0-9]{1,15}"
+INTEGER: Final = r"[0-9]{1,12}"
 SPACE: Final = r"[ \t\n\r]*"
 _NAME: Final = r'"[^"\\]*"'
-SCALAR: Final = rf'({_NAME}|[^"\\,:{{}} \t\n\r\[\]]+)'
+SCALAR: Final = rf'({_NAME}|[^"\\,:{{}}\[\] \t\n\r]+)'
 _ENTRY: Final = rf"{_NAME}{SPACE}:{SPACE}{SCALAR}{SPACE}"
 FLAT_OBJECT: Final = rf"{SPACE}[{{]{SPACE}({_ENTRY}(,{SPACE}{_ENTRY})*)?[}}]{SPACE}"
 
