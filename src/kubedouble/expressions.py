@@ -75,14 +75,37 @@ class Inputs:
         self._activation: Any = None
 
     def activation(self, variables: frozenset[str]) -> Any:
-        """Return the inputs as the library takes them, with some of the variables."""
-        for name in variables - self._values.keys() - self._failures.keys():
-            try:
-                self._values[name] = self._variables[name].evaluate(self)
-            except EvaluationError as failure:
-                self._failures[name] = failure
-            else:
+        """Return the inputs as the library takes them, with some of the variables.
+
+        The library reads all inputs anew for each new activation. So the variables whose own variables are
+        known are evaluated together.
+        """
+        unknown = self._unknown(variables)
+        while unknown:
+            ready = {name for name in unknown if unknown.isdisjoint(self._variables[name].variables)}
+            activation, found = self._current(), {}
+            for name in ready:
+                try:
+                    found[name] = self._variables[name].value(activation, self)
+                except EvaluationError as failure:
+                    self._failures[name] = failure
+            if found:
+                self._values |= found
                 self._activation = None
+            unknown -= ready
+        return self._current()
+
+    def _unknown(self, variables: frozenset[str]) -> set[str]:
+        """Return those of the variables, and of the variables they use, that are not evaluated yet."""
+        unknown: set[str] = set()
+        looked_at = set(variables)
+        while looked_at:
+            looked_at -= self._values.keys() | self._failures.keys() | unknown
+            unknown |= looked_at
+            looked_at = {used for name in looked_at for used in self._variables[name].variables}
+        return unknown
+
+    def _current(self) -> Any:
         if self._activation is None:
             self._activation = _evaluator().Activation(self._values)
         return self._activation
@@ -112,7 +135,11 @@ class Expression:
         """
         if not isinstance(inputs, Inputs):
             inputs = Inputs(inputs)
-        result = self._compiled.eval(inputs.activation(self.variables))
+        return self.value(inputs.activation(self.variables), inputs)
+
+    def value(self, activation: Any, inputs: Inputs) -> Any:
+        """Return the value for an activation of the inputs that has every variable used."""
+        result = self._compiled.eval(activation)
         if result.type() == cel.Type.ERROR:
             raise inputs.failure(self.text, result.value())
         value = result.plain_value()

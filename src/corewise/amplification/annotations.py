@@ -53,6 +53,9 @@ RECORD: Final = tuple(
 )
 """The annotations that make the record."""
 
+UNITS: Final[Mapping[str, int]] = MappingProxyType(
+    {"Pi": 2**50, "Ti": 2**40, "Gi": 2**30, "Mi": 2**20, "Ki": 2**10}
+)
 LONGEST: Final = 1000
 AMOUNT: Final = r"[0-9]{1,18}([.][0-9]{1,9})?([KMGTPE]i|[eE][0-9]|[numkMGTPE])?"
 NUMBER: Final = r"(0|[1-9][0-9]{0,5})([.][0-9]{1,30})?"
@@ -184,7 +187,10 @@ def print_count(resource: str, counted: int) -> str:
     """Print so many milli-CPU or bytes as a quantity."""
     if resource == CPU:
         return f"{counted}m" if counted % 1000 else str(counted // 1000)
-    return str(quantity(resource, counted))
+    for suffix, unit in UNITS.items():
+        if counted >= unit and counted % unit == 0:
+            return f"{counted // unit}{suffix}"
+    return str(counted)
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,7 @@ from corewise.amplification.annotations import (
     RAW_ANNOTATIONS,
     SCALAR,
     SPACE,
+    UNITS,
     Cell,
 )
 from corewise.amplification.status import CONCERNED, LIMIT, TIME
@@ -50,7 +51,6 @@ UNDECIDED: Final = -2
 _COUNT: Final = {CPU: "int(quantity(t).asApproximateFloat() * 1000.0 + 0.5)"}
 _COUNT[MEMORY] = "int(quantity(t).asApproximateFloat() + 0.5)"
 _UNCOUNTED: Final = {CPU: f"{UNCOUNTED[CPU] // 1000}", MEMORY: f"{UNCOUNTED[MEMORY]}"}
-_SUFFIXES: Final = (("Pi", 50), ("Ti", 40), ("Gi", 30), ("Mi", 20), ("Ki", 10))
 
 
 def amplification_policy(
@@ -213,8 +213,10 @@ def _decided(cell: Cell) -> dict[str, str]:
             f"variables.factor$ < 0 && variables.isKnown$ ? {UNDECIDED} :\n"
             "variables.isRecordThere$ && variables.new$ == variables.recordedApplied$ &&\n"
             "(variables.isWrittenNow || !variables.isStatedAnew$) ? variables.recordedRaw$ :\n"
-            "variables.isStatedAnew$ || (variables.isRecordThere$ && variables.byKubelet) ? variables.new$ :\n"
-            "variables.isRecordThere$ && variables.old$ == variables.recordedApplied$ ? variables.recordedRaw$ :\n"
+            "variables.isStatedAnew$ || (variables.isRecordThere$ && variables.byKubelet) ?\n"
+            "variables.new$ :\n"
+            "variables.isRecordThere$ && variables.old$ == variables.recordedApplied$ ?\n"
+            "variables.recordedRaw$ :\n"
             "variables.isRecordThere$ || (variables.factor$ > 100 && (variables.isRecordBroken$ ||\n"
             f"(variables.new$ == variables.old$ && variables.isNamedBadly$))) ? {UNDECIDED} :\n"
             "variables.new$ == variables.old$ && variables.named$ >= 0 ? variables.named$ : variables.new$"
@@ -245,8 +247,8 @@ def _printed(resource: str, count: str) -> str:
     if resource == CPU:
         return f"{count} % 1000 == 0 ? string({count} / 1000) : string({count}) + 'm'"
     steps = [
-        f"{count} >= {1 << power} && {count} % {1 << power} == 0 ? string({count} / {1 << power}) + '{suffix}'"
-        for suffix, power in _SUFFIXES
+        f"{count} >= {unit} && {count} % {unit} == 0 ? string({count} / {unit}) + '{suffix}'"
+        for suffix, unit in UNITS.items()
     ]
     return " :\n".join([*steps, f"string({count})"])
 
@@ -306,7 +308,8 @@ def _patch(*, quiet_heartbeats: bool) -> str:
             "!variables.isWrittenNow && (variables.isRecordChanged || !variables.isAsStored)",
             _write(
                 names.RECORD_GENERATION,
-                f"variables.generation.matches({_pattern(INTEGER)}) ? string(int(variables.generation) + 1) : '1'",
+                f"variables.generation.matches({_pattern(INTEGER)}) ?\n"
+                "string(int(variables.generation) + 1) : '1'",
             ),
         )
     ]
@@ -383,12 +386,14 @@ def _is_quiet() -> str:
     written, stored = "object.status.conditions", "oldObject.status.conditions"
     pairs = (
         f"{written}.map(c, c.type) == {stored}.map(c, c.type) &&\n"
-        f"{written}.all(c, {stored}.exists_one(o, o.type == c.type) && {stored}.exists(o, o.type == c.type &&\n"
-        + same.format("c", "k == 'lastHeartbeatTime'", "o")
-        + "))"
+        f"{written}.all(c, {stored}.exists_one(o, o.type == c.type) &&\n"
+        f"{stored}.exists(o, o.type == c.type &&\n" + same.format("c", "k == 'lastHeartbeatTime'", "o") + "))"
     )
     time = "{0}.?lastHeartbeatTime.orValue('')"
-    fresh = f"{written}.filter(c, !{stored}.exists(o, o.type == c.type && {time.format('o')} == {time.format('c')}))"
+    fresh = (
+        f"{written}.filter(c, !{stored}.exists(o, o.type == c.type &&\n"
+        f"{time.format('o')} == {time.format('c')}))"
+    )
     old = f"{stored}.filter(o, fresh.exists(c, c.type == o.type))"
     times = (
         f"[{fresh}].exists(fresh, size(fresh) > 0 &&\n[{old}].exists(old,\n"

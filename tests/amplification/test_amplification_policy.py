@@ -1,0 +1,273 @@
+"""The policy and the webhook are one rule: random histories of a node through both, without a difference.
+
+A node, its kubelet, others who write its status, people who write its annotations, a ledger of owned CPUs and
+a manager that repairs. Each write of nodes/status that the policy sees is also put to the webhook, as the
+write came and as the policy has left it. What is stored must be the same amounts, annotations and times, and
+the webhook must find nothing to do behind the policy.
+
+COREWISE_EXPLORE=1 draws 100,000 histories instead of a thousand, in parts.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from random import Random
+from typing import Any, Final
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from corewise.amplification.annotations import LONGEST, RECORD
+from corewise.amplification.policy import amplification_policy
+from corewise.kube.admission import decode_review
+from corewise.manager.webhooks import NODE_STATUS
+from corewise.quantities import Quantity, QuantityError, Ratio
+from corewise.vocabulary import names
+from kubedouble.expressions import Inputs, is_available
+from kubedouble.mutating_policies import _Program
+from kubedouble.patching import json_patch
+from manager.reviews import body, patch_of, review, webhooks
+
+pytestmark = pytest.mark.skipif(not is_available(), reason="cel-expr-python is not installed")
+
+PARTS = 100 if os.environ.get("COREWISE_EXPLORE") else 1
+HISTORIES = 1000
+KUBELET, OTHER = "system:node:n1", "system:serviceaccount:kube-system:somebody"
+
+RATIOS: Final = (
+    *('{"cpu":2.00}', '{"cpu":1.37}', '{"cpu":1.61,"memory":1.29}', '{"memory":1.5}', '{"cpu":1.00}'),
+    *("{}", "", "null", "{", "[]", '{"cpu":1,5}', '{"cpu":"1.5"}', '{"cpu":0.999,"memory":1.29}'),
+    *('{"cpu":10}', '{"cpu":10.009}', '{"cpu":10.01,"memory":2}', '{"cpu":1.29999999999}', '{"cpu":1e1}'),
+    *('{ "cpu" :\t2.5 ,\n"memory":1.1}', '{"nvidia.com/gpu":2,"cpu":1.2}', '{"x":"cpu","cpu":1.7}'),
+    *('{"cpu":1.2,"cpu":2}', '{"a":1,"xcpu":3}', '{"cpu":2.00' + " " * LONGEST + "}", '{"c\\u0070u":2}'),
+)
+DAMAGED: Final = (
+    *(
+        "",
+        "{",
+        "{}",
+        "null",
+        "8",
+        "16",
+        "7910m",
+        "-1",
+        "1e3",
+        "1e99",
+        "x",
+        "9" * 20,
+        "0",
+        "8.5",
+        "64Gi",
+        "1.5Gi",
+    ),
+    *('{"cpu":"8"}', '{"cpu":8,"memory":"32Gi"}', '{"cpu":"x","memory":"30Gi"}', '{"pods":"110"}'),
+    *('{"memory":"1e3","a/b-c":"2"}', '{"cpu":"-1"}', '{"cpu":"5E"}', '{"cpu":{}}', "1" * 13, "2000"),
+)
+AMOUNTS: Final = {
+    "cpu": ("4", "8", "7910m", "16", "15820m", "0", "333m", "12k", "10M"),
+    "memory": ("32Gi", "31000000007", "65970697Ki", "64Gi", "0", "3Pi", "7Ei", "100Ti", "1k"),
+}
+KNOWLEDGE: Final = (*RECORD, names.RAW_CAPACITY, names.RAW_ALLOCATABLE)
+MACHINES: Final = (("8", "32Gi", "7910m", "31000000007"), ("16", "65970697Ki", "15820m", "62Gi"))
+CELLS: Final = tuple((field, name) for field in ("capacity", "allocatable") for name in ("cpu", "memory"))
+
+
+@cache
+def policy() -> _Program:
+    document, _ = amplification_policy(maximum=Ratio(1000))
+    return _Program.of(document["spec"])
+
+
+HOOKS = webhooks()
+
+
+class History:
+    """One node and everybody who writes to it."""
+
+    def __init__(self, random: Random, policy: _Program) -> None:
+        self.random, self.policy = random, policy
+        self.time = datetime(2026, 1, 1, tzinfo=UTC)
+        self.machine = random.choice(MACHINES)
+        self.stored: dict[str, Any] = {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": "n1", "resourceVersion": "1", "annotations": {"other": "x"}},
+            "spec": {"podCIDR": "10.0.0.0/24"},
+            "status": {
+                "conditions": [self.condition("Ready"), self.condition("DiskPressure")],
+                "images": [{"names": ["a"]}],
+                "nodeInfo": {"bootID": "b1"},
+            },
+        }
+        self.state_raw(self.stored)
+        self.annotations[names.AMPLIFICATION_RATIO] = random.choice(RATIOS[:4])
+        self.view = copy.deepcopy(self.stored["status"])
+        self.said: list[str] = []
+
+    @property
+    def annotations(self) -> dict[str, str]:
+        found: dict[str, str] = self.stored["metadata"]["annotations"]
+        return found
+
+    def condition(self, kind: str) -> dict[str, str]:
+        return {"type": kind, "status": "True", "lastHeartbeatTime": self.now(), "reason": "x"}
+
+    def now(self) -> str:
+        return f"{self.time:%Y-%m-%dT%H:%M:%SZ}"
+
+    def state_raw(self, node: dict[str, Any]) -> None:
+        for (field, name), amount in zip(CELLS, self.machine, strict=True):
+            node["status"].setdefault(field, {"pods": "110"})[name] = amount
+
+    def step(self) -> None:
+        self.time += timedelta(seconds=self.random.choice((1, 10, 10, 10, 100, 280)))
+        often = (self.kubelet, self.kubelet, self.kubelet, self.other, self.touch, self.people, self.people)
+        event = self.random.choice((*often, self.ledger, self.repair, self.hardware))
+        self.said.append(event.__name__)
+        event()
+
+    def kubelet(self) -> None:
+        """Send what differs between its view, which may be stale, and the machine; and heartbeats."""
+        if self.random.random() < 0.8:
+            self.view = copy.deepcopy(self.stored["status"])
+        new = copy.deepcopy(self.stored)
+        for (field, name), amount in zip(CELLS, self.machine, strict=True):
+            if self.view.get(field, {}).get(name) != amount:
+                new["status"].setdefault(field, {})[name] = amount
+        for condition in new["status"]["conditions"][: self.random.choice((2, 2, 2, 1))]:
+            condition["lastHeartbeatTime"] = self.now()
+        self.something_else(new, 0.1)
+        self.write(new, self.random.choice((KUBELET, KUBELET, KUBELET, "system:node:n2")))
+
+    def something_else(self, new: dict[str, Any], chance: float) -> None:
+        if self.random.random() < chance:
+            where, value = self.random.choice(
+                (
+                    (new["status"], {"images": [{"names": ["b"]}]}),
+                    (new["status"], {"phase": "Running"}),
+                    (new["status"]["conditions"][0], {"reason": self.now()}),
+                    (new["status"]["capacity"], {"pods": "111"}) if "capacity" in new["status"] else ({}, {}),
+                    (new["metadata"], {"labels": {"a": self.now()}}),
+                    (new["metadata"], {"managedFields": [{"time": self.now()}]}),
+                )
+            )
+            where |= value
+
+    def other(self) -> None:
+        new = copy.deepcopy(self.stored)
+        for field, name in CELLS:
+            if self.random.random() < 0.3:
+                new["status"].setdefault(field, {})[name] = self.random.choice(AMOUNTS[name])
+            elif self.random.random() < 0.05:
+                new["status"].get(field, {}).pop(name, None)
+        if self.random.random() < 0.05:
+            new["status"].pop(self.random.choice(("capacity", "allocatable")), None)
+        self.write(new, self.random.choice((OTHER, OTHER, KUBELET)))
+
+    def touch(self) -> None:
+        new = copy.deepcopy(self.stored)
+        if self.random.random() < 0.5:
+            new["metadata"]["annotations"] |= self.note()
+            new["metadata"]["annotations"] = _present(new["metadata"]["annotations"])
+        self.write(new, OTHER)
+
+    def people(self) -> None:
+        """Change annotations through ``nodes``, where neither policy nor webhook is called."""
+        self.stored["metadata"]["annotations"] = _present({**self.annotations, **self.note()})
+
+    def note(self) -> dict[str, str | None]:
+        chance = self.random.random()
+        if chance < 0.5:
+            return {names.AMPLIFICATION_RATIO: self.random.choice((None, *RATIOS))}
+        if chance < 0.6:
+            return {names.AMPLIFY_CAPACITY: self.random.choice((None, "false", "true"))}
+        name = self.random.choice((*KNOWLEDGE, names.RECORD_GENERATION, names.AMPLIFIED))
+        return {name: self.random.choice((None, *DAMAGED))}
+
+    def ledger(self) -> None:
+        new = copy.deepcopy(self.stored)
+        owned = self.random.choice(("0", "1000", "4000", "2001", "x", "", "99000", "-1", "1" * 13))
+        new["metadata"]["annotations"][names.OWNED_MILLI_CPU] = owned
+        self.write(new, OTHER)
+
+    def repair(self) -> None:
+        new = copy.deepcopy(self.stored)
+        self.state_raw(new)
+        for name in KNOWLEDGE:
+            new["metadata"]["annotations"].pop(name, None)
+        self.write(new, OTHER)
+
+    def hardware(self) -> None:
+        amounts = [self.stored["status"].get(field, {}).get(name, "0") for field, name in CELLS]
+        self.machine = self.random.choice((*MACHINES, tuple(amounts)))
+
+    def write(self, new: dict[str, Any], user: str) -> None:
+        """Store a write of nodes/status; the policy is away for some."""
+        if self.random.random() < 0.1:
+            self.stored = new
+            return
+        old = self.stored
+        by_policy = json_patch(copy.deepcopy(new), self.policy_patch(new, old, user))
+        by_webhook = json_patch(copy.deepcopy(new), webhook(new, old, user))
+        assert canonical(by_policy) == canonical(by_webhook), (self.said, user, old, new)
+        behind = canonical(by_policy, as_stored=True)
+        assert webhook(behind, old, user) == [], (self.said, user, old, new)
+        if self.random.random() < 0.3:
+            assert self.policy_patch(behind, old, user) == [], (self.said, user, old, new)
+        self.stored = behind
+
+    def policy_patch(self, new: dict[str, Any], old: dict[str, Any], user: str) -> list[dict[str, Any]]:
+        """Return the patch of the policy."""
+        values = {"object": new, "oldObject": old, "request": {"userInfo": {"username": user}}}
+        inputs = Inputs(values | {"namespaceObject": None}, self.policy.variables)
+        if not self.policy.conditions.hold(inputs):
+            return []
+        (mutation,) = self.policy.mutations
+        assert mutation is not None
+        patch: list[dict[str, Any]] = mutation.evaluate(inputs)
+        return patch
+
+
+def _present(notes: dict[str, str | None]) -> dict[str, str]:
+    return {name: text for name, text in notes.items() if text is not None}
+
+
+def webhook(new: dict[str, Any], old: dict[str, Any], user: str) -> list[dict[str, Any]]:
+    """Return the patch of the webhook, which waits for nothing."""
+    asked = decode_review(body(review(NODE_STATUS, new, old, user=user)))
+    coroutine = HOOKS[NODE_STATUS](asked)
+    try:
+        coroutine.send(None)
+    except StopIteration as answer:
+        return patch_of(answer.value.body)
+    raise AssertionError("the webhook waits")
+
+
+def canonical(node: dict[str, Any], *, as_stored: bool = False) -> dict[str, Any]:
+    """Return a node with amounts as the API server prints them; empty lists count as absent."""
+    node = copy.deepcopy(node)
+    for field in ("capacity", "allocatable"):
+        amounts = node["status"].get(field, {})
+        for name, text in amounts.items():
+            try:
+                amounts[name] = str(
+                    Quantity.parse(str(text)) if as_stored else Quantity.parse(str(text)).nano
+                )
+            except QuantityError:
+                amounts[name] = text
+        if not amounts:
+            node["status"].pop(field, None)
+    return node
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+@settings(max_examples=HISTORIES, deadline=None)
+@given(number=st.integers(0, 2**64 - 1), length=st.integers(1, 9))
+def test_policy_and_webhook_make_the_same_of_every_write(part: int, number: int, length: int) -> None:
+    history = History(Random(f"{part} {number}"), policy())  # noqa: S311 - a history
+    for _ in range(length):
+        history.step()
