@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import socket
 import time
 from contextlib import ExitStack
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -67,8 +68,8 @@ def refusal(answer: tuple[int, Any]) -> str:
 
 MANAGED = ("fast", "turbo", "slow", "odd", "bare", "label", "excluded", "own", "garbage", "busy")
 SCHEDULER_VALUES = (
-    "corewise_(events|extender_requests|webhook_requests|gate_refusals)_total",
-    "corewise_(leader|cache_objects|gate_reservations|cpu_claim_conflicts|interference_config_valid)",
+    "corewise_(events|extender_requests|webhook_requests|bind_refusals)_total",
+    "corewise_(leader|cache_objects|ledger_entries|cpu_claim_conflicts|interference_config_valid)",
 )
 AGENT_VALUES = (
     "corewise_(quota|setting|nri|pinning|suppression)_",
@@ -150,12 +151,13 @@ def test_the_scheduler_answers_binds_and_explains(tmp_path: Path) -> None:
     parts: list[str] = []
     names = ["n1", "n2", "n3", "bare", "garbled", "unheard-of"]
     with running_cluster(tmp_path, INPUTS / "clusters" / "scheduled.json") as cluster:
-        options = ("--kubeconfig", str(cluster.kubeconfig), "--listen", "127.0.0.1:0", *ALONE, *SERVE)
+        with socket.create_server(("127.0.0.1", 0)) as probe:
+            address = f"127.0.0.1:{probe.getsockname()[1]}"
+        options = ("--kubeconfig", str(cluster.kubeconfig), "--listen", address, *ALONE, *SERVE)
         with Program(tmp_path, "scheduler", *options) as program:
             program.is_ready()
-            (hook,) = until(lambda: cluster.get("MutatingWebhookConfiguration"), "no gate")
             headers = {"Authorization": f"Bearer {cluster.token('koordinator-system', 'reader')}"}
-            base = hook["webhooks"][0]["clientConfig"]["url"].rpartition("/")[0]
+            base = f"https://{address}"
 
             shown_to_it = doors.with_client_certificate(cluster)
 
@@ -165,14 +167,12 @@ def test_the_scheduler_answers_binds_and_explains(tmp_path: Path) -> None:
                 return {"status": status, "answer": answer}
 
             def bind(name: str, to: str) -> str:
-                metadata = {"name": name, "namespace": "default"}
-                target = {"apiVersion": "v1", "kind": "Node", "name": to}
-                body = {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target}
-                path = f"/api/v1/namespaces/default/pods/{name}/binding"
-                answer = cluster.call("POST", path, body)
+                uid = cluster.get("Pod", name, "default")["metadata"]["uid"]
+                pod = {"PodName": name, "PodNamespace": "default", "PodUID": uid}
+                answer = call("bind", {**pod, "Node": to})
                 bound = cluster.get("Pod", name, "default")
                 annotations = bound["metadata"].get("annotations", {})
-                return f"{refusal(answer)} node {bound['spec'].get('nodeName')}, annotations {annotations}"
+                return f"{answer} node {bound['spec'].get('nodeName')}, annotations {annotations}"
 
             def asked(name: str, verb: str = "filter") -> str:
                 pod = cluster.get("Pod", name, "default")
