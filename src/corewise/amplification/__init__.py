@@ -51,6 +51,7 @@ from corewise.amplification.occupancy import (
     fits,
     left,
     occupied,
+    ratio_of_owned,
     unfolded,
 )
 from corewise.amplification.ratio import RatioSource, RatioVerdict, decide_ratio
@@ -114,6 +115,7 @@ __all__ = [
     "pod_requests",
     "print_amounts",
     "print_ratios",
+    "ratio_of_owned",
     "raw_amounts",
     "read_amounts",
     "read_ratios",

@@ -52,7 +52,9 @@ from typing import TypeAlias, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from corewise.quantities import ONE
+from corewise.amplification.amounts import CPU
+from corewise.amplification.annotations import Cell, Stated
+from corewise.quantities import ONE, Ratio, amplify
 from corewise.vocabulary.cpu_annotations import NumaPolicy
 
 IntColumn: TypeAlias = NDArray[np.int64]
@@ -101,18 +103,28 @@ def fits(
     return (needed <= room) | (request == 0)
 
 
-def unfolded(allocatable: int, *, raw: int | None, applied: int | None, owned: int, hundredths: int) -> int:
-    """Return a node's allocatable cpu without the fold of ``owned``, what its ledger owns; all in milli-CPU.
+def ratio_of_owned(stated: Stated) -> Ratio | None:
+    """Return the ratio by which owned CPUs count on a node; None if it cannot be read.
 
-    ``raw`` and ``applied`` are the recorded amounts, None where they are unknown. The fold is added only if
-    it surely is in status: there are writers that know no ledger, and a ratio may be changing. Otherwise the
-    amount in status counts as it is, which promises less.
+    It is the larger of the one in force and the recorded one: while a change is under way, nothing is
+    promised that one of the two does not have.
     """
-    fold = amplified_up(owned, hundredths) - owned
-    if raw is None or applied != allocatable:
+    ratio = stated.ratio(CPU)
+    return None if ratio is None else max(ratio, stated.recorded_ratio(CPU))
+
+
+def unfolded(allocatable: int, stated: Stated) -> int:
+    """Return a node's allocatable milli-CPU without the fold of what its ledger owns.
+
+    The fold is added only if it surely is in status: there are writers that know no ledger, and a ratio may
+    be changing. Otherwise the amount in status counts as it is, which promises less.
+    """
+    cell: Cell = ("allocatable", CPU)
+    known, ratio = stated.known[cell], stated.ratio(CPU)
+    if ratio is None or known.raw is None or known.applied != allocatable:
         return allocatable
-    whole = raw * hundredths // _HUNDRED
-    return whole if max(0, whole - fold) == allocatable else allocatable
+    whole = amplify(known.raw, ratio)
+    return whole if max(0, whole - stated.folded(cell, ratio)) == allocatable else allocatable
 
 
 def left(allocatable: int, requested: int, owned: int, hundredths: int) -> int:

@@ -18,10 +18,14 @@ from corewise.amplification import (
     NodeDemand,
     PodDemand,
     ReportedMachine,
+    left,
     node_demand,
     pod_request,
+    ratio_of_owned,
+    unfolded,
 )
 from corewise.amplification.amounts import AMPLIFIABLE, CPU, ResourceList
+from corewise.amplification.annotations import read_node
 from corewise.config.facts import CPUFacts, FactsProblem, parse_cpu_basic_info
 from corewise.kube.objects import (
     EMPTY,
@@ -33,7 +37,7 @@ from corewise.kube.objects import (
     Struct,
 )
 from corewise.kube.resources import NODES, PODS, Resource
-from corewise.quantities import offered_amounts, requested
+from corewise.quantities import ONE, Quantity, offered_amounts, requested
 from corewise.vocabulary.cpu_annotations import ResourceStatus, parse_resource_status
 from corewise.vocabulary.errors import UNREADABLE
 from corewise.vocabulary.names import (
@@ -43,6 +47,7 @@ from corewise.vocabulary.names import (
     MACHINE_RAW_CAPACITY,
     RESOURCE_STATUS,
 )
+from corewise.vocabulary.owned_cpus import CPUOwner, read_owned_cpus
 from corewise.vocabulary.qos import ANY_NAMESPACE
 
 
@@ -131,6 +136,7 @@ _BOOT_ID = "bootID"
 _GENERATION = "generation"
 
 
+_MILLI = 1000
 Annotations = Mapping[str, str]
 
 
@@ -156,6 +162,16 @@ class NodeView:
         """The node's CPU facts; None if none are stated."""
         text = (self.topology or {}).get(CPU_BASIC_INFO)
         return None if text is None else _read_facts(text)
+
+    def free_cpu(self) -> int | None:
+        """Return how much of its amplified CPU is left, in milli-CPU, as the scheduler counts it."""
+        cpu = self.amounts.allocatable.get(CPU)
+        if cpu is None:
+            return None
+        stated, demand = read_node(self.annotations), self.demand()
+        ratio = ratio_of_owned(stated) or ONE
+        requested = demand.requests.get(CPU, 0)
+        return left(unfolded(cpu.milli, stated), requested, demand.cpuset_milli, ratio.hundredths)
 
     @property
     def machine(self) -> ReportedMachine | None:
@@ -194,7 +210,7 @@ def view_of(
         amounts=NodeAmounts(quantities(node.status.capacity), quantities(node.status.allocatable)),
         boot_id=node.status.node_info.boot_id,
         topology=topology,
-        demand=lambda: demand_of_node(pods(), topology),
+        demand=lambda: demand_of_node(pods(), topology, meta.annotations),
     )
 
 
@@ -214,13 +230,28 @@ def _stated(texts: Mapping[str, str]) -> ResourceList:
     return {resource: requested(resource, texts[resource]) for resource in AMPLIFIABLE if resource in texts}
 
 
-def demand_of_node(pods: Iterable[BoundPod], topology_annotations: Mapping[str, str] | None) -> NodeDemand:
-    """Sum up what the pods of one node request of it."""
+def demand_of_node(
+    pods: Iterable[BoundPod], topology_annotations: Annotations | None, annotations: Annotations = EMPTY
+) -> NodeDemand:
+    """Sum up what the pods of one node request of it; ``annotations`` of the Node have its ledger.
+
+    The entry of a pod that is not among them counts as a pod that requests what it owns.
+    """
     try:
         manager = _CPU_MANAGER.decode((topology_annotations or {}).get(CPU_MANAGER_POLICY, "{}"))
     except UNREADABLE:
         manager = _CPUManager()
-    return node_demand([demand_of(pod) for pod in pods], static_cpu_manager=manager.policy == "static")
+    owners = read_owned_cpus(annotations).owners
+    demands = {pod.metadata.uid or str(number): demand_of(pod) for number, pod in enumerate(pods)}
+    for uid, owner in owners.items():
+        bound = demands.get(uid) or _not_bound(owner)
+        demands[uid] = replace(bound, exclusive_cpus=bound.exclusive_cpus | owner.cpus.cpus)
+    return node_demand(demands.values(), static_cpu_manager=manager.policy == "static")
+
+
+def _not_bound(owner: CPUOwner) -> PodDemand:
+    """Return what counts for an entry of the ledger whose pod is not known on the node."""
+    return PodDemand(owner.pod, (ContainerDemand({CPU: Quantity.of_milli(len(owner.cpus) * _MILLI)}),))
 
 
 def demand_of(pod: BoundPod) -> PodDemand:

@@ -124,9 +124,13 @@ def _requested(assessment: NodeAssessment) -> Part:
     demand = assessment.node.demand()
     cpu, memory, owned = demand.requests.get("cpu", 0), demand.requests.get("memory", 0), demand.cpuset_milli
     by_cpuset = f", {cpus(owned)} CPU owned by CPUSet pods" if owned else ""
+    free = assessment.node.free_cpu()
     return Part(
-        {"requested": {"cpuMilli": cpu, "memoryBytes": memory, "ownedCPUMilli": owned}},
-        [Line("requested", f"{cpus(cpu)} CPU, {gibibytes(memory)} GiB{by_cpuset}")],
+        {"requested": {"cpuMilli": cpu, "memoryBytes": memory, "ownedCPUMilli": owned}, "freeCPUMilli": free},
+        [
+            Line("requested", f"{cpus(cpu)} CPU, {gibibytes(memory)} GiB{by_cpuset}"),
+            Line("free", f"{cpus(free)} CPU" + (", with owned CPUs amplified" if owned else "")),
+        ],
     )
 
 

@@ -1,8 +1,10 @@
 """The table of ``corewise nodes``: a row for each node, one for all, and what the table does not show.
 
 Amounts are of allocatable, what is left for pods, so that a reader can multiply along a row:
-raw x NORM = normalized, raw x AMP = schedulable, schedulable - requested = free. Capacity, the whole machine,
-is named so wherever it is shown. What is offered to offline pods is raw, and beside all that.
+raw x NORM = normalized, raw x AMP = schedulable, schedulable - requested = free. CPUs that pods own take
+their ratio: what that is beyond their requests is folded into schedulable where the node's ledger has them,
+and counts in free alone where it has not. Capacity, the whole machine, is named so wherever it is shown. What
+is offered to offline pods is raw, and beside all that.
 """
 
 from __future__ import annotations
@@ -179,7 +181,7 @@ def row_of(listed: ListedNode, now: datetime, *, pods_known: bool = True) -> Nod
             normalized=None if raw_cpu is None else amplify(raw_cpu, normalization or ONE),
             schedulable=schedulable,
             requested=requested,
-            free=_free(schedulable, requested),
+            free=node.free_cpu() if pods_known else None,
             raw_memory=_bytes(raw.allocatable),
             schedulable_memory=_bytes(node.amounts.allocatable),
             requested_memory=requests.get("memory", 0) if pods_known else None,
@@ -198,13 +200,8 @@ def total_of(rows: list[NodeRow]) -> NodeRow:
         return sum(known) if known else None
 
     amounts = {name: add(name) for name in SummedAmounts.__struct_fields__}
-    amounts["free"] = _free(amounts["schedulable"], amounts["requested"])
     models = output.count(len({row.facts.cpu_model for row in rows} - {None}), "model")
     return NodeRow(TOTAL, models, Facts(), SummedAmounts(**amounts), NodeState(""))
-
-
-def _free(schedulable: int | None, requested: int | None) -> int | None:
-    return None if schedulable is None or requested is None else schedulable - requested
 
 
 def _milli(amounts: ResourceList) -> int | None:

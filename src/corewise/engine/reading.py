@@ -2,9 +2,7 @@
 
 Nothing that they state raises an error. What cannot be used is a finding, and the object is read without it.
 
-- The CPU ratio of a node is the larger of the one annotated and the one recorded in status: while a change of
-  ratio is under way, CPUs that are owned count by the larger, so that nothing is promised that one of the two
-  does not have. One that cannot be read is None.
+- The CPU ratio of a node is the one by which owned CPUs count. One that cannot be read is None.
 - Zones count only if their raw CPUs are at least the node's raw allocatable, and at most its raw capacity.
 - CPUs that kubelet reserves are not given out.
 - A pod's request of corewise.io/owned-cpus says only that kube-scheduler is to ask the extender: no node
@@ -32,10 +30,11 @@ from corewise.amplification import (
     is_cpuset_by_class,
     owned_milli,
     pod_request,
+    ratio_of_owned,
     raw_amounts,
     unfolded,
 )
-from corewise.amplification.annotations import Stated, read_node
+from corewise.amplification.annotations import read_node
 from corewise.config.interference.amounts import parse_bandwidth
 from corewise.engine.facts import (
     CPU,
@@ -159,14 +158,14 @@ def read_node_facts(
         findings.append(ReadProblem(Reason.OWNED_CPUS_DAMAGED, f"{node.metadata.name}: {owned.problem}"))
     allocatable = {name: amount_of(name, each) for name, each in amounts.items()}
     if CPU in allocatable:
-        allocatable[CPU] = _unfolded(allocatable[CPU], recorded)
+        allocatable[CPU] = unfolded(allocatable[CPU], recorded)
     facts = NodeFacts(
         name=node.metadata.name,
         allocatable=allocatable,
         labels=labels,
         taints=tuple(BlockingTaint(each.key, each.effect, each.value) for each in node.spec.taints or ()),
         unschedulable=node.spec.unschedulable,
-        ratio=_ratio(recorded),
+        ratio=ratio_of_owned(recorded),
         static_cpu_manager=manager.policy == "static",
         full_cores_only=(manager.options or {}).get("full-pcpus-only") == "true",
         numa_policy=_numa_policy(labels, topology, findings),
@@ -186,25 +185,6 @@ def _memory_bandwidth(name: str, text: str | None, findings: list[ReadProblem]) 
         findings.append(ReadProblem(Reason.MEMORY_BANDWIDTH_INVALID, message))
         return None
     return stated
-
-
-def _ratio(stated: Stated) -> Ratio | None:
-    ratio = stated.ratio(CPU)
-    return None if ratio is None else max(ratio, stated.recorded_ratio(CPU))
-
-
-def _unfolded(allocatable: int, stated: Stated) -> int:
-    """Return allocatable cpu with what the ledger's CPUs were folded in at, if they are."""
-    known, ratio = stated.known["allocatable", CPU], stated.ratio(CPU)
-    if ratio is None:
-        return allocatable
-    return unfolded(
-        allocatable,
-        raw=known.raw,
-        applied=known.applied,
-        owned=stated.owned_milli,
-        hundredths=ratio.hundredths,
-    )
 
 
 def _cpu_manager(text: str) -> tuple[_CPUManager, CPUSet]:

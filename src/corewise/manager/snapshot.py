@@ -131,7 +131,7 @@ class Snapshot:
             KubeError: if the pods cannot be listed.
         """
         pods = await self._client.list(BOUND_PODS, field_selector=running_on(node.name))
-        return replace(node, demand=lambda: demand_of_node(pods, node.topology))
+        return replace(node, demand=lambda: demand_of_node(pods, node.topology, node.annotations))
 
     def _node_changed(self, old: KubeObject | None, new: KubeObject | None) -> None:
         self._notify_node(old, new)
