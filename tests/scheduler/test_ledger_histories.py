@@ -36,7 +36,7 @@ from corewise.kube.events import EventRecorder
 from corewise.kube.transport import Request
 from corewise.prometheus.exposition import Exposition
 from corewise.scheduler.binding import Binder, Wanted
-from corewise.scheduler.collector import EXPIRY, Collector
+from corewise.scheduler.collector import EXPIRY, LedgerCollector
 from corewise.scheduler.decisions import Decisions
 from corewise.scheduler.state import ClusterState
 from corewise.topology import CPUSet
@@ -163,7 +163,8 @@ def folded(node: dict[str, Any]) -> dict[str, Any]:
         recorded_applied("allocatable", "cpu"): applied,
     }
     status = {"allocatable": {"cpu": applied, "memory": "64Gi", "pods": "500"}}
-    return merged(node, {"metadata": {"annotations": annotations}, "status": status})
+    changed: dict[str, Any] = merged(node, {"metadata": {"annotations": annotations}, "status": status})
+    return changed
 
 
 @dataclass(eq=False)
@@ -226,7 +227,7 @@ class Replica:
         metrics = Exposition(exported_by(SCHEDULER))
         events = EventRecorder(client, component="test", instance="test", clock=clock)
         self.binder = Binder(client, self.state, lambda: engine, Decisions(0, clock), metrics)
-        self.collector = Collector(
+        self.collector = LedgerCollector(
             client, self.state, lambda: engine, events=events, exposition=metrics, clock=clock
         )
         loop = asyncio.get_event_loop()
