@@ -12,10 +12,12 @@ from tempfile import NamedTemporaryFile
 from typing import Any
 
 import aiohttp
+import pytest
 
 from corewise.kube.client import Client, PatchType
 from corewise.kube.config import ClusterConfig
 from corewise.kube.resources import EVENTS, NODE_RESOURCE_TOPOLOGIES, NODES, PODS, SECRETS
+from corewise.kube.transport import HTTPTransport, Request
 from corewise.scheduler.binding import Wanted
 from corewise.scheduler.installation import CLIENT_SECRET_NAME
 from corewise.scheduler.options import SchedulerOptions
@@ -55,6 +57,28 @@ def pod_document(
     labels = {QOS_CLASS: qos} if qos else {}
     metadata = {"name": name, "labels": labels, "annotations": annotations or {}}
     return {"metadata": metadata, "spec": {"containers": [container]}}
+
+
+class Interrupted:
+    """Lets a test step in before or after requests whose label has a text, once."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.before: dict[str, Any] = {}
+        self.after: dict[str, Any] = {}
+        send = HTTPTransport.send
+
+        async def interrupted(transport: HTTPTransport, request: Request) -> bytes:
+            await self._step(self.before, request)
+            answer = await send(transport, request)
+            await self._step(self.after, request)
+            return answer
+
+        monkeypatch.setattr(HTTPTransport, "send", interrupted)
+
+    @staticmethod
+    async def _step(steps: dict[str, Any], request: Request) -> None:
+        for text in [each for each in steps if each in request.label]:
+            await steps.pop(text)()
 
 
 class NotBoundError(Exception):

@@ -11,7 +11,6 @@ import pytest
 from corewise.engine import Refused
 from corewise.kube.errors import api_error
 from corewise.kube.resources import MUTATING_WEBHOOKS
-from corewise.kube.transport import HTTPTransport, Request
 from corewise.scheduler.binding import Wanted
 from corewise.scheduler.installation import FORMER_GATE
 from corewise.scheduler.program import Scheduler
@@ -33,6 +32,7 @@ from manager.world import eventually, until
 from scheduler.program_world import (
     PLAIN_NODES,
     PLAIN_PODS,
+    Interrupted,
     NotBoundError,
     SchedulerWorld,
     caller,
@@ -193,28 +193,6 @@ async def test_a_pod_that_is_bound_or_being_deleted_is_not_bound_again(world: Sc
             await world.bind("leaving", "n1")
         assert list(await world.ledger("n1")) == ["bound"]
         assert await world.ledger("n2") == {}
-
-
-class Interrupted:
-    """Lets a test step in before or after requests whose label has a text, once."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.before: dict[str, Any] = {}
-        self.after: dict[str, Any] = {}
-        send = HTTPTransport.send
-
-        async def interrupted(transport: HTTPTransport, request: Request) -> bytes:
-            await self._step(self.before, request)
-            answer = await send(transport, request)
-            await self._step(self.after, request)
-            return answer
-
-        monkeypatch.setattr(HTTPTransport, "send", interrupted)
-
-    @staticmethod
-    async def _step(steps: dict[str, Any], request: Request) -> None:
-        for text in [each for each in steps if each in request.label]:
-            await steps.pop(text)()
 
 
 async def test_a_node_that_changes_between_choice_and_write_is_read_and_chosen_again(

@@ -5,7 +5,7 @@ a new cluster with the same nodes and pods would have: what a node's pods take i
 matters only for who holds a CPU that two pods claim (ledger). Pods may come before their node.
 
 The Node's ledger of owned CPUs counts with its pods: a pod has the CPUs of its entry, whatever its
-resource-status says besides. The entry of a pod that is not known on that node counts as a pod of its own,
+resource-status says. The entry of a pod that is not known on that node counts as a pod of its own,
 which requests what it owns: that pod is being bound, or is gone and its entry has not been removed yet.
 """
 
@@ -159,7 +159,7 @@ class Cluster:
         if owner is not None:
             self._drop_entry(placement.node, pod.uid)
             self._stated[pod.key] = placement
-            placement = replace(placement, cpus=placement.cpus | owner.cpus)
+            placement = replace(placement, cpus=owner.cpus)
         self._put(pod, placement, before[0].requests if before else ())
 
     def _put(self, pod: PodFacts, placement: Placement, resources: Iterable[str] = ()) -> None:

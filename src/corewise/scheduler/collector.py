@@ -23,13 +23,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
 
 from corewise.engine import ChosenNode, Engine, NodeFacts, Placement, PodFacts, Refused
 from corewise.engine.amplified_cpu import cpu_text
-from corewise.engine.objects import PLACED_PODS, PlacedPod
+from corewise.engine.objects import PLACED_PODS, PlacedPod, SchedulableNode
 from corewise.engine.reading import holds_resources, key_of, placement, pod_facts
 from corewise.kube.client import Client
 from corewise.kube.clock import Clock, rfc3339
@@ -68,11 +69,16 @@ _REPORT = msgspec.json.Decoder(list[_ReportedOwner])
 
 @dataclass(frozen=True, slots=True)
 class _Late:
-    """A bound pod that owns CPUs, as it counts on its node."""
+    """A bound pod that owns CPUs, as it counts on its node, and its entry there."""
 
     pod: PlacedPod
     facts: PodFacts
     where: Placement
+    node: NodeFacts
+
+    @property
+    def owner(self) -> CPUOwner | None:
+        return self.node.owned.owners.get(self.facts.uid)
 
 
 class LedgerCollector:
@@ -96,7 +102,8 @@ class LedgerCollector:
         self._clock = clock
         self._first_seen: dict[tuple[str, ...], float] = {}
         self._seen: set[tuple[str, ...]] = set()
-        self._refused: dict[str, Reason] = {}
+        self._refused: dict[str, tuple[str, Reason]] = {}
+        """Why pods are not entered, by their keys, with their uids."""
 
     def publish(self) -> None:
         """Set the gauges, as they are now."""
@@ -104,6 +111,11 @@ class LedgerCollector:
         entries = sum(len(each.owned.owners) for each in cluster.nodes.values())
         self._metrics.set(metrics.LEDGER_ENTRIES, entries - cluster.unbound_entries, "true")
         self._metrics.set(metrics.LEDGER_ENTRIES, cluster.unbound_entries, "false")
+
+    def begin(self) -> None:
+        """Forget what was seen before: meanwhile another replica may have led."""
+        self._first_seen = {}
+        self._refused = {}
 
     async def look(self) -> None:
         """Put in order what is not."""
@@ -114,12 +126,23 @@ class LedgerCollector:
                 await (self._repair(facts) if facts.owned.problem else self._tidy(facts))
             except KubeError as error:
                 log.warning("a ledger stays as it is", extra=fields(node=facts.name, error=error))
-        for key in sorted(self._state.owning):
+        owning = self._owning()
+        for key in sorted(owning):
             try:
                 await self._follow(key)
             except KubeError as error:
                 log.warning("a pod is not entered in the ledger", extra=fields(pod=key, error=error))
         self._first_seen = {key: self._first_seen[key] for key in self._seen}
+        self._refused = {key: told for key, told in self._refused.items() if key in owning}
+
+    def _owning(self) -> set[str]:
+        """Return the keys of bound pods that own CPUs, by their class or because kubelet gives them some."""
+        cluster = self._state.cluster
+        static = (name for name, facts in cluster.nodes.items() if facts.static_cpu_manager)
+        given = (
+            key for name in static for key, (pod, _) in cluster.pods_on(name).items() if pod.owned_if_static
+        )
+        return {*self._state.owning, *given}
 
     def _is_due(self, *key: str) -> bool:
         """Whether something was first seen long enough ago."""
@@ -131,7 +154,12 @@ class LedgerCollector:
         """Remove the entries of pods that are gone, or have not been bound in time."""
         removed: dict[str, tuple[CPUOwner, str]] = {}
         for uid, owner in facts.owned.owners.items():
-            cause = await self._cause(facts.name, uid, owner)
+            try:
+                cause = await self._cause(facts.name, uid, owner)
+            except KubeError as error:
+                extra = fields(node=facts.name, pod=owner.pod, error=error)
+                log.warning("an entry of a ledger stays, since its pod cannot be looked at", extra=extra)
+                continue
             if cause:
                 removed[uid] = owner, cause
         for _ in range(SWAPS if removed else 0):
@@ -164,6 +192,7 @@ class LedgerCollector:
         pod = self._state.pods.get(owner.name, owner.namespace)
         if pod is not None and pod.metadata.uid == uid and pod.spec.node_name == node:
             return ""
+        due = self._is_due(node, uid, owner.bind)
         try:
             pod = await self._client.get(PLACED_PODS, owner.name, owner.namespace)
         except NotFound:
@@ -171,7 +200,7 @@ class LedgerCollector:
         meta, bound = pod.metadata, pod.spec.node_name
         if meta.uid != uid or (bound and not (bound == node and holds_resources(pod))):
             return _GONE
-        return await self._fenced(pod) if not bound and self._is_due(node, uid, owner.bind) else ""
+        return await self._fenced(pod) if due and not bound else ""
 
     async def _fenced(self, pod: PlacedPod) -> str:
         """Make the Bindings fail that earlier attempts may still send; return "" if the pod has changed."""
@@ -224,83 +253,103 @@ class LedgerCollector:
     async def _follow(self, key: str) -> None:
         """Enter a pod that owns CPUs, if it has not been; have its annotation say what the ledger says."""
         late = self._late(key)
-        facts = self._state.cluster.nodes.get(late.where.node) if late else None
-        if late is None or facts is None or facts.owned.problem or late.pod.metadata.deletion_timestamp:
+        if late is None:
             return
-        uid, by_class = late.facts.uid, bool(late.facts.owned_by_class)
-        owner = facts.owned.owners.get(uid)
-        if by_class and owner is not None:
-            if stated_cpus(late.pod.metadata.annotations.get(RESOURCE_STATUS)) != owner.cpus:
+        before = late.facts.uid, late.owner
+        if late.facts.owned_by_class and late.owner is not None:
+            if stated_cpus(late.pod.metadata.annotations.get(RESOURCE_STATUS)) != late.owner.cpus:
                 await self._annotate(late)
             return
-        wanted = self._wanted(late, facts)
-        if isinstance(wanted, Refused):
-            self._tell_refused(late, wanted)
-        if not isinstance(wanted, Placement) or (owner is not None and owner.cpus == wanted.cpus):
+        if not self._is_news(late, self._wanted(late)):
             return
-        node = await self._state.read_node(facts.name)
-        owners, wanted = (
-            self._state.owners(facts.name),
-            self._wanted(late, self._state.cluster.nodes[facts.name]),
-        )
-        if node is None or not isinstance(wanted, Placement) or owners.get(uid) != owner:
+        node = await self._state.read_node(late.node.name)
+        late = self._late(key)
+        if node is None or late is None or (late.facts.uid, late.owner) != before:
             return
+        wanted = self._wanted(late)
+        if not self._is_news(late, wanted):
+            return
+        if isinstance(wanted, Placement):
+            await self._enter(late, wanted, node)
+        elif wanted is not None:
+            self._refused[key] = late.facts.uid, wanted.reason
+            self._metrics.count(metrics.LEDGER_LATE, wanted.reason)
+            message = f"bound without the scheduler, and owns no CPUs of node {late.node.name}: "
+            self._tell(late.pod, wanted.reason, message + wanted.message)
+
+    async def _enter(self, late: _Late, wanted: Placement, node: SchedulableNode) -> None:
+        """Write the entry of a pod, tell, and write its annotation; nothing if the node has changed."""
+        entry = CPUOwner(late.facts.key, wanted.cpus)
         try:
-            await self._state.write_ledger(node, {**owners, uid: CPUOwner(key, wanted.cpus)})
+            await self._state.write_ledger(node, {**late.node.owned.owners, late.facts.uid: entry})
         except Conflict:
             return
-        self._refused.pop(uid, None)
-        if by_class:
-            await self._state_cpus(late.pod, wanted)
+        self._refused.pop(late.facts.key, None)
         self._metrics.count(metrics.LEDGER_LATE, Reason.OWNED_LATE)
-        message = f"bound without the scheduler; it owns CPUs {wanted.cpus} of node {facts.name} from now on"
+        message = (
+            f"bound without the scheduler; it owns CPUs {wanted.cpus} of node {late.node.name} from now on"
+        )
         self._tell(late.pod, Reason.OWNED_LATE, message)
+        if late.facts.owned_by_class:
+            await self._state_cpus(late.pod, wanted)
+
+    def _is_news(self, late: _Late, wanted: Placement | Refused | None) -> bool:
+        """Whether the ledger does not say yet what a pod is to own, or nobody why it owns nothing."""
+        if isinstance(wanted, Refused):
+            return self._refused.get(late.facts.key) != (late.facts.uid, wanted.reason)
+        return wanted is not None and (late.owner is None or late.owner.cpus != wanted.cpus)
 
     def _late(self, key: str) -> _Late | None:
-        """Return a bound pod that owns CPUs, as it counts now."""
+        """Return a bound pod that owns CPUs, as it counts now; None where no ledger can have it."""
         namespace, _, name = key.partition("/")
-        pod = self._state.pods.get(name, namespace)
-        counted = self._state.cluster.pods_on(self._state.cluster.node_of(key) or "").get(key)
-        if pod is None or counted is None or counted[0].uid != pod.metadata.uid or not holds_resources(pod):
+        pod, on = self._state.pods.get(name, namespace), self._state.cluster.node_of(key) or ""
+        node, counted = self._state.cluster.nodes.get(on), self._state.cluster.pods_on(on).get(key)
+        if pod is None or node is None or counted is None or node.owned.problem:
             return None
-        return _Late(pod, *counted)
+        if (counted[0].uid, on) != (pod.metadata.uid, pod.spec.node_name):
+            return None
+        if not holds_resources(pod) or pod.metadata.deletion_timestamp:
+            return None
+        owns = counted[0].owned(static_cpu_manager=node.static_cpu_manager)
+        return _Late(pod, *counted, node) if owns else None
 
-    def _wanted(self, late: _Late, facts: NodeFacts) -> Placement | Refused | None:
+    def _wanted(self, late: _Late) -> Placement | Refused | None:
         """Return the CPUs that a pod is to own, or why it owns none; None if kubelet has not said so yet."""
         cluster, key, owned = self._state.cluster, late.facts.key, late.facts.owned_by_class
-        answer: Placement | Refused | None
+        answer: Placement | Refused | None = None
+        if not owned:
+            answer = self._reported(late)
+            if not isinstance(answer, Placement) or not self._is_news(late, answer):
+                return answer
         cluster.remove_pod(key)
         try:
             with cluster.without_entries(late.facts.uid):
-                ledger = cluster.ledger(facts.name)
+                ledger = cluster.ledger(late.node.name)
                 every = cluster.snapshot()
-                row = every.index[facts.name]
-                if not owned:
-                    answer = self._reported(late, facts)
-                elif ledger and len(late.where.cpus) * _MILLI == owned and late.where.cpus <= ledger.free:
+                row = every.index[late.node.name]
+                claimed = late.where.cpus
+                if owned and ledger and len(claimed) * _MILLI == owned and claimed <= ledger.free:
                     answer = late.where
-                else:
-                    chosen = ChosenNode(facts, 0, ledger, every.only(row))
+                elif owned:
+                    chosen = ChosenNode(late.node, 0, ledger, every.only(row))
                     answer = self._engine().reserve(late.facts, chosen)
                 if isinstance(answer, Placement):
                     cluster.put_pod(late.facts, answer)
                     short = -int(cluster.snapshot().cpu_room[row])
-                    answer = _no_room(facts.name, short) if short > 0 else answer
+                    answer = _no_room(late.node.name, short) if short > 0 else answer
                     cluster.remove_pod(key)
         finally:
             self._state.count(late.pod)
         return answer
 
-    def _reported(self, late: _Late, facts: NodeFacts) -> Placement | Refused | None:
+    def _reported(self, late: _Late) -> Placement | Refused | None:
         """Return the CPUs that kubelet has given a pod, as the agent reports them."""
-        topology = self._state.topologies.get(facts.name)
-        text = (
-            topology.metadata.annotations.get(POD_CPUS, "") if topology and facts.static_cpu_manager else ""
-        )
+        topology = self._state.topologies.get(late.node.name)
+        text = topology.metadata.annotations.get(POD_CPUS, "") if topology else ""
         cpus = _reports(text).get(late.facts.uid, CPUSet())
         if not cpus:
             return None
-        others = without(facts.owned.owners, late.facts.uid)
+        others = without(late.node.owned.owners, late.facts.uid)
         taken = CPUSet.of(cpu for owner in others.values() for cpu in (owner.cpus & cpus).cpus)
         if taken:
             return Refused("", Reason.CPUS_TAKEN, f"kubelet gave it CPUs {taken}, which other pods own")
@@ -322,15 +371,6 @@ class LedgerCollector:
         body: dict[str, Any] = {"metadata": {"uid": meta.uid, "annotations": {RESOURCE_STATUS: annotation}}}
         await self._client.patch(PLACED_PODS, meta.name, body, namespace=meta.namespace)
 
-    def _tell_refused(self, late: _Late, refused: Refused) -> None:
-        """Say once, as long as it stays so, why a pod does not own the CPUs that it is to own."""
-        uid = late.facts.uid
-        if self._refused.get(uid) is not refused.reason:
-            self._refused[uid] = refused.reason
-            self._metrics.count(metrics.LEDGER_LATE, refused.reason)
-            message = f"bound without the scheduler, and owns no CPUs of node {late.where.node}: "
-            self._tell(late.pod, refused.reason, message + refused.message)
-
     def _tell(self, pod: PlacedPod, reason: Reason, message: str) -> None:
         meta = pod.metadata
         reference = ObjectReference(kind="Pod", namespace=meta.namespace, name=meta.name, uid=meta.uid)
@@ -343,6 +383,7 @@ def _no_room(node: str, short: int) -> Refused:
     return Refused("", Reason.AMPLIFIED_CPU_INSUFFICIENT, message)
 
 
+@lru_cache(maxsize=1024)
 def _reports(text: str) -> Mapping[str, CPUSet]:
     """Return the CPUs that kubelet has given to pods, by uid; none where that cannot be read."""
     try:

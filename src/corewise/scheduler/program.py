@@ -174,6 +174,7 @@ class Scheduler:
 
     async def _keep_ledgers(self) -> None:
         """Keep the Nodes' ledgers in order, until cancelled."""
+        self.collector.begin()
         while True:
             self.program.heartbeats.beat(_LEDGERS, _BEAT_LIMIT)
             await self.collector.look()

@@ -73,7 +73,7 @@ class ClusterState:
         self._assumed: dict[str, tuple[PodFacts, Placement]] = {}
         self._answered: dict[str, SchedulableNode] = {}
         self.owning: set[str] = set()
-        """The keys of bound pods that own CPUs, by their class or where kubelet gives them some."""
+        """The keys of bound pods that own CPUs by their class."""
         self._told: dict[str, tuple[ReadProblem, ...]] = {}
         self.cluster = Cluster()
         self.nodes = Cache(client, SCHEDULABLE_NODES, on_change=self._node_changed, clock=clock)
@@ -139,9 +139,12 @@ class ClusterState:
         self.take_node(await self._client.patch(SCHEDULABLE_NODES, meta.name, body, subresource="status"))
 
     def take_node(self, node: SchedulableNode) -> None:
-        """Count a node as the API server has answered it, until the watch shows this state or a later one."""
+        """Count a node as the API server has answered it, until the watch shows this state or a later one.
+
+        The watch must know it: nobody else says when it is gone.
+        """
         known = self.node(node.metadata.name)
-        if known is None or not _is_older(node, known):
+        if known is not None and not _is_older(node, known):
             self._answered[node.metadata.name] = node
             self._put_node(node)
 
@@ -158,12 +161,18 @@ class ClusterState:
             self._assumed.pop(pod.metadata.uid, None)
 
     def forget(self, uid: str) -> None:
-        """Count a pod no more that was assumed somewhere; nothing happens to one that is bound."""
+        """Count a pod no more where it was assumed; one that the watch has shown bound counts there again."""
         assumed = self._assumed.pop(uid, None)
-        if assumed is not None and self._uids.get(assumed[0].key) == uid:
+        if assumed is None or self._uids.get(assumed[0].key) != uid:
+            return
+        namespace, _, name = assumed[0].key.partition("/")
+        pod = self.pods.get(name, namespace)
+        if pod is not None and pod.metadata.uid == uid and holds_resources(pod):
+            self.count(pod)
+        else:
             del self._uids[assumed[0].key]
             self.cluster.remove_pod(assumed[0].key)
-            self._has_room()
+        self._has_room()
 
     @contextmanager
     def without(self, pod: PlacedPod) -> Iterator[None]:
@@ -187,7 +196,7 @@ class ClusterState:
         self._assumed.pop(pod.metadata.uid, None)
         facts = pod_facts(pod, self.rules)
         self._uids[facts.key] = pod.metadata.uid
-        (self.owning.add if facts.owned_by_class or facts.owned_if_static else self.owning.discard)(facts.key)
+        (self.owning.add if facts.owned_by_class else self.owning.discard)(facts.key)
         self.cluster.put_pod(facts, where)
         findings = [finding] if finding else []
         problem = facts.problem
@@ -261,11 +270,12 @@ class ClusterState:
 
 
 def _is_older(node: SchedulableNode, than: SchedulableNode) -> bool:
-    """Whether a state of a node is older than another one of the same node: versions are growing numbers."""
+    """Whether a state of a node is older than another one, also of a node that had its name before.
+
+    Versions are numbers that grow, over all nodes together.
+    """
     versions = node.metadata.resource_version, than.metadata.resource_version
-    if node.metadata.uid != than.metadata.uid or not all(map(str.isdecimal, versions)):
-        return False
-    return int(versions[0]) < int(versions[1])
+    return all(map(str.isdecimal, versions)) and int(versions[0]) < int(versions[1])
 
 
 def _same(old: PlacedPod, new: PlacedPod) -> bool:

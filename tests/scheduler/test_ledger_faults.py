@@ -1,0 +1,272 @@
+"""What happens to ledgers while something goes wrong between two steps of those who write them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from corewise.kube.errors import api_error
+from corewise.scheduler.collector import EXPIRY, LedgerCollector
+from corewise.scheduler.program import Scheduler
+from corewise.topology import CPUSet
+from corewise.vocabulary.cpu_annotations import print_cpu_topology
+from corewise.vocabulary.names import (
+    CPU_MANAGER_POLICY,
+    CPU_TOPOLOGY,
+    OWNED_CPUS,
+    OWNED_MILLI_CPU,
+    RESOURCE_STATUS,
+)
+from corewise.vocabulary.owned_cpus import CPUOwner, Owners, print_owned_cpus
+from engine.scenes import arrangement
+from manager.world import MovableClock, until
+from scheduler.program_world import PLAIN_NODES, PLAIN_PODS, Interrupted, NotBoundError, SchedulerWorld
+
+READ_N1 = "GET /api/v1/nodes/n1"
+
+
+@pytest.fixture(autouse=True)
+def by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The collector looks only when the test has it look."""
+
+    async def idle(scheduler: Scheduler) -> None:
+        while True:
+            await MovableClock().sleep(1.0)
+
+    monkeypatch.setattr(Scheduler, "_keep_ledgers", idle)
+
+
+def is_bound(scheduler: Scheduler, name: str, node: str) -> bool:
+    """Whether the watch has shown a pod on a node."""
+    pod = scheduler.state.pods.get(name, "default")
+    return pod is not None and pod.spec.node_name == node
+
+
+async def bound_past(world: SchedulerWorld, scheduler: Scheduler, name: str, node: str) -> None:
+    """Bind a pod as another scheduler does, and wait until the watch has shown it."""
+    await world.bind_past(name, node)
+    await until(lambda: is_bound(scheduler, name, node))
+
+
+async def write_ledger(world: SchedulerWorld, scheduler: Scheduler, owners: Owners) -> None:
+    """Write the ledger of n1 by hand, and wait until the watch has shown it."""
+    body = {"metadata": {"annotations": print_owned_cpus(owners)}}
+    await world.client.patch(PLAIN_NODES, "n1", body)
+    await until(lambda: scheduler.state.owners("n1") == owners)
+
+
+async def test_a_pod_that_is_deleted_while_it_is_entered_late_counts_no_more(
+    world: SchedulerWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await world.add_node("n1", 8)
+    await world.add_pod("p", cpu="4", qos="LSR")
+    interrupted = Interrupted(monkeypatch)
+    async with world.scheduler() as scheduler:
+        await bound_past(world, scheduler, "p", "n1")
+
+        async def delete() -> None:
+            await world.client.delete(PLAIN_PODS, "p", "default", grace_period=0)
+            await until(lambda: scheduler.state.pods.get("p", "default") is None)
+
+        interrupted.before[READ_N1] = delete
+        await scheduler.collector.look()
+        assert not interrupted.before
+        assert await world.ledger("n1") == {}
+        assert scheduler.state.cluster.pods_on("n1") == {}
+
+
+async def test_a_node_that_is_deleted_while_a_pod_is_entered_late_stops_nothing(
+    world: SchedulerWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for node in ("n1", "n2"):
+        await world.add_node(node, 8)
+    for name in ("a", "b"):
+        await world.add_pod(name, cpu="4", qos="LSR")
+    interrupted = Interrupted(monkeypatch)
+    async with world.scheduler() as scheduler:
+        await bound_past(world, scheduler, "a", "n1")
+        await bound_past(world, scheduler, "b", "n2")
+
+        async def delete() -> None:
+            await world.client.delete(PLAIN_NODES, "n1")
+            await until(lambda: scheduler.state.nodes.get("n1") is None)
+
+        interrupted.before[READ_N1] = delete
+        await scheduler.collector.look()
+        assert list(await world.ledger("n2")) == ["b"]
+
+
+async def test_a_pod_that_was_bound_elsewhere_meanwhile_is_entered_late_there_alone(
+    world: SchedulerWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bind verb has read it unbound, and decides after the watch has shown it on another node."""
+    for node in ("n1", "n2"):
+        await world.add_node(node, 8)
+    await world.add_pod("p", cpu="4", qos="LSR")
+    interrupted = Interrupted(monkeypatch)
+    async with world.scheduler() as scheduler:
+
+        async def bind_elsewhere() -> None:
+            await bound_past(world, scheduler, "p", "n2")
+
+        interrupted.after["GET /api/v1/namespaces/default/pods/p"] = bind_elsewhere
+        interrupted.before["/pods/p/binding"] = scheduler.collector.look
+        with pytest.raises(NotBoundError, match="is bound to node n2 already"):
+            await world.bind("p", "n1")
+        assert scheduler.state.cluster.node_of("default/p") == "n2"
+        await scheduler.collector.look()
+        assert list(await world.ledger("n2")) == ["p"]
+        assert await world.ledger("n1") == {}
+
+
+async def test_a_node_whose_deletion_overtakes_the_answer_to_a_write_is_not_known_any_more(
+    world: SchedulerWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await world.add_node("n1", 8)
+    await world.add_pod("p", cpu="4", qos="LSR")
+    interrupted = Interrupted(monkeypatch)
+    async with world.scheduler() as scheduler:
+
+        async def delete() -> None:
+            await world.client.delete(PLAIN_NODES, "n1")
+            await until(lambda: scheduler.state.nodes.get("n1") is None)
+
+        interrupted.after["PATCH /api/v1/nodes/n1/status"] = delete
+        await world.bind("p", "n1")
+        assert scheduler.state.node("n1") is None
+        assert scheduler.state.cluster.nodes == {}
+
+
+async def test_an_answer_about_a_node_that_was_registered_anew_since_is_not_believed(
+    world: SchedulerWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await world.add_node("n1", 8)
+    await world.add_pod("p", cpu="4", qos="LSR")
+    interrupted = Interrupted(monkeypatch)
+    async with world.scheduler() as scheduler:
+        before = scheduler.state.nodes.items["n1"].metadata.uid
+
+        async def register_anew() -> None:
+            await world.client.delete(PLAIN_NODES, "n1")
+            await world.add_node("n1", 8)
+            await until(lambda: _is_anew(scheduler, before))
+
+        interrupted.after["PATCH /api/v1/nodes/n1/status"] = register_anew
+        await world.bind("p", "n1")
+        await until(lambda: is_bound(scheduler, "p", "n1"))
+        known = scheduler.state.node("n1")
+        assert known
+        assert known.metadata.uid != before
+        await scheduler.collector.look()
+        assert list(await world.ledger("n1")) == ["p"], "its entry went with the former node"
+
+
+def _is_anew(scheduler: Scheduler, before: str) -> bool:
+    node = scheduler.state.nodes.get("n1")
+    return node is not None and node.metadata.uid != before and "cpu" in node.status.allocatable
+
+
+async def test_an_entry_that_cannot_be_removed_holds_up_no_other(
+    world: SchedulerWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A webhook of somebody refuses every change of the pod, so its entry is never fenced off."""
+    await world.add_node("n1", 8)
+    refused = (await world.add_pod("refused", cpu="2", qos="LSR"))["metadata"]["uid"]
+    waiting = (await world.add_pod("waiting", cpu="2", qos="LSR"))["metadata"]["uid"]
+    interrupted = Interrupted(monkeypatch)
+
+    async def refuse() -> None:
+        interrupted.before["/pods/refused"] = lookup
+
+    async def lookup() -> None:
+        interrupted.before["/pods/refused"] = refuse_patch
+
+    async def refuse_patch() -> None:
+        interrupted.before["/pods/refused"] = lookup
+        raise api_error(403, b'{"kind":"Status","message":"not in this namespace","code":403}')
+
+    async with world.scheduler() as scheduler:
+        owners = {
+            refused: CPUOwner("default/refused", CPUSet.parse("0-1"), "1"),
+            waiting: CPUOwner("default/waiting", CPUSet.parse("2-3"), "2"),
+        }
+        await write_ledger(world, scheduler, owners)
+        await scheduler.collector.look()
+        await refuse()
+        world.clock.skip(EXPIRY + 1)
+        for _ in range(2):
+            gone = {"gone": CPUOwner("default/gone", CPUSet.parse("4-5"), "3")}
+            await write_ledger(world, scheduler, {**scheduler.state.owners("n1"), **gone})
+            await scheduler.collector.look()
+            assert await world.ledger("n1") == {"refused": "0-1"}
+
+
+async def test_pods_that_own_nothing_are_not_looked_at(
+    world: SchedulerWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A Guaranteed pod with whole CPUs owns them only where kubelet's CPU manager is static."""
+    followed: list[str] = []
+
+    async def follow(collector: LedgerCollector, key: str) -> None:
+        followed.append(key)
+
+    monkeypatch.setattr(LedgerCollector, "_follow", follow)
+    for node in ("n1", "static"):
+        await world.add_node(node, 8)
+    topology = {CPU_TOPOLOGY: print_cpu_topology(arrangement(8)), CPU_MANAGER_POLICY: '{"policy":"static"}'}
+    await world.state_topology("static", topology)
+    for name in ("plain", "pinned"):
+        await world.add_pod(name, cpu="4", memory="1Gi")
+    async with world.scheduler() as scheduler:
+        await bound_past(world, scheduler, "plain", "n1")
+        await bound_past(world, scheduler, "pinned", "static")
+        await scheduler.collector.look()
+        assert followed == ["default/pinned"]
+
+
+async def test_a_leader_waits_anew_before_it_repairs_a_ledger(world: SchedulerWorld) -> None:
+    """Between two times that it leads, another one may have repaired the damage that was seen before."""
+    await world.add_node("n1", 8)
+    damage = {"metadata": {"annotations": {OWNED_CPUS: "no ledger", OWNED_MILLI_CPU: "1000"}}}
+    await world.client.patch(PLAIN_NODES, "n1", damage)
+    async with world.scheduler() as scheduler:
+        collector = scheduler.collector
+
+        async def is_repaired() -> bool:
+            await collector.look()
+            node: dict[str, Any] = await world.client.get(PLAIN_NODES, "n1")
+            return OWNED_CPUS not in node["metadata"].get("annotations", {})
+
+        assert not await is_repaired()
+        world.clock.skip(EXPIRY + 1)
+        collector.begin()
+        assert not await is_repaired()
+        world.clock.skip(EXPIRY + 1)
+        assert await is_repaired()
+
+
+async def test_a_claim_beside_an_entry_takes_nothing_and_is_corrected(world: SchedulerWorld) -> None:
+    """Somebody writes other CPUs into the annotation of a pod that owns some."""
+    await world.add_node("n1", 8, "2.00")
+    for name in ("p", "other"):
+        await world.add_pod(name, cpu="4", qos="LSR")
+    async with world.scheduler() as scheduler:
+        await world.bind("p", "n1")
+        owned = await world.cpus("p")
+        forged = {"metadata": {"annotations": {RESOURCE_STATUS: json.dumps({"cpuset": "2-3,6-7"})}}}
+        await world.client.patch(PLAIN_PODS, "p", forged, namespace="default")
+        await until(lambda: _claims(scheduler, "p", "2-3,6-7"))
+        snapshot = scheduler.state.cluster.snapshot()
+        row = snapshot.index["n1"]
+        assert (snapshot.owned_cpu[row], snapshot.cpu_room[row]) == (4000, 8000)
+        await world.bind("other", "n1")
+        assert await world.cpus("other") == "2-3,6-7"
+        await scheduler.collector.look()
+        assert await world.cpus("p") == owned
+
+
+def _claims(scheduler: Scheduler, name: str, cpus: str) -> bool:
+    pod = scheduler.state.pods.get(name, "default")
+    return pod is not None and cpus in pod.metadata.annotations.get(RESOURCE_STATUS, "")
