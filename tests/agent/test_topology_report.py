@@ -23,7 +23,12 @@ from corewise.kube.resources import NODE_RESOURCE_TOPOLOGIES, NODES
 from corewise.quantities import ONE, AmplifiedMilli, Bytes, Quantity, Ratio
 from corewise.simulation.control_plane import apply
 from corewise.topology import Topology
-from corewise.vocabulary.names import CPU_BASIC_INFO, CPU_RATIO_APPLIED, MACHINE_RAW_CAPACITY
+from corewise.vocabulary.names import (
+    CPU_BASIC_INFO,
+    CPU_RATIO_APPLIED,
+    MACHINE_RAW_ALLOCATABLE,
+    MACHINE_RAW_CAPACITY,
+)
 from kernel import machine_trees
 from kubedouble import LocalAPIServer
 from kubedouble.patching.json_patch import merge_patch
@@ -183,6 +188,21 @@ def test_facts_that_could_not_be_read_are_left_out(intel: MachineReading) -> Non
     assert set(info) == {"cpuModel", "hyperThreadEnabled", "vendorID"}
     assert json.loads(body["metadata"]["annotations"][MACHINE_RAW_CAPACITY]) == {"cpu": "16"}
     assert [list(amounts(zone)) for zone in body["zones"]] == [["cpu"], ["cpu"]]
+
+
+def test_what_kubelet_leaves_is_reported_with_the_generation_it_is_newer_than(intel: MachineReading) -> None:
+    known = replace(report_of(intel), allocatable={"cpu": "15500m"}, generation="7")
+    annotations = created(known)["metadata"]["annotations"]
+    assert json.loads(annotations[MACHINE_RAW_CAPACITY])["generation"] == "7"
+    assert json.loads(annotations[MACHINE_RAW_ALLOCATABLE]) == {"cpu": "15500m"}
+    later = after(replace(known, generation="8"), created(known))["metadata"]["annotations"]
+    assert json.loads(later[MACHINE_RAW_CAPACITY])["generation"] == "8"
+
+
+def test_what_kubelet_leaves_goes_when_it_is_no_longer_known(intel: MachineReading) -> None:
+    known = replace(report_of(intel), allocatable={"cpu": "15500m"})
+    unknown = after(report_of(intel), created(known))
+    assert MACHINE_RAW_ALLOCATABLE not in unknown["metadata"]["annotations"]
 
 
 def test_offline_cpus_do_not_count_and_memory_only_nodes_have_no_cpu(tmp_path: Path) -> None:

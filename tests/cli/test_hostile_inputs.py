@@ -20,7 +20,7 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corewise.agent.kubelet import parse_reserved, parse_state
+from corewise.agent.kubelet import parse_config, parse_state
 from corewise.assessment.nodes import ManagedNode, view_of
 from corewise.cli import corewise
 from corewise.cli.errors import ExitCode, Failure
@@ -100,7 +100,7 @@ def test_a_command_says_of_json_that_it_is_nested_too_deep(arguments: list[str],
 @pytest.mark.parametrize("text", YAML.values(), ids=YAML)
 def test_the_configuration_of_kubelet_is_read_or_is_a_value_error(text: str | bytes) -> None:
     with pytest.raises(ValueError, match=r"[a-z]"):
-        parse_reserved(text if isinstance(text, bytes) else text.encode())
+        parse_config(text if isinstance(text, bytes) else text.encode())
 
 
 def _node(condition: dict[str, bytes]) -> msgspec.Raw:

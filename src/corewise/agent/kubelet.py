@@ -1,8 +1,9 @@
 """What kubelet keeps on the node's disk: the CPUs it reserves, and the pods its CPU manager has pinned.
 
 ``/var/lib/kubelet/config.yaml`` has ``reservedSystemCPUs``; kubeadm and most distributions keep kubelet's
-configuration there. CPUs that kubelet reserves by its command line (``--reserved-cpus``) or another file are
-not known here.
+configuration there. From it follows what kubelet leaves as allocatable: capacity less kubeReserved,
+systemReserved, the threshold of hard eviction and, of memory, hugepages. What kubelet is told by its command
+line or another file is not known here, nor is a threshold in percent.
 
 ``/var/lib/kubelet/cpu_manager_state``: kubelet enters a container's exclusive CPUs there before the container
 is created, and replaces the whole file. A pod counts as pinned if any of its containers is: the file names
@@ -12,7 +13,8 @@ might be pinned (Guaranteed ones) are left as they are.
 A file is read again only when it has been replaced; if it cannot be read, its last good content counts.
 
 Sources: KubeletConfiguration, kubelet.config.k8s.io/v1beta1; kubelet's
-pkg/kubelet/cm/cpumanager/state/checkpoint.go.
+pkg/kubelet/cm/node_container_manager_linux.go (GetNodeAllocatableReservation),
+pkg/kubelet/nodestatus/setters.go (MachineInfo), pkg/kubelet/cm/cpumanager/state/checkpoint.go.
 """
 
 from __future__ import annotations
@@ -20,13 +22,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
 from corewise.config.yaml_text import NotYAMLError, load_document
 from corewise.kernel.errors import KernelError, Malformed, Missing, reading_error
-from corewise.topology import CPUSet, CPUSetError
+from corewise.quantities import Quantity, QuantityError
+from corewise.quantities.quantity import NANO, Format
+from corewise.topology import CPUSet, CPUSetError, Host
 from corewise.vocabulary.errors import UNREADABLE
 
 T = TypeVar("T")
@@ -37,7 +41,27 @@ STATIC = "static"
 NONE = "none"
 
 
-def parse_reserved(text: bytes) -> CPUSet:
+@dataclass(frozen=True, slots=True)
+class KubeletConfig:
+    """What kubelet keeps back from pods: CPUs by their numbers, and amounts; None is unknown."""
+
+    reserved_cpus: CPUSet = field(default_factory=CPUSet)
+    cpu: Quantity | None = None
+    memory: Quantity | None = None
+
+    def allocatable(self, host: Host) -> dict[str, str]:
+        """Return what kubelet leaves of a machine, as it writes it; what is not known is left out."""
+        amounts: dict[str, str] = {}
+        if self.cpu is not None:
+            amounts["cpu"] = str(Quantity(max(0, len(host.topology.cpus) * NANO - self.cpu.nano)))
+        if self.memory is not None and host.memory_total is not None:
+            hugepages = sum(node.hugepages for node in host.memory.values())
+            left = (host.memory_total - hugepages) * NANO - self.memory.nano
+            amounts["memory"] = str(Quantity(max(0, left), Format.BINARY_SI))
+        return amounts
+
+
+def parse_config(text: bytes) -> KubeletConfig:
     """Read the content of the file.
 
     Raises:
@@ -50,7 +74,36 @@ def parse_reserved(text: bytes) -> CPUSet:
     if not isinstance(config, dict):
         raise ValueError("it is no mapping")  # noqa: TRY004
     reserved = config.get("reservedSystemCPUs")
-    return CPUSet() if reserved is None else CPUSet.parse(str(reserved))
+    cpus = CPUSet() if reserved is None else CPUSet.parse(str(reserved))
+    kube, system = _amounts(config, "kubeReserved"), _amounts(config, "systemReserved")
+    eviction = (
+        {"memory.available": _EVICTION} if config.get("evictionHard") is None else config["evictionHard"]
+    )
+    if not isinstance(eviction, dict):
+        raise ValueError("evictionHard is no mapping")  # noqa: TRY004
+    # CPUs that are reserved by number stand for what both reserve of cpu.
+    cpu = Quantity(len(cpus) * NANO) if cpus else _sum(kube.get("cpu"), system.get("cpu"))
+    memory = _sum(kube.get("memory"), system.get("memory"), eviction.get("memory.available"))
+    return KubeletConfig(cpus, cpu, memory)
+
+
+_EVICTION: Final = "100Mi"
+"""kubelet's memory.available threshold where the configuration states none at all."""
+
+
+def _amounts(config: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    amounts = config.get(key) or {}
+    if not isinstance(amounts, dict):
+        raise ValueError(f"{key} is no mapping")  # noqa: TRY004
+    return amounts
+
+
+def _sum(*amounts: Any) -> Quantity | None:
+    """Return the sum of the amounts that are stated; None if one is none, such as a percentage."""
+    try:
+        return Quantity(sum(Quantity.parse(str(each)).nano for each in amounts if each is not None))
+    except QuantityError:
+        return None
 
 
 class _State(msgspec.Struct, rename="camel"):
@@ -136,11 +189,10 @@ class KubeletFile(Generic[T]):
         return self._content
 
 
-def reserved_cpus_file(root: Path) -> KubeletFile[CPUSet]:
-    """Return the file with the CPUs that kubelet reserves."""
-    return KubeletFile(
-        root / CONFIG_FILE, parse_reserved, "a configuration of kubelet", absent=CPUSet(), unknown=CPUSet()
-    )
+def config_file(root: Path) -> KubeletFile[KubeletConfig]:
+    """Return the file with what kubelet keeps back."""
+    what, nothing = "a configuration of kubelet", KubeletConfig()
+    return KubeletFile(root / CONFIG_FILE, parse_config, what, absent=nothing, unknown=nothing)
 
 
 def cpu_manager_file(root: Path) -> KubeletFile[CPUManager]:

@@ -23,7 +23,7 @@ from pathlib import Path
 from corewise.actions import Setting, SettingOwner, WriteSetting
 from corewise.agent.cgroups import CgroupSetup, Cycle, NodeCgroups
 from corewise.agent.claims import CPUDivision, NodeCPUs, claimants, claimed, divide, print_ledger
-from corewise.agent.kubelet import CPUManager, reserved_cpus_file
+from corewise.agent.kubelet import CPUManager, KubeletConfig, config_file
 from corewise.agent.objects import QuotaPod
 from corewise.kernel.cgroups.layout import QOSClass
 from corewise.kernel.cgroups.resources import read_cpuset, read_effective_cpuset
@@ -86,13 +86,18 @@ class CPUSetReconciler:
         self._held: Mapping[str, CPUSet] | None = None
         self._cgroups = cgroups
         self._root = root
-        self._kubelet = reserved_cpus_file(root)
+        self._kubelet = config_file(root)
         self.division = CPUDivision()
         self.report = ""
 
     @property
     def reserved(self) -> CPUSet:
         """The CPUs that kubelet reserves for the system, as far as its configuration file tells."""
+        return self.kubelet.reserved_cpus
+
+    @property
+    def kubelet(self) -> KubeletConfig:
+        """What kubelet keeps back, as far as its configuration file tells."""
         return self._kubelet.read()
 
     def cycle(self, pods: Collection[QuotaPod], manager: CPUManager) -> Cycle:

@@ -11,7 +11,9 @@ check, as is every other failure.
   doubles it. Offline CPUs do not count. Zone memory has the hugepages taken off.
 - capacity = allocatable: kubelet keeps its reservations back from the node, not from a NUMA node.
   available = allocatable less what pods take whose NUMA placement is known; without any, allocatable.
-- The raw capacity is kubelet's: online CPUs, and MemTotal including hugepages.
+- The raw capacity is kubelet's: online CPUs, and MemTotal including hugepages. So is the raw allocatable
+  amount, by kubelet's configuration. With them stands which record of the Node they are newer than: its
+  generation is that of the Node as it was *before* the machine was read.
 - A fact that could not be read is left out. Equal amounts in another notation are no change.
 
 Only the annotation ``scheduling.koordinator.sh/resource-status`` tells where a pod is placed: the CPUs that a
@@ -53,8 +55,10 @@ from corewise.vocabulary.names import (
     CPU_MANAGER_POLICY,
     CPU_RATIO_APPLIED,
     CPU_TOPOLOGY,
+    MACHINE_RAW_ALLOCATABLE,
     MACHINE_RAW_CAPACITY,
     POD_CPUS,
+    RECORD_GENERATION,
     RESOURCE_STATUS,
 )
 
@@ -109,7 +113,9 @@ class TopologyReport:
 
     ``ratio`` is the CPU amplification ratio in use, ``boot_id`` the boot in which all this was read,
     ``cpu_manager`` kubelet's policy, ``reserved`` the CPUs that kubelet reserves, and ``pod_cpus`` who owns
-    which CPUs, as the annotation has it; what is empty is unknown and left out.
+    which CPUs, as the annotation has it. ``allocatable`` is what kubelet leaves of the machine, and
+    ``generation`` that of the Node's record before the machine was read. What is empty is unknown and left
+    out.
     """
 
     node: str
@@ -122,6 +128,8 @@ class TopologyReport:
     cpu_manager: str = ""
     reserved: CPUSet = field(default_factory=CPUSet)
     pod_cpus: str = ""
+    allocatable: Mapping[str, str] = field(default_factory=dict)
+    generation: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,9 +148,11 @@ def topology_change(report: TopologyReport, existing: JSON | None) -> TopologyCh
     before = existing.get("metadata") or {}
     stated = before.get("annotations") or {}
     wanted = _annotations(report, stated)
-    annotations = {
+    annotations: dict[str, str | None] = {
         name: text for name, text in wanted.items() if not _says_the_same(name, text, stated.get(name))
     }
+    if MACHINE_RAW_ALLOCATABLE in stated and not report.allocatable:
+        annotations[MACHINE_RAW_ALLOCATABLE] = None
     owners = _owners(report, before.get("ownerReferences") or [])
     zones = _merged_zones(report, existing.get("zones") or [])
     if not annotations and owners is None and zones is None:
@@ -189,6 +199,7 @@ def _annotations(report: TopologyReport, stated: Mapping[str, str]) -> dict[str,
         "cpu": str(len(host.topology.cpus)),
         "memory": None if host.memory_total is None else _bytes(host.memory_total),
         "bootID": report.boot_id or None,
+        "generation": report.generation or None,
     }
     annotations = {
         CPU_BASIC_INFO: _known(facts),
@@ -196,6 +207,8 @@ def _annotations(report: TopologyReport, stated: Mapping[str, str]) -> dict[str,
         CPU_RATIO_APPLIED: str(report.ratio),
         CPU_TOPOLOGY: print_cpu_topology(report.host.topology),
     }
+    if report.allocatable:
+        annotations[MACHINE_RAW_ALLOCATABLE] = _known(report.allocatable)
     if report.cpu_manager:
         reserved = {"reservedCPUs": str(report.reserved)} if report.reserved else {}
         annotations[CPU_MANAGER_POLICY] = json.dumps({"policy": report.cpu_manager, **reserved})
@@ -359,6 +372,8 @@ class TopologyReporter:
             cpu_manager=local.cpu_manager().policy,
             reserved=local.pins.reserved,
             pod_cpus=local.pins.report,
+            allocatable=local.pins.kubelet.allocatable(reading.host),
+            generation=node.metadata.annotations.get(RECORD_GENERATION, ""),
         )
 
 
