@@ -13,14 +13,19 @@ import yaml
 
 from corewise.cli.scheduler import command
 from corewise.kube.config import load_config
+from corewise.kube.resources import MUTATING_WEBHOOKS
 from corewise.scheduler.installation import CLIENT_SECRET_NAME, FORMER_GATE, SECRET_NAME, SERVICE_URL
+from corewise.scheduler.policy import NAME as POLICY
+from corewise.scheduler.policy import webhook_configuration
 from corewise.scheduler.program import COMPONENT
 from corewise.service.certificates import Lifetimes
-from corewise.vocabulary.metrics import LEDGER_LATE
+from corewise.vocabulary.metrics import LEDGER_LATE, OWNED_CPUS_PATH
+from corewise.vocabulary.qos import DEFAULT_RULES
 from corewise.vocabulary.reasons import Reason
 from kubedouble.authentication import service_account
 from kubedouble.rbac import Access, Rule
-from manager.world import eventually, until
+from kubedouble.server import NEW_IN_1_36, serve
+from manager.world import eventually, small_cluster, until
 from scheduler.program_world import NotBoundError, SchedulerWorld, caller
 from simulation.test_deploy import Recorder, apply
 
@@ -88,7 +93,7 @@ def test_roles_name_the_objects_of_the_scheduler_and_bind_to_its_account_alone()
         for rule in document.get("rules", ())
         for name in rule.get("resourceNames", ())
     }
-    assert named == {COMPONENT, SECRET_NAME, CLIENT_SECRET_NAME, FORMER_GATE}
+    assert named == {COMPONENT, SECRET_NAME, CLIENT_SECRET_NAME, FORMER_GATE, POLICY}
     account = {"kind": "ServiceAccount", "name": COMPONENT, "namespace": "koordinator-system"}
     bindings = [each for each in documents("rbac.yaml") if each["kind"].endswith("Binding")]
     assert [each["subjects"] for each in bindings] == [[account], [account]]
@@ -109,20 +114,45 @@ def covers(namespace: str, rule: Rule, access: Access) -> bool:
     return namespace in {"", access.namespace} and rule.allows(access)
 
 
-def unused(recorder: Recorder) -> list[str]:
+def unused(*recorders: Recorder) -> list[str]:
     """What is granted and has not been wanted."""
+    wanted = [each for recorder in recorders for each in recorder.wanted]
     return [
         text
         for text, namespace, rule in grants()
-        if not any(covers(namespace, rule, each) for each in recorder.wanted)
+        if not any(covers(namespace, rule, each) for each in wanted)
     ]
 
 
-async def live(world: SchedulerWorld, recorder: Recorder) -> None:
+async def as_its_account(world: SchedulerWorld, directory: Path, monkeypatch: pytest.MonkeyPatch) -> Recorder:
+    """Install the manifests, and have schedulers run under their account from now on."""
+    for manifest in [*documents("rbac.yaml"), *documents("service.yaml"), *documents("deployment.yaml")]:
+        await apply(world.client, manifest)
+    world.server.write_kubeconfig(directory / "scheduler", ACCOUNT.name, ACCOUNT.groups[:2])
+    world.config = load_config(str(directory / "scheduler"))
+    recorder = Recorder(world.server, user=ACCOUNT.name)
+    monkeypatch.setattr(world.server.cluster.authorizer, "require", recorder.require)
+    return recorder
+
+
+async def before_1_36(directory: Path, monkeypatch: pytest.MonkeyPatch) -> Recorder:
+    """Run against an API server without policies until the webhook is installed."""
+    async with serve(without=NEW_IN_1_36) as server, small_cluster(server, directory) as cluster:
+        world = SchedulerWorld(cluster.server, cluster.client, cluster.config)
+        recorder = await as_its_account(world, directory, monkeypatch)
+        async with world.scheduler() as scheduler:
+            await until(lambda: scheduler.metrics.value(OWNED_CPUS_PATH, "webhook") == 1)
+    return recorder
+
+
+async def live(world: SchedulerWorld, *recorders: Recorder) -> None:
     """A short life of a cluster in which the scheduler has to do all it can do.
 
     Time that is skipped may cost it the lease, which it then takes again.
     """
+    left = webhook_configuration(lambda path: {"url": f"https://127.0.0.1:1{path}"}, DEFAULT_RULES)
+    left["webhooks"][0]["objectSelector"] = {"matchLabels": {"no": "pod"}}
+    await world.client.create(MUTATING_WEBHOOKS.typed(dict), left)
     await world.add_pod("late", cpu="2", qos="LSR")
     big = await world.add_pod("big", cpu="64")
     async with (
@@ -148,19 +178,15 @@ async def live(world: SchedulerWorld, recorder: Recorder) -> None:
 
         await eventually(told_again)
         with suppress(AssertionError):
-            await until(lambda: not unused(recorder))
+            await until(lambda: not unused(*recorders))
 
 
 async def test_the_scheduler_uses_exactly_what_its_roles_grant(
     world: SchedulerWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for manifest in [*documents("rbac.yaml"), *documents("service.yaml"), *documents("deployment.yaml")]:
-        await apply(world.client, manifest)
-    world.server.write_kubeconfig(tmp_path / "scheduler", ACCOUNT.name, ACCOUNT.groups[:2])
-    world.config = load_config(str(tmp_path / "scheduler"))
-    recorder = Recorder(world.server, user=ACCOUNT.name)
-    monkeypatch.setattr(world.server.cluster.authorizer, "require", recorder.require)
+    older = await before_1_36(tmp_path, monkeypatch)
+    recorder = await as_its_account(world, tmp_path, monkeypatch)
     await world.add_node("n1", 8)
-    await live(world, recorder)
-    assert recorder.refused == []
-    assert unused(recorder) == []
+    await live(world, older, recorder)
+    assert older.refused == recorder.refused == []
+    assert unused(older, recorder) == []

@@ -1,4 +1,4 @@
-"""``corewise scheduler``: run the scheduler extender and the binding gate, in a Pod or from outside."""
+"""``corewise scheduler``: run the scheduler extender, in a Pod or from outside; print what it relies on."""
 
 from __future__ import annotations
 
@@ -58,15 +58,17 @@ from corewise.vocabulary.qos import QoSRules
 
 @click.group(invoke_without_command=True)
 @cluster_options
-@click.option("--listen", help="Serve extender and binding gate here (HTTPS).", **ADDRESS)
-@click.option("--webhook-url", default="", help="Base URL at which the API server reaches the gate.")
+@click.option("--listen", help="Serve the extender here (HTTPS).", **ADDRESS)
 @click.option(
-    "--webhook-service", **SERVICE, help="Service through which it reaches the gate, inside the cluster."
+    "--webhook-url",
+    default="",
+    help="Base URL at which the API server reaches the webhook, from outside the cluster.",
 )
+@click.option("--webhook-service", **SERVICE, help="Service through which it does, inside the cluster.")
 @click.option(
     "--manage-webhooks",
     is_flag=True,
-    help="Make and rotate the certificates, and install the gate's webhook configuration.",
+    help="Make and rotate the certificates, and install the policy, or before Kubernetes 1.36 the webhook.",
 )
 @TLS_OPTIONS
 @METRICS_LISTEN
@@ -92,7 +94,7 @@ from corewise.vocabulary.qos import QoSRules
 @LOG_OPTIONS
 @click.pass_context
 def command(called: click.Context, /, **options: Any) -> None:
-    """Answer kube-scheduler as its extender, and check every binding at the gate.
+    """Answer kube-scheduler about pods that own CPUs, as its extender: filter, prioritize, preempt and bind.
 
     Runs until SIGTERM or SIGINT; then the lease is released and calls in flight are answered.
     """
@@ -244,7 +246,7 @@ def _serve(
 
 def _checked(options: dict[str, Any], configuration: SchedulerConfiguration) -> dict[str, Any]:
     if options["listen"] is None:
-        raise click.UsageError("--listen is missing: where extender and binding gate are served")
+        raise click.UsageError("--listen is missing: where the extender is served")
     check_webhooks(options)
     if configuration.interference and not options["prometheus"]:
         raise click.UsageError("--prometheus is missing: interference is configured, and needs measurements")

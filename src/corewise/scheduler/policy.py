@@ -31,6 +31,8 @@ from corewise.engine.objects import PLACED_PODS, PlacedContainer, PlacedPod
 from corewise.engine.reading import pod_facts
 from corewise.kube.admission import AdmissionRequest, Operation, merge_operations
 from corewise.kube.decoding import decode_object
+from corewise.kube.resources import MUTATING_POLICIES, MUTATING_POLICY_BINDINGS, MUTATING_WEBHOOKS
+from corewise.service.installation import Alternative, ClientConfig, Path
 from corewise.service.webhooks import Answer, allowed, rule, webhook
 from corewise.vocabulary.names import OWNED_CPUS_RESOURCE, QOS_CLASS
 from corewise.vocabulary.qos import OWNERS_OF_CPUS, RESTRICTED_CLASSES, QoSRules
@@ -135,16 +137,33 @@ def policy_binding() -> dict[str, Any]:
     }
 
 
-def webhook_configuration(config: Callable[[str], dict[str, Any]], rules: QoSRules) -> dict[str, Any]:
+def webhook_configuration(config: ClientConfig, rules: QoSRules) -> dict[str, Any]:
     """Return the MutatingWebhookConfiguration that does the same before Kubernetes 1.36."""
     asked = {
-        **webhook("owned-cpus.corewise.io", config(WEBHOOK_PATH), rule("pods", "CREATE", scope="Namespaced")),
-        "failurePolicy": "Fail",
+        **webhook("owned-cpus.corewise.io", config(WEBHOOK_PATH), _rule(), failure_policy="Fail"),
         "objectSelector": _selector(),
         "matchConditions": match_conditions(rules),
         "reinvocationPolicy": "IfNeeded",
     }
     return {"metadata": {"name": NAME}, "webhooks": [asked]}
+
+
+def alternative(rules: QoSRules, report: Callable[[frozenset[Path]], None]) -> Alternative:
+    """Return the policy and the webhook; what the API server serves decides between them.
+
+    The policy is taken to work once it has been installed for a while: it depends on nothing else.
+    """
+    return Alternative(
+        policies=[(MUTATING_POLICIES, mutating_policy(rules)), (MUTATING_POLICY_BINDINGS, policy_binding())],
+        webhooks=lambda config: [(MUTATING_WEBHOOKS, webhook_configuration(config, rules))],
+        forced=None,
+        works=_works,
+        report=report,
+    )
+
+
+async def _works() -> bool:
+    return True
 
 
 def _selector() -> dict[str, Any]:

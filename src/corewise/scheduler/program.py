@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from corewise.engine import Engine
 from corewise.engine.objects import PlacedPod
@@ -31,14 +32,16 @@ from corewise.scheduler.decisions import Decisions
 from corewise.scheduler.extender import Extender, ExtenderRoutes
 from corewise.scheduler.installation import CLIENT_SECRET_NAME, EXPLAIN, FORMER_GATE, SECRET_NAME
 from corewise.scheduler.options import SchedulerOptions
+from corewise.scheduler.policy import NAME, WEBHOOK_PATH, add_owned_cpus, alternative
 from corewise.scheduler.preemption import Preemptor
 from corewise.scheduler.state import ClusterState
 from corewise.service.certificates import Lifetimes
 from corewise.service.doors import EXTENDER, Certified
 from corewise.service.health import TokenAccess
+from corewise.service.installation import Path
 from corewise.service.logs import fields
 from corewise.service.program import Loop, Program
-from corewise.service.webhooks import WebhookService
+from corewise.service.webhooks import Webhook, WebhookService
 from corewise.vocabulary import metrics
 from corewise.vocabulary.metrics import EVENTS, SCHEDULER
 from corewise.vocabulary.reasons import Reason
@@ -165,6 +168,8 @@ class Scheduler:
     async def _lead(self) -> None:
         """Do what only the leader does, until cancelled."""
         loops: list[Loop] = [(_LEDGERS, self._keep_ledgers), ("former-gate", self._remove_gate)]
+        if self.service.installer:
+            loops.append(("installation", self.service.installer.run))
         with self.program.leads():
             log.info("this replica leads", extra=fields(nodes=len(self.state.nodes.items)))
             try:
@@ -219,8 +224,9 @@ class Scheduler:
             EXTENDER.with_body(self.options.max_extender_body),
             self.options.listen,
             self.options.webhooks,
-            [],
+            [Webhook(NAME, WEBHOOK_PATH, partial(add_owned_cpus, rules=self.options.rules))],
             configurations=lambda _: [],
+            alternative=alternative(self.options.rules, self._report_path),
             field_manager=COMPONENT,
             secret=(self.options.config_namespace, SECRET_NAME),
             installed_bundle=lambda: self.service.bundle,
@@ -229,6 +235,9 @@ class Scheduler:
             routes=routes.routes(),
             client_secret=CLIENT_SECRET_NAME,
         )
+
+    def _report_path(self, paths: frozenset[Path]) -> None:
+        self.metrics.replace(metrics.OWNED_CPUS_PATH, {(path.value,): 1.0 for path in paths})
 
     def _callers(self) -> Certified:
         """Return who may call the extender: whoever shows a client certificate that TLS has verified."""

@@ -13,7 +13,7 @@ Cores may be numbered within their socket. Caches are not in it: the CPUs of a N
 Absent and empty values are the default. Texts longer than LONGEST_SPEC characters are refused: whoever
 creates a pod writes them.
 
-``resource-status`` of a pod: what the binding gate gave it.
+``resource-status`` of a pod: what it was bound with.
 ``{"cpuset": "0-3", "numaNodeResources": [{"node": 0, "resources": {"cpu": "4", "memory": "8Gi"}}]}``
 Amounts on NUMA nodes are the pod's own requests, not amplified. CPUs that can be read count even if the
 amounts cannot be read: nobody else must be given them. Whoever may write the annotation chooses its text, so

@@ -391,6 +391,13 @@ CLIENT_CERTIFICATE_EXPIRY = gauge(
     "corewise_extender_client_certificate_expiry_timestamp_seconds",
     "When the client certificate of the last caller of the extender, kube-scheduler, expires.",
 )
+OWNED_CPUS_PATH = gauge(
+    SCHEDULER,
+    "corewise_owned_cpus_path",
+    "1 for what adds corewise.io/owned-cpus to pods: the policy in the API server, or the webhook; both "
+    "during a switch-over.",
+    "path",
+)
 EXTENDER_REQUESTS = counter(
     SCHEDULER,
     "corewise_extender_requests_total",
