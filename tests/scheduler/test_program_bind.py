@@ -426,7 +426,6 @@ async def test_a_pod_that_is_deleted_gives_its_cpus_back(world: SchedulerWorld) 
         await world.client.delete(PLAIN_PODS, "a", "default", grace_period=0)
 
         async def takes_it() -> bool:
-            world.clock.skip(10.0)
             try:
                 await world.bind("b", "n1")
             except NotBoundError:

@@ -178,12 +178,19 @@ class Scheduler:
                 self.program.heartbeats.stop(_LEDGERS)
 
     async def _keep_ledgers(self) -> None:
-        """Keep the Nodes' ledgers in order, until cancelled."""
+        """Keep the Nodes' ledgers in order, at least every few seconds, until cancelled."""
         self.collector.begin()
         while True:
             self.program.heartbeats.beat(_LEDGERS, _BEAT_LIMIT)
+            self.state.given_back.clear()
             await self.collector.look()
-            await self._clock.sleep(_LOOK_EVERY)
+            woken = asyncio.create_task(self.state.given_back.wait())
+            pause = asyncio.create_task(self._clock.sleep(_LOOK_EVERY))
+            try:
+                await asyncio.wait((woken, pause), return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                woken.cancel()
+                pause.cancel()
 
     async def _remove_gate(self) -> None:
         """Remove the webhook configuration of the binding gate, which an older version may have left."""

@@ -13,6 +13,7 @@ ledger's (binding.py); it keeps decisions of the same moment from getting in eac
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -74,6 +75,8 @@ class ClusterState:
         self._answered: dict[str, SchedulableNode] = {}
         self.owning: set[str] = set()
         """The keys of bound pods that own CPUs by their class."""
+        self.given_back = asyncio.Event()
+        """Set when one of them is gone."""
         self._told: dict[str, tuple[ReadProblem, ...]] = {}
         self.cluster = Cluster()
         self.nodes = Cache(client, SCHEDULABLE_NODES, on_change=self._node_changed, clock=clock)
@@ -227,7 +230,9 @@ class ClusterState:
         if self._uids.get(key) == pod.metadata.uid:
             del self._uids[key]
             self._told.pop(key, None)
-            self.owning.discard(key)
+            if key in self.owning:
+                self.owning.discard(key)
+                self.given_back.set()
             self.cluster.remove_pod(key)
             self._has_room()
 
