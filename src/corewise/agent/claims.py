@@ -1,6 +1,6 @@
 """Who owns which CPUs of a node, and which CPUs all others share. Pure.
 
-A pod claims CPUs by the annotation ``scheduling.koordinator.sh/resource-status``. The binding gate writes it,
+A pod claims CPUs by the annotation ``scheduling.koordinator.sh/resource-status``. The scheduler writes it,
 but so may anybody who may write pods, so a claim is believed by the rules of :mod:`corewise.vocabulary.qos`.
 Claims are granted in this order: first those of pods that own these very CPUs already, then all others in
 the order in which pods were bound, within one second by UID. So an edit of the annotation takes no CPU from
@@ -108,7 +108,7 @@ def divide(
     rules: QoSRules = DEFAULT_RULES,
 ) -> CPUDivision:
     """Divide a node's CPUs among its pods. ``held``: who has owned which until now, by UID."""
-    # How CPUs are arranged is the binding gate's concern: here each is a core of its own.
+    # How CPUs are arranged is the scheduler's concern: here each is a core of its own.
     flat = Topology(tuple(Thread(cpu, cpu, 0, 0, 0) for cpu in node_cpus.online))
     ledger = Ledger(flat, offline=node_cpus.offline, reserved=node_cpus.reserved)
     owners: dict[str, Owner] = {}

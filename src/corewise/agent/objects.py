@@ -171,7 +171,7 @@ class QuotaPod(Struct, frozen=True):
 
     @property
     def cpu_request(self) -> int | None:
-        """Its request in milli-CPU, as the binding gate counts it; None if only the runtime knows the pod."""
+        """Its request in milli-CPU, as the scheduler counts it; None if only the runtime knows the pod."""
         spec, status = self.spec, self.status
         if not spec.containers:
             return None

@@ -4,7 +4,7 @@ An *offline pod* requests ``kubernetes.io/batch-cpu``; kubelet knows nothing of 
 requests nothing else is BestEffort to it. A pod with the resource that kubelet puts into another class has
 limits of kubelet's own: it counts as online, and its cgroups are left alone.
 
-A pod owns CPUs by kubelet's static policy, by its QoS class (LSE, LSR), or by the binding gate's annotation,
+A pod owns CPUs by kubelet's static policy, by its QoS class (LSE, LSR), or by the annotation resource-status,
 which then tells how many. They cannot be lent, whether it uses them or not.
 """
 

@@ -2,7 +2,7 @@
 
 | the engine of                               | kube_checks | kube_scores |
 |---------------------------------------------|-------------|-------------|
-| extender and gate, beside kube-scheduler    | no          | no          |
+| the extender, beside kube-scheduler         | no          | no          |
 | ``corewise explain pod``, ``corewise plan`` | yes         | no          |
 | the local cluster's scheduler               | yes         | yes         |
 

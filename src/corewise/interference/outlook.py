@@ -7,7 +7,7 @@
     column      = sum over a node's pods of weight x profile
 
 A counterweight starts when the placement is known, and the earliest time reported counts: a later report (the
-pod's PodScheduled time after a restart, the watch after the binding gate) does not start it again. It goes
+pod's PodScheduled time after a restart, the watch after the bind verb) does not start it again. It goes
 when the pod ends, or the node. Sums are made from the records each time, so rounding errors cannot add up:
 nothing becomes negative, and what is gone is gone.
 

@@ -29,5 +29,5 @@ class SchedulerOptions(ReplicaOptions):
 
     @property
     def webhooks(self) -> WebhookOptions:
-        """How extender and gate are served."""
+        """How the extender and the webhook for new pods are served."""
         return self.webhooks_at(self.listen)
