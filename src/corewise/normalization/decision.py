@@ -16,7 +16,8 @@ A new source of the ratio is a branch of :func:`decide`; the label or annotation
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Protocol
@@ -69,7 +70,7 @@ class NormalizationVerdict:
     """What was decided for one node, and from what.
 
     ``ratio`` is None where things are left as they are. ``ratio_field`` is the key the ratio comes from, or
-    was looked for under; ``nearest_model`` is the known model spelled most like an unknown one.
+    was looked for under; ``nearest_model`` is the known model most like an unknown one.
     """
 
     ratio: Ratio | None
@@ -159,10 +160,30 @@ def _in_range(verdict: NormalizationVerdict) -> NormalizationVerdict:
 
 @lru_cache(maxsize=256)
 def nearest_model(model: str, known: tuple[str, ...]) -> str | None:
-    """Return the known model spelled most like this one, if any is like it.
+    """Return the known name of the same product, else the known model spelled most like this one, if any is.
 
     Cached, since the nodes of a cluster share few models and every pass asks anew.
     """
     by_lower = {name.lower(): name for name in known}
     nearest = difflib.get_close_matches(model.lower(), by_lower, n=1, cutoff=0.5)
-    return by_lower[nearest[0]] if nearest else None
+    return same_product(model, known) or (by_lower[nearest[0]] if nearest else None)
+
+
+_NOT_THE_PRODUCT = re.compile(r"@.*|[0-9]+-core|[0-9.]+ ?ghz")
+_NUMBER = re.compile(r"[a-z0-9+-]*[0-9][a-z0-9+-]*")
+
+
+def same_product(model: str, known: Iterable[str]) -> str | None:
+    """Return another spelling of a model among known names: one with the same product number, if any.
+
+    "Xeon Platinum 8369B" is "Intel(R) Xeon(R) Platinum 8369B CPU @ 2.70GHz"; "Gold 6130" and "Gold 6230" are
+    two products, however alike they are spelled.
+    """
+    number = _product_number(model)
+    return next(
+        (name for name in known if number and name != model and _product_number(name) == number), None
+    )
+
+
+def _product_number(model: str) -> tuple[str, ...]:
+    return tuple(_NUMBER.findall(_NOT_THE_PRODUCT.sub(" ", model.lower())))

@@ -1,0 +1,116 @@
+"""The CPU models that nodes have, against a configuration: which of them it gives a ratio.
+
+A node counts as it will once normalization is on: where the configuration does not enable it for the cluster
+yet, the ratio is looked up all the same. Nodes for which normalization is off on purpose, by their label or
+by an entry that says so within an enabled cluster, need no ratio and are only counted. A label that cannot be
+read is passed over: it says nothing about the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+from corewise.config.configuration import NormalizationConfig, RatioField
+from corewise.config.facts import CPUFacts, FactsProblem
+from corewise.config.node_configs import Configuration
+from corewise.normalization.decision import NormalizationVerdict, decide, same_product
+from corewise.quantities import Ratio
+from corewise.vocabulary.names import NORMALIZATION_ENABLED
+from corewise.vocabulary.reasons import Reason
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedNode:
+    """A node as far as its ratio is concerned: name, labels, and the CPU facts it reports, if any."""
+
+    name: str
+    labels: Mapping[str, str]
+    facts: CPUFacts | FactsProblem | None
+    annotations: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInUse:
+    """Nodes of one CPU model with the same settings and the same verdict.
+
+    ``is_named``: whether ratioModel has an entry for the model; if not, ``other_name`` is one that it has for
+    the same product, if any.
+    """
+
+    facts: CPUFacts
+    nodes: tuple[str, ...]
+    verdict: NormalizationVerdict
+    is_named: bool
+    other_name: str | None
+
+    @property
+    def ratio(self) -> Ratio | None:
+        return self.verdict.ratio
+
+    @property
+    def field(self) -> RatioField:
+        return RatioField.of(hyper_threading=self.facts.hyper_threading, turbo=self.facts.turbo)
+
+    @property
+    def is_matched(self) -> bool:
+        return self.verdict.reason is Reason.RATIO_FROM_MODEL
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCoverage:
+    """Which models in use a configuration gives a ratio; names of nodes in their order.
+
+    ``without_facts`` have no CPU facts, or facts that cannot be read; ``off`` need none.
+    """
+
+    models: tuple[ModelInUse, ...]
+    without_facts: tuple[str, ...]
+    off: tuple[str, ...]
+
+    @property
+    def in_use(self) -> frozenset[str]:
+        return frozenset(each.facts.model for each in self.models)
+
+    @property
+    def matched(self) -> frozenset[str]:
+        """The models that get their own ratio on every node."""
+        return self.in_use - {each.facts.model for each in self.models if not each.is_matched}
+
+
+_Alike: TypeAlias = tuple[CPUFacts, Reason, Ratio | None]
+
+
+def model_coverage(nodes: Iterable[CheckedNode], config: NormalizationConfig) -> ModelCoverage:
+    """Look up the ratio of every node."""
+    found: dict[_Alike, tuple[NormalizationVerdict, list[CheckedNode]]] = {}
+    without_facts, off = [], []
+    for node in sorted(nodes, key=lambda each: each.name):
+        verdict = _verdict(node, config)
+        if verdict.reason is Reason.NORMALIZATION_DISABLED:
+            off.append(node.name)
+        elif isinstance(node.facts, CPUFacts):
+            facts = CPUFacts(node.facts.model, node.facts.hyper_threading, node.facts.turbo)
+            found.setdefault((facts, verdict.reason, verdict.ratio), (verdict, []))[1].append(node)
+        else:
+            without_facts.append(node.name)
+    models = []
+    for (facts, _, _), (verdict, alike) in found.items():
+        named = config.strategy_for(alike[0].labels)[0].ratio_model
+        other = None if facts.model in named else same_product(facts.model, named)
+        names = tuple(each.name for each in alike)
+        models.append(ModelInUse(facts, names, verdict, facts.model in named, other))
+    in_order = sorted(models, key=lambda each: (each.facts.model, each.field, each.nodes))
+    return ModelCoverage(tuple(in_order), tuple(without_facts), tuple(off))
+
+
+def _verdict(node: CheckedNode, config: NormalizationConfig) -> NormalizationVerdict:
+    verdict = decide(node, config)
+    if verdict.reason is Reason.ENABLE_LABEL_INVALID:
+        labels = {name: value for name, value in node.labels.items() if name != NORMALIZATION_ENABLED}
+        return _verdict(replace(node, labels=labels), config)
+    if verdict.reason is not Reason.NORMALIZATION_DISABLED or config.cluster.enable:
+        return verdict
+    strategy, _ = config.strategy_for(node.labels)
+    return decide(node, Configuration(replace(strategy, enable=True)))
