@@ -285,7 +285,7 @@ def test_a_dump_that_is_no_list_of_nodes_is_bad_input(check: Check, tmp_path: Pa
     (tmp_path / "nodes.json").write_text(text)
     result = check(TWO_ENTRIES, "--nodes", "nodes.json")
     assert isinstance(result.exception, Failure)
-    assert "kubectl get nodes -o json" in result.exception.hint
+    assert "kubectl get nodes,noderesourcetopologies -o json" in result.exception.hint
 
 
 trees = st.recursive(

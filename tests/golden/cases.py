@@ -132,6 +132,23 @@ CASES = [
         config check enable.json
         config check enable.json --key resource-amplification-config
         config check ratio.json
+        config check names.yaml --nodes mixed-cluster.json
+        config check names.yaml --nodes mixed-cluster.json -o json
+        config check names.yaml --nodes cluster.json
+        config check names.yaml --nodes nodes.json
+        config check - --nodes -
+        config check names.yaml --nodes cluster.json --cluster
+        config check names.yaml --context here
+        """,
+    ),
+    Case(
+        "config-starter",
+        "config",
+        """
+        config starter
+        config starter --nodes mixed-cluster.json
+        config starter --nodes nodes.json
+        config starter --nodes block.yaml
         """,
     ),
     Case(

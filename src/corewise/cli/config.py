@@ -5,16 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import click
-import msgspec
 
 from corewise.cli import output
 from corewise.cli.config_file import KEYS, Contents, KeyText, UndecidedKeyError, read_contents
+from corewise.cli.config_nodes import (
+    HOW_TO,
+    ComparedNodes,
+    coverage_record,
+    model_problems,
+    node_options,
+    print_coverage,
+    remarks,
+)
 from corewise.cli.errors import ExitCode, Failure
-from corewise.cli.files import decoded, text_of
+from corewise.cli.files import text_of
 from corewise.cli.options import read
 from corewise.cli.output import Form
 from corewise.config.colocation import parse_oversubscription, parse_suppression
@@ -25,25 +34,13 @@ from corewise.config.configuration import (
     parse_normalization,
 )
 from corewise.config.decoding import Parsed, Problem, Severity
+from corewise.config.facts import CPUFacts
 from corewise.config.node_configs import Configuration
+from corewise.normalization.calibration import ratio_model_json
+from corewise.normalization.models import ModelCoverage, model_coverage
+from corewise.normalization.starter import STARTER_FIELD, published_scores, starter_ratios
 from corewise.quantities import Ratio
 from corewise.vocabulary import names
-
-NodeLabels = list[tuple[str, Mapping[str, str]]]
-
-
-class _Metadata(msgspec.Struct):
-    name: str
-    labels: dict[str, str] | None = None
-
-
-class _Object(msgspec.Struct):
-    metadata: _Metadata
-    kind: str = "Node"
-
-
-class _Dump(msgspec.Struct):
-    items: list[_Object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +53,13 @@ class ConfigFinding:
 
 @click.group()
 def command() -> None:
-    """Check configuration before the cluster uses it."""
+    """Check configuration before the cluster uses it; print one to start with."""
 
 
 @command.command()
 @click.argument("file")
 @click.option("--key", type=click.Choice(KEYS), help="The only key to check, or the key whose JSON FILE is.")
-@click.option("--nodes", metavar="DUMP", help="Also check selectors against: kubectl get nodes -o json.")
+@node_options
 @click.option(
     "--largest-amplification",
     metavar="RATIO",
@@ -72,24 +69,105 @@ def command() -> None:
     help="The largest amplification ratio, as the manager has it.",
 )
 @output.option((Form.TABLE, Form.JSON))
-def check(file: str, key: str | None, nodes: str | None, largest_amplification: Ratio, form: Form) -> None:
+def check(
+    file: str, key: str | None, nodes: ComparedNodes | None, largest_amplification: Ratio, form: Form
+) -> None:
     """Check a configuration and name every error with its place.
 
     FILE is a ConfigMap in YAML or JSON (several documents or a List will do), or the JSON of one of its
     keys; - is stdin. Unknown keys are warnings.
 
-    Exit codes: 0 no errors, 1 errors, 2 wrong call, 5 a file cannot be read or holds no configuration.
-    """
+    With nodes (--nodes or --cluster), two nodeConfigs entries that select one node are errors, and each CPU
+    model in use is listed with its ratio. A model that ratioModel does not name is a warning. Models are
+    checked before "enable" is true, too.
+
+    \b
+    corewise config check slo-controller-config.yaml
+    kubectl get nodes,noderesourcetopologies -o json | corewise config check FILE --nodes -
+
+    Exit codes: 0 no errors, 1 errors, 2 wrong call, 3 no answer from the cluster, 5 a file cannot be read or
+    holds no configuration.
+    """  # noqa: D301 - \b keeps lines in click
     contents = _contents(file, key)
-    labels = _nodes(nodes) if nodes else []
+    compared = nodes.nodes if nodes else ()
     findings = [ConfigFinding("", problem) for problem in contents.problems]
+    coverage = None
     for text in contents.keys:
-        problems = _problems(text, labels, largest_amplification)
+        parsed = _parsed(text, largest_amplification)
+        problems = list(parsed.problems)
+        if parsed.value is not None:
+            labels = [(each.name, each.labels) for each in compared]
+            problems += node_config_conflicts(parsed.value, labels)
+        if parsed.value is not None and text.key == names.NORMALIZATION_KEY and nodes and nodes.reports:
+            coverage = model_coverage(compared, parsed.value)
+            problems += model_problems(coverage)
         findings += [ConfigFinding(text.key, text.in_file(each, contents.positions)) for each in problems]
     findings.sort(key=lambda each: (each.problem.line, each.problem.column))
-    _print(file, contents, findings, form)
+    _print(file, contents, findings, coverage, form)
+    if nodes and not nodes.reports and any(each.key == names.NORMALIZATION_KEY for each in contents.keys):
+        output.say(f"CPU models are not checked: no NodeResourceTopology came with the nodes ({HOW_TO})")
     if any(each.problem.severity is Severity.ERROR for each in findings):
         raise click.exceptions.Exit(ExitCode.VERDICT)
+
+
+@command.command()
+@node_options
+def starter(nodes: ComparedNodes | None) -> None:
+    """Print a ConfigMap with ratios from published benchmark results, to start with.
+
+    The ratios are those of SPECrate2017_int_base per CPU, with hyper-threading and turbo on; each row names
+    its source. They are a starting point: measure your machines with corewise calibrate, then set "enable" to
+    true. With nodes (--nodes or --cluster), only the models that they have, the slowest of them 1.00.
+
+    \b
+    corewise config starter > slo-controller-config.yaml
+    corewise config starter --cluster | corewise config check - --cluster
+
+    Exit codes: 0 printed, 2 wrong call, 3 no answer from the cluster, 4 the nodes have none of the models,
+    5 a file cannot be read.
+    """  # noqa: D301 - as above
+    scores = published_scores(files("corewise.config").joinpath("starter-ratios.yaml").read_text("utf-8"))
+    if nodes is not None:
+        in_use = {each.facts.model for each in nodes.nodes if isinstance(each.facts, CPUFacts)}
+        unknown = sorted(in_use - {each.model for each in scores})
+        scores = tuple(each for each in scores if each.model in in_use)
+        if not scores:
+            known = f": {', '.join(unknown)}" if unknown else f"; they report none ({HOW_TO})"
+            raise Failure(
+                f"there is no published ratio for the CPU models of these nodes{known}",
+                hint="measure them: corewise calibrate",
+                exit_code=ExitCode.NOT_FOUND,
+            )
+        for model in unknown:
+            output.say(f"no published ratio for {model}: measure it with corewise calibrate")
+    ratios = starter_ratios(scores)
+    ratio_model = ratio_model_json(ratios)
+    by_model = {each.model: each for each in scores}
+    click.echo(_STARTER_HEAD, nl=False)
+    for model, of_model in ratios.items():
+        row = by_model[model]
+        median = f"{row.score} / {row.cpus}, median of {row.of}"
+        click.echo(f"#   {of_model[STARTER_FIELD]}  {model}: {median}, {row.published}\n#         {row.url}")
+    output.print_manifests(
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": names.CONFIG_NAME, "namespace": names.CONFIG_NAMESPACE},
+            "data": {names.NORMALIZATION_KEY: f'{{\n  "enable": false,\n  "ratioModel": {ratio_model}\n}}\n'},
+        }
+    )
+    output.say(
+        'A starting point: measure with corewise calibrate, correct the ratios, then set "enable" to true.'
+    )
+
+
+_STARTER_HEAD = """\
+# A starting point, to be calibrated: measure your machines with corewise calibrate.
+# Ratios of SPECrate2017_int_base (https://www.spec.org/cpu2017/results/) per CPU, a hardware thread, of
+# machines with hyper-threading on and, it is assumed, turbo; the slowest is 1.00. Derived from SPEC's
+# results, not results of SPEC. Newer CPUs were measured with newer compilers, which favours them.
+# ratio, model: result of the machine / its CPUs, when it was published, and where
+"""
 
 
 def _contents(file: str, key: str | None) -> Contents:
@@ -110,36 +188,32 @@ def _contents(file: str, key: str | None) -> Contents:
     return contents
 
 
-def _nodes(file: str) -> NodeLabels:
-    hint = "make it with: kubectl get nodes -o json"
-    dump = decoded(file, msgspec.json.Decoder(_Dump).decode, "a list of nodes", hint)
-    return [(each.metadata.name, each.metadata.labels or {}) for each in dump.items if each.kind == "Node"]
-
-
-def _problems(text: KeyText, nodes: NodeLabels, largest: Ratio) -> list[Problem]:
+def _parsed(text: KeyText, largest: Ratio) -> Parsed[Configuration[Any]]:
     parsers: Mapping[str, Callable[[str], Parsed[Configuration[Any]]]] = {
         names.NORMALIZATION_KEY: parse_normalization,
         names.AMPLIFICATION_KEY: partial(parse_amplification, largest=largest),
         names.OVERSUBSCRIPTION_KEY: parse_oversubscription,
         names.SUPPRESSION_KEY: parse_suppression,
     }
-    parsed = parsers[text.key](text.text)
-    conflicts = () if parsed.value is None else node_config_conflicts(parsed.value, nodes)
-    return [*parsed.problems, *conflicts]
+    return parsers[text.key](text.text)
 
 
-def _print(file: str, contents: Contents, findings: list[ConfigFinding], form: Form) -> None:
+def _print(
+    file: str, contents: Contents, findings: list[ConfigFinding], coverage: ModelCoverage | None, form: Form
+) -> None:
     name = "<stdin>" if file == "-" else file
     errors = sum(each.problem.severity is Severity.ERROR for each in findings)
     warnings = len(findings) - errors
     if form is Form.JSON:
-        document = {
+        document: dict[str, Any] = {
             "file": name,
             "keys": [each.key for each in contents.keys],
             "errors": errors,
             "warnings": warnings,
             "problems": [_record(each) for each in findings],
         }
+        if coverage is not None:
+            document["cpuModels"] = coverage_record(coverage)
         click.echo(output.document_text(document, form), nl=False)
         return
     for finding in findings:
@@ -147,9 +221,13 @@ def _print(file: str, contents: Contents, findings: list[ConfigFinding], form: F
         path = f"{problem.path}: " if problem.path else ""
         where = f"{name}:{problem.line}:{problem.column}"
         click.echo(f"{where}: {problem.severity}: {path}{problem.message}")
+    if coverage is not None:
+        print_coverage(coverage)
     checked = ", ".join(each.key for each in contents.keys) or "no key"
     found = f"{output.count(errors, 'error')}, {output.count(warnings, 'warning')}"
     output.say(f"{Path(name).name}: {checked}: {found if findings else 'no problems'}")
+    for line in () if coverage is None else remarks(coverage):
+        output.say(line)
 
 
 def _record(finding: ConfigFinding) -> Mapping[str, Any]:

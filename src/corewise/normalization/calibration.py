@@ -131,14 +131,19 @@ class RatioModel:
     warnings: tuple[str, ...]
 
     def json(self) -> str:
-        """Return the configuration key's text; every ratio has its two decimals."""
-        models = [
-            f"    {json.dumps(name)}: {{"
-            + ", ".join(f'"{field}": {ratio}' for field, ratio in ratios.items())
-            + "}"
-            for name, ratios in self.ratios.items()
-        ]
-        return '{\n  "ratioModel": {\n' + ",\n".join(models) + "\n  }\n}\n"
+        """Return the configuration key's text, but for ``enable``; every ratio has its two decimals."""
+        return f'{{\n  "ratioModel": {ratio_model_json(self.ratios)}\n}}\n'
+
+
+def ratio_model_json(ratios: Mapping[str, ModelRatios]) -> str:
+    """Return the member ``ratioModel``, indented as a member; every ratio has its two decimals."""
+    models = [
+        f"    {json.dumps(name)}: {{"
+        + ", ".join(f'"{field}": {ratio}' for field, ratio in of_model.items())
+        + "}"
+        for name, of_model in ratios.items()
+    ]
+    return "{\n" + ",\n".join(models) + "\n  }"
 
 
 def ratio_model(results: Sequence[Calibration]) -> RatioModel:

@@ -1,0 +1,188 @@
+"""The nodes that ``corewise config`` compares with a configuration, and what is said of their CPU models."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any
+
+import click
+import msgspec
+
+from corewise.cli import output
+from corewise.cli.files import decoded
+from corewise.cli.options import connection_options, together
+from corewise.cli.output import Column
+from corewise.config.decoding import Problem, Severity
+from corewise.config.facts import parse_cpu_basic_info
+from corewise.normalization.models import CheckedNode, ModelCoverage, ModelInUse
+from corewise.vocabulary.names import CPU_BASIC_INFO
+
+HOW_TO = "kubectl get nodes,noderesourcetopologies -o json"
+
+
+class _Metadata(msgspec.Struct):
+    name: str
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+
+
+class _Object(msgspec.Struct):
+    metadata: _Metadata
+    kind: str = "Node"
+
+
+class _Dump(msgspec.Struct):
+    items: list[_Object]
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedNodes:
+    """The nodes to compare with; ``reports``: whether any NodeResourceTopology came with them."""
+
+    nodes: tuple[CheckedNode, ...]
+    reports: bool
+
+    @classmethod
+    def of(cls, labels: Mapping[str, Mapping[str, str]], facts: Mapping[str, str | None]) -> ComparedNodes:
+        """Join the labels and the texts of CPU facts; a NodeResourceTopology has its node's name."""
+        nodes = []
+        for name, of_node in labels.items():
+            text = facts.get(name)
+            nodes.append(CheckedNode(name, of_node, None if text is None else parse_cpu_basic_info(text)))
+        return cls(tuple(nodes), bool(facts))
+
+
+def node_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that name nodes; the command gets them as ``nodes``, None if no option is given."""
+
+    @together(
+        click.option(
+            "--nodes", "dump", metavar="DUMP", help=f"Compare with these nodes: {HOW_TO}; - is stdin."
+        ),
+        click.option("--cluster", is_flag=True, help="Compare with the nodes of the cluster, read now."),
+        connection_options,
+    )
+    @wraps(command)
+    def with_nodes(
+        *, dump: str | None, cluster: bool, kubeconfig: str | None, context: str | None, **others: Any
+    ) -> None:
+        if dump is not None and cluster:
+            raise click.UsageError("--nodes and --cluster: name one of them")
+        if not cluster and (kubeconfig is not None or context is not None):
+            raise click.UsageError("--kubeconfig and --context say which cluster: add --cluster")
+        if dump == "-" and others.get("file") == "-":
+            raise click.UsageError("only one of FILE and --nodes can be stdin")
+        nodes = _of_cluster(kubeconfig, context) if cluster else None if dump is None else _of_dump(dump)
+        command(nodes=nodes, **others)
+
+    return with_nodes
+
+
+def _of_dump(file: str) -> ComparedNodes:
+    dump = decoded(file, msgspec.json.Decoder(_Dump).decode, "a list of nodes", f"make it with: {HOW_TO}")
+    return ComparedNodes.of(
+        {each.metadata.name: each.metadata.labels or {} for each in dump.items if each.kind == "Node"},
+        {
+            each.metadata.name: (each.metadata.annotations or {}).get(CPU_BASIC_INFO)
+            for each in dump.items
+            if each.kind == "NodeResourceTopology"
+        },
+    )
+
+
+def _of_cluster(kubeconfig: str | None, context: str | None) -> ComparedNodes:
+    # The HTTP client is slow to import, and a file needs none.
+    from corewise.kube.client import Client  # noqa: PLC0415
+    from corewise.kube.config import load_config  # noqa: PLC0415
+    from corewise.kube.errors import NotFound  # noqa: PLC0415
+    from corewise.kube.objects import PartialObject  # noqa: PLC0415
+    from corewise.kube.resources import NODE_RESOURCE_TOPOLOGIES, NODES  # noqa: PLC0415
+
+    async def read() -> ComparedNodes:
+        async with Client(load_config(kubeconfig, context)) as client:
+            nodes = await client.list(NODES.typed(PartialObject))
+            try:
+                topologies = tuple(await client.list(NODE_RESOURCE_TOPOLOGIES.typed(PartialObject)))
+            except NotFound:  # a cluster without the CRD, which the agents need
+                topologies = ()
+        return ComparedNodes.of(
+            {each.metadata.name: each.metadata.labels for each in nodes},
+            {each.metadata.name: each.metadata.annotations.get(CPU_BASIC_INFO) for each in topologies},
+        )
+
+    return asyncio.run(read())
+
+
+def model_problems(coverage: ModelCoverage) -> Iterator[Problem]:
+    """Yield a warning for each model without a ratio of its own, at the start of the key's text."""
+    for each in coverage.models:
+        if each.is_matched:
+            continue
+        nodes = f"{output.count(len(each.nodes), 'node')}: {output.some(each.nodes, 3)}"
+        if each.is_named:
+            path, message = f'ratioModel["{each.facts.model}"]', f"no {each.field} ({nodes})"
+        else:
+            path, message = "ratioModel", f'no entry for "{each.facts.model}" ({nodes})'
+        if each.ratio is not None:
+            message += f", so defaultRatio {each.ratio} applies"
+        if each.other_name is not None:
+            message += f': did you mean this CPU with "{each.other_name}"? Only the exact name matches'
+        yield Problem(Severity.WARNING, 1, 1, path, message)
+
+
+def print_coverage(coverage: ModelCoverage) -> None:
+    """Print the models as a table; what is not about a model goes to stderr."""
+    if coverage.models:
+        columns: Sequence[Column[ModelInUse]] = (
+            Column("NODES", lambda each: str(len(each.nodes)), right=True),
+            Column("NORM", lambda each: str(each.ratio or "-"), right=True),
+            Column("HT", lambda each: _switch(on=each.facts.hyper_threading)),
+            Column("TURBO", lambda each: _switch(on=each.facts.turbo)),
+            Column("MODEL", lambda each: each.facts.model),
+        )
+        click.echo(output.table(columns, coverage.models), nl=False)
+
+
+def remarks(coverage: ModelCoverage) -> Iterator[str]:
+    """Yield how many models have a ratio, and which nodes were not looked up."""
+    in_use = len(coverage.in_use)
+    have = "has a ratio of its own" if in_use == 1 else "have ratios of their own"
+    yield f"{len(coverage.matched)} of {output.count(in_use, 'CPU model')} in use {have}"
+    if coverage.without_facts:
+        names = output.some(coverage.without_facts)
+        have = "has" if len(coverage.without_facts) == 1 else "have"
+        yield f"{output.count(len(coverage.without_facts), 'node')} {have} no usable CPU facts: {names}"
+    if coverage.off:
+        names = output.some(coverage.off)
+        yield f"normalization is off on {output.count(len(coverage.off), 'node')}: {names}"
+
+
+def _switch(*, on: bool) -> str:
+    return "on" if on else "off"
+
+
+def coverage_record(coverage: ModelCoverage) -> Mapping[str, Any]:
+    """Return what programs read."""
+    return {
+        "inUse": len(coverage.in_use),
+        "matched": len(coverage.matched),
+        "models": [
+            {
+                "model": each.facts.model,
+                "hyperThreading": each.facts.hyper_threading,
+                "turbo": each.facts.turbo,
+                "nodes": list(each.nodes),
+                "normalizationRatio": None if each.ratio is None else str(each.ratio),
+                "ratioField": each.field.value,
+                "matched": each.is_matched,
+                "reason": each.verdict.reason.value,
+                "didYouMean": each.other_name,
+            }
+            for each in coverage.models
+        ],
+        "nodesWithoutFacts": list(coverage.without_facts),
+        "nodesOff": list(coverage.off),
+    }

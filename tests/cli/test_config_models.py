@@ -1,0 +1,238 @@
+"""``config check`` against nodes, ``config starter``, and the example of docs/normalization.md."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import textwrap
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from api_process import local_api_server
+from corewise.cli import corewise
+from corewise.cli.errors import ExitCode, Failure
+from corewise.config.configuration import LARGEST_NORMALIZATION_RATIO, RatioField, parse_normalization
+from corewise.kube.client import Client
+from corewise.kube.config import load_config
+from corewise.kube.resources import NODE_RESOURCE_TOPOLOGIES, NODES, Resource
+from corewise.normalization.starter import STARTER_FIELD, PublishedScore, published_scores, starter_ratios
+from corewise.quantities import ONE, Ratio
+from corewise.vocabulary.names import CPU_BASIC_INFO, NORMALIZATION_KEY
+from manager.world import CRD
+
+ROOT = Path(__file__).parents[2]
+INPUTS = ROOT / "tests" / "golden" / "inputs" / "config"
+PAGE = (ROOT / "docs" / "normalization.md").read_text()
+SCORES = published_scores((ROOT / "src/corewise/config/starter-ratios.yaml").read_text())
+NEW = "Intel(R) Xeon(R) Platinum 8369B CPU @ 2.70GHz"
+OLD = "Intel(R) Xeon(R) CPU E5-2682 v4 @ 2.50GHz"
+EPYC = "AMD EPYC 7763 64-Core Processor"
+KERNEL_NAMES = (
+    r"Intel\(R\) Xeon\(R\) (CPU E5-\d{4} v\d|(Silver|Gold|Platinum) \d{4}[A-Z]?( CPU)?) @ \d\.\d\dGHz",
+    r"Intel\(R\) Xeon\(R\) ((Gold|Platinum) \d{4}\+?|\d{4}P)",
+    r"INTEL\(R\) XEON\(R\) (GOLD|PLATINUM) \d{4}Y?\+?",
+    r"AMD EPYC [0-9A-Z]{4} \d{2,3}-Core Processor",
+)
+
+
+def run(*arguments: str, stdin: str | None = None) -> Result:
+    return CliRunner().invoke(corewise, ["config", *arguments], input=stdin)
+
+
+@pytest.fixture(autouse=True)
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    for file in ("cluster.json", "mixed-cluster.json", "names.yaml", "nodes.json"):
+        (tmp_path / file).write_text((INPUTS / file).read_text())
+    return tmp_path
+
+
+def block(start: str) -> str:
+    """Return the indented block of the page whose first line starts so."""
+    found = re.search(rf"^( +){re.escape(start)}.*\n(?:(?:\1.*)?\n)*", PAGE, re.MULTILINE)
+    assert found
+    return textwrap.dedent(found[0]).strip() + "\n"
+
+
+def test_the_first_example_of_the_page_gives_real_nodes_their_ratios(directory: Path) -> None:
+    (directory / "slo-controller-config.yaml").write_text(block("apiVersion: v1"))
+    _, command, *printed = block("$ kubectl get nodes,noderesourcetopologies").splitlines()
+    assert command == "$ corewise config check slo-controller-config.yaml --nodes cluster.json"
+    result = run(*command.split()[3:])
+    assert result.exit_code == 0
+    assert (result.stdout + result.stderr).splitlines() == printed
+
+
+def test_every_model_in_the_page_is_spelled_as_a_kernel_prints_it() -> None:
+    config_map = yaml.safe_load(block("apiVersion: v1"))
+    models = json.loads(config_map["data"][NORMALIZATION_KEY])["ratioModel"]
+    assert [name for name in models if not any(re.fullmatch(form, name) for form in KERNEL_NAMES)] == []
+
+
+def test_calibrating_is_the_first_step_of_the_page() -> None:
+    steps = re.findall(r"^\d\. (?:\*\*)?([A-Z]\w+)", PAGE.partition("## Setting it up")[2], re.MULTILINE)
+    assert steps[:4] == ["Calibrate", "Write", "Check", "Apply"]
+
+
+def test_models_without_a_ratio_are_warnings_and_exit_0() -> None:
+    result = run("check", "names.yaml", "--nodes", "mixed-cluster.json")
+    assert result.exit_code == 0
+    meant = 'did you mean this CPU with "Intel(R) Xeon(R) E5-2682 v4"? Only the exact name matches'
+    warnings = [line for line in result.stdout.splitlines() if "warning" in line]
+    assert [line.removeprefix("names.yaml:6:5: warning: ratioModel") for line in warnings] == [
+        f': no entry for "{EPYC}" (2 nodes: amd-1, amd-2)',
+        f': no entry for "{OLD}" (1 node: old-1): {meant}',
+        f'["{NEW}"]: no hyperThreadEnabledRatio (1 node: new-2)',
+    ]
+    assert result.stderr.splitlines() == [
+        "names.yaml: cpu-normalization-config: 0 errors, 3 warnings",
+        "0 of 3 CPU models in use have ratios of their own",
+        "2 nodes have no usable CPU facts: mute, torn",
+        "normalization is off on 1 node: off",
+    ]
+
+
+def test_json_has_every_model_every_node_and_the_name_meant() -> None:
+    document = json.loads(run("check", "names.yaml", "--nodes", "mixed-cluster.json", "-o", "json").stdout)
+    assert (document["errors"], document["warnings"], len(document["problems"])) == (0, 3, 3)
+    models = document["cpuModels"]
+    assert (models["inUse"], models["matched"]) == (3, 0)
+    assert (models["nodesWithoutFacts"], models["nodesOff"]) == (["mute", "torn"], ["off"])
+    assert models["models"][1] == {
+        "model": OLD,
+        "hyperThreading": True,
+        "turbo": True,
+        "nodes": ["old-1"],
+        "normalizationRatio": None,
+        "ratioField": "hyperThreadTurboEnabledRatio",
+        "matched": False,
+        "reason": "UnknownCPUModel",
+        "didYouMean": "Intel(R) Xeon(R) E5-2682 v4",
+    }
+    assert models["models"][3]["normalizationRatio"] == "1.50"
+
+
+def test_a_default_ratio_is_named_where_it_stands_in() -> None:
+    text = Path("names.yaml").read_text().replace('"enable": true', '"enable": true, "defaultRatio": 1.1')
+    result = run("check", "-", "--nodes", "mixed-cluster.json", stdin=text)
+    assert f'no entry for "{EPYC}" (2 nodes: amd-1, amd-2), so defaultRatio 1.10 applies\n' in result.stdout
+    assert "no hyperThreadEnabledRatio (1 node: new-2), so defaultRatio 1.10 applies\n" in result.stdout
+    assert f"    2  1.10  on  on     {EPYC}\n" in result.stdout
+
+
+def test_the_dump_can_be_stdin_but_only_once() -> None:
+    dump = Path("cluster.json").read_text()
+    assert "1 of 3 CPU models" in run("check", "names.yaml", "--nodes", "-", stdin=dump).stderr
+    assert run("check", "-", "--nodes", "-", stdin=dump).exit_code == ExitCode.USAGE
+
+
+def test_nodes_without_topologies_leave_models_unchecked_and_say_so() -> None:
+    result = run("check", "names.yaml", "--nodes", "nodes.json")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert "CPU models are not checked: no NodeResourceTopology came with the nodes" in result.stderr
+    assert "cpuModels" not in json.loads(
+        run("check", "names.yaml", "--nodes", "nodes.json", "-o", "json").stdout
+    )
+
+
+@pytest.mark.parametrize(
+    "options", [("--nodes", "cluster.json", "--cluster"), ("--context", "here"), ("--kubeconfig", "f")]
+)
+def test_options_that_contradict_each_other_are_a_wrong_call(options: tuple[str, ...]) -> None:
+    assert run("check", "names.yaml", *options).exit_code == ExitCode.USAGE
+    assert run("starter", *options).exit_code == ExitCode.USAGE
+
+
+@pytest.fixture(scope="module")
+def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    with local_api_server(tmp_path_factory.mktemp("cluster")) as path:
+        yield path
+
+
+async def fill(kubeconfig: Path, items: list[dict[str, Any]]) -> None:
+    async with Client(load_config(str(kubeconfig))) as client:
+        await client.request("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", body=CRD)
+        for each in items:
+            resource: Resource[Any] = NODES if each["kind"] == "Node" else NODE_RESOURCE_TOPOLOGIES
+            await client.create(resource, each)
+
+
+def test_the_nodes_of_a_cluster_are_read_as_a_dump_of_it(kubeconfig: Path) -> None:
+    options = ("--cluster", "--kubeconfig", str(kubeconfig))
+    without_agents = run("check", "names.yaml", *options)
+    assert "CPU models are not checked" in without_agents.stderr
+    asyncio.run(fill(kubeconfig, json.loads(Path("mixed-cluster.json").read_text())["items"]))
+    for arguments in (("check", "names.yaml"), ("check", "names.yaml", "-o", "json"), ("starter",)):
+        live, dumped = run(*arguments, *options), run(*arguments, "--nodes", "mixed-cluster.json")
+        assert (live.exit_code, live.stdout, live.stderr) == (0, dumped.stdout, dumped.stderr)
+
+
+def test_the_starter_config_map_passes_the_check_and_is_switched_off() -> None:
+    printed = run("starter")
+    checked = run("check", "-", stdin=printed.stdout)
+    assert (checked.exit_code, checked.stdout) == (0, "")
+    assert checked.stderr == f"<stdin>: {NORMALIZATION_KEY}: no problems\n"
+    strategy = parse_normalization(yaml.safe_load(printed.stdout)["data"][NORMALIZATION_KEY]).value
+    assert strategy
+    assert strategy.cluster.enable is False
+    assert strategy.cluster.ratio_model == starter_ratios(SCORES)
+    assert "A starting point" in printed.stderr
+
+
+def test_every_starter_ratio_is_printed_with_its_source() -> None:
+    printed = run("starter").stdout
+    for each in SCORES:
+        of = f"{each.score} / {each.cpus}, median of {each.of}, {each.published}"
+        assert f"#   {each.ratio}  {each.model}: {of}\n#         {each.url}\n" in printed
+
+
+def test_starter_ratios_of_a_cluster_have_its_models_and_the_slowest_is_the_baseline(directory: Path) -> None:
+    dump = json.loads(Path("cluster.json").read_text())
+    gold = "Intel(R) Xeon(R) Gold 6148 CPU @ 2.40GHz"
+    for each in dump["items"]:
+        if each["metadata"]["name"].startswith("old") and each["kind"] == "NodeResourceTopology":
+            info = {"cpuModel": gold, "hyperThreadEnabled": True, "turboEnabled": True}
+            each["metadata"]["annotations"][CPU_BASIC_INFO] = json.dumps(info)
+    (directory / "dump.json").write_text(json.dumps(dump))
+    result = run("starter", "--nodes", "dump.json")
+    value = json.loads(yaml.safe_load(result.stdout)["data"][NORMALIZATION_KEY])
+    # 814 / 256 over 203 / 80 is 1.2530...
+    assert value["ratioModel"] == {gold: {STARTER_FIELD: 1.00}, EPYC: {STARTER_FIELD: 1.25}}
+    assert result.stderr.startswith(f"no published ratio for {NEW}: ")
+    assert "2 of 3 CPU models" in run("check", "-", "--nodes", "dump.json", stdin=result.stdout).stderr
+
+
+def test_a_cluster_of_unknown_models_has_no_starter_ratios() -> None:
+    result = run("starter", "--nodes", "nodes.json")
+    assert isinstance(result.exception, Failure)
+    assert result.exception.exit_code == ExitCode.NOT_FOUND
+    assert "calibrate" in result.exception.hint
+
+
+@pytest.mark.parametrize("row", SCORES, ids=lambda row: row.model)
+def test_a_row_of_the_table_is_complete_and_its_ratio_follows_from_its_score(row: PublishedScore) -> None:
+    assert any(re.fullmatch(form, row.model) for form in KERNEL_NAMES)
+    slowest = min(Fraction(each.score) / each.cpus for each in SCORES)
+    ratio = Ratio.parse(row.ratio)
+    assert ratio == Ratio(round(Fraction(row.score) / row.cpus / slowest * 100))
+    assert ONE <= ratio <= LARGEST_NORMALIZATION_RATIO
+    assert row.of >= 3
+    year = re.fullmatch(r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)-(20\d\d)", row.published)
+    place = re.fullmatch(r"res(20\d\d)q[1-4]/cpu2017-\d{8}-\d{5}", row.result)
+    assert year
+    assert place
+    assert year[1] == place[1]
+    cores = re.search(r"(\d+)-Core", row.model)
+    assert cores is None or row.cpus == int(cores[1]) * 2 * 2  # sockets, threads
+
+
+def test_no_model_is_in_the_table_twice() -> None:
+    assert len({each.model.lower() for each in SCORES}) == len(SCORES)
+    assert STARTER_FIELD is RatioField.HYPER_THREADING_TURBO
