@@ -70,7 +70,7 @@ class Mortal:
 
 
 def claim(cpus: str) -> str:
-    """The annotation as the binding gate writes it."""
+    """The annotation as the scheduler writes it."""
     return f'{{"cpuset":"{cpus}"}}'
 
 

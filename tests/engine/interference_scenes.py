@@ -100,7 +100,7 @@ class Scene:
         return next((each.message for each in decision.refusals(row)), "")
 
     def place(self, pod: PodFacts) -> str:
-        """Place a pod as the gate does; return its node."""
+        """Place a pod as the scheduler does; return its node."""
         decision = self.decide(pod)
         assert decision.node is not None
         chosen = ChosenNode.of(self.cluster, self.cluster.snapshot(), decision.row)

@@ -84,7 +84,7 @@ def decide(cluster: Cluster, pod: PodFacts) -> Decision:
 
 
 def bind(cluster: Cluster, pod: PodFacts) -> Placement | Refused | None:
-    """Place a pod as the gate does; return where, why the chosen node refused, or None if nothing fits."""
+    """Place a pod as the scheduler does; return where, why the node refused, or None if nothing fits."""
     decision = decide(cluster, pod)
     if decision.node is None:
         return None

@@ -2,7 +2,7 @@
 
 And what is bound through the engine never takes more than there is: no node's pods own more CPUs than it has,
 no CPU is owned twice, and amplified requests stay within allocatable, whatever comes in between: deletions,
-ratios that rise, pods bound while the gate was away, restarts.
+ratios that rise, pods bound by somebody else, restarts.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the engine says of a node does not depend on the others: the gate looks at one alone."""
+"""What the engine says of a node does not depend on the others: a binding looks at one alone."""
 
 from __future__ import annotations
 
