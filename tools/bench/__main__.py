@@ -18,6 +18,7 @@ from tools.bench import (
     interference_metrics,
     placement,
     planner,
+    policy,
     ratio_change,
     scheduler,
     suppression,
@@ -41,6 +42,7 @@ async def _ratio_change() -> list[Row]:
 MEASUREMENTS: dict[str, Callable[[], Coroutine[None, None, list[Row]]]] = {
     "watching": watching.measure,
     "webhook": lambda: webhook.measure(RATES),
+    "policy": policy.measure,
     "ratio-change": _ratio_change,
     "agent": agent.measure,
     "suppression": suppression.measure,
