@@ -228,6 +228,68 @@ def test_what_is_wrong_with_the_configuration_is_not_said_on_every_node() -> Non
     assert not only(assess(view(), ClusterContext(UNKNOWN)), EmitEvent)
 
 
+def in_parts(amplification: str, normalization: str = "{}") -> ClusterContext:
+    data = {NORMALIZATION_KEY: normalization, AMPLIFICATION_KEY: amplification}
+    return ClusterContext(read_configuration(ConfigMap(data=data)).configuration)
+
+
+def test_a_bad_entry_holds_what_it_is_meant_for_and_the_good_ones_count_at_the_first_start() -> None:
+    text = '{"enable": true, "resourceAmplificationRatio": {"cpu": "x", "memory": 1.2}}'
+    assessment = assess(view(SETTLED | {NORMALIZATION_RATIO: "1.00"}, cpu="16"), in_parts(text))
+    (patch,) = only(assessment, PatchNode)
+    assert isinstance(patch, PatchNode)
+    assert patch.annotations == {AMPLIFICATION_RATIO: '{"cpu":2.00,"memory":1.20}'}
+    assert Reason.CONFIG_INVALID in {each.reason for each in assessment.problems}
+
+
+def test_a_bad_nodeconfigs_entry_holds_the_nodes_that_no_good_entry_selects() -> None:
+    text = """{"enable": true, "resourceAmplificationRatio": {"cpu": 3}, "nodeConfigs": [
+        {"nodeSelector": {"matchLabels": {"a": 1}}, "resourceAmplificationRatio": {"cpu": 4}},
+        {"nodeSelector": {"matchLabels": {"b": "1"}}, "resourceAmplificationRatio": {"cpu": 5}}]}"""
+    node = SETTLED | {NORMALIZATION_RATIO: "1.00"}
+    assert not only(assess(view(node, cpu="16"), in_parts(text)), PatchNode)
+    assert only(assess(view(node, cpu="16", labels={"b": "1"}), in_parts(text)), PatchNode)
+
+
+def test_a_bad_ratio_of_a_cpu_model_holds_the_nodes_of_that_model() -> None:
+    models = '{"Fast": {"baseRatio": 99}, "Slow": {"baseRatio": 1}}'
+    text = f'{{"enable": true, "ratioModel": {models}, "defaultRatio": 3}}'
+    held = assess(view(SETTLED, cpu="16"), in_parts("{}", text))
+    assert not only(held, PatchNode)
+    assert held.normalization.reason is Reason.CONFIG_INVALID
+    assert only(assess(view(SETTLED, cpu="16", model="Slow"), in_parts("{}", text)), PatchNode)
+
+
+def test_a_users_ratio_that_the_manager_replaces_gets_an_event_that_names_the_other_annotation() -> None:
+    changed = view(SETTLED | {AMPLIFICATION_RATIO: '{"cpu":3.00}'}, cpu="16")
+    assessment = assess(changed, configured(), StatusHistory(settled_ratio='{"cpu":2.00}'))
+    assert only(assessment, PatchNode)
+    (event,) = only(assessment, EmitEvent)
+    assert isinstance(event, EmitEvent)
+    assert event.reason is Reason.RATIO_OVERRULED
+    assert AMPLIFICATION_ORIGINAL in event.message
+    for other in ('{"cpu":2.50}', None):
+        assert not only(assess(changed, configured(), StatusHistory(settled_ratio=other)), EmitEvent)
+
+
+UNRECORDED = {AMPLIFICATION_RATIO: '{"cpu":2.00}', AMPLIFICATION_ORIGINAL: "{}", NORMALIZATION_RATIO: "2.00"}
+
+
+@pytest.mark.parametrize(
+    ("record_seconds", "machine", "held"),
+    [(10, "", True), (31, "", False), (10, '{"cpu":"7","bootID":"b1"}', False)],
+)
+def test_a_decrease_is_held_back_while_it_is_not_proven_which_amount_is_raw(
+    record_seconds: int, machine: str, held: bool
+) -> None:
+    """4 CPUs at 2.00 show 8 (7); by the 7 in status pods of 6500m would fit without the ratio."""
+    allocatable = '{"cpu":"7"}' if machine else ""
+    node = view(UNRECORDED, cpu="7", requested=6500, machine=machine, allocatable=allocatable)
+    assessment = assess(node, configured(1.0), StatusHistory(record=record_seconds))
+    assert bool(assessment.held_back) is held
+    assert bool(only(assessment, PatchNode)) is not held
+
+
 def test_a_wrong_status_is_pending_and_repaired_with_raw_amounts_after_thirty_seconds() -> None:
     node = view(SETTLED, cpu="8")
     early = assess(node, configured(), StatusHistory(mismatch=29))

@@ -124,8 +124,6 @@ RATIO_MESSAGES = {
     "-1": "-1 is outside 1.00..5.00",
     "1e400": "1E+400 is outside 1.00..5.00",
     "1e-999999999": "1E-999999999 is outside 1.00..5.00",
-    "1.234": "1.234 has more than two decimal places: write 1.23",
-    "1.00000000000000000000000000000000000000001": "more than two decimal places",
     "NaN": "NaN is not a number of JSON: write a decimal number such as 1.20",
     "1,2": "1,2 is not a number of JSON: write a point, not a comma, as in 1.2",
     '"1,2"': '"1,2" is text, and has a comma: write the number 1.20, in 1.00..5.00',
@@ -145,6 +143,51 @@ def test_a_bad_ratio_is_refused_with_the_allowed_range_and_its_place(ratio: str,
     assert (problem.line, problem.column) == (2, 16)
     assert problem.path == 'ratioModel["Xeon"].baseRatio'
     assert str(problem).startswith('line 2, column 16: ratioModel["Xeon"].baseRatio: ')
+
+
+@pytest.mark.parametrize(("ratio", "counts"), [("1.239", "1.23"), ("1." + "0" * 40 + "1", "1.00")])
+def test_more_than_two_decimals_are_cut_off_with_a_warning(ratio: str, counts: str) -> None:
+    parsed = parse_normalization('{"defaultRatio": ' + ratio + "}")
+    assert parsed.value is not None
+    assert parsed.value.cluster.default_ratio == Ratio.parse(counts)
+    (problem,) = parsed.warnings
+    assert problem.message.endswith(f"has more than two decimal places: it counts as {counts}")
+
+
+BAD_ENTRY = """{"enable": true, "resourceAmplificationRatio": {"cpu": "fast", "memory": 1.2, "gpu": 2},
+ "nodeConfigs": [
+  {"name": "lost", "nodeSelector": {"matchLabels": {"a": 1}}, "resourceAmplificationRatio": {"cpu": 3}},
+  {"name": "good", "nodeSelector": {"matchLabels": {"b": "1"}}, "resourceAmplificationRatio": {"cpu": 2}}]}"""
+
+
+def test_entries_without_errors_are_read_though_others_have_some() -> None:
+    parsed = parse_amplification(BAD_ENTRY)
+    assert parsed.value is None
+    assert len(parsed.errors) == 3
+    config = parsed.rest
+    assert config is not None
+    assert config.cluster.originals == {AmplifiableResource.MEMORY: Ratio(120)}
+    assert config.cluster.unreadable == {AmplifiableResource.CPU}
+    good, _ = config.strategy_for({"b": "1"})
+    assert good.originals == {AmplifiableResource.CPU: Ratio(200), AmplifiableResource.MEMORY: Ratio(120)}
+    assert (good.unreadable, config.is_undecided({"b": "1"})) == (frozenset(), False)
+    assert config.is_undecided({"a": "1"})
+
+
+def test_a_model_with_a_bad_ratio_is_unreadable_and_the_others_are_not() -> None:
+    text = '{"ratioModel": {"A": {"baseRatio": 9}, "B": {"baseRatio": 1.5}}}'
+    config = parse_normalization(text).rest
+    assert config is not None
+    assert config.cluster.unreadable == {"A"}
+    assert config.cluster.ratio_model["B"]
+    enable = parse_normalization('{"enable": "yes"}').rest
+    assert enable is not None
+    assert enable.cluster.is_unreadable
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"enable": NaN}', '{"enable": true, "enable": false}'])
+def test_of_what_is_no_sound_json_nothing_is_read(text: str) -> None:
+    assert parse_amplification(text).rest is None
 
 
 @pytest.mark.parametrize("ratio", ["1", "1.0", "1.00", "1.2", "1.20", "1.2000", "5", "5.00", "12e-1"])

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from corewise.assessment.cluster import ClusterConfiguration, ClusterContext
-from corewise.assessment.nodes import ManagedNode, NodeView, view_of
+from corewise.assessment.nodes import BoundPod, ManagedNode, NodeView, view_of
 from corewise.config.configuration import NO_AMPLIFICATION, NO_NORMALIZATION
 from corewise.manager.node_status_webhook import NodeStatusWebhook
 from corewise.manager.node_webhook import NodeWebhook
@@ -22,8 +22,10 @@ from corewise.vocabulary.names import CONFIG_NAME, CONFIG_NAMESPACE
 RESOURCES = {NODE_STATUS: "nodes", NODE: "nodes", CONFIG_MAP: "configmaps"}
 
 
-def webhooks(metrics: Exposition | None = None, koordinator: str = "") -> Mapping[str, Review]:
-    """All webhooks, in a cluster of no pods and no configuration."""
+def webhooks(
+    metrics: Exposition | None = None, koordinator: str = "", pods: Sequence[BoundPod] = ()
+) -> Mapping[str, Review]:
+    """All webhooks, in a cluster of no configuration where every node has these pods."""
     context = ClusterContext(ClusterConfiguration(NO_NORMALIZATION, NO_AMPLIFICATION), koordinator)
     status = NodeStatusWebhook(
         context=lambda: context,
@@ -33,7 +35,7 @@ def webhooks(metrics: Exposition | None = None, koordinator: str = "") -> Mappin
     )
 
     def view(node: ManagedNode) -> NodeView:
-        return view_of(node, None, tuple)
+        return view_of(node, None, lambda: pods)
 
     async def usage(_node: str) -> int | None:
         return 7000

@@ -1,9 +1,11 @@
 """What applies to all nodes: the configuration, and whether Koordinator's own webhook is in the way.
 
-Each key of the ConfigMap is read by itself: a good text is applied; for a bad one the last good one stays.
-An absent ConfigMap or key is a configuration too: the empty one, which enables nothing. A bad key that was
-never good (the manager has just started) is *unknown*, None: nodes then keep what they have, since taking
-"unknown" for "nothing enabled" would undo everything on the restart after a typing error.
+Each key of the ConfigMap is read by itself. Of amplification and normalization, the entries without errors
+are applied, and nodes keep what they have where an entry with errors may be meant for them. Of a text that is
+no JSON at all, and of a bad key of colocation, the last good one stays. An absent ConfigMap or key is a
+configuration too: the empty one, which enables nothing. A key that was never readable (the manager has just
+started) is *unknown*, None: nodes then keep what they have, since taking "unknown" for "nothing enabled"
+would undo everything on the restart after a typing error.
 
 The agents follow the keys of colocation. The manager reads them to refuse bad ones at admission, and to
 report those that were admitted.
@@ -87,7 +89,7 @@ class ConfigurationReading:
 
     @property
     def bad_keys(self) -> tuple[str, ...]:
-        """The keys whose text is not applied."""
+        """The keys whose text has errors."""
         return tuple(key for key in KEYS if self.errors(key))
 
 
@@ -102,20 +104,29 @@ def read_configuration(
     """Read the ConfigMap (None: there is none) and return the configuration that applies."""
     problems: dict[str, tuple[Problem, ...]] = {}
 
-    def read(key: str, parse: Callable[[str], Parsed[T]], absent: T, last: T | None) -> T | None:
+    def read(
+        key: str, parse: Callable[[str], Parsed[T]], absent: T, last: T | None, *, in_parts: bool = False
+    ) -> T | None:
         text = config_map_text(config_map, key)
         if text is None:
             return absent
         parsed = parse(text)
         problems[key] = parsed.problems
-        return last if parsed.value is None else parsed.value
+        value = parsed.rest if in_parts and parsed.rest is not None else parsed.value
+        return last if value is None else value
 
     def amplification(text: str) -> Parsed[AmplificationConfig]:
         return parse_amplification(text, largest)
 
     configuration = ClusterConfiguration(
-        read(NORMALIZATION_KEY, parse_normalization, NO_NORMALIZATION, last_good.normalization),
-        read(AMPLIFICATION_KEY, amplification, NO_AMPLIFICATION, last_good.amplification),
+        read(
+            NORMALIZATION_KEY,
+            parse_normalization,
+            NO_NORMALIZATION,
+            last_good.normalization,
+            in_parts=True,
+        ),
+        read(AMPLIFICATION_KEY, amplification, NO_AMPLIFICATION, last_good.amplification, in_parts=True),
         read(OVERSUBSCRIPTION_KEY, parse_oversubscription, NO_OVERSUBSCRIPTION, last_good.oversubscription),
         read(SUPPRESSION_KEY, parse_suppression, NO_SUPPRESSION, last_good.suppression),
     )

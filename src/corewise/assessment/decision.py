@@ -67,7 +67,8 @@ class StatusHistory:
 
     ``since_touch`` and ``since_repair`` are None if there was none since the status last showed the ratio.
     ``record``: for how long the record has been as it is, or absent. ``ratio_written``: the manager has just
-    written the ratio, on a status that was correct.
+    written the ratio, on a status that was correct. ``settled_ratio``: the ratio annotation as it last was
+    what it should be.
     """
 
     mismatch: int = 0
@@ -76,6 +77,7 @@ class StatusHistory:
     touches: int = 0
     since_repair: int | None = None
     ratio_written: bool = False
+    settled_ratio: str | None = None
 
 
 NO_HISTORY = StatusHistory()
@@ -149,7 +151,7 @@ def assess(node: NodeView, context: ClusterContext, history: StatusHistory = NO_
     if held_back:
         verdict = wanted_ratio(node, normalization, context, frozenset(each.resource for each in held_back))
     problems = (
-        *_unknown_or_in_the_way(normalization, context),
+        *_unknown_or_in_the_way(node, normalization, context),
         *(Finding(Reason.UNSAFE_DECREASE_HELD_BACK, each.message, each.resource) for each in held_back),
         *(Finding(Reason.UNSAFE_DECREASE_ALLOWED, each.message, each.resource) for each in unsafe if allowed),
         *(
@@ -168,7 +170,13 @@ def assess(node: NodeView, context: ClusterContext, history: StatusHistory = NO_
             actions = (patch,)
         else:
             actions, recheck = _status_correction(node, status, history)
-    events = _events(node, problems, actions, adopted=verdict.adopted)
+    overruled = any(
+        isinstance(action, PatchNode)
+        and history.settled_ratio is not None
+        and action.annotations.get(AMPLIFICATION_RATIO) == history.settled_ratio
+        for action in actions
+    )
+    events = _events(node, problems, actions, adopted=verdict.adopted, overruled=overruled)
     return NodeAssessment(
         node=node,
         normalization=normalization,
@@ -200,8 +208,10 @@ def wanted_ratio(
     """Return the amplification verdict; without a known configuration, all entries stay as they are."""
     config = context.configuration.amplification
     strategy = config.strategy_for(node.labels)[0] if config else None
-    if strategy is None or context.koordinator:
+    if strategy is None or context.koordinator or (config and config.is_undecided(node.labels)):
         held = _EVERYTHING
+    elif strategy:
+        held |= {str(resource) for resource in strategy.unreadable}
     originals = {str(resource): ratio for resource, ratio in strategy.originals.items()} if strategy else {}
     return decide_ratio(
         node.annotations,
@@ -223,14 +233,22 @@ def lowered(old: Ratios, new: Ratios) -> Iterable[str]:
     return (resource for resource, ratio in old.items() if new.get(resource, ONE) < ratio)
 
 
-def _unknown_or_in_the_way(normalization: NormalizationVerdict, context: ClusterContext) -> Iterable[Finding]:
+def _unknown_or_in_the_way(
+    node: NodeView, normalization: NormalizationVerdict, context: ClusterContext
+) -> Iterable[Finding]:
     if context.koordinator:
         message = f"Koordinator's webhook {context.koordinator} amplifies nodes too: nothing is written"
         yield Finding(Reason.KOORDINATOR_WEBHOOK_PRESENT, message)
     if normalization.reason.warning:
         yield Finding(normalization.reason, normalization.message)
-    if context.configuration.amplification is None:
+    config = context.configuration.amplification
+    if config is None:
         yield Finding(Reason.CONFIG_INVALID, _unknown_key(AMPLIFICATION_KEY))
+    elif config.is_undecided(node.labels) or config.strategy_for(node.labels)[0].unreadable:
+        message = (
+            f"the key {AMPLIFICATION_KEY} has errors in what may apply to the node; ratios stay as they are"
+        )
+        yield Finding(Reason.CONFIG_INVALID, message)
 
 
 def _unknown_key(key: str) -> str:
@@ -298,9 +316,14 @@ def _repair(node: NodeView, repair: Repair, finding: Finding | None) -> RepairNo
 
 
 def _events(
-    node: NodeView, problems: Iterable[Finding], actions: Iterable[NodeAction], *, adopted: bool
+    node: NodeView,
+    problems: Iterable[Finding],
+    actions: Iterable[NodeAction],
+    *,
+    adopted: bool,
+    overruled: bool,
 ) -> Iterable[EmitEvent]:
-    """Yield one Event per reason: the problems, an adopted original ratio, and a repair."""
+    """Yield one Event per reason: the problems, a ratio adopted or overruled, and a repair."""
     messages: dict[Reason, str] = {}
     for problem in problems:
         if problem.reason in _REPORTED_ELSEWHERE:
@@ -308,6 +331,8 @@ def _events(
         messages[problem.reason] = "; ".join(filter(None, (messages.get(problem.reason), problem.message)))
     if adopted:
         messages[Reason.ORIGINAL_ADOPTED] = Reason.ORIGINAL_ADOPTED.meaning
+    if overruled:
+        messages[Reason.RATIO_OVERRULED] = Reason.RATIO_OVERRULED.meaning
     for action in actions:
         if isinstance(action, RepairNodeStatus):
             messages.setdefault(Reason.STATUS_REPAIRED, action.why)

@@ -63,20 +63,30 @@ ModelRatios: TypeAlias = Mapping[RatioField, Ratio]
 
 @dataclass(frozen=True, slots=True)
 class NormalizationStrategy:
-    """Which CPUs are how much faster than the baseline."""
+    """Which CPUs are how much faster than the baseline.
+
+    Nodes of the ``unreadable`` models, and all nodes if ``is_unreadable``, stay as they are: what is said of
+    them has errors.
+    """
 
     enable: bool | None = None
     ratio_model: Mapping[str, ModelRatios] = field(default_factory=dict)
     default_ratio: Ratio | None = None
+    unreadable: frozenset[str] = frozenset()
+    is_unreadable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class AmplificationStrategy:
-    """The original ratios, which normalization then multiplies."""
+    """The original ratios, which normalization then multiplies.
+
+    Those of the ``unreadable`` resources stay as they are: what is said of them has errors.
+    """
 
     enable: bool = False
     ratios: Mapping[AmplifiableResource, Ratio] = field(default_factory=dict)
     amplifies_capacity: bool = True
+    unreadable: frozenset[AmplifiableResource] = frozenset()
 
     @property
     def originals(self) -> Mapping[AmplifiableResource, Ratio]:
@@ -146,14 +156,24 @@ def _conflict(config: Configuration[S], first: int, other: int, names: list[str]
 def _normalization_strategy(
     decoder: Decoder, fields: Fields, inherited: NormalizationStrategy
 ) -> NormalizationStrategy:
-    models = {
-        str(model.path[-1]): _model_ratios(decoder, ratios)
-        for model, ratios in decoder.entries(fields["ratioModel"])
-    }
+    before = decoder.error_count
+    enable = either(decoder.flag(fields["enable"]), inherited.enable)
+    default_ratio = either(_normalization_ratio(decoder, fields["defaultRatio"]), inherited.default_ratio)
+    entries = decoder.entries(fields["ratioModel"])
+    is_unreadable = inherited.is_unreadable or decoder.error_count > before
+    models: dict[str, ModelRatios] = {}
+    unreadable: set[str] = set()
+    for model, ratios in entries:
+        before = decoder.error_count
+        models[name := str(model.path[-1])] = _model_ratios(decoder, ratios)
+        if decoder.error_count > before:
+            unreadable.add(name)
     return NormalizationStrategy(
-        enable=either(decoder.flag(fields["enable"]), inherited.enable),
+        enable=enable,
         ratio_model=MappingProxyType({**inherited.ratio_model, **models}),
-        default_ratio=either(_normalization_ratio(decoder, fields["defaultRatio"]), inherited.default_ratio),
+        default_ratio=default_ratio,
+        unreadable=frozenset(inherited.unreadable - models.keys() | unreadable),
+        is_unreadable=is_unreadable,
     )
 
 
@@ -170,18 +190,28 @@ def _normalization_ratio(decoder: Decoder, place: Place) -> Ratio | None:
 def _amplification_strategy(
     decoder: Decoder, fields: Fields, inherited: AmplificationStrategy, largest: Ratio
 ) -> AmplificationStrategy:
-    ratios = dict(inherited.ratios)
+    ratios, unreadable = dict(inherited.ratios), set(inherited.unreadable)
     known = tuple(AmplifiableResource)
-    for key, place in decoder.entries(fields["resourceAmplificationRatio"]):
+    before = decoder.error_count
+    enable = either(decoder.flag(fields["enable"]), inherited.enable)
+    entries = decoder.entries(fields["resourceAmplificationRatio"])
+    if decoder.error_count > before:
+        unreadable.update(known)
+    for key, place in entries:
         name = str(key.path[-1])
         if name not in known:
             decoder.error(key, f"only cpu and memory can be amplified{did_you_mean(name, known)}")
             continue
+        resource = AmplifiableResource(name)
         ratio = decoder.ratio(place, SMALLEST_RATIO, largest, "a node is never made smaller")
         if ratio is not None:
-            ratios[AmplifiableResource(name)] = ratio
+            ratios[resource] = ratio
+            unreadable.discard(resource)
+        elif place.value is not None:
+            unreadable.add(resource)
     return AmplificationStrategy(
-        enable=either(decoder.flag(fields["enable"]), inherited.enable),
+        enable=enable,
         ratios=MappingProxyType(ratios),
         amplifies_capacity=either(decoder.flag(fields["amplifyCapacity"]), inherited.amplifies_capacity),
+        unreadable=frozenset(unreadable),
     )

@@ -29,7 +29,7 @@ _LONGEST_SHOWN = 40
 
 
 class Severity(StrEnum):
-    """An error makes the whole text unusable; a warning does not."""
+    """An error makes an entry of the text unusable, and for some keys the whole text; a warning does not."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -52,10 +52,14 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Parsed(Generic[T]):
-    """A value, None if the text has errors, and all problems in the order of the text."""
+    """A value, None if the text has errors, and all problems in the order of the text.
+
+    ``rest`` is what the text says apart from its errors; None if it is no JSON, or has a member twice.
+    """
 
     value: T | None
     problems: tuple[Problem, ...]
+    rest: T | None = None
 
     @property
     def errors(self) -> tuple[Problem, ...]:
@@ -91,6 +95,7 @@ class Decoder:
         self._strict = strict
         self._positions = reading.positions
         self.is_complete = reading.complete
+        self._is_sound = reading.complete and not reading.faults
         self.problems = [
             Problem(Severity.ERROR, fault.line, fault.column, fault.path, fault.message)
             for fault in reading.faults
@@ -101,10 +106,15 @@ class Decoder:
         """Return the value, unless there are errors, with the problems in the order of the text."""
         problems = tuple(sorted(self.problems, key=lambda each: (each.line, each.column)))
         failed = any(each.severity is Severity.ERROR for each in problems)
-        return Parsed(None if failed else value, problems)
+        return Parsed(None if failed else value, problems, value if self._is_sound else None)
 
     def position(self, place: Place) -> tuple[int, int]:
         return self._positions.at(place.offset)
+
+    @property
+    def error_count(self) -> int:
+        """How many errors there are so far."""
+        return sum(each.severity is Severity.ERROR for each in self.problems)
 
     def error(self, place: Place, message: str) -> None:
         self._report(place, message, Severity.ERROR)
@@ -177,8 +187,8 @@ class Decoder:
         return None
 
     def ratio(self, place: Place, smallest: Ratio, largest: Ratio, hint: str = "") -> Ratio | None:
-        """Read a JSON number with at most two decimal places in ``smallest``..``largest``."""
-        form = NumberForm(f"{smallest}..{largest}", 2, two_places, hint)
+        """Read a JSON number in ``smallest``..``largest``; a third decimal is cut off, with a warning."""
+        form = NumberForm(f"{smallest}..{largest}", 2, two_places, hint, cuts=True)
         hundredths = self._number(place, Decimal(str(smallest)), Decimal(str(largest)), form)
         return None if hundredths is None else Ratio(hundredths)
 
@@ -207,7 +217,10 @@ class Decoder:
             self.error(place, f"{shown(place.value)} is outside {form.allowed}{why}")
             return None
         steps = steps_of(place.value, form.places)
-        if steps.denominator != 1:
+        if steps.denominator != 1 and form.cuts:
+            counted = form.printed(str(Decimal(int(steps)).scaleb(-form.places)))
+            self.warn(place, f"{shown(place.value)} has more than {form.described}: it counts as {counted}")
+        elif steps.denominator != 1:
             near = form.printed(str(Decimal(round(steps)).scaleb(-form.places)))
             more = f"has more than {form.described}" if form.places else "is not a whole number"
             self.error(place, f"{shown(place.value)} {more}: write {near}")
@@ -229,12 +242,16 @@ class Fields:
 
 @dataclass(frozen=True, slots=True)
 class NumberForm:
-    """What numbers are allowed at a place: the range in words, decimal places, how one is printed."""
+    """What numbers are allowed at a place: the range in words, decimal places, how one is printed.
+
+    ``cuts``: further decimals are cut off, with a warning; else they are an error.
+    """
 
     allowed: str
     places: int
     printed: Callable[[str], str]
     hint: str
+    cuts: bool = False
 
     @property
     def described(self) -> str:

@@ -45,10 +45,18 @@ class NodeConfig(Generic[S]):
 
 @dataclass(frozen=True, slots=True)
 class Configuration(Generic[S]):
-    """One key of the ConfigMap."""
+    """One key of the ConfigMap.
+
+    ``has_lost_entries``: there are entries of which it cannot be read which nodes they select.
+    """
 
     cluster: S
     node_configs: tuple[NodeConfig[S], ...] = ()
+    has_lost_entries: bool = False
+
+    def is_undecided(self, labels: Mapping[str, str]) -> bool:
+        """Whether an entry that cannot be read may be meant for a node: no other one selects it."""
+        return self.has_lost_entries and not self.matching(labels)
 
     def matching(self, labels: Mapping[str, str]) -> tuple[NodeConfig[S], ...]:
         """Return every entry that selects a node. The first is used; more than one is a mistake."""
@@ -75,18 +83,26 @@ def read_node_configs(
     root = decoder.fields(decoder.root, (*own, "nodeConfigs"))
     cluster = read(decoder, root, default)
     entries: list[NodeConfig[S]] = []
-    for index, place in enumerate(decoder.items(root["nodeConfigs"])):
+    before = decoder.error_count
+    places = decoder.items(root["nodeConfigs"])
+    has_lost_entries = decoder.error_count > before
+    for index, place in enumerate(places):
+        before = decoder.error_count
         fields = decoder.fields(place, (*_ENTRY_KEYS, *own))
         line, column = decoder.position(place)
         name = decoder.text(fields["name"]) or ""
         selector = _node_selector(decoder, fields["nodeSelector"])
+        is_lost = decoder.error_count > before
         first = next((entry for entry in entries if entry.selector.covers(selector)), None)
         if first is not None:
             decoder.warn(
                 place, f"is never used: {first} comes first and selects every node that this entry does"
             )
-        entries.append(NodeConfig(index, name, selector, read(decoder, fields, cluster), line, column))
-    return Configuration(cluster, tuple(entries))
+        strategy = read(decoder, fields, cluster)
+        has_lost_entries |= is_lost
+        if not is_lost:
+            entries.append(NodeConfig(index, name, selector, strategy, line, column))
+    return Configuration(cluster, tuple(entries), has_lost_entries)
 
 
 def _node_selector(decoder: Decoder, place: Place) -> LabelSelector:

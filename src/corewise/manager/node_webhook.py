@@ -6,6 +6,7 @@
 - A change after which the node's pods no longer fit is refused: a lower ratio annotation, or a label or
   original ratio that makes the manager want a lower one. The refusal names the smallest safe ratio. The
   annotation ``node.corewise.io/allow-unsafe-amplification-change`` overrides.
+- A ratio annotation that the manager will replace, since it computes that one, is warned about.
 - A higher cpu ratio on a node whose real usage is above 60 % is warned about, where usage is known
   (metrics.k8s.io); where that API is absent, nothing is said.
 
@@ -93,6 +94,7 @@ class NodeWebhook:
             fix = Reason.UNSAFE_DECREASE_REFUSED.fix
             return refused(request, f"{message}. {fix}", code=403, reason=Reason.UNSAFE_DECREASE_REFUSED)
         warnings = [f"{each.message} ({Reason.UNSAFE_DECREASE_ALLOWED})" for each in unsafe]
+        warnings += _overruled(old, new, context)
         return allowed(request, warnings=[*warnings, *await self._busy(old, new, context)])
 
     async def _busy(self, old: NodeView, new: NodeView, context: ClusterContext) -> Iterable[str]:
@@ -159,6 +161,24 @@ def _malformed_normalization(text: str) -> Iterable[str]:
         return
     if not ONE <= ratio <= LARGEST_NORMALIZATION_RATIO:
         yield f"annotation {NORMALIZATION_RATIO}: {text} is outside {ONE}..{LARGEST_NORMALIZATION_RATIO}"
+
+
+def _overruled(old: NodeView, new: NodeView, context: ClusterContext) -> Iterable[str]:
+    """Warn about a ratio that the manager will replace, since it owns the annotation."""
+    ratio = new.annotations.get(AMPLIFICATION_RATIO)
+    if (
+        ratio is None
+        or ratio == old.annotations.get(AMPLIFICATION_RATIO)
+        or AMPLIFICATION_ORIGINAL not in new.annotations
+    ):
+        return
+    verdict = wanted_ratio(new, normalization_of(new, context.configuration), context)
+    wanted = verdict.changes.get(AMPLIFICATION_RATIO, ratio)
+    if wanted != ratio:
+        yield (
+            f"the manager will replace {AMPLIFICATION_RATIO} by {wanted or 'none'}: "
+            f"set {AMPLIFICATION_ORIGINAL} instead ({Reason.RATIO_OVERRULED})"
+        )
 
 
 def _wanted(node: NodeView, context: ClusterContext) -> Ratios:

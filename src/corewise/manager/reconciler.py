@@ -11,6 +11,8 @@ What is remembered of a node between two assessments can be lost at a restart wi
 
 - Since when the node's status does not show the ratio; when it was touched and repaired since.
 - For how long its record has been as it is.
+- What its ratio annotation was when nothing had to be done. A manager that has just started says nothing of a
+  user's ratio that it replaces; the warning at admission does.
 - Which resourceVersion a write was decided on: until the cache shows another, the node is not assessed again,
   so that nothing is written twice.
 """
@@ -75,6 +77,7 @@ class NodeMemory:
         self._shows_raw = False
         self._ratio_written: float | None = None
         self._record = _Sighting()
+        self._settled_ratio: str | None = None
         self._written_on = ""
         self._written = 0.0
         self.failures = 0
@@ -93,10 +96,13 @@ class NodeMemory:
             touches=self._touches,
             since_repair=None if self._repaired is None else int(now - self._repaired),
             ratio_written=self._ratio_written is not None and now - self._ratio_written < JUST_NOW,
+            settled_ratio=self._settled_ratio,
         )
 
     def assessed(self, assessment: NodeAssessment, now: float) -> None:
-        """Note whether the status shows the ratio."""
+        """Note whether the ratio is what it should be, and whether the status shows it."""
+        if not any(isinstance(action, PatchNode) for action in assessment.actions):
+            self._settled_ratio = assessment.node.annotations.get(AMPLIFICATION_RATIO)
         self._shows_raw = assessment.status.state is StatusState.SETTLED or assessment.status.touch
         if assessment.status.state is StatusState.SETTLED:
             self._mismatch_since = self._touched = self._repaired = self._ratio_written = None

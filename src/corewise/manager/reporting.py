@@ -72,7 +72,7 @@ def events_about(
     meta = config_map.metadata
     messages: list[tuple[Reason, str]] = []
     for key in reading.bad_keys:
-        stays = "the manager keeps the last good configuration"
+        stays = "entries without errors are applied, nodes that others may be meant for stay as they are"
         messages.append((Reason.CONFIG_INVALID, f"{key}: {_summary(reading.errors(key))}; {stays}"))
     for key, problems in conflicts(reading.configuration, nodes).items():
         if key not in reading.bad_keys:

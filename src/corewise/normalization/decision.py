@@ -31,7 +31,7 @@ from corewise.config.configuration import (
 )
 from corewise.config.facts import CPUFacts, FactsProblem
 from corewise.quantities import ONE, Ratio
-from corewise.vocabulary.names import NORMALIZATION_ENABLED, NameKind
+from corewise.vocabulary.names import NORMALIZATION_ENABLED, NORMALIZATION_KEY, NameKind
 from corewise.vocabulary.reasons import Reason
 
 _TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
@@ -93,6 +93,9 @@ def decide(node: RatioNode, config: NormalizationConfig) -> NormalizationVerdict
     else:
         enabled, enabled_by = strategy.enable, f"strategy says enable: {str(strategy.enable).lower()}"
     draft = NormalizationVerdict(None, Reason.NORMALIZATION_DISABLED, "", enabled_by, source)
+    if strategy.is_unreadable or config.is_undecided(node.labels):
+        message = f"the key {NORMALIZATION_KEY} has errors in what may apply to the node"
+        return replace(draft, reason=Reason.CONFIG_INVALID, message=message)
     problem = "" if label is None else _label_problem(label)
     if problem:
         return replace(draft, reason=Reason.ENABLE_LABEL_INVALID, message=problem)
@@ -121,6 +124,9 @@ def _looked_up(
     draft: NormalizationVerdict, facts: CPUFacts, strategy: NormalizationStrategy
 ) -> NormalizationVerdict:
     field = RatioField.of(hyper_threading=facts.hyper_threading, turbo=facts.turbo)
+    if facts.model in strategy.unreadable:
+        message = f'the key {NORMALIZATION_KEY} has errors in what it says of "{facts.model}"'
+        return replace(draft, reason=Reason.CONFIG_INVALID, message=message)
     model = strategy.ratio_model.get(facts.model)
     ratio = model.get(field) if model is not None else None
     if ratio is not None:

@@ -100,7 +100,8 @@ class Reason(StrEnum):
     # configuration
     CONFIG_INVALID = _warning(
         "ConfigInvalid",
-        "A key of the ConfigMap slo-controller-config has errors; the last good one is kept.",
+        "A key of the ConfigMap slo-controller-config has errors. Its entries without errors are applied; "
+        "what the others are meant for stays as it is.",
         "Run corewise config check on the ConfigMap: it lists every error with line and column.",
     )
     CONFIG_APPLIED = _info(
@@ -145,6 +146,12 @@ class Reason(StrEnum):
         "OriginalAdopted",
         "A ratio that a user had annotated was taken as the node's original ratio and moved to the "
         "-original annotation.",
+    )
+    RATIO_OVERRULED = _warning(
+        "RatioOverruled",
+        "A user's ratio annotation was replaced: the manager computes the ratio of this node, from the "
+        "user's original ratio, configuration and normalization.",
+        "Set node.corewise.io/resource-amplification-ratio-original instead.",
     )
     ORIGINAL_NEEDED = _warning(
         "OriginalNeeded",
