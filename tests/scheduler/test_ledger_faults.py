@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -224,6 +225,23 @@ async def test_pods_that_own_nothing_are_not_looked_at(
         await bound_past(world, scheduler, "pinned", "static")
         await scheduler.collector.look()
         assert followed == ["default/pinned"]
+
+
+async def test_bindings_are_answered_while_thousands_of_pods_are_looked_at(world: SchedulerWorld) -> None:
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    async with world.scheduler() as scheduler:
+        scheduler.state.owning.update(f"default/p{number}" for number in range(1000))
+        counting = asyncio.create_task(count())
+        await scheduler.collector.look()
+        counting.cancel()
+    assert turns >= 9
 
 
 async def test_a_leader_waits_anew_before_it_repairs_a_ledger(world: SchedulerWorld) -> None:

@@ -20,6 +20,7 @@ All of it is computed from the state as it is, at every look; what fails is trie
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -53,6 +54,8 @@ log = logging.getLogger(__name__)
 
 EXPIRY: Final = 90.0
 """Seconds: longer than an API server works on a request (60)."""
+_AT_ONCE: Final = 100
+"""Pods that are looked at in one go: some milliseconds."""
 _MILLI: Final = 1000
 _GONE: Final = "gone"
 _EXPIRED: Final = "expired"
@@ -118,16 +121,22 @@ class LedgerCollector:
         self._refused = {}
 
     async def look(self) -> None:
-        """Put in order what is not."""
+        """Put in order what is not; bindings are answered meanwhile."""
         self._seen = set()
         nodes = self._state.cluster.nodes
-        for facts in [each for each in nodes.values() if each.owned.owners or each.owned.problem]:
+        for name in [name for name, each in nodes.items() if each.owned.owners or each.owned.problem]:
+            await asyncio.sleep(0)
+            facts = nodes.get(name)
+            if facts is None:
+                continue
             try:
                 await (self._repair(facts) if facts.owned.problem else self._tidy(facts))
             except KubeError as error:
-                log.warning("a ledger stays as it is", extra=fields(node=facts.name, error=error))
+                log.warning("a ledger stays as it is", extra=fields(node=name, error=error))
         owning = self._owning()
-        for key in sorted(owning):
+        for number, key in enumerate(sorted(owning)):
+            if number % _AT_ONCE == 0:
+                await asyncio.sleep(0)
             try:
                 await self._follow(key)
             except KubeError as error:
