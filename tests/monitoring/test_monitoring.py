@@ -31,6 +31,7 @@ RULE_FILES = [
     MONITORING / "alerts.yaml",
     MONITORING / "interference-alerts.yaml",
     MONITORING / "interference-rules.yaml",
+    MONITORING / "scheduler-alerts.yaml",
     ROOT / "deploy" / "agent" / "recording-rules.yaml",
 ]
 DASHBOARDS = {path.stem: json.loads(path.read_text()) for path in sorted(MONITORING.glob("*dashboard.json"))}
@@ -194,6 +195,8 @@ def test_recording_rules_make_one_series_a_node_of_what_its_agent_measures() -> 
 
 
 @needs_promtool
-@pytest.mark.parametrize("cases", ["alerts_cases.yaml", "interference_alerts_cases.yaml"])
+@pytest.mark.parametrize(
+    "cases", ["alerts_cases.yaml", "interference_alerts_cases.yaml", "scheduler_alerts_cases.yaml"]
+)
 def test_alerts_fire_when_they_should_and_only_then(cases: str) -> None:
     promtool("test", "rules", str(Path(__file__).parent / cases))
