@@ -92,6 +92,7 @@ from corewise.vocabulary.names import (
     NUMA_POLICY,
     NUMA_SPEC,
     OWNED_CPUS_RESOURCE,
+    QOS_CLASS,
     RESOURCE_SPEC,
     RESOURCE_STATUS,
 )
@@ -100,6 +101,7 @@ from corewise.vocabulary.qos import DEFAULT_RULES, QoSRules
 from corewise.vocabulary.reasons import Reason
 
 _MILLI = 1000
+_REMEMBERED = 4096
 _FINISHED = frozenset({"Succeeded", "Failed"})
 _ZONE = re.compile(r"node-([0-9]{1,4})")
 _NRT_POLICIES = {
@@ -277,20 +279,16 @@ def holds_resources(pod: PlacedPod) -> bool:
 
 def pod_facts(pod: PlacedPod, rules: QoSRules = DEFAULT_RULES) -> PodFacts:
     """Return what the engine reads of a pod. One of a class that it may not have owns no CPUs by it."""
-    demand = _demand(pod)
-    requests = _requests(demand)
-    owned_if_static = owned_milli(demand, static_cpu_manager=True)
-    binding, numa, problem = _wishes(pod, demand, requests)
-    by_class = is_cpuset_by_class(demand)
-    refused = rules.class_problem(pod.metadata.labels, _namespace(pod)) if by_class else None
-    owned = 0 if refused else bounded(CPU, owned_milli(demand, static_cpu_manager=False))
+    counted = _counted(pod)
+    binding, numa, problem = _wishes(pod, counted)
+    refused = rules.class_problem(pod.metadata.labels, _namespace(pod)) if counted.by_class else None
     if refused and problem is None:
         problem = SpecProblem(refused.reason, refused.message)
     return PodFacts(
         key=key_of(pod),
-        requests=requests,
-        owned_by_class=owned,
-        owned_if_static=0 if by_class else bounded(CPU, owned_if_static),
+        requests=counted.requests,
+        owned_by_class=counted.owned if counted.by_class and not refused else 0,
+        owned_if_static=0 if counted.by_class else counted.owned,
         binding=binding,
         numa_policy=numa,
         constraints=_constraints(pod),
@@ -299,6 +297,46 @@ def pod_facts(pod: PlacedPod, rules: QoSRules = DEFAULT_RULES) -> PodFacts:
         daemon=any(each.kind == "DaemonSet" for each in pod.metadata.owner_references),
         uid=pod.metadata.uid,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """What a pod requests, and owns: by its class, or where kubelet gives it whole CPUs."""
+
+    requests: Mapping[str, int]
+    owned: int
+    by_class: bool
+
+
+_STATED = msgspec.json.Encoder(enc_hook=dict)
+"""The maps of a pod may be of a type that cannot be changed, which msgspec does not know."""
+_counts: dict[bytes, _Counted] = {}
+
+
+def _counted(pod: PlacedPod) -> _Counted:
+    """Count a pod; pods that state the same are counted once, and they come by hundreds."""
+    spec, status = pod.spec, pod.status
+    stated = (
+        spec.containers,
+        spec.init_containers,
+        spec.overhead,
+        spec.resources,
+        status.container_statuses,
+        status.init_container_statuses,
+        status.qos_class,
+        status.phase,
+        pod.metadata.labels.get(QOS_CLASS),
+    )
+    key = _STATED.encode(stated)
+    known = _counts.get(key)
+    if known is None:
+        demand = _demand(pod)
+        by_class = is_cpuset_by_class(demand)
+        owned = bounded(CPU, owned_milli(demand, static_cpu_manager=True))
+        if len(_counts) >= _REMEMBERED:
+            _counts.clear()
+        _counts[key] = known = _Counted(_requests(demand), owned, by_class)
+    return known
 
 
 def placement(pod: PlacedPod, rules: QoSRules = DEFAULT_RULES) -> tuple[Placement, ReadProblem | None]:
@@ -410,17 +448,15 @@ def _too_large(requests: Mapping[str, int]) -> SpecProblem | None:
     return None
 
 
-def _wishes(
-    pod: PlacedPod, demand: PodDemand, requests: Mapping[str, int]
-) -> tuple[CPUBinding, NumaPolicy | None, SpecProblem | None]:
-    annotations, cpu = pod.metadata.annotations, requests.get(CPU, 0)
-    too_large = _too_large(requests)
+def _wishes(pod: PlacedPod, counted: _Counted) -> tuple[CPUBinding, NumaPolicy | None, SpecProblem | None]:
+    annotations, cpu = pod.metadata.annotations, counted.requests.get(CPU, 0)
+    too_large = _too_large(counted.requests)
     if too_large:
         return DEFAULT_BINDING, None, too_large
     numa = parse_numa_spec(annotations.get(NUMA_SPEC))
     if isinstance(numa, SpecProblem):
         return DEFAULT_BINDING, None, numa
-    if not is_cpuset_by_class(demand):
+    if not counted.by_class:
         return DEFAULT_BINDING, numa, None
     if cpu % _MILLI:
         message = f"the requested CPUs must be integer: {Quantity.of_milli(cpu)} is no whole number of CPUs"
