@@ -137,7 +137,10 @@ def commands() -> str:
     """Return the page of all commands' help."""
     parts = [
         NOTICE.format(source="the commands' help") + "\n# Commands\n\n"
-        "Results go to stdout, messages to stderr. `-o` prints every table as JSON, YAML, CSV or names."
+        "Results go to stdout, messages to stderr. `-o` prints every table as JSON, YAML, CSV or names.\n\n"
+        "On a terminal a table fits the width (`COLUMNS` overrides it): it cuts texts, then leaves\n"
+        "out columns, and its last line says which and how to see them. In a pipe or a file it is\n"
+        "complete. `NO_COLOR` turns colours off."
     ]
     parts += [f"## {title}\n\n```\n{text}\n```" for title, text in helps(corewise, "corewise", None)]
     return "\n\n".join(parts) + "\n"

@@ -95,17 +95,17 @@ def test_the_table_shows_every_unit_of_cpu_and_a_total(kubeconfig: Path) -> None
     lines = result.stdout.splitlines()
     assert [line[:85].rstrip() for line in lines] == [
         "NODE  MODEL     RAW CPU  NORM  NORMALIZED   AMP  SCHEDULABLE  REQUESTED  FREE  OFFLIN",
-        "*     3 models       23                31                 31    4 (12%)    27",
         "fast  Fast CPU        8  2.00          16  2.00           16    4 (25%)    12",
         "odd   Odd CPU         8     -           8  1.00            8     0 (0%)     8",
         "slow  Slow CPU        7  1.00           7  1.00            7     0 (0%)     7",
+        "*     3 models       23                31                 31    4 (12%)    27",
     ]
     assert [line[79:] for line in lines] == [
         "OFFLINE OFFERED  STATE",
-        "           2.50",
         "           2.50  suppressing",
         "              -  UnknownCPUModel",
         "              -",
+        "           2.50",
     ]
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from corewise.cli import output
 from corewise.cli.errors import ExitCode
-from corewise.cli.output import CellSeverity, Column, Form, Listing
+from corewise.cli.output import CellSeverity, Column, Form, Listing, Screen
 
 
 @dataclass(frozen=True)
@@ -47,10 +47,91 @@ TWO = listing(Row("n1", 48000), Row("node-2", 79200, "UnknownCPUModel"))
 def test_a_table_aligns_numbers_right_and_ends_lines_without_blanks() -> None:
     assert output.render(TWO, Form.TABLE).splitlines() == [
         "NAME      CPU  STATE",
-        "*       127.2",
         "n1         48",
         "node-2   79.2  UnknownCPUModel",
+        "*       127.2",
     ]
+
+
+COLUMNS_OF_A_SCREEN: list[Column[Row]] = [
+    Column("NAME", lambda r: r.name),
+    Column("MODEL", lambda r: "model " * 4 + r.name, priority=2, shrink=8),
+    Column("CPU OFF", lambda r: str(r.cpu), right=True, priority=1),
+    Column("ON", lambda r: str(r.cpu), right=True, priority=1),
+    Column("STATE", lambda r: r.state, shrink=6, severity=lambda _: CellSeverity.ERROR),
+]
+ROWS = [Row("n1", 48000, "Healthy"), Row("node-2", 79200, "UnknownCPUModel")]
+
+
+def fitted(width: int | None) -> list[str]:
+    return output.table(COLUMNS_OF_A_SCREEN, ROWS, screen=Screen(width)).splitlines()
+
+
+def test_a_table_on_a_screen_wide_enough_is_complete() -> None:
+    assert fitted(None) == fitted(1000) == fitted(71)
+    assert fitted(71)[0] == "NAME    MODEL                           CPU OFF     ON  STATE"
+
+
+def test_a_table_too_wide_cuts_texts_first_and_says_how_to_see_them() -> None:
+    assert fitted(50) == [
+        "NAME    MODEL               CPU OFF     ON  STATE",
+        "n1      model model model…    48000  48000  Healt…",
+        "node-2  model model model…    79200  79200  Unkno…",
+        "texts cut: MODEL, STATE (-o json, or a terminal 71",
+        "columns wide, shows all)",
+    ]
+
+
+def test_then_it_leaves_out_the_columns_of_the_highest_priority() -> None:
+    assert fitted(36)[:3] == [
+        "NAME    CPU OFF     ON  STATE",
+        "n1        48000  48000  Healthy",
+        "node-2    79200  79200  UnknownCPUM…",
+    ]
+    assert " ".join(fitted(36)[3:]).startswith("columns left out: MODEL; texts cut: STATE (-o json")
+
+
+def test_columns_of_one_priority_are_left_out_together() -> None:
+    assert fitted(28)[0] == "NAME    STATE"
+    assert " ".join(fitted(28)[3:]).startswith("columns left out: MODEL, CPU OFF, ON (-o json")
+
+
+def test_a_name_is_never_cut() -> None:
+    assert [line.split()[0] for line in fitted(10)[:3]] == ["NAME", "n1", "node-2"]
+
+
+@given(st.integers(1, 90), st.lists(st.text("abc", max_size=30), max_size=4))
+def test_a_table_is_no_wider_than_the_screen_unless_its_least_columns_are(
+    width: int, states: list[str]
+) -> None:
+    rows = [Row(f"n{place}", 48000, state) for place, state in enumerate(states)]
+    lines = output.table(COLUMNS_OF_A_SCREEN, rows, screen=Screen(width)).splitlines()
+    assert max(map(len, lines[: len(rows) + 1])) <= max(width, len("NAME  STATEX"))
+
+
+def test_wide_is_never_cut() -> None:
+    narrow = output.render(TWO, Form.WIDE, screen=Screen(10))
+    assert narrow == output.render(TWO, Form.WIDE, screen=Screen())
+
+
+def test_a_sum_stands_last_or_first_on_a_live_screen() -> None:
+    first = output.render(TWO, Form.TABLE, summary_first=True).splitlines()
+    assert [line.split()[0] for line in first] == ["NAME", "*", "n1", "node-2"]
+
+
+def test_a_terminal_is_as_wide_as_columns_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "91")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert Screen.of_stdout() == Screen(91, colour=True)
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert Screen.of_stdout() == Screen(91, colour=False)
+
+
+def test_columns_is_nothing_to_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "20")
+    assert Screen.of_stdout().width is None
 
 
 def test_wide_adds_columns() -> None:
@@ -58,7 +139,7 @@ def test_wide_adds_columns() -> None:
 
 
 def test_colour_marks_severity_only_and_only_when_wanted() -> None:
-    assert "\x1b[31mUnknownCPUModel" in output.render(TWO, Form.TABLE, colour=True)
+    assert "\x1b[31mUnknownCPUModel" in output.render(TWO, Form.TABLE, screen=Screen(colour=True))
     assert "\x1b" not in output.render(TWO, Form.TABLE)
 
 
@@ -108,9 +189,9 @@ def test_counts_are_said_in_singular_and_plural() -> None:
     assert output.count(0, "node") == "0 nodes"
 
 
-def test_colour_is_off_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pipe_has_neither_colour_nor_a_width(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
-    assert not output.colour_wanted()
+    assert output.Screen.of_stdout() == output.Screen()
 
 
 @pytest.mark.parametrize("arguments", [["topology"], ["--help"], ["topology", "-o", "json"]])

@@ -8,9 +8,10 @@ import ssl
 import sys
 from base64 import b64decode
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import NamedTemporaryFile
+from unittest.mock import patch
 
 from click.testing import CliRunner
 
@@ -21,9 +22,13 @@ from interference.simulated_history import RANGES, Planted, planted_history
 from kernel import machine_trees
 
 
-def run(arguments: list[str], stdin: bytes, environment: Mapping[str, str]) -> tuple[int, bytes, bytes]:
+def run(
+    arguments: list[str], stdin: bytes, environment: Mapping[str, str], *, on_terminal: bool = False
+) -> tuple[int, bytes, bytes]:
     """Run ``corewise`` in this process; return its exit code, stdout and stderr."""
-    with CliRunner().isolation(stdin, environment) as (out, err, _):
+    with CliRunner().isolation(stdin, environment) as (out, err, _), ExitStack() as stack:
+        if on_terminal:
+            stack.enter_context(patch.object(sys.stdout, "isatty", return_value=True))
         try:
             main(arguments)
         except SystemExit as end:

@@ -37,6 +37,10 @@ MASKS = [
     (r"(?<=\d\.\d{5})\d{4,}", "~"),
 ]
 """What is different in every run, and what stands in its place."""
+_NOT_FOR_PEOPLE = (
+    *("cat ", "cp ", "truncate ", "unpack ", "machine ", "history "),
+    *("agent ", "compute run "),  # what they write, as a log has it
+)
 
 
 def masked(text: str, masks: Iterable[tuple[str, str]]) -> str:
@@ -50,14 +54,36 @@ def transcript(
     directory: Path,
     masks: Iterable[tuple[str, str]] = (),
     environment: Mapping[str, str] = ENVIRONMENT,
+    *,
+    columns: int | None = None,
 ) -> str:
-    """Play lines one after the other; return what is seen."""
+    """Play lines one after the other; return what is seen.
+
+    ``columns`` is the width of a terminal. There, only what is printed for people is written down.
+    """
+    if columns is not None:
+        environment = {**environment, "COLUMNS": str(columns), "TERM": "dumb"}
     with doors.working_in(directory):
-        text = "\n".join(_played(line, directory, environment) for line in lines)
+        played = [
+            (line, _played(line, directory, environment, on_terminal=columns is not None)) for line in lines
+        ]
+    text = "\n".join(seen for line, seen in played if columns is None or _is_for_people(line))
     return masked(text.replace(str(directory), "DIR"), [*MASKS, *masks])
 
 
-def _played(line: str, directory: Path, environment: Mapping[str, str]) -> str:
+def _is_for_people(line: str) -> bool:
+    """Say whether a line is a command whose output is no log, not for programs, and not ``-o wide``."""
+    return not line.startswith(_NOT_FOR_PEOPLE) and " -o " not in line
+
+
+def longest_line(seen: str) -> str:
+    """Return the longest line that the commands of a transcript wrote to stdout."""
+    commands = re.split(r"^\$ .*\n", seen, flags=re.MULTILINE)
+    stdout = (re.split(r"^--- ", each, flags=re.MULTILINE)[0] for each in commands)
+    return max((line for text in stdout for line in text.splitlines()), key=len, default="")
+
+
+def _played(line: str, directory: Path, environment: Mapping[str, str], *, on_terminal: bool = False) -> str:
     command, *arguments = shlex.split(line)
     seen = f"$ {line}\n"
     match command:
@@ -77,17 +103,18 @@ def _played(line: str, directory: Path, environment: Mapping[str, str]) -> str:
         case "history":
             doors.make_history(directory / arguments[0])
         case _:
-            return f"$ corewise {line}\n" + _called([command, *arguments], environment)
+            called = _called([command, *arguments], environment, on_terminal=on_terminal)
+            return f"$ corewise {line}\n{called}"
     return seen
 
 
-def _called(arguments: list[str], environment: Mapping[str, str]) -> str:
+def _called(arguments: list[str], environment: Mapping[str, str], *, on_terminal: bool) -> str:
     stdin, target = b"", None
     if len(arguments) > 2 and arguments[-2] == "<":
         stdin, arguments = Path(arguments[-1]).read_bytes(), arguments[:-2]
     elif len(arguments) > 2 and arguments[-2] == ">":
         target, arguments = Path(arguments[-1]), arguments[:-2]
-    code, out, err = doors.run(arguments, stdin, environment)
+    code, out, err = doors.run(arguments, stdin, environment, on_terminal=on_terminal)
     if target:
         target.write_bytes(out)
         out = b""

@@ -17,7 +17,7 @@ from corewise.simulation.cluster import LocalCluster, local_cluster
 from corewise.simulation.kubelets import Periods
 from corewise.simulation.load import Load
 from corewise.simulation.machines import CATALOGUE, Machine
-from corewise.simulation.measurement import ClusterMeasurement
+from corewise.simulation.measurement import ClusterMeasurement, Colocation, NodeMeasurement
 from corewise.simulation.node_memory import BACKGROUND, MemoryState, measured, memory_state, summary
 from corewise.simulation.node_simulation import NodeSimulation
 from corewise.simulation.plan import InputError, check_config
@@ -264,3 +264,32 @@ def test_people_read_it_in_lines_and_a_table(capsys: pytest.CaptureFixture[str])
     rows = [row for row in rows if row and row[0] in ON]
     assert [row[0] for row in rows] == ["n1", "n2"]
     assert rows[0] == ["n1", "100", "97%", "60%", "90ns", "90ns", "30.0%", "2.0%"]
+
+
+def test_on_a_narrow_terminal_all_three_tables_fit_and_the_headlines_come_last(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("NO_COLOR", "1")
+    facts = {"cpuModel": "Intel(R) Xeon(R) Platinum 8369B CPU @ 2.70GHz", "hyperThreadEnabled": True}
+    node = NodeMeasurement(
+        "icelake-noht-0", facts, "3.06", {"cpu": "3.06"}, 32000, 31500, 97920, 96390, 78000, 9, None, None
+    )
+    together = Colocation(31.5, 123.4, 101.2, 104.5, 1.0, [0.143, 0.25], 90.0, 100.0, 123.4)
+    measurement = Measurement(ClusterMeasurement((node,)), memory=ON, colocation={"icelake-noht-0": together})
+    print_report(RunReport("scenario four", (), off=measurement, on=measurement), Form.TABLE)
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    titles = [line.split("  ") for line in lines if line.startswith("NODE")]
+    assert [
+        ("SCHEDULABLE" in each, "ONLINE SLOWDOWN OFF" in each, "USED OFF" in each) for each in titles
+    ] == [
+        (True, False, False),
+        (False, True, False),
+        (False, False, True),
+    ]
+    assert sum(line.startswith("columns left out: ") for line in lines) == 2, "that of memory fits"
+    tail = " ".join(lines[len(lines) - lines[::-1].index("") :])
+    assert tail.startswith("corewise off  compute per requested CPU")
+    assert "corewise on   compute per requested CPU" in tail

@@ -70,13 +70,13 @@ def _severity(entry: Entry) -> CellSeverity | None:
 
 _COLUMNS: tuple[Column[Entry], ...] = (
     Column("TIME", _when),
-    Column("CGROUP", lambda entry: str(getattr(entry, "cgroup", "-")).rpartition("/")[2]),
-    Column("FILE", _field("file")),
-    Column("OLD", _field("old"), right=True),
+    Column("CGROUP", lambda entry: str(getattr(entry, "cgroup", "-")).rpartition("/")[2], shrink=20),
+    Column("FILE", _field("file"), priority=2),
+    Column("OLD", _field("old"), right=True, priority=1),
     Column("NEW", _field("new"), right=True),
     Column("REASON", _field("reason")),
     Column("PATH", _field("cgroup"), wide=True),
-    Column("WHY", _why, severity=_severity),
+    Column("WHY", _why, severity=_severity, priority=3, shrink=24),
 )
 
 
@@ -145,6 +145,6 @@ def command(
     ][-(last or 0) :]
     records = [msgspec.to_builtins(row) for row in rows]
     listing = Listing(_COLUMNS, rows, records, name=_field("cgroup"))
-    click.echo(output.render(listing, form, colour=output.colour_wanted()), nl=False)
+    click.echo(output.render(listing, form), nl=False)
     if damaged:
         say(damage_text(damaged))

@@ -156,9 +156,10 @@ def _print_result(result: Calibration, form: Form) -> None:
     settings = [f"hyper-threading {_switch(on=result.hyper_thread_enabled)}"]
     settings.append(f"turbo {_switch(on=result.turbo_enabled)}")
     vendor = f" ({result.vendor_id})" if result.vendor_id else ""
-    click.echo(
-        f"{result.cpu_model}{vendor}, {', '.join(settings)}, {output.count(result.online_cpus, 'CPU')}\n"
+    output.tell(
+        f"{result.cpu_model}{vendor}, {', '.join(settings)}, {output.count(result.online_cpus, 'CPU')}"
     )
+    click.echo()
     click.echo(_table(result), nl=False)
     if result.all_cpus.cpus < result.online_cpus:
         measured = f"{result.all_cpus.cpus} of {result.online_cpus} CPUs"

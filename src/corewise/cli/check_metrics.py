@@ -13,7 +13,7 @@ from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.files import FILE, text_of
 from corewise.cli.interference_inputs import read_interference
 from corewise.cli.options import connection_options
-from corewise.cli.output import CellSeverity, Column, Form, Listing, colour_wanted, option, render, say
+from corewise.cli.output import CellSeverity, Column, Form, Listing, option, render, say
 from corewise.config.interference.metrics import Preset
 from corewise.config.interference.model import InterferenceConfiguration, MetricsSettings
 from corewise.engine.objects import SCHEDULABLE_NODES
@@ -62,7 +62,7 @@ def metrics_command(
     """
     configuration = _configuration(config_file, preset)
     nodes, found = asyncio.run(_check(prometheus, configuration, nodes_file, kubeconfig, context))
-    click.echo(render(_listing(found, nodes), form, colour=colour_wanted()), nl=False)
+    click.echo(render(_listing(found, nodes), form), nl=False)
     for each in found:
         for line in each.to_fix:
             say(f"{each.source.metric}: {line}")
@@ -125,13 +125,18 @@ def _listing(found: list[Diagnosis], nodes: int) -> Listing[Diagnosis]:
     return Listing(
         columns=(
             Column("METRIC", lambda each: each.source.metric.value),
-            Column("SERIES", lambda each: str(each.returned), right=True),
+            Column("SERIES", lambda each: str(each.returned), right=True, priority=3),
             Column("NODES", lambda each: f"{each.matched} of {nodes}", right=True),
             Column("USABLE", lambda each: str(each.states[State.FRESH]), right=True, severity=_severity),
-            Column("LEAST", lambda each: _value(each, 0), right=True),
+            Column("LEAST", lambda each: _value(each, 0), right=True, priority=2),
             Column("MEDIAN", lambda each: _value(each, 1), right=True),
-            Column("MOST", lambda each: _value(each, 2), right=True),
-            Column("OLDEST", lambda each: "-" if each.oldest is None else f"{each.oldest:.0f} s", right=True),
+            Column("MOST", lambda each: _value(each, 2), right=True, priority=2),
+            Column(
+                "OLDEST",
+                lambda each: "-" if each.oldest is None else f"{each.oldest:.0f} s",
+                right=True,
+                priority=1,
+            ),
             Column("FROM", lambda each: each.source.origin, wide=True),
             Column("QUERY", lambda each: each.source.query, wide=True),
         ),

@@ -57,8 +57,8 @@ _COLUMNS: tuple[Column[_Row], ...] = (
     Column("GUEST", lambda row: row[0]),
     Column("HOST CPU", lambda row: str(row[1]), right=True),
     Column("NUMA", lambda row: output.number(row[2]), right=True),
-    Column("CORE", lambda row: output.number(row[3]), right=True),
-    Column("CPUS OF CORE", lambda row: row[4]),
+    Column("CORE", lambda row: output.number(row[3]), right=True, priority=1),
+    Column("CPUS OF CORE", lambda row: row[4], priority=2, shrink=14),
 )
 
 
@@ -109,7 +109,7 @@ def request_command(
         click.echo(request.query)
     elif form == Form.TABLE:
         for label, words in _lines(request, found):
-            click.echo(f"{label + ':':<{_LABEL_WIDTH}}{words}")
+            output.tell(f"{label + ':':<{_LABEL_WIDTH}}{words}", " " * _LABEL_WIDTH)
     else:
         click.echo(output.document_text(_document(request, found), Form(form)), nl=False)
 
@@ -210,7 +210,7 @@ def schedule_command(
         click.echo(output.document_text(_placed_document(outcome), form), nl=False)
         return
     how = " (found by the fallback: it counts pinned guests as VCPU)" if outcome.by_fallback else ""
-    click.echo(f"guest {outcome.guest} is on host {outcome.host}{how}\nit {pins_text(outcome.record.pins)}")
+    output.tell(f"guest {outcome.guest} is on host {outcome.host}{how}\nit {pins_text(outcome.record.pins)}")
     click.echo(_pins_table(outcome.record.pins, hosts.known[outcome.host].machine), nl=False)
 
 

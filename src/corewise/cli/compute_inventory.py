@@ -30,10 +30,10 @@ _Row = tuple[str, Inventory]
 _COLUMNS: tuple[Column[_Row], ...] = (
     Column("CLASS", lambda row: row[0]),
     Column("TOTAL", lambda row: str(row[1].total), right=True),
-    Column("RESERVED", lambda row: str(row[1].reserved), right=True),
-    Column("MIN", lambda row: str(row[1].min_unit), right=True),
-    Column("MAX", lambda row: str(row[1].max_unit), right=True),
-    Column("STEP", lambda row: str(row[1].step_size), right=True),
+    Column("RESERVED", lambda row: str(row[1].reserved), right=True, priority=1),
+    Column("MIN", lambda row: str(row[1].min_unit), right=True, priority=2),
+    Column("MAX", lambda row: str(row[1].max_unit), right=True, priority=3),
+    Column("STEP", lambda row: str(row[1].step_size), right=True, priority=4),
     Column("RATIO", lambda row: ratio_text(row[1]), right=True),
     Column("CAPACITY", lambda row: str(row[1].capacity), right=True),
 )
@@ -78,7 +78,7 @@ def command(
         click.echo(output.table(_COLUMNS, sorted(inventories.items())), nl=False)
     else:
         click.echo("no CPUs are offered")
-    click.echo(f"\nTraits: {', '.join(sorted(traits)) or 'none'}")
+    output.tell(f"\nTraits: {', '.join(sorted(traits)) or 'none'}")
 
 
 def ratio_text(inventory: Inventory) -> str:

@@ -33,8 +33,8 @@ ClassUses = Mapping[str, tuple[int, int]]
 
 _MOVES: tuple[Column[GuestMove], ...] = (
     Column("GUEST", lambda move: move.guest.label),
-    Column("PINNED TO", lambda move: str(move.guest.pinned)),
-    Column("THREADS", lambda move: move.guest.thread_policy or "-"),
+    Column("PINNED TO", lambda move: str(move.guest.pinned), shrink=12),
+    Column("THREADS", lambda move: move.guest.thread_policy or "-", priority=1),
     Column("HOLDS", lambda move: _amounts(move.before)),
     Column("WILL HOLD", lambda move: _amounts(move.after)),
 )

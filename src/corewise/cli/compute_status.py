@@ -34,12 +34,12 @@ class UseRow:
 
 _COLUMNS: tuple[Column[UseRow], ...] = (
     Column("HOST", lambda row: row.host),
-    Column("NUMA", lambda row: output.number(row.node), right=True),
-    Column("CPUS", lambda row: str(row.cpus)),
-    Column("NUMBER", lambda row: str(len(row.cpus)), right=True),
+    Column("NUMA", lambda row: output.number(row.node), right=True, priority=1),
+    Column("CPUS", lambda row: str(row.cpus), shrink=12),
+    Column("NUMBER", lambda row: str(len(row.cpus)), right=True, priority=3),
     Column("USE", lambda row: row.use),
-    Column("GUEST", lambda row: row.holder or "-"),
-    Column("GUEST CPUS", lambda row: row.guest_cpus or "-"),
+    Column("GUEST", lambda row: row.holder or "-", shrink=12),
+    Column("GUEST CPUS", lambda row: row.guest_cpus or "-", priority=2, shrink=12),
 )
 
 

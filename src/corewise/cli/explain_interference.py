@@ -85,7 +85,7 @@ def interference_command(config_file: Path, metrics_file: Path, pod_file: Path, 
     if form in {Form.JSON, Form.YAML}:
         click.echo(output.document_text(record_of(decision), form), nl=False)
     else:
-        click.echo(heading_of(decision))
+        output.tell(heading_of(decision), "    ")
         click.echo(table_of(decision, wide=form is Form.WIDE), nl=False)
 
 
@@ -246,20 +246,21 @@ def table_of(decision: InterferenceDecision, *, wide: bool) -> str:
             "FILTER",
             lambda row: ",".join(decision.reasons(row)) or "passes",
             severity=lambda row: None if decision.passes[row] else CellSeverity.WARNING,
+            shrink=16,
         ),
-        _side("GB/s FREE > NEEDED", decision.filtered.bandwidth),
-        _side("GB FREE > NEEDED", decision.filtered.memory),
+        _side("GB/s FREE > NEEDED", decision.filtered.bandwidth, 2),
+        _side("GB FREE > NEEDED", decision.filtered.memory, 3),
         *(_position(decision, metric) for metric in RANKED),
-        Column("RAW", lambda row: scored(row, scores.raw[row]), right=True),
+        Column("RAW", lambda row: scored(row, scores.raw[row]), right=True, priority=1),
         Column("SCORE", lambda row: scored(row, scores.normalized[row]), right=True),
         *(_value(decision, metric) for metric in RANKED),
         Column("MISSING", lambda row: ", ".join(missing_of(decision, row)), wide=True),
     ]
     rows = range(len(decision.nodes))
-    return output.table(columns, rows, wide=wide, colour=output.colour_wanted())
+    return output.table(columns, rows, wide=wide, complete="-o wide")
 
 
-def _side(title: str, inequality: Inequality) -> Column[int]:
+def _side(title: str, inequality: Inequality, priority: int) -> Column[int]:
     def text(row: int) -> str:
         if not inequality.asked:
             return "not asked"
@@ -267,7 +268,7 @@ def _side(title: str, inequality: Inequality) -> Column[int]:
         sign = ">" if inequality.passes[row] else "<="
         return f"{left} {'?' if inequality.missing[row] else sign} {inequality.right / _GIGA:.6g}"
 
-    return Column(title, text, right=True)
+    return Column(title, text, right=True, priority=priority)
 
 
 def _position(decision: InterferenceDecision, metric: Metric) -> Column[int]:
@@ -275,7 +276,7 @@ def _position(decision: InterferenceDecision, metric: Metric) -> Column[int]:
         position = int(decision.ranked.positions[metric][row])
         return f"{position} ({decision.ranked.points[metric][row]:.4g})" if position else "-"
 
-    return Column(metric.spec.title, text, right=True)
+    return Column(metric.spec.title, text, right=True, priority=4)
 
 
 def _value(decision: InterferenceDecision, metric: Metric) -> Column[int]:

@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from corewise.cli import output
-from corewise.cli.output import Form
+from corewise.cli.output import Form, Screen
 
 _LABEL_WIDTH = 15
 _WIDEST = 32
@@ -46,7 +46,7 @@ class Explanation:
     @property
     def text(self) -> str:
         """For people, ending in a newline."""
-        return explanation(self.heading, [line for part in self.parts for line in part.lines])
+        return explanation(self.heading, [line for part in self.parts for line in part.lines], Screen())
 
     @property
     def record(self) -> dict[str, Any]:
@@ -55,17 +55,24 @@ class Explanation:
 
     def show(self, form: Form, missing: Iterable[str] = ()) -> None:
         """Print it on stdout, and what could not be read on stderr."""
-        click.echo(self.text if form is Form.TABLE else output.document_text(self.record, form), nl=False)
+        if form is Form.TABLE:
+            lines = [line for part in self.parts for line in part.lines]
+            click.echo(explanation(self.heading, lines, Screen.of_stdout()), nl=False)
+        else:
+            click.echo(output.document_text(self.record, form), nl=False)
         for line in missing:
             output.say(line)
 
 
-def explanation(heading: str, lines: Iterable[Line]) -> str:
-    """Return the whole text, ending in a newline."""
+def explanation(heading: str, lines: Iterable[Line], screen: Screen) -> str:
+    """Return the whole text, ending in a newline; a line too long for the screen goes on below its text."""
     lines = list(lines)
     lengths = (len(line.label) + 1 for line in lines)
     width = max((length for length in lengths if length <= _WIDEST), default=0)
-    return "".join(f"{line}\n" for line in [heading, *_laid_out(lines, max(width, _LABEL_WIDTH))])
+    width = max(width, _LABEL_WIDTH)
+    indent = " " * (width + 2)
+    laid_out = (screen.wrapped(line, indent) for line in _laid_out(lines, width))
+    return "".join(f"{line}\n" for line in [screen.wrapped(heading, "  "), *laid_out])
 
 
 def _laid_out(lines: Iterable[Line], width: int) -> Iterator[str]:

@@ -53,7 +53,7 @@ def show(cluster: ClusterConfig, selector: str, config_namespace: str, form: For
     ]
     now = SYSTEM_CLOCK.now()
     rows = [row_of(each, now, pods_known=listed.pods_known) for each in shown]
-    click.echo(output.render(listing_of(rows), form, colour=output.colour_wanted()), nl=False)
+    click.echo(output.render(listing_of(rows), form), nl=False)
     for line in _remarks(listed, rows):
         output.say(line)
 
@@ -248,17 +248,17 @@ def _requested(row: NodeRow) -> str:
 
 COLUMNS: list[Column[NodeRow]] = [
     Column("NODE", lambda row: row.name),
-    Column("MODEL", lambda row: row.model),
+    Column("MODEL", lambda row: row.model, priority=6, shrink=16),
     Column("HT", _flag(lambda facts: facts.hyper_threading), wide=True),
     Column("TURBO", _flag(lambda facts: facts.turbo), wide=True),
-    Column("RAW CPU", _shown(output.cpus, lambda of: of.raw), right=True),
-    Column("NORM", _ratio(lambda facts: facts.normalization_ratio), right=True),
-    Column("NORMALIZED", _shown(output.cpus, lambda of: of.normalized), right=True),
-    Column("AMP", _ratio(lambda facts: facts.amplification_ratio), right=True),
+    Column("RAW CPU", _shown(output.cpus, lambda of: of.raw), right=True, priority=3),
+    Column("NORM", _ratio(lambda facts: facts.normalization_ratio), right=True, priority=2),
+    Column("NORMALIZED", _shown(output.cpus, lambda of: of.normalized), right=True, priority=5),
+    Column("AMP", _ratio(lambda facts: facts.amplification_ratio), right=True, priority=1),
     Column("SCHEDULABLE", _shown(output.cpus, lambda of: of.schedulable), right=True),
     Column("REQUESTED", _requested, right=True),
     Column("FREE", _shown(output.cpus, lambda of: of.free), right=True),
-    Column("OFFLINE OFFERED", _shown(output.measured, lambda of: of.offline_offered), right=True),
+    Column("OFFLINE OFFERED", _shown(output.measured, lambda of: of.offline_offered), right=True, priority=4),
     Column("NATIVE BE", _shown(output.number, lambda of: of.native_best_effort), right=True, wide=True),
     Column("RAW CAPACITY", _shown(output.cpus, lambda of: of.raw_capacity), right=True, wide=True),
     Column("CAPACITY", _shown(output.cpus, lambda of: of.capacity), right=True, wide=True),
@@ -276,5 +276,6 @@ COLUMNS: list[Column[NodeRow]] = [
         "STATE",
         lambda row: row.state.text,
         severity=lambda row: CellSeverity.ERROR if row.state.problem else None,
+        shrink=16,
     ),
 ]

@@ -2,7 +2,8 @@
 
 A command describes a row once: columns for people, one flat record for programs. Tables look like kubectl's:
 no box lines, numbers to the right, colour for severity only, and only on a terminal that wants it
-(https://no-color.org). Results go to stdout, messages to stderr.
+(https://no-color.org). On a terminal they fit its width, and say what they leave out; anywhere else they are
+complete. Results go to stdout, messages to stderr.
 """
 
 from __future__ import annotations
@@ -10,8 +11,10 @@ from __future__ import annotations
 import csv
 import io
 import os
+import shutil
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import textwrap
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Generic, TypeVar
@@ -23,6 +26,7 @@ import yaml
 T = TypeVar("T")
 OutputRecord = Mapping[str, Any]
 _MANY = 10
+_BETWEEN = "  "
 
 
 class Form(StrEnum):
@@ -48,21 +52,54 @@ class CellSeverity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Column(Generic[T]):
-    """One column of a table for people: title, text of a row, and where it is shown."""
+    """One column of a table for people: title, text of a row, and where it is shown.
+
+    A table too wide for its screen first cuts texts, but never below ``shrink`` characters (0: never cut).
+    Then it leaves out columns: those of the highest ``priority`` first, all of one priority together, and
+    those of priority 0 never.
+    """
 
     title: str
     text: Callable[[T], str]
     right: bool = False
     wide: bool = False
+    priority: int = 0
+    shrink: int = 0
     severity: Callable[[T], CellSeverity | None] = lambda _: None
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """What text is shown on. ``width``: how many characters fit into a line, None is any number."""
+
+    width: int | None = None
+    colour: bool = False
+
+    @classmethod
+    def of_stdout(cls) -> Screen:
+        """Return stdout: a terminal is as wide as COLUMNS or itself says, a pipe or a file has no width."""
+        if not sys.stdout.isatty():
+            return cls()
+        plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+        return cls(shutil.get_terminal_size().columns, colour=not plain)
+
+    def wrapped(self, text: str, indent: str = "") -> str:
+        """Return text with its lines broken between words to fit; ``indent`` begins the rest of a line."""
+        if self.width is None:
+            return text
+        wrapper = textwrap.TextWrapper(
+            self.width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+        )
+        lines = (line if len(line) <= self.width else wrapper.fill(line) for line in text.splitlines())
+        return "\n".join(lines)
 
 
 @dataclass(frozen=True, slots=True)
 class Listing(Generic[T]):
     """Rows and everything needed to print them in every form.
 
-    ``records`` is the machine form of the rows, ``totals`` of all of them together; ``lead`` are rows that
-    only tables show (the ``*`` row).
+    ``records`` is the machine form of the rows, ``totals`` of all of them together; ``summary`` are rows that
+    only tables show, below all others (the ``*`` row).
     """
 
     columns: Sequence[Column[T]]
@@ -70,7 +107,7 @@ class Listing(Generic[T]):
     records: Sequence[OutputRecord]
     name: Callable[[T], str]
     totals: OutputRecord | None = None
-    lead: Sequence[T] = ()
+    summary: Sequence[T] = ()
 
 
 def option(
@@ -92,8 +129,10 @@ def option(
     )
 
 
-def render(listing: Listing[T], form: Form, *, colour: bool = False) -> str:
-    """Return the listing in one form, ending in a newline unless it is empty."""
+def render(
+    listing: Listing[T], form: Form, *, screen: Screen | None = None, summary_first: bool = False
+) -> str:
+    """Return the listing in one form, ending in a newline unless it is empty; a table fits the screen."""
     if form is Form.JSON or form is Form.YAML:
         document: dict[str, Any] = {"items": list(listing.records)}
         if listing.totals is not None:
@@ -103,22 +142,65 @@ def render(listing: Listing[T], form: Form, *, colour: bool = False) -> str:
         return _csv(listing.records)
     if form is Form.NAME:
         return "".join(f"{listing.name(row)}\n" for row in listing.rows)
-    return table(listing.columns, [*listing.lead, *listing.rows], wide=form is Form.WIDE, colour=colour)
+    rows = [*listing.rows, *listing.summary]
+    rows = [*listing.summary, *listing.rows] if summary_first else rows
+    return table(listing.columns, rows, wide=form is Form.WIDE, screen=screen, complete="-o wide")
 
 
 def table(
-    columns: Sequence[Column[T]], rows: Sequence[T], *, wide: bool = False, colour: bool = False
+    columns: Sequence[Column[T]],
+    rows: Sequence[T],
+    *,
+    wide: bool = False,
+    screen: Screen | None = None,
+    complete: str = "-o json",
 ) -> str:
-    """Return rows as a table, ending in a newline."""
+    """Return rows as a table, ending in a newline.
+
+    It fits the screen (None: stdout) unless it is ``wide``. ``complete`` is the option that shows everything.
+    """
+    screen = screen or Screen.of_stdout()
     columns = [column for column in columns if wide or not column.wide]
-    cells = [[column.text(row) for column in columns] for row in rows]
-    titles = [column.title for column in columns]
-    widths = [max(map(len, texts)) for texts in zip(titles, *cells, strict=True)]
-    lines = [_line(columns, titles, widths)]
-    for row, texts in zip(rows, cells, strict=True):
-        severities = [column.severity(row) if colour else None for column in columns]
-        lines.append(_line(columns, texts, widths, severities))
+    cells = [[column.title, *map(column.text, rows)] for column in columns]
+    widths = [max(map(len, texts)) for texts in cells]
+    fitted = dict(enumerate(widths)) if wide or screen.width is None else _fit(columns, widths, screen.width)
+    shown = [columns[place] for place in fitted]
+    lines = []
+    for index, row in enumerate([None, *rows]):
+        texts = [_cut(cells[place][index], width) for place, width in fitted.items()]
+        coloured = screen.colour and row is not None
+        severities = [column.severity(row) if coloured and row is not None else None for column in shown]
+        lines.append(_line(shown, texts, list(fitted.values()), severities))
+    missing = [column.title for place, column in enumerate(columns) if place not in fitted]
+    shortened = [columns[place].title for place, width in fitted.items() if width < widths[place]]
+    if rows and (missing or shortened):
+        parts = [f"columns left out: {', '.join(missing)}"] if missing else []
+        parts += [f"texts cut: {', '.join(shortened)}"] if shortened else []
+        needed = f"a terminal {_total(widths)} columns wide"
+        lines += screen.wrapped(f"{'; '.join(parts)} ({complete}, or {needed}, shows all)").splitlines()
     return "".join(f"{line}\n" for line in lines)
+
+
+def _total(widths: Collection[int]) -> int:
+    """Return how wide a table is, with the blanks between columns."""
+    return sum(widths) + len(_BETWEEN) * (len(widths) - 1)
+
+
+def _fit(columns: Sequence[Column[T]], widths: Sequence[int], width: int) -> dict[int, int]:
+    """Return the places of the columns that stay, and how wide each is."""
+    fitted = {
+        place: min(natural, column.shrink or natural)
+        for place, (column, natural) in enumerate(zip(columns, widths, strict=True))
+    }
+    while _total(fitted.values()) > width and (last := max(columns[place].priority for place in fitted)):
+        fitted = {place: least for place, least in fitted.items() if columns[place].priority != last}
+    for place, least in fitted.items():
+        fitted[place] = min(widths[place], least + max(0, width - _total(fitted.values())))
+    return fitted
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: width - 1]}…"
 
 
 def document_text(document: Any, form: Form) -> str:
@@ -129,9 +211,9 @@ def document_text(document: Any, form: Form) -> str:
     return msgspec.json.format(msgspec.json.encode(plain), indent=2).decode() + "\n"
 
 
-def colour_wanted() -> bool:
-    """Say whether stdout is a terminal whose user has not asked for no colour."""
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+def tell(text: str, indent: str = "  ") -> None:
+    """Print lines of results on stdout, broken between words where a terminal is too narrow for them."""
+    click.echo(Screen.of_stdout().wrapped(text, indent))
 
 
 def say(message: str) -> None:
@@ -214,15 +296,15 @@ def _line(
     columns: Sequence[Column[T]],
     texts: Sequence[str],
     widths: Sequence[int],
-    severities: Sequence[CellSeverity | None] | None = None,
+    severities: Sequence[CellSeverity | None],
 ) -> str:
     parts = []
     for index, (column, text, width) in enumerate(zip(columns, texts, widths, strict=True)):
         last_on_the_left = index == len(columns) - 1 and not column.right
         padded = text if last_on_the_left else text.rjust(width) if column.right else text.ljust(width)
-        severity = severities[index] if severities else None
+        severity = severities[index]
         parts.append(click.style(padded, fg=severity.value) if severity else padded)
-    return "  ".join(parts).rstrip()
+    return _BETWEEN.join(parts).rstrip()
 
 
 class _ManifestDumper(yaml.SafeDumper):

@@ -25,6 +25,7 @@ from corewise.cli.output import (
     percent,
     say,
     table,
+    tell,
 )
 from corewise.engine import Allocation
 from corewise.scheduler.plugins import load_plugins
@@ -138,9 +139,10 @@ def _configuration(given: PlanInput, file: str | None) -> tuple[str, ClusterConf
 
 def _print_tables(given: PlanInput, planned: Sequence[_Planned], difference: Comparison | None) -> None:
     """Print the results on stdout, one column for each configuration; how fast it was goes to stderr."""
-    print(f"{given.source}: {count(len(given.nodes), 'node')}, {count(len(given.pods), 'pod')}\n")
-    columns: list[Column[_Row]] = [Column("", lambda row: row[0])]
-    columns += [Column(each.name, _cell(place), right=True) for place, each in enumerate(planned)]
+    tell(f"{given.source}: {count(len(given.nodes), 'node')}, {count(len(given.pods), 'pod')}")
+    print()
+    columns: list[Column[_Row]] = [Column("", lambda row: row[0], shrink=32)]
+    columns += [Column(each.name, _cell(place), right=True, shrink=20) for place, each in enumerate(planned)]
     rows = list(_rows([each.outcome for each in planned]))
     print(table(columns, rows), end="")
     if difference is not None and not difference.differs:
@@ -148,8 +150,8 @@ def _print_tables(given: PlanInput, planned: Sequence[_Planned], difference: Com
     elif difference is not None:
         print(f"\nnodes with another ratio: {difference.ratios_changed}")
         print(f"pods on another node: {difference.moved}")
-        print(f"pods that gain a node: {_some(difference.gained)}")
-        print(f"pods that lose theirs: {_some(difference.lost)}")
+        tell(f"pods that gain a node: {_some(difference.gained)}")
+        tell(f"pods that lose theirs: {_some(difference.lost)}")
     for each in planned:
         say(f"{each.name}: planned in {each.seconds:.2f} s, {each.pods_a_second:,} pods/s")
 

@@ -21,7 +21,6 @@ from corewise.cli.output import (
     CellSeverity,
     Column,
     Form,
-    colour_wanted,
     count,
     document_text,
     option,
@@ -135,7 +134,7 @@ def profile_text(findings: Sequence[TypeFinding], form: Form, *, source: str, p9
         for metric, affinity in each.affinity.items()
     ]
     tables = [_use_table(findings)]
-    tables += [table(_AFFINITY_COLUMNS, rows, colour=colour_wanted())] if found else []
+    tables += [table(_AFFINITY_COLUMNS, rows)] if found else []
     return "\n".join(tables)
 
 
@@ -223,23 +222,24 @@ def _amount(what: str, value: float) -> str:
 def _use_table(findings: Sequence[TypeFinding]) -> str:
     columns: list[Column[TypeFinding]] = [
         Column("TYPE", lambda each: each.type),
-        Column("PODS", lambda each: str(each.pods), right=True),
-        Column("RUNS", lambda each: str(each.runs), right=True),
-        Column("NODES", lambda each: str(each.nodes), right=True),
-        Column("BY", lambda each: str(each.pace or "-")),
-        *(_use_column(what) for what in AMOUNTS),
+        Column("PODS", lambda each: str(each.pods), right=True, priority=4),
+        Column("RUNS", lambda each: str(each.runs), right=True, priority=1),
+        Column("NODES", lambda each: str(each.nodes), right=True, priority=2),
+        Column("BY", lambda each: str(each.pace or "-"), priority=3),
+        *(_use_column(what, 4 + place if place else 0) for place, what in enumerate(AMOUNTS)),
     ]
     return table(columns, findings)
 
 
-def _use_column(what: str) -> Column[TypeFinding]:
+def _use_column(what: str, priority: int) -> Column[TypeFinding]:
     def text(finding: TypeFinding) -> str:
         use = finding.use.get(what)
         if use is None:
             return "-"
         return f"{_amount(what, use.mean)} ({'estimated' if use.estimated else _amount(what, use.p95)})"
 
-    return Column(f"{'BANDWIDTH' if what == BANDWIDTH else what.upper()} MEAN (P95)", text, right=True)
+    title = f"{'BANDWIDTH' if what == BANDWIDTH else what.upper()} MEAN (P95)"
+    return Column(title, text, right=True, priority=priority)
 
 
 _Row = tuple[str, str, AffinityEstimate, Confidence]
@@ -254,10 +254,10 @@ _AFFINITY_COLUMNS: tuple[Column[_Row], ...] = (
     Column("TYPE", lambda row: row[0]),
     Column("METRIC", lambda row: row[1]),
     Column("AFFINITY", lambda row: str(row[2].value), right=True),
-    Column("SPREAD", _measured(lambda of: f"±{of.spread:.0f}"), right=True),
+    Column("SPREAD", _measured(lambda of: f"±{of.spread:.0f}"), right=True, priority=2),
     Column("EFFECT", _measured(lambda of: f"{of.effect:+.0%}"), right=True),
-    Column("RANK CORRELATION", _measured(lambda of: f"{of.correlation:.2f}"), right=True),
-    Column("RANGE SEEN", lambda row: f"{row[2].seen:.0%}", right=True),
+    Column("RANK CORRELATION", _measured(lambda of: f"{of.correlation:.2f}"), right=True, priority=1),
+    Column("RANGE SEEN", lambda row: f"{row[2].seen:.0%}", right=True, priority=3),
     Column(
         "CONFIDENCE",
         lambda row: "none (default)" if row[2].why_default else str(row[3]),

@@ -67,7 +67,7 @@ async def _read(cluster: ClusterConfig, view: TopView) -> list[NodeReport]:
 
 
 def _print(view: TopView, reports: Sequence[NodeReport]) -> None:
-    text = output.render(view.listing(reports), view.form, colour=output.colour_wanted())
+    text = output.render(view.listing(reports), view.form)
     click.echo(text, nl=False)
     for line in remarks(reports, view.config_namespace):
         output.say(line)

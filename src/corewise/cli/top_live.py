@@ -19,6 +19,7 @@ from rich.live import Live
 from rich.text import Text
 
 from corewise.cli import output
+from corewise.cli.output import Screen
 from corewise.cli.top_view import REPORTING_NODES, TopView, remarks
 from corewise.kube.cache import Cache
 from corewise.kube.client import Client
@@ -77,13 +78,21 @@ def picture(cache: Cache[PartialObject], view: TopView, console: Console) -> Gro
     """Return what fits on the console of the nodes in the cache, and what is to be said about them."""
     now = SYSTEM_CLOCK.now()
     reports = view.reports(cache.items.values(), now)
-    table = output.render(view.listing(reports), view.form, colour=True).splitlines()
+    table = output.render(
+        view.listing(reports),
+        view.form,
+        screen=Screen(console.width, colour=True),
+        summary_first=True,
+    ).splitlines()
     said = list(remarks(reports, view.config_namespace))
     if cache.last_error is not None:
         said.insert(0, f"The API server does not answer, this is the last known: {cache.last_error.message}")
     below = [part for line in said for part in wrap(line, console.width)]
     head = f"corewise top   {now:%H:%M:%S} UTC   Ctrl-C ends"
-    lines = [head, "", *fitted(table, console.height - len(below) - 3), "", *below]
+    # Titles, the sum and the nodes; below them what the table leaves out of its columns.
+    nodes = 2 + sum(report.report is not None for report in reports)
+    below = [*below, *table[nodes:]]
+    lines = [head, "", *fitted(table[:nodes], console.height - len(below) - 3), "", *below]
     return Group(*(_line(line, console.width) for line in lines[: console.height]))
 
 

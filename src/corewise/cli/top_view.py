@@ -175,12 +175,12 @@ def columns(bars: str) -> list[Column[TopRow]]:
 
     return [
         Column("NODE", lambda row: row.name),
-        Column("CPU", lambda row: output.cpus(row.sums.allocatable), right=True),
+        Column("CPU", lambda row: output.cpus(row.sums.allocatable), right=True, priority=4),
         Column("ONLINE", part(lambda sums: sums.online), right=True),
         Column("OFFLINE", part(lambda sums: sums.offline), right=True),
-        Column("IDLE", part(lambda sums: sums.idle), right=True),
-        Column("OFFERED", lambda row: output.measured(row.sums.offered), right=True),
-        Column("QUOTA", lambda row: output.measured(row.sums.quota), right=True),
+        Column("IDLE", part(lambda sums: sums.idle), right=True, priority=3),
+        Column("OFFERED", lambda row: output.measured(row.sums.offered), right=True, priority=1),
+        Column("QUOTA", lambda row: output.measured(row.sums.quota), right=True, priority=2),
         Column("TARGET", lambda row: output.measured(row.sums.target), right=True, wide=True),
         Column("PODS", lambda row: str(row.sums.offline_pods), right=True, wide=True),
         Column("NATIVE BE", lambda row: str(row.sums.native_pods), right=True, wide=True),
@@ -190,10 +190,12 @@ def columns(bars: str) -> list[Column[TopRow]]:
         Column("REPAIRED", lambda row: str(row.sums.repaired), right=True, wide=True),
         Column("MODE", lambda row: row.details.mode or "", wide=True),
         Column("STATE", lambda row: row.details.state, wide=True, severity=lambda row: row.severity),
-        Column("LIMITED BY", lambda row: row.details.limited_by, severity=lambda row: row.severity),
+        Column(
+            "LIMITED BY", lambda row: row.details.limited_by, severity=lambda row: row.severity, shrink=18
+        ),
         Column("AGE", age, right=True, severity=staleness),
-        Column("ONLINE LATELY", history(lambda details: details.online_history)),
-        Column("OFFLINE LATELY", history(lambda details: details.offline_history)),
+        Column("ONLINE LATELY", history(lambda details: details.online_history), priority=6),
+        Column("OFFLINE LATELY", history(lambda details: details.offline_history), priority=5),
     ]
 
 

@@ -76,8 +76,9 @@ def _rendered(reading: MachineReading, form: str) -> str:
         return drawing(reading.host, reading.cpu.model or UNKNOWN, [f"{k}: {v}" for k, v in summary[1:]])
     if form in {Form.JSON, Form.YAML}:
         return output.document_text(_document(reading), Form(form))
-    lines = "".join(f"{label + ':':<{_LABEL_WIDTH}}{words}\n" for label, words in summary)
-    return lines + "\n" + _table(reading.host, Form(form))
+    lines = "\n".join(f"{label + ':':<{_LABEL_WIDTH}}{words}" for label, words in summary)
+    lines = output.Screen.of_stdout().wrapped(lines, " " * _LABEL_WIDTH)
+    return f"{lines}\n\n{_table(reading.host, Form(form))}"
 
 
 def _summary(reading: MachineReading) -> Iterator[tuple[str, str]]:
@@ -149,12 +150,12 @@ def _columns(*, per_core: bool) -> list[Column[_Row]]:
         Column("SOCKET", lambda row: output.number(row.socket), right=True),
         Column("NUMA", lambda row: output.number(row.node), right=True),
         Column("LLC", lambda row: output.number(row.cache), right=True),
-        Column("SIZE", lambda row: cache_size(row.size) if row.size else "-", right=True),
+        Column("SIZE", lambda row: cache_size(row.size) if row.size else "-", right=True, priority=1),
     ]
     cpus: list[Column[_Row]] = [
-        Column("CPUS", lambda row: str(row.cpus) or "-"),
+        Column("CPUS", lambda row: str(row.cpus) or "-", shrink=16),
         Column("KIND", lambda row: row.kind or "-"),
-        Column("OFFLINE", lambda row: str(row.offline) or "-"),
+        Column("OFFLINE", lambda row: str(row.offline) or "-", shrink=12),
     ]
     if per_core:
         return [*place, Column("CORE", lambda row: output.number(row.core), right=True), *cpus]
@@ -164,7 +165,12 @@ def _columns(*, per_core: bool) -> list[Column[_Row]]:
         Column("ONLINE", lambda row: str(len(row.cpus)), right=True),
         *cpus,
         Column("MEMORY", lambda row: _gibibytes(row.memory.total if row.memory else None), right=True),
-        Column("HUGEPAGES", lambda row: _gibibytes(row.memory.hugepages if row.memory else None), right=True),
+        Column(
+            "HUGEPAGES",
+            lambda row: _gibibytes(row.memory.hugepages if row.memory else None),
+            right=True,
+            priority=2,
+        ),
     ]
 
 

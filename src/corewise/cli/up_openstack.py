@@ -45,9 +45,9 @@ _HOSTS: tuple[Column[HostReport], ...] = (
 _GUESTS: tuple[Column[GuestReport], ...] = (
     Column("GUEST", lambda row: str(row.guest.number), right=True),
     Column("FLAVOR", lambda row: row.guest.flavor.name),
-    Column("ASKS BY", lambda row: row.guest.form),
+    Column("ASKS BY", lambda row: row.guest.form, priority=1),
     Column("HOST", lambda row: "-" if isinstance(row.outcome, NoValidHost) else row.outcome.host),
-    Column("CPUS", _where),
+    Column("CPUS", _where, shrink=24),
 )
 
 

@@ -17,13 +17,13 @@ from corewise.cli.output import (
     CellSeverity,
     Column,
     Form,
-    colour_wanted,
     count,
     cpus,
     document_text,
     percent,
     say,
     table,
+    tell,
 )
 from corewise.simulation.agents import SPEED_UP, WINDOW
 from corewise.simulation.measurement import ClusterMeasurement, Colocation, NodeMeasurement, total
@@ -51,6 +51,8 @@ def _both(
     heading: str,
     value: Callable[[T], str],
     severity: Callable[[T], CellSeverity | None] = lambda _: None,
+    *,
+    priority: int = 0,
 ) -> tuple[Column[Pair[T]], Column[Pair[T]]]:
     """Return the columns ``HEADING OFF`` and ``ON``."""
     return (
@@ -59,8 +61,15 @@ def _both(
             lambda pair: "-" if pair.off is None else value(pair.off),
             right=True,
             severity=lambda pair: None if pair.off is None else severity(pair.off),
+            priority=priority,
         ),
-        Column("ON", lambda pair: value(pair.on), right=True, severity=lambda pair: severity(pair.on)),
+        Column(
+            "ON",
+            lambda pair: value(pair.on),
+            right=True,
+            severity=lambda pair: severity(pair.on),
+            priority=priority,
+        ),
     )
 
 
@@ -85,18 +94,19 @@ def _compute(node: NodeMeasurement) -> str:
 
 _NODE_COLUMNS: tuple[Column[Pair[NodeMeasurement]], ...] = (
     Column("NODE", lambda pair: pair.name),
-    Column("CPU MODEL", lambda pair: _fact(pair.on, "cpuModel")),
-    Column("HT", lambda pair: _switch(pair.on, "hyperThreadEnabled")),
-    Column("TURBO", lambda pair: _switch(pair.on, "turboEnabled")),
-    Column("RATIO", lambda pair: pair.on.normalization_ratio or "-", right=True),
-    Column("RAW CPU", lambda pair: cpus(pair.on.raw_allocatable), right=True),
+    Column("CPU MODEL", lambda pair: _fact(pair.on, "cpuModel"), priority=5, shrink=16),
+    Column("HT", lambda pair: _switch(pair.on, "hyperThreadEnabled"), priority=4),
+    Column("TURBO", lambda pair: _switch(pair.on, "turboEnabled"), priority=4),
+    Column("RATIO", lambda pair: pair.on.normalization_ratio or "-", right=True, priority=1),
+    Column("RAW CPU", lambda pair: cpus(pair.on.raw_allocatable), right=True, priority=3),
     Column("SCHEDULABLE", lambda pair: cpus(pair.on.schedulable), right=True),
-    Column("REQUESTED", lambda pair: cpus(pair.on.requested), right=True),
+    Column("REQUESTED", lambda pair: cpus(pair.on.requested), right=True, priority=2),
     *_both(NodeMeasurement, "COMPUTE/CPU", _compute),
     Column(
         "VERDICT",
         lambda pair: pair.on.verdict.reason if pair.on.verdict else "",
         severity=lambda pair: CellSeverity.WARNING if pair.on.verdict else None,
+        shrink=16,
     ),
 )
 
@@ -109,10 +119,15 @@ def _slowdown(of: Colocation) -> str:
 
 _COLOCATION_COLUMNS: tuple[Column[Pair[Colocation]], ...] = (
     Column("NODE", lambda pair: pair.name),
-    *_both(Colocation, "ONLINE CPU", lambda of: f"{of.online:.1f}"),
+    *_both(Colocation, "ONLINE CPU", lambda of: f"{of.online:.1f}", priority=2),
     *_both(Colocation, "OFFLINE CPU", lambda of: f"{of.offline:.1f}"),
-    Column("OFFERED", lambda pair: "-" if pair.on.offered is None else f"{pair.on.offered:.1f}", right=True),
-    *_both(Colocation, "BUSY", lambda of: f"{of.utilization:.0%}"),
+    Column(
+        "OFFERED",
+        lambda pair: "-" if pair.on.offered is None else f"{pair.on.offered:.1f}",
+        right=True,
+        priority=3,
+    ),
+    *_both(Colocation, "BUSY", lambda of: f"{of.utilization:.0%}", priority=1),
     *_both(Colocation, "ONLINE SLOWDOWN", _slowdown),
 )
 
@@ -131,14 +146,14 @@ def _percent(share: float | None) -> str:
 
 _MEMORY_COLUMNS: tuple[Column[Pair[MemoryState]], ...] = (
     Column("NODE", lambda pair: pair.name),
-    Column("BANDWIDTH GB/s", lambda pair: f"{pair.on.bandwidth / _GIGA:.0f}", right=True),
+    Column("BANDWIDTH GB/s", lambda pair: f"{pair.on.bandwidth / _GIGA:.0f}", right=True, priority=2),
     *_both(
         MemoryState,
         "USED",
         lambda of: f"{of.utilization:.0%}",
         lambda of: CellSeverity.WARNING if of.is_crowded else None,
     ),
-    *_both(MemoryState, "LATENCY", lambda of: f"{of.latency * _GIGA:.0f}ns"),
+    *_both(MemoryState, "LATENCY", lambda of: f"{of.latency * _GIGA:.0f}ns", priority=1),
     *_both(MemoryState, "SLOWDOWN", lambda of: _percent(summary([of]).mean_slowdown)),
 )
 
@@ -193,13 +208,7 @@ class Teller:
         self._line(f"loaded, {count(pods, 'pod')} in place after {seconds:.1f} s")
 
     def measured(self, snapshot: ClusterMeasurement, *, on: bool) -> None:
-        before = self._off.schedulable if self._off else None
-        more = f" ({snapshot.schedulable / before - 1:+.0%})" if on and before else ""
-        self._line(
-            f"corewise {'on ' if on else 'off'}  {_range(snapshot)}; "
-            f"schedulable {cpus(snapshot.schedulable)} CPUs{more}, "
-            f"requested {cpus(snapshot.requested)}{percent(snapshot.requested, snapshot.schedulable)}"
-        )
+        self._line(_headline(snapshot, self._off, on=on))
         if on:
             self.reportable = True
         else:
@@ -234,7 +243,16 @@ class Teller:
     def _line(self, text: str) -> None:
         self.clear()
         if self._table:
-            print(text, flush=True)
+            tell(text)
+
+
+def _headline(snapshot: ClusterMeasurement, off: ClusterMeasurement | None, *, on: bool) -> str:
+    more = f" ({snapshot.schedulable / off.schedulable - 1:+.0%})" if on and off and off.schedulable else ""
+    return (
+        f"corewise {'on ' if on else 'off'}  {_range(snapshot)}; "
+        f"schedulable {cpus(snapshot.schedulable)} CPUs{more}, "
+        f"requested {cpus(snapshot.requested)}{percent(snapshot.requested, snapshot.schedulable)}"
+    )
 
 
 def _range(snapshot: ClusterMeasurement) -> str:
@@ -259,16 +277,21 @@ def print_report(report: RunReport, form: Form) -> None:
     _print_table(_COLOCATION_COLUMNS, _pairs(colocation_off, on.colocation), every)
     _print_table(_MEMORY_COLUMNS, _pairs(off.memory if off else {}, on.memory))
     for line in _closing_lines(report):
-        print(line)
+        tell(line)
+    print()
+    before = off.snapshot if off else None
+    if before is not None:
+        tell(_headline(before, None, on=False))
+    tell(_headline(on.snapshot, before, on=True))
 
 
 def _print_table(
-    columns: Sequence[Column[Pair[T]]], pairs: Sequence[Pair[T]], lead: Sequence[Pair[T]] = ()
+    columns: Sequence[Column[Pair[T]]], pairs: Sequence[Pair[T]], summary: Sequence[Pair[T]] = ()
 ) -> None:
-    """Print the first nodes below ``lead``; nothing if there are none."""
+    """Print the first nodes above ``summary``; nothing if there are none."""
     if not pairs:
         return
-    print(table(columns, [*lead, *pairs[:MOST_ROWS]], colour=colour_wanted()), end="")
+    print(table(columns, [*pairs[:MOST_ROWS], *summary]), end="")
     if len(pairs) > MOST_ROWS:
         print(f"{count(len(pairs) - MOST_ROWS, 'more node')}: -o json shows all")
     print()
