@@ -271,3 +271,62 @@ def test_policy_and_webhook_make_the_same_of_every_write(part: int, number: int,
     history = History(Random(f"{part} {number}"), policy())  # noqa: S311 - a history
     for _ in range(length):
         history.step()
+
+
+def patched(document: dict[str, Any], new: dict[str, Any], old: dict[str, Any], user: str) -> dict[str, Any]:
+    """Return what a policy stores of a write."""
+    history = History(Random(0), _Program.of(document["spec"]))  # noqa: S311 - a history
+    return json_patch(copy.deepcopy(new), history.policy_patch(new, old, user))
+
+
+def amplified_node() -> dict[str, Any]:
+    history = History(Random(1), policy())  # noqa: S311 - a history
+    history.annotations[names.AMPLIFICATION_RATIO] = '{"cpu":2.00}'
+    history.write(copy.deepcopy(history.stored), KUBELET)
+    while names.RECORD_GENERATION not in history.annotations:
+        history.write(copy.deepcopy(history.stored), KUBELET)
+    return history.stored
+
+
+def test_the_policy_fails_closed_and_concerns_amplified_nodes_alone() -> None:
+    document, binding = amplification_policy(maximum=Ratio(1000))
+    spec = document["spec"]
+    assert (spec["failurePolicy"], spec["reinvocationPolicy"]) == ("Fail", "Never")
+    (rule,) = spec["matchConstraints"]["resourceRules"]
+    assert (rule["resources"], rule["operations"]) == (["nodes/status"], ["UPDATE"])
+    assert binding["spec"] == {"policyName": document["metadata"]["name"]}
+    conditions = policy().conditions
+    for notes in ({}, {"other": "x"}, {names.OWNED_MILLI_CPU: "4000", names.RECORD_GENERATION: "7"}):
+        node = {"metadata": {"name": "n", "annotations": notes}, "status": {}}
+        assert not conditions.hold(Inputs({"object": node, "oldObject": node, "request": {}}))
+    assert not conditions.hold(
+        Inputs({"object": {"metadata": {"name": "n"}}, "oldObject": {}, "request": {}})
+    )
+
+
+def test_the_largest_ratio_and_the_names_of_kubelets_are_those_of_the_manager() -> None:
+    node = amplified_node()
+    node["metadata"]["annotations"][names.AMPLIFICATION_RATIO] = '{"cpu":12.00}'
+    refused, allowed = (amplification_policy(maximum=Ratio(each))[0] for each in (1000, 1200))
+    before = node["status"]["capacity"]["cpu"]
+    assert patched(refused, node, node, OTHER)["status"]["capacity"]["cpu"] == before
+    assert patched(allowed, node, node, OTHER)["status"]["capacity"]["cpu"] != before
+    grown = copy.deepcopy(node)
+    grown["metadata"]["annotations"][names.AMPLIFICATION_RATIO] = '{"cpu":2.00}'
+    grown["status"]["capacity"]["cpu"] = "64"
+    (own, _), (other, _) = (
+        amplification_policy(maximum=Ratio(1000), kubelet_users=users) for users in (("kube:",), ("x",))
+    )
+    assert patched(own, grown, node, "kube:n1")["status"]["capacity"]["cpu"] == "128"
+    assert patched(other, grown, node, "kube:n1")["status"]["capacity"]["cpu"] == before
+
+
+@pytest.mark.parametrize("quiet", [True, False])
+def test_heartbeats_can_be_stored_as_they_come(quiet: bool) -> None:
+    old = amplified_node()
+    raw = old["metadata"]["annotations"][names.recorded_raw("capacity", "cpu")]
+    new = copy.deepcopy(old)
+    new["status"]["capacity"]["cpu"] = raw
+    new["status"]["conditions"][0]["lastHeartbeatTime"] = "2026-01-01T00:01:00Z"
+    document, _ = amplification_policy(maximum=Ratio(1000), quiet_heartbeats=quiet)
+    assert (patched(document, new, old, KUBELET) == old) is quiet
