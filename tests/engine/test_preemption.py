@@ -28,7 +28,10 @@ from corewise.engine.objects import (
 )
 from corewise.engine.preemption import Victim, cheapest_victims, with_budgets
 from corewise.kube.objects import ObjectMeta
+from corewise.topology import CPUSet
 from corewise.vocabulary.cpu_annotations import BindPolicy, CPUBinding, NumaPolicy
+from corewise.vocabulary.owned_cpus import CPUOwner, OwnedCPUs
+from engine.interference_scenes import Scene, stream
 from engine.scenes import bind, cluster_of, cpuset, node, numa_node, share
 
 ENGINE = assemble()
@@ -122,6 +125,51 @@ def test_a_victim_of_kube_schedulers_comes_back_only_where_room_explains_it() ->
     assert chosen(cluster, pod, proposed) == ["shares", "owns"], (
         "room was plenty: something else made it a victim"
     )
+
+
+@pytest.mark.parametrize(
+    ("used", "since", "expected"),
+    [
+        (92e9, 1.0, ["young"]),
+        (95e9, 1.0, ["old", "young"]),
+        (88e9, 10_000.0, ["young"]),
+        (91e9, 10_000.0, ["old", "young"]),
+        (100e9, 1.0, None),
+    ],
+)
+def test_a_victim_takes_its_bandwidth_with_it_once_and_others_are_no_use(
+    used: float, since: float, expected: list[str] | None
+) -> None:
+    """Of 100 GB/s more than 10 must be free. Both pods of the profile use 5, and the third pod is unknown.
+
+    Of "old" the measurements tell; of "young" too if it was placed at 1, and if it was placed now its
+    counterweight, which counts on top of what is measured.
+    """
+    scene = Scene(nodes=("n",))
+    pods = [(stream("old"), 1.0), (stream("young"), since), (share("ns/plain", 4), 1.0)]
+    victims = []
+    for number, (facts, placed) in enumerate(pods):
+        scene.put(facts, "n", placed)
+        victims.append(Victim(facts, Placement("n", since=placed), facts.key, 0, float(number)))
+    scene.measure(memorybandwidth_used=used)
+    assert scene.why(stream("p"), "n")
+    found = cheapest_victims(scene.engine, scene.cluster.alone("n"), stream("p"), victims, PLENTY)
+    assert found is None if expected is None else named(found) == [f"ns/{each}" for each in expected]
+
+
+def test_a_victims_entry_in_the_nodes_ledger_goes_with_it_and_that_of_an_unbound_pod_stays() -> None:
+    owners = {
+        "a": CPUOwner("ns/a", CPUSet.parse("0-3")),
+        "being-bound": CPUOwner("ns/b", CPUSet.parse("4-5")),
+    }
+    cluster = cluster_of(node("n", 8, owned=OwnedCPUs(owners)))
+    facts = replace(cpuset("ns/a", 4), uid="a")
+    cluster.put_pod(facts, Placement("n"))
+    victims = [Victim(facts, Placement("n", CPUSet.parse("0-3")), "a", 0, 1.0)]
+    assert cluster.snapshot().free_cpus.tolist() == [2]
+    assert chosen(cluster, cpuset("p", 6), victims) == ["ns/a"]
+    assert chosen(cluster, cpuset("p", 7), victims) is None
+    assert cluster.snapshot().free_cpus.tolist() == [2]
 
 
 def test_what_is_handed_in_is_left_as_it_was() -> None:
