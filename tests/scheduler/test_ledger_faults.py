@@ -21,6 +21,7 @@ from corewise.vocabulary.names import (
     RESOURCE_STATUS,
 )
 from corewise.vocabulary.owned_cpus import CPUOwner, Owners, print_owned_cpus
+from corewise.vocabulary.reasons import Reason
 from engine.scenes import arrangement
 from manager.world import MovableClock, until
 from scheduler.program_world import PLAIN_NODES, PLAIN_PODS, Interrupted, NotBoundError, SchedulerWorld
@@ -202,6 +203,19 @@ async def test_an_entry_that_cannot_be_removed_holds_up_no_other(
             await write_ledger(world, scheduler, {**scheduler.state.owners("n1"), **gone})
             await scheduler.collector.look()
             assert await world.ledger("n1") == {"refused": "0-1"}
+
+
+async def test_pods_that_cannot_be_entered_keep_no_other_one_from_it(world: SchedulerWorld) -> None:
+    """16 amplified CPUs, of which 12 are requested: only one of three pods can own its 4 CPUs."""
+    await world.add_node("n1", 8, "2.00")
+    async with world.scheduler() as scheduler:
+        for name in ("a", "b", "c"):
+            await world.add_pod(name, cpu="4", qos="LSR")
+            await bound_past(world, scheduler, name, "n1")
+        await scheduler.collector.look()
+        assert list(await world.ledger("n1")) == ["a"]
+        message = "its CPUs cost 4 amplified CPUs more than node n1 has left"
+        assert message in await world.told(Reason.AMPLIFIED_CPU_INSUFFICIENT)
 
 
 async def test_pods_that_own_nothing_are_not_looked_at(

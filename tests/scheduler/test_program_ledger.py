@@ -197,7 +197,7 @@ async def test_a_late_pod_for_which_no_cpus_or_no_room_are_left_is_told_once(wor
     async with world.scheduler() as scheduler:
         (room,) = await events(world, Reason.AMPLIFIED_CPU_INSUFFICIENT)
         assert room == (
-            "bound without the scheduler, and owns no CPUs of node n1: what its CPUs cost is 4 amplified "
+            "bound without the scheduler, and owns no CPUs of node n1: its CPUs cost 4 amplified "
             "CPUs more than node n1 has left"
         )
         (cpus,) = await events(world, Reason.NOT_ENOUGH_CPUS)

@@ -29,8 +29,10 @@ from typing import Any, Final
 
 import msgspec
 
+from corewise.amplification import left
 from corewise.engine import ChosenNode, Engine, NodeFacts, Placement, PodFacts, Refused
 from corewise.engine.amplified_cpu import cpu_text
+from corewise.engine.facts import CPU
 from corewise.engine.objects import PLACED_PODS, PlacedPod, SchedulableNode
 from corewise.engine.reading import holds_resources, key_of, placement, pod_facts
 from corewise.kube.client import Client
@@ -39,6 +41,7 @@ from corewise.kube.errors import Conflict, KubeError, NotFound
 from corewise.kube.events import EventRecorder
 from corewise.kube.objects import ObjectReference
 from corewise.prometheus.exposition import Exposition
+from corewise.quantities import ONE
 from corewise.scheduler.binding import SWAPS, stated_status, without
 from corewise.scheduler.state import UNFINISHED, ClusterState
 from corewise.service.logs import fields
@@ -342,11 +345,9 @@ class LedgerCollector:
                 elif owned:
                     chosen = ChosenNode(late.node, 0, ledger, every.only(row))
                     answer = self._engine().reserve(late.facts, chosen)
+                requested = int(every.requested_cpu[row]) + late.facts.cpu
                 if isinstance(answer, Placement):
-                    cluster.put_pod(late.facts, answer)
-                    short = -int(cluster.snapshot().cpu_room[row])
-                    answer = _no_room(late.node.name, short) if short > 0 else answer
-                    cluster.remove_pod(key)
+                    answer = _no_room(late, answer, requested) or answer
         finally:
             self._state.count(late.pod)
         return answer
@@ -387,8 +388,18 @@ class LedgerCollector:
         log.warning(message, extra=fields(reason=reason.value, pod=key_of(pod)))
 
 
-def _no_room(node: str, short: int) -> Refused:
-    message = f"what its CPUs cost is {cpu_text(short)} amplified CPUs more than node {node} has left"
+def _no_room(late: _Late, wanted: Placement, requested: int) -> Refused | None:
+    """Refuse CPUs whose entry would make allocatable less than what the node's pods request, in milli-CPU.
+
+    Other pods that wait for an entry own nothing yet, and may never.
+    """
+    owners = without(late.node.owned.owners, late.facts.uid)
+    owned = sum(len(each.cpus) for each in owners.values()) + len(wanted.cpus)
+    ratio = late.node.ratio or ONE
+    room = left(late.node.allocatable.get(CPU, 0), requested, owned * _MILLI, ratio.hundredths)
+    if room >= 0:
+        return None
+    message = f"its CPUs cost {cpu_text(-room)} amplified CPUs more than node {late.node.name} has left"
     return Refused("", Reason.AMPLIFIED_CPU_INSUFFICIENT, message)
 
 
