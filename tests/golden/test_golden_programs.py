@@ -70,6 +70,7 @@ MANAGED = ("fast", "turbo", "slow", "odd", "bare", "label", "excluded", "own", "
 SCHEDULER_VALUES = (
     "corewise_(events|extender_requests|webhook_requests|bind_refusals)_total",
     "corewise_(leader|cache_objects|ledger_entries|cpu_claim_conflicts|interference_config_valid)",
+    "corewise_owned_cpus_path",
 )
 AGENT_VALUES = (
     "corewise_(quota|setting|nri|pinning|suppression)_",
@@ -196,6 +197,8 @@ def test_the_scheduler_answers_binds_and_explains(tmp_path: Path) -> None:
             )
             until(lambda: any("NoNodeSuits" in each for each in cluster.events()), "no Event")
             parts.append(shown("events", cluster.events()))
+            installed = 'corewise_owned_cpus_path{path="policy"} 1'
+            until(lambda: installed in program.metrics("corewise_owned_cpus_path"), "no policy")
             parts.append(shown("metrics", program.metrics(*SCHEDULER_VALUES)))
     compare("scheduler", masked_of_programs("".join(parts), tmp_path))
 
