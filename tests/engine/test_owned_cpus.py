@@ -76,6 +76,8 @@ def test_a_node_without_a_ledger_owns_nothing_and_is_written_without_one() -> No
         (f'{{"u":{OWNER},"v":{{"pod":"ns/b","cpus":"9-"}}}}', "4000", "the entry of 'v' cannot be read", 1),
         (f'{{"u":{OWNER},"v":{{"pod":"ns/b","cpus":"3"}}}}', "4000", "gives CPUs 3 to ns/b and to", 1),
         ('{"u":{"pod":"a","cpus":"0"}}', "1000", "names no pod", 0),
+        ('{"u":{"pod":"ns/..","cpus":"0"}}', "1000", "names no pod", 0),
+        ('{"u":{"pod":"ns/a/b","cpus":"0"}}', "1000", "names no pod", 0),
         ('{"u":{"pod":"ns/a","cpus":""}}', "0", "names no pod, or no CPUs", 0),
         (f'{{"":{OWNER}}}', "4000", "names no pod", 0),
         ("{" + " " * LONGEST_LEDGER + "}", "0", "characters, more than", 0),
@@ -214,9 +216,14 @@ def test_the_fold_is_added_only_where_it_surely_is_in_status(
 
 
 @pytest.mark.parametrize("in_status", ["44", "64"])
-@pytest.mark.parametrize("bound", [True, False])
-def test_scheduler_and_corewise_nodes_say_the_same_of_what_is_left(*, in_status: str, bound: bool) -> None:
-    """32 CPUs at ratio 2, 20 owned, 3.5 shared: 64 - 40 - 3.5, folded in or not, the owner seen or not."""
+@pytest.mark.parametrize("claims", [None, "0-19", "12-31"])
+def test_scheduler_and_corewise_nodes_say_the_same_of_what_is_left(
+    *, in_status: str, claims: str | None
+) -> None:
+    """32 CPUs at ratio 2, 20 owned, 3.5 shared: 64 - 40 - 3.5, folded in or not.
+
+    Whether the owner is seen, and what it claims, changes nothing.
+    """
     applied = folded(32000, 44000, 20000) if in_status == "44" else folded(32000, 64000, 20000)
     capacity = {recorded_raw("capacity", "cpu"): "32", recorded_applied("capacity", "cpu"): "64"}
     document = {
@@ -224,8 +231,8 @@ def test_scheduler_and_corewise_nodes_say_the_same_of_what_is_left(*, in_status:
         "status": {"allocatable": {"cpu": in_status}, "capacity": {"cpu": "64"}},
     }
     pods = [pod("default", "share", "3500m", "u2")]
-    if bound:
-        claim = {RESOURCE_STATUS: json.dumps({"cpuset": "0-19"})}
+    if claims:
+        claim = {RESOURCE_STATUS: json.dumps({"cpuset": claims})}
         pods.append(pod("default", "u1", "20", "u1", labels={QOS_CLASS: "LSR"}, annotations=claim))
     cluster = Cluster()
     cluster.put_node(read_node_facts(msgspec.convert(document, SchedulableNode), None).facts)

@@ -235,7 +235,8 @@ def demand_of_node(
 ) -> NodeDemand:
     """Sum up what the pods of one node request of it; ``annotations`` of the Node have its ledger.
 
-    The entry of a pod that is not among them counts as a pod that requests what it owns.
+    The entry of a pod that is not among them counts as a pod that requests what it owns. A pod has the CPUs
+    of its entry, whatever its resource-status says.
     """
     try:
         manager = _CPU_MANAGER.decode((topology_annotations or {}).get(CPU_MANAGER_POLICY, "{}"))
@@ -245,7 +246,7 @@ def demand_of_node(
     demands = {pod.metadata.uid or str(number): demand_of(pod) for number, pod in enumerate(pods)}
     for uid, owner in owners.items():
         bound = demands.get(uid) or _not_bound(owner)
-        demands[uid] = replace(bound, exclusive_cpus=bound.exclusive_cpus | owner.cpus.cpus)
+        demands[uid] = replace(bound, exclusive_cpus=owner.cpus.cpus)
     return node_demand(demands.values(), static_cpu_manager=manager.policy == "static")
 
 

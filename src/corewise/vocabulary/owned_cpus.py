@@ -13,6 +13,7 @@ contradict each other. What can still be read counts; nothing is bound by it unt
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -28,7 +29,9 @@ from corewise.vocabulary.names import OWNED_CPUS, OWNED_MILLI_CPU
 LONGEST_LEDGER: Final = 128 * 1024
 """Characters; all annotations of an object together may have 256 KiB."""
 _MILLI: Final = 1000
-_REMEMBERED: Final = 8192
+_REMEMBERED: Final = 1024
+"""Ledgers: one of 100 entries takes 60 KB, and each write makes another one."""
+_POD: Final = re.compile(r"[a-z0-9][a-z0-9-]*/[a-z0-9]([a-z0-9.-]*[a-z0-9])?")
 _SHOWN: Final = 40
 
 
@@ -112,8 +115,7 @@ def _entry(uid: str, text: bytes) -> CPUOwner | str:
         cpus = CPUSet.parse_claim(entry.cpus)
     except (*UNREADABLE, CPUSetError) as error:
         return f"{OWNED_CPUS}: the entry of {uid[:_SHOWN]!r} cannot be read: {error}"
-    namespace, _, name = entry.pod.partition("/")
-    if not (uid and namespace and name and cpus):
+    if not (uid and _POD.fullmatch(entry.pod) and cpus):
         return f"{OWNED_CPUS}: the entry of {uid[:_SHOWN]!r} names no pod, or no CPUs"
     return CPUOwner(entry.pod, cpus, entry.bind)
 
