@@ -30,6 +30,7 @@ from kubedouble.bootstrap import bootstrap
 from kubedouble.certificates import Authority
 from kubedouble.cluster import Cluster, utc_now
 from kubedouble.definitions import serve_definitions
+from kubedouble.expressions import is_available
 from kubedouble.housekeeping import Housekeeper
 from kubedouble.resources import Registry
 from kubedouble.routes import Router, request_of
@@ -109,7 +110,8 @@ async def serve(
     """Run a server until the block ends.
 
     ``name`` is the cluster's in kubeconfigs, and the build's in the version: ``v1.33.0+kubedouble``.
-    ``without`` names resources that are not served, such as those of :data:`NEW_IN_1_36`.
+    ``without`` names resources that are not served, such as those of :data:`NEW_IN_1_36`. These are not
+    served either without the library that evaluates expressions.
 
     Raises:
         StateError: if the state directory cannot be used.
@@ -130,6 +132,8 @@ async def serve(
 def _cluster(
     state: StateDirectory | None, name: str, *, authorize: bool, without: Collection[str]
 ) -> Cluster:
+    if not is_available():  # a policy that cannot be evaluated would fail every write that it concerns
+        without = {*without, *NEW_IN_1_36}
     store, registry = Store(), Registry(without=without)
     if state:
         state.load(store)

@@ -214,6 +214,17 @@ async def test_a_mutating_policy_that_cannot_be_evaluated_here_fails_by_its_fail
     assert await mutated(ignoring, bindings=bindings) == named("web")
 
 
+@pytest.mark.usefixtures("no_library")
+async def test_without_the_library_mutating_policies_are_not_served(tmp_path: Path) -> None:
+    async with serve() as server:
+        server.write_kubeconfig(tmp_path / "kubeconfig")
+        async with connect(tmp_path / "kubeconfig") as api:
+            found = await api.get("/apis/admissionregistration.k8s.io/v1")
+    served = {each["name"] for each in found["resources"]}
+    assert served & {*NEW_IN_1_36} == set()
+    assert "validatingadmissionpolicies" in served
+
+
 async def test_stored_mutating_policies_do_nothing_where_the_kind_is_not_served(tmp_path: Path) -> None:
     spec = {**MUTATING, "matchConstraints": {"resourceRules": [{**PODS, "resources": ["configmaps"]}]}}
     policy = {"metadata": {"name": "a"}, "spec": {**spec, "mutations": [labels("{'by': 'a'}")]}}

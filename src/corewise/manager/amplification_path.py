@@ -17,9 +17,10 @@ from functools import partial
 from itertools import islice
 
 from corewise.amplification.amounts import AMPLIFIABLE
+from corewise.amplification.policy import amplification_policy
 from corewise.assessment.nodes import MANAGED_NODES, ManagedNode, quantities
 from corewise.kube.client import Client
-from corewise.kube.resources import MUTATING_WEBHOOKS
+from corewise.kube.resources import MUTATING_POLICIES, MUTATING_POLICY_BINDINGS, MUTATING_WEBHOOKS
 from corewise.manager.options import AmplifyBy, ManagerOptions
 from corewise.manager.snapshot import Snapshot
 from corewise.manager.webhooks import mutating_configuration
@@ -35,11 +36,11 @@ _FORCED = {AmplifyBy.AUTO: None, AmplifyBy.POLICY: Path.POLICY, AmplifyBy.WEBHOO
 
 
 def alternative(
-    client: Client, options: ManagerOptions, policies: Objects, snapshot: Snapshot, metrics: Exposition
+    client: Client, options: ManagerOptions, snapshot: Snapshot, metrics: Exposition
 ) -> Alternative:
     """Return the policy and the webhook, and how to choose between them."""
     return Alternative(
-        policies=policies,
+        policies=policies(options),
         webhooks=lambda config: [
             (
                 MUTATING_WEBHOOKS,
@@ -55,6 +56,17 @@ def alternative(
         stopped=lambda: bool(snapshot.koordinator),
         report=lambda paths: metrics.replace(AMPLIFICATION_PATH, {(path.value,): 1.0 for path in paths}),
     )
+
+
+def policies(options: ManagerOptions) -> Objects:
+    """Return the policy and its binding, as the manager installs them."""
+    resources = {each.kind: each for each in (MUTATING_POLICIES, MUTATING_POLICY_BINDINGS)}
+    documents = amplification_policy(
+        maximum=options.largest_amplification,
+        kubelet_users=options.kubelet_users,
+        quiet_heartbeats=options.quiet_heartbeats,
+    )
+    return [(resources[each["kind"]], each) for each in documents]
 
 
 async def policy_works(client: Client, snapshot: Snapshot) -> bool:

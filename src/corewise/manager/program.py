@@ -187,7 +187,7 @@ class Manager:
             configurations=lambda config: [
                 (VALIDATING_WEBHOOKS, validating_configuration(config, namespace))
             ],
-            alternative=alternative(self._client, self.options, (), self.snapshot, self.metrics),
+            alternative=alternative(self._client, self.options, self.snapshot, self.metrics),
             field_manager=MANAGER_COMPONENT,
             secret=(namespace, SECRET_NAME),
             installed_bundle=lambda: installed_bundle(self.snapshot.installed, VALIDATING_NAME),
