@@ -22,7 +22,6 @@ from corewise.kube.errors import KubeError
 from corewise.kube.resources import (
     CONFIG_MAPS,
     EVENTS,
-    MUTATING_WEBHOOKS,
     NAMESPACES,
     NODE_RESOURCE_TOPOLOGIES,
     NODES,
@@ -30,7 +29,7 @@ from corewise.kube.resources import (
     VALIDATING_WEBHOOKS,
     Resource,
 )
-from corewise.manager.options import MUTATING_NAME, VALIDATING_NAME, ManagerOptions
+from corewise.manager.options import VALIDATING_NAME, AmplifyBy, ManagerOptions
 from corewise.manager.program import Manager, run_manager
 from corewise.service.certificates import Lifetimes
 from corewise.service.options import Address
@@ -102,11 +101,13 @@ class World:
     clock: MovableClock = field(default_factory=MovableClock)
 
     def options(self, **changes: Any) -> ManagerOptions:
+        """Return a manager's options: it amplifies by the webhook, unless a test says otherwise."""
         defaults: dict[str, Any] = {
             "webhook_listen": LOOPBACK,
             "metrics_listen": LOOPBACK,
             "manage_webhooks": True,
             "leader_elect": False,
+            "amplify_by": AmplifyBy.WEBHOOK,
         }
         return ManagerOptions(**(defaults | changes))
 
@@ -128,14 +129,13 @@ class World:
             yield manager
 
     async def installed(self) -> None:
-        """Wait until the webhooks are installed."""
+        """Wait until the policy or the webhook is installed, and after it the webhooks that validate."""
 
-        async def both() -> bool:
+        async def there() -> bool:
             await self.client.get(VALIDATING_WEBHOOKS, VALIDATING_NAME)
-            await self.client.get(MUTATING_WEBHOOKS, MUTATING_NAME)
             return True
 
-        await eventually(both)
+        await eventually(there)
 
     async def add_node(
         self, name: str, *, model: str = FAST, cpu: str = "8", turbo: bool = False, **labels: str

@@ -57,7 +57,12 @@ def node_command(
 ) -> None:
     """Say which rule gives node NAME its ratios, from which CPU facts, what is missing, and what to fix."""
     cluster, events = asyncio.run(_read_node(load_config(kubeconfig, context), name, config_namespace))
-    explained = explain_node(cluster.nodes[0].assessment, events, pods_known=cluster.pods_known)
+    explained = explain_node(
+        cluster.nodes[0].assessment,
+        events,
+        pods_known=cluster.pods_known,
+        paths=cluster.amplified_by,
+    )
     explained.show(form, cluster.missing)
 
 

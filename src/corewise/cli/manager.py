@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from corewise.amplification.policy import amplification_policy
 from corewise.cli.options import (
     ADDRESS,
     LOG_OPTIONS,
@@ -20,6 +21,7 @@ from corewise.cli.options import (
     read,
     run_program,
 )
+from corewise.cli.output import print_manifests
 from corewise.kube.config import load_config
 from corewise.manager.options import (
     KUBELET_USER,
@@ -34,9 +36,31 @@ from corewise.service.logs import LogFormat, configure
 from corewise.service.program import DRAIN, freeze_gc
 
 _RATIO: dict[str, Any] = {"metavar": "RATIO", "callback": read(Ratio.parse)}
+QUIET_HEARTBEATS = click.option(
+    "--quiet-heartbeats/--no-quiet-heartbeats",
+    default=True,
+    show_default=True,
+    help="Do not store kubelets' writes that only refresh heartbeats. "
+    "Turn it off for kubelets that report less often than every 30 s.",
+)
+KUBELET_USERS = click.option(
+    "--kubelet-user",
+    "kubelet_users",
+    multiple=True,
+    default=(KUBELET_USER,),
+    show_default=True,
+    help="Kubelets' user name, or its beginning before the node's name. Repeatable.",
+)
+LARGEST = click.option(
+    "--largest-amplification",
+    **_RATIO,
+    default=str(LARGEST_AMPLIFICATION),
+    show_default=True,
+    help="Largest amplification ratio.",
+)
 
 
-@click.command()
+@click.group(invoke_without_command=True)
 @cluster_options
 @click.option("--webhook-listen", help="Serve the webhooks here (HTTPS).", **ADDRESS)
 @click.option("--webhook-url", default="", help="Base URL at which the API server reaches the webhooks.")
@@ -53,28 +77,9 @@ _RATIO: dict[str, Any] = {"metavar": "RATIO", "callback": read(Ratio.parse)}
 @METRICS_AUTH
 @click.option("--leader-elect/--no-leader-elect", default=True, show_default=True)
 @click.option("--dry-run", is_flag=True, help="Write nothing; print on stdout what would be done.")
-@click.option(
-    "--quiet-heartbeats/--no-quiet-heartbeats",
-    default=True,
-    show_default=True,
-    help="Do not store kubelets' writes that only refresh heartbeats. "
-    "Turn it off for kubelets that report less often than every 30 s.",
-)
-@click.option(
-    "--kubelet-user",
-    "kubelet_users",
-    multiple=True,
-    default=(KUBELET_USER,),
-    show_default=True,
-    help="Kubelets' user name, or its beginning before the node's name. Repeatable.",
-)
-@click.option(
-    "--largest-amplification",
-    **_RATIO,
-    default=str(LARGEST_AMPLIFICATION),
-    show_default=True,
-    help="Largest amplification ratio.",
-)
+@QUIET_HEARTBEATS
+@KUBELET_USERS
+@LARGEST
 @click.option(
     "--amplify-by",
     type=click.Choice([each.value for each in AmplifyBy]),
@@ -97,13 +102,38 @@ _RATIO: dict[str, Any] = {"metavar": "RATIO", "callback": read(Ratio.parse)}
     help="Nodes written at a time.",
 )
 @LOG_OPTIONS
-def command(
-    kubeconfig: str | None, context: str | None, log_format: str, verbose: bool, **options: Any
-) -> None:
+@click.pass_context
+def command(called: click.Context, /, **options: Any) -> None:
     """Keep every node's normalization and amplification ratios up to date, and serve the webhooks.
 
     Runs until SIGTERM or SIGINT; then the lease is released and reviews in flight are answered.
     """
+    if called.invoked_subcommand is None:
+        _run(**options)
+
+
+@command.command("policy")
+@KUBELET_USERS
+@LARGEST
+@QUIET_HEARTBEATS
+def policy_command(
+    kubelet_users: tuple[str, ...], largest_amplification: Ratio, *, quiet_heartbeats: bool
+) -> None:
+    """Print the policy that amplifies nodes in the API server.
+
+    With --manage-webhooks the manager installs it. It needs Kubernetes 1.36; before that, the manager
+    installs a webhook instead.
+    """
+    print_manifests(
+        *amplification_policy(
+            maximum=largest_amplification, kubelet_users=kubelet_users, quiet_heartbeats=quiet_heartbeats
+        )
+    )
+
+
+def _run(
+    *, kubeconfig: str | None, context: str | None, log_format: str, verbose: bool, **options: Any
+) -> None:
     manager_options = ManagerOptions(**_checked(options))
     configure(LogFormat(log_format), verbose=verbose)
     cluster, stopping = load_config(kubeconfig, context), asyncio.Event()

@@ -10,22 +10,31 @@ from collections.abc import Iterable, Mapping
 from corewise.amplification import Ratios, ResourceList, StatusState
 from corewise.assessment.decision import NodeAssessment
 from corewise.cli.explanation import Explanation, Line, Part
-from corewise.cli.node_listing import state_of
+from corewise.cli.node_listing import amplified_by, state_of
 from corewise.cli.output import cpus, gibibytes
 from corewise.config.facts import CPUFacts, FactsProblem
 from corewise.kube.objects import Event
+from corewise.service.installation import Path
 from corewise.vocabulary.names import NORMALIZATION_RATIO
 
 
 def explain_node(
-    assessment: NodeAssessment, events: Iterable[Event] = (), *, pods_known: bool = True
+    assessment: NodeAssessment,
+    events: Iterable[Event] = (),
+    *,
+    pods_known: bool = True,
+    paths: frozenset[Path] | None = None,
 ) -> Explanation:
-    """Explain a node from its assessment; ``events`` are the manager's about the node, the latest first."""
+    """Explain a node from its assessment; ``events`` are the manager's about the node, the latest first.
+
+    ``paths``: what is installed to amplify nodes; None if that is unknown.
+    """
     parts = [
         Part({"name": assessment.node.name, "state": state_of(assessment).text}),
         _facts(assessment),
         _normalization(assessment),
         _amplification(assessment),
+        _path(paths),
         *_amounts(assessment, pods_known=pods_known),
         _problems(assessment),
         _events(events, [each.message for each in assessment.problems]),
@@ -100,6 +109,12 @@ def _amplification(assessment: NodeAssessment) -> Part:
         "heldBack": [each.message for each in assessment.held_back],
     }
     return Part({"amplification": record}, lines)
+
+
+def _path(paths: frozenset[Path] | None) -> Part:
+    if paths is None:
+        return Part({"amplifiedBy": None})
+    return Part({"amplifiedBy": sorted(paths)}, [Line("amplified by", amplified_by(paths))])
 
 
 def _amounts(assessment: NodeAssessment, *, pods_known: bool) -> Iterable[Part]:

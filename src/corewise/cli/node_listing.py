@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from corewise.actions import PatchNode
 from corewise.amplification import StatusState
+from corewise.amplification.policy import NAME as POLICY_NAME
 from corewise.assessment.cluster import (
     ClusterContext,
     ConfigurationReading,
@@ -30,7 +31,16 @@ from corewise.cli.offline_reports import SUPPRESSING, NodeReport, offer_problem,
 from corewise.kube.client import Client
 from corewise.kube.errors import APIError, Forbidden, NotFound
 from corewise.kube.objects import ConfigMap, PartialObject
-from corewise.kube.resources import CONFIG_MAPS, MUTATING_WEBHOOKS, NODE_RESOURCE_TOPOLOGIES, Resource
+from corewise.kube.resources import (
+    CONFIG_MAPS,
+    MUTATING_POLICY_BINDINGS,
+    MUTATING_WEBHOOKS,
+    NODE_RESOURCE_TOPOLOGIES,
+    Resource,
+    WebhookConfiguration,
+)
+from corewise.manager.options import MUTATING_NAME
+from corewise.service.installation import Path
 from corewise.vocabulary.names import CONFIG_NAME
 from corewise.vocabulary.reasons import Reason
 
@@ -53,6 +63,8 @@ class ListedCluster:
     reading: ConfigurationReading
     pods_known: bool
     missing: tuple[str, ...]
+    amplified_by: frozenset[Path] | None = None
+    """What is installed to amplify nodes; None if the user may not read that."""
 
 
 async def list_cluster(
@@ -93,6 +105,7 @@ async def list_cluster(
         configured(),
         optional(MUTATING_WEBHOOKS),
     )
+    paths = await _paths(client, webhooks, missing)
     reading = read_configuration(config_map)
     context = ClusterContext(reading.configuration, interfering_webhook(webhooks or ()))
     facts = {each.metadata.name: each.metadata.annotations for each in topologies or ()}
@@ -105,7 +118,37 @@ async def list_cluster(
         return ListedNode(node, assess(view, context))
 
     in_order = sorted(nodes, key=lambda node: node.metadata.name)
-    return ListedCluster(tuple(map(listed, in_order)), reading, pods is not None, tuple(missing))
+    return ListedCluster(tuple(map(listed, in_order)), reading, pods is not None, tuple(missing), paths)
+
+
+async def _paths(
+    client: Client, webhooks: Iterable[WebhookConfiguration] | None, missing: list[str]
+) -> frozenset[Path] | None:
+    """Return what is installed to amplify nodes; None if the user may not read that."""
+    try:
+        bindings: Iterable[PartialObject] = await client.list(MUTATING_POLICY_BINDINGS)
+    except NotFound:  # before Kubernetes 1.36
+        bindings = ()
+    except Forbidden as error:
+        missing.append(_unread(MUTATING_POLICY_BINDINGS.plural, error))
+        return None
+    if webhooks is None:
+        return None
+    found = set()
+    if MUTATING_NAME in {each.metadata.name for each in webhooks}:
+        found.add(Path.WEBHOOK)
+    if POLICY_NAME in {each.metadata.name for each in bindings}:
+        found.add(Path.POLICY)
+    return frozenset(found)
+
+
+def amplified_by(paths: frozenset[Path]) -> str:
+    """Say what amplifies nodes."""
+    return {
+        frozenset({Path.POLICY}): f"the policy {POLICY_NAME} in the API server",
+        frozenset({Path.WEBHOOK}): f"the manager's webhook {MUTATING_NAME}",
+        frozenset(Path): "policy and webhook, while the manager switches over",
+    }.get(paths, "nothing: neither policy nor webhook is installed (corewise manager --manage-webhooks)")
 
 
 def _unread(what: str, error: APIError) -> str:

@@ -25,6 +25,7 @@ from corewise.cli.node_listing import (
     ListedCluster,
     ListedNode,
     NodeState,
+    amplified_by,
     list_cluster,
     offline_state_of,
     state_of,
@@ -81,6 +82,8 @@ def _remarks(listed: ListedCluster, rows: list[NodeRow]) -> Iterable[str]:
         pronoun = "it" if left_out == 1 else "them"
         yield f"{output.count(left_out, 'node')} hidden by taint or cordon (--all shows {pronoun})."
     yield from _problems(rows)
+    if listed.amplified_by is not None and any(each.assessment.effective for each in listed.nodes):
+        yield f"Nodes are amplified by {amplified_by(listed.amplified_by)}."
     for key in listed.reading.bad_keys:
         yield f"{key} has errors; the manager keeps the last good one (corewise config check)"
     yield from listed.missing

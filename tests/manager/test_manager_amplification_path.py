@@ -1,0 +1,150 @@
+"""The policy or the webhook: which one amplifies, and that no write is raw or doubled in a switch-over."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from functools import partial
+from pathlib import Path as FilePath
+
+import pytest
+
+from corewise.kube.errors import KubeError, NotFound
+from corewise.kube.resources import MUTATING_POLICY_BINDINGS, MUTATING_WEBHOOKS
+from corewise.manager.options import MUTATING_NAME, AmplifyBy
+from corewise.manager.program import Manager
+from corewise.service.installation import GRACE
+from corewise.service.webhooks import rule
+from corewise.vocabulary.metrics import AMPLIFICATION_PATH
+from kubedouble.server import NEW_IN_1_36, serve
+from manager.world import World, eventually, normalization, small_cluster, until
+
+POLICY, WEBHOOK = AmplifyBy.POLICY, AmplifyBy.WEBHOOK
+
+
+def paths(manager: Manager) -> set[str]:
+    """The paths that the metric shows."""
+    return {each.value for each in (POLICY, WEBHOOK) if manager.metrics.value(AMPLIFICATION_PATH, each)}
+
+
+async def shows(manager: Manager, *wanted: str) -> None:
+    await until(lambda: paths(manager) == set(wanted))
+
+
+async def amplified(world: World) -> None:
+    await world.add_node("fast")
+    await world.configure(normalization=normalization())
+
+
+@asynccontextmanager
+async def a_kubelet_that_writes_raw_all_the_time(world: World) -> AsyncIterator[list[str]]:
+    """Every write, with the amounts of a machine that grows and shrinks, must be stored doubled exactly once.
+
+    A write that is refused, while no manager answers the webhook, stores nothing and is no fault.
+    """
+    stored: list[str] = []
+
+    async def write() -> None:
+        while True:
+            for cpu in ("8", "8", "7", "8"):
+                beat = world.clock.now() + timedelta(seconds=len(stored))
+                try:
+                    status = (await world.kubelet_writes("fast", cpu=cpu, beat=beat))["status"]
+                except KubeError:
+                    status = (await world.node("fast"))["status"]
+                    doubled = {"16", "14"}
+                else:
+                    doubled = {str(2 * int(cpu))}
+                assert {status[field]["cpu"] for field in ("capacity", "allocatable")} <= doubled
+                stored.append(cpu)
+                await asyncio.sleep(0)
+
+    async with asyncio.TaskGroup() as tasks:
+        task = tasks.create_task(write())
+        yield stored
+        task.cancel()
+
+
+def has_grown(stored: list[str], to: int) -> bool:
+    return len(stored) >= to
+
+
+@pytest.mark.parametrize(("old", "new"), [(WEBHOOK, POLICY), (POLICY, WEBHOOK)])
+async def test_no_write_is_stored_raw_or_doubled_while_the_manager_switches_over(
+    world: World, old: AmplifyBy, new: AmplifyBy
+) -> None:
+    await amplified(world)
+    async with world.manager(amplify_by=old) as manager:
+        await shows(manager, old)
+        await world.shows_cpu("fast", "16")
+        await world.kubelet_gets("fast", "16")
+    async with (
+        a_kubelet_that_writes_raw_all_the_time(world) as stored,
+        world.manager(amplify_by=new) as manager,
+    ):
+        await shows(manager, old, new)
+        await until(partial(has_grown, stored, len(stored) + 20))
+        world.clock.skip(GRACE)
+        await shows(manager, new)
+        await until(partial(has_grown, stored, len(stored) + 20))
+
+
+async def test_the_policy_amplifies_while_no_manager_runs(world: World) -> None:
+    await amplified(world)
+    async with world.manager(amplify_by=AmplifyBy.AUTO) as manager:
+        await shows(manager, POLICY)
+        await world.shows_cpu("fast", "16")
+    for cpu, doubled in (("8", "16"), ("7", "14"), ("8", "16")):
+        status = (await world.kubelet_writes("fast", cpu=cpu))["status"]
+        assert (status["capacity"]["cpu"], status["allocatable"]["cpu"]) == (doubled, doubled)
+    with pytest.raises(NotFound):
+        await world.client.get(MUTATING_WEBHOOKS, MUTATING_NAME)
+
+
+async def test_the_webhook_stays_while_the_policy_does_not_amplify(world: World) -> None:
+    await amplified(world)
+    async with world.manager() as manager:
+        await world.shows_cpu("fast", "16")
+        await shows(manager, WEBHOOK)
+    policies = world.server.cluster.admission
+    working, policies._mutating_policies = policies._mutating_policies, None
+    async with world.manager(amplify_by=AmplifyBy.AUTO) as manager:
+        await shows(manager, WEBHOOK, POLICY)
+        world.clock.skip(GRACE)
+        await asyncio.sleep(1)
+        assert paths(manager) == {WEBHOOK, POLICY}
+        policies._mutating_policies = working
+        await shows(manager, POLICY)
+        assert (await world.kubelet_writes("fast"))["status"]["allocatable"]["cpu"] == "16"
+
+
+async def test_before_kubernetes_1_36_the_webhook_amplifies(tmp_path: FilePath) -> None:
+    async with serve(without=NEW_IN_1_36) as server, small_cluster(server, tmp_path) as world:
+        await amplified(world)
+        async with world.manager(amplify_by=AmplifyBy.AUTO) as manager:
+            await shows(manager, WEBHOOK)
+            await world.shows_cpu("fast", "16")
+
+
+async def test_where_koordinators_webhook_amplifies_the_policy_goes_at_once(world: World) -> None:
+    await amplified(world)
+    async with world.manager(amplify_by=AmplifyBy.AUTO) as manager:
+        await shows(manager, POLICY)
+        hook = {
+            "name": "mnode-status.koordinator.sh",
+            "clientConfig": {"url": "https://127.0.0.1:1/"},
+            "rules": [rule("nodes/status", "UPDATE", scope="Cluster")],
+            "failurePolicy": "Ignore",
+            "sideEffects": "None",
+            "admissionReviewVersions": ["v1"],
+        }
+        body = {"metadata": {"name": "koordinator"}, "webhooks": [hook]}
+        await world.client.create(MUTATING_WEBHOOKS.typed(dict), body)
+        await shows(manager, WEBHOOK)
+
+        async def gone() -> bool:
+            return not await world.client.list(MUTATING_POLICY_BINDINGS)
+
+        await eventually(gone)
