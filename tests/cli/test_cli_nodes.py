@@ -114,6 +114,10 @@ def test_what_the_table_does_not_show_is_said_on_stderr(kubeconfig: Path) -> Non
     assert said == [
         "1 node hidden by taint or cordon (--all shows it).",
         "1 node has a problem: odd UnknownCPUModel (corewise explain node odd)",
+        (
+            "Nodes are amplified by nothing: no policy and no webhook is installed "
+            "(corewise manager --manage-webhooks)."
+        ),
     ]
     shown = call(kubeconfig, "nodes", "--all")
     assert "tainted" in shown.stdout

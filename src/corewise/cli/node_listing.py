@@ -148,7 +148,7 @@ def amplified_by(paths: frozenset[Path]) -> str:
         frozenset({Path.POLICY}): f"the policy {POLICY_NAME} in the API server",
         frozenset({Path.WEBHOOK}): f"the manager's webhook {MUTATING_NAME}",
         frozenset(Path): "policy and webhook, while the manager switches over",
-    }.get(paths, "nothing: neither policy nor webhook is installed (corewise manager --manage-webhooks)")
+    }.get(paths, "nothing: no policy and no webhook is installed (corewise manager --manage-webhooks)")
 
 
 def _unread(what: str, error: APIError) -> str:
