@@ -277,7 +277,7 @@ def test_a_process_that_dies_ends_the_run_and_is_named(tmp_path: Path, index: in
         (("--from", "x", "--nodes", "3"), 2, "--nodes goes with a scenario"),
         (("--from", "none.json"), 5, "none.json: No such file"),
         (("--from-openb", "none.csv", "none.csv"), 5, "none.csv: No such file"),
-        (("--scenario", "none.yaml"), 5, "packaged scenarios: builtin"),
+        (("--scenario", "none.yaml"), 5, "  unknown-model  three machines"),
         (("--kubeconfig-out", "none/kubeconfig"), 5, "cannot write none/kubeconfig: there is no directory"),
     ],
 )

@@ -11,12 +11,17 @@ import importlib
 import os
 import sys
 from collections.abc import Mapping
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from corewise import __version__
 from corewise.cli.errors import ExitCode, Failure
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+KUBECTL_PLUGIN = "kubectl-corewise"
 
 _CANNOT_HOLD_MORE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -50,6 +55,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "Check that Prometheus has the metrics that interference-aware scheduling needs.",
     ),
     "config": ("corewise.cli.config", "Check configuration before the cluster uses it."),
+    "completion": (
+        "corewise.cli.completion",
+        "Print the script that completes corewise in bash, zsh or fish.",
+    ),
 }
 """Command name -> where it is, ``module`` (for its ``command``) or ``module:name``; and its line of help."""
 
@@ -70,6 +79,29 @@ class LazyGroup(click.Group):
         module, _, attribute = self._table[cmd_name][0].partition(":")
         command: click.Command = getattr(importlib.import_module(module), attribute or "command")
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in self._table and not name.startswith("-") and not ctx.resilient_parsing:
+            from difflib import get_close_matches  # noqa: PLC0415 - for a misspelt command only
+
+            near = [f"'{each}'" for each in get_close_matches(name, self._table)]
+            meant = f" Did you mean {' or '.join(near)}?" if near else ""
+            ctx.fail(f"No such command '{name}'.{meant}")
+        return super().resolve_command(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
+        """Complete commands from the table; click would import all of them."""
+        from click.shell_completion import CompletionItem  # noqa: PLC0415 - a shell's completion only
+
+        commands = [
+            CompletionItem(name, help=line)
+            for name, (_, line) in self._table.items()
+            if name.startswith(incomplete)
+        ]
+        return [*commands, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; what goes wrong between it and the world ends it as a Failure."""
@@ -105,18 +137,22 @@ def corewise() -> None:
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:
-    """Run the command line and exit. A Failure becomes its message, its hint and its exit code."""
-    options: dict[str, Any] = {"args": arguments, "prog_name": "corewise", "standalone_mode": True}
+    """Run the command line and exit. A Failure becomes its message, its hint and its exit code.
+
+    kubectl runs the command kubectl-corewise as ``kubectl corewise``; usage lines and errors then say that.
+    """
+    name = "kubectl corewise" if sys.argv[0].rpartition("/")[2] == KUBECTL_PLUGIN else "corewise"
+    options: dict[str, Any] = {"args": arguments, "prog_name": name, "standalone_mode": True}
     try:
         corewise(**options)
     except Failure as failure:
-        print(f"corewise: {failure}", file=sys.stderr)
+        print(f"{name}: {failure}", file=sys.stderr)
         sys.exit(failure.exit_code)
     except OSError as error:
         if error.filename is not None or error.errno not in _CANNOT_HOLD_MORE:
             raise
         _give_up_stdout()
-        print(f"corewise: stdout cannot be written: {error.strerror}", file=sys.stderr)
+        print(f"{name}: stdout cannot be written: {error.strerror}", file=sys.stderr)
         sys.exit(ExitCode.OUTPUT)
     sys.exit(0)
 

@@ -14,6 +14,7 @@ import click
 import numpy as np
 
 from corewise.cli import output
+from corewise.cli.completion import node_names, pod_names
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.explain_interference import interference_command
 from corewise.cli.explain_suppression import suppression_command
@@ -50,7 +51,7 @@ command.add_command(interference_command)
 
 @command.command("node")
 @cluster_options
-@click.argument("name")
+@click.argument("name", shell_complete=node_names)
 @output.option((Form.TABLE, Form.JSON, Form.YAML))
 def node_command(
     kubeconfig: str | None, context: str | None, config_namespace: str, name: str, form: Form
@@ -92,8 +93,10 @@ async def _events(client: Client, name: str) -> tuple[Event, ...]:
 
 @command.command("pod")
 @connection_options
-@click.argument("name", metavar="NAMESPACE/NAME")
-@click.option("--node", default="", help="Show this node alone, with every detail.")
+@click.argument("name", metavar="NAMESPACE/NAME", shell_complete=pod_names)
+@click.option(
+    "--node", default="", shell_complete=node_names, help="Show this node alone, with every detail."
+)
 @click.option(
     "--config", "config_file", type=FILE, help="The scheduler's file, if it has interference in it."
 )

@@ -16,6 +16,7 @@ import msgspec
 
 from corewise.assessment.nodes import BOUND_PODS, MANAGED_NODES, BoundPod, ManagedNode, running_on
 from corewise.cli import output
+from corewise.cli.completion import node_names
 from corewise.cli.errors import Failure
 from corewise.cli.files import FILE, decoded
 from corewise.cli.offline_reports import node_report
@@ -47,7 +48,7 @@ SuppressionInputs = tuple[ManagedNode, Mapping[str, str] | None, Iterable[BoundP
     type=FILE,
     help="Read this file instead of a cluster: kubectl get nodes,pods,configmaps -A -o json.",
 )
-@click.argument("name", metavar="NODE")
+@click.argument("name", metavar="NODE", shell_complete=node_names)
 @output.option((Form.TABLE, Form.JSON, Form.YAML))
 def suppression_command(
     kubeconfig: str | None,

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import click
 
+from corewise.cli.completion import scenario_names
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.files import FILE, FOLDER, make_folder
 from corewise.cli.options import duration
@@ -25,7 +26,7 @@ from corewise.simulation.openb import load_openb
 from corewise.simulation.plan import Plan, check_config
 from corewise.simulation.report import RunReport
 from corewise.simulation.run import RunOptions, run
-from corewise.simulation.scenario import BUILTIN, load_scenario, packaged_scenarios
+from corewise.simulation.scenario import BUILTIN, load_scenario, scenario_descriptions
 
 _INTERRUPTED = 130
 _MEMORY = "/dev/shm"  # noqa: S108 - TemporaryDirectory makes a private directory in it
@@ -43,7 +44,8 @@ OPENSTACK = "openstack"
     default=BUILTIN,
     show_default=True,
     metavar="NAME|FILE",
-    help=f"Scenario: {', '.join(packaged_scenarios())}, {OPENSTACK}, or a YAML file.",
+    shell_complete=scenario_names,
+    help=f"Scenario: {', '.join(scenario_descriptions())}, or a YAML file.",
 )
 @click.option(
     "--from", "dump", type=FILE, help="Nodes and pods of a real cluster: kubectl get nodes,pods -A -o json."

@@ -25,6 +25,10 @@ from corewise.simulation.machines import CATALOGUE, CPUModel, Machine
 from corewise.simulation.plan import SWITCHES, InputError, NodeMetadata, Plan, PodGroup
 
 BUILTIN = "builtin"
+ELSEWHERE = {
+    "openstack": "OpenStack hosts instead of a cluster: dedicated and shared CPUs, guests, an upgrade",
+}
+"""Scenarios without a file, and what each is: they run and report in their own way."""
 _QOS = ("", "LS", "BE", "LSR", "LSE", "SYSTEM")
 _NODE_KEYS = (
     *("name", "count", "model", "coresPerSocket", "sockets", "hyperThreading", "turbo", "numaPerSocket"),
@@ -116,6 +120,12 @@ def packaged_scenarios() -> list[str]:
     )
 
 
+def scenario_descriptions() -> dict[str, str]:
+    """Return every scenario that can be named, and what it is in one line."""
+    packaged = {name: load_scenario(name).description for name in packaged_scenarios()}
+    return packaged | ELSEWHERE
+
+
 def _text_of(name_or_path: str) -> str:
     if name_or_path in packaged_scenarios():
         return (
@@ -128,10 +138,11 @@ def _text_of(name_or_path: str) -> str:
     except UnicodeDecodeError as error:
         raise InputError(f"scenario {name_or_path}: not UTF-8: byte {error.start} is wrong") from error
     except OSError as error:
-        known = ", ".join(packaged_scenarios())
-        raise InputError(
-            f"scenario {name_or_path}: {error.strerror or error}; packaged scenarios: {known}"
-        ) from error
+        known = scenario_descriptions()
+        meant = did_you_mean(name_or_path, known)
+        listed = "".join(f"\n  {name:<14} {description}" for name, description in known.items())
+        why = f"{error.strerror or error}{meant}"
+        raise InputError(f"scenario {name_or_path}: {why}\nThe scenarios are:{listed}") from error
 
 
 def read_scenario(text: str) -> Parsed[Scenario]:

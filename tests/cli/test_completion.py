@@ -1,0 +1,188 @@
+"""Shells complete commands, options and values; kubectl runs corewise as a plugin and completes it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+from click.shell_completion import ShellComplete
+from click.testing import CliRunner
+
+from corewise.cli import completion, corewise, main
+from corewise.vocabulary.reasons import Reason
+from golden.cluster import running_cluster
+from golden.transcripts import INPUTS
+from kubectl_binary import KUBECTLS
+
+ROOT = Path(__file__).parents[2]
+SCRIPTS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+
+
+def completed(line: str) -> list[str]:
+    """Return what a shell offers after these words; the last one is not finished."""
+    *words, incomplete = line.split(" ")
+    found = ShellComplete(corewise, {}, "corewise", "").get_completions(words, incomplete)
+    return [item.value for item in found]
+
+
+@pytest.fixture(scope="module")
+def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    objects = INPUTS / "clusters" / "looked-at.json"
+    with running_cluster(tmp_path_factory.mktemp("cluster"), objects) as cluster:
+        yield cluster.kubeconfig
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_script_of_a_shell_asks_corewise(shell: str) -> None:
+    script = CliRunner().invoke(corewise, ["completion", shell])
+    assert script.exit_code == 0
+    assert f"_COREWISE_COMPLETE={shell}_complete" in script.stdout
+
+
+def test_bash_completes_with_the_script(tmp_path: Path) -> None:
+    bash = shutil.which("bash")
+    if bash is None:
+        pytest.skip("there is no bash here")
+    command = tmp_path / "corewise"
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m corewise "$@"\n')
+    command.chmod(0o755)
+    program = (
+        "source <(corewise completion bash); COMP_WORDS=(corewise nod); COMP_CWORD=1; "
+        '_corewise_completion corewise nod corewise; echo "${COMPREPLY[@]}"'
+    )
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    done = subprocess.run(
+        [bash, "--norc", "-c", program], env=environment, capture_output=True, text=True, check=False
+    )
+    assert (done.stdout, done.stderr) == ("nodes\n", "")
+
+
+def test_commands_are_completed_without_importing_them() -> None:
+    program = (
+        "import sys\nfrom click.shell_completion import ShellComplete\nfrom corewise.cli import corewise\n"
+        "found = ShellComplete(corewise, {}, 'corewise', '').get_completions([], '')\n"
+        "assert {item.value for item in found} >= {'nodes', 'top', 'completion'}, found\n"
+        "sys.exit(any(name.startswith('corewise.cli.node') for name in sys.modules))"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_nodes_and_pods_of_the_cluster_are_completed(kubeconfig: Path) -> None:
+    given = f"--kubeconfig {kubeconfig} "
+    assert completed(f"explain node {given}s") == ["silent", "slow", "strange"]
+    assert completed(f"explain suppression {given}fa") == ["fast"]
+    assert completed(f"explain pod {given}default/pe") == ["default/pending"]
+    assert completed(f"explain pod {given}pe") == ["pending"]
+    assert completed(f"explain pod {given}pending --node fa") == ["fast"]
+
+
+def test_a_cluster_that_cannot_be_asked_completes_nothing_silently(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nobody = tmp_path / "nobody"
+    nobody.write_text(
+        "clusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}]\nusers: [{name: u, user: {}}]\n"
+        "contexts: [{name: x, context: {cluster: c, user: u}}]\ncurrent-context: x\n"
+    )
+    monkeypatch.setattr(completion, "PATIENCE_SECONDS", 0.3)
+    for kubeconfig in (str(tmp_path / "none"), str(nobody)):
+        assert completed(f"explain node --kubeconfig {kubeconfig} ") == []
+    assert capfd.readouterr() == ("", "")
+
+
+def test_scenarios_reasons_and_forms_are_completed() -> None:
+    assert completed("up --scenario ") == [
+        "builtin",
+        "colocation",
+        "interference",
+        "unknown-model",
+        "openstack",
+    ]
+    assert completed("audit --reason QuotaN") == [Reason.QUOTA_NORMALIZED]
+    assert completed("nodes -o ") == ["table", "wide", "json", "yaml", "csv", "name"]
+    assert completed("nodes --sel") == ["--selector"]
+
+
+@pytest.mark.parametrize(
+    ("words", "printed"),
+    [
+        (["compute", "inv"], "inventory\tShow which VCPU and PCPU a host offers, and why not more.\n:4\n"),
+        (["top", "--sort", "of"], "offline\noffered\n:4\n"),
+        (["up", "--scenario", "none.y"], ":0\n"),
+    ],
+)
+def test_kubectl_reads_values_with_help_and_whether_files_may_follow(
+    words: list[str], printed: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.argv", ["kubectl_complete-corewise", *words])
+    completion.complete_for_kubectl()
+    shown = capsys.readouterr().out
+    assert re.sub(r"(?<=inventory\t).*", "HELP", shown) == re.sub(r"(?<=inventory\t).*", "HELP", printed)
+
+
+def test_every_script_of_the_package_exists() -> None:
+    assert SCRIPTS.keys() == {"corewise", "kubectl-corewise", "kubectl_complete-corewise"}
+    for target in SCRIPTS.values():
+        module, _, name = target.partition(":")
+        assert callable(getattr(import_module(module), name))
+
+
+def test_as_a_plugin_of_kubectl_usage_and_errors_say_kubectl_corewise(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.argv", ["/usr/local/bin/kubectl-corewise"])
+    for arguments in (["nodes", "--help"], ["nodes", "--kubeconfig", "/nonexistent"]):
+        with pytest.raises(SystemExit):
+            main(arguments)
+    printed = capsys.readouterr()
+    assert printed.out.startswith("Usage: kubectl corewise nodes [OPTIONS]")
+    assert printed.err.startswith("kubectl corewise: /nonexistent: ")
+
+
+@pytest.mark.skipif(not KUBECTLS, reason="there is no kubectl here")
+def test_the_real_kubectl_finds_the_plugin(tmp_path: Path) -> None:
+    plugin = tmp_path / "kubectl-corewise"
+    plugin.write_text(f"#!{sys.executable}\nfrom corewise.cli import main\nmain()\n")
+    plugin.chmod(0o755)
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    command = [KUBECTLS[0], "corewise", "explain", "node", "--help"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.stdout.startswith("Usage: kubectl corewise explain node [OPTIONS] NAME"), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["nods"], "No such command 'nods'. Did you mean 'nodes'?"),
+        (["compute", "stats"], "No such command 'stats'. Did you mean 'status'?"),
+        (["explain", "nod"], "'node'"),
+        (["xyzzy"], "No such command 'xyzzy'.\n"),
+        (["nodes", "--slector", "a=b"], "'--selector'"),
+    ],
+)
+def test_a_misspelt_command_or_option_names_the_nearest(arguments: list[str], said: str) -> None:
+    result = CliRunner().invoke(corewise, arguments)
+    assert result.exit_code == 2
+    assert said in result.stderr
+    assert ("Did you mean" in result.stderr or "Did you mean" in said) == (arguments != ["xyzzy"])
+
+
+def test_an_unknown_scenario_lists_all_with_a_line_each(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["up", "--scenario", "colocatoin"])
+    said = capsys.readouterr().err
+    assert end.value.code == 5
+    assert 'did you mean "colocation"?' in said
+    listed = dict(line.split(maxsplit=1) for line in said.splitlines()[2:])
+    assert list(listed) == completed("up --scenario ")
+    assert all(listed.values())
