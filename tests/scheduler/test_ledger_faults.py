@@ -123,6 +123,28 @@ async def test_a_pod_that_was_bound_elsewhere_meanwhile_is_entered_late_there_al
         assert await world.ledger("n1") == {}
 
 
+async def test_an_entry_goes_too_if_the_answer_to_its_write_was_lost(
+    world: SchedulerWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The write is sent again then, and refused, since the first one has changed the Node."""
+    await world.add_node("n1", 8)
+    await world.add_pod("p", cpu="4", qos="LSR")
+    interrupted = Interrupted(monkeypatch)
+    async with world.scheduler():
+
+        async def lose() -> None:
+            raise api_error(409, b"")
+
+        async def refuse() -> None:
+            raise api_error(403, b'{"kind":"Status","message":"not today","code":403}')
+
+        interrupted.after["PATCH /api/v1/nodes/n1/status"] = lose
+        interrupted.before["/pods/p/binding"] = refuse
+        with pytest.raises(NotBoundError, match="not today"):
+            await world.bind("p", "n1")
+        assert await world.ledger("n1") == {}
+
+
 async def test_a_node_whose_deletion_overtakes_the_answer_to_a_write_is_not_known_any_more(
     world: SchedulerWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:

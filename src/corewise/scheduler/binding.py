@@ -29,6 +29,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from secrets import token_hex
 from typing import Any, Final
@@ -74,14 +75,6 @@ class Wanted:
     uid: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Claim:
-    """What a pod gets; ``attempt`` names its entry in the ledger, if this call alone has made that entry."""
-
-    placement: Placement
-    attempt: str = ""
-
-
 class Binder:
     """Binds pods. ``engine`` returns the engine that is in use now."""
 
@@ -115,32 +108,32 @@ class Binder:
         return refused
 
     async def _bind(self, wanted: Wanted) -> Refused | None:
-        pod, attempt, uid = self._known(wanted), "", ""
+        pod, uid = self._known(wanted), ""
+        mine: set[str] = set()
         try:
             for _ in range(_ATTEMPTS):
                 found = pod or await self._read(wanted)
                 if not isinstance(found, PlacedPod):
-                    return await self._given_up(wanted.node, uid, attempt, found)
+                    return await self._given_up(wanted.node, uid, mine, found)
                 pod, uid = None, found.metadata.uid
-                claim = await self._claim(found, wanted.node, attempt)
-                if isinstance(claim, Refused):
-                    return await self._given_up(wanted.node, uid, attempt, claim)
-                attempt = claim.attempt
+                chosen = await self._claim(found, wanted.node, mine)
+                if isinstance(chosen, Refused):
+                    return await self._given_up(wanted.node, uid, mine, chosen)
                 try:
-                    await self._post(found, claim.placement)
+                    await self._post(found, chosen)
                 except (Conflict, NotFound):
                     continue
                 except KubeError as error:
                     if error.retryable:
                         raise
                     refused = Refused("", Reason.BINDING_FAILED, f"{error}{_AGAIN}")
-                    return await self._given_up(wanted.node, uid, attempt, refused)
+                    return await self._given_up(wanted.node, uid, mine, refused)
                 self._state.keep_assumed(found)
                 return None
         finally:
             self._state.forget(uid)
         refused = Refused("", Reason.POD_CHANGED, f"the pod kept changing while it was being bound{_AGAIN}")
-        return await self._given_up(wanted.node, uid, attempt, refused)
+        return await self._given_up(wanted.node, uid, mine, refused)
 
     def _known(self, wanted: Wanted) -> PlacedPod | None:
         """Return the pod from the cache if that will do: what owns nothing needs no exact version."""
@@ -166,12 +159,14 @@ class Binder:
             return Refused("", Reason.POD_CHANGED, f"{where} is being deleted")
         return pod
 
-    async def _claim(self, pod: PlacedPod, node: str, attempt: str) -> _Claim | Refused:
-        """Choose what the pod gets, and enter what it owns in the ledger; ``attempt``: the one before."""
+    async def _claim(self, pod: PlacedPod, node: str, mine: set[str]) -> Placement | Refused:
+        """Choose what the pod gets, and enter what it owns in the ledger.
+
+        ``mine`` names the entries that this call alone has made, also where the answer to the write was lost.
+        """
         facts = pod_facts(pod, self._state.rules)
         if not facts.owned_by_class:
-            answer = self._decide(pod, facts, node, None)
-            return _Claim(answer) if isinstance(answer, Placement) else answer
+            return self._decide(pod, facts, node, None)
         # One after the other, so that attempts of this replica do not make each other's writes fail.
         async with self._locks.setdefault(node, asyncio.Lock()):
             for again in range(SWAPS):
@@ -182,6 +177,8 @@ class Binder:
                 if isinstance(answer, Refused) or known is None:
                     return answer if isinstance(answer, Refused) else _unknown(node)
                 entry = CPUOwner(facts.key, answer.cpus, token_hex(4))
+                if before is None or before.bind in mine:
+                    mine.add(entry.bind)
                 try:
                     await self._state.write_ledger(known, {**owners, pod.metadata.uid: entry})
                 except Conflict:
@@ -189,8 +186,7 @@ class Binder:
                     continue
                 except NotFound:
                     return _unknown(node)
-                alone = before is None or (bool(attempt) and before.bind == attempt)
-                return _Claim(answer, entry.bind if alone else "")
+                return answer
         message = f"node {node} kept changing while CPUs were entered in its ledger{_AGAIN}"
         return Refused("", Reason.NODE_CHANGING, message)
 
@@ -240,15 +236,17 @@ class Binder:
         path = PODS.path(meta.name, namespace=meta.namespace, subresource="binding")
         await self._client.request("POST", path, body=body, repeatable=True)
 
-    async def _given_up(self, node: str, uid: str, attempt: str, answer: Refused | None) -> Refused | None:
-        """Take back the entry that this call alone has made, unless the pod is bound there."""
-        if not attempt or answer is None:
+    async def _given_up(
+        self, node: str, uid: str, mine: AbstractSet[str], answer: Refused | None
+    ) -> Refused | None:
+        """Take back the entry if this call alone has made it, unless the pod is bound there."""
+        if not mine or answer is None:
             return answer
         try:
             for _ in range(SWAPS):
                 known = await self._state.read_node(node)
                 owners = self._state.owners(node)
-                if known is None or uid not in owners or owners[uid].bind != attempt:
+                if known is None or uid not in owners or owners[uid].bind not in mine:
                     break
                 try:
                     await self._state.write_ledger(known, without(owners, uid))
