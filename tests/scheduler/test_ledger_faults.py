@@ -240,6 +240,20 @@ async def test_pods_that_cannot_be_entered_keep_no_other_one_from_it(world: Sche
         assert message in await world.told(Reason.AMPLIFIED_CPU_INSUFFICIENT)
 
 
+async def test_a_late_entry_makes_no_ledger_too_long_to_be_read(
+    world: SchedulerWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("corewise.scheduler.binding.LONGEST_LEDGER", 150)
+    await world.add_node("n1", 8)
+    async with world.scheduler() as scheduler:
+        for name in ("a", "b"):
+            await world.add_pod(name, cpu="1", qos="LSR")
+            await bound_past(world, scheduler, name, "n1")
+        await scheduler.collector.look()
+        assert list(await world.ledger("n1")) == ["a"]
+        assert "more than 150" in await world.told(Reason.CPUS_TOO_SCATTERED)
+
+
 async def test_pods_that_own_nothing_are_not_looked_at(
     world: SchedulerWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:

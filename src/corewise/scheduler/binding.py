@@ -212,7 +212,7 @@ class Binder:
             chosen = ChosenNode(node, snapshot.index[name], ledger, snapshot)
             answer = next(decision.refusals(chosen.row), None) or engine.reserve(facts, chosen)
         if isinstance(answer, Placement):
-            answer = _too_long(answer, pod, self._state.owners(name)) or answer
+            answer = too_long(answer, pod, self._state.owners(name)) or answer
         if isinstance(answer, Placement):
             self._state.assume(facts, answer)
         else:
@@ -267,7 +267,7 @@ def without(owners: Owners, *uids: str) -> Owners:
     return {uid: owner for uid, owner in owners.items() if uid not in uids}
 
 
-def _too_long(placement: Placement, pod: PlacedPod, owners: Owners) -> Refused | None:
+def too_long(placement: Placement, pod: PlacedPod, owners: Owners) -> Refused | None:
     """Refuse a placement whose annotations would be too long to be read."""
     if not placement.cpus:
         return None

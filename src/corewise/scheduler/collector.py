@@ -42,7 +42,7 @@ from corewise.kube.events import EventRecorder
 from corewise.kube.objects import ObjectReference
 from corewise.prometheus.exposition import Exposition
 from corewise.quantities import ONE
-from corewise.scheduler.binding import SWAPS, stated_status, without
+from corewise.scheduler.binding import SWAPS, stated_status, too_long, without
 from corewise.scheduler.state import UNFINISHED, ClusterState
 from corewise.service.logs import fields
 from corewise.topology import CPUSet, CPUSetError
@@ -347,7 +347,8 @@ class LedgerCollector:
                     answer = self._engine().reserve(late.facts, chosen)
                 requested = int(every.requested_cpu[row]) + late.facts.cpu
                 if isinstance(answer, Placement):
-                    answer = _no_room(late, answer, requested) or answer
+                    refused = _no_room(late, answer, requested)
+                    answer = refused or too_long(answer, late.pod, late.node.owned.owners) or answer
         finally:
             self._state.count(late.pod)
         return answer
