@@ -111,7 +111,7 @@ def test_the_manager_brings_nodes_to_their_ratios_and_says_why(tmp_path: Path) -
     parts = []
     with running_cluster(tmp_path, INPUTS / "clusters" / "managed.json") as cluster:
         options = ("--kubeconfig", str(cluster.kubeconfig), "--webhook-listen", "127.0.0.1:0", *ALONE, *SERVE)
-        with Program(tmp_path, "manager", *options) as program:
+        with Program(tmp_path, "manager", *options, "--amplify-by", "webhook") as program:
             program.is_ready()
             until(lambda: cluster.get("ValidatingWebhookConfiguration"), "no webhook")
             until(lambda: cluster.get("MutatingWebhookConfiguration"), "no webhook")
