@@ -40,13 +40,13 @@ from corewise.amplification import (
     effective_ratios,
     read_ratios,
 )
-from corewise.amplification.amounts import StatusField
+from corewise.amplification.amounts import StatusField, amplified_count
 from corewise.amplification.annotations import (
     CELLS,
     RECORD,
     read_node,
 )
-from corewise.quantities import ONE, Quantity, Ratio, amplify
+from corewise.quantities import ONE, Quantity, Ratio
 from corewise.vocabulary import names
 from corewise.vocabulary.reasons import Reason
 
@@ -402,7 +402,7 @@ def check_rest(world: World, *, agent: bool) -> None:
 def folded(cell: int, raw: int, ratio: Ratio, owned: int) -> int:
     """Return what is offered of a raw amount while pods own so many milli-CPU."""
     fold = -(-owned * (ratio.hundredths - 100) // 100) if CELLS[cell] == ("allocatable", "cpu") else 0
-    return max(0, amplify(raw, ratio) - fold)
+    return max(0, amplified_count(CELLS[cell][1], raw, ratio) - fold)
 
 
 def _recorded_raws(world: World) -> frozenset[tuple[int, int]]:

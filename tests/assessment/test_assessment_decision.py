@@ -28,13 +28,14 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import msgspec
 import pytest
 
 from corewise.actions import EmitEvent, NodeAction, PatchNode, RepairNodeStatus, TouchNodeStatus
 from corewise.amplification import NodeAmounts, NodeDemand, StatusState
 from corewise.assessment.cluster import UNKNOWN, ClusterContext, read_configuration
 from corewise.assessment.decision import NodeAssessment, StatusHistory, assess
-from corewise.assessment.nodes import NodeView, quantities
+from corewise.assessment.nodes import ManagedNode, NodeView, quantities, view_of
 from corewise.kube.objects import ConfigMap
 from corewise.quantities import Quantity
 from corewise.vocabulary.names import (
@@ -325,6 +326,11 @@ def test_a_ratio_just_written_takes_effect_without_a_record() -> None:
     node = view(fresh, cpu="8")
     assert not only(assess(node, configured()), TouchNodeStatus)
     assert only(assess(node, configured(), StatusHistory(ratio_written=True)), TouchNodeStatus)
+
+
+def test_the_boot_of_a_node_is_read_as_the_api_spells_it() -> None:
+    node = msgspec.convert({"status": {"nodeInfo": {"bootID": "b1"}}}, ManagedNode)
+    assert view_of(node, None, tuple).boot_id == "b1"
 
 
 def test_the_agents_report_is_read_with_its_boot() -> None:

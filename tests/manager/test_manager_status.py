@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 from typing import Any
 
@@ -9,11 +10,18 @@ import pytest
 
 from corewise.kube.client import PatchType
 from corewise.kube.errors import KubeError
-from corewise.kube.resources import NODES
+from corewise.kube.resources import NODE_RESOURCE_TOPOLOGIES, NODES
 from corewise.manager.options import FailurePolicy
 from corewise.manager.program import Manager
 from corewise.vocabulary import metrics
-from corewise.vocabulary.names import AMPLIFICATION_RATIO, recorded_raw
+from corewise.vocabulary.names import (
+    AMPLIFICATION_RATIO,
+    MACHINE_RAW_ALLOCATABLE,
+    MACHINE_RAW_CAPACITY,
+    RECORD_GENERATION,
+    recorded_raw,
+)
+from corewise.vocabulary.reasons import Reason
 from manager.world import PLAIN_NODES, SLOW, World, normalization, until
 
 
@@ -184,3 +192,28 @@ async def test_nodes_that_come_and_go_are_forgotten(world: World) -> None:
         await world.client.delete(NODES, "fast")
         await until(lambda: not manager.reconciler.assessments)
         assert b'node="fast"' not in manager.program.metrics_text()
+
+
+async def test_growth_to_what_a_node_was_amplified_to_is_seen_by_a_manager_that_starts_later(
+    world: World,
+) -> None:
+    """8 CPUs at 2.00 show 16. When the machine has 16, kubelet finds nothing to correct."""
+    await amplified(world)
+    async with world.manager():
+        await world.shows_cpu("fast", "16")
+    node = await world.node("fast")
+    texts = ("machineID", "systemUUID", "kernelVersion", "osImage", "containerRuntimeVersion")
+    versions = ("kubeletVersion", "kubeProxyVersion", "operatingSystem", "architecture")
+    boot = {"status": {"nodeInfo": {**dict.fromkeys((*texts, *versions), "x"), "bootID": "b1"}}}
+    await world.client.patch(PLAIN_NODES, "fast", boot, subresource="status")
+    generation = node["metadata"]["annotations"][RECORD_GENERATION]
+    amounts = {"cpu": "16", "memory": "16Gi"}
+    report = {
+        MACHINE_RAW_CAPACITY: json.dumps({**amounts, "bootID": "b1", "generation": generation}),
+        MACHINE_RAW_ALLOCATABLE: json.dumps(amounts),
+    }
+    annotations = {"metadata": {"annotations": report}}
+    await world.client.patch(NODE_RESOURCE_TOPOLOGIES, "fast", annotations)
+    async with world.manager():
+        await world.shows_cpu("fast", "32")
+        await world.told(Reason.STATUS_REPAIRED)

@@ -54,7 +54,7 @@ from corewise.vocabulary.qos import ANY_NAMESPACE
 class NodeSystemInfo(Struct, frozen=True):
     """core/v1 NodeSystemInfo: the boot of the machine that kubelet reports."""
 
-    boot_id: str = ""
+    boot_id: str = msgspec.field(default="", name="bootID")
 
 
 class ManagedNodeStatus(Struct, frozen=True):
