@@ -8,7 +8,7 @@ W      ?= auto
 MINUTES ?= 10
 
 .DEFAULT_GOAL := help
-.PHONY: help up openstack libvirt test explore check generate golden bench size test-kube test-node lock clean
+.PHONY: help up openstack libvirt test explore check generate man golden bench size test-kube test-node lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -60,6 +60,9 @@ check: $(VENV)/dev.stamp ## Lint, types, layer rules, generated files current
 
 generate: $(VENV)/dev.stamp ## Write the files that are generated from the code
 	$(BIN)/python tools/generate.py
+
+man: $(VENV)/run.stamp ## Write the man pages, one for each command, from the commands' help (man/man1)
+	$(BIN)/python tools/generate.py --only man/
 
 golden: $(VENV)/dev.stamp ## Keep what commands and programs say now as what they have to say (tests/golden)
 	COREWISE_GOLDEN=write $(BIN)/pytest -q tests/golden

@@ -47,6 +47,12 @@ def test_the_script_of_a_shell_asks_corewise(shell: str) -> None:
     assert f"_COREWISE_COMPLETE={shell}_complete" in script.stdout
 
 
+def test_the_help_shows_a_command_for_each_shell_on_its_own_line() -> None:
+    lines = [line.split() for line in CliRunner().invoke(corewise, ["completion", "-h"]).stdout.splitlines()]
+    for shell in ("bash", "zsh", "fish"):
+        assert [f"{shell}:", "corewise", "completion", shell, ">"] in [line[:5] for line in lines]
+
+
 def test_bash_completes_with_the_script(tmp_path: Path) -> None:
     bash = shutil.which("bash")
     if bash is None:

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 import subprocess
 import sys
+import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
+import pytest
+
+from corewise.cli import corewise
 from corewise.vocabulary.metrics import METRICS
 from corewise.vocabulary.names import TABLE
 from corewise.vocabulary.reasons import Reason
 
-TOOL = Path(__file__).parents[2] / "tools" / "generate.py"
+ROOT = Path(__file__).parents[2]
+TOOL = ROOT / "tools" / "generate.py"
 
 
 def generate(root: Path, *options: str) -> subprocess.CompletedProcess[str]:
@@ -36,3 +45,43 @@ def test_files_are_written_once_and_then_current(tmp_path: Path) -> None:
     assert "docs/reference.md" in stale.stderr
     assert "UnknownCPUModel" in stale.stderr
     assert "docs/commands.md" not in stale.stderr
+    man = generate(tmp_path, "--check", "--only", "man/")
+    assert (man.returncode, man.stderr) == (0, "")
+
+
+def test_every_command_has_a_man_page_that_is_shipped() -> None:
+    pages = {path.name for path in (ROOT / "man" / "man1").iterdir()}
+    assert pages == {f"{path.replace(' ', '-')}.1" for path in command_paths(corewise, "corewise", None)}
+    build = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
+    assert build["shared-data"] == {"man/man1": "share/man/man1"}
+
+
+def command_paths(command: click.Command, name: str, parent: click.Context | None) -> Iterator[str]:
+    context = click.Context(command, info_name=name, parent=parent)
+    yield context.command_path
+    if isinstance(command, click.Group):
+        for each in command.list_commands(context):
+            below = command.get_command(context, each)
+            assert below is not None
+            yield from command_paths(below, each, context)
+
+
+def test_a_man_page_names_every_option_and_no_text_of_it_is_taken_for_a_macro() -> None:
+    page = (ROOT / "man" / "man1" / "corewise-nodes.1").read_text()
+    for option in ("\\-\\-kubeconfig", "\\-l, \\-\\-selector", "\\-\\-all", "\\-o, \\-\\-output"):
+        assert f".B {option}" in page
+    known = re.compile(r'\.(\\"|TH|SH|TP|PP|B|BR|nf|fi)\b|\.\\"')
+    for path in (ROOT / "man" / "man1").iterdir():
+        text = path.read_text()
+        assert text.isascii(), path
+        assert [line for line in text.splitlines() if line[:1] in ".'" and not known.match(line)] == []
+
+
+def test_roff_prints_every_man_page_without_a_warning() -> None:
+    groff = shutil.which("groff")
+    if groff is None:
+        pytest.skip("there is no groff here")
+    for path in sorted((ROOT / "man" / "man1").iterdir()):
+        command = [groff, "-man", "-ww", "-Tutf8", "-z", str(path)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, ""), path

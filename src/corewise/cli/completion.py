@@ -24,7 +24,7 @@ Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem[
 @click.command()
 @click.argument("shell", type=click.Choice(_SHELLS))
 def command(shell: str) -> None:
-    r"""Print the script that completes corewise in SHELL: commands, options, nodes, pods, scenarios, reasons.
+    """Print the script that completes corewise in SHELL: commands, options, nodes, pods, scenarios, reasons.
 
     \b
     bash: corewise completion bash > ~/.local/share/bash-completion/completions/corewise
@@ -32,7 +32,7 @@ def command(shell: str) -> None:
     fish: corewise completion fish > ~/.config/fish/completions/corewise.fish
 
     kubectl 1.26 and newer completes kubectl corewise too: kubectl_complete-corewise comes with this package.
-    """
+    """  # noqa: D301 - click keeps the lines below a backspace as they are
     from corewise.cli import corewise  # noqa: PLC0415 - the group that this command belongs to
 
     script = get_completion_class(shell)
