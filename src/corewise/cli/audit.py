@@ -71,8 +71,8 @@ def _severity(entry: Entry) -> CellSeverity | None:
 _COLUMNS: tuple[Column[Entry], ...] = (
     Column("TIME", _when),
     Column("CGROUP", lambda entry: str(getattr(entry, "cgroup", "-")).rpartition("/")[2], shrink=20),
-    Column("FILE", _field("file"), priority=2),
-    Column("OLD", _field("old"), right=True, priority=1),
+    Column("FILE", _field("file"), priority=1),
+    Column("OLD", _field("old"), right=True, priority=2),
     Column("NEW", _field("new"), right=True),
     Column("REASON", _field("reason")),
     Column("PATH", _field("cgroup"), wide=True),

@@ -90,7 +90,7 @@ class Screen:
         wrapper = textwrap.TextWrapper(
             self.width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
         )
-        lines = (line if len(line) <= self.width else wrapper.fill(line) for line in text.splitlines())
+        lines = (line if len(line) <= self.width else wrapper.fill(line) for line in text.split("\n"))
         return "\n".join(lines)
 
 

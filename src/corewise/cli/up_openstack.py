@@ -47,7 +47,7 @@ _GUESTS: tuple[Column[GuestReport], ...] = (
     Column("FLAVOR", lambda row: row.guest.flavor.name),
     Column("ASKS BY", lambda row: row.guest.form, priority=1),
     Column("HOST", lambda row: "-" if isinstance(row.outcome, NoValidHost) else row.outcome.host),
-    Column("CPUS", _where, shrink=24),
+    Column("CPUS", _where, shrink=48),
 )
 
 
