@@ -31,8 +31,8 @@ from corewise.simulation.scenario import BUILTIN, load_scenario, scenario_descri
 _INTERRUPTED = 130
 _MEMORY = "/dev/shm"  # noqa: S108 - TemporaryDirectory makes a private directory in it
 _PLENTY = 2 << 30
-OPENSTACK = "openstack"
-"""The scenario that is a cloud of OpenStack hosts instead of a cluster."""
+OPENSTACK, OUTAGE = "openstack", "outage"
+"""Scenarios with a run and a report of their own: a cloud of OpenStack hosts; corewise killed under load."""
 
 
 @click.command()
@@ -79,6 +79,7 @@ def command(
 
     It needs no root, no containers and no network. kubectl and corewise work against it; Ctrl-C ends it.
     The scenario openstack shows OpenStack hosts instead: dedicated and shared CPUs, guests, an upgrade.
+    The scenario outage kills every corewise program for a while, under load, and shows what goes on.
     """
     if scenario == OPENSTACK:
         if nodes or dump or openb or kubeconfig_out:
@@ -86,6 +87,14 @@ def command(
         from corewise.cli.up_openstack import run_scenario  # noqa: PLC0415 - few want it
 
         run_scenario(state, duration, form)
+        return
+    if scenario == OUTAGE:
+        if dump or openb or kubeconfig_out or state:
+            raise click.UsageError(f"--scenario {OUTAGE} goes with --nodes, --for and -o only")
+        from corewise.cli.up_outage import run_scenario as run_outage  # noqa: PLC0415 - few want it
+
+        with _folder(None) as folder:
+            run_outage(folder, nodes, duration, form)
         return
     if kubeconfig_out and not kubeconfig_out.parent.is_dir():
         raise Failure(f"cannot write {kubeconfig_out}: there is no directory {kubeconfig_out.parent}")

@@ -86,6 +86,9 @@ class LocalCluster:
             control_plane.AGENT_NAMESPACE, control_plane.AGENT_NAME
         )
         self.agents = AgentFleet(client.as_user(agent, groups), roots, self.kubelets, clock=SYSTEM_CLOCK)
+        self._agents_task: asyncio.Task[None] | None = None
+        self._agents_wanted = asyncio.Event()
+        self._agents_wanted.set()
         self._reconciler = PodReconciler(
             self.kubelets,
             cached_node=self._nodes.get,
@@ -119,7 +122,24 @@ class LocalCluster:
     def loops(self) -> list[Callable[[], Coroutine[Any, Any, None]]]:
         """What has to run as long as the cluster does."""
         kubelets = [self._nodes.run, self._pods.run, self.kubelets.run, self._reconciler.run]
-        return [*kubelets, self.agents.run, self.scheduler.run, self.memory.run]
+        return [*kubelets, self._run_agents, self.scheduler.run, self.memory.run]
+
+    async def _run_agents(self) -> None:
+        """Run the agents, whenever they are wanted."""
+        while True:
+            await self._agents_wanted.wait()
+            async with asyncio.TaskGroup() as tasks:
+                self._agents_task = tasks.create_task(self.agents.run())
+
+    def start_agents(self) -> None:
+        """Start the agents again."""
+        self._agents_wanted.set()
+
+    def stop_agents(self) -> None:
+        """Stop the agents, as an outage does: what they have written stays."""
+        self._agents_wanted.clear()
+        if self._agents_task:
+            self._agents_task.cancel()
 
     async def load(self) -> None:
         """Create nodes and pods, and wait until they are in place."""

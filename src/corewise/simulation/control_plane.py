@@ -145,6 +145,7 @@ async def child_process(
 
 
 FIELD_MANAGER = "corewise-local"
+MANAGER, SCHEDULER = "manager", "scheduler"
 AGENT_NAMESPACE, AGENT_NAME = "corewise-system", "corewise-agent"
 _PLURALS: Mapping[str, tuple[str, bool]] = {
     "Namespace": ("namespaces", False),
@@ -184,17 +185,17 @@ def _documents(path: Path) -> list[Manifest]:
     return [document for document in documents if isinstance(document, dict)]
 
 
-def manager_account(manifests: list[Manifest]) -> tuple[str, str]:
-    """Return namespace and name of the manager's ServiceAccount.
+def service_account(manifests: list[Manifest], kind: str) -> tuple[str, str]:
+    """Return namespace and name of the ServiceAccount of a program: manager or scheduler.
 
     Raises:
         ClusterError: if the manifests have none.
     """
     for manifest in manifests:
         name = manifest["metadata"]["name"]
-        if manifest["kind"] == "ServiceAccount" and name.endswith("manager"):
+        if manifest["kind"] == "ServiceAccount" and name.endswith(kind):
             return manifest["metadata"].get("namespace", "default"), name
-    raise ClusterError("deploy/ has no ServiceAccount for the manager")
+    raise ClusterError(f"deploy/ has no ServiceAccount for the {kind}")
 
 
 def account_identity(namespace: str, name: str) -> tuple[str, list[str]]:
@@ -261,10 +262,6 @@ class Folder:
     def kubeconfig(self) -> Path:
         return self.path / "kubeconfig"
 
-    @property
-    def manager_kubeconfig(self) -> Path:
-        return self.path / "manager.kubeconfig"
-
     def log(self, name: str) -> Path:
         return self.path / f"{name}.log"
 
@@ -298,32 +295,52 @@ async def _appears(child: Child, file: Path) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class LocalManager:
-    """The manager's process, and the address by which the API server calls its webhooks."""
+class LocalProgram:
+    """A corewise program as a child: its arguments, its log, and the address at which it answers."""
 
-    child: Child
-    webhook_url: str
+    name: str
+    arguments: tuple[str, ...]
+    log: Path
+    url: str
+
+    async def start(self) -> Child:
+        """Start it; it ends with this process."""
+        return await Child.start(self.name, TETHERED, self.arguments, self.log)
+
+
+TETHERED = "corewise.cli.tether"
+
+
+def program(folder: Folder, manifests: list[Manifest], kind: str, name: str = "") -> LocalProgram:
+    """Return ``corewise manager`` or ``corewise scheduler``, as the ServiceAccount of the manifests.
+
+    Raises:
+        ClusterError: if the manifests have no such ServiceAccount.
+    """
+    name = name or kind
+    kubeconfig = folder.path / f"{name}.kubeconfig"
+    acting_as(folder.kubeconfig, *account_identity(*service_account(manifests, kind)), kubeconfig)
+    port, metrics = free_port(), free_port()
+    url = f"https://127.0.0.1:{port}"
+    listen = "--webhook-listen" if kind == MANAGER else "--listen"
+    arguments = (
+        kind,
+        *("--kubeconfig", str(kubeconfig)),
+        *("--config-namespace", CONFIG_NAMESPACE),
+        "--manage-webhooks",
+        *(listen, f"127.0.0.1:{port}"),
+        *("--webhook-url", url),
+        *("--metrics-listen", f"127.0.0.1:{metrics}"),
+    )
+    return LocalProgram(name, arguments, folder.log(name), url)
 
 
 @asynccontextmanager
-async def manager(folder: Folder, manifests: list[Manifest]) -> AsyncIterator[LocalManager]:
-    """Run the manager as the ServiceAccount that the manifests have for it."""
-    user, groups = account_identity(*manager_account(manifests))
-    acting_as(folder.kubeconfig, user, groups, folder.manager_kubeconfig)
-    webhooks, metrics = free_port(), free_port()
-    url = f"https://127.0.0.1:{webhooks}"
-    arguments = [
-        "manager",
-        *("--kubeconfig", str(folder.manager_kubeconfig)),
-        *("--config-namespace", CONFIG_NAMESPACE),
-        "--manage-webhooks",
-        *("--webhook-listen", f"127.0.0.1:{webhooks}"),
-        *("--webhook-url", url),
-        *("--metrics-listen", f"127.0.0.1:{metrics}"),
-    ]
-    log = folder.log("manager")
-    async with child_process("the manager", "corewise.cli.tether", arguments, log) as child:
-        yield LocalManager(child, url)
+async def manager(folder: Folder, manifests: list[Manifest]) -> AsyncIterator[tuple[Child, str]]:
+    """Run the manager beside the block; yields it, and the address by which its webhooks are called."""
+    made = program(folder, manifests, MANAGER)
+    async with child_process("the manager", TETHERED, made.arguments, made.log) as child:
+        yield child, made.url
 
 
 def copy_private(source: Path, target: Path) -> None:

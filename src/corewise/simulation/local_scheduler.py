@@ -8,8 +8,10 @@ decision sees it, while bindings are under way, ``_CONCURRENCY`` at most.
 
 - An online pod goes to the node with the best score by allocation, preferences and, if it is configured,
   interference. An offline pod goes where the largest share of the batch CPU is left.
-- A pod is bound as ``corewise scheduler`` binds it (scheduler/binding.py): what it owns is entered in the
-  Node's ledger first.
+- With ``extender``, pods that request owned CPUs are placed by it, as kube-scheduler's configuration says;
+  no other pod goes there.
+- Else a pod is bound as ``corewise scheduler`` binds it (scheduler/binding.py): what it owns is entered in
+  the Node's ledger first.
 - A pod that fits nowhere gets the condition PodScheduled False, with the reason Unschedulable and a text that
   counts nodes by cause, and an Event FailedScheduling. So does one whose binding is refused.
 
@@ -30,7 +32,7 @@ from corewise.engine.reading import pod_facts
 from corewise.kube.cache import Cache
 from corewise.kube.client import Client, PatchType
 from corewise.kube.clock import Clock, rfc3339
-from corewise.kube.errors import KubeError
+from corewise.kube.errors import KubeError, NotFound
 from corewise.kube.events import EventRecorder
 from corewise.kube.objects import KubeObject, ObjectReference
 from corewise.kube.resources import PODS
@@ -41,8 +43,10 @@ from corewise.scheduler.configuration import DEFAULTS
 from corewise.scheduler.decisions import Decisions
 from corewise.scheduler.plugins import load_plugins
 from corewise.scheduler.state import ClusterState
+from corewise.simulation.extender_calls import ExtenderCalls, ExtenderError
 from corewise.simulation.scheduling_queue import SchedulingQueue
 from corewise.vocabulary.metrics import SCHEDULER, exported_by
+from corewise.vocabulary.names import OWNED_CPUS_RESOURCE
 from corewise.vocabulary.qos import ANY_NAMESPACE
 from corewise.vocabulary.reasons import Reason
 
@@ -67,6 +71,7 @@ class LocalScheduler:
         self.active = ActiveConfig(self.state.cluster, clock, DEFAULTS, assembled)
         metrics = Exposition(exported_by(SCHEDULER))
         self._binder = Binder(client, self.state, self._engine, Decisions(0, clock), metrics)
+        self.extender: ExtenderCalls | None = None
         self._queue = SchedulingQueue()
         self._pods: dict[str, PlacedPod] = {}
         self._said: dict[str, str] = {}
@@ -177,7 +182,9 @@ class LocalScheduler:
         facts = pod_facts(pod, ANY_NAMESPACE)
         with self.state.without(pod):
             answer = place(self.active.engine, self.state.cluster, facts)
-        if isinstance(answer, Placement):
+        if self.extender is not None and is_managed(pod):
+            group.create_task(self._extended(self.extender, pod))
+        elif isinstance(answer, Placement):
             self.state.assume(facts, answer)
             group.create_task(self._bind(pod, answer.node))
         else:
@@ -193,6 +200,21 @@ class LocalScheduler:
                 self._awake.set()
                 if refused.reason is not Reason.POD_CHANGED:
                     await self._report(pod, refused.message)
+        finally:
+            self._slots.release()
+
+    async def _extended(self, extender: ExtenderCalls, pod: PlacedPod) -> None:
+        """Have the extender choose among all nodes, and bind."""
+        meta = pod.metadata
+        try:
+            stored = await self._client.get(PODS.typed(dict), meta.name, meta.namespace)
+            await extender.place(stored, sorted(self.state.cluster.nodes))
+        except NotFound:
+            self._forget(pod)
+        except (ExtenderError, KubeError) as error:
+            self._queue.failed(meta.uid)
+            self._awake.set()
+            await self._report(pod, str(error))
         finally:
             self._slots.release()
 
@@ -243,6 +265,12 @@ def is_in(cache: Cache[Any], of: KubeObject) -> bool:
     """Whether a cache has an object in this version or a later one: versions count upwards here."""
     seen = cache.get(of.metadata.name, of.metadata.namespace)
     return seen is not None and int(seen.metadata.resource_version) >= int(of.metadata.resource_version)
+
+
+def is_managed(pod: PlacedPod) -> bool:
+    """Whether a pod requests the resource for which kube-scheduler calls the extender."""
+    lists = (each.resources.requests for each in pod.spec.containers or () if each.resources)
+    return any(OWNED_CPUS_RESOURCE in requests for requests in lists)
 
 
 def _waits(pod: PlacedPod) -> bool:

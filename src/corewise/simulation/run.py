@@ -222,10 +222,12 @@ class _Run:
     async def _start_manager(self) -> None:
         """Start the manager. Where nodes are amplified already, it has to run before their kubelets do."""
         manifests = control_plane.shipped_manifests()
-        manager = await self.stack.enter_async_context(control_plane.manager(self.options.folder, manifests))
-        self.cluster.children["manager"] = manager.child
+        child, url = await self.stack.enter_async_context(
+            control_plane.manager(self.options.folder, manifests)
+        )
+        self.cluster.children["manager"] = child
         if self.cluster.was_on:
-            await self.cluster.webhook_installed(manager.webhook_url)
+            await self.cluster.webhook_installed(url)
 
     async def _bring_to_ratios(self) -> list[str]:
         """Wait for the manager, then let pods take what nodes offer now; return the nodes left over."""

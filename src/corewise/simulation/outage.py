@@ -1,0 +1,363 @@
+"""``corewise up --scenario outage``: every corewise program is killed under load; what goes on without them.
+
+The cluster is the local one: its API server evaluates the policies, stand-ins of kubelets write raw amounts
+every few seconds, and a stand-in of kube-scheduler places pods. The manager and two replicas of the scheduler
+are the real programs, in processes of their own. They are killed with SIGKILL, all at once, and started again
+some time later. The agents run in this process: they are stopped and started with the others.
+
+Pods come at a steady rate the whole time: plain ones, and ones that own CPUs (QoS class LSR). What should be
+seen:
+
+- every node's allocatable stays amplified, although its kubelet goes on stating raw amounts;
+- plain pods are placed at the same rate: nothing of ours is on their path;
+- pods that own CPUs wait while nobody answers, and get their CPUs afterwards, no CPU twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Self
+
+from corewise.amplification.annotations import read_ratios
+from corewise.engine.objects import PLACED_PODS, PlacedPod
+from corewise.kube.cache import Cache
+from corewise.kube.errors import KubeError, NotFound
+from corewise.kube.resources import MUTATING_POLICIES, MUTATING_WEBHOOKS, PODS, SECRETS
+from corewise.quantities import Quantity
+from corewise.scheduler.installation import CLIENT_SECRET_NAME
+from corewise.service.program import first_error
+from corewise.simulation import control_plane
+from corewise.simulation.cluster import LocalCluster, local_cluster
+from corewise.simulation.control_plane import Child, ClusterError, Folder, LocalProgram, running
+from corewise.simulation.extender_calls import ExtenderCalls
+from corewise.simulation.kubelets import SIMULATED_NODES, KubeletCounters, Periods, SimulatedNode
+from corewise.simulation.pods import manifest
+from corewise.simulation.scenario import BUILTIN, load_scenario
+from corewise.vocabulary.cpu_annotations import stated_cpus
+from corewise.vocabulary.names import AMPLIFICATION_RATIO, CONFIG_NAMESPACE, OWNED_MILLI_CPU, RESOURCE_STATUS
+
+NODES = 4
+REPLICAS = ("scheduler-a", "scheduler-b")
+PLAIN, OWNER = "plain", "owner"
+_NAMESPACE = "default"
+_APP = "app"
+_STATUS_PERIOD = 3.0
+_SETTLE = 120.0
+_POLL = 0.2
+_POLICIES = 2
+"""Of the manager, for amounts of nodes; of the scheduler, for pods that own CPUs."""
+_GIBI = 1 << 30
+CERTIFICATE, KEY, AUTHORITIES = "tls.crt", "tls.key", "ca.crt"
+"""Keys of the Secret."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """One kind of pods: seconds between two of them, how long each runs, and what it requests."""
+
+    kind: str
+    period: float
+    life: float
+    cpu_milli: int
+    qos_class: str = ""
+
+
+LOADS = (Load(PLAIN, 0.2, 10.0, 500), Load(OWNER, 2.0, 30.0, 2000, "LSR"))
+
+
+@dataclass(frozen=True, slots=True)
+class Phases:
+    """How many seconds everything runs, is away, and runs again."""
+
+    before: float = 30.0
+    away: float = 60.0
+    after: float = 60.0
+
+
+@dataclass
+class Phase:
+    """What happened in one phase.
+
+    ``kubelet_writes`` and ``refused``: statuses with raw amounts that kubelets sent, and requests of theirs
+    that failed. ``raw_seen``: states of nodes that had other CPU than the node's ratio and its owned CPUs
+    make of the raw amount. ``twice``: CPUs that two pods had at once. ``waits``: seconds from a pod's
+    creation to its binding, by kind, of the pods that were bound in this phase.
+    """
+
+    name: str
+    seconds: float
+    kubelet_writes: int = 0
+    refused: int = 0
+    raw_seen: int = 0
+    twice: int = 0
+    created: Counter[str] = field(default_factory=Counter)
+    bound: Counter[str] = field(default_factory=Counter)
+    waits: dict[str, list[float]] = field(default_factory=lambda: {PLAIN: [], OWNER: []})
+
+    def wait(self, kind: str) -> float | None:
+        """Return the median wait of the pods of a kind; None if there were none."""
+        return median(self.waits[kind]) if self.waits[kind] else None
+
+
+@dataclass(frozen=True, slots=True)
+class OutageReport:
+    """What was killed, the three phases, and how many pods that own CPUs still wait for a node at the end."""
+
+    nodes: int
+    killed: tuple[str, ...]
+    phases: tuple[Phase, ...]
+    waiting: int
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether nothing happened that must not: a node that was not amplified, or a CPU with two owners."""
+        return not any(each.raw_seen or each.twice for each in self.phases)
+
+
+@dataclass
+class _Created:
+    kind: str
+    at: float
+    bound: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class Witness:
+    """Watches nodes and pods, and counts into the phase that is going on."""
+
+    def __init__(self, cluster: LocalCluster) -> None:
+        self._now = asyncio.get_running_loop().time
+        self._machines = cluster.machines
+        self._created: dict[str, _Created] = {}
+        self._owner_of: dict[tuple[str, int], str] = {}
+        self.phase: Phase | None = None
+        """None before the first one: nothing is counted."""
+        self.nodes = Cache(cluster.client, SIMULATED_NODES, on_change=self._node_changed)
+        self.pods = Cache(cluster.client, PLACED_PODS, on_change=self._pod_changed)
+
+    async def live(self, uid: str, load: Load) -> None:
+        """Note a pod that was created just now, and wait until it has been bound and has lived its time."""
+        if self.phase:
+            self.phase.created[load.kind] += 1
+        created = self._created[uid] = _Created(load.kind, self._now())
+        if pod := next((each for each in self.pods.items.values() if each.metadata.uid == uid), None):
+            self._pod_changed(None, pod)
+        await created.bound.wait()
+        await asyncio.sleep(load.life)
+
+    @property
+    def waiting(self) -> int:
+        """How many pods that own CPUs have no node."""
+        pods = self.pods.items.values()
+        return sum(each.metadata.labels.get(_APP) == OWNER and not each.spec.node_name for each in pods)
+
+    def _node_changed(self, _old: SimulatedNode | None, new: SimulatedNode | None) -> None:
+        if new is not None and self.phase:
+            stated = Quantity.parse(new.status["allocatable"]["cpu"]).milli
+            self.phase.raw_seen += stated != self._amplified(new)
+
+    def _amplified(self, node: SimulatedNode) -> int:
+        """Return raw x ratio, less what owned CPUs cost beyond the requests of their pods, in milli-CPU."""
+        annotations = node.metadata.annotations
+        ratios = read_ratios(annotations.get(AMPLIFICATION_RATIO), annotation=AMPLIFICATION_RATIO).ratios
+        hundredths = ratios["cpu"].hundredths if "cpu" in ratios else 100
+        raw = int(self._machines[node.metadata.name].allocatable_milli)
+        owned = int(annotations.get(OWNED_MILLI_CPU, "0"))
+        return raw * hundredths // 100 + -owned * (hundredths - 100) // 100
+
+    def _pod_changed(self, old: PlacedPod | None, new: PlacedPod | None) -> None:
+        if new is None and old is not None:
+            self._owner_of = {cpu: uid for cpu, uid in self._owner_of.items() if uid != old.metadata.uid}
+        if new is None or not new.spec.node_name or (old is not None and old.spec.node_name):
+            return
+        meta = new.metadata
+        for cpu in stated_cpus(meta.annotations.get(RESOURCE_STATUS)).cpus:
+            owner = self._owner_of.setdefault((new.spec.node_name, cpu), meta.uid)
+            if self.phase:
+                self.phase.twice += owner != meta.uid
+        created = self._created.pop(meta.uid, None)
+        if created:
+            created.bound.set()
+            if self.phase:
+                self.phase.bound[created.kind] += 1
+                self.phase.waits[created.kind].append(self._now() - created.at)
+
+
+class Killable:
+    """The programs of corewise, which can be killed and started again."""
+
+    def __init__(self, programs: list[LocalProgram], cluster: LocalCluster) -> None:
+        self._programs = programs
+        self._cluster = cluster
+        self._children: list[Child] = []
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (*(each.name for each in self._programs), "agents")
+
+    async def start(self) -> None:
+        """Start all of them."""
+        self._children = [await each.start() for each in self._programs]
+        self._cluster.start_agents()
+
+    async def kill(self) -> None:
+        """Kill all of them at once, without a chance to say goodbye."""
+        self._cluster.stop_agents()
+        for child in self._children:
+            with suppress(ProcessLookupError):
+                child.process.kill()
+        for child in self._children:
+            await child.process.wait()
+
+    def check(self) -> None:
+        """Raise ClusterError if one of them has ended by itself."""
+        for child in self._children:
+            if not child.alive:
+                raise ClusterError(f"{child.name} ended by itself\n{child.last_words()}")
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for child in self._children:
+            await child.stop()
+
+
+async def run_outage(
+    folder: Folder, phases: Phases, progress: Callable[[str], None], *, nodes: int = NODES
+) -> OutageReport:
+    """Run the scenario.
+
+    Raises:
+        ClusterError: if a part of the cluster does not come up.
+        KubeError: if the API refuses a part of it.
+    """
+    try:
+        return await _run(folder, phases, progress, nodes)
+    except BaseExceptionGroup as group:
+        raise first_error(group, ClusterError, KubeError) or group from None
+
+
+async def _run(folder: Folder, phases: Phases, progress: Callable[[str], None], nodes: int) -> OutageReport:
+    plan = replace(load_scenario(BUILTIN).plan(nodes), groups=(), source="scenario outage")
+    progress("starting the API server, the nodes, the manager and two schedulers")
+    async with local_cluster(plan, folder, periods=Periods(status=_STATUS_PERIOD)) as cluster:
+        await cluster.load()
+        await cluster.turn_on()
+        manifests = control_plane.shipped_manifests()
+        programs = [
+            control_plane.program(folder, manifests, control_plane.MANAGER),
+            *(control_plane.program(folder, manifests, control_plane.SCHEDULER, name) for name in REPLICAS),
+        ]
+        async with Killable(programs, cluster) as corewise:
+            cluster.scheduler.extender = await _extender(cluster, [each.url for each in programs[1:]])
+            unsettled = await cluster.settle(timeout=_SETTLE)
+            corewise.check()
+            if unsettled:
+                raise ClusterError(f"not amplified after {_SETTLE:g} s: {', '.join(unsettled)}")
+            progress("waiting until the policies alone do what webhooks did at first")
+            await _policies_alone(cluster)
+            witness = Witness(cluster)
+            async with running(
+                witness.nodes.run, witness.pods.run, *(_Source(cluster, witness, load).run for load in LOADS)
+            ):
+                await witness.nodes.synced.wait()
+                return await _three_phases(phases, witness, corewise, cluster.kubelets.counters, progress)
+
+
+async def _policies_alone(cluster: LocalCluster) -> None:
+    """Wait until the programs have installed their policies, and removed the webhooks in their place."""
+    client, loop = cluster.client, asyncio.get_running_loop()
+    deadline = loop.time() + _SETTLE
+    while loop.time() < deadline:
+        policies, webhooks = await client.list(MUTATING_POLICIES), await client.list(MUTATING_WEBHOOKS)
+        if len(policies.items) >= _POLICIES and not webhooks.items:
+            return
+        await asyncio.sleep(_POLL)
+    raise ClusterError(f"the policies have not taken over from the webhooks after {_SETTLE:g} s")
+
+
+async def _extender(cluster: LocalCluster, urls: Sequence[str]) -> ExtenderCalls:
+    """Wait for the client certificate that the scheduler makes, and return who shows it."""
+    data: Mapping[str, bytes] = {}
+    while not {CERTIFICATE, KEY, AUTHORITIES} <= data.keys():
+        await asyncio.sleep(_POLL)
+        with suppress(NotFound):
+            data = (await cluster.client.get(SECRETS, CLIENT_SECRET_NAME, CONFIG_NAMESPACE)).data
+    context = ssl.create_default_context(cadata=data[AUTHORITIES].decode())
+    with TemporaryDirectory() as folder:
+        pair = Path(folder) / "pair.pem"
+        pair.touch(mode=0o600)
+        pair.write_bytes(data[CERTIFICATE] + data[KEY])
+        context.load_cert_chain(pair)
+    return ExtenderCalls(urls, context)
+
+
+async def _three_phases(
+    phases: Phases,
+    witness: Witness,
+    corewise: Killable,
+    counters: KubeletCounters,
+    progress: Callable[[str], None],
+) -> OutageReport:
+    done: list[Phase] = []
+
+    async def let_pass(name: str, seconds: float) -> None:
+        progress(f"{name}, for {seconds:g} s")
+        witness.phase = phase = Phase(name, seconds)
+        done.append(phase)
+        writes, failures = counters.status_patches, counters.failures
+        await asyncio.sleep(seconds)
+        phase.kubelet_writes, phase.refused = counters.status_patches - writes, counters.failures - failures
+
+    await let_pass("all run", phases.before)
+    corewise.check()
+    await corewise.kill()
+    await let_pass("all killed", phases.away)
+    await corewise.start()
+    await let_pass("all run again", phases.after)
+    corewise.check()
+    return OutageReport(len(witness.nodes.items), corewise.names, tuple(done), witness.waiting)
+
+
+@dataclass
+class _Source:
+    """Creates pods of one kind at a steady rate, and deletes each when it has run for its time."""
+
+    cluster: LocalCluster
+    witness: Witness
+    load: Load
+    made: int = 0
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            while True:
+                tasks.create_task(self._one(f"{self.load.kind}-{self.made}"))
+                self.made += 1
+                await asyncio.sleep(self.load.period)
+
+    async def _one(self, name: str) -> None:
+        """Let one pod live; one that the API refuses just now is no pod."""
+        load, client = self.load, self.cluster.client
+        pod = manifest(
+            name,
+            cpu_milli=load.cpu_milli,
+            memory=_GIBI,
+            qos_class=load.qos_class,
+            labels={_APP: load.kind},
+        )
+        try:
+            made = await client.create(PLACED_PODS, pod, _NAMESPACE)
+        except KubeError:
+            return
+        await self.witness.live(made.metadata.uid, load)
+        with suppress(NotFound):
+            await client.delete(PODS, name, _NAMESPACE)

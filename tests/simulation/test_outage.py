@@ -1,0 +1,63 @@
+"""``corewise up --scenario outage``: what goes on without any corewise program, and what comes back."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from kubedouble import expressions
+
+WITHIN = 300.0
+
+pytestmark = pytest.mark.skipif(
+    not expressions.is_available(), reason="the policies need the package cel-expr-python"
+)
+
+
+def outage(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "corewise", "up", "--scenario", "outage", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=WITHIN, check=False)
+
+
+@pytest.fixture(scope="module")
+def report() -> dict[str, Any]:
+    done = outage("--nodes", "3", "--for", "40s", "-o", "json")
+    assert done.returncode == 0, done.stderr
+    document: dict[str, Any] = json.loads(done.stdout)
+    return document
+
+
+def test_every_program_is_killed(report: dict[str, Any]) -> None:
+    assert report["killed"] == ["manager", "scheduler-a", "scheduler-b", "agents"]
+
+
+def test_nodes_stay_amplified_through_the_writes_of_their_kubelets(report: dict[str, Any]) -> None:
+    assert [each["notAmplified"] for each in report["phases"]] == [0, 0, 0]
+    assert all(each["kubeletWrites"] > 1 for each in report["phases"]), "without writes nothing is shown"
+    assert [each["refused"] for each in report["phases"]] == [0, 0, 0]
+
+
+def test_plain_pods_are_placed_as_fast_while_corewise_is_away(report: dict[str, Any]) -> None:
+    before, away, _ = (each["plain"] for each in report["phases"])
+    assert away["bound"] >= away["created"] - 2
+    assert away["medianWaitSeconds"] < before["medianWaitSeconds"] + 1.0
+
+
+def test_pods_that_own_cpus_wait_and_then_get_them_none_twice(report: dict[str, Any]) -> None:
+    before, away, after = (each["owner"] for each in report["phases"])
+    assert before["bound"], "none was placed before the outage"
+    assert away["bound"] <= 1, "one may have been bound as the programs died"
+    assert after["bound"] >= after["created"]
+    assert after["medianWaitSeconds"] > 1.0
+    assert report["waitingAtEnd"] <= 2
+    assert [each["cpusTwice"] for each in report["phases"]] == [0, 0, 0]
+
+
+def test_options_that_do_not_go_with_it_are_refused(tmp_path: Any) -> None:
+    done = outage("--state", str(tmp_path))
+    assert done.returncode == 2
+    assert "--nodes, --for and -o only" in done.stderr
