@@ -17,6 +17,7 @@ from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
 from corewise.cli import completion, corewise, main
+from corewise.simulation.scenario import packaged_scenarios
 from corewise.vocabulary.reasons import Reason
 from golden.cluster import running_cluster
 from golden.transcripts import INPUTS
@@ -105,13 +106,7 @@ def test_a_cluster_that_cannot_be_asked_completes_nothing_silently(
 
 
 def test_scenarios_reasons_and_forms_are_completed() -> None:
-    assert completed("up --scenario ") == [
-        "builtin",
-        "colocation",
-        "interference",
-        "unknown-model",
-        "openstack",
-    ]
+    assert completed("up --scenario ") == [*packaged_scenarios(), "openstack", "outage"]
     assert completed("audit --reason QuotaN") == [Reason.QUOTA_NORMALIZED]
     assert completed("nodes -o ") == ["table", "wide", "json", "yaml", "csv", "name"]
     assert completed("nodes --sel") == ["--selector"]

@@ -9,7 +9,7 @@ import click
 
 from corewise.cli import output
 from corewise.cli.errors import ExitCode, Failure
-from corewise.cli.output import CellSeverity, Column, Form, Listing, say
+from corewise.cli.output import CellSeverity, Column, Form, say
 from corewise.kube.errors import KubeError
 from corewise.simulation.control_plane import ClusterError, Folder
 from corewise.simulation.outage import OWNER, PLAIN, OutageReport, Phase, Phases, run_outage
@@ -29,14 +29,14 @@ def _seconds(value: float | None) -> str:
 
 _COLUMNS: tuple[Column[Phase], ...] = (
     Column("COREWISE", lambda row: row.name),
-    Column("TIME", lambda row: f"{row.seconds:.0f}s", right=True),
-    Column("KUBELET WRITES", lambda row: str(row.kubelet_writes), right=True),
-    Column("REFUSED", lambda row: str(row.refused), right=True),
+    Column("TIME", lambda row: f"{row.seconds:.0f}s", right=True, priority=2),
+    Column("KUBELET WRITES", lambda row: str(row.kubelet_writes), right=True, priority=4),
+    Column("REFUSED", lambda row: str(row.refused), right=True, priority=3),
     Column(
         "NOT AMPLIFIED", lambda row: str(row.raw_seen), right=True, severity=lambda row: _if_any(row.raw_seen)
     ),
     Column("PLAIN PODS/s", lambda row: f"{row.bound[PLAIN] / row.seconds:.1f}", right=True),
-    Column("WAIT", lambda row: _seconds(row.wait(PLAIN)), right=True),
+    Column("WAIT", lambda row: _seconds(row.wait(PLAIN)), right=True, priority=1),
     Column("OWNERS CREATED", lambda row: str(row.created[OWNER]), right=True),
     Column("BOUND", lambda row: str(row.bound[OWNER]), right=True),
     Column("WAIT", lambda row: _seconds(row.wait(OWNER)), right=True),
@@ -57,9 +57,9 @@ def run_scenario(folder: Folder, nodes: int | None, duration: float | None, form
     except (ClusterError, KubeError) as error:
         raise Failure(str(error), hint=getattr(error, "hint", ""), exit_code=ExitCode.CONNECTION) from error
     if form is Form.TABLE:
-        click.echo(output.render(Listing(_COLUMNS, report.phases, (), lambda row: row.name), form), nl=False)
+        click.echo(output.table(_COLUMNS, report.phases), nl=False)
         for line in _notes(report):
-            click.echo(line)
+            output.tell(line)
     else:
         click.echo(output.document_text(_record(report), form), nl=False)
     if not report.is_sound:
