@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from importlib.util import find_spec
 from typing import Any
 
 import click
@@ -50,6 +51,9 @@ def run_scenario(folder: Folder, nodes: int | None, duration: float | None, form
     Raises:
         Failure: if it cannot be run here, or something happened that must not.
     """
+    if find_spec("cel_expr_python") is None:
+        problem = "the scenario needs admission policies, which the local API server cannot evaluate here"
+        raise Failure(problem, hint="install the extra policies: pip install 'corewise[policies]'")
     phases = Phases() if duration is None else Phases(*(share * duration for share in _SHARES))
     progress = say if form is Form.TABLE else lambda _: None
     try:
@@ -63,7 +67,8 @@ def run_scenario(folder: Folder, nodes: int | None, duration: float | None, form
     else:
         click.echo(output.document_text(_record(report), form), nl=False)
     if not report.is_sound:
-        raise Failure("a node was not amplified, or a CPU had two owners: see the table")
+        problem = "a node was not amplified, or a CPU had two owners: see the table"
+        raise Failure(problem, exit_code=ExitCode.VERDICT)
 
 
 def _notes(report: OutageReport) -> list[str]:
