@@ -19,6 +19,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
 
+from corewise.amplification.policy import NAME
 from corewise.assessment.nodes import BOUND_PODS, BoundPod
 from corewise.kube.cache import Cache
 from corewise.kube.client import Client
@@ -29,6 +30,7 @@ from corewise.kube.objects import ConfigMap
 from corewise.kube.resources import (
     CONFIG_MAPS,
     EVENTS,
+    MUTATING_POLICIES,
     MUTATING_WEBHOOKS,
     NODE_RESOURCE_TOPOLOGIES,
     NODES,
@@ -238,9 +240,12 @@ class LocalCluster:
             for name, own in self.plan.when_on.items()
         )
 
-    async def webhook_installed(self, url: str) -> None:
-        """Wait until the API server calls the manager's webhooks at this address."""
+    async def amplifies(self, url: str) -> None:
+        """Wait until the API server amplifies, by the policy or by the manager's webhook at this address."""
         while True:  # no event says when
+            policies = await self.client.list(MUTATING_POLICIES)
+            if any(each.metadata.name == NAME for each in policies.items):
+                return
             listing = await self.client.list(MUTATING_WEBHOOKS)
             hooks = [hook for configuration in listing.items for hook in configuration.webhooks]
             if any((hook.client_config.url or "").startswith(url) for hook in hooks):

@@ -227,7 +227,7 @@ class _Run:
         )
         self.cluster.children["manager"] = child
         if self.cluster.was_on:
-            await self.cluster.webhook_installed(url)
+            await self.cluster.amplifies(url)
 
     async def _bring_to_ratios(self) -> list[str]:
         """Wait for the manager, then let pods take what nodes offer now; return the nodes left over."""
