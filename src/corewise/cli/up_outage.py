@@ -37,10 +37,10 @@ _COLUMNS: tuple[Column[Phase], ...] = (
         "NOT AMPLIFIED", lambda row: str(row.raw_seen), right=True, severity=lambda row: _if_any(row.raw_seen)
     ),
     Column("PLAIN PODS/s", lambda row: f"{row.bound[PLAIN] / row.seconds:.1f}", right=True),
-    Column("WAIT", lambda row: _seconds(row.wait(PLAIN)), right=True, priority=1),
+    Column("PLAIN WAIT", lambda row: _seconds(row.wait(PLAIN)), right=True, priority=1),
     Column("OWNERS CREATED", lambda row: str(row.created[OWNER]), right=True),
     Column("BOUND", lambda row: str(row.bound[OWNER]), right=True),
-    Column("WAIT", lambda row: _seconds(row.wait(OWNER)), right=True),
+    Column("OWNER WAIT", lambda row: _seconds(row.wait(OWNER)), right=True),
     Column("CPUS TWICE", lambda row: str(row.twice), right=True, severity=lambda row: _if_any(row.twice)),
 )
 
