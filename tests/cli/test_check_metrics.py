@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
@@ -69,3 +71,24 @@ def test_where_there_is_no_cluster_it_is_said_what_to_name_instead(tmp_path: Pat
     said = failure(check("--prometheus", "http://x", "--kubeconfig", str(tmp_path / "none")))
     assert said.exit_code == ExitCode.BAD_INPUT
     assert "--nodes FILE" in said.hint
+
+
+def test_a_server_that_wants_credentials_has_the_exit_code_of_every_other(nodes: str) -> None:
+    class Denies(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.send_response(403)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    server = HTTPServer(("127.0.0.1", 0), Denies)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        said = failure(check("--prometheus", f"http://127.0.0.1:{server.server_port}", "--nodes", nodes))
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+    assert said.exit_code == ExitCode.UNAUTHORIZED

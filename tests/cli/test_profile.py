@@ -10,7 +10,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from corewise.cli import corewise
-from corewise.cli.errors import Failure
+from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.profile_history import read_history, write_history
 from corewise.config.interference.metrics import Metric
 from corewise.config.interference.model import DefaultProfile, Profile
@@ -209,11 +209,14 @@ def test_a_source_is_needed_and_one_is_enough(arguments: tuple[str, ...]) -> Non
 
 
 @pytest.mark.parametrize(
-    ("url", "message"),
-    [("ftp://x", "not the address of a Prometheus server"), ("http://127.0.0.1:9", "127.0.0.1:9")],
+    ("url", "message", "code"),
+    [
+        ("ftp://x", "not the address of a Prometheus server", ExitCode.USAGE),
+        ("http://127.0.0.1:9", "127.0.0.1:9", ExitCode.CONNECTION),
+    ],
 )
-def test_a_server_that_cannot_be_asked_is_named(url: str, message: str) -> None:
+def test_a_server_that_cannot_be_asked_is_named(url: str, message: str, code: ExitCode) -> None:
     result = run("--prometheus", url)
     assert isinstance(result.exception, Failure)
     assert message in str(result.exception)
-    assert result.exception.exit_code == 3
+    assert result.exception.exit_code == code

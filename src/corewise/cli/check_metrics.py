@@ -98,7 +98,7 @@ def _need_an_answer(observation: Observation) -> None:
     if len(failures) == len(observation.sources) and not any(
         isinstance(each, QueryError) for each in failures
     ):
-        raise Failure(failures[0].message, hint=failures[0].hint, exit_code=ExitCode.CONNECTION)
+        raise Failure.of(failures[0])
 
 
 async def _nodes(file: Path | None, kubeconfig: str | None, context: str | None) -> list[NodeIdentity]:

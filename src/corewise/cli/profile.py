@@ -95,7 +95,7 @@ def command(
     little was seen is refused with the reason, and falls under the default profile.
 
     Exit codes: 0 at least one type has a profile, 1 every type was refused, 2 wrong call, 3 no answer from
-    Prometheus, 5 a bad file.
+    Prometheus, 5 a bad file, 8 Prometheus does not allow the request.
     """
     if (url is None) == (history is None):
         raise click.UsageError("give either --prometheus URL or --history FILE")
@@ -106,7 +106,7 @@ def command(
         try:
             seen = asyncio.run(ask(url or "", settings, HistoryOptions(span, step)))
         except PrometheusError as error:
-            raise Failure(error.message, hint=error.hint, exit_code=ExitCode.CONNECTION) from error
+            raise Failure.of(error) from error
     if save_history:
         write_history(save_history, seen)
     default = {str(metric): value for metric, value in settings.default.affinity.items()}
