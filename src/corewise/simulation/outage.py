@@ -60,7 +60,7 @@ CERTIFICATE, KEY, AUTHORITIES = "tls.crt", "tls.key", "ca.crt"
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class PodStream:
     """One kind of pods: seconds between two of them, how long each runs, and what it requests."""
 
     kind: str
@@ -70,7 +70,7 @@ class Load:
     qos_class: str = ""
 
 
-LOADS = (Load(PLAIN, 0.2, 10.0, 500), Load(OWNER, 2.0, 30.0, 2000, "LSR"))
+STREAMS = (PodStream(PLAIN, 0.2, 10.0, 500), PodStream(OWNER, 2.0, 30.0, 2000, "LSR"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,15 +142,15 @@ class Witness:
         self.nodes = Cache(cluster.client, SIMULATED_NODES, on_change=self._node_changed)
         self.pods = Cache(cluster.client, PLACED_PODS, on_change=self._pod_changed)
 
-    async def live(self, uid: str, load: Load) -> None:
+    async def live(self, uid: str, stream: PodStream) -> None:
         """Note a pod that was created just now, and wait until it has been bound and has lived its time."""
         if self.phase:
-            self.phase.created[load.kind] += 1
-        created = self._created[uid] = _Created(load.kind, self._now())
+            self.phase.created[stream.kind] += 1
+        created = self._created[uid] = _Created(stream.kind, self._now())
         if pod := next((each for each in self.pods.items.values() if each.metadata.uid == uid), None):
             self._pod_changed(None, pod)
         await created.bound.wait()
-        await asyncio.sleep(load.life)
+        await asyncio.sleep(stream.life)
 
     @property
     def waiting(self) -> int:
@@ -267,7 +267,9 @@ async def _run(folder: Folder, phases: Phases, progress: Callable[[str], None], 
             await _policies_alone(cluster)
             witness = Witness(cluster)
             async with running(
-                witness.nodes.run, witness.pods.run, *(_Source(cluster, witness, load).run for load in LOADS)
+                witness.nodes.run,
+                witness.pods.run,
+                *(_Source(cluster, witness, stream).run for stream in STREAMS),
             ):
                 await witness.nodes.synced.wait()
                 return await _three_phases(phases, witness, corewise, cluster.kubelets.counters, progress)
@@ -334,30 +336,30 @@ class _Source:
 
     cluster: LocalCluster
     witness: Witness
-    load: Load
+    stream: PodStream
     made: int = 0
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
             while True:
-                tasks.create_task(self._one(f"{self.load.kind}-{self.made}"))
+                tasks.create_task(self._one(f"{self.stream.kind}-{self.made}"))
                 self.made += 1
-                await asyncio.sleep(self.load.period)
+                await asyncio.sleep(self.stream.period)
 
     async def _one(self, name: str) -> None:
         """Let one pod live; one that the API refuses just now is no pod."""
-        load, client = self.load, self.cluster.client
+        stream, client = self.stream, self.cluster.client
         pod = manifest(
             name,
-            cpu_milli=load.cpu_milli,
+            cpu_milli=stream.cpu_milli,
             memory=_GIBI,
-            qos_class=load.qos_class,
-            labels={_APP: load.kind},
+            qos_class=stream.qos_class,
+            labels={_APP: stream.kind},
         )
         try:
             made = await client.create(PLACED_PODS, pod, _NAMESPACE)
         except KubeError:
             return
-        await self.witness.live(made.metadata.uid, load)
+        await self.witness.live(made.metadata.uid, stream)
         with suppress(NotFound):
             await client.delete(PODS, name, _NAMESPACE)
