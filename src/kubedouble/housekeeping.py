@@ -3,7 +3,9 @@
 - A terminating Namespace is emptied; when nothing is left, its finalizer goes, and with it the Namespace.
 - An Event is deleted an hour after it was last written, as ``--event-ttl`` has it.
 - An object whose owners (ownerReferences) are all gone is deleted. With propagation policy Foreground the
-  owner waits until its dependents are gone; with Orphan they are kept and forget their owner.
+  owner waits until its dependents are gone; with Orphan they are kept and forget their owner. A dependent
+  with another owner that stays forgets the one that goes. An object of the whole cluster cannot depend on
+  one in a namespace: such a reference deletes nothing.
 
 It works from the state of the store; a change only wakes it.
 
@@ -75,7 +77,7 @@ class Housekeeper:
         self._index(place, before, {} if gone else metadata)
         if gone:
             self._orphans.update(self._dependents.get(metadata["uid"], ()))
-        elif metadata.get("ownerReferences") and change.type == "ADDED":
+        elif set(_owners(metadata)) - set(_owners(before)):
             self._orphans.add(place)
         self._mark(place, metadata, gone=gone)
         if self._orphans or self._held or self._terminating:
@@ -126,6 +128,8 @@ class Housekeeper:
         resource = self._cluster.registry.of_kind(group, reference["kind"])
         if resource is None:
             return True  # an owner of a kind not served here is no reason to delete
+        if resource.namespaced and not namespace:
+            return True
         owner = self._cluster.stored(resource, namespace if resource.namespaced else "", reference["name"])
         return owner is not None and owner.object["metadata"]["uid"] == reference["uid"]
 
@@ -148,12 +152,13 @@ class Housekeeper:
         if found is None:
             return
         resource, stored = found
-        if not forget:
-            if not stored.object["metadata"].get("deletionTimestamp"):
-                delete_stored(self._cluster, resource, stored, Options())
-            return
         metadata = stored.object["metadata"]
         left = [each for each in metadata["ownerReferences"] if each["uid"] != owner]
+        if not forget and not any(self._owner_exists(reference, stored.key[0]) for reference in left):
+            if not metadata.get("deletionTimestamp"):
+                policy = "Foreground" if self._dependents.get(metadata["uid"]) else ""
+                delete_stored(self._cluster, resource, stored, Options(policy=policy))
+            return
         self._put(resource, stored, {**stored.object, "metadata": {**metadata, "ownerReferences": left}})
 
     def _empty_namespace(self, key: Key) -> None:

@@ -103,6 +103,46 @@ async def test_with_foreground_the_owner_goes_last(world: World) -> None:
     assert world.names() == []
 
 
+async def test_with_foreground_dependents_of_dependents_go_first(world: World) -> None:
+    world.put("owner")
+    world.put("child", "owner")
+    world.put("grandchild", "child", metadata={"finalizers": ["example.com/hold"]})
+    world.delete("owner", "Foreground")
+    world.housekeeper.work()
+    assert world.names() == ["child", "grandchild", "owner"]
+    world.cluster.store.remove("configmaps", ("default", "grandchild"))
+    world.housekeeper.work()
+    world.housekeeper.work()
+    assert world.names() == []
+
+
+async def test_with_foreground_a_dependent_of_another_owner_forgets_the_one_that_goes(world: World) -> None:
+    world.put("one")
+    world.put("two")
+    world.put("child", "one", "two")
+    world.delete("one", "Foreground")
+    world.housekeeper.work()
+    child = world.cluster.store.get("configmaps", "default", "child")
+    assert world.names() == ["child", "two"]
+    assert child
+    assert [each["name"] for each in child.object["metadata"]["ownerReferences"]] == ["two"]
+
+
+async def test_an_object_that_gets_an_owner_that_is_gone_is_deleted(world: World) -> None:
+    world.put("child")
+    world.put("child", "owner")
+    world.housekeeper.work()
+    assert world.names() == []
+
+
+async def test_an_owner_in_a_namespace_deletes_nothing_of_the_whole_cluster(world: World) -> None:
+    owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "gone", "uid": "uid-gone"}
+    body = {"metadata": {"name": "n", "uid": "uid-n", "ownerReferences": [owner]}}
+    world.cluster.store.put("nodes", ("", "n"), body)
+    world.housekeeper.work()
+    assert world.cluster.store.get("nodes", "", "n")
+
+
 async def test_with_orphan_the_dependents_stay_and_forget(world: World) -> None:
     world.put("owner")
     world.put("child", "owner")
