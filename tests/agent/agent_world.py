@@ -52,7 +52,7 @@ ALLOCATABLE = {"cpu": str(CPUS), "memory": "32Gi", "pods": "110"}
 
 def manifests() -> Iterator[dict[str, Any]]:
     """Namespace, account and role of the agent."""
-    for name in ("namespace.yaml", "rbac.yaml"):
+    for name in ("../prerequisites/namespace.yaml", "rbac.yaml"):
         yield from yaml.safe_load_all((DEPLOY / name).read_text())
 
 

@@ -125,7 +125,7 @@ async def test_a_bad_key_of_the_configmap_changes_nothing_and_is_told(world: Age
 
 
 async def test_without_leave_to_read_the_configmap_quotas_are_divided_all_the_same(world: AgentWorld) -> None:
-    await world.client.delete(ROLES, "corewise-agent", "koordinator-system")
+    await world.client.delete(ROLES, "corewise-agent", "corewise-system")
     await world.label("true")
     await world.ratio("1.50")
     web = await world.start(manifest("web", container("a", "1")))

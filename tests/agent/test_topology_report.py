@@ -316,7 +316,7 @@ def test_whatever_zones_there_are_one_change_is_enough_and_keeps_what_others_own
 async def test_an_api_server_takes_it_and_tells_of_a_conflict(
     api_server: LocalAPIServer, tmp_path: Path, intel: MachineReading
 ) -> None:
-    manifest = Path(__file__).parents[2] / "deploy/manager/noderesourcetopology-crd.yaml"
+    manifest = Path(__file__).parents[2] / "deploy/prerequisites/noderesourcetopology-crd.yaml"
     resource = NODE_RESOURCE_TOPOLOGIES.typed(dict)
     api_server.write_kubeconfig(tmp_path / "kubeconfig")
     async with Client(load_config(str(tmp_path / "kubeconfig"))) as client:

@@ -118,7 +118,7 @@ def test_what_is_not_in_the_table_or_not_to_be_relied_on_is_said_on_stderr(kubec
     assert off == (
         "2 nodes not shown: oversubscription is off. Turn it on: kubectl label node off-a "
         "volcano.sh/oversubscription=true, and key cpu-suppression-config of ConfigMap "
-        "koordinator-system/slo-controller-config"
+        "corewise-system/slo-controller-config"
     )
 
 

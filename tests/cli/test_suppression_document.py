@@ -128,7 +128,7 @@ def reported(name: str, report: OfflineReport, age: int) -> NodeReport:
 
 
 def test_top_prints_what_the_page_shows() -> None:
-    view = TopView(Form.TABLE, "name", "", "koordinator-system", BARS)
+    view = TopView(Form.TABLE, "name", "", "corewise-system", BARS)
     printed = render(view.listing([reported("n1", REPORT, 4), reported("n2", CALM, 7)]), Form.TABLE)
     _, _, block = PAGE.partition("    $ corewise top\n")
     assert [line.strip() for line in block.splitlines()[:4]] == printed.splitlines()

@@ -64,7 +64,7 @@ def working_in(directory: Path) -> Iterator[None]:
 
 def with_client_certificate(cluster: Cluster) -> ssl.SSLContext:
     """Return what kube-scheduler calls the extender with, once the scheduler has made it."""
-    path = "/api/v1/namespaces/koordinator-system/secrets/corewise-scheduler-client"
+    path = "/api/v1/namespaces/corewise-system/secrets/corewise-scheduler-client"
 
     def made() -> dict[str, str]:
         found: dict[str, str] = cluster.call("GET", path)[1].get("data") or {}

@@ -95,7 +95,7 @@ LARGE = {
 
 def configure(cluster: Cluster, **keys: str) -> tuple[int, Any]:
     data = {key.replace("_", "-"): text for key, text in keys.items()}
-    return cluster.patch("ConfigMap", "slo-controller-config", {"data": data}, "koordinator-system")
+    return cluster.patch("ConfigMap", "slo-controller-config", {"data": data}, "corewise-system")
 
 
 def test_the_manager_says_what_it_would_write(tmp_path: Path) -> None:
@@ -157,7 +157,7 @@ def test_the_scheduler_answers_binds_and_explains(tmp_path: Path) -> None:
         options = ("--kubeconfig", str(cluster.kubeconfig), "--listen", address, *ALONE, *SERVE)
         with Program(tmp_path, "scheduler", *options) as program:
             program.is_ready()
-            headers = {"Authorization": f"Bearer {cluster.token('koordinator-system', 'reader')}"}
+            headers = {"Authorization": f"Bearer {cluster.token('corewise-system', 'reader')}"}
             base = f"https://{address}"
 
             shown_to_it = doors.with_client_certificate(cluster)

@@ -22,7 +22,7 @@ BINDINGS = f"{REGISTRATIONS}/validatingadmissionpolicybindings"
 SHIPPED = Path(__file__).parents[2] / "deploy" / "policies"
 CLAIM = {"scheduling.koordinator.sh/resource-status": '{"cpuset":"0-6"}'}
 AGENT = {"kind": "ServiceAccount", "namespace": "corewise-system", "name": "corewise-agent"}
-SCHEDULER_USER = "system:serviceaccount:koordinator-system:corewise-scheduler"
+SCHEDULER_USER = "system:serviceaccount:corewise-system:corewise-scheduler"
 AGENT_USER = "system:serviceaccount:corewise-system:corewise-agent"
 
 Put = Callable[..., Awaitable[None]]

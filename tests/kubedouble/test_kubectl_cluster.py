@@ -138,7 +138,7 @@ def test_config_view_shows_the_cluster(kubectl: Kubectl) -> None:
 
 
 def test_custom_resources_are_served_with_their_short_name(kubectl: Kubectl, name: str) -> None:
-    kubectl("apply", "-f", str(DEPLOY / "manager" / "noderesourcetopology-crd.yaml"))
+    kubectl("apply", "-f", str(DEPLOY / "prerequisites" / "noderesourcetopology-crd.yaml"))
     definition = "customresourcedefinition/noderesourcetopologies.topology.node.k8s.io"
     kubectl("wait", "--for=condition=Established", definition, "--timeout=60s")
     body = {
@@ -157,13 +157,25 @@ def test_custom_resources_are_served_with_their_short_name(kubectl: Kubectl, nam
 
 def test_the_shipped_manifests_apply_twice(kubectl: Kubectl) -> None:
     kubectl.needs(21)  # the kustomize of older ones takes no folders as resources
+    kubectl("apply", "-k", str(DEPLOY / "prerequisites"))
     created = kubectl("apply", "-k", str(DEPLOY))
     assert "deployment.apps/corewise-manager created" in created
     assert "poddisruptionbudget.policy/corewise-manager created" in created
     again = kubectl("apply", "-k", str(DEPLOY))
     assert "created" not in again
     assert "configured" not in again
-    assert "2" in kubectl("get", "deployment", "-n", "koordinator-system", "--no-headers")
+    assert "2" in kubectl("get", "deployment", "-n", "corewise-system", "--no-headers")
+
+
+def test_deleting_the_manifests_keeps_the_namespace_the_configuration_and_the_crd(kubectl: Kubectl) -> None:
+    kubectl.needs(21)
+    kubectl("apply", "-k", str(DEPLOY / "prerequisites"))
+    kubectl("create", "configmap", "slo-controller-config", "-n", "corewise-system", "--from-literal=a=b")
+    kubectl("apply", "-k", str(DEPLOY))
+    kubectl("delete", "-k", str(DEPLOY))
+    assert "slo-controller-config" in kubectl("get", "configmaps", "-n", "corewise-system")
+    assert kubectl("get", "noderesourcetopologies") == ""
+    assert kubectl("get", "deployments", "-A") == ""
 
 
 def until(holds: Callable[[], bool]) -> None:

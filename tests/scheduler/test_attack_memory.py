@@ -37,7 +37,7 @@ def scheduler(directory: Path, kubeconfig: Path) -> Iterator[tuple[int, int]]:
     log = directory / "scheduler.log"
     command = [sys.executable, "-m", "corewise", "scheduler", "--kubeconfig", str(kubeconfig)]
     options = [
-        "--config-namespace",
+        "--namespace",
         "default",
         "--listen",
         "127.0.0.1:0",

@@ -219,7 +219,7 @@ async def test_the_command_writes_what_kube_scheduler_needs_and_renews_it(
 
     missing = await written()
     assert isinstance(missing.exception, Failure)
-    assert "Secret koordinator-system/corewise-scheduler-client holds no client certificate" in str(
+    assert "Secret corewise-system/corewise-scheduler-client holds no client certificate" in str(
         missing.exception
     )
     assert not folder.exists()

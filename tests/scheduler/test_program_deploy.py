@@ -30,7 +30,7 @@ from scheduler.program_world import NotBoundError, SchedulerWorld, caller
 from simulation.test_deploy import Recorder, apply
 
 DEPLOY = Path(__file__).parents[2] / "deploy" / "scheduler"
-ACCOUNT = service_account("koordinator-system", COMPONENT)
+ACCOUNT = service_account("corewise-system", COMPONENT)
 
 
 def documents(name: str) -> list[dict[str, Any]]:
@@ -94,7 +94,7 @@ def test_roles_name_the_objects_of_the_scheduler_and_bind_to_its_account_alone()
         for name in rule.get("resourceNames", ())
     }
     assert named == {COMPONENT, SECRET_NAME, CLIENT_SECRET_NAME, FORMER_GATE, POLICY}
-    account = {"kind": "ServiceAccount", "name": COMPONENT, "namespace": "koordinator-system"}
+    account = {"kind": "ServiceAccount", "name": COMPONENT, "namespace": "corewise-system"}
     bindings = [each for each in documents("rbac.yaml") if each["kind"].endswith("Binding")]
     assert [each["subjects"] for each in bindings] == [[account], [account]]
     assert {each["metadata"]["name"] for each in documents("rbac.yaml")} == {COMPONENT}

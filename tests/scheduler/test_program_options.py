@@ -55,7 +55,7 @@ def test_the_stanza_is_what_a_stock_kube_scheduler_reads() -> None:
 
 
 def test_where_names_of_services_are_not_known_the_certificate_is_checked_by_name() -> None:
-    name = "corewise-scheduler.koordinator-system.svc"
+    name = "corewise-scheduler.corewise-system.svc"
     answer = invoke("config", "--url", "https://10.96.0.7:443", "--ca-file", "/ca", "--server-name", name)
     (extender,) = yaml.safe_load(answer.stdout)["extenders"]
     assert (extender["tlsConfig"]["caFile"], extender["tlsConfig"]["serverName"]) == ("/ca", name)

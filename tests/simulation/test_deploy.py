@@ -37,7 +37,7 @@ from kubedouble.rbac import Access, Rule
 from manager.world import World, amplification, eventually, normalization, until
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
-ACCOUNT = service_account("koordinator-system", "corewise-manager")
+ACCOUNT = service_account("corewise-system", "corewise-manager")
 PLURALS = {
     "NetworkPolicy": "networkpolicies",
     "PodDisruptionBudget": "poddisruptionbudgets",
@@ -54,7 +54,7 @@ def documents(directory: Path) -> Iterator[dict[str, Any]]:
             yield from yaml.safe_load_all((directory / name).read_text())
 
 
-MANIFESTS = list(documents(DEPLOY / "manager"))
+MANIFESTS = [*documents(DEPLOY / "prerequisites"), *documents(DEPLOY / "manager")]
 POLICIES = list(documents(DEPLOY / "policies"))
 WEBHOOKS = list(yaml.safe_load_all((DEPLOY / "cert-manager" / "webhooks.yaml").read_text()))
 
@@ -104,8 +104,8 @@ async def test_every_manifest_is_taken_without_a_warning(installed: Client, mani
 
 
 def test_webhooks_for_cert_manager_are_those_the_manager_installs() -> None:
-    config = client_config(ServiceAddress("koordinator-system", "corewise-webhook"), "")
-    expected = [mutating_configuration(config), validating_configuration(config, "koordinator-system")]
+    config = client_config(ServiceAddress("corewise-system", "corewise-webhook"), "")
+    expected = [mutating_configuration(config), validating_configuration(config, "corewise-system")]
     for manifest, built in zip(WEBHOOKS, expected, strict=True):
         assert manifest["webhooks"] == built["webhooks"]
         assert manifest["metadata"]["name"] == built["metadata"]["name"]

@@ -34,7 +34,7 @@ ADMIN = User("admin", ("system:masters", "system:authenticated"))
 KUBELET = User("system:node:n1", ("system:nodes", "system:authenticated"))
 CONTROLLER = service_account("kube-system", "replicaset-controller")
 KUBE_SCHEDULER = User("system:kube-scheduler", ("system:authenticated",))
-SCHEDULER = service_account("koordinator-system", "corewise-scheduler")
+SCHEDULER = service_account("corewise-system", "corewise-scheduler")
 AGENT = service_account("corewise-system", "corewise-agent")
 NODE_CLAIM = "authentication.kubernetes.io/node-name"
 
@@ -52,7 +52,7 @@ def stored(kind: str) -> list[dict[str, Any]]:
 
 WORLD = Objects(
     **{POLICIES: stored("ValidatingAdmissionPolicy"), BINDINGS: stored("ValidatingAdmissionPolicyBinding")},
-    namespaces=[named(name) for name in ("team", "kube-system", "koordinator-system")],
+    namespaces=[named(name) for name in ("team", "kube-system", "corewise-system")],
 )
 
 
@@ -263,7 +263,7 @@ async def test_an_agent_writes_the_objects_of_its_own_node_only(
         refused = await outcome(nameless, "n1")
         assert refused is not None
         assert "the token of the agent names no node" in refused.message
-    for other in (ADMIN, KUBELET, service_account("koordinator-system", "corewise-manager")):
+    for other in (ADMIN, KUBELET, service_account("corewise-system", "corewise-manager")):
         assert await outcome(other, "n2") is None
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from corewise.service.options import Address
+from corewise.vocabulary.names import CONFIG_NAMESPACE
 from corewise.vocabulary.qos import DEFAULT_RULES, QoSRules
 
 NRI_SOCKET = "var/run/nri/nri.sock"
@@ -36,6 +37,7 @@ class AgentOptions:
     once: bool = False
     dry_run: bool = False
     rules: QoSRules = DEFAULT_RULES
+    config_namespace: str = CONFIG_NAMESPACE
 
     @property
     def journal(self) -> Path:

@@ -123,6 +123,7 @@ class Agent:
             node_changed=self._node_changed,
             pods_changed=self._pods_changed,
             config_changed=lambda _config_map: self.offline.wake(),
+            config_namespace=options.config_namespace,
             clock=clock,
         )
         self.offline = OfflineLoop(

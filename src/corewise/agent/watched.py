@@ -12,7 +12,7 @@ from corewise.kube.client import Client
 from corewise.kube.clock import Clock
 from corewise.kube.objects import ConfigMap
 from corewise.kube.resources import CONFIG_MAPS
-from corewise.vocabulary.names import CONFIG_NAME, CONFIG_NAMESPACE
+from corewise.vocabulary.names import CONFIG_NAME
 
 LISTED_WITHIN = 30.0
 _POLL = 0.1
@@ -34,9 +34,11 @@ class Watched:
         node_changed: Callable[[AgentNode], None],
         pods_changed: Callable[[], None],
         config_changed: Callable[[ConfigMap | None], None],
+        config_namespace: str,
         clock: Clock,
     ) -> None:
         self._name = name
+        self._config_namespace = config_namespace
         self._clock = clock
         self._node_changed = node_changed
         self._pods_changed = pods_changed
@@ -53,7 +55,7 @@ class Watched:
         self._configs = Cache(
             client,
             CONFIG_MAPS,
-            namespace=CONFIG_NAMESPACE,
+            namespace=config_namespace,
             field_selector=f"metadata.name={CONFIG_NAME}",
             on_change=lambda _old, new: config_changed(new),
             clock=clock,
@@ -75,7 +77,7 @@ class Watched:
 
     @property
     def config(self) -> ConfigMap | None:
-        return self._configs.get(CONFIG_NAME, CONFIG_NAMESPACE)
+        return self._configs.get(CONFIG_NAME, self._config_namespace)
 
     async def synced(self) -> None:
         await self._nodes.synced.wait()

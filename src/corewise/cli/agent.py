@@ -19,7 +19,7 @@ from corewise.cli.options import (
     METRICS_AUTH,
     METRICS_LISTEN,
     QOS_NAMESPACES,
-    connection_options,
+    cluster_options,
     duration,
     run_program,
     seconds,
@@ -55,7 +55,7 @@ _STATE = click.option(
 
 @click.group(invoke_without_command=True)
 @click.pass_context
-@connection_options
+@cluster_options
 @click.option(
     "--node-name", envvar="NODE_NAME", help="Name of this Node.  [default: $NODE_NAME, or the host]"
 )

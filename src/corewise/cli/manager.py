@@ -15,6 +15,7 @@ from corewise.cli.options import (
     METRICS_AUTH,
     METRICS_LISTEN,
     SERVICE,
+    SYSTEM_NAMESPACE_OPTION,
     TLS_OPTIONS,
     check_webhooks,
     cluster_options,
@@ -62,6 +63,7 @@ LARGEST = click.option(
 
 @click.group(invoke_without_command=True)
 @cluster_options
+@SYSTEM_NAMESPACE_OPTION
 @click.option("--webhook-listen", help="Serve the webhooks here (HTTPS).", **ADDRESS)
 @click.option("--webhook-url", default="", help="Base URL at which the API server reaches the webhooks.")
 @click.option(

@@ -13,7 +13,7 @@ import click
 from corewise.quantities import Quantity, QuantityError, RatioError
 from corewise.service.logs import LogFormat
 from corewise.service.options import Address, AddressError, ServiceAddress
-from corewise.vocabulary.names import CONFIG_NAMESPACE
+from corewise.vocabulary.names import CONFIG_NAMESPACE, SYSTEM_NAMESPACE
 from corewise.vocabulary.qos import DEFAULT_NAMESPACES
 
 T = TypeVar("T")
@@ -45,16 +45,21 @@ connection_options = together(
     click.option("--context", default=None, help="Context of the kubeconfig to use."),
 )
 """``--kubeconfig`` and ``--context``."""
-cluster_options = together(
-    connection_options,
-    click.option(
-        "--config-namespace",
-        default=CONFIG_NAMESPACE,
-        show_default=True,
-        help="Namespace of the ConfigMap slo-controller-config.",
-    ),
+CONFIG_NAMESPACE_OPTION = click.option(
+    "--config-namespace",
+    envvar="COREWISE_CONFIG_NAMESPACE",
+    default=CONFIG_NAMESPACE,
+    show_default=True,
+    help="Namespace of the ConfigMap slo-controller-config, or $COREWISE_CONFIG_NAMESPACE.",
 )
+cluster_options = together(connection_options, CONFIG_NAMESPACE_OPTION)
 """``--kubeconfig``, ``--context`` and ``--config-namespace``."""
+SYSTEM_NAMESPACE_OPTION = click.option(
+    "--namespace",
+    default=SYSTEM_NAMESPACE,
+    show_default=True,
+    help="Namespace of its Lease and its Secrets.",
+)
 
 
 def read(parse: Callable[[str], Any]) -> Callable[[click.Context, click.Parameter, str | None], Any]:

@@ -19,9 +19,10 @@ from corewise.cli.options import (
     QOS_NAMESPACES,
     SERVICE,
     SIZE,
+    SYSTEM_NAMESPACE_OPTION,
     TLS_OPTIONS,
     check_webhooks,
-    cluster_options,
+    connection_options,
     run_program,
 )
 from corewise.cli.output import print_manifests
@@ -57,7 +58,8 @@ from corewise.vocabulary.qos import QoSRules
 
 
 @click.group(invoke_without_command=True)
-@cluster_options
+@connection_options
+@SYSTEM_NAMESPACE_OPTION
 @click.option("--listen", help="Serve the extender here (HTTPS).", **ADDRESS)
 @click.option(
     "--webhook-url",
@@ -126,7 +128,8 @@ def command(called: click.Context, /, **options: Any) -> None:
 @click.option("--cert-file", default="", help="Client certificate file, on that host.")
 @click.option("--key-file", default="", help="File of its private key, on that host.")
 @click.option("--server-name", default="", help="Server name to verify, if --url has an address.")
-@cluster_options
+@connection_options
+@SYSTEM_NAMESPACE_OPTION
 def config_command(
     *,
     url: str,
@@ -172,11 +175,9 @@ def policy_command(restricted_qos_namespace: tuple[str, ...]) -> None:
     print_manifests(mutating_policy(rules), policy_binding())
 
 
-def _write_certificates(
-    folder: Path, *, kubeconfig: str | None, context: str | None, config_namespace: str
-) -> None:
+def _write_certificates(folder: Path, *, kubeconfig: str | None, context: str | None, namespace: str) -> None:
     """Write the client certificate, its key and the authorities, and say for how long they will do."""
-    data = asyncio.run(_client_secret(load_config(kubeconfig, context), config_namespace))
+    data = asyncio.run(_client_secret(load_config(kubeconfig, context), namespace))
     texts = {CERT_FILE: data["tls.crt"], KEY_FILE: data["tls.key"], CA_FILE: data["ca.crt"]}
     make_folder(folder)
     authorities = folder / CA_FILE

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from corewise.quantities import Ratio
 from corewise.service.options import Address, ReplicaOptions, WebhookOptions
-from corewise.vocabulary.names import CONFIG_NAME
+from corewise.vocabulary.names import CONFIG_NAME, CONFIG_NAMESPACE
 
 MUTATING_NAME = "corewise-mutating"
 VALIDATING_NAME = "corewise-validating"
@@ -36,6 +36,7 @@ class ManagerOptions(ReplicaOptions):
     """All options of the manager. An empty address means: do not listen."""
 
     config_name: str = CONFIG_NAME
+    config_namespace: str = CONFIG_NAMESPACE
     webhook_listen: Address | None = None
     dry_run: bool = False
     quiet_heartbeats: bool = True

@@ -175,7 +175,7 @@ class Manager:
         await self.reconciler.run(self.options.concurrency)
 
     def _webhook_service(self, lifetimes: Lifetimes | None) -> WebhookService | None:
-        options, namespace = self.options.webhooks, self.options.config_namespace
+        options = self.options.webhooks
         if options.listen is None:
             return None
         return WebhookService(
@@ -185,11 +185,11 @@ class Manager:
             options,
             webhooks(self.options, self.snapshot, self._client, self.metrics),
             configurations=lambda config: [
-                (VALIDATING_WEBHOOKS, validating_configuration(config, namespace))
+                (VALIDATING_WEBHOOKS, validating_configuration(config, self.options.config_namespace))
             ],
             alternative=alternative(self._client, self.options, self.snapshot, self.metrics),
             field_manager=MANAGER_COMPONENT,
-            secret=(namespace, SECRET_NAME),
+            secret=(self.options.namespace, SECRET_NAME),
             installed_bundle=lambda: installed_bundle(self.snapshot.installed, VALIDATING_NAME),
             program=self.program,
             lifetimes=lifetimes,

@@ -9,7 +9,7 @@ from textwrap import wrap
 
 import yaml
 
-from corewise.vocabulary.names import CONFIG_NAMESPACE, OWNED_CPUS_RESOURCE
+from corewise.vocabulary.names import OWNED_CPUS_RESOURCE, SYSTEM_NAMESPACE
 
 FORMER_GATE = "corewise-binding-gate"
 """The webhook configuration of older versions, which checked bindings at a gate; the leader removes it."""
@@ -18,7 +18,7 @@ CLIENT_SECRET_NAME = "corewise-scheduler-client"  # noqa: S105
 FILTER, PRIORITIZE, PREEMPT, BIND, EXPLAIN = "filter", "prioritize", "preempt", "bind", "explain"
 HTTP_TIMEOUT = 2.0
 """Seconds that kube-scheduler waits for an answer, and schedules nothing else meanwhile, except for bind."""
-SERVICE_URL = f"https://corewise-scheduler.{CONFIG_NAMESPACE}.svc:443"
+SERVICE_URL = f"https://corewise-scheduler.{SYSTEM_NAMESPACE}.svc:443"
 CERTIFICATES = "/etc/kubernetes/corewise"
 """Where kube-scheduler finds its certificate, unless somebody says otherwise."""
 CA_FILE, CERT_FILE, KEY_FILE = "ca.crt", "client.crt", "client.key"

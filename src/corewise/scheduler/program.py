@@ -238,7 +238,7 @@ class Scheduler:
             configurations=lambda _: [],
             alternative=alternative(self.options.rules, self._report_path),
             field_manager=COMPONENT,
-            secret=(self.options.config_namespace, SECRET_NAME),
+            secret=(self.options.namespace, SECRET_NAME),
             installed_bundle=lambda: self.service.bundle,
             program=self.program,
             lifetimes=lifetimes or LIFETIMES,

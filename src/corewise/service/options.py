@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from corewise.vocabulary.errors import OperationalError
 from corewise.vocabulary.exit_codes import ExitCode
-from corewise.vocabulary.names import CONFIG_NAMESPACE
+from corewise.vocabulary.names import SYSTEM_NAMESPACE
 
 
 class AddressError(ValueError):
@@ -112,11 +112,11 @@ class WebhookOptions:
 class ReplicaOptions:
     """The options of a program that serves webhooks and elects a leader among its replicas.
 
-    ``config_namespace`` also has its Lease and its Secret. The webhooks' options are those of
+    ``namespace`` has its Lease and its Secrets. The webhooks' options are those of
     ``WebhookOptions``. ``metrics_auth``: /metrics takes a token that the API server reviews.
     """
 
-    config_namespace: str = CONFIG_NAMESPACE
+    namespace: str = SYSTEM_NAMESPACE
     webhook_url: str = ""
     webhook_service: ServiceAddress | None = None
     manage_webhooks: bool = False

@@ -196,7 +196,7 @@ class Program:
             return
         elector = Elector(
             client,
-            namespace=options.config_namespace,
+            namespace=options.namespace,
             name=lease,
             identity=options.identity,
             terms=terms,

@@ -35,7 +35,6 @@ from corewise.kube.client import Client, PatchType
 from corewise.kube.errors import AlreadyExists
 from corewise.kube.resources import NAMESPACES, NODE_RESOURCE_TOPOLOGIES
 from corewise.quantities import Bytes
-from corewise.vocabulary.names import CONFIG_NAMESPACE
 
 _PATIENCE = 8.0
 _LAST_LINES = 12
@@ -326,7 +325,6 @@ def program(folder: Folder, manifests: list[Manifest], kind: str, name: str = ""
     arguments = (
         kind,
         *("--kubeconfig", str(kubeconfig)),
-        *("--config-namespace", CONFIG_NAMESPACE),
         "--manage-webhooks",
         *(listen, f"127.0.0.1:{port}"),
         *("--webhook-url", url),

@@ -42,7 +42,7 @@ from corewise.simulation.kubelets import SIMULATED_NODES, KubeletCounters, Perio
 from corewise.simulation.pods import manifest
 from corewise.simulation.scenario import BUILTIN, load_scenario
 from corewise.vocabulary.cpu_annotations import stated_cpus
-from corewise.vocabulary.names import AMPLIFICATION_RATIO, CONFIG_NAMESPACE, OWNED_MILLI_CPU, RESOURCE_STATUS
+from corewise.vocabulary.names import AMPLIFICATION_RATIO, OWNED_MILLI_CPU, RESOURCE_STATUS, SYSTEM_NAMESPACE
 
 NODES = 4
 REPLICAS = ("scheduler-a", "scheduler-b")
@@ -293,7 +293,7 @@ async def _extender(cluster: LocalCluster, urls: Sequence[str]) -> ExtenderCalls
     while not {CERTIFICATE, KEY, AUTHORITIES} <= data.keys():
         await asyncio.sleep(_POLL)
         with suppress(NotFound):
-            data = (await cluster.client.get(SECRETS, CLIENT_SECRET_NAME, CONFIG_NAMESPACE)).data
+            data = (await cluster.client.get(SECRETS, CLIENT_SECRET_NAME, SYSTEM_NAMESPACE)).data
     context = ssl.create_default_context(cadata=data[AUTHORITIES].decode())
     with TemporaryDirectory() as folder:
         pair = Path(folder) / "pair.pem"

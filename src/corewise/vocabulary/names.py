@@ -52,10 +52,12 @@ SIMULATED_MEMORY_USE = "local.corewise.io/memory-use"
 
 # The manager: field manager of its writes, component of its Events, name of its Lease
 MANAGER_COMPONENT = "corewise-manager"
+# The programs, their Leases and Secrets
+SYSTEM_NAMESPACE = "corewise-system"
 
 # ConfigMap
 CONFIG_NAME = "slo-controller-config"
-CONFIG_NAMESPACE = "koordinator-system"
+CONFIG_NAMESPACE = SYSTEM_NAMESPACE
 NORMALIZATION_KEY = "cpu-normalization-config"
 AMPLIFICATION_KEY = "resource-amplification-config"
 OVERSUBSCRIPTION_KEY = "oversubscription-config"
