@@ -67,7 +67,7 @@ man: $(VENV)/run.stamp ## Write the man pages, one for each command, from the co
 golden: $(VENV)/dev.stamp ## Keep what commands and programs say now as what they have to say (tests/golden)
 	COREWISE_GOLDEN=write $(BIN)/pytest -q tests/golden
 
-bench: $(VENV)/dev.stamp ## Measure, and write the results to docs/benchmarks.md
+bench: $(VENV)/dev.stamp ## Measure, and write the results to docs/benchmarks*.md
 	$(BIN)/python -m tools.bench
 
 size: $(VENV)/dev.stamp ## Count lines, files and functions by package (REV=main counts a commit)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import copy
 import difflib
+import inspect
 import json
 import re
 import sys
@@ -26,7 +27,7 @@ from corewise.cli.errors import ExitCode
 from corewise.config.interference.metrics import METRICS as METRICS_OF_INTERFERENCE
 from corewise.config.interference.metrics import USABLE_SHARE, Metric
 from corewise.service.doors import DOORS, MIB
-from corewise.vocabulary.metrics import METRICS, NODE_MEMORY_BANDWIDTH_CAPACITY
+from corewise.vocabulary.metrics import AGENT, METRICS, NODE_MEMORY_BANDWIDTH_CAPACITY
 from corewise.vocabulary.names import TABLE, NameKind
 from corewise.vocabulary.reasons import Reason
 
@@ -61,14 +62,53 @@ def names(kinds: set[NameKind]) -> str:
     return table(("name", "kind", "on", "value", "written by", "meaning"), rows)
 
 
-def reasons(*, warning: bool) -> str:
-    """Return the table of the reason codes that are warnings, or of the others."""
-    rows = [(f"`{each}`", each.meaning, each.fix) for each in Reason if each.warning is warning]
-    return table(("reason", "meaning", "to fix"), rows)
+REASON_PAGES = {
+    "ratios": ("Reason codes: ratios and node status", ("normalization", "configuration", "amplification")),
+    "agent": (
+        "Reason codes: what the agent writes",
+        ("whose a cgroup is", "quotas", "weights", "pinning"),
+    ),
+    "offline": ("Reason codes: offline pods", ("oversubscription", "suppression", "offline pods")),
+    "scheduling": ("Reason codes: scheduling", ("scheduling",)),
+    "interference": ("Reason codes: memory bandwidth and cache", ("measuring", "interference")),
+    "hosts": (
+        "Reason codes: OpenStack compute hosts",
+        ("tracking: configuration", "tracking: what a host", "tracking: upgrade"),
+    ),
+    "compute": ("Reason codes: corewise compute", ("compute",)),
+    "guests": ("Reason codes: flavors and images", ("tracking: from", "tracking: whether")),
+}
 
 
-def metrics() -> str:
-    """Return the table of the metrics."""
+def reasons() -> dict[str, str]:
+    """Return the pages of the reason codes; the comments between them in the enum are the headings."""
+    sections: dict[str, list[Reason]] = {}
+    for heading, code in re.findall(r"(?m)^    (?:# (.+)|([A-Z_]+) = _)", inspect.getsource(Reason)):
+        if heading:
+            sections[heading] = []
+        else:
+            sections[next(reversed(sections))].append(Reason[code])
+    pages = {}
+    for page, (title, beginnings) in REASON_PAGES.items():
+        parts = [
+            f"# {title}",
+            "A warning changes nothing and raises a Warning Event on its object.",
+        ]
+        for heading in [each for each in sections if each.startswith(beginnings)]:
+            rows = [
+                (f"`{each}`", "warning" if each.warning else "", each.meaning, each.fix)
+                for each in sections.pop(heading)
+            ]
+            text = table(("reason", "", "meaning", "to fix"), rows)
+            parts.append(f"## {heading[0].upper()}{heading[1:]}\n\n{text}")
+        pages[f"reasons-{page}"] = "\n\n".join(parts)
+    if sections:
+        raise SystemExit(f"REASON_PAGES has no page for {', '.join(sections)}")
+    return pages
+
+
+def metrics(*, of_the_agent: bool) -> str:
+    """Return the table of the metrics that only the agent exports, or of all others."""
     rows = [
         (
             f"`{metric.name}`",
@@ -78,6 +118,7 @@ def metrics() -> str:
             metric.meaning,
         )
         for metric in METRICS
+        if (metric.exported_by == AGENT) is of_the_agent
     ]
     return table(("metric", "type", "labels", "exported by", "meaning"), rows)
 
@@ -111,40 +152,68 @@ def exit_codes() -> str:
     return table(("exit code", "meaning"), rows)
 
 
-def reference() -> str:
-    """Return the page of all names."""
-    sections = [
-        ("Labels and annotations", names({NameKind.LABEL, NameKind.ANNOTATION})),
-        ("Configuration", names({NameKind.CONFIG_KEY})),
-        ("Resources", names({NameKind.RESOURCE})),
-        ("Reason codes: warnings", reasons(warning=True)),
-        ("Reason codes: all others", reasons(warning=False)),
-        ("Metrics", metrics()),
-        ("HTTP servers", doors()),
-        ("Exit codes", exit_codes()),
-    ]
-    introduction = (
+def reference() -> dict[str, str]:
+    """Return the pages of all names, and the page that lists them."""
+    pages = {
+        "labels": f"# Labels\n\n{names({NameKind.LABEL})}",
+        "annotations": f"# Annotations\n\n{names({NameKind.ANNOTATION})}",
+        "configuration": f"# ConfigMap keys and resources\n\n## Configuration\n\n"
+        f"{names({NameKind.CONFIG_KEY})}\n\n## Resources\n\n{names({NameKind.RESOURCE})}",
+        **reasons(),
+        "metrics-agent": f"# Metrics of the agent\n\n{metrics(of_the_agent=True)}",
+        "metrics": f"# Metrics of all other programs\n\n{metrics(of_the_agent=False)}",
+        "http-servers": f"# HTTP servers\n\n{doors()}",
+        "exit-codes": f"# Exit codes\n\n{exit_codes()}",
+    }
+    index = (
         "# Reference\n\n"
         "Every name that corewise reads or writes. A reason code means the same in Events, metrics, logs\n"
         "and command output. A warning leaves things as they are, raises a Warning Event on the object it\n"
-        "is about, and says how to fix it."
+        "is about, and says how to fix it. Every command: [commands](commands.md).\n\n"
+        + "\n".join(f"- [{text[2:].splitlines()[0]}](reference/{name}.md)" for name, text in pages.items())
     )
-    parts = [NOTICE.format(source="corewise.vocabulary") + "\n" + introduction]
-    parts += [f"## {title}\n\n{text}" for title, text in sections]
-    return "\n\n".join(parts) + "\n"
+    notice = NOTICE.format(source="corewise.vocabulary") + "\n"
+    found = {f"docs/reference/{name}.md": f"{notice}{text}\n" for name, text in pages.items()}
+    return {"docs/reference.md": f"{notice}{index}\n", **found}
 
 
-def commands() -> str:
-    """Return the page of all commands' help."""
-    parts = [
-        NOTICE.format(source="the commands' help") + "\n# Commands\n\n"
+def commands() -> dict[str, str]:
+    """Return the pages of the commands' help, and the page that lists them.
+
+    A command has a page with all below it; those of ``compute`` have one each, because they are long.
+    """
+    context = click.Context(corewise, info_name="corewise")
+    pages: dict[str, list[tuple[str, str]]] = {}
+    for path, text in helps(corewise, "corewise", None)[1:]:
+        words = path.split()[1:]
+        pages.setdefault("-".join(words[:2] if words[0] == "compute" else words[:1]), []).append((path, text))
+    rows = []
+    for name, command in subcommands(corewise, context):
+        rows.append((f"[`corewise {name}`](commands/{name}.md)", command.get_short_help_str(limit=200)))
+        if name == "compute":
+            below = subcommands(command, context)
+            rows += [
+                (f"[`corewise {name} {each}`](commands/{name}-{each}.md)", it.get_short_help_str(limit=200))
+                for each, it in below
+            ]
+    notice = NOTICE.format(source="the commands' help") + "\n"
+    index = (
+        "# Commands\n\n"
         "Results go to stdout, messages to stderr. `-o` prints every table as JSON, YAML, CSV or names.\n\n"
         "On a terminal a table fits the width (`COLUMNS` overrides it): it cuts texts, then leaves\n"
         "out columns, and its last line says which and how to see them. In a pipe or a file it is\n"
-        "complete. `NO_COLOR` turns colours off."
-    ]
-    parts += [f"## {title}\n\n```\n{text}\n```" for title, text in helps(corewise, "corewise", None)]
-    return "\n\n".join(parts) + "\n"
+        "complete. `NO_COLOR` turns colours off.\n\n" + table(("command", "what it does"), rows)
+    )
+    found = {
+        f"docs/commands/{name}.md": notice
+        + f"\n# corewise {name.replace('-', ' ', 1)}\n"
+        + "".join(
+            (f"\n## {path}\n" if number else "") + f"\n```text\n{text}\n```\n"
+            for number, (path, text) in enumerate(helps_of_page)
+        )
+        for name, helps_of_page in pages.items()
+    }
+    return {"docs/commands.md": f"{notice}{index}\n", **found}
 
 
 def helps(command: click.Command, name: str, parent: click.Context | None) -> list[tuple[str, str]]:
@@ -300,8 +369,7 @@ def rules() -> str:
 
 MAN = "man/man1"
 GENERATED: list[tuple[str, Callable[[], str]]] = [
-    ("docs/reference.md", reference),
-    ("docs/commands.md", commands),
+    *((name, partial(str, text)) for name, text in (reference() | commands()).items()),
     ("deploy/monitoring/interference-dashboard.json", dashboard),
     ("deploy/monitoring/interference-rules.yaml", rules),
     *((f"{MAN}/{name}", partial(str, text)) for name, text in man_pages(corewise, "corewise").items()),

@@ -8,7 +8,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
@@ -17,7 +16,7 @@ from corewise.interference.analysis import analyse
 from interference.simulated_history import DEFAULT, USE, Planted, planted_history
 from tools.bench import table
 
-PAGE = Path("docs/profile.md")
+PAGE = "docs/profile.md"
 _HISTORIES = 60
 
 

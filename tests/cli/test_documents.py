@@ -13,7 +13,8 @@ from corewise.vocabulary.reasons import Reason
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted(
-    [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("deploy/*.md")], key=lambda path: path.as_posix()
+    [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("deploy/*.md")],
+    key=lambda path: path.as_posix(),
 )
 TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)")
 LINK = re.compile(r"\]\((?!https?://)([^)\s]*)\)")
@@ -62,6 +63,6 @@ def test_every_test_that_a_document_names_exists(document: Path) -> None:
 
 
 def test_the_threat_model_has_a_row_for_each_name_on_a_pod() -> None:
-    text = (ROOT / "docs/threat-model.md").read_text()
+    text = (ROOT / "docs/tenant-annotations.md").read_text()
     rows = [row.name for row in TABLE if "Pod" in row.on]
     assert [name for name in rows if f"`{name}`" not in text] == []

@@ -35,18 +35,27 @@ def test_files_are_written_once_and_then_current(tmp_path: Path) -> None:
     assert generate(tmp_path).stdout == ""
     current = generate(tmp_path, "--check")
     assert (current.returncode, current.stderr) == (0, "")
-    reference = tmp_path / "docs" / "reference.md"
-    text = reference.read_text()
+    pages = sorted((tmp_path / "docs" / "reference").iterdir())
+    text = "".join(page.read_text() for page in pages)
     for name in [*(row.name for row in TABLE), *Reason, *(metric.name for metric in METRICS)]:
         assert f"`{name}`" in text
-    reference.write_text(text.replace("UnknownCPUModel", "Unknown"))
+    reasons = tmp_path / "docs" / "reference" / "reasons-ratios.md"
+    reasons.write_text(reasons.read_text().replace("UnknownCPUModel", "Unknown"))
     stale = generate(tmp_path, "--check")
     assert stale.returncode == 1
-    assert "docs/reference.md" in stale.stderr
+    assert "docs/reference/reasons-ratios.md" in stale.stderr
     assert "UnknownCPUModel" in stale.stderr
     assert "docs/commands.md" not in stale.stderr
     man = generate(tmp_path, "--check", "--only", "man/")
     assert (man.returncode, man.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("folder", ["docs/reference", "docs/commands"])
+def test_no_page_is_left_of_a_command_or_a_kind_of_name_that_is_gone(folder: str, tmp_path: Path) -> None:
+    generate(tmp_path, "--only", folder)
+    assert {path.name for path in (ROOT / folder).iterdir()} == {
+        path.name for path in (tmp_path / folder).iterdir()
+    }
 
 
 def test_every_command_has_a_man_page_that_is_shipped() -> None:

@@ -1,4 +1,4 @@
-"""docs/suppression.md says what the code does: its example, its defaults and what commands print."""
+"""The pages of suppression say what the code does: its example, its defaults and what commands print."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ from corewise.suppression.quotas import adjust
 from corewise.vocabulary.offline_report import OfflineReport
 from corewise.vocabulary.reasons import Reason
 
-PAGE = (Path(__file__).parents[2] / "docs" / "suppression.md").read_text()
+PAGE = "".join(
+    path.read_text() for path in sorted((Path(__file__).parents[2] / "docs").glob("suppression*.md"))
+)
 ALLOCATABLE = OfflineAmounts(16_000, 64 * 2**30)
 PERIOD = 100_000
 

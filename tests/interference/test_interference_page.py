@@ -1,4 +1,4 @@
-"""What docs/interference.md shows is what happens: its configuration is good, its example is printed so."""
+"""What the pages on interference show is what happens: configuration and example are current."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from corewise.cli import corewise
 from corewise.config.interference.reading import parse_interference
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "interference.md").read_text()
+PAGE = "".join(
+    (ROOT / "docs" / f"interference{part}.md").read_text() for part in ("-example", "-configuration", "")
+)
 POD = "kind: Pod\nmetadata: {name: web, labels: {app: incept-no-leak}}\nspec: {containers: [{name: main}]}\n"
 
 

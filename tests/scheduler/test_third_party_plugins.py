@@ -1,4 +1,4 @@
-"""A third-party plugin, as docs/scheduling.md shows it: installed beside corewise, found by its entry point.
+"""A third-party plugin, as docs/scheduling-plugins.md shows it: installed beside corewise, found there.
 
 extender         filters and scores
 binding          refuses a node that the plugin filters
@@ -37,11 +37,11 @@ from scheduler.program_world import (
     pod_document,
 )
 
-DOCUMENT = Path(__file__).parents[2] / "docs/scheduling.md"
+DOCUMENT = Path(__file__).parents[2] / "docs/scheduling-plugins.md"
 
 
 def documented() -> str:
-    """The plugin as docs/scheduling.md prints it."""
+    """The plugin as docs/scheduling-plugins.md prints it."""
     text = DOCUMENT.read_text(encoding="utf-8")
     lines = text.partition("`prefer_ssd.py`, complete:\n")[2].partition("\nA plugin sees")[0]
     return textwrap.dedent(lines)

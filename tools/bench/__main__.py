@@ -1,4 +1,4 @@
-"""``make bench``: run every measurement, print it, and write it to docs/benchmarks.md.
+"""``make bench``: run every measurement, print it, and write it to docs/benchmarks*.md.
 
 ``python -m tools.bench watching webhook`` runs some of them only; nothing is written with ``--print``.
 """

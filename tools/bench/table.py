@@ -1,4 +1,4 @@
-"""Results: rows with a name, a figure and how it came about; and the part of docs/benchmarks.md they fill."""
+"""Results: rows with a name, a figure and how it came about; and the part of a page they fill."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-PAGE = Path("docs/benchmarks.md")
+PAGES = "the benchmark pages"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +37,12 @@ def markdown(rows: list[Row]) -> str:
     return "\n".join([*lines, *(f"| {row.what} | {row.size} | {row.value} |" for row in rows)])
 
 
-def fill(section: str, text: str, on: Path = PAGE) -> None:
-    """Replace what stands between the section's two markers in a document."""
-    page = on.read_text()
+def fill(section: str, text: str, pages: str = PAGES) -> None:
+    """Replace what stands between the section's two markers in the one of these pages that has them."""
     start, end = f"<!-- {section} -->", f"<!-- /{section} -->"
-    before, rest = page.split(start)
-    on.write_text(before + start + "\n" + text + "\n" + end + rest.split(end)[1])
+    (page,) = (path for path in Path().glob(pages) if start in path.read_text())
+    before, rest = page.read_text().split(start)
+    page.write_text(before + start + "\n" + text + "\n" + end + rest.split(end)[1])
 
 
 def quantile(values: list[float], share: float) -> float:

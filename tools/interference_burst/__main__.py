@@ -1,4 +1,4 @@
-"""``python -m tools.interference_burst [--print]``: runs it, and fills docs/interference.md and its picture.
+"""``python -m tools.interference_burst [--print]``: runs it, and fills its page and its picture.
 
 ``--print`` writes nothing. It takes about half a minute.
 """

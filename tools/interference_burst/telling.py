@@ -12,7 +12,7 @@ from tools.interference_burst.burst import AT_ONCE, PODS, SLOW, WAYS, Burst, Run
 from tools.suppression_proof.chart import Curve, Panel, chart
 
 RUNS = 20
-PAGE = Path("docs/interference.md")
+PAGE = "docs/interference-example.md"
 PICTURE = Path("docs/pictures/interference-burst.svg")
 COMMAND = "python -m tools.interference_burst"
 SECTION = "burst"

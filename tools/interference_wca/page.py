@@ -12,7 +12,7 @@ from tools.bench import table
 from tools.interference_wca.experiment import Outcome, Run, arrivals, configuration, machines
 from tools.suppression_proof.chart import Curve, Panel, chart
 
-PAGE = Path("docs/interference-experiments.md")
+PAGE = "docs/interference-experiments.md"
 PICTURE = Path("docs/pictures/interference-wca.svg")
 COMMAND = "python -m tools.interference_wca"
 LOADS = (0.5, 0.6, 0.7, 0.8, 0.9)

@@ -74,7 +74,7 @@ def _virtual(wish: _Wish) -> None:
 def _bench(wish: _Wish) -> None:
     say("bench: the agent's reaction and cost")
     text = table.markdown(asyncio.run(suppression.measure()))
-    tell_text("suppression", text, write=wish.write, page=table.PAGE)
+    tell_text("suppression", text, write=wish.write, pages=table.PAGES)
 
 
 _PARTS: dict[str, Callable[[_Wish], None]] = {

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from tools.bench import table
 from tools.suppression_proof import pictures
 from tools.suppression_proof.run import Run, summary
 from tools.suppression_proof.run import table as figures_table
 
-PAGE = Path("docs/suppression.md")
-FIGURES = Path("docs/suppression-proof.md")
+SUMMARY = "docs/suppression-limits.md"
+FIGURES = "docs/suppression-proof*.md"
 _TITLES = {
     "step": "Step: online load from 20 % to 70 %, and back",
     "ramp": "Ramp: online load from 10 % to 80 %",
@@ -35,13 +34,13 @@ def tell(part: str, where: str, runs: Sequence[Run], *, write: bool) -> None:
     print(f"{told}\n\n{text}", flush=True)
     if write:
         table.fill(part, text, FIGURES)
-        table.fill(f"proof-{part}", f"- {where[0].upper()}{where[1:]}: {told}.", PAGE)
+        table.fill(f"proof-{part}", f"- {where[0].upper()}{where[1:]}: {told}.", SUMMARY)
         for picture in pictures.draw(part, runs, where):
             say(f"drawn: {picture}.svg")
 
 
-def tell_text(section: str, text: str, *, write: bool, page: Path = FIGURES) -> None:
+def tell_text(section: str, text: str, *, write: bool, pages: str = FIGURES) -> None:
     """Print a table that stands in a section of its own, and write it there."""
     print(text, flush=True)
     if write:
-        table.fill(section, text, page)
+        table.fill(section, text, pages)

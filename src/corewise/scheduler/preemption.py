@@ -15,8 +15,8 @@ pkg/scheduler/framework/preemption/preemption.go, pkg/scheduler/extender.go):
   are; so the budgets are read from the API server, and violations of all victims are counted by its rule.
 
 Up to Kubernetes 1.37 it does not ask at all where its own filters see room without any eviction, though only
-the extender refuses the node: there it reports "expected at least one victim pod". docs/scheduling.md says
-what helps then. Later versions name such a node with an empty list of victims.
+the extender refuses the node: there it reports "expected at least one victim pod".
+docs/scheduling-decisions.md: what helps then. Later versions name such a node with an empty list of victims.
 """
 
 from __future__ import annotations

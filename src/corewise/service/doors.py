@@ -1,6 +1,6 @@
 """Every HTTP server of the programs: its limits, its timeouts, and who may call it.
 
-``DOORS`` is the table (``docs/reference.md`` prints it), ``Listener`` serves one door of it:
+``DOORS`` is the table (``docs/reference/http-servers.md`` prints it), ``Listener`` serves one door of it:
 
 - A connection over the cap is closed as it is accepted, before TLS allocates its buffers (about 280 KB).
 - TLS handshake, headers, body and answer have a deadline each, and an idle connection has one too, so a

@@ -1,4 +1,4 @@
-"""Every metric of corewise: one table, from which the programs register them and docs/reference.md is made.
+"""Every metric of corewise: one table, from which the programs register them and docs/reference is made.
 
 Names follow Prometheus' rules: a base unit in the name, ``_total`` on counters. CPU amounts are in cores and
 say whether they are raw or amplified. Ratios are exported as the decimal number they are.

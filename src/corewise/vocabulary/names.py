@@ -1,4 +1,4 @@
-"""Every label, annotation, resource and configuration key of corewise: one table, behind docs/reference.md.
+"""Every label, annotation, resource and configuration key of corewise: one table, behind docs/reference.
 
 Foreign names (``koordinator.sh``) are those that users of Koordinator already have; corewise keeps their
 meaning. Code refers to a name by its constant, never by its text. Metrics are in

@@ -1,4 +1,4 @@
-"""Reason codes: one enum, one meaning, the same in events, metrics, logs, CLI output and docs/reference.md.
+"""Reason codes: one enum, one meaning, the same in events, metrics, logs, CLI output and docs/reference.
 
 Every verdict carries one. A verdict that leaves things as they are because something is missing or wrong is a
 warning: it becomes a Warning Event on the object it is about, and its ``fix`` tells what to do.
