@@ -8,7 +8,7 @@ W      ?= auto
 MINUTES ?= 10
 
 .DEFAULT_GOAL := help
-.PHONY: help up openstack libvirt test explore check generate man golden bench size test-kube test-node lock clean
+.PHONY: help up openstack policies libvirt test explore check generate man golden bench size test-kube test-node lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,6 +39,12 @@ $(VENV)/libvirt.stamp: requirements/libvirt-build.txt requirements/libvirt.txt $
 	@touch $@
 
 openstack: $(VENV)/openstack.stamp ## Install what corewise compute needs besides (the extra openstack)
+
+$(VENV)/policies.stamp: requirements/policies.txt $(VENV)/run.stamp
+	$(PIP) --require-hashes -r requirements/policies.txt
+	@touch $@
+
+policies: $(VENV)/policies.stamp ## Install what the local API server evaluates admission policies with (the extra policies)
 
 libvirt: $(VENV)/libvirt.stamp ## Install libvirt's Python package (needs libvirt-dev, pkg-config and a C compiler)
 
@@ -84,10 +90,11 @@ test-node: $(VENV)/node.stamp ## Run the tests on real kernels, in virtual machi
 	COREWISE_TEST_NODE=1 $(BIN)/pytest -o faulthandler_timeout=1800 tests/node $(T)
 
 lock: ## Resolve the locked requirements anew (needs uv)
-	echo 'hatchling>=1.25 editables' | tr ' ' '\n' | uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header - -o requirements/build.txt
+	echo 'hatch-vcs>=0.5 hatchling>=1.25 editables' | tr ' ' '\n' | uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header - -o requirements/build.txt
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header pyproject.toml -o requirements/run.txt
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --extra openstack pyproject.toml -c requirements/run.txt -o requirements/openstack.txt
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --group dev pyproject.toml -c requirements/openstack.txt -o requirements/dev.txt
+	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --extra policies pyproject.toml -c requirements/dev.txt -o requirements/policies.txt
 	echo setuptools | uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header - -c requirements/openstack.txt -o requirements/libvirt-build.txt
 	echo 'libvirt-python>=9' | uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header - -o requirements/libvirt.txt
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --group node -c requirements/dev.txt -o requirements/node.txt

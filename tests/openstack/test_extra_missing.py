@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from corewise.vocabulary.errors import install_hint
+
 WAYS = {
     "oslo_config": ("corewise.openstack.nova_conf", "", "openstack"),
     "keystoneauth1": ("corewise.openstack.placement_http", "", "openstack"),
@@ -31,7 +33,7 @@ except ExtraMissing as error:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert (done.stderr, done.stdout) == (
         "",
-        f"{extra} install it: pip install 'corewise[{extra}]', or in a checkout: make {extra}\n",
+        f"{extra} {install_hint(extra)}\n",
     )
 
 

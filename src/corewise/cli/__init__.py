@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from corewise import __version__
 from corewise.cli.errors import ExitCode, Failure
 
 if TYPE_CHECKING:
@@ -127,7 +126,7 @@ class LazyGroup(click.Group):
     "5 bad input; 6 refused; 7 stdout is full; 8 credentials not accepted (401) or not allowed (403); "
     "9 conflict with another writer; 10 the ledger cannot be used.",
 )
-@click.version_option(__version__, prog_name="corewise")
+@click.version_option(package_name="corewise", prog_name="corewise")
 def corewise() -> None:
     """Manage the CPUs of a cluster.
 

@@ -14,6 +14,7 @@ from corewise.cli.output import CellSeverity, Column, Form, say
 from corewise.kube.errors import KubeError
 from corewise.simulation.control_plane import ClusterError, Folder
 from corewise.simulation.outage import OWNER, PLAIN, OutageReport, Phase, Phases, run_outage
+from corewise.vocabulary.errors import install_hint
 
 NAME = "outage"
 _SHARES = (0.2, 0.4, 0.4)
@@ -52,8 +53,8 @@ def run_scenario(folder: Folder, nodes: int | None, duration: float | None, form
         Failure: if it cannot be run here, or something happened that must not.
     """
     if find_spec("cel_expr_python") is None:
-        problem = "the scenario needs admission policies, which the local API server cannot evaluate here"
-        raise Failure(problem, hint="install the extra policies: pip install 'corewise[policies]'")
+        problem = "the local API server cannot evaluate admission policies: cel-expr-python is not installed"
+        raise Failure(problem, hint=install_hint("policies"))
     phases = Phases() if duration is None else Phases(*(share * duration for share in _SHARES))
     progress = say if form is Form.TABLE else lambda _: None
     try:

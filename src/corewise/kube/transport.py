@@ -61,7 +61,6 @@ CONNECT_TIMEOUT = 10.0
 READ_BUFFER = 1 << 18
 """Bytes that aiohttp collects before it asks the server to wait; its own 64 KiB are less than a few pods."""
 LONGEST_WAIT = 30.0
-_USER_AGENT = f"corewise/{corewise.__version__}"
 _UNAVAILABLE = 503
 _GATEWAY = frozenset({502, _UNAVAILABLE, 504})
 _WARNING = re.compile(r'\b299 \S+ "((?:[^"\\]|\\.)*)"')
@@ -199,7 +198,9 @@ class HTTPTransport:
     def _session(self, limit: int) -> aiohttp.ClientSession:
         connector = aiohttp.TCPConnector(limit=limit)
         return aiohttp.ClientSession(
-            connector=connector, cookie_jar=aiohttp.DummyCookieJar(), headers={"User-Agent": _USER_AGENT}
+            connector=connector,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            headers={"User-Agent": f"corewise/{corewise.__version__}"},
         )
 
     async def close(self) -> None:

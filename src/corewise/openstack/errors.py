@@ -32,7 +32,7 @@ Each class picks the reason and the exit code of a command that it ends.
 
 from __future__ import annotations
 
-from corewise.vocabulary.errors import OperationalError
+from corewise.vocabulary.errors import OperationalError, install_hint
 from corewise.vocabulary.exit_codes import ExitCode
 from corewise.vocabulary.reasons import Reason
 
@@ -50,7 +50,7 @@ class ExtraMissing(OpenStackError):
     def __init__(self, extra: str, package: str) -> None:
         super().__init__(
             f"the Python package {package} is not installed",
-            hint=f"install it: pip install 'corewise[{extra}]', or in a checkout: make {extra}",
+            hint=install_hint(extra),
         )
         self.extra = extra
         self.package = package

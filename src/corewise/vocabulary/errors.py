@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+import corewise
 from corewise.vocabulary.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -22,6 +23,12 @@ UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 def unreadable_text(error: Exception) -> str:
     """Say what is wrong with a text that raised one of UNREADABLE."""
     return "nested too deep" if isinstance(error, RecursionError) else str(error)
+
+
+def install_hint(extra: str) -> str:
+    """Say how to install an extra of corewise, which is on no package index."""
+    wheel = f"./corewise-{corewise.__version__}-py3-none-any.whl[{extra}]"
+    return f"install it from the release's wheel: pip install '{wheel}', or in a clone: make {extra}"
 
 
 class OperationalError(Exception):
