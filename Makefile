@@ -6,9 +6,10 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 UP     ?= --for 30s
 W      ?= auto
 MINUTES ?= 10
+MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 
 .DEFAULT_GOAL := help
-.PHONY: help up openstack policies libvirt test explore check generate man golden bench size test-kube test-node lock clean
+.PHONY: help up openstack policies libvirt test explore check generate man golden bench docs docs-serve size test-kube test-node lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -57,12 +58,13 @@ test: $(VENV)/dev.stamp ## Run the tests on all CPUs (T="-k webhook" narrows the
 explore: $(VENV)/dev.stamp ## Run all tests that draw inputs again and again with fresh seeds (MINUTES=10)
 	$(BIN)/python -m tools.explore --minutes $(MINUTES)
 
-check: $(VENV)/dev.stamp ## Lint, types, layer rules, generated files current
+check: $(VENV)/dev.stamp ## Lint, types, layer rules, generated files current, links and length of the docs
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python tools/generate.py --check
+	$(MKDOCS) build --strict --quiet
 
 generate: $(VENV)/dev.stamp ## Write the files that are generated from the code
 	$(BIN)/python tools/generate.py
@@ -75,6 +77,12 @@ golden: $(VENV)/dev.stamp ## Keep what commands and programs say now as what the
 
 bench: $(VENV)/dev.stamp ## Measure, and write the results to docs/benchmarks*.md
 	$(BIN)/python -m tools.bench
+
+docs: $(VENV)/dev.stamp ## Build the docs as a site, which needs no network (site/index.html)
+	$(MKDOCS) build --strict --quiet
+
+docs-serve: $(VENV)/dev.stamp ## Serve the docs on http://127.0.0.1:8000, with search, and again after each change
+	$(MKDOCS) serve --dev-addr 127.0.0.1:8000
 
 size: $(VENV)/dev.stamp ## Count lines, files and functions by package (REV=main counts a commit)
 	@$(BIN)/python -m tools.size $(REV)
