@@ -192,6 +192,32 @@ def test_the_fallback_is_asked_only_if_nothing_is_found_but_always_beside_nova(w
     assert {each.host: each.free for each in nova.weighed} == {NO_SMT: 8, SMT: 16, "legacy": 48}
 
 
+def test_the_fallback_is_asked_too_if_the_hosts_that_were_found_do_not_fit(world: World) -> None:
+    world.host("split", {"cpu_dedicated_set": "0-3,24-27"})
+    world.host("legacy", {})
+    outcome = placed(world, 1, request(8, DEDICATED))
+    assert (outcome.host, outcome.by_fallback) == ("legacy", True)
+
+
+def test_guests_that_float_spread_over_numa_nodes_up_to_the_ratio_on_each(world: World) -> None:
+    world.host("one", {"cpu_shared_set": "2-15", "cpu_allocation_ratio": "4.0"}, cores=16, threads=1, nodes=2)
+    asked = request(4, {"hw:numa_nodes": "1"})
+    nodes = [placed(world, number, asked).record.cells[0].node for number in range(1, 15)]
+    assert nodes[:4] == [0, 1, 0, 1]
+    assert (nodes.count(0), nodes.count(1)) == (6, 8)  # of 4 CPUs each: 6 x 4.0 and 8 x 4.0
+    assert "VCPU" in refused(world, 15, asked).message
+
+
+def test_a_numa_node_that_is_full_refuses_what_placement_would_allow(world: World) -> None:
+    world.host("one", {"cpu_shared_set": "2-15", "cpu_allocation_ratio": "4.0"}, cores=16, threads=1, nodes=2)
+    asked = request(8, {"hw:numa_nodes": "1"})  # node 0 has 6 shared CPUs
+    assert [placed(world, number, asked).record.cells[0].node for number in range(1, 5)] == [1, 1, 1, 1]
+    assert refused(world, 5, asked).details == (
+        "host one: the guest needs 8 shared CPUs on one NUMA node, and no node has more than 6 left: other "
+        "guests use the rest, at an allocation ratio of 4.0",
+    )
+
+
 def test_two_guest_nodes_lie_on_two_nodes_of_the_host(world: World) -> None:
     world.host(SMT, {"cpu_dedicated_set": "2-9,26-33"})
     outcome = placed(world, 1, request(8, {**DEDICATED, "hw:numa_nodes": "2"}))

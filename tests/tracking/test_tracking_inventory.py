@@ -63,6 +63,7 @@ def test_the_documents_host_offers_16_pcpu_and_30_vcpu_eightfold() -> None:
         (P, {"VCPU": vcpu(16), "PCPU": pcpu(16)}, {"VCPU": vcpu(16)}),
         (P | R, {"VCPU": vcpu(16, reserved=2), "PCPU": pcpu(16)}, {"VCPU": vcpu(16, reserved=2)}),
         (P | S, {"VCPU": vcpu(16), "PCPU": pcpu(16)}, {"VCPU": vcpu(16)}),
+        (P | S | R, {"VCPU": vcpu(16), "PCPU": pcpu(16)}, {"VCPU": vcpu(16, reserved=2)}),
         (P | D, {"VCPU": vcpu(2), "PCPU": pcpu(16)}, None),
         (P | D | S, {"VCPU": vcpu(30), "PCPU": pcpu(16)}, None),
         (D | S | R, {"VCPU": vcpu(30), "PCPU": pcpu(16)}, None),

@@ -5,6 +5,9 @@ The host has CPUs 0-47. D, S, P, R are cpu_dedicated_set, cpu_shared_set, vcpu_p
 
 from __future__ import annotations
 
+import itertools
+from decimal import Decimal
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -72,7 +75,7 @@ def test_beside_nova_a_pin_set_and_dedicated_cpus_are_an_error(options: Options)
     )
 
 
-@pytest.mark.parametrize("options", [D | R, S | R, D | S | R, P | S | R])
+@pytest.mark.parametrize("options", [D | R, S | R, D | S | R])
 def test_reserved_cpus_beside_a_new_option_are_ignored_or_beside_nova_an_error(
     options: Options,
 ) -> None:
@@ -83,6 +86,22 @@ def test_reserved_cpus_beside_a_new_option_are_ignored_or_beside_nova_an_error(
     (error,) = checked(options, NOVA).errors
     assert error.reason is Reason.RESERVED_CPUS_FORBIDDEN
     assert str(error).startswith("[DEFAULT] reserved_host_cpus = 2: it cannot stand beside")
+
+
+def test_reserved_cpus_count_beside_a_pin_set_and_emulator_cpus_in_nova_only() -> None:
+    found = checked(P | S | R, NOVA)
+    assert found.settings is not None
+    assert (found.settings.reserved, str(found.settings.shared)) == (2, "4-19")
+    spec = checked(P | S | R)
+    assert spec.settings is not None
+    assert spec.settings.reserved == 0
+    assert Reason.RESERVED_CPUS_IGNORED in {each.reason for each in spec.warnings}
+
+
+@pytest.mark.parametrize("text", ["0", "0.0", " 0.00 "])
+def test_an_allocation_ratio_of_zero_means_unset_as_in_nova(text: str) -> None:
+    found = settings({"cpu_allocation_ratio": text})
+    assert (found.ratio, found.initial_ratio) == (None, Decimal("4.0"))
 
 
 @pytest.mark.parametrize("compat", Compat)
@@ -194,8 +213,16 @@ def test_offline_cpus_are_refused_but_for_dedicated_ones_under_power_management(
     assert str(error) == "[compute] cpu_shared_set = 24: CPU 24 is offline"
 
 
-@pytest.mark.parametrize("text", ["0", "0.0", "-1", "1e3", "NaN", "8,0", "x", "1000000"])
-@pytest.mark.parametrize("option", ["cpu_allocation_ratio", "initial_cpu_allocation_ratio"])
+@pytest.mark.parametrize(
+    ("option", "text"),
+    [
+        *itertools.product(
+            ["cpu_allocation_ratio", "initial_cpu_allocation_ratio"],
+            ["-1", "1e3", "NaN", "8,0", "x", "1000000"],
+        ),
+        ("initial_cpu_allocation_ratio", "0.0"),
+    ],
+)
 def test_a_bad_ratio_is_told(option: str, text: str) -> None:
     (error,) = checked({option: text}).errors
     assert error.reason is Reason.ALLOCATION_RATIO_INVALID

@@ -53,7 +53,9 @@ class ComputeHost:
     @cached_property
     def cells(self) -> tuple[HostCell, ...]:
         """Its NUMA nodes, and what their CPUs are for."""
-        return host_cells(self.machine, self.settings.pinnable, self.settings.shared)
+        settings = self.settings
+        ratio = settings.initial_ratio if settings.ratio is None else settings.ratio
+        return host_cells(self.machine, settings.pinnable, settings.shared, ratio)
 
     def ledger_with(self, guests: Guests) -> GuestLedger:
         """Return who holds which CPU of it, with these guests there."""

@@ -43,11 +43,15 @@ class GuestState(StrEnum):
 
 
 class CellRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One NUMA node of a guest: the host's node, and the host CPU of each guest CPU that is pinned."""
+    """One NUMA node of a guest: the host's node, the host CPU of each guest CPU that is pinned.
+
+    ``floating``: how many of its CPUs share those of the host's node.
+    """
 
     node: int
     pins: Mapping[int, int] = {}
     memory_mb: int = 0
+    floating: int = 0
 
 
 class GuestRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -67,7 +71,7 @@ class GuestRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def pins(self) -> GuestPins:
         """Where the guest lies."""
-        cells = tuple(CellPins(cell.node, cell.pins, cell.memory_mb) for cell in self.cells)
+        cells = tuple(CellPins(cell.node, cell.pins, cell.memory_mb, cell.floating) for cell in self.cells)
         return GuestPins(cells, self.emulator, CPUSet.of(self.withheld))
 
     def hosted(self, uuid: str) -> HostedGuest:
@@ -100,7 +104,9 @@ def record_of(
         provider=provider,
         cpu_policy=guest.policy,
         thread_policy=guest.thread_policy,
-        cells=tuple(CellRecord(cell.number, dict(cell.pins), cell.memory_mb) for cell in pins.cells),
+        cells=tuple(
+            CellRecord(cell.number, dict(cell.pins), cell.memory_mb, cell.floating) for cell in pins.cells
+        ),
         emulator=pins.emulator,
         withheld=tuple(pins.withheld),
     )
@@ -155,7 +161,14 @@ class _Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     digest: str
 
 
+class _RawDocument(msgspec.Struct, frozen=True):
+    """The file; the digest is of the host as it is written, so a later version may add fields."""
+
+    host: msgspec.Raw
+
+
 _DECODER = msgspec.json.Decoder(_Document)
+_RAW_DECODER = msgspec.json.Decoder(_RawDocument)
 _Mark = tuple[int, int, int, int]
 """Identifies an unchanged file: every change makes another file."""
 
@@ -237,7 +250,8 @@ class LedgerFile:
         except OSError as error:
             raise _unusable(self.path, "read", error) from error
         document = self._decoded(text)
-        if document.digest != _digest(document.serial, document.host):
+        written = msgspec.json.format(bytes(_RAW_DECODER.decode(text).host), indent=-1)
+        if document.digest != _digest(document.serial, written):
             raise self._damaged("it does not agree with its digest: it was changed, or a part is missing")
         if document.host.name != self._of:
             whose = f"it is the ledger of {document.host.name}, not of {self._of}"
@@ -285,7 +299,7 @@ class LedgerFile:
 
     def _write(self, serial: int, host: HostRecord) -> None:
         """Replace the ledger completely, or leave it as it is. The caller holds the lock."""
-        document = _Document(VERSION, serial, host, _digest(serial, host))
+        document = _Document(VERSION, serial, host, _digest(serial, _ENCODER.encode(host)))
         text = msgspec.json.format(_ENCODER.encode(document), indent=1)
         try:
             put(self.path, text + b"\n", keep=_former(self.path))
@@ -314,8 +328,8 @@ class Change:
         self._serial, self.host = self._serial + 1, changed
 
 
-def _digest(serial: int, host: HostRecord) -> str:
-    return "sha256:" + hashlib.sha256(_ENCODER.encode((VERSION, serial, host))).hexdigest()
+def _digest(serial: int, host: bytes) -> str:
+    return "sha256:" + hashlib.sha256(b"[%d,%d,%s]" % (VERSION, serial, host)).hexdigest()
 
 
 def _former(path: Path) -> Path:

@@ -1,7 +1,7 @@
 """From a guest's request to CPUs of a host: query, filter, weigh, claim, pin, record.
 
-1. Placement is asked once for hosts that have enough of everything; if it finds none (compat nova: always),
-   the fallback is asked for legacy hosts, which count pinned guests as VCPU.
+1. Placement is asked once for hosts that have enough of everything; if none of these takes the guest (compat
+   nova: always), the fallback is asked for legacy hosts, which count pinned guests as VCPU.
 2. Hosts are weighed by the CPUs that are free in their ledgers.
 3. The best is tried first: its ledger says whether the guest's CPUs fit into its NUMA nodes by its thread
    policy. If not, the next host is tried, without a request.
@@ -20,7 +20,7 @@ A guest is deleted from Placement first: repeating a delete that broke off finis
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -40,7 +40,7 @@ from corewise.compute.verdicts import (
 )
 from corewise.openstack.errors import OpenStackError, PlacementDown, PlacementServerError, UnexpectedAnswer
 from corewise.pinning import GuestLedger, GuestPins, Refusal, place
-from corewise.tracking import GuestRequest
+from corewise.tracking import GuestRequest, PlacementQuery
 from corewise.vocabulary.placement import VCPU
 from corewise.vocabulary.reasons import Reason
 
@@ -129,18 +129,20 @@ class GuestScheduler:
         self._read_ledgers()
         if self._is_placed(wanted.guest):
             raise GuestExists(f"guest {wanted.guest} has a host already")
-        offers, refusals = self._usable(self._found(wanted.request))
-        order = self._weighed(offers, wanted)
+        refusals: dict[str, _Refused] = {}
         lost: dict[str, Refusal] = {}
-        for each in order:
-            candidate = offers[each.host]
-            refusal = self._refusal(candidate, wanted)
-            taken = refusal or self._take(candidate, wanted)
-            if isinstance(taken, GuestRecord):
-                left = tuple(host for host in order if host.host not in refusals)
-                return Placed(wanted.guest, each.host, taken, candidate.by_fallback, left, lost)
-            refusals[each.host] = candidate, taken
-            lost |= {} if refusal else {each.host: taken}
+        for found in self._rounds(wanted.request):
+            offers = self._usable(found, refusals)
+            order = self._weighed(offers, wanted)
+            for each in order:
+                candidate = offers[each.host]
+                refusal = self._refusal(candidate, wanted)
+                taken = refusal or self._take(candidate, wanted)
+                if isinstance(taken, GuestRecord):
+                    left = tuple(host for host in order if host.host not in refusals)
+                    return Placed(wanted.guest, each.host, taken, candidate.by_fallback, left, lost)
+                refusals[each.host] = candidate, taken
+                lost |= {} if refusal else {each.host: taken}
         return self._no_valid_host(wanted.request, refusals.values())
 
     def delete(self, guest: str) -> str | None:
@@ -161,20 +163,29 @@ class GuestScheduler:
             change.write({uuid: each for uuid, each in change.host.guests.items() if uuid != guest})
         return host.name
 
-    def _found(self, request: GuestRequest) -> Sequence[Candidate]:
-        """Ask for hosts, by the query and then by the fallback if it is due."""
-        found = list(self._offers.candidates(request.query))
-        if request.fallback is not None and (request.fallback_always or not found):
-            for each in self._offers.candidates(request.fallback):
-                known = self._hosts.known.get(each.host)
-                if known is None or known.settings.legacy:  # an upgraded host would reject the guest
-                    found.append(dataclasses.replace(each, by_fallback=True))
-        return found
+    def _rounds(self, request: GuestRequest) -> Iterator[Sequence[Candidate]]:
+        """Yield the hosts to try: those of the query, then those of the fallback; beside Nova all at once."""
+        found = self._offers.candidates(request.query)
+        if request.fallback is None:
+            yield found
+        elif request.fallback_always:
+            yield [*found, *self._legacy(request.fallback)]
+        else:
+            yield found
+            yield self._legacy(request.fallback)
 
-    def _usable(self, found: Iterable[Candidate]) -> tuple[dict[str, Candidate], dict[str, _Refused]]:
-        """Return the hosts whose ledgers can be read, and the others; each once, as the query found it."""
+    def _legacy(self, fallback: PlacementQuery) -> Sequence[Candidate]:
+        """Return the hosts that the fallback finds; an upgraded one would reject the guest."""
+        known = self._hosts.known
+        return [
+            dataclasses.replace(each, by_fallback=True)
+            for each in self._offers.candidates(fallback)
+            if each.host not in known or known[each.host].settings.legacy
+        ]
+
+    def _usable(self, found: Iterable[Candidate], refusals: dict[str, _Refused]) -> Mapping[str, Candidate]:
+        """Return the hosts whose ledgers can be read, each once; ``refusals`` gets the others."""
         offers: dict[str, Candidate] = {}
-        refusals: dict[str, _Refused] = {}
         for candidate in found:
             name = candidate.host
             if name in offers or name in refusals:
@@ -187,7 +198,7 @@ class GuestScheduler:
                 refusals[name] = candidate, Refusal(Reason.HOST_UNKNOWN, message)
             else:
                 offers[name] = candidate
-        return offers, refusals
+        return offers
 
     def _read_ledgers(self) -> None:
         """Read all ledgers, once for each guest that is to be placed."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from functools import cached_property
 from types import MappingProxyType
 
@@ -48,7 +49,8 @@ class HostCell:
     """One NUMA node of a host.
 
     ``cores``: its CPUs core by core (a core's siblings). ``dedicated`` and ``shared`` are disjoint, except on
-    legacy hosts, where nothing says which is which. ``memory_mb`` is None if unknown.
+    legacy hosts, where nothing says which is which. ``ratio``: how many guest CPUs may float over each shared
+    CPU. ``memory_mb`` is None if unknown.
     """
 
     number: int
@@ -56,6 +58,7 @@ class HostCell:
     dedicated: CPUSet = _NO_CPUS
     shared: CPUSet = _NO_CPUS
     memory_mb: int | None = None
+    ratio: Decimal = Decimal(1)
 
     @cached_property
     def dedicated_mask(self) -> int:
@@ -78,7 +81,9 @@ class HostCell:
         return self.shared - self.dedicated
 
 
-def host_cells(host: Host, dedicated: CPUSet, shared: CPUSet) -> tuple[HostCell, ...]:
+def host_cells(
+    host: Host, dedicated: CPUSet, shared: CPUSet, ratio: Decimal = Decimal(1)
+) -> tuple[HostCell, ...]:
     """Return the NUMA nodes of a machine in ascending order. Dedicated CPUs may be offline, others not."""
     cells = []
     for number, online in host.numa_nodes.items():
@@ -92,6 +97,7 @@ def host_cells(host: Host, dedicated: CPUSet, shared: CPUSet) -> tuple[HostCell,
                 dedicated=dedicated & (online | offline),
                 shared=shared & online,
                 memory_mb=_memory_mb(host, number),
+                ratio=ratio,
             )
         )
     return tuple(cells)
@@ -106,16 +112,17 @@ def _memory_mb(host: Host, number: int) -> int | None:
     return None
 
 
-_NO_CPUS = CPUSet()
-
-
 @dataclass(frozen=True, slots=True)
 class CellPins:
-    """One NUMA node of a guest on a host: guest CPU -> host CPU of those that are dedicated."""
+    """One NUMA node of a guest on a host: guest CPU -> host CPU of those that are dedicated.
+
+    ``floating``: how many of its CPUs float over the shared CPUs of the host's node.
+    """
 
     number: int
     pins: Mapping[int, int]
     memory_mb: int = 0
+    floating: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +215,15 @@ class GuestLedger:
         for cell in self.cells:
             mask |= cell.dedicated_mask
         return mask
+
+    @cached_property
+    def floating(self) -> Mapping[int, int]:
+        """How many CPUs of guests with NUMA nodes float over each of the host's."""
+        floating = dict.fromkeys((cell.number for cell in self.cells), 0)
+        for pins in self.guests.values():
+            for cell in pins.cells:
+                floating[cell.number] = floating.get(cell.number, 0) + cell.floating
+        return MappingProxyType(floating)
 
     @cached_property
     def memory_used(self) -> Mapping[int, int]:

@@ -2,9 +2,11 @@
 
 A guest without NUMA nodes floats over the shared CPUs. Otherwise each of its NUMA nodes lies within one of
 the host's, no two within the same: its dedicated CPUs are chosen by the thread policy, the host's node has at
-least as many shared CPUs as the guest's node has floating ones, and the memory is there. The host's nodes are
-tried with the most free dedicated CPUs first, then the most free memory, then the lowest number; ``pack``
-tries those with the fewest first. Isolated emulator threads get their CPU on guest node 0.
+least as many shared CPUs as the guest's node has floating ones, and the memory is there. All guest CPUs that
+float over a node are at most its shared CPUs times the allocation ratio. The host's nodes are tried with the
+most free dedicated CPUs first (for a guest without any: with the fewest floating CPUs), then the most free
+memory, then the lowest number; ``pack`` tries the fullest first. Isolated emulator threads get their CPU on
+guest node 0. These rules are those of Nova's NUMATopologyFilter and of its claim.
 
 The choice depends on the ledger and the guest alone, so what fits can be claimed on the same ledger.
 
@@ -99,7 +101,7 @@ def _ordered(ledger: GuestLedger, guest: GuestCPUs, *, pack: bool) -> list[HostC
     floats = guest.policy is CPUPolicy.SHARED
 
     def key(cell: HostCell) -> tuple[int, int, int]:
-        free = len(cell.shared) if floats else (cell.dedicated_mask & ~taken).bit_count()
+        free = -ledger.floating[cell.number] if floats else (cell.dedicated_mask & ~taken).bit_count()
         return sign * free, sign * ((cell.memory_mb or 0) - used[cell.number]), cell.number
 
     return sorted(ledger.cells, key=key)
@@ -109,11 +111,15 @@ def _fit(ledger: GuestLedger, cell: HostCell, need: _Need, guest: GuestCPUs) -> 
     dedicated, floating, memory, emulator = need
     if cell.memory_mb is not None and memory > cell.memory_mb - ledger.memory_used[cell.number]:
         return None
-    if floating:
-        shared = cell.shared if guest.policy is CPUPolicy.SHARED else cell.shared_only
-        if floating > len(shared):
-            return None
+    if floating > _most_floating(ledger, cell, guest):
+        return None
     return _choose_threads(cell, ledger.taken, dedicated, guest.thread_policy, emulator=emulator)
+
+
+def _most_floating(ledger: GuestLedger, cell: HostCell, guest: GuestCPUs) -> int:
+    """Return how many CPUs of a guest node may float over a host's node."""
+    shared = len(cell.shared if guest.policy is CPUPolicy.SHARED else cell.shared_only)
+    return max(min(shared, int(shared * cell.ratio) - ledger.floating[cell.number]), 0)
 
 
 def _assigned(
@@ -141,7 +147,7 @@ def _joined(guest: GuestCPUs, chosen: list[tuple[HostCell, ThreadPick]]) -> Gues
     cells = []
     for node, (cell, threads) in zip(guest.nodes, chosen, strict=True):
         pins = dict(zip(sorted(node.dedicated.cpus), threads.cpus, strict=True))
-        cells.append(CellPins(cell.number, pins, node.memory_mb))
+        cells.append(CellPins(cell.number, pins, node.memory_mb, len(node.cpus) - len(pins)))
         withheld |= threads.withheld
         emulator = threads.emulator if threads.emulator is not None else emulator
     return GuestPins(tuple(cells), emulator, CPUSet.of(cpus_of(withheld)))
@@ -164,11 +170,18 @@ def _too_few(ledger: GuestLedger, guest: GuestCPUs) -> _Why | None:
     if guest.host_cpus > free:
         message = f"the guest needs {guest.host_cpus} dedicated CPUs, {free} are free"
         return Reason.DEDICATED_CPUS_INSUFFICIENT, message
-    alone = guest.policy is CPUPolicy.SHARED
-    most = max((len(cell.shared if alone else cell.shared_only) for cell in ledger.cells), default=0)
     needed = max((len(node.cpus) - len(node.dedicated) for node in guest.nodes), default=1)
+    empty = replace(ledger, guests=MappingProxyType({}))
+    most = max((_most_floating(empty, cell, guest) for cell in ledger.cells), default=0)
+    left = max((_most_floating(ledger, cell, guest) for cell in ledger.cells), default=0)
     if needed > most:
         message = f"the guest needs a NUMA node with {needed} shared CPUs, the largest has {most}"
+        return Reason.SHARED_CPUS_INSUFFICIENT, message
+    if guest.nodes and needed > left:
+        message = (
+            f"the guest needs {needed} shared CPUs on one NUMA node, and no node has more than {left} left: "
+            f"other guests use the rest, at an allocation ratio of {ledger.cells[0].ratio}"
+        )
         return Reason.SHARED_CPUS_INSUFFICIENT, message
     return None
 

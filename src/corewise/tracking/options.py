@@ -13,8 +13,8 @@ both                                       shared              dedicated        
 
 A host is legacy while no option says which CPUs are dedicated; its pinned guests run among the others. With
 ``vcpu_pin_set``, ``cpu_shared_set`` serves emulator threads only. ``reserved_host_cpus`` counts only while
-neither new option is set. Shared CPUs must be online; so must dedicated ones, unless cpu_power_management
-turns them off and on.
+neither new option is set. ``cpu_allocation_ratio = 0.0`` means unset, as in Nova. Shared CPUs must be online;
+so must dedicated ones, unless cpu_power_management turns them off and on.
 
 The guests that are already on the host must still have the CPUs they need:
 
@@ -69,7 +69,8 @@ class Compat(StrEnum):
     point                                            spec                          nova
     ================================================ ============================= ==========================
     ``vcpu_pin_set`` without ``cpu_dedicated_set``   its CPUs are PCPU and VCPU    VCPU only
-    ``reserved_host_cpus`` with a new option         ignored, with a warning       start-up error
+    ``reserved_host_cpus`` with a new option         ignored, with a warning       start-up error; counts if
+                                                                                   ``vcpu_pin_set`` is set
     ``vcpu_pin_set`` with ``cpu_dedicated_set``      ignored if both new options   start-up error
                                                      are set, with a warning
     fallback query                                   only if the first finds none  always, results joined
@@ -214,8 +215,12 @@ def check_options(
         dedicated=pcpu,
         pinnable=pinnable,
         emulator=shared or _NO_CPUS,
-        reserved=check.reserved(len(vcpu), new_options=dedicated is not None or shared is not None),
-        ratio=check.ratio(ALLOCATION_RATIO, options.cpu_allocation_ratio),
+        reserved=check.reserved(
+            len(vcpu),
+            new_options=dedicated is not None
+            or (shared is not None and (pin is None or compat is Compat.SPEC)),
+        ),
+        ratio=check.ratio(ALLOCATION_RATIO, options.cpu_allocation_ratio, zero_is_unset=True),
         initial_ratio=check.ratio(INITIAL_RATIO, options.initial_cpu_allocation_ratio)
         or DEFAULT_INITIAL_RATIO,
         legacy=legacy,
@@ -256,15 +261,18 @@ class _Check:
             self.error(Reason.CPU_SET_LEAVES_NOTHING, option, text, "it names no CPU")
         return cpus or None
 
-    def ratio(self, option: str, value: str | None) -> Decimal | None:
+    def ratio(self, option: str, value: str | None, *, zero_is_unset: bool = False) -> Decimal | None:
         text = _stripped(value)
         if text is None:
             return None
-        if not _RATIO.fullmatch(text) or not Decimal(text):
+        number = Decimal(text) if _RATIO.fullmatch(text) else None
+        if number == 0 and zero_is_unset:
+            return None
+        if not number:
             why = "a ratio is a decimal number above 0 and below 1000000, such as 8.0"
             self.error(Reason.ALLOCATION_RATIO_INVALID, option, text, why)
             return None
-        return Decimal(text)
+        return number
 
     def flag(self, option: str, value: str | None) -> bool:
         text = (_stripped(value) or "false").lower()
