@@ -251,11 +251,46 @@ def test_a_flavor_as_openstacks_client_lists_it_is_read_in_silence(files: Files)
         "os-flavor-access:is_public": True,
         "description": None,
         "links": [],
-        "extra_specs": DEDICATED,
     }
-    flavor = files.put("F.json", json.dumps(listed))
-    result = run("request", "--flavor", str(flavor), "-o", "query")
-    assert result.stdout == "limit=1000&resources=DISK_GB:25,MEMORY_MB:1024,PCPU:8\n"
+    for key in ("extra_specs", "properties"):  # the API's name and that of `openstack flavor show`
+        flavor = files.put("F.json", json.dumps({**listed, key: DEDICATED}))
+        result = run("request", "--flavor", str(flavor), "-o", "query")
+        assert result.stdout == "limit=1000&resources=DISK_GB:25,MEMORY_MB:1024,PCPU:8\n"
+        assert not result.stderr
+    both = files.put("F.json", json.dumps({**listed, "extra_specs": DEDICATED, "properties": {}}))
+    assert "means the same: keep one" in ends(run("request", "--flavor", str(both)))[1]
+
+
+def test_an_image_is_read_as_the_openstack_client_shows_it(files: Files) -> None:
+    shown = {
+        "checksum": "f8",
+        "container_format": "bare",
+        "created_at": "2026-01-01T00:00:00Z",
+        "disk_format": "qcow2",
+        "file": "/v2/images/1/file",
+        "id": "1",
+        "min_disk": 0,
+        "min_ram": 0,
+        "name": "linux",
+        "owner": "2",
+        "properties": {
+            "hw_cpu_policy": "dedicated",
+            "os_hidden": False,
+            "locations": [{"url": "file:///image", "metadata": {}}],
+            "stores": "file",
+        },
+        "protected": False,
+        "schema": "/v2/schemas/image",
+        "size": 1,
+        "status": "active",
+        "tags": [],
+        "updated_at": "2026-01-01T00:00:00Z",
+        "virtual_size": None,
+        "visibility": "public",
+    }
+    image = files.put("I.json", json.dumps(shown))
+    result = run("request", *files.flavor(8), "--image", str(image), "-o", "query")
+    assert "PCPU:8" in result.stdout
     assert not result.stderr
 
 

@@ -213,8 +213,10 @@ def test_a_numa_node_that_is_full_refuses_what_placement_would_allow(world: Worl
     asked = request(8, {"hw:numa_nodes": "1"})  # node 0 has 6 shared CPUs
     assert [placed(world, number, asked).record.cells[0].node for number in range(1, 5)] == [1, 1, 1, 1]
     assert refused(world, 5, asked).details == (
-        "host one: the guest needs 8 shared CPUs on one NUMA node, and no node has more than 6 left: other "
-        "guests use the rest, at an allocation ratio of 4.0",
+        (
+            "host one: the guest needs 8 shared CPUs on one NUMA node, and no node has more than 6 left: "
+            "other guests use the rest, at an allocation ratio of 4.0"
+        ),
     )
 
 

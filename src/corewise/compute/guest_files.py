@@ -1,8 +1,10 @@
 """Flavors, images, providers and guests, read from files.
 
-A flavor is ``{"name","vcpus","ram","disk","extra_specs":{}}``, an image ``{"properties":{}}``. ``ram`` is in
-MiB and ``disk`` in GiB, as in OpenStack. Extra specs and properties are texts; numbers and booleans are read
-as the text they look like, since clients print them so. ``tracking`` decides what the texts mean.
+A flavor is ``{"name","vcpus","ram","disk","extra_specs":{}}``, an image ``{"properties":{}}``, or what
+``openstack flavor show -f json`` and ``openstack image show -f json`` print; there a flavor's extra specs are
+called ``properties``. ``ram`` is in MiB and ``disk`` in GiB, as in OpenStack. Extra specs and properties are
+texts; numbers and booleans are read as the text they look like, since clients print them so. ``tracking``
+decides what the texts mean.
 
 To plan an upgrade without a Placement, a provider is Placement's answers about its inventories and its
 allocations in one object::
@@ -24,7 +26,7 @@ import msgspec
 
 from corewise.compute.errors import FileUnusable
 from corewise.config.decoding import Decoder, Parsed, Place, did_you_mean
-from corewise.config.json_text import Members, read_json
+from corewise.config.json_text import Items, Members, read_json
 from corewise.topology import CPUSet, CPUSetError
 from corewise.tracking import HostedGuest
 from corewise.tracking.flavor import Flavor, Image
@@ -33,7 +35,7 @@ from corewise.vocabulary.guests import ThreadPolicy
 from corewise.vocabulary.placement import Consumer, Inventory, Provider, ProviderUse
 
 _EPHEMERAL = "OS-FLV-EXT-DATA:ephemeral"
-_FLAVOR_KEYS = ("name", "vcpus", "ram", "disk", "swap", "ephemeral", _EPHEMERAL, "extra_specs")
+_FLAVOR_KEYS = ("name", "vcpus", "ram", "disk", "swap", "ephemeral", _EPHEMERAL, "extra_specs", "properties")
 _OTHER_FLAVOR_KEYS = (
     "id",
     "description",
@@ -44,7 +46,20 @@ _OTHER_FLAVOR_KEYS = (
     "OS-FLV-DISABLED:disabled",
 )
 _IMAGE_KEYS = ("properties",)
-_OTHER_IMAGE_KEYS = ("id", "name", "status", "min_disk", "min_ram", "disk_format", "container_format")
+_OTHER_IMAGE_KEYS = (
+    *("id", "name", "status", "min_disk", "min_ram", "disk_format", "container_format", "checksum", "size"),
+    *(
+        "created_at",
+        "updated_at",
+        "virtual_size",
+        "visibility",
+        "protected",
+        "owner",
+        "tags",
+        "file",
+        "schema",
+    ),
+)
 _LARGEST = 10**15
 
 
@@ -53,9 +68,7 @@ def parse_flavor(text: str) -> Parsed[Flavor]:
     decoder = Decoder(read_json(text))
     fields = decoder.fields(decoder.root, (*_FLAVOR_KEYS, *_OTHER_FLAVOR_KEYS))
     for key in _keys(decoder):
-        if key.value not in _FLAVOR_KEYS and (
-            key.value == "properties" or did_you_mean(str(key.value), ["extra_specs"])
-        ):
+        if key.value not in _FLAVOR_KEYS and did_you_mean(str(key.value), ["extra_specs"]):
             decoder.error(key, 'extra specs belong in "extra_specs"; here they are ignored')
     if isinstance(decoder.root.value, Members):
         for name in ("vcpus", "ram"):
@@ -63,6 +76,9 @@ def parse_flavor(text: str) -> Parsed[Flavor]:
                 decoder.error(fields[name], "is missing")
     elif not decoder.problems:
         decoder.error(decoder.root, "must be an object {...}, not null")
+    specs = "extra_specs" if fields["properties"].value is None else "properties"
+    if specs == "properties" and fields["extra_specs"].value is not None:
+        decoder.error(fields["extra_specs"], 'stands beside "properties", which means the same: keep one')
     ephemeral = fields["ephemeral"] if fields["ephemeral"].value is not None else fields[_EPHEMERAL]
     flavor = Flavor(
         name=decoder.text(fields["name"]) or "",
@@ -71,7 +87,7 @@ def parse_flavor(text: str) -> Parsed[Flavor]:
         disk=_amount(decoder, fields["disk"]),
         ephemeral=_amount(decoder, ephemeral),
         swap=_amount(decoder, fields["swap"]),
-        extra_specs=_texts(decoder, fields["extra_specs"]),
+        extra_specs=_texts(decoder, fields[specs]),
     )
     return decoder.finish(flavor)
 
@@ -86,7 +102,9 @@ def parse_image(text: str) -> Parsed[Image]:
     if fields["properties"].value is None and not decoder.problems:
         message = 'has no "properties", so it requests nothing'
         decoder.warn(decoder.root, message)
-    return decoder.finish(Image(_texts(decoder, fields["properties"])))
+    return decoder.finish(
+        Image(_texts(decoder, fields["properties"], nested_too=True))  # such as "locations"
+    )
 
 
 def _keys(decoder: Decoder) -> list[Place]:
@@ -101,7 +119,7 @@ def _amount(decoder: Decoder, place: Place) -> int:
     return decoder.whole(place, -_LARGEST, _LARGEST) or 0
 
 
-def _texts(decoder: Decoder, place: Place) -> dict[str, str]:
+def _texts(decoder: Decoder, place: Place, *, nested_too: bool = False) -> dict[str, str]:
     texts: dict[str, str] = {}
     for key, value in decoder.entries(place):
         match value.value:  # a number or a boolean counts as it looks
@@ -109,6 +127,8 @@ def _texts(decoder: Decoder, place: Place) -> dict[str, str]:
                 text: str | None = "true" if flag else "false"
             case Decimal() as number:
                 text = format(number.normalize(), "f")
+            case Items() | Members() if nested_too:
+                text = None
             case _:
                 text = decoder.text(value)
         if text is not None:
