@@ -169,7 +169,7 @@ def test_a_request_has_its_query_and_its_fallback_or_null(files: Files) -> None:
     legacy = document("request", *files.flavor(8, DEDICATED))
     assert legacy["query"] == "limit=1000&resources=MEMORY_MB:1024,PCPU:8"
     assert legacy["fallbackQuery"] == "limit=1000&resources=MEMORY_MB:1024,VCPU:8"
-    assert legacy["fallbackWhen"] == "nothing found"
+    assert legacy["fallbackWhen"] == "no host fits"
     new = document("request", *files.flavor(8, {"resources:PCPU": "8"}))
     assert (new["query"], new["fallbackQuery"]) == (legacy["query"], None)
     beside_nova = document("request", *files.flavor(8, DEDICATED), "--compat", "nova")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from random import Random
 
 import pytest
 
@@ -125,6 +126,29 @@ def test_a_guest_that_goes_between_reading_and_writing_does_not_come_back(scene:
     upgrade = scene.upgrade(6, lambda _: client_of_placement().delete_consumer(scene.pinned.uuid))
     reshape(scene.client, scene.host.uuid, upgrade, NOW)
     assert scene.pinned.uuid not in scene.held()
+
+
+class ShortestWaits(Random):
+    def uniform(self, a: float, b: float) -> float:
+        return min(a, b)
+
+
+def test_a_storm_of_writers_that_lasts_ten_seconds_is_survived(scene: Scene) -> None:
+    passed = 0.0
+
+    def sleep(seconds: float) -> None:
+        nonlocal passed
+        passed += seconds
+
+    def others_write(use: ProviderUse) -> None:
+        if passed < 10:
+            scene.change(use)
+
+    patience = Patience(sleep=sleep, rng=ShortestWaits())
+    upgrade = scene.upgrade(6, *[others_write] * patience.attempts)
+    assert reshape(scene.client, scene.host.uuid, upgrade, patience) is not None
+    assert passed >= 10
+    assert scene.held()[scene.pinned.uuid] == {PCPU: 2, MEMORY_MB: 256}
 
 
 def test_a_storm_of_writers_leaves_the_host_as_it_was(scene: Scene) -> None:

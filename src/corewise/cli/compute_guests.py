@@ -267,7 +267,7 @@ def _document(request: GuestRequest, found: dict[str, int] | None) -> dict[str, 
 def _fallback_when(request: GuestRequest) -> str | None:
     if request.fallback is None:
         return None
-    return "always" if request.fallback_always else "nothing found"
+    return "always" if request.fallback_always else "no host fits"
 
 
 def _guest_record(cpus: GuestCPUs) -> dict[str, Any]:

@@ -3,8 +3,8 @@ between.
 
 The caller decides, by a pure function of what was read, so a conflict leads to a new decision and never to an
 overwrite. Waits double from 10 ms to 1 s, each shortened at random by up to half, so that many writers do not
-come back together; after ``ATTEMPTS`` tries a :class:`ConflictStorm` is raised. Any other refusal ends it at
-once, and nothing more is written.
+come back together; after ``ATTEMPTS`` tries, which is 12 to 24 s, a :class:`ConflictStorm` is raised. Any
+other refusal ends it at once, and nothing more is written.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from corewise.vocabulary.placement import Consumer, Provider, ProviderUse
 
 T = TypeVar("T")
 
-ATTEMPTS = 12
+ATTEMPTS = 30
 _FIRST_WAIT = 0.01
 _LONGEST_WAIT = 1.0
 _MOST_WRITES = 8

@@ -73,7 +73,8 @@ class Compat(StrEnum):
                                                                                    ``vcpu_pin_set`` is set
     ``vcpu_pin_set`` with ``cpu_dedicated_set``      ignored if both new options   start-up error
                                                      are set, with a warning
-    fallback query                                   only if the first finds none  always, results joined
+    fallback query                                   only if no host of the first  always, results joined
+                                                     takes the guest
     reshape of ``isolate`` guests on SMT hosts       siblings count as PCPU too    they do not
     ================================================ ============================= ==========================
     """

@@ -149,8 +149,8 @@ class PlacementQuery:
 class GuestRequest:
     """The query to Placement, and what the guest is promised once it is placed.
 
-    ``fallback`` is sent when the query finds nothing, or always if ``fallback_always``; None if there is
-    none.
+    ``fallback`` is sent when no host that the query finds takes the guest, or always if ``fallback_always``;
+    None if there is none.
     """
 
     query: PlacementQuery
