@@ -153,13 +153,13 @@ async def test_metrics_tell_of_both_views(world: AgentWorld) -> None:
             session.get(f"http://{agent.program.health.address}/metrics") as response,
         ):
             text = await response.text()
-        of_web = 'container="a",namespace="default",pod="web"'
+        of_web = 'container="a",namespace="default",node="n1",pod="web"'
         assert f"corewise_container_cpu_seconds_total{{{of_web}}} 2.5" in text
         assert f"corewise_container_cpu_request_cores{{{of_web}}} 1.0" in text
         assert f"corewise_container_cpu_normalization_ratio{{{of_web}}} 1.5" in text
-        of_batch = 'container="a",namespace="default",pod="batch"'
+        of_batch = 'container="a",namespace="default",node="n1",pod="batch"'
         assert f"corewise_container_cpu_normalization_ratio{{{of_batch}}} 1.0" in text
-        assert "corewise_quota_writes_total 3.0" in text
+        assert 'corewise_quota_writes_total{node="n1"} 3.0' in text
         world.machine.write(web, "a", 70_000)
         agent.wake()
         await world.has(web, "a", 66_667)

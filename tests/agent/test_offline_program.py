@@ -200,8 +200,8 @@ async def test_every_metric_of_oversubscription_is_exported(world: AgentWorld) -
         each.name for each in of_node if f"\n{each.name}{{" not in text and f"\n{each.name} " not in text
     ]
     assert missing == [metrics.OVERSUBSCRIPTION_SAMPLES_MISSED.name]
-    assert "\ncorewise_suppression_quota_cpu_cores 4.8" in text
-    assert '\ncorewise_suppression_enabled{mode="besteffort-quota"} 1' in text
+    assert '\ncorewise_suppression_quota_cpu_cores{node="n1"} 4.8' in text
+    assert '\ncorewise_suppression_enabled{mode="besteffort-quota",node="n1"} 1' in text
     assert agent.metrics.value(metrics.OVERSUBSCRIPTION_USED_CPU, "online") == 0
 
 

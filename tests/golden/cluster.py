@@ -16,6 +16,7 @@ from typing import Any, Self, TypeVar
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
+import corewise
 from api_process import local_api_server
 
 T = TypeVar("T")
@@ -209,7 +210,7 @@ class Program:
 
         Whether a write meets a conflict depends on who was faster: such samples are left out.
         """
-        text = fetch(f"{self.health}/metrics", None)[1]
+        text = fetch(f"{self.health}/metrics", None)[1].replace(f'"{corewise.__version__}"', '"VERSION"')
         texts = re.split(r"^(?=# HELP )", text, flags=re.MULTILINE)
         families = (
             [line for line in each.splitlines() if 'result="conflict"' not in line]

@@ -78,7 +78,7 @@ AGENT_VALUES = (
 )
 MANAGER_VALUES = (
     "corewise_nodes",
-    "corewise_node_(cpu|amplif|raw)",
+    "corewise_node_(cpu|amplif|raw|problem)",
     "corewise_(config_valid|leader|cache_objects)",
 )
 LARGE = {
@@ -243,7 +243,7 @@ def test_the_agent_divides_quotas_repairs_them_and_reports(tmp_path: Path) -> No
             for once in (
                 'loop="oversubscription"',
                 'loop="topology"',
-                "ratio_unreadable_total 1",
+                'ratio_unreadable_total{node="n1"} 1',
                 'result="ok"',
             ):
                 until(lambda once=once: once in program.metrics("corewise_agent_ratio"), once)  # type: ignore[misc]

@@ -183,6 +183,7 @@ def test_a_watch_that_fails_for_a_minute_makes_the_view_stale(error: KubeError, 
         await asyncio.sleep(3.0)
         assert cache.stale().startswith(stale)
         assert bool(cache.stale()) == bool(stale)
+        assert cache.silence == pytest.approx(STALE_AFTER + 2)
         task.cancel()
 
     run_virtual(main())

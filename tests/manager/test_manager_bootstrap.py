@@ -115,12 +115,12 @@ async def test_an_unknown_model_leaves_the_node_alone_and_says_so(world: World) 
     async with world.manager() as manager:
         await world.told("UnknownCPUModel")
         manager.program.metrics_text()
-        assert manager.metrics.value(metrics.NODES_PROBLEM, "UnknownCPUModel") == 1
+        assert manager.metrics.value(metrics.NODE_PROBLEM, "odd", "UnknownCPUModel") == 1
         assert NORMALIZATION_RATIO not in (await world.node("odd"))["metadata"].get("annotations", {})
         await world.report("odd", model=FAST)
         await world.shows_cpu("odd", "16")
         manager.program.metrics_text()
-        assert manager.metrics.value(metrics.NODES_PROBLEM, "UnknownCPUModel") == 0
+        assert manager.metrics.value(metrics.NODE_PROBLEM, "odd", "UnknownCPUModel") == 0
 
 
 async def test_bad_configuration_is_refused_at_the_door_with_its_place(world: World) -> None:

@@ -28,12 +28,12 @@ def test_counters_histograms_and_gauges_keep_their_values_by_label() -> None:
     exposition.count(metrics.HEARTBEATS_QUIETED)
     exposition.observe(WEBHOOK_SECONDS, 0.0003, "node-status")
     exposition.set(LEADER, 1)
-    exposition.set(metrics.NODES_PROBLEM, 3, "UnknownCPUModel")
+    exposition.set(metrics.NODE_PROBLEM, 1, "n1", "UnknownCPUModel")
     assert exposition.value(metrics.WRITES, "PatchNode", "ok") == 2
     assert exposition.value(metrics.HEARTBEATS_QUIETED) == 1
     assert exposition.value(WEBHOOK_SECONDS, "node-status") == 1
     assert exposition.value(LEADER) == 1
-    assert 'corewise_nodes_problem{reason="UnknownCPUModel"} 3.0' in exposition.text().decode()
+    assert 'corewise_node_problem{node="n1",reason="UnknownCPUModel"} 1.0' in exposition.text().decode()
 
 
 def test_replacing_a_gauge_drops_the_series_of_nodes_that_are_gone() -> None:
@@ -55,3 +55,19 @@ def test_label_values_are_escaped() -> None:
         if sample.name == metrics.NODE_RAW_CPU.name
     ]
     assert sample.labels == {"node": 'a"b\\c\nd'}
+
+
+def test_a_program_of_a_node_says_which_on_every_series_and_only_once() -> None:
+    exposition = Exposition(METRICS, node="n1")
+    exposition.count(metrics.NRI_REQUESTS, "CreateContainer", "answered")
+    exposition.observe(metrics.AGENT_LOOP_SECONDS, 0.1, "quotas")
+    exposition.set(metrics.NODE_CPUS_ONLINE, 8, "n1")
+    samples = [
+        sample
+        for family in text_string_to_metric_families(exposition.text().decode())
+        for sample in family.samples
+    ]
+    assert {sample.labels["node"] for sample in samples} == {"n1"}
+    assert exposition.value(metrics.NRI_REQUESTS, "CreateContainer", "answered") == 1
+    assert exposition.value(metrics.AGENT_LOOP_SECONDS, "quotas") == 1
+    assert metrics.RATIO_UNREADABLE.name in {sample.name for sample in samples}

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
+import corewise
+from corewise.kube.cache import Cache, Caches
+from corewise.kube.client import Client
+from corewise.kube.config import load_config
+from corewise.kube.resources import NODES
 from corewise.prometheus.exposition import Exposition
-from corewise.service.program import Heartbeats, Supervisor
+from corewise.service.program import Heartbeats, Program, Supervisor
+from corewise.vocabulary import metrics
 from corewise.vocabulary.metrics import LOOP_RESTARTS, METRICS
+from kubedouble import LocalAPIServer
 from virtual_time import VirtualLoop
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -60,3 +68,27 @@ def test_a_silent_loop_is_stuck_until_it_beats_or_stops() -> None:
 
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         runner.run(scenario())
+
+
+async def test_a_program_says_which_one_it_is_since_when_and_how_current_its_view_is(
+    api_server: LocalAPIServer, tmp_path: Path
+) -> None:
+    api_server.write_kubeconfig(tmp_path / "kubeconfig")
+    clock = LoopClock()
+    program = Program("manager", clock)
+    async with Client(load_config(str(tmp_path / "kubeconfig"))) as client:
+        cache = Cache(client, NODES, clock=clock)
+        program.expose(None, ready=tuple, caches=Caches(cache))
+        program.metrics_text()
+        assert metrics.CACHE_SILENCE.name + "{" not in program.metrics_text().decode()
+        following = asyncio.create_task(cache.run())
+        await cache.synced.wait()
+        text = program.metrics_text().decode()
+        assert program.metrics.value(metrics.CACHE_STALE, "nodes") == 0
+        assert metrics.CACHE_SILENCE.name + "{" in text
+        following.cancel()
+        await asyncio.wait([following])
+    program.metrics_text()
+    assert program.metrics.value(metrics.CACHE_STALE, "nodes") == 1
+    assert program.metrics.value(metrics.BUILD_INFO, "manager", corewise.__version__) == 1
+    assert program.metrics.value(metrics.START_TIME) >= NOW.timestamp()

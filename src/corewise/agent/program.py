@@ -101,7 +101,7 @@ class Agent:
         self.options = options
         self._clock = clock
         self._write = write
-        self.program = Program(AGENT, clock)
+        self.program = Program(AGENT, clock, node=options.node)
         self.metrics = self.program.metrics
         cgroups = NodeCgroups(
             options.root,

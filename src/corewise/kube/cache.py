@@ -97,9 +97,15 @@ class Cache(Generic[T]):
     def get(self, name: str, namespace: str = "") -> T | None:
         return self._items.get(self._key(namespace, name))
 
+    @property
+    def silence(self) -> float | None:
+        """Seconds since the API server last answered; None before the first list."""
+        return None if self.last_contact is None else self._clock.monotonic() - self.last_contact
+
     def stale(self) -> str:
         """Say why the copy may be behind the cluster; "" if it is current, or has not been listed yet."""
-        if not self.synced.is_set() or self.last_contact is None or isinstance(self.last_error, NotFound):
+        silence = self.silence
+        if not self.synced.is_set() or silence is None or isinstance(self.last_error, NotFound):
             return ""
         what = self._resource.plural
         if self._undelivered:
@@ -107,7 +113,6 @@ class Cache(Generic[T]):
             return f"the view of {what} is stale: a change of {names} could not be taken in (see the log)"
         if not self._running:
             return f"the view of {what} is stale: nothing follows them (see the log)"
-        silence = self._clock.monotonic() - self.last_contact
         if self.last_error is not None and silence > STALE_AFTER:
             return f"the view of {what} is {silence:.0f} s old: {self.last_error}"
         if silence > _LONGEST_SILENCE:

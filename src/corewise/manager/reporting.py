@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import TypeAlias
@@ -25,13 +24,19 @@ Series: TypeAlias = dict[tuple[str, ...], float]
 def publish(assessments: Mapping[str, NodeAssessment], exposition: Exposition) -> None:
     """Set the gauges about nodes from their last assessments."""
     nodes = assessments.values()
-    problems = Counter(reason for node in nodes for reason in {each.reason for each in node.problems})
     raw = {name: each.status.raw.allocatable for name, each in assessments.items()}
     shown = {name: each.node.amounts.allocatable for name, each in assessments.items()}
     exposition.set(metrics.NODES_ASSESSED, len(assessments))
     exposition.set(metrics.NODES_PENDING, sum(node.pending for node in nodes))
     exposition.set(metrics.NODES_HELD_BACK, sum(bool(node.held_back) for node in nodes))
-    exposition.replace(metrics.NODES_PROBLEM, {(why.value,): float(n) for why, n in problems.items()})
+    exposition.replace(
+        metrics.NODE_PROBLEM,
+        {
+            (name, problem.reason.value): 1.0
+            for name, each in assessments.items()
+            for problem in each.problems
+        },
+    )
     exposition.replace(metrics.NODE_NORMALIZATION_RATIO, _normalization(assessments))
     exposition.replace(
         metrics.NODE_AMPLIFICATION_RATIO,

@@ -25,6 +25,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+import corewise
 from corewise.kube.cache import Caches
 from corewise.kube.client import Client
 from corewise.kube.clock import Clock
@@ -33,7 +34,8 @@ from corewise.prometheus.exposition import Exposition
 from corewise.service.health import HealthServer, TokenAccess
 from corewise.service.logs import fields
 from corewise.service.options import Address, OptionsError, ReplicaOptions
-from corewise.vocabulary.metrics import CACHE_OBJECTS, LEADER, LOOP_RESTARTS, exported_by
+from corewise.vocabulary import metrics
+from corewise.vocabulary.metrics import exported_by
 
 T = TypeVar("T")
 E = TypeVar("E", bound=Exception)
@@ -88,7 +90,7 @@ class Supervisor:
                 raise
             except Exception:
                 log.exception("loop crashed: this is a bug", extra=fields(loop=name, restart_in=wait))
-                self.metrics.count(LOOP_RESTARTS, name)
+                self.metrics.count(metrics.LOOP_RESTARTS, name)
             else:
                 return
             await self.clock.sleep(wait)
@@ -99,12 +101,18 @@ class Supervisor:
 class Program:
     """The parts that are the same in every program; ``exporter`` is its name in the table of metrics.
 
+    ``node`` is the node that it is for, if it is for one.
+
     ``stopping`` is set by whoever is about to end the program; ``leading`` while this replica leads.
     """
 
-    def __init__(self, exporter: str, clock: Clock, stopping: asyncio.Event | None = None) -> None:
+    def __init__(
+        self, exporter: str, clock: Clock, stopping: asyncio.Event | None = None, *, node: str = ""
+    ) -> None:
         self.clock = clock
-        self.metrics = Exposition(exported_by(exporter))
+        self.metrics = Exposition(exported_by(exporter), node=node)
+        self.metrics.set(metrics.BUILD_INFO, 1, exporter, corewise.__version__)
+        self.metrics.set(metrics.START_TIME, clock.now().timestamp())
         self.heartbeats = Heartbeats(clock)
         self.supervisor = Supervisor(clock, self.metrics)
         self.stopping = stopping or asyncio.Event()
@@ -149,7 +157,10 @@ class Program:
     def metrics_text(self) -> bytes:
         self._publish()
         for name, cache in self._caches.items():
-            self.metrics.set(CACHE_OBJECTS, len(cache.items), name)
+            self.metrics.set(metrics.CACHE_OBJECTS, len(cache.items), name)
+            self.metrics.set(metrics.CACHE_STALE, bool(cache.stale()), name)
+            if (silence := cache.silence) is not None:
+                self.metrics.set(metrics.CACHE_SILENCE, silence, name)
         return self.metrics.text()
 
     async def run(self, loops: Iterable[Loop], main: Coroutine[Any, Any, T] | None = None) -> T | None:
@@ -208,12 +219,12 @@ class Program:
     def leads(self) -> Iterator[None]:
         """Show, until the block ends, that this replica leads."""
         self.leading.set()
-        self.metrics.set(LEADER, 1)
+        self.metrics.set(metrics.LEADER, 1)
         try:
             yield
         finally:
             self.leading.clear()
-            self.metrics.set(LEADER, 0)
+            self.metrics.set(metrics.LEADER, 0)
 
 
 def first_error(group: BaseExceptionGroup[BaseException], *kinds: type[E]) -> E | None:

@@ -60,8 +60,12 @@ def histogram(by: str, name: str, meaning: str, buckets: tuple[float, ...], *lab
 
 # The manager.
 NODES_ASSESSED = gauge(MANAGER, "corewise_nodes", "Nodes the leader has assessed.")
-NODES_PROBLEM = gauge(
-    MANAGER, "corewise_nodes_problem", "Nodes with a warning verdict, by its reason code.", "reason"
+NODE_PROBLEM = gauge(
+    MANAGER,
+    "corewise_node_problem",
+    "1 for each warning about the node, by its reason code; no series for a node without one.",
+    "node",
+    "reason",
 )
 NODES_PENDING = gauge(
     MANAGER,
@@ -116,6 +120,14 @@ CHANGES_UNDONE = counter(
 )
 
 # What several programs do alike: webhooks, certificates, leadership, loops, caches.
+BUILD_INFO = gauge(
+    f"{ALL}, {COMPUTE}",
+    "corewise_build_info",
+    "1; the labels are which program (manager, agent, scheduler, compute) this is and its version.",
+    "program",
+    "version",
+)
+START_TIME = gauge(f"{ALL}, {COMPUTE}", "corewise_start_time_seconds", "When the program started.")
 EVENTS = counter(
     SERVING, "corewise_events_total", "Events requested, by reason code, before de-duplication.", "reason"
 )
@@ -149,6 +161,19 @@ LOOP_RESTARTS = counter(
     f"{ALL}, {COMPUTE}", "corewise_loop_restarts_total", "Restarts of a loop after a bug in it.", "loop"
 )
 CACHE_OBJECTS = gauge(ALL, "corewise_cache_objects", "Objects in a cache.", "resource")
+CACHE_STALE = gauge(
+    ALL,
+    "corewise_cache_stale",
+    "1 while a cache may be behind the cluster (/readyz says why), else 0.",
+    "resource",
+)
+CACHE_SILENCE = gauge(
+    ALL,
+    "corewise_cache_silence_seconds",
+    "Time since the API server last answered a cache, with a list, a change or a bookmark; no series before "
+    "the first list.",
+    "resource",
+)
 HTTP_REFUSED = counter(
     f"{ALL}, {COMPUTE}",
     "corewise_http_refused_total",
