@@ -7,6 +7,8 @@ import os
 import re
 import shutil
 import subprocess
+import time
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -66,6 +68,14 @@ class Kubectl:
 
     def json(self, *arguments: str) -> Any:
         return json.loads(self(*arguments, "-o", "json"))
+
+
+def until(holds: Callable[[], bool]) -> None:
+    """Wait until something holds."""
+    deadline = time.monotonic() + PATIENCE
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
 
 
 def a_node(name: str) -> dict[str, Any]:

@@ -6,8 +6,9 @@ in C, where no exception can be caught; an alias counts as many values, and is a
 
 kubectl 1.33 and later send protobuf for what they create with typed clients: ``k8s`` and a zero byte, and a
 ``runtime.Unknown`` with apiVersion, kind, and the object's own message. The tables have what ``kubectl
-create`` of namespaces, ConfigMaps, Secrets, service accounts, tokens, roles and bindings, ``kubectl auth``
-and ``kubectl drain`` send. Go writes fields that are no pointers even where they are empty: empty values
+create`` of namespaces, ConfigMaps, Secrets, service accounts, tokens, roles, bindings, Deployments and Jobs,
+``kubectl auth`` and ``kubectl drain`` send. Pod templates are read in part: what the tables lack there is
+refused, not lost. Go writes fields that are no pointers even where they are empty: empty values
 are left out here, as Go's JSON leaves them out. What is a pointer (marked ``?``) is set on purpose and stays.
 
 Source: k8s.io/apimachinery/pkg/runtime/serializer/protobuf, generated.proto beside each API in k8s.io/api,
@@ -141,8 +142,9 @@ Message = Mapping[int, tuple[str, "str | Message"]]
 def _message(fields: str, **messages: Message) -> Message:
     """Read a table: ``NUMBER NAME TYPE``, separated by semicolons.
 
-    A type is a name of ``messages``, or a word: string, bytes, int, bool, time, ``list X``, ``map X``; ``?``
-    after a word marks a pointer. A name ending in ``[]`` is a list of messages.
+    ``0 partial PLACE`` refuses other fields of what is called PLACE. ``skip`` is for a status, which a create
+    does not write. A type is a name of ``messages``, or a word: string, bytes, int, bool, time, quantity,
+    ``list X``, ``map X``; ``?`` after a word marks a pointer. A name ending in ``[]`` is a list of messages.
     """
     entries = (field.strip().split(" ", 2) for field in fields.split(";"))
     return {int(number): (name, messages.get(form, form)) for number, name, form in entries}
@@ -196,6 +198,52 @@ _TOKEN_REQUEST = _message(
         OBJECT=_message("1 kind string; 2 apiVersion string; 3 name string; 4 uid string"),
     ),
 )
+_SELECTOR = _message(
+    "1 matchLabels map string; 2 matchExpressions[] TERM",
+    TERM=_message("1 key string; 2 operator string; 3 values list string"),
+)
+_CONTAINER = _message(
+    "0 partial a container; 1 name string; 2 image string; 3 command list string; 4 args list string;"
+    "5 workingDir string; 6 ports[] PORT; 7 env[] VARIABLE; 8 resources AMOUNTS; 14 imagePullPolicy string;"
+    "16 stdin bool; 17 stdinOnce bool; 18 tty bool",
+    PORT=_message("1 name string; 2 hostPort int; 3 containerPort int; 4 protocol string; 5 hostIP string"),
+    VARIABLE=_message("0 partial a variable; 1 name string; 2 value string"),
+    AMOUNTS=_message("0 partial resources; 1 limits map quantity; 2 requests map quantity"),
+)
+_TEMPLATE = _message(
+    "1 metadata META; 2 spec SPEC",
+    META=_META,
+    SPEC=_message(
+        "0 partial a pod; 2 containers[] CONTAINER; 3 restartPolicy string; 5 activeDeadlineSeconds int?;"
+        "4 terminationGracePeriodSeconds int?; 6 dnsPolicy string; 7 nodeSelector map string;"
+        "8 serviceAccountName string; 9 serviceAccount string; 10 nodeName string; 11 hostNetwork bool;"
+        "19 schedulerName string; 20 initContainers[] CONTAINER; 24 priorityClassName string",
+        CONTAINER=_CONTAINER,
+    ),
+)
+_DEPLOYMENT = _message(
+    "1 metadata META; 2 spec SPEC; 3 status skip",
+    META=_META,
+    SPEC=_message(
+        "0 partial a Deployment; 1 replicas int?; 2 selector SELECTOR; 3 template TEMPLATE;"
+        "4 strategy STRATEGY; 5 minReadySeconds int; 6 revisionHistoryLimit int?; 7 paused bool;"
+        "9 progressDeadlineSeconds int?",
+        SELECTOR=_SELECTOR,
+        TEMPLATE=_TEMPLATE,
+        STRATEGY=_message("0 partial a strategy; 1 type string"),
+    ),
+)
+_JOB = _message(
+    "1 metadata META; 2 spec SPEC; 3 status skip",
+    META=_META,
+    SPEC=_message(
+        "0 partial a Job; 1 parallelism int?; 2 completions int?; 3 activeDeadlineSeconds int?;"
+        "4 selector SELECTOR; 5 manualSelector bool?; 6 template TEMPLATE; 7 backoffLimit int?;"
+        "8 ttlSecondsAfterFinished int?; 9 completionMode string?; 10 suspend bool?",
+        SELECTOR=_SELECTOR,
+        TEMPLATE=_TEMPLATE,
+    ),
+)
 _KINDS: Mapping[tuple[str, str], Message] = {
     ("v1", "Namespace"): _message("1 metadata META", META=_META),
     ("v1", "ConfigMap"): _message(
@@ -210,6 +258,8 @@ _KINDS: Mapping[tuple[str, str], Message] = {
         META=_META,
         NAME=_message("1 name string"),
     ),
+    ("apps/v1", "Deployment"): _DEPLOYMENT,
+    ("batch/v1", "Job"): _JOB,
     ("policy/v1", "Eviction"): _message(
         "1 metadata META; 2 deleteOptions OPTIONS", META=_META, OPTIONS=_DELETE_OPTIONS
     ),
@@ -243,20 +293,26 @@ def decode_protobuf(body: bytes) -> dict[str, Any]:
     # DeleteOptions have the version of the object that is deleted.
     message = _DELETE_OPTIONS if kind[1] == "DeleteOptions" else _KINDS.get(kind)
     if message is None:
-        raise StatusError(
-            415,
-            "UnsupportedMediaType",
-            f"the local API server does not read {kind[1] or 'this kind'} of {kind[0]} as protobuf: "
-            "send application/json (with kubectl: apply -f a file)",
-        )
+        raise _unread(f"{kind[1] or 'this kind'} of {kind[0]}")
     return {**type_meta, **_decode(envelope.get("raw", b""), message)}
+
+
+def _unread(what: str) -> StatusError:
+    return StatusError(
+        415,
+        "UnsupportedMediaType",
+        f"the local API server does not read {what} as protobuf: "
+        "send application/json (with kubectl: apply -f a file)",
+    )
 
 
 def _decode(data: bytes, message: Message) -> dict[str, Any]:
     result: dict[str, Any] = {}
     for number, value in _fields(data):
         name, form = message.get(number, ("", ""))
-        if not name:
+        if not name and value and 0 in message:
+            raise _unread(f"field {number} of {message[0][1]}")
+        if not name or form == "skip":
             continue
         if not isinstance(form, str):
             _put_message(result, name, _decode(_bytes(value), form))
@@ -290,6 +346,8 @@ def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
     while at < len(data):
         tag, at = _varint(data, at)
         number, wire = tag >> 3, tag & 7
+        if not number:
+            raise bad_request("protobuf: field 0")
         if wire == 0:
             value, at = _varint(data, at)
             yield number, value
@@ -353,5 +411,6 @@ _SCALARS: Mapping[str, Callable[[int | bytes], Any]] = {
     "int": _integer,
     "bool": lambda value: bool(_integer(value)),
     "time": _time,
+    "quantity": lambda value: _text(dict(_fields(_bytes(value))).get(1, b"")),
     "raw": _bytes,
 }

@@ -25,6 +25,7 @@ from kubedouble.cluster import Cluster
 from kubedouble.deletion import FOREGROUND, ORPHAN, Options, delete_stored, finish_if_released
 from kubedouble.resources import ResourceInfo
 from kubedouble.store import Change, Key, Object, Stored
+from kubedouble.strategies import without
 
 EVENT_TTL = timedelta(hours=1)
 _SWEEP_SECONDS = 60.0
@@ -159,7 +160,9 @@ class Housekeeper:
                 policy = "Foreground" if self._dependents.get(metadata["uid"]) else ""
                 delete_stored(self._cluster, resource, stored, Options(policy=policy))
             return
-        self._put(resource, stored, {**stored.object, "metadata": {**metadata, "ownerReferences": left}})
+        others = without(metadata, "ownerReferences")
+        metadata = {**others, "ownerReferences": left} if left else others
+        self._put(resource, stored, {**stored.object, "metadata": metadata})
 
     def _empty_namespace(self, key: Key) -> None:
         found = self._find(("namespaces", key))

@@ -85,7 +85,21 @@ SUBRESOURCE_KINDS: Mapping[tuple[str, str], SubresourceKind] = {
     ("pods", "binding"): SubresourceKind("", "v1", "Binding", ("create",)),
     ("pods", "eviction"): SubresourceKind("policy", "v1", "Eviction", ("create",)),
     ("pods", "log"): SubresourceKind("", "v1", "Pod", ("get",)),
+    **{
+        ("pods", name): SubresourceKind("", "v1", kind, ("create", "get"))
+        for name, kind in (
+            ("exec", "PodExecOptions"),
+            ("attach", "PodAttachOptions"),
+            ("portforward", "PodPortForwardOptions"),
+        )
+    },
     ("namespaces", "finalize"): SubresourceKind("", "v1", "Namespace", ("update",)),
+    **{
+        (f"{workload}.apps", "scale"): SubresourceKind(
+            "autoscaling", "v1", "Scale", ("get", "patch", "update")
+        )
+        for workload in ("deployments", "replicasets")
+    },
     ("serviceaccounts", "token"): SubresourceKind("authentication.k8s.io", "v1", "TokenRequest", ("create",)),
 }
 """Storage key and subresource -> its kind, where that is not the resource's own."""
@@ -108,7 +122,8 @@ _WEBHOOKS: dict[str, Any] = {
     "categories": ("api-extensions",),
 }
 _WORKLOAD: dict[str, Any] = {"generation": ("spec",), "subresources": ("status",), "categories": ("all",)}
-_PODS = ("log", "status", "binding", "eviction")
+_SCALED = {**_WORKLOAD, "subresources": ("status", "scale")}
+_PODS = ("log", "status", "binding", "eviction", "exec", "attach", "portforward", "ephemeralcontainers")
 
 BUILT_IN: tuple[ResourceInfo, ...] = (
     _core("namespaces", "Namespace", namespaced=False, short_names=("ns",),
@@ -125,7 +140,9 @@ BUILT_IN: tuple[ResourceInfo, ...] = (
           returns_deleted=True),
     _core("events", "Event", short_names=("ev",), create_on_update=True),
     _kind("events.k8s.io", "events", "Event", short_names=("ev",), create_on_update=True, storage="events"),
-    _kind("apps", "deployments", "Deployment", short_names=("deploy",), **_WORKLOAD),
+    _kind("apps", "deployments", "Deployment", short_names=("deploy",), **_SCALED),
+    _kind("apps", "replicasets", "ReplicaSet", short_names=("rs",), **_SCALED),
+    _kind("batch", "jobs", "Job", **_WORKLOAD),
     _kind("apps", "daemonsets", "DaemonSet", short_names=("ds",), **_WORKLOAD),
     _kind("policy", "poddisruptionbudgets", "PodDisruptionBudget", short_names=("pdb",), generation=("spec",),
           subresources=("status",)),

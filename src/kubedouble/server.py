@@ -29,6 +29,7 @@ from aiohttp import web
 from kubedouble.bootstrap import bootstrap
 from kubedouble.certificates import Authority
 from kubedouble.cluster import Cluster, utc_now
+from kubedouble.controllers import Controllers
 from kubedouble.definitions import serve_definitions
 from kubedouble.expressions import is_available
 from kubedouble.housekeeping import Housekeeper
@@ -145,13 +146,14 @@ def _cluster(
 
 @contextlib.asynccontextmanager
 async def _housekeeping(cluster: Cluster) -> AsyncIterator[None]:
-    task = asyncio.create_task(Housekeeper(cluster).run(), name="apiserver-housekeeping")
+    loops = (Housekeeper(cluster).run(), Controllers(cluster).run())
+    tasks = [asyncio.create_task(loop, name="apiserver-housekeeping") for loop in loops]
     try:
         yield
     finally:
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
 
 
 @contextlib.asynccontextmanager

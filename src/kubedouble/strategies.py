@@ -19,6 +19,7 @@ from kubedouble.store import Object
 _STATUS_METADATA_KEPT: Mapping[str, tuple[str, ...]] = {
     "pods": ("ownerReferences",),
     "deployments.apps": ("labels",),
+    "replicasets.apps": ("labels",),
 }
 """Storage key -> metadata that a write of status leaves as it is."""
 _QUALITY_RESOURCES = ("cpu", "memory")
@@ -29,7 +30,7 @@ def prepare_create(resource: ResourceInfo, obj: Object) -> Object:
     special = _ON_CREATE.get(resource.storage_key)
     if special:
         return special(obj)
-    if resource.has_status and (resource.custom or resource.group == "apps"):
+    if resource.has_status and (resource.custom or resource.group in {"apps", "batch"}):
         return without(obj, "status") if resource.custom else {**obj, "status": {}}
     return obj
 
@@ -110,10 +111,26 @@ def _create_service(obj: Object) -> Object:
     return {**obj, "status": {"loadBalancer": {}}}
 
 
+def _create_job(obj: Object) -> Object:
+    """Tell a Job's pods by its uid, unless the Job brings a selector of its own."""
+    metadata, spec = obj["metadata"], obj.get("spec") or {}
+    name, uid = metadata.get("name", ""), metadata["uid"]
+    own = {"batch.kubernetes.io/controller-uid": uid, "batch.kubernetes.io/job-name": name}
+    template = spec.get("template") or {}
+    below = template.get("metadata") or {}
+    labels = {**(below.get("labels") or {}), **own, "controller-uid": uid, "job-name": name}
+    if not spec.get("manualSelector"):
+        selector = {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}
+        template = {**template, "metadata": {**below, "labels": labels}}
+        spec = {**spec, "selector": selector, "template": template}
+    return {**obj, "spec": spec, "status": {}}
+
+
 _ON_CREATE: Mapping[str, Callable[[Object], Object]] = {
     "namespaces": _create_namespace,
     "pods": _create_pod,
     "services": _create_service,
+    "jobs.batch": _create_job,
 }
 
 

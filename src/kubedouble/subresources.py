@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from kubedouble import deletion, forms
+from kubedouble import deletion, forms, tables, writing
 from kubedouble.authentication import service_account
 from kubedouble.cluster import Cluster, Reply
 from kubedouble.errors import (
@@ -62,11 +62,60 @@ async def evict(cluster: Cluster, call: Call) -> Reply:
     return Reply(forms.encode(_CREATED), 201, warnings)
 
 
-async def log(cluster: Cluster, call: Call) -> Reply:
-    """Refuse: nothing writes logs."""
+async def refuse(cluster: Cluster, call: Call) -> Reply:
+    """Refuse what takes a container."""
     cluster.existing(call)
-    message = f'pod "{call.name}" has no log: the local cluster simulates its nodes and runs no containers'
+    lacks = _NO_CONTAINERS[call.info.subresource]
+    message = f'pod "{call.name}" {lacks}: the local cluster simulates its nodes and runs no containers'
     raise StatusError(501, "", message)
+
+
+_NO_CONTAINERS = {
+    "log": "has no log",
+    "exec": "runs no command",
+    "attach": "has no input and output to attach to",
+    "portforward": "has no ports to forward",
+    "ephemeralcontainers": "takes no container to debug it",
+}
+
+
+async def scale(cluster: Cluster, call: Call) -> Reply:
+    """Show or change how many pods a workload should have, as a Scale."""
+    shown = _scale_of(cluster.existing(call).object)
+    if call.info.verb == "get":
+        return Reply(forms.encode(shown))
+    call.check_options()
+    if call.info.verb == "patch":
+        schema = builtin_schema("autoscaling", "v1", "Scale")
+        wanted = writing.patch_for(call, schema).make(shown) if schema else shown
+    else:
+        wanted = _taken(call)
+    replicas, version = (
+        (wanted.get("spec") or {}).get("replicas", 0),
+        wanted["metadata"].get("resourceVersion"),
+    )
+
+    def change(obj: Object | None) -> Object:
+        before = obj or {}
+        named = {"resourceVersion": version} if version else {}
+        metadata = {**before["metadata"], **named}
+        return {**before, "metadata": metadata, "spec": {**before["spec"], "replicas": replicas}}
+
+    whole = replace(call, info=replace(call.info, subresource="", verb="update"))
+    outcome = await writing.change_object(cluster, whole, writing.Change(change))
+    return Reply(forms.encode(_scale_of(outcome.stored.object)), 200, outcome.warnings)
+
+
+def _scale_of(obj: Object) -> dict[str, Any]:
+    kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+    selector = {"selector": tables.selector(obj["spec"].get("selector"))}
+    return {
+        "apiVersion": "autoscaling/v1",
+        "kind": "Scale",
+        "metadata": {name: obj["metadata"][name] for name in kept},
+        "spec": {"replicas": obj["spec"]["replicas"]},
+        "status": {"replicas": (obj.get("status") or {}).get("replicas", 0), **selector},
+    }
 
 
 async def issue_token(cluster: Cluster, call: Call) -> Reply:
@@ -96,8 +145,13 @@ async def review(cluster: Cluster, call: Call) -> Reply:
 SUBRESOURCES: Mapping[tuple[str, str, str], Handler] = {
     ("pods", "binding", "create"): bind,
     ("pods", "eviction", "create"): evict,
-    ("pods", "log", "get"): log,
+    **{("pods", name, verb): refuse for name in _NO_CONTAINERS for verb in ("create", "get", "patch")},
     ("serviceaccounts", "token", "create"): issue_token,
+    **{
+        (f"{workload}.apps", "scale", verb): scale
+        for workload in ("deployments", "replicasets")
+        for verb in ("get", "update", "patch")
+    },
 }
 """Storage key, subresource and verb -> handler, for what is not a read or write of the object itself."""
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from kubedouble.pod_cells import NONE, UNKNOWN, pod_cells, since
+from kubedouble.pod_cells import NONE, UNKNOWN, human_duration, instant, pod_cells, since
 from kubedouble.resources import ResourceInfo
 
 Object = Mapping[str, Any]
@@ -125,7 +125,29 @@ def _deployment(obj: Object, _: datetime) -> list[Any]:
         status.get("updatedReplicas", 0),
         status.get("availableReplicas", 0),
         *_containers(spec),
-        _selector(spec.get("selector")),
+        selector(spec.get("selector")),
+    ]
+
+
+def _replica_set(obj: Object, _: datetime) -> list[Any]:
+    spec, status = _at(obj, "spec"), _at(obj, "status")
+    counts = [spec.get("replicas", 1), status.get("replicas", 0), status.get("readyReplicas", 0)]
+    return [*counts, *_containers(spec), selector(spec.get("selector"))]
+
+
+def _job(obj: Object, now: datetime) -> list[Any]:
+    spec, status = _at(obj, "spec"), _at(obj, "status")
+    ended = {each["type"] for each in status.get("conditions") or () if each.get("status") == "True"}
+    words = [word for word in ("Complete", "Failed", "Suspended") if word in ended] or ["Running"]
+    completions = str(spec.get("completions", f"1 of {spec.get('parallelism', 1)}"))
+    started, end = instant(status.get("startTime")), instant(status.get("completionTime"))
+    lasted = human_duration(((end or now) - started).total_seconds()) if started else ""
+    return [
+        words[0],
+        f"{status.get('succeeded', 0)}/{completions}",
+        lasted,
+        *_containers(spec),
+        selector(spec.get("selector")),
     ]
 
 
@@ -138,7 +160,7 @@ def _daemon_set(obj: Object, _: datetime) -> list[Any]:
         *(status.get(count, 0) for count in counts),
         _pairs(template.get("nodeSelector")),
         *_containers(spec),
-        _selector(spec.get("selector")),
+        selector(spec.get("selector")),
     ]
 
 
@@ -199,8 +221,9 @@ def _containers(spec: Object) -> tuple[str, str]:
     )
 
 
-def _selector(selector: Object | None) -> str:
-    chosen = selector or {}
+def selector(labels: Object | None) -> str:
+    """Return a LabelSelector as text."""
+    chosen = labels or {}
     parts = [f"{key}={value}" for key, value in sorted((chosen.get("matchLabels") or {}).items())]
     parts += map(_expression, chosen.get("matchExpressions") or ())
     return ",".join(parts) or NONE
@@ -239,6 +262,8 @@ _TABLES: Mapping[str, tuple[str, Cells]] = {
     ),
     "leases": ("Name Holder Age", lambda obj, _: [_at(obj, "spec").get("holderIdentity", "")]),
     "deployments": ("Name Ready Up-to-date Available Age *Containers *Images *Selector", _deployment),
+    "replicasets": ("Name Desired Current Ready Age *Containers *Images *Selector", _replica_set),
+    "jobs": ("Name Status Completions Duration Age *Containers *Images *Selector", _job),
     "daemonsets": (
         "Name Desired Current Ready Up-to-date Available Node_Selector Age *Containers *Images *Selector",
         _daemon_set,
@@ -259,7 +284,7 @@ _TABLES: Mapping[str, tuple[str, Cells]] = {
     "validatingadmissionpolicybindings": ("Name PolicyName ParamRef Age", _policy_binding),
     "networkpolicies": (
         "Name Pod-Selector Age",
-        lambda obj, _: [_selector(_at(_at(obj, "spec"), "podSelector"))],
+        lambda obj, _: [selector(_at(_at(obj, "spec"), "podSelector"))],
     ),
     "customresourcedefinitions": _CREATED,
     "": ("Name Age", lambda *_: ()),

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-import time
-from collections.abc import Callable
 from pathlib import Path
 
-from kubectl_binary import PATIENCE, Kubectl, a_map
+from kubectl_binary import PATIENCE, Kubectl, a_map, until
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 
@@ -176,13 +174,6 @@ def test_deleting_the_manifests_keeps_the_namespace_the_configuration_and_the_cr
     assert "slo-controller-config" in kubectl("get", "configmaps", "-n", "corewise-system")
     assert kubectl("get", "noderesourcetopologies") == ""
     assert kubectl("get", "deployments", "-A") == ""
-
-
-def until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
 
 
 def test_deleting_a_namespace_deletes_what_is_in_it(kubectl: Kubectl, name: str) -> None:

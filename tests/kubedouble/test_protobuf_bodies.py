@@ -85,11 +85,34 @@ def test_delete_options_go_by_any_version() -> None:
     assert decoded["gracePeriodSeconds"] == 5
 
 
+def test_a_field_of_a_pod_template_that_is_not_read_is_refused_and_not_lost() -> None:
+    container = (
+        text(1, "main")
+        + text(2, "nginx")
+        + text(5, "")
+        + text(8, text(2, text(1, "cpu") + text(2, text(1, "2"))))
+    )
+    template = text(1, text(8, "")) + text(2, text(2, container) + number(11, 0))
+    spec = number(1, 2) + text(3, template) + text(4, text(1, "")) + number(5, 0)
+    whole = text(1, text(1, "web")) + text(2, spec) + text(3, number(1, 0))
+    decoded = decode_protobuf(body("apps/v1", "Deployment", whole))
+    read = {"name": "main", "image": "nginx", "resources": {"requests": {"cpu": "2"}}}
+    assert decoded["spec"] == {
+        "replicas": 2,
+        "template": {"metadata": {}, "spec": {"containers": [read]}},
+        "strategy": {},
+    }
+    affinity = text(1, text(1, "web")) + text(2, text(3, text(2, text(18, text(1, "x")))))
+    with pytest.raises(StatusError) as refusal:
+        decode_protobuf(body("apps/v1", "Deployment", affinity))
+    assert "does not read field 18 of a pod as protobuf: send application/json" in refusal.value.message
+
+
 def test_other_kinds_are_refused_with_a_way_out() -> None:
     with pytest.raises(StatusError) as refusal:
-        decode_protobuf(body("apps/v1", "Deployment", b""))
+        decode_protobuf(body("apps/v1", "DaemonSet", b""))
     assert refusal.value.code == 415
-    assert "does not read Deployment of apps/v1 as protobuf: send application/json" in refusal.value.message
+    assert "does not read DaemonSet of apps/v1 as protobuf: send application/json" in refusal.value.message
 
 
 @pytest.mark.parametrize(
@@ -100,6 +123,7 @@ def test_other_kinds_are_refused_with_a_way_out() -> None:
         MAGIC + b"\x0a\x05ab",
         MAGIC + b"\xff" * 11,
         MAGIC + b"\x0b",
+        MAGIC + b"\x02\x00",
         body("v1", "ConfigMap", number(1, 7)),
         body("v1", "ConfigMap", text(1, text(1, b"\xff"))),
         body("v1", "ConfigMap", text(1, text(7, "x"))),
@@ -111,6 +135,7 @@ def test_other_kinds_are_refused_with_a_way_out() -> None:
         "cut off",
         "endless",
         "wire type",
+        "field 0",
         "no message",
         "no UTF-8",
         "no number",

@@ -155,6 +155,13 @@ ContainerStatus: State of a container.
 Deployment: Pods of one template, replaced step by step.
 DeploymentSpec.replicas: How many pods there should be.
 DeploymentSpec.template: Template of the pods.
+ReplicaSet: As many pods of one template as it says.
+ReplicaSetSpec.replicas: How many pods there should be.
+Job: Pods that run until so many of them succeeded.
+JobSpec.completions: How many pods must succeed.
+JobSpec.parallelism: How many pods run at a time.
+JobSpec.backoffLimit: How many pods may fail before the Job fails.
+Scale: How many pods a workload should have, and has.
 DaemonSet: One pod of a template on every node.
 Role: Permissions in a namespace.
 ClusterRole: Permissions in the whole cluster.

@@ -152,6 +152,8 @@ PACKAGES = {
     "apps": "io.k8s.api.apps",
     "admissionregistration.k8s.io": "io.k8s.api.admissionregistration",
     "apiextensions.k8s.io": "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions",
+    "autoscaling": "io.k8s.api.autoscaling",
+    "batch": "io.k8s.api.batch",
     "authentication.k8s.io": "io.k8s.api.authentication",
     "authorization.k8s.io": "io.k8s.api.authorization",
     "coordination.k8s.io": "io.k8s.api.coordination",

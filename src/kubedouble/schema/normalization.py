@@ -123,6 +123,11 @@ def _template(spec: JSON) -> JSON:
     return {**spec, "template": {**template, "spec": _pod_spec(template["spec"])}}
 
 
+def _job(spec: JSON) -> JSON:
+    once = {} if "parallelism" in spec or "completions" in spec else {"completions": 1}
+    return _template({"parallelism": 1, **once, **spec})
+
+
 def _workload(field: str, **rolling: Any) -> Callable[[JSON], JSON]:
     """Return what completes the spec of a workload: its rolling update, and its template."""
 
@@ -182,6 +187,8 @@ _RULES: Mapping[str, Mapping[str, Callable[[Any], Any]]] = {
     f"{_CORE}.Node": {"status": _node_status},
     "io.k8s.api.apps.v1.Deployment": {"spec": _workload("strategy", maxUnavailable="25%", maxSurge="25%")},
     "io.k8s.api.apps.v1.DaemonSet": {"spec": _workload("updateStrategy", maxUnavailable=1, maxSurge=0)},
+    "io.k8s.api.apps.v1.ReplicaSet": {"spec": _template},
+    "io.k8s.api.batch.v1.Job": {"spec": _job},
     "io.k8s.api.rbac.v1.RoleBinding": {"subjects": _subjects},
     "io.k8s.api.rbac.v1.ClusterRoleBinding": {"subjects": _subjects},
     f"{_EXTENSIONS}.CustomResourceDefinition": {"spec": _definition},

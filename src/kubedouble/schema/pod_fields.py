@@ -373,6 +373,35 @@ DaemonSetStatus
   numberUnavailable int32; collisionCount? int32; conditions [DaemonSetCondition] map=type
 DaemonSetCondition
   type! string; status! string; lastTransitionTime time; reason string; message string
+ReplicaSet kind
+  metadata+ ObjectMeta; spec+ ReplicaSetSpec; status+ ReplicaSetStatus
+ReplicaSetSpec
+  replicas? int32 =1; selector! LabelSelector; template+ PodTemplateSpec; minReadySeconds int32
+ReplicaSetStatus
+  replicas! int32; fullyLabeledReplicas int32; readyReplicas int32; availableReplicas int32;
+  terminatingReplicas? int32; observedGeneration int64; conditions [ReplicaSetCondition] map=type
+ReplicaSetCondition
+  type! string; status! string; lastTransitionTime time; reason string; message string
+@ io.k8s.api.autoscaling.v1
+Scale kind
+  metadata+ ObjectMeta; spec+ ScaleSpec; status+ ScaleStatus
+ScaleSpec
+  replicas int32
+ScaleStatus
+  replicas! int32; selector string
+@ io.k8s.api.batch.v1
+Job kind
+  metadata+ ObjectMeta; spec+ JobSpec; status+ JobStatus
+JobSpec
+  parallelism? int32; completions? int32; activeDeadlineSeconds? int64; backoffLimit? int32 =6;
+  selector LabelSelector; manualSelector? bool; template!+ PodTemplateSpec; ttlSecondsAfterFinished? int32;
+  completionMode? string(NonIndexed) =NonIndexed; suspend? bool =false;
+  podReplacementPolicy? string(Failed|TerminatingOrFailed) =TerminatingOrFailed
+JobStatus
+  conditions [JobCondition] merge=type; startTime time; completionTime time; active int32;
+  succeeded int32; failed int32; terminating? int32; ready? int32
+JobCondition
+  type! string; status! string; lastProbeTime time; lastTransitionTime time; reason string; message string
 @ io.k8s.api.policy.v1
 PodDisruptionBudget kind
   metadata+ ObjectMeta; spec+ PodDisruptionBudgetSpec; status+ PodDisruptionBudgetStatus

@@ -55,6 +55,8 @@ _CHECKS: Mapping[str, Callable[[Faults, Object, Object | None], None]] = {
     "api.coordination.v1.Lease": cluster.lease,
     "api.apps.v1.Deployment": pods.workload,
     "api.apps.v1.DaemonSet": pods.workload,
+    "api.apps.v1.ReplicaSet": pods.workload,
+    "api.batch.v1.Job": pods.job,
     "api.rbac.v1.Role": extensions.role,
     "api.rbac.v1.ClusterRole": extensions.cluster_role,
     "api.rbac.v1.RoleBinding": extensions.role_binding,

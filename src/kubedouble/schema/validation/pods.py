@@ -1,4 +1,4 @@
-"""Pods and their containers, Deployments and DaemonSets: what makes one valid, and what may change later.
+"""Pods and their containers, and workloads: what makes one valid, and what may change later.
 
 Source: ValidatePodCreate, ValidatePodUpdate, validateContainers of
 k8s.io/kubernetes/pkg/apis/core/validation/validation.go; pkg/apis/apps/validation/validation.go.
@@ -230,9 +230,30 @@ def _probe(faults: Faults, path: str, probe: Object, *, liveness: bool) -> None:
 
 
 def workload(faults: Faults, obj: Object, old: Object | None) -> None:
-    """Note what is wrong with a Deployment or DaemonSet."""
+    """Note what is wrong with a Deployment, ReplicaSet or DaemonSet."""
+    _template(faults, obj, ("replicas", "minReadySeconds", "revisionHistoryLimit"), ("Always",))
+    if old is not None:
+        faults.immutable("spec.selector", obj["spec"].get("selector"), old["spec"].get("selector"))
+
+
+def job(faults: Faults, obj: Object, old: Object | None) -> None:
+    """Note what is wrong with a Job."""
+    counts = (
+        "parallelism",
+        "completions",
+        "backoffLimit",
+        "activeDeadlineSeconds",
+        "ttlSecondsAfterFinished",
+    )
+    _template(faults, obj, counts, ("OnFailure", "Never"))
+    for name in ("selector", "completions", "template") if old else ():
+        faults.immutable(f"spec.{name}", obj["spec"].get(name), (old or {})["spec"].get(name))
+
+
+def _template(faults: Faults, obj: Object, counts: tuple[str, ...], restarts: tuple[str, ...]) -> None:
+    """Note what is wrong with counts, the selector and the pod template of a workload."""
     spec = obj.get("spec") or {}
-    for name in ("replicas", "minReadySeconds", "revisionHistoryLimit"):
+    for name in counts:
         if spec.get(name, 0) < 0:
             faults.invalid(f"spec.{name}", spec[name], NOT_NEGATIVE)
     selector, template = spec.get("selector"), spec.get("template") or {}
@@ -245,7 +266,5 @@ def workload(faults: Faults, obj: Object, old: Object | None) -> None:
         faults.invalid("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
     below = template.get("spec") or {}
     pod_spec(faults, "spec.template.spec", below)
-    if below.get("restartPolicy", "Always") != "Always":
-        faults.unsupported("spec.template.spec.restartPolicy", below["restartPolicy"], ("Always",))
-    if old is not None:
-        faults.immutable("spec.selector", selector, (old.get("spec") or {}).get("selector"))
+    if below.get("restartPolicy", "Always") not in restarts:
+        faults.unsupported("spec.template.spec.restartPolicy", below.get("restartPolicy", "Always"), restarts)

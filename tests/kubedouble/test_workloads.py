@@ -1,0 +1,332 @@
+"""Deployments, ReplicaSets and Jobs get their pods; a rollout keeps within its bounds at every moment."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from kubedouble.authentication import User
+from kubedouble.bootstrap import bootstrap
+from kubedouble.cluster import Cluster
+from kubedouble.controllers import Controllers
+from kubedouble.deletion import Options, delete_stored
+from kubedouble.housekeeping import Housekeeper
+from kubedouble.requests import Call, RequestInfo
+from kubedouble.resources import Registry
+from kubedouble.store import Object, Store, Stored
+from kubedouble.writing import Change, change_object, create_object
+from virtual_time import START, run_virtual
+
+DEPLOYMENTS, REPLICA_SETS, JOBS = "deployments.apps", "replicasets.apps", "jobs.batch"
+
+
+class World:
+    """A cluster with its controllers, and a kubelet that looks at its pods every ``starting`` seconds.
+
+    Pods of the images in ``broken`` never become ready; those of a Job end in the phase that ``ends`` says.
+    """
+
+    def __init__(self) -> None:
+        loop = asyncio.get_running_loop()
+        self.cluster = Cluster(Store(), Registry(), lambda: START + timedelta(seconds=loop.time()))
+        bootstrap(self.cluster)
+        self.controllers = Controllers(self.cluster)
+        self.housekeeper = Housekeeper(self.cluster)
+        self.starting = 1.0
+        self.broken: set[str] = set()
+        self.ends: Callable[[Stored], str] = lambda _: "Succeeded"
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.controllers.run())
+            tasks.create_task(self.housekeeper.run())
+            while True:
+                await asyncio.sleep(self.starting)
+                self._run_pods()
+
+    def _run_pods(self) -> None:
+        now = self.cluster.clock().isoformat()
+        for pod in self.pods():
+            spec, status = pod.object["spec"], pod.object["status"]
+            if pod.object["metadata"].get("deletionTimestamp"):
+                self.cluster.store.remove("pods", pod.key)
+            elif status["phase"] == "Pending":
+                ready = str(spec["containers"][0]["image"] not in self.broken)
+                condition = {"type": "Ready", "status": ready, "lastTransitionTime": now}
+                status = {**status, "phase": "Running", "startTime": now, "conditions": [condition]}
+                self.cluster.store.put(
+                    "pods", pod.key, {**pod.object, "spec": {**spec, "nodeName": "n"}, "status": status}
+                )
+            elif status["phase"] == "Running" and spec["restartPolicy"] != "Always":
+                status = {**status, "phase": self.ends(pod), "conditions": []}
+                self.cluster.store.put("pods", pod.key, {**pod.object, "status": status})
+
+    def pods(self) -> list[Stored]:
+        return list(self.cluster.store.table("pods").scan("default"))
+
+    def images(self) -> list[str]:
+        """The images of the pods that run and are ready."""
+        return sorted(
+            pod.object["spec"]["containers"][0]["image"]
+            for pod in self.pods()
+            if any(each["status"] == "True" for each in pod.object["status"].get("conditions") or ())
+        )
+
+    def get(self, storage: str, name: str) -> Object:
+        stored = self.cluster.store.get(storage, "default", name)
+        assert stored, name
+        return stored.object
+
+    def _call(self, verb: str, storage: str, name: str) -> Call:
+        resource = self.cluster.registry.of_storage(storage)
+        assert resource
+        info = RequestInfo(verb, "", resource.group, resource.version, resource.plural, "", "default", name)
+        user = User("admin", ("system:masters",))
+        return Call(info, resource, user, {}, {"User-Agent": "test"}, self.cluster.clock())
+
+    async def create(self, storage: str, name: str, **spec: Any) -> None:
+        call = self._call("create", storage, "")
+        typed = {"apiVersion": call.resource.api_version, "kind": call.resource.kind}
+        body = {**typed, "metadata": {"name": name}, "spec": spec}
+        await create_object(self.cluster, call, Change(lambda _: body))
+
+    async def change(self, storage: str, name: str, **spec: Any) -> None:
+        def edit(obj: Object | None) -> Object:
+            assert obj
+            return {**obj, "spec": {**obj["spec"], **spec}}
+
+        await change_object(self.cluster, self._call("update", storage, name), Change(edit))
+
+    def delete(self, storage: str, name: str, policy: str = "") -> None:
+        resource, stored = (
+            self.cluster.registry.of_storage(storage),
+            self.cluster.store.get(storage, "default", name),
+        )
+        assert resource
+        assert stored
+        delete_stored(self.cluster, resource, stored, Options(policy=policy))
+
+
+def a_template(image: str = "one", **spec: Any) -> Object:
+    return {
+        "metadata": {"labels": {"app": "web"}},
+        "spec": {"containers": [{"name": "main", "image": image}], **spec},
+    }
+
+
+SELECTOR = {"matchLabels": {"app": "web"}}
+
+
+def in_virtual_time(test: Callable[[World], Any]) -> Callable[[], None]:
+    """Run a test beside the world's loops."""
+
+    async def main() -> None:
+        world = World()
+        running = asyncio.create_task(world.run())
+        try:
+            await test(world)
+            assert not running.done()
+        finally:
+            running.cancel()
+
+    def run() -> None:
+        run_virtual(main())
+
+    run.__name__, run.__doc__ = test.__name__, test.__doc__
+    return run
+
+
+def condition(obj: Object, kind: str) -> Object:
+    found: Object = next(each for each in obj["status"]["conditions"] if each["type"] == kind)
+    return found
+
+
+@in_virtual_time
+async def test_a_replica_set_keeps_as_many_pods_as_it_says(world: World) -> None:
+    await world.create(REPLICA_SETS, "web", replicas=3, selector=SELECTOR, template=a_template())
+    await asyncio.sleep(5)
+    assert len(world.pods()) == 3
+    assert world.get(REPLICA_SETS, "web")["status"]["readyReplicas"] == 3
+    world.delete("pods", world.pods()[0].key[1])
+    await asyncio.sleep(5)
+    assert len(world.pods()) == 3
+    await world.change(REPLICA_SETS, "web", replicas=1)
+    await asyncio.sleep(5)
+    assert len(world.pods()) == 1
+
+
+@in_virtual_time
+async def test_a_replica_set_adopts_what_matches_and_has_no_controller(world: World) -> None:
+    await world.create("pods", "lonely", **a_template()["spec"])
+    lonely = world.get("pods", "lonely")
+    labelled = {**lonely, "metadata": {**lonely["metadata"], "labels": {"app": "web"}}}
+    world.cluster.store.put("pods", ("default", "lonely"), labelled)
+    await world.create(REPLICA_SETS, "web", replicas=2, selector=SELECTOR, template=a_template())
+    await asyncio.sleep(5)
+    assert len(world.pods()) == 2
+    assert world.get("pods", "lonely")["metadata"]["ownerReferences"][0]["name"] == "web"
+
+
+@pytest.mark.parametrize(
+    ("surge", "missing"), [("25%", "25%"), (1, 0), (0, 1), ("100%", 0), (0, "0%"), (3, "50%")]
+)
+def test_a_rollout_never_leaves_its_bounds(surge: int | str, missing: int | str) -> None:
+    """With surge and unavailable both 0, one pod may be missing, as in a real cluster."""
+
+    @in_virtual_time
+    async def rollout(world: World) -> None:
+        strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge, "maxUnavailable": missing}}
+        spec = {"replicas": 4, "selector": SELECTOR, "strategy": strategy}
+        await world.create(DEPLOYMENTS, "web", **spec, template=a_template())
+        await asyncio.sleep(10)
+        assert world.images() == ["one"] * 4
+        most, least = [0], [4]
+
+        def look(*_: object) -> None:
+            held = [pod for pod in world.pods() if "deletionTimestamp" not in pod.object["metadata"]]
+            ready = [pod for pod in held if pod.object["status"].get("conditions")]
+            most[0], least[0] = max(most[0], len(held)), min(least[0], len(ready))
+
+        world.cluster.store.listen(look)
+        await world.change(DEPLOYMENTS, "web", template=a_template("two"))
+        await asyncio.sleep(60)
+        assert world.images() == ["two"] * 4
+        above = {"25%": 1, "100%": 4}.get(str(surge), surge)
+        below = {"25%": 1, "50%": 2, "0%": 1}.get(str(missing), missing)
+        assert most[0] <= 4 + int(above)
+        assert least[0] >= 4 - int(below)
+        status = world.get(DEPLOYMENTS, "web")["status"]
+        assert status["updatedReplicas"] == status["availableReplicas"] == status["replicas"] == 4
+        assert condition(world.get(DEPLOYMENTS, "web"), "Progressing")["reason"] == "NewReplicaSetAvailable"
+
+    rollout()
+
+
+@in_virtual_time
+async def test_recreate_starts_nothing_before_the_old_pods_are_gone(world: World) -> None:
+    spec = {"replicas": 3, "selector": SELECTOR, "strategy": {"type": "Recreate"}}
+    await world.create(DEPLOYMENTS, "web", **spec, template=a_template())
+    await asyncio.sleep(10)
+    seen: list[set[str]] = []
+    world.cluster.store.listen(
+        lambda *_: seen.append({pod.object["spec"]["containers"][0]["image"] for pod in world.pods()})
+    )
+    await world.change(DEPLOYMENTS, "web", template=a_template("two"))
+    await asyncio.sleep(30)
+    assert world.images() == ["two"] * 3
+    assert {"one", "two"} not in seen
+
+
+@in_virtual_time
+async def test_a_rollout_that_stands_still_says_so_and_keeps_the_old_pods(world: World) -> None:
+    world.broken.add("two")
+    spec = {"replicas": 4, "selector": SELECTOR, "progressDeadlineSeconds": 30}
+    await world.create(DEPLOYMENTS, "web", **spec, template=a_template())
+    await asyncio.sleep(10)
+    await world.change(DEPLOYMENTS, "web", template=a_template("two"))
+    await asyncio.sleep(20)
+    assert condition(world.get(DEPLOYMENTS, "web"), "Progressing")["reason"] == "ReplicaSetUpdated"
+    await asyncio.sleep(60)
+    assert condition(world.get(DEPLOYMENTS, "web"), "Progressing")["reason"] == "ProgressDeadlineExceeded"
+    assert world.images() == ["one"] * 3
+    await world.change(DEPLOYMENTS, "web", template=a_template("one"))
+    await asyncio.sleep(20)
+    assert world.images() == ["one"] * 4
+    assert condition(world.get(DEPLOYMENTS, "web"), "Progressing")["status"] == "True"
+
+
+@in_virtual_time
+async def test_a_rollout_without_any_pod_that_serves_still_keeps_as_many_as_are_needed(world: World) -> None:
+    world.broken |= {"one", "two"}
+    await world.create(DEPLOYMENTS, "web", replicas=4, selector=SELECTOR, template=a_template())
+    await asyncio.sleep(10)
+    await world.change(DEPLOYMENTS, "web", template=a_template("two"))
+    await asyncio.sleep(60)
+    images = sorted(pod.object["spec"]["containers"][0]["image"] for pod in world.pods())
+    assert images == ["one"] * 3 + ["two"] * 2
+
+
+@in_virtual_time
+async def test_old_revisions_are_kept_up_to_the_limit(world: World) -> None:
+    spec = {"replicas": 1, "selector": SELECTOR, "revisionHistoryLimit": 2}
+    await world.create(DEPLOYMENTS, "web", **spec, template=a_template("0"))
+    for number in range(1, 5):
+        await asyncio.sleep(10)
+        await world.change(DEPLOYMENTS, "web", template=a_template(str(number)))
+    await asyncio.sleep(10)
+    sets = [stored.object for stored in world.cluster.store.table(REPLICA_SETS).scan("default")]
+    revisions = sorted(each["metadata"]["annotations"]["deployment.kubernetes.io/revision"] for each in sets)
+    assert revisions == ["3", "4", "5"]
+
+
+@in_virtual_time
+async def test_deleting_a_deployment_deletes_its_pods_or_orphans_its_replica_set(world: World) -> None:
+    for policy, left in (("", 0), ("Foreground", 0), ("Orphan", 2)):
+        await world.create(DEPLOYMENTS, "web", replicas=2, selector=SELECTOR, template=a_template())
+        await asyncio.sleep(10)
+        world.delete(DEPLOYMENTS, "web", policy)
+        await asyncio.sleep(10)
+        assert len(world.pods()) == left
+        assert world.cluster.store.get(DEPLOYMENTS, "default", "web") is None
+
+
+@in_virtual_time
+async def test_a_job_completes_with_its_last_pod(world: World) -> None:
+    await world.create(JOBS, "pi", completions=5, parallelism=2, template=a_template(restartPolicy="Never"))
+    await asyncio.sleep(1.5)
+    assert world.get(JOBS, "pi")["status"]["active"] == 2
+    await asyncio.sleep(20)
+    job = world.get(JOBS, "pi")
+    assert job["status"]["succeeded"] == 5
+    assert job["status"].get("active", 0) == 0
+    assert condition(job, "Complete")["status"] == "True"
+    assert job["status"]["completionTime"]
+    assert len(world.pods()) == 5
+
+
+@in_virtual_time
+async def test_a_job_fails_once_its_pods_failed_too_often(world: World) -> None:
+    world.ends = lambda _: "Failed"
+    await world.create(JOBS, "pi", backoffLimit=2, template=a_template(restartPolicy="Never"))
+    await asyncio.sleep(60)
+    job = world.get(JOBS, "pi")
+    assert condition(job, "Failed")["reason"] == "BackoffLimitExceeded"
+    assert job["status"]["failed"] == 3
+    assert len(world.pods()) == 3
+
+
+@in_virtual_time
+async def test_a_finished_job_goes_after_its_time_and_takes_its_pods_along(world: World) -> None:
+    await world.create(JOBS, "pi", ttlSecondsAfterFinished=30, template=a_template(restartPolicy="Never"))
+    await asyncio.sleep(10)
+    assert condition(world.get(JOBS, "pi"), "Complete")
+    await asyncio.sleep(60)
+    assert world.cluster.store.get(JOBS, "default", "pi") is None
+    assert world.pods() == []
+
+
+@in_virtual_time
+async def test_a_suspended_job_has_no_pods(world: World) -> None:
+    await world.create(JOBS, "pi", suspend=True, template=a_template(restartPolicy="Never"))
+    await asyncio.sleep(10)
+    assert world.pods() == []
+    assert condition(world.get(JOBS, "pi"), "Suspended")["status"] == "True"
+    await world.change(JOBS, "pi", suspend=False)
+    await asyncio.sleep(10)
+    assert condition(world.get(JOBS, "pi"), "Complete")["status"] == "True"
+
+
+@in_virtual_time
+async def test_controllers_go_on_where_others_stopped(world: World) -> None:
+    await world.create(DEPLOYMENTS, "web", replicas=2, selector=SELECTOR, template=a_template())
+    await asyncio.sleep(0.1)
+    again = Controllers(world.cluster)
+    async with asyncio.timeout(30):
+        task = asyncio.create_task(again.run())
+        await asyncio.sleep(10)
+        task.cancel()
+    assert len(world.pods()) == 2
