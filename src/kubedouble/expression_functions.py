@@ -4,7 +4,8 @@ A quantity keeps its number and power of ten as Kubernetes' parser leaves them, 
 ``asInteger`` of ``4000m`` and of ``1.5Gi`` fails, and ``asApproximateFloat`` of ``2.53`` is 253 times 0.01.
 
 The engine of ``find`` is Python's. What RE2 refuses is refused, and so are the few forms that Python reads
-differently.
+differently. ``matches`` is the library's own, RE2; its answers are remembered, since the library compiles the
+regular expression at every call, which takes most of the time of a policy.
 
 Of lists only ``sum`` and ``max`` of integers and ``indexOf`` of texts are here.
 
@@ -17,13 +18,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from fractions import Fraction
-from functools import cache
-from typing import Any
+from functools import cache, lru_cache
+from typing import Any, Final
 
 from cel_expr_python import cel
 
 from kubedouble.expression_types import QUANTITY, message_class
 from kubedouble.quantities import LARGEST, parse_as_stored
+
+MATCHES: Final = "@matches"
+"""The name by which compiled expressions call ``matches``; no text can name it."""
 
 _UNLIKE_PYTHON = re.compile(r"\[\[?:|\{,|\\[QEpPCZ]|(?<!\\)\(\?P?[<a-zA-Z-]*[U]")
 
@@ -104,6 +108,20 @@ def _regex(text: str) -> re.Pattern[str]:
     return re.compile(_with_end_of_text(text), re.ASCII)
 
 
+@cache
+def _match() -> Any:
+    variables = dict.fromkeys(("text", "regex"), cel.Type.STRING)
+    return cel.NewEnv(variables=variables).compile("text.matches(regex)")
+
+
+@lru_cache(maxsize=2**16)
+def _matches(text: str, regex: str) -> bool:
+    found = _match().eval(data={"text": text, "regex": regex})
+    if found.type() == cel.Type.ERROR:
+        raise ValueError(found.value())
+    return bool(found.value())
+
+
 def _with_end_of_text(text: str) -> str:
     r"""Return the expression with ``\Z`` for ``$``, which in Python also matches before a last line end."""
     if "(?m" in text:
@@ -177,6 +195,7 @@ def functions(*, of_patches: bool) -> Any:
         ("sum", integer, [([integers], sum)]),
         ("max", integer, [([integers], _largest)]),
         ("indexOf", integer, [([texts, text], _index_of)]),
+        (MATCHES, boolean, [([text, text], _matches)]),
         ("find", text, [([text, text], _find)]),
         ("findAll", texts, [([text, text], _find_all), ([text, text, integer], _find_all)]),
     ]

@@ -145,6 +145,13 @@ def read_compiled(serialized: bytes) -> Any:
     return _checked_class().FromString(packed.value)
 
 
+def write_compiled(checked: Any) -> bytes:
+    """Return what :func:`read_compiled` has read, changed perhaps, as the library reads it."""
+    packed = any_pb2.Any(type_url="type.googleapis.com/cel.expr.CheckedExpr")
+    packed.value = checked.SerializeToString()
+    return packed.SerializeToString()
+
+
 def _pool(syntax: str, messages: Mapping[str, Mapping[str, str]]) -> Any:
     pool = descriptor_pool.DescriptorPool()
     known = [module.DESCRIPTOR for module in (struct_pb2, timestamp_pb2)]

@@ -34,13 +34,14 @@ from kubedouble.expression_types import (
     REQUEST,
     kubernetes_types,
     read_compiled,
+    write_compiled,
 )
 
 try:
     from cel_expr_python import cel
     from cel_expr_python.ext import ext_optional, ext_strings
 
-    from kubedouble.expression_functions import functions
+    from kubedouble.expression_functions import MATCHES, functions
 except ImportError:  # an installation that evaluates no policies
     cel = None
 
@@ -208,10 +209,14 @@ class Scope:
             raise CompilationError(
                 f"must evaluate to {result} but got {compiled.return_type().name().lower()}"
             )
-        serialized = compiled.serialize()
-        names = _check(read_compiled(serialized), of_patches=result == PATCHES)
+        checked = read_compiled(compiled.serialize())
+        names = _check(checked, of_patches=result == PATCHES)
         used = frozenset(name for name in types if name in names)
-        return Expression(text.strip(), compiled.return_type(), used, _evaluator().deserialize(serialized))
+        for node in _nodes(checked.expr):
+            if node.call_expr.function == "matches":
+                node.call_expr.function = MATCHES
+        program = _evaluator().deserialize(write_compiled(checked))
+        return Expression(text.strip(), compiled.return_type(), used, program)
 
 
 def compile_expression(text: str, result: str | None = None) -> Expression:
