@@ -20,7 +20,7 @@ pkg/admission/plugin/cel/{compile,composition}.go, plugin/policy/mutating/patch/
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -49,6 +49,7 @@ MISSING_LIBRARY = "expressions need the Python package cel-expr-python: pip inst
 BOOLEAN, TEXT, PATCHES = "bool", "string", f"list({PATCH})"
 
 _RESULTS = {BOOLEAN: "BOOL", TEXT: "STRING", PATCHES: f"LIST<{PATCH}>"}
+_INPUTS = frozenset({"object", "oldObject", "request", "namespaceObject"})
 _NEWER = frozenset({"reverse", "first", "last"})
 _CHECKED_LITERALS = {"timestamp": "timestamp({})", "duration": "duration({})", "matches": "''.matches({})"}
 _NOT_JSON = "__number"
@@ -73,28 +74,24 @@ class Inputs:
         self._values = dict(values)
         self._variables = variables or {}
         self._failures: dict[str, EvaluationError] = {}
-        self._activation: Any = None
 
-    def activation(self, variables: frozenset[str]) -> Any:
-        """Return the inputs as the library takes them, with some of the variables.
+    def activation(self, expression: Expression) -> Any:
+        """Return the inputs of an expression as the library takes them.
 
         The library reads all inputs anew for each new activation. So the variables whose own variables are
-        known are evaluated together.
+        known are evaluated together, on what they use.
         """
-        unknown = self._unknown(variables)
+        unknown = self._unknown(expression.variables)
         while unknown:
             ready = {name for name in unknown if unknown.isdisjoint(self._variables[name].variables)}
-            activation, found = self._current(), {}
+            activation = self._activation(self._variables[name] for name in ready)
             for name in ready:
                 try:
-                    found[name] = self._variables[name].value(activation, self)
+                    self._values[name] = self._variables[name].value(activation, self)
                 except EvaluationError as failure:
                     self._failures[name] = failure
-            if found:
-                self._values |= found
-                self._activation = None
             unknown -= ready
-        return self._current()
+        return self._activation([expression])
 
     def _unknown(self, variables: frozenset[str]) -> set[str]:
         """Return those of the variables, and of the variables they use, that are not evaluated yet."""
@@ -106,10 +103,9 @@ class Inputs:
             looked_at = {used for name in looked_at for used in self._variables[name].variables}
         return unknown
 
-    def _current(self) -> Any:
-        if self._activation is None:
-            self._activation = _evaluator().Activation(self._values)
-        return self._activation
+    def _activation(self, expressions: Iterable[Expression]) -> Any:
+        used = frozenset[str]().union(*(each.variables | each.inputs for each in expressions))
+        return _evaluator().Activation({name: self._values[name] for name in used & self._values.keys()})
 
     def failure(self, text: str, error: str) -> EvaluationError:
         """Return why an expression has no value: for a variable that failed, why that one has none."""
@@ -125,6 +121,7 @@ class Expression:
 
     text: str
     type: Any
+    inputs: frozenset[str]
     variables: frozenset[str]
     _compiled: Any
 
@@ -136,7 +133,7 @@ class Expression:
         """
         if not isinstance(inputs, Inputs):
             inputs = Inputs(inputs)
-        return self.value(inputs.activation(self.variables), inputs)
+        return self.value(inputs.activation(self), inputs)
 
     def value(self, activation: Any, inputs: Inputs) -> Any:
         """Return the value for an activation of the inputs that has every variable used."""
@@ -216,7 +213,7 @@ class Scope:
             if node.call_expr.function == "matches":
                 node.call_expr.function = MATCHES
         program = _evaluator().deserialize(write_compiled(checked))
-        return Expression(text.strip(), compiled.return_type(), used, program)
+        return Expression(text.strip(), compiled.return_type(), names & _INPUTS, used, program)
 
 
 def compile_expression(text: str, result: str | None = None) -> Expression:
@@ -240,10 +237,9 @@ def _compiler(variables: tuple[tuple[str, Any], ...], *, of_patches: bool) -> An
 
 @cache
 def _evaluator() -> Any:
-    names = ("object", "oldObject", "request", "namespaceObject")
     return cel.NewEnv(
         kubernetes_types(),
-        variables=dict.fromkeys(names, cel.Type.DYN),
+        variables=dict.fromkeys(_INPUTS, cel.Type.DYN),
         extensions=_extensions(of_patches=True),
     )
 
@@ -252,9 +248,9 @@ def _extensions(*, of_patches: bool) -> list[Any]:
     return [ext_strings.ExtStrings(), ext_optional.ExtOptional(), functions(of_patches=of_patches)]
 
 
-def _check(compiled: Any, *, of_patches: bool) -> set[str]:
+def _check(compiled: Any, *, of_patches: bool) -> frozenset[str]:
     """Refuse what Kubernetes would refuse though the library does not; return the names that are used."""
-    names = set()
+    names: set[str] = set()
     for node in _nodes(compiled.expr):
         if node.HasField("ident_expr"):
             names.add(node.ident_expr.name)
@@ -269,7 +265,7 @@ def _check(compiled: Any, *, of_patches: bool) -> set[str]:
             if not struct.message_name:
                 _check_alike([entry.map_key for entry in struct.entries], compiled.types)
                 _check_alike([entry.value for entry in struct.entries], compiled.types)
-    return names
+    return frozenset(names)
 
 
 def _nodes(expr: message.Message) -> Iterator[Any]:

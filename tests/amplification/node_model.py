@@ -12,7 +12,7 @@ Who writes:
 
 What must hold after every event, for each amount in status:
 
-    amount = floor(base x ratio)       once, never twice
+    amount = floor(base x ratio)       once, never twice; of allocatable perhaps 1 more, which asks kubelet
 
 where ratio is 1.00 or was in force since all was last at rest, and base is a raw amount that the machine has
 had since then. Only where somebody else has managed to state an amount (while the webhook was away or the
@@ -338,6 +338,7 @@ def check(world: World) -> None:
         allowed = {
             folded(i, base, ratio, owned) for base in bases for ratio in ratios for owned in world.folds
         }
+        allowed |= {amount + 1 for amount in allowed if CELLS[i][0] == "allocatable"}
         assert world.status[i] in allowed, (CELLS[i], world.status[i], sorted(allowed))
 
 

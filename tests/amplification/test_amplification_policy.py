@@ -72,7 +72,11 @@ AMOUNTS: Final = {
     "memory": ("32Gi", "31000000007", "65970697Ki", "64Gi", "0", "3Pi", "7Ei", "100Ti", "1k"),
 }
 KNOWLEDGE: Final = (*RECORD, names.RAW_CAPACITY, names.RAW_ALLOCATABLE)
-MACHINES: Final = (("8", "32Gi", "7910m", "31000000007"), ("16", "65970697Ki", "15820m", "62Gi"))
+MACHINES: Final = (
+    ("8", "32Gi", "7910m", "31000000007"),
+    ("16", "65970697Ki", "15820m", "62Gi"),
+    ("8", "32Gi", "0", "0"),
+)
 CELLS: Final = tuple((field, name) for field in ("capacity", "allocatable") for name in ("cpu", "memory"))
 
 
@@ -105,6 +109,10 @@ class History:
         }
         self.state_raw(self.stored)
         self.annotations[names.AMPLIFICATION_RATIO] = random.choice(RATIOS[:4])
+        if random.random() < 0.3:
+            self.annotations[names.AMPLIFY_CAPACITY] = "false"
+        for _ in range(random.choice((0, 0, 1, 3))):
+            self.people()
         self.view = copy.deepcopy(self.stored["status"])
         self.said: list[str] = []
 
@@ -126,7 +134,7 @@ class History:
     def step(self) -> None:
         self.time += timedelta(seconds=self.random.choice((1, 10, 10, 10, 100, 280)))
         often = (self.kubelet, self.kubelet, self.kubelet, self.other, self.touch, self.people, self.people)
-        event = self.random.choice((*often, self.ledger, self.repair, self.hardware))
+        event = self.random.choice((*often, self.ledger, self.repair, self.hardware, self.loss))
         self.said.append(event.__name__)
         event()
 
@@ -186,7 +194,9 @@ class History:
         if chance < 0.6:
             return {names.AMPLIFY_CAPACITY: self.random.choice((None, "false", "true"))}
         name = self.random.choice((*KNOWLEDGE, names.RECORD_GENERATION, names.AMPLIFIED))
-        return {name: self.random.choice((None, *DAMAGED))}
+        nothing = "0" if name in RECORD else '{"cpu":"0","memory":"0"}'
+        damaged = self.random.choice(DAMAGED)
+        return {name: self.random.choice((None, nothing, damaged, damaged))}
 
     def ledger(self) -> None:
         new = copy.deepcopy(self.stored)
@@ -202,8 +212,14 @@ class History:
         self.write(new, OTHER)
 
     def hardware(self) -> None:
-        amounts = [self.stored["status"].get(field, {}).get(name, "0") for field, name in CELLS]
-        self.machine = self.random.choice((*MACHINES, tuple(amounts)))
+        """Change the machine: also into what it was amplified to, in whole or in allocatable alone."""
+        cpu, memory, *rest = (self.stored["status"].get(field, {}).get(name, "0") for field, name in CELLS)
+        self.machine = self.random.choice((*MACHINES, (cpu, memory, *rest), ("64", "100Gi", *rest)))
+
+    def loss(self) -> None:
+        """Lose an amount while the policy is away."""
+        field, name = self.random.choice(CELLS)
+        self.stored["status"].get(field, {}).pop(name, None)
 
     def write(self, new: dict[str, Any], user: str) -> None:
         """Store a write of nodes/status; the policy is away for some."""
@@ -281,7 +297,9 @@ def patched(document: dict[str, Any], new: dict[str, Any], old: dict[str, Any], 
 
 def amplified_node() -> dict[str, Any]:
     history = History(Random(1), policy())  # noqa: S311 - a history
-    history.annotations[names.AMPLIFICATION_RATIO] = '{"cpu":2.00}'
+    history.stored["metadata"]["annotations"] = {names.AMPLIFICATION_RATIO: '{"cpu":2.00}'}
+    history.machine = MACHINES[0]
+    history.state_raw(history.stored)
     history.write(copy.deepcopy(history.stored), KUBELET)
     while names.RECORD_GENERATION not in history.annotations:
         history.write(copy.deepcopy(history.stored), KUBELET)

@@ -20,6 +20,7 @@ from amplification.node_model import (
     annotate,
     check,
     come_to_rest,
+    folded,
     kubelet_reads,
     kubelet_writes,
     machine_becomes,
@@ -29,6 +30,7 @@ from amplification.node_model import (
     write_status,
 )
 from corewise.amplification.annotations import RECORD
+from corewise.quantities import Ratio
 from corewise.vocabulary import names
 
 Event: TypeAlias = Callable[[World], World]
@@ -69,16 +71,23 @@ EVENTS: Final[dict[str, Event]] = {
 }
 LENGTH: Final = int(os.environ.get("COREWISE_HISTORY_LENGTH", "4"))
 AMPLIFIED: Final = manager_passes(annotate(World(), {names.AMPLIFICATION_RATIO: '{"cpu":2.00}'}))
+ALLOCATABLE_ONLY: Final = manager_passes(
+    annotate(World(amplify_capacity=False), {names.AMPLIFICATION_RATIO: '{"cpu":2.00}'})
+)
+OF_KUBELET: Final = {
+    name: EVENTS[name]
+    for name in ("kubelet", "stale kubelet", "kubelet reads", "touch", "two CPUs owned", "machine doubles")
+}
 
 
-def reachable(start: World, length: int) -> dict[World, tuple[str, ...]]:
+def reachable(start: World, length: int, events: dict[str, Event] = EVENTS) -> dict[World, tuple[str, ...]]:
     """Return every state that a history of at most this length leads to, with the first such history."""
     found: dict[World, tuple[str, ...]] = {start: ()}
     frontier = [start]
     for _ in range(length):
         grown: list[World] = []
         for world in frontier:
-            for name, event in EVENTS.items():
+            for name, event in events.items():
                 after = event(world)
                 if after not in found:
                     found[after] = (*found[world], name)
@@ -90,8 +99,8 @@ def reachable(start: World, length: int) -> dict[World, tuple[str, ...]]:
 @pytest.mark.parametrize("agent", [False, True], ids=["without agent", "with agent"])
 @pytest.mark.parametrize(
     ("start", "length"),
-    [(World(), LENGTH), (AMPLIFIED, LENGTH)],
-    ids=["from raw", "from amplified"],
+    [(World(), LENGTH), (AMPLIFIED, LENGTH), (ALLOCATABLE_ONLY, LENGTH - 1)],
+    ids=["from raw", "from amplified", "from amplified allocatable"],
 )
 def test_no_short_history_amplifies_twice_and_each_ends_exactly(
     start: World, length: int, agent: bool
@@ -102,3 +111,14 @@ def test_no_short_history_amplifies_twice_and_each_ends_exactly(
             come_to_rest(world, agent=agent)
         except AssertionError as error:
             pytest.fail(f"after {' > '.join(history) or 'nothing'}: {error}\n{world}")
+
+
+def test_a_machine_that_becomes_what_allocatable_was_amplified_to_is_seen_by_its_capacity() -> None:
+    for world, history in reachable(ALLOCATABLE_ONLY, LENGTH + 2, OF_KUBELET).items():
+        after = come_to_rest(world, agent=False)
+        expected = (
+            *world.machine[:2],
+            folded(2, world.machine[2], Ratio(200), world.owned),
+            world.machine[3],
+        )
+        assert after.status == expected, " > ".join(history)

@@ -20,6 +20,8 @@ Everywhere raw is 8 CPUs, the ratio 2.00 unless said otherwise, so 16 is the amp
     not recorded, the raw annotation cannot be read                  left until kubelet states it
     amplify-capacity false                                           capacity raw, allocatable amplified
     amplify-capacity switched off                                    capacity raw again in the next write
+    ... kubelet changes capacity and leaves allocatable at 16       allocatable 16001m, which asks kubelet
+    ... ... and kubelet then states 16; or 8                         32; or 16
     a ratio that cannot be read                                      left; the other resource goes on
     ... of a resource of which nothing is known                      as sent
     ratio 0.99, 10.01, a string, another resource                    only the good entries count
@@ -223,6 +225,40 @@ def test_capacity_is_raw_again_in_the_first_write_after_it_shall_not_be_amplifie
     assert (stored, notes) == (cpus("16"), TWICE | record(generation="3"))
 
 
+RAW_CAPACITY = TWICE | RAW_ONLY | recorded({}, {"cpu": ("8", "16")})
+ASKED = TWICE | RAW_ONLY | recorded({}, {"cpu": ("8", "16001m")}, generation="2")
+
+
+def test_a_kubelet_that_changes_capacity_and_leaves_allocatable_is_asked_to_state_it() -> None:
+    stored, notes, _ = decide(cpus("16"), cpus("8", "16"), RAW_CAPACITY, kubelet=True)
+    assert (stored, notes) == (cpus("16", "16001m"), ASKED)
+    behind, _, verdict = decide(stored, cpus("8", "16"), notes, kubelet=True, old_generation="1")
+    assert behind == stored
+    assert verdict.changes_nothing
+
+
+@pytest.mark.parametrize("kubelet", [False, True])
+def test_the_question_stays_until_kubelet_has_answered(kubelet: bool) -> None:
+    _, _, verdict = decide(cpus("16", "16001m"), cpus("16", "16001m"), ASKED, kubelet=kubelet)
+    assert verdict.changes_nothing
+
+
+def test_it_is_also_asked_where_capacity_is_amplified() -> None:
+    notes = TWICE | recorded({"cpu": ("9", "18")}, {"cpu": ("8", "16")})
+    assert decide(cpus("20", "16"), cpus("18", "16"), notes, kubelet=True)[0] == cpus("40", "16001m")
+
+
+def test_somebody_else_who_changes_capacity_asks_nothing() -> None:
+    assert decide(cpus("16"), cpus("8", "16"), RAW_CAPACITY)[0] == cpus("16")
+
+
+@pytest.mark.parametrize(("answer", "raw", "amplified"), [("16", "16", "32"), ("8", "8", "16")])
+def test_what_kubelet_answers_is_raw(answer: str, raw: str, amplified: str) -> None:
+    stored, notes, _ = decide(cpus("16", answer), cpus("16", "16001m"), ASKED, kubelet=True)
+    assert stored == cpus("16", amplified)
+    assert notes == TWICE | RAW_ONLY | recorded({}, {"cpu": (raw, amplified)}, generation="3")
+
+
 @pytest.mark.parametrize(
     "text", ["", "{", "null", '{"cpu":0.99}', '{"cpu":10.01}', '{"cpu":"3"}', '{"cpu":NaN}']
 )
@@ -258,8 +294,8 @@ BROKEN = [
 @pytest.mark.parametrize("damage", BROKEN)
 def test_a_kubelet_that_states_an_amount_anew_starts_its_record_anew(damage: dict[str, str]) -> None:
     stored, notes, _ = decide(cpus("10", "16"), cpus("16"), TWICE | record() | damage, kubelet=True)
-    assert stored == cpus("20", "16")
-    assert notes == TWICE | recorded({"cpu": ("10", "20")}, {"cpu": ("8", "16")}, generation="2")
+    assert stored == cpus("20", "16001m")
+    assert notes == TWICE | recorded({"cpu": ("10", "20")}, {"cpu": ("8", "16001m")}, generation="2")
 
 
 @pytest.mark.parametrize("damage", BROKEN)

@@ -117,14 +117,16 @@ def unfolded(allocatable: int, stated: Stated) -> int:
     """Return a node's allocatable milli-CPU without the fold of what its ledger owns.
 
     The fold is added only if it surely is in status: there are writers that know no ledger, and a ratio may
-    be changing. Otherwise the amount in status counts as it is, which promises less.
+    be changing. Otherwise the amount in status counts as it is, which promises less. While kubelet is asked
+    to state it (status.py), the amount is 1m more.
     """
     cell: Cell = ("allocatable", CPU)
     known, ratio = stated.known[cell], stated.ratio(CPU)
     if ratio is None or known.raw is None or known.applied != allocatable:
         return allocatable
     whole = amplify(known.raw, ratio)
-    return whole if max(0, whole - stated.folded(cell, ratio)) == allocatable else allocatable
+    asked = allocatable - max(0, whole - stated.folded(cell, ratio))
+    return whole if asked in {0, 1} else allocatable
 
 
 def left(allocatable: int, requested: int, owned: int, hundredths: int) -> int:

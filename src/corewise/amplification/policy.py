@@ -209,10 +209,13 @@ def _decided(cell: Cell) -> dict[str, str]:
             else "variables.amplifiesCapacity ? variables.ratio# : 100"
         ),
         f"isStatedAnew{key}": own("variables.byKubelet && variables.new$ != variables.old$"),
+        f"isAsRecorded{key}": own(
+            "variables.isRecordThere$ && variables.new$ == variables.recordedApplied$ &&\n"
+            "(variables.isWrittenNow || !variables.isStatedAnew$)"
+        ),
         f"raw{key}": own(
             f"variables.factor$ < 0 && variables.isKnown$ ? {UNDECIDED} :\n"
-            "variables.isRecordThere$ && variables.new$ == variables.recordedApplied$ &&\n"
-            "(variables.isWrittenNow || !variables.isStatedAnew$) ? variables.recordedRaw$ :\n"
+            "variables.isAsRecorded$ ? variables.recordedRaw$ :\n"
             "variables.isStatedAnew$ || (variables.isRecordThere$ && variables.byKubelet) ?\n"
             "variables.new$ :\n"
             "variables.isRecordThere$ && variables.old$ == variables.recordedApplied$ ?\n"
@@ -228,9 +231,11 @@ def _decided(cell: Cell) -> dict[str, str]:
             "[variables.raw$ / 100 * variables.factor$ + variables.raw$ % 100 * variables.factor$ / 100]"
             f".map(x,\nx < {largest} ? x : {largest})[0]"
         ),
+        f"offered{key}": own(_FOLDED if folds else "variables.amplified$"),
+        f"isAsked{key}": own("false" if field == "capacity" else _ASKED.format(largest=largest)),
         f"final{key}": own(
             "variables.isUndecided$ ? variables.old$ :\n!variables.isRecorded$ ? variables.raw$ :\n"
-            + (_FOLDED if folds else "variables.amplified$")
+            "variables.offered$ + (variables.isAsked$ ? 1 : 0)"
         ),
     }
 
@@ -239,6 +244,13 @@ _QUOTED: Final = f'"{AMOUNT}"'
 _FOLDED: Final = (
     "[variables.amplified$ - (variables.ownedMilli * (variables.factor$ - 100) + 99) / 100].map(x,\n"
     "x > 0 ? x : 0)[0]"
+)
+_ASKED: Final = (
+    "variables.isAsRecorded$ && variables.offered$ < {largest} &&\n"
+    "(variables.recordedApplied$ == variables.offered$ + 1 ||\n"
+    "(variables.byKubelet && !variables.isWrittenNow &&\nvariables.newCapacity# >= 0 &&\n"
+    "variables.newCapacity# != variables.oldCapacity# &&\n"
+    "!(variables.isRecordThereCapacity# && variables.newCapacity# == variables.recordedRawCapacity#)))"
 )
 
 

@@ -284,7 +284,8 @@ def _repaired(
     stated = _amounts({cell: amount for cell, amount in raw.items() if cell[1] in repaired})
     kept = [amounts[cell] for cell in CELLS if cell[1] not in repaired]
     # Koordinator's annotations go too, unless they are all that is known of another resource.
-    named = () if any(each.raw is None and (each.named or each.doubt) for each in kept) else _named(seen)
+    needed = any(each.raw is None and (each.named or each.touched.undecided) for each in kept)
+    named = () if needed else _named(seen)
     drop = (*_record(seen, repaired), *named)
     return replace(
         found,
@@ -310,7 +311,7 @@ def _named(seen: StatusObservation) -> tuple[str, ...]:
 
 
 def _raw(cell: Cell, amounts: Mapping[Cell, _Amount]) -> int | None:
-    """Return the raw amount to write, by whom can tell best; None if nobody can."""
+    """Return the raw amount to write, from the best source that has one; None if none has."""
     amount = amounts[cell]
     if amount.reported is not None:
         return amount.reported

@@ -29,6 +29,11 @@ annotations.
 The kubelet's identity alone does not make an amount raw: it sends the difference to what it has cached, and
 what it leaves out shows as stored. What it sends differs from what is stored, or is the same.
 
+So a kubelet that changes capacity and leaves allocatable at the amount applied may have computed that very
+amount, or may have an old cache. It is asked: allocatable becomes 1 milli-CPU or 1 byte more, which kubelet
+reads, computes otherwise, and states within 10 seconds. Then it is raw by the second row. The question stays
+until then; any other change of the amount asks as well.
+
 ``record-generation`` grows in every write that changes the record or leaves other amounts than were stored.
 It tells the webhook that the policy has already done the work in this write (both run while a cluster is
 switched over), and the manager whether the agent has measured the machine since. It stays for ever.
@@ -54,6 +59,7 @@ from corewise.amplification.amounts import (
     AMPLIFIABLE,
     FIELDS,
     MAXIMUM,
+    UNCOUNTED,
     Finding,
     NodeAmounts,
     StatusField,
@@ -170,7 +176,8 @@ def decide_amount(write: StatusWrite, stated: Stated, cell: Cell) -> Decided:
     written_now = stated.generation != write.old_generation
     if factor is None:
         return Decided(new) if known.is_nothing else _undecided(old)
-    if recorded and new == known.applied and (written_now or not stated_anew):
+    as_recorded = recorded and new == known.applied and (written_now or not stated_anew)
+    if as_recorded:
         raw = known.raw
     elif stated_anew or (recorded and write.by_kubelet):
         raw = new
@@ -182,8 +189,21 @@ def decide_amount(write: StatusWrite, stated: Stated, cell: Cell) -> Decided:
         raw = known.named if new == old and known.named is not None else new
     if raw is None or factor == ONE:
         return Decided(raw, raw)
-    amount = amplified_count(cell[1], raw, factor) - stated.folded(cell, factor)
-    return Decided(max(0, amount), raw, recorded=True)
+    amount = max(0, amplified_count(cell[1], raw, factor) - stated.folded(cell, factor))
+    if as_recorded and _is_asked(write, stated, cell, amount, written_now=written_now):
+        amount = min(amount + 1, UNCOUNTED[cell[1]] - 1)
+    return Decided(amount, raw, recorded=True)
+
+
+def _is_asked(write: StatusWrite, stated: Stated, cell: Cell, amount: int, *, written_now: bool) -> bool:
+    """Whether kubelet is asked to state an amount of allocatable, or still is: see the module."""
+    field, resource = cell
+    if field == "capacity":
+        return False
+    new, old = (_count(amounts, ("capacity", resource)) for amounts in (write.new, write.old))
+    changed = new is not None and new not in {old, stated.known["capacity", resource].raw}
+    asks = changed and write.by_kubelet and not written_now
+    return asks or stated.known[cell].applied == amount + 1
 
 
 def _undecided(old: int | None) -> Decided:
