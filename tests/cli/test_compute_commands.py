@@ -261,6 +261,65 @@ def test_a_flavor_as_openstacks_client_lists_it_is_read_in_silence(files: Files)
     assert "means the same: keep one" in ends(run("request", "--flavor", str(both)))[1]
 
 
+DOMAIN = f"""
+<domain type='kvm'>
+  <name>g</name>
+  <uuid>{guest(1)}</uuid>
+  <memory unit='MiB'>1024</memory>
+  <vcpu>4</vcpu>
+  <iothreads>2</iothreads>
+</domain>
+"""
+
+
+def test_the_xml_of_a_scheduled_guest_has_the_cpus_of_the_ledger(files: Files) -> None:
+    realtime = {
+        "hw:cpu_realtime": "yes",
+        "hw:cpu_realtime_mask": "^0-1",
+        "hw:emulator_threads_policy": "share",
+    }
+    document("schedule", *files.flavor(6), *files.kept)
+    scheduled = document(
+        "schedule", *files.flavor(4, {**DEDICATED, **realtime}), *files.kept, "--guest", guest(1)
+    )
+    assert scheduled["pinnedCPUs"] == "8-11"
+    domain = files.put("d.xml", DOMAIN)
+    result = run("apply", guest(1), *files.kept, "--domain", str(domain))
+    tuned = ET.fromstring(result.stdout)  # noqa: S314 - our own output
+    tune = tuned.find("cputune")
+    assert tune is not None
+    assert [pin.get("cpuset") for pin in tune.findall("vcpupin")] == ["8", "9", "10", "11"]
+    assert [pin.get("cpuset") for pin in tune.findall("emulatorpin")] == ["18-47"]
+    assert [(pin.get("iothread"), pin.get("cpuset")) for pin in tune.findall("iothreadpin")] == [
+        ("1", "18-47"),
+        ("2", "18-47"),
+    ]
+    assert [each.attrib for each in tune.findall("vcpusched")] == [
+        {"vcpus": "2-3", "scheduler": "fifo", "priority": "1"}
+    ]
+    (memory,) = tuned.findall("numatune/memory")
+    assert memory.get("nodeset") == "0"
+
+
+def test_pin_prints_no_other_cpus_for_a_guest_that_the_ledger_has(files: Files) -> None:
+    document("schedule", *files.flavor(4), *files.kept, "--guest", guest(1))
+    domain = files.put("d.xml", DOMAIN)
+    result = run("pin", *files.flavor(4), *files.kept, "-o", "xml", "--domain", str(domain))
+    code, message = ends(result)
+    assert (code, message.split(":")[0]) == (ExitCode.REFUSED, "GuestExists")
+    assert isinstance(result.exception, Failure)
+    assert f"corewise compute apply {guest(1)}" in str(result.exception.hint)
+
+
+def test_a_domain_of_another_guest_is_refused(files: Files) -> None:
+    document("schedule", *files.flavor(4), *files.kept, "--guest", guest(2))
+    domain = files.put("d.xml", DOMAIN)
+    other = ends(run("apply", guest(2), *files.kept, "--domain", str(domain)))[1]
+    assert f"is the domain of guest {guest(1)}" in other
+    code, message = ends(run("apply", guest(1), *files.kept, "--domain", str(domain)))
+    assert (code, message) == (ExitCode.NOT_FOUND, f"GuestUnknown: no ledger has a guest {guest(1)}")
+
+
 def test_an_image_is_read_as_the_openstack_client_shows_it(files: Files) -> None:
     shown = {
         "checksum": "f8",

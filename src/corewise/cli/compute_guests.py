@@ -1,4 +1,4 @@
-"""``corewise compute request``, ``pin``, ``schedule``, ``delete``: the CPUs of one guest."""
+"""``corewise compute request``, ``pin``, ``schedule``, ``apply``, ``delete``: the CPUs of one guest."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from corewise.cli.errors import ExitCode
 from corewise.cli.files import FILE
 from corewise.cli.options import together
 from corewise.cli.output import Column, Form, count, say
-from corewise.compute.errors import FileUnusable
+from corewise.compute.errors import FileUnusable, GuestExists, GuestUnknown
 from corewise.compute.guest_files import parse_flavor, parse_image
 from corewise.compute.hosts import Hosts, tuning_of
 from corewise.compute.offers import LocalOffers, Offers
 from corewise.compute.scheduling import GuestScheduler, WantedGuest, pin
 from corewise.compute.verdicts import NoValidHost, Placed
-from corewise.openstack.libvirt_xml import tuned
+from corewise.openstack.libvirt_xml import tuned, uuid_of
 from corewise.pinning import GuestPins, Refusal
 from corewise.topology import Host
 from corewise.tracking.flavor import NO_IMAGE, Flavor, RequestRefusal
@@ -145,11 +145,17 @@ def pin_command(
         raise click.UsageError("--guest needs the --ledger that it is entered in")
     read, request = _guest_request(flavor, image, given.compat)
     host = given.host()
+    text = None if domain is None else text_of(domain)
+    if text is not None and (known := uuid_of(text)) in host.guests():
+        raise GuestExists(
+            f"guest {known} is on host {host.name} already: its CPUs are chosen",
+            hint=f"print its domain with them: corewise compute apply {known} --domain {domain}",
+        )
     pins = pin(host, request, guest=guest, flavor=read.name, pack=pack)
     if isinstance(pins, Refusal):
         raise failure(pins.reason, f"host {host.name}: {pins.message}", code=ExitCode.REFUSED)
-    if domain is not None:
-        click.echo(tuned(text_of(domain), tuning_of(request.cpus, pins, host)))
+    if text is not None:
+        click.echo(tuned(text, tuning_of(request.cpus, pins, host)))
     elif form == Form.TABLE:
         heading = f"host {host.name}: the guest {pins_text(pins)}\n"
         click.echo(heading + _pins_table(pins, host.machine), nl=False)
@@ -212,6 +218,41 @@ def schedule_command(
     how = " (found by the fallback: it counts pinned guests as VCPU)" if outcome.by_fallback else ""
     output.tell(f"guest {outcome.guest} is on host {outcome.host}{how}\nit {pins_text(outcome.record.pins)}")
     click.echo(_pins_table(outcome.record.pins, hosts.known[outcome.host].machine), nl=False)
+
+
+@click.command("apply")
+@click.argument("guest")
+@given_hosts
+@click.option(
+    "--domain",
+    type=FILE,
+    required=True,
+    metavar="FILE",
+    help="The guest's domain (virsh dumpxml --inactive --security-info GUEST); - is stdin.",
+)
+def apply_command(guest: str, given: GivenHosts, domain: Path) -> None:
+    r"""Print GUEST's domain with the CPUs that the ledger has for it, for virsh define.
+
+    It has <vcpupin>, <emulatorpin>, <iothreadpin>, <vcpusched> and <numatune>; the guest gets these CPUs from
+    its next start. Nothing is chosen, and the ledger stays as it is. Exit code 4 if no ledger has the guest.
+
+    \b
+    Example:
+      virsh dumpxml --inactive --security-info GUEST > d.xml
+      corewise compute apply GUEST --hosts /var/lib/corewise --domain d.xml > new.xml
+      virsh define new.xml
+    """
+    hosts = given.hosts()
+    host = hosts.having(guest)
+    if host is None:
+        hosts.raise_unusable()
+        raise GuestUnknown(f"no ledger has a guest {guest}")
+    text = text_of(domain)
+    named = uuid_of(text)
+    if named != guest:
+        raise FileUnusable(f"{domain} is the domain of guest {named}, not of {guest}")
+    record = host.guests()[guest]
+    click.echo(tuned(text, tuning_of(record.cpus, record.pins, host)))
 
 
 @click.command("delete")

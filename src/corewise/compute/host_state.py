@@ -113,7 +113,7 @@ def _cells(domain: Domain, machine: Host) -> Iterable[CellRecord]:
         pins = {own: cpu for own, cpu in domain.pins.items() if own in cell.vcpus}
         bound = next(iter(cell.host_nodes), 0) if cell.host_nodes else 0
         node = next((node_of[cpu] for cpu in pins.values() if cpu in node_of), bound)
-        yield CellRecord(node, pins, cell.memory // _MIB, len(cell.vcpus) - len(pins))
+        yield CellRecord(node, pins, cell.memory // _MIB, tuple(cell.vcpus - CPUSet.of(pins)))
 
 
 _RESERVED_MEMORY_MB = "512"

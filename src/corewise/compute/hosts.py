@@ -248,7 +248,7 @@ def _idle(cpu: int, host: ComputeHost) -> UseKind:
 
 
 def tuning_of(guest: GuestCPUs, pins: GuestPins, host: ComputeHost) -> CPUTuning:
-    """Return the tuning of a guest on a host.
+    """Return the tuning of a guest on a host; a guest of its ledger has ``record.cpus`` and ``record.pins``.
 
     CPUs that float within a NUMA node of the guest share the shared CPUs of its host node. Emulator threads
     run on a CPU of their own, or on the host's set for them, or where the guest's own CPUs are.
@@ -260,7 +260,7 @@ def tuning_of(guest: GuestCPUs, pins: GuestPins, host: ComputeHost) -> CPUTuning
         vcpus |= dict.fromkeys(node.cpus, near)
         vcpus |= {own: CPUSet.of((cpu,)) for own, cpu in cell.pins.items()}
     cells = {index: cell.number for index, cell in enumerate(pins.cells)}
-    return CPUTuning(vcpus, _emulator(guest, pins, host), cells)
+    return CPUTuning(vcpus, _emulator(guest, pins, host), cells, guest.realtime)
 
 
 def _emulator(guest: GuestCPUs, pins: GuestPins, host: ComputeHost) -> CPUSet:

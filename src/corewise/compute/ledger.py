@@ -32,7 +32,7 @@ from corewise.pinning import CellPins, GuestPins
 from corewise.topology import CPUSet
 from corewise.tracking import HostedGuest
 from corewise.vocabulary.errors import UNREADABLE
-from corewise.vocabulary.guests import CPUPolicy, GuestCPUs, ThreadPolicy
+from corewise.vocabulary.guests import CPUPolicy, EmulatorThreads, GuestCPUs, GuestNode, ThreadPolicy
 
 
 class GuestState(StrEnum):
@@ -45,17 +45,20 @@ class GuestState(StrEnum):
 class CellRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One NUMA node of a guest: the host's node, the host CPU of each guest CPU that is pinned.
 
-    ``floating``: how many of its CPUs share those of the host's node.
+    ``floating``: its guest CPUs that share the CPUs of the host's node.
     """
 
     node: int
     pins: Mapping[int, int] = {}
     memory_mb: int = 0
-    floating: int = 0
+    floating: tuple[int, ...] = ()
 
 
 class GuestRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One guest. ``resources`` is what it holds of the host's provider, whose uuid is ``provider``."""
+    """One guest. ``resources`` is what it holds of the host's provider, whose uuid is ``provider``.
+
+    ``realtime``: its guest CPUs that run with a realtime scheduling policy.
+    """
 
     state: GuestState
     resources: Mapping[str, int]
@@ -67,11 +70,31 @@ class GuestRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cells: tuple[CellRecord, ...] = ()
     emulator: int | None = None
     withheld: tuple[int, ...] = ()
+    emulator_threads: EmulatorThreads | None = None
+    realtime: tuple[int, ...] = ()
+
+    @property
+    def cpus(self) -> GuestCPUs:
+        """What it was promised."""
+        nodes = (
+            GuestNode(CPUSet.of((*cell.pins, *cell.floating)), CPUSet.of(cell.pins), cell.memory_mb)
+            for cell in self.cells
+        )
+        return GuestCPUs(
+            vcpus=self.vcpus,
+            policy=self.cpu_policy,
+            thread_policy=self.thread_policy,
+            emulator=self.emulator_threads,
+            nodes=tuple(nodes),
+            realtime=CPUSet.of(self.realtime),
+        )
 
     @property
     def pins(self) -> GuestPins:
         """Where the guest lies."""
-        cells = tuple(CellPins(cell.node, cell.pins, cell.memory_mb, cell.floating) for cell in self.cells)
+        cells = tuple(
+            CellPins(cell.node, cell.pins, cell.memory_mb, CPUSet.of(cell.floating)) for cell in self.cells
+        )
         return GuestPins(cells, self.emulator, CPUSet.of(self.withheld))
 
     def hosted(self, uuid: str) -> HostedGuest:
@@ -105,10 +128,13 @@ def record_of(
         cpu_policy=guest.policy,
         thread_policy=guest.thread_policy,
         cells=tuple(
-            CellRecord(cell.number, dict(cell.pins), cell.memory_mb, cell.floating) for cell in pins.cells
+            CellRecord(cell.number, dict(cell.pins), cell.memory_mb, tuple(cell.floating))
+            for cell in pins.cells
         ),
         emulator=pins.emulator,
         withheld=tuple(pins.withheld),
+        emulator_threads=guest.emulator,
+        realtime=tuple(guest.realtime),
     )
 
 

@@ -21,6 +21,7 @@ Tuning"), nova.virt.libvirt.config.LibvirtConfigGuestMetaNovaInstance.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -334,6 +335,12 @@ def _named(domain: ET.Element, below: str) -> Mapping[str, str]:
     return MappingProxyType({each.get("name", ""): (each.text or "").strip() for each in found})
 
 
+_NO_CPUS = CPUSet()
+REALTIME_PRIORITY = "1"
+"""As in Nova, whose default of ``[libvirt] realtime_scheduler_priority`` is 1."""
+
+_MOST_IO_THREADS = 1024
+
 _NAMESPACES = {
     "nova": "http://openstack.org/xmlns/libvirt/nova/1.1",
     "qemu": "http://libvirt.org/schemas/domain/qemu/1.0",
@@ -345,13 +352,23 @@ class CPUTuning:
     """Where a guest may run.
 
     ``vcpus`` maps each guest CPU to its host CPUs: one if pinned, several if shared. ``emulator`` is for
-    QEMU's own threads; None leaves them to the kernel. ``cells`` maps each NUMA node of the guest to its host
-    node.
+    QEMU's own threads and its I/O threads; None leaves them to the kernel. ``cells`` maps each NUMA node of
+    the guest to its host node. ``realtime``: guest CPUs that run under SCHED_FIFO.
     """
 
     vcpus: Mapping[int, CPUSet]
     emulator: CPUSet | None
     cells: Mapping[int, int]
+    realtime: CPUSet = _NO_CPUS
+
+
+def uuid_of(text: str) -> str:
+    """Return the UUID of a domain.
+
+    Raises:
+        LibvirtXMLError: if the document is not a domain, or has no UUID.
+    """
+    return _text(_parsed(text, "domain"), "uuid")
 
 
 def tuned(text: str, tuning: CPUTuning) -> str:
@@ -379,12 +396,28 @@ def tuned(text: str, tuning: CPUTuning) -> str:
 
 def _pin(domain: ET.Element, tuning: CPUTuning) -> None:
     section = _section(domain, "cputune", after="vcpu")
-    for old in [*section.findall("vcpupin"), *section.findall("emulatorpin")]:
-        section.remove(old)
+    for name in ("vcpupin", "emulatorpin", "iothreadpin", "vcpusched"):
+        for old in section.findall(name):
+            section.remove(old)
     for vcpu, cpus in sorted(tuning.vcpus.items()):
         ET.SubElement(section, "vcpupin", vcpu=str(vcpu), cpuset=str(cpus))
     if tuning.emulator is not None:
         ET.SubElement(section, "emulatorpin", cpuset=str(tuning.emulator))
+        for number in _io_threads(domain):
+            ET.SubElement(section, "iothreadpin", iothread=str(number), cpuset=str(tuning.emulator))
+    if tuning.realtime:
+        ET.SubElement(
+            section, "vcpusched", vcpus=str(tuning.realtime), scheduler="fifo", priority=REALTIME_PRIORITY
+        )
+
+
+def _io_threads(domain: ET.Element) -> list[int]:
+    """Return the numbers of the domain's I/O threads: those that are named, and as many more as it counts."""
+    named = [_number(each, "id") for each in domain.iterfind("iothreadids/iothread")]
+    count = domain.find("iothreads")
+    every = 0 if count is None else min(_content_number(count), _MOST_IO_THREADS)
+    free = (number for number in range(1, _MOST_IO_THREADS + 1) if number not in named)
+    return sorted([*named, *itertools.islice(free, max(every - len(named), 0))])
 
 
 def _bind_memory(domain: ET.Element, tuning: CPUTuning) -> None:

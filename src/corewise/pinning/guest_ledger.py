@@ -116,13 +116,13 @@ def _memory_mb(host: Host, number: int) -> int | None:
 class CellPins:
     """One NUMA node of a guest on a host: guest CPU -> host CPU of those that are dedicated.
 
-    ``floating``: how many of its CPUs float over the shared CPUs of the host's node.
+    ``floating``: its guest CPUs that float over the shared CPUs of the host's node.
     """
 
     number: int
     pins: Mapping[int, int]
     memory_mb: int = 0
-    floating: int = 0
+    floating: CPUSet = _NO_CPUS
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +222,7 @@ class GuestLedger:
         floating = dict.fromkeys((cell.number for cell in self.cells), 0)
         for pins in self.guests.values():
             for cell in pins.cells:
-                floating[cell.number] = floating.get(cell.number, 0) + cell.floating
+                floating[cell.number] = floating.get(cell.number, 0) + len(cell.floating)
         return MappingProxyType(floating)
 
     @cached_property
