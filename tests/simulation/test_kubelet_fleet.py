@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from corewise.assessment.nodes import BoundContainer, BoundPod, BoundPodSpec, BoundPodStatus
+from corewise.assessment.nodes import BoundPodStatus
 from corewise.kube.client import Client
 from corewise.kube.clock import SYSTEM_CLOCK
 from corewise.kube.config import load_config
 from corewise.kube.errors import Forbidden
 from corewise.kube.objects import ObjectMeta, ResourceRequirements
-from corewise.kube.resources import LEASES, NODE_RESOURCE_TOPOLOGIES, NODES, PODS
+from corewise.kube.resources import LEASES, NODE_RESOURCE_TOPOLOGIES, NODES, PODS, Resource
 from corewise.quantities import ONE, Bytes, Ratio
 from corewise.simulation import control_plane as bootstrap
 from corewise.simulation.cluster import LocalCluster
@@ -28,7 +28,10 @@ from corewise.simulation.kubelets import (
     SIMULATED_NODES,
     Periods,
     PodReconciler,
+    SimulatedContainer,
     SimulatedNode,
+    SimulatedPod,
+    SimulatedPodSpec,
 )
 from corewise.simulation.machines import CATALOGUE, Machine
 from corewise.simulation.plan import Plan
@@ -53,8 +56,8 @@ def pod(name: str, *, cpu_milli: int = 1000, node: str = "n1") -> dict[str, Any]
     return manifest(name, cpu_milli=cpu_milli, memory=1 << 30, node=node)
 
 
-def container(cpu: str) -> BoundContainer:
-    return BoundContainer("main", ResourceRequirements(requests={"cpu": cpu}))
+def container(cpu: str) -> SimulatedContainer:
+    return SimulatedContainer("main", ResourceRequirements(requests={"cpu": cpu}))
 
 
 @asynccontextmanager
@@ -197,8 +200,8 @@ async def test_a_kubelet_admits_by_a_node_that_has_grown_before_its_watch_has_sa
         small = node(cluster)
         await set_status(cluster, {"allocatable": {"cpu": "6"}})
         await until(lambda: node(cluster).status["allocatable"]["cpu"] == "6")
-        spec = BoundPodSpec(node_name="n1", containers=(container("6"),))
-        large = BoundPod(
+        spec = SimulatedPodSpec(node_name="n1", containers=(container("6"),))
+        large = SimulatedPod(
             metadata=ObjectMeta(name="large", namespace="default", uid="u"),
             spec=spec,
             status=BoundPodStatus(qos_class="Burstable"),
@@ -225,6 +228,54 @@ async def test_deleted_pods_go_and_make_room(api_server: LocalAPIServer, tmp_pat
         await until(lambda: not cluster.pods)
         await cluster.client.create(PODS, pod("second", cpu_milli=4000), "default")
         await until(lambda: phase(cluster, "second") == "Running")
+
+
+JOBS = Resource("batch", "v1", "jobs", "Job", namespaced=True, type=dict)
+DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment", namespaced=True, type=dict)
+
+
+@pytest.mark.parametrize(
+    ("command", "policy", "ended", "phases"),
+    [
+        ("sleep 0.1", "Never", "Complete", ["Succeeded"]),
+        ("sleep 0.1", "OnFailure", "Complete", ["Succeeded"]),
+        ("false", "Never", "Failed", ["Failed", "Failed"]),
+        ("false", "OnFailure", "Failed", []),
+    ],
+)
+async def test_a_job_ends_with_what_its_pods_run(
+    api_server: LocalAPIServer, tmp_path: Path, command: str, policy: str, ended: str, phases: list[str]
+) -> None:
+    async with cluster_of(api_server, tmp_path, machine()) as cluster:
+        container = {"name": "main", "image": "any", "command": command.split()}
+        template = {"spec": {"containers": [container], "restartPolicy": policy}}
+        body = {"metadata": {"name": "once"}, "spec": {"template": template, "backoffLimit": 1}}
+        await cluster.client.create(JOBS, body, "default")
+        await condition_met(cluster, JOBS, "once", ended)
+        await until(lambda: [each.status.phase for each in cluster.pods] == phases)
+
+
+async def test_a_deployment_rolls_out_onto_the_nodes(api_server: LocalAPIServer, tmp_path: Path) -> None:
+    async with cluster_of(api_server, tmp_path, machine()) as cluster:
+        labels = {"app": "web"}
+        template = {"metadata": {"labels": labels}, "spec": pod("web", cpu_milli=500, node="")["spec"]}
+        spec = {"replicas": 3, "selector": {"matchLabels": labels}, "template": template}
+        await cluster.client.create(DEPLOYMENTS, {"metadata": {"name": "web"}, "spec": spec}, "default")
+        await condition_met(cluster, DEPLOYMENTS, "web", "Available")
+        assert len(cluster.pods) == 3
+
+
+async def condition_met(
+    cluster: LocalCluster, resource: Resource[dict[str, Any]], name: str, condition: str
+) -> None:
+    """Wait until a condition of an object is True."""
+    wanted = {"type": condition, "status": "True"}.items()
+    async with asyncio.timeout(90):
+        while True:
+            obj = await cluster.client.get(resource, name, "default")
+            if any(wanted <= each.items() for each in obj["status"].get("conditions") or ()):
+                return
+            await asyncio.sleep(0.1)
 
 
 async def test_the_agent_reports_facts_and_zones(api_server: LocalAPIServer, tmp_path: Path) -> None:

@@ -43,10 +43,12 @@ from corewise.simulation.control_plane import Child, running
 from corewise.simulation.filling import GroupPods
 from corewise.simulation.kubelets import (
     SIMULATED_NODES,
+    SIMULATED_PODS,
     KubeletFleet,
     Periods,
     PodReconciler,
     SimulatedNode,
+    SimulatedPod,
     is_finished,
 )
 from corewise.simulation.local_scheduler import LocalScheduler
@@ -74,7 +76,9 @@ class LocalCluster:
         self.was_on = False
         """Whether corewise had been turned on already in the state that the API server kept."""
         self._nodes = Cache(client, SIMULATED_NODES, on_change=self._node_changed)
-        self._pods = Cache(client, BOUND_PODS, field_selector="spec.nodeName!=", on_change=self._pod_changed)
+        self._pods = Cache(
+            client, SIMULATED_PODS, field_selector="spec.nodeName!=", on_change=self._pod_changed
+        )
         self.files = MachineFiles(folder)
         roots = {machine.name: self.files.make(machine) for machine in plan.machines}
         self.kubelets = KubeletFleet(
@@ -94,7 +98,7 @@ class LocalCluster:
         self._reconciler = PodReconciler(
             self.kubelets,
             cached_node=self._nodes.get,
-            cached_pods=cast("Mapping[object, BoundPod]", self._pods.items),
+            cached_pods=cast("Mapping[object, SimulatedPod]", self._pods.items),
             files=self.files,
             clock=SYSTEM_CLOCK,
             on_start=self.agents.look_at,

@@ -251,6 +251,25 @@ def _running(pod: BoundPod, name: str, now: str) -> dict[str, Any]:
     }
 
 
+def ended_status(pod: BoundPod, *, now: str, failed: bool, restarts: int | None) -> dict[str, Any]:
+    """Return the status of a pod whose containers have ended; with ``restarts`` they run again."""
+    running = [_running(pod, container.name, now) for container in pod.spec.containers]
+    if restarts is not None:
+        return {"containerStatuses": [{**each, "restartCount": restarts} for each in running]}
+    how = {"exitCode": int(failed), "reason": "Error" if failed else "Completed", "finishedAt": now}
+    state = {"ready": False, "started": False, "state": {"terminated": how}}
+    unready = {
+        "status": "False",
+        "reason": "PodFailed" if failed else "PodCompleted",
+        "lastTransitionTime": now,
+    }
+    return {
+        "phase": "Failed" if failed else "Succeeded",
+        "conditions": [{"type": kind, **unready} for kind in ("Ready", "ContainersReady")],
+        "containerStatuses": [{**each, **state} for each in running],
+    }
+
+
 def rejected_status(rejection: Rejection, *, now: str) -> dict[str, Any]:
     """Return the status of a pod the kubelet refuses."""
     return {

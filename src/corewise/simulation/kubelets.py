@@ -9,12 +9,17 @@ What differs from real ones, for the sake of thousands in a process: they share 
 of pods, held by the cluster's administrator, where each kubelet has watches of its own objects; requests
 share connections; and no more than ``concurrency`` are under way at once. Periods have random phases, so
 that the load is even.
+
+A pod whose restartPolicy is not Always ends, so that Jobs do. A container runs for N seconds if its command
+ends in ``sleep N``, else for five seconds; ``false`` fails. Under OnFailure it is started again then.
 """
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -24,7 +29,7 @@ from typing import Any
 import msgspec
 
 from corewise.amplification import pod_request
-from corewise.assessment.nodes import BoundPod, demand_of
+from corewise.assessment.nodes import BoundContainer, BoundPod, BoundPodSpec, demand_of
 from corewise.kube.client import Client, PatchType
 from corewise.kube.clock import SYSTEM_CLOCK, Clock, rfc3339, rfc3339_micro
 from corewise.kube.errors import AlreadyExists, KubeError, NotFound
@@ -36,6 +41,7 @@ from corewise.simulation.kubelet_status import (
     StatusPatch,
     admit,
     compute_status,
+    ended_status,
     has_changed,
     rejected_status,
     running_status,
@@ -50,7 +56,37 @@ from corewise.vocabulary.names import BATCH_CPU, BATCH_MEMORY
 _WORKERS = 16
 _AGAIN_AFTER = 1.0
 _FINISHED = frozenset({"Succeeded", "Failed"})
+_RUN_SECONDS = 5.0
+_SLEEP = re.compile(r"(?:.* )?sleep ([0-9]{1,6}(?:\.[0-9]{1,3})?)s?", re.DOTALL)
+_FALSE = re.compile(r"(?:/\w+)*/?false")
 Key = tuple[str, str]
+
+
+class SimulatedContainer(BoundContainer, frozen=True):
+    """core/v1 Container with what it runs."""
+
+    command: tuple[str, ...] = ()
+    args: tuple[str, ...] = ()
+
+    @property
+    def runs(self) -> str:
+        return " ".join((*self.command, *self.args))
+
+
+class SimulatedPodSpec(BoundPodSpec, frozen=True):
+    """core/v1 PodSpec with what ends a pod."""
+
+    containers: tuple[SimulatedContainer, ...] = ()
+    restart_policy: str = "Always"
+
+
+class SimulatedPod(BoundPod, frozen=True):
+    """core/v1 Pod as its kubelet needs it."""
+
+    spec: SimulatedPodSpec = SimulatedPodSpec()
+
+
+SIMULATED_PODS: Resource[SimulatedPod] = PODS.typed(SimulatedPod)
 
 
 def need_of(pod: BoundPod) -> Need:
@@ -77,7 +113,7 @@ class PodReconciler:
         fleet: KubeletFleet,
         *,
         cached_node: Callable[[str], SimulatedNode | None],
-        cached_pods: Mapping[object, BoundPod],
+        cached_pods: Mapping[object, SimulatedPod],
         files: MachineFiles,
         clock: Clock,
         on_start: Callable[[str], None],
@@ -92,6 +128,7 @@ class PodReconciler:
         self._queue: asyncio.Queue[Key] = asyncio.Queue()
         self._queued: set[Key] = set()
         self._admitted: dict[str, dict[str, Need]] = defaultdict(dict)
+        self._tasks: asyncio.TaskGroup | None = None
 
     def changed(self, old: BoundPod | None, new: BoundPod | None) -> None:
         """Handle a change of a pod."""
@@ -119,9 +156,9 @@ class PodReconciler:
 
     async def run(self) -> None:
         """Work until cancelled."""
-        async with asyncio.TaskGroup() as tasks:
+        async with asyncio.TaskGroup() as self._tasks:
             for _ in range(_WORKERS):
-                tasks.create_task(self._work())
+                self._tasks.create_task(self._work())
 
     async def _work(self) -> None:
         while True:
@@ -135,7 +172,7 @@ class PodReconciler:
                 await self._clock.sleep(_AGAIN_AFTER)
                 self._enqueue(key)
 
-    async def _settle(self, kubelet: Kubelet, pod: BoundPod) -> None:
+    async def _settle(self, kubelet: Kubelet, pod: SimulatedPod) -> None:
         name, namespace = pod.metadata.name, pod.metadata.namespace
         counters = self._fleet.counters
         if pod.metadata.deletion_timestamp is not None:
@@ -144,16 +181,42 @@ class PodReconciler:
             return
         status = await self._status_of(kubelet, pod)
         if status is not None:
-            await kubelet.client.patch(
-                PODS,
-                name,
-                {"metadata": {"uid": pod.metadata.uid}, "status": status},
-                type=PatchType.STRATEGIC,
-                namespace=namespace,
-                subresource="status",
-            )
+            await self._write(kubelet, pod, status)
+        if (
+            self._tasks
+            and pod.spec.restart_policy != "Always"
+            and pod.metadata.uid in self._admitted[kubelet.machine.name]
+        ):
+            self._tasks.create_task(self._end(kubelet, pod))
 
-    async def _status_of(self, kubelet: Kubelet, pod: BoundPod) -> dict[str, Any] | None:
+    async def _write(self, kubelet: Kubelet, pod: BoundPod, status: dict[str, Any]) -> None:
+        await kubelet.client.patch(
+            PODS,
+            pod.metadata.name,
+            {"metadata": {"uid": pod.metadata.uid}, "status": status},
+            type=PatchType.STRATEGIC,
+            namespace=pod.metadata.namespace,
+            subresource="status",
+        )
+
+    async def _end(self, kubelet: Kubelet, pod: SimulatedPod) -> None:
+        """Let a pod run for its time and end; it is gone from ``_admitted`` if it was deleted meanwhile."""
+        runs = [container.runs for container in pod.spec.containers]
+        slept = [float(match[1]) if (match := _SLEEP.fullmatch(each)) else _RUN_SECONDS for each in runs]
+        failed = any(_FALSE.fullmatch(each) for each in runs)
+        again = failed and pod.spec.restart_policy == "OnFailure"
+        for restarts in itertools.count(1):
+            await self._clock.sleep(max(slept))
+            now = rfc3339(self._clock.now())
+            while pod.metadata.uid in self._admitted[kubelet.machine.name]:
+                status = ended_status(pod, now=now, failed=failed, restarts=restarts if again else None)
+                if await self._fleet.attempt(partial(self._write, kubelet, pod, status)):
+                    break
+                await self._clock.sleep(_AGAIN_AFTER)
+            if not again or pod.metadata.uid not in self._admitted[kubelet.machine.name]:
+                return
+
+    async def _status_of(self, kubelet: Kubelet, pod: SimulatedPod) -> dict[str, Any] | None:
         """Return the status to write; None for a pod of an earlier run, which runs already."""
         now = rfc3339(self._clock.now())
         admitted, need = self._admitted[kubelet.machine.name], need_of(pod)
