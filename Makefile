@@ -9,7 +9,7 @@ MINUTES ?= 10
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 
 .DEFAULT_GOAL := help
-.PHONY: help up openstack policies libvirt test explore check generate man golden bench docs docs-serve size test-kube test-node lock clean
+.PHONY: help up openstack policies libvirt test explore check generate man golden bench docs docs-serve size test-kube test-node chart lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -83,6 +83,9 @@ docs: $(VENV)/dev.stamp ## Build the docs as a site, which needs no network (sit
 
 docs-serve: $(VENV)/dev.stamp ## Serve the docs on http://127.0.0.1:8000, with search, and again after each change
 	$(MKDOCS) serve --dev-addr 127.0.0.1:8000
+
+chart: $(VENV)/dev.stamp ## Lint the Helm chart and write its archive to dist/
+	$(BIN)/python -m tools.chart
 
 size: $(VENV)/dev.stamp ## Count lines, files and functions by package (REV=main counts a commit)
 	@$(BIN)/python -m tools.size $(REV)

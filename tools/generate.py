@@ -31,6 +31,9 @@ from corewise.vocabulary.metrics import AGENT, METRICS, NODE_MEMORY_BANDWIDTH_CA
 from corewise.vocabulary.names import TABLE, NameKind
 from corewise.vocabulary.reasons import Reason
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from tools import chart
+
 WIDTH = 100
 NOTICE_OF_RULES = """\
 # Rules for Prometheus (rule_files) on what work on a node fights over, over the metrics of corewise agent.
@@ -373,6 +376,7 @@ GENERATED: list[tuple[str, Callable[[], str]]] = [
     ("deploy/monitoring/interference-dashboard.json", dashboard),
     ("deploy/monitoring/interference-rules.yaml", rules),
     *((f"{MAN}/{name}", partial(str, text)) for name, text in man_pages(corewise, "corewise").items()),
+    *chart.generated(),
 ]
 
 

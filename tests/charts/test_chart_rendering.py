@@ -1,0 +1,251 @@
+"""The Helm chart: what it renders, what it refuses, and that kustomize installs the same.
+
+| values | rendered |
+|---|---|
+| the defaults | deploy/, file by file (tools/generate.py --check), and the test pod |
+| all changed | expected/full.yaml; COREWISE_GOLDEN=write writes it |
+| one program off | nothing that names this program |
+| unknown, or of the wrong type | refused by the schema, in a sentence that names the value |
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import helm_python
+import pytest
+import yaml
+
+import corewise
+from tools import chart
+
+ROOT = Path(__file__).parents[2]
+HERE = Path(__file__).parent
+GOLDEN = HERE / "expected" / "full.yaml"
+FULL = yaml.safe_load((HERE / "full-values.yaml").read_text())
+BULKY = {"monitoring/dashboards.yaml", "monitoring/rules.yaml"}
+"""What they hold comes from deploy/monitoring, which has tests of its own."""
+
+
+def objects(rendered: dict[str, str]) -> list[dict[str, Any]]:
+    """All objects of what was rendered."""
+    texts = (text for path, text in rendered.items() if path.endswith(".yaml"))
+    return [each for text in texts for each in yaml.safe_load_all(text) if each]
+
+
+def key(manifest: dict[str, Any]) -> tuple[str, str, str]:
+    return manifest["kind"], manifest["metadata"].get("namespace", ""), manifest["metadata"]["name"]
+
+
+def by_key(manifests: Iterable[dict[str, Any]]) -> dict[tuple[str, str, str], dict[str, Any]]:
+    return {key(each): each for each in manifests}
+
+
+def is_test(manifest: dict[str, Any]) -> bool:
+    return bool(manifest["metadata"].get("annotations", {}).get("helm.sh/hook") == "test")
+
+
+@pytest.mark.parametrize("values", [{}, FULL], ids=["default", "full"])
+def test_helms_lint_finds_nothing(values: dict[str, Any]) -> None:
+    with chart.staged() as folder:
+        report = helm_python.lint(folder, values, strict=True)
+    assert [each for each in report["messages"] if each["severity"] > 1] == []
+
+
+def test_the_full_values_differ_from_every_default() -> None:
+    def leaves(value: Any, path: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
+        if isinstance(value, dict) and value and path[-1:] not in {("data",), ("configuration",)}:
+            return {
+                where: leaf
+                for name, each in value.items()
+                for where, leaf in leaves(each, (*path, name)).items()
+            }
+        return {path: value}
+
+    full = leaves(FULL)
+    same = {
+        ".".join(path)
+        for path, value in leaves(yaml.safe_load(chart.values())).items()
+        if full.get(path) == value
+    }
+    switched_on = {f"{each}.enabled" for each in ("manager", "scheduler", "agent", "networkPolicy")}
+    switched_on |= {f"policies.{each}.enabled" for each in ("resourceStatus", "qosClass", "agentNode")}
+    switched_on |= {f"{each}.podDisruptionBudget.enabled" for each in ("manager", "scheduler")}
+    assert same == switched_on | {"certificates.caBundle", "agent.nodeSelector.kubernetes.io/os"}
+
+
+def test_the_full_values_render_what_is_expected() -> None:
+    rendered = chart.render(FULL)
+    text = "".join(f"# {path}\n{rendered[path].strip()}\n---\n" for path in sorted(set(rendered) - BULKY))
+    if os.environ.get("COREWISE_GOLDEN") == "write":
+        GOLDEN.parent.mkdir(exist_ok=True)
+        GOLDEN.write_text(text)
+    assert text == GOLDEN.read_text(), (
+        "COREWISE_GOLDEN=write pytest tests/charts keeps this as what is expected"
+    )
+
+
+def test_rules_and_dashboards_are_those_of_deploy() -> None:
+    rendered = by_key(objects(chart.render(FULL)))
+    folder = ROOT / "deploy"
+    files = [*(folder / "monitoring").glob("*.yaml"), folder / "agent" / "recording-rules.yaml"]
+    rules = {name: each["spec"] for (kind, _, name), each in rendered.items() if kind == "PrometheusRule"}
+    assert rules == {f"corewise-{path.stem}": yaml.safe_load(path.read_text()) for path in files}
+    for name, spec in rules.items():
+        groups = [group["name"] for group in spec["groups"]]
+        assert len(set(groups)) == len(groups), f"{name}: Prometheus Operator takes each group's name once"
+    boards = [each["data"] for (kind, _, _), each in rendered.items() if kind == "ConfigMap"]
+    shown = {
+        name: json.loads(text) for data in boards for name, text in data.items() if name.endswith(".json")
+    }
+    assert shown == {
+        path.name: json.loads(path.read_text()) for path in (folder / "monitoring").glob("*.json")
+    }
+
+
+def test_by_default_the_chart_installs_what_kustomize_installs_and_a_test() -> None:
+    installed = [each for each in objects(chart.render({"image": {"tag": "latest"}})) if not is_test(each)]
+    paths = [
+        ROOT / "deploy" / each
+        for each in (yaml.safe_load((ROOT / "deploy/kustomization.yaml").read_text())["resources"])
+    ]
+    files = [
+        path / name
+        for path in paths
+        for name in yaml.safe_load((path / "kustomization.yaml").read_text())["resources"]
+    ]
+    shipped = [each for path in files for each in yaml.safe_load_all(path.read_text())]
+    assert by_key(installed) == by_key(shipped)
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="no kubectl, which renders kustomizations")
+@pytest.mark.parametrize(
+    ("overlay", "values"),
+    [
+        ("cert-manager", {"certificates": {"from": "certManager"}, "scheduler": {"enabled": False}}),
+        (
+            "interference",
+            {"interference": {"enabled": True}, "manager": {"enabled": False}, "agent": {"enabled": False}},
+        ),
+    ],
+)
+def test_an_overlay_of_kustomize_installs_what_the_chart_does(overlay: str, values: dict[str, Any]) -> None:
+    policies = {name: {"enabled": False} for name in ("resourceStatus", "qosClass", "agentNode")}
+    rendered = chart.render({"image": {"tag": "latest"}, "policies": policies, **values})
+    made = subprocess.run(
+        ["kubectl", "kustomize", str(ROOT / "deploy" / overlay)], capture_output=True, text=True, check=True
+    )
+    kustomized = list(yaml.safe_load_all(made.stdout))
+    for manifest in kustomized:  # a text with comments on one side
+        if manifest["kind"] == "ConfigMap":
+            manifest["data"] = {name: text.strip() for name, text in manifest["data"].items()}
+    expected = [each for each in objects(rendered) if not is_test(each)]
+    for manifest in expected:
+        if manifest["kind"] == "ConfigMap":
+            manifest["data"] = {name: text.strip() for name, text in manifest["data"].items()}
+    assert by_key(kustomized) == by_key(expected)
+
+
+@pytest.mark.parametrize("program", ["manager", "scheduler", "agent"])
+def test_a_program_that_is_off_leaves_nothing(program: str) -> None:
+    made = objects(chart.render({**FULL, program: {"enabled": False}}))
+    named = [
+        key(each) for each in made if program in each["metadata"]["name"] and each["kind"] != "PrometheusRule"
+    ]
+    agents_policy = ("ValidatingAdmissionPolicy", "", "corewise-agent-node")
+    assert [each for each in named if each[0] != "PrometheusRule"] == []
+    assert (agents_policy in map(key, made)) == (program != "agent")
+
+
+@pytest.mark.parametrize("program", ["corewise-manager", "corewise-scheduler", "corewise-test"])
+def test_only_agents_need_more_than_the_restricted_standard(program: str) -> None:
+    (found,) = (
+        each
+        for each in objects(chart.render())
+        if each["kind"] in {"Deployment", "Pod"} and key(each)[2] == program
+    )
+    pod = found["spec"]["template"]["spec"] if found["kind"] == "Deployment" else found["spec"]
+    (container,) = pod["containers"]
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert container["securityContext"]["allowPrivilegeEscalation"] is False
+    assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    assert {name for volume in pod.get("volumes", ()) for name in volume} <= {
+        "name",
+        "emptyDir",
+        "configMap",
+        "secret",
+    }
+
+
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"managr": {}}, "'managr' not allowed"),
+    ({"manager": {"replica": 1}}, "'replica' not allowed"),
+    ({"manager": {"replicas": 0}}, "minimum: got 0, want 1"),
+    ({"manager": {"replicas": "two"}}, "got string, want integer"),
+    ({"manager": {"resources": {"requests": {"cpu": "much"}}}}, "'much' does not match pattern"),
+    ({"agent": {"tolerations": [{"effect": "Never"}]}}, "tolerations/0/effect"),
+    ({"agent": {"extraArgs": ["once"]}}, "'once' does not match pattern"),
+    ({"agent": {"maxUnavailable": "half"}}, "'half' does not match pattern"),
+    ({"image": {"digest": "latest"}}, "image/digest"),
+    ({"certificates": {"from": "vault"}}, "must be one of 'corewise', 'certManager', 'secret'"),
+    ({"certificates": {"from": "secret"}}, "certificates/caBundle"),
+    ({"config": {"data": {"cpu-normalization-config": 5}}}, "got number, want string or object"),
+    ({"policies": {"qosClass": {"namespaces": []}}}, "minItems: got 0, want 1"),
+    ({"policies": {"resourceStatus": {"extraWriters": ["a'b"]}}}, "extraWriters/0"),
+    ({"networkPolicy": {"callers": ["example.com"]}}, "'example.com' does not match pattern"),
+    ({"interference": {"prometheusURL": "prometheus:9090"}}, "interference/prometheusURL"),
+]
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"), REFUSED, ids=lambda each: each if isinstance(each, str) else ""
+)
+def test_a_value_that_cannot_work_is_refused_by_its_name(values: dict[str, Any], sentence: str) -> None:
+    with (
+        chart.staged() as folder,
+        helm_python.Chart.load(folder) as loaded,
+        pytest.raises(helm_python.HelmValuesError) as refused,
+    ):
+        loaded.validate_schema(loaded.merge_values(values))
+    assert sentence in str(refused.value)
+
+
+def test_every_value_of_the_schema_is_described_and_refuses_unknown_keys() -> None:
+    def check(path: str, schema: dict[str, Any]) -> None:
+        assert schema["description"], path
+        if "properties" in schema and "default" not in schema:
+            assert schema["additionalProperties"] is False, path
+            for name, inner in schema["properties"].items():
+                check(f"{path}.{name}", inner)
+
+    schema = json.loads((chart.CHART / "values.schema.json").read_text())
+    assert schema["additionalProperties"] is False
+    for name, inner in schema["properties"].items():
+        check(name, inner)
+
+
+@pytest.mark.parametrize(
+    ("python", "helm"),
+    [
+        ("0.1.0", "0.1.0"),
+        ("1.2.3rc1", "1.2.3-rc1"),
+        ("0.2.dev5+gabc", "0.2.0-dev5+gabc"),
+        ("1.0.0.post1", "1.0.0+post1"),
+    ],
+)
+def test_a_version_of_python_becomes_a_semantic_version(python: str, helm: str) -> None:
+    assert chart.chart_version(python) == helm
+
+
+def test_the_package_has_the_version_of_corewise_and_follows_links(tmp_path: Path) -> None:
+    with helm_python.Chart.load(chart.package(tmp_path)) as packaged:
+        assert packaged.metadata["appVersion"] == corewise.__version__
+        assert [each["name"] for each in packaged.crds] == ["crds/noderesourcetopology.yaml"]
+        assert "monitoring/alerts.yaml" in {each["name"] for each in packaged.files}

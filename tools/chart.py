@@ -1,0 +1,157 @@
+"""What is made of the Helm chart: ``deploy/`` for kustomize, the chart's values.yaml, and the archive.
+
+The chart's templates are the source of both ways to install: ``deploy/`` is what Helm's own engine renders
+from them with the default values, so the two cannot drift apart. Comments of the templates stay in what is
+rendered. The schema is the source of the values: values.yaml has its descriptions and defaults.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import tempfile
+import textwrap
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import yaml
+from packaging.version import Version
+
+import corewise
+
+PROJECT = Path(__file__).parents[1]
+CHART = PROJECT / "charts" / "corewise"
+NAMESPACE = "corewise-system"
+NOTICE = "# Generated from {source}. Change that, then run: make generate\n"
+KUSTOMIZED = ("manager", "scheduler", "agent", "policies")
+NOT_KUSTOMIZED = {"scheduler/configuration.yaml"}
+"""deploy/interference makes this ConfigMap from a file that its user edits."""
+CERT_MANAGER = {"certificates": {"from": "certManager"}}
+_ERROR = 3
+_WIDTH = 118
+
+
+class ChartError(Exception):
+    """Helm's lint found errors."""
+
+
+@contextmanager
+def staged() -> Iterator[Path]:
+    """Yield a copy of the chart without links, each of which Helm would write a line about."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield shutil.copytree(CHART, Path(folder, CHART.name))
+
+
+def render(values: dict[str, Any] | None = None) -> dict[str, str]:
+    """Return what Helm renders, by path below templates/."""
+    from helm_python import Chart  # noqa: PLC0415 - the engine is a development dependency, `make man` needs none
+
+    with staged() as folder, Chart.load(folder) as chart:
+        made = chart.render(values, name="corewise", namespace=NAMESPACE)
+    return {path.partition("templates/")[2]: text for path, text in made.items() if text.strip()}
+
+
+@cache
+def _shipped(values: str) -> dict[str, str]:
+    return render(json.loads(values) | {"image": {"tag": "latest"}})
+
+
+def _manifest(template: str, values: dict[str, Any]) -> str:
+    text = _shipped(json.dumps(values))[template]
+    return NOTICE.format(source=f"charts/corewise/templates/{template}") + text.strip("\n") + "\n"
+
+
+def _patch(template: str, values: dict[str, Any]) -> str:
+    """Return what the values change in a Deployment's pod, as a patch; image and replicas are the base's."""
+    manifest = yaml.safe_load(_shipped(json.dumps(values))[template])
+    pod = manifest["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    kept = {key: container[key] for key in ("name", "args", "volumeMounts")}
+    pod = {"containers": [kept], "volumes": pod["volumes"]}
+    metadata = {key: manifest["metadata"][key] for key in ("name", "namespace")}
+    patch = {"apiVersion": manifest["apiVersion"], "kind": manifest["kind"], "metadata": metadata}
+    source = f"charts/corewise/templates/{template} with {json.dumps(values)}"
+    text = yaml.safe_dump(patch | {"spec": {"template": {"spec": pod}}}, sort_keys=False, width=_WIDTH)
+    return NOTICE.format(source=source) + text
+
+
+def generated() -> Iterator[tuple[str, Callable[[], str]]]:
+    """Yield the files that are generated from the chart: path, and what renders it."""
+    yield "charts/corewise/values.yaml", values
+    for folder in KUSTOMIZED:
+        for path in sorted((CHART / "templates" / folder).glob("*.yaml")):
+            if (template := f"{folder}/{path.name}") not in NOT_KUSTOMIZED:
+                yield f"deploy/{template}", partial(_manifest, template, {})
+    for name in ("certificate.yaml", "webhooks.yaml"):
+        template = f"cert-manager/{name}"
+        yield f"deploy/{template}", partial(_manifest, template, CERT_MANAGER)
+    yield (
+        "deploy/cert-manager/deployment-patch.yaml",
+        partial(_patch, "manager/deployment.yaml", CERT_MANAGER),
+    )
+
+
+def values() -> str:
+    """Return values.yaml: the schema's descriptions and defaults."""
+    schema = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
+    lines = _values_of(schema["properties"], "")
+    return NOTICE.format(source="charts/corewise/values.schema.json") + "\n".join(lines).strip("\n") + "\n"
+
+
+def _values_of(properties: dict[str, Any], indent: str) -> Iterator[str]:
+    for name, schema in properties.items():
+        inner, default = schema.get("properties"), schema.get("default")
+        if inner is None and default is None:
+            continue
+        if not indent:
+            yield ""
+        comment = f"{indent}# "
+        yield from textwrap.wrap(
+            schema["description"], _WIDTH, initial_indent=comment, subsequent_indent=comment
+        )
+        if inner is not None:
+            yield f"{indent}{name}:"
+            yield from _values_of(inner, indent + "  ")
+        elif default and isinstance(default, dict | list):
+            yield textwrap.indent(yaml.safe_dump({name: default}, sort_keys=False), indent).rstrip()
+        else:
+            yield f"{indent}{name}: {json.dumps(default)}"
+
+
+def chart_version(version: str) -> str:
+    """Return a version of Python as one of Helm, which takes semantic versions only."""
+    parsed = Version(version)
+    before = ["".join(map(str, parsed.pre))] if parsed.pre else []
+    before += [f"dev{parsed.dev}"] if parsed.dev is not None else []
+    build = [f"post{parsed.post}"] if parsed.post is not None else []
+    build += [parsed.local] if parsed.local else []
+    release = f"{parsed.major}.{parsed.minor}.{parsed.micro}"
+    return release + ("-" + ".".join(before) if before else "") + ("+" + ".".join(build) if build else "")
+
+
+def package(destination: Path) -> Path:
+    """Lint the chart and write its archive, under the version of corewise.
+
+    Raises:
+        ChartError: if lint finds an error.
+    """
+    import helm_python  # noqa: PLC0415
+
+    destination.mkdir(parents=True, exist_ok=True)
+    version, app = chart_version(corewise.__version__), corewise.__version__
+    with staged() as folder:
+        found = helm_python.lint(folder, {}, strict=True)["messages"]
+        if errors := [f"{each['path']}: {each['error']}" for each in found if each["severity"] == _ERROR]:
+            raise ChartError("\n".join(errors))
+        return Path(helm_python.package(folder, destination=destination, version=version, app_version=app))
+
+
+if __name__ == "__main__":
+    try:
+        print(package(PROJECT / "dist"))
+    except ChartError as error:
+        sys.exit(f"helm lint:\n{error}")
