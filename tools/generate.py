@@ -27,6 +27,7 @@ from corewise.cli.errors import ExitCode
 from corewise.config.interference.metrics import METRICS as METRICS_OF_INTERFERENCE
 from corewise.config.interference.metrics import USABLE_SHARE, Metric
 from corewise.service.doors import DOORS, MIB
+from corewise.tracking.extra_specs import SPECS
 from corewise.vocabulary.metrics import AGENT, METRICS, NODE_MEMORY_BANDWIDTH_CAPACITY
 from corewise.vocabulary.names import TABLE, NameKind
 from corewise.vocabulary.reasons import Reason
@@ -110,6 +111,19 @@ def reasons() -> dict[str, str]:
     return pages
 
 
+def extra_specs() -> str:
+    """Return the table of the extra specs and image properties about CPUs, memory pages and NUMA."""
+    rows = [
+        (*(f"`{key}`" if key else "-" for key in (row.flavor, row.image)), row.support.value, row.about)
+        for row in SPECS
+    ]
+    return (
+        "Those of Nova 34 about CPUs, memory pages and NUMA. What is not served gives a warning, which\n"
+        "says what is not guaranteed; `--strict` refuses the guest instead. So does a misspelt name.\n\n"
+        + table(("flavor", "image", "", "meaning, or what is not guaranteed"), rows)
+    )
+
+
 def metrics(*, of_the_agent: bool) -> str:
     """Return the table of the metrics that only the agent exports, or of all others."""
     rows = [
@@ -166,6 +180,7 @@ def reference() -> dict[str, str]:
         "metrics-agent": f"# Metrics of the agent\n\n{metrics(of_the_agent=True)}",
         "metrics": f"# Metrics of all other programs\n\n{metrics(of_the_agent=False)}",
         "http-servers": f"# HTTP servers\n\n{doors()}",
+        "extra-specs": f"# Extra specs and image properties\n\n{extra_specs()}",
         "exit-codes": f"# Exit codes\n\n{exit_codes()}",
     }
     index = (

@@ -76,8 +76,11 @@ _request_options = together(
         metavar="FILE",
         help='The image: {"properties":{}}.  [default: asks for nothing]',
     ),
+    click.option(
+        "--strict", is_flag=True, help="Refuse extra specs about CPUs, memory or NUMA that are not served."
+    ),
 )
-"""A guest: ``flavor`` and ``image``."""
+"""A guest: ``flavor``, ``image`` and ``strict``."""
 
 
 @click.command("request")
@@ -92,6 +95,7 @@ _request_options = together(
 def request_command(
     flavor: Path,
     image: Path | None,
+    strict: bool,
     compat: Compat,
     config: tuple[Path, ...],
     placement: PlacementChoice,
@@ -101,7 +105,7 @@ def request_command(
 
     With a Placement, it is asked too, and says how many hosts each query finds. Nothing is claimed.
     """
-    _, request = _guest_request(flavor, image, compat)
+    _, request = _guest_request(flavor, image, compat, strict=strict)
     found = None
     if placement.is_given:
         found = _found(placement.client(nova_conf(config)), request)
@@ -128,6 +132,7 @@ def request_command(
 def pin_command(
     flavor: Path,
     image: Path | None,
+    strict: bool,
     given: GivenHosts,
     guest: str | None,
     pack: bool,
@@ -143,7 +148,7 @@ def pin_command(
         raise click.UsageError("-o xml and --domain go together")
     if guest is not None and given.ledger is None and given.folder is None:
         raise click.UsageError("--guest needs the --ledger that it is entered in")
-    read, request = _guest_request(flavor, image, given.compat)
+    read, request = _guest_request(flavor, image, given.compat, strict=strict)
     host = given.host()
     text = None if domain is None else text_of(domain)
     if text is not None and (known := uuid_of(text)) in host.guests():
@@ -184,6 +189,7 @@ def pin_command(
 def schedule_command(
     flavor: Path,
     image: Path | None,
+    strict: bool,
     given: GivenHosts,
     guest: str | None,
     scores: Path | None,
@@ -201,7 +207,7 @@ def schedule_command(
 
     Exit code 6 if there is no valid host: the counts say how many hosts each demand eliminated.
     """
-    read, request = _guest_request(flavor, image, given.compat)
+    read, request = _guest_request(flavor, image, given.compat, strict=strict)
     hosts = given.hosts()
     wanted = WantedGuest(_guest(guest, placement), request, read.name, pack)
     offers = _offers(placement, given, hosts, project, user)
@@ -269,7 +275,9 @@ def delete_command(guest: str, given: GivenHosts, placement: PlacementChoice) ->
     click.echo(f"guest {guest} released what it held" + (f" on host {host}" if host else ""))
 
 
-def _guest_request(flavor: Path, image: Path | None, compat: Compat) -> tuple[Flavor, GuestRequest]:
+def _guest_request(
+    flavor: Path, image: Path | None, compat: Compat, *, strict: bool
+) -> tuple[Flavor, GuestRequest]:
     """Return the flavor, and the request that the files make; warnings go to stderr.
 
     Raises:
@@ -278,7 +286,7 @@ def _guest_request(flavor: Path, image: Path | None, compat: Compat) -> tuple[Fl
     """
     properties = NO_IMAGE if image is None else parsed(image, parse_image)
     read = parsed(flavor, parse_flavor)
-    request = translate(read, properties, compat=compat)
+    request = translate(read, properties, compat=compat, strict=strict)
     if isinstance(request, RequestRefusal):
         raise failure(request.reason, request.message)
     for warning in request.warnings:

@@ -33,10 +33,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from corewise.config.decoding import did_you_mean
+from corewise.tracking.extra_specs import unserved
 from corewise.tracking.flavor import (
     LARGEST_AMOUNT,
     NO_IMAGE,
@@ -166,12 +167,17 @@ def translate(
     *,
     compat: Compat = Compat.SPEC,
     limit: int | None = DEFAULT_LIMIT,
+    strict: bool = False,
 ) -> GuestRequest | RequestRefusal:
-    """Return the query, or why there is none."""
+    """Return the query, or why there is none; ``strict`` refuses what is not served."""
+    left_out = tuple(unserved(flavor, image))
+    if strict and left_out:
+        return RequestRefusal(left_out[0].reason, "; ".join(each.message for each in left_out))
     try:
-        return _translated(flavor, image, compat, limit)
+        request = _translated(flavor, image, compat, limit)
     except FlavorRefused as refused:
         return refused.refusal
+    return replace(request, warnings=(*request.warnings, *left_out))
 
 
 def _translated(flavor: Flavor, image: Image, compat: Compat, limit: int | None) -> GuestRequest:

@@ -1000,6 +1000,16 @@ class Reason(StrEnum):
         "A resource class is neither a standard one nor begins with CUSTOM_; it is not requested.",
         "Correct its name in the flavor.",
     )
+    EXTRA_SPEC_UNSERVED = _warning(
+        "ExtraSpecUnserved",
+        "An extra spec or image property about CPUs, memory pages or NUMA is not served.",
+        "Remove it, or accept what the message says is not guaranteed; --strict refuses such guests.",
+    )
+    EXTRA_SPEC_UNKNOWN = _warning(
+        "ExtraSpecUnknown",
+        "Nova knows no extra spec or image property of this name; it looks like one about CPUs or NUMA.",
+        "Correct its name, or remove it; --strict refuses such guests.",
+    )
     GROUP_POLICY_INVALID = _info(
         "GroupPolicyInvalid",
         "group_policy has an unknown value.",
