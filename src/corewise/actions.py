@@ -98,7 +98,7 @@ class QuotaOwner(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WriteQuota:
-    """Bound the CPU time of a cgroup to ``quota`` per period; None is no bound.
+    """Bound the CPU time of a cgroup to ``quota`` per period; None: no bound.
 
     ``cgroup`` is the path below the mount of the cpu controller, as /proc/PID/cgroup has it. ``base`` is
     kubelet's value, and ``period`` the one that both were computed for: read from the cgroup, never written.

@@ -172,5 +172,5 @@ def impersonate(headers: Headers, require: Require) -> User | None:
 
 
 def _extra(headers: Headers) -> dict[str, tuple[str, ...]]:
-    names = {key.lower() for key in headers.keys() if key.lower().startswith(_EXTRA_HEADER)}  # noqa: SIM118 - Headers is no mapping
+    names = {key.lower() for key in headers.keys() if key.lower().startswith(_EXTRA_HEADER)}  # noqa: SIM118 - Headers is not a mapping
     return {unquote(key.removeprefix(_EXTRA_HEADER)): tuple(headers.getall(key, [])) for key in sorted(names)}

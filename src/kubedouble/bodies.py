@@ -402,7 +402,7 @@ def _time(value: int | bytes) -> str:
     try:
         return datetime.fromtimestamp(_integer(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     except (OverflowError, ValueError, OSError) as problem:
-        raise bad_request(f"protobuf: {seconds!r} is no time: {problem}") from problem
+        raise bad_request(f"protobuf: {seconds!r} is not a time: {problem}") from problem
 
 
 _SCALARS: Mapping[str, Callable[[int | bytes], Any]] = {

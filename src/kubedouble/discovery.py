@@ -23,12 +23,14 @@ _STABILITY = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
 encode = msgspec.json.Encoder().encode
 
 
-def version(name: str) -> dict[str, str]:
-    """Return what ``/version`` answers; ``name`` is the build's."""
+def version(registry: Registry, name: str) -> dict[str, str]:
+    """Return the version of the Kubernetes that serves the same resources; ``name`` is the build's."""
+    new = registry.of_kind("admissionregistration.k8s.io", "MutatingAdmissionPolicy")
+    minor = "36" if new else "35"
     return {
         "major": "1",
-        "minor": "33",
-        "gitVersion": f"v1.33.0+{name}",
+        "minor": minor,
+        "gitVersion": f"v1.{minor}.0+{name}",
         "gitCommit": "",
         "gitTreeState": "clean",
         "buildDate": "1970-01-01T00:00:00Z",

@@ -33,7 +33,7 @@ class StatusError(Exception):
         self.details = details
         self.metadata = metadata
         self.warnings: tuple[str, ...] = ()
-        """What the client is told besides, as webhooks may also when they refuse."""
+        """Warnings for the client; a webhook that refuses may send some, too."""
 
     def status(self) -> dict[str, Any]:
         """Return the ``metav1.Status`` object of this refusal."""

@@ -49,7 +49,7 @@ def _parse(text: str) -> Any:
     try:
         number, power, decimal = parse_as_stored(text)
     except ValueError:
-        raise ValueError(f"{text!r} is no quantity") from None
+        raise ValueError(f"{text!r} is not a quantity") from None
     return _quantity(number, power, decimal=decimal)
 
 

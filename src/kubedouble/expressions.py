@@ -56,7 +56,7 @@ _NOT_JSON = "__number"
 
 
 class CompilationError(Exception):
-    """The text is no expression; the message says why."""
+    """The text is not an expression; the message says why."""
 
 
 class EvaluationError(Exception):
@@ -162,7 +162,7 @@ def _json(value: Any) -> Any:
         return [_json(each) for each in value]
     if isinstance(value, dict):
         if _NOT_JSON in value:
-            raise EvaluationError("a quantity is no JSON value: use a text or a number")
+            raise EvaluationError("a quantity is not a JSON value: use a text or a number")
         return {key: _json(each) for key, each in value.items()}
     return value
 
@@ -186,7 +186,9 @@ class Scope:
         """
         expression = self.compile(text)
         if expression.type.name().startswith("optional_type"):
-            raise CompilationError("a variable of the local API server is no optional value: use orValue()")
+            raise CompilationError(
+                "a variable cannot be an optional value in the local API server: use orValue()"
+            )
         self.variables[f"variables.{name}"] = expression
 
     def compile(self, text: str, result: str | None = None, *, with_variables: bool = True) -> Expression:

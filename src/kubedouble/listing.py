@@ -145,7 +145,7 @@ def version_parameter(call: Call) -> int:
     """Return the version a read asks for, 0 if it asks for none.
 
     Raises:
-        StatusError: 400, if it is no version.
+        StatusError: 400, if it is not a version.
     """
     text = call.query.get("resourceVersion", "")
     if not text:

@@ -33,7 +33,7 @@ def parse_quantity(text: str) -> tuple[int, str]:
     """Return the amount in units of 1e-9, and its canonical text.
 
     Raises:
-        ValueError: if the text is no quantity.
+        ValueError: if the text is not a quantity.
     """
     sign, whole, fraction, suffix = _split(text)
     binary, exponent = suffix in _BINARY, _EXPONENT.fullmatch(suffix) is not None
@@ -54,7 +54,7 @@ def parse_as_stored(text: str) -> tuple[int, int, bool]:
     it keeps a 64-bit integer.
 
     Raises:
-        ValueError: if the text is no quantity.
+        ValueError: if the text is not a quantity.
     """
     nano, _ = parse_quantity(text)
     _, whole, fraction, suffix = _split(text)

@@ -104,12 +104,12 @@ class Router:
         return impersonate(request.headers, require) or user  # type: ignore[arg-type]  # CIMultiDictProxy is its model
 
     def _document(self, info: RequestInfo, request: web.BaseRequest) -> Reply:
-        """Answer a path that is no resource."""
+        """Answer a path that is not a resource."""
         path = info.path.rstrip("/") or "/"
         if path in _HEALTH:
             return Reply(b"ok", content_type="text/plain")
         if path == "/version":
-            return Reply(msgspec.json.encode(discovery.version(self._cluster.name)))
+            return Reply(msgspec.json.encode(discovery.version(self._cluster.registry, self._cluster.name)))
         accept = request.headers.get("Accept", "")
         if document := self._cluster.openapi.answer(path, accept):
             known = request.headers.get("If-None-Match", "").strip('"') == document.etag

@@ -110,9 +110,9 @@ async def serve(
 ) -> AsyncIterator[LocalAPIServer]:
     """Run a server until the block ends.
 
-    ``name`` is the cluster's in kubeconfigs, and the build's in the version: ``v1.33.0+kubedouble``.
+    ``name`` is the cluster's in kubeconfigs, and the build's in the version: ``v1.36.0+kubedouble``.
     ``without`` names resources that are not served, such as those of :data:`NEW_IN_1_36`. These are not
-    served either without the library that evaluates expressions.
+    served either without the library that evaluates expressions; the version is then 1.35.
 
     Raises:
         StateError: if the state directory cannot be used.

@@ -1,4 +1,4 @@
-"""The objects, their versions, and who is told about changes.
+"""The objects, their versions, and who hears of changes.
 
 One counter gives every change in the store its resourceVersion, as etcd's revision does. A table holds the
 objects of one kind; an object is immutable once stored, and is encoded once: the same bytes answer every

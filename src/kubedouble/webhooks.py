@@ -136,7 +136,7 @@ def encode_review(attributes: Attributes, uid: str, obj: Encoded, old: Encoded) 
 
 
 class InvalidAnswerError(Exception):
-    """A webhook answered something that is no valid review; the message says what."""
+    """A webhook answered something that is not a valid review; the message says what."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -271,7 +271,7 @@ def patch_for(call: Call, schema: Schema) -> Change:
     """Read a patch.
 
     Raises:
-        StatusError: 415 for a type that the resource does not take, 400 for a body that is no patch.
+        StatusError: 415 for a type that the resource does not take, 400 for a body that is not a patch.
     """
     accepted = CUSTOM_TYPES if call.resource.custom else BUILT_IN_TYPES
     if call.media_type not in accepted:

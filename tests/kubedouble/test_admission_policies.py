@@ -240,3 +240,4 @@ async def test_stored_mutating_policies_do_nothing_where_the_kind_is_not_served(
                     assert reply.code == (404 if without else 201)
                 made = await api.create(maps, {"metadata": {"generateName": "m-"}})
                 assert made["metadata"].get("labels") == found
+                assert (await api.get("/version"))["minor"] == ("35" if without else "36")

@@ -91,7 +91,7 @@ def test_a_file_that_is_no_database_is_named_and_left_as_it_is(tmp_path: Path) -
     text = b"SQLite format 3\x00" + b"cut off" * 100
     file.write_bytes(text)
     refused = ended(another(file, "n1"))
-    assert f"{file} is no database that can be used" in str(refused["error"])
+    assert f"{file} is not a database that can be used" in str(refused["error"])
     assert file.read_bytes() == text
 
 

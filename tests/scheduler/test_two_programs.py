@@ -77,7 +77,7 @@ async def test_a_replica_that_is_killed_while_it_binds_loses_and_doubles_nothing
                 return text
 
         async def tried(number: int) -> str:
-            """Bind as kube-scheduler does: again, by whom still answers, until that is of no use."""
+            """Bind as kube-scheduler does: ask a replica that answers, and try again after a conflict."""
             while True:
                 try:
                     text = await bind(pods[number], one if number % 2 else other)

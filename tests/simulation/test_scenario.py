@@ -163,8 +163,8 @@ def test_all_problems_are_told_at_once_with_their_places(tmp_path: Path) -> None
         (SMALL + "config: {a: }", "config.a: is missing"),
         (SMALL + "name: again", "given twice"),
         (SMALL.replace("name: a", "name: true"), "must be a string in double quotes, not true"),
-        (SMALL.replace("name: a", "name: A_1"), "'A_1' is no name"),
-        (SMALL + "pods: [{name: p., cpu: 1, replicas: 1}]", "'p.' is no name"),
+        (SMALL.replace("name: a", "name: A_1"), "'A_1' is not a name"),
+        (SMALL + "pods: [{name: p., cpu: 1, replicas: 1}]", "'p.' is not a name"),
         (
             SMALL.replace("coresPerSocket: 4", "coresPerSocket: yes"),
             "coresPerSocket: must be a number, not true",

@@ -2,7 +2,7 @@
 
 ``/var/lib/kubelet/config.yaml`` has ``reservedSystemCPUs``; kubeadm and most distributions keep kubelet's
 configuration there. From it follows what kubelet leaves as allocatable: capacity less kubeReserved,
-systemReserved, the threshold of hard eviction and, of memory, hugepages. What kubelet is told by its command
+systemReserved, the threshold of hard eviction and, of memory, hugepages. What kubelet gets by its command
 line or another file is not known here, nor is a threshold in percent.
 
 ``/var/lib/kubelet/cpu_manager_state``: kubelet enters a container's exclusive CPUs there before the container
@@ -65,14 +65,14 @@ def parse_config(text: bytes) -> KubeletConfig:
     """Read the content of the file.
 
     Raises:
-        ValueError: if it is no configuration.
+        ValueError: if it is not a configuration.
     """
     try:
         config: Any = load_document(text)
     except NotYAMLError as error:
         raise ValueError(str(error).replace("\n", " ")) from error
     if not isinstance(config, dict):
-        raise ValueError("it is no mapping")  # noqa: TRY004
+        raise ValueError("the file must be a mapping")  # noqa: TRY004
     reserved = config.get("reservedSystemCPUs")
     cpus = CPUSet() if reserved is None else CPUSet.parse(str(reserved))
     kube, system = _amounts(config, "kubeReserved"), _amounts(config, "systemReserved")
@@ -80,7 +80,7 @@ def parse_config(text: bytes) -> KubeletConfig:
         {"memory.available": _EVICTION} if config.get("evictionHard") is None else config["evictionHard"]
     )
     if not isinstance(eviction, dict):
-        raise ValueError("evictionHard is no mapping")  # noqa: TRY004
+        raise ValueError("evictionHard must be a mapping")  # noqa: TRY004
     # CPUs that are reserved by number stand for what both reserve of cpu.
     cpu = Quantity(len(cpus) * NANO) if cpus else _sum(kube.get("cpu"), system.get("cpu"))
     memory = _sum(kube.get("memory"), system.get("memory"), eviction.get("memory.available"))
@@ -94,7 +94,7 @@ _EVICTION: Final = "100Mi"
 def _amounts(config: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     amounts = config.get(key) or {}
     if not isinstance(amounts, dict):
-        raise ValueError(f"{key} is no mapping")  # noqa: TRY004
+        raise ValueError(f"{key} must be a mapping")  # noqa: TRY004
     return amounts
 
 

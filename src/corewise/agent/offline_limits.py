@@ -155,7 +155,7 @@ class BatchLimits:
             result.add(found.writer.apply(again))
 
     def _read(self, found: CgroupSetup, cgroup: str, result: Cycle) -> Bandwidth | None:
-        """Return the period, and beside it the quota of a cgroup that is new and that nobody accounts for."""
+        """Return the period, and beside it the quota of a cgroup that is new and whose origin is unknown."""
         known = self._seen.get(cgroup)
         if known is not None:
             return replace(known, quota=None)

@@ -151,7 +151,7 @@ def targets_of(pod: QuotaPod, spec: QuotaPodSpec, cgroups: PodCgroups) -> Iterat
 
 
 def container_cgroups(pod: QuotaPod, cgroups: PodCgroups) -> Iterator[tuple[str, str]]:
-    """Yield the IDs of a pod's running containers with their cgroups; what is no name of one is left out."""
+    """Yield the IDs of a pod's running containers with their cgroups; other names are left out."""
     for status in pod.status.all_containers:
         if status.runs:
             with suppress(UnsafeName, ValueError):

@@ -7,7 +7,7 @@ quota is not to be changed.
 The quota of a pod's own cgroup is left to the reconciler, which is woken. No container meets a parent
 smaller than itself: kubelet makes the pod's cgroup undivided, and the reconciler narrows it, on v1 never
 below a container's undivided quota (:mod:`corewise.agent.quotas`). Its CPUs are set at once, before any
-container is made in it: so no container runs a moment on CPUs that others own, and none is told CPUs of its
+container is made in it: so no container runs a moment on CPUs that others own, and none is given CPUs of its
 own by the runtime, which would remember them when they have changed.
 
 At each new connection the runtime lists what runs already. The reconciler has divided those; the answer

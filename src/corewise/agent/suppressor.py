@@ -7,8 +7,8 @@ applied nothing: it goes on from the file, or, where the journal says that the f
 what the journal has. What comes back at the end is kubelet's own: no quota.
 
 *Option 2*: a quota for each offline pod, lowered and raised by the node's utilization. A restart loses
-nothing: what this owner has bounded is in the journal, and without the journal a quota below the limit that
-nobody accounts for is taken for our own from before. What somebody else has changed is put back by the
+nothing: what this owner has bounded is in the journal, and without the journal a quota below the limit whose
+origin is unknown counts as one that the agent wrote before. What somebody else has changed is put back by the
 writer, and the bound is what counts. The bound is on the pod's cgroup; where its containers have more (v1
 refuses that) the writer narrows them first.
 
@@ -48,7 +48,7 @@ _MILLI = 1000
 class LimitedPod:
     """An offline pod with a limit. ``limit`` is its batch-cpu limit as a quota: physical, per period.
 
-    ``unclaimed``: a quota that was just found in the cgroup, and that nobody accounts for.
+    ``unclaimed``: a quota that was just found in the cgroup, and whose origin is unknown.
     """
 
     name: str
@@ -119,7 +119,7 @@ class Suppressor:
         return result
 
     def adopt(self, pods: Iterable[LimitedPod]) -> None:
-        """Take quotas that nobody accounts for as our own from before."""
+        """Take quotas of unknown origin for the agent's own, written before it restarted."""
         self._adopted |= {pod.cgroup: pod.unclaimed for pod in pods if pod.unclaimed is not None}
 
     def release(self, found: CgroupSetup) -> Cycle:

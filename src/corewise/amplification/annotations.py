@@ -81,7 +81,7 @@ class RatioReading:
     """What a ratio annotation says.
 
     ``ratios`` are the good entries, 1.00 among them. ``texts`` are all entries as they stand there, so that
-    one can be kept as it is. ``readable`` is false if the text is no flat JSON object at all.
+    one can be kept as it is. ``readable`` is false if the text is not a flat JSON object at all.
     """
 
     ratios: Ratios
@@ -115,7 +115,7 @@ def read_ratios(text: str | None, *, annotation: str, maximum: Ratio = MAXIMUM) 
 
 
 def _entries(text: str) -> dict[str, str] | None:
-    """Return name -> JSON text of the value; None if the text is no flat JSON object."""
+    """Return name -> JSON text of the value; None if the text is not a flat JSON object."""
     if len(text) > LONGEST or not _FLAT_OBJECT.fullmatch(text):
         return None
     entries: dict[str, str] = {}

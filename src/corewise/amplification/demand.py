@@ -149,7 +149,7 @@ def is_cpuset_by_class(pod: PodDemand) -> bool:
 def owned_milli(pod: PodDemand, *, static_cpu_manager: bool) -> int:
     """Return 1000 x the CPUs that a pod is to own by its requests; 0 for a CPUShare pod.
 
-    An amount that is no whole number of CPUs owns none.
+    An amount that is not a whole number of CPUs owns none.
     """
     if is_cpuset_by_class(pod):
         return _whole_milli(pod_request(pod, CPU))

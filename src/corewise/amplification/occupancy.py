@@ -35,8 +35,8 @@ tests compute with the same lines. Ratios are given in hundredths.
 
 A set counts for all resources alike: kubelet prefers a placement only where the affinities of cpu and memory
 are equal. Zones that a node does not have are columns of zeros. Sets are bit masks of zones, and of sets of
-the same size the one with the lower number is taken, as kubelet does; 0 is no set. Amounts are amplified
-milli-CPU (with the pod's own request amplified) or bytes.
+the same size the one with the lower number is taken, as kubelet does; 0 stands for none. Amounts are
+amplified milli-CPU (with the pod's own request amplified) or bytes.
 
 Source: the scheduler part of the proposal node-resource-amplification; kubelet's
 pkg/kubelet/cm/topologymanager/policy.go, cpumanager/policy_static.go (hints).

@@ -93,7 +93,7 @@ async def _check(
 
 
 def _need_an_answer(observation: Observation) -> None:
-    """Fail where Prometheus answers nothing, which is no verdict about a series."""
+    """Fail where Prometheus answers nothing, which is not a verdict about a series."""
     failures = list(observation.failures.values())
     if len(failures) == len(observation.sources) and not any(
         isinstance(each, QueryError) for each in failures

@@ -240,7 +240,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _amounts_as_text(document: dict[str, Any], file: str) -> None:
-    """Write amounts that are numbers as text, as the API server takes them, and refuse what is no amount."""
+    """Write amounts that are numbers as text, as the API server does, and refuse what is not an amount."""
     spec = document.get("spec")
     if not isinstance(spec, dict):
         raise Failure(f"{file}: spec is missing, or no object", hint=_HINT)

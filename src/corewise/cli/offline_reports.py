@@ -31,7 +31,7 @@ SUPPRESSING, RECOVERING = "suppressing", "recovering"
 class NodeReport:
     """A node and its report. ``age`` is that of the last sample in whole seconds; None if there was none.
 
-    ``unreadable``: there is an annotation, and it is no report. ``labelled``: oversubscription is asked for.
+    ``unreadable``: the annotation is there, but not a report. ``labelled``: oversubscription is asked for.
     """
 
     name: str

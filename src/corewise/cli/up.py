@@ -75,7 +75,7 @@ def command(
     state: Path | None,
     form: Form,
 ) -> None:
-    """Run simulated machines with corewise off, then on, and report what CPUs deliver to whom.
+    """Run simulated machines with corewise off, then on, and report what CPUs deliver to which pods.
 
     It needs no root, no containers and no network. kubectl and corewise work against it; Ctrl-C ends it.
     The scenario openstack shows OpenStack hosts instead: dedicated and shared CPUs, guests, an upgrade.

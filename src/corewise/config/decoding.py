@@ -54,7 +54,7 @@ class Problem:
 class Parsed(Generic[T]):
     """A value, None if the text has errors, and all problems in the order of the text.
 
-    ``rest`` is what the text says apart from its errors; None if it is no JSON, or has a member twice.
+    ``rest`` is what the text says apart from its errors; None if it is not JSON, or has a member twice.
     """
 
     value: T | None

@@ -286,7 +286,7 @@ class Cluster:
         return made
 
     def lasting_use(self, pod: PodFacts, placement: Placement) -> Profile:
-        """Return what measurements of the node show of a pod, by its profile: what is no counterweight."""
+        """Return what measurements of the node show of a pod, by its profile: what is not a counterweight."""
         profile = self._estimates.profile_of(pod) or Profile()
         if placement.since is None:
             return profile

@@ -201,7 +201,7 @@ class BudgetSelector(Struct, frozen=True):
 
 
 class DisruptionBudgetSpec(Struct, frozen=True):
-    """policy/v1 PodDisruptionBudgetSpec: whom it protects."""
+    """policy/v1 PodDisruptionBudgetSpec: the pods it protects."""
 
     selector: BudgetSelector | None = None
 

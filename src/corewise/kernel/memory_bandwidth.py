@@ -45,7 +45,7 @@ class MemoryModule:
 
 
 def memory_modules(table: bytes) -> tuple[MemoryModule, ...]:
-    """Return the modules of a table; none of one that is no table."""
+    """Return the modules of a table; none of one that is not a table."""
     return tuple(
         MemoryModule(_transfers(structure), _width(structure))
         for structure in _structures(table)

@@ -107,7 +107,7 @@ def reading_size(events: int) -> int:
 def growth(before: GroupReading, after: GroupReading) -> tuple[int, ...] | None:
     """Return the scaled growth of each value; None if the group did not run in between.
 
-    ``after`` is no reset of ``before``.
+    ``after`` is not a reset of ``before``.
     """
     running = after.running - before.running
     if not running:
@@ -251,7 +251,7 @@ def open_groups(perf: Perf, wanted: Mapping[K, WantedEvents], what: str) -> Grou
     """Begin to count all that is wanted.
 
     A group that its CPU does not know is left out (an efficiency core, one going offline), unless all are.
-    Any other error ends it all: half a machine is no machine.
+    Any other error ends it all: half a machine is of no use.
     """
     groups: Groups[K] = Groups()
     missing: OSError | None = None

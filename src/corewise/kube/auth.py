@@ -239,13 +239,13 @@ def client_context(config: ClusterConfig, identity: Identity) -> ssl.SSLContext:
     """A context that trusts the configured authorities, else the system's, and shows our certificate.
 
     Raises:
-        ConfigError: what is no certificate, or a key that belongs to another.
+        ConfigError: what is not a certificate, or a key that belongs to another.
     """
     try:
         context = ssl.create_default_context(cadata=config.ca_pem.decode("ascii") or None)
     except (ssl.SSLError, UnicodeDecodeError, ValueError) as error:
         raise ConfigError(
-            f"{config.source}: the certificate authority is no PEM certificate: {error}"
+            f"{config.source}: the certificate authority is not a PEM certificate: {error}"
         ) from error
     # Python 3.13 demands extensions here that the authorities of many clusters lack, and that Go does not.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT

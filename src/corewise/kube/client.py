@@ -1,6 +1,6 @@
 """The API client: typed calls on ``Resource`` values over one shared transport.
 
-A ``Client`` is cheap: it is an identity (whom it impersonates) over a ``Transport`` (connections,
+A ``Client`` is cheap: it is an identity (the user it impersonates) over a ``Transport`` (connections,
 credentials, retries). ``as_user`` gives another identity over the same connections.
 
 Bodies are anything msgspec can encode (a dict, a struct) or bytes that are JSON already. Answers are decoded

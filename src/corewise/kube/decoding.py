@@ -133,7 +133,7 @@ def decode_page(resource: Resource[T], body: bytes) -> Page[T]:
     """One page of a list.
 
     Raises:
-        DecodeError: when it is no list at all; a broken item is reported in the page.
+        DecodeError: when it is not a list at all; a broken item is reported in the page.
     """
     try:
         page = _decoders(resource.type).page.decode(body)
@@ -163,7 +163,7 @@ def decode_event(resource: Resource[T], line: bytes) -> WatchEvent[T] | Bookmark
 
     Raises:
         APIError: the line is an ERROR event: what its Status says (``Gone`` for 410).
-        DecodeError: the line is no watch event.
+        DecodeError: the line is not a watch event.
     """
     try:
         event = _decoders(resource.type).event.decode(line)

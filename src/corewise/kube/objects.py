@@ -273,7 +273,7 @@ class Lease(Struct, frozen=True):
 
 
 class ObjectReference(Struct, frozen=True, omit_defaults=False):
-    """core/v1 ObjectReference: whom an event is about; its apiVersion must be stated, default or not."""
+    """core/v1 ObjectReference: what an event is about; its apiVersion must be stated, default or not."""
 
     kind: str
     name: str

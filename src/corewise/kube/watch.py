@@ -8,15 +8,15 @@ How a watch ends says what to do next:
 | is cut, inside a line or in the middle of the transfer | ``TransportError`` | the same, after a pause |
 | carries an ERROR event, or the request is refused | ``APIError`` (410: ``Gone``) | list again if ``Gone`` |
 | carries a line beyond the cap | ``LineTooLongError`` | list again |
-| carries what is no event | ``DecodeError`` | watch on, after a pause |
+| carries what is not an event | ``DecodeError`` | watch on, after a pause |
 
 A peer that vanishes without a word is noticed by TCP keep-alive after half a minute, and at the latest when
 the watch has lived longer than it was asked to.
 
 Invariant: for any way to cut a stream into chunks, the lines are the same: those of ``stream.split(b"\n")``,
-without the empty ones. What follows the last newline is no line: a watch that ends there was cut. A line may
-be as long as an object can be: etcd takes 1.5 MiB of an object by default, some run with more. The cap keeps
-a server that never sends a newline from filling the memory.
+without the empty ones. What follows the last newline is not a line: a watch that ends there was cut. A line
+may be as long as an object can be: etcd takes 1.5 MiB of an object by default, some run with more. The cap
+keeps a server that never sends a newline from filling the memory.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 :mod:`corewise.service.installation` installs them, and switches over from one to the other. Whether the
 policy works shows in a dry run: on a node whose allocatable amount is amplified, the manager states the
-recorded raw amount. The rule undoes that, since the manager is no kubelet; without the rule the raw amount
+recorded raw amount. The rule undoes that, since the manager is not a kubelet; without the rule the raw amount
 would be stored. The webhook leaves this dry run alone, by its matchConditions.
 
 Where Koordinator's own webhook amplifies, nothing of ours may: our webhook then allows every write as it is,

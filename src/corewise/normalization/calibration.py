@@ -96,7 +96,7 @@ def scored(cpus: int, runs: Sequence[Mapping[str, int]]) -> CalibrationScore:
         )
         for work in Work
     }
-    # Without the outer quarters: one bad run of five is no matter.
+    # Without the outer quarters: one bad run of five does not matter.
     ordered, outer = sorted(scores), len(scores) // 4
     spread = (ordered[-1 - outer] - ordered[outer]) * _TEN_THOUSAND // max(1, middle)
     return CalibrationScore(cpus, middle, parts[Work.INTEGER], parts[Work.FLOAT], parts[Work.MEMORY], spread)

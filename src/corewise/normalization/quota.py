@@ -30,7 +30,7 @@ _NOTHING = AmplifiedMilli(0)
 
 @dataclass(frozen=True, slots=True)
 class ContainerLimit:
-    """The CPU limit of one container; None or 0 is no limit.
+    """The CPU limit of one container; None or 0: no limit.
 
     ``sidecar`` marks an init container with ``restartPolicy: Always``, which runs as long as the pod.
     """

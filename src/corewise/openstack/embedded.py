@@ -149,7 +149,7 @@ def _load(path: Path | None) -> Application:
         except database_error as error:
             why = str(error).partition("\n")[0]
             hint = "put a good copy in its place, or name a file that is not there yet"
-            raise EmbeddedError(f"{path} is no database that can be used: {why}", hint=hint) from error
+            raise EmbeddedError(f"{path} is not a database that can be used: {why}", hint=hint) from error
     return application
 
 

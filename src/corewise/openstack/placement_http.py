@@ -143,7 +143,7 @@ def negotiate(root: bytes) -> tuple[int, int]:
 def _parsed(text: str) -> tuple[int, int]:
     match = _VERSION.fullmatch(text)
     if match is None:
-        raise ValueError(f"{text[:20]!r} is no microversion")
+        raise ValueError(f"{text[:20]!r} is not a microversion")
     return int(match[1]), int(match[2])
 
 

@@ -306,7 +306,7 @@ class LedgerCollector:
             await self._state_cpus(late.pod, wanted)
 
     def _is_news(self, late: _Late, wanted: Placement | Refused | None) -> bool:
-        """Whether the ledger does not say yet what a pod is to own, or nobody why it owns nothing."""
+        """Whether a late pod's ledger entry is still to be written, or its refusal to be reported."""
         if isinstance(wanted, Refused):
             return self._refused.get(late.facts.key) != (late.facts.uid, wanted.reason)
         return wanted is not None and (late.owner is None or late.owner.cpus != wanted.cpus)

@@ -60,7 +60,7 @@ DEFAULTS = SchedulerConfiguration()
 
 
 class SchedulerConfigurationError(ValueError):
-    """The file's text is no configuration; the message says where and why, one line for each error."""
+    """The file's text is not a configuration; the message says where and why, one line for each error."""
 
 
 def parse_configuration(text: str) -> SchedulerConfiguration:

@@ -33,7 +33,7 @@ def load_plugins() -> tuple[Plugin, ...]:
     """Return the installed plugins.
 
     Raises:
-        PluginError: if one cannot be loaded, or is no plugin.
+        PluginError: if one cannot be loaded, or is not a plugin.
     """
     plugins: list[Plugin] = []
     taken = set(BUILT_IN)

@@ -151,7 +151,9 @@ def webhook_configuration(config: ClientConfig, rules: QoSRules) -> dict[str, An
 def alternative(rules: QoSRules, report: Callable[[frozenset[Path]], None]) -> Alternative:
     """Return the policy and the webhook; what the API server serves decides between them.
 
-    The policy is taken to work once it has been installed for a while: it depends on nothing else.
+    The policy is taken to work once it has been installed for a while: it depends on nothing else. A dry run
+    that shows it, as the manager makes one of its own, would need the permission to create pods, and whoever
+    has that in a namespace can act as every service account there.
     """
     return Alternative(
         policies=[(MUTATING_POLICIES, mutating_policy(rules)), (MUTATING_POLICY_BINDINGS, policy_binding())],
@@ -179,7 +181,7 @@ async def add_owned_cpus(request: AdmissionRequest, rules: QoSRules) -> Answer:
     """Answer a review of a new pod, as the policy changes it.
 
     Raises:
-        DecodeError: if the object is no pod.
+        DecodeError: if the object is not a pod.
     """
     pod = decode_object(PLACED_PODS, request.object, "object")
     return allowed(request, patch=added(pod, request.object, request.namespace, rules))

@@ -78,7 +78,7 @@ class Lifetimes:
 
 @dataclass(frozen=True, slots=True)
 class Certificates:
-    """What the replicas share: who signs, who signs next, whom to trust, and what is served."""
+    """What the replicas share: who signs, who signs next, which authorities to trust, and what is served."""
 
     authority: KeyPair
     serving: KeyPair
@@ -485,7 +485,7 @@ class CertificateKeeper:
         return ""
 
     def _authorities(self) -> str:
-        """Return the authorities of callers' certificates; an empty file is no file."""
+        """Return the authorities of callers' certificates; an empty file has none."""
         if self._client_ca is None:
             return self._clients.source.bundle if self._clients else ""
         try:

@@ -66,7 +66,7 @@ class ReviewOutcome(StrEnum):
 
 
 class UnavailableError(Exception):
-    """A review that cannot be answered now: with failurePolicy Ignore, as if nobody had been asked."""
+    """A review that cannot be answered now: with failurePolicy Ignore, as if there were no webhook."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -347,7 +347,7 @@ class _Source:
                 await asyncio.sleep(self.stream.period)
 
     async def _one(self, name: str) -> None:
-        """Let one pod live; one that the API refuses just now is no pod."""
+        """Let one pod live; one that the API refuses just now is not a pod."""
         stream, client = self.stream, self.cluster.client
         pod = manifest(
             name,

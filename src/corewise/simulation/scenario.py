@@ -201,7 +201,7 @@ class _ScenarioDecoder(Decoder):
         name = self.text(place) or ""
         if name and not _NAME.fullmatch(name):
             allowed = "up to 200 of a-z, 0-9 and '-', a letter or digit at its ends"
-            self.error(place, f"{name!r} is no name: {allowed}")
+            self.error(place, f"{name!r} is not a name: {allowed}")
         return name
 
     def number(self, place: Place, low: float, high: float, default: float = 0.0) -> float:

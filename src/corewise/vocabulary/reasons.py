@@ -91,11 +91,6 @@ class Reason(StrEnum):
         "stay as they are.",
         "Correct the ratio. The slowest CPU model of the cluster is the baseline, with ratio 1.00.",
     )
-    NORMALIZATION_RATIO_INVALID = _warning(
-        "NormalizationRatioInvalid",
-        "The normalization ratio annotated on the node cannot be read; the last good one is kept.",
-        "Remove the annotation node.koordinator.sh/cpu-normalization-ratio; the manager writes it anew.",
-    )
 
     # configuration
     CONFIG_INVALID = _warning(

@@ -5,8 +5,8 @@ a value of a set. Messages write a path as ``.spec.containers[name="a"].image``.
 
 A set of fields has the form that managedFields stores: a tree of path elements,
 ``{"f:spec": {"f:replicas": {}}}``. A node is a member if it is empty or has the entry ``"."``; otherwise it
-only leads to its members. The root is no member, and ``{}`` there is the empty set. No function changes its
-arguments; a result is the first argument itself when nothing changes, which makes tracking an unchanged
+only leads to its members. The root is not a member, and ``{}`` there is the empty set. No function changes
+its arguments; a result is the first argument itself when nothing changes, which makes tracking an unchanged
 owner cheap. Laws: ``a | a == a``; ``(a - b) | (a & b) == a``; ``(a | b) - b`` holds no member of ``b``.
 
 A comparison looks only where the two states are not the same object, so it costs as much as the change. A

@@ -40,7 +40,7 @@ def json_patch(document: dict[str, Any], operations: Any) -> dict[str, Any]:
     """Return the document with the operations done in order; the document itself stays as it is.
 
     Raises:
-        StatusError: 400 if the patch is no list of operations, 413 if there are too many, 422 if one fails
+        StatusError: 400 if the patch is not a list of operations, 413 if there are too many, 422 if one fails
             (PatchTestError for a ``test``).
     """
     _check_form(operations)

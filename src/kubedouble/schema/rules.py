@@ -67,7 +67,7 @@ _config_key = _name_check(_CONFIG_KEY, 253, _CONFIG_KEY_RULE)
 
 
 def qualified_name(faults: Faults, field: str, value: str) -> None:
-    """Note a value that is no qualified name: an optional DNS prefix, a slash, a name."""
+    """Note a value that is not a qualified name: an optional DNS prefix, a slash, a name."""
     prefix, slash, name = value.rpartition("/")
     if slash and (not prefix or "/" in prefix or not SUBDOMAIN.fullmatch(prefix)):
         faults.invalid(field, value, f"prefix part {SUBDOMAIN_RULE}")
@@ -80,14 +80,14 @@ def qualified_name(faults: Faults, field: str, value: str) -> None:
 
 
 def config_key(faults: Faults, field: str, value: str) -> None:
-    """Note a value that is no key of a ConfigMap or Secret."""
+    """Note a value that is not a key of a ConfigMap or Secret."""
     _config_key(faults, field, value)
     if value in {".", ".."}:
         faults.invalid(field, value, f"must not be '{value}'")
 
 
 def port(faults: Faults, field: str, value: int) -> None:
-    """Note a number that is no port."""
+    """Note a number that is not a port."""
     if not 1 <= value <= 65535:
         faults.invalid(field, value, _PORT_RULE)
 

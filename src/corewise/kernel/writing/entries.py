@@ -122,7 +122,7 @@ Entry: TypeAlias = Opened | Kept | Wrote | Failed | Released
 
 @dataclass(frozen=True, slots=True)
 class Damaged:
-    """A line that is no entry: its file, its number in it from 1 on, and what is wrong with it.
+    """A line that is not an entry: its file, its number in it from 1 on, and what is wrong with it.
 
     ``cut_off``: it is the beginning of a line that was never finished, so what it announces did not happen.
     """

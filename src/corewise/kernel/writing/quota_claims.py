@@ -36,7 +36,7 @@ class QuotaClaim:
     """One cgroup.
 
     ``wrote``, ``refused``, ``entered`` and ``changed`` are as in :class:`JournaledClaim`, ``unsure`` as in
-    :class:`Held`. ``rebased``: kubelet changed its mind, so another value in the file is no drift.
+    :class:`Held`. ``rebased``: kubelet changed its mind, so another value in the file is not drift.
     """
 
     base: Bandwidth

@@ -83,7 +83,7 @@ def cpus_in(text: str) -> CPUSet:
     """Return the set that a list names; of hundreds of cgroups most have one of a few.
 
     Raises:
-        CPUSetError: if it is no list.
+        CPUSetError: if it is not a list.
     """
     return CPUSet.parse(text)
 
@@ -95,7 +95,7 @@ def list_of(cpus: CPUSet) -> str:
 
 
 def bytes_of(limit: str) -> int | None:
-    """Return a memory limit in its normal form as a number; None is no limit."""
+    """Return a memory limit in its normal form as a number; None: no limit."""
     return int(limit) if limit.isdigit() else None
 
 
