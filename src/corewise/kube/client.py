@@ -29,7 +29,8 @@ from corewise.kube.decoding import (
     decode_object,
     decode_page,
 )
-from corewise.kube.errors import DecodeError, Gone, NotFound
+from corewise.kube.errors import DecodeError, Forbidden, Gone, NotFound
+from corewise.kube.objects import OwnerReference, PartialObject
 from corewise.kube.resources import Resource
 from corewise.kube.transport import HTTPTransport, Request, Transport
 from corewise.kube.watch import watch_events
@@ -166,6 +167,16 @@ class Client:
         except UNREADABLE as error:
             raise DecodeError(f"discovery of {resource.api_version}: {error}") from error
         return any(each.name == resource.plural for each in found.resources)
+
+    async def owners(self, resource: Resource[PartialObject], name: str) -> tuple[OwnerReference, ...]:
+        """Return an object as the owner of others; nothing if there is none, or if it may not be read."""
+        try:
+            uid = (await self.get(resource, name)).metadata.uid if name else ""
+        except (Forbidden, NotFound):
+            uid = ""
+        if not uid:
+            return ()
+        return (OwnerReference(resource.api_version, resource.kind, name, uid),)
 
     async def create(
         self,

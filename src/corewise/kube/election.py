@@ -30,7 +30,7 @@ from corewise.kube.client import Client
 from corewise.kube.clock import SYSTEM_CLOCK, Clock, rfc3339_micro
 from corewise.kube.errors import Conflict, KubeError, NotFound
 from corewise.kube.objects import Lease, LeaseSpec, ObjectMeta
-from corewise.kube.resources import LEASES
+from corewise.kube.resources import CLUSTER_ROLES, LEASES
 
 _JITTER = 1.2
 _RELEASE_TIMEOUT = 5.0
@@ -71,7 +71,10 @@ class _Observed:
 
 
 class Elector:
-    """Takes part in the election for one Lease; ``is_leader`` is set while this replica leads."""
+    """Takes part in the election for one Lease; ``is_leader`` is set while this replica leads.
+
+    ``owner`` is the ClusterRole with which a Lease that is created here is deleted; "" is none.
+    """
 
     def __init__(
         self,
@@ -84,6 +87,7 @@ class Elector:
         on_new_leader: Callable[[str], None] | None = None,
         clock: Clock = SYSTEM_CLOCK,
         rng: random.Random | None = None,
+        owner: str = "",
     ) -> None:
         self._client = client
         self._namespace = namespace
@@ -92,6 +96,7 @@ class Elector:
         self._terms = terms
         self._on_new_leader = on_new_leader
         self._clock = clock
+        self._owner = owner
         self._rng = rng or random.Random()  # noqa: S311 - spreads retries in time, guards nothing
         self._observed: _Observed | None = None
         self.is_leader = asyncio.Event()
@@ -184,7 +189,9 @@ class Elector:
         except NotFound:
             now = rfc3339_micro(self._clock.now())
             spec = self._spec(acquire_time=now, renew_time=now, transitions=0)
-            new = Lease(metadata=ObjectMeta(name=self._name, namespace=self._namespace), spec=spec)
+            owners = await self._client.owners(CLUSTER_ROLES, self._owner)
+            metadata = ObjectMeta(name=self._name, namespace=self._namespace, owner_references=owners)
+            new = Lease(metadata=metadata, spec=spec)
             self._observe(await self._client.create(LEASES, new, self._namespace))
             return True
         self._observe(lease)

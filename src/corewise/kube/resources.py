@@ -138,6 +138,14 @@ NODE_RESOURCE_TOPOLOGIES = Resource(
     namespaced=False,
     type=NodeResourceTopology,
 )
+CLUSTER_ROLES = Resource(
+    "rbac.authorization.k8s.io",
+    "v1",
+    "clusterroles",
+    "ClusterRole",
+    namespaced=False,
+    type=PartialObject,
+)
 MUTATING_WEBHOOKS = Resource(
     "admissionregistration.k8s.io",
     "v1",

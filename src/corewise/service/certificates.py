@@ -40,7 +40,7 @@ from corewise.kube.client import Client
 from corewise.kube.clock import Clock
 from corewise.kube.errors import Conflict, KubeError, NotFound
 from corewise.kube.objects import Secret
-from corewise.kube.resources import SECRETS
+from corewise.kube.resources import CLUSTER_ROLES, SECRETS
 from corewise.prometheus.exposition import Exposition
 from corewise.service.logs import fields
 from corewise.service.options import OptionsError, WebhookOptions
@@ -275,9 +275,10 @@ class FileCertificates:
 
 
 class _Stored:
-    """One Secret, written only as it was read, or where there is none."""
+    """One Secret, written only as it was read, or where there is none; ``owner`` is as in ``Elector``."""
 
-    def __init__(self, client: Client, namespace: str, name: str) -> None:
+    def __init__(self, client: Client, namespace: str, name: str, owner: str) -> None:
+        self._owner = owner
         self._client = client
         self._namespace = namespace
         self._name = name
@@ -307,7 +308,8 @@ class _Stored:
         }
         if self._read is None:
             present = {key: value for key, value in data.items() if value is not None}
-            metadata = {"name": self._name, "namespace": self._namespace}
+            owners = await self._client.owners(CLUSTER_ROLES, self._owner)
+            metadata = {"name": self._name, "namespace": self._namespace, "ownerReferences": owners}
             await self._client.create(SECRETS, {"metadata": metadata, "data": present}, self._namespace)
         else:
             version = {"resourceVersion": self._read.metadata.resource_version}
@@ -328,8 +330,9 @@ class SharedCertificates:
         *,
         clock: Clock,
         lifetimes: Lifetimes | None = None,
+        owner: str = "",
     ) -> None:
-        self._secret = _Stored(client, namespace, name)
+        self._secret = _Stored(client, namespace, name, owner)
         self._hosts = hosts
         self._installed_bundle = installed_bundle
         self._clock = clock
@@ -378,8 +381,9 @@ class ClientCertificate:
         *,
         clock: Clock,
         lifetimes: Lifetimes | None = None,
+        owner: str = "",
     ) -> None:
-        self._secret = _Stored(client, namespace, name)
+        self._secret = _Stored(client, namespace, name, owner)
         self._clock = clock
         self._lifetimes = lifetimes or Lifetimes()
         self.source = source
@@ -418,6 +422,7 @@ def certificate_source(
     *,
     clock: Clock,
     lifetimes: Lifetimes | None,
+    owner: str,
 ) -> CertificateSource:
     """Return where the serving certificate comes from; ``secret`` is the namespace and name of our own.
 
@@ -429,7 +434,7 @@ def certificate_source(
     if not options.manage:
         raise OptionsError("webhooks need a certificate: --tls-cert and --tls-key, or --manage-webhooks")
     return SharedCertificates(
-        client, *secret, options.hosts, installed_bundle, clock=clock, lifetimes=lifetimes
+        client, *secret, options.hosts, installed_bundle, clock=clock, lifetimes=lifetimes, owner=owner
     )
 
 

@@ -1,7 +1,9 @@
 """What a program installs in the API server: its webhook configurations, and policies instead of webhooks.
 
 The installer runs on the leader. It checks once in a while whether everything is as it should be, and applies
-it (server-side) if not; another manager's fields (labels, annotations) stay.
+it (server-side) if not; another manager's fields (labels, annotations) stay. What is installed belongs to the
+program's ClusterRole, which has the name of the field manager: the manifests that install the program create
+it, so uninstalling them deletes all that the program has installed.
 
 **A policy or a webhook.** What a MutatingAdmissionPolicy does in the API server, from Kubernetes 1.36 on, a
 webhook does before. The installer asks by discovery whether the API server serves policies, installs the one,
@@ -21,10 +23,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeAlias
 
+import msgspec
+
 from corewise.kube.client import Client, PatchType
 from corewise.kube.clock import Clock
 from corewise.kube.errors import KubeError, NotFound
-from corewise.kube.resources import MUTATING_POLICIES, Resource
+from corewise.kube.resources import CLUSTER_ROLES, MUTATING_POLICIES, Resource
 from corewise.service.logs import fields
 from corewise.service.options import ServiceAddress
 
@@ -108,6 +112,7 @@ class Installer:
         self._clock = clock
         self._installed = installed
         self._steady: tuple[Path, float] | None = None
+        self._ownership: dict[str, Any] = {}
 
     async def run(self) -> None:
         """Look every ten seconds, until cancelled."""
@@ -120,6 +125,10 @@ class Installer:
     async def _look(self, config: ClientConfig) -> None:
         """Apply what is not as it should be; an error is logged and tried again at the next look."""
         try:
+            owners = await self._client.owners(CLUSTER_ROLES, self._field_manager)
+            self._ownership = (
+                {"ownerReferences": [msgspec.to_builtins(each) for each in owners]} if owners else {}
+            )
             if self._alternative:
                 await self._choose(self._alternative, config)
             await self._ensure(self._configurations(config))
@@ -166,8 +175,10 @@ class Installer:
     async def _ensure(self, objects: Objects) -> bool:
         """Apply the objects that are not as they should be; return whether there were any."""
         changed = False
-        for resource, wanted in objects:
-            name = wanted["metadata"]["name"]
+        for resource, manifest in objects:
+            name = manifest["metadata"]["name"]
+            metadata = {**manifest["metadata"], **self._ownership}
+            wanted = {**manifest, "metadata": metadata}
             if includes(await self._find(resource, name), wanted):
                 continue
             await self._client.patch(

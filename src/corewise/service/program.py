@@ -212,6 +212,7 @@ class Program:
             identity=options.identity,
             terms=terms,
             clock=self.clock,
+            owner=lease,
         )
         await self.supervisor.run("election", lambda: elector.run(work))
 

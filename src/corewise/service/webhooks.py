@@ -195,6 +195,8 @@ def installed_bundle(installed: Cache[WebhookConfiguration], name: str) -> str:
 class WebhookService:
     """All parts. ``secret`` is the namespace and name of the Secret that holds our own certificates.
 
+    ``field_manager`` is also the name of the ClusterRole that owns what is created.
+
     ``installed_bundle`` says which authorities the installed configuration trusts.
     ``client_secret``: callers of routes need a client certificate: one of ``--client-ca``, or, without that
     option, the one that is then kept in this Secret.
@@ -235,7 +237,13 @@ class WebhookService:
             guard=certified if options.client_ca else anyone,
         )
         self._source = certificate_source(
-            options, client, secret, installed_bundle, clock=clock, lifetimes=lifetimes
+            options,
+            client,
+            secret,
+            installed_bundle,
+            clock=clock,
+            lifetimes=lifetimes,
+            owner=field_manager,
         )
         clients: ClientCertificate | None = None
         if client_secret and not options.client_ca:
@@ -245,7 +253,13 @@ class WebhookService:
                     "--tls-cert out, and --manage-webhooks makes one"
                 )
             clients = ClientCertificate(
-                client, secret[0], client_secret, self._source, clock=clock, lifetimes=lifetimes
+                client,
+                secret[0],
+                client_secret,
+                self._source,
+                clock=clock,
+                lifetimes=lifetimes,
+                owner=field_manager,
             )
         self._keeper = CertificateKeeper(
             self._source,
