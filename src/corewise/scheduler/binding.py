@@ -128,7 +128,7 @@ class Binder:
                         raise
                     refused = Refused("", Reason.BINDING_FAILED, f"{error}{_AGAIN}")
                     return await self._given_up(wanted.node, uid, mine, refused)
-                self._state.keep_assumed(found)
+                self._state.keep_assumed(uid)
                 return None
         finally:
             self._state.forget(uid)
@@ -136,11 +136,9 @@ class Binder:
         return await self._given_up(wanted.node, uid, mine, refused)
 
     def _known(self, wanted: Wanted) -> PlacedPod | None:
-        """Return the pod from the cache if that will do: what owns nothing needs no exact version."""
-        pod = self._state.pods.get(wanted.name, wanted.namespace)
-        if pod is None or pod.spec.node_name or wanted.uid not in {"", pod.metadata.uid}:
-            return None
-        return None if pod_facts(pod, self._state.rules).owned_by_class else pod
+        """Return the pod as it was asked about if that will do: what owns nothing needs no exact version."""
+        pod = self._state.asked.pop(wanted.uid, None) if wanted.uid else None
+        return None if pod is None or pod_facts(pod, self._state.rules).owned_by_class else pod
 
     async def _read(self, wanted: Wanted) -> PlacedPod | Refused | None:
         """Return the pod as the API server has it; None if it is bound to the wanted node already."""

@@ -234,6 +234,7 @@ class Extender:
 
     def filter(self, arguments: Arguments) -> Filtered:
         """Say which nodes suit the pod."""
+        self.state.remember(arguments.pod)
         decision, rows = self._decide(arguments)
         suits: BoolColumn = np.append(decision.feasible, np.False_)[rows]
         left = list(compress(arguments.names, suits))

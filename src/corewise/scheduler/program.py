@@ -207,10 +207,11 @@ class Scheduler:
                 await self._clock.sleep(_BEAT_LIMIT)
 
     async def _expire(self) -> None:
-        """Forget counterweights that weigh nothing any more, until cancelled."""
+        """Forget what counts no more, counterweights and assumed pods, until cancelled."""
         while True:
             self.program.heartbeats.beat(_EXPIRY, _BEAT_LIMIT)
             self.reloader.expire()
+            self.state.expire()
             await self._clock.sleep(_LOOK_EVERY)
 
     def _engine(self) -> Engine:
@@ -258,14 +259,8 @@ class Scheduler:
         )
 
     def _on_unschedulable(self, pod: PlacedPod, message: str) -> None:
-        """Tell the pod's owner; a repetition is counted, not written again.
-
-        Callers of the extender may be unauthenticated: no Event is written about a pod that does not exist.
-        """
+        """Tell the pod's owner; a repetition is counted, not written again."""
         meta = pod.metadata
-        known = self.state.pods.get(meta.name, meta.namespace or "default")
-        if known is None or known.metadata.uid != meta.uid:
-            return
         regarding = ObjectReference(
             kind="Pod", name=meta.name, namespace=meta.namespace or "default", uid=meta.uid
         )

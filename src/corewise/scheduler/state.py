@@ -9,14 +9,19 @@ A write of this program may be answered before the watch shows it: what the API 
 the watch has caught up. So does a pod from the decision where it goes until it is seen bound, unless its
 binding fails: it is *assumed* there, as kube-scheduler does it. Nothing exact rests on that, which is the
 ledger's (binding.py); it keeps decisions of the same moment from getting in each other's way.
+
+Only bound pods are watched: most pods are none of this program's business, and so each of them is one event
+when it is bound, not two or more. A pod that is being scheduled comes with the calls of kube-scheduler.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from corewise.engine import Cluster, Placement, PodFacts
 from corewise.engine.objects import (
@@ -35,7 +40,7 @@ from corewise.engine.reading import (
     pod_facts,
     read_node_facts,
 )
-from corewise.kube.cache import Cache, Caches
+from corewise.kube.cache import STALE_AFTER, Cache, Caches
 from corewise.kube.client import Client
 from corewise.kube.clock import Clock
 from corewise.kube.errors import NotFound
@@ -47,13 +52,24 @@ from corewise.vocabulary.reasons import Reason
 log = logging.getLogger(__name__)
 
 UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
+BOUND = f"spec.nodeName!=,{UNFINISHED}"
+_MOST_ASKED = 1024
+
+
+@dataclass(slots=True)
+class _Assumed:
+    """A pod where it is going to be bound; ``until``: how long the watch has to show that it was."""
+
+    facts: PodFacts
+    placement: Placement
+    until: float = math.inf
 
 
 class ClusterState:
     """The caches, and the engine's cluster that follows them.
 
     ``on_pod`` is called after every change of a pod has been counted; ``on_room`` when pods may fit where
-    they did not: a node has changed, or a pod has given back what it held.
+    they did not: a node has changed, or a pod has given back what it held. ``pods``: which ones are watched.
     """
 
     def __init__(
@@ -64,6 +80,7 @@ class ClusterState:
         on_pod: Callable[[PlacedPod | None, PlacedPod | None], None] | None = None,
         on_room: Callable[[], None] | None = None,
         rules: QoSRules = DEFAULT_RULES,
+        pods: str = BOUND,
     ) -> None:
         self.rules = rules
         self._client = client
@@ -71,7 +88,9 @@ class ClusterState:
         self._on_pod = on_pod
         self._on_room = on_room
         self._uids: dict[str, str] = {}
-        self._assumed: dict[str, tuple[PodFacts, Placement]] = {}
+        self._assumed: dict[str, _Assumed] = {}
+        self.asked: dict[str, PlacedPod] = {}
+        """Unbound pods that decisions were asked about lately, by uid."""
         self._answered: dict[str, SchedulableNode] = {}
         self.owning: set[str] = set()
         """The keys of bound pods that own CPUs by their class."""
@@ -81,9 +100,7 @@ class ClusterState:
         self.cluster = Cluster()
         self.nodes = Cache(client, SCHEDULABLE_NODES, on_change=self._node_changed, clock=clock)
         self.topologies = Cache(client, TOPOLOGIES, on_change=self._topology_changed, clock=clock)
-        self.pods = Cache(
-            client, PLACED_PODS, field_selector=UNFINISHED, on_change=self._pod_changed, clock=clock
-        )
+        self.pods = Cache(client, PLACED_PODS, field_selector=pods, on_change=self._pod_changed, clock=clock)
         self.caches = Caches(self.nodes, self.topologies, self.pods)
 
     @property
@@ -153,28 +170,51 @@ class ClusterState:
 
     def assume(self, facts: PodFacts, placement: Placement) -> None:
         """Count a pod where it is going to be bound."""
-        self._assumed[facts.uid] = facts, placement
+        self._assumed[facts.uid] = _Assumed(facts, placement)
         self._uids[facts.key] = facts.uid
         self.cluster.put_pod(facts, placement)
 
-    def keep_assumed(self, pod: PlacedPod) -> None:
-        """Count an assumed pod until the watch shows it bound, or gone: so the watch must know of it."""
-        known = self.pods.get(pod.metadata.name, pod.metadata.namespace)
-        if known is not None and known.metadata.uid == pod.metadata.uid:
-            self._assumed.pop(pod.metadata.uid, None)
+    def keep_assumed(self, uid: str) -> None:
+        """Count an assumed pod, whose Binding was answered, until the watch shows it bound.
+
+        A watch that starts anew may never show it, if it is gone by then: so not for ever.
+        """
+        if uid in self._assumed:
+            self._assumed[uid].until = self._clock.monotonic() + STALE_AFTER
+
+    def expire(self) -> None:
+        """Forget pods that the watch has not shown bound in time."""
+        now = self._clock.monotonic()
+        for uid in [uid for uid, assumed in self._assumed.items() if assumed.until <= now]:
+            self._assumed[uid].until = math.inf
+            self.forget(uid)
+
+    def remember(self, pod: PlacedPod) -> None:
+        """Keep an unbound pod, which the watch does not show, for its binding; the oldest makes room."""
+        self.asked.pop(pod.metadata.uid, None)
+        self.asked[pod.metadata.uid] = pod
+        if len(self.asked) > _MOST_ASKED:
+            del self.asked[next(iter(self.asked))]
 
     def forget(self, uid: str) -> None:
-        """Count a pod no more where it was assumed; one that the watch has shown bound counts there again."""
-        assumed = self._assumed.pop(uid, None)
-        if assumed is None or self._uids.get(assumed[0].key) != uid:
+        """Count a pod no more where it was assumed, unless its Binding was answered.
+
+        One that the watch has shown bound counts there again.
+        """
+        assumed = self._assumed.get(uid)
+        if assumed is None or assumed.until < math.inf:
             return
-        namespace, _, name = assumed[0].key.partition("/")
+        del self._assumed[uid]
+        key = assumed.facts.key
+        if self._uids.get(key) != uid:
+            return
+        namespace, _, name = key.partition("/")
         pod = self.pods.get(name, namespace)
         if pod is not None and pod.metadata.uid == uid and holds_resources(pod):
             self.count(pod)
         else:
-            del self._uids[assumed[0].key]
-            self.cluster.remove_pod(assumed[0].key)
+            del self._uids[key]
+            self.cluster.remove_pod(key)
         self._has_room()
 
     @contextmanager
@@ -183,13 +223,13 @@ class ClusterState:
         uid = pod.metadata.uid
         assumed = self._assumed.get(uid)
         if assumed is not None:
-            self.cluster.remove_pod(assumed[0].key)
+            self.cluster.remove_pod(assumed.facts.key)
         try:
             with self.cluster.without_entries(uid):
                 yield
         finally:
             if assumed is not None:
-                self.cluster.put_pod(*assumed)
+                self.cluster.put_pod(assumed.facts, assumed.placement)
 
     def count(self, pod: PlacedPod) -> None:
         """Count a pod if it is bound."""

@@ -42,7 +42,7 @@ from corewise.scheduler.binding import Binder, Wanted
 from corewise.scheduler.configuration import DEFAULTS
 from corewise.scheduler.decisions import Decisions
 from corewise.scheduler.plugins import load_plugins
-from corewise.scheduler.state import ClusterState
+from corewise.scheduler.state import UNFINISHED, ClusterState
 from corewise.simulation.extender_calls import ExtenderCalls, ExtenderError
 from corewise.simulation.scheduling_queue import SchedulingQueue
 from corewise.vocabulary.metrics import SCHEDULER, exported_by
@@ -64,7 +64,12 @@ class LocalScheduler:
         self._client = client
         self._clock = clock
         self.state = ClusterState(
-            client, clock, on_pod=self._pod_changed, on_room=self._room_changed, rules=ANY_NAMESPACE
+            client,
+            clock,
+            on_pod=self._pod_changed,
+            on_room=self._room_changed,
+            rules=ANY_NAMESPACE,
+            pods=UNFINISHED,
         )
         self._events = EventRecorder(client, component=NAME, instance=NAME, clock=clock)
         assembled = partial(assemble, plugins=load_plugins(), kube_checks=True, kube_scores=True)
@@ -186,6 +191,7 @@ class LocalScheduler:
             group.create_task(self._extended(self.extender, pod))
         elif isinstance(answer, Placement):
             self.state.assume(facts, answer)
+            self.state.remember(pod)
             group.create_task(self._bind(pod, answer.node))
         else:
             self._queue.refused(pod.metadata.uid)
@@ -259,6 +265,7 @@ class LocalScheduler:
         while True:
             await self._clock.sleep(_EXPIRE_EVERY)
             self.state.cluster.expire(self.active.now())
+            self.state.expire()
 
 
 def is_in(cache: Cache[Any], of: KubeObject) -> bool:

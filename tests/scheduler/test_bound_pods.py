@@ -1,0 +1,79 @@
+"""The scheduler watches bound pods alone; one that is being bound counts from the decision on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from corewise.engine import Placement, PodFacts
+from corewise.kube.cache import STALE_AFTER
+from corewise.kube.resources import PODS
+from corewise.scheduler.program import Scheduler
+from manager.world import until
+from scheduler.program_world import PLAIN_PODS, Interrupted, SchedulerWorld, caller
+
+
+def shown(scheduler: Scheduler) -> Iterator[str]:
+    """The names of the pods that the watch has shown."""
+    return (pod.metadata.name for pod in scheduler.state.pods.items.values())
+
+
+def requested(scheduler: Scheduler) -> int:
+    """The milli-CPU that n1's pods request."""
+    snapshot = scheduler.state.cluster.snapshot()
+    return int(snapshot.requested_cpu[snapshot.index["n1"]])
+
+
+async def test_a_pod_is_watched_from_its_binding_until_it_finishes(world: SchedulerWorld) -> None:
+    await world.add_node("n1", 8)
+    await world.add_pod("unbound", cpu="1")
+    async with world.scheduler() as scheduler:
+        for name in ("finishes", "goes", "stays"):
+            await world.add_pod(name, cpu="1")
+            await world.bind_past(name, "n1")
+        await until(lambda: set(shown(scheduler)) == {"finishes", "goes", "stays"})
+        assert requested(scheduler) == 3000
+        status = {"status": {"phase": "Succeeded"}}
+        await world.client.patch(PLAIN_PODS, "finishes", status, namespace="default", subresource="status")
+        await world.client.delete(PODS, "goes", "default", grace_period=0)
+        await world.client.delete(PODS, "unbound", "default", grace_period=0)
+        await until(lambda: set(shown(scheduler)) == {"stays"})
+        assert requested(scheduler) == 1000
+
+
+async def test_a_pod_that_owns_nothing_is_bound_as_it_was_asked_about(
+    world: SchedulerWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a request of its own for it: with --pods all every pod is bound here."""
+    await world.add_node("n1", 8)
+    pod = await world.add_pod("p", cpu="1")
+    reads: list[str] = []
+
+    async def note() -> None:
+        reads.append("p")
+
+    interrupted = Interrupted(monkeypatch)
+    interrupted.before["GET /api/v1/namespaces/default/pods/p"] = note
+    async with world.scheduler() as scheduler, caller(scheduler) as call:
+        await call("filter", {"Pod": pod, "Nodes": None, "NodeNames": ["n1"]})
+        names = {"PodName": "p", "PodNamespace": "default", "PodUID": pod["metadata"]["uid"]}
+        assert await call("bind", {**names, "Node": "n1"}) == (200, {"Error": ""})
+        assert (reads, scheduler.state.asked) == ([], {})
+        assert requested(scheduler) == 1000
+    assert (await world.pod("p"))["spec"]["nodeName"] == "n1"
+
+
+async def test_a_pod_that_the_watch_never_shows_bound_is_forgotten_in_time(world: SchedulerWorld) -> None:
+    """It was deleted before a watch that had to begin anew."""
+    await world.add_node("n1", 8)
+    async with world.scheduler() as scheduler:
+        for uid in ("refused", "answered"):
+            facts = PodFacts(f"default/{uid}", {"cpu": 1000}, uid=uid)
+            scheduler.state.assume(facts, Placement("n1"))
+        scheduler.state.keep_assumed("answered")
+        for uid in ("refused", "answered"):
+            scheduler.state.forget(uid)
+        assert requested(scheduler) == 1000
+        world.clock.skip(STALE_AFTER)
+        await until(lambda: requested(scheduler) == 0)
