@@ -2,7 +2,8 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
-PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# On a terminal pip shows how far it is.
+PIP    := $(BIN)/python -m pip install --disable-pip-version-check $(shell [ -t 2 ] || echo --quiet)
 UP     ?= --for 30s
 W      ?= auto
 MINUTES ?= 10
@@ -19,19 +20,27 @@ $(BIN)/python:
 	  { echo "corewise needs Python 3.11 or newer; name one: make PYTHON=python3.12 ..." >&2; exit 2; }
 	$(PYTHON) -m venv $(VENV)
 
+# Install what requirement files ($1) list: say how many packages, how long it took, and how large it is.
+define install
+	@start=$$(date +%s); \
+	echo "installing $$(cat $1 | grep -c '^[a-z].*==') packages into $(VENV); the first time this takes a minute or two" >&2; \
+	$(PIP) --require-hashes $(addprefix -r ,$1) && \
+	echo "installed in $$(($$(date +%s) - start)) s; $(VENV) takes $$(du -sm $(VENV) | cut -f1) MB" >&2
+endef
+
 COMPILED := hatch_build.py src/corewise/kernel/chase.c
 
 $(VENV)/run.stamp: requirements/build.txt requirements/run.txt pyproject.toml $(COMPILED) | $(BIN)/python
-	$(PIP) --require-hashes -r requirements/build.txt -r requirements/run.txt
+	$(call install,requirements/build.txt requirements/run.txt)
 	$(PIP) --no-deps --no-build-isolation --editable .
 	@touch $@
 
 $(VENV)/openstack.stamp: requirements/openstack.txt $(VENV)/run.stamp
-	$(PIP) --require-hashes -r requirements/openstack.txt
+	$(call install,requirements/openstack.txt)
 	@touch $@
 
 $(VENV)/dev.stamp: requirements/dev.txt $(VENV)/openstack.stamp
-	$(PIP) --require-hashes -r requirements/dev.txt
+	$(call install,requirements/dev.txt)
 	@touch $@
 
 $(VENV)/libvirt.stamp: requirements/libvirt-build.txt requirements/libvirt.txt $(VENV)/run.stamp

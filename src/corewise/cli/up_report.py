@@ -1,6 +1,7 @@
 """What ``corewise up`` prints: lines as they become known, and tables at the end.
 
 Three tables: every node; nodes with offline pods, side by side with online ones; memory bandwidth and cache.
+A picture and the story (:mod:`corewise.cli.up_story`) come last.
 """
 
 from __future__ import annotations
@@ -12,11 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
 
+import click
+
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.output import (
     CellSeverity,
     Column,
     Form,
+    Screen,
     count,
     cpus,
     document_text,
@@ -25,6 +29,7 @@ from corewise.cli.output import (
     table,
     tell,
 )
+from corewise.cli.up_story import picture, story
 from corewise.simulation.agents import SPEED_UP, WINDOW
 from corewise.simulation.measurement import ClusterMeasurement, Colocation, NodeMeasurement, total
 from corewise.simulation.node_memory import CROWDED, MemoryState, MemorySummary, mean, summary
@@ -279,10 +284,10 @@ def print_report(report: RunReport, form: Form) -> None:
     for line in _closing_lines(report):
         tell(line)
     print()
-    before = off.snapshot if off else None
-    if before is not None:
-        tell(_headline(before, None, on=False))
-    tell(_headline(on.snapshot, before, on=True))
+    if shown := picture(report, Screen.of_stdout()):
+        click.echo("\n".join([*shown, ""]))
+    for line in story(report):
+        tell(line)
 
 
 def _print_table(
