@@ -14,11 +14,13 @@ from __future__ import annotations
 
 from itertools import combinations, permutations
 
+import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from corewise.pinning import GuestLedger, GuestPins, HostCell, Refusal, place
-from corewise.pinning.guest_placement import assign
+from corewise.pinning.guest_ledger import mask_of
+from corewise.pinning.guest_placement import _Matching, assign
 from corewise.topology import CPUSet
 from corewise.vocabulary.guests import CPUPolicy, EmulatorThreads, GuestCPUs, GuestNode, ThreadPolicy
 
@@ -226,20 +228,22 @@ def test_the_assignment_is_the_first_of_all_in_the_order_of_preference(fits: lis
         for chosen in permutations(range(places), nodes)
         if all(fits[node][place] for node, place in enumerate(chosen))
     ]
-    assert assign(nodes, places, lambda node, place: fits[node][place]) == (min(ways) if ways else None)
+    masks = [mask_of(place for place in range(places) if row[place]) for row in fits]
+    assert assign(masks) == (min(ways) if ways else None)
 
 
-def test_a_large_host_takes_few_looks_at_pairs_of_nodes() -> None:
-    """8 guest nodes on 16 places, of which the last guest node fits only the first: no permutations."""
-    looks = 0
+def test_128_nodes_of_which_each_later_one_fits_fewer_places_take_few_moves(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    moves = 0
+    put = _Matching._put
 
-    def fits(node: int, place: int) -> bool:
-        nonlocal looks
-        looks += 1
-        return place < 8 if node < 7 else place == 0
+    def counted(self: _Matching, node: int, place: int) -> None:
+        nonlocal moves
+        moves += 1
+        put(self, node, place)
 
-    assert assign(8, 16, fits) == [1, 2, 3, 4, 5, 6, 7, 0]
-    assert looks < 1000
-    looks = 0
-    assert assign(8, 16, lambda node, place: fits(node % 7, place) and place < 7) is None
-    assert looks < 1000
+    monkeypatch.setattr(_Matching, "_put", counted)
+    assert assign([(1 << 128 - node) - 1 for node in range(128)]) == [*range(127, -1, -1)]
+    assert moves <= 2 * 128 * 128
+    assert assign([*[(1 << 127) - 1] * 128]) is None

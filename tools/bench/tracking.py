@@ -25,7 +25,7 @@ from tools.bench.table import Row
 _ROUNDS, _TIMES = 30, 50
 _MEMORY_MB = 65_536
 _NOVA = Path(__file__).parent / "nova_fit.py"
-_SIZE, _LARGE = "2 nodes x 48 threads", "16 nodes x 48 threads"
+_SIZE, _LARGE, _WIDE = "2 nodes x 48 threads", "16 nodes x 48 threads", "128 nodes x 128 threads"
 
 
 async def measure() -> list[Row]:
@@ -99,6 +99,8 @@ def _others() -> list[Row]:
         ("choice for 8 guest nodes", _LARGE): _choice(large, guest(*[4] * 8)),
         ("choice for 8 guest nodes, half the host taken", _LARGE): _choice(half, guest(*[4] * 8)),
         ("refusal of 8 guest nodes, the last too large", _LARGE): _choice(large, guest(*[4] * 7, 49)),
+        ("choice for 16 guest nodes, each larger", _LARGE): _choice(large, guest(*range(4, 20))),
+        ("choice for 128 guest nodes, each larger", _WIDE): _choice(host(128, 64), guest(*range(1, 129))),
     }
     return [Row(what, size, f"{figure:.1f} us") for (what, size), figure in figures.items()]
 

@@ -11,7 +11,7 @@ guest node 0. These rules are those of Nova's NUMATopologyFilter and of its clai
 The choice depends on the ledger and the guest alone, so what fits can be claimed on the same ledger.
 
 Several nodes are assigned by augmenting paths (H. W. Kuhn, "The Hungarian method for the assignment
-problem"), so 8 nodes on 16 places need some hundred looks at a pair, and never their permutations. Of all
+problem"), never by trying permutations. Of all
 assignments the first in the order of preference is taken: the first node gets the best place it can have
 while all others get one, then the second, and so on.
 
@@ -43,12 +43,13 @@ so that few cores are broken. The cores of an isolated guest have none left.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 from types import MappingProxyType
 from typing import NamedTuple
 
-from corewise.pinning.guest_ledger import CellPins, GuestLedger, GuestPins, HostCell, cpus_of
+from corewise.pinning.guest_ledger import CellPins, GuestLedger, GuestPins, HostCell, cpus_of, mask_of
 from corewise.pinning.ledger import Refusal
 from corewise.topology import CPUSet
 from corewise.vocabulary.guests import CPUPolicy, EmulatorThreads, GuestCPUs, ThreadPolicy
@@ -108,12 +109,19 @@ def _ordered(ledger: GuestLedger, guest: GuestCPUs, *, pack: bool) -> list[HostC
 
 
 def _fit(ledger: GuestLedger, cell: HostCell, need: _Need, guest: GuestCPUs) -> ThreadPick | None:
+    if not _has_room(ledger, cell, need, guest):
+        return None
+    return _choose_threads(cell, ledger.taken, need, guest.thread_policy)
+
+
+def _has_room(ledger: GuestLedger, cell: HostCell, need: _Need, guest: GuestCPUs) -> bool:
+    """Whether there are enough CPUs and memory, however the CPUs lie on their cores."""
     dedicated, floating, memory, emulator = need
+    if (cell.dedicated_mask & ~ledger.taken).bit_count() < dedicated + emulator:
+        return False
     if cell.memory_mb is not None and memory > cell.memory_mb - ledger.memory_used[cell.number]:
-        return None
-    if floating > _most_floating(ledger, cell, guest):
-        return None
-    return _choose_threads(cell, ledger.taken, dedicated, guest.thread_policy, emulator=emulator)
+        return False
+    return not floating or floating <= _most_floating(ledger, cell, guest)
 
 
 def _most_floating(ledger: GuestLedger, cell: HostCell, guest: GuestCPUs) -> int:
@@ -125,20 +133,27 @@ def _most_floating(ledger: GuestLedger, cell: HostCell, guest: GuestCPUs) -> int
 def _assigned(
     ledger: GuestLedger, guest: GuestCPUs, needs: list[_Need], cells: list[HostCell]
 ) -> list[tuple[HostCell, ThreadPick]] | None:
-    known: dict[tuple[_Need, int], ThreadPick | None] = {}
+    """Choose a host's node for each of the guest's; what several nodes need is looked for once."""
+    any_threads = guest.thread_policy not in _CHOICES  # then room is enough: threads can be chosen later
 
-    def threads(node: int, place: int) -> ThreadPick | None:
-        """Choose once for all guest nodes that need the same."""
-        pair = (needs[node], place)
-        if pair not in known:
-            known[pair] = _fit(ledger, cells[place], needs[node], guest)
-        return known[pair]
+    def fitting(need: _Need) -> Iterator[int]:
+        for place, cell in enumerate(cells):
+            if _has_room(ledger, cell, need, guest) and (any_threads or _fit(ledger, cell, need, guest)):
+                yield place
 
-    places = assign(len(needs), len(cells), lambda node, place: threads(node, place) is not None)
-    if places is None:
+    places: list[int] | None
+    if len(set(needs)) == 1:
+        places = list(islice(fitting(needs[0]), len(needs)))
+    else:
+        fits = {need: mask_of(fitting(need)) for need in dict.fromkeys(needs)}
+        places = assign([fits[need] for need in needs])
+    if places is None or len(places) < len(needs):
         return None
-    pairs = [(cells[place], threads(node, place)) for node, place in enumerate(places)]
-    return [(cell, chosen) for cell, chosen in pairs if chosen is not None]
+    chosen = [
+        (cells[place], _choose_threads(cells[place], ledger.taken, need, guest.thread_policy))
+        for need, place in zip(needs, places, strict=True)
+    ]
+    return [(cell, threads) for cell, threads in chosen if threads is not None]
 
 
 def _joined(guest: GuestCPUs, chosen: list[tuple[HostCell, ThreadPick]]) -> GuestPins:
@@ -200,47 +215,70 @@ def _misplaced(ledger: GuestLedger, guest: GuestCPUs) -> _Why:
     return Reason.NUMA_NODES_UNFIT, message
 
 
-def assign(nodes: int, places: int, fits: Callable[[int, int], bool]) -> list[int] | None:
-    """Return the place of each node; None if there is no way. Places are given in the order of preference."""
-    matching = _Matching(nodes, places, fits)
-    if not all(matching.augment(node, set(), 0) for node in range(nodes)):
+def assign(fits: Sequence[int]) -> list[int] | None:
+    """Return a place for each node, given the mask of the places that it fits; None if there is no way.
+
+    Bit 0 is the place that is preferred most. With n nodes and m places, that takes n x (n + m) steps once
+    all nodes have a place.
+    """
+    matching = _Matching(fits)
+    if not all(matching.augment(node, set()) for node in range(len(fits))):
         return None
-    for node in range(nodes):
+    for node in range(len(fits)):
         matching.improve(node)
     return matching.place_of
 
 
 class _Matching:
-    """Nodes at places; -1 is none."""
+    """The place of each node, -1 if it has none, and the node at each place that is taken."""
 
-    def __init__(self, nodes: int, places: int, fits: Callable[[int, int], bool]) -> None:
-        self.place_of = [-1] * nodes
-        self._node_at = [-1] * places
-        self._fits = fits
+    def __init__(self, fits: Sequence[int]) -> None:
+        self.place_of = [-1] * len(fits)
+        self._node_at: dict[int, int] = {}
+        self._places = [cpus_of(mask) for mask in fits]
+        self._nodes: dict[int, int] = {}
+        """Place -> the mask of the nodes that fit it."""
+        for node, places in enumerate(self._places):
+            for place in places:
+                self._nodes[place] = self._nodes.get(place, 0) | 1 << node
 
-    def augment(self, node: int, seen: set[int], settled: int) -> bool:
-        """Find a place for a node, moving others along if need be, but none of the first ``settled``."""
-        for place, holder in enumerate(self._node_at):
-            if place in seen or 0 <= holder < settled or not self._fits(node, place):
+    def augment(self, node: int, seen: set[int]) -> bool:
+        """Find a place for a node, moving others along if need be."""
+        for place in self._places[node]:
+            if place in seen:
                 continue
             seen.add(place)
-            if holder < 0 or self.augment(holder, seen, settled):
+            holder = self._node_at.get(place)
+            if holder is None or self.augment(holder, seen):
                 self._put(node, place)
                 return True
         return False
 
     def improve(self, node: int) -> None:
-        """Move a node to the first place that leaves one for all later nodes; earlier ones stay."""
+        """Move a node to the first place that leaves one for all later nodes; earlier ones stay.
+
+        A place leads to another if its node can move there. Those that lead to a free place, or to the one
+        that the node leaves, can be made free for it: they are found backwards, each once.
+        """
         current = self.place_of[node]
-        for place in range(current):
-            holder = self._node_at[place]
-            if 0 <= holder < node or not self._fits(node, place):
-                continue
-            self._node_at[current] = -1
-            if holder < 0 or self.augment(holder, {place}, node + 1):
-                self._put(node, place)
-                return
-            self._node_at[current] = node
+        if self._places[node][0] == current:
+            return
+        leads_to = dict.fromkeys([current, *(self._nodes.keys() - self._node_at.keys())], -1)
+        later = -1 << (node + 1)
+        reached = list(leads_to)
+        for place in reached:
+            for follower in cpus_of(self._nodes[place] & later):
+                later ^= 1 << follower
+                held = self.place_of[follower]
+                leads_to[held] = place
+                reached.append(held)
+        best = next(place for place in self._places[node] if place in leads_to)
+        del self._node_at[current]
+        mover: int | None = node
+        while mover is not None:
+            holder = self._node_at.get(best)
+            self._put(mover, best)
+            mover, best = holder, leads_to[best]
 
     def _put(self, node: int, place: int) -> None:
         self.place_of[node], self._node_at[place] = place, node
@@ -255,12 +293,11 @@ class ThreadPick(NamedTuple):
 
 
 def _choose_threads(
-    cell: HostCell, taken: int, count: int, policy: ThreadPolicy | None, *, emulator: bool
+    cell: HostCell, taken: int, need: _Need, policy: ThreadPolicy | None
 ) -> ThreadPick | None:
-    """Choose ``count`` CPUs, and one for the emulator; None if there are too few. ``taken`` is a mask."""
+    """Choose CPUs where there is room, and one for the emulator; None if the policy finds none."""
+    count, _, _, emulator = need
     available = cell.dedicated_mask & ~taken
-    if available.bit_count() < count + emulator:
-        return None
     choose = _CHOICES.get(policy, _preferred)
     chosen: _Chosen | None = choose(cell, available, count) if count else (ThreadPick([]), 0)
     if chosen is None or not emulator:
