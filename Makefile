@@ -10,7 +10,7 @@ MINUTES ?= 10
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 
 .DEFAULT_GOAL := help
-.PHONY: help up openstack policies libvirt test explore check generate man golden bench docs docs-serve size test-kube test-node chart lock clean
+.PHONY: help up openstack policies libvirt test explore check generate man golden bench docs docs-serve size test-kube test-node chart install-demo lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -95,6 +95,9 @@ docs-serve: $(VENV)/dev.stamp ## Serve the docs on http://127.0.0.1:8000, with s
 
 chart: $(VENV)/dev.stamp ## Lint the Helm chart and write its archive to dist/
 	$(BIN)/python -m tools.chart
+
+install-demo: $(VENV)/dev.stamp ## Install, upgrade and uninstall the chart on a local cluster, timed; what is left is nothing
+	$(BIN)/python -m tools.install_demo
 
 size: $(VENV)/dev.stamp ## Count lines, files and functions by package (REV=main counts a commit)
 	@$(BIN)/python -m tools.size $(REV)
