@@ -101,13 +101,7 @@ def decide(node: RatioNode, config: NormalizationConfig) -> NormalizationVerdict
         return replace(draft, reason=Reason.ENABLE_LABEL_INVALID, message=problem)
     if not enabled:
         return replace(draft, ratio=ONE, message=f"normalization is off ({enabled_by})")
-    facts = node.facts
-    if facts is None:
-        message = "the node's NodeResourceTopology states no CPU facts"
-        return replace(draft, reason=Reason.CPU_FACTS_MISSING, message=message)
-    if isinstance(facts, FactsProblem):
-        return replace(draft, reason=facts.reason, message=facts.message)
-    return _in_range(_looked_up(draft, facts, strategy))
+    return _in_range(_looked_up(draft, node.facts, strategy))
 
 
 def _label_problem(text: str) -> str:
@@ -121,8 +115,13 @@ STATED: tuple[UserText, ...] = (UserText(NORMALIZATION_ENABLED, NameKind.LABEL, 
 
 
 def _looked_up(
-    draft: NormalizationVerdict, facts: CPUFacts, strategy: NormalizationStrategy
+    draft: NormalizationVerdict, facts: CPUFacts | FactsProblem | None, strategy: NormalizationStrategy
 ) -> NormalizationVerdict:
+    if facts is None:
+        message = "the node's NodeResourceTopology states no CPU facts"
+        return replace(draft, reason=Reason.CPU_FACTS_MISSING, message=message)
+    if isinstance(facts, FactsProblem):
+        return replace(draft, reason=facts.reason, message=facts.message)
     field = RatioField.of(hyper_threading=facts.hyper_threading, turbo=facts.turbo)
     if facts.model in strategy.unreadable:
         message = f'the key {NORMALIZATION_KEY} has errors in what it says of "{facts.model}"'
