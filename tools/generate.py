@@ -10,10 +10,8 @@ A generated file is one row of GENERATED: its path and a function that returns i
 from __future__ import annotations
 
 import argparse
-import copy
 import difflib
 import inspect
-import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,6 +19,7 @@ from functools import partial
 from pathlib import Path
 
 import click
+import yaml
 
 from corewise.cli import corewise
 from corewise.cli.errors import ExitCode
@@ -34,6 +33,7 @@ from corewise.vocabulary.reasons import Reason
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from tools import chart
+from tools.dashboards import dashboard_json, dashboards
 
 WIDTH = 100
 NOTICE_OF_RULES = """\
@@ -330,36 +330,6 @@ def plain(text: str) -> str:
     return "\n".join(f"\\&{line}" if line.startswith((".", "'")) else line for line in text.splitlines())
 
 
-MONITORING = Path(__file__).parents[1] / "deploy" / "monitoring"
-
-
-def dashboard() -> str:
-    """Return the dashboard with the panels of the table of metrics; all others are written by hand in it."""
-    document = json.loads((MONITORING / "interference-dashboard.json").read_text(encoding="utf-8"))
-    panels = document["panels"]
-    template = next(each for each in panels if each["title"] == "Used memory bandwidth")
-    for spec in METRICS_OF_INTERFERENCE.values():
-        panel = spec.panel
-        if panel is None:
-            continue
-        shown = next((each for each in panels if each["title"] == panel.title), None)
-        if shown is None:
-            below = max(each["gridPos"]["y"] + each["gridPos"]["h"] for each in panels)
-            shown = copy.deepcopy(template) | {
-                "id": max(each["id"] for each in panels) + 1,
-                "title": panel.title,
-                "gridPos": {"x": 0, "y": below, "w": 8, "h": 8},
-            }
-            panels.append(shown)
-        query = panel.by_part or promql(spec.panel_query, "$__rate_interval")
-        for exported in spec.exports:
-            query = re.sub(rf"\b{exported.name}\b", f'{exported.name}{{node=~"$node"}}', query)
-        shown["description"] = panel.description
-        shown["fieldConfig"]["defaults"]["unit"] = panel.unit
-        shown["targets"][0] |= {"expr": query, "legendFormat": panel.legend}
-    return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
-
-
 def promql(query: str, window: str) -> str:
     """Return a query of the table by Node, over a window."""
     return query.replace("$window", window).replace("$node", "node")
@@ -385,11 +355,44 @@ def rules() -> str:
     return "\n".join(lines)
 
 
+ROOT = Path(__file__).parents[1]
+
+
+def monitoring_page() -> str:
+    """Return the page about monitoring, written by hand but for its tables of dashboards and alerts."""
+    text = (ROOT / "docs" / "monitoring.md").read_text(encoding="utf-8")
+    shown = [
+        (f"[{name}-dashboard.json](../deploy/monitoring/{name}-dashboard.json)", each.title, each.question)
+        for name, each in dashboards().items()
+    ]
+    text = between(text, "dashboards", table(("file", "dashboard", "answers"), shown))
+    rows = []
+    for path in sorted((ROOT / "deploy" / "monitoring").glob("*-alerts.yaml")):
+        for group in yaml.safe_load(path.read_text(encoding="utf-8"))["groups"]:
+            for rule in group["rules"]:
+                notes = rule["annotations"]
+                name = f"[{rule['alert']}]({notes['runbook_url'].removeprefix('docs/')})"
+                meaning = re.sub(r"{{ \$(labels\.)?(\w+)[^}]*}}", r"*\2*", notes["summary"])
+                rows.append((name, rule["labels"]["severity"], rule["for"], " ".join(meaning.split())))
+    return between(text, "alerts", table(("alert", "severity", "after", "meaning"), rows))
+
+
+def between(text: str, name: str, new: str) -> str:
+    """Return a text with what stands between two marks replaced."""
+    begin, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
+    before, rest = text.split(begin)
+    return before + begin + new + "\n" + end + rest.split(end)[1]
+
+
 MAN = "man/man1"
 GENERATED: list[tuple[str, Callable[[], str]]] = [
     *((name, partial(str, text)) for name, text in (reference() | commands()).items()),
-    ("deploy/monitoring/interference-dashboard.json", dashboard),
+    *(
+        (f"deploy/monitoring/{name}-dashboard.json", partial(dashboard_json, name, dashboard))
+        for name, dashboard in dashboards().items()
+    ),
     ("deploy/monitoring/interference-rules.yaml", rules),
+    ("docs/monitoring.md", monitoring_page),
     *((f"{MAN}/{name}", partial(str, text)) for name, text in man_pages(corewise, "corewise").items()),
     *chart.generated(),
 ]

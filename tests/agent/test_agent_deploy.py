@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +21,6 @@ from corewise.kernel.memory_controllers import UNITS
 from corewise.kernel.resctrl import MOUNT_POINT
 from corewise.kube.config import UserConfig
 from corewise.kube.errors import NotFound
-from corewise.vocabulary.metrics import AGENT, exported_by
 from corewise.vocabulary.names import CONFIG_NAME
 from corewise.vocabulary.reasons import Reason
 from kubedouble import LocalAPIServer
@@ -45,7 +43,7 @@ POD = DAEMON_SET["spec"]["template"]["spec"]
 
 def test_the_kustomization_names_every_manifest() -> None:
     (kustomization,) = documents("kustomization.yaml")
-    others = {"kustomization.yaml", "recording-rules.yaml"}
+    others = {"kustomization.yaml"}
     assert set(kustomization["resources"]) == {path.name for path in DEPLOY.glob("*.yaml")} - others
 
 
@@ -100,15 +98,6 @@ def test_the_agent_takes_the_arguments_that_the_manifest_gives_it() -> None:
     known = {option for parameter in command.params for option in parameter.opts}
     assert CONTAINER["args"][0] == "agent"
     assert {argument.partition("=")[0] for argument in CONTAINER["args"][1:]} <= known
-
-
-def test_recording_rules_speak_of_metrics_that_the_agent_exports() -> None:
-    (rules,) = documents("recording-rules.yaml")
-    exported = {metric.name for metric in exported_by(AGENT)}
-    expressions = [rule["expr"] for group in rules["groups"] for rule in group["rules"]]
-    used = {name for text in expressions for name in re.findall(r"corewise_\w+", text)}
-    assert used <= exported
-    assert len(used) == 3
 
 
 def grants() -> Iterator[tuple[str, Rule]]:

@@ -94,7 +94,7 @@ def test_the_full_values_render_what_is_expected() -> None:
 def test_rules_and_dashboards_are_those_of_deploy() -> None:
     rendered = by_key(objects(chart.render(FULL)))
     folder = ROOT / "deploy"
-    files = [*(folder / "monitoring").glob("*.yaml"), folder / "agent" / "recording-rules.yaml"]
+    files = [*(folder / "monitoring").glob("*.yaml")]
     rules = {name: each["spec"] for (kind, _, name), each in rendered.items() if kind == "PrometheusRule"}
     assert rules == {f"corewise-{path.stem}": yaml.safe_load(path.read_text()) for path in files}
     for name, spec in rules.items():
@@ -248,4 +248,4 @@ def test_the_package_has_the_version_of_corewise_and_follows_links(tmp_path: Pat
     with helm_python.Chart.load(chart.package(tmp_path)) as packaged:
         assert packaged.metadata["appVersion"] == corewise.__version__
         assert [each["name"] for each in packaged.crds] == ["crds/noderesourcetopology.yaml"]
-        assert "monitoring/alerts.yaml" in {each["name"] for each in packaged.files}
+        assert "monitoring/programs-alerts.yaml" in {each["name"] for each in packaged.files}

@@ -1,7 +1,8 @@
 """The agent's metrics, set when somebody reads them: quotas and containers, CPU sets, offline pods.
 
 CPU time over request misleads on a normalized node: a container that has all it asked for uses less time
-there. Real utilization is CPU time / (request / ratio); deploy/agent/recording-rules.yaml has it as a rule.
+there. Real utilization is CPU time / (request / ratio), which the rules in
+deploy/monitoring/normalization-rules.yaml record.
 """
 
 from __future__ import annotations

@@ -105,6 +105,9 @@ class LedgerCollector:
         self._engine = engine
         self._events = events
         self._metrics = exposition
+        self._metrics.count(
+            metrics.LEDGER_LATE, Reason.OWNED_LATE, by=0
+        )  # increase() misses what begins at 1
         self._clock = clock
         self._first_seen: dict[tuple[str, ...], float] = {}
         self._seen: set[tuple[str, ...]] = set()

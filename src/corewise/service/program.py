@@ -81,6 +81,7 @@ class Supervisor:
 
     async def run(self, name: str, loop: Callable[[], Awaitable[None]]) -> None:
         """Run the loop until it returns or is cancelled."""
+        self.metrics.count(metrics.LOOP_RESTARTS, name, by=0)  # increase() misses what begins at 1
         wait = _FIRST_WAIT
         while True:
             started = self.clock.monotonic()

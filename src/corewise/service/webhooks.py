@@ -133,6 +133,9 @@ class WebhookServer(Listener):
 
 
 def _handler(webhook: Webhook, metrics: Exposition) -> Handler:
+    for outcome in ReviewOutcome:
+        metrics.count(WEBHOOK_REQUESTS, webhook.name, outcome, by=0)  # increase() misses what begins at 1
+
     async def handle(http: web.BaseRequest) -> web.Response:
         started = time.perf_counter()
         outcome = ReviewOutcome.BUG

@@ -103,7 +103,8 @@ NODE_AMPLIFIED_CPU = gauge(
 WRITES = counter(
     MANAGER,
     "corewise_node_writes_total",
-    "Writes to nodes by the manager, by action (PatchNode, TouchNodeStatus, RepairNodeStatus) and result.",
+    "Writes to nodes by the manager, by action (PatchNode, TouchNodeStatus, RepairNodeStatus) and result "
+    "(ok, conflict, gone, error).",
     "action",
     "result",
 )
@@ -449,7 +450,7 @@ BIND_CONFLICTS = counter(
 LEDGER_ENTRIES = gauge(
     SCHEDULER,
     "corewise_ledger_entries",
-    "Pods in the Nodes' ledgers of owned CPUs, by whether they are bound.",
+    "Pods in the Nodes' ledgers of owned CPUs, by whether they are bound (true, false).",
     "bound",
 )
 LEDGER_REMOVED = counter(
