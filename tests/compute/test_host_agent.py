@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -82,8 +83,11 @@ def test_one_pass_brings_placement_to_the_documents_figures_and_the_next_writes_
         VCPU: (30, "8.0"),
     }
     assert provider.traits == {HYPER_THREADING_TRAIT}
+    reported = scene.state / "reported"
+    os.utime(reported, (1000, 1000))
     scene.transport.asked.clear()
     assert scene.run().writes == ()
+    assert reported.stat().st_mtime > 1000
     assert scene.transport.writes == []
     assert scene.client.provider(scene.uuid).generation == provider.generation
 

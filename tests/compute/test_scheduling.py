@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 
 import pytest
@@ -10,6 +11,8 @@ from msgspec.structs import replace
 from compute.compute_world import World, guest, request, wanted
 from corewise.compute.errors import GuestExists, GuestUnknown, LedgerDamaged
 from corewise.compute.ledger import GuestState
+from corewise.compute.placement import PlacementOffers
+from corewise.compute.scheduling import GuestScheduler
 from corewise.compute.verdicts import NoValidHost, Placed
 from corewise.topology import CPUSet
 from corewise.tracking import Compat, GuestRequest
@@ -218,6 +221,29 @@ def test_a_numa_node_that_is_full_refuses_what_placement_would_allow(world: Worl
             "other guests use the rest, at an allocation ratio of 4.0"
         ),
     )
+
+
+def test_a_host_that_nova_has_disabled_takes_no_guest_and_says_so(world: World) -> None:
+    world.host(SMT)
+    provider = world.client.provider(world.providers[SMT])
+    world.client.put_traits(provider.uuid, provider.generation, provider.traits | {"COMPUTE_STATUS_DISABLED"})
+    outcome = refused(world, 1, request(2, DEDICATED))
+    assert "1 eliminated by being disabled in Nova (HostDisabled)" in outcome.message
+    assert world.held(SMT) == {}
+
+
+def test_a_host_whose_agent_is_silent_takes_no_guest_and_says_so(world: World) -> None:
+    world.host(SMT)
+    reported = world.folder / SMT / "reported"
+    reported.touch()
+    os.utime(reported, (1000, 1000))
+    offers = PlacementOffers(world.client)
+    asked = wanted(1, request(2, DEDICATED))
+    outcome = GuestScheduler(offers, world.hosts, now=lambda: 1301).schedule(asked)
+    assert isinstance(outcome, NoValidHost)
+    assert "1 eliminated by an agent that is silent (HostSilent)" in outcome.message
+    assert outcome.details == ("the agent of host smt has not reported for 301 s",)
+    assert isinstance(GuestScheduler(offers, world.hosts, now=lambda: 1299).schedule(asked), Placed)
 
 
 def test_two_guest_nodes_lie_on_two_nodes_of_the_host(world: World) -> None:

@@ -25,13 +25,13 @@ from corewise.cli.compute_options import (
 )
 from corewise.cli.errors import ExitCode
 from corewise.cli.files import FILE
-from corewise.cli.options import together
+from corewise.cli.options import duration, together
 from corewise.cli.output import Column, Form, count, say
 from corewise.compute.errors import FileUnusable, GuestExists, GuestUnknown
 from corewise.compute.guest_files import parse_flavor, parse_image
 from corewise.compute.hosts import Hosts, tuning_of
 from corewise.compute.offers import LocalOffers, Offers
-from corewise.compute.scheduling import GuestScheduler, WantedGuest, pin
+from corewise.compute.scheduling import HOST_TIMEOUT, GuestScheduler, WantedGuest, pin
 from corewise.compute.verdicts import NoValidHost, Placed
 from corewise.openstack.libvirt_xml import tuned, uuid_of
 from corewise.pinning import GuestPins, Refusal
@@ -182,6 +182,11 @@ def pin_command(
     help='Interference scores of hosts, 0 to 100, the higher the better: {"host": 80}.',
 )
 @click.option("--pack", is_flag=True, help="Fill hosts and NUMA nodes up, instead of spreading guests.")
+@duration(
+    "--host-timeout",
+    default=f"{HOST_TIMEOUT:.0f}s",
+    help="Give no guest to a host of --hosts whose agent has not reported for this long.",
+)
 @click.option("--project", metavar="UUID", help="The guest's project, for Placement.")
 @click.option("--user", metavar="UUID", help="The guest's user, for Placement.")
 @placement_options
@@ -194,6 +199,7 @@ def schedule_command(
     guest: str | None,
     scores: Path | None,
     pack: bool,
+    host_timeout: float,
     project: str | None,
     user: str | None,
     placement: PlacementChoice,
@@ -211,7 +217,8 @@ def schedule_command(
     hosts = given.hosts()
     wanted = WantedGuest(_guest(guest, placement), request, read.name, pack)
     offers = _offers(placement, given, hosts, project, user)
-    outcome = GuestScheduler(offers, hosts, scores=_scores(scores)).schedule(wanted)
+    scheduler = GuestScheduler(offers, hosts, scores=_scores(scores), host_timeout=host_timeout)
+    outcome = scheduler.schedule(wanted)
     if isinstance(outcome, NoValidHost):
         if form is not Form.TABLE:
             click.echo(output.document_text(_refusal_document(outcome), form), nl=False)

@@ -23,7 +23,7 @@ import msgspec
 
 from corewise.actions import Reshape
 from corewise.compute.errors import FileUnusable
-from corewise.compute.hosts import LEDGER, OPTIONS, TOPOLOGY, OptionsUnusable, read_machine_file
+from corewise.compute.hosts import LEDGER, OPTIONS, REPORTED, TOPOLOGY, OptionsUnusable, read_machine_file
 from corewise.compute.ledger import CellRecord, Change, GuestRecord, GuestState, LedgerFile, put
 from corewise.compute.machine_file import machine_document
 from corewise.compute.offering import Offering, note_moves
@@ -170,6 +170,20 @@ class HostReader:
             folder.mkdir(mode=0o750, parents=True, exist_ok=True)
         except OSError as error:
             raise FileUnusable(f"{folder} cannot be made: {error.strerror}") from error
+
+    def mark_reported(self) -> None:
+        """Leave the time for schedulers, which send no guest to a host that is silent.
+
+        Raises:
+            FileUnusable: if the file cannot be written.
+        """
+        folder = self._options.state_dir
+        if folder is None or self._options.dry_run:
+            return
+        try:
+            (folder / REPORTED).touch()
+        except OSError as error:
+            raise FileUnusable(f"{folder / REPORTED} cannot be written: {error.strerror}") from error
 
     def note(self, done: Reshape) -> None:
         """Record in the ledger what guests hold after a reshape.

@@ -6,6 +6,7 @@ A host is a directory, which its agent keeps (``corewise compute run --state-dir
 ``topology.json``  the machine, as ``corewise topology -o json`` prints it
 ``nova.conf``      the options that say what its CPUs are for
 ``ledger.json``    who holds which of them
+``reported``       its time is when the agent has finished its last pass
 ================== =====================================================================
 
 A host whose files cannot be used is left out and reported with the reason; nothing is guessed. A host also
@@ -33,7 +34,7 @@ from corewise.tracking import Compat, HostFacts, HostOffer, HostOptions, HostSet
 from corewise.vocabulary.guests import EmulatorThreads, GuestCPUs
 from corewise.vocabulary.reasons import Reason
 
-TOPOLOGY, OPTIONS, LEDGER = "topology.json", "nova.conf", "ledger.json"
+TOPOLOGY, OPTIONS, LEDGER, REPORTED = "topology.json", "nova.conf", "ledger.json", "reported"
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,14 @@ class ComputeHost:
     machine: Host
     settings: HostSettings
     ledger: LedgerStore
+    folder: Path | None = None
+
+    def last_report(self) -> float | None:
+        """Return when its agent reported last, in seconds since the epoch; None without an agent."""
+        try:
+            return None if self.folder is None else (self.folder / REPORTED).stat().st_mtime
+        except OSError:
+            return None
 
     @cached_property
     def offer(self) -> HostOffer:
@@ -141,7 +150,7 @@ def read_host(folder: Path, compat: Compat) -> ComputeHost:
     """
     machine = read_machine_file(folder / TOPOLOGY)
     settings = settings_of(folder.name, options_in(folder / OPTIONS), machine, compat)
-    host = ComputeHost(folder.name, machine, settings, LedgerFile(folder / LEDGER, folder.name))
+    host = ComputeHost(folder.name, machine, settings, LedgerFile(folder / LEDGER, folder.name), folder)
     host.guests()
     return host
 

@@ -26,7 +26,7 @@ class Candidate:
 
     ``allocations`` is what the guest would hold: provider -> class -> amount. ``provider`` is the host's own,
     "" offline. ``free`` is what the host has left of each class. ``by_fallback``: the fallback query found
-    it, so it counts pinned guests as VCPU.
+    it, so it counts pinned guests as VCPU. ``disabled``: Nova has disabled the host.
     """
 
     host: str
@@ -34,6 +34,7 @@ class Candidate:
     provider: str = ""
     free: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     by_fallback: bool = False
+    disabled: bool = False
 
     @property
     def resources(self) -> Mapping[str, int]:

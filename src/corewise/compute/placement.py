@@ -25,7 +25,7 @@ from corewise.openstack.placement_writes import (
     reshape,
 )
 from corewise.tracking import Compat, HostedGuest, HostSettings, PlacementQuery, ReshapePlan, next_write
-from corewise.vocabulary.placement import PCPU, VCPU, Consumer, Provider, ProviderUse
+from corewise.vocabulary.placement import DISABLED_TRAIT, PCPU, VCPU, Consumer, Provider, ProviderUse
 
 
 class Reporter:
@@ -117,9 +117,11 @@ class PlacementOffers:
             giving = (uuid for uuid, amounts in allocations.items() if {VCPU, PCPU} & amounts.keys())
             host = next(giving, "")
             if host in self._names:
-                resources = found.providers[host].resources
+                summary = found.providers[host]
+                resources = summary.resources
                 free = {name: amount.capacity - amount.used for name, amount in resources.items()}
-                candidates.append(Candidate(self._names[host], allocations, host, free))
+                disabled = DISABLED_TRAIT in summary.traits
+                candidates.append(Candidate(self._names[host], allocations, host, free, disabled=disabled))
         return candidates
 
     def claim(self, guest: str, candidate: Candidate) -> str | None:

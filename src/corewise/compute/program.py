@@ -110,6 +110,7 @@ class HostAgent:
         for write in writes:
             if isinstance(write, Reshape):
                 self._reader.note(write)
+        self._reader.mark_reported()
         return Passed(state, writes)
 
     async def run(self) -> None:

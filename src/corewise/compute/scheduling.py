@@ -2,6 +2,7 @@
 
 1. Placement is asked once for hosts that have enough of everything; if none of these takes the guest (compat
    nova: always), the fallback is asked for legacy hosts, which count pinned guests as VCPU.
+   A host that Nova has disabled, or whose agent has been silent for too long, takes no guest.
 2. Hosts are weighed by the CPUs that are free in their ledgers.
 3. The best is tried first: its ledger says whether the guest's CPUs fit into its NUMA nodes by its thread
    policy. If not, the next host is tried, without a request.
@@ -20,7 +21,8 @@ A guest is deleted from Placement first: repeating a delete that broke off finis
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -41,7 +43,7 @@ from corewise.compute.verdicts import (
 from corewise.openstack.errors import OpenStackError, PlacementDown, PlacementServerError, UnexpectedAnswer
 from corewise.pinning import GuestLedger, GuestPins, Refusal, place
 from corewise.tracking import GuestRequest, PlacementQuery
-from corewise.vocabulary.placement import VCPU
+from corewise.vocabulary.placement import DISABLED_TRAIT, VCPU
 from corewise.vocabulary.reasons import Reason
 
 
@@ -102,6 +104,9 @@ class WantedGuest:
     pack: bool = False
 
 
+HOST_TIMEOUT = 300.0
+"""Seconds without a report of a host's agent, after which it gets no guests; an agent reports each minute."""
+
 _Refused = tuple[Candidate, Refusal]
 _UNCERTAIN = (PlacementDown, UnexpectedAnswer, PlacementServerError)
 """After these errors nobody knows whether Placement carried out the request."""
@@ -110,10 +115,20 @@ _UNCERTAIN = (PlacementDown, UnexpectedAnswer, PlacementServerError)
 class GuestScheduler:
     """Places guests on hosts. For one thread at a time; several may work on the same hosts and Placement."""
 
-    def __init__(self, offers: Offers, hosts: Hosts, *, scores: HostScores | None = None) -> None:
+    def __init__(
+        self,
+        offers: Offers,
+        hosts: Hosts,
+        *,
+        scores: HostScores | None = None,
+        host_timeout: float = HOST_TIMEOUT,
+        now: Callable[[], float] = time.time,
+    ) -> None:
         self._offers = offers
         self._hosts = hosts
         self._scores = scores
+        self._host_timeout = host_timeout
+        self._now = now
         self._ledgers: dict[str, tuple[Guests, GuestLedger]] = {}
         """Of each host: its guests when they were last read, and the ledger folded from them."""
         self._damaged: dict[str, LedgerUnusable] = {}
@@ -190,15 +205,29 @@ class GuestScheduler:
             name = candidate.host
             if name in offers or name in refusals:
                 continue
-            problem = self._damaged.get(name) or self._hosts.unusable.get(name)
-            if problem is not None:
-                refusals[name] = candidate, Refusal(problem.reason, str(problem))
-            elif name not in self._ledgers:
-                message = f"the CPUs of host {name} are unknown"
-                refusals[name] = candidate, Refusal(Reason.HOST_UNKNOWN, message)
-            else:
+            refusal = self._unusable(candidate)
+            if refusal is None:
                 offers[name] = candidate
+            else:
+                refusals[name] = candidate, refusal
         return offers
+
+    def _unusable(self, candidate: Candidate) -> Refusal | None:
+        """Say why a host takes no guest, whatever the guest needs."""
+        name = candidate.host
+        problem = self._damaged.get(name) or self._hosts.unusable.get(name)
+        if candidate.disabled:
+            return Refusal(Reason.HOST_DISABLED, f"Nova has disabled host {name} (trait {DISABLED_TRAIT})")
+        if problem is not None:
+            return Refusal(problem.reason, str(problem))
+        if name not in self._ledgers:
+            return Refusal(Reason.HOST_UNKNOWN, f"the CPUs of host {name} are unknown")
+        last = self._hosts.known[name].last_report()
+        silent = 0.0 if last is None else self._now() - last
+        if silent > self._host_timeout:
+            message = f"the agent of host {name} has not reported for {silent:.0f} s"
+            return Refusal(Reason.HOST_SILENT, message)
+        return None
 
     def _read_ledgers(self) -> None:
         """Read all ledgers, once for each guest that is to be placed."""

@@ -21,6 +21,8 @@ PCPU = "PCPU"
 MEMORY_MB = "MEMORY_MB"
 DISK_GB = "DISK_GB"
 HYPER_THREADING_TRAIT = "HW_CPU_HYPERTHREADING"
+DISABLED_TRAIT = "COMPUTE_STATUS_DISABLED"
+"""Nova gives it to the provider of a host whose compute service is disabled."""
 INSTANCE = "INSTANCE"
 """The type of a consumer that is a guest, as Nova names it."""
 

@@ -1110,6 +1110,16 @@ class Reason(StrEnum):
         "A guest of this UUID has a host already.",
         "Delete it first, or choose another UUID.",
     )
+    HOST_DISABLED = _info(
+        "HostDisabled",
+        "The host's provider has the trait COMPUTE_STATUS_DISABLED: its compute service is disabled in Nova.",
+        "Enable it with: openstack compute service set --enable HOST nova-compute.",
+    )
+    HOST_SILENT = _info(
+        "HostSilent",
+        "The agent of the host has not reported for longer than --host-timeout, so the host may be down.",
+        "Start corewise compute run there, or look into its log.",
+    )
     HOST_UNKNOWN = _info(
         "HostUnknown",
         "Placement offers a host whose topology is unknown, so its free CPUs are unknown too.",
