@@ -90,7 +90,7 @@ def test_the_story_is_five_lines_that_fit_80_columns_and_ends_with_the_headline(
     lines = list(story(REPORT))
     assert lines == [
         "4 nodes, 3 CPU models: a requested CPU was worth 1.00 to 2.51 baseline CPUs.",
-        "Nodes offer 258 CPUs instead of 128 (+102%); pods request 240 instead of 120.",
+        "Nodes offer 258 CPUs, not 128 (+102%); pods request 240, not 120.",
         "Offline pods used 12.3 CPUs and slowed online pods by 15.0%;",
         "with corewise they use 12.3 CPUs and slow online pods by 15.0%.",
         "Now one CPU is worth 0.99 to 1.01 everywhere: a spread of 1.02 instead of 2.51.",

@@ -21,6 +21,7 @@ class Case:
 
 
 N1 = "--topology topology.json --config nova.conf --host n1"
+GUEST = "00000000-0000-0000-0000-000000000001"
 GUESTS = "--provider provider.json --guests guests.json"
 AGE = (r"\d+[smhd] (?=old|ago)", "AGE ")
 
@@ -244,6 +245,9 @@ CASES = [
         compute delete a {N1} --ledger l
         compute delete a {N1} --ledger l
         compute pin --flavor isolated.json {N1} --ledger l --guest i
+        compute schedule --flavor small.json {N1} --ledger m --guest {GUEST}
+        compute apply {GUEST} {N1} --ledger m --domain domain.xml
+        compute apply b {N1} --ledger m --domain domain.xml
         truncate l 100
         compute delete s {N1} --ledger l
         compute status {N1} --ledger l

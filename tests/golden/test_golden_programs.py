@@ -342,5 +342,7 @@ def test_what_prometheus_is_asked_and_what_is_said_of_its_answers(tmp_path: Path
             forms = ("table", "wide", "json", "csv", "name") if preset == "corewise" else ("table",)
             parts.append(transcript([f"{check} {preset} -o {form}" for form in forms], tmp_path))
             parts.append(shown(f"asked for the preset {preset}", sorted(FakePrometheus.asked)))
+        screens = [transcript([f"{check} corewise"], tmp_path, columns=width) for width in (80, 120, 200)]
         server.shutdown()
     compare("check-metrics", masked_of_programs("".join(parts), tmp_path))
+    compare("screens/check-metrics", "\n".join(screens))

@@ -5,23 +5,33 @@ A line of stdout is never longer than the terminal is wide, so that nothing wrap
 
 from __future__ import annotations
 
+import asyncio
 import os
 import pty
+import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
+import click
 import pytest
 
+from corewise.cli import corewise
+from corewise.cli.output import Form
+from corewise.cli.up_report import Teller, print_report
+from corewise.simulation.control_plane import Folder
+from corewise.simulation.run import RunOptions, run
+from corewise.simulation.scenario import load_scenario
 from golden.cases import CASES, Case
 from golden.cluster import running_cluster
-from golden.transcripts import ENVIRONMENT, INPUTS, compare, longest_line, transcript
+from golden.transcripts import ENVIRONMENT, EXPECTED, INPUTS, compare, longest_line, masked, transcript
 
 WIDTHS = (80, 120, 200)
-NO_SCREENS = {"calls", "calibrate-model", "config-check", "config-starter", "scheduler-config"}
-"""Cases of calls that are refused, of files, and of problems one on a line, as compilers print them."""
+NO_SCREENS = {"calls", "config-starter", "scheduler-config"}
+"""Cases of calls that are refused, and of files, which are no wider and no narrower than they are."""
 SCREENS = [case for case in CASES if case.name not in NO_SCREENS]
 
 
@@ -55,6 +65,66 @@ def test_the_cloud_of_openstack_fits_a_real_terminal(tmp_path: Path) -> None:
         assert max(map(len, shown.splitlines())) <= width
         parts.append(f"=== a terminal of {width} columns\n\n$ corewise {' '.join(arguments)}\n{shown}")
     compare("screens/up-openstack", "\n".join(parts))
+
+
+def test_what_a_run_of_the_local_cluster_prints_fits_a_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = load_scenario("builtin").plan(3)
+    options = RunOptions(plan, Folder(tmp_path), 0.1)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    teller = Teller(Form.TABLE, tmp_path / "kubeconfig", open_ended=False)
+    report = asyncio.run(run(options, teller, asyncio.Event()))
+    said = capsys.readouterr().out
+    parts = []
+    for width in WIDTHS:
+        monkeypatch.setenv("COLUMNS", str(width))
+        monkeypatch.setenv("NO_COLOR", "1")
+        print_report(report, Form.TABLE)
+        shown = masked(capsys.readouterr().out, TIMES)
+        assert max(map(len, shown.splitlines())) <= width
+        parts.append(f"=== a terminal of {width} columns\n\n$ corewise up --nodes 3\n{shown}")
+    assert said.startswith("scenario builtin: 3 nodes")
+    compare("screens/up", "\n".join(parts))
+
+
+TIMES = [
+    (r"(?s)(?<=\n)time: .*?(?=\n\n)", "TIMES AND RESIDENT MEMORY"),
+]
+
+
+WITHOUT_A_SCREEN = {
+    "agent": "its output is a log",
+    "agent restore": "its output is a log",
+    "completion": "prints a script for a shell",
+    "compute run": "its output is a log",
+    "config starter": "prints a file",
+    "manager": "its output is a log",
+    "manager policy": "prints manifests",
+    "scheduler": "its output is a log",
+    "scheduler config": "prints files",
+    "scheduler policy": "prints manifests",
+}
+
+
+def commands(command: click.Command, *path: str) -> Iterator[str]:
+    """Yield every command that does something itself."""
+    if not isinstance(command, click.Group) or command.invoke_without_command:
+        yield " ".join(path)
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            below = command.get_command(context, name)
+            assert below
+            yield from commands(below, *path, name)
+
+
+def test_every_command_has_a_screen_or_a_reason_why_not() -> None:
+    every = sorted(commands(corewise), key=len, reverse=True)
+    text = "\n".join(file.read_text() for file in sorted((EXPECTED / "screens").iterdir()))
+    calls = {f"{line} " for line in re.findall(r"^\$ corewise (.*)", text, flags=re.MULTILINE)}
+    found = {next(name for name in every if call.startswith(f"{name} ")) for call in calls}
+    assert set(every) - found == WITHOUT_A_SCREEN.keys()
 
 
 def on_terminal(arguments: list[str], width: int) -> str:

@@ -294,7 +294,7 @@ def test_on_a_narrow_terminal_all_three_tables_fit_and_the_headline_comes_last(
     assert story == [
         "1 node, 1 CPU model: no pod with a limit ran into it, so nothing shows what a",
         "  CPU is worth.",
-        "Nodes offer 96.39 CPUs instead of 96.39 (+0%); pods request 78 instead of 78.",
+        "Nodes offer 96.39 CPUs, not 96.39 (+0%); pods request 78, not 78.",
         "Offline pods used 101.2 CPUs and slowed online pods by 19.7%;",
         "with corewise they use 101.2 CPUs and slow online pods by 19.7%.",
         "0 of 2 nodes are short of memory bandwidth, 0 before.",

@@ -220,7 +220,7 @@ def _print(
         problem = finding.problem
         path = f"{problem.path}: " if problem.path else ""
         where = f"{name}:{problem.line}:{problem.column}"
-        click.echo(f"{where}: {problem.severity}: {path}{problem.message}")
+        output.tell(f"{where}: {problem.severity}: {path}{problem.message}")
     if coverage is not None:
         print_coverage(coverage)
     checked = ", ".join(each.key for each in contents.keys) or "no key"

@@ -114,8 +114,8 @@ def story(report: RunReport) -> Iterator[str]:
         else:
             yield f"{machines}: no pod with a limit ran into it, so nothing shows what a CPU is worth."
         more = f" ({on.schedulable / off.schedulable - 1:+.0%})" if off.schedulable else ""
-        offered = f"{offered} instead of {cpus(off.schedulable)}{more}"
-        requested = f"{requested} instead of {cpus(off.requested)}"
+        offered = f"{offered}, not {cpus(off.schedulable)}{more}"
+        requested = f"{requested}, not {cpus(off.requested)}"
     yield f"Nodes offer {offered}; pods request {requested}."
     yield from _offline(report)
     yield from _memory(report)
