@@ -289,7 +289,8 @@ def man_page(command: click.Command, context: click.Context) -> str:
     below = [(name, each.get_short_help_str(limit=200)) for name, each in subcommands(command, context)]
     lines += section("COMMANDS", below)
     if command.epilog and context.parent:
-        lines += [".SH NOTES", *paragraphs(command.epilog)]
+        title = ".SH EXAMPLES" if "Examples:" in command.epilog else ".SH NOTES"
+        lines += [title, *paragraphs(command.epilog.replace("Examples:\n", ""))]
     if context.parent is None:
         codes = [("0", "success"), *((str(int(code)), code.meaning) for code in ExitCode)]
         lines += section("EXIT STATUS", codes)

@@ -21,6 +21,7 @@ from corewise.cli.options import (
     QOS_NAMESPACES,
     cluster_options,
     duration,
+    examples,
     run_program,
     seconds,
 )
@@ -53,7 +54,13 @@ _STATE = click.option(
 )
 
 
-@click.group(invoke_without_command=True)
+@click.group(
+    invoke_without_command=True,
+    epilog=examples(
+        "corewise agent --node-name n1 --metrics-listen 127.0.0.1:8081",
+        "corewise agent --node-name n1 --once --dry-run",
+    ),
+)
 @click.pass_context
 @cluster_options
 @click.option(
@@ -139,7 +146,7 @@ def _options(
     return AgentOptions(node=node_name or platform.node().lower(), nri_socket=socket, rules=rules, **options)
 
 
-@command.command("restore")
+@command.command("restore", epilog=examples("corewise agent restore"))
 @_ROOT
 @_STATE
 def restore_command(root: Path, state_dir: Path | None) -> None:

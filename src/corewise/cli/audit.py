@@ -14,7 +14,7 @@ from corewise.agent.options import STATE_DIR
 from corewise.cli import output
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.files import EXISTING_FOLDER, FOLDER
-from corewise.cli.options import duration
+from corewise.cli.options import duration, examples
 from corewise.cli.output import CellSeverity, Column, Form, Listing, say
 from corewise.kernel.writing.entries import (
     Damaged,
@@ -80,7 +80,7 @@ _COLUMNS: tuple[Column[Entry], ...] = (
 )
 
 
-@click.command()
+@click.command(epilog=examples("corewise audit --since 10m", "corewise audit --kind failed -o json"))
 @click.option(
     "--root",
     type=EXISTING_FOLDER,

@@ -24,6 +24,7 @@ from corewise.agent.calibration import (
 from corewise.cli import output
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.files import decoded
+from corewise.cli.options import examples
 from corewise.cli.output import Column, Form
 from corewise.kernel.host_files import HostFiles
 from corewise.kernel.machine import read_machine
@@ -46,7 +47,11 @@ _LOOKS = 60
 _WORTH_TELLING = 100
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "corewise calibrate -o json > this-machine.json", "corewise calibrate --model a.json b.json"
+    )
+)
 @click.option("--model", is_flag=True, help="Make a ratioModel of the results in FILES; nothing is measured.")
 @click.argument("files", nargs=-1, metavar="[FILE]...")
 @click.option(

@@ -12,7 +12,7 @@ import click
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.files import FILE, text_of
 from corewise.cli.interference_inputs import read_interference
-from corewise.cli.options import connection_options
+from corewise.cli.options import connection_options, examples
 from corewise.cli.output import CellSeverity, Column, Form, Listing, option, render, say
 from corewise.config.interference.metrics import Preset
 from corewise.config.interference.model import InterferenceConfiguration, MetricsSettings
@@ -29,12 +29,18 @@ from corewise.scheduler.observing.sources import sources
 _PRESETS = [each.value for each in Preset]
 
 
-@click.group()
+@click.group(epilog=examples("corewise check metrics --prometheus http://127.0.0.1:9090 --preset corewise"))
 def command() -> None:
     """Check that corewise finds what it reads from other systems."""
 
 
-@command.command("metrics")
+@command.command(
+    "metrics",
+    epilog=examples(
+        "corewise check metrics --prometheus http://127.0.0.1:9090 --preset corewise",
+        "corewise check metrics --prometheus http://127.0.0.1:9090 --config C.yaml",
+    ),
+)
 @click.option("--prometheus", metavar="URL", required=True, help="The Prometheus server to query.")
 @click.option("--config", "config_file", type=FILE, help="The scheduler's file, with its interference.")
 @click.option("--preset", type=click.Choice(_PRESETS), help="The series of an exporter, instead of a file.")

@@ -14,6 +14,8 @@ from collections.abc import Callable
 import click
 from click.shell_completion import CompletionItem, ShellComplete, get_completion_class
 
+from corewise.cli.options import examples
+
 PATIENCE_SECONDS = 2.0
 _NO_FILES, _FILES = 4, 0
 """The last line of what kubectl reads: whether it may complete file names (Cobra's ShellCompDirective)."""
@@ -21,7 +23,7 @@ _SHELLS = ("bash", "zsh", "fish")
 Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem[str]]]
 
 
-@click.command()
+@click.command(epilog=examples("source <(corewise completion bash)"))
 @click.argument("shell", type=click.Choice(_SHELLS))
 def command(shell: str) -> None:
     """Print the script that completes corewise in SHELL: commands, options, nodes, pods, scenarios, reasons.

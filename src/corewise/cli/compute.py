@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from corewise.cli import LazyGroup
+from corewise.cli.options import examples
 
 SUBCOMMANDS: dict[str, tuple[str, str]] = {
     "run": ("corewise.cli.compute_run", "Report what this host offers to Placement: the host agent."),
@@ -29,7 +30,14 @@ SUBCOMMANDS: dict[str, tuple[str, str]] = {
 """Subcommand -> where its command is, and its one line of help."""
 
 
-@click.group(cls=LazyGroup, table=SUBCOMMANDS)
+@click.group(
+    cls=LazyGroup,
+    table=SUBCOMMANDS,
+    epilog=examples(
+        "corewise up --scenario openstack --state cloud --for 1s",
+        "corewise compute status --hosts cloud/hosts",
+    ),
+)
 def command() -> None:
     """Dedicated and shared CPUs of OpenStack hosts, tracked in Placement.
 

@@ -25,7 +25,7 @@ from corewise.cli.compute_options import (
 )
 from corewise.cli.errors import ExitCode
 from corewise.cli.files import FILE
-from corewise.cli.options import duration, together
+from corewise.cli.options import duration, examples, together
 from corewise.cli.output import Column, Form, count, say
 from corewise.compute.errors import FileUnusable, GuestExists, GuestUnknown
 from corewise.compute.guest_files import parse_flavor, parse_image
@@ -83,7 +83,13 @@ _request_options = together(
 """A guest: ``flavor``, ``image`` and ``strict``."""
 
 
-@click.command("request")
+@click.command(
+    "request",
+    epilog=examples(
+        "corewise compute request --flavor flavor.json",
+        "corewise compute request --flavor flavor.json --image image.json -o query",
+    ),
+)
 @_request_options
 @COMPAT
 @CONFIG
@@ -118,7 +124,13 @@ def request_command(
         click.echo(output.document_text(_document(request, found), Form(form)), nl=False)
 
 
-@click.command("pin")
+@click.command(
+    "pin",
+    epilog=examples(
+        "corewise topology -o json > topology.json",
+        "corewise compute pin --flavor flavor.json --topology topology.json",
+    ),
+)
 @_request_options
 @given_hosts
 @click.option("--guest", metavar="NAME", help="Enter the guest in --ledger under this name.")
@@ -169,7 +181,13 @@ def pin_command(
         click.echo(output.document_text(document, Form(form)), nl=False)
 
 
-@click.command("schedule")
+@click.command(
+    "schedule",
+    epilog=examples(
+        "corewise compute schedule --flavor flavor.json --hosts cloud/hosts",
+        "corewise compute schedule --flavor flavor.json --hosts cloud/hosts --pack",
+    ),
+)
 @_request_options
 @given_hosts
 @click.option(
@@ -233,7 +251,14 @@ def schedule_command(
     click.echo(_pins_table(outcome.record.pins, hosts.known[outcome.host].machine), nl=False)
 
 
-@click.command("apply")
+@click.command(
+    "apply",
+    epilog=examples(
+        "virsh dumpxml --inactive --security-info GUEST > d.xml",
+        "corewise compute apply GUEST --hosts cloud/hosts --domain d.xml > new.xml",
+        "virsh define new.xml",
+    ),
+)
 @click.argument("guest")
 @given_hosts
 @click.option(
@@ -244,16 +269,10 @@ def schedule_command(
     help="The guest's domain (virsh dumpxml --inactive --security-info GUEST); - is stdin.",
 )
 def apply_command(guest: str, given: GivenHosts, domain: Path) -> None:
-    r"""Print GUEST's domain with the CPUs that the ledger has for it, for virsh define.
+    """Print GUEST's domain with the CPUs that the ledger has for it, for virsh define.
 
     It has <vcpupin>, <emulatorpin>, <iothreadpin>, <vcpusched> and <numatune>; the guest gets these CPUs from
     its next start. Nothing is chosen, and the ledger stays as it is. Exit code 4 if no ledger has the guest.
-
-    \b
-    Example:
-      virsh dumpxml --inactive --security-info GUEST > d.xml
-      corewise compute apply GUEST --hosts /var/lib/corewise --domain d.xml > new.xml
-      virsh define new.xml
     """
     hosts = given.hosts()
     host = hosts.having(guest)
@@ -268,7 +287,7 @@ def apply_command(guest: str, given: GivenHosts, domain: Path) -> None:
     click.echo(tuned(text, tuning_of(record.cpus, record.pins, host)))
 
 
-@click.command("delete")
+@click.command("delete", epilog=examples("corewise compute delete web-1 --hosts cloud/hosts"))
 @click.argument("guest")
 @given_hosts
 @placement_options

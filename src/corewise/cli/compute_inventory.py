@@ -20,6 +20,7 @@ from corewise.cli.compute_options import (
     placement_options,
     provider_of,
 )
+from corewise.cli.options import examples
 from corewise.cli.output import Column, Form
 from corewise.tracking.inventory import offer
 from corewise.tracking.options import Compat, HostFacts
@@ -39,7 +40,12 @@ _COLUMNS: tuple[Column[_Row], ...] = (
 )
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "corewise compute inventory --config /etc/nova/nova.conf",
+        "corewise compute inventory --topology topology.json -o json",
+    )
+)
 @host_options
 @HOST
 @placement_options

@@ -21,6 +21,7 @@ from corewise.cli.compute_options import (
     usable,
 )
 from corewise.cli.files import FILE
+from corewise.cli.options import examples
 from corewise.cli.output import Column, Form, count, say
 from corewise.compute.guest_files import parse_guests, parse_provider
 from corewise.compute.hosts import ComputeHost
@@ -40,7 +41,7 @@ _MOVES: tuple[Column[GuestMove], ...] = (
 )
 
 
-@click.command()
+@click.command(epilog=examples("corewise compute reshape --hosts cloud/hosts --host old --dry-run"))
 @given_hosts
 @click.option("--guests", type=FILE, metavar="FILE", help="The host's guests, instead of those of --ledger.")
 @click.option("--libvirt", metavar="URI", help="The host's guests are those of this libvirt.")

@@ -23,7 +23,7 @@ from corewise.cli.compute_options import (
     warning_records,
 )
 from corewise.cli.files import FOLDER
-from corewise.cli.options import LOG_OPTIONS, METRICS_LISTEN, duration, run_program
+from corewise.cli.options import LOG_OPTIONS, METRICS_LISTEN, duration, examples, run_program
 from corewise.cli.output import Form, count, say
 from corewise.compute.options import INTERVAL, ComputeOptions
 from corewise.service.logs import LogFormat, configure
@@ -33,7 +33,12 @@ if TYPE_CHECKING:
     from corewise.compute.program import Passed
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "corewise compute run --config /etc/nova/nova.conf --state-dir state",
+        "corewise compute run --config /etc/nova/nova.conf --once --dry-run",
+    )
+)
 @host_options
 @HOST
 @click.option(

@@ -11,6 +11,7 @@ import click
 
 from corewise.cli import output
 from corewise.cli.compute_options import GivenHosts, given_hosts
+from corewise.cli.options import examples
 from corewise.cli.output import Column, Form, count, say
 from corewise.cli.topology_drawing import drawing
 from corewise.compute.hosts import ComputeHost, CPUUse, UseKind, cpu_uses
@@ -43,7 +44,12 @@ _COLUMNS: tuple[Column[UseRow], ...] = (
 )
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "corewise compute status --hosts cloud/hosts",
+        "corewise compute status --hosts cloud/hosts --host document -o svg > host.svg",
+    )
+)
 @given_hosts
 @output.option(
     (Form.TABLE, Form.WIDE, Form.JSON, Form.YAML, SVG),

@@ -24,7 +24,7 @@ from corewise.cli.config_nodes import (
 )
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.files import text_of
-from corewise.cli.options import read
+from corewise.cli.options import examples, read
 from corewise.cli.output import Form
 from corewise.config.colocation import parse_oversubscription, parse_suppression
 from corewise.config.configuration import (
@@ -51,12 +51,23 @@ class ConfigFinding:
     problem: Problem
 
 
-@click.group()
+@click.group(
+    epilog=examples(
+        "corewise config starter > slo-controller-config.yaml",
+        "corewise config check slo-controller-config.yaml --cluster",
+    )
+)
 def command() -> None:
     """Check configuration before the cluster uses it; print one to start with."""
 
 
-@command.command()
+@command.command(
+    epilog=examples(
+        "corewise config check slo-controller-config.yaml --cluster",
+        "kubectl get nodes,noderesourcetopologies -o json > dump.json",
+        "corewise config check slo-controller-config.yaml --nodes dump.json",
+    )
+)
 @click.argument("file")
 @click.option("--key", type=click.Choice(KEYS), help="The only key to check, or the key whose JSON FILE is.")
 @node_options
@@ -81,13 +92,9 @@ def check(
     model in use is listed with its ratio. A model that ratioModel does not name is a warning. Models are
     checked before "enable" is true, too.
 
-    \b
-    corewise config check slo-controller-config.yaml
-    kubectl get nodes,noderesourcetopologies -o json | corewise config check FILE --nodes -
-
     Exit codes: 0 no errors, 1 errors, 2 wrong call, 3 no answer from the cluster, 5 a file cannot be read or
     holds no configuration.
-    """  # noqa: D301 - \b keeps lines in click
+    """
     contents = _contents(file, key)
     compared = nodes.nodes if nodes else ()
     findings = [ConfigFinding("", problem) for problem in contents.problems]
@@ -110,7 +117,12 @@ def check(
         raise click.exceptions.Exit(ExitCode.VERDICT)
 
 
-@command.command()
+@command.command(
+    epilog=examples(
+        "corewise config starter > slo-controller-config.yaml",
+        "corewise config starter --cluster | corewise config check - --cluster",
+    )
+)
 @node_options
 def starter(nodes: ComparedNodes | None) -> None:
     """Print a ConfigMap with ratios from published benchmark results, to start with.
@@ -119,13 +131,9 @@ def starter(nodes: ComparedNodes | None) -> None:
     its source. They are a starting point: measure your machines with corewise calibrate, then set "enable" to
     true. With nodes (--nodes or --cluster), only the models that they have, the slowest of them 1.00.
 
-    \b
-    corewise config starter > slo-controller-config.yaml
-    corewise config starter --cluster | corewise config check - --cluster
-
     Exit codes: 0 printed, 2 wrong call, 3 no answer from the cluster, 4 the nodes have none of the models,
     5 a file cannot be read.
-    """  # noqa: D301 - as above
+    """
     scores = published_scores(files("corewise.config").joinpath("starter-ratios.yaml").read_text("utf-8"))
     if nodes is not None:
         in_use = {each.facts.model for each in nodes.nodes if isinstance(each.facts, CPUFacts)}

@@ -23,7 +23,7 @@ from corewise.cli.files import FILE
 from corewise.cli.interference_inputs import read_interference
 from corewise.cli.node_explanation import explain_node
 from corewise.cli.node_listing import ListedCluster, list_cluster
-from corewise.cli.options import cluster_options, connection_options
+from corewise.cli.options import cluster_options, connection_options, examples
 from corewise.cli.output import Form, cpus
 from corewise.config.interference.model import InterferenceConfiguration
 from corewise.kube.client import Client
@@ -40,7 +40,7 @@ _SHOWN_EVENTS = 5
 _SHOWN_NODES = 20
 
 
-@click.group()
+@click.group(epilog=examples("corewise explain node n1", "corewise explain pod default/web"))
 def command() -> None:
     """Say why something is as it is, and what to do about it."""
 
@@ -49,7 +49,7 @@ command.add_command(suppression_command)
 command.add_command(interference_command)
 
 
-@command.command("node")
+@command.command("node", epilog=examples("corewise explain node n1", "corewise explain node n1 -o json"))
 @cluster_options
 @click.argument("name", shell_complete=node_names)
 @output.option((Form.TABLE, Form.JSON, Form.YAML))
@@ -91,7 +91,9 @@ async def _events(client: Client, name: str) -> tuple[Event, ...]:
     return tuple(sorted(own, key=lambda event: event.last_timestamp or "", reverse=True)[:_SHOWN_EVENTS])
 
 
-@command.command("pod")
+@command.command(
+    "pod", epilog=examples("corewise explain pod default/web", "corewise explain pod default/web --node n1")
+)
 @connection_options
 @click.argument("name", metavar="NAMESPACE/NAME", shell_complete=pod_names)
 @click.option(

@@ -24,6 +24,7 @@ from corewise.cli.interference_inputs import (
     parse_pod,
     read_interference,
 )
+from corewise.cli.options import examples
 from corewise.cli.output import CellSeverity, Column, Form
 from corewise.config.interference.metrics import RANKED, Metric
 from corewise.config.interference.model import InterferenceConfiguration
@@ -47,7 +48,10 @@ _OPTIONAL = frozenset({"llc_capacity", "memorylatency_idle", "memorylatency_slop
 _GIGA = 10**9
 
 
-@click.command("interference")
+@click.command(
+    "interference",
+    epilog=examples("corewise explain interference --config C.yaml --metrics M.json --pod P.yaml"),
+)
 @click.option(
     "--config", "config_file", type=FILE, required=True, help="The scheduler's file, with its interference."
 )

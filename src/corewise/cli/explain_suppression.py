@@ -20,7 +20,7 @@ from corewise.cli.completion import node_names
 from corewise.cli.errors import Failure
 from corewise.cli.files import FILE, decoded
 from corewise.cli.offline_reports import node_report
-from corewise.cli.options import cluster_options
+from corewise.cli.options import cluster_options, examples
 from corewise.cli.output import Form
 from corewise.cli.suppression_explanation import Subject, explain_suppression, settings_for
 from corewise.kube.client import Client
@@ -40,7 +40,10 @@ SuppressionInputs = tuple[ManagedNode, Mapping[str, str] | None, Iterable[BoundP
 """The node, the data of the ConfigMap and the node's pods; None is what may not be read."""
 
 
-@click.command("suppression")
+@click.command(
+    "suppression",
+    epilog=examples("corewise explain suppression n1", "corewise explain suppression n1 --from dump.json"),
+)
 @cluster_options
 @click.option(
     "--from",

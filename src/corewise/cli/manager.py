@@ -19,6 +19,7 @@ from corewise.cli.options import (
     TLS_OPTIONS,
     check_webhooks,
     cluster_options,
+    examples,
     read,
     run_program,
 )
@@ -61,7 +62,13 @@ LARGEST = click.option(
 )
 
 
-@click.group(invoke_without_command=True)
+@click.group(
+    invoke_without_command=True,
+    epilog=examples(
+        "corewise manager --dry-run --no-leader-elect",
+        "corewise manager --manage-webhooks \\\n  --webhook-service corewise-system/corewise-manager",
+    ),
+)
 @cluster_options
 @SYSTEM_NAMESPACE_OPTION
 @click.option("--webhook-listen", help="Serve the webhooks here (HTTPS).", **ADDRESS)
@@ -114,7 +121,7 @@ def command(called: click.Context, /, **options: Any) -> None:
         _run(**options)
 
 
-@command.command("policy")
+@command.command("policy", epilog=examples("corewise manager policy | kubectl apply -f -"))
 @KUBELET_USERS
 @LARGEST
 @QUIET_HEARTBEATS

@@ -5,12 +5,12 @@ from __future__ import annotations
 import click
 
 from corewise.cli import output
-from corewise.cli.options import cluster_options
+from corewise.cli.options import cluster_options, examples
 from corewise.cli.output import Form
 from corewise.kube.config import load_config
 
 
-@click.command()
+@click.command(epilog=examples("corewise nodes -l pool=fast", "corewise nodes -o wide"))
 @cluster_options
 @click.option("-l", "--selector", default="", help="Label selector, such as pool=fast,zone!=a.")
 @click.option(

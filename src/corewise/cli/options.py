@@ -26,6 +26,13 @@ def together(*options: Decorator) -> Decorator:
     return lambda command: reduce(lambda made, option: option(made), reversed(options), command)
 
 
+def examples(*commands: str, note: str = "") -> str:
+    """Return the end of a command's help: commands that can be pasted, and a note below them."""
+    lines = [line for command in commands for line in command.splitlines()]
+    shown = "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
+    return f"{shown}\n\n{note}" if note else shown
+
+
 QOS_NAMESPACES = click.option(
     "--restricted-qos-namespace",
     multiple=True,

@@ -15,6 +15,7 @@ from corewise.cli.config_file import NOTHING_CONFIGURED, configuration_of, read_
 from corewise.cli.errors import ExitCode
 from corewise.cli.files import FILE
 from corewise.cli.interference_inputs import read_interference
+from corewise.cli.options import examples
 from corewise.cli.output import (
     Column,
     Form,
@@ -52,7 +53,12 @@ class _Planned:
         return round(pods / self.seconds) if self.seconds > 0 else 0
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "kubectl get nodes,pods,noderesourcetopologies,configmaps -A -o json > dump.json",
+        "corewise plan --from dump.json --policy new.yaml --against none",
+    )
+)
 @click.option(
     "--from", "dump", type=FILE, help="Nodes and pods of a real cluster: kubectl get nodes,pods -A -o json."
 )

@@ -16,7 +16,7 @@ import yaml
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.files import FILE
 from corewise.cli.interference_inputs import read_interference
-from corewise.cli.options import duration
+from corewise.cli.options import duration, examples
 from corewise.cli.output import (
     CellSeverity,
     Column,
@@ -47,7 +47,12 @@ _GIGA, _MEBI, _KIBI, _MILLI = 10**9, 1 << 20, 1 << 10, 1000
 _SEVERITY = {Confidence.LOW: CellSeverity.WARNING}
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "corewise profile --prometheus http://127.0.0.1:9090 --save-history h.json",
+        "corewise profile --history h.json -o yaml",
+    )
+)
 @click.option("--prometheus", "url", metavar="URL", help="Query this Prometheus server.")
 @click.option("--history", type=FILE, help="Read a history from this file instead.")
 @click.option(

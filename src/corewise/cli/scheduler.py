@@ -23,6 +23,7 @@ from corewise.cli.options import (
     TLS_OPTIONS,
     check_webhooks,
     connection_options,
+    examples,
     run_program,
 )
 from corewise.cli.output import print_manifests
@@ -57,7 +58,13 @@ from corewise.service.program import DRAIN, freeze_gc
 from corewise.vocabulary.qos import QoSRules
 
 
-@click.group(invoke_without_command=True)
+@click.group(
+    invoke_without_command=True,
+    epilog=examples(
+        "corewise scheduler --listen 127.0.0.1:9443 --tls-cert tls.crt \\\n"
+        "  --tls-key tls.key --client-ca ca.crt"
+    ),
+)
 @connection_options
 @SYSTEM_NAMESPACE_OPTION
 @click.option("--listen", help="Serve the extender here (HTTPS).", **ADDRESS)
@@ -104,7 +111,14 @@ def command(called: click.Context, /, **options: Any) -> None:
         _serve(**options)
 
 
-@command.command("config", epilog=f"weight: {WEIGHT}")
+@command.command(
+    "config",
+    epilog=examples(
+        "corewise scheduler config > extender.yaml",
+        "corewise scheduler config --write-certificates /etc/kubernetes/corewise",
+        note=f"weight: {WEIGHT}",
+    ),
+)
 @click.option(
     "--url", default=SERVICE_URL, show_default=True, help="Where kube-scheduler reaches the extender."
 )
@@ -163,7 +177,7 @@ def config_command(
     click.echo(scheduler_configuration(url, tls, Pods(pods)), nl=False)
 
 
-@command.command("policy")
+@command.command("policy", epilog=examples("corewise scheduler policy | kubectl apply -f -"))
 @QOS_NAMESPACES
 def policy_command(restricted_qos_namespace: tuple[str, ...]) -> None:
     """Print the policy that adds corewise.io/owned-cpus to new pods that own CPUs.

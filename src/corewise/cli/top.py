@@ -11,7 +11,7 @@ import click
 
 from corewise.cli import output
 from corewise.cli.offline_reports import NodeReport
-from corewise.cli.options import cluster_options
+from corewise.cli.options import cluster_options, examples
 from corewise.cli.output import Form
 from corewise.cli.top_view import REPORTING_NODES, SORTS, TopView, ramp, remarks
 from corewise.kube.client import Client
@@ -19,7 +19,7 @@ from corewise.kube.clock import SYSTEM_CLOCK
 from corewise.kube.config import ClusterConfig, load_config
 
 
-@click.command()
+@click.command(epilog=examples("corewise top", "corewise top --once -l pool=batch"))
 @cluster_options
 @click.option("-l", "--selector", default="", help="Label selector, such as pool=fast,zone!=a.")
 @click.option(

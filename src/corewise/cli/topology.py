@@ -16,6 +16,7 @@ import click
 
 from corewise.cli import output
 from corewise.cli.errors import ExitCode, Failure
+from corewise.cli.options import examples
 from corewise.cli.output import Column, Form, count, gibibytes
 from corewise.cli.topology_drawing import CachePart, cache_size, drawing, nodes_elsewhere, sockets_of
 from corewise.compute.machine_file import machine_document
@@ -27,7 +28,7 @@ SVG = "svg"
 _LABEL_WIDTH = 10
 
 
-@click.command()
+@click.command(epilog=examples("corewise topology", "corewise topology -o svg > machine.svg"))
 @click.option(
     "--root",
     metavar="DIR",

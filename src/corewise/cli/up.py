@@ -15,7 +15,7 @@ import click
 from corewise.cli.completion import scenario_names
 from corewise.cli.errors import ExitCode, Failure
 from corewise.cli.files import FILE, FOLDER, make_folder
-from corewise.cli.options import duration
+from corewise.cli.options import duration, examples
 from corewise.cli.output import Form, option
 from corewise.cli.up_report import Teller, print_report, refuse_unsound
 from corewise.kube.errors import KubeError
@@ -35,7 +35,13 @@ OPENSTACK, OUTAGE = "openstack", "outage"
 """Scenarios with a run and a report of their own: a cloud of OpenStack hosts; corewise killed under load."""
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "corewise up --for 30s",
+        "corewise up --nodes 50 --kubeconfig-out kubeconfig",
+        "corewise up --from dump.json --for 60s",
+    )
+)
 @click.option(
     "--nodes", type=click.IntRange(1, 20_000), help="Number of nodes.  [default: as the scenario has]"
 )
