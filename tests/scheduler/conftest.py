@@ -9,7 +9,7 @@ import pytest
 
 from kubedouble import LocalAPIServer
 from manager.world import small_cluster
-from scheduler.program_world import SchedulerWorld
+from scheduler.program_world import Interrupted, SchedulerWorld
 
 
 @pytest.fixture
@@ -17,3 +17,8 @@ async def world(api_server: LocalAPIServer, tmp_path: Path) -> AsyncIterator[Sch
     """An API server with NodeResourceTopology; schedulers are started by the tests."""
     async with small_cluster(api_server, tmp_path) as cluster:
         yield SchedulerWorld(cluster.server, cluster.client, cluster.config)
+
+
+@pytest.fixture
+def interrupted(monkeypatch: pytest.MonkeyPatch) -> Interrupted:
+    return Interrupted(monkeypatch)

@@ -60,11 +60,10 @@ async def write_ledger(world: SchedulerWorld, scheduler: Scheduler, owners: Owne
 
 
 async def test_a_pod_that_is_deleted_while_it_is_entered_late_counts_no_more(
-    world: SchedulerWorld, monkeypatch: pytest.MonkeyPatch
+    world: SchedulerWorld, interrupted: Interrupted
 ) -> None:
     await world.add_node("n1", 8)
     await world.add_pod("p", cpu="4", qos="LSR")
-    interrupted = Interrupted(monkeypatch)
     async with world.scheduler() as scheduler:
         await bound_past(world, scheduler, "p", "n1")
 
@@ -80,13 +79,12 @@ async def test_a_pod_that_is_deleted_while_it_is_entered_late_counts_no_more(
 
 
 async def test_a_node_that_is_deleted_while_a_pod_is_entered_late_stops_nothing(
-    world: SchedulerWorld, monkeypatch: pytest.MonkeyPatch
+    world: SchedulerWorld, interrupted: Interrupted
 ) -> None:
     for node in ("n1", "n2"):
         await world.add_node(node, 8)
     for name in ("a", "b"):
         await world.add_pod(name, cpu="4", qos="LSR")
-    interrupted = Interrupted(monkeypatch)
     async with world.scheduler() as scheduler:
         await bound_past(world, scheduler, "a", "n1")
         await bound_past(world, scheduler, "b", "n2")
@@ -101,13 +99,12 @@ async def test_a_node_that_is_deleted_while_a_pod_is_entered_late_stops_nothing(
 
 
 async def test_a_pod_that_was_bound_elsewhere_meanwhile_is_entered_late_there_alone(
-    world: SchedulerWorld, monkeypatch: pytest.MonkeyPatch
+    world: SchedulerWorld, interrupted: Interrupted
 ) -> None:
     """The bind verb has read it unbound, and decides after the watch has shown it on another node."""
     for node in ("n1", "n2"):
         await world.add_node(node, 8)
     await world.add_pod("p", cpu="4", qos="LSR")
-    interrupted = Interrupted(monkeypatch)
     async with world.scheduler() as scheduler:
 
         async def bind_elsewhere() -> None:
@@ -124,12 +121,11 @@ async def test_a_pod_that_was_bound_elsewhere_meanwhile_is_entered_late_there_al
 
 
 async def test_an_entry_goes_too_if_the_answer_to_its_write_was_lost(
-    world: SchedulerWorld, monkeypatch: pytest.MonkeyPatch
+    world: SchedulerWorld, interrupted: Interrupted
 ) -> None:
     """The write is sent again then, and refused, since the first one has changed the Node."""
     await world.add_node("n1", 8)
     await world.add_pod("p", cpu="4", qos="LSR")
-    interrupted = Interrupted(monkeypatch)
     async with world.scheduler():
 
         async def lose() -> None:
@@ -146,11 +142,10 @@ async def test_an_entry_goes_too_if_the_answer_to_its_write_was_lost(
 
 
 async def test_a_node_whose_deletion_overtakes_the_answer_to_a_write_is_not_known_any_more(
-    world: SchedulerWorld, monkeypatch: pytest.MonkeyPatch
+    world: SchedulerWorld, interrupted: Interrupted
 ) -> None:
     await world.add_node("n1", 8)
     await world.add_pod("p", cpu="4", qos="LSR")
-    interrupted = Interrupted(monkeypatch)
     async with world.scheduler() as scheduler:
 
         async def delete() -> None:
@@ -164,11 +159,10 @@ async def test_a_node_whose_deletion_overtakes_the_answer_to_a_write_is_not_know
 
 
 async def test_an_answer_about_a_node_that_was_registered_anew_since_is_not_believed(
-    world: SchedulerWorld, monkeypatch: pytest.MonkeyPatch
+    world: SchedulerWorld, interrupted: Interrupted
 ) -> None:
     await world.add_node("n1", 8)
     await world.add_pod("p", cpu="4", qos="LSR")
-    interrupted = Interrupted(monkeypatch)
     async with world.scheduler() as scheduler:
         before = scheduler.state.nodes.items["n1"].metadata.uid
 
@@ -193,13 +187,12 @@ def _is_anew(scheduler: Scheduler, before: str) -> bool:
 
 
 async def test_an_entry_that_cannot_be_removed_holds_up_no_other(
-    world: SchedulerWorld, monkeypatch: pytest.MonkeyPatch
+    world: SchedulerWorld, interrupted: Interrupted
 ) -> None:
     """A webhook of somebody refuses every change of the pod, so its entry is never fenced off."""
     await world.add_node("n1", 8)
     refused = (await world.add_pod("refused", cpu="2", qos="LSR"))["metadata"]["uid"]
     waiting = (await world.add_pod("waiting", cpu="2", qos="LSR"))["metadata"]["uid"]
-    interrupted = Interrupted(monkeypatch)
 
     async def refuse() -> None:
         interrupted.before["/pods/refused"] = lookup

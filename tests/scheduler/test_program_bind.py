@@ -196,12 +196,11 @@ async def test_a_pod_that_is_bound_or_being_deleted_is_not_bound_again(world: Sc
 
 
 async def test_a_node_that_changes_between_choice_and_write_is_read_and_chosen_again(
-    world: SchedulerWorld, monkeypatch: pytest.MonkeyPatch
+    world: SchedulerWorld, interrupted: Interrupted
 ) -> None:
     await world.add_node("n1", 8)
     for name in ("a", "b"):
         await world.add_pod(name, cpu="4", qos="LSR")
-    interrupted = Interrupted(monkeypatch)
     async with world.scheduler() as one, world.scheduler() as other:
 
         async def overtake() -> None:
@@ -215,11 +214,10 @@ async def test_a_node_that_changes_between_choice_and_write_is_read_and_chosen_a
 
 
 async def test_a_pod_that_changes_before_its_binding_is_read_again_and_keeps_its_cpus(
-    world: SchedulerWorld, monkeypatch: pytest.MonkeyPatch
+    world: SchedulerWorld, interrupted: Interrupted
 ) -> None:
     await world.add_node("n1", 8)
     await world.add_pod("p", cpu="4", qos="LSR")
-    interrupted = Interrupted(monkeypatch)
     async with world.scheduler():
 
         async def label() -> None:
@@ -233,13 +231,12 @@ async def test_a_pod_that_changes_before_its_binding_is_read_again_and_keeps_its
 
 
 async def test_an_entry_goes_when_the_pod_is_deleted_or_bound_elsewhere_meanwhile(
-    world: SchedulerWorld, monkeypatch: pytest.MonkeyPatch
+    world: SchedulerWorld, interrupted: Interrupted
 ) -> None:
     for node in ("n1", "n2"):
         await world.add_node(node, 8)
     for name in ("deleted", "elsewhere"):
         await world.add_pod(name, cpu="4", qos="LSR")
-    interrupted = Interrupted(monkeypatch)
     async with world.scheduler():
 
         async def delete() -> None:
@@ -256,11 +253,10 @@ async def test_an_entry_goes_when_the_pod_is_deleted_or_bound_elsewhere_meanwhil
 
 
 async def test_a_binding_that_is_refused_takes_its_entry_back(
-    world: SchedulerWorld, monkeypatch: pytest.MonkeyPatch
+    world: SchedulerWorld, interrupted: Interrupted
 ) -> None:
     await world.add_node("n1", 8)
     await world.add_pod("p", cpu="4", qos="LSR")
-    interrupted = Interrupted(monkeypatch)
     async with world.scheduler() as scheduler:
 
         async def refuse() -> None:
@@ -275,12 +271,11 @@ async def test_a_binding_that_is_refused_takes_its_entry_back(
 
 
 async def test_an_answer_that_never_came_leaves_the_entry_and_the_next_bind_uses_its_cpus(
-    world: SchedulerWorld, monkeypatch: pytest.MonkeyPatch
+    world: SchedulerWorld, interrupted: Interrupted
 ) -> None:
     await world.add_node("n1", 8)
     for name in ("p", "other"):
         await world.add_pod(name, cpu="4", qos="LSR")
-    interrupted = Interrupted(monkeypatch)
     async with world.scheduler() as one, world.scheduler() as other:
 
         async def lose() -> None:
@@ -297,12 +292,11 @@ async def test_an_answer_that_never_came_leaves_the_entry_and_the_next_bind_uses
 
 
 async def test_an_answer_that_was_lost_after_the_pod_was_bound_is_a_success(
-    world: SchedulerWorld, monkeypatch: pytest.MonkeyPatch
+    world: SchedulerWorld, interrupted: Interrupted
 ) -> None:
     """Sent again by the client, the Binding is refused: the pod is bound by then, to that node."""
     await world.add_node("n1", 8)
     await world.add_pod("p", cpu="4", qos="LSR")
-    interrupted = Interrupted(monkeypatch)
     async with world.scheduler():
 
         async def conflict() -> None:
@@ -468,11 +462,10 @@ async def test_the_leader_removes_the_gate_of_an_older_version(world: SchedulerW
 
 
 async def test_a_bind_under_way_is_finished_when_the_scheduler_ends(
-    world: SchedulerWorld, monkeypatch: pytest.MonkeyPatch
+    world: SchedulerWorld, interrupted: Interrupted
 ) -> None:
     await world.add_node("n1", 8)
     pod = await world.add_pod("p", cpu="4", qos="LSR")
-    interrupted = Interrupted(monkeypatch)
     reached, go_on = asyncio.Event(), asyncio.Event()
 
     async def hold() -> None:
