@@ -104,7 +104,7 @@ def test_each_node_has_facts_ratio_raw_amplified_and_compute_off_and_on(builtin:
 def test_amplified_nodes_take_more_pods_and_nobody_is_refused(builtin: dict[str, Any]) -> None:
     assert builtin["schedulableCPUMilli"]["on"] > builtin["schedulableCPUMilli"]["off"]
     assert builtin["requestedCPUMilli"]["on"] > builtin["requestedCPUMilli"]["off"]
-    assert builtin["pods"]["rejected"] == 0
+    assert builtin["pods"]["rejected"] == {"off": 0, "on": 0}
 
 
 def test_offline_pods_get_what_is_offered_and_online_pods_are_slowed_less_than_without(
@@ -162,21 +162,26 @@ def test_a_dump_of_a_real_cluster_is_run_and_nodes_without_facts_say_so(tmp_path
         "metadata": {"name": "known", "annotations": {CPU_BASIC_INFO: '{"cpuModel":"Neoverse-N1"}'}},
     }
     half = {"cpu": "8", "memory": "8Gi"}
-    pod = {
-        "kind": "Pod",
-        "metadata": {"name": "api", "namespace": "shop"},
-        "spec": {
-            "nodeName": "known",
-            "containers": [{"name": "api", "resources": {"requests": half, "limits": half}}],
-        },
-        "status": {"phase": "Running"},
-    }
+    pods = [
+        {
+            "kind": "Pod",
+            "metadata": {"name": f"api-{number}", "namespace": "shop"},
+            "spec": {
+                "nodeName": "known",
+                "containers": [{"name": "api", "resources": {"requests": half, "limits": half}}],
+            },
+            "status": {"phase": "Running"},
+        }
+        for number in range(4)
+    ]
     dump = tmp_path / "dump.json"
-    dump.write_text(json.dumps({"kind": "List", "items": [*nodes, topology, pod]}))
+    dump.write_text(json.dumps({"kind": "List", "items": [*nodes, topology, *pods]}))
     report = report_of(*SHORT, "--from", str(dump))
     known, unknown = report["nodes"]
-    assert (known["normalizationRatio"], known["pods"]["on"]) == ("2.05", 1)
+    assert known["normalizationRatio"] == "2.05"
     assert (unknown["normalizationRatio"], unknown["verdict"]["reason"]) == (None, "CPUFactsMissing")
+    assert known["pods"] == {"off": 2, "on": 4}, "a dump of amplified nodes: raw ones have no room for two"
+    assert report["pods"]["rejected"] == {"off": 2, "on": 0}
 
 
 def test_a_trace_is_run_and_time_and_memory_are_printed(tmp_path: Path) -> None:

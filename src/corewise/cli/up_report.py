@@ -257,6 +257,7 @@ def _headline(snapshot: ClusterMeasurement, off: ClusterMeasurement | None, *, o
         f"corewise {'on ' if on else 'off'}  {_range(snapshot)}; "
         f"schedulable {cpus(snapshot.schedulable)} CPUs{more}, "
         f"requested {cpus(snapshot.requested)}{percent(snapshot.requested, snapshot.schedulable)}"
+        + (f"; {count(snapshot.rejected, 'pod')} more do not fit" if snapshot.rejected else "")
     )
 
 
@@ -310,8 +311,6 @@ def _closing_lines(report: RunReport) -> list[str]:
     if report.unsettled:
         shown = ", ".join(report.unsettled[:5]) + (" …" if len(report.unsettled) > 5 else "")
         lines.append(f"NOT SETTLED: {count(len(report.unsettled), 'node')}: {shown}")
-    if report.pods_rejected:
-        lines.append(f"{count(report.pods_rejected, 'pod')} rejected by kubelets")
     if report.on.pods_pending:
         lines.append(f"{count(report.on.pods_pending, 'pod')} without a node: kubectl describe says why")
     if report.failed_requests:

@@ -14,7 +14,7 @@ from what the API holds, read back through watches. A child that dies ends the b
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -125,6 +125,11 @@ class LocalCluster:
     def pods(self) -> list[BoundPod]:
         return list(self._pods.items.values())
 
+    @property
+    def rejected(self) -> list[BoundPod]:
+        """The pods that kubelets rejected: their nodes have no room for them."""
+        return [pod for pod in self._bound_pods() if pod.status.phase == "Failed"]
+
     def loops(self) -> list[Callable[[], Coroutine[Any, Any, None]]]:
         """What has to run as long as the cluster does."""
         kubelets = [self._nodes.run, self._pods.run, self.kubelets.run, self._reconciler.run]
@@ -195,12 +200,23 @@ class LocalCluster:
     async def rearrange(self) -> None:
         """Delete the online pods of the groups; ``fill`` creates and places them anew."""
         groups = {group.name for group in self.plan.groups if not group.offline}
-        pods = self.scheduler.state.pods
-        every = (pod.metadata for pod in pods.items.values())
-        gone = [(each.namespace, each.name) for each in every if each.labels.get("app") in groups]
-        await self._all(self.client.delete(PODS, name, space, grace_period=0) for space, name in gone)
-        await self._until(lambda: not any(key in pods.items or key in self._pods.items for key in gone))
+        every = (pod.metadata for pod in self.scheduler.state.pods.items.values())
+        await self._delete_pods(
+            [(each.namespace, each.name) for each in every if each.labels.get("app") in groups]
+        )
         self._group_pods = GroupPods(self.plan)
+
+    async def try_rejected(self) -> None:
+        """Create the plan's pods anew that kubelets rejected: some fit on amplified nodes only."""
+        rejected = {(pod.metadata.namespace, pod.metadata.name) for pod in self.rejected}
+        again = [pod for pod in self.plan.pods if _key(pod) in rejected]
+        await self._delete_pods([_key(pod) for pod in again])
+        await self._create_pods(again)
+
+    async def _delete_pods(self, keys: Sequence[tuple[str, str]]) -> None:
+        pods = self.scheduler.state.pods.items
+        await self._all(self.client.delete(PODS, name, space, grace_period=0) for space, name in keys)
+        await self._until(lambda: not any(key in pods or key in self._pods.items for key in keys))
 
     async def _create_pods(self, pods: Iterable[dict[str, Any]]) -> None:
         """Create pods and wait until each of them runs, was refused by its kubelet, or fits nowhere.
@@ -310,7 +326,7 @@ class LocalCluster:
             )
             views.append(view)
             await asyncio.sleep(0)  # thousands of nodes take a while, and heartbeats go on
-        return ClusterMeasurement(tuple(views))
+        return ClusterMeasurement(tuple(views), rejected=len(self.rejected))
 
     async def _until(self, done: Callable[[], bool]) -> None:
         """Wait for a condition on the caches; they have no event for it."""

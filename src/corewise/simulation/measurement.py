@@ -226,9 +226,10 @@ class NodeMeasurement:
 
 @dataclass(frozen=True, slots=True)
 class ClusterMeasurement:
-    """All nodes at one moment."""
+    """All nodes at one moment. ``rejected``: pods for which their nodes have no room, so that they do not run."""
 
     nodes: tuple[NodeMeasurement, ...]
+    rejected: int = 0
 
     @property
     def per_requested(self) -> list[float]:

@@ -60,7 +60,6 @@ class RunReport:
     """Nodes with offline pods beyond those that were measured."""
     seconds: Mapping[str, float] = field(default_factory=dict)
     memory: Mapping[str, Bytes | None] = field(default_factory=dict)
-    pods_rejected: int = 0
     failed_requests: int = 0
     last_failure: str = ""
 
@@ -94,7 +93,7 @@ def document(report: RunReport) -> dict[str, Any]:
         "requestedCPUMilli": _pair(off, on, lambda of: of.snapshot.requested),
         "pods": {
             **_pair(off, on, lambda of: of.snapshot.pods),
-            "rejected": report.pods_rejected,
+            "rejected": _pair(off, on, lambda of: of.snapshot.rejected),
             "pending": on.pods_pending,
         },
         "atRest": _pair(off, on, lambda of: _rest(of.rest)),

@@ -173,7 +173,6 @@ class _Run:
             nodes_not_simulated=cluster.simulations.left_out,
             seconds=clock.marks,
             memory={**resident, "simulation": resident_memory(os.getpid())},
-            pods_rejected=counters.pods_rejected,
             failed_requests=counters.failures,
             last_failure=counters.last_failure,
         )
@@ -239,6 +238,7 @@ class _Run:
             if options.plan.scheduler and not cluster.was_on:
                 self.listener.progress("pods are placed anew, by what the scheduler knows of memory")
                 await cluster.rearrange()
+            await cluster.try_rejected()
             await cluster.fill()
         return unsettled
 
