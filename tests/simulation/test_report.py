@@ -12,6 +12,8 @@ import msgspec
 import pytest
 
 from corewise.assessment.nodes import BoundPod
+from corewise.cli.output import Form
+from corewise.cli.up_report import print_report
 from corewise.kube.objects import ObjectMeta
 from corewise.quantities import ONE, Bytes, Ratio
 from corewise.simulation.kubelets import SimulatedNode
@@ -239,6 +241,18 @@ def test_a_verdict_is_shown_with_its_reason() -> None:
     seen = view_node(node(), MACHINE, [], root=Path("/"), topology=None, verdict=verdict)
     (shown,) = document(RunReport("a test", (), None, Measurement(ClusterMeasurement((seen,)))))["nodes"]
     assert shown["verdict"] == {"reason": "UnknownCPUModel", "message": "no entry"}
+
+
+def test_a_cluster_that_was_drained_meanwhile_is_not_called_at_rest(
+    view: Viewer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = ClusterMeasurement((view(node()),))
+    after = ClusterMeasurement(tuple(replace(each, pods=0, requested=0) for each in before.nodes))
+    assert before.pods_by_node != after.pods_by_node
+    print_report(RunReport("a test", (), None, Measurement(before), changed=True), Form.TABLE)
+    told = capsys.readouterr().out
+    assert "pods came or went since corewise on was measured: the tables show the nodes before that" in told
+    assert "at rest, corewise on" not in told
 
 
 def test_a_run_with_nodes_left_over_is_not_sound() -> None:

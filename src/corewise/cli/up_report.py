@@ -307,7 +307,12 @@ def _closing_lines(report: RunReport) -> list[str]:
     lines = ["compute per requested CPU is in baseline CPUs: 1 thread of a Xeon E5-2682 v4, HT on, turbo off"]
     lines += [*_colocation_notes(report), *memory_notes(report)]
     lines += [f"at rest, corewise off: {_rest(report.off.rest)}"] if report.off else []
-    lines += [f"at rest, corewise on: {_rest(report.on.rest)}"]
+    if report.changed:
+        lines.append(
+            "pods came or went since corewise on was measured: the tables show the nodes before that"
+        )
+    else:
+        lines.append(f"at rest, corewise on: {_rest(report.on.rest)}")
     if report.unsettled:
         shown = ", ".join(report.unsettled[:5]) + (" …" if len(report.unsettled) > 5 else "")
         lines.append(f"NOT SETTLED: {count(len(report.unsettled), 'node')}: {shown}")

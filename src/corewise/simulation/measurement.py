@@ -226,7 +226,7 @@ class NodeMeasurement:
 
 @dataclass(frozen=True, slots=True)
 class ClusterMeasurement:
-    """All nodes at one moment. ``rejected``: pods for which their nodes have no room, so that they do not run."""
+    """All nodes at one moment. ``rejected``: pods that do not run, since their nodes have no room."""
 
     nodes: tuple[NodeMeasurement, ...]
     rejected: int = 0
@@ -253,6 +253,11 @@ class ClusterMeasurement:
     @property
     def pods(self) -> int:
         return sum(node.pods for node in self.nodes)
+
+    @property
+    def pods_by_node(self) -> Mapping[str, tuple[int, int]]:
+        """How many pods each node has, and what they request."""
+        return {node.name: (node.pods, node.requested) for node in self.nodes}
 
 
 def is_settled(node: SimulatedNode) -> bool:

@@ -54,6 +54,8 @@ class RunReport:
     notes: tuple[str, ...]
     off: Measurement | None
     on: Measurement
+    changed: bool = False
+    """Whether pods came or went after ``on`` was measured, such as by a drain: it was not at rest."""
     unsettled: tuple[str, ...] = ()
     """Nodes that the manager neither brought to their ratio in time nor said why not."""
     nodes_not_simulated: int = 0

@@ -155,12 +155,15 @@ class _Run:
             await cluster.turn_on()
             await self._start_manager()
         unsettled = await self._bring_to_ratios()
-        listener.measured(await cluster.snapshot(), on=True)
+        measured = await cluster.snapshot()
+        listener.measured(measured, on=True)
         memory = self._contention(on=True)
         colocation = await self._colocate(on=True)
         listener.at_rest()
         async with running(cluster.simulations.run):
             rest = await self._rest_on()
+        last = await cluster.snapshot()
+        changed = last.pods_by_node != measured.pods_by_node
         clock.marks["total"] = clock()
         counters = cluster.kubelets.counters
         resident = {name: child.memory() for name, child in cluster.children.items()}
@@ -168,7 +171,14 @@ class _Run:
             source=options.plan.source,
             notes=options.plan.notes,
             off=off,
-            on=Measurement(await cluster.snapshot(), colocation, memory, cluster.scheduler.pending, rest),
+            on=Measurement(
+                measured if changed else last,
+                colocation,
+                memory,
+                cluster.scheduler.pending,
+                None if changed else rest,
+            ),
+            changed=changed,
             unsettled=tuple(unsettled),
             nodes_not_simulated=cluster.simulations.left_out,
             seconds=clock.marks,
