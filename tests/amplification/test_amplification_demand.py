@@ -140,7 +140,7 @@ def test_a_refusal_names_the_numbers_and_the_smallest_safe_ratio() -> None:
     found = change("2.00", "1.49", requested=48)
     assert found is not None
     assert found.message == (
-        "cpu: the node's pods request 48, but at ratio 1.49 allocatable would be 47680m; "
+        "cpu: the node's pods request 48 CPUs, but at ratio 1.49 allocatable would be 47.68 CPUs; "
         "the smallest safe ratio is 1.50"
     )
 
@@ -182,7 +182,7 @@ def test_removing_a_ratio_is_lowering_it_to_one() -> None:
         demand=NodeDemand({"cpu": 32000, "memory": 70 * gib}),
     )
     assert [(each.resource, each.smallest_safe) for each in found] == [("memory", Ratio(110))]
-    assert "request 70Gi" in found[0].message
+    assert "request 70 GiB, but at ratio 1.00 allocatable would be 64 GiB" in found[0].message
 
 
 shares = st.integers(0, 200_000)

@@ -157,7 +157,7 @@ def test_what_somebody_else_states_is_undone_with_a_warning() -> None:
     stored, notes, verdict = decide(cpus("64", "16"), cpus("16"), TWICE | record())
     assert (stored, notes) == (cpus("16"), TWICE | record())
     assert [finding.reason for finding in verdict.findings] == [Reason.STATUS_CHANGE_UNDONE]
-    assert "capacity cpu stays 16, not 64" in verdict.findings[0].message
+    assert "capacity cpu stays 16 CPUs, not 64 CPUs" in verdict.findings[0].message
 
 
 def test_it_is_undone_by_the_ratio_in_force() -> None:

@@ -93,6 +93,16 @@ def count(resource: str, amount: Quantity | None) -> int | None:
     return counted if 0 <= amount.nano < UNCOUNTED[resource] * step else None
 
 
+def shown(resource: str, amount: Quantity | None) -> str:
+    """Return an amount for people: always CPUs, or GiB, so that all amounts of a sentence have one unit."""
+    counted = count(resource, amount)
+    if counted is None:
+        return "absent" if amount is None else str(amount)
+    unit = "CPUs" if resource == CPU else "GiB"
+    whole, milli = divmod(counted if resource == CPU else counted * 1000 >> 30, 1000)
+    return f"{whole}.{milli:03}".rstrip("0").rstrip(".") + f" {unit}"
+
+
 def quantity(resource: str, counted: int) -> Quantity:
     """Return the amount of so many milli-CPU or bytes."""
     return Quantity(counted * NANO_PER_STEP[resource], _FORMAT[resource])

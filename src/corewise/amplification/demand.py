@@ -41,6 +41,7 @@ from corewise.amplification.amounts import (
     amplified,
     quantity,
     ratio_of,
+    shown,
 )
 from corewise.amplification.occupancy import occupied
 from corewise.quantities import ONE, Quantity, Ratio
@@ -185,9 +186,10 @@ class Misfit:
     def message(self) -> str:
         """One sentence with the numbers, for the person who asked for the change."""
         owned = f" (with {self.owned_cpus} CPUs of CPUSet pods amplified)" if self.owned_cpus else ""
+        requested = shown(self.resource, self.requested)
         if self.allocatable is None:
             return (
-                f"{self.resource}: the node's pods request {self.requested}{owned}; allocatable at ratio "
+                f"{self.resource}: the node's pods request {requested}{owned}; allocatable at ratio "
                 f"{self.ratio} is not known, because the amount in status has no record and may be amplified "
                 "already; try again in 30 seconds, when kubelet has had the time to state the raw one"
             )
@@ -197,8 +199,8 @@ class Misfit:
             else f"the smallest safe ratio is {self.smallest_safe}"
         )
         return (
-            f"{self.resource}: the node's pods request {self.requested}{owned}, but at ratio {self.ratio} "
-            f"allocatable would be {self.allocatable}; {advice}"
+            f"{self.resource}: the node's pods request {requested}{owned}, but at ratio {self.ratio} "
+            f"allocatable would be {shown(self.resource, self.allocatable)}; {advice}"
         )
 
 

@@ -66,6 +66,7 @@ from corewise.amplification.amounts import (
     amplified_count,
     count,
     quantity,
+    shown,
 )
 from corewise.amplification.annotations import (
     CELLS,
@@ -266,7 +267,8 @@ def _findings(write: StatusWrite, stated: Stated, decided: Mapping[Cell, Decided
             known.raw is not None and _count(write.new, (field, resource)) != known.applied
         )
         if foreign and new != old and not write.by_kubelet:
-            message = f"{field} {resource} stays {old}, not {new}: the amplified amounts are the kubelet's"
+            before, wanted = shown(resource, old), shown(resource, new)
+            message = f"{field} {resource} stays {before}, not {wanted}: only kubelet states raw amounts"
             yield Finding(Reason.STATUS_CHANGE_UNDONE, message, resource)
 
 
