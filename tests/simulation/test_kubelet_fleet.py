@@ -16,7 +16,7 @@ from corewise.assessment.nodes import BoundPodStatus
 from corewise.kube.client import Client
 from corewise.kube.clock import SYSTEM_CLOCK
 from corewise.kube.config import load_config
-from corewise.kube.errors import Forbidden
+from corewise.kube.errors import Forbidden, NotFound
 from corewise.kube.objects import ObjectMeta, ResourceRequirements
 from corewise.kube.resources import LEASES, NODE_RESOURCE_TOPOLOGIES, NODES, PODS, Resource
 from corewise.quantities import ONE, Bytes, Ratio
@@ -36,11 +36,13 @@ from corewise.simulation.kubelets import (
 from corewise.simulation.machines import CATALOGUE, Machine
 from corewise.simulation.plan import Plan
 from corewise.simulation.pods import manifest
+from corewise.simulation.resource_metrics import DEFINITIONS, NODE_METRICS, POD_METRICS
 from corewise.vocabulary.names import (
     AMPLIFICATION_RATIO,
     CPU_BASIC_INFO,
     CPU_RATIO_APPLIED,
     NORMALIZATION_RATIO,
+    SIMULATED_LOAD,
 )
 from kubedouble import LocalAPIServer
 
@@ -263,6 +265,45 @@ async def test_a_deployment_rolls_out_onto_the_nodes(api_server: LocalAPIServer,
         await cluster.client.create(DEPLOYMENTS, {"metadata": {"name": "web"}, "spec": spec}, "default")
         await condition_met(cluster, DEPLOYMENTS, "web", "Available")
         assert len(cluster.pods) == 3
+
+
+async def test_metrics_say_what_a_node_and_its_pods_use_and_go_with_them(
+    api_server: LocalAPIServer, tmp_path: Path
+) -> None:
+    async with cluster_of(api_server, tmp_path, machine()) as cluster:
+        await bootstrap.install(cluster.client, DEFINITIONS)
+        for name, load in (("idle", {SIMULATED_LOAD: "0.5"}), ("busy", {})):
+            body = pod(name)
+            body["metadata"]["annotations"] = load
+            await cluster.client.create(PODS, body, "default")
+        await until(lambda: [each.status.phase for each in cluster.pods] == ["Running"] * 2)
+        async with running(cluster.metrics.run):
+            used = {name: await metrics_of(cluster, POD_METRICS, name) for name in ("idle", "busy")}
+            node = await metrics_of(cluster, NODE_METRICS, "n1")
+        assert {name: each["containers"][0]["usage"]["memory"] for name, each in used.items()} == {
+            "idle": "734003Ki",
+            "busy": "734003Ki",
+        }
+        cpu = {name: int(each["containers"][0]["usage"]["cpu"][:-1]) for name, each in used.items()}
+        threads = machine().threads
+        assert threads
+        assert cpu["idle"] == pytest.approx(0.5 / threads.lone * 1e9)
+        assert cpu["busy"] == pytest.approx(1e9), "it wants four times its limit"
+        assert int(node["usage"]["cpu"][:-1]) == pytest.approx(sum(cpu.values()))
+        await cluster.client.delete(PODS, "idle", "default", grace_period=0)
+        async with asyncio.timeout(90):
+            while len((await cluster.client.list(POD_METRICS)).items) > 1:  # noqa: ASYNC110 - no event tells
+                await asyncio.sleep(0.1)
+
+
+async def metrics_of(cluster: LocalCluster, resource: Resource[dict[str, Any]], name: str) -> dict[str, Any]:
+    """Wait until there are metrics of a node or pod, and return them."""
+    async with asyncio.timeout(90):
+        while True:
+            try:
+                return await cluster.client.get(resource, name, "default" if resource.namespaced else "")
+            except NotFound:
+                await asyncio.sleep(0.1)
 
 
 async def condition_met(

@@ -53,8 +53,9 @@ from corewise.simulation.local_scheduler import is_in
 from corewise.simulation.machine_files import MachineFiles
 from corewise.simulation.machines import Machine
 from corewise.simulation.measurement import Colocation, of_account
-from corewise.simulation.node_cgroups import is_offline
-from corewise.simulation.node_simulation import NodeSimulation
+from corewise.simulation.node_cgroups import NodeTree, describe, is_offline, read_tree
+from corewise.simulation.node_simulation import UNKNOWN_SPEED, NodeSimulation
+from corewise.simulation.plant import Moment, moment
 from corewise.vocabulary.names import CONFIG_NAME, CONFIG_NAMESPACE, OVERSUBSCRIPTION
 from corewise.vocabulary.qos import ANY_NAMESPACE
 
@@ -335,6 +336,17 @@ class NodeSimulations:
             for name in self._chosen(pods):
                 await self._go_on(name, pods.get(name, ()))
             await asyncio.sleep(max(0.0, began + _PERIOD - now()))
+
+    def now(self, name: str, pods: Sequence[BoundPod]) -> tuple[NodeTree, Moment]:
+        """Return what the containers of a node get at this moment, also of one that is not simulated."""
+        if running := self._running.get(name):
+            simulation = running.simulation
+            return simulation.tree, simulation.at(simulation.now).beside
+        machine, root = self._machines[name], self._files.root(name)
+        tree = read_tree(root, describe(root, pods), machine.cpus)
+        seconds = SPEED_UP * asyncio.get_running_loop().time()
+        demand = {task.leaf: task.demand(seconds) for task in tree.tasks}
+        return tree, moment(tree.tree, demand, machine.threads or UNKNOWN_SPEED)
 
     async def _go_on(self, name: str, pods: Sequence[BoundPod]) -> None:
         running = self._running.get(name)

@@ -56,6 +56,7 @@ from corewise.simulation.machine_files import MachineFiles
 from corewise.simulation.measurement import ClusterMeasurement, Verdict, by_node, is_settled, view_node
 from corewise.simulation.node_memory import MemoryWatch
 from corewise.simulation.plan import Plan
+from corewise.simulation.resource_metrics import DEFINITIONS, ResourceMetrics
 from corewise.vocabulary.names import CONFIG_NAME, CONFIG_NAMESPACE
 
 _POLL = 0.1
@@ -108,6 +109,9 @@ class LocalCluster:
         self._group_pods = GroupPods(plan)
         self._config: tuple[ConfigMap, ...] = ()
         self.simulations = NodeSimulations(self.machines, self.files, self.agents, lambda: by_node(self.pods))
+        self.metrics = ResourceMetrics(
+            client, self.simulations, nodes=lambda: self.nodes, pods=lambda: by_node(self.pods)
+        )
 
     def _node_changed(self, old: SimulatedNode | None, new: SimulatedNode | None) -> None:
         if old is not None and new is not None:
@@ -364,7 +368,7 @@ async def local_cluster(
         control_plane.api_server(folder) as server,
         Client(load_config(str(folder.kubeconfig))) as client,
     ):
-        await control_plane.install(client, control_plane.shipped_manifests())
+        await control_plane.install(client, [*control_plane.shipped_manifests(), *DEFINITIONS])
         cluster = LocalCluster(plan, client, folder.path / "machines", periods or Periods())
         cluster.children["apiServer"] = server
         async with running(*cluster.loops()):

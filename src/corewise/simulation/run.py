@@ -160,7 +160,7 @@ class _Run:
         memory = self._contention(on=True)
         colocation = await self._colocate(on=True)
         listener.at_rest()
-        async with running(cluster.simulations.run):
+        async with running(cluster.simulations.run, cluster.metrics.run):
             rest = await self._rest_on()
         last = await cluster.snapshot()
         changed = last.pods_by_node != measured.pods_by_node
