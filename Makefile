@@ -73,7 +73,7 @@ check: $(VENV)/dev.stamp ## Lint, types, layer rules, generated files current, l
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python tools/generate.py --check
-	$(MKDOCS) build --strict --quiet
+	$(MKDOCS) build --strict
 
 generate: $(VENV)/dev.stamp ## Write the files that are generated from the code
 	$(BIN)/python tools/generate.py
@@ -88,7 +88,7 @@ bench: $(VENV)/dev.stamp ## Measure, and write the results to docs/benchmarks*.m
 	$(BIN)/python -m tools.bench
 
 docs: $(VENV)/dev.stamp ## Build the docs as a site, which needs no network (site/index.html)
-	$(MKDOCS) build --strict --quiet
+	$(MKDOCS) build --strict
 
 docs-serve: $(VENV)/dev.stamp ## Serve the docs on http://127.0.0.1:8000, with search, and again after each change
 	$(MKDOCS) serve --dev-addr 127.0.0.1:8000

@@ -34,6 +34,7 @@ from corewise.vocabulary.reasons import Reason
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from tools import chart
 from tools.dashboards import dashboard_json, dashboards
+from tools.diagram import draw
 
 WIDTH = 100
 NOTICE_OF_RULES = """\
@@ -385,8 +386,13 @@ def between(text: str, name: str, new: str) -> str:
     return before + begin + new + "\n" + end + rest.split(end)[1]
 
 
+PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
 MAN = "man/man1"
 GENERATED: list[tuple[str, Callable[[], str]]] = [
+    *(
+        (f"docs/pictures/{path.stem}.svg", partial(draw, path.read_text(encoding="utf-8")))
+        for path in sorted(PICTURES.glob("*.txt"))
+    ),
     *((name, partial(str, text)) for name, text in (reference() | commands()).items()),
     *(
         (f"deploy/monitoring/{name}-dashboard.json", partial(dashboard_json, name, dashboard))

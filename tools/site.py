@@ -1,6 +1,7 @@
 """What the docs need to be a site as well as pages on GitHub: a hook of mkdocs (``mkdocs.yml``).
 
 - A folder in the navigation stands for all of its pages: the generated ones need no entry each.
+- A page that the navigation does not name is under "More".
 - GitHub reads CommonMark; mkdocs wants lists indented by four, and a blank line before them.
 - Links out of ``docs/`` lead to files of the repository. The site has no such file: it shows the link's text.
 - No page has more than LONGEST words: a longer one answers more than one question.
@@ -30,7 +31,20 @@ def on_config(config: MkDocsConfig) -> None:
     Without that script there is no search in pages that are opened as files; ``make docs-serve`` has it.
     """
     config.extra["polyfills"] = []
-    config.nav = [_unfold(each, Path(config.docs_dir)) for each in config.nav or []]
+    docs = Path(config.docs_dir)
+    config.nav = [_unfold(each, docs) for each in config.nav or []]
+    listed = set(_pages(config.nav))
+    pages = [path.relative_to(docs).as_posix() for path in sorted(docs.rglob("*.md"))]
+    if rest := [page for page in pages if page not in listed]:
+        config.nav.append({"More": rest})
+
+
+def _pages(entry: Any) -> Iterator[str]:
+    if isinstance(entry, str):
+        yield entry
+    else:
+        for below in entry.values() if isinstance(entry, dict) else entry:
+            yield from _pages(below)
 
 
 def _unfold(entry: Any, docs: Path) -> Any:
