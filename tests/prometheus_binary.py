@@ -74,11 +74,13 @@ class PrometheusServer:
 
 
 @contextmanager
-def running(folder: Path, targets: Sequence[Target], *, every: str = "1s") -> Iterator[PrometheusServer]:
-    """Run a server on loopback that scrapes these targets, until the block ends."""
+def running(
+    folder: Path, targets: Sequence[Target], *, every: str = "1s", rules: Sequence[Path] = ()
+) -> Iterator[PrometheusServer]:
+    """Run a server on loopback that scrapes these targets and evaluates the rules, until the block ends."""
     assert PROMETHEUS
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "prometheus.yml").write_text(json.dumps(_configuration(targets, every)))
+    (folder / "prometheus.yml").write_text(json.dumps(_configuration(targets, every, rules)))
     port = _free_port()
     log = (folder / "log").open("wb")
     arguments = [
@@ -98,7 +100,7 @@ def running(folder: Path, targets: Sequence[Target], *, every: str = "1s") -> It
         log.close()
 
 
-def _configuration(targets: Sequence[Target], every: str) -> dict[str, Any]:
+def _configuration(targets: Sequence[Target], every: str, rules: Sequence[Path]) -> dict[str, Any]:
     jobs = [
         {
             "job_name": f"{target.job}-{number}",
@@ -108,7 +110,7 @@ def _configuration(targets: Sequence[Target], every: str) -> dict[str, Any]:
         for number, target in enumerate(targets)
     ]
     settings = {"scrape_interval": every, "scrape_timeout": every, "evaluation_interval": every}
-    return {"global": settings, "scrape_configs": jobs}
+    return {"global": settings, "scrape_configs": jobs, "rule_files": [str(path) for path in rules]}
 
 
 def _free_port() -> int:
