@@ -172,7 +172,8 @@ def table(
         severities = [column.severity(row) if coloured and row is not None else None for column in shown]
         lines.append(_line(shown, texts, list(fitted.values()), severities))
     missing = [column.title for place, column in enumerate(columns) if place not in fitted]
-    shortened = [columns[place].title for place, width in fitted.items() if width < widths[place]]
+    cut = (columns[place].title for place, width in fitted.items() if width < widths[place])
+    shortened = [title or "the first column" for title in cut]
     if rows and (missing or shortened):
         parts = [f"columns left out: {', '.join(missing)}"] if missing else []
         parts += [f"texts cut: {', '.join(shortened)}"] if shortened else []

@@ -158,8 +158,19 @@ def _print_tables(given: PlanInput, planned: Sequence[_Planned], difference: Com
         print(f"pods on another node: {difference.moved}")
         tell(f"pods that gain a node: {_some(difference.gained)}")
         tell(f"pods that lose theirs: {_some(difference.lost)}")
+    print()
+    for each in planned:
+        tell(_headline(each, len(given.pods)))
     for each in planned:
         say(f"{each.name}: planned in {each.seconds:.2f} s, {each.pods_a_second:,} pods/s")
+
+
+def _headline(planned: _Planned, pods: int) -> str:
+    outcome = planned.outcome
+    return (
+        f"{planned.name}: {len(outcome.placed)} of {count(pods, 'pod')} scheduled, "
+        f"{cpus(outcome.schedulable)} CPUs schedulable"
+    )
 
 
 _Row = tuple[str, Sequence[str]]

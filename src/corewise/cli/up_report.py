@@ -7,6 +7,7 @@ A picture and the story (:mod:`corewise.cli.up_story`) come last.
 from __future__ import annotations
 
 import shlex
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -238,6 +239,9 @@ class Teller:
         if self._open_ended:
             say("The cluster is up until Ctrl-C. To use it from another shell:")
             say(f"  export KUBECONFIG={shlex.quote(str(self._kubeconfig))}")
+            activate = Path(sys.prefix, "bin", "activate")
+            if shutil.which("corewise") is None and activate.exists():
+                say(f"  . {shlex.quote(str(activate))}")
             say("  kubectl get nodes")
             say("  corewise nodes")
             if self._colocated:
@@ -317,7 +321,8 @@ def _closing_lines(report: RunReport) -> list[str]:
         shown = ", ".join(report.unsettled[:5]) + (" …" if len(report.unsettled) > 5 else "")
         lines.append(f"NOT SETTLED: {count(len(report.unsettled), 'node')}: {shown}")
     if report.on.pods_pending:
-        lines.append(f"{count(report.on.pods_pending, 'pod')} without a node: kubectl describe says why")
+        why = "kubectl get events -A --field-selector reason=FailedScheduling"
+        lines.append(f"{count(report.on.pods_pending, 'pod')} without a node; while the cluster is up: {why}")
     if report.failed_requests:
         lines.append(f"{count(report.failed_requests, 'request')} failed, the last: {report.last_failure}")
     seconds = report.seconds
