@@ -54,6 +54,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "Check that Prometheus has the metrics that interference-aware scheduling needs.",
     ),
     "config": ("corewise.cli.config", "Check configuration before the cluster uses it."),
+    "uninstall": (
+        "corewise.cli.uninstall",
+        "Say whether it is safe to remove corewise from the cluster, and what to undo first.",
+    ),
     "completion": (
         "corewise.cli.completion",
         "Print the script that completes corewise in bash, zsh or fish.",

@@ -1,0 +1,188 @@
+"""What stands in the way of an uninstall, read from the cluster: see :mod:`corewise.cli.uninstall`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from corewise.amplification.amounts import Ratios
+from corewise.amplification.demand import misfits
+from corewise.amplification.policy import NAME as AMPLIFICATION_POLICY
+from corewise.assessment.nodes import BOUND_PODS, RUNNING_ON_A_NODE, BoundPod, NodeView
+from corewise.cli.node_listing import ListedNode, list_cluster
+from corewise.kube.client import Client
+from corewise.kube.config import ClusterConfig
+from corewise.kube.errors import NotFound
+from corewise.kube.objects import PartialObject
+from corewise.kube.resources import (
+    CONFIG_MAPS,
+    MUTATING_POLICIES,
+    MUTATING_POLICY_BINDINGS,
+    MUTATING_WEBHOOKS,
+    NODE_RESOURCE_TOPOLOGIES,
+    VALIDATING_WEBHOOKS,
+    Resource,
+)
+from corewise.manager.options import MUTATING_NAME, VALIDATING_NAME
+from corewise.quantities import ONE
+from corewise.scheduler.policy import NAME as OWNED_CPUS_POLICY
+from corewise.vocabulary.cpu_annotations import stated_cpus
+from corewise.vocabulary.names import (
+    AMPLIFICATION_KEY,
+    AMPLIFICATION_ORIGINAL,
+    CONFIG_NAME,
+    CPU_RATIO_APPLIED,
+    NORMALIZATION_ENABLED,
+    NORMALIZATION_KEY,
+    OVERSUBSCRIPTION,
+    RESOURCE_STATUS,
+    SYSTEM_NAMESPACE,
+)
+
+_INSTALLED = (
+    (MUTATING_WEBHOOKS.typed(PartialObject), (MUTATING_NAME, OWNED_CPUS_POLICY)),
+    (VALIDATING_WEBHOOKS.typed(PartialObject), (VALIDATING_NAME,)),
+    (MUTATING_POLICY_BINDINGS, (AMPLIFICATION_POLICY, OWNED_CPUS_POLICY)),
+    (MUTATING_POLICIES, (AMPLIFICATION_POLICY, OWNED_CPUS_POLICY)),
+)
+"""What manager and scheduler install. It goes with the ClusterRole that owns it, and stays if none does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hindrance:
+    """What stands in the way of an uninstall, and the command that removes it."""
+
+    object: str
+    why: str
+    command: str
+
+    @property
+    def record(self) -> dict[str, Any]:
+        return {"object": self.object, "why": self.why, "command": self.command}
+
+
+async def hindrances(cluster: ClusterConfig, config_namespace: str) -> list[Hindrance]:
+    """Return what must be undone first.
+
+    Raises:
+        KubeError: if something cannot be read: then it is not known.
+    """
+    async with Client(cluster) as client:
+        listed, pods, applied, keys, ownerless = await asyncio.gather(
+            list_cluster(client, config_namespace),
+            client.list(BOUND_PODS, field_selector=RUNNING_ON_A_NODE),
+            _applied_ratios(client),
+            _config_keys(client, config_namespace),
+            _ownerless(client),
+        )
+    amplified = any(_ratios(each) for each in listed.nodes)
+    return [
+        *(_of_config(config_namespace, keys) if amplified else ()),
+        *(found for node in listed.nodes for found in _of_node(node, applied.get(node.node.metadata.name))),
+        *_of_pods(pods),
+        *ownerless,
+    ]
+
+
+async def _applied_ratios(client: Client) -> dict[str, str]:
+    """Return the ratio by which each node's agent divides quotas; none where agents have reported nothing."""
+    try:
+        topologies = await client.list(NODE_RESOURCE_TOPOLOGIES.typed(PartialObject))
+    except NotFound:
+        return {}
+    stated = {each.metadata.name: each.metadata.annotations.get(CPU_RATIO_APPLIED) for each in topologies}
+    return {name: ratio for name, ratio in stated.items() if ratio}
+
+
+def _ratios(listed: ListedNode) -> Ratios:
+    """Return by what a node is amplified, by its annotation or still in its status."""
+    assessment = listed.assessment
+    ratios = {**assessment.status.ratios, **assessment.effective}
+    return {resource: ratio for resource, ratio in ratios.items() if ratio != ONE}
+
+
+async def _config_keys(client: Client, namespace: str) -> list[str]:
+    try:
+        data = (await client.get(CONFIG_MAPS, CONFIG_NAME, namespace)).data
+    except NotFound:
+        return []
+    return [key for key in (NORMALIZATION_KEY, AMPLIFICATION_KEY) if key in data]
+
+
+def _of_config(namespace: str, keys: list[str]) -> Iterator[Hindrance]:
+    """Yield the ConfigMap, which comes first: while it sets ratios, they come back."""
+    if keys:
+        why = f"sets the ratios of nodes ({', '.join(keys)})"
+        patch = json.dumps({"data": dict.fromkeys(keys)})
+        command = f"kubectl patch configmap {CONFIG_NAME} -n {namespace} --type=merge -p '{patch}'"
+        yield Hindrance(f"configmap/{CONFIG_NAME}", why, command)
+
+
+def _of_node(listed: ListedNode, applied: str | None) -> Iterator[Hindrance]:
+    """Yield why a node is not raw, or what its agent still divides or offers."""
+    assessment, ratios = listed.assessment, _ratios(listed)
+    name = assessment.node.name
+    if ratios:
+        shown = ", ".join(f"{resource} by {ratio}" for resource, ratio in ratios.items())
+        unfit = misfits(
+            old=ratios,
+            new={},
+            raw_allocatable=assessment.status.raw.allocatable,
+            demand=assessment.node.demand(),
+            unproven=assessment.status.unproven,
+        )
+        if unfit:
+            texts = "; ".join(each.message for each in unfit)
+            command = f"kubectl drain {name} --ignore-daemonsets --delete-emptydir-data"
+            yield Hindrance(f"node/{name}", f"amplified ({shown}), and its pods do not fit: {texts}", command)
+        yield Hindrance(f"node/{name}", f"amplified ({shown})", _lowering(assessment.node))
+    elif applied not in {None, str(ONE)}:
+        why = f"its agent has divided CPU quotas by {applied} and has not put them back; see whether it runs"
+        agents = f"-n {SYSTEM_NAMESPACE} -l app.kubernetes.io/component=agent"
+        command = f"kubectl get pods {agents} --field-selector spec.nodeName={name}"
+        yield Hindrance(f"node/{name}", why, command)
+    if assessment.node.labels.get(OVERSUBSCRIPTION) == "true":
+        why = "its agent offers CPU to offline pods and limits them"
+        yield Hindrance(f"node/{name}", why, f"kubectl label node {name} {OVERSUBSCRIPTION}-")
+
+
+def _lowering(node: NodeView) -> str:
+    """Return the command that removes a user's own ratio, or else the one that says where it comes from."""
+    if node.annotations.get(AMPLIFICATION_ORIGINAL, "{}") != "{}":
+        return f"kubectl annotate node {node.name} {AMPLIFICATION_ORIGINAL}-"
+    if node.labels.get(NORMALIZATION_ENABLED) == "true":
+        return f"kubectl label node {node.name} {NORMALIZATION_ENABLED}-"
+    return f"corewise explain node {node.name}"
+
+
+def _of_pods(pods: Iterable[BoundPod]) -> Iterator[Hindrance]:
+    """Yield the pods that own CPUs: their CPU sets, and those of their neighbours, stay without agents."""
+    for pod in sorted(pods, key=lambda each: (each.metadata.namespace, each.metadata.name)):
+        owned = stated_cpus(pod.metadata.annotations.get(RESOURCE_STATUS))
+        if owned:
+            namespace, name = pod.metadata.namespace, pod.metadata.name
+            why = f"in namespace {namespace}, owns CPUs {owned} of node {pod.spec.node_name}"
+            yield Hindrance(f"pod/{name}", why, f"kubectl delete pod {name} -n {namespace}")
+
+
+async def _ownerless(client: Client) -> list[Hindrance]:
+    """Return what is installed and would stay."""
+    found = []
+    for resource, names in _INSTALLED:
+        for name in names:
+            if await _stays(client, resource, name):
+                kind = resource.kind.lower()
+                why = "no ClusterRole owns it, so it stays after an uninstall, and goes on working"
+                found.append(Hindrance(f"{kind}/{name}", why, f"kubectl delete {kind} {name}"))
+    return found
+
+
+async def _stays(client: Client, resource: Resource[PartialObject], name: str) -> bool:
+    try:
+        owners = (await client.get(resource, name)).metadata.owner_references
+    except NotFound:
+        return False
+    return not any(each.kind == "ClusterRole" for each in owners)

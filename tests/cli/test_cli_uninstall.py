@@ -1,0 +1,176 @@
+"""``corewise uninstall --check``: what stands in the way, the command that removes it, and when it is safe.
+
+| cluster | said | exit code |
+|---|---|---|
+| corewise has changed nothing, or nothing is installed | it is safe | 0 |
+| the ConfigMap amplifies nodes | its keys; each node; pods that do not fit the raw node | 1 |
+| a user annotated a ratio | the annotation | 1 |
+| a node is raw, but its agent still divides quotas | the agent of that node | 1 |
+| an agent offers CPU to offline pods | the label | 1 |
+| a pod owns CPUs | the pod | 1 |
+| a webhook that no ClusterRole owns | the webhook; one that a ClusterRole owns is not named | 1 |
+| something may not be read | that it is forbidden, and not that it is safe | 8 |
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+
+import pytest
+from click.testing import CliRunner, Result
+
+from corewise.cli import corewise
+from corewise.cli.errors import ExitCode, Failure
+from corewise.kube.resources import (
+    CLUSTER_ROLES,
+    CONFIG_MAPS,
+    NODE_RESOURCE_TOPOLOGIES,
+    PODS,
+    VALIDATING_WEBHOOKS,
+)
+from corewise.vocabulary.names import (
+    AMPLIFICATION_KEY,
+    AMPLIFICATION_ORIGINAL,
+    AMPLIFICATION_RATIO,
+    CONFIG_NAME,
+    CONFIG_NAMESPACE,
+    CPU_RATIO_APPLIED,
+    OVERSUBSCRIPTION,
+    RESOURCE_STATUS,
+)
+from kubedouble import LocalAPIServer
+from manager.world import World, amplification, eventually, small_cluster
+
+CONTAINER = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "2"}}}
+
+
+@pytest.fixture
+async def world(api_server: LocalAPIServer, tmp_path: Path) -> AsyncIterator[World]:
+    async with small_cluster(api_server, tmp_path) as cluster:
+        yield cluster
+
+
+class Checked:
+    """What one call of the command said."""
+
+    def __init__(self, result: Result) -> None:
+        failure = result.exception if isinstance(result.exception, Failure) else None
+        self.exit_code = failure.exit_code if failure else result.exit_code
+        self.stderr = f"{result.stderr}{failure or ''}"
+        self.items = json.loads(result.stdout)["items"] if result.stdout else []
+
+    def commands(self) -> list[str]:
+        return [each["command"] for each in self.items]
+
+
+async def check(world: World, user: str = "admin", groups: tuple[str, ...] = ("system:masters",)) -> Checked:
+    """Run the command as a user, beside the API server that this loop runs."""
+    with NamedTemporaryFile() as kubeconfig:
+        world.server.write_kubeconfig(kubeconfig.name, user, groups)
+        arguments = ["uninstall", "--check", "--kubeconfig", kubeconfig.name, "-o", "json"]
+        return Checked(await asyncio.to_thread(CliRunner().invoke, corewise, arguments))
+
+
+async def test_a_cluster_that_corewise_has_not_changed_is_safe(world: World) -> None:
+    await world.add_node("n1")
+    checked = await check(world)
+    assert (checked.exit_code, checked.items) == (0, [])
+    assert "safe" in checked.stderr
+
+
+async def test_amplified_nodes_are_named_until_the_commands_have_made_them_raw(world: World) -> None:
+    await world.add_node("n1", cpu="8")
+    await world.add_pod("big", "n1", cpu="10")
+    async with world.manager():
+        await world.installed()
+        await world.configure(amplification=amplification(cpu=1.5))
+        await world.kubelet_gets("n1", "12")
+        checked = await check(world)
+        assert checked.exit_code == ExitCode.VERDICT
+        patch = json.dumps({"data": {AMPLIFICATION_KEY: None}})
+        assert checked.commands()[:3] == [
+            f"kubectl patch configmap {CONFIG_NAME} -n {CONFIG_NAMESPACE} --type=merge -p '{patch}'",
+            "kubectl drain n1 --ignore-daemonsets --delete-emptydir-data",
+            "corewise explain node n1",
+        ]
+        assert "request 10" in checked.items[1]["why"]
+        ended = {"status": {"phase": "Succeeded"}}
+        await world.client.patch(PODS.typed(dict), "big", ended, namespace="default", subresource="status")
+        body = {"data": {AMPLIFICATION_KEY: None}}
+        await world.client.patch(CONFIG_MAPS, CONFIG_NAME, body, namespace=CONFIG_NAMESPACE)
+        await world.kubelet_gets("n1", "8")
+
+        async def raw() -> bool:
+            return not any("node/" in each["object"] for each in (await check(world)).items)
+
+        await eventually(raw)
+
+
+async def test_a_users_own_ratio_is_removed_by_its_annotation(world: World) -> None:
+    await world.add_node("n1")
+    await world.annotate("n1", {AMPLIFICATION_RATIO: '{"cpu":1.5}', AMPLIFICATION_ORIGINAL: '{"cpu":1.5}'})
+    (found,) = (await check(world)).items
+    assert found["command"] == f"kubectl annotate node n1 {AMPLIFICATION_ORIGINAL}-"
+
+
+async def test_an_agent_that_still_divides_quotas_is_named(world: World) -> None:
+    await world.add_node("n1")
+    body = {"metadata": {"annotations": {CPU_RATIO_APPLIED: "1.50"}}}
+    await world.client.patch(NODE_RESOURCE_TOPOLOGIES, "n1", body)
+    (found,) = (await check(world)).items
+    assert (found["object"], "quotas by 1.50" in found["why"]) == ("node/n1", True)
+    body = {"metadata": {"annotations": {CPU_RATIO_APPLIED: "1.00"}}}
+    await world.client.patch(NODE_RESOURCE_TOPOLOGIES, "n1", body)
+    assert (await check(world)).exit_code == 0
+
+
+async def test_offers_to_offline_pods_are_withdrawn_by_the_label(world: World) -> None:
+    await world.add_node("n1")
+    await world.label("n1", {OVERSUBSCRIPTION: "true"})
+    assert (await check(world)).commands() == [f"kubectl label node n1 {OVERSUBSCRIPTION}-"]
+
+
+async def test_a_pod_that_owns_cpus_is_named(world: World) -> None:
+    await world.add_node("n1")
+    annotations = {RESOURCE_STATUS: '{"cpuset":"2-3"}'}
+    body = {
+        "metadata": {"name": "db", "annotations": annotations},
+        "spec": {"nodeName": "n1", "containers": [CONTAINER]},
+    }
+    await world.client.create(PODS, body, "default")
+    (found,) = (await check(world)).items
+    assert found["command"] == "kubectl delete pod db -n default"
+    assert "owns CPUs 2-3 of node n1" in found["why"]
+
+
+async def test_only_webhooks_that_no_cluster_role_owns_are_named(world: World) -> None:
+    async with world.manager():
+        await world.installed()
+        names = {each["object"] for each in (await check(world)).items}
+        assert "validatingwebhookconfiguration/corewise-validating" in names
+        await world.client.create(
+            CLUSTER_ROLES.typed(dict), {"metadata": {"name": "corewise-manager"}, "rules": []}
+        )
+
+        async def owned() -> bool:
+            return (await check(world)).exit_code == 0
+
+        await eventually(owned)
+        found = await world.client.get(VALIDATING_WEBHOOKS, "corewise-validating")
+        assert [each.name for each in found.metadata.owner_references] == ["corewise-manager"]
+
+
+async def test_who_may_not_read_the_cluster_is_not_told_that_it_is_safe(world: World) -> None:
+    checked = await check(world, "nobody", ())
+    assert checked.exit_code == ExitCode.UNAUTHORIZED
+    assert "safe" not in checked.stderr
+
+
+def test_without_check_nothing_is_read_and_the_way_to_uninstall_is_named() -> None:
+    done = CliRunner().invoke(corewise, ["uninstall"])
+    assert done.exit_code == ExitCode.USAGE
+    assert "helm uninstall corewise" in done.stderr
