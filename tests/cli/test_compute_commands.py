@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,7 +15,9 @@ from click.testing import CliRunner, Result
 
 from compute.compute_world import DOCUMENT, configured, guest, machine
 from corewise.cli import corewise
+from corewise.cli.compute_options import host_name, nova_conf
 from corewise.cli.errors import ExitCode, Failure
+from corewise.tracking import Compat
 from kernel import machine_trees
 
 DEDICATED = {"hw:cpu_policy": "dedicated"}
@@ -593,3 +596,19 @@ def test_calls_that_make_no_sense_are_wrong_calls(files: Files) -> None:
         ["inventory", *files.host, "--placement-url", "http://x", "--os-cloud", "y"],
     )
     assert [run(*arguments).exit_code for arguments in wrong] == [ExitCode.USAGE] * len(wrong)
+
+
+def test_beside_nova_the_provider_has_the_name_of_the_machine_and_not_that_of_the_service(
+    files: Files,
+) -> None:
+    files.put("nova.conf", configured({**DOCUMENT, "host": "service-name"}))
+    conf = nova_conf((files.config,))
+    assert host_name(None, conf, Compat.SPEC) == "service-name"
+    assert host_name(None, conf, Compat.NOVA) == socket.gethostname()
+    assert host_name("given", conf, Compat.NOVA) == "given"
+
+
+def test_beside_nova_the_provider_has_the_name_that_libvirt_reports() -> None:
+    libvirt = pytest.importorskip("libvirt", reason="libvirt-python is not installed: make libvirt")
+    reported = libvirt.open("test:///default").getHostname()
+    assert host_name(None, None, Compat.NOVA, "test:///default") == reported

@@ -19,7 +19,8 @@ from corewise.compute.placement import PlacementOffers
 from corewise.compute.program import HostAgent, Passed, run_pass
 from corewise.compute.scheduling import GuestScheduler
 from corewise.compute.verdicts import Placed
-from corewise.openstack.errors import ConflictStorm, NovaConfError
+from corewise.openstack.errors import ConflictStorm, NovaConfError, ProviderAwaited
+from corewise.tracking import Compat
 from corewise.vocabulary import metrics
 from corewise.vocabulary.placement import HYPER_THREADING_TRAIT, MEMORY_MB, PCPU, VCPU, Inventory
 from corewise.vocabulary.reasons import Reason
@@ -90,6 +91,17 @@ def test_one_pass_brings_placement_to_the_documents_figures_and_the_next_writes_
     assert reported.stat().st_mtime > 1000
     assert scene.transport.writes == []
     assert scene.client.provider(scene.uuid).generation == provider.generation
+
+
+def test_beside_nova_the_agent_waits_for_the_provider_that_nova_compute_makes(scene: Scene) -> None:
+    beside = replace(scene.options, compat=Compat.NOVA)
+    for options in (beside, replace(beside, dry_run=True)):
+        with pytest.raises(ProviderAwaited, match=f"waiting for nova-compute to create the provider {HOST}"):
+            run_pass(options, scene.transport.client(), patience=IMPATIENT)
+    assert scene.client.providers(HOST) == ()
+    made = scene.client.create_provider(HOST, guest(7))  # as nova-compute does: by its own UUID
+    run_pass(beside, scene.transport.client(), patience=IMPATIENT)
+    assert (scene.uuid, scene.totals()) == (made.uuid, {PCPU: 16, VCPU: 30})
 
 
 def test_what_others_have_written_of_the_provider_stays(scene: Scene) -> None:

@@ -68,7 +68,9 @@ def command(
     conf = nova_conf(config)
     facts = HostFacts.of(machine(topology, root))
     settings = checked_settings(conf, facts, compat)
-    provider = provider_of(placement.client(conf), host_name(name, conf)) if placement.is_given else None
+    provider = (
+        provider_of(placement.client(conf), host_name(name, conf, compat)) if placement.is_given else None
+    )
     offered = offer(settings, facts, provider)
     known = provider or Provider("", "", 0)
     inventories, traits = offered.inventories_of(known), offered.traits_of(known)

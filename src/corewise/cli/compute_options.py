@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import platform
+import socket
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -184,10 +185,26 @@ def nova_conf(config: Sequence[Path]) -> NovaConf | None:
     return read_nova_conf(config)
 
 
-def host_name(name: str | None, conf: NovaConf | None) -> str:
-    """Return the host's name: from the option, from nova.conf, or this machine's."""
+def host_name(name: str | None, conf: NovaConf | None, compat: Compat, libvirt: str | None = None) -> str:
+    """Return the host's name: from the option, from nova.conf, or this machine's.
+
+    Beside Nova it is the one that libvirt reports, after which nova-compute names its provider; ``[DEFAULT]
+    host`` names the service alone. Without ``libvirt``, its URI, that is this machine's.
+
+    Raises:
+        LibvirtError: if it does not answer.
+    """
+    if name:
+        return name
+    if compat is Compat.NOVA:
+        if libvirt is None:
+            return socket.gethostname()
+        from corewise.openstack.libvirt import connected  # noqa: PLC0415 - needs an extra
+
+        with connected(libvirt) as connection:
+            return connection.host_name()
     configured = None if conf is None else conf.get("DEFAULT", "host")
-    return name or configured or platform.node().lower()
+    return configured or platform.node().lower()
 
 
 def checked_settings(conf: NovaConf | None, facts: HostFacts, compat: Compat) -> HostSettings:
@@ -269,7 +286,7 @@ class GivenHosts:
         """
         if self.folder is not None:
             return self._of_many()
-        name = host_name(self.name, self.conf)
+        name = host_name(self.name, self.conf, self.compat)
         made_of = machine(self.topology, self.root)
         settings = checked_settings(self.conf, HostFacts.of(made_of), self.compat)
         ledger = MemoryLedger(name) if self.ledger is None else LedgerFile(self.ledger, name)

@@ -100,7 +100,7 @@ def command(
     if not placement.is_given:
         placement = _default(placement, given["config"], given["state_dir"], needed=not given["dry_run"])
     configure(LogFormat(log_format), verbose=verbose)
-    host = host_name(name, nova_conf(given["config"]))
+    host = host_name(name, nova_conf(given["config"]), given["compat"], given["libvirt"])
     options = ComputeOptions(name=host, root=root or Path("/"), **given)
     _run(options, placement, form, placement_port)
 

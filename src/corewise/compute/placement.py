@@ -15,6 +15,7 @@ from dataclasses import replace
 from corewise.actions import Reshape
 from corewise.compute.offering import Offering, PlacementWrite, planned, rehearsed, reshape_due
 from corewise.compute.offers import Candidate, Stage, narrowed
+from corewise.openstack.errors import ProviderAwaited
 from corewise.openstack.placement_client import PlacementClient
 from corewise.openstack.placement_writes import (
     PATIENCE,
@@ -45,9 +46,13 @@ class Reporter:
 
         Raises:
             ReshapeImpossible: if the pinned guests do not fit into the new inventories.
+            ProviderAwaited: beside Nova, if nova-compute has not created the host's provider yet.
             PlacementError: what Placement refuses; whatever was written before stands.
         """
-        provider = ensure_provider(self._client, host.name)
+        if self._compat is Compat.NOVA:
+            provider = self._made_by_nova(host.name)
+        else:
+            provider = ensure_provider(self._client, host.name)
         moved = self.reshape(host, provider)
         kept = keep_provider(
             self._client, provider.uuid, lambda read: next_write(read, host.offer(read)), self._patience
@@ -75,6 +80,8 @@ class Reporter:
 
     def rehearse(self, host: Offering) -> Sequence[PlacementWrite]:
         """Return what ``report`` would write now; nothing is written."""
+        if self._compat is Compat.NOVA:
+            self._made_by_nova(host.name)
         provider = self._client.find_provider(host.name)
         if provider is None:
             return rehearsed(host, Provider("", host.name, 0))
@@ -84,6 +91,16 @@ class Reporter:
         if plan is None:
             return rehearsed(host, provider)
         return [plan.action, *rehearsed(host, replace(provider, inventories=plan.after))]
+
+    def _made_by_nova(self, name: str) -> Provider:
+        """Return the host's provider; one that is made before nova-compute's keeps that from being made."""
+        found = self._client.find_provider(name)
+        if found is None:
+            raise ProviderAwaited(
+                f"waiting for nova-compute to create the provider {name}, the host's name in libvirt",
+                hint="openstack resource provider list shows what there is; --host names another one",
+            )
+        return found
 
 
 NOBODY = "00000000-0000-0000-0000-000000000000"

@@ -13,6 +13,7 @@
         ├── PlacementDown         no answer, or 502, 503, 504                      (retryable)
         ├── AnswerError           an answer that is not what the API promises
         ├── VersionTooOld         Placement lacks a microversion that is needed
+        ├── ProviderAwaited       nova-compute has not created the host's provider
         ├── ConflictStorm         somebody else wrote first, again and again       (retryable)
         └── AnswerRefusing        a refusal; carries status and code
             ├── BadRequest        400
@@ -115,6 +116,13 @@ class VersionTooOld(PlacementError):
     """Placement is older than what this needs."""
 
     default_hint = "upgrade Placement: it needs what came with OpenStack's Rocky release, or later"
+
+
+class ProviderAwaited(PlacementError):
+    """Beside Nova: nova-compute has not created the host's provider yet."""
+
+    reason = Reason.PROVIDER_AWAITED
+    exit_code = ExitCode.NOT_FOUND
 
 
 class ConflictStorm(PlacementError):

@@ -38,6 +38,11 @@ class Libvirt:
         """Return the machine."""
         return read_host(self._call(self._connection.getCapabilities))
 
+    def host_name(self) -> str:
+        """Return what the host is called; nova-compute names its provider so (hypervisor_hostname)."""
+        name: str = self._call(self._connection.getHostname)
+        return name
+
     def domains(self) -> tuple[Domain, ...]:
         """Return all guests, running or not, by name."""
         every = self._call(self._connection.listAllDomains)

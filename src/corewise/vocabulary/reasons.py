@@ -1165,6 +1165,11 @@ class Reason(StrEnum):
         "Placement knows the user and does not allow what was asked (403).",
         "Give the user the role admin, and service for a reshape, in the project of the services.",
     )
+    PROVIDER_AWAITED = _info(
+        "ProviderAwaited",
+        "Beside Nova (--compat nova), nova-compute has not created the provider of this host yet.",
+        "Start nova-compute on the host, or name its provider with --host.",
+    )
     PLACEMENT_NOT_FOUND = _info(
         "PlacementNotFound",
         "Placement has no such provider.",
