@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from packaging.version import Version
 
 import corewise
 
@@ -124,6 +123,8 @@ def _values_of(properties: dict[str, Any], indent: str) -> Iterator[str]:
 
 def chart_version(version: str) -> str:
     """Return a version of Python as one of Helm, which takes semantic versions only."""
+    from packaging.version import Version  # noqa: PLC0415 - a development dependency too
+
     parsed = Version(version)
     before = ["".join(map(str, parsed.pre))] if parsed.pre else []
     before += [f"dev{parsed.dev}"] if parsed.dev is not None else []
