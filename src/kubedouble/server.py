@@ -148,12 +148,20 @@ def _cluster(
 async def _housekeeping(cluster: Cluster) -> AsyncIterator[None]:
     loops = (Housekeeper(cluster).run(), Controllers(cluster).run())
     tasks = [asyncio.create_task(loop, name="apiserver-housekeeping") for loop in loops]
+    for task in tasks:
+        task.add_done_callback(_report_failure)
     try:
         yield
     finally:
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks)
+
+
+def _report_failure(task: asyncio.Task[None]) -> None:
+    """Log what ended a loop: without it deletions stay unfinished, or workloads get no pods."""
+    if not task.cancelled() and (error := task.exception()):
+        log.error("the API server: %s has ended", task.get_coro(), exc_info=error)
 
 
 @contextlib.asynccontextmanager

@@ -34,6 +34,8 @@ PATHS = {
     "Event": "/apis/events.k8s.io/v1/namespaces/default/events",
     "Lease": "/apis/coordination.k8s.io/v1/namespaces/default/leases",
     "Deployment": "/apis/apps/v1/namespaces/default/deployments",
+    "ReplicaSet": "/apis/apps/v1/namespaces/default/replicasets",
+    "Job": "/apis/batch/v1/namespaces/default/jobs",
     "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
     "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
     "CustomResourceDefinition": "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",

@@ -8,12 +8,15 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kubedouble.authentication import User
 from kubedouble.bootstrap import bootstrap
 from kubedouble.cluster import Cluster
-from kubedouble.controllers import Controllers
+from kubedouble.controllers import Controllers, bounds
 from kubedouble.deletion import Options, delete_stored
+from kubedouble.errors import StatusError
 from kubedouble.housekeeping import Housekeeper
 from kubedouble.requests import Call, RequestInfo
 from kubedouble.resources import Registry
@@ -204,6 +207,32 @@ def test_a_rollout_never_leaves_its_bounds(surge: int | str, missing: int | str)
         assert condition(world.get(DEPLOYMENTS, "web"), "Progressing")["reason"] == "NewReplicaSetAvailable"
 
     rollout()
+
+
+AMOUNTS = st.one_of(st.integers(-2, 12), st.integers(0, 300).map("{}%".format), st.text(max_size=4))
+
+
+@given(surge=AMOUNTS, missing=AMOUNTS, replicas=st.integers(0, 20))
+def test_every_strategy_that_is_accepted_lets_a_rollout_move(
+    surge: int | str, missing: int | str, replicas: int
+) -> None:
+    @in_virtual_time
+    async def look(world: World) -> None:
+        rolling = {"maxSurge": surge, "maxUnavailable": missing}
+        strategy = {"type": "RollingUpdate", "rollingUpdate": rolling}
+        spec = {"replicas": replicas, "selector": SELECTOR, "strategy": strategy}
+        try:
+            await world.create(DEPLOYMENTS, "web", **spec, template=a_template())
+        except StatusError as refusal:
+            if refusal.code != 422:
+                raise
+            return
+        above, below = bounds(world.get(DEPLOYMENTS, "web")["spec"])
+        assert above >= 0
+        assert 0 <= below <= replicas
+        assert above or below or not replicas
+
+    look()
 
 
 @in_virtual_time

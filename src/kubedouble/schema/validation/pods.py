@@ -6,6 +6,7 @@ k8s.io/kubernetes/pkg/apis/core/validation/validation.go; pkg/apis/apps/validati
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -25,6 +26,10 @@ _FROZEN = (
     "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
     "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
     "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
+)
+_PERCENT = (
+    "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex "
+    "used for validation is '[0-9]+%')"
 )
 _MUTABLE = frozenset({"containers", "initContainers", "activeDeadlineSeconds", "tolerations",
                       "terminationGracePeriodSeconds", "schedulingGates", "ephemeralContainers"})  # fmt: skip
@@ -232,6 +237,12 @@ def _probe(faults: Faults, path: str, probe: Object, *, liveness: bool) -> None:
 def workload(faults: Faults, obj: Object, old: Object | None) -> None:
     """Note what is wrong with a Deployment, ReplicaSet or DaemonSet."""
     _template(faults, obj, ("replicas", "minReadySeconds", "revisionHistoryLimit"), ("Always",))
+    for name in ("strategy", "updateStrategy"):
+        for field, value in ((obj["spec"].get(name) or {}).get("rollingUpdate") or {}).items():
+            if isinstance(value, str) and not re.fullmatch("[0-9]{1,9}%", value):
+                faults.invalid(f"spec.{name}.rollingUpdate.{field}", value, _PERCENT)
+            elif isinstance(value, int) and value < 0:
+                faults.invalid(f"spec.{name}.rollingUpdate.{field}", value, NOT_NEGATIVE)
     if old is not None:
         faults.immutable("spec.selector", obj["spec"].get("selector"), old["spec"].get("selector"))
 
