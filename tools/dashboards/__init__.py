@@ -1,10 +1,10 @@
 """The Grafana dashboards: each file here describes one; tools/generate.py writes its JSON.
 
-A panel is a ``stat`` (its latest value), a ``graph`` or a ``table``, or ``measured``: a metric of
-corewise.config.interference.metrics, which knows its query. ``queries`` are PromQL by legend: ``$N`` stands
-for ``node=~"$node"``, the chosen nodes, ``$W`` for the interval of rates, ``$USABLE`` for the share of the
-theoretical memory bandwidth that programs get. A value is red from ``bad`` on; where that is negative, below
-its amount. A row is 24 wide.
+A panel is a ``stat`` (its latest value), a ``graph`` or a ``table``; ``measured: true`` stands for one graph
+of each metric that the agent measures, by corewise.config.interference.metrics. ``queries`` are PromQL by
+legend. In them ``$N`` is ``node=~"$node"``, the chosen nodes, ``$W`` the interval of rates, ``$USABLE`` the
+share of the theoretical memory bandwidth that programs get. A value is red from ``bad`` on; where that is
+negative, below its amount. A row is 24 wide.
 
 Two replicas, or an agent and its successor, may export the same series for a moment: queries take
 ``max by (node)`` before they add up. Grafana's own types (grafana-foundation-sdk, made from Grafana's schema)
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from grafana_foundation_sdk.models import common as style
 from grafana_foundation_sdk.models import dashboard as models
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
-from corewise.config.interference.metrics import METRICS, USABLE_SHARE, Metric
+from corewise.config.interference.metrics import METRICS, USABLE_SHARE
 
 FOLDER = Path(__file__).parent
 GRAFANA_UNITS = {"none", "percentunit", "s", "bytes", "Bps", "cpm"}
@@ -43,7 +44,7 @@ class Panel(msgspec.Struct, forbid_unknown_fields=True):
     stat: str = ""
     graph: str = ""
     table: str = ""
-    measured: Metric | None = None
+    measured: bool = False
     columns: tuple[str, ...] = ()
     unit: str = "none"
     bad: float | None = None
@@ -90,7 +91,8 @@ def dashboard_json(name: str, described: Dashboard) -> str:
     for row in described.rows:
         made.with_row(build.Row(row.row))
         for panel in row.panels:
-            made.with_panel(_panel(_measured(panel.measured) if panel.measured else panel))
+            for each in _measured() if panel.measured else (panel,):
+                made.with_panel(_panel(each))
     document = json.loads(json.dumps(made.build(), cls=JSONEncoder))
     for number, each in enumerate(document["panels"], start=1):
         each["id"] = number
@@ -141,15 +143,16 @@ def _graph(described: Panel) -> Any:
     return made
 
 
-def _measured(metric: Metric) -> Panel:
-    """Return the graph of a metric that the agent measures, over the chosen nodes."""
-    shown = metric.spec.panel
-    if shown is None:
-        raise ValueError(f"{metric} has no panel in the table of metrics")
-    query = (shown.by_part or metric.spec.panel_query).replace("$window", "$W").replace("$node", "node")
-    for exported in (each for spec in METRICS.values() for each in spec.exports):
-        query = re.sub(rf"\b{exported.name}\b", f"{exported.name}{{$N}}", query)
-    return Panel(graph=shown.title, about=shown.description, unit=shown.unit, queries={shown.legend: query})
+def _measured() -> Iterator[Panel]:
+    """Yield a graph of each metric that the agent measures, over the chosen nodes."""
+    exported = "|".join(each.name for spec in METRICS.values() for each in spec.exports)
+    for spec in METRICS.values():
+        if (shown := spec.panel) is not None:
+            query = (shown.by_part or spec.panel_query).replace("$window", "$W").replace("$node", "node")
+            query = re.sub(rf"\b({exported})\b", r"\1{$N}", query)
+            yield Panel(
+                graph=shown.title, about=shown.description, unit=shown.unit, queries={shown.legend: query}
+            )
 
 
 def _expression(promql: str) -> str:
