@@ -24,6 +24,7 @@ import helm_python
 import msgspec
 import yaml
 
+from corewise.cli.uninstall_check import hindrances
 from corewise.kube.client import Client
 from corewise.kube.config import load_config
 from corewise.kube.resources import CONFIG_MAPS
@@ -62,11 +63,15 @@ _PATIENCE = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """What there was beside what was before: after the install, while programs ran, and in the end."""
+    """What there was beside what was before: after the install, while programs ran, and in the end.
+
+    ``hindering`` are the objects that `corewise uninstall --check` named before the uninstall.
+    """
 
     installed: frozenset[Key]
     running: frozenset[Key]
     upgraded: frozenset[Key]
+    hindering: tuple[str, ...]
     left: frozenset[Key]
 
 
@@ -149,11 +154,14 @@ async def story(directory: Path, say: Callable[[str], None]) -> Story:
                 await asyncio.to_thread(helm.upgrade, newer, "corewise", values)
                 upgraded = await every_object(client) - before
                 results.append(f"{len(running - upgraded)} objects lost")
+            with timed(say, "corewise uninstall --check") as results:
+                hindering = await hindrances(load_config(str(folder.kubeconfig)), NAMESPACE)
+                results.append(", ".join(each.object for each in hindering) or "safe")
         with timed(say, "helm uninstall") as results:
             await asyncio.to_thread(helm.uninstall, "corewise")
             left = await until(client, lambda found: found - before <= KEPT) - before
             results.append(f"{len(upgraded - left)} objects gone")
-    return Story(installed, running, upgraded, left)
+    return Story(installed, running, upgraded, tuple(each.object for each in hindering), left)
 
 
 async def _prepare(client: Client) -> None:

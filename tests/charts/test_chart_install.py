@@ -42,6 +42,7 @@ async def test_an_uninstall_leaves_nothing_that_install_upgrade_or_programs_crea
     told = await story(tmp_path, lambda _line: None)
     assert told.running > told.installed | CREATED
     assert told.upgraded >= told.running
+    assert told.hindering == ()
     assert told.left == KEPT
 
 
