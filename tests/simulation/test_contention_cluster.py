@@ -292,10 +292,10 @@ def test_on_a_narrow_terminal_all_three_tables_fit_and_the_headline_comes_last(
     assert sum(line.startswith("columns left out: ") for line in lines) == 2, "that of memory fits"
     story = lines[len(lines) - lines[::-1].index("") :]
     assert story == [
-        "1 node, 1 CPU model: no pod with a limit ran into it, so nothing shows what a",
-        "  CPU is worth.",
-        "Nodes offer 96.39 CPUs, not 96.39 (+0%); pods request 78, not 78.",
+        "1 node, 1 CPU model.",
+        "Nodes offer 96.39 CPUs; pods request 78.",
         "Offline pods used 101.2 CPUs and slowed online pods by 19.7%;",
         "with corewise they use 101.2 CPUs and slow online pods by 19.7%.",
-        "0 of 2 nodes are short of memory bandwidth, 0 before.",
+        "0 of 2 nodes were above 80% of their memory bandwidth; pods slowed by 2.0%.",
+        "With corewise 0 of 2 nodes are; pods slowed by 2.0%.",
     ]

@@ -16,7 +16,7 @@ import click
 
 from corewise.cli.output import CellSeverity, Screen, count, cpus
 from corewise.simulation.measurement import ClusterMeasurement, NodeMeasurement, total
-from corewise.simulation.node_memory import summary
+from corewise.simulation.node_memory import CROWDED, summary
 from corewise.simulation.report import RunReport
 
 _WIDTH = 80
@@ -112,10 +112,12 @@ def story(report: RunReport) -> Iterator[str]:
         if off.per_requested:
             yield f"{machines}: a requested CPU was worth {_range(off)} baseline CPUs."
         else:
-            yield f"{machines}: no pod with a limit ran into it, so nothing shows what a CPU is worth."
-        more = f" ({on.schedulable / off.schedulable - 1:+.0%})" if off.schedulable else ""
-        offered = f"{offered}, not {cpus(off.schedulable)}{more}"
-        requested = f"{requested}, not {cpus(off.requested)}"
+            yield f"{machines}."
+        if off.schedulable != on.schedulable:
+            more = f" ({on.schedulable / off.schedulable - 1:+.0%})" if off.schedulable else ""
+            offered = f"{offered}, not {cpus(off.schedulable)}{more}"
+        if off.requested != on.requested:
+            requested = f"{requested}, not {cpus(off.requested)}"
     yield f"Nodes offer {offered}; pods request {requested}."
     yield from _offline(report)
     yield from _memory(report)
@@ -134,10 +136,17 @@ def _offline(report: RunReport) -> Iterator[str]:
 
 
 def _memory(report: RunReport) -> Iterator[str]:
-    if report.on.memory:
-        on = summary(report.on.memory.values())
-        before = f", {summary(report.off.memory.values()).crowded} before" if report.off else ""
-        yield f"{on.crowded} of {count(on.nodes, 'node')} are short of memory bandwidth{before}."
+    if not report.on.memory:
+        return
+    limit = f"above {CROWDED:.0%} of their memory bandwidth"
+    on = summary(report.on.memory.values())
+    if report.off:
+        off = summary(report.off.memory.values())
+        lost = "" if off.mean_slowdown is None else f"; pods slowed by {off.mean_slowdown:.1%}"
+        yield f"{off.crowded} of {count(off.nodes, 'node')} were {limit}{lost}."
+    lost = "" if on.mean_slowdown is None else f"; pods slowed by {on.mean_slowdown:.1%}"
+    now = "are" if report.off else f"are {limit}"
+    yield f"With corewise {on.crowded} of {count(on.nodes, 'node')} {now}{lost}."
 
 
 def _range(of: ClusterMeasurement) -> str:
